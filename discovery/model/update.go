@@ -1,0 +1,17 @@
+package model
+
+// Update is what a Source says: these groups are now thus. An update is taken whole, so objects that belong
+// together change together.
+type Update struct {
+	Groups map[string]Group // by a key that is the source's own; an empty group deletes
+	Synced bool             // the source has now told everything it knew when it started
+}
+
+// Group is the smallest unit that a source replaces: one configuration object, or one registered service.
+type Group struct {
+	Services []*Service
+	Objects  []*Object
+}
+
+// Empty reports whether the group deletes its key.
+func (g Group) Empty() bool { return len(g.Services) == 0 && len(g.Objects) == 0 }

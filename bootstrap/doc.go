@@ -1,0 +1,8 @@
+// Package bootstrap turns parameters into the bytes of an Envoy 1.40 bootstrap.
+//
+//	Params ── role's template, every value as JSON ──▶ text ── parsed back ──▶ indented JSON
+//
+// It is pure: no files, no environment, no clock. Who the proxy is comes from package node, the text from package
+// templates; where the bytes go is the caller's business. It refuses what Envoy would refuse only where the reason
+// can be said better here; Envoy itself is the judge of the rest.
+package bootstrap

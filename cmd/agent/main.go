@@ -1,0 +1,34 @@
+// Command agent is the sidecar's entrypoint: it launches Envoy, keeps it alive and stops it.
+package main
+
+import (
+	"context"
+	"os"
+	"runtime"
+)
+
+// The main goroutine keeps the process's main thread, which ends with the process and not before: Envoy's
+// parent-death signal is tied to the thread that forked it.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	forks := make(chan func())
+	code := make(chan int)
+	go func() {
+		code <- run(context.Background(), command{
+			args:    os.Args[1:],
+			environ: os.Environ(),
+			stdout:  os.Stdout,
+			stderr:  os.Stderr,
+			fork:    func(f func()) { forked := make(chan struct{}); forks <- func() { f(); close(forked) }; <-forked },
+		})
+	}()
+	for {
+		select {
+		case f := <-forks:
+			f()
+		case c := <-code:
+			os.Exit(c)
+		}
+	}
+}

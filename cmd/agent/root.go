@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/go-multierror"
+	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/internal/version"
+)
+
+// Exit statuses. 0 means: did what it was asked.
+const (
+	exitConfiguration = 1 // the configuration, or what it names, cannot be used
+	exitUsage         = 2 // flags, arguments or environment are wrong
+	exitGaveUp        = 3 // Envoy could not be kept alive
+)
+
+// command is one invocation: everything that it takes from the process it runs in.
+type command struct {
+	args           []string
+	environ        []string
+	stdout, stderr io.Writer
+	fork           func(func()) // runs its argument on the main thread
+}
+
+// run executes an invocation and returns its exit status. The first SIGTERM or SIGINT ends ctx; a second one ends
+// the process.
+func run(ctx context.Context, c command) int {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	root := rootCommand(c)
+	root.SetArgs(c.args)
+	root.SetOut(c.stdout)
+	root.SetErr(c.stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintln(c.stderr, "agent:", err)
+	}
+	return exitStatus(err)
+}
+
+func exitStatus(err error) int {
+	var usage usageError
+	var gaveUp *agent.GaveUp
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &gaveUp) && !gaveUp.Refused:
+		return exitGaveUp
+	}
+	return exitConfiguration
+}
+
+// usageError is a fault of flags, arguments or environment.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// usage lists faults one a line, each of which names its flag or variable.
+func usage(faults *multierror.Error) error {
+	faults.ErrorFormat = func(errs []error) string {
+		lines := make([]string, len(errs))
+		for i, err := range errs {
+			lines[i] = err.Error()
+		}
+		return strings.Join(lines, "\nagent: ")
+	}
+	return usageError{faults}
+}
+
+func rootCommand(c command) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "agent",
+		Short:         "Launch Envoy beside a program, keep it alive, stop it without dropping a request",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(proxyCommand(c), versionCommand())
+	for _, sub := range append(root.Commands(), root) {
+		sub.Args = usageArgs(sub.Args)
+	}
+	return root
+}
+
+// usageArgs makes a refusal of arguments a usage error.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+func versionCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print which build this is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch info := version.Get(); output {
+			case "text":
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), info)
+				return err
+			case "json":
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(info)
+			}
+			return usageError{fmt.Errorf("--output %q: want text or json", output)}
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}

@@ -1,0 +1,80 @@
+// Command bench measures the agent beside a bare Envoy, in turns in one run, and prints medians, ranges and their
+// ratio. It judges nothing: machines are noisy, and a ratio of one run is all that can be compared.
+//
+//	go run ./e2e/bench -bin bin -n 10
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+func main() {
+	bin := flag.String("bin", "bin", "directory of agent, discovery and envoy")
+	config := flag.String("config", "examples/bookinfo/config", "configuration that discovery serves")
+	runs := flag.Int("n", 10, "runs of each")
+	flag.Parse()
+	if err := bench(*bin, *config, *runs, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func bench(bin, config string, runs int, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "pilotlight-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	bin, err = filepath.Abs(bin)
+	if err != nil {
+		return err
+	}
+	b := &run{Lab: lab.Lab{Bin: bin, Envoy: filepath.Join(bin, "envoy"), Dir: dir}}
+	if b.discovery, err = b.Discovery(config); err != nil {
+		return err
+	}
+	defer b.discovery.Stop(stopLimit)
+	if err := b.prepare(); err != nil {
+		return err
+	}
+	for i := range runs {
+		fmt.Fprintf(os.Stderr, "\rrun %d of %d ", i+1, runs)
+		if err := b.both(i); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(os.Stderr)
+	return b.print(out)
+}
+
+// print writes one row a measure. The bars are what the project has set itself.
+func (b *run) print(out io.Writer) error {
+	size, err := os.Stat(filepath.Join(b.Bin, "agent"))
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "measure\tbare Envoy: median [range]\tagent: median [range]\tratio\tbar\n")
+	row := func(name, unit string, bare, ours []float64, bar string) {
+		ratio := "–"
+		if len(bare) > 0 {
+			ratio = fmt.Sprintf("%.2f", median(ours)/median(bare))
+		}
+		fmt.Fprintf(t, "%s, %s\t%s\t%s\t%s\t%s\n", name, unit, describe(bare), describe(ours), ratio, bar)
+	}
+	row("exec → Envoy forked", "ms", nil, b.forked, "≤ 10 ms")
+	row("exec → Envoy ready", "ms", b.bareReady, b.ready, "ratio ≤ 1.05")
+	row("Envoy killed → ready again, against a bare start", "ms", b.bareReady, b.again, "ratio ≤ 1.3")
+	row("SIGTERM → gone", "ms", b.bareStop, b.stop, "")
+	row("agent killed → Envoy gone", "ms", nil, b.orphan, "≤ 50 ms")
+	row("agent's memory, resident", "MB", nil, b.rss, "≤ 15 MB")
+	fmt.Fprintf(t, "agent's binary, MB\t–\t%.1f\t–\t≤ 12 MB\n", float64(size.Size())/1e6)
+	return t.Flush()
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+const (
+	stopLimit = 10 * time.Second
+	workload  = "127.8.0.12" // details
+)
+
+// run is the bench's state: where things are, and what was measured, one value a run.
+type run struct {
+	lab.Lab
+	discovery *lab.Discovery
+	bootstrap []byte // the agent's, which the bare Envoy gets too
+
+	forked, ready, again, stop, orphan, rss []float64
+	bareReady, bareStop                     []float64
+}
+
+func (b *run) sidecar(name string) (*lab.Sidecar, string, error) {
+	s, err := b.Sidecar(lab.Workload{
+		Name: name, App: "details", Version: "v1", IP: workload, ProxyPort: 15199, Discovery: b.discovery.GRPC,
+		Flags: []string{"--logFormat", "json"},
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return s, filepath.Join(s.ConfigPath, "admin-rev0.sock"), nil
+}
+
+// prepare takes the bootstrap from a first agent, which also warms the caches for both.
+func (b *run) prepare() error {
+	s, socket, err := b.sidecar("first")
+	if err != nil {
+		return err
+	}
+	defer s.Stop(stopLimit)
+	if err := awaitReady(socket); err != nil {
+		return fmt.Errorf("%w:\n%s", err, s.Log())
+	}
+	b.bootstrap, err = os.ReadFile(filepath.Join(s.ConfigPath, "envoy-rev0.json"))
+	if err != nil {
+		return err
+	}
+	b.bootstrap = []byte(strings.ReplaceAll(string(b.bootstrap), socket, filepath.Join(b.Dir, "bare.sock")))
+	return nil
+}
+
+// both measures one life of a bare Envoy and one of an agent.
+func (b *run) both(i int) error {
+	if err := b.bare(); err != nil {
+		return err
+	}
+	return b.agent(fmt.Sprintf("run%d", i))
+}
+
+func (b *run) bare() error {
+	config, socket := filepath.Join(b.Dir, "bare.json"), filepath.Join(b.Dir, "bare.sock")
+	if err := os.WriteFile(config, b.bootstrap, 0o600); err != nil {
+		return err
+	}
+	began := time.Now()
+	p, err := lab.Start(lab.Spec{Name: "bare", Dir: b.Dir, Argv: []string{
+		b.Envoy, "--config-path", config, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning",
+	}})
+	if err != nil {
+		return err
+	}
+	if err := awaitReady(socket); err != nil {
+		p.Stop(stopLimit)
+		return err
+	}
+	b.bareReady = append(b.bareReady, since(began))
+	began = time.Now()
+	p.Stop(stopLimit)
+	b.bareStop = append(b.bareStop, since(began))
+	return os.Remove(socket)
+}
+
+func (b *run) agent(name string) error {
+	began := time.Now()
+	s, socket, err := b.sidecar(name)
+	if err != nil {
+		return err
+	}
+	defer s.Stop(stopLimit)
+	if err := awaitReady(socket); err != nil {
+		return fmt.Errorf("%w:\n%s", err, s.Log())
+	}
+	b.ready = append(b.ready, since(began))
+	forked, err := loggedAt(s.LogFile, "Envoy started")
+	if err != nil {
+		return err
+	}
+	b.forked = append(b.forked, float64(forked.Sub(began).Microseconds())/1e3)
+	if err := b.crash(s, socket); err != nil {
+		return err
+	}
+	b.rss = append(b.rss, float64(lab.RSS(s.Pid))/1e6)
+	began = time.Now()
+	s.Stop(stopLimit)
+	b.stop = append(b.stop, since(began))
+	return b.kill(name + "-orphan")
+}
+
+// crash kills Envoy and waits for the next one.
+func (b *run) crash(s *lab.Sidecar, socket string) error {
+	// One that is killed as soon as it serves is replaced after the back-off; let it serve for longer than that.
+	if err := lab.Eventually(stopLimit, func() error { return served(s.LogFile, time.Second) }); err != nil {
+		return err
+	}
+	envoy, err := s.Envoy()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := syscall.Kill(envoy, syscall.SIGKILL); err != nil {
+		return err
+	}
+	for lab.Alive(envoy) {
+		time.Sleep(time.Millisecond)
+	}
+	if err := awaitReady(socket); err != nil {
+		return fmt.Errorf("%w:\n%s", err, s.Log())
+	}
+	b.again = append(b.again, since(began))
+	return nil
+}
+
+// kill ends an agent as no agent can prevent.
+func (b *run) kill(name string) error {
+	s, socket, err := b.sidecar(name)
+	if err != nil {
+		return err
+	}
+	if err := awaitReady(socket); err != nil {
+		s.Stop(stopLimit)
+		return err
+	}
+	envoy, err := s.Envoy()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	s.Signal(syscall.SIGKILL)
+	for lab.Alive(envoy) {
+		if time.Since(began) > stopLimit {
+			return fmt.Errorf("Envoy (pid %d) lives %s after its agent was killed", envoy, stopLimit)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	b.orphan = append(b.orphan, since(began))
+	return nil
+}
+
+// awaitReady asks an admin socket every millisecond, on a new connection each time.
+func awaitReady(socket string) error {
+	client := &http.Client{Timeout: stopLimit, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		},
+	}}
+	for deadline := time.Now().Add(stopLimit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		response, err := client.Get("http://envoy/ready")
+		if err != nil {
+			continue
+		}
+		response.Body.Close()
+		if response.StatusCode == http.StatusOK {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: not ready within %s", socket, stopLimit)
+}
+
+// served returns nil once the agent's log says that Envoy has been live for so long.
+func served(log string, long time.Duration) error {
+	at, err := loggedAt(log, "Envoy is live")
+	if err == nil && time.Since(at) < long {
+		err = fmt.Errorf("live since %s", at)
+	}
+	return err
+}
+
+// loggedAt returns when the agent first logged a message.
+func loggedAt(path, message string) (time.Time, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var line struct {
+			Time time.Time
+			Msg  string
+		}
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == message {
+			return line.Time, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s: has no line %q", path, message)
+}
+
+func since(t time.Time) float64 { return float64(time.Since(t).Microseconds()) / 1e3 }
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+func describe(values []float64) string {
+	if len(values) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f [%.1f–%.1f]", median(values), slices.Min(values), slices.Max(values))
+}

@@ -1,0 +1,54 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// fresh is a client whose every request has a connection of its own, as load balancers and operators have.
+var fresh = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+
+// Get returns the body of a 200; any other status is an error that shows the body.
+func Get(url string) (string, error) {
+	response, err := fresh.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s: %.300s", url, response.Status, body)
+	}
+	return string(body), nil
+}
+
+// Stats returns Envoy's counters and gauges whose name a regular expression matches.
+func Stats(admin, filter string) (map[string]int64, error) {
+	body, err := Get("http://" + admin + "/stats?format=json&filter=" + url.QueryEscape(filter))
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Stats []struct {
+			Name  string
+			Value *int64
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil {
+		return nil, fmt.Errorf("parse stats of %s: %w", admin, err)
+	}
+	out := map[string]int64{}
+	for _, s := range answer.Stats {
+		if s.Value != nil {
+			out[s.Name] = *s.Value
+		}
+	}
+	return out, nil
+}

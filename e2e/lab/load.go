@@ -1,0 +1,137 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Load sends GET requests from several clients until it is stopped. It speaks HTTP/1.1 itself: Go's client would
+// quietly repeat a request whose kept connection broke, and here every failure counts.
+type Load struct {
+	address string // host:port to dial
+	request []byte
+
+	stop     chan struct{}
+	clients  sync.WaitGroup
+	requests atomic.Int64
+
+	mu       sync.Mutex
+	failures []string
+	bodies   map[string]int
+}
+
+const (
+	loadPace    = 2 * time.Millisecond // between two requests of a client
+	loadTimeout = 5 * time.Second      // of a dial, and of a request
+)
+
+// StartLoad sends requests for url to address: a server, or a proxy that takes absolute URLs. kept clients hold
+// their connection as long as the server lets them, fresh ones dial for each request.
+func StartLoad(address, url string, kept, fresh int) *Load {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		panic(err) // the test's own text
+	}
+	var text bytes.Buffer
+	if err := request.WriteProxy(&text); err != nil {
+		panic(err)
+	}
+	l := &Load{address: address, request: text.Bytes(), stop: make(chan struct{}), bodies: map[string]int{}}
+	for i := range kept + fresh {
+		l.clients.Go(func() { l.client(i < kept) })
+	}
+	return l
+}
+
+// Requests is how many were answered with 200 until now.
+func (l *Load) Requests() int64 { return l.requests.Load() }
+
+// Stop ends the load. It returns how many requests were answered with 200, and what went wrong with the others.
+func (l *Load) Stop() (int64, []string) {
+	close(l.stop)
+	l.clients.Wait()
+	return l.requests.Load(), l.failures
+}
+
+// Bodies counts the answers by their body.
+func (l *Load) Bodies() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make(map[string]int, len(l.bodies))
+	for body, n := range l.bodies {
+		out[body] = n
+	}
+	return out
+}
+
+func (l *Load) client(keep bool) {
+	var c *connection
+	defer func() { c.close() }()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-time.After(loadPace):
+		}
+		body, closed, err := l.exchange(&c)
+		if err != nil || closed || !keep {
+			c.close()
+			c = nil
+		}
+		l.record(body, err)
+	}
+}
+
+func (l *Load) record(body string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.failures = append(l.failures, fmt.Sprintf("%s: %v", time.Now().Format("15:04:05.000"), err))
+		return
+	}
+	l.bodies[body]++
+	l.requests.Add(1)
+}
+
+// exchange sends one request, over *c or a new connection, and reads its answer.
+func (l *Load) exchange(c **connection) (body string, closed bool, err error) {
+	if *c == nil {
+		conn, err := net.DialTimeout("tcp", l.address, loadTimeout)
+		if err != nil {
+			return "", true, err
+		}
+		*c = &connection{conn, bufio.NewReader(conn)}
+	}
+	(*c).SetDeadline(time.Now().Add(loadTimeout))
+	if _, err := (*c).Write(l.request); err != nil {
+		return "", true, err
+	}
+	response, err := http.ReadResponse((*c).reader, nil)
+	if err != nil {
+		return "", true, err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %.200s", response.Status, data)
+	}
+	return string(data), response.Close, err
+}
+
+type connection struct {
+	net.Conn
+	reader *bufio.Reader
+}
+
+func (c *connection) close() {
+	if c != nil {
+		c.Close()
+	}
+}

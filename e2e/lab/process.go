@@ -1,0 +1,99 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Process is a child that was started, and perhaps has ended.
+type Process struct {
+	Name    string
+	Pid     int
+	LogFile string
+
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it is reaped
+}
+
+// Spec says what to start.
+type Spec struct {
+	Name string
+	Dir  string // where its log goes; made if missing
+	Env  []string
+	Argv []string
+}
+
+// Start starts a process. It gets no environment but PATH, HOME and what the spec adds.
+func Start(s Spec) (*Process, error) {
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	p := &Process{Name: s.Name, LogFile: filepath.Join(s.Dir, s.Name+".log"), done: make(chan struct{})}
+	log, err := os.OpenFile(p.LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p.cmd = exec.Command(s.Argv[0], s.Argv[1:]...)
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, s.Env...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		// The death signal comes when the forking thread ends, so this one stays until the child is gone.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.Name, err)
+	}
+	p.Pid = p.cmd.Process.Pid
+	return p, nil
+}
+
+// Signal sends a signal; a process that has ended needs none.
+func (p *Process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// Done is closed when the process is reaped.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait returns the exit status, -1 for a death by signal, or an error when the process outlives the time.
+func (p *Process) Wait(limit time.Duration) (int, error) {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode(), nil
+	case <-time.After(limit):
+		return 0, fmt.Errorf("%s (pid %d) still runs after %s", p.Name, p.Pid, limit)
+	}
+}
+
+// Stop ends the process: TERM, then KILL. It returns the exit status.
+func (p *Process) Stop(limit time.Duration) int {
+	p.Signal(syscall.SIGTERM)
+	if code, err := p.Wait(limit); err == nil {
+		return code
+	}
+	p.Signal(syscall.SIGKILL)
+	<-p.done
+	return -1
+}
+
+// Log returns what the process has printed.
+func (p *Process) Log() string {
+	data, err := os.ReadFile(p.LogFile)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}

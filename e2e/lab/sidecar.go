@@ -1,0 +1,126 @@
+package lab
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// Lab is where things are: the binaries, and a directory for all that runs.
+type Lab struct {
+	Bin   string // agent, discovery, bookinfo, demo
+	Envoy string
+	Dir   string
+}
+
+// Discovery is a running `discovery serve`.
+type Discovery struct {
+	*Process
+	GRPC, HTTP string // host:port
+	spec       Spec
+}
+
+// Discovery serves a directory of configuration on free ports, and returns once it is ready.
+func (l Lab) Discovery(configDir string) (*Discovery, error) {
+	grpc, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	http, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	d := &Discovery{GRPC: fmt.Sprintf("127.0.0.1:%d", grpc), HTTP: fmt.Sprintf("127.0.0.1:%d", http)}
+	d.spec = Spec{Name: "discovery", Dir: l.Dir, Argv: []string{
+		filepath.Join(l.Bin, "discovery"), "serve", "--configDir", configDir, "--grpcAddr", d.GRPC, "--httpAddr", d.HTTP,
+	}}
+	return d, d.Restart()
+}
+
+// Restart starts discovery, again, on the same ports.
+func (d *Discovery) Restart() (err error) {
+	if d.Process, err = Start(d.spec); err != nil {
+		return err
+	}
+	return d.await(10*time.Second, "http://"+d.HTTP+"/ready")
+}
+
+// Workload says which program a sidecar stands beside.
+type Workload struct {
+	Name      string // unique; the node's id is Name.default
+	App       string // label app, and the service cluster
+	Version   string // label version
+	IP        string // its own loopback address
+	ProxyPort int    // of outbound HTTP; 0 for none
+	Discovery string // host:port
+	Flags     []string
+	Env       []string
+}
+
+// Sidecar is a running `agent proxy sidecar`.
+type Sidecar struct {
+	*Process
+	Admin      string // host:port of the agent's front
+	ConfigPath string
+}
+
+// Sidecar starts an agent without waiting for its Envoy.
+func (l Lab) Sidecar(w Workload) (*Sidecar, error) {
+	port, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &Sidecar{Admin: fmt.Sprintf("127.0.0.1:%d", port), ConfigPath: filepath.Join(l.Dir, w.Name)}
+	argv := []string{
+		filepath.Join(l.Bin, "agent"), "proxy", "sidecar",
+		"--ip", w.IP, "--id", w.Name + ".default", "--domain", "default.svc.cluster.local",
+		"--serviceregistry", "Other", "--serviceCluster", w.App,
+		"--configPath", s.ConfigPath, "--binaryPath", l.Envoy, "--discoveryAddress", w.Discovery,
+		"--proxyAdminPort", strconv.Itoa(port), "--concurrency", "1",
+	}
+	env := []string{
+		"ISTIO_META_INTERCEPTION_MODE=NONE",
+		fmt.Sprintf(`ISTIO_METAJSON_LABELS={"app":%q,"version":%q}`, w.App, w.Version),
+	}
+	if w.ProxyPort != 0 {
+		env = append(env, fmt.Sprintf("ISTIO_META_HTTP_PROXY_PORT=%d", w.ProxyPort))
+	}
+	s.Process, err = Start(Spec{Name: w.Name + "-agent", Dir: l.Dir, Env: append(env, w.Env...), Argv: append(argv, w.Flags...)})
+	return s, err
+}
+
+// AwaitReady waits until the sidecar's Envoy serves.
+func (s *Sidecar) AwaitReady() error { return s.await(20*time.Second, "http://"+s.Admin+"/ready") }
+
+// Envoy returns the process id of the sidecar's only Envoy.
+func (s *Sidecar) Envoy() (int, error) {
+	children := Children(s.Pid)
+	if len(children) != 1 {
+		return 0, fmt.Errorf("%s (pid %d) has children %v, want one Envoy", s.Name, s.Pid, children)
+	}
+	return children[0], nil
+}
+
+// await waits until url answers 200, or the process ends.
+func (p *Process) await(limit time.Duration, url string) error {
+	err := Eventually(limit, func() error {
+		select {
+		case <-p.done:
+			return nil
+		default:
+			_, err := Get(url)
+			return err
+		}
+	})
+	select {
+	case <-p.done:
+		code, _ := p.Wait(0)
+		return fmt.Errorf("%s ended with status %d:\n%s", p.Name, code, p.Log())
+	default:
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w:\n%s", p.Name, err, p.Log())
+	}
+	return nil
+}

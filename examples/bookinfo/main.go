@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stderr))
+}
+
+// run serves one service until ctx is done. It returns 0 when asked to stop, 1 when it could not serve, 2 when it was
+// called wrongly.
+func run(ctx context.Context, args []string, stderr io.Writer) int {
+	flags := flag.NewFlagSet("bookinfo", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	service := flags.String("service", "", "what to be: productpage, details, reviews or ratings")
+	version := flags.String("version", "v1", "of the service: v1 or v2; reviews v2 shows ratings")
+	listen := flags.String("listen", ":9080", "address to serve on")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	handler, err := newService(*service, *version, newUpstream(http.ProxyFromEnvironment))
+	if err != nil {
+		fmt.Fprintln(stderr, "bookinfo:", err)
+		return 2
+	}
+	log := slog.New(slog.NewTextHandler(stderr, nil)).With("service", *service, "version", *version)
+	if err := serve(ctx, *listen, handler, log); err != nil {
+		log.Error("stopped", "err", err)
+		return 1
+	}
+	return 0
+}
+
+// newService returns the handler of a service, with /health beside what it serves.
+func newService(service, version string, up *upstream) (http.Handler, error) {
+	if version != "v1" && version != "v2" {
+		return nil, fmt.Errorf("-version %q: want v1 or v2", version)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	switch service {
+	case "productpage":
+		newProductPage(up).register(mux)
+	case "details":
+		mux.HandleFunc("GET /details/0", serveDetails)
+	case "reviews":
+		mux.Handle("GET /reviews/0", reviewer{version: version, up: up})
+	case "ratings":
+		mux.HandleFunc("GET /ratings/0", serveRatings)
+	default:
+		return nil, fmt.Errorf("-service %q: want productpage, details, reviews or ratings", service)
+	}
+	return mux, nil
+}
+
+// serve answers on addr until ctx is done, then lets requests in flight finish.
+func serve(ctx context.Context, addr string, handler http.Handler, log *slog.Logger) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	log.Info("serving", "address", listener.Addr().String())
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	err = server.Shutdown(grace)
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
+	return err
+}

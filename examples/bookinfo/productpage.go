@@ -1,0 +1,99 @@
+package main
+
+import (
+	_ "embed"
+	"html/template"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+//go:embed page.html
+var pageHTML string
+
+// userCookie remembers who signed in. Anybody may be anybody: it shows routing by user, not security.
+const userCookie = "user"
+
+// product is everything that the page shows, and the JSON API's answer.
+type product struct {
+	ID           int      `json:"id"`
+	User         string   `json:"user,omitempty"`
+	Details      *details `json:"details,omitempty"`
+	DetailsError *failure `json:"detailsError,omitempty"`
+	Reviews      *reviews `json:"reviews,omitempty"`
+	ReviewsError *failure `json:"reviewsError,omitempty"`
+}
+
+// complete reports whether every upstream answered.
+func (p product) complete() bool {
+	return p.DetailsError == nil && p.ReviewsError == nil && (p.Reviews == nil || p.Reviews.RatingsError == nil)
+}
+
+type productPage struct {
+	up   *upstream
+	page *template.Template
+}
+
+func newProductPage(up *upstream) productPage {
+	stars := func(n int) string { return strings.Repeat("★", n) + strings.Repeat("☆", max(0, 5-n)) }
+	page := template.Must(template.New("page").Funcs(template.FuncMap{"stars": stars}).Parse(pageHTML))
+	return productPage{up: up, page: page}
+}
+
+func (s productPage) register(mux *http.ServeMux) {
+	mux.Handle("GET /{$}", http.RedirectHandler("/productpage", http.StatusFound))
+	mux.HandleFunc("GET /productpage", s.serveHTML)
+	mux.HandleFunc("GET /api/v1/products/0", s.serveJSON)
+	mux.HandleFunc("POST /login", func(w http.ResponseWriter, r *http.Request) { signIn(w, r, r.FormValue("user")) })
+	mux.HandleFunc("POST /logout", func(w http.ResponseWriter, r *http.Request) { signIn(w, r, "") })
+}
+
+// serveHTML answers 200 whatever the upstreams do: a page with a hole is better than none.
+func (s productPage) serveHTML(w http.ResponseWriter, r *http.Request) {
+	p := s.product(r)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = s.page.Execute(w, p) // fails only when the client has gone
+}
+
+// serveJSON answers 502 when an upstream failed, so that a client need not look inside to count.
+func (s productPage) serveJSON(w http.ResponseWriter, r *http.Request) {
+	p := s.product(r)
+	status := http.StatusOK
+	if !p.complete() {
+		status = http.StatusBadGateway
+	}
+	writeJSON(w, status, p)
+}
+
+// product asks both upstreams at once, as the user who signed in.
+func (s productPage) product(r *http.Request) product {
+	p := product{User: r.Header.Get("End-User")}
+	if cookie, err := r.Cookie(userCookie); p.User == "" && err == nil {
+		p.User = cookie.Value
+		r = r.Clone(r.Context())
+		r.Header.Set("End-User", p.User)
+	}
+	var about details
+	var said reviews
+	var both sync.WaitGroup
+	both.Go(func() { p.DetailsError = s.up.fetch(r, "http://details:9080/details/0", &about) })
+	both.Go(func() { p.ReviewsError = s.up.fetch(r, "http://reviews:9080/reviews/0", &said) })
+	both.Wait()
+	if p.DetailsError == nil {
+		p.Details = &about
+	}
+	if p.ReviewsError == nil {
+		p.Reviews = &said
+	}
+	return p
+}
+
+// signIn remembers user, or forgets whoever it was, and shows the page again.
+func signIn(w http.ResponseWriter, r *http.Request, user string) {
+	cookie := &http.Cookie{Name: userCookie, Value: user, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if user == "" {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(w, cookie)
+	http.Redirect(w, r, "/productpage", http.StatusSeeOther)
+}

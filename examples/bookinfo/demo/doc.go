@@ -1,0 +1,12 @@
+// Demo runs the bookinfo mesh on this machine: one discovery server, five programs, and for each of them an agent with
+// an Envoy of its own. No root, nothing but loopback.
+//
+//	plan ──▶ discovery ──ready──▶ programs ──ready──▶ agents ──ready──▶ page answers ──▶ say what to try
+//	                                                                        │
+//	              SIGINT, SIGTERM, or a process that ended by itself ◀──────┘
+//	                                    │
+//	stop, the other way round:  agents ──▶ programs ──▶ discovery
+//
+// What runs where is a pure function of the flags (plan.go). It is a demonstration: it starts each process once and
+// watches over none; that is the agent's trade, and only for Envoy.
+package main

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/template"
+)
+
+var helpText = template.Must(template.New("help").Parse(`
+Bookinfo is at {{.Page}}/productpage
+
+Try next:
+  All reviews come from v1. Count them:
+    for i in $(seq 100); do curl -s {{.Page}}/api/v1/products/0 | grep -o '"version":"v."'; done | sort | uniq -c
+  Send 20 % to v2: change the two weights at
+    {{.Rules}}
+  and count again; it takes effect when you save.
+  Sign in as jason on the page, or be him: reviews v2 and its stars, whatever the weights say:
+    curl -s -H 'end-user: jason' {{.Page}}/api/v1/products/0
+  Kill one of the Envoys; its agent brings it back:
+    pgrep -a envoy
+
+Envoy's admin interface of
+{{- range .Sidecars}}
+  {{printf "%-15s" .Name}} {{.Admin}}/clusters
+{{- end}}
+Logs: {{.Run}}/*.log
+
+Ctrl-C stops everything.
+`))
+
+// help prints where the page is and what to try next.
+func (d *demo) help() error {
+	rules, err := locate(filepath.Join(d.plan.config, "reviews.yaml"), "weight:")
+	if err != nil {
+		return err
+	}
+	return helpText.Execute(d.stdout, map[string]any{
+		"Page": d.page, "Rules": rules, "Sidecars": d.sidecars, "Run": d.run,
+	})
+}
+
+// locate returns "path:line" of the first line that holds text.
+func locate(path, text string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	before, _, found := bytes.Cut(data, []byte(text))
+	if !found {
+		return "", fmt.Errorf("%s: has no line with %q", path, text)
+	}
+	return fmt.Sprintf("%s:%d", path, bytes.Count(before, []byte("\n"))+1), nil
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+)
+
+// options are the demo's flags.
+type options struct {
+	bin       string // the folder of the binaries: agent, discovery, bookinfo, envoy
+	config    string // the folder of Istio YAML
+	run       string // the folder of logs and of what the agents write
+	addresses string // the first three bytes of the services' addresses, "127.0.0."
+	offset    int    // added to every control port
+}
+
+// spec is one process to run.
+type spec struct {
+	name  string
+	argv  []string
+	env   []string // beside PATH, nothing else is inherited
+	ready string   // answers 200 once the process serves
+}
+
+// plan is everything to run, one phase after another: each must be ready before the next one starts.
+type plan struct {
+	config   string // what discovery reads, and a person edits
+	page     string // the product page's origin
+	phases   [][]spec
+	sidecars []sidecar
+}
+
+// sidecar is where an agent writes, and where it answers for its Envoy's admin.
+type sidecar struct{ Name, ConfigPath, Admin string }
+
+// workload is one program of the mesh. Its place in the list gives it its address and ports.
+type workload struct{ app, version string }
+
+var workloads = [...]workload{
+	{"productpage", "v1"},
+	{"details", "v1"},
+	{"reviews", "v1"},
+	{"reviews", "v2"},
+	{"ratings", "v1"},
+}
+
+// defaultAddresses is the prefix that the example's configuration is written for.
+const defaultAddresses = "127.0.0."
+
+// ports of one demo; those of the workloads count up from theirs.
+const (
+	grpcPort      = 15010
+	httpPort      = 8080
+	outboundPort  = 15101 // each sidecar's HTTP proxy
+	adminPort     = 15201
+	servicePort   = 9080  // Envoy's, at the workload's address
+	programPort   = 19080 // the program's, behind it
+	firstWorkload = 11    // the last byte of the first workload's address
+)
+
+// newPlan says what to run. It touches nothing.
+func newPlan(o options) plan {
+	p := plan{
+		config: o.config,
+		page:   fmt.Sprintf("http://%s%d:%d", o.addresses, firstWorkload, servicePort),
+	}
+	if o.addresses != defaultAddresses {
+		p.config = filepath.Join(o.run, "config") // a copy with the other addresses
+	}
+	var programs, agents []spec
+	for i, w := range workloads {
+		programs = append(programs, o.program(i, w))
+		agents = append(agents, o.agent(i, w))
+		p.sidecars = append(p.sidecars, sidecar{w.name(), o.configPath(w), local(adminPort+i+o.offset, "")})
+	}
+	p.phases = [][]spec{{o.discovery(p.config)}, programs, agents}
+	return p
+}
+
+func (o options) discovery(config string) spec {
+	return spec{
+		name: "discovery",
+		argv: []string{
+			filepath.Join(o.bin, "discovery"), "serve",
+			"--configDir", config,
+			"--grpcAddr", loopback(grpcPort + o.offset),
+			"--httpAddr", loopback(httpPort + o.offset),
+		},
+		ready: local(httpPort+o.offset, "/ready"),
+	}
+}
+
+// program is an ordinary process: all it knows of the mesh is http_proxy.
+func (o options) program(i int, w workload) spec {
+	address := fmt.Sprintf("%s:%d", o.ip(i), programPort)
+	return spec{
+		name:  w.name(),
+		argv:  []string{filepath.Join(o.bin, "bookinfo"), "-service", w.app, "-version", w.version, "-listen", address},
+		env:   []string{"http_proxy=" + local(outboundPort+i+o.offset, "")},
+		ready: "http://" + address + "/health",
+	}
+}
+
+func (o options) agent(i int, w workload) spec {
+	return spec{
+		name: w.name() + "-agent",
+		argv: []string{
+			filepath.Join(o.bin, "agent"), "proxy", "sidecar",
+			"--ip", o.ip(i),
+			"--id", w.name() + ".default",
+			"--domain", "default.svc.cluster.local",
+			"--serviceCluster", w.app,
+			"--serviceregistry", "Other",
+			"--configPath", o.configPath(w),
+			"--binaryPath", filepath.Join(o.bin, "envoy"),
+			"--discoveryAddress", loopback(grpcPort + o.offset),
+			"--proxyAdminPort", strconv.Itoa(adminPort + i + o.offset),
+			"--concurrency", "1",
+		},
+		env: []string{
+			"ISTIO_META_INTERCEPTION_MODE=NONE",
+			fmt.Sprintf("ISTIO_META_HTTP_PROXY_PORT=%d", outboundPort+i+o.offset),
+			"ISTIO_META_NAMESPACE=default",
+			fmt.Sprintf(`ISTIO_METAJSON_LABELS={"app":%q,"version":%q}`, w.app, w.version),
+		},
+		ready: local(adminPort+i+o.offset, "/ready"),
+	}
+}
+
+func (o options) ip(i int) string { return o.addresses + strconv.Itoa(firstWorkload+i) }
+
+func (o options) configPath(w workload) string { return filepath.Join(o.run, w.name()) }
+
+func (w workload) name() string { return w.app + "-" + w.version }
+
+func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
+func local(port int, path string) string { return "http://" + loopback(port) + path }

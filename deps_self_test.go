@@ -1,0 +1,147 @@
+package pilotlight_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// broken holds, for each rule, a file that breaks it: a rule that cannot fail guards nothing. IMPORTS of ours are
+// written "./agent".
+var broken = []struct{ path, source, fault string }{
+	{"bootstrap/x.go", `import _ "./discovery/model"`, "the agent and discovery share"},
+	{"discovery/inject/x.go", `import _ "./bootstrap"`, "the agent and discovery share"},
+	{"discovery/server.go", `import _ "./discovery/config/file"`, "only cmd joins adapters"},
+	{"discovery/registry/consul/x.go", `import _ "./discovery/registry/mock"`, "only cmd joins adapters"},
+	{"agent/cert/x.go", `import _ "github.com/fsnotify/fsnotify"`, "watch is the one door"},
+	{"agent/health/x.go", `import _ "os/exec"`, "the one door to child processes"},
+	{"discovery/status/x.go", `import g "google.golang.org/grpc"; func f() { g.NewServer() }`, "ads is the one door"},
+	{"agent/x.go", `import _ "github.com/spf13/cobra"`, "flags belong to cmd"},
+	{"discovery/x.go", `import "os"; func f() string { return os.Getenv("PILOT_X") }`, "the environment belongs to cmd"},
+	{"agent/core.go", `func f() { go f() }`, "no goroutine and no I/O"},
+	{"discovery/xds/x.go", `import _ "net/http"`, "no goroutine and no I/O"},
+	{"node/x.go", `import "time"; func f() time.Time { return time.Now() }`, "time is an argument"},
+	{"discovery/ads/x.go", `import _ "k8s.io/api/core/v1"`, "Kubernetes' types stop"},
+	{"discovery/model/x.go", `import _ "github.com/hashicorp/consul/api"`, "Consul's types stop"},
+	{"discovery/model/x.go", `import _ "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"`, "Envoy's types live"},
+	{"discovery/ads/x.go", `import _ "istio.io/api/networking/v1alpha3"`, "Istio's types are"},
+	{"watch/x.go", `import _ "./node"`, "the bottom of the house"},
+	{"agent/envoy/x.go", `import _ "./cmd/agent"`, "not the commands"},
+	{"bootstrap/x.go", `import _ "./agent"`, "made from parameters and text"},
+	{"discovery/x.go", `import _ "./discovery/ads"`, "behind Pusher"},
+	{"discovery/xds/x.go", `import _ "./discovery/ads"`, "a function of a Mesh and a Node"},
+	{"discovery/ads/x.go", `import _ "./discovery"`, "the arrows have one direction"},
+	{"discovery/inject/x.go", `import _ "./discovery/model"`, "made from a pod and text"},
+	{"discovery/kube/x.go", `import _ "./discovery/model"`, "knows neither"},
+	{"discovery/config/x.go", `import _ "./watch"`, "not the stores"},
+	{"discovery/registry/eureka/x.go", `import _ "./discovery/ads"`, "how it looks for it"},
+	{"cmd/agent/x.go", `import _ "./templates"`, "joins the agent's half"},
+	{"cmd/discovery/x.go", `import _ "./templates"`, "joins discovery's half"},
+	{"discovery/ads/x.go", `import _ "./internal/golden"`, "what helps tests"},
+	{"discovery/ads/x.go", `import _ "testing"`, "what helps tests"},
+	{"agent/flight/x.go", `func init() {}`, "importing a package"},
+	{"cmd/agent/x.go", "func init() {}\nfunc init() {}", "the agent's one init"},
+	{"agent/x.go", `var n int; func f() { n++ }`, "a package variable that changes"},
+	{"agent/x.go", `var m = map[string]int{}; func f() { m["a"] = 1 }`, "a package variable that changes"},
+	{"agent/x.go", `var m = map[string]int{}; func f() { delete(m, "a") }`, "a package variable that changes"},
+	{"agent/x.go", `var s struct{ n int }; func f() { (s).n += 1 }`, "a package variable that changes"},
+	{"agent/x.go", `import "flag"; var b bool; func f() { flag.BoolVar(&b, "b", false, "") }`, "a package variable that changes"},
+	{"agent/x.go", `import "sync"; var mu sync.Mutex`, "a package variable that changes"},
+	{"agent/x.go", `import "net/http"; func f() { http.DefaultClient.Timeout = 1 }`, "a package variable that changes"},
+	{"agent/x_test.go", `import "testing"; func TestX(t *testing.T) { t.Skip() }`, "a test that is skipped"},
+	{"agent/x_test.go", `import "time"; func f() { time.Sleep(1) }`, "a test waits on a condition"},
+}
+
+func TestEveryRuleCanFail(t *testing.T) {
+	unbroken := slices.Clone(rules)
+	for _, b := range broken {
+		files := tree(t, map[string]string{b.path: b.source})
+		var faults []string
+		for _, r := range rules {
+			found := judge([]rule{r}, files)
+			if faults = append(faults, found...); len(found) > 0 {
+				unbroken = slices.DeleteFunc(unbroken, func(u rule) bool { return u == r })
+			}
+		}
+		if !slices.ContainsFunc(faults, func(f string) bool { return strings.Contains(f, b.fault) }) {
+			t.Errorf("%s: %s\nbreaks %q; found: %q", b.path, b.source, b.fault, faults)
+		}
+	}
+	for _, r := range unbroken {
+		t.Errorf("no file breaks the rule for %s: %s", r.who, r.why)
+	}
+}
+
+func TestWhatTheRulesAllow(t *testing.T) {
+	files := tree(t, map[string]string{
+		"cmd/agent/x.go": `import ("os"; "runtime"; _ "./agent/envoy"; _ "./bootstrap"; _ "./watch")
+			func init() { runtime.LockOSThread() }
+			var home = os.Getenv("HOME")`,
+		"cmd/discovery/x.go":                 `import (_ "./discovery/registry/consul"; _ "./discovery/config/file"; _ "github.com/spf13/cobra")`,
+		"agent/agent.go":                     `import "time"; func run() { go run(); time.Now() }`,
+		"agent/core.go":                      `import "time"; type state struct{ since time.Time }; func (s *state) f(now time.Time) { s.since = now }`,
+		"agent/envoy/x.go":                   `import (_ "os/exec"; _ "./agent"; _ "./bootstrap")`,
+		"discovery/ads/x.go":                 `import (_ "./discovery/xds"; "google.golang.org/grpc"); func f() { grpc.NewServer() }`,
+		"discovery/config/file/x.go":         `import (_ "./discovery/config"; _ "./discovery/model"; _ "./watch"; _ "istio.io/api/networking/v1alpha3")`,
+		"discovery/config/kubernetes/x.go":   `import (_ "./discovery/kube"; _ "k8s.io/api/core/v1")`,
+		"discovery/model/x.go":               `import "errors"; var ErrGone = errors.New("gone"); func f() { n := 1; n++ }`,
+		"discovery/registry/consul/x.go":     `import (_ "./discovery/model"; _ "github.com/hashicorp/consul/api")`,
+		"discovery/sourcetest/sourcetest.go": `import _ "testing"`,
+		"discovery/server_test.go":           `import (_ "./discovery/sourcetest"; _ "./discovery/ads")`,
+		"e2e/bench/x.go":                     `import _ "os/exec"`,
+	})
+	for _, fault := range judge(rules, files) {
+		t.Error(fault)
+	}
+}
+
+func TestPackageRulesCanFail(t *testing.T) {
+	faults := fmt.Sprint(judgePackages(tree(t, map[string]string{
+		"agent/util/x.go":      "",
+		"agent/util/x_test.go": "",
+	})))
+	for _, want := range []string{"no package comment", `"util" says nothing`} {
+		if !strings.Contains(faults, want) {
+			t.Errorf("lacks %q: %s", want, faults)
+		}
+	}
+}
+
+func TestLinkRulesCanFail(t *testing.T) {
+	for _, tt := range []struct {
+		binary, links string
+		faults        int
+	}{
+		{"agent", "google.golang.org/protobuf/proto", 1},
+		{"agent", "google.golang.org/grpc", 1},
+		{"agent", "istio.io/api/networking/v1alpha3", 1},
+		{"agent", "k8s.io/api/core/v1", 1},
+		{"agent", "github.com/envoyproxy/go-control-plane/envoy/config/core/v3", 1},
+		{"agent", "golang.org/x/sys/unix", 0},
+		{"discovery", "google.golang.org/grpc", 0},
+		{"discovery", "honnef.co/go/tools/staticcheck", 1},
+		{"discovery", "mvdan.cc/gofumpt/format", 1},
+		{"discovery", "testing", 1},
+	} {
+		if got := judgeLinks(tt.binary, []string{tt.links}); len(got) != tt.faults {
+			t.Errorf("%s links %s: found %q, want %d", tt.binary, tt.links, got, tt.faults)
+		}
+	}
+}
+
+// tree scans files given by path and source, without their package clauses.
+func tree(t *testing.T, sources map[string]string) []file {
+	t.Helper()
+	files := fstest.MapFS{}
+	for path, source := range sources {
+		source = strings.ReplaceAll(source, `"./`, `"`+module+`/`)
+		files[path] = &fstest.MapFile{Data: []byte("package x\n" + source)}
+	}
+	scanned, err := scan(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scanned
+}

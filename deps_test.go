@@ -1,0 +1,236 @@
+// The house's walls as a test: who imports whom, and what each room may do. Every rule says why it stands.
+package pilotlight_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rule binds the files of some packages. What it speaks of are facts of a file (see facts_test.go):
+//
+//	import P       a path of ours is "./discovery/model"
+//	use P.Name     a name of an imported package
+//	go, func init  a go statement; an init function, "another func init" for a package's next one
+//	assign V       a package variable, of this package or of another, changed by code
+//	skip           t.Skip and its like
+type rule struct {
+	who    string // packages and files that it binds, as patterns (see matches)
+	except string // those of them that it does not bind
+	only   string // the packages of ours that they may import, or
+	never  string // the facts that they must not have, as patterns; one may hold spaces, so commas part them
+	tests  bool   // binds test files instead of the others
+	why    string
+}
+
+const (
+	adapters = "discovery/registry/* discovery/config/*"
+	pure     = "agent/core.go bootstrap node templates discovery/model discovery/config discovery/xds discovery/inject/patch.go"
+	programs = "cmd/... examples/... e2e/..."
+)
+
+var rules = []rule{
+	// The two halves.
+	{
+		who: "agent/... bootstrap cmd/agent", never: "import ./discovery/...",
+		why: "the agent and discovery share node, watch and templates, nothing else: either must build without the other",
+	},
+	{
+		who: "discovery/... cmd/discovery", never: "import ./agent/..., import ./bootstrap",
+		why: "the agent and discovery share node, watch and templates, nothing else: either must build without the other",
+	},
+
+	// Adapters.
+	{
+		who: "...", except: "cmd/discovery", never: "import ./discovery/registry/*, import ./discovery/config/*",
+		why: "only cmd joins adapters: nothing else may know where services and configuration come from, another adapter least",
+	},
+
+	// One door each.
+	{who: "...", except: "watch", never: "import github.com/fsnotify/...", why: "watch is the one door to file events: it knows their traps"},
+	{
+		who: "...", except: "agent/envoy examples/... e2e/...", never: "import os/exec, use os.StartProcess, use syscall.ForkExec",
+		why: "agent/envoy is the one door to child processes: thread, group and death signal are decided there",
+	},
+	{
+		who: "...", except: "discovery/ads e2e/...", never: "use google.golang.org/grpc.NewServer",
+		why: "ads is the one door to the gRPC server: its codec and limits belong together",
+	},
+	{who: "...", except: "cmd/...", never: "import github.com/spf13/cobra", why: "flags belong to cmd: everything else takes a Config"},
+	{
+		who: "...", except: programs, never: "use os.Getenv, use os.LookupEnv, use os.Environ, use os.ExpandEnv, use syscall.Getenv",
+		why: "the environment belongs to cmd: a switch that is read deep inside is in nobody's Config",
+	},
+
+	// The functional core.
+	{
+		who: pure, never: "go, import context, import os, import os/*, import net, import net/http, import io/fs, " +
+			"import log/..., import sync/..., import golang.org/x/sys/..., use syscall.Kill, use syscall.Exec", // a syscall.Signal is a value
+		why: "decisions are functions of values: no goroutine and no I/O, so that a table tests them",
+	},
+	{
+		who: pure, never: "use time.Now, use time.Since, use time.Until, use time.Sleep, use time.After, use time.AfterFunc, " +
+			"use time.Tick, use time.NewTimer, use time.NewTicker",
+		why: "time is an argument in the core, so that a test owns it",
+	},
+
+	// Foreign types stop at their door.
+	{
+		who: "...", except: "discovery/kube/... discovery/registry/kubernetes/... discovery/config/kubernetes/...",
+		never: "import k8s.io/..., import sigs.k8s.io/...", why: "Kubernetes' types stop at their adapters",
+	},
+	{
+		who: "...", except: "discovery/registry/consul/...", never: "import github.com/hashicorp/consul/...",
+		why: "Consul's types stop at their adapter",
+	},
+	{
+		who: "...", except: "discovery/xds discovery/ads", never: "import github.com/envoyproxy/..., import github.com/cncf/xds/...",
+		why: "Envoy's types live in xds and ads: the model must not be shaped by one consumer",
+	},
+	{
+		who: "...", except: "discovery/model discovery/xds discovery/config/... discovery/registry/serviceentry", never: "import istio.io/...",
+		why: "Istio's types are the configuration's own words: leaf values for model and xds, and no other's business",
+	},
+
+	// Who imports whom.
+	{who: "agent node templates watch discovery/model", only: "nothing", why: "the bottom of the house stands on nothing of ours"},
+	{who: "agent/*", only: "agent/... bootstrap node", why: "the agent's rooms know the agent, not the commands"},
+	{who: "bootstrap", only: "node templates", why: "a bootstrap is made from parameters and text"},
+	{who: "discovery", only: "discovery/model", why: "the server loop moves a Mesh: what becomes of it is behind Pusher"},
+	{who: "discovery/xds", only: "discovery/model node", why: "translation is a function of a Mesh and a Node"},
+	{who: "discovery/ads", only: "discovery/xds discovery/model node", why: "ads → xds → model, node: the arrows have one direction"},
+	{who: "discovery/inject", only: "node templates", why: "a patch is made from a pod and text"},
+	{who: "discovery/kube", only: "nothing", why: "the Kubernetes client serves its adapters and knows neither"},
+	{who: "discovery/config", only: "discovery/model", why: "decoding and validating need the model, not the stores"},
+	{
+		who: adapters, only: "discovery/model discovery/config discovery/kube watch",
+		why: "an adapter tells the model what it finds; how it looks for it is its own business",
+	},
+	{who: "cmd/agent", only: "agent/... bootstrap node watch internal/version", why: "cmd/agent joins the agent's half"},
+	{who: "cmd/discovery", only: "discovery/... node watch internal/version", why: "cmd/discovery joins discovery's half"},
+	{
+		who: "...", except: "internal/golden discovery/sourcetest", never: "import ./internal/golden, import ./discovery/sourcetest, import testing/...",
+		why: "what helps tests belongs to tests",
+	},
+
+	// Hand.
+	{who: "...", except: "cmd/agent", never: "func init", why: "importing a package must not do anything"},
+	{who: "cmd/agent", never: "another func init", why: "the agent's one init locks the main thread; there is nothing else to do that early"},
+	{who: "...", never: "assign *", why: "a package variable that changes is state that nobody owns"},
+	{who: "...", tests: true, never: "skip", why: "a missing part is a failure with a clear message; a test that is skipped proves nothing"},
+	{who: "...", tests: true, never: "use time.Sleep", why: "a test waits on a condition with a deadline"},
+}
+
+// words are names that say nothing about what is inside.
+var words = []string{"util", "utils", "common", "helper", "helpers", "base", "types", "misc", "shared"}
+
+func TestHouse(t *testing.T) {
+	files, err := scan(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range judge(rules, files) {
+		t.Error(fault)
+	}
+	for _, fault := range judgePackages(files) {
+		t.Error(fault)
+	}
+}
+
+// judge returns a line for each fact that breaks a rule.
+func judge(rules []rule, files []file) []string {
+	var faults []string
+	for _, r := range rules {
+		for _, f := range files {
+			if f.test != r.tests || !f.in(r.who) || f.in(r.except) {
+				continue
+			}
+			for _, fact := range f.facts {
+				if r.broken(fact) {
+					faults = append(faults, fmt.Sprintf("%s: %s: %s", f.path, fact, r.why))
+				}
+			}
+		}
+	}
+	return faults
+}
+
+func (r rule) broken(fact string) bool {
+	if r.never != "" {
+		return matchesAny(strings.Split(r.never, ","), fact)
+	}
+	room, ours := strings.CutPrefix(fact, "import ./")
+	return ours && !matchesAny(strings.Fields(r.only), room)
+}
+
+// judgePackages holds what is said of packages rather than of files.
+func judgePackages(files []file) []string {
+	documented := map[string]bool{}
+	for _, f := range files {
+		if !f.test {
+			documented[f.pkg()] = documented[f.pkg()] || f.doc
+		}
+	}
+	var faults []string
+	for _, pkg := range slices.Sorted(maps.Keys(documented)) {
+		if !documented[pkg] {
+			faults = append(faults, pkg+": has no package comment: say its purpose, and what it refuses to do, in doc.go")
+		}
+		for part := range strings.SplitSeq(pkg, "/") {
+			if slices.Contains(words, part) {
+				faults = append(faults, fmt.Sprintf("%s: %q says nothing about what is inside", pkg, part))
+			}
+		}
+	}
+	return faults
+}
+
+// linked are the packages that a binary must not contain, whichever way they come in.
+var linked = []struct{ binary, never, why string }{
+	{
+		"agent", "google.golang.org/..., github.com/envoyproxy/..., github.com/cncf/..., k8s.io/..., sigs.k8s.io/..., istio.io/...",
+		"an agent runs beside every workload: it stays below 12 MB",
+	},
+	{
+		"*", "testing/..., honnef.co/..., mvdan.cc/..., golang.org/x/tools/..., github.com/google/go-cmp/..., go.uber.org/goleak/..., " +
+			"github.com/rogpeppe/..., github.com/stretchr/...",
+		"what helps to build or to test is not part of the product",
+	},
+}
+
+func TestLinkSets(t *testing.T) {
+	const format = `{{if eq .Name "main"}}{{.ImportPath}}{{range .Deps}} {{.}}{{end}}{{end}}`
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", format, "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		packages := strings.Fields(line)
+		binary, isProduct := strings.CutPrefix(packages[0], module+"/cmd/")
+		if !isProduct {
+			continue
+		}
+		for _, fault := range judgeLinks(binary, packages[1:]) {
+			t.Error(fault)
+		}
+	}
+}
+
+func judgeLinks(binary string, packages []string) []string {
+	var faults []string
+	for _, l := range linked {
+		if !matches(l.binary, binary) {
+			continue
+		}
+		for _, p := range packages {
+			if matchesAny(strings.Split(l.never, ","), p) {
+				faults = append(faults, fmt.Sprintf("%s links %s: %s", binary, p, l.why))
+			}
+		}
+	}
+	return faults
+}

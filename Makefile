@@ -1,0 +1,48 @@
+# make help lists the targets.
+.DEFAULT_GOAL := help
+.PHONY: help setup packages build demo test e2e lint bench golden clean
+
+module  := github.com/pilotlight/pilotlight
+scripts := envoy-tools/fetch-envoy envoy-tools/packages .ci/run
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z].*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: packages bin/envoy ## fetch what building and testing needs: modules, tools, a C compiler for -race, Envoy
+	go mod download
+	go build tool
+
+packages:
+	@envoy-tools/packages
+
+# Always asked: it knows best whether there is something to do.
+.PHONY: bin/envoy
+bin/envoy:
+	@envoy-tools/fetch-envoy
+
+build: ## build bin/agent, bin/discovery, bin/bookinfo, bin/demo
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/ ./cmd/... ./examples/...
+
+demo: build bin/envoy ## run the bookinfo mesh on this machine until Ctrl-C
+	@bin/demo
+
+test: setup build ## run every test, those with a real Envoy included
+	CGO_ENABLED=1 go test -race -timeout 8m ./...
+
+e2e: build bin/envoy ## run the tests with a real Envoy only
+	go test -count=1 -timeout 8m ./e2e/...
+
+lint: ## vet, staticcheck, gofumpt, and shellcheck where it is installed
+	go vet ./...
+	go tool staticcheck ./...
+	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || { echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
+	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); else echo "shellcheck is not installed: scripts not checked"; fi
+
+bench: build bin/envoy ## measure the agent against a bare Envoy, as a table of ratios
+	go run ./e2e/bench
+
+golden: ## rewrite the golden files; read the diff before committing it
+	go test $$(grep -rl --include='*_test.go' '"$(module)/internal/golden"' . | xargs -n1 dirname | sort -u) -update
+
+clean: ## remove what was built, fetched or logged
+	rm -rf bin run

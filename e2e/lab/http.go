@@ -10,11 +10,31 @@ import (
 )
 
 // fresh is a client whose every request has a connection of its own, as load balancers and operators have.
-var fresh = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+var fresh = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: requestTimeout}
+
+const requestTimeout = 5 * time.Second
 
 // Get returns the body of a 200; any other status is an error that shows the body.
-func Get(url string) (string, error) {
-	response, err := fresh.Get(url)
+func Get(url string) (string, error) { return get(fresh, url) }
+
+// GetThrough is Get through an HTTP proxy at host:port, with headers given as pairs of name and value.
+func GetThrough(proxy, target string, header ...string) (string, error) {
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		Proxy:             http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}),
+	}
+	return get(&http.Client{Transport: transport, Timeout: requestTimeout}, target, header...)
+}
+
+func get(client *http.Client, url string, header ...string) (string, error) {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// An Envoy that is killed comes back each time, and is served by the same agent.
+func TestAKilledEnvoyComesBack(t *testing.T) {
+	m := startMesh(t, "127.24.0.", "details")
+	s := m.sidecars["details"]
+	details := "http://" + m.address(12) + ":9080/details/0"
+	for range 3 {
+		pid, err := s.Envoy()
+		m.check(err)
+		began := time.Now()
+		m.check(syscall.Kill(pid, syscall.SIGKILL))
+		m.check(lab.Eventually(stopLimit, func() error {
+			if lab.Alive(pid) {
+				return fmt.Errorf("Envoy %d still lives", pid)
+			}
+			_, err := lab.Get(details)
+			return err
+		}))
+		t.Logf("killed, and serving again after %s", time.Since(began).Round(time.Millisecond))
+		if now, err := s.Envoy(); err != nil || now == pid {
+			t.Errorf("Envoy is pid %d after %d (%v), want another", now, pid, err)
+		}
+	}
+}
+
+// While discovery is dead every Envoy serves on, and a new discovery is heard.
+func TestTrafficOutlivesDiscovery(t *testing.T) {
+	m := startMesh(t, "127.25.0.", "productpage", "reviews-v1", "reviews-v2", "ratings")
+	load := lab.StartLoad(m.proxies["productpage"], "http://reviews:9080/reviews/0", 4, 2)
+	answered := func(n int64) {
+		before := load.Requests()
+		m.check(lab.Eventually(stopLimit, func() error {
+			if got := load.Requests() - before; got < n {
+				return fmt.Errorf("%d requests answered, want %d", got, n)
+			}
+			return nil
+		}))
+	}
+	answered(100)
+	m.discovery.Signal(syscall.SIGKILL)
+	_, err := m.discovery.Wait(stopLimit)
+	m.check(err)
+	answered(300)
+	m.check(m.discovery.Restart())
+	answered(100)
+	m.weights(0, 100)
+	m.check(lab.Eventually(30*time.Second, func() error { // Envoy's back-off is jittered, up to 30 s
+		if n := m.stat("reviews-v2", `^cluster\.inbound\|9080\|\|\.upstream_rq_total$`); n == 0 {
+			return fmt.Errorf("the new discovery is not heard")
+		}
+		return nil
+	}))
+	requests, failures := load.Stop()
+	t.Logf("%d requests", requests)
+	if len(failures) > 0 {
+		t.Errorf("%d requests failed, want none: %.1000v", len(failures), failures)
+	}
+}
+
+// SIGTERM ends the agent with status 0, its Envoy before it, and leaves nothing.
+func TestSIGTERMLeavesNothing(t *testing.T) {
+	shared := entries(t, "/dev/shm")
+	m := startMesh(t, "127.26.0.", "details")
+	s := m.sidecars["details"]
+	envoy, err := s.Envoy()
+	m.check(err)
+	s.Signal(syscall.SIGTERM)
+	code, err := s.Wait(stopLimit)
+	m.check(err)
+	if code != 0 {
+		t.Errorf("exit status %d, want 0:\n%s", code, s.Log())
+	}
+	if lab.Alive(envoy) {
+		t.Errorf("Envoy %d outlives its agent", envoy)
+	}
+	if left := entries(t, s.ConfigPath); len(left) > 0 {
+		t.Errorf("left in configPath: %v", left)
+	}
+	if now := entries(t, "/dev/shm"); !slices.Equal(now, shared) {
+		t.Errorf("/dev/shm holds %v, held %v", now, shared)
+	}
+	delete(m.sidecars, "details")
+}
+
+// What cannot be started ends the agent with a status, and a message that names the cause.
+func TestTheCauseOfARefusalIsNamed(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	port := busy.Addr().(*net.TCPAddr).Port
+	listener := fmt.Sprintf(`{static_resources: {listeners: [{name: busy, address: {socket_address: {address: 127.0.0.1, port_value: %d}},
+		filter_chains: [{filters: []}]}]}}`, port)
+	for _, test := range []struct {
+		name  string
+		flags []string
+		code  int
+		want  string
+	}{
+		{"a bootstrap that Envoy refuses", []string{"--", "--config-yaml", "{admn: {}}"}, 1, "no such field: 'admn'"},
+		{"an argument that Envoy refuses", []string{"--", "--nope"}, 1, "--nope -- Couldn't find match for argument"},
+		{"a missing binary", []string{"--binaryPath", "/nowhere/envoy"}, 1, "--binaryPath /nowhere/envoy: stat /nowhere/envoy: no such file"},
+		{"a busy admin port", []string{"--proxyAdminPort", fmt.Sprint(port)}, 1,
+			fmt.Sprintf("--proxyAdminPort: listen tcp 127.0.0.1:%d: bind: address already in use", port)},
+		{"a busy listener", []string{"--", "--config-yaml", listener}, 1, fmt.Sprintf("cannot bind '127.0.0.1:%d': Address already in use", port)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := lab.Lab{Bin: bin, Envoy: envoy, Dir: t.TempDir()}
+			s, err := l.Sidecar(lab.Workload{Name: "x", App: "x", IP: "127.26.1.1", Discovery: "127.0.0.1:1", Flags: test.flags})
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, err := s.Wait(30 * time.Second)
+			if err != nil {
+				s.Stop(0)
+				t.Fatalf("%v:\n%s", err, s.Log())
+			}
+			lines := strings.Split(strings.TrimSpace(s.Log()), "\n")
+			last := lines[len(lines)-1]
+			if code != test.code || !strings.Contains(last, test.want) {
+				t.Errorf("exit status %d, last line %q; want %d and %q", code, last, test.code, test.want)
+			}
+			if left := entries(t, s.ConfigPath); len(left) > 0 {
+				t.Errorf("left in configPath: %v", left)
+			}
+		})
+	}
+}
+
+// An agent that is killed takes its Envoy along.
+func TestAKilledAgentLeavesNoEnvoy(t *testing.T) {
+	l := lab.Lab{Bin: bin, Envoy: envoy, Dir: t.TempDir()}
+	s, err := l.Sidecar(lab.Workload{Name: "x", App: "x", IP: "127.26.2.1", Discovery: "127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop(0)
+	var pid int
+	if err := lab.Eventually(stopLimit, func() (err error) { pid, err = s.Envoy(); return err }); err != nil {
+		t.Fatalf("%v:\n%s", err, s.Log())
+	}
+	s.Signal(syscall.SIGKILL)
+	if err := lab.Eventually(stopLimit, func() error {
+		if lab.Alive(pid) {
+			return fmt.Errorf("Envoy %d outlives its killed agent", pid)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// entries lists a directory; one that does not exist is empty.
+func entries(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		names = append(names, filepath.Join(dir, e.Name()))
+	}
+	return names
+}

@@ -35,8 +35,10 @@ e2e: build bin/envoy ## run the tests with a real Envoy only
 lint: ## vet, staticcheck, gofumpt, and shellcheck where it is installed
 	go vet ./...
 	go tool staticcheck ./...
-	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || { echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
-	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); else echo "shellcheck is not installed: scripts not checked"; fi
+	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || \
+		{ echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
+	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); \
+		else echo "shellcheck is not installed: scripts not checked"; fi
 
 bench: build bin/envoy ## measure the agent against a bare Envoy, as a table of ratios
 	go run ./e2e/bench

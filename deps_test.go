@@ -29,7 +29,8 @@ type rule struct {
 
 const (
 	adapters = "discovery/registry/* discovery/config/*"
-	pure     = "agent/core.go bootstrap node templates discovery/model discovery/config discovery/xds discovery/inject/patch.go"
+	pure     = "agent/core.go bootstrap node templates " +
+		"discovery/model discovery/config discovery/xds discovery/inject/patch.go"
 	programs = "cmd/... examples/... e2e/..."
 )
 
@@ -47,33 +48,43 @@ var rules = []rule{
 	// Adapters.
 	{
 		who: "...", except: "cmd/discovery", never: "import ./discovery/registry/*, import ./discovery/config/*",
-		why: "only cmd joins adapters: nothing else may know where services and configuration come from, another adapter least",
+		why: "only cmd joins adapters: no other may know where services and configuration come from, least of all another adapter",
 	},
 
 	// One door each.
-	{who: "...", except: "watch", never: "import github.com/fsnotify/...", why: "watch is the one door to file events: it knows their traps"},
 	{
-		who: "...", except: "agent/envoy examples/... e2e/...", never: "import os/exec, use os.StartProcess, use syscall.ForkExec",
-		why: "agent/envoy is the one door to child processes: thread, group and death signal are decided there",
+		who: "...", except: "watch", never: "import github.com/fsnotify/...",
+		why: "watch is the one door to file events: it knows their traps",
+	},
+	{
+		who: "...", except: "agent/envoy examples/... e2e/...",
+		never: "import os/exec, use os.StartProcess, use syscall.ForkExec",
+		why:   "agent/envoy is the one door to child processes: thread, group and death signal are decided there",
 	},
 	{
 		who: "...", except: "discovery/ads e2e/...", never: "use google.golang.org/grpc.NewServer",
 		why: "ads is the one door to the gRPC server: its codec and limits belong together",
 	},
-	{who: "...", except: "cmd/...", never: "import github.com/spf13/cobra", why: "flags belong to cmd: everything else takes a Config"},
 	{
-		who: "...", except: programs, never: "use os.Getenv, use os.LookupEnv, use os.Environ, use os.ExpandEnv, use syscall.Getenv",
-		why: "the environment belongs to cmd: a switch that is read deep inside is in nobody's Config",
+		who: "...", except: "cmd/...", never: "import github.com/spf13/cobra",
+		why: "flags belong to cmd: everything else takes a Config",
+	},
+	{
+		who: "...", except: programs,
+		never: "use os.Getenv, use os.LookupEnv, use os.Environ, use os.ExpandEnv, use syscall.Getenv",
+		why:   "the environment belongs to cmd: a switch that is read deep inside is in nobody's Config",
 	},
 
 	// The functional core.
 	{
-		who: pure, never: "go, import context, import os, import os/*, import net, import net/http, import io/fs, " +
-			"import log/..., import sync/..., import golang.org/x/sys/..., use syscall.Kill, use syscall.Exec", // a syscall.Signal is a value
+		who: pure, // a syscall.Signal is a value, so syscall itself is not on the list
+		never: "go, import context, import os, import os/*, import net, import net/http, import io/fs, " +
+			"import log/..., import sync/..., import golang.org/x/sys/..., use syscall.Kill, use syscall.Exec",
 		why: "decisions are functions of values: no goroutine and no I/O, so that a table tests them",
 	},
 	{
-		who: pure, never: "use time.Now, use time.Since, use time.Until, use time.Sleep, use time.After, use time.AfterFunc, " +
+		who: pure,
+		never: "use time.Now, use time.Since, use time.Until, use time.Sleep, use time.After, use time.AfterFunc, " +
 			"use time.Tick, use time.NewTimer, use time.NewTicker",
 		why: "time is an argument in the core, so that a test owns it",
 	},
@@ -88,21 +99,32 @@ var rules = []rule{
 		why: "Consul's types stop at their adapter",
 	},
 	{
-		who: "...", except: "discovery/xds discovery/ads", never: "import github.com/envoyproxy/..., import github.com/cncf/xds/...",
-		why: "Envoy's types live in xds and ads: the model must not be shaped by one consumer",
+		who: "...", except: "discovery/xds discovery/ads",
+		never: "import github.com/envoyproxy/..., import github.com/cncf/xds/...",
+		why:   "Envoy's types live in xds and ads: the model must not be shaped by one consumer",
 	},
 	{
-		who: "...", except: "discovery/model discovery/xds discovery/config/... discovery/registry/serviceentry", never: "import istio.io/...",
-		why: "Istio's types are the configuration's own words: leaf values for model and xds, and no other's business",
+		who: "...", except: "discovery/model discovery/xds discovery/config/... discovery/registry/serviceentry",
+		never: "import istio.io/...",
+		why:   "Istio's types are the configuration's own words: leaf values for model and xds, and no other's business",
 	},
 
 	// Who imports whom.
-	{who: "agent node templates watch discovery/model", only: "nothing", why: "the bottom of the house stands on nothing of ours"},
+	{
+		who: "agent node templates watch discovery/model", only: "nothing",
+		why: "the bottom of the house stands on nothing of ours",
+	},
 	{who: "agent/*", only: "agent/... bootstrap node", why: "the agent's rooms know the agent, not the commands"},
 	{who: "bootstrap", only: "node templates", why: "a bootstrap is made from parameters and text"},
-	{who: "discovery", only: "discovery/model", why: "the server loop moves a Mesh: what becomes of it is behind Pusher"},
+	{
+		who: "discovery", only: "discovery/model",
+		why: "the server loop moves a Mesh: what becomes of it is behind Pusher",
+	},
 	{who: "discovery/xds", only: "discovery/model node", why: "translation is a function of a Mesh and a Node"},
-	{who: "discovery/ads", only: "discovery/xds discovery/model node", why: "ads → xds → model, node: the arrows have one direction"},
+	{
+		who: "discovery/ads", only: "discovery/xds discovery/model node",
+		why: "ads → xds → model, node: the arrows have one direction",
+	},
 	{who: "discovery/inject", only: "node templates", why: "a patch is made from a pod and text"},
 	{who: "discovery/kube", only: "nothing", why: "the Kubernetes client serves its adapters and knows neither"},
 	{who: "discovery/config", only: "discovery/model", why: "decoding and validating need the model, not the stores"},
@@ -110,18 +132,31 @@ var rules = []rule{
 		who: adapters, only: "discovery/model discovery/config discovery/kube watch",
 		why: "an adapter tells the model what it finds; how it looks for it is its own business",
 	},
-	{who: "cmd/agent", only: "agent/... bootstrap node watch internal/version", why: "cmd/agent joins the agent's half"},
-	{who: "cmd/discovery", only: "discovery/... node watch internal/version", why: "cmd/discovery joins discovery's half"},
 	{
-		who: "...", except: "internal/golden discovery/sourcetest", never: "import ./internal/golden, import ./discovery/sourcetest, import testing/...",
-		why: "what helps tests belongs to tests",
+		who: "cmd/agent", only: "agent/... bootstrap node watch internal/version",
+		why: "cmd/agent joins the agent's half",
+	},
+	{
+		who: "cmd/discovery", only: "discovery/... node watch internal/version",
+		why: "cmd/discovery joins discovery's half",
+	},
+	{
+		who: "...", except: "internal/golden discovery/sourcetest",
+		never: "import ./internal/golden, import ./discovery/sourcetest, import testing/...",
+		why:   "what helps tests belongs to tests",
 	},
 
 	// Hand.
 	{who: "...", except: "cmd/agent", never: "func init", why: "importing a package must not do anything"},
-	{who: "cmd/agent", never: "another func init", why: "the agent's one init locks the main thread; there is nothing else to do that early"},
+	{
+		who: "cmd/agent", never: "another func init",
+		why: "the agent's one init locks the main thread; there is nothing else to do that early",
+	},
 	{who: "...", never: "assign *", why: "a package variable that changes is state that nobody owns"},
-	{who: "...", tests: true, never: "skip", why: "a missing part is a failure with a clear message; a test that is skipped proves nothing"},
+	{
+		who: "...", tests: true, never: "skip",
+		why: "a missing part is a failure with a clear message; a test that is skipped proves nothing",
+	},
 	{who: "...", tests: true, never: "use time.Sleep", why: "a test waits on a condition with a deadline"},
 }
 
@@ -192,12 +227,13 @@ func judgePackages(files []file) []string {
 // linked are the packages that a binary must not contain, whichever way they come in.
 var linked = []struct{ binary, never, why string }{
 	{
-		"agent", "google.golang.org/..., github.com/envoyproxy/..., github.com/cncf/..., k8s.io/..., sigs.k8s.io/..., istio.io/...",
+		"agent", "google.golang.org/..., github.com/envoyproxy/..., github.com/cncf/..., " +
+			"k8s.io/..., sigs.k8s.io/..., istio.io/...",
 		"an agent runs beside every workload: it stays below 12 MB",
 	},
 	{
-		"*", "testing/..., honnef.co/..., mvdan.cc/..., golang.org/x/tools/..., github.com/google/go-cmp/..., go.uber.org/goleak/..., " +
-			"github.com/rogpeppe/..., github.com/stretchr/...",
+		"*", "testing/..., honnef.co/..., mvdan.cc/..., golang.org/x/tools/..., github.com/google/go-cmp/..., " +
+			"go.uber.org/goleak/..., github.com/rogpeppe/..., github.com/stretchr/...",
 		"what helps to build or to test is not part of the product",
 	},
 }

@@ -116,7 +116,10 @@ func read(set *token.FileSet, parsed []*ast.File) []file {
 		r.readDecls(p)
 		ast.Inspect(p, r.readNode)
 		files = append(files, file{
-			path: name, test: strings.HasSuffix(name, "_test.go"), doc: p.Doc.Text() != "", facts: slices.Sorted(maps.Keys(r.facts)),
+			path:  name,
+			test:  strings.HasSuffix(name, "_test.go"),
+			doc:   p.Doc.Text() != "",
+			facts: slices.Sorted(maps.Keys(r.facts)),
 		})
 	}
 	return files

@@ -47,8 +47,8 @@ type reviewer struct {
 
 func (s reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := reviews{Version: s.version, Reviews: []review{
-		{Reviewer: "Reviewer1", Text: "An extremely entertaining play by Shakespeare. The slapstick humour is refreshing!"},
-		{Reviewer: "Reviewer2", Text: "Absolutely fun and entertaining. The play lacks thematic depth when compared to other plays by Shakespeare."},
+		{Reviewer: "Reviewer1", Text: "Two pairs of twins, one day, and nobody thinks of asking. I laughed all the way home."},
+		{Reviewer: "Reviewer2", Text: "Short, loud and well built, though nobody in it learns anything."},
 	}}
 	if s.version == "v2" {
 		s.addStars(r, &answer)

@@ -55,7 +55,8 @@ func (u *upstream) fetch(r *http.Request, url string, value any) *failure {
 	case err != nil:
 		return &failure{response.StatusCode, fmt.Sprintf("read %s: %v", url, err)}
 	case response.StatusCode != http.StatusOK:
-		return &failure{response.StatusCode, fmt.Sprintf("%s answered %s: %.200s", url, response.Status, strings.TrimSpace(string(body)))}
+		text := fmt.Sprintf("%s answered %s: %.200s", url, response.Status, strings.TrimSpace(string(body)))
+		return &failure{response.StatusCode, text}
 	}
 	if err := json.Unmarshal(body, value); err != nil {
 		return &failure{response.StatusCode, fmt.Sprintf("decode %s: %v", url, err)}

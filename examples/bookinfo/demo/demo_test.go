@@ -133,7 +133,9 @@ func TestDemo(t *testing.T) {
 		t.Errorf("exit code %d, want 0; stderr:\n%s", got, &stderr)
 	}
 
-	for _, want := range []string{"http://127.9.0.11:9080/productpage", "run/config/reviews.yaml:38", "http://127.0.0.1:24202/clusters"} {
+	for _, want := range []string{
+		"http://127.9.0.11:9080/productpage", "run/config/reviews.yaml:38", "http://127.0.0.1:24202/clusters",
+	} {
 		if !strings.Contains(stdout.text.String(), want) {
 			t.Errorf("the help lacks %q:\n%s", want, &stdout.text)
 		}
@@ -142,9 +144,9 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := slices.Concat(slices.Repeat([]string{"agent"}, 5), slices.Repeat([]string{"bookinfo"}, 5), []string{"discovery"})
-	if got := strings.Fields(string(left)); !slices.Equal(got, want) {
-		t.Errorf("left in the order %v, want %v", got, want)
+	want := strings.Repeat("agent\n", 5) + strings.Repeat("bookinfo\n", 5) + "discovery\n"
+	if got := string(left); got != want {
+		t.Errorf("left in the order %q, want %q", got, want)
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "run", "*"))
 	if i := slices.IndexFunc(files, func(f string) bool { return filepath.Ext(f) != ".log" }); i >= 0 || len(files) != 11 {
@@ -197,7 +199,8 @@ func TestDemoFails(t *testing.T) {
 					t.Errorf("stderr lacks %q:\n%s", want, &stderr)
 				}
 			}
-			if left, _ := os.ReadFile(filepath.Join(dir, "left")); tt.scripts != nil && !strings.HasSuffix(string(left), "discovery\n") {
+			left, _ := os.ReadFile(filepath.Join(dir, "left"))
+			if tt.scripts != nil && !strings.HasSuffix(string(left), "discovery\n") {
 				t.Errorf("discovery was not stopped last: %q", left)
 			}
 		})
@@ -234,8 +237,8 @@ func TestStopKillsTheStubborn(t *testing.T) {
 	}
 	var processes []*process
 	for _, kind := range []string{"stubborn", "obedient"} {
-		s := spec{name: kind, argv: []string{self}, env: []string{"GORACE=atexit_sleep_ms=0", "FAKE=" + kind, "LEFT=" + filepath.Join(dir, "left")}}
-		p, err := start(s, dir, ended)
+		env := []string{"GORACE=atexit_sleep_ms=0", "FAKE=" + kind, "LEFT=" + filepath.Join(dir, "left")}
+		p, err := start(spec{name: kind, argv: []string{self}, env: env}, dir, ended)
 		if err != nil {
 			t.Fatal(err)
 		}

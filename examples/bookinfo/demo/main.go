@@ -37,7 +37,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if ip, err := netip.ParseAddr(o.ip(0)); err != nil || !ip.IsLoopback() || !strings.HasSuffix(o.addresses, ".") {
-		fmt.Fprintf(stderr, "demo: -addresses %q: want three bytes and a dot that make loopback addresses, as 127.7.0.\n", o.addresses)
+		fmt.Fprintf(stderr, "demo: -addresses %q: want the start of loopback addresses, as 127.7.0.\n", o.addresses)
 		return 2
 	}
 	if err := run(ctx, o, stdout); err != nil {

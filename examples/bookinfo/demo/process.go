@@ -80,6 +80,6 @@ func (p *process) explain() error {
 		text = []byte(err.Error())
 	}
 	last := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	last = last[max(0, len(last)-lines):]
-	return fmt.Errorf("%s ended by itself: %v; the end of %s:\n%s", p.name, p.cmd.ProcessState, p.log, bytes.Join(last, []byte("\n")))
+	end := bytes.Join(last[max(0, len(last)-lines):], []byte("\n"))
+	return fmt.Errorf("%s ended by itself: %v; the end of %s:\n%s", p.name, p.cmd.ProcessState, p.log, end)
 }

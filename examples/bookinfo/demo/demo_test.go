@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	case "obedient":
 		fake(syscall.SIGTERM)
 	case "stubborn":
-		signal.Ignore(syscall.SIGTERM)
-		fake(os.Interrupt)
+		signal.Ignore(syscall.SIGTERM, os.Interrupt)
+		fake(syscall.SIGUSR1)
 	}
 }
 

@@ -1,0 +1,102 @@
+package xds
+
+import (
+	"strings"
+	"testing"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	"github.com/google/go-cmp/cmp"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+func TestClusterPerPortAndSubset(t *testing.T) {
+	s := service(fqdn("reviews"), httpPort(9080), at("127.0.0.13", "v1"), at("127.0.0.14", "v2"))
+	s.Ports = append(s.Ports, model.Port{Name: "tcp", Number: 7000, Protocol: model.TCP})
+	r := Build(mesh(s, versions("reviews")), viewOf(t, "127.0.0.9"))
+	got := map[string]string{} // EDS cluster → addresses
+	for _, e := range r.Endpoints {
+		var addresses []string
+		for _, locality := range e.Endpoints {
+			for _, endpoint := range locality.LbEndpoints {
+				addresses = append(addresses, socketOf(endpoint).GetAddress())
+			}
+		}
+		got[e.ClusterName] = strings.Join(addresses, " ")
+	}
+	want := map[string]string{
+		"outbound|9080||" + fqdn("reviews"):   "127.0.0.13 127.0.0.14",
+		"outbound|9080|v1|" + fqdn("reviews"): "127.0.0.13",
+		"outbound|9080|v2|" + fqdn("reviews"): "127.0.0.14",
+		"outbound|7000||" + fqdn("reviews"):   "127.0.0.13 127.0.0.14",
+		"outbound|7000|v1|" + fqdn("reviews"): "127.0.0.13",
+		"outbound|7000|v2|" + fqdn("reviews"): "127.0.0.14",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("endpoints by cluster (-want +got):\n%s", diff)
+	}
+	for _, c := range r.Clusters {
+		if c.EdsClusterConfig.GetServiceName() != c.Name {
+			t.Errorf("cluster %s asks for endpoints of %q", c.Name, c.EdsClusterConfig.GetServiceName())
+		}
+	}
+}
+
+func TestEndpointsAreTheServices(t *testing.T) {
+	port := httpPort(80)
+	tests := map[string]struct {
+		endpoints []model.Endpoint
+		want      string // address:port*weight, in order
+	}{
+		"none":           {nil, ""},
+		"sorted":         {[]model.Endpoint{{Address: "10.0.0.2"}, {Address: "10.0.0.1"}}, "10.0.0.1:80*0 10.0.0.2:80*0"},
+		"its own port":   {[]model.Endpoint{{Address: "10.0.0.1", Ports: map[string]uint32{"http": 8080}}}, "10.0.0.1:8080*0"},
+		"weight":         {[]model.Endpoint{{Address: "10.0.0.1", Weight: 5}}, "10.0.0.1:80*5"},
+		"not an address": {[]model.Endpoint{{Address: "example.com"}, {Address: "10.0.0.1"}}, "10.0.0.1:80*0"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := Build(mesh(service("a.com", port, test.endpoints...)), viewOf(t, "127.0.0.9"))
+			if len(r.Endpoints) != 1 {
+				t.Fatalf("got %d assignments, want one, empty or not", len(r.Endpoints))
+			}
+			if got := describe(r.Endpoints[0]); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestLoadBalancer(t *testing.T) {
+	simple := func(lb networking.LoadBalancerSettings_SimpleLB) *networking.LoadBalancerSettings {
+		return &networking.LoadBalancerSettings{LbPolicy: &networking.LoadBalancerSettings_Simple{Simple: lb}}
+	}
+	roundRobin := &networking.TrafficPolicy{LoadBalancer: simple(networking.LoadBalancerSettings_ROUND_ROBIN)}
+	random := &networking.TrafficPolicy{LoadBalancer: simple(networking.LoadBalancerSettings_RANDOM)}
+	passthrough := &networking.TrafficPolicy{LoadBalancer: simple(networking.LoadBalancerSettings_PASSTHROUGH)}
+	onPort := &networking.TrafficPolicy{
+		LoadBalancer: simple(networking.LoadBalancerSettings_RANDOM),
+		PortLevelSettings: []*networking.TrafficPolicy_PortTrafficPolicy{{
+			Port:         &networking.PortSelector{Number: 80},
+			LoadBalancer: simple(networking.LoadBalancerSettings_ROUND_ROBIN),
+		}},
+	}
+	tests := map[string]struct {
+		policies []*networking.TrafficPolicy
+		want     clusterv3.Cluster_LbPolicy
+	}{
+		"default":                      {nil, clusterv3.Cluster_LEAST_REQUEST},
+		"the host's":                   {[]*networking.TrafficPolicy{nil, roundRobin}, clusterv3.Cluster_ROUND_ROBIN},
+		"a subset overrides":           {[]*networking.TrafficPolicy{random, roundRobin}, clusterv3.Cluster_RANDOM},
+		"a port overrides":             {[]*networking.TrafficPolicy{onPort}, clusterv3.Cluster_ROUND_ROBIN},
+		"PASSTHROUGH has nothing here": {[]*networking.TrafficPolicy{passthrough, random}, clusterv3.Cluster_LEAST_REQUEST},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := lbPolicy(80, test.policies...); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}

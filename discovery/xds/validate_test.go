@@ -1,0 +1,107 @@
+package xds
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// validate asks the real Envoy whether it would accept r, as a static bootstrap.
+func validate(t *testing.T, r *Resources) {
+	t.Helper()
+	config, err := protojson.Marshal(static(t, r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "envoy.json")
+	if err := os.WriteFile(file, config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, envoyBinary(t), "--mode", "validate", "-c", file).CombinedOutput()
+	if err != nil {
+		t.Errorf("envoy --mode validate: %v\n%s", err, out)
+	}
+}
+
+func envoyBinary(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("ENVOY"); path != "" {
+		return path
+	}
+	if path, err := filepath.Abs("../../bin/envoy"); err == nil {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	path, err := exec.LookPath("envoy")
+	if err != nil {
+		t.Fatal("no Envoy in $ENVOY, bin/envoy or PATH: run make setup")
+	}
+	return path
+}
+
+// static puts into r's clusters and listeners what they would fetch.
+func static(t *testing.T, r *Resources) *bootstrapv3.Bootstrap {
+	t.Helper()
+	out := &bootstrapv3.Bootstrap_StaticResources{}
+	for _, c := range r.Clusters {
+		c = proto.CloneOf(c)
+		if c.GetType() == clusterv3.Cluster_EDS {
+			c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
+			c.EdsClusterConfig = nil
+			c.LoadAssignment = find(t, r.Endpoints, c.Name)
+		}
+		out.Clusters = append(out.Clusters, c)
+	}
+	for _, l := range r.Listeners {
+		l = proto.CloneOf(l)
+		inlineRoutes(t, l, r)
+		out.Listeners = append(out.Listeners, l)
+	}
+	return &bootstrapv3.Bootstrap{StaticResources: out}
+}
+
+func inlineRoutes(t *testing.T, l *listenerv3.Listener, r *Resources) {
+	t.Helper()
+	filter := l.FilterChains[0].Filters[0].GetTypedConfig()
+	manager := &hcmv3.HttpConnectionManager{}
+	if !filter.MessageIs(manager) {
+		return
+	}
+	if err := filter.UnmarshalTo(manager); err != nil {
+		t.Fatal(err)
+	}
+	if name := manager.GetRds().GetRouteConfigName(); name != "" {
+		manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: find(t, r.Routes, name)}
+		l.FilterChains[0].Filters[0].ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: pack(manager)}
+	}
+}
+
+// find returns the resource of that name; one that nobody would serve is a fault.
+func find[T interface {
+	comparable
+	proto.Message
+}](t *testing.T, list []T, name string,
+) T {
+	t.Helper()
+	for _, m := range list {
+		fields := m.ProtoReflect()
+		if fields.Get(fields.Descriptor().Fields().ByNumber(1)).String() == name {
+			return m
+		}
+	}
+	t.Fatalf("nothing named %s is served", name)
+	panic("unreachable")
+}

@@ -1,0 +1,65 @@
+package ads
+
+import "time"
+
+// Client is one connected Envoy as /debug shows it.
+type Client struct {
+	Node      string       `json:"node"` // "" until it has said who it is
+	Peer      string       `json:"peer"`
+	Connected time.Time    `json:"connected"`
+	Types     []ClientType `json:"types"` // in the order CDS, EDS, LDS, RDS
+}
+
+// ClientType is how far a client is with one type of resource.
+type ClientType struct {
+	TypeURL    string `json:"type_url"`
+	State      State  `json:"state"`
+	Sent       string `json:"version_sent,omitempty"`
+	Acked      string `json:"version_acked,omitempty"`
+	Nonce      string `json:"nonce,omitempty"`
+	Wildcard   bool   `json:"wildcard,omitempty"` // everything is subscribed
+	Subscribed int    `json:"subscribed"`         // names
+	Nack       *Nack  `json:"last_nack,omitempty"`
+}
+
+// Nack is a response that a client refused.
+type Nack struct {
+	Text    string    `json:"text"` // Envoy's own
+	Version string    `json:"version"`
+	Time    time.Time `json:"time"`
+}
+
+// State says whether a client has what it should have.
+type State string
+
+const (
+	StateSynced  State = "SYNCED"   // accepted, or it had the same content from an earlier stream
+	StateStale   State = "STALE"    // sent and not answered yet, or newer content waits for an answer
+	StateNacked  State = "NACKED"   // refused; the content before it is in use
+	StateNotSent State = "NOT SENT" // never asked for on this stream, or its turn has not come
+)
+
+// describe says the same of a protocol for Client.
+func (p *protocol) describe() []ClientType {
+	var out []ClientType
+	for k := range kinds {
+		s := &p.types[k]
+		out = append(out, ClientType{
+			TypeURL: k.typeURL(), State: p.stateOf(k), Sent: s.version, Acked: s.acked, Nonce: s.nonce,
+			Wildcard: s.wildcard, Subscribed: len(s.names), Nack: s.nack,
+		})
+	}
+	return out
+}
+
+func (p *protocol) stateOf(k kind) State {
+	switch s := &p.types[k]; {
+	case s.version == "":
+		return StateNotSent
+	case s.nacked:
+		return StateNacked
+	case p.settled(k):
+		return StateSynced
+	}
+	return StateStale
+}

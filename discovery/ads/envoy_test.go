@@ -1,0 +1,136 @@
+package ads
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// content makes a set of "name=content" words; the contents are made up.
+func content(words string) *set {
+	resources := []*resource{}
+	for _, word := range strings.Fields(words) {
+		name, text, _ := strings.Cut(word, "=")
+		resources = append(resources, encode(name, wrapperspb.String(text)))
+	}
+	slices.SortFunc(resources, func(a, b *resource) int { return strings.Compare(a.name, b.name) })
+	return newSet(resources)
+}
+
+func state(clusters, endpoints, listeners, routes string) *snapshot {
+	return &snapshot{cds: content(clusters), eds: content(endpoints), lds: content(listeners), rds: content(routes)}
+}
+
+// envoy is the other end of a protocol: it keeps nonce and version of each kind as Envoy does.
+type envoy struct {
+	t        *testing.T
+	protocol *protocol
+	last     [kinds]response // received last
+	accepted [kinds]string   // version
+	names    [kinds][]string
+}
+
+func connect(t *testing.T, s *snapshot) *envoy { return &envoy{t: t, protocol: newProtocol(s)} }
+
+// ask sends a request of names, with the nonce of the last response, and describes what comes back.
+func (e *envoy) ask(k kind, names ...string) string {
+	e.t.Helper()
+	e.names[k] = names
+	return e.send(k, &discoveryv3.DiscoveryRequest{})
+}
+
+func (e *envoy) ack(k kind) string {
+	e.t.Helper()
+	e.accepted[k] = e.last[k].version
+	return e.send(k, &discoveryv3.DiscoveryRequest{})
+}
+
+func (e *envoy) nack(k kind, text string) string {
+	e.t.Helper()
+	return e.send(k, &discoveryv3.DiscoveryRequest{ErrorDetail: refused(text)})
+}
+
+func refused(text string) *statuspb.Status { return &statuspb.Status{Code: 13, Message: text} }
+
+func (e *envoy) send(k kind, r *discoveryv3.DiscoveryRequest) string {
+	e.t.Helper()
+	r.ResponseNonce, r.VersionInfo, r.ResourceNames = e.last[k].nonce, e.accepted[k], e.names[k]
+	return e.raw(k, r)
+}
+
+func (e *envoy) raw(k kind, r *discoveryv3.DiscoveryRequest) string {
+	e.t.Helper()
+	responses, _ := e.protocol.request(k, r, now)
+	return e.receive(responses)
+}
+
+func (e *envoy) push(s *snapshot) string {
+	e.t.Helper()
+	return e.receive(e.protocol.push(s))
+}
+
+// receive describes responses as "cds:a,b eds:a", and checks what holds for every one.
+func (e *envoy) receive(responses []response) string {
+	e.t.Helper()
+	var out []string
+	for _, r := range responses {
+		if r.nonce == "" || r.version == "" || r.nonce == e.last[r.kind].nonce {
+			e.t.Errorf("response %v: want a version and a nonce of its own", r)
+		}
+		var names []string
+		for _, resource := range r.resources {
+			if slices.Contains(names, resource.name) {
+				e.t.Errorf("%s is in one response twice", resource.name)
+			}
+			names = append(names, resource.name)
+		}
+		e.last[r.kind] = r
+		out = append(out, fmt.Sprintf("%s:%s", [kinds]string{"cds", "eds", "lds", "rds"}[r.kind], strings.Join(names, ",")))
+	}
+	return strings.Join(out, " ")
+}
+
+// start goes through Envoy's own order until everything of s is accepted.
+func start(t *testing.T, s *snapshot) *envoy {
+	t.Helper()
+	e := connect(t, s)
+	names := func(k kind) (out []string) {
+		for _, r := range s[k].resources {
+			out = append(out, r.name)
+		}
+		return out
+	}
+	e.ask(cds)
+	if len(s[eds].resources) > 0 {
+		e.ask(eds, names(eds)...)
+		e.ack(eds)
+	}
+	e.ack(cds)
+	e.ask(lds)
+	if len(s[rds].resources) > 0 {
+		e.ask(rds, names(rds)...)
+		e.ack(rds)
+	}
+	e.ack(lds)
+	for k := range kinds {
+		if !e.protocol.settled(k) {
+			t.Fatalf("%s is not settled after a start", k.typeURL())
+		}
+	}
+	return e
+}
+
+func (e *envoy) want(what, got, want string) {
+	e.t.Helper()
+	if got != want {
+		e.t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}

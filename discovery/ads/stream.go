@@ -108,6 +108,7 @@ func (st *stream) request(r *discoveryv3.DiscoveryRequest, now time.Time) ([]res
 		st.logUnknown(r.TypeUrl)
 		return nil, nil
 	}
+	st.protocol.latest = st.newest() // an answer that frees the way brings the newest, whoever wakes first
 	responses, nack := st.protocol.request(k, r, now)
 	if nack != nil {
 		st.log.Warn("response refused", "node", st.node, "type_url", r.TypeUrl, "version", nack.Version, "error", nack.Text)
@@ -131,7 +132,7 @@ func (st *stream) identify(r *discoveryv3.DiscoveryRequest) error {
 		return err
 	}
 	st.node, st.view = proxy.ID.String(), xds.ViewOf(proxy)
-	st.protocol = newProtocol(st.server.current.Load().snapshot(st.view))
+	st.protocol = newProtocol(st.newest())
 	st.log.Info("proxy connected", "node", st.node, "peer", st.peer)
 	return nil
 }
@@ -153,8 +154,10 @@ func (st *stream) push() []response {
 	if st.protocol == nil {
 		return nil // its first request will find the newest
 	}
-	return st.protocol.push(st.server.current.Load().snapshot(st.view))
+	return st.protocol.push(st.newest())
 }
+
+func (st *stream) newest() *snapshot { return st.server.current.Load().snapshot(st.view) }
 
 func (st *stream) client() Client {
 	st.mu.Lock()

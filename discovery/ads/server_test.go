@@ -1,0 +1,367 @@
+package ads
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/xds"
+)
+
+const nodeID = "sidecar~127.0.0.9~app.default~default.svc.cluster.local"
+
+// deadline bounds every wait on the other side.
+const deadline = 10 * time.Second
+
+// meshOf has a service per name, with an endpoint at 10.0.0.lastByte.
+func meshOf(lastByte int, names ...string) *model.Mesh {
+	var services []*model.Service
+	for _, name := range names {
+		services = append(services, &model.Service{
+			Host: name + ".com", Resolution: model.ResolutionStatic,
+			Ports:     []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
+			Endpoints: []model.Endpoint{{Address: fmt.Sprintf("10.0.0.%d", lastByte)}},
+		})
+	}
+	return model.New(slices.Values([]model.Group{{Services: services}}))
+}
+
+// running is a server on bufconn, and everything that a test opened to it.
+type running struct {
+	*Server
+	t      *testing.T
+	log    *lockedBuffer
+	client *grpc.ClientConn
+	stop   func() error // ends Serve and returns its error
+}
+
+func run(t *testing.T) *running {
+	t.Helper()
+	leaks := goleak.IgnoreCurrent()
+	out := &lockedBuffer{}
+	server := New(slog.New(slog.NewTextHandler(out, nil)))
+	listener := bufconn.Listen(1 << 20)
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, listener) }()
+	client, err := grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{Server: server, t: t, log: out, client: client}
+	r.stop = sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-served:
+			return err
+		case <-time.After(deadline):
+			return fmt.Errorf("Serve did not return within %s", deadline)
+		}
+	})
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		client.Close()
+		goleak.VerifyNone(t, leaks)
+	})
+	return r
+}
+
+// lockedBuffer takes the log of several goroutines.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// peerStream is a client's end of one stream.
+type peerStream struct {
+	t *testing.T
+	discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
+}
+
+func (r *running) open() *peerStream {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	r.t.Cleanup(cancel)
+	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(r.client).StreamAggregatedResources(ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return &peerStream{r.t, s}
+}
+
+func (s *peerStream) send(r *discoveryv3.DiscoveryRequest) {
+	s.t.Helper()
+	if err := s.Send(r); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ask subscribes with the node, as on a stream's first request.
+func (s *peerStream) ask(typeURL string, names ...string) *discoveryv3.DiscoveryResponse {
+	s.t.Helper()
+	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: typeURL, ResourceNames: names})
+	return s.next(typeURL)
+}
+
+func (s *peerStream) next(typeURL string) *discoveryv3.DiscoveryResponse {
+	s.t.Helper()
+	r, err := s.Recv()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if r.TypeUrl != typeURL {
+		s.t.Fatalf("got a response of %s, want %s", r.TypeUrl, typeURL)
+	}
+	return r
+}
+
+func (s *peerStream) ack(r *discoveryv3.DiscoveryResponse, names ...string) {
+	s.t.Helper()
+	s.send(&discoveryv3.DiscoveryRequest{
+		TypeUrl: r.TypeUrl, VersionInfo: r.VersionInfo, ResponseNonce: r.Nonce, ResourceNames: names,
+	})
+}
+
+// ends returns the code and text that the stream ends with.
+func (s *peerStream) ends() (codes.Code, string) {
+	for {
+		if _, err := s.Recv(); err != nil {
+			return status.Code(err), status.Convert(err).Message()
+		}
+	}
+}
+
+func envoyNode() *corev3.Node {
+	return &corev3.Node{Id: nodeID, Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+		"INTERCEPTION_MODE": structpb.NewStringValue("NONE"),
+		"HTTP_PROXY_PORT":   structpb.NewStringValue("15080"),
+	}}}
+}
+
+func viewAt(t *testing.T, ip string) xds.View {
+	t.Helper()
+	n := envoyNode()
+	n.Id = strings.Replace(n.Id, "127.0.0.9", ip, 1)
+	proxy, err := xds.ParseProxy(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return xds.ViewOf(proxy)
+}
+
+// until waits for a condition that another goroutine brings about.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	end := time.After(deadline)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("waited %s for %s", deadline, what)
+		}
+	}
+}
+
+func cluster(name string) string { return "outbound|80||" + name + ".com" }
+
+func TestServeBeforeThePush(t *testing.T) {
+	if code, text := run(t).open().ends(); code != codes.Unavailable || text != "not synced yet" {
+		t.Errorf("got %s %q, want Unavailable, never an empty answer", code, text)
+	}
+}
+
+func TestServeRefusesBrokenRequests(t *testing.T) {
+	unset, ingress := envoyNode(), envoyNode()
+	unset.Metadata = nil
+	ingress.Id = "ingress~127.0.0.9~gw.default~d"
+	tests := map[string]struct {
+		request *discoveryv3.DiscoveryRequest
+		want    string
+	}{
+		"no node":      {&discoveryv3.DiscoveryRequest{TypeUrl: clusterType}, "no node.id"},
+		"no type_url":  {&discoveryv3.DiscoveryRequest{Node: envoyNode()}, "no type_url"},
+		"mode":         {&discoveryv3.DiscoveryRequest{Node: unset, TypeUrl: clusterType}, "only NONE is served"},
+		"role":         {&discoveryv3.DiscoveryRequest{Node: ingress, TypeUrl: clusterType}, "only sidecar"},
+		"malformed ID": {&discoveryv3.DiscoveryRequest{Node: &corev3.Node{Id: "x"}, TypeUrl: clusterType}, "want 4"},
+	}
+	r := run(t)
+	r.Push(meshOf(1, "a"))
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := r.open()
+			s.send(test.request)
+			if code, text := s.ends(); code != codes.InvalidArgument || !strings.Contains(text, test.want) {
+				t.Errorf("got %s %q, want InvalidArgument with %q", code, text, test.want)
+			}
+		})
+	}
+}
+
+func TestServeDeltaIsRefusedByName(t *testing.T) {
+	r := run(t)
+	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(r.client).DeltaAggregatedResources(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Recv(); status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), "variant sotw") {
+		t.Errorf("got %v, want Unimplemented that names the other variant", err)
+	}
+}
+
+func TestServeUnknownTypeDoesNotKillTheStream(t *testing.T) {
+	r := run(t)
+	r.Push(meshOf(1, "a"))
+	s := r.open()
+	for range 3 {
+		s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: "type.googleapis.com/x.Secret"})
+	}
+	s.ask(clusterType)
+	if got := strings.Count(r.log.String(), "type is not served"); got != 1 {
+		t.Errorf("logged %d times, want once:\n%s", got, r.log)
+	}
+}
+
+func TestServePushesAndRecords(t *testing.T) {
+	r := run(t)
+	r.Push(meshOf(1, "a"))
+	s := r.open()
+	first := s.ask(clusterType)
+	endpoints := s.ask(endpointType, cluster("a"))
+	s.ack(endpoints, cluster("a"))
+	s.ack(first)
+	s.ask(listenerType)
+
+	r.Push(meshOf(2, "a"))
+	changed := s.next(endpointType)
+	s.send(&discoveryv3.DiscoveryRequest{
+		TypeUrl: endpointType, VersionInfo: endpoints.VersionInfo, ResponseNonce: changed.Nonce,
+		ResourceNames: []string{cluster("a")}, ErrorDetail: refused("malformed IP address"),
+	})
+	until(t, "the NACK", func() bool { return r.Clients()[0].Types[eds].State == StateNacked })
+
+	c := r.Clients()[0]
+	if c.Node != nodeID || c.Peer == "" || c.Connected.IsZero() {
+		t.Errorf("client %+v", c)
+	}
+	if got := []State{c.Types[cds].State, c.Types[lds].State, c.Types[rds].State}; !slices.Equal(got, []State{StateSynced, StateStale, StateNotSent}) {
+		t.Errorf("states of CDS, LDS, RDS: %v", got)
+	}
+	if e := c.Types[eds]; e.Sent != changed.VersionInfo || e.Acked != endpoints.VersionInfo || e.Subscribed != 1 ||
+		e.Nack.Text != "malformed IP address" || e.Nonce != changed.Nonce {
+		t.Errorf("EDS %+v, last NACK %+v", e, e.Nack)
+	}
+	if got := strings.Count(r.log.String(), "response refused"); got != 1 || !strings.Contains(r.log.String(), "malformed IP address") {
+		t.Errorf("NACK logged %d times, want once with its text:\n%s", got, r.log)
+	}
+}
+
+// In a handover two Envoys of one node are connected, each with its own subscriptions.
+func TestServeStateBelongsToTheStream(t *testing.T) {
+	r := run(t)
+	r.Push(meshOf(1, "a", "b"))
+	old, young := r.open(), r.open()
+	old.ack(old.ask(endpointType, cluster("a")), cluster("a"))
+	young.ack(young.ask(endpointType, cluster("a"), cluster("b")), cluster("a"), cluster("b"))
+	until(t, "both ACKs", func() bool {
+		clients := r.Clients()
+		return len(clients) == 2 && clients[0].Types[eds].State == StateSynced && clients[1].Types[eds].State == StateSynced
+	})
+	r.Push(meshOf(2, "a", "b"))
+	if got := len(old.next(endpointType).Resources); got != 1 {
+		t.Errorf("the old stream got %d resources, want its one", got)
+	}
+	if got := len(young.next(endpointType).Resources); got != 2 {
+		t.Errorf("the new stream got %d resources, want its two", got)
+	}
+	old.CloseSend()
+	until(t, "the old stream's end", func() bool { return len(r.Clients()) == 1 })
+}
+
+// Another replica, or this one after a restart: what the proxy names is what it would be sent.
+func TestServeReconnectWithSameVersionIsSilent(t *testing.T) {
+	r := run(t)
+	r.Push(meshOf(1, "a"))
+	had := r.open().ask(clusterType)
+	again := run(t)
+	again.Push(meshOf(1, "a"))
+	s := again.open()
+	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType, VersionInfo: had.VersionInfo, ResponseNonce: "17"})
+	s.ask(listenerType) // the first response is of the next request
+}
+
+func TestServePushStormIsCoalesced(t *testing.T) {
+	r := run(t)
+	r.Push(meshOf(1, "a"))
+	s := r.open()
+	first := s.ask(endpointType, cluster("a"))
+	for i := range 200 {
+		r.Push(meshOf(2+i, "a"))
+	}
+	until(t, "the pushes", func() bool { return r.Clients()[0].Types[eds].State == StateStale })
+	s.ack(first, cluster("a"))
+	newest := r.current.Load().snapshot(viewAt(t, "127.0.0.9"))[eds].find(cluster("a"))
+	if got := s.next(endpointType); !bytes.Equal(got.Resources[0].Value, newest.content.Value) {
+		t.Errorf("the answer to an unanswered response brought %s, want the newest of 200 pushes", got.Resources[0].Value)
+	}
+}
+
+func TestServeStopsWithOpenStreams(t *testing.T) {
+	r := run(t)
+	r.Push(meshOf(1, "a"))
+	s := r.open()
+	s.ask(clusterType)
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if code, _ := s.ends(); code != codes.Unavailable {
+		t.Errorf("the stream ended with %s, want Unavailable", code)
+	}
+}
+
+// A thousand proxies of one namespace differ in their own address only.
+func TestSnapshotSharesEncoding(t *testing.T) {
+	g := &generation{mesh: meshOf(1, "a")}
+	one, two := viewAt(t, "127.0.0.1"), viewAt(t, "127.0.0.2")
+	if g.snapshot(one) != g.snapshot(one) {
+		t.Error("one view was built twice")
+	}
+	a, b := g.snapshot(one), g.snapshot(two)
+	if a[eds] != b[eds] || a[cds].find(cluster("a")) != b[cds].find(cluster("a")) {
+		t.Error("two proxies of one namespace do not share what they call")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -348,19 +349,42 @@ func TestServeStopsWithOpenStreams(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
-	if code, _ := s.ends(); code != codes.Unavailable {
-		t.Errorf("the stream ended with %s, want Unavailable", code)
+	if code, text := s.ends(); code != codes.Unavailable || text != "shutting down" {
+		t.Errorf("the stream ended with %s %q, want Unavailable, which sends Envoy elsewhere", code, text)
 	}
+}
+
+// Its sender is blocked in the middle of a response, so only cutting the connection ends it.
+func TestServeStopsWithClientThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t)
+		var names []string
+		for i := range 2000 {
+			names = append(names, fmt.Sprint("service", i))
+		}
+		r.Push(meshOf(1, names...))
+		s := r.open()
+		s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType})
+		s.send(&discoveryv3.DiscoveryRequest{TypeUrl: endpointType, ResourceNames: names})
+		synctest.Wait()
+		start := time.Now()
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took != stopGrace {
+			t.Errorf("stopped after %s, want the grace of %s and not more", took, stopGrace)
+		}
+	})
 }
 
 // A thousand proxies of one namespace differ in their own address only.
 func TestSnapshotSharesEncoding(t *testing.T) {
 	g := &generation{mesh: meshOf(1, "a")}
 	one, two := viewAt(t, "127.0.0.1"), viewAt(t, "127.0.0.2")
-	if g.snapshot(one) != g.snapshot(one) {
+	a, again, b := g.snapshot(one), g.snapshot(one), g.snapshot(two)
+	if a != again {
 		t.Error("one view was built twice")
 	}
-	a, b := g.snapshot(one), g.snapshot(two)
 	if a[eds] != b[eds] || a[cds].find(cluster("a")) != b[cds].find(cluster("a")) {
 		t.Error("two proxies of one namespace do not share what they call")
 	}

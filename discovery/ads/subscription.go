@@ -28,7 +28,7 @@ type subscription struct {
 }
 
 // subscribe takes the names of a request. New names become due, even at an unchanged version; names that are gone
-// become forgotten without an answer.
+// are forgotten without an answer.
 func (s *subscription) subscribe(k kind, wanted []string) {
 	names := slices.Compact(slices.Sorted(slices.Values(wanted)))
 	wildcard := k.whole() && (slices.Contains(names, "*") || len(names) == 0 && !s.named)

@@ -42,7 +42,7 @@ func (r *Resources) addService(s *model.Service, rule *model.Config[*networking.
 		for _, subset := range subsets {
 			name := outboundName(port.Number, subset.GetName(), s.Host)
 			c := newCluster(name, port.Protocol)
-			c.LbPolicy = lbPolicy(port.Number, subset.GetTrafficPolicy(), policy)
+			c.LbPolicy = lbPolicy(subset.GetTrafficPolicy(), policy)
 			endpoints := assignment(name, s, port, subset.GetLabels())
 			if s.Resolution == model.ResolutionDNS {
 				c.ClusterDiscoveryType = resolvedByEnvoy()
@@ -109,27 +109,16 @@ func overADS() *corev3.ConfigSource {
 
 // lbPolicy returns the first balancer that the policies name, most specific first. PASSTHROUGH, which means the
 // address that the client dialled, has none behind an explicit proxy and falls back to the default.
-func lbPolicy(port uint32, policies ...*networking.TrafficPolicy) clusterv3.Cluster_LbPolicy {
+func lbPolicy(policies ...*networking.TrafficPolicy) clusterv3.Cluster_LbPolicy {
 	for _, policy := range policies {
-		for _, lb := range []*networking.LoadBalancerSettings{portLevel(policy, port), policy.GetLoadBalancer()} {
-			switch lb.GetSimple() {
-			case networking.LoadBalancerSettings_ROUND_ROBIN:
-				return clusterv3.Cluster_ROUND_ROBIN
-			case networking.LoadBalancerSettings_RANDOM:
-				return clusterv3.Cluster_RANDOM
-			case networking.LoadBalancerSettings_LEAST_REQUEST, networking.LoadBalancerSettings_PASSTHROUGH:
-				return clusterv3.Cluster_LEAST_REQUEST
-			}
+		switch policy.GetLoadBalancer().GetSimple() {
+		case networking.LoadBalancerSettings_ROUND_ROBIN:
+			return clusterv3.Cluster_ROUND_ROBIN
+		case networking.LoadBalancerSettings_RANDOM:
+			return clusterv3.Cluster_RANDOM
+		case networking.LoadBalancerSettings_LEAST_REQUEST, networking.LoadBalancerSettings_PASSTHROUGH:
+			return clusterv3.Cluster_LEAST_REQUEST
 		}
 	}
 	return clusterv3.Cluster_LEAST_REQUEST
-}
-
-func portLevel(policy *networking.TrafficPolicy, port uint32) *networking.LoadBalancerSettings {
-	for _, setting := range policy.GetPortLevelSettings() {
-		if setting.GetPort().GetNumber() == port {
-			return setting.GetLoadBalancer()
-		}
-	}
-	return nil
 }

@@ -75,13 +75,6 @@ func TestLoadBalancer(t *testing.T) {
 	roundRobin := &networking.TrafficPolicy{LoadBalancer: simple(networking.LoadBalancerSettings_ROUND_ROBIN)}
 	random := &networking.TrafficPolicy{LoadBalancer: simple(networking.LoadBalancerSettings_RANDOM)}
 	passthrough := &networking.TrafficPolicy{LoadBalancer: simple(networking.LoadBalancerSettings_PASSTHROUGH)}
-	onPort := &networking.TrafficPolicy{
-		LoadBalancer: simple(networking.LoadBalancerSettings_RANDOM),
-		PortLevelSettings: []*networking.TrafficPolicy_PortTrafficPolicy{{
-			Port:         &networking.PortSelector{Number: 80},
-			LoadBalancer: simple(networking.LoadBalancerSettings_ROUND_ROBIN),
-		}},
-	}
 	tests := map[string]struct {
 		policies []*networking.TrafficPolicy
 		want     clusterv3.Cluster_LbPolicy
@@ -89,12 +82,11 @@ func TestLoadBalancer(t *testing.T) {
 		"default":                      {nil, clusterv3.Cluster_LEAST_REQUEST},
 		"the host's":                   {[]*networking.TrafficPolicy{nil, roundRobin}, clusterv3.Cluster_ROUND_ROBIN},
 		"a subset overrides":           {[]*networking.TrafficPolicy{random, roundRobin}, clusterv3.Cluster_RANDOM},
-		"a port overrides":             {[]*networking.TrafficPolicy{onPort}, clusterv3.Cluster_ROUND_ROBIN},
 		"PASSTHROUGH has nothing here": {[]*networking.TrafficPolicy{passthrough, random}, clusterv3.Cluster_LEAST_REQUEST},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := lbPolicy(80, test.policies...); got != test.want {
+			if got := lbPolicy(test.policies...); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})

@@ -1,0 +1,131 @@
+package watch
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestDue(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	const quiet, ceiling = 100 * time.Millisecond, time.Second
+	for name, test := range map[string]struct{ last, want time.Duration }{
+		"one change waits for quiet":           {0, quiet},
+		"another one starts quiet anew":        {50 * time.Millisecond, 150 * time.Millisecond},
+		"the ceiling ends an unending burst":   {950 * time.Millisecond, ceiling},
+		"just before the ceiling quiet counts": {899 * time.Millisecond, 999 * time.Millisecond},
+		"never later than the ceiling":         {2 * time.Second, ceiling},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := due(start, start.Add(test.last), quiet, ceiling).Sub(start); got != test.want {
+				t.Errorf("due = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestRun is the one test on the real file system: each step changes something, and exactly one tick follows.
+func TestRun(t *testing.T) {
+	root := t.TempDir()
+	dir, file := filepath.Join(root, "mesh"), filepath.Join(root, "certs", "tls.crt")
+	write := func(path, text string) func() {
+		return func() { must(t, os.WriteFile(path, []byte(text), 0o644)) }
+	}
+	mkdir := func(path string) func() { return func() { must(t, os.MkdirAll(path, 0o755)) } }
+	link := func(to, path string) func() {
+		return func() {
+			must(t, os.Symlink(to, path+"_tmp"))
+			must(t, os.Rename(path+"_tmp", path))
+		}
+	}
+
+	ticks := start(t, Watcher{Paths: []string{dir, file}, Quiet: 50 * time.Millisecond, Ceiling: 5 * time.Second})
+	one(t, ticks, "the watch stands", func() {})
+	one(t, ticks, "the directory appears", mkdir(dir))
+	one(t, ticks, "a file is made", write(dir+"/a.yaml", "1"))
+	one(t, ticks, "a file is written in place", write(dir+"/a.yaml", "2"))
+	one(t, ticks, "a file is renamed over", func() {
+		write(dir+"/.a.yaml.swp", "3")()
+		must(t, os.Rename(dir+"/.a.yaml.swp", dir+"/a.yaml"))
+	})
+	one(t, ticks, "a file is deleted", func() { must(t, os.Remove(dir+"/a.yaml")) })
+	one(t, ticks, "a burst", func() {
+		for i := range 200 {
+			write(dir+"/b.yaml", string(rune('a'+i%26)))()
+		}
+	})
+	one(t, ticks, "the directory is deleted", func() { must(t, os.RemoveAll(dir)) })
+	one(t, ticks, "and made anew", mkdir(dir))
+	one(t, ticks, "and written to", write(dir+"/a.yaml", "4"))
+	one(t, ticks, "another directory takes its place", func() {
+		mkdir(dir + ".new")()
+		must(t, os.Rename(dir, dir+".old"))
+		must(t, os.Rename(dir+".new", dir))
+	})
+	one(t, ticks, "and is written to", write(dir+"/a.yaml", "5"))
+
+	one(t, ticks, "a file's directory appears", mkdir(filepath.Dir(file)))
+	one(t, ticks, "a volume is mounted", func() {
+		mkdir(filepath.Dir(file) + "/..v1")()
+		write(filepath.Dir(file)+"/..v1/tls.crt", "1")()
+		link("..v1", filepath.Dir(file)+"/..data")()
+		link("..data/tls.crt", file)()
+	})
+	one(t, ticks, "..data is swapped", func() {
+		mkdir(filepath.Dir(file) + "/..v2")()
+		write(filepath.Dir(file)+"/..v2/tls.crt", "2")()
+		link("..v2", filepath.Dir(file)+"/..data")()
+	})
+	one(t, ticks, "the far end of the link is written to", write(filepath.Dir(file)+"/..v2/tls.crt", "3"))
+}
+
+func TestRecheckTicksWithoutAnyChange(t *testing.T) {
+	ticks := start(t, Watcher{Paths: []string{t.TempDir()}, Recheck: time.Millisecond})
+	for range 3 {
+		await(t, ticks, "a recheck")
+	}
+}
+
+// start runs w until the test ends and waits for it to be gone.
+func start(t *testing.T, w Watcher) <-chan struct{} {
+	t.Helper()
+	w.Log = slog.New(slog.DiscardHandler)
+	ctx, cancel := context.WithCancel(t.Context())
+	ticks, done := make(chan struct{}, 1), make(chan error)
+	go func() { done <- w.Run(ctx, ticks) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return ticks
+}
+
+// one expects a tick after do, and no second one while three quiet periods pass.
+func one(t *testing.T, ticks <-chan struct{}, what string, do func()) {
+	t.Helper()
+	do()
+	await(t, ticks, what)
+	select {
+	case <-ticks:
+		t.Fatalf("%s: ticked twice", what)
+	case <-time.After(150 * time.Millisecond):
+	}
+}
+
+func await(t *testing.T, ticks <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-ticks:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s: no tick", what)
+	}
+}

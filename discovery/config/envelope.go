@@ -1,0 +1,140 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// envelope is what every object of Kubernetes' form has.
+type envelope struct {
+	apiVersion, kind string
+	meta             model.Meta
+	spec             *yaml.Node
+	specLine         int
+}
+
+// names of objects: Kubernetes' DNS-1123 subdomain.
+var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// readEnvelope reads everything but the spec.
+func readEnvelope(root *yaml.Node) (envelope, []Problem) {
+	r := envelopeReader{reader: newReader(), envelope: envelope{specLine: root.Line}}
+	r.meta.Namespace = "default"
+	r.meta.Origin.Line = root.Line
+	r.spec = &yaml.Node{Kind: yaml.MappingNode, Line: root.Line} // an object without a spec is one with an empty one
+	metadata := entry{value: &yaml.Node{Kind: yaml.MappingNode}, line: root.Line}
+	for _, e := range r.object(root, "") {
+		switch e.key {
+		case "apiVersion":
+			r.apiVersion = r.text(e, e.key)
+		case "kind":
+			r.kind = r.text(e, e.key)
+		case "metadata":
+			metadata = e
+		case "spec":
+			if !isNull(e.value) {
+				r.spec, r.specLine = e.value, e.line
+			}
+		case "status": // the control plane's own
+		default:
+			r.faultf(e.line, e.key, "unknown field %q%s", e.key,
+				suggest(e.key, []string{"apiVersion", "kind", "metadata", "spec", "status"}))
+		}
+	}
+	r.meta.Kind = r.kind
+	r.readMetadata(metadata)
+	r.require(root.Line, "apiVersion", r.apiVersion)
+	r.require(root.Line, "kind", r.kind)
+	r.require(metadata.line, "metadata.name", r.meta.Name)
+	if r.fault != nil {
+		r.problems = append(r.problems, *r.fault)
+	}
+	return r.envelope, r.problems
+}
+
+type envelopeReader struct {
+	*reader
+	envelope
+	problems []Problem
+}
+
+func (r *envelopeReader) faultf(line int, path, format string, args ...any) {
+	r.problems = append(r.problems, Problem{Line: line, Severity: Error, Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+func (r *envelopeReader) require(line int, path, value string) {
+	told := slices.ContainsFunc(r.problems, func(p Problem) bool { return p.Path == path })
+	if value == "" && !told {
+		r.faultf(line, path, "is missing")
+	}
+}
+
+// readMetadata takes what discovery needs. Other keys are Kubernetes' own and free.
+func (r *envelopeReader) readMetadata(metadata entry) {
+	for _, e := range r.object(metadata.value, "metadata") {
+		path := "metadata." + e.key
+		switch e.key {
+		case "name":
+			r.meta.Name = r.name(e, path)
+		case "namespace":
+			if !isNull(e.value) {
+				r.meta.Namespace = r.name(e, path)
+			}
+		case "creationTimestamp":
+			if isNull(e.value) {
+				continue
+			}
+			text := r.text(e, path)
+			created, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				r.faultf(e.line, path, "is %q, want a time such as 2026-01-31T12:00:00Z", text)
+			}
+			r.meta.Created = created
+		}
+	}
+}
+
+// object returns a mapping's entries, each key once.
+func (r *envelopeReader) object(n *yaml.Node, path string) []entry {
+	n, _ = r.enter(n, false, 0)
+	if n.Kind != yaml.MappingNode {
+		r.faultf(n.Line, path, "is %s, want an object", describe(n))
+		return nil
+	}
+	seen := map[string]int{}
+	return slices.DeleteFunc(r.entries(n, false, 0), func(e entry) bool {
+		line, again := seen[e.key]
+		if again {
+			r.faultf(e.line, strings.TrimPrefix(path+"."+e.key, "."), "is given already at line %d", line)
+		} else {
+			seen[e.key] = e.line
+		}
+		return again
+	})
+}
+
+func (r *envelopeReader) text(e entry, path string) string {
+	n, _ := r.enter(e.value, false, 0)
+	var s string
+	if n.Kind != yaml.ScalarNode || json.Unmarshal([]byte(scalar(n)), &s) != nil || s == "" {
+		r.faultf(e.line, path, "is %s, want a string", describe(n))
+	}
+	return s
+}
+
+func (r *envelopeReader) name(e entry, path string) string {
+	s := r.text(e, path)
+	if s == "" || len(s) <= 253 && objectName.MatchString(s) {
+		return s
+	}
+	r.faultf(e.line, path, "is %q, want lower-case letters, digits, '-' and '.', at most 253", s)
+	return ""
+}

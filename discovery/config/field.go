@@ -1,0 +1,39 @@
+package config
+
+import (
+	"fmt"
+)
+
+// report collects what rules have to say about one object.
+type report struct {
+	problems []Problem
+	dropped  bool
+}
+
+// field is a place in an object that a rule speaks about, by its path of JSON names: "spec.http[0].timeout".
+type field struct {
+	report *report
+	path   string
+}
+
+func (f field) at(name string) field { return field{f.report, f.path + "." + name} }
+
+func (f field) item(i int) field { return field{f.report, fmt.Sprintf("%s[%d]", f.path, i)} }
+
+// errorf refuses the object.
+func (f field) errorf(format string, args ...any) { f.add(Error, format, args) }
+
+// warnf tells what the object asks for and will not get.
+func (f field) warnf(format string, args ...any) { f.add(Warning, format, args) }
+
+// dropf leaves the object out: it is sound, but says nothing to what discovery serves.
+func (f field) dropf(format string, args ...any) {
+	f.report.dropped = true
+	f.add(Warning, format, args)
+}
+
+func (f field) add(severity Severity, format string, args []any) {
+	f.report.problems = append(f.report.problems, Problem{
+		Severity: severity, Path: f.path, Message: fmt.Sprintf(format, args...),
+	})
+}

@@ -1,0 +1,52 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Severity is what a problem costs.
+type Severity string
+
+const (
+	Error   Severity = "error"   // the object is refused
+	Warning Severity = "warning" // the object is served without what the message names
+)
+
+// Problem is one fault of a file. It is comparable, so that the same fault can be told once.
+type Problem struct {
+	File     string   `json:"file"`
+	Line     int      `json:"line,omitempty"` // from 1; 0 is the file as a whole
+	Severity Severity `json:"severity"`
+	Object   string   `json:"object,omitempty"` // "VirtualService default/reviews"
+	Path     string   `json:"path,omitempty"`   // "spec.http[0].route[1].weight", as the file writes it
+	Message  string   `json:"message"`
+}
+
+// String is a compiler's line, which editors follow: "mesh.yaml:12: error: VirtualService default/reviews:
+// spec.http[0].timeout: is …".
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d", p.Line)
+	}
+	for _, part := range []string{string(p.Severity), p.Object, p.Path, p.Message} {
+		if part != "" {
+			b.WriteString(": " + part)
+		}
+	}
+	return strings.TrimPrefix(b.String(), ": ")
+}
+
+// HasErrors reports whether any problem is an error.
+func HasErrors(problems []Problem) bool {
+	return slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity == Error })
+}
+
+// byLine sorts problems as a reader meets them.
+func byLine(problems []Problem) {
+	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+}

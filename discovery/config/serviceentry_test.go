@@ -1,0 +1,95 @@
+package config
+
+import "testing"
+
+func TestServiceEntry(t *testing.T) {
+	runRules(t, "ServiceEntry", map[string]ruleTest{
+		"sound": {spec: `
+			hosts: [reviews.default.svc.cluster.local, "*.example.com"]
+			location: MESH_INTERNAL
+			resolution: STATIC
+			ports:
+			- {number: 80, name: http, protocol: http, targetPort: 8080}
+			- {number: 443, name: grpc, protocol: GRPC, target_port: 8443}
+			endpoints:
+			- {address: 127.0.0.11, ports: {http: 9080}, labels: {version: v1, app.kubernetes.io/name: reviews}, weight: 2}
+			- address: "fd00::1"
+		`},
+		"DNS resolves the host itself": {spec: `
+			hosts: [example.com]
+			resolution: DNS
+			ports: [{number: 80, name: http, protocol: HTTP}]
+		`},
+		"nothing": {"{}", []string{
+			"0: error: spec.hosts: is missing",
+			"0: error: spec.ports: is missing",
+			"0: error: spec.resolution: is NONE, which is not supported, want STATIC or DNS",
+		}},
+		"everything wrong": {`
+			hosts:
+			- "*"
+			- a_b.com
+			- example.com
+			- Example.COM
+			- 10.0.0.1
+			resolution: STATIC
+			ports:
+			- number: 0
+			  name: http
+			  protocol: MONGO
+			- number: 70000
+			  name: http
+			  protocol: HTTP
+			- number: 70000
+			  targetPort: 65536
+			endpoints:
+			- address: example.com
+			  ports: {http: 0, https: 443}
+			- labels: {-a: b, c: "d e"}
+		`, []string{
+			`2: error: spec.hosts[0]: is "*", want the name of a host`,
+			`3: error: spec.hosts[1]: is "a_b.com", want DNS labels of letters, digits and '-' between dots`,
+			`5: error: spec.hosts[3]: is "example.com", which is there already`,
+			`6: error: spec.hosts[4]: is "10.0.0.1", want DNS labels of letters, digits and '-' between dots`,
+			`9: error: spec.ports[0].number: is 0, want a port, 1 to 65535`,
+			`11: error: spec.ports[0].protocol: is "MONGO", which is not supported, want HTTP, HTTP2, GRPC or TCP`,
+			`12: error: spec.ports[1].number: is 70000, want a port, 1 to 65535`,
+			`13: error: spec.ports[1].name: is "http", which is there already`,
+			`15: error: spec.ports[2].number: is 70000, want a port, 1 to 65535`,
+			`15: error: spec.ports[2].name: is missing`,
+			`15: error: spec.ports[2].protocol: is "", which is not supported, want HTTP, HTTP2, GRPC or TCP`,
+			`15: error: spec.ports[2].number: is 70000, which is there already`,
+			`16: error: spec.ports[2].targetPort: is 65536, want a port, 1 to 65535`,
+			`18: error: spec.endpoints[0].address: is "example.com", want an IP address under resolution STATIC`,
+			`19: error: spec.endpoints[0].ports.http: is 0, want a port, 1 to 65535`,
+			`19: error: spec.endpoints[0].ports.https: is not the name of one of the service's ports`,
+			`20: error: spec.endpoints[1].address: is missing`,
+			`20: error: spec.endpoints[1].labels.-a: the label's name is "-a", want letters, digits, '-', '_' and '.', at most 63`,
+			`20: error: spec.endpoints[1].labels.c: is "d e", want letters, digits, '-', '_' and '.', at most 63`,
+		}},
+		"a wildcard has no address": {`
+			hosts: ["*.example.com"]
+			resolution: DNS
+			ports: [{number: 80, name: http, protocol: HTTP}]
+		`, []string{
+			`1: error: spec.hosts[0]: is "*.example.com": without endpoints the host is resolved, want a full name`,
+		}},
+		"not supported": {`
+			hosts: [a.example.com]
+			addresses: [10.0.0.1]
+			resolution: STATIC
+			ports: [{number: 80, name: http, protocol: HTTP}]
+			endpoints: [{address: 10.0.0.1, locality: a/b/c}]
+			exportTo: ["*", "."]
+		`, []string{
+			`2: warning: spec.addresses: ServiceEntry.addresses is not supported, ignored`,
+			`5: warning: spec.endpoints[0].locality: ServiceEntry.endpoints.locality is not supported, ignored`,
+			`6: warning: spec.exportTo[1]: exportTo "." is not supported, ignored: the object is visible in every namespace`,
+		}},
+		"no endpoints is a service that is down": {`
+			hosts: [a.example.com]
+			resolution: STATIC
+			ports: [{number: 80, name: http, protocol: HTTP}]
+		`, []string{`0: warning: spec.endpoints: is empty: every request is answered 503`}},
+	})
+}

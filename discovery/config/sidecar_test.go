@@ -1,0 +1,55 @@
+package config
+
+import "testing"
+
+func TestSidecar(t *testing.T) {
+	runRules(t, "Sidecar", map[string]ruleTest{
+		"sound": {spec: `
+			workloadSelector: {labels: {app: reviews}}
+			ingress:
+			- {port: {number: 1, protocol: HTTP, name: http}, bind: 127.0.0.11, defaultEndpoint: "127.0.0.1:9080"}
+			- {port: {number: 2, protocol: HTTP2}, defaultEndpoint: "0.0.0.0:9080"}
+			- {port: {number: 3, protocol: GRPC}, defaultEndpoint: "[::1]:9080"}
+			- {port: {number: 4, protocol: TCP}, defaultEndpoint: "[::]:9080"}
+			- {port: {number: 5, protocol: TCP}, defaultEndpoint: unix:///run/app.sock}
+			- {port: {number: 5, protocol: TCP}, bind: "::1"}
+		`},
+		"nothing is a sidecar of defaults": {spec: "{}"},
+		"everything wrong": {`
+			workloadSelector: {labels: {"a b": c}}
+			ingress:
+			- {}
+			- port: {number: 0, name: a.b}
+			  bind: unix:///a
+			  defaultEndpoint: 10.0.0.1:80
+			- {port: {number: 80, protocol: HTTP}, defaultEndpoint: "127.0.0.1"}
+			- {port: {number: 80, protocol: HTTP}, defaultEndpoint: "127.0.0.1:0"}
+			- {port: {number: 81, protocol: HTTP}, defaultEndpoint: "unix://a"}
+		`, []string{
+			`1: error: spec.workloadSelector.labels.a b: the label's name is "a b", ` +
+				`want letters, digits, '-', '_' and '.', at most 63`,
+			`3: error: spec.ingress[0].port: is missing`,
+			`4: error: spec.ingress[1].port.number: is 0, want a port, 1 to 65535`,
+			`4: error: spec.ingress[1].port.protocol: is "", which is not supported, want HTTP, HTTP2, GRPC or TCP`,
+			`4: error: spec.ingress[1].port.name: is "a.b", want letters, digits and '-', at most 63`,
+			`5: error: spec.ingress[1].bind: is "unix:///a", want an IP address`,
+			`6: error: spec.ingress[1].defaultEndpoint: is "10.0.0.1:80", ` +
+				`want 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT, [::]:PORT or unix:///path`,
+			`7: error: spec.ingress[2].defaultEndpoint: is "127.0.0.1", ` +
+				`want 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT, [::]:PORT or unix:///path`,
+			`8: error: spec.ingress[3].defaultEndpoint: is "127.0.0.1:0", ` +
+				`want 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT, [::]:PORT or unix:///path`,
+			`8: error: spec.ingress[3].port.number: is ":80", which is there already`,
+			`9: error: spec.ingress[4].defaultEndpoint: is "unix://a", want an absolute path after unix://`,
+		}},
+		"not supported": {`
+			egress: [{hosts: ["./*"]}]
+			outboundTrafficPolicy: {mode: REGISTRY_ONLY}
+			ingress: [{port: {number: 80, protocol: HTTP}, captureMode: NONE}]
+		`, []string{
+			`1: warning: spec.egress: Sidecar.egress is not supported, ignored`,
+			`2: warning: spec.outboundTrafficPolicy: Sidecar.outboundTrafficPolicy is not supported, ignored`,
+			`3: warning: spec.ingress[0].captureMode: Sidecar.ingress.captureMode is not supported, ignored`,
+		}},
+	})
+}

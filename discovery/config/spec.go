@@ -1,0 +1,57 @@
+package config
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// maxFaults bounds how many wrong values of one object are told: each costs one more reading of it.
+const maxFaults = 20
+
+// position is how protojson names the place of a fault; the text after it is the fault.
+var position = regexp.MustCompile(`\(line (\d+):\d+\): (.*)$`)
+
+// decodeSpec fills m from a node. protojson stops at the first fault: that place is left out then, and it reads again.
+func decodeSpec(n *yaml.Node, line int, m proto.Message) (found places, faults []Problem) {
+	skip := map[string]bool{}
+	for {
+		w := writer{reader: newReader(), skip: skip}
+		w.node(n, place{parent: -1, name: "spec", line: line, slot: slot{root: m.ProtoReflect().Descriptor()}}, "", false, 0)
+		if w.fault != nil {
+			return w.places, append(faults, *w.fault)
+		}
+		if len(skip) == 0 {
+			found, faults = w.places, w.unknown
+		}
+		err := protojson.Unmarshal(w.json.Bytes(), m)
+		if err == nil {
+			return found, faults
+		}
+		fault := w.explain(err)
+		faults = append(faults, fault)
+		if fault.Path == "spec" || skip[fault.Path] || len(skip) == maxFaults {
+			return found, faults
+		}
+		skip[fault.Path] = true
+	}
+}
+
+// explain says what protojson found fault with, in the file's terms.
+func (w *writer) explain(err error) Problem {
+	m := position.FindStringSubmatch(err.Error())
+	if m == nil {
+		return Problem{Line: w.places[0].line, Severity: Error, Path: "spec", Message: err.Error()}
+	}
+	line, _ := strconv.Atoi(m[1]) // digits, by the pattern
+	at := min(max(line, 1), len(w.places)) - 1
+	p, message := w.places[at], m[2]
+	if strings.HasPrefix(message, "invalid value") || strings.HasPrefix(message, "unexpected token") {
+		message = "is " + describe(p.node) + ", want " + p.slot.want()
+	}
+	return Problem{Line: p.line, Severity: Error, Path: w.places.path(at), Message: message}
+}

@@ -1,0 +1,147 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	maxDepth     = 100     // of nested nodes: deeper than any object of Istio's, and the end of a cycle of aliases
+	maxExpansion = 1 << 17 // nodes and bytes that the aliases of one object may add to it
+)
+
+// documents returns the root node of each document of a YAML stream. JSON is YAML as well. Empty documents are left out.
+func documents(data []byte) (roots []*yaml.Node, fault *Problem) {
+	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var doc yaml.Node
+		err := decoder.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return roots, nil
+		}
+		if err != nil {
+			return roots, syntaxFault(err, 1+bytes.Count(data, []byte("\n")))
+		}
+		if len(doc.Content) > 0 && !isNull(doc.Content[0]) {
+			roots = append(roots, doc.Content[0])
+		}
+	}
+}
+
+// syntaxFault takes the line out of "yaml: line 3: did not find expected key". The parser counts the end of the file as
+// a line of its own.
+func syntaxFault(err error, lines int) *Problem {
+	fault := Problem{Line: 1, Severity: Error, Message: err.Error()}
+	if m := regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`).FindStringSubmatch(fault.Message); m != nil {
+		fault.Message = m[2]
+		if line, err := strconv.Atoi(m[1]); err == nil {
+			fault.Line = min(max(line, 1), lines)
+		}
+	}
+	return &fault
+}
+
+// entry is one key of a mapping with its value.
+type entry struct {
+	key   string // as written: a bare y, on or 1 names a field, it is no boolean and no number
+	value *yaml.Node
+	line  int
+}
+
+// reader reads nodes and bounds what aliases expand to: nine lines of YAML can stand for a billion nodes.
+type reader struct {
+	budget int // of nodes and bytes that aliases may still add
+	fault  *Problem
+}
+
+func newReader() *reader { return &reader{budget: maxExpansion} }
+
+// fail stops the reading. The first fault is kept.
+func (r *reader) fail(line int, message string) {
+	if r.fault == nil {
+		r.fault = &Problem{Line: line, Severity: Error, Message: message}
+	}
+}
+
+// enter returns the node that an alias stands for, and whether what is below counts against the budget.
+func (r *reader) enter(n *yaml.Node, aliased bool, depth int) (*yaml.Node, bool) {
+	if n.Kind == yaml.AliasNode {
+		n, aliased = n.Alias, true
+	}
+	if aliased {
+		r.budget -= 1 + len(n.Value)
+	}
+	switch {
+	case depth > maxDepth:
+		r.fail(n.Line, "is nested deeper than "+strconv.Itoa(maxDepth)+" levels")
+	case r.budget < 0:
+		r.fail(n.Line, "aliases expand to more than "+strconv.Itoa(maxExpansion)+" nodes and bytes")
+	}
+	return n, aliased
+}
+
+// entries returns a mapping's own keys in their order, then those it merges with "<<" and does not have.
+func (r *reader) entries(n *yaml.Node, aliased bool, depth int) []entry {
+	var own []entry
+	var merges []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.ShortTag() == "!!merge" {
+			merges = append(merges, value)
+			continue
+		}
+		key, _ = r.enter(key, aliased, depth)
+		if key.Kind != yaml.ScalarNode {
+			r.fail(key.Line, "a key is "+describe(key)+", want a string")
+		}
+		own = append(own, entry{key.Value, value, key.Line})
+	}
+	if len(merges) == 0 || r.fault != nil {
+		return own
+	}
+	has := map[string]bool{}
+	for _, e := range own {
+		has[e.key] = true
+	}
+	for _, merge := range merges {
+		for _, e := range r.merged(merge, depth+1) {
+			if !has[e.key] {
+				has[e.key] = true
+				own = append(own, e)
+			}
+		}
+	}
+	return own
+}
+
+// merged returns what the value of "<<" adds: a mapping, or a list of mappings of which the first wins.
+func (r *reader) merged(n *yaml.Node, depth int) (out []entry) {
+	n, _ = r.enter(n, true, depth)
+	switch {
+	case r.fault != nil:
+	case n.Kind == yaml.MappingNode:
+		return r.entries(n, true, depth)
+	case n.Kind == yaml.SequenceNode:
+		for _, item := range n.Content {
+			out = append(out, r.merged(item, depth+1)...)
+		}
+	default:
+		r.fail(n.Line, "<< merges "+describe(n)+", want an object")
+	}
+	return out
+}
+
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "an object"
+	case yaml.SequenceNode:
+		return "a list"
+	default:
+		return scalar(n)
+	}
+}

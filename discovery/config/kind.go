@@ -36,7 +36,9 @@ func kindOf(apiVersion, name string) (kind, bool) {
 	}
 }
 
-func kindNames() []string { return []string{"DestinationRule", "ServiceEntry", "Sidecar", "VirtualService"} }
+func kindNames() []string {
+	return []string{"DestinationRule", "ServiceEntry", "Sidecar", "VirtualService"}
+}
 
 func kindFor[M proto.Message](rules func(field, M), served served) kind {
 	var spec M

@@ -1,0 +1,9 @@
+// Discovery is a small control plane for Envoy that speaks Istio's configuration.
+//
+//	discovery serve     --configDir DIR     serve a directory of configuration over ADS
+//	discovery validate  -f FILE|DIR|-       say what is wrong with configuration, with file and line
+//	discovery version
+//
+// It exits 0 when it was asked to stop, 1 when something failed, 2 when it was called wrongly. Here adapters are joined
+// and flags are read; everything else is in the packages below discovery.
+package main

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/config/file"
+)
+
+func newValidate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "validate -f FILE|DIR|-",
+		Short: "Say what is wrong with configuration, a line for each fault",
+		Long: "Reads Istio objects as serve does and prints a line \"FILE:LINE: error: REASON\" for each fault.\n" +
+			"Warnings name what serve would ignore. Exits 1 on an error.",
+		Example: "  discovery validate -f mesh/\n  kubectl get virtualservice reviews -o yaml | discovery validate -f -",
+		Args:    noArgs,
+	}
+	paths := cmd.Flags().StringArrayP("filename", "f", nil, "file or directory to validate, - for standard input; repeatable")
+	strict := cmd.Flags().Bool("strict", false, "fail on warnings as well")
+	output := addOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if len(*paths) == 0 {
+			return usageError{errors.New("--filename is missing, want a file, a directory or -")}
+		}
+		files, err := readAll(*paths, cmd.InOrStdin())
+		if err != nil {
+			return err
+		}
+		objects, problems := file.Check(files)
+		verdict := verdict{Objects: objects, Problems: problems}
+		if err := verdict.print(cmd.OutOrStdout(), *output); err != nil {
+			return err
+		}
+		if config.HasErrors(problems) || *strict && len(problems) > 0 {
+			return errors.New(verdict.summary())
+		}
+		if *output == outputText {
+			cmd.PrintErrln(verdict.summary())
+		}
+		return nil
+	}
+	return cmd
+}
+
+// readAll reads every path as one configuration: of an object in two files the second is an error.
+func readAll(paths []string, stdin io.Reader) ([]file.File, error) {
+	var files []file.File
+	var faults []error
+	for _, path := range paths {
+		if path == "-" {
+			data, err := io.ReadAll(stdin)
+			files = append(files, file.File{Name: "stdin", Data: data, Err: err})
+			continue
+		}
+		found, err := file.Read(path)
+		files, faults = append(files, found...), append(faults, err)
+	}
+	return files, errors.Join(faults...)
+}
+
+type verdict struct {
+	Objects  int              `json:"objects"` // those that would be served
+	Problems []config.Problem `json:"problems"`
+}
+
+func (v verdict) print(w io.Writer, output outputFlag) error {
+	if output == outputJSON {
+		v.Problems = append([]config.Problem{}, v.Problems...) // a list, never null
+		return writeJSON(w, v)
+	}
+	for _, p := range v.Problems {
+		if _, err := fmt.Fprintln(w, p); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+	}
+	return nil
+}
+
+func (v verdict) summary() string {
+	count := map[config.Severity]int{}
+	for _, p := range v.Problems {
+		count[p.Severity]++
+	}
+	return fmt.Sprintf("objects: %d, errors: %d, warnings: %d", v.Objects, count[config.Error], count[config.Warning])
+}

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -91,7 +93,9 @@ func (a *armed) replace(wanted map[string]os.FileInfo) (added bool) {
 		if _, ok := a.watched[dir]; ok {
 			continue
 		}
-		if err := a.notify.Add(dir); err != nil {
+		if err := a.notify.Add(dir); errors.Is(err, fs.ErrNotExist) {
+			continue // gone since the look, of which the one above it tells
+		} else if err != nil {
 			a.refuse(err)
 			continue
 		}

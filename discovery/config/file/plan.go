@@ -91,7 +91,7 @@ func equal(a, b *model.Object) bool {
 		proto.Equal(a.Spec.(proto.Message), b.Spec.(proto.Message))
 }
 
-// Check returns the objects that files would be served as, and all that is wrong with them.
+// Check returns how many objects would be served of files, and all that is wrong with them.
 func Check(files []File) (objects int, problems []config.Problem) {
 	next, _, problems := plan(state{}, files)
 	return len(next.objects), problems

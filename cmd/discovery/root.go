@@ -20,7 +20,7 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newValidate(), newVersion())
+	root.AddCommand(newServe(), newValidate(), newVersion())
 	return root
 }
 

@@ -51,7 +51,12 @@ func startMesh(t *testing.T, addresses string, services ...string) *mesh {
 	var err error
 	m.discovery, err = m.Discovery(m.config)
 	m.check(err)
-	t.Cleanup(func() { m.discovery.Stop(stopLimit) })
+	t.Cleanup(func() {
+		m.discovery.Stop(stopLimit)
+		if log := m.discovery.Log(); strings.Contains(log, "response refused") {
+			t.Errorf("an Envoy refused what discovery sent:\n%s", log)
+		}
+	})
 	for _, s := range bookinfo {
 		if len(services) == 0 || strings.Contains(" "+strings.Join(services, " ")+" ", " "+s.name+" ") {
 			m.start(s.name, s.app, s.version, s.address)
@@ -60,7 +65,6 @@ func startMesh(t *testing.T, addresses string, services ...string) *mesh {
 	for _, s := range m.sidecars {
 		m.check(s.AwaitReady())
 	}
-	t.Cleanup(m.nothingRefused)
 	return m
 }
 
@@ -82,16 +86,18 @@ func (m *mesh) start(name, app, version string, address int) {
 	}})
 	m.check(err)
 	m.t.Cleanup(func() { program.Stop(stopLimit) })
+	m.check(program.AwaitHTTP(stopLimit, "http://"+m.address(address)+":19080/health"))
 	sidecar, err := m.Sidecar(lab.Workload{
 		Name: name, App: app, Version: version, IP: m.address(address), ProxyPort: port, Discovery: m.discovery.GRPC,
 	})
 	m.check(err)
+	m.sidecars[name] = sidecar
 	m.t.Cleanup(func() {
+		m.nothingRefused(name)
 		if code := sidecar.Stop(stopLimit); code != 0 {
 			m.t.Errorf("agent of %s: exit status %d:\n%s", name, code, sidecar.Log())
 		}
 	})
-	m.sidecars[name] = sidecar
 }
 
 func (m *mesh) address(last int) string { return fmt.Sprintf("%s%d", m.addresses, last) }
@@ -153,21 +159,22 @@ func (m *mesh) stat(sidecar, filter string) int64 {
 	return sum
 }
 
-// nothingRefused reports every response that an Envoy would not take.
-func (m *mesh) nothingRefused() {
-	for name, s := range m.sidecars {
-		stats, err := lab.Stats(s.Admin, `update_rejected$`)
-		if err != nil {
-			m.t.Errorf("%s: %v", name, err)
-		}
-		for stat, value := range stats {
-			if value != 0 {
-				m.t.Errorf("%s: %s = %d, want 0", name, stat, value)
-			}
-		}
+// nothingRefused reports every response that a sidecar's Envoy would not take. One that the test has stopped is not
+// asked.
+func (m *mesh) nothingRefused(name string) {
+	select {
+	case <-m.sidecars[name].Done():
+		return
+	default:
 	}
-	if log := m.discovery.Log(); strings.Contains(log, "NACK") {
-		m.t.Errorf("discovery saw a NACK:\n%s", log)
+	stats, err := lab.Stats(m.sidecars[name].Admin, `update_rejected$`)
+	if err != nil {
+		m.t.Errorf("%s: %v", name, err)
+	}
+	for stat, value := range stats {
+		if value != 0 {
+			m.t.Errorf("%s: %s = %d, want 0", name, stat, value)
+		}
 	}
 }
 
@@ -177,4 +184,14 @@ func (m *mesh) get(from, url string, header ...string) string {
 	body, err := lab.GetThrough(m.proxies[from], url, header...)
 	m.check(err)
 	return body
+}
+
+// unharmed ends a load, and reports every request of it that failed.
+func unharmed(t *testing.T, load *lab.Load) {
+	t.Helper()
+	requests, failures := load.Stop()
+	t.Logf("%d requests, %d failed", requests, len(failures))
+	if n := len(failures); n > 0 {
+		t.Errorf("%d requests failed, want none; the first: %q", n, failures[:min(n, 3)])
+	}
 }

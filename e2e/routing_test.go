@@ -169,9 +169,5 @@ func TestAnEndpointComesAndGoes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	requests, failures := load.Stop()
-	t.Logf("%d requests", requests)
-	if len(failures) > 0 {
-		t.Errorf("%d requests failed, want none: %.1000v", len(failures), failures)
-	}
+	unharmed(t, load)
 }

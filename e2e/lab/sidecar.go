@@ -43,7 +43,7 @@ func (d *Discovery) Restart() (err error) {
 	if d.Process, err = Start(d.spec); err != nil {
 		return err
 	}
-	return d.await(10*time.Second, "http://"+d.HTTP+"/ready")
+	return d.AwaitHTTP(10*time.Second, "http://"+d.HTTP+"/ready")
 }
 
 // Workload says which program a sidecar stands beside.
@@ -91,7 +91,7 @@ func (l Lab) Sidecar(w Workload) (*Sidecar, error) {
 }
 
 // AwaitReady waits until the sidecar's Envoy serves.
-func (s *Sidecar) AwaitReady() error { return s.await(20*time.Second, "http://"+s.Admin+"/ready") }
+func (s *Sidecar) AwaitReady() error { return s.AwaitHTTP(20*time.Second, "http://"+s.Admin+"/ready") }
 
 // Envoy returns the process id of the sidecar's only Envoy.
 func (s *Sidecar) Envoy() (int, error) {
@@ -102,8 +102,8 @@ func (s *Sidecar) Envoy() (int, error) {
 	return children[0], nil
 }
 
-// await waits until url answers 200, or the process ends.
-func (p *Process) await(limit time.Duration, url string) error {
+// AwaitHTTP waits until url answers 200, or the process ends.
+func (p *Process) AwaitHTTP(limit time.Duration, url string) error {
 	err := Eventually(limit, func() error {
 		select {
 		case <-p.done:

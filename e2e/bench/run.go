@@ -160,7 +160,7 @@ func (b *run) kill(name string) error {
 	s.Signal(syscall.SIGKILL)
 	for lab.Alive(envoy) {
 		if time.Since(began) > stopLimit {
-			return fmt.Errorf("Envoy (pid %d) lives %s after its agent was killed", envoy, stopLimit)
+			return fmt.Errorf("process %d, an Envoy, lives %s after its agent was killed", envoy, stopLimit)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -111,8 +111,12 @@ func TestTheCauseOfARefusalIsNamed(t *testing.T) {
 		{"a bootstrap that Envoy refuses", []string{"--", "--config-yaml", "{admn: {}}"}, 1, "'admn'"},
 		{"an argument that Envoy refuses", []string{"--", "--nope"}, 1, "--nope -- Couldn't find match for argument"},
 		{"a missing binary", []string{"--binaryPath", "/nowhere/envoy"}, 1, "--binaryPath /nowhere/envoy: stat /nowhere/envoy: no such file"},
-		{"a busy admin port", []string{"--proxyAdminPort", fmt.Sprint(port)}, 1,
-			fmt.Sprintf("--proxyAdminPort: listen tcp 127.0.0.1:%d: bind: address already in use", port)},
+		{
+			"a busy admin port",
+			[]string{"--proxyAdminPort", fmt.Sprint(port)},
+			1,
+			fmt.Sprintf("--proxyAdminPort: listen tcp 127.0.0.1:%d: bind: address already in use", port),
+		},
 		{"a busy listener", []string{"--", "--config-yaml", listener}, 1, fmt.Sprintf("cannot bind '127.0.0.1:%d': Address already in use", port)},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 // An Envoy that is killed comes back each time, and is served by the same agent.
 func TestAKilledEnvoyComesBack(t *testing.T) {
-	m := startMesh(t, "127.24.0.", "details")
+	m := startMesh(t, "details")
 	s := m.sidecars["details"]
 	details := "http://" + m.address(12) + ":9080/details/0"
 	for range 3 {
@@ -40,7 +40,7 @@ func TestAKilledEnvoyComesBack(t *testing.T) {
 
 // While discovery is dead every Envoy serves on, and a new discovery is heard.
 func TestTrafficOutlivesDiscovery(t *testing.T) {
-	m := startMesh(t, "127.25.0.", "productpage", "reviews-v1", "reviews-v2", "ratings")
+	m := startMesh(t, "productpage", "reviews-v1", "reviews-v2", "ratings")
 	load := lab.StartLoad(m.proxies["productpage"], "http://reviews:9080/reviews/0", 4, 2)
 	answered := func(n int64) {
 		before := load.Requests()
@@ -71,7 +71,7 @@ func TestTrafficOutlivesDiscovery(t *testing.T) {
 // SIGTERM ends the agent with status 0, its Envoy before it, and leaves nothing.
 func TestSIGTERMLeavesNothing(t *testing.T) {
 	shared := entries(t, "/dev/shm")
-	m := startMesh(t, "127.26.0.", "details")
+	m := startMesh(t, "details")
 	s := m.sidecars["details"]
 	envoy, err := s.Envoy()
 	m.check(err)
@@ -121,7 +121,7 @@ func TestTheCauseOfARefusalIsNamed(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := lab.Lab{Bin: bin, Envoy: envoy, Dir: t.TempDir()}
-			s, err := l.Sidecar(lab.Workload{Name: "x", App: "x", IP: "127.26.1.1", Discovery: "127.0.0.1:1", Flags: test.flags})
+			s, err := l.Sidecar(lab.Workload{Name: "x", App: "x", IP: lab.Addresses() + "1", Discovery: "127.0.0.1:1", Flags: test.flags})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +145,7 @@ func TestTheCauseOfARefusalIsNamed(t *testing.T) {
 // An agent that is killed takes its Envoy along.
 func TestAKilledAgentLeavesNoEnvoy(t *testing.T) {
 	l := lab.Lab{Bin: bin, Envoy: envoy, Dir: t.TempDir()}
-	s, err := l.Sidecar(lab.Workload{Name: "x", App: "x", IP: "127.26.2.1", Discovery: "127.0.0.1:1"})
+	s, err := l.Sidecar(lab.Workload{Name: "x", App: "x", IP: lab.Addresses() + "1", Discovery: "127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,16 +15,16 @@ import (
 
 // What `make demo` runs: it comes up, answers over HTTP, says where, stops on Ctrl-C and leaves nothing running.
 func TestTheDemo(t *testing.T) {
-	dir := t.TempDir()
+	dir, addresses := t.TempDir(), lab.Addresses()
 	demo, err := lab.Start(lab.Spec{Name: "demo", Dir: dir, Argv: []string{
 		filepath.Join(bin, "demo"), "-bin", bin, "-run", filepath.Join(dir, "run"), "-config", "../examples/bookinfo/config",
-		"-addresses", "127.27.0.", "-port-offset", "10000",
+		"-addresses", addresses, "-port-offset", strconv.Itoa(1000 + rand.IntN(14000)),
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { demo.Stop(stopLimit) })
-	const url = "http://127.27.0.11:9080/productpage"
+	url := "http://" + addresses + "11:9080/productpage"
 	if err := lab.Eventually(30*time.Second, func() error {
 		select {
 		case <-demo.Done():

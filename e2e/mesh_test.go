@@ -37,14 +37,13 @@ var bookinfo = []struct {
 	{"ratings", "ratings", "v1", 15},
 }
 
-// startMesh starts discovery and those services of the example that are named, all when none is. addresses is a
-// prefix of loopback addresses that no other test uses. When the test ends everything is stopped, and it is an error
-// if an Envoy has refused what discovery sent.
-func startMesh(t *testing.T, addresses string, services ...string) *mesh {
+// startMesh starts discovery and those services of the example that are named, all when none is. When the test ends
+// everything is stopped, and it is an error if an Envoy has refused what discovery sent.
+func startMesh(t *testing.T, services ...string) *mesh {
 	t.Helper()
 	dir := t.TempDir()
 	m := &mesh{
-		Lab: lab.Lab{Bin: bin, Envoy: envoy, Dir: dir}, t: t, addresses: addresses, config: filepath.Join(dir, "config"),
+		Lab: lab.Lab{Bin: bin, Envoy: envoy, Dir: dir}, t: t, addresses: lab.Addresses(), config: filepath.Join(dir, "config"),
 		sidecars: map[string]*lab.Sidecar{}, proxies: map[string]string{},
 	}
 	m.copyConfig()

@@ -17,10 +17,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-const (
-	stopLimit = 10 * time.Second
-	workload  = "127.8.0.12" // details
-)
+const stopLimit = 10 * time.Second
 
 // run is the bench's state: where things are, and what was measured, one value a run.
 type run struct {
@@ -33,8 +30,12 @@ type run struct {
 }
 
 func (b *run) sidecar(name string) (*lab.Sidecar, string, error) {
+	port, err := lab.FreePort()
+	if err != nil {
+		return nil, "", err
+	}
 	s, err := b.Sidecar(lab.Workload{
-		Name: name, App: "details", Version: "v1", IP: workload, ProxyPort: 15199, Discovery: b.discovery.GRPC,
+		Name: name, App: "details", Version: "v1", IP: lab.Addresses() + "12", ProxyPort: port, Discovery: b.discovery.GRPC,
 		Flags: []string{"--logFormat", "json"},
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
@@ -56,6 +57,10 @@ func FreePort() (int, error) {
 	defer listener.Close()
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
+
+// Addresses returns a prefix of loopback addresses, "127.87.12.", for a test to use alone. It is drawn at random: two
+// runs on one machine must not meet, since Envoys of one user share a port without a complaint.
+func Addresses() string { return fmt.Sprintf("127.%d.%d.", 64+rand.IntN(160), 1+rand.IntN(254)) }
 
 // Eventually asks until condition holds, and returns its last complaint when the time is over.
 func Eventually(limit time.Duration, condition func() error) error {

@@ -90,8 +90,20 @@ func (l Lab) Sidecar(w Workload) (*Sidecar, error) {
 	return s, err
 }
 
-// AwaitReady waits until the sidecar's Envoy serves.
-func (s *Sidecar) AwaitReady() error { return s.AwaitHTTP(20*time.Second, "http://"+s.Admin+"/ready") }
+// AwaitReady waits until the sidecar's Envoy serves. Envoy says that it is ready shortly before its workers listen.
+func (s *Sidecar) AwaitReady() error {
+	if err := s.AwaitHTTP(20*time.Second, "http://"+s.Admin+"/ready"); err != nil {
+		return err
+	}
+	const started = "listener_manager.workers_started"
+	return Eventually(10*time.Second, func() error {
+		stats, err := Stats(s.Admin, "^"+started+"$")
+		if err == nil && stats[started] != 1 {
+			err = fmt.Errorf("%s: %s is %d", s.Name, started, stats[started])
+		}
+		return err
+	})
+}
 
 // Envoy returns the process id of the sidecar's only Envoy.
 func (s *Sidecar) Envoy() (int, error) {

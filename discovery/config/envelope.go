@@ -21,7 +21,7 @@ type envelope struct {
 	specLine         int
 }
 
-// names of objects: Kubernetes' DNS-1123 subdomain.
+// objectName is Kubernetes' DNS-1123 subdomain.
 var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 // readEnvelope reads everything but the spec.

@@ -18,10 +18,11 @@ type armed struct {
 	targets []string // where they are, free of symbolic links
 	notify  *fsnotify.Watcher
 	watched map[string]os.FileInfo // by directory; tells one made anew from the one that was
-	refused string                 // the last fault logged
+	blind   bool                   // the system refuses a watch that is wanted
+	told    string                 // the last refusal logged
 }
 
-// newArmed watches nothing yet. Without a watcher from the system it stays so.
+// newArmed watches nothing yet.
 func newArmed(paths []string, log *slog.Logger) *armed {
 	a := &armed{log: log, watched: map[string]os.FileInfo{}}
 	for _, p := range paths {
@@ -29,10 +30,6 @@ func newArmed(paths []string, log *slog.Logger) *armed {
 			p = abs
 		}
 		a.paths = append(a.paths, p)
-	}
-	var err error
-	if a.notify, err = fsnotify.NewWatcher(); err != nil {
-		a.refuse(err)
 	}
 	return a
 }
@@ -61,6 +58,15 @@ func (a *armed) errors() <-chan error {
 // arm watches the directories that matter now. It looks again after adding: one that appeared between the look and
 // the watch has sent no event.
 func (a *armed) arm() {
+	a.blind = false
+	if a.notify == nil {
+		var err error
+		if a.notify, err = fsnotify.NewWatcher(); err != nil {
+			a.notify = nil
+			a.refuse(err)
+			return
+		}
+	}
 	for range 10 {
 		a.targets = follow(a.paths)
 		wanted := map[string]os.FileInfo{}
@@ -79,9 +85,6 @@ func (a *armed) arm() {
 
 // replace makes the watches what is wanted and reports whether any was added.
 func (a *armed) replace(wanted map[string]os.FileInfo) (added bool) {
-	if a.notify == nil {
-		return false
-	}
 	live := a.notify.WatchList() // a directory that was deleted has left it, and its inode may serve the next one
 	for dir, was := range a.watched {
 		if now, ok := wanted[dir]; !ok || !os.SameFile(was, now) || !slices.Contains(live, dir) {
@@ -107,8 +110,9 @@ func (a *armed) replace(wanted map[string]os.FileInfo) (added bool) {
 
 // refuse logs a fault once, however often the recheck meets it.
 func (a *armed) refuse(err error) {
-	if err.Error() != a.refused {
-		a.refused = err.Error()
-		a.log.Warn("watch refused, changes are seen at the next recheck", "err", err)
+	a.blind = true
+	if err.Error() != a.told {
+		a.told = err.Error()
+		a.log.Warn("watch refused, looking every second instead", "err", err)
 	}
 }

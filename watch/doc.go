@@ -5,8 +5,8 @@
 //
 // A tick says "look again", not what changed: the reader reads everything and compares. So a tick too many costs one
 // read, and no order of events (an editor's rename, Kubernetes' swap of ..data, a directory deleted and made anew)
-// needs a case of its own in the reader. What must not happen is a tick too few; the periodic recheck bounds that, also
-// where the system grants no watch at all.
+// needs a case of its own in the reader. What must not happen is a tick too few; the periodic recheck bounds that. Where
+// the system grants no watch at all, it comes every second.
 //
 // The package refuses to read the files. It is the only door to fsnotify.
 package watch

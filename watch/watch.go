@@ -8,6 +8,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
+// poll is how often to look where the system will not tell.
+const poll = time.Second
+
 // Watcher says what to watch and how patiently.
 type Watcher struct {
 	Paths   []string      // files and directories; what does not exist yet is waited for
@@ -20,17 +23,24 @@ type Watcher struct {
 // Run ticks once when the watches stand, then after each burst of changes, until ctx is done. ticks needs a capacity
 // of one: a tick that nobody has taken yet stands for the next ones too.
 //
-// Where the system grants no watch (inotify's limits), Run says so in the log and goes on with Recheck alone.
+// Where the system grants no watch (inotify's limits: 128 watchers for a user, by default), Run says so in the log and
+// ticks every second until it gets one.
 func (w Watcher) Run(ctx context.Context, ticks chan<- struct{}) error {
 	a := newArmed(w.Paths, w.Log)
 	defer a.close()
-	a.arm()
+	recheck, quiet := idleTimer(), idleTimer()
+	defer recheck.Stop()
+	defer quiet.Stop()
+	arm := func() {
+		a.arm()
+		recheck.Stop()
+		if every := interval(w.Recheck, a.blind); every > 0 {
+			recheck.Reset(every)
+		}
+	}
+	arm()
 	tick(ticks)
 
-	recheck := newTicker(w.Recheck)
-	defer recheck.Stop()
-	quiet := time.NewTimer(0)
-	quiet.Stop()
 	var first, last time.Time // of the changes not told yet
 	changed := func() {
 		last = time.Now()
@@ -47,19 +57,19 @@ func (w Watcher) Run(ctx context.Context, ticks chan<- struct{}) error {
 		case e := <-a.events():
 			if relevant(e.Name, a.targets) {
 				if e.Op&^(fsnotify.Write|fsnotify.Chmod) != 0 {
-					a.arm()
+					arm()
 				}
 				changed()
 			}
 		case err := <-a.errors(): // a queue that overflowed has lost events
 			w.Log.Warn("watch lost events", "err", err)
-			a.arm()
+			arm()
 			changed()
 		case <-quiet.C:
 			first = time.Time{}
 			tick(ticks)
 		case <-recheck.C:
-			a.arm()
+			arm()
 			tick(ticks)
 		}
 	}
@@ -81,11 +91,16 @@ func tick(ticks chan<- struct{}) {
 	}
 }
 
-// newTicker returns a ticker that never ticks for 0.
-func newTicker(every time.Duration) *time.Ticker {
-	t := time.NewTicker(max(every, 1))
-	if every <= 0 {
-		t.Stop()
-	}
+func idleTimer() *time.Timer {
+	t := time.NewTimer(0)
+	t.Stop()
 	return t
+}
+
+// interval is how long to wait for the next recheck, 0 for ever.
+func interval(recheck time.Duration, blind bool) time.Duration {
+	if blind && (recheck == 0 || recheck > poll) {
+		return poll
+	}
+	return recheck
 }

@@ -32,6 +32,24 @@ func TestDue(t *testing.T) {
 	}
 }
 
+func TestInterval(t *testing.T) {
+	for name, test := range map[string]struct {
+		recheck time.Duration
+		blind   bool
+		want    time.Duration
+	}{
+		"as asked for":                       {30 * time.Second, false, 30 * time.Second},
+		"never":                              {0, false, 0},
+		"blind, it polls":                    {30 * time.Second, true, poll},
+		"blind, it polls though asked never": {0, true, poll},
+		"blind, but asked to look more":      {poll / 2, true, poll / 2},
+	} {
+		if got := interval(test.recheck, test.blind); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
 // TestRun is the one test on the real file system: each step changes something, and a tick follows.
 func TestRun(t *testing.T) {
 	root := t.TempDir()

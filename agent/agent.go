@@ -3,28 +3,36 @@ package agent
 import (
 	"context"
 	"log/slog"
-	"syscall"
+	"sync"
 	"time"
 )
 
-// Agent keeps Envoy alive.
+// Agent keeps Envoy alive, and what it runs up to date.
 type Agent struct {
 	Settings Settings
 	Proxy    Proxy
+	ConfigCh <-chan Config   // what is desired; the first starts Envoy
+	HurryCh  <-chan struct{} // once it shall stop: leave at once; the next time: kill
 	Log      *slog.Logger
-	Seed     uint64 // of the back-off's jitter; any number
+	Observe  func(Status) // called with each change, from the loop: it must not block
+	Seed     uint64       // of the back-off's jitter; any number
 }
 
 // Run launches Envoy, keeps it alive until ctx ends, then stops it. It returns once every process is reaped: nil
 // when it was asked to stop, else a *GaveUp.
 func (a *Agent) Run(ctx context.Context) error {
+	// What the loop starts outlives ctx, which only says that the end shall begin.
+	tasks, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &loop{
 		Agent:    a,
 		state:    state{seed: a.Seed},
 		statusCh: make(chan any),
-		abortCh:  map[int]chan syscall.Signal{},
-		timer:    time.NewTimer(0),
+		abortCh:  map[int]chan Order{},
+		timer:    time.NewTimer(time.Hour),
+		tasks:    tasks,
 	}
+	defer l.running.Wait()
+	defer cancel()
 	defer l.timer.Stop()
 	return l.run(ctx)
 }
@@ -33,17 +41,22 @@ func (a *Agent) Run(ctx context.Context) error {
 type loop struct {
 	*Agent
 	state    state
-	statusCh chan any                    // live and exited, from the epochs
-	abortCh  map[int]chan syscall.Signal // one for each living epoch
-	timer    *time.Timer                 // fires at state.wake
-	done     *finish                     // set by the last action
+	history  history
+	statusCh chan any           // events of the epochs, and of what is done on the side
+	abortCh  map[int]chan Order // one for each living epoch
+	timer    *time.Timer        // fires at state.wake
+	end      *finish            // set by the last action
+
+	tasks   context.Context // of what is done on the side; ends with the loop
+	running sync.WaitGroup
 }
 
 func (l *loop) run(ctx context.Context) error {
-	l.step(begin{})
 	asked := ctx.Done()
-	for l.done == nil || len(l.abortCh) > 0 {
+	for l.end == nil {
 		select {
+		case config := <-l.ConfigCh:
+			l.step(configured{config})
 		case event := <-l.statusCh:
 			l.step(event)
 		case <-l.timer.C:
@@ -51,10 +64,12 @@ func (l *loop) run(ctx context.Context) error {
 		case <-asked:
 			asked = nil
 			l.step(terminate{})
+		case <-l.HurryCh:
+			l.step(terminate{})
 		}
 	}
-	if l.done.gaveUp != nil {
-		return l.done.gaveUp
+	if l.end.gaveUp != nil {
+		return l.end.gaveUp
 	}
 	return nil
 }
@@ -67,8 +82,11 @@ func (l *loop) step(event any) {
 	now := time.Now()
 	var actions []any
 	l.state, actions = l.Settings.next(l.state, event, now)
-	l.report(event, now)
 	for _, action := range actions {
+		if n, ok := action.(noted); ok {
+			l.history.tell(n, now, l.Log)
+			continue
+		}
 		l.do(action)
 	}
 	// A stopped timer's channel is empty (Go 1.23), so no stale tick can follow.
@@ -77,47 +95,81 @@ func (l *loop) step(event any) {
 	} else {
 		l.timer.Reset(wake.Sub(now))
 	}
+	if l.Observe != nil {
+		l.Observe(l.state.status(&l.history, l.Settings))
+	}
 }
 
 func (l *loop) do(action any) {
 	switch a := action.(type) {
 	case start:
-		l.start(a.epoch)
+		l.start(a.launch)
 	case signal:
-		l.Log.Info("signal Envoy", "epoch", a.epoch, "signal", a.signal.String())
-		select {
-		case l.abortCh[a.epoch] <- a.signal:
-		default: // an epoch that takes no signals has had TERM and KILL already
+		l.Log.Debug("signal Envoy", "epoch", a.epoch, "signal", a.signal.String())
+		l.order(a.epoch, Order{Signal: a.signal})
+	case drain:
+		l.order(a.epoch, Order{Drain: true})
+	case lull:
+		l.order(a.epoch, Order{Lull: true})
+	case check:
+		l.aside(func(ctx context.Context) {
+			hot, err := l.Proxy.Check(ctx, a.config)
+			event := checked{config: a.config, hot: hot}
+			if err != nil {
+				event.fault = err.Error()
+			}
+			l.tell(ctx, event)
+		})
+	case mend:
+		if err := l.Proxy.Mend(a.launch); err != nil {
+			l.Log.Warn("mend after a newcomer that failed", "epoch", a.launch.Epoch, "error", err)
 		}
+	case rescue:
+		l.aside(func(ctx context.Context) {
+			if err := l.Proxy.Rescue(ctx, a.launch, a.until); err != nil {
+				l.Log.Warn("stand in for a parent that died", "epoch", a.launch.Epoch, "error", err)
+			}
+		})
 	case finish:
-		l.done = &a
+		l.end = &a
 	}
 }
 
-func (l *loop) start(epoch int) {
-	abortCh := make(chan syscall.Signal, 4)
-	l.abortCh[epoch] = abortCh
-	go func() {
-		exit := l.Proxy.Run(epoch, abortCh, func() { l.statusCh <- live{epoch} })
-		l.statusCh <- exited{epoch, exit}
-	}()
+// order hands an epoch an order. One that takes none has been told to leave already.
+func (l *loop) order(epoch int, o Order) {
+	select {
+	case l.abortCh[epoch] <- o:
+	default:
+	}
 }
 
-func (l *loop) report(event any, now time.Time) {
-	switch e := event.(type) {
-	case live:
-		l.Log.Info("Envoy is live", "epoch", e.epoch)
-	case exited:
-		switch s := l.state; {
-		case s.terminating:
-			l.Log.Info("Envoy stopped", "epoch", e.epoch, "exit", e.exit.String())
-		case !s.retryAt.IsZero():
-			l.Log.Warn("Envoy ended unasked, will restart", "epoch", e.epoch, "exit", e.exit.String(),
-				"failures", s.failures, "delay", s.retryAt.Sub(now))
-		default:
-			l.Log.Warn("Envoy ended unasked", "epoch", e.epoch, "exit", e.exit.String(), "failures", s.failures)
-		}
-	case terminate:
-		l.Log.Info("stopping")
+func (l *loop) start(launch Launch) {
+	abortCh := make(chan Order, 8)
+	l.abortCh[launch.Epoch] = abortCh
+	l.running.Go(func() {
+		exit := l.Proxy.Run(launch, abortCh, func(r Report) {
+			switch r {
+			case Live:
+				l.statusCh <- live{launch.Epoch}
+			case Idle:
+				l.statusCh <- idle{launch.Epoch}
+			case Hung:
+				l.statusCh <- hung{launch.Epoch}
+			}
+		})
+		l.statusCh <- exited{launch.Epoch, exit}
+	})
+}
+
+// aside does what takes time beside the loop.
+func (l *loop) aside(task func(ctx context.Context)) {
+	l.running.Go(func() { task(l.tasks) })
+}
+
+// tell gives the loop an event, unless the loop has ended.
+func (l *loop) tell(ctx context.Context, event any) {
+	select {
+	case l.statusCh <- event:
+	case <-ctx.Done():
 	}
 }

@@ -13,35 +13,64 @@ import (
 
 // fakeProxy runs epochs that do as script says, in virtual time.
 type fakeProxy struct {
-	script func(run int) life
-	starts []time.Duration // since began
-	began  time.Time
+	script  func(run int, l Launch) life
+	check   func(Config) (bool, error)
+	began   time.Time
+	starts  []time.Duration // since began
+	ran     []Launch
+	mended  []Launch
+	rescued []Launch
 }
 
 // life is what one run of an epoch does, unless a signal ends it.
 type life struct {
 	liveAfter time.Duration // zero: never
+	idleAfter time.Duration // after it was told to drain or lull; zero: never
+	hungAfter time.Duration // zero: never
 	endAfter  time.Duration // zero: only by signal
 	exit      Exit
 	ignore    syscall.Signal // signal that it does not heed
 }
 
-func (p *fakeProxy) Run(_ int, abortCh <-chan syscall.Signal, live func()) Exit {
+func (p *fakeProxy) Run(launch Launch, abortCh <-chan Order, report func(Report)) Exit {
 	p.starts = append(p.starts, time.Since(p.began))
-	l := p.script(len(p.starts) - 1)
-	liveCh, endCh := after(l.liveAfter), after(l.endAfter)
+	p.ran = append(p.ran, launch)
+	l := p.script(len(p.starts)-1, launch)
+	liveCh, endCh, hungCh := after(l.liveAfter), after(l.endAfter), after(l.hungAfter)
+	var idleCh <-chan time.Time
 	for {
 		select {
 		case <-liveCh:
-			live()
+			report(Live)
+		case <-idleCh:
+			report(Idle)
+		case <-hungCh:
+			report(Hung)
 		case <-endCh:
 			return l.exit
-		case sig := <-abortCh:
-			if sig != l.ignore {
-				return Exit{Code: -1, Signal: sig}
+		case order := <-abortCh:
+			switch {
+			case order.Drain || order.Lull:
+				idleCh = after(l.idleAfter)
+			case order.Signal != l.ignore:
+				return Exit{Code: -1, Signal: order.Signal}
 			}
 		}
 	}
+}
+
+func (p *fakeProxy) Check(_ context.Context, config Config) (bool, error) {
+	if p.check == nil {
+		return true, nil
+	}
+	return p.check(config)
+}
+
+func (p *fakeProxy) Mend(l Launch) error { p.mended = append(p.mended, l); return nil }
+
+func (p *fakeProxy) Rescue(_ context.Context, l Launch, _ time.Time) error {
+	p.rescued = append(p.rescued, l)
+	return nil
 }
 
 func after(d time.Duration) <-chan time.Time {
@@ -51,23 +80,43 @@ func after(d time.Duration) <-chan time.Time {
 	return time.After(d)
 }
 
-// supervise runs an agent over p until it ends, or for the time of limit, and returns what Run returned.
-func supervise(p *fakeProxy, limit time.Duration) error {
+// supervise runs an agent over p until it ends, or for the time of limit, and returns what Run returned. Each of the
+// configurations is asked for ten minutes after the one before.
+func supervise(p *fakeProxy, limit time.Duration, configs ...Config) (Status, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	p.began = time.Now()
-	a := &Agent{
-		Settings: Settings{RestartBudget: 10, BackOffBase: 200 * time.Millisecond, TerminationDrain: 5 * time.Second},
-		Proxy:    p, Log: slog.New(slog.DiscardHandler),
+	configCh := make(chan Config)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i, config := range configs {
+			select {
+			case <-time.After(time.Duration(min(i, 1)) * 10 * time.Minute):
+				configCh <- config
+			case <-ctx.Done():
+			}
+		}
+	}()
+	var last Status
+	agent := &Agent{
+		Settings: Settings{
+			Handover: Auto, HandoverTimeout: 30 * time.Second, ParentShutdown: time.Minute, TerminationDrain: 5 * time.Second,
+			RestartBudget: 10, BackOffBase: 200 * time.Millisecond,
+		},
+		Proxy: p, ConfigCh: configCh, Log: slog.New(slog.DiscardHandler), Observe: func(s Status) { last = s },
 	}
-	return a.Run(ctx)
+	err := agent.Run(ctx)
+	cancel()
+	<-done
+	return last, err
 }
 
 func TestRunClimbsTheLadderAndGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &fakeProxy{script: func(int) life { return life{endAfter: time.Millisecond, exit: Exit{Code: 139}} }}
+		p := &fakeProxy{script: func(int, Launch) life { return life{endAfter: time.Millisecond, exit: Exit{Code: 139}} }}
 		var gaveUp *GaveUp
-		if err := supervise(p, time.Hour); !errors.As(err, &gaveUp) {
+		if _, err := supervise(p, time.Hour, a); !errors.As(err, &gaveUp) {
 			t.Fatalf("Run: got %v, want *GaveUp", err)
 		}
 		if len(p.starts) != 11 || gaveUp.Attempts != 11 {
@@ -81,10 +130,10 @@ func TestRunClimbsTheLadderAndGivesUp(t *testing.T) {
 
 func TestRunReplacesAtOnceAndHeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &fakeProxy{script: func(int) life {
-			return life{liveAfter: 100 * time.Millisecond, endAfter: 10 * time.Minute, exit: Exit{Code: -1, Signal: syscall.SIGKILL}}
+		p := &fakeProxy{script: func(int, Launch) life {
+			return life{liveAfter: 100 * time.Millisecond, idleAfter: 1, endAfter: 10 * time.Minute, exit: Exit{Code: -1, Signal: syscall.SIGKILL}}
 		}}
-		if err := supervise(p, 30*time.Hour-time.Minute); err != nil {
+		if _, err := supervise(p, 30*time.Hour-time.Minute, a); err != nil {
 			t.Fatalf("Run: %v, want nil after a stop that was asked for", err)
 		}
 		if len(p.starts) != 180 {
@@ -93,17 +142,72 @@ func TestRunReplacesAtOnceAndHeals(t *testing.T) {
 	})
 }
 
-func TestRunKillsWhatDoesNotStop(t *testing.T) {
+func TestRunHandsOverAndRollsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &fakeProxy{script: func(int) life { return life{liveAfter: time.Second, ignore: syscall.SIGTERM} }}
-		if err := supervise(p, time.Minute); err != nil {
+		p := &fakeProxy{}
+		p.script = func(_ int, l Launch) life {
+			switch {
+			case l.Config == b && l.Hot():
+				return life{hungAfter: time.Second} // killed, twice
+			case l.Config == a:
+				return life{liveAfter: time.Second, idleAfter: time.Second}
+			}
+			return life{liveAfter: time.Second, idleAfter: 1}
+		}
+		p.check = func(config Config) (bool, error) {
+			if config == c {
+				return false, errors.New("expired")
+			}
+			return true, nil
+		}
+		status, err := supervise(p, time.Hour, a, b, c)
+		if err != nil {
 			t.Fatalf("Run: %v, want nil", err)
 		}
-		if took := time.Since(p.began); took != time.Minute+5*time.Second {
-			t.Errorf("stopped after %s, want TERM after 1m and KILL 5s later", took)
+		want := []Launch{first(a), launch(1, 0, 1, b), launch(1, 0, 1, b), launch(1, 1, 0, b)}
+		if !slices.Equal(p.ran, want) {
+			t.Errorf("ran %v, want %v", p.ran, want)
 		}
-		if want := []time.Duration{0}; !slices.Equal(p.starts, want) {
-			t.Errorf("started at %v, want %v", p.starts, want)
+		if !slices.Equal(p.mended, want[1:3]) {
+			t.Errorf("mended %v, want %v", p.mended, want[1:3])
+		}
+		counts := map[Note]int{HandedOver: 1, RolledBack: 2, Hanging: 2, Rejected: 1, Serving: 2}
+		for note, n := range counts {
+			if status.Counts[note] != n {
+				t.Errorf("%q was noted %d times, want %d", note, status.Counts[note], n)
+			}
+		}
+		if status.Refusal == nil || status.Refusal.Reason != "expired" {
+			t.Errorf("refusal %+v, want the reason of the check", status.Refusal)
+		}
+	})
+}
+
+func TestRunStandsInForADeadParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProxy{script: func(_ int, l Launch) life {
+			if l.Config == a {
+				return life{liveAfter: time.Second, endAfter: 10*time.Minute + 10*time.Second, exit: crash}
+			}
+			return life{liveAfter: time.Second, idleAfter: 1}
+		}}
+		if _, err := supervise(p, time.Hour, a, b); err != nil {
+			t.Fatalf("Run: %v, want nil", err)
+		}
+		if want := []Launch{first(a)}; !slices.Equal(p.rescued, want) {
+			t.Errorf("stood in for %v, want %v", p.rescued, want)
+		}
+	})
+}
+
+func TestRunKillsWhatDoesNotStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProxy{script: func(int, Launch) life { return life{liveAfter: time.Second, ignore: syscall.SIGTERM} }}
+		if _, err := supervise(p, time.Minute, a); err != nil {
+			t.Fatalf("Run: %v, want nil", err)
+		}
+		if took, want := time.Since(p.began), time.Minute+5*time.Second+killGrace; took != want {
+			t.Errorf("stopped after %s, want the drain and then the grace: %s", took, want)
 		}
 	})
 }

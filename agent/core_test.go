@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -10,114 +12,355 @@ import (
 
 var (
 	origin   = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	settings = Settings{RestartBudget: 3, BackOffBase: 200 * time.Millisecond, TerminationDrain: 5 * time.Second}
-	crash    = Exit{Code: -1, Signal: syscall.SIGSEGV}
+	settings = Settings{
+		Handover: Auto, HandoverTimeout: 30 * time.Second, ParentShutdown: time.Minute, TerminationDrain: 5 * time.Second,
+		RestartBudget: 3, BackOffBase: 200 * time.Millisecond,
+	}
+	crash   = Exit{Code: -1, Signal: syscall.SIGSEGV}
+	killed  = Exit{Code: -1, Signal: syscall.SIGKILL}
+	refuses = Exit{Code: 1, Reason: "no such field"}
+	a, b, c = Config{Bootstrap: "a"}, Config{Bootstrap: "b"}, Config{Bootstrap: "c"}
 )
 
-// step is an event at a time after the origin, and what it shall cause.
+// step is an event at a time after the origin, and what it shall cause, notes left out.
 type step struct {
 	at    time.Duration
 	event any
 	want  []any
 }
 
-// TestNext has one row for each behaviour; a row that guards against a bug known of pilot-agent says so.
-func TestNext(t *testing.T) {
+// first and its like are launches as the rows need them.
+func first(config Config) Launch { return Launch{Config: config} }
+
+func launch(epoch, family, restart int, c Config) Launch { return Launch{epoch, family, restart, c} }
+
+// serving is how most rows begin: epoch 0 of configuration a is live.
+func serving(more ...step) []step {
+	return append([]step{{0, configured{a}, []any{start{first(a)}}}, {0, live{0}, nil}}, more...)
+}
+
+// overlap is serving, and a handover to b that has begun at second 10 and has a newcomer by hot restart.
+func overlap(more ...step) []step {
+	return serving(append([]step{
+		{10 * time.Second, configured{b}, nil},
+		{11 * time.Second, tick{}, []any{check{b}}},
+		{11 * time.Second, checked{b, true, ""}, []any{start{launch(1, 0, 1, b)}}},
+	}, more...)...)
+}
+
+func run(t *testing.T, steps []step) state {
+	t.Helper()
+	var s state
+	for i, step := range steps {
+		var got []any
+		s, got = settings.next(s, step.event, origin.Add(step.at))
+		got = slices.DeleteFunc(got, func(action any) bool { _, is := action.(noted); return is })
+		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, drain{}, lull{}, check{}, mend{}, rescue{}, finish{}),
+			cmp.Transformer("nil", func(in []any) []any { return append([]any{}, in...) })); diff != "" {
+			t.Fatalf("step %d, %T at %s (-want +got):\n%s", i, step.event, step.at, diff)
+		}
+	}
+	return s
+}
+
+// TestLife: starting, restarting, giving up. A row that guards against a bug known of pilot-agent says so.
+func TestLife(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		steps []step
 	}{
-		{"stops when asked", []step{
-			{0, begin{}, []any{start{0}}},
-			{time.Second, live{0}, nil},
-			{time.Minute, terminate{}, []any{signal{0, syscall.SIGTERM}}},
-			{time.Minute, terminate{}, nil},
-			{time.Minute, exited{0, Exit{}}, []any{finish{}}},
-		}},
-		{"stops before it has started anything", []step{
-			{0, terminate{}, []any{finish{}}},
-		}},
-		{"stops while it waits to retry", []step{
-			{0, begin{}, []any{start{0}}},
-			{0, exited{0, crash}, nil},
-			{0, terminate{}, []any{finish{}}},
-		}},
-		{"kills what outstays its drain, and waits for its end (pilot-agent: kill without wait)", []step{
-			{0, begin{}, []any{start{0}}},
-			{0, terminate{}, []any{signal{0, syscall.SIGTERM}}},
-			{4 * time.Second, tick{}, nil},
-			{5 * time.Second, tick{}, []any{signal{0, syscall.SIGKILL}}},
-			{6 * time.Second, tick{}, nil},
-			{7 * time.Second, exited{0, Exit{Code: -1, Signal: syscall.SIGKILL}}, []any{finish{}}},
-		}},
-		{"replaces at once what had served for a while", []step{
-			{0, begin{}, []any{start{0}}},
-			{0, live{0}, nil},
-			{time.Minute, exited{0, crash}, []any{start{0}}},
-		}},
-		{"a clean exit that nobody asked for is a failure (pilot-agent: clean exit wedges)", []step{
-			{0, begin{}, []any{start{0}}},
-			{0, live{0}, nil},
-			{time.Minute, exited{0, Exit{Code: 0}}, []any{start{0}}},
-		}},
-		{"a dead epoch leaves no gap in the numbers (pilot-agent: growing epochs with gaps)", []step{
-			{0, begin{}, []any{start{0}}},
-			{0, live{0}, nil},
-			{1 * time.Minute, exited{0, crash}, []any{start{0}}},
-			{1 * time.Minute, live{0}, nil},
-			{2 * time.Minute, exited{0, crash}, []any{start{0}}},
-		}},
+		{"an equal configuration changes nothing", serving(
+			step{time.Second, configured{a}, nil},
+			step{time.Minute, tick{}, nil},
+		)},
+		{"replaces at once what was live", serving(
+			step{time.Millisecond, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}},
+		)},
+		{"a clean exit that nobody asked for is a failure (pilot-agent: clean exit wedges)", serving(
+			step{time.Minute, exited{0, Exit{Code: 0}}, []any{start{launch(0, 1, 0, a)}}},
+		)},
+		{"a dead epoch leaves no gap in the numbers (pilot-agent: growing epochs with gaps)", serving(
+			step{1 * time.Minute, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}},
+			step{1 * time.Minute, live{0}, nil},
+			step{2 * time.Minute, exited{0, crash}, []any{start{launch(0, 2, 0, a)}}},
+		)},
+		{"each start that is no hot restart has a base-id of its own (pilot-agent: colliding base-id)", serving(
+			step{1 * time.Minute, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}},
+		)},
 		{"gives up when the budget is spent", []step{
-			{0, begin{}, []any{start{0}}},
+			{0, configured{a}, []any{start{first(a)}}},
 			{0, exited{0, crash}, nil},
-			{1 * time.Second, tick{}, []any{start{0}}},
+			{1 * time.Second, tick{}, []any{start{launch(0, 1, 0, a)}}},
 			{1 * time.Second, exited{0, crash}, nil},
-			{2 * time.Second, tick{}, []any{start{0}}},
+			{2 * time.Second, tick{}, []any{start{launch(0, 2, 0, a)}}},
 			{2 * time.Second, exited{0, crash}, nil},
-			{4 * time.Second, tick{}, []any{start{0}}},
+			{4 * time.Second, tick{}, []any{start{launch(0, 3, 0, a)}}},
 			{4 * time.Second, exited{0, crash}, []any{finish{&GaveUp{Exit: crash, Attempts: 4}}}},
 		}},
-		{"the budget heals after a stable period (pilot-agent: budget that never heals)", []step{
-			{0, begin{}, []any{start{0}}},
-			{0, live{0}, nil},
-			{1 * time.Minute, exited{0, crash}, []any{start{0}}},
-			{1 * time.Minute, live{0}, nil},
-			{2 * time.Minute, exited{0, crash}, []any{start{0}}},
-			{2 * time.Minute, live{0}, nil},
-			{3 * time.Minute, exited{0, crash}, []any{start{0}}},
-			{3 * time.Minute, live{0}, nil},
-			{8 * time.Minute, exited{0, crash}, []any{start{0}}},
+		{"the budget heals after a stable period (pilot-agent: budget that never heals)", serving(
+			step{1 * time.Minute, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}},
+			step{1 * time.Minute, live{0}, nil},
+			step{2 * time.Minute, exited{0, crash}, []any{start{launch(0, 2, 0, a)}}},
+			step{2 * time.Minute, live{0}, nil},
+			step{3 * time.Minute, exited{0, crash}, []any{start{launch(0, 3, 0, a)}}},
+			step{3 * time.Minute, live{0}, nil},
+			step{8 * time.Minute, exited{0, crash}, []any{start{launch(0, 4, 0, a)}}},
+		)},
+		{"a new configuration refills the budget", []step{
+			{0, configured{a}, []any{start{first(a)}}},
+			{0, exited{0, crash}, nil},
+			{0, configured{b}, []any{start{launch(0, 1, 0, b)}}},
+			{0, exited{0, crash}, nil},
+			{1 * time.Second, tick{}, []any{start{launch(0, 2, 0, b)}}},
+			{1 * time.Second, exited{0, crash}, nil},
+			{2 * time.Second, tick{}, []any{start{launch(0, 3, 0, b)}}},
+			{2 * time.Second, exited{0, crash}, nil},
+			{4 * time.Second, tick{}, []any{start{launch(0, 4, 0, b)}}},
 		}},
 		{"a refusal of its configuration is worth one more try", []step{
-			{0, begin{}, []any{start{0}}},
-			{0, exited{0, Exit{Code: 1, Reason: "no such field"}}, nil},
-			{time.Second, tick{}, []any{start{0}}},
-			{time.Second, exited{0, Exit{Code: 1, Reason: "no such field"}}, []any{
-				finish{&GaveUp{Exit: Exit{Code: 1, Reason: "no such field"}, Attempts: 2, Refused: true}},
-			}},
+			{0, configured{a}, []any{start{first(a)}}},
+			{0, exited{0, refuses}, nil},
+			{time.Second, tick{}, []any{start{launch(0, 1, 0, a)}}},
+			{time.Second, exited{0, refuses}, []any{finish{&GaveUp{Exit: refuses, Attempts: 2, Refused: true}}}},
 		}},
-		{"an exit with 1 by one that has served is no refusal", []step{
-			{0, begin{}, []any{start{0}}},
-			{0, live{0}, nil},
-			{time.Minute, exited{0, Exit{Code: 1}}, []any{start{0}}},
-			{time.Minute, exited{0, Exit{Code: 1}}, nil},
-			{2 * time.Minute, tick{}, []any{start{0}}},
-		}},
-		{"an exit of an epoch that it does not know changes nothing", []step{
-			{0, begin{}, []any{start{0}}},
-			{0, exited{7, crash}, nil},
+		{"an exit with 1 by one that has served is no refusal", serving(
+			step{time.Minute, exited{0, refuses}, []any{start{launch(0, 1, 0, a)}}},
+			step{time.Minute, exited{0, refuses}, nil},
+			step{2 * time.Minute, tick{}, []any{start{launch(0, 2, 0, a)}}},
+		)},
+		{"kills and replaces what hangs", serving(
+			step{time.Minute, hung{0}, []any{signal{0, syscall.SIGKILL}}},
+			step{time.Minute, hung{0}, nil},
+			step{time.Minute, exited{0, killed}, []any{start{launch(0, 1, 0, a)}}},
+		)},
+		{"an exit of an epoch that it does not know changes nothing", serving(
+			step{0, exited{7, crash}, nil},
+		)},
+	} {
+		t.Run(test.name, func(t *testing.T) { run(t, test.steps) })
+	}
+}
+
+// TestHandover: from one configuration to the next.
+func TestHandover(t *testing.T) {
+	const s = time.Second
+	until := origin.Add(12*s + time.Minute + parentGrace)
+	for _, test := range []struct {
+		name  string
+		steps []step
+	}{
+		{"check, start, commit, and the parent leaves by Envoy's protocol", overlap(
+			step{12 * s, live{1}, nil},
+			step{72 * s, exited{0, Exit{}}, []any{rescue{first(a), until}}},
+			step{80 * s, tick{}, nil},
+		)},
+		{"changes come to rest first, and only the last one counts", serving(
+			step{10 * s, configured{b}, nil},
+			step{10*s + 50*time.Millisecond, configured{c}, nil},
+			step{10*s + 100*time.Millisecond, tick{}, nil},
+			step{10*s + 150*time.Millisecond, tick{}, []any{check{c}}},
+		)},
+		{"changes that do not come to rest are not waited for beyond the ceiling", func() []step {
+			steps := serving()
+			for i := range 101 { // every 99 ms from 10 s on
+				config := Config{Bootstrap: strings.Repeat("x", i+1)}
+				steps = append(steps, step{10*s + time.Duration(i)*99*time.Millisecond, configured{config}, nil})
+			}
+			return append(steps, step{20 * s, tick{}, []any{check{Config{Bootstrap: strings.Repeat("x", 101)}}}})
+		}()},
+		{"a refused configuration changes nothing (pilot-agent: half-written pair)", serving(
+			step{10 * s, configured{b}, nil},
+			step{11 * s, tick{}, []any{check{b}}},
+			step{12 * s, checked{b, true, "key does not match"}, nil},
+			step{99 * s, tick{}, nil},
+			step{99 * s, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}}, // what had served
+		)},
+		{"the next good configuration after a refused one works", serving(
+			step{10 * s, configured{b}, nil},
+			step{11 * s, tick{}, []any{check{b}}},
+			step{12 * s, checked{b, true, "key does not match"}, nil},
+			step{20 * s, configured{c}, nil},
+			step{21 * s, tick{}, []any{check{c}}},
+			step{21 * s, checked{c, true, ""}, []any{start{launch(1, 0, 1, c)}}},
+		)},
+		{"a return to what runs needs no handover", serving(
+			step{10 * s, configured{b}, nil},
+			step{10 * s, configured{a}, nil},
+			step{11 * s, tick{}, nil},
+		)},
+		{"a check of what is no longer desired is not acted on", serving(
+			step{10 * s, configured{b}, nil},
+			step{11 * s, tick{}, []any{check{b}}},
+			step{11 * s, configured{c}, nil},
+			step{11 * s, checked{b, true, ""}, nil},
+			step{12 * s, tick{}, []any{check{c}}},
+		)},
+		{"no third epoch: the next handover waits for the parent to leave", overlap(
+			step{12 * s, live{1}, nil},
+			step{13 * s, configured{c}, nil},
+			step{14 * s, tick{}, []any{check{c}}},
+			step{14 * s, checked{c, true, ""}, nil},
+			step{72 * s, exited{0, Exit{}}, []any{rescue{first(a), until}, start{launch(2, 0, 2, c)}}},
+		)},
+		{"what is asked for while a newcomer starts comes after it", overlap(
+			step{11 * s, configured{c}, nil},
+			step{12 * s, live{1}, nil},
+			step{13 * s, tick{}, []any{check{c}}},
+		)},
+		{"a parent that outstays its time is killed (pilot-agent: kill without wait)", overlap(
+			step{12 * s, live{1}, nil},
+			step{73 * s, tick{}, nil},
+			step{74 * s, tick{}, []any{signal{0, syscall.SIGKILL}}},
+			step{75 * s, tick{}, nil},
+			step{75 * s, exited{0, killed}, nil},
+		)},
+		{"a newcomer that fails: hot again with the same number, then side by side, then refused (pilot-agent: one crash kills all)", overlap(
+			step{12 * s, exited{1, crash}, []any{mend{launch(1, 0, 1, b)}}},
+			step{13 * s, tick{}, []any{start{launch(1, 0, 1, b)}}},
+			step{14 * s, exited{1, crash}, []any{mend{launch(1, 0, 1, b)}}},
+			step{15 * s, tick{}, []any{start{launch(1, 1, 0, b)}}},
+			step{16 * s, exited{1, crash}, nil},
+			step{99 * s, tick{}, nil},
+			step{99 * s, configured{c}, nil},
+			step{100 * s, tick{}, []any{check{c}}},
+			step{100 * s, checked{c, true, ""}, []any{start{launch(1, 0, 1, c)}}},
+		)},
+		{"a newcomer that is not live in time is killed, never asked: TERM would take its parent along", overlap(
+			step{40 * s, tick{}, nil},
+			step{41 * s, tick{}, []any{signal{1, syscall.SIGKILL}}},
+			step{41 * s, exited{1, killed}, []any{mend{launch(1, 0, 1, b)}}},
+		)},
+		{"a newcomer that hangs is killed, its parent serves on", overlap(
+			step{13 * s, hung{1}, []any{signal{1, syscall.SIGKILL}}},
+			step{13 * s, exited{1, killed}, []any{mend{launch(1, 0, 1, b)}}},
+		)},
+		{"the parent dies before the newcomer is live: afresh at once, and the newcomer goes", overlap(
+			step{12 * s, exited{0, crash}, []any{signal{1, syscall.SIGKILL}, start{launch(2, 1, 0, a)}}},
+			step{12 * s, exited{1, killed}, nil},
+			step{12 * s, live{2}, nil},
+			step{13 * s, tick{}, []any{check{b}}},
+		)},
+		{"the parent dies in the overlap: somebody must take the message", overlap(
+			step{12 * s, live{1}, nil},
+			step{20 * s, exited{0, crash}, []any{rescue{first(a), until}}},
+		)},
+		{"the newcomer dies in the overlap: a fresh family, and the parent drains on", overlap(
+			step{12 * s, live{1}, nil},
+			step{20 * s, exited{1, crash}, []any{start{launch(1, 1, 0, b)}}},
+			step{20 * s, live{1}, nil},
+			step{21 * s, hung{0}, nil},
+			step{74 * s, tick{}, []any{signal{0, syscall.SIGKILL}}},
+		)},
+		{"side by side, where hot is not possible: the old one is told to drain, and leaves when it is idle", serving(
+			step{10 * s, configured{b}, nil},
+			step{11 * s, tick{}, []any{check{b}}},
+			step{11 * s, checked{b, false, ""}, []any{start{launch(1, 1, 0, b)}}},
+			step{12 * s, live{1}, []any{drain{0}}},
+			step{13 * s, idle{0}, []any{signal{0, syscall.SIGTERM}}},
+			step{13 * s, exited{0, Exit{}}, nil},
+		)},
+		{"side by side, the old one dies first: the newcomer needs no parent", serving(
+			step{10 * s, configured{b}, nil},
+			step{11 * s, tick{}, []any{check{b}}},
+			step{11 * s, checked{b, false, ""}, []any{start{launch(1, 1, 0, b)}}},
+			step{12 * s, exited{0, crash}, nil},
+			step{99 * s, tick{}, nil},
+			step{99 * s, live{1}, nil},
+		)},
+		{"one that has never been live serves nobody, so it is not waited for", []step{
+			{0, configured{a}, []any{start{first(a)}}},
+			{10 * s, configured{b}, nil},
+			{11 * s, tick{}, []any{check{b}}},
+			{11 * s, checked{b, true, ""}, []any{signal{0, syscall.SIGKILL}, start{launch(1, 1, 0, b)}}},
+			{12 * s, exited{0, killed}, nil},
+			{13 * s, live{1}, nil},
 		}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			var s state
-			for i, step := range test.steps {
-				var got []any
-				s, got = settings.next(s, step.event, origin.Add(step.at))
-				if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, finish{})); diff != "" {
-					t.Fatalf("step %d, %T at %s (-want +got):\n%s", i, step.event, step.at, diff)
-				}
-			}
-		})
+		t.Run(test.name, func(t *testing.T) { run(t, test.steps) })
+	}
+}
+
+// TestStop: one deadline, which ends when the work ends.
+func TestStop(t *testing.T) {
+	const s = time.Second
+	for _, test := range []struct {
+		name  string
+		steps []step
+	}{
+		{"before it has started anything", []step{{0, terminate{}, []any{finish{}}}}},
+		{"while it waits to retry", []step{
+			{0, configured{a}, []any{start{first(a)}}},
+			{0, exited{0, crash}, nil},
+			{0, terminate{}, []any{finish{}}},
+		}},
+		{"as soon as nothing is in flight", serving(
+			step{60 * s, terminate{}, []any{lull{0}}},
+			step{61 * s, idle{0}, []any{signal{0, syscall.SIGTERM}}},
+			step{61 * s, exited{0, Exit{}}, []any{finish{}}},
+		)},
+		{"at the latest at the end of the drain, then by KILL", serving(
+			step{60 * s, terminate{}, []any{lull{0}}},
+			step{65 * s, tick{}, []any{signal{0, syscall.SIGTERM}}},
+			step{68 * s, tick{}, []any{signal{0, syscall.SIGKILL}}},
+			step{90 * s, tick{}, nil},
+			step{90 * s, exited{0, killed}, []any{finish{}}},
+		)},
+		{"a second wish hurries, a third kills", serving(
+			step{60 * s, terminate{}, []any{lull{0}}},
+			step{61 * s, terminate{}, []any{signal{0, syscall.SIGTERM}}},
+			step{62 * s, terminate{}, []any{signal{0, syscall.SIGKILL}}},
+			step{63 * s, terminate{}, nil},
+			step{63 * s, exited{0, killed}, []any{finish{}}},
+		)},
+		{"before it is live: at once", []step{
+			{0, configured{a}, []any{start{first(a)}}},
+			{0, terminate{}, []any{signal{0, syscall.SIGTERM}}},
+			{0, exited{0, Exit{Code: -1, Signal: syscall.SIGTERM}}, []any{finish{}}},
+		}},
+		{"one that hangs is killed", serving(
+			step{60 * s, terminate{}, []any{lull{0}}},
+			step{61 * s, hung{0}, []any{signal{0, syscall.SIGKILL}}},
+			step{61 * s, exited{0, killed}, []any{finish{}}},
+		)},
+		{"in a handover the newcomer is killed, for its TERM would take the parent along", overlap(
+			step{12 * s, terminate{}, []any{lull{0}, signal{1, syscall.SIGKILL}}},
+			step{12 * s, exited{1, killed}, nil},
+			step{13 * s, idle{0}, []any{signal{0, syscall.SIGTERM}}},
+			step{13 * s, exited{0, Exit{}}, []any{finish{}}},
+		)},
+		{"in the overlap both finish their work", overlap(
+			step{12 * s, live{1}, nil},
+			step{13 * s, terminate{}, []any{lull{0}, lull{1}}},
+			step{13 * s, idle{1}, nil},
+			step{14 * s, idle{0}, []any{signal{0, syscall.SIGTERM}, signal{1, syscall.SIGTERM}}},
+			step{14 * s, exited{1, Exit{}}, nil},
+			step{14 * s, exited{0, Exit{}}, []any{finish{}}},
+		)},
+		{"nothing is started any more", serving(
+			step{10 * s, configured{b}, nil},
+			step{10 * s, terminate{}, []any{lull{0}}},
+			step{11 * s, configured{c}, nil},
+			step{12 * s, tick{}, nil},
+			step{12 * s, exited{0, crash}, []any{finish{}}},
+		)},
+	} {
+		t.Run(test.name, func(t *testing.T) { run(t, test.steps) })
+	}
+}
+
+func TestARefusalIsRememberedUntilItIsAnswered(t *testing.T) {
+	steps := serving(
+		step{time.Second, configured{b}, nil},
+		step{2 * time.Second, tick{}, []any{check{b}}},
+		step{2 * time.Second, checked{b, true, "expired"}, nil},
+	)
+	s := run(t, steps)
+	if want := (refusal{b, "expired", origin.Add(2 * time.Second)}); s.refusal != want {
+		t.Errorf("refusal %+v, want %+v", s.refusal, want)
+	}
+	s = run(t, append(steps, step{3 * time.Second, configured{a}, nil}))
+	if s.refusal != (refusal{}) {
+		t.Errorf("after the return to what runs: refusal %+v, want none", s.refusal)
 	}
 }
 
@@ -126,7 +369,7 @@ func TestBackOffGrowsAndIsBounded(t *testing.T) {
 		previous := time.Duration(0)
 		for attempt := range 100 {
 			delay, _ := settings.backOff(attempt, seed)
-			if delay < previous || delay > backOffCap {
+			if delay < previous && previous < backOffCap*8/10 || delay > backOffCap {
 				t.Fatalf("seed %d, attempt %d: delay %s after %s, want growing up to %s", seed, attempt, delay, previous, backOffCap)
 			}
 			previous = delay
@@ -145,74 +388,4 @@ func delays(seed uint64) (out []time.Duration) {
 		out = append(out, delay)
 	}
 	return out
-}
-
-// FuzzNext throws any sequence of events at the core and holds it to what must always be true.
-func FuzzNext(f *testing.F) {
-	f.Add([]byte{0, 1, 2, 3, 4, 2, 2})
-	f.Add([]byte{2, 2, 2, 2, 2, 2, 2, 2, 2})
-	f.Fuzz(func(t *testing.T, script []byte) {
-		var (
-			s       state
-			now     = origin
-			alive   = map[int]bool{}
-			ended   *finish
-			stopped bool
-		)
-		perform := func(actions []any) {
-			for _, action := range actions {
-				switch a := action.(type) {
-				case start:
-					if stopped || ended != nil {
-						t.Fatalf("epoch %d started after the stop", a.epoch)
-					}
-					if a.epoch != len(alive) || alive[a.epoch] {
-						t.Fatalf("epoch %d started while %v live: want newest + 1", a.epoch, alive)
-					}
-					alive[a.epoch] = true
-				case signal:
-					if !alive[a.epoch] {
-						t.Fatalf("signal %s to epoch %d, which does not live", a.signal, a.epoch)
-					}
-				case finish:
-					if ended != nil || len(alive) > 0 {
-						t.Fatalf("finished with %v alive, before: %v", alive, ended)
-					}
-					ended = &a
-				}
-			}
-		}
-		feed := func(event any) {
-			var actions []any
-			s, actions = settings.next(s, event, now)
-			perform(actions)
-			if s.failures < 0 || s.failures > settings.RestartBudget+1 {
-				t.Fatalf("%d failures of a budget of %d", s.failures, settings.RestartBudget)
-			}
-			if ended == nil && len(alive) == 0 && s.wake().IsZero() {
-				t.Fatalf("nothing lives and nothing is due: stuck after %T", event)
-			}
-		}
-		feed(begin{})
-		for _, b := range script {
-			if ended != nil {
-				return
-			}
-			now = now.Add(time.Duration(b>>3) * 100 * time.Millisecond)
-			switch b & 7 {
-			case 0, 1:
-				feed(live{0})
-			case 2, 3, 4:
-				if alive[0] {
-					delete(alive, 0)
-					feed(exited{0, Exit{Code: int(b & 1)}})
-				}
-			case 5, 6:
-				feed(tick{})
-			case 7:
-				stopped = true
-				feed(terminate{})
-			}
-		}
-	})
 }

@@ -1,16 +1,48 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"syscall"
+	"time"
 )
 
-// Proxy runs Envoy, one epoch at a time.
-type Proxy interface {
-	// Run starts the process of an epoch and blocks until it is reaped and its files are gone. It sends the process
-	// every signal that abortCh carries, and calls live once the process serves, unless it ends before.
-	Run(epoch int, abortCh <-chan syscall.Signal, live func()) Exit
+// Config is what an epoch runs. Two that are equal are the same to the supervisor.
+type Config struct {
+	Bootstrap    string // the text itself, so that a restart has it when the files have changed since
+	Format       string // of the text: "json" or "yaml"
+	Certificates string // which certificates, where only a new epoch takes new ones; else empty
+	Binary       string // which Envoy: changes when the file does
 }
+
+// Proxy runs Envoy.
+type Proxy interface {
+	// Run starts the process of an epoch and blocks until it is reaped and its files are gone. It obeys every order
+	// that abortCh carries, and calls report for what it sees; never after it has returned.
+	Run(launch Launch, abortCh <-chan Order, report func(Report)) Exit
+	// Check says whether an epoch of config could run, and whether it could take over by hot restart.
+	Check(ctx context.Context, config Config) (hot bool, err error)
+	// Mend undoes what a newcomer that failed has done to its family.
+	Mend(newcomer Launch) error
+	// Rescue stands in for a parent that died, until then, so that its newcomer lives on.
+	Rescue(ctx context.Context, parent Launch, until time.Time) error
+}
+
+// Order is what an epoch shall do. A Signal is sent as it is.
+type Order struct {
+	Signal syscall.Signal
+	Drain  bool // close the listeners, and report Idle
+	Lull   bool // let inbound connections end, still serving, and report Idle
+}
+
+// Report is what an epoch's process does.
+type Report string
+
+const (
+	Live Report = "live" // it serves, at its own epoch, with every listener of its parent
+	Idle Report = "idle" // nothing is in flight
+	Hung Report = "hung" // it is stopped, or does not answer and does not work either
+)
 
 // Exit is how an epoch ended.
 type Exit struct {

@@ -1,0 +1,175 @@
+package agent
+
+import (
+	"slices"
+	"syscall"
+	"time"
+)
+
+// epoch is one process of Envoy. The newest serves, or shall; an older one serves until a newer is live, then drains.
+type epoch struct {
+	Launch
+	liveAt   time.Time // zero before it is live
+	draining bool      // a newer epoch has taken over
+	idle     bool      // it was told to drain, and has nothing left to do
+	killed   bool      // KILL was sent
+	deadline time.Time // when it is killed: a newcomer that is not live, a parent that has not left; zero for never
+}
+
+// Launch says which epoch to start, and how.
+type Launch struct {
+	Epoch   int // the agent's number: newest + 1, 0 when none lives
+	Family  int // those that share a base-id, numbered from 0; a new one for each start that is no hot restart
+	Restart int // Envoy's restart epoch within the family
+	Config  Config
+}
+
+// Hot reports whether the epoch takes over from a parent by hot restart.
+func (l Launch) Hot() bool { return l.Restart > 0 }
+
+// parentGrace is what a replaced epoch has beyond ParentShutdown, when its newcomer tells it to leave, before it is
+// killed.
+const parentGrace = 2 * time.Second
+
+func (d *decision) find(number int) *epoch {
+	if i := slices.IndexFunc(d.epochs, func(e epoch) bool { return e.Epoch == number }); i >= 0 {
+		return &d.epochs[i]
+	}
+	return nil
+}
+
+// newest returns the epoch that serves, or shall; nil when none lives.
+func (s *state) newest() *epoch {
+	if len(s.epochs) == 0 {
+		return nil
+	}
+	return &s.epochs[len(s.epochs)-1]
+}
+
+// start starts the next epoch: by hot restart in the newest one's family, or as the first of a fresh one.
+func (d *decision) start(config Config, hot bool) *epoch {
+	launch := Launch{Config: config}
+	if newest := d.newest(); newest != nil {
+		launch.Epoch = newest.Epoch + 1
+		launch.Family, launch.Restart = newest.Family, newest.Restart+1
+	}
+	if !hot || len(d.epochs) == 0 {
+		launch.Family, launch.Restart = d.families, 0
+		d.families++
+	}
+	d.epochs = append(d.epochs, epoch{Launch: launch})
+	d.retryAt = time.Time{}
+	d.note(Starting, launch.Epoch, "")
+	d.do(start{launch})
+	return d.newest()
+}
+
+// kill ends an epoch that must not be asked: a newcomer that is told to terminate takes its parent along.
+func (d *decision) kill(e *epoch) {
+	e.deadline = time.Time{}
+	if !e.killed {
+		e.killed = true
+		d.do(signal{e.Epoch, syscall.SIGKILL})
+	}
+}
+
+// live makes an epoch the one that serves, and every older one drain.
+func (d *decision) live(number int) {
+	e := d.find(number)
+	if e == nil || !e.liveAt.IsZero() || e.killed {
+		return
+	}
+	e.liveAt, e.deadline = d.now, time.Time{}
+	d.good = e.Config
+	d.note(Serving, number, "")
+	if d.refusal.config == e.Config {
+		d.refusal = refusal{}
+	}
+	if d.stopping.stage != notStopping {
+		return
+	}
+	for i := range d.epochs {
+		if older := &d.epochs[i]; older.Epoch < number && !older.draining {
+			d.replace(older, e)
+		}
+	}
+	d.committed()
+}
+
+// replace makes an older epoch drain. In the newcomer's own family Envoy sees to it: the newcomer tells its parent to
+// drain, and after ParentShutdown to leave.
+func (d *decision) replace(older, newcomer *epoch) {
+	older.draining = true
+	if older.killed {
+		return
+	}
+	older.deadline = d.now.Add(d.ParentShutdown + parentGrace)
+	if older.Family != newcomer.Family {
+		d.do(drain{older.Epoch})
+	}
+}
+
+// idle lets an epoch go that was told to drain.
+func (d *decision) idle(number int) {
+	e := d.find(number)
+	if e == nil || e.idle {
+		return
+	}
+	e.idle = true
+	if e.draining && d.stopping.stage == notStopping {
+		d.do(signal{number, syscall.SIGTERM})
+	}
+}
+
+// exited judges an exit by who it was, not by its status.
+func (d *decision) exited(number int, exit Exit) {
+	found := d.find(number)
+	if found == nil {
+		return
+	}
+	gone, wasNewest := *found, d.newest().Epoch == number
+	d.epochs = slices.DeleteFunc(d.epochs, func(e epoch) bool { return e.Epoch == number })
+	switch newest := d.newest(); {
+	case d.stopping.stage != notStopping:
+		d.note(Stopped, number, exit.String())
+	case gone.draining:
+		d.note(Replaced, number, exit.String())
+		d.parentGone(gone, newest, exit)
+	case !wasNewest && gone.liveAt.IsZero():
+		d.note(Replaced, number, exit.String()) // it never served, and its successor is there
+	case !wasNewest:
+		d.parentLost(gone, newest, exit)
+	case newest != nil && !newest.draining && !newest.killed:
+		d.rollBack(gone, exit)
+	default:
+		d.failed(gone, exit)
+	}
+	d.reopen()
+}
+
+// parentGone sees a replaced epoch off. If it left before its newcomer told it to, somebody must take that message, or
+// the newcomer would abort itself. That cannot be told for certain from here, and standing in for nothing is harmless.
+func (d *decision) parentGone(parent epoch, newcomer *epoch, exit Exit) {
+	if newcomer == nil || newcomer.Family != parent.Family || newcomer.Restart != parent.Restart+1 {
+		return
+	}
+	told := newcomer.liveAt.Add(d.ParentShutdown)
+	if exit.Code != 0 || d.now.Before(told.Add(-parentGrace/2)) {
+		d.note(Rescuing, parent.Epoch, "")
+	}
+	if until := told.Add(parentGrace); d.now.Before(until) {
+		d.do(rescue{parent.Launch, until})
+	}
+}
+
+// parentLost answers the death of the epoch that served while its newcomer was not live yet. A newcomer of the same
+// family would wait for its parent until it aborts, so a fresh one takes its place; one of its own will serve.
+func (d *decision) parentLost(parent epoch, newcomer *epoch, exit Exit) {
+	d.handover = handover{}
+	if newcomer.Family != parent.Family {
+		newcomer.deadline = time.Time{}
+		return
+	}
+	d.kill(newcomer)
+	d.failed(parent, exit)
+}

@@ -1,0 +1,206 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// world is what the core's actions have made: the processes that really live.
+type world struct {
+	t       *testing.T
+	state   state
+	now     time.Time
+	alive   []process // oldest first
+	asked   bool      // terminate was said
+	checks  []Config
+	ended   bool
+	configs int
+}
+
+type process struct {
+	Launch
+	live, killed bool
+}
+
+// FuzzNext throws any sequence of events at the core and holds it to what must always be true.
+func FuzzNext(f *testing.F) {
+	f.Add([]byte{0, 1, 0, 7, 3, 1, 2, 2, 7, 7})                   // a handover, then a crash
+	f.Add([]byte{0, 1, 0, 7, 3, 10, 7, 7, 3, 10, 7, 3, 10})       // newcomers that fail
+	f.Add([]byte{0, 1, 0, 7, 3, 2, 2, 2, 2, 7, 2, 7, 2, 7, 2, 7}) // crashes until it gives up
+	f.Add([]byte{0, 1, 0, 7, 3, 9, 8, 8, 6, 6, 2, 2})             // a stop in the overlap
+	f.Fuzz(func(t *testing.T, script []byte) {
+		w := &world{t: t, now: origin}
+		for _, b := range script {
+			if w.ended {
+				return
+			}
+			w.now = w.now.Add(time.Duration(b>>4) * 700 * time.Millisecond)
+			w.blow(b & 15)
+		}
+		w.bury()
+	})
+}
+
+// blow lets one thing happen.
+func (w *world) blow(b byte) {
+	switch n := len(w.alive); b {
+	case 0:
+		w.configs++
+		w.feed(configured{Config{Bootstrap: fmt.Sprint(w.configs)}})
+	case 1, 9:
+		if n > 0 && !w.alive[n-1].killed {
+			w.alive[n-1].live = true
+			w.feed(live{w.alive[n-1].Epoch})
+		}
+	case 2, 10:
+		if n > 0 {
+			w.exit(n-1, Exit{Code: int(b) & 1})
+		}
+	case 4, 12:
+		if n > 1 {
+			w.exit(0, Exit{Code: -1, Signal: syscall.SIGKILL})
+		}
+	case 3, 11:
+		if len(w.checks) > 0 {
+			config := w.checks[0]
+			w.checks = w.checks[1:]
+			fault := map[bool]string{true: "refused"}[b == 11 && w.configs%3 == 0]
+			w.feed(checked{config, w.configs%4 != 0, fault})
+		}
+	case 5, 13:
+		if n > 0 {
+			w.feed(hung{w.alive[int(b>>3)%n].Epoch})
+		}
+	case 6, 14:
+		if n > 0 {
+			w.feed(idle{w.alive[int(b>>3)%n].Epoch})
+		}
+	case 7, 15:
+		if wake := w.state.wake(); !wake.IsZero() && wake.After(w.now) {
+			w.now = wake
+		}
+		w.feed(tick{})
+	case 8:
+		w.asked = true
+		w.feed(terminate{})
+	}
+}
+
+// exit lets a process end, and those that were killed go with it.
+func (w *world) exit(i int, exit Exit) {
+	number := w.alive[i].Epoch
+	w.alive = slices.Delete(w.alive, i, i+1)
+	w.feed(exited{number, exit})
+}
+
+// bury asks the supervisor to stop and lets every process obey: it must come to its end, and soon.
+func (w *world) bury() {
+	w.asked = true
+	w.feed(terminate{})
+	for range 100 {
+		if w.ended {
+			return
+		}
+		for i := len(w.alive) - 1; i >= 0; i-- {
+			if w.alive[i].killed {
+				w.exit(i, Exit{Code: -1, Signal: syscall.SIGKILL})
+			}
+		}
+		w.blow(7)
+	}
+	w.t.Fatalf("it does not come to its end: %+v", w.state)
+}
+
+func (w *world) feed(event any) {
+	var actions []any
+	w.state, actions = settings.next(w.state, event, w.now)
+	for _, action := range actions {
+		w.perform(action)
+	}
+	w.invariants(event)
+}
+
+func (w *world) perform(action any) {
+	switch a := action.(type) {
+	case start:
+		w.started(a.launch)
+	case signal:
+		w.signalled(a)
+	case check:
+		w.checks = append(w.checks, a.config)
+	case drain:
+		if p := w.find(a.epoch); p == nil || !p.live {
+			w.t.Fatalf("epoch %d is told to drain, alive are %v", a.epoch, w.alive)
+		}
+	case finish:
+		if w.ended || len(w.alive) > 0 {
+			w.t.Fatalf("finished with %v alive", w.alive)
+		}
+		w.ended = true
+	}
+}
+
+func (w *world) started(l Launch) {
+	if w.asked || w.ended {
+		w.t.Fatalf("epoch %d is started after the stop", l.Epoch)
+	}
+	want := 0
+	if n := len(w.alive); n > 0 {
+		want = w.alive[n-1].Epoch + 1
+		if parent := w.alive[n-1]; l.Hot() && (!parent.live || parent.killed || parent.Family != l.Family || parent.Restart+1 != l.Restart) {
+			w.t.Fatalf("%+v is started as a child of %+v", l, parent)
+		}
+	} else if l.Hot() {
+		w.t.Fatalf("%+v is started hot, without a parent", l)
+	}
+	if l.Epoch != want {
+		w.t.Fatalf("epoch %d is started while %v live, want %d", l.Epoch, w.alive, want)
+	}
+	w.alive = append(w.alive, process{Launch: l})
+}
+
+func (w *world) signalled(s signal) {
+	p := w.find(s.epoch)
+	switch {
+	case p == nil:
+		w.t.Fatalf("%s to epoch %d, which does not live", s.signal, s.epoch)
+	case s.signal == syscall.SIGKILL:
+		p.killed = true
+	case !p.live && p.Hot() && w.find(s.epoch-1) != nil && w.find(s.epoch-1).Family == p.Family:
+		w.t.Fatalf("%s to newcomer %d: it would take its parent along", s.signal, s.epoch)
+	}
+}
+
+func (w *world) find(epoch int) *process {
+	for i := range w.alive {
+		if w.alive[i].Epoch == epoch {
+			return &w.alive[i]
+		}
+	}
+	return nil
+}
+
+// invariants hold after every event.
+func (w *world) invariants(event any) {
+	s := w.state
+	if len(s.epochs) != len(w.alive) {
+		w.t.Fatalf("after %T: the core knows %d epochs, %d live", event, len(s.epochs), len(w.alive))
+	}
+	hopeful := 0
+	for _, p := range w.alive {
+		if !p.killed {
+			hopeful++
+		}
+	}
+	switch {
+	case s.failures < 0 || s.failures > settings.RestartBudget+1:
+		w.t.Fatalf("after %T: %d failures of a budget of %d", event, s.failures, settings.RestartBudget)
+	case !w.ended && !w.asked && w.configs > 0 && len(w.alive) == 0 && s.wake().IsZero():
+		w.t.Fatalf("after %T: nothing lives and nothing is due", event)
+	case hopeful > 3:
+		w.t.Fatalf("after %T: %d processes: %+v", event, hopeful, w.alive)
+	}
+}

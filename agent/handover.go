@@ -1,0 +1,175 @@
+package agent
+
+import "time"
+
+// Way is how a newcomer takes over.
+type Way string
+
+const (
+	Auto       Way = "auto"         // hot, and side-by-side where hot cannot be or has failed twice
+	Hot        Way = "hot"          // Envoy's hot restart: listen sockets are passed on
+	SideBySide Way = "side-by-side" // another family on the same reuse_port ports, then the old one drains
+)
+
+// handover is the transaction that replaces the newest epoch by one of the desired configuration. The zero handover
+// is none.
+type handover struct {
+	stage  stage
+	began  time.Time // when the first of the changes that it answers came
+	due    time.Time // when the stage has something to do; zero when it waits for an event
+	hot    bool      // the two Envoys can do a hot restart
+	failed int       // newcomers that were tried in vain
+}
+
+type stage string
+
+const (
+	quiet    stage = "quiet"    // more changes may come
+	checking stage = "checking" // a check is under way
+	gated    stage = "gated"    // checked; the last handover must be over first
+	starting stage = "starting" // a newcomer is on its way
+)
+
+const (
+	quietPeriod  = 100 * time.Millisecond // without a change, before changes are acted on
+	quietCeiling = 10 * time.Second       // from the first of them
+	hotAttempts  = 2                      // before side-by-side
+	allAttempts  = 3
+	retryPause   = time.Second // between two newcomers
+)
+
+// configured takes a new desired configuration. It is worth a fresh budget.
+func (d *decision) configured(config Config) {
+	if config == d.desired || d.stopping.stage != notStopping {
+		return
+	}
+	d.desired, d.refusal, d.failures = config, refusal{}, 0
+	switch newest := d.newest(); {
+	case newest == nil:
+		d.start(config, false) // its own refusal is the check: nobody is harmed
+	case d.handover.stage == starting:
+		// The one under way is finished first.
+	case newest.Config == config:
+		d.handover = handover{}
+	default:
+		d.quiet()
+	}
+}
+
+// quiet waits until the changes have come to rest.
+func (d *decision) quiet() {
+	began := d.handover.began
+	if began.IsZero() {
+		began = d.now
+	}
+	due := d.now.Add(quietPeriod)
+	if ceiling := began.Add(quietCeiling); due.After(ceiling) {
+		due = ceiling
+	}
+	d.handover = handover{stage: quiet, began: began, due: due}
+}
+
+func (d *decision) advanceHandover() {
+	switch h := &d.handover; {
+	case h.stage == quiet && d.due(h.due):
+		h.stage, h.due = checking, time.Time{}
+		d.do(check{d.desired})
+	case h.stage == gated && d.due(h.due):
+		d.throughGate()
+	}
+}
+
+// checked takes the result of a check. A refusal changes nothing: what runs, serves on.
+func (d *decision) checked(e checked) {
+	if d.handover.stage != checking || e.config != d.desired {
+		return // it answers an older question
+	}
+	switch {
+	case e.fault != "":
+		d.refuse(e.fault)
+	case d.Handover == Hot && !e.hot:
+		d.refuse("hot restart is not possible, and no other way is allowed")
+	default:
+		d.handover.stage, d.handover.hot, d.handover.due = gated, e.hot, d.now
+	}
+}
+
+func (d *decision) refuse(reason string) {
+	d.note(Rejected, -1, reason)
+	d.refusal = refusal{config: d.desired, reason: reason, at: d.now}
+	d.handover = handover{}
+}
+
+// throughGate starts the newcomer once the newest epoch is alone: a third one would cut the oldest one's work. One
+// that has never been live serves nobody, so it is not waited for.
+func (d *decision) throughGate() {
+	newest := d.newest()
+	switch {
+	case len(d.epochs) != 1 || newest.killed:
+		d.handover.due = time.Time{} // reopened by what changes that
+	case newest.liveAt.IsZero():
+		d.handover = handover{}
+		d.kill(newest)
+		d.start(d.desired, false)
+	default:
+		d.handover.stage, d.handover.due = starting, time.Time{}
+		d.start(d.desired, d.way() == Hot).deadline = d.now.Add(d.HandoverTimeout)
+	}
+}
+
+// way is how an epoch takes over, or took.
+func (l Launch) way() Way {
+	if l.Hot() {
+		return Hot
+	}
+	return SideBySide
+}
+
+// way is how the next newcomer shall take over.
+func (d *decision) way() Way {
+	switch {
+	case d.Handover != Auto:
+		return d.Handover
+	case !d.handover.hot || d.handover.failed >= hotAttempts:
+		return SideBySide
+	}
+	return Hot
+}
+
+// reopen lets a handover that waits at the gate try again.
+func (d *decision) reopen() {
+	if d.handover.stage == gated && d.handover.due.IsZero() {
+		d.handover.due = d.now
+	}
+}
+
+// committed ends the handover that a live epoch completes, and turns to what was asked for since.
+func (d *decision) committed() {
+	newest := d.newest()
+	if d.handover.stage == starting {
+		d.note(HandedOver, newest.Epoch, string(newest.way()))
+		d.handover = handover{}
+	}
+	if d.handover.stage == "" && newest.Config != d.desired && d.refusal.config != d.desired {
+		d.quiet()
+	}
+	d.reopen()
+}
+
+// rollBack answers a newcomer's end before it was live: its parent serves on.
+func (d *decision) rollBack(newcomer epoch, exit Exit) {
+	d.note(RolledBack, newcomer.Epoch, exit.String())
+	if newcomer.Hot() {
+		d.do(mend{newcomer.Launch})
+	}
+	d.handover.failed++
+	switch {
+	case newcomer.Config != d.desired:
+		d.handover = handover{}
+		d.quiet()
+	case d.handover.failed >= allAttempts:
+		d.refuse("newcomer failed: " + exit.String())
+	default:
+		d.handover.stage, d.handover.due = gated, d.now.Add(retryPause)
+	}
+}

@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Note is something worth telling: a line of the log, of the history, and a count.
+type Note string
+
+// The notes. Those that are warnings are listed in warnings.
+const (
+	Starting   Note = "starting Envoy"
+	Serving    Note = "Envoy serves"
+	HandedOver Note = "handed over to a newcomer"
+	RolledBack Note = "a newcomer failed, its parent serves on"
+	Rejected   Note = "configuration refused, the last good one stays"
+	Replaced   Note = "a replaced Envoy left"
+	Failed     Note = "Envoy ended unasked"
+	Hanging    Note = "Envoy hangs"
+	Late       Note = "Envoy has outstayed its time"
+	Rescuing   Note = "a parent died in the overlap, standing in for it"
+	Stopping   Note = "stopping"
+	Stopped    Note = "Envoy stopped"
+)
+
+// Notes returns every note, in the order of a life.
+func Notes() []Note {
+	return []Note{Starting, Serving, HandedOver, RolledBack, Rejected, Replaced, Failed, Hanging, Late, Rescuing, Stopping, Stopped}
+}
+
+var warnings = []Note{RolledBack, Rejected, Failed, Hanging, Late, Rescuing}
+
+// noted is a note as the core makes it; it is an action like any other.
+type noted struct {
+	note  Note
+	epoch int    // -1 where it is about none
+	why   string // empty where there is nothing to add
+}
+
+func (d *decision) note(note Note, epoch int, why string) { d.do(noted{note, epoch, why}) }
+
+// Event is a line of history.
+type Event struct {
+	At    time.Time `json:"at"`
+	Note  Note      `json:"note"`
+	Epoch int       `json:"epoch"` // -1 where it is about none
+	Why   string    `json:"why,omitempty"`
+}
+
+// keptEvents bounds the history.
+const keptEvents = 50
+
+// history is what was noted so far.
+type history struct {
+	counts map[Note]int
+	events []Event
+}
+
+// tell notes in log and history.
+func (h *history) tell(n noted, now time.Time, log *slog.Logger) {
+	if h.counts == nil {
+		h.counts = map[Note]int{}
+	}
+	h.counts[n.note]++
+	h.events = append(h.events[max(0, len(h.events)-keptEvents+1):], Event{now, n.note, n.epoch, n.why})
+	var attributes []any
+	if n.epoch >= 0 {
+		attributes = append(attributes, "epoch", n.epoch)
+	}
+	if n.why != "" {
+		attributes = append(attributes, "why", n.why)
+	}
+	if slices.Contains(warnings, n.note) {
+		log.Warn(string(n.note), attributes...)
+	} else {
+		log.Info(string(n.note), attributes...)
+	}
+}
+
+// copied returns a history that the loop does not change.
+func (h *history) copied() (map[Note]int, []Event) {
+	return maps.Clone(h.counts), slices.Clone(h.events)
+}

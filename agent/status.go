@@ -1,0 +1,69 @@
+package agent
+
+import "time"
+
+// Status is what the supervisor tells about itself: a copy, free to keep. It holds no bootstrap, which may hold
+// secrets.
+type Status struct {
+	Epochs   []EpochStatus `json:"epochs"`             // oldest first
+	Handover string        `json:"handover,omitempty"` // stage of the one under way
+	Refusal  *Refused      `json:"refusal,omitempty"`  // why the desired configuration does not run
+	Failures int           `json:"failures"`           // in a row
+	Budget   int           `json:"budget"`             // how many of them are retried
+	RetryAt  *time.Time    `json:"retry_at,omitempty"` // when the next epoch starts
+	Stopping bool          `json:"stopping"`
+	Counts   map[Note]int  `json:"counts"` // of the supervisor's whole life
+	Events   []Event       `json:"events"` // the last ones, oldest first
+}
+
+// EpochStatus is one living process.
+type EpochStatus struct {
+	Epoch   int        `json:"epoch"`
+	Family  int        `json:"family"`        // of one base-id, numbered from 0
+	Restart int        `json:"restart_epoch"` // Envoy's own number in the family
+	State   string     `json:"state"`         // starting, serving or draining
+	LiveAt  *time.Time `json:"live_at,omitempty"`
+}
+
+// Refused is why the desired configuration does not run, and since when.
+type Refused struct {
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+func (s state) status(h *history, c Settings) Status {
+	counts, events := h.copied()
+	out := Status{
+		Handover: string(s.handover.stage),
+		Failures: s.failures,
+		Budget:   c.RestartBudget,
+		RetryAt:  optional(s.retryAt),
+		Stopping: s.stopping.stage != notStopping,
+		Counts:   counts,
+		Events:   events,
+	}
+	if s.refusal != (refusal{}) {
+		out.Refusal = &Refused{s.refusal.reason, s.refusal.at}
+	}
+	for _, e := range s.epochs {
+		out.Epochs = append(out.Epochs, EpochStatus{e.Epoch, e.Family, e.Restart, e.state(), optional(e.liveAt)})
+	}
+	return out
+}
+
+func optional(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func (e epoch) state() string {
+	switch {
+	case e.draining:
+		return "draining"
+	case e.liveAt.IsZero():
+		return "starting"
+	}
+	return "serving"
+}

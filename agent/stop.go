@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"syscall"
+	"time"
+)
+
+// stopping is how the supervisor comes to its end. The zero stopping is: it does not.
+type stopping struct {
+	stage  stopStage
+	due    time.Time // when the next stage is entered whatever happens
+	gaveUp *GaveUp   // why, when nobody asked for it
+}
+
+type stopStage int
+
+const (
+	notStopping stopStage = iota
+	lulling               // still serving; leaves as soon as nothing is in flight
+	terminating           // TERM was sent
+	killing               // KILL was sent
+	finished              // every process is reaped
+)
+
+// killGrace is how long Envoy has after TERM: it needs 10 to 600 ms, more on a busy machine.
+const killGrace = 3 * time.Second
+
+// terminate enters the next stage: the first time Envoy may finish its work, the second time it must leave, the third
+// time it is killed.
+func (d *decision) terminate() {
+	switch d.stopping.stage {
+	case notStopping:
+		d.lull()
+	case lulling:
+		d.term()
+	case terminating:
+		d.killAll()
+	}
+}
+
+func (d *decision) lull() {
+	d.note(Stopping, -1, "")
+	d.stopping.stage, d.stopping.due = lulling, d.now.Add(d.TerminationDrain)
+	d.handover, d.retryAt = handover{}, time.Time{}
+	for i := range d.epochs {
+		switch e := &d.epochs[i]; {
+		case e.liveAt.IsZero() && len(d.epochs) > 1:
+			d.kill(e) // TERM would take its parent along
+		case e.liveAt.IsZero():
+			d.term() // nothing is in flight
+		default:
+			d.do(lull{e.Epoch})
+		}
+	}
+}
+
+func (d *decision) term() {
+	d.stopping.stage, d.stopping.due = terminating, d.now.Add(killGrace)
+	for _, e := range d.epochs {
+		if !e.killed {
+			d.do(signal{e.Epoch, syscall.SIGTERM})
+		}
+	}
+}
+
+func (d *decision) killAll() {
+	d.stopping.stage, d.stopping.due = killing, time.Time{}
+	for i := range d.epochs {
+		d.kill(&d.epochs[i])
+	}
+}
+
+// giveUp ends the supervisor by its own decision. Whoever still drains is not waited for: the exit status is due.
+func (d *decision) giveUp(why *GaveUp) {
+	d.handover, d.retryAt = handover{}, time.Time{}
+	d.stopping.gaveUp = why
+	d.term()
+}
+
+func (d *decision) advanceStop() {
+	switch s := &d.stopping; {
+	case s.stage == finished:
+	case len(d.epochs) == 0:
+		s.stage, s.due = finished, time.Time{}
+		d.do(finish{s.gaveUp})
+	case s.stage == lulling && (d.allIdle() || d.due(s.due)):
+		d.term()
+	case s.stage == terminating && d.due(s.due):
+		d.killAll()
+	}
+}
+
+// allIdle reports whether nobody has anything left to do. A newcomer that is told to leave takes its parent along,
+// so all leave together.
+func (d *decision) allIdle() bool {
+	for _, e := range d.epochs {
+		if !e.idle && !e.killed {
+			return false
+		}
+	}
+	return true
+}

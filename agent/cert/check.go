@@ -1,0 +1,145 @@
+package cert
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Info describes the leaf of a chain.
+type Info struct {
+	Serial    string // as Envoy's /certs shows it: lower-case hex of whole bytes, "03e9"
+	NotBefore time.Time
+	NotAfter  time.Time
+	DNSNames  []string
+	URIs      []string
+}
+
+// Part is a file of a set.
+type Part int
+
+// The files of a set.
+const (
+	Chain Part = iota
+	Key
+	Roots
+)
+
+func (p Part) String() string {
+	return [...]string{"certificate chain", "private key", "root certificates"}[p]
+}
+
+// Fault is what is wrong with one file.
+type Fault struct {
+	Part Part
+	Err  error
+}
+
+func (f *Fault) Error() string { return fmt.Sprintf("%s: %v", f.Part, f.Err) }
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Check tells whether Envoy could use a set at a time: the key is the leaf's, the leaf is valid, and a path leads to
+// one of the roots. A nil file is none: without roots no path is asked for, and roots may stand alone. The error
+// is a *Fault; its text does not change with the time.
+func Check(chain, key, roots []byte, now time.Time) (Info, error) {
+	var anchors []*x509.Certificate
+	if roots != nil {
+		var err error
+		if anchors, err = parseCertificates(roots); err != nil {
+			return Info{}, &Fault{Roots, err}
+		}
+	}
+	if chain == nil && key == nil {
+		return Info{}, nil
+	}
+	certificates, err := parseCertificates(chain)
+	if err != nil {
+		return Info{}, &Fault{Chain, err}
+	}
+	leaf := certificates[0]
+	info := infoOf(leaf)
+	if err := checkKey(leaf, key); err != nil {
+		return info, &Fault{Key, err}
+	}
+	if err := checkTime(leaf, now); err != nil {
+		return info, &Fault{Chain, err}
+	}
+	if roots == nil {
+		return info, nil
+	}
+	if err := checkPath(certificates, anchors, now); err != nil {
+		return info, &Fault{Chain, err}
+	}
+	return info, nil
+}
+
+func infoOf(leaf *x509.Certificate) Info {
+	info := Info{
+		Serial:    hex.EncodeToString(leaf.SerialNumber.Bytes()),
+		NotBefore: leaf.NotBefore,
+		NotAfter:  leaf.NotAfter,
+		DNSNames:  leaf.DNSNames,
+	}
+	for _, uri := range leaf.URIs {
+		info.URIs = append(info.URIs, uri.String())
+	}
+	return info
+}
+
+func checkKey(leaf *x509.Certificate, data []byte) error {
+	key, err := parseKey(data)
+	if err != nil {
+		return err
+	}
+	public, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	if !ok || !public.Equal(key.Public()) {
+		return fmt.Errorf("is not the key of the leaf certificate %q", leaf.Subject)
+	}
+	return nil
+}
+
+func checkTime(c *x509.Certificate, now time.Time) error {
+	switch {
+	case now.Before(c.NotBefore):
+		return fmt.Errorf("%q is not valid before %s", c.Subject, c.NotBefore.Format(time.RFC3339))
+	case now.After(c.NotAfter):
+		return fmt.Errorf("%q expired at %s", c.Subject, c.NotAfter.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func checkPath(chain, roots []*x509.Certificate, now time.Time) error {
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots:         pool(roots),
+		Intermediates: pool(chain[1:]),
+		CurrentTime:   now,
+		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	if err == nil {
+		return nil
+	}
+	// The verifier's own text has the current time in it, and hides which certificate is out of date.
+	for _, issuer := range slices.Concat(chain[1:], roots) {
+		issued := func(c *x509.Certificate) bool { return bytes.Equal(c.RawIssuer, issuer.RawSubject) }
+		if err := checkTime(issuer, now); err != nil && slices.ContainsFunc(chain, issued) {
+			return fmt.Errorf("leads to no valid root: %w", err)
+		}
+	}
+	if errors.As(err, &x509.UnknownAuthorityError{}) {
+		return fmt.Errorf("leads to none of the %d roots: the issuer of its end is %q", len(roots), chain[len(chain)-1].Issuer)
+	}
+	return fmt.Errorf("leads to none of the %d roots: %w", len(roots), err)
+}
+
+func pool(certificates []*x509.Certificate) *x509.CertPool {
+	p := x509.NewCertPool()
+	for _, c := range certificates {
+		p.AddCert(c)
+	}
+	return p
+}

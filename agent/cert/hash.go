@@ -1,0 +1,24 @@
+package cert
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+)
+
+// Hash returns one hash, in hex, of files by their path. Each path and each content comes with its length, so that
+// bytes cannot move from one into the next unseen.
+func Hash(contents map[string][]byte) string {
+	h := sha256.New()
+	write := func(data []byte) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(data))))
+		h.Write(data)
+	}
+	for _, path := range slices.Sorted(maps.Keys(contents)) {
+		write([]byte(path))
+		write(contents[path])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,154 @@
+package health
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	silence   = 2 * time.Second  // without an answer: unready, and a hang if the main thread does nothing meanwhile
+	busyBound = 60 * time.Second // a main thread that works this long without an answer is not coming back
+)
+
+// State is what is remembered of observations. The zero value has seen nothing.
+type State struct {
+	Pid        int
+	Epoch      int
+	Conditions [len(types)]Condition
+	Degraded   string
+	Rejected   int64 // answers of discovery that Envoy rejected
+	Hang       Hang
+	Replace    bool
+
+	Answered time.Time     // when the admin last did, or was excused; zero before it ever did
+	Silent   time.Time     // the first observation without an answer since; zero when there is none
+	CPU      time.Duration // of the main thread, when it last advanced in the silence
+	Advanced time.Time     // when that was
+}
+
+// Next takes an observation in.
+func (s State) Next(o Observation, now time.Time) State {
+	if o.Process == Gone || o.Pid != s.Pid || o.Epoch != s.Epoch {
+		s = s.anew(o, now)
+	}
+	s.set(certificatesValid, o.CertificateFault == "", or(o.CertificateFault, "valid"), now)
+	switch o.Process {
+	case Gone:
+		s.set(processUp, false, "no Envoy runs", now)
+		return s
+	case Stopped:
+		s.set(processUp, false, "the process is stopped", now)
+		s.set(adminAnswers, false, "the process is stopped", now)
+		s.Hang, s.Replace = HangStopped, true
+		s.Silent = time.Time{} // what it has not answered is no fault of its own, once it goes on
+		return s
+	}
+	s.set(processUp, true, fmt.Sprintf("pid %d", o.Pid), now)
+	s = s.admin(o, now)
+	if o.Config != nil {
+		s = s.received(o, *o.Config, now)
+	}
+	return s
+}
+
+// anew forgets what was true of another process.
+func (s State) anew(o Observation, now time.Time) State {
+	next := State{Pid: o.Pid, Epoch: o.Epoch, Conditions: s.Conditions}
+	for _, i := range []int{adminAnswers, cdsReceived, ldsReceived, workersStarted} {
+		next.set(i, false, "not yet", now)
+	}
+	return next
+}
+
+func (s *State) set(i int, status bool, reason string, now time.Time) {
+	c := &s.Conditions[i]
+	if c.Since.IsZero() || c.Status != status {
+		c.Since = now
+	}
+	c.Status, c.Reason = status, reason
+}
+
+// admin judges an answer, or that there is none.
+func (s State) admin(o Observation, now time.Time) State {
+	s.Hang, s.Replace = HangNone, false
+	switch {
+	case o.Answer != nil:
+		s.Answered, s.Silent = now, time.Time{}
+		ready, reason := o.Answer.judge(o.Epoch)
+		s.set(adminAnswers, ready, reason, now)
+		return s
+	case !o.AdminExpected: // it serves on, and what it answered last still holds
+		s.Silent = time.Time{}
+		if !s.Answered.IsZero() {
+			s.Answered = now
+		}
+		return s
+	case s.Silent.IsZero():
+		s.Silent, s.CPU, s.Advanced = now, o.CPU, now
+	case o.CPU > s.CPU:
+		s.CPU, s.Advanced = o.CPU, now
+	}
+	if s.Answered.IsZero() {
+		return s // it starts: how long it may take is not known here
+	}
+	if now.Sub(s.Answered) >= silence {
+		s.set(adminAnswers, false, "no answer since "+s.Answered.UTC().Format(time.RFC3339), now)
+	}
+	return s.hang(now)
+}
+
+// hang counts from observation to observation: when the whole machine was stopped, none was made.
+func (s State) hang(now time.Time) State {
+	switch {
+	case now.Sub(s.Advanced) >= silence:
+		s.Hang, s.Replace = HangSilent, true
+	case now.Sub(s.Silent) >= silence:
+		s.Hang, s.Replace = HangBusy, now.Sub(s.Silent) >= busyBound
+	}
+	return s
+}
+
+func (a Answer) judge(epoch int) (ready bool, reason string) {
+	switch {
+	case a.Epoch != epoch:
+		return false, fmt.Sprintf("epoch %d answers, want %d", a.Epoch, epoch)
+	case !a.Ready:
+		return false, "/ready says " + or(strings.TrimSpace(a.State), "nothing")
+	}
+	return true, fmt.Sprintf("epoch %d", epoch)
+}
+
+// received keeps what was once true of this process: its counters may be reset by anybody.
+func (s State) received(o Observation, c Config, now time.Time) State {
+	s.update(cdsReceived, o.AsksCDS, c.CDS, now)
+	s.update(ldsReceived, o.AsksLDS, c.LDS, now)
+	if c.WorkersStarted {
+		s.set(workersStarted, true, fmt.Sprintf("%d listeners", c.Listeners), now)
+	}
+	if rejected := c.CDS.Rejected + c.LDS.Rejected; rejected > 0 && rejected != s.Rejected {
+		s.Rejected = rejected
+		s.Degraded = fmt.Sprintf("Envoy rejected %d answers of discovery, the last before %s",
+			rejected, now.UTC().Format(time.RFC3339))
+		if o.Rejection != "" {
+			s.Degraded += ": " + o.Rejection
+		}
+	}
+	return s
+}
+
+func (s *State) update(i int, asked bool, u Updates, now time.Time) {
+	switch {
+	case !asked:
+		s.set(i, true, "the bootstrap does not ask for it", now)
+	case u.received():
+		s.set(i, true, fmt.Sprintf("%d accepted, %d rejected", u.Success, u.Rejected), now)
+	}
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

@@ -1,0 +1,229 @@
+package health
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+var began = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// serving is what is seen of a good Envoy.
+func serving() Observation {
+	return Observation{
+		Pid: 7, Epoch: 1, Process: Running, CPU: time.Second, AdminExpected: true,
+		Answer: &Answer{Epoch: 1, Ready: true, State: "LIVE\n"}, AsksCDS: true, AsksLDS: true,
+		Config: &Config{CDS: Updates{Success: 1}, LDS: Updates{Success: 1}, WorkersStarted: true, Listeners: 2},
+	}
+}
+
+// but is serving with a change.
+func but(change func(*Observation)) Observation {
+	o := serving()
+	change(&o)
+	return o
+}
+
+// mute is a good Envoy whose admin does not answer, and whose main thread has used an amount of CPU.
+func mute(cpu time.Duration) Observation {
+	return but(func(o *Observation) { o.Answer, o.Config, o.CPU = nil, nil, cpu })
+}
+
+// seen is an observation at a time after began.
+type seen struct {
+	at time.Duration
+	Observation
+}
+
+func verdict(observations []seen) Verdict {
+	var s State
+	for _, o := range observations {
+		s = s.Next(o.Observation, began.Add(o.at))
+	}
+	return s.Verdict()
+}
+
+func TestReady(t *testing.T) {
+	config := func(change func(*Config)) func(*Observation) {
+		return func(o *Observation) { change(o.Config) }
+	}
+	for _, test := range []struct {
+		name     string
+		sequence []seen
+		falses   string // the conditions that do not hold, with their reasons
+		degraded string
+	}{
+		{"nothing seen", nil, "ProcessUp: not observed yet; AdminAnswers: not observed yet; CDSReceived: not observed yet; " +
+			"LDSReceived: not observed yet; WorkersStarted: not observed yet; CertificatesValid: not observed yet", ""},
+		{"all holds", []seen{{0, serving()}}, "", ""},
+		{
+			"server.live is 1 while /ready is 503",
+			[]seen{{0, but(func(o *Observation) { o.Answer.Ready, o.Answer.State = false, "PRE_INITIALIZING\n" })}},
+			"AdminAnswers: /ready says PRE_INITIALIZING", "",
+		},
+		{
+			"/ready is the parent's",
+			[]seen{{0, but(func(o *Observation) { o.Answer.Epoch = 0 })}},
+			"AdminAnswers: epoch 0 answers, want 1", "",
+		},
+		{
+			"LIVE and empty after the fetch timeout: discovery was never there",
+			[]seen{{0, but(config(func(c *Config) { c.CDS, c.LDS = Updates{}, Updates{} }))}},
+			"CDSReceived: not yet; LDSReceived: not yet", "",
+		},
+		{
+			"update_success is 0, update_rejected 1: one bad cluster, the others serve",
+			[]seen{{0, but(func(o *Observation) {
+				o.Config.CDS, o.Rejection = Updates{Rejected: 1}, "Error adding/updating cluster(s) bad"
+			})}},
+			"", "Envoy rejected 1 answers of discovery, the last before 2026-11-21T12:00:00Z: Error adding/updating cluster(s) bad",
+		},
+		{
+			"rejected, and accepted later: a delta says nothing of the bad one",
+			[]seen{
+				{0, but(config(func(c *Config) { c.LDS = Updates{Rejected: 1} }))},
+				{time.Minute, but(config(func(c *Config) { c.LDS = Updates{Rejected: 1, Success: 5} }))},
+			},
+			"", "Envoy rejected 1 answers of discovery, the last before 2026-11-21T12:00:00Z",
+		},
+		{
+			"rejected but not ready for another reason",
+			[]seen{{0, but(func(o *Observation) { o.Config.CDS, o.Config.WorkersStarted = Updates{Rejected: 1}, false })}},
+			"WorkersStarted: not yet", "",
+		},
+		{
+			"counters reset by somebody",
+			[]seen{{0, serving()}, {time.Second, but(config(func(c *Config) { *c = Config{} }))}},
+			"", "",
+		},
+		{
+			"the bootstrap asks for nothing",
+			[]seen{{0, but(func(o *Observation) {
+				o.AsksCDS, o.AsksLDS, o.Config.CDS, o.Config.LDS = false, false, Updates{}, Updates{}
+			})}},
+			"", "",
+		},
+		{
+			"statistics are not asked each time",
+			[]seen{{0, serving()}, {time.Second, but(func(o *Observation) { o.Config = nil })}},
+			"", "",
+		},
+		{
+			"no valid certificate",
+			[]seen{{0, but(func(o *Observation) { o.CertificateFault = "key.pem: is empty" })}},
+			"CertificatesValid: key.pem: is empty", "",
+		},
+		{
+			"gone",
+			[]seen{{0, serving()}, {time.Second, Observation{}}},
+			"ProcessUp: no Envoy runs; AdminAnswers: not yet; CDSReceived: not yet; LDSReceived: not yet; WorkersStarted: not yet", "",
+		},
+		{
+			"a newcomer under the same epoch number has received nothing",
+			[]seen{{0, serving()}, {time.Second, but(func(o *Observation) { o.Pid, o.Config = 8, nil })}},
+			"CDSReceived: not yet; LDSReceived: not yet; WorkersStarted: not yet", "",
+		},
+		{"draining", []seen{{0, serving()}, {1, but(func(o *Observation) { o.Answer.Ready, o.Answer.State = false, "DRAINING" })}}, "AdminAnswers: /ready says DRAINING", ""},
+		{"one answer is late", []seen{{0, serving()}, {1900 * time.Millisecond, mute(1)}}, "", ""},
+		{
+			"no answer for two seconds",
+			[]seen{{0, serving()}, {time.Second, mute(1)}, {2 * time.Second, mute(1)}},
+			"AdminAnswers: no answer since 2026-11-21T12:00:00Z", "",
+		},
+		{
+			"answers again",
+			[]seen{{0, serving()}, {time.Second, mute(1)}, {2 * time.Second, mute(1)}, {3 * time.Second, serving()}},
+			"", "",
+		},
+		{
+			"a parent that has handed its admin over",
+			[]seen{{0, serving()}, {time.Hour, but(func(o *Observation) { o.AdminExpected, o.Answer, o.Config = false, nil, nil })}},
+			"", "",
+		},
+		{
+			"a parent whose admin is expected again gets its time",
+			[]seen{
+				{0, serving()},
+				{time.Hour, but(func(o *Observation) { o.AdminExpected, o.Answer, o.Config = false, nil, nil })},
+				{time.Hour + time.Second, mute(1)},
+			},
+			"", "",
+		},
+		{
+			"goes on after a stop, no answer yet",
+			[]seen{{0, serving()}, {1, but(func(o *Observation) { o.Process = Stopped })}, {2, mute(1)}},
+			"AdminAnswers: the process is stopped", "",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v := verdict(test.sequence)
+			var falses []string
+			for _, c := range v.Conditions {
+				if !c.Status {
+					falses = append(falses, string(c.Type)+": "+c.Reason)
+				}
+			}
+			if got := strings.Join(falses, "; "); got != test.falses || v.Ready != (got == "") {
+				t.Errorf("ready %v, false are\n     %q\nwant %q", v.Ready, got, test.falses)
+			}
+			if v.Degraded != test.degraded {
+				t.Errorf("degraded %q, want %q", v.Degraded, test.degraded)
+			}
+		})
+	}
+}
+
+func TestHang(t *testing.T) {
+	s := time.Second
+	stopped := but(func(o *Observation) { o.Process, o.Answer, o.Config = Stopped, nil, nil })
+	parent := mute(1)
+	parent.AdminExpected = false
+	var working []seen // with a main thread that works
+	for i := range 65 {
+		working = append(working, seen{time.Duration(i) * s, mute(s + time.Duration(i))})
+	}
+	for _, test := range []struct {
+		name     string
+		sequence []seen
+		want     Hang
+		replace  bool
+	}{
+		{"serving", []seen{{0, serving()}}, HangNone, false},
+		{"stopped: at once", []seen{{0, serving()}, {s, stopped}}, HangStopped, true},
+		{"stopped before it ever answered", []seen{{0, stopped}}, HangStopped, true},
+		{"stopped and continued", []seen{{0, serving()}, {s, stopped}, {2 * s, serving()}}, HangNone, false},
+		{"continued, and needs a moment", []seen{{0, serving()}, {s, stopped}, {9 * s, mute(s)}, {10 * s, mute(s)}}, HangNone, false},
+		{"silent for a moment", []seen{{0, serving()}, {s, mute(s)}, {2900 * time.Millisecond, mute(s)}}, HangNone, false},
+		{"silent", []seen{{0, serving()}, {s, mute(s)}, {2 * s, mute(s)}, {3 * s, mute(s)}}, HangSilent, true},
+		{"silent, was busy before", []seen{{0, serving()}, {s, mute(s)}, {5 * s, mute(2 * s)}, {7 * s, mute(2 * s)}}, HangSilent, true},
+		{"answers again", []seen{{0, serving()}, {s, mute(s)}, {4 * s, mute(s)}, {5 * s, serving()}}, HangNone, false},
+		{"the whole machine was stopped", []seen{{0, serving()}, {time.Hour, mute(s)}}, HangNone, false},
+		{"busy", []seen{{0, serving()}, {s, mute(s)}, {2 * s, mute(2 * s)}, {3 * s, mute(3 * s)}, {4 * s, mute(4 * s)}}, HangBusy, false},
+		{"busy for 59 s", append([]seen{{0, serving()}}, working[1:61]...), HangBusy, false},
+		{"busy for 60 s", append([]seen{{0, serving()}}, working[1:62]...), HangBusy, true},
+		{"starts, and has not answered yet", []seen{{0, mute(s)}, {time.Minute, mute(s)}}, HangNone, false},
+		{"a parent without admin", []seen{{0, serving()}, {s, parent}, {9 * s, parent}}, HangNone, false},
+		{"a parent without admin, stopped", []seen{{0, serving()}, {s, parent}, {2 * s, stopped}}, HangStopped, true},
+		{"its admin is expected again", []seen{{0, serving()}, {9 * s, parent}, {10 * s, mute(s)}}, HangNone, false},
+		{"gone", []seen{{0, serving()}, {s, stopped}, {2 * s, Observation{}}}, HangNone, false},
+		{"another process", []seen{{0, serving()}, {s, stopped}, {2 * s, but(func(o *Observation) { o.Pid = 8 })}}, HangNone, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if v := verdict(test.sequence); v.Hang != test.want || v.Replace != test.replace {
+				t.Errorf("hang %q, replace %v; want %q, %v", v.Hang, v.Replace, test.want, test.replace)
+			}
+		})
+	}
+}
+
+func TestSinceIsOfTheStatus(t *testing.T) {
+	v := verdict([]seen{
+		{0, but(func(o *Observation) { o.Config = nil })},
+		{time.Second, serving()},
+		{time.Minute, but(func(o *Observation) { o.Config.CDS.Success = 9 })},
+	})
+	c := v.Conditions[cdsReceived]
+	if !c.Since.Equal(began.Add(time.Second)) || c.Reason != "9 accepted, 0 rejected" {
+		t.Errorf("got since %s, reason %q; want the second of the first answer, and the last count", c.Since, c.Reason)
+	}
+}

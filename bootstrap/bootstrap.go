@@ -13,19 +13,15 @@ import (
 	"github.com/pilotlight/pilotlight/templates"
 )
 
-// Params is all that a bootstrap depends on.
+// Params is all that a bootstrap depends on. It has no admin: each epoch has its own, which is merged over it.
 type Params struct {
 	Node           node.ID
 	Cluster        string // the service that the workload belongs to: Envoy's node.cluster
 	Metadata       node.Metadata
-	AdminSocket    string // path of Envoy's admin, a Unix socket of mode 0600; at most 107 bytes
 	DiscoveryHost  string // DNS name or IP address of the ADS server
 	DiscoveryPort  int
 	ConnectTimeout time.Duration // to the ADS server
 }
-
-// maxSocketPath is what sockaddr_un holds, less the terminating NUL.
-const maxSocketPath = 107
 
 // DiscoveryIsIP reports whether Envoy needs no DNS to reach discovery.
 func (p Params) DiscoveryIsIP() bool {
@@ -37,10 +33,6 @@ func (p Params) DiscoveryIsIP() bool {
 func Render(p Params) ([]byte, error) {
 	if err := p.Node.Validate(); err != nil {
 		return nil, fmt.Errorf("render bootstrap: node: %w", err)
-	}
-	if n := len(p.AdminSocket); n > maxSocketPath {
-		return nil, fmt.Errorf("render bootstrap: admin socket %s: path has %d bytes, at most %d fit: use a shorter --configPath",
-			p.AdminSocket, n, maxSocketPath)
 	}
 	text, err := templateOf(p.Node.Role)
 	if err != nil {

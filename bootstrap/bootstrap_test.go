@@ -15,7 +15,6 @@ func sidecar() Params {
 	return Params{
 		Node:           node.ID{Role: node.Sidecar, IP: "127.0.0.13", Name: "reviews-v1.default", Domain: "default.svc.cluster.local"},
 		Cluster:        "reviews",
-		AdminSocket:    "/etc/istio/proxy/admin-rev0.sock",
 		DiscoveryHost:  "127.0.0.1",
 		DiscoveryPort:  15010,
 		ConnectTimeout: time.Second,
@@ -50,7 +49,6 @@ func TestRenderRefuses(t *testing.T) {
 	}{
 		{"role without a template", func(p *Params) { p.Node.Role = node.Router }, "role router"},
 		{"malformed node", func(p *Params) { p.Node.IP = "localhost" }, `ip "localhost"`},
-		{"socket path too long", func(p *Params) { p.AdminSocket = strings.Repeat("x", 108) }, "108 bytes, at most 107"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			params := sidecar()

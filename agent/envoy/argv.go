@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -15,15 +16,14 @@ type Options struct {
 	Extra             []string // passed on as they are, last
 }
 
-// argv returns Envoy's arguments. Hot restart is off until there is a handover that needs it: it would claim a
-// base-id and shared memory of the whole host.
-func argv(bootstrap string, o Options) []string {
+// arguments are those that every epoch has, and a validation too.
+func (o Options) arguments() []string {
 	args := []string{
-		"--config-path", bootstrap,
-		"--disable-hot-restart",
 		"--drain-time-s", wholeSeconds(o.DrainTime),
+		"--drain-strategy", "immediate", // a replaced epoch closes each connection with its next answer
 		"--parent-shutdown-time-s", wholeSeconds(o.ParentShutdown),
 		"--log-level", o.LogLevel,
+		"--log-format", LogFormat,
 	}
 	if o.ComponentLogLevel != "" {
 		args = append(args, "--component-log-level", o.ComponentLogLevel)
@@ -32,6 +32,24 @@ func argv(bootstrap string, o Options) []string {
 		args = append(args, "--concurrency", strconv.Itoa(o.Concurrency))
 	}
 	return append(args, o.Extra...)
+}
+
+// argv returns an epoch's arguments. Its admin is moved to the epoch's own socket: Envoy merges the YAML over the
+// bootstrap, and of an address's two forms the later one stays.
+func argv(o Options, f files, family Family, restart int) []string {
+	args := []string{
+		"--config-path", f.bootstrap,
+		"--config-yaml", fmt.Sprintf(`{"admin":{"address":{"pipe":{"path":%q,"mode":384}}}}`, f.admin),
+	}
+	if family == 0 {
+		args = append(args, "--disable-hot-restart")
+	} else {
+		args = append(args,
+			"--base-id", family.String(), "--restart-epoch", strconv.Itoa(restart),
+			// Its reply is what a newcomer would wait for when its parent has died.
+			"--skip-hot-restart-parent-stats")
+	}
+	return append(args, o.arguments()...)
 }
 
 func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }

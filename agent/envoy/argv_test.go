@@ -10,17 +10,22 @@ func TestArgv(t *testing.T) {
 	usual := Options{LogLevel: "warning", DrainTime: 45 * time.Second, ParentShutdown: time.Minute}
 	all := usual
 	all.Concurrency, all.ComponentLogLevel, all.Extra = 2, "upstream:debug", []string{"--skip-deprecated-logs"}
+	const (
+		begins = `--config-path /c/envoy-rev4.json --config-yaml {"admin":{"address":{"pipe":{"path":"/c/admin-rev4.sock","mode":384}}}} `
+		common = "--drain-time-s 45 --drain-strategy immediate --parent-shutdown-time-s 60 --log-level warning --log-format " + LogFormat
+	)
 	for _, test := range []struct {
 		name    string
 		options Options
+		family  Family
 		want    string
 	}{
-		{"the usual", usual, "--config-path /c/envoy-rev0.json --disable-hot-restart --drain-time-s 45 --parent-shutdown-time-s 60 --log-level warning"},
-		{"all", all, "--config-path /c/envoy-rev0.json --disable-hot-restart --drain-time-s 45 --parent-shutdown-time-s 60 --log-level warning " +
-			"--component-log-level upstream:debug --concurrency 2 --skip-deprecated-logs"},
+		{"without hot restart", usual, 0, begins + "--disable-hot-restart " + common},
+		{"with hot restart", usual, 1234567, begins + "--base-id 1234567 --restart-epoch 3 --skip-hot-restart-parent-stats " + common},
+		{"all", all, 0, begins + "--disable-hot-restart " + common + " --component-log-level upstream:debug --concurrency 2 --skip-deprecated-logs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := strings.Join(argv("/c/envoy-rev0.json", test.options), " "); got != test.want {
+			if got := strings.Join(argv(test.options, filesOf("/c", 4, "json"), test.family, 3), " "); got != test.want {
 				t.Errorf("argv:\n got %s\nwant %s", got, test.want)
 			}
 		})

@@ -8,22 +8,31 @@ import (
 	"path/filepath"
 )
 
-// files are what an epoch leaves in configPath while it lives.
+// files are what an epoch leaves in its slot while it lives.
 type files struct {
 	bootstrap string
-	admin     string // Envoy makes it
+	admin     string // a Unix socket, mode 0600; Envoy makes it
 }
 
-func filesOf(dir string, epoch int) files {
+// filesOf names the files of an epoch. The bootstrap's format is told by its ending.
+func filesOf(dir string, epoch int, format string) files {
 	return files{
-		bootstrap: filepath.Join(dir, fmt.Sprintf("envoy-rev%d.json", epoch)),
-		admin:     AdminSocket(dir, epoch),
+		bootstrap: filepath.Join(dir, fmt.Sprintf("envoy-rev%d.%s", epoch, format)),
+		admin:     filepath.Join(dir, fmt.Sprintf("admin-rev%d.sock", epoch)),
 	}
 }
 
-// AdminSocket is the path of an epoch's admin.
-func AdminSocket(dir string, epoch int) string {
-	return filepath.Join(dir, fmt.Sprintf("admin-rev%d.sock", epoch))
+const (
+	maxSocketPath = 107     // what sockaddr_un holds, less the terminating NUL
+	maxEpoch      = 999_999 // room for the number of any epoch
+)
+
+// check refuses what Envoy could not bind.
+func (f files) check() error {
+	if n := len(f.admin); n > maxSocketPath {
+		return fmt.Errorf("admin socket %s: its path has %d bytes, and at most %d fit: use a shorter --configPath", f.admin, n, maxSocketPath)
+	}
+	return nil
 }
 
 func (f files) remove() error {
@@ -38,12 +47,8 @@ func (f files) remove() error {
 
 // writeFile replaces path by rename, so that no reader sees half of it. It is readable by its owner only, since a
 // bootstrap may hold secrets. It is not synced: after a crash of the machine it is written anew.
-func writeFile(path string, data []byte) (err error) {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	temp, err := os.CreateTemp(dir, ".envoy-*") // 0600
+func writeFile(path, text string) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".envoy-*") // 0600
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -52,7 +57,7 @@ func writeFile(path string, data []byte) (err error) {
 			os.Remove(temp.Name())
 		}
 	}()
-	_, err = temp.Write(data)
+	_, err = temp.WriteString(text)
 	if err = errors.Join(err, temp.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}

@@ -2,76 +2,137 @@ package envoy
 
 import (
 	"bytes"
-	"io"
+	"context"
+	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
-// lastWords passes Envoy's output on and remembers its last lines, to name the cause of an exit.
-type lastWords struct {
-	next io.Writer
+// output is the one that sees what an epoch of Envoy writes. It forwards each line to the agent's log and remembers
+// the last ones: for the cause of an exit, and for the flight record.
+type output struct {
+	log slog.Handler // has the epoch
 
-	mu    sync.Mutex
-	line  []byte // begun, not ended
-	lines []string
+	mu     sync.Mutex
+	begun  []byte   // of a line that has not ended
+	recent []Record // a ring: once it is full, the oldest is at oldest
+	oldest int
+}
+
+// newOutput forwards to log whatever its level, for Envoy's own --log-level has chosen.
+func newOutput(log *slog.Logger, epoch int) *output {
+	return &output{log: log.With("epoch", epoch).Handler()}
 }
 
 const (
-	keptLines   = 20
-	longestLine = 4096 // bytes of a line that are remembered; all are passed on
+	keptLines   = 100
+	longestLine = 4096 // bytes; the rest of a longer line is dropped
 )
 
-// Write takes any piece of output. A reader that has gone away must not stop Envoy, so it never fails.
-func (w *lastWords) Write(p []byte) (int, error) {
-	w.next.Write(p)
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// Write takes any piece of output. A log that cannot be written must not stop Envoy, so it never fails.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for rest := p; len(rest) > 0; {
 		piece, after, ended := bytes.Cut(rest, []byte("\n"))
-		w.line = append(w.line, piece[:min(len(piece), max(0, longestLine-len(w.line)))]...)
-		if ended {
-			w.endLine()
+		switch {
+		case ended && len(o.begun) == 0:
+			o.line(piece[:min(len(piece), longestLine)])
+		default:
+			o.begun = append(o.begun, piece[:min(len(piece), longestLine-len(o.begun))]...)
+			if ended {
+				o.end()
+			}
 		}
 		rest = after
 	}
 	return len(p), nil
 }
 
-func (w *lastWords) endLine() {
-	if text := strings.TrimSpace(string(w.line)); text != "" {
-		w.lines = append(w.lines[max(0, len(w.lines)-keptLines+1):], text)
+// end takes what was begun as a line.
+func (o *output) end() {
+	o.line(o.begun)
+	o.begun = o.begun[:0]
+}
+
+func (o *output) line(text []byte) {
+	r, _ := parse(text)
+	if r.Message == "" {
+		return
 	}
-	w.line = w.line[:0]
+	o.log.Handle(context.Background(), r.record(time.Now()))
+	if len(o.recent) < keptLines {
+		o.recent = append(o.recent, r)
+		return
+	}
+	o.recent[o.oldest] = r
+	o.oldest = (o.oldest + 1) % keptLines
+}
+
+// last returns the last lines, oldest first. It is for an Envoy that writes no more: it ends a begun line.
+func (o *output) last() []Record {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.begun) > 0 {
+		o.end()
+	}
+	return slices.Concat(o.recent[o.oldest:], o.recent[:o.oldest])
+}
+
+// lastLines returns the last lines as text: level, component and message, or the line as it was.
+func (o *output) lastLines() []string {
+	var lines []string
+	for _, r := range o.last() {
+		lines = append(lines, r.String())
+	}
+	return lines
+}
+
+// String is a line of a flight record.
+func (r Record) String() string {
+	if r.Component == "" {
+		return r.Message
+	}
+	return strings.Join([]string{r.Time.UTC().Format("15:04:05.000"), r.Level.String(), r.Component, r.Message}, " ")
 }
 
 // reason returns the line that best says why Envoy ended. Envoy repeats a fatal error of its start as one plain last
-// line; an assertion ends in a critical line.
-func (w *lastWords) reason() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.endLine()
-	for i := len(w.lines) - 1; i >= 0; i-- {
-		level, message, isLog := parseLine(w.lines[i])
-		switch {
-		case !isLog && i == len(w.lines)-1:
-			return w.lines[i]
-		case level == "critical" || level == "error":
-			return message
+// line; an assertion is a critical line, and perhaps a backtrace, which says where and not why. White space in it is
+// one blank each: a message may have lines, and protobuf strews blanks into its errors at random.
+func (o *output) reason() string { return strings.Join(strings.Fields(reasonOf(o.last())), " ") }
+
+const reasonLines = 20 // what was said before these is no reason
+
+func reasonOf(lines []Record) string {
+	lines = slices.DeleteFunc(lines, func(r Record) bool {
+		return r.Component == "backtrace" && !strings.HasPrefix(r.Message, "Caught ")
+	})
+	lines = lines[max(0, len(lines)-reasonLines):]
+	for i := len(lines) - 1; i >= 0; i-- {
+		switch r := lines[i]; {
+		case r.Component == "" && i == len(lines)-1:
+			return r.Message
+		case r.Component == "backtrace" && i > 0 && lines[i-1].Level == levelCritical:
+			return lines[i-1].Message // "Caught Aborted" is what an assertion does
+		case r.Level >= slog.LevelError:
+			return r.Message
 		}
 	}
 	return ""
 }
 
-// parseLine takes Envoy's default log format apart: "[date time][thread][level][logger] [source] message".
-func parseLine(line string) (level, message string, ok bool) {
-	rest, ok := strings.CutPrefix(line, "[")
-	fields := strings.SplitN(rest, "][", 4)
-	if !ok || len(fields) < 4 {
-		return "", "", false
+// lastRejection returns what Envoy last said of configuration that it would not take, of the lines that are kept.
+func (o *output) lastRejection() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, part := range [][]Record{o.recent[:o.oldest], o.recent[o.oldest:]} {
+		for _, r := range slices.Backward(part) {
+			if r.Level >= slog.LevelWarn && strings.HasPrefix(r.Message, "gRPC config for ") {
+				return r.Message
+			}
+		}
 	}
-	_, message, ok = strings.Cut(fields[3], "] ")
-	if source, after, found := strings.Cut(message, "] "); found && strings.HasPrefix(source, "[") {
-		message = after
-	}
-	return fields[2], message, ok
+	return ""
 }

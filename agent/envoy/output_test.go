@@ -2,15 +2,22 @@ package envoy
 
 import (
 	"io"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // The lines are Envoy 1.40's own.
 const (
-	criticalLine = "[2026-11-21 18:04:56.105][10714][critical][main] [source/server/server.cc:449] error `cannot bind` initializing config"
-	warningLine  = "[2026-11-21 18:04:56.105][10714][warning][main] [source/server/server.cc:1] deprecated"
-	plainLine    = "cannot bind '127.0.0.1:19000': Address already in use"
+	criticalLine  = "[2026-11-21 18:04:56.105][10714][critical][main] [source/server/server.cc:449] error `cannot bind` initializing config"
+	warningLine   = "[2026-11-21 18:04:56.105][10714][warning][main] [source/server/server.cc:1] deprecated"
+	plainLine     = "cannot bind '127.0.0.1:19000': Address already in use"
+	assertLine    = `{"level":"critical","time":"2026-11-21T18:25:08.577+00:00","component":"assert","thread":7,"source":"a.cc:1","msg":"panic: no memory"}`
+	backtraceLine = `{"level":"critical","time":"2026-11-21T18:25:08.577+00:00","component":"backtrace","thread":7,"source":"./source/server/backtrace.h:173","msg":"`
+	frames        = backtraceLine + `Backtrace (use tools/stack_decode.py to get line numbers):"}` + "\n" + backtraceLine + `#0: [0x7f4febd95050]"}` + "\n"
+	aborted       = backtraceLine + `Caught Aborted, suspect faulting address 0x1a7b"}` + "\n" + frames
+	segfault      = backtraceLine + `Caught Segmentation fault, suspect faulting address 0x1a7b"}` + "\n" + frames
 )
 
 func TestReason(t *testing.T) {
@@ -22,26 +29,72 @@ func TestReason(t *testing.T) {
 		{"fatal at start: the plain last line", criticalLine + "\n" + plainLine + "\n", plainLine},
 		{"its end is missing", criticalLine + "\n" + plainLine, plainLine},
 		{"assertion", warningLine + "\n" + criticalLine + "\n", "error `cannot bind` initializing config"},
+		{"assertion with a backtrace", warningLine + "\n" + assertLine + "\n" + aborted, "panic: no memory"},
+		{"crash with a backtrace", warningLine + "\n" + segfault, "Caught Segmentation fault, suspect faulting address 0x1a7b"},
+		{"a long backtrace", assertLine + "\n" + aborted + strings.Repeat(frames, reasonLines), "panic: no memory"},
+		{"protobuf's blanks", "near 1:9 (offset 8):  no such   field: 'admn'\n", "near 1:9 (offset 8): no such field: 'admn'"},
+		{"a message of two lines", strings.Replace(assertLine, "no memory", `no\n memory`, 1) + "\n", "panic: no memory"},
 		{"a plain line before harmless ones", plainLine + "\n" + warningLine + "\n", ""},
-		{"too long ago", criticalLine + "\n" + strings.Repeat(warningLine+"\n", keptLines), ""},
+		{"too long ago", criticalLine + "\n" + strings.Repeat(warningLine+"\n", reasonLines), ""},
 		{"a line longer than is kept", strings.Repeat("x", 2*longestLine) + "\n", strings.Repeat("x", longestLine)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, size := range []int{1, 7, 1 << 20} { // however the pipe cuts it
-				var passedOn strings.Builder
-				w := &lastWords{next: &passedOn}
-				for rest := test.output; rest != ""; {
-					n := min(size, len(rest))
-					io.WriteString(w, rest[:n])
-					rest = rest[n:]
-				}
-				if got := w.reason(); got != test.want {
+				if got := written(test.output, size, slog.New(slog.DiscardHandler)).reason(); got != test.want {
 					t.Errorf("in pieces of %d: reason %q, want %q", size, got, test.want)
-				}
-				if passedOn.String() != test.output {
-					t.Errorf("in pieces of %d: passed on %d bytes, want all %d", size, passedOn.Len(), len(test.output))
 				}
 			}
 		})
+	}
+}
+
+// written is what is left of a text that came in pieces of size.
+func written(text string, size int, log *slog.Logger) *output {
+	o := newOutput(log, 3)
+	for ; text != ""; text = text[min(size, len(text)):] {
+		io.WriteString(o, text[:min(size, len(text))])
+	}
+	return o
+}
+
+func TestOutputForwardsEachLine(t *testing.T) {
+	for _, size := range []int{1, 7, 1 << 20} {
+		var text strings.Builder
+		log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelError}))
+		written(warningLine+"\n\n"+assertLine+"\n"+plainLine, size, log).last()
+		at, rest, _ := strings.Cut(text.String(), "time=2026-11-21T18:25:08.577")
+		if want := ` level=WARN msg=deprecated epoch=3 component=main thread=10714 source=source/server/server.cc:1` + "\n"; !strings.HasSuffix(at, want) {
+			t.Errorf("in pieces of %d: got %q, want it to end in %q", size, at, want)
+		}
+		if want := ` level=ERROR+4 msg="panic: no memory" epoch=3 component=assert`; !strings.Contains(rest, want) {
+			t.Errorf("in pieces of %d: got %q, want %q", size, rest, want)
+		}
+		if want := `level=INFO msg="` + plainLine + `" epoch=3 component=output` + "\n"; !strings.HasSuffix(rest, want) {
+			t.Errorf("in pieces of %d: got %q, want it to end in %q", size, rest, want)
+		}
+	}
+}
+
+func TestOutputKeepsTheLastLines(t *testing.T) {
+	var text strings.Builder
+	var want []string
+	for i := range 2*keptLines + 7 {
+		line := strings.Repeat("x", i)
+		text.WriteString(line + "\n")
+		want = append(want, line)
+	}
+	got := written(text.String(), 1000, slog.New(slog.DiscardHandler)).lastLines()
+	if want = want[len(want)-keptLines:]; !slices.Equal(got, want) {
+		t.Errorf("lastLines: got %d lines %.80q..., want the last %d in order", len(got), got, keptLines)
+	}
+}
+
+func BenchmarkOutput(b *testing.B) {
+	const line = `{"level":"info","time":"2026-11-21T18:23:49.356+00:00","component":"upstream","thread":5227,` +
+		`"source":"source/common/upstream/cluster_manager_impl.cc:251","msg":"cds: \"x\" added"}` + "\n"
+	o := newOutput(slog.New(slog.NewJSONHandler(io.Discard, nil)), 0)
+	b.ReportAllocs()
+	for b.Loop() {
+		io.WriteString(o, line)
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os/exec"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
@@ -17,113 +17,231 @@ import (
 
 // Proxy runs epochs of the Envoy at Binary. It implements agent.Proxy.
 type Proxy struct {
-	Binary    string
-	Dir       string                          // configPath: bootstraps and admin sockets
-	Bootstrap func(epoch int) ([]byte, error) // its admin must be AdminSocket(Dir, epoch)
-	Options   Options
-	Output    io.Writer // Envoy's stdout and stderr, as they come
-	Log       *slog.Logger
+	Binary     string
+	Slot       *Slot
+	HotRestart bool // shared memory can be had
+	Options    Options
+	Log        *slog.Logger
+	Output     *slog.Logger // of Envoy's own lines
+	Stdout     io.Writer    // of what Envoy is configured to print, access logs; nil for none
 
+	// CheckCertificates is asked before each handover, CertificateFault with each probe: it must be cheap. Either may
+	// be nil.
+	CheckCertificates func() error
+	CertificateFault  func() string
 	// Fork runs its argument on a thread that lives as long as the agent: a parent-death signal comes when the
 	// forking *thread* ends, and Go ends threads.
 	Fork func(func())
 
-	newest atomic.Pointer[Admin]
+	mu        sync.Mutex
+	processes map[int]*process // by epoch
+	families  map[int]Family   // by the core's number, while an epoch of it lives
+	remains   Remains          // of the last process that ended
 }
-
-// Admin returns the admin of the newest epoch that runs, nil when none does.
-func (p *Proxy) Admin() *Admin { return p.newest.Load() }
-
-// outputDelay bounds the wait for output after Envoy's end, for a descendant of it may hold the pipe.
-const outputDelay = time.Second
 
 // Run implements agent.Proxy.
-func (p *Proxy) Run(epoch int, abortCh <-chan syscall.Signal, live func()) agent.Exit {
-	files := filesOf(p.Dir, epoch)
-	defer func() {
-		if err := files.remove(); err != nil {
-			p.Log.Warn("remove files of epoch", "epoch", epoch, "error", err)
-		}
-	}()
-	if err := p.write(files.bootstrap, epoch); err != nil {
-		return notStarted(err)
-	}
-	output := &lastWords{next: p.Output}
-	cmd := p.command(files.bootstrap, output)
-	began := time.Now()
-	var err error
-	p.Fork(func() { err = cmd.Start() })
+func (p *Proxy) Run(launch agent.Launch, abortCh <-chan agent.Order, report func(agent.Report)) agent.Exit {
+	c, err := p.begin(launch)
 	if err != nil {
-		return notStarted(fmt.Errorf("start %s: %w", p.Binary, err))
+		return agent.Exit{Code: -1, Reason: err.Error()}
 	}
-	p.Log.Info("Envoy started", "epoch", epoch, "pid", cmd.Process.Pid, "fork", time.Since(began))
-
-	admin := NewAdmin(files.admin)
-	p.newest.Store(admin)
-	defer p.newest.CompareAndSwap(admin, nil)
-	p.supervise(cmd, admin, abortCh, live)
-	return exitOf(cmd, output)
-}
-
-func (p *Proxy) write(path string, epoch int) error {
-	data, err := p.Bootstrap(epoch)
-	if err != nil {
-		return err
-	}
-	return writeFile(path, data)
-}
-
-func (p *Proxy) command(bootstrap string, output io.Writer) *exec.Cmd {
-	cmd := exec.Command(p.Binary, argv(bootstrap, p.Options)...)
-	cmd.Stdout, cmd.Stderr = output, output
-	cmd.WaitDelay = outputDelay
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid:   true, // a signal to the agent's group must not end Envoy before it has drained
-		Pdeathsig: syscall.SIGKILL,
-	}
-	return cmd
-}
-
-// supervise passes signals on and watches for readiness until the process is reaped.
-func (p *Proxy) supervise(cmd *exec.Cmd, admin *Admin, abortCh <-chan syscall.Signal, live func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		if admin.awaitReady(ctx) {
-			live()
-		}
-	})
-	reaped := make(chan struct{})
-	go func() {
-		cmd.Wait() // the status is read from ProcessState
-		close(reaped)
-	}()
-	for {
-		select {
-		case sig := <-abortCh:
-			cmd.Process.Signal(sig) // a process that has just ended needs none
-		case <-reaped:
-			cancel()
-			watching.Wait()
-			return
-		}
-	}
-}
-
-func notStarted(err error) agent.Exit { return agent.Exit{Code: -1, Reason: err.Error()} }
-
-func exitOf(cmd *exec.Cmd, output *lastWords) agent.Exit {
-	exit := agent.Exit{Code: cmd.ProcessState.ExitCode()}
-	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		exit.Signal = status.Signal()
-	}
-	if exit.Signal != syscall.SIGKILL && exit.Signal != syscall.SIGTERM { // somebody else's will: Envoy had no reason
-		exit.Reason = output.reason()
-	}
+	exit := c.run(abortCh, report)
+	p.bury(c)
+	p.keep(c)
 	return exit
 }
 
-var _ agent.Proxy = (*Proxy)(nil)
+// begin prepares an epoch and forks it.
+func (p *Proxy) begin(launch agent.Launch) (*process, error) {
+	c := &process{
+		Proxy:  p,
+		launch: launch,
+		files:  filesOf(p.Slot.Dir(), launch.Epoch, launch.Config.Format),
+		output: newOutput(p.Output, launch.Epoch),
+	}
+	c.admin = NewAdmin(c.files.admin)
+	if err := writeFile(c.files.bootstrap, launch.Config.Bootstrap); err != nil {
+		return nil, err
+	}
+	if err := p.join(c); err != nil {
+		return nil, errors.Join(err, c.files.remove())
+	}
+	if err := c.fork(); err != nil {
+		p.forget(c)
+		return nil, errors.Join(err, c.files.remove())
+	}
+	return c, nil
+}
 
-// errNotReady is what Ready returns while Envoy answers, but does not serve yet.
-var errNotReady = errors.New("not ready")
+// join gives a process its family, and the core's numbers their meaning.
+func (p *Proxy) join(c *process) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.processes == nil {
+		p.processes, p.families = map[int]*process{}, map[int]Family{}
+	}
+	family, known := p.families[c.launch.Family]
+	if !known && p.HotRestart {
+		var err error
+		if family, err = NewFamily(); err != nil {
+			return err
+		}
+	}
+	if err := p.Slot.Starting(family); err != nil {
+		return err
+	}
+	c.family, c.parent = family, p.processes[c.launch.Epoch-1]
+	if c.parent != nil && c.parent.launch.Family != c.launch.Family && !migrates() {
+		p.Log.Warn("side by side without net.ipv4.tcp_migrate_req=1: a few new connections may be reset", "epoch", c.launch.Epoch)
+	}
+	p.families[c.launch.Family] = family
+	p.processes[c.launch.Epoch] = c
+	return nil
+}
+
+// migrates reports whether the kernel moves connections that wait for a closed listener to another one of the port.
+func migrates() bool {
+	value, err := os.ReadFile("/proc/sys/net/ipv4/tcp_migrate_req")
+	return err == nil && strings.TrimSpace(string(value)) == "1"
+}
+
+// known makes a forked process known to those who ask.
+func (c *process) known(pid int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pid = pid
+}
+
+// bury removes what a reaped process has left.
+func (p *Proxy) bury(c *process) {
+	p.forget(c)
+	if err := errors.Join(c.files.remove(), p.Slot.Ended(c.pid)); err != nil {
+		p.Log.Warn("clear up after Envoy", "epoch", c.launch.Epoch, "error", err)
+	}
+}
+
+func (p *Proxy) forget(c *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.processes, c.launch.Epoch)
+	for _, other := range p.processes {
+		if other.launch.Family == c.launch.Family {
+			return
+		}
+	}
+	delete(p.families, c.launch.Family)
+}
+
+// serving returns the newest epoch that serves, else the newest; nil when none runs.
+func (p *Proxy) serving() *process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var best *process
+	for _, c := range p.processes {
+		if c.pid == 0 {
+			continue
+		}
+		if best == nil || c.live.Load() == best.live.Load() && c.launch.Epoch > best.launch.Epoch || c.live.Load() && !best.live.Load() {
+			best = c
+		}
+	}
+	return best
+}
+
+// Admin returns the admin of the epoch that serves, else of the newest; nil when none runs.
+func (p *Proxy) Admin() *Admin {
+	if c := p.serving(); c != nil {
+		return c.admin
+	}
+	return nil
+}
+
+// Pids returns the process of each epoch that runs.
+func (p *Proxy) Pids() map[int]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pids := map[int]int{}
+	for epoch, c := range p.processes {
+		if c.pid != 0 {
+			pids[epoch] = c.pid
+		}
+	}
+	return pids
+}
+
+// checkTimeout bounds a check: Envoy takes 1.2 s to validate 1,000 clusters.
+const checkTimeout = 30 * time.Second
+
+// Check implements agent.Proxy: certificates, then Envoy's own validation with the same arguments, then whether the
+// two Envoys speak one hot-restart protocol.
+func (p *Proxy) Check(ctx context.Context, config agent.Config) (hot bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if p.CheckCertificates != nil {
+		if err := p.CheckCertificates(); err != nil {
+			return false, err
+		}
+	}
+	path := filepath.Join(p.Slot.Dir(), "envoy-check."+config.Format)
+	if err := writeFile(path, config.Bootstrap); err != nil {
+		return false, err
+	}
+	defer os.Remove(path)
+	if err := Validate(ctx, p.Binary, path, p.Options.arguments()); err != nil {
+		return false, err
+	}
+	return p.sameProtocol(ctx)
+}
+
+// sameProtocol asks the binary and the one that runs, which may have been replaced on disk since.
+func (p *Proxy) sameProtocol(ctx context.Context) (bool, error) {
+	running := p.serving()
+	if !p.HotRestart || running == nil {
+		return false, nil
+	}
+	next, err := HotRestartVersion(ctx, p.Binary)
+	if err != nil {
+		return false, err
+	}
+	current, err := HotRestartVersion(ctx, fmt.Sprintf("/proc/%d/exe", running.pid))
+	if err != nil {
+		return false, nil // it is unknown, so side-by-side is the way
+	}
+	return next == current, nil
+}
+
+// Mend implements agent.Proxy: a newcomer that ended before it served leaves its family's flag set.
+func (p *Proxy) Mend(newcomer agent.Launch) error {
+	family := p.family(newcomer.Family)
+	if family == 0 {
+		return nil
+	}
+	_, err := family.ClearInitializing()
+	return err
+}
+
+// Rescue implements agent.Proxy.
+func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time) error {
+	family := p.family(parent.Family)
+	if family == 0 {
+		return nil
+	}
+	rescue, err := BindParent(family, parent.Restart)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if err := rescue.Swallow(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil // nobody came: the parent had been told before it died
+}
+
+func (p *Proxy) family(number int) Family {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.families[number]
+}
+
+var _ agent.Proxy = (*Proxy)(nil)

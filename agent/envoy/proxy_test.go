@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"bytes"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -9,18 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/pilotlight/pilotlight/agent"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // newProxy returns a Proxy whose Envoy is a shell script.
 func newProxy(t *testing.T, script string) *Proxy {
@@ -29,14 +24,14 @@ func newProxy(t *testing.T, script string) *Proxy {
 	if err := os.WriteFile(binary, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return &Proxy{
-		Binary:    binary,
-		Dir:       filepath.Join(t.TempDir(), "proxy"),
-		Bootstrap: func(epoch int) ([]byte, error) { return []byte("{}"), nil },
-		Output:    &bytes.Buffer{},
-		Log:       slog.New(slog.DiscardHandler),
-		Fork:      forker(t),
-	}
+	log := slog.New(slog.DiscardHandler)
+	dir, err := os.MkdirTemp("", "pilotlight-") // t.TempDir has the test's name in it, and a socket's path must be short
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	slot, err := Claim(filepath.Join(dir, "proxy"), log)
+	must(t, err)
+	t.Cleanup(func() { must(t, slot.Release()) })
+	return &Proxy{Binary: binary, Slot: slot, Log: log, Output: log, Fork: forker(t)}
 }
 
 // forker returns a Fork that runs on one locked thread until the test ends.
@@ -57,7 +52,9 @@ func forker(t *testing.T) func(func()) {
 	}
 }
 
-func never() {}
+var someConfig = agent.Config{Bootstrap: "{}", Format: "json"}
+
+func ignore(agent.Report) {}
 
 func TestRunTellsHowTheEpochEnded(t *testing.T) {
 	for _, test := range []struct {
@@ -71,10 +68,10 @@ func TestRunTellsHowTheEpochEnded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newProxy(t, test.script)
-			if got := p.Run(0, nil, never); got != test.want {
+			if got := p.Run(agent.Launch{Config: someConfig}, nil, ignore); got != test.want {
 				t.Errorf("Run: got %+v, want %+v", got, test.want)
 			}
-			empty(t, p.Dir)
+			leavesNothing(t, p)
 		})
 	}
 }
@@ -82,70 +79,92 @@ func TestRunTellsHowTheEpochEnded(t *testing.T) {
 func TestRunSaysWhyItCouldNotStart(t *testing.T) {
 	p := newProxy(t, "")
 	p.Binary = "/nowhere/envoy"
-	if got := p.Run(0, nil, never); got.Code != -1 || !strings.Contains(got.Reason, "/nowhere/envoy: no such file") {
+	if got := p.Run(agent.Launch{Config: someConfig}, nil, ignore); got.Code != -1 || !strings.Contains(got.Reason, "/nowhere/envoy: no such file") {
 		t.Errorf("Run: got %+v, want code -1 and a reason that names the file", got)
 	}
-	empty(t, p.Dir)
+	leavesNothing(t, p)
+}
+
+func TestClaimRefusesAPathThatNoSocketHas(t *testing.T) {
+	_, err := Claim(filepath.Join(t.TempDir(), strings.Repeat("x", 108)), slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "use a shorter --configPath") {
+		t.Errorf("Claim: got %v, want advice", err)
+	}
 }
 
 func TestRunWritesABootstrapThatOnlyTheOwnerReads(t *testing.T) {
-	p := newProxy(t, `stat -c %a "$2"; cat "$2"`)
-	p.Run(3, nil, never)
-	if got := p.Output.(*bytes.Buffer).String(); got != "600\n{}" {
-		t.Errorf("Envoy sees mode and content %q, want 600 and {}", got)
+	p := newProxy(t, `stat -c %a:%n "$2" >"$0.seen"; cat "$2" >>"$0.seen"`)
+	p.Run(agent.Launch{Epoch: 3, Config: agent.Config{Bootstrap: "a: b", Format: "yaml"}}, nil, ignore)
+	seen, err := os.ReadFile(p.Binary + ".seen")
+	must(t, err)
+	if got, want := string(seen), "600:"+p.Slot.Dir()+"/envoy-rev3.yaml\na: b"; got != want {
+		t.Errorf("Envoy sees mode, name and content %q, want %q", got, want)
 	}
 }
 
-func TestRunPassesSignalsOnAndLeavesNoDescendant(t *testing.T) {
-	p := newProxy(t, "trap 'exit 7' TERM; echo $$ $(cut -d' ' -f5 /proc/$$/stat); while :; do sleep 0.01; done")
-	started := make(chan string, 1)
-	p.Output = writer(func(line string) { started <- line })
-	abortCh := make(chan syscall.Signal, 1)
+func TestRunPassesSignalsOnAndReaps(t *testing.T) {
+	p := newProxy(t, "trap 'exit 7' TERM; while :; do sleep 0.01; done")
+	abortCh := make(chan agent.Order, 1)
 	ended := make(chan agent.Exit)
-	go func() { ended <- p.Run(0, abortCh, never) }()
-	pid, group, _ := strings.Cut(strings.TrimSpace(<-started), " ")
-	if group != pid {
-		t.Errorf("process %s is in group %s, want one of its own", pid, group)
+	go func() { ended <- p.Run(agent.Launch{Config: someConfig}, abortCh, ignore) }()
+	pid := 0
+	for deadline := time.Now().Add(10 * time.Second); pid == 0 && time.Now().Before(deadline); runtime.Gosched() {
+		pid = p.Pids()[0]
 	}
-	abortCh <- syscall.SIGTERM
-	if got := <-ended; got.Code != 7 {
-		t.Errorf("Run: got %+v, want code 7, the answer to TERM", got)
+	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
+		t.Errorf("process %d is in group %d (%v), want one of its own", pid, group, err)
 	}
-	number, _ := strconv.Atoi(pid)
-	if err := syscall.Kill(number, 0); err != syscall.ESRCH {
-		t.Errorf("process %s: %v, want it reaped", pid, err)
+	var got agent.Exit
+	for running := true; running; { // until the script has set its trap, TERM ends it
+		select {
+		case abortCh <- agent.Order{Signal: syscall.SIGTERM}:
+		case got = <-ended:
+			running = false
+		}
+	}
+	if got.Code != 7 && got.Signal != syscall.SIGTERM {
+		t.Errorf("Run: got %+v, want the answer to TERM", got)
+	}
+	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+		t.Errorf("process %d: %v, want it reaped", pid, err)
 	}
 }
 
-func TestRunCallsLiveOnceAdminIsReady(t *testing.T) {
+func TestRunReportsLiveOnceAdminIsReadyAndWorkersRun(t *testing.T) {
 	p := newProxy(t, "sleep 60 & trap 'kill $!; exit 0' TERM; wait")
-	states := make(chan int, 3)
-	states <- http.StatusServiceUnavailable
-	states <- http.StatusServiceUnavailable
-	states <- http.StatusOK
-	serveAdmin(t, p, states)
-	abortCh := make(chan syscall.Signal, 1)
-	lives := 0
-	p.Run(0, abortCh, func() { lives++; abortCh <- syscall.SIGTERM })
-	if lives != 1 || len(states) != 0 {
-		t.Errorf("live called %d times with %d answers left, want once after the 200", lives, len(states))
+	questions := serveAdmin(t, filesOf(p.Slot.Dir(), 0, "json").admin)
+	abortCh := make(chan agent.Order, 1)
+	var reports []agent.Report
+	p.Run(agent.Launch{Config: someConfig}, abortCh, func(r agent.Report) {
+		reports = append(reports, r)
+		abortCh <- agent.Order{Signal: syscall.SIGTERM}
+	})
+	if len(reports) != 1 || reports[0] != agent.Live {
+		t.Errorf("reports %v, want live once", reports)
+	}
+	if n := questions.Load(); n < 4 {
+		t.Errorf("live after %d questions, want not before the workers run", n)
 	}
 }
 
-// serveAdmin answers /ready in the place of Envoy, with one status of states for each request.
-func serveAdmin(t *testing.T, p *Proxy, states <-chan int) {
+// serveAdmin answers in the place of Envoy: ready at the second question, workers started at the fourth.
+func serveAdmin(t *testing.T, socket string) *atomic.Int64 {
 	t.Helper()
-	if err := os.MkdirAll(p.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("unix", AdminSocket(p.Dir, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(<-states) })}
+	listener, err := net.Listen("unix", socket)
+	must(t, err)
+	questions := new(atomic.Int64)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch n := questions.Add(1); {
+		case r.URL.Path == "/ready" && n < 2:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.URL.Path == "/stats" && n >= 4:
+			w.Write([]byte("listener_manager.workers_started: 1\n"))
+		}
+	})}
 	done := make(chan struct{})
 	go func() { defer close(done); server.Serve(listener) }()
 	t.Cleanup(func() { server.Close(); <-done })
+	return questions
 }
 
 func TestPollIntervalIsShortThenRelaxes(t *testing.T) {
@@ -160,10 +179,15 @@ func TestPollIntervalIsShortThenRelaxes(t *testing.T) {
 	}
 }
 
-type writer func(string)
+// leavesNothing reports what an epoch has left beside the slot's lock.
+func leavesNothing(t *testing.T, p *Proxy) {
+	t.Helper()
+	must(t, os.Rename(filepath.Join(p.Slot.Dir(), lockName), p.Slot.Dir()+".lock"))
+	defer func() { must(t, os.Rename(p.Slot.Dir()+".lock", filepath.Join(p.Slot.Dir(), lockName))) }()
+	empty(t, p.Slot.Dir())
+}
 
-func (w writer) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }
-
+// empty reports what is in a directory.
 func empty(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -172,6 +196,6 @@ func empty(t *testing.T, dir string) {
 	}
 	for _, e := range entries {
 		info, _ := e.Info()
-		t.Errorf("left behind: %s (%s)", e.Name(), fs.FormatFileInfo(info))
+		t.Errorf("left behind: %s", fs.FormatFileInfo(info))
 	}
 }

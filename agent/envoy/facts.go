@@ -1,0 +1,98 @@
+package envoy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Facts are what the kernel says of a process without asking it.
+type Facts struct {
+	State   byte          // of the main thread: R, S, D, T or t (stopped), Z (ended, see Ended)
+	Parent  int           // pid
+	CPU     time.Duration // used by the main thread, user and system, in steps of 10 ms
+	Start   uint64        // clock ticks after boot: with the pid it names one process, since pids come again
+	Threads int
+	RSS     int64 // bytes
+}
+
+// Stopped reports a process that a signal or a debugger has stopped.
+func (f Facts) Stopped() bool { return f.State == 'T' || f.State == 't' }
+
+// Ended reports a process that awaits nothing but its parent. While a zombie has other threads, these still hold its
+// ports and memory.
+func (f Facts) Ended() bool { return f.State == 'X' || f.State == 'Z' && f.Threads <= 1 }
+
+// FactsOf reads one small file. A process that has been reaped is fs.ErrNotExist.
+func FactsOf(pid int) (Facts, error) {
+	r, err := openFacts(pid)
+	if err != nil {
+		return Facts{}, err
+	}
+	defer r.Close()
+	return r.read()
+}
+
+// factsReader reads a process's facts again and again at the cost of one system call each.
+type factsReader struct {
+	*os.File
+	pid    int
+	buffer [1024]byte // a line has less than 500 bytes
+}
+
+func openFacts(pid int) (*factsReader, error) {
+	// The main thread's own file, for the CPU time of the process's includes the workers'; the rest is the same.
+	file, err := os.Open(fmt.Sprintf("/proc/%d/task/%[1]d/stat", pid))
+	if err != nil {
+		return nil, fmt.Errorf("read facts of process %d: %w", pid, err)
+	}
+	return &factsReader{File: file, pid: pid}, nil
+}
+
+func (r *factsReader) read() (Facts, error) {
+	n, err := r.ReadAt(r.buffer[:], 0)
+	switch {
+	case errors.Is(err, syscall.ESRCH): // it has been reaped
+		return Facts{}, fmt.Errorf("read facts of process %d: %w", r.pid, fs.ErrNotExist)
+	case err != nil && err != io.EOF:
+		return Facts{}, fmt.Errorf("read facts of process %d: %w", r.pid, err)
+	}
+	facts, err := parseStat(string(r.buffer[:n]))
+	if err != nil {
+		return Facts{}, fmt.Errorf("read facts of process %d: %w", r.pid, err)
+	}
+	return facts, nil
+}
+
+// parseStat reads proc_pid_stat(5). The command is in parentheses and may itself have some, and spaces.
+func parseStat(stat string) (Facts, error) {
+	const firstField, tick = 3, 10 * time.Millisecond // USER_HZ is 100 in every Linux ABI that Go knows
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= 24-firstField || len(fields[0]) != 1 {
+		return Facts{}, fmt.Errorf("parse stat %.80q: too few fields", stat)
+	}
+	var errs []error
+	number := func(field int) uint64 {
+		n, err := strconv.ParseUint(fields[field-firstField], 10, 63)
+		errs = append(errs, err)
+		return n
+	}
+	facts := Facts{
+		State:   fields[0][0],
+		Parent:  int(number(4)),
+		CPU:     time.Duration(number(14)+number(15)) * tick,
+		Threads: int(number(20)),
+		Start:   number(22),
+		RSS:     int64(number(24)) * int64(os.Getpagesize()),
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Facts{}, fmt.Errorf("parse stat %.80q: %w", stat, err)
+	}
+	return facts, nil
+}

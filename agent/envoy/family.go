@@ -1,0 +1,95 @@
+package envoy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Family is a base-id: what joins the Envoys that hand over to each other by hot restart. Envoy scales it by ten, and
+// names by that a segment of shared memory and four abstract sockets per process (hot_restart_impl.cc,
+// hot_restarting_base.cc):
+//
+//	/dev/shm/envoy_shared_memory_{family×10}
+//	@envoy_domain_socket_[udp_]{parent|child}_{family×10 + restart epoch mod 3}
+//
+// Zero is no family: the default of every Envoy, and that of one without hot restart.
+type Family uint32
+
+// The range is clear of numbers that people choose. Its end is a trap: Envoy takes the scaled base-id for a C int, so
+// that --base-id 400000001 names its sockets …_18446744073414584330 (measured on 1.40).
+const (
+	firstFamily Family = 1_000_000
+	lastFamily  Family = (math.MaxInt32 - lastSocket) / scale
+)
+
+const (
+	socketPrefix = "envoy_domain_socket_"
+
+	scale      = 10
+	processes  = 3 // of a family that live at once: the third makes the second end the first
+	lastSocket = processes - 1
+)
+
+// NewFamily draws a family of which this host knows nothing. It reserves nothing: two that draw at once are kept
+// apart by chance alone, one in 200 million.
+func NewFamily() (Family, error) {
+	return drawFamily(func() Family {
+		return firstFamily + Family(rand.Uint32N(uint32(lastFamily-firstFamily+1)))
+	})
+}
+
+func drawFamily(draw func() Family) (Family, error) {
+	const draws = 100
+	for range draws {
+		f := draw()
+		taken, err := f.taken()
+		if err != nil {
+			return 0, fmt.Errorf("find a free base-id: %w", err)
+		}
+		if !taken {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("find a free base-id: %d drawn, each had a segment in %s or a socket", draws, shmDir)
+}
+
+// taken reports whether anything bears the family's name, alive or left behind.
+func (f Family) taken() (bool, error) {
+	if _, err := os.Lstat(f.segment()); !errors.Is(err, fs.ErrNotExist) {
+		return err == nil, err
+	}
+	return f.bound()
+}
+
+// bound reports whether a process of this network namespace has one of the family's sockets.
+func (f Family) bound() (bool, error) {
+	table, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return false, err
+	}
+	return f.boundIn(string(table)), nil
+}
+
+// boundIn searches a table of /proc/net/unix, which shows each NUL of an abstract name as an @.
+func (f Family) boundIn(table string) bool {
+	for line := range strings.Lines(table) {
+		_, name, found := strings.Cut(line, " @"+socketPrefix)
+		if !found {
+			continue
+		}
+		name = strings.TrimRight(name, "@\n")
+		number, err := strconv.ParseUint(name[strings.LastIndexByte(name, '_')+1:], 10, 32)
+		if err == nil && Family(number/scale) == f {
+			return true
+		}
+	}
+	return false
+}
+
+func (f Family) String() string { return strconv.FormatUint(uint64(f), 10) }

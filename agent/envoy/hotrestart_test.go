@@ -1,0 +1,185 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+func TestRealHotRestartChain(t *testing.T) {
+	r := newRelatives(t)
+	parent := r.start(0, oneSecond...)
+	r.awaitLive(0)
+	if err := r.family.Sweep(); !errors.Is(err, ErrInUse) {
+		t.Errorf("Sweep of a living family: %v, want ErrInUse", err)
+	}
+	for epoch := 1; epoch <= 2; epoch++ {
+		child := r.start(epoch, oneSecond...)
+		r.awaitLive(epoch)
+		r.ends(parent, 0)
+		r.serves(epoch)
+		parent = child
+	}
+	parent.Signal(syscall.SIGTERM)
+	r.ends(parent, 0)
+	if err := r.family.Sweep(); err != nil {
+		t.Errorf("Sweep of a dead family: %v", err)
+	}
+}
+
+// The mapping alone must protect, for sockets of another network namespace are not seen.
+func TestRealEnvoysSegmentIsSeenMapped(t *testing.T) {
+	r := newRelatives(t)
+	p := r.start(0)
+	r.awaitLive(0)
+	check := func(want bool) {
+		t.Helper()
+		file := open(t, r.family.segment())
+		if got, err := mapped(file); got != want || err != nil {
+			t.Errorf("mapped: %t, %v; want %t", got, err, want)
+		}
+	}
+	check(true)
+	p.Signal(syscall.SIGKILL)
+	r.ends(p, -1)
+	check(false)
+}
+
+func TestRealNewcomerKilledBeforeLive(t *testing.T) {
+	r := newRelatives(t)
+	parent := r.start(0)
+	r.awaitLive(0)
+	killed := r.startEndless(1)
+	killed.Signal(syscall.SIGKILL)
+	r.ends(killed, -1)
+	r.serves(0)
+
+	refused := r.start(1, oneSecond...)
+	r.ends(refused, 1) // what the repair is for
+	if log := refused.Log(); !strings.Contains(log, "previous envoy process is still initializing") {
+		t.Errorf("Envoy said:\n%s", log)
+	}
+	if was, err := r.family.ClearInitializing(); !was || err != nil {
+		t.Fatalf("ClearInitializing: %t, %v; want true", was, err)
+	}
+	r.start(1, oneSecond...)
+	r.awaitLive(1)
+	r.ends(parent, 0)
+	r.serves(1)
+}
+
+func TestRealParentKilledInTheOverlap(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		args []string
+	}{
+		{"the child asks nothing", oneSecond},
+		{"the child asks for stats", []string{"--parent-shutdown-time-s", "2"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRelatives(t)
+			child, rescue := orphan(r, test.args)
+			swallow(t, rescue)
+			r.awaitLive(1) // its main thread answers
+			r.serves(1)
+
+			r.start(2, oneSecond...)
+			r.awaitLive(2)
+			r.ends(child, 0)
+			r.serves(2)
+		})
+	}
+}
+
+// A child that is ended sends its Terminate early.
+func TestRealRescuedChildEndsByTerm(t *testing.T) {
+	r := newRelatives(t)
+	child, rescue := orphan(r, []string{"--skip-hot-restart-parent-stats", "--parent-shutdown-time-s", "600"})
+	child.Signal(syscall.SIGTERM)
+	r.ends(child, 0)
+	swallow(t, rescue)
+}
+
+// orphan kills a parent in the overlap and stands in for it.
+func orphan(r *relatives, childArgs []string) (child *lab.Process, rescue *Rescue) {
+	r.t.Helper()
+	parent := r.start(0)
+	r.awaitLive(0)
+	if _, err := BindParent(r.family, 0); err == nil || !strings.Contains(err.Error(), "the parent lives") {
+		r.t.Errorf("BindParent of a living parent: %v", err)
+	}
+	child = r.start(1, childArgs...)
+	r.awaitLive(1)
+	parent.Signal(syscall.SIGKILL)
+	r.ends(parent, -1)
+	rescue, err := BindParent(r.family, 0)
+	must(r.t, err)
+	return child, rescue
+}
+
+func swallow(t *testing.T, rescue *Rescue) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	must(t, rescue.Swallow(ctx))
+}
+
+func TestSwallowEndsWithItsContext(t *testing.T) {
+	family := newFamily(t)
+	for range 2 { // the name is free again
+		rescue, err := BindParent(family, 4)
+		must(t, err)
+		if taken, err := family.taken(); !taken || err != nil {
+			t.Errorf("a bound parent: taken %t, %v; want it seen", taken, err)
+		}
+		must(t, family.DrainListeners(1)) // epoch 4 has the name of epoch 1
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if err := rescue.Swallow(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Swallow: %v, want the deadline", err)
+		}
+		cancel()
+	}
+}
+
+func TestRealParentWithoutAdminEndsByDatagrams(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		stays bool // the newcomer, whose name a sender would have
+	}{{"its newcomer is dead", false}, {"its newcomer lives", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRelatives(t)
+			parent := r.start(0)
+			r.awaitLive(0)
+			newcomer := r.startEndless(1)
+			r.awaitAdminGone(0)
+			if !test.stays {
+				newcomer.Signal(syscall.SIGKILL)
+				r.ends(newcomer, -1)
+			}
+			r.serves(0)
+			if err := r.family.DrainListeners(0); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "the listener is closed", func() bool {
+				conn, err := net.Dial("tcp", r.listener())
+				if err == nil {
+					conn.Close()
+				}
+				return errors.Is(err, syscall.ECONNREFUSED)
+			})
+			if err := r.family.Terminate(0); err != nil {
+				t.Fatal(err)
+			}
+			r.ends(parent, 0)
+			if err := r.family.Terminate(0); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("Terminate of nobody: %v, want connection refused", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,149 @@
+package envoy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// record is what a slot's lock file says of its owner.
+type record struct {
+	Agent    int     `json:"agent"` // pid
+	Boot     string  `json:"boot"`  // of the machine: pids and start times begin anew with it
+	Children []child `json:"children"`
+}
+
+type child struct {
+	Pid    int    `json:"pid"`   // 0 while it is being forked
+	Start  uint64 `json:"start"` // Facts.Start
+	Family Family `json:"family"`
+}
+
+// block is the size of a record, spaces included: rewritten in place it takes no more space on a disk that has become
+// full. The lock is on this very file, so it cannot be replaced by rename.
+const block = 4096
+
+func newRecord() (record, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return record{Agent: os.Getpid(), Boot: strings.TrimSpace(string(boot))}, err
+}
+
+// write is a single system call, which a kill does not cut in two.
+func (r record) write(w io.WriterAt) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	padding := block - len(text)%block
+	text = append(text, bytes.Repeat([]byte(" "), padding-1)...)
+	_, err = w.WriteAt(append(text, '\n'), 0)
+	return err
+}
+
+// readRecord takes the first value: a longer record of before may end behind it. An empty file has no record.
+func readRecord(r io.Reader) (old record, found bool, err error) {
+	err = json.NewDecoder(r).Decode(&old)
+	if errors.Is(err, io.EOF) {
+		return record{}, false, nil
+	}
+	return old, err == nil, err
+}
+
+// inherit ends the children of the slot's last owner, sweeps after them, and returns those that it could not end,
+// to be kept on record.
+func (s *Slot) inherit() []child {
+	old, found, err := readRecord(io.NewSectionReader(s.lock, 0, 1<<20))
+	if err != nil {
+		s.log.Warn("read the record of a killed agent; an Envoy of it may still run", "file", s.lock.Name(), "error", err)
+	}
+	if !found {
+		return nil
+	}
+	s.log.Info("clear up after a killed agent", "dir", s.dir, "pid", old.Agent, "children", len(old.Children))
+	var remaining []child
+	for _, c := range old.Children {
+		if old.Boot != s.record.Boot {
+			break
+		}
+		killed, err := c.kill(s.record.Agent)
+		switch {
+		case err != nil:
+			s.log.Warn("kill the Envoy of a killed agent", "pid", c.Pid, "base_id", c.Family, "error", err)
+			remaining = append(remaining, c)
+		case killed:
+			s.log.Info("killed the Envoy of a killed agent", "pid", c.Pid, "base_id", c.Family)
+		}
+	}
+	for _, c := range old.Children {
+		if err := sweep(c.Family); err != nil {
+			s.log.Warn("sweep shared memory of a killed agent", "base_id", c.Family, "error", err)
+		}
+	}
+	if err := sweepFiles(s.dir); err != nil {
+		s.log.Warn("sweep files of a killed agent", "dir", s.dir, "error", err)
+	}
+	return remaining
+}
+
+// killTimeout bounds the wait for a process that was killed: it is gone in milliseconds, unless it hangs in the
+// kernel.
+const killTimeout = 3 * time.Second
+
+// kill ends the child if it lives: the process of its pid, if it began when the child began.
+func (c child) kill(self int) (bool, error) {
+	if c.Pid <= 1 || c.Pid == self || !c.lives() {
+		return false, nil
+	}
+	process, err := os.FindProcess(c.Pid) // holds a pidfd, so the signal goes to what is looked at below
+	if err != nil {
+		return false, err
+	}
+	defer process.Release()
+	if !c.lives() {
+		return false, nil
+	}
+	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return false, err
+	}
+	for deadline := time.Now().Add(killTimeout); c.lives(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false, fmt.Errorf("it outlived SIGKILL by %s", killTimeout)
+		}
+	}
+	return true, nil
+}
+
+// lives is false for one that has ended and is not buried: only its parent can do that.
+func (c child) lives() bool {
+	facts, err := FactsOf(c.Pid)
+	return err == nil && facts.Start == c.Start && !facts.Ended()
+}
+
+// epochFile matches what an epoch leaves in its slot, temporary files included, and nothing that a user would put
+// there.
+var epochFile = regexp.MustCompile(`^(envoy-rev\d+\.json|admin-rev\d+\.sock|\.envoy-\d+)$`)
+
+func sweepFiles(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, entry := range entries {
+		if entry.IsDir() || !epochFile.MatchString(entry.Name()) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, entry.Name())); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

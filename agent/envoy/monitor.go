@@ -1,0 +1,156 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/health"
+)
+
+// An epoch that serves is looked at every second, which takes the kernel's word only; every other time it is asked as
+// well. That keeps an idle agent below five wake-ups a second.
+const (
+	probeInterval    = time.Second
+	asksEvery        = 2                // looks; each one while there is no answer
+	receivedInterval = 10 * time.Second // between two looks for rejected configuration, which cost Envoy some work
+	caughtUpLimit    = 2 * time.Second  // that a newcomer may have fewer listeners than its parent, for it may want fewer
+)
+
+// watch observes the process until ctx ends, and reports when it is live and when it hangs.
+func (c *process) watch(ctx context.Context, report func(agent.Report)) {
+	facts, err := openFacts(c.pid)
+	if err != nil {
+		return // it has ended already
+	}
+	defer facts.Close()
+	began := time.Now()
+	var asked time.Time // when configuration was last asked for
+	hung, answers := false, false
+	for look := 0; ctx.Err() == nil; look++ {
+		seen, err := facts.read()
+		if !c.live.Load() || !answers || look%asksEvery == 0 || err != nil || seen.Stopped() {
+			o := c.observe(ctx, seen, err == nil, &asked)
+			answers = o.Answer != nil
+			verdict := c.judge(o, time.Now())
+			switch {
+			case ctx.Err() != nil:
+				return
+			case !c.live.Load() && c.serves(verdict, began):
+				c.live.Store(true)
+				c.parent = nil // or no epoch's memory would ever be freed
+				report(agent.Live)
+			case verdict.Replace && !hung:
+				hung = true
+				c.Log.Warn("Envoy hangs", "epoch", c.launch.Epoch, "pid", c.pid, "hang", string(verdict.Hang))
+				report(agent.Hung)
+			}
+		}
+		interval := probeInterval
+		if !c.live.Load() {
+			interval = pollInterval(time.Since(began))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(interval):
+		}
+	}
+}
+
+// observe judges what the kernel says of the process, asks its admin whether it is ready, and now and then what it has
+// received.
+func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *time.Time) health.Observation {
+	o := health.Observation{
+		Pid: c.pid, Epoch: c.launch.Epoch, AdminExpected: true,
+		AsksCDS: asks(c.launch.Config, "cds_config"), AsksLDS: asks(c.launch.Config, "lds_config"),
+	}
+	if !exists {
+		return o
+	}
+	c.facts = facts
+	o.Process, o.CPU = health.Running, facts.CPU
+	if facts.Stopped() {
+		o.Process = health.Stopped
+		return o
+	}
+	if c.CertificateFault != nil {
+		o.CertificateFault = c.CertificateFault()
+	}
+	err := c.ready(ctx)
+	switch {
+	case err == nil || errors.Is(err, errNotReady):
+		o.Answer = &health.Answer{Epoch: c.launch.Epoch, Ready: err == nil, State: stateIn(err)}
+	case c.live.Load() && closed(err):
+		o.AdminExpected = false // a newcomer has closed it; the process serves on
+	}
+	if err == nil && (!c.live.Load() || time.Since(*asked) >= receivedInterval) {
+		*asked = time.Now()
+		if received, err := c.admin.Received(ctx); err == nil {
+			c.received = received
+			c.listeners.Store(received.Listeners)
+			o.Config = &health.Config{
+				CDS: health.Updates(received.CDS), LDS: health.Updates(received.LDS),
+				WorkersStarted: received.WorkersStarted, Listeners: received.Listeners,
+			}
+			o.Rejection = c.output.lastRejection()
+		}
+	}
+	return o
+}
+
+// ready gives Envoy less time than silence takes to be seen.
+func (c *process) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeInterval)
+	defer cancel()
+	return c.admin.Ready(ctx)
+}
+
+// asks finds a key of the bootstrap, in JSON and YAML alike.
+func asks(config agent.Config, key string) bool { return strings.Contains(config.Bootstrap, key) }
+
+// closed reports that nobody listens at the socket, rather than that whoever listens does not answer.
+func closed(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
+}
+
+// stateIn returns what /ready said.
+func stateIn(err error) string {
+	if err == nil {
+		return "LIVE"
+	}
+	_, state, _ := strings.Cut(err.Error(), ": ")
+	return state
+}
+
+func (c *process) judge(o health.Observation, now time.Time) health.Verdict {
+	c.healthMu.Lock()
+	defer c.healthMu.Unlock()
+	c.health = c.health.Next(o, now)
+	return c.health.Verdict()
+}
+
+// serves reports whether the epoch may take over: everything but the certificates, which Envoy has already or waits
+// for, and as many listeners as its parent.
+func (c *process) serves(v health.Verdict, began time.Time) bool {
+	for _, condition := range v.Conditions {
+		if condition.Type != health.CertificatesValid && !condition.Status {
+			return false
+		}
+	}
+	return c.parent == nil || c.listeners.Load() >= c.parent.listeners.Load() || time.Since(began) > caughtUpLimit
+}
+
+// Health returns the verdict on the epoch that serves, else on the newest.
+func (p *Proxy) Health() health.Verdict {
+	c := p.serving()
+	if c == nil {
+		return health.State{}.Next(health.Observation{}, time.Now()).Verdict()
+	}
+	c.healthMu.Lock()
+	defer c.healthMu.Unlock()
+	return c.health.Verdict()
+}

@@ -1,0 +1,114 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reaper buries orphans that the kernel gives to this process: all of its pid namespace's to PID 1.
+//
+//	SIGCHLD ─▶ look ─┬─ no zombie ─▶ wait for the next
+//	              ▲  └─ zombies: those that stay for patience looks are foreign ─▶ wait4
+//	              └────── again after lookInterval
+//
+// It never waits for any child, as that would steal the status from os/exec, which waits for each child of ours from
+// its start on. A zombie that os/exec has not taken for some time is nobody's. That also spares a child that ends
+// before its pid is known, or that is no epoch, such as --mode validate.
+type Reaper struct {
+	Own func(pid int) bool // children that are never reaped here; nil for none
+	Log *slog.Logger
+}
+
+// An own zombie lasts microseconds. Looks are counted, not time, for a stopped and continued agent's time jumps.
+const (
+	lookInterval = 100 * time.Millisecond
+	patience     = 5
+)
+
+// Run reaps until ctx ends. Each value of sigchld means that some child may have ended; SIGCHLDs coalesce, so a
+// buffer of one is enough.
+func (r *Reaper) Run(ctx context.Context, sigchld <-chan os.Signal) error {
+	again := time.NewTimer(0) // for those from before
+	defer again.Stop()
+	looks := map[int]int{} // at each zombie
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-sigchld:
+			if len(looks) > 0 {
+				continue // the timer runs
+			}
+		case <-again.C:
+		}
+		next, err := r.look(looks)
+		if err != nil {
+			r.Log.Warn("reap orphans", "error", err)
+		}
+		if looks = next; len(looks) > 0 {
+			again.Reset(lookInterval)
+		}
+	}
+}
+
+// look counts the zombies, reaps those that nobody else does, and returns those that are left.
+func (r *Reaper) look(before map[int]int) (map[int]int, error) {
+	zombies, err := zombies()
+	looks := map[int]int{}
+	for _, pid := range zombies {
+		looks[pid] = before[pid] + 1
+		if looks[pid] < patience || r.Own != nil && r.Own(pid) {
+			continue
+		}
+		switch reaped, failed := unix.Wait4(pid, nil, unix.WNOHANG, nil); {
+		case reaped == pid:
+			delete(looks, pid)
+			r.Log.Debug("reaped an orphan", "pid", pid)
+		case failed != nil && failed != unix.ECHILD: // ECHILD: gone by itself
+			err = errors.Join(err, fmt.Errorf("wait for %d: %w", pid, failed))
+		}
+	}
+	return looks, err
+}
+
+// zombies lists our children that have ended. Most often the first question, without a /proc walk, says that there
+// are none. It cannot give the list: while the first zombie stays, it tells of no other.
+func zombies() ([]int, error) {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	if err == unix.ECHILD || err == nil && info.Signo == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for ended children: %w", err)
+	}
+	names, err := processNames()
+	self := os.Getpid()
+	var out []int
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue // not a process
+		}
+		if facts, err := FactsOf(pid); err == nil && facts.Parent == self && facts.Ended() {
+			out = append(out, pid)
+		}
+	}
+	return out, err
+}
+
+func processNames() ([]string, error) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer proc.Close()
+	return proc.Readdirnames(-1)
+}

@@ -1,0 +1,103 @@
+package envoy
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// adopt makes this process what PID 1 is: the one to which orphans of its descendants are given.
+func adopt(t *testing.T) {
+	t.Helper()
+	must(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+	t.Cleanup(func() { must(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)) })
+}
+
+// reaping runs a Reaper until the test ends.
+func reaping(t *testing.T, r Reaper) {
+	t.Helper()
+	sigchld := make(chan os.Signal, 1)
+	signal.Notify(sigchld, syscall.SIGCHLD)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx, sigchld) })
+	t.Cleanup(func() { cancel(); running.Wait(); signal.Stop(sigchld) })
+}
+
+// orphans returns pids whose parent has ended; each ends soon.
+func orphans(t *testing.T, n int) []int {
+	t.Helper()
+	script := "i=0; while [ $i -lt " + strconv.Itoa(n) + " ]; do sleep 0.0$i >/dev/null & echo $!; i=$((i+1)); done"
+	out, err := exec.Command("sh", "-c", script).Output()
+	must(t, err)
+	var pids []int
+	for _, field := range strings.Fields(string(out)) {
+		pid, err := strconv.Atoi(field)
+		must(t, err)
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+func exists(pid int) bool { _, err := FactsOf(pid); return err == nil }
+
+func TestReaperBuriesOrphansAndStealsNothing(t *testing.T) {
+	adopt(t)
+	own := exec.Command("sleep", "0.01")
+	must(t, own.Start())
+	reaping(t, Reaper{
+		Own: func(pid int) bool { return pid == own.Process.Pid },
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	// An own zombie comes first and stays: it must neither be taken nor hide the others.
+	await(t, "own child is a zombie", func() bool {
+		facts, err := FactsOf(own.Process.Pid)
+		return err == nil && facts.State == 'Z'
+	})
+	for _, pid := range orphans(t, 5) {
+		await(t, "orphan "+strconv.Itoa(pid)+" is reaped", func() bool { return !exists(pid) })
+	}
+	if err := own.Wait(); err != nil {
+		t.Errorf("own child: %v, want its status 0", err)
+	}
+}
+
+// Without Own each child is protected by its goroutine in Wait alone.
+func TestReaperLeavesShortLivedChildrenToExec(t *testing.T) {
+	reaping(t, Reaper{Log: slog.New(slog.DiscardHandler)})
+	var running sync.WaitGroup
+	for range 8 {
+		running.Go(func() {
+			for range 10 {
+				if err := exec.Command("sh", "-c", "exit 7").Run(); err == nil || err.Error() != "exit status 7" {
+					t.Errorf("a short-lived child: %v, want exit status 7", err)
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+func TestReaperBuriesOrphansFromBefore(t *testing.T) {
+	adopt(t)
+	pids := orphans(t, 2)
+	for _, pid := range pids {
+		await(t, "orphan is a zombie", func() bool {
+			facts, err := FactsOf(pid)
+			return err == nil && facts.State == 'Z'
+		})
+	}
+	reaping(t, Reaper{Log: slog.New(slog.DiscardHandler)})
+	for _, pid := range pids {
+		await(t, "orphan is reaped", func() bool { return !exists(pid) })
+	}
+}

@@ -1,0 +1,175 @@
+package envoy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// patient is far above what anything takes on a machine that is busy with other tests.
+const patient = 30 * time.Second
+
+func envoyBinary(t *testing.T) string {
+	t.Helper()
+	binary, err := lab.FindEnvoy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await polls for what other processes do.
+func await(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	if err := lab.Eventually(patient, func() error {
+		if !condition() {
+			return fmt.Errorf("%s: no", what)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// relatives are real Envoys of one family, which serve one port.
+type relatives struct {
+	t      *testing.T
+	binary string
+	dir    string
+	family Family
+	host   string // drawn: with reuse_port two test runs would share an address in silence
+	port   int
+}
+
+func newRelatives(t *testing.T) *relatives {
+	t.Helper()
+	port, err := lab.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := fmt.Sprintf("127.31.%d.%d", rand.N(256), 1+rand.N(254))
+	return &relatives{t: t, binary: envoyBinary(t), dir: t.TempDir(), family: newFamily(t), host: host, port: port}
+}
+
+func (r *relatives) listener() string { return net.JoinHostPort(r.host, strconv.Itoa(r.port)) }
+
+const (
+	// %d is the epoch in the admin's path; a body tells who answered.
+	bootstrapStart = `{"node": {"id": "n", "cluster": "c"}, "stats_flush_interval": "0.2s",
+		"admin": {"address": {"pipe": {"path": %q, "mode": 384}}},`
+	// endless waits for clusters that nobody sends: the newcomer has attached, and never serves.
+	endless = `"dynamic_resources": {"ads_config": {"api_type": "GRPC", "transport_api_version": "V3",
+			"grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}]},
+			"cds_config": {"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}},
+		"static_resources": {"clusters": [{"name": "xds"}]}}`
+	serving = `"static_resources": {"listeners": [{"name": "l",
+		"address": {"socket_address": {"address": %q, "port_value": %d}},
+		"filter_chains": [{"filters": [{"name": "http", "typed_config": {
+			"@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+			"stat_prefix": "http",
+			"route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [
+				{"match": {"prefix": "/"}, "direct_response": {"status": 200, "body": {"inline_string": "%d"}}}]}]},
+			"http_filters": [{"name": "router", "typed_config": {
+				"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}]}}]}]}]}}`
+)
+
+func (r *relatives) admin(epoch int) string {
+	return filepath.Join(r.dir, fmt.Sprintf("admin-%d.sock", epoch))
+}
+
+// start starts an epoch that will serve.
+func (r *relatives) start(epoch int, args ...string) *lab.Process {
+	r.t.Helper()
+	return r.run(epoch, fmt.Sprintf(serving, r.host, r.port, epoch), args...)
+}
+
+// startEndless starts an epoch that attaches to the family, and never serves.
+func (r *relatives) startEndless(epoch int) *lab.Process {
+	r.t.Helper()
+	p := r.run(epoch, endless)
+	await(r.t, "the newcomer has attached", func() bool {
+		initializing, err := r.family.Initializing()
+		return err == nil && initializing
+	})
+	return p
+}
+
+func (r *relatives) run(epoch int, bootstrap string, args ...string) *lab.Process {
+	r.t.Helper()
+	path := filepath.Join(r.dir, fmt.Sprintf("%d.json", epoch))
+	bootstrap = fmt.Sprintf(bootstrapStart, r.admin(epoch)) + bootstrap
+	if err := os.WriteFile(path, []byte(bootstrap), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	p, err := lab.Start(lab.Spec{
+		Name: fmt.Sprintf("envoy-%d", epoch),
+		Dir:  r.dir,
+		Argv: append([]string{
+			r.binary, "--config-path", path, "--base-id", r.family.String(), "--restart-epoch", strconv.Itoa(epoch),
+			"--concurrency", "1", "--log-level", "warning", "--drain-strategy", "immediate", "--drain-time-s", "1",
+		}, args...),
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		p.Signal(syscall.SIGKILL)
+		<-p.Done()
+		if r.t.Failed() {
+			r.t.Logf("%s:\n%s", p.Name, p.Log())
+		}
+	})
+	return p
+}
+
+// oneSecond after it serves the child ends its parent.
+var oneSecond = []string{"--skip-hot-restart-parent-stats", "--parent-shutdown-time-s", "1"}
+
+func (r *relatives) awaitLive(epoch int) {
+	r.t.Helper()
+	await(r.t, fmt.Sprintf("epoch %d is live", epoch), func() bool {
+		return NewAdmin(r.admin(epoch)).Ready(r.t.Context()) == nil
+	})
+}
+
+func (r *relatives) awaitAdminGone(epoch int) {
+	r.t.Helper()
+	await(r.t, fmt.Sprintf("the admin of epoch %d is gone", epoch), func() bool {
+		conn, err := net.Dial("unix", r.admin(epoch))
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+}
+
+// serves fails the test unless a fresh request is answered by the epoch.
+func (r *relatives) serves(epoch int) {
+	r.t.Helper()
+	body, err := lab.Get("http://" + r.listener())
+	if err != nil || body != strconv.Itoa(epoch) {
+		r.t.Errorf("a request is answered by epoch %q, %v; want %d", body, err, epoch)
+	}
+}
+
+func (r *relatives) ends(p *lab.Process, want int) {
+	r.t.Helper()
+	if code, err := p.Wait(patient); err != nil || code != want {
+		r.t.Errorf("%s: exit status %d, %v; want %d", p.Name, code, err, want)
+	}
+}

@@ -1,0 +1,77 @@
+package envoy
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// churn ends threads by the thousand: a goroutine that is locked to its thread and returns takes it along.
+func churn() {
+	for range 20 {
+		var batch sync.WaitGroup
+		for range 100 {
+			batch.Go(runtime.LockOSThread)
+		}
+		batch.Wait()
+	}
+}
+
+// liveAndChurned runs a real Envoy, forked as fork says, lets threads end once it is live, and tells whether it was
+// still there when it was killed.
+func liveAndChurned(t *testing.T, fork func(func())) (live, survived bool) {
+	t.Helper()
+	p := newProxy(t, "")
+	p.Binary, p.HotRestart, p.Fork = envoyBinary(t), true, fork
+	p.Options = Options{Concurrency: 1, LogLevel: "warning", DrainTime: time.Second, ParentShutdown: 2 * time.Second}
+	var struck sync.WaitGroup
+	p.Run(agent.Launch{Config: someConfig}, nil, func(r agent.Report) {
+		if r != agent.Live {
+			return
+		}
+		live = true
+		struck.Go(func() { // Run waits for report
+			pid := p.Pids()[0]
+			churn()
+			dead := lab.Eventually(time.Second, func() error {
+				if lab.Alive(pid) {
+					return fmt.Errorf("process %d lives", pid)
+				}
+				return nil
+			})
+			survived = dead != nil
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		})
+	})
+	struck.Wait()
+	return live, survived
+}
+
+// Threads that end never take Envoy along, since the one that forked it does not end.
+func TestThreadsThatEndLeaveEnvoyAlone(t *testing.T) {
+	if live, survived := liveAndChurned(t, forker(t)); !live || !survived {
+		t.Errorf("Envoy was live %v, and survived %v; want both", live, survived)
+	}
+}
+
+// Forked from a thread that ends, Envoy gets its death signal: the trap is real.
+func TestAThreadThatEndsTakesItsEnvoyAlong(t *testing.T) {
+	live, survived := liveAndChurned(t, func(f func()) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread()
+			f()
+		}()
+		<-done
+	})
+	if live && survived {
+		t.Error("Envoy survived the end of the thread that forked it: is the test's premise gone?")
+	}
+}

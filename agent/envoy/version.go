@@ -1,0 +1,44 @@
+package envoy
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// askTimeout is far above the 10 to 50 ms that Envoy takes, and below what a start may be delayed by.
+const askTimeout = 5 * time.Second
+
+// The answers of Envoy 1.40: on stderr "11.104", the version of its hot-restart protocol and the size of its shared
+// memory (hot_restart_impl.cc), and on stdout "envoy  version: 9e55…f23/1.40.0/Clean/RELEASE/BoringSSL"
+// (source/common/version).
+var (
+	hotRestartVersion = regexp.MustCompile(`^(\d+\.\d+)$`)
+	versionLine       = regexp.MustCompile(`  version: [0-9a-f]+/(\d+\.\d+\.\d+(?:-[\w.-]+)?)/\w+/\w+/[\w-]+$`)
+)
+
+// HotRestartVersion returns "11.104" and the like. Only equal ones hand over to each other by hot restart.
+func HotRestartVersion(ctx context.Context, binary string) (string, error) {
+	return askVersion(ctx, binary, "--hot-restart-version", hotRestartVersion)
+}
+
+// Version returns "1.40.0" and the like.
+func Version(ctx context.Context, binary string) (string, error) {
+	return askVersion(ctx, binary, "--version", versionLine)
+}
+
+func askVersion(ctx context.Context, binary, flag string, line *regexp.Regexp) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer, err := ask(ctx, binary, flag)
+	if err != nil {
+		return "", fmt.Errorf("ask %s %s: %w", binary, flag, err)
+	}
+	if len(answer) == 1 {
+		if match := line.FindStringSubmatch(answer[0]); match != nil {
+			return match[1], nil
+		}
+	}
+	return "", fmt.Errorf("ask %s %s: %.200q is no answer of an Envoy", binary, flag, answer)
+}

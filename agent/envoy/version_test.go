@@ -1,0 +1,90 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestVersionOfTheRealEnvoy(t *testing.T) {
+	binary := envoyBinary(t)
+	if got, err := Version(t.Context(), binary); got != "1.40.0" || err != nil {
+		t.Errorf("Version: got %q, %v; want 1.40.0", got, err)
+	}
+	if got, err := HotRestartVersion(t.Context(), binary); got != "11.104" || err != nil {
+		t.Errorf("HotRestartVersion: got %q, %v; want 11.104, which segment.go knows", got, err)
+	}
+}
+
+func TestVersionTakesNothingElseForAnAnswer(t *testing.T) {
+	for _, test := range []struct{ name, script, version, hot string }{
+		{"nothing", "", "is no answer", "is no answer"},
+		{"a shell's greeting", "echo hello", "is no answer", "is no answer"},
+		{"two lines", "echo 11.104; echo 11.104", "is no answer", "is no answer"},
+		{"hot restart not compiled in", "echo disabled", "is no answer", "is no answer"},
+		{"failure", "echo 'no such flag' >&2; exit 1", "no such flag", "no such flag"},
+		{"a release", "echo 11.104 >&2", "is no answer", ""},
+		{"a development build", "echo; echo 'envoy  version: 9e5/1.41.0-dev/Modified/DEBUG/BoringSSL'", "", "is no answer"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			binary := newProxy(t, test.script).Binary
+			_, version := Version(t.Context(), binary)
+			_, hot := HotRestartVersion(t.Context(), binary)
+			for flag, answer := range map[string]struct {
+				err  error
+				want string
+			}{"--version": {version, test.version}, "--hot-restart-version": {hot, test.hot}} {
+				switch {
+				case answer.want == "" && answer.err != nil:
+					t.Errorf("%s: %v", flag, answer.err)
+				case answer.want != "" && (answer.err == nil || !strings.Contains(answer.err.Error(), answer.want)):
+					t.Errorf("%s: %v, want %q", flag, answer.err, answer.want)
+				}
+			}
+		})
+	}
+}
+
+func TestAskIsBounded(t *testing.T) {
+	binary := newProxy(t, "exec sleep 60").Binary
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := ask(ctx, binary); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second {
+		t.Errorf("ask: %v after %s, want the deadline of 20ms", err, time.Since(began))
+	}
+}
+
+func TestValidate(t *testing.T) {
+	binary := envoyBinary(t)
+	for _, test := range []struct {
+		name, bootstrap string
+		args            []string
+		want            string // "" for none
+	}{
+		{"good", `{}`, []string{"--concurrency", "1", "--drain-time-s", "1"}, ""},
+		{"bad JSON", `{`, nil, "Unable to parse JSON as proto"},
+		{"an unknown field", `{"nope": 1}`, nil, "nope"},
+		{"a bad flag", `{}`, []string{"--nope"}, "--nope"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "b.json")
+			if err := os.WriteFile(path, []byte(test.bootstrap), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := Validate(t.Context(), binary, path, test.args)
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("Validate: %v", err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("Validate: %v, want %q", err, test.want)
+			case err != nil:
+				t.Log(err)
+			}
+		})
+	}
+}

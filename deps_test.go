@@ -29,7 +29,7 @@ type rule struct {
 
 const (
 	adapters = "discovery/registry/* discovery/config/*"
-	pure     = "agent/core.go bootstrap node templates " +
+	pure     = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/stop.go agent/health bootstrap node templates " +
 		"discovery/model discovery/config discovery/xds discovery/inject/patch.go"
 	programs = "cmd/... examples/... e2e/..."
 )
@@ -141,7 +141,7 @@ var rules = []rule{
 		why: "cmd/discovery joins discovery's half",
 	},
 	{
-		who: "...", except: "internal/golden discovery/sourcetest",
+		who: "...", except: "internal/golden discovery/sourcetest e2e/lab",
 		never: "import ./internal/golden, import ./discovery/sourcetest, import testing/...",
 		why:   "what helps tests belongs to tests",
 	},

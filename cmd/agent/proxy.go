@@ -1,21 +1,17 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
-	"net/http"
 	"strconv"
-	"time"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/envoy"
-	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/node"
 )
@@ -36,6 +32,7 @@ func proxyCommand(c command) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			p.given = cmd.Flags().Changed
 			return p.run(cmd.Context())
 		},
 	}
@@ -47,8 +44,14 @@ func proxyCommand(c command) *cobra.Command {
 type proxy struct {
 	command
 	settings *settings
+	given    func(flag string) bool // whether a flag was set, rather than left at its default
 	params   bootstrap.Params
 	log      *slog.Logger
+
+	binary string // set by run
+	child  *envoy.Proxy
+	status atomic.Pointer[agent.Status]
+	faults atomic.Pointer[string] // of the certificates
 }
 
 // newProxy resolves settings, arguments and environment. It reports every fault of a usage at once.
@@ -98,76 +101,4 @@ func roleOf(args []string) (node.Role, error) {
 		return role, err
 	}
 	return "", fmt.Errorf("arguments %q: want one role, and Envoy's own arguments after --", args)
-}
-
-// run launches Envoy and returns when it is gone.
-func (p *proxy) run(ctx context.Context) error {
-	s := p.settings
-	binary, err := envoy.Find(s.binaryPath)
-	if err != nil {
-		return fmt.Errorf("--binaryPath %s: %w", s.binaryPath, err)
-	}
-	child := &envoy.Proxy{
-		Binary:    binary,
-		Dir:       s.configPath,
-		Bootstrap: p.bootstrap,
-		Options: envoy.Options{
-			Concurrency:       s.concurrency,
-			LogLevel:          s.proxyLogLevel,
-			ComponentLogLevel: s.proxyComponentLogLevel,
-			DrainTime:         s.drainDuration,
-			ParentShutdown:    s.parentShutdownDuration,
-			Extra:             s.extra,
-		},
-		Output: p.stderr,
-		Log:    p.log,
-		Fork:   p.fork,
-	}
-	closeFront, err := p.serveFront(child)
-	if err != nil {
-		return err
-	}
-	defer closeFront()
-	p.log.Info("proxy", "node", p.params.Node.String(), "envoy", binary, "discovery", s.discoveryAddress)
-	supervisor := &agent.Agent{
-		Settings: agent.Settings{
-			RestartBudget:    s.restartBudget,
-			BackOffBase:      s.restartBackOff,
-			TerminationDrain: s.terminationDrainDuration,
-		},
-		Proxy: child,
-		Log:   p.log,
-		Seed:  rand.Uint64(),
-	}
-	return supervisor.Run(ctx)
-}
-
-func (p *proxy) bootstrap(epoch int) ([]byte, error) {
-	params := p.params
-	params.AdminSocket = envoy.AdminSocket(p.settings.configPath, epoch)
-	return bootstrap.Render(params)
-}
-
-// serveFront opens --proxyAdminPort before Envoy starts, so that a busy port harms nobody.
-func (p *proxy) serveFront(child *envoy.Proxy) (stop func() error, err error) {
-	if p.settings.proxyAdminPort == 0 {
-		return func() error { return nil }, nil
-	}
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.settings.proxyAdminPort)))
-	if err != nil {
-		return nil, fmt.Errorf("--proxyAdminPort: %w: name a free port, or 0 for none", err)
-	}
-	admin := func() http.RoundTripper {
-		if a := child.Admin(); a != nil {
-			return a.Transport()
-		}
-		return nil
-	}
-	server := &http.Server{Handler: status.Front(admin, p.log), ReadHeaderTimeout: 5 * time.Second}
-	go func() {
-		if err := server.Serve(listener); err != http.ErrServerClosed {
-			p.log.Error("serve admin port", "error", err)
-		}
-	}()
-	return server.Close, nil
 }

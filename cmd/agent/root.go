@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -29,15 +30,13 @@ type command struct {
 	args           []string
 	environ        []string
 	stdout, stderr io.Writer
-	fork           func(func()) // runs its argument on the main thread
+	fork           func(func())    // runs its argument on the main thread
+	hurry          <-chan struct{} // each signal to stop after the first
 }
 
-// run executes an invocation and returns its exit status. The first SIGTERM or SIGINT ends ctx; a second one ends
-// the process.
+// run executes an invocation and returns its exit status.
 func run(ctx context.Context, c command) int {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	context.AfterFunc(ctx, stop)
+	ctx, c.hurry = signalled(ctx)
 
 	root := rootCommand(c)
 	root.SetArgs(c.args)
@@ -48,6 +47,21 @@ func run(ctx context.Context, c command) int {
 		fmt.Fprintln(c.stderr, "agent:", err)
 	}
 	return exitStatus(err)
+}
+
+// signalled returns a context that the first SIGTERM or SIGINT ends, and a channel that tells of each later one.
+func signalled(ctx context.Context) (context.Context, <-chan struct{}) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals, hurry := make(chan os.Signal, 4), make(chan struct{}, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		<-signals
+		cancel()
+		for range signals {
+			hurry <- struct{}{}
+		}
+	}()
+	return ctx, hurry
 }
 
 func exitStatus(err error) int {

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/cert"
+)
+
+// proofLimit is how long Envoy has to present a new certificate: it takes 2 to 40 ms when it sees the change.
+const (
+	proofLimit    = 5 * time.Second
+	proofInterval = 20 * time.Millisecond
+)
+
+// certificates names the files of the workload's identity, by pilot-agent's names.
+func (p *proxy) certificates() cert.Files {
+	dir := p.settings.certDir
+	return cert.Files{
+		Chain: filepath.Join(dir, "cert-chain.pem"),
+		Key:   filepath.Join(dir, "key.pem"),
+		Roots: filepath.Join(dir, "root-cert.pem"),
+	}
+}
+
+// checkCertificates reads them anew. A workload without certificates has nothing to check.
+func (p *proxy) checkCertificates() error {
+	files := p.certificates()
+	var contents [3][]byte
+	for i, path := range []string{files.Chain, files.Key, files.Roots} {
+		data, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read certificate: %w", err)
+		}
+		contents[i] = data
+	}
+	if contents[0] == nil && contents[1] == nil {
+		return nil
+	}
+	if _, err := cert.Check(contents[0], contents[1], contents[2], time.Now()); err != nil {
+		return fmt.Errorf("check certificates in %s: %w", p.settings.certDir, err)
+	}
+	return nil
+}
+
+// certificateFault is what the last look found.
+func (p *proxy) certificateFault() string {
+	if fault := p.faults.Load(); fault != nil {
+		return *fault
+	}
+	return ""
+}
+
+// rotate observes the certificates. Whatever Envoy does not take by itself becomes a handover: its new hash is sent
+// as what an epoch shall run with.
+func (p *proxy) rotate(ctx context.Context, ticks <-chan struct{}, rotations chan<- string) {
+	if _, err := os.Stat(p.settings.certDir); err != nil && !p.given("certDir") {
+		return // a workload without certificates
+	}
+	observations := make(chan cert.Observation)
+	loop := cert.Loop{Sets: []cert.Files{p.certificates()}, Recheck: recheck, Log: p.log}
+	go func() {
+		defer close(observations)
+		_ = loop.Run(ctx, ticks, observations) // ends with ctx
+	}()
+	var last cert.Observation
+	first := true
+	for o := range observations {
+		fault := ""
+		if o.Err != nil {
+			fault = o.Err.Error()
+		}
+		p.faults.Store(&fault)
+		if o.Err != nil || len(o.Missing) > 0 || o.Hash == last.Hash {
+			continue // Envoy keeps what it has
+		}
+		before := last
+		last = o
+		if !first && !p.taken(ctx, before, o) {
+			select {
+			case rotations <- o.Hash:
+			case <-ctx.Done():
+			}
+		}
+		first = false
+	}
+}
+
+// taken proves that Envoy presents a new certificate where it presented the one before.
+func (p *proxy) taken(ctx context.Context, before, now cert.Observation) bool {
+	if p.settings.certRotation == rotateRestart {
+		return false
+	}
+	old, new := before.Infos[0].Serial, now.Infos[0].Serial
+	deadline := time.Now().Add(proofLimit)
+	for {
+		serials := p.presented(ctx)
+		switch usesOld := slices.Contains(serials, old); {
+		case old == new:
+			return !usesOld // its key or the roots have changed, of which Envoy does not tell
+		case slices.Contains(serials, new):
+			p.log.Info("certificate rotated", "serial", new)
+			return true
+		case time.Now().Before(deadline):
+		case !usesOld:
+			return true // Envoy has no use for these files
+		default:
+			p.log.Warn("Envoy has not taken the new certificate, handing over", "serial", new, "presents", serials)
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return true
+		case <-time.After(proofInterval):
+		}
+	}
+}
+
+func (p *proxy) presented(ctx context.Context) (serials []string) {
+	admin := p.child.Admin()
+	if admin == nil {
+		return nil
+	}
+	certificates, err := admin.Certificates(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, c := range certificates {
+		serials = append(serials, c.Serial)
+	}
+	return serials
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/flight"
+)
+
+// keptRecords are enough to see whether the last crash was like those before.
+const keptRecords = 3
+
+// recorder writes a flight record of each crash and of each newcomer that failed.
+type recorder struct {
+	dir    string
+	child  *envoy.Proxy
+	log    *slog.Logger
+	seen   agent.Event // the last event that was looked at
+	before flight.Cgroup
+	crash  chan []agent.Event // the history up to a crash; one that comes while another is written is dropped
+}
+
+func newRecorder(dir string, child *envoy.Proxy, log *slog.Logger) *recorder {
+	r := &recorder{dir: dir, child: child, log: log, crash: make(chan []agent.Event, 1)}
+	r.before = r.cgroup()
+	return r
+}
+
+// observe is called from the supervisor's loop: it only notes.
+func (r *recorder) observe(s agent.Status) {
+	news := s.Events
+	if i := slices.Index(s.Events, r.seen); i >= 0 {
+		news = s.Events[i+1:]
+	}
+	if len(news) == 0 {
+		return
+	}
+	r.seen = news[len(news)-1]
+	for _, e := range news {
+		if e.Note == agent.Failed || e.Note == agent.RolledBack {
+			select {
+			case r.crash <- s.Events[:slices.Index(s.Events, e)+1]:
+			default:
+			}
+		}
+	}
+}
+
+// run writes until ctx ends, and what has come until then.
+func (r *recorder) run(ctx context.Context) {
+	for {
+		select {
+		case history := <-r.crash:
+			r.write(history)
+		case <-ctx.Done():
+			select {
+			case history := <-r.crash:
+				r.write(history)
+			default:
+			}
+			return
+		}
+	}
+}
+
+func (r *recorder) write(history []agent.Event) {
+	last := history[len(history)-1]
+	remains := r.child.Remains(last.Epoch)
+	record := flight.Record{
+		Time:      last.At,
+		Cause:     strings.TrimSpace(string(last.Note)),
+		Epoch:     last.Epoch,
+		Exit:      last.Why,
+		Process:   remains.Process,
+		Before:    r.before,
+		After:     r.cgroup(),
+		LastLines: remains.LastLines,
+		Stats:     remains.Stats,
+		Bootstrap: remains.Bootstrap,
+	}
+	record.OOMKilled = flight.OOMKilled(record.Before, record.After)
+	r.before = record.After
+	for _, e := range history {
+		record.History = append(record.History, flight.Event{Time: e.At, What: string(e.Note) + " " + e.Why})
+	}
+	path, err := flight.Write(r.dir, record, keptRecords)
+	if err != nil {
+		r.log.Warn("write flight record", "error", err)
+	}
+	if path != "" {
+		r.log.Info("flight record", "path", path, "epoch", last.Epoch, "oom_killed", record.OOMKilled)
+	}
+}
+
+func (r *recorder) cgroup() flight.Cgroup {
+	c, err := flight.ReadCgroup(os.DirFS("/"))
+	if err != nil {
+		r.log.Debug("read control group", "error", err)
+	}
+	return c
+}

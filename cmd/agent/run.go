@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/watch"
+)
+
+// recheck is how often watched files are looked at without an event, against those that get lost.
+const recheck = time.Minute
+
+// settle makes the agent small once Envoy serves; a start has no time for it. The heap is mostly garbage of probes, so
+// what little a collection costs buys megabytes beside every workload. A second processor would only be woken to look
+// for work that is not there: it doubles the wake-ups of an idle agent.
+func settle() {
+	const gcPercent = 25
+	debug.SetGCPercent(gcPercent)
+	runtime.GOMAXPROCS(1)
+}
+
+// run launches Envoy and returns when it is gone.
+func (p *proxy) run(ctx context.Context) error {
+	var err error
+	if p.binary, err = envoy.Find(p.settings.binaryPath); err != nil {
+		return fmt.Errorf("--binaryPath %s: %w", p.settings.binaryPath, err)
+	}
+	first, err := p.config()
+	if err != nil {
+		return err
+	}
+	stop, err := p.serve()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	slot, err := envoy.Claim(p.settings.configPath, p.log)
+	if err != nil {
+		return fmt.Errorf("--configPath: %w", err)
+	}
+	defer func() {
+		if err := slot.Release(); err != nil {
+			p.log.Warn("clear up", "error", err)
+		}
+	}()
+	p.child = p.newChild(slot)
+	p.log.Info("proxy", "node", p.params.Node.String(), "envoy", p.binary, "discovery", p.settings.discoveryAddress, "dir", slot.Dir())
+	return p.supervise(ctx, first, slot.Dir())
+}
+
+func (p *proxy) newChild(slot *envoy.Slot) *envoy.Proxy {
+	s := p.settings
+	shared := envoy.SharedMemory()
+	if shared != nil {
+		p.log.Warn("no hot restart: handovers are side by side", "error", shared)
+	}
+	return &envoy.Proxy{
+		Binary:     p.binary,
+		Slot:       slot,
+		HotRestart: shared == nil,
+		Options: envoy.Options{
+			Concurrency:       s.concurrency,
+			LogLevel:          s.proxyLogLevel,
+			ComponentLogLevel: s.proxyComponentLogLevel,
+			DrainTime:         s.drainDuration,
+			ParentShutdown:    s.parentShutdownDuration,
+			Extra:             s.extra,
+		},
+		Log:               p.log,
+		Output:            p.log,
+		Stdout:            p.stdout,
+		CheckCertificates: p.checkCertificates,
+		CertificateFault:  p.certificateFault,
+		Fork:              p.fork,
+	}
+}
+
+// supervise runs the supervisor and what feeds it, until it ends.
+func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) error {
+	configCh := make(chan agent.Config)
+	recorder := newRecorder(filepath.Join(dir, "flight"), p.child, p.log)
+	supervisor := &agent.Agent{
+		Settings: agent.Settings{
+			Handover:         agent.Way(p.settings.handover),
+			HandoverTimeout:  p.settings.handoverTimeout,
+			ParentShutdown:   p.settings.parentShutdownDuration,
+			TerminationDrain: p.settings.terminationDrainDuration,
+			RestartBudget:    p.settings.restartBudget,
+			BackOffBase:      p.settings.restartBackOff,
+		},
+		Proxy:    p.child,
+		ConfigCh: configCh,
+		HurryCh:  p.hurry,
+		Log:      p.log,
+		Observe: func(s agent.Status) {
+			p.status.Store(&s)
+			recorder.observe(s)
+			if s.Counts[agent.Serving] == 1 {
+				settle()
+			}
+		},
+		Seed: rand.Uint64(),
+	}
+	// What feeds the supervisor ends with it, not before: certificates matter until the last request.
+	feeding, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var feeders sync.WaitGroup
+	defer feeders.Wait()
+	defer cancel()
+	p.feed(feeding, &feeders, first, configCh)
+	feeders.Go(func() { recorder.run(feeding) })
+	if os.Getpid() == 1 {
+		feeders.Go(func() { p.reap(feeding) })
+	}
+	return supervisor.Run(ctx)
+}
+
+// feed watches the inputs and tells the supervisor what is desired.
+func (p *proxy) feed(ctx context.Context, feeders *sync.WaitGroup, first agent.Config, configCh chan<- agent.Config) {
+	ticks, configTicks, certTicks := make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	rotations := make(chan string)
+	watcher := watch.Watcher{
+		Paths: p.watched(), Quiet: 20 * time.Millisecond, Ceiling: time.Second, Recheck: recheck, Log: p.log,
+	}
+	feeders.Go(func() {
+		if err := watcher.Run(ctx, ticks); err != nil && ctx.Err() == nil {
+			p.log.Error("watch files", "error", err)
+		}
+	})
+	feeders.Go(func() { fan(ctx, ticks, configTicks, certTicks) })
+	feeders.Go(func() { p.desire(ctx, first, configTicks, rotations, configCh) })
+	feeders.Go(func() { p.rotate(ctx, certTicks, rotations) })
+}
+
+// watched are the files whose change means something.
+func (p *proxy) watched() []string {
+	paths := []string{p.binary}
+	if p.settings.customConfigFile != "" {
+		paths = append(paths, p.settings.customConfigFile)
+	}
+	c := p.certificates()
+	return append(paths, c.Chain, c.Key, c.Roots)
+}
+
+// fan repeats each tick to several listeners; one that has not taken the last yet will see all in one.
+func fan(ctx context.Context, ticks <-chan struct{}, listeners ...chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+		}
+		for _, l := range listeners {
+			select {
+			case l <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

@@ -69,12 +69,19 @@ func (b *run) print(out io.Writer) error {
 		}
 		fmt.Fprintf(t, "%s, %s\t%s\t%s\t%s\t%s\n", name, unit, describe(bare), describe(ours), ratio, bar)
 	}
-	row("exec → Envoy forked", "ms", nil, b.forked, "≤ 10 ms")
+	row("exec → Envoy forked", "ms", nil, b.forked, "≤ 5 ms")
 	row("exec → Envoy ready", "ms", b.bareReady, b.ready, "ratio ≤ 1.05")
 	row("Envoy killed → ready again, against a bare start", "ms", b.bareReady, b.again, "ratio ≤ 1.3")
-	row("SIGTERM → gone", "ms", b.bareStop, b.stop, "")
+	row("SIGTERM, idle → gone", "ms", b.bareStop, b.stop, "≤ 50 ms")
 	row("agent killed → Envoy gone", "ms", nil, b.orphan, "≤ 50 ms")
-	row("agent's memory, resident", "MB", nil, b.rss, "≤ 15 MB")
+	row("Envoy frozen → unready", "s", nil, b.unready, "≤ 2 s")
+	row("Envoy frozen → another serves", "s", nil, b.thawed, "≤ 3.5 s")
+	row("handover under load: change → newcomer serves", "s", nil, b.handover, "≤ 0.4 s")
+	row("handover under load: failed requests", "n", nil, b.failed, "0")
+	row("SIGTERM, requests in flight: last answer → gone", "ms", nil, b.answers, "≤ 100 ms")
+	row("agent's memory, resident", "MB", nil, b.rss, "≤ 12 MB")
+	row("agent's CPU, idle, a minute", "s", nil, b.idleCPU, "≤ 0.02 s")
+	row("agent's wake-ups, idle, a second", "n", nil, b.wakeups, "≤ 5")
 	fmt.Fprintf(t, "agent's binary, MB\t–\t%.1f\t–\t≤ 12 MB\n", float64(size.Size())/1e6)
 	return t.Flush()
 }

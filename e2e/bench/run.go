@@ -2,15 +2,12 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -25,8 +22,10 @@ type run struct {
 	discovery *lab.Discovery
 	bootstrap []byte // the agent's, which the bare Envoy gets too
 
-	forked, ready, again, stop, orphan, rss []float64
-	bareReady, bareStop                     []float64
+	forked, ready, again, stop, orphan, rss    []float64
+	bareReady, bareStop                        []float64
+	handover, failed, unready, thawed, answers []float64
+	idleCPU, wakeups                           []float64
 }
 
 func (b *run) sidecar(name string) (*lab.Sidecar, string, error) {
@@ -58,7 +57,6 @@ func (b *run) prepare() error {
 	if err != nil {
 		return err
 	}
-	b.bootstrap = []byte(strings.ReplaceAll(string(b.bootstrap), socket, filepath.Join(b.Dir, "bare.sock")))
 	return nil
 }
 
@@ -67,7 +65,10 @@ func (b *run) both(i int) error {
 	if err := b.bare(); err != nil {
 		return err
 	}
-	return b.agent(fmt.Sprintf("run%d", i))
+	if err := b.agent(fmt.Sprintf("run%d", i)); err != nil {
+		return err
+	}
+	return b.life(fmt.Sprintf("life%d", i))
 }
 
 func (b *run) bare() error {
@@ -78,6 +79,7 @@ func (b *run) bare() error {
 	began := time.Now()
 	p, err := lab.Start(lab.Spec{Name: "bare", Dir: b.Dir, Argv: []string{
 		b.Envoy, "--config-path", config, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning",
+		"--config-yaml", fmt.Sprintf(`{admin: {address: {pipe: {path: %q}}}}`, socket),
 	}})
 	if err != nil {
 		return err
@@ -121,8 +123,8 @@ func (b *run) agent(name string) error {
 
 // crash kills Envoy and waits for the next one.
 func (b *run) crash(s *lab.Sidecar, socket string) error {
-	// One that is killed as soon as it serves is replaced after the back-off; let it serve for longer than that.
-	if err := lab.Eventually(stopLimit, func() error { return served(s.LogFile, time.Second) }); err != nil {
+	// The bench sees Envoy serve some milliseconds before its agent, to whom it would have died at its start.
+	if err := lab.Eventually(stopLimit, func() error { _, err := loggedAt(s.LogFile, "Envoy serves"); return err }); err != nil {
 		return err
 	}
 	envoy, err := s.Envoy()
@@ -171,13 +173,7 @@ func (b *run) kill(name string) error {
 
 // awaitReady asks an admin socket every millisecond, on a new connection each time.
 func awaitReady(socket string) error {
-	client := &http.Client{Timeout: stopLimit, Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		},
-	}}
+	client := lab.OverUnix(socket)
 	for deadline := time.Now().Add(stopLimit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		response, err := client.Get("http://envoy/ready")
 		if err != nil {
@@ -189,15 +185,6 @@ func awaitReady(socket string) error {
 		}
 	}
 	return fmt.Errorf("%s: not ready within %s", socket, stopLimit)
-}
-
-// served returns nil once the agent's log says that Envoy has been live for so long.
-func served(log string, long time.Duration) error {
-	at, err := loggedAt(log, "Envoy is live")
-	if err == nil && time.Since(at) < long {
-		err = fmt.Errorf("live since %s", at)
-	}
-	return err
 }
 
 // loggedAt returns when the agent first logged a message.
@@ -230,5 +217,5 @@ func describe(values []float64) string {
 	if len(values) == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%.1f [%.1f–%.1f]", median(values), slices.Min(values), slices.Max(values))
+	return fmt.Sprintf("%.3g [%.3g–%.3g]", median(values), slices.Min(values), slices.Max(values))
 }

@@ -1,9 +1,11 @@
 package lab
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -47,6 +49,17 @@ func get(client *http.Client, url string, header ...string) (string, error) {
 		return "", fmt.Errorf("%s: %s: %.300s", url, response.Status, body)
 	}
 	return string(body), nil
+}
+
+// OverUnix returns a client that asks whoever listens at a Unix socket, on a new connection each time.
+func OverUnix(socket string) *http.Client {
+	return &http.Client{Timeout: requestTimeout, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		},
+	}}
 }
 
 // Stats returns Envoy's counters and gauges whose name a regular expression matches.

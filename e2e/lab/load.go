@@ -20,6 +20,7 @@ type Load struct {
 
 	stop     chan struct{}
 	clients  sync.WaitGroup
+	leaving  atomic.Bool
 	requests atomic.Int64
 
 	mu       sync.Mutex
@@ -50,12 +51,17 @@ func StartLoad(address, url string, kept, fresh int) *Load {
 	return l
 }
 
+// Leave makes the clients dial no more: each goes on while its connection lasts, and then ends.
+func (l *Load) Leave() { l.leaving.Store(true) }
+
 // Requests is how many were answered with 200 until now.
 func (l *Load) Requests() int64 { return l.requests.Load() }
 
 // Stop ends the load. It returns how many requests were answered with 200, and what went wrong with the others.
 func (l *Load) Stop() (int64, []string) {
-	close(l.stop)
+	if !l.leaving.Load() {
+		close(l.stop)
+	}
 	l.clients.Wait()
 	return l.requests.Load(), l.failures
 }
@@ -79,6 +85,9 @@ func (l *Load) client(keep bool) {
 		case <-l.stop:
 			return
 		case <-time.After(loadPace):
+		}
+		if c == nil && l.leaving.Load() {
+			return
 		}
 		body, closed, err := l.exchange(&c)
 		if err != nil || closed || !keep {

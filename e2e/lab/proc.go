@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,14 +50,18 @@ func RSS(pid int) int64 {
 	return 0
 }
 
-// FreePort returns a TCP port of 127.0.0.1 that was free a moment ago.
+// FreePort returns a TCP port of 127.0.0.1 that was free a moment ago. It is below those that the kernel gives to
+// outgoing connections, for one of these could take it before it is listened on.
 func FreePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	var err error
+	for range 100 {
+		port := 10_000 + rand.IntN(22_000)
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, listener.Close()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }
 
 // Addresses returns a prefix of loopback addresses, "127.87.12.", for a test to use alone. It is drawn at random: two
@@ -74,5 +80,51 @@ func Eventually(limit time.Duration, condition func() error) error {
 			return fmt.Errorf("not within %s: %w", limit, err)
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Running reports whether a process executes a binary.
+func Running(pid int, binary string) bool {
+	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return false
+	}
+	want, err := filepath.EvalSymlinks(binary)
+	return err == nil && path == want
+}
+
+// HasArgument reports whether a process was started with an argument.
+func HasArgument(pid int, argument string) bool {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return slices.Contains(strings.Split(string(data), "\x00"), argument)
+}
+
+// CPU returns the time that a process has spent on processors, to the nanosecond.
+func CPU(pid int) (total time.Duration) {
+	eachTask(pid, "schedstat", func(text string) {
+		run, _, _ := strings.Cut(text, " ")
+		nanoseconds, _ := strconv.ParseInt(run, 10, 64)
+		total += time.Duration(nanoseconds)
+	})
+	return total
+}
+
+// Wakeups returns how often the threads of a process have gone to sleep by themselves, and been woken.
+func Wakeups(pid int) (total int64) {
+	eachTask(pid, "status", func(text string) {
+		_, rest, _ := strings.Cut(text, "\nvoluntary_ctxt_switches:")
+		count, _, _ := strings.Cut(rest, "\n")
+		n, _ := strconv.ParseInt(strings.TrimSpace(count), 10, 64)
+		total += n
+	})
+	return total
+}
+
+// eachTask reads a file of each thread.
+func eachTask(pid int, file string, read func(text string)) {
+	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, task := range tasks {
+		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/%s", pid, task.Name(), file))
+		read(string(data))
 	}
 }

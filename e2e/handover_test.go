@@ -1,0 +1,231 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+const handoverLimit = 20 * time.Second
+
+// load sends requests from clients with kept and with fresh connections.
+func (s *standalone) load() *lab.Load {
+	return lab.StartLoad(s.address, "http://"+s.address+"/", 6, 6)
+}
+
+// handOver asks for a revision and waits until it serves alone.
+func (s *standalone) handOver(revision int) {
+	s.t.Helper()
+	s.configure(revision)
+	s.must(s.awaitRevision(revision, handoverLimit))
+	s.must(s.awaitAlone(handoverLimit))
+}
+
+// Twenty handovers in a row by hot restart, under load: no request fails.
+func TestHandoverHot(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t, "--handover", "hot")
+	load := s.load()
+	for revision := 2; revision <= 21; revision++ {
+		s.handOver(revision)
+	}
+	unharmed(t, load)
+	a, err := s.ask()
+	s.must(err)
+	if got := a.Counts["handed over to a newcomer"]; got != 20 {
+		t.Errorf("%d handovers, want 20: %+v", got, a.Counts)
+	}
+}
+
+// The same side by side, where the network namespace lets connections that wait for a closed listener move to
+// another one: no request fails.
+func TestHandoverSideBySideWithMigration(t *testing.T) {
+	lab.InNetworkNamespace(t, func(t *testing.T) {
+		lab.WriteSysctl(t, "net/ipv4/tcp_migrate_req", "1")
+		s := startStandalone(t, "--handover", "side-by-side")
+		load := s.load()
+		for revision := 2; revision <= 21; revision++ {
+			s.handOver(revision)
+		}
+		unharmed(t, load)
+	})
+}
+
+// Without that, fresh connections may be reset in the old listener's queue: how many is counted and told.
+func TestHandoverSideBySide(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t, "--handover", "side-by-side")
+	load := s.load()
+	for revision := 2; revision <= 6; revision++ {
+		s.handOver(revision)
+	}
+	requests, failures := load.Stop()
+	t.Logf("%d requests, %d failed: %q", requests, len(failures), failures)
+	for _, failure := range failures {
+		if !strings.HasSuffix(failure, "connection reset by peer") {
+			t.Errorf("a request failed otherwise: %s", failure)
+		}
+	}
+	if bound := requests / 100; int64(len(failures)) > bound {
+		t.Errorf("%d of %d requests failed, want at most one in a hundred", len(failures), requests)
+	}
+}
+
+// A newcomer that fails harms nobody: its parent serves on, the status says why, and the next good one takes over.
+func TestHandoverRollsBack(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		mutate func(string) string
+		flags  []string
+		want   string // of the refusal
+	}{
+		{"exits at once", func(text string) string {
+			return strings.Replace(text, `"id": "standalone"`, `"id": "out of luck"`, 1)
+		}, nil, "newcomer failed: exit status 7: out of luck"},
+		{"is never live", func(text string) string {
+			return strings.Replace(text, `"static_resources"`, `"dynamic_resources": {"cds_config": {"resource_api_version": "V3",
+				"initial_fetch_timeout": "0s", "api_config_source": {"api_type": "GRPC", "transport_api_version": "V3",
+				"grpc_services": [{"envoy_grpc": {"cluster_name": "program"}}]}}}, "static_resources"`, 1)
+		}, []string{"--handoverTimeout", "2s"}, "newcomer failed: killed by signal 9"},
+		{"is invalid", func(text string) string {
+			return strings.Replace(text, `"node"`, `"nodde"`, 1)
+		}, nil, "nodde"},
+		{"is half-written", func(text string) string { return text[:len(text)/2] }, nil, "validate"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := startStandalone(t, append([]string{"--binaryPath", unlucky(t)}, test.flags...)...)
+			load := s.load()
+			serving := s.pid("serving")
+			s.mutate = test.mutate
+			s.configure(2)
+			s.must(s.awaitStatus(60*time.Second, "a refusal with "+test.want, func(a agentStatus) bool {
+				return a.Refusal != nil && strings.Contains(a.Refusal.Reason, test.want)
+			}))
+			s.must(s.awaitRevision(1, time.Second))
+			if pid := s.pid("serving"); pid != serving {
+				t.Errorf("process %d serves, want still %d", pid, serving)
+			}
+			s.mutate = nil
+			s.handOver(3)
+			unharmed(t, load)
+		})
+	}
+}
+
+// unlucky returns an Envoy that exits at once when its bootstrap says so, but validates it.
+func unlucky(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "envoy")
+	script := fmt.Sprintf("#!/bin/sh\n"+
+		`[ "$1" != --config-path ] || ! grep -q "out of luck" "$2" || { echo "out of luck" >&2; exit 7; }`+
+		"\nexec %s \"$@\"\n", envoy)
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A newcomer killed at any moment before it is live: no request fails, and the configuration arrives all the same.
+func TestHandoverNewcomerKilled(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t, "--handover", "hot")
+	load := s.load()
+	killed := 0
+	for revision := 2; revision <= 11; revision++ {
+		old := lab.Children(s.Pid)
+		s.configure(revision)
+		newcomer := 0
+		s.must(lab.Eventually(handoverLimit, func() error {
+			for _, pid := range lab.Children(s.Pid) {
+				if !slices.Contains(old, pid) && lab.Running(pid, envoy) && !lab.HasArgument(pid, "validate") && !lab.HasArgument(pid, "--hot-restart-version") {
+					newcomer = pid
+					return nil
+				}
+			}
+			return fmt.Errorf("no newcomer")
+		}))
+		delay := time.Duration(rand.IntN(100)) * time.Millisecond
+		<-time.After(delay)
+		if a, err := s.ask(); err == nil && len(a.Epochs) == 2 && a.Epochs[1].State == "starting" {
+			killed++
+		}
+		_ = syscall.Kill(newcomer, syscall.SIGKILL)
+		s.must(s.awaitRevision(revision, handoverLimit))
+		s.must(s.awaitAlone(handoverLimit))
+	}
+	t.Logf("%d of 10 were killed before they were live", killed)
+	if killed == 0 {
+		t.Error("no newcomer was killed before it was live: the test shows nothing")
+	}
+	unharmed(t, load)
+}
+
+// A draining parent that dies would take its newcomer along: the agent stands in for it, and the next handover works.
+func TestHandoverParentKilledInTheOverlap(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t, "--handover", "hot", "--drainDuration", "1s", "--parentShutdownDuration", "4s")
+	for revision := 2; revision <= 3; revision++ {
+		s.configure(revision)
+		s.must(s.awaitRevision(revision, handoverLimit))
+		s.must(s.awaitStatus(handoverLimit, "an overlap", func(a agentStatus) bool {
+			return len(a.Epochs) == 2 && a.Epochs[0].State == "draining" && a.Epochs[1].State == "serving"
+		}))
+		newcomer := s.pid("serving")
+		load := s.load()
+		s.must(syscall.Kill(s.pid("draining"), syscall.SIGKILL))
+		// Beyond the moment when it tells its parent to leave, and the ten seconds that it would wait for that.
+		<-time.After(16 * time.Second)
+		unharmed(t, load)
+		if pid := s.pid("serving"); pid != newcomer {
+			t.Errorf("process %d serves, want still %d", pid, newcomer)
+		}
+	}
+	s.handOver(4)
+}
+
+// A process that is stopped in a handover, whichever it is, is dealt with in bounded time, and said.
+func TestHandoverStopped(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		blow  func(s *standalone)
+		count string
+	}{
+		{"the parent, just before", func(s *standalone) {
+			s.must(syscall.Kill(s.pid("serving"), syscall.SIGSTOP))
+			s.configure(2)
+		}, "Envoy hangs"},
+		{"the parent, in the overlap", func(s *standalone) {
+			s.configure(2)
+			s.must(s.awaitRevision(2, handoverLimit))
+			s.must(syscall.Kill(s.pid("draining"), syscall.SIGSTOP))
+		}, "Envoy has outstayed its time"},
+		{"the newcomer, in the overlap", func(s *standalone) {
+			s.configure(2)
+			s.must(s.awaitRevision(2, handoverLimit))
+			s.must(syscall.Kill(s.pid("serving"), syscall.SIGSTOP))
+		}, "Envoy hangs"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := startStandalone(t)
+			test.blow(s)
+			s.must(s.awaitRevision(2, 30*time.Second))
+			s.must(s.awaitAlone(30 * time.Second))
+			a, err := s.ask()
+			s.must(err)
+			if a.Counts[test.count] == 0 {
+				t.Errorf("it is not said that %q: %v", test.count, a.Counts)
+			}
+			s.handOver(3)
+		})
+	}
+}

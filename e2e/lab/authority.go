@@ -1,0 +1,96 @@
+package lab
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Authority issues certificates for tests.
+type Authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// NewAuthority makes a root.
+func NewAuthority(name string) (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := x509.ParseCertificate(der)
+	return &Authority{certificate, key}, err
+}
+
+// Pool returns the root as what a client trusts.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}
+
+// Identity is a certificate with its key and root, as files hold them.
+type Identity struct{ Chain, Key, Roots []byte }
+
+// Issue makes an identity for a DNS name. Its serial number is told by /certs as hex: 1001 is "03e9".
+func (a *Authority) Issue(name string, serial int64) (Identity, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Identity{}, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	if err != nil {
+		return Identity{}, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Identity{}, err
+	}
+	block := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+	return Identity{block("CERTIFICATE", der), block("PRIVATE KEY", private), block("CERTIFICATE", a.certificate.Raw)}, nil
+}
+
+// Mount puts an identity into a directory as Kubernetes mounts a secret: files are links into ..data, which is a link
+// to a directory that is swapped by rename.
+func (i Identity) Mount(dir string) error {
+	version := fmt.Sprintf("..%d", time.Now().UnixNano())
+	if err := os.MkdirAll(filepath.Join(dir, version), 0o755); err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{"cert-chain.pem": i.Chain, "key.pem": i.Key, "root-cert.pem": i.Roots} {
+		if err := os.WriteFile(filepath.Join(dir, version, name), data, 0o600); err != nil {
+			return err
+		}
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !os.IsExist(err) {
+			return err
+		}
+	}
+	old, _ := os.Readlink(filepath.Join(dir, "..data"))
+	if err := os.Symlink(version, filepath.Join(dir, "..data_tmp")); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil || old == "" {
+		return err
+	}
+	return os.RemoveAll(filepath.Join(dir, old))
+}

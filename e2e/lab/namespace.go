@@ -1,0 +1,94 @@
+package lab
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// inNamespace marks a test binary that was started again in a namespace of its own.
+const inNamespace = "PILOTLIGHT_IN_NAMESPACE"
+
+// InNetworkNamespace runs a test in a network namespace of its own, with loopback up, as its root: it starts the test
+// binary again there. It needs no privilege where the kernel grants user namespaces.
+func InNetworkNamespace(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	inNamespaces(t, syscall.CLONE_NEWNET, func(t *testing.T) {
+		loopbackUp(t)
+		test(t)
+	})
+}
+
+// InMountNamespace runs a test where its mounts are seen by nobody else.
+func InMountNamespace(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	inNamespaces(t, syscall.CLONE_NEWNS, func(t *testing.T) {
+		if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			t.Fatalf("keep mounts private: %v", err)
+		}
+		test(t)
+	})
+}
+
+// MountTmpfs mounts a tmpfs, until the test ends: options such as "size=64k".
+func MountTmpfs(t *testing.T, dir, options string, flags uintptr) {
+	t.Helper()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
+		t.Fatalf("mount tmpfs at %s: %v", dir, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+}
+
+func inNamespaces(t *testing.T, namespaces uintptr, test func(t *testing.T)) {
+	t.Helper()
+	if os.Getenv(inNamespace) != "" {
+		test(t)
+		return
+	}
+	again := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
+	again.Env = append(os.Environ(), inNamespace+"=1")
+	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
+	if os.Getuid() != 0 {
+		again.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		again.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		again.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	output, err := again.CombinedOutput()
+	t.Logf("in namespaces of its own:\n%s", output)
+	if err != nil {
+		t.Errorf("in namespaces of its own: %v (not root? the kernel must grant user namespaces)", err)
+	}
+}
+
+func loopbackUp(t *testing.T) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
+		t.Fatalf("bring loopback up: %v", err)
+	}
+}
+
+// WriteSysctl sets a kernel parameter of the test's network namespace: "net/ipv4/tcp_migrate_req".
+func WriteSysctl(t *testing.T, name, value string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0); err != nil {
+		t.Fatalf("set %s: %v", name, err)
+	}
+}

@@ -172,8 +172,16 @@ func TestHandover(t *testing.T) {
 			step{10 * s, configured{b}, nil},
 			step{11 * s, tick{}, []any{check{b}}},
 			step{12 * s, checked{b, true, "key does not match"}, nil},
-			step{99 * s, tick{}, nil},
-			step{99 * s, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}}, // what had served
+			step{60 * s, tick{}, nil},
+			step{60 * s, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}}, // what had served
+		)},
+		{"what a check refused is checked again after a while: its reason may have gone", serving(
+			step{10 * s, configured{b}, nil},
+			step{11 * s, tick{}, []any{check{b}}},
+			step{12 * s, checked{b, true, "no space left on device"}, nil},
+			step{71 * s, tick{}, nil},
+			step{72 * s, tick{}, []any{check{b}}},
+			step{72 * s, checked{b, true, ""}, []any{start{launch(1, 0, 1, b)}}},
 		)},
 		{"the next good configuration after a refused one works", serving(
 			step{10 * s, configured{b}, nil},

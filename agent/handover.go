@@ -28,6 +28,7 @@ const (
 	checking stage = "checking" // a check is under way
 	gated    stage = "gated"    // checked; the last handover must be over first
 	starting stage = "starting" // a newcomer is on its way
+	refused  stage = "refused"  // by a check, which is made again: a disk may have room by then, a certificate be valid
 )
 
 const (
@@ -36,6 +37,7 @@ const (
 	hotAttempts  = 2                      // before side-by-side
 	allAttempts  = 3
 	retryPause   = time.Second // between two newcomers
+	recheckPause = time.Minute // between two checks of what was refused
 )
 
 // configured takes a new desired configuration. It is worth a fresh budget.
@@ -71,7 +73,7 @@ func (d *decision) quiet() {
 
 func (d *decision) advanceHandover() {
 	switch h := &d.handover; {
-	case h.stage == quiet && d.due(h.due):
+	case (h.stage == quiet || h.stage == refused) && d.due(h.due):
 		h.stage, h.due = checking, time.Time{}
 		d.do(check{d.desired})
 	case h.stage == gated && d.due(h.due):
@@ -84,20 +86,26 @@ func (d *decision) checked(e checked) {
 	if d.handover.stage != checking || e.config != d.desired {
 		return // it answers an older question
 	}
-	switch {
-	case e.fault != "":
-		d.refuse(e.fault)
-	case d.Handover == Hot && !e.hot:
-		d.refuse("hot restart is not possible, and no other way is allowed")
-	default:
-		d.handover.stage, d.handover.hot, d.handover.due = gated, e.hot, d.now
+	fault := e.fault
+	if fault == "" && d.Handover == Hot && !e.hot {
+		fault = "hot restart is not possible, and no other way is allowed"
 	}
+	if fault != "" {
+		d.refuse(fault)
+		d.handover = handover{stage: refused, due: d.now.Add(recheckPause)}
+		return
+	}
+	d.handover.stage, d.handover.hot, d.handover.due = gated, e.hot, d.now
 }
 
+// refuse keeps what runs. A reason that was given before is not given again.
 func (d *decision) refuse(reason string) {
+	d.handover = handover{}
+	if d.refusal.config == d.desired && d.refusal.reason == reason {
+		return
+	}
 	d.note(Rejected, -1, reason)
 	d.refusal = refusal{config: d.desired, reason: reason, at: d.now}
-	d.handover = handover{}
 }
 
 // throughGate starts the newcomer once the newest epoch is alone: a third one would cut the oldest one's work. One

@@ -131,6 +131,6 @@ func (c *chaos) oneServes() {
 func (c *chaos) settle(limit time.Duration) {
 	c.t.Helper()
 	c.must(c.awaitStatus(limit, fmt.Sprintf("one epoch that serves, after %s", c.told()), func(a agentStatus) bool {
-		return len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && a.Handover == "" && a.Ready
+		return len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && (a.Handover == "" || a.Handover == "refused") && a.Ready
 	}))
 }

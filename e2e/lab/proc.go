@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,22 +79,6 @@ func Eventually(limit time.Duration, condition func() error) error {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-}
-
-// Running reports whether a process executes a binary.
-func Running(pid int, binary string) bool {
-	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	if err != nil {
-		return false
-	}
-	want, err := filepath.EvalSymlinks(binary)
-	return err == nil && path == want
-}
-
-// HasArgument reports whether a process was started with an argument.
-func HasArgument(pid int, argument string) bool {
-	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return slices.Contains(strings.Split(string(data), "\x00"), argument)
 }
 
 // CPU returns the time that a process has spent on processors, to the nanosecond.

@@ -1,6 +1,6 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e lint bench golden clean
+.PHONY: help setup packages build demo test e2e soak chaos lint bench golden clean
 
 module  := github.com/pilotlight/pilotlight
 scripts := envoy-tools/fetch-envoy envoy-tools/packages .ci/run
@@ -31,6 +31,12 @@ test: setup build ## run every test, those with a real Envoy included
 
 e2e: build bin/envoy ## run the tests with a real Envoy only
 	go test -count=1 -timeout 8m ./e2e/...
+
+soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
+	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e -soak 200
+
+chaos: build bin/envoy ## two minutes of random blows under load; -chaos-seed reproduces a failure
+	go test -count=1 -timeout 15m -run 'TestChaos' -v ./e2e -chaos 120
 
 lint: ## vet, staticcheck, gofumpt, and shellcheck where it is installed
 	go vet ./...

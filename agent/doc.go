@@ -1,20 +1,26 @@
-// Package agent is the supervisor: it keeps one Envoy alive until it is told to stop, and then sees it buried.
+// Package agent is the supervisor: it keeps one Envoy alive, replaces it without a failed request when what it shall run
+// changes, and sees it buried when the work is done.
 //
-// The decision is core.go: next(state, event, now) → state, actions. It is pure; the state is plain data. The loop in
-// agent.go owns the state, waits for events and performs the actions. A process is behind the interface Proxy, whose
-// real implementation is agent/envoy.
+// The decision is next(state, event, now) → state, actions, in core.go and the files beside it: epoch.go (processes),
+// handover.go (from one configuration to the next), restart.go (failures), stop.go (the end). It is pure; the state is
+// plain data. The loop in agent.go owns the state, waits for events and performs the actions. A process is behind the
+// interface Proxy, whose real implementation is agent/envoy.
 //
-//	              start                    live
-//	(no epoch) ─────────▶ starting ──────────────────▶ serving
-//	    ▲                     │                           │
-//	    │ retryAt             │ exited, unasked: a failure, whatever its status
-//	    └──── waiting ◀───────┴───────────────────────────┘
-//	             │ budget spent, or Envoy refuses its configuration
-//	             ▼
-//	          finished ◀── every epoch reaped ── terminating: TERM, then KILL
+//	            start              live                     a newer one is live
+//	(nothing) ────────▶ starting ────────▶ serving ──────────────────────────▶ draining
+//	    ▲                  │                  │                                    │ ParentShutdown: by Envoy's
+//	    │ retryAt, or      │ exited, late     │ exited, hung: a failure,           │ protocol, else KILL
+//	    │ at once          ▼                  ▼ whatever its status                ▼
+//	    └───────────── a parent serves? ── no: restart (budget, back-off)        gone
+//	                       │ yes
+//	                       ▼
+//	                   roll back: KILL, mend, hot again, then side by side, then refused
 //
-// An epoch is one run of Envoy, numbered newest + 1, from 0 when none lives. Each epoch has its own abortCh, which
-// carries the signals that the core wants sent.
+//	handover:  configured ▶ quiet ▶ checking ▶ gated ▶ starting ▶ committed
+//	                                   └▶ refused: what runs, serves on
+//
+// An epoch is one process of Envoy, numbered newest + 1, from 0 when none lives. Each epoch has its own abortCh, which
+// carries the orders that the core gives.
 //
 // The package imports nothing of ours and refuses to know what a bootstrap, a flag or a file is.
 package agent

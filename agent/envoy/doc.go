@@ -1,10 +1,14 @@
-// Package envoy runs the real Envoy as a child: its arguments, files, start, signals and last words, and a client of
-// its admin. It is the only place that starts a process.
+// Package envoy runs the real Envoy as a child: its arguments, files, start, signals and last words, its hot-restart
+// protocol and shared memory, and a client of its admin. It is the only place that starts a process.
 //
-//	Run: bootstrap ─▶ configPath/envoy-rev{epoch}.json (0600) ─▶ fork ─▶ poll /ready ─▶ live
-//	                                                              │ abortCh: signals
-//	                                                              ▼
-//	                                             reaped ─▶ files removed ─▶ Exit
+//	Run: bootstrap ─▶ slot/envoy-rev{epoch}.json (0600) ─▶ fork ─▶ watch: /proc, /ready ─▶ Live, Hung
+//	                                                        │ abortCh: signals, drain, lull ─▶ Idle
+//	                                                        ▼
+//	                                       reaped ─▶ files removed, family swept ─▶ Exit
+//
+//	Slot    a directory that one agent owns, and its record of what it started
+//	Family  a base-id: shared memory and sockets of epochs that hand over to each other; repairs of both
+//	Admin   one epoch's admin, a question a connection
 //
 // It refuses to decide: whether an exit was a failure, and what follows, is package agent's. Facts about Envoy 1.40
 // that the code relies on are cited where it does.

@@ -38,11 +38,6 @@ func (p *proxy) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stop, err := p.serve()
-	if err != nil {
-		return err
-	}
-	defer stop()
 	slot, err := envoy.Claim(p.settings.configPath, p.log)
 	if err != nil {
 		return fmt.Errorf("--configPath: %w", err)
@@ -53,6 +48,11 @@ func (p *proxy) run(ctx context.Context) error {
 		}
 	}()
 	p.child = p.newChild(slot)
+	stop, err := p.serve()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	p.log.Info("proxy", "node", p.params.Node.String(), "envoy", p.binary, "discovery", p.settings.discoveryAddress, "dir", slot.Dir())
 	return p.supervise(ctx, first, slot.Dir())
 }

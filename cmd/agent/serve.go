@@ -60,9 +60,6 @@ func (p *proxy) serve() (stop func(), err error) {
 
 // adminTransport leads to the admin of the epoch that serves, nil while none runs.
 func (p *proxy) adminTransport() http.RoundTripper {
-	if p.child == nil {
-		return nil
-	}
 	if a := p.child.Admin(); a != nil {
 		return a.Transport()
 	}
@@ -72,7 +69,7 @@ func (p *proxy) adminTransport() http.RoundTripper {
 // document is what the status port tells.
 func (p *proxy) document() status.Document {
 	d := status.Document{Node: p.params.Node.String()}
-	if s := p.status.Load(); s != nil && p.child != nil {
+	if s := p.status.Load(); s != nil {
 		d.Supervisor, d.Pids, d.Health = *s, p.child.Pids(), p.child.Health()
 	}
 	return d

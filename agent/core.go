@@ -25,6 +25,7 @@ type state struct {
 	epochs   []epoch // living processes, oldest first
 	families int     // started so far
 	handover handover
+	took     time.Duration // by the last handover, from the first change that it answers until the newcomer was live
 
 	failures int       // in a row, since an epoch last served for stablePeriod
 	retryAt  time.Time // when the next epoch is due; zero when none is

@@ -156,6 +156,7 @@ func (d *decision) committed() {
 	newest := d.newest()
 	if d.handover.stage == starting {
 		d.note(HandedOver, newest.Epoch, string(newest.way()))
+		d.took = d.now.Sub(d.handover.began)
 		d.handover = handover{}
 	}
 	if d.handover.stage == "" && newest.Config != d.desired && d.refusal.config != d.desired {

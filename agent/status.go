@@ -7,6 +7,7 @@ import "time"
 type Status struct {
 	Epochs   []EpochStatus `json:"epochs"`             // oldest first
 	Handover string        `json:"handover,omitempty"` // stage of the one under way
+	Took     time.Duration `json:"last_handover_ns"`   // from the first change that it answered until the newcomer was live
 	Refusal  *Refused      `json:"refusal,omitempty"`  // why the desired configuration does not run
 	Failures int           `json:"failures"`           // in a row
 	Budget   int           `json:"budget"`             // how many of them are retried
@@ -35,6 +36,7 @@ func (s state) status(h *history, c Settings) Status {
 	counts, events := h.copied()
 	out := Status{
 		Handover: string(s.handover.stage),
+		Took:     s.took,
 		Failures: s.failures,
 		Budget:   c.RestartBudget,
 		RetryAt:  optional(s.retryAt),

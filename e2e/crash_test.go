@@ -171,10 +171,7 @@ func TestHangBusy(t *testing.T) {
 func TestAgentKilled(t *testing.T) {
 	for name, before := range map[string]func(*standalone){
 		"alone": func(*standalone) {},
-		"in an overlap": func(s *standalone) {
-			s.configure(2)
-			s.must(s.awaitRevision(2, handoverLimit))
-		},
+		"in an overlap": func(s *standalone) { s.overlap(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

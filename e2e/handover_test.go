@@ -28,6 +28,15 @@ func (s *standalone) handOver(revision int) {
 	s.must(s.awaitAlone(handoverLimit))
 }
 
+// overlap asks for a revision and waits until it serves and the one before it drains.
+func (s *standalone) overlap(revision int) {
+	s.t.Helper()
+	s.configure(revision)
+	s.must(s.awaitStatus(handoverLimit, "an overlap", func(a agentStatus) bool {
+		return len(a.Epochs) == 2 && a.Epochs[0].State == "draining" && a.Epochs[1].State == "serving"
+	}))
+}
+
 // Twenty handovers in a row by hot restart, under load: no request fails.
 func TestHandoverHot(t *testing.T) {
 	t.Parallel()
@@ -183,11 +192,7 @@ func TestHandoverParentKilledInTheOverlap(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t, "--handover", "hot", "--drainDuration", "1s", "--parentShutdownDuration", "4s")
 	for revision := 2; revision <= 3; revision++ {
-		s.configure(revision)
-		s.must(s.awaitRevision(revision, handoverLimit))
-		s.must(s.awaitStatus(handoverLimit, "an overlap", func(a agentStatus) bool {
-			return len(a.Epochs) == 2 && a.Epochs[0].State == "draining" && a.Epochs[1].State == "serving"
-		}))
+		s.overlap(revision)
 		newcomer := s.pid("serving")
 		load := s.load()
 		s.must(syscall.Kill(s.pid("draining"), syscall.SIGKILL))
@@ -213,13 +218,21 @@ func TestHandoverStopped(t *testing.T) {
 			s.configure(2)
 		}, "Envoy hangs"},
 		{"the parent, in the overlap", func(s *standalone) {
-			s.configure(2)
-			s.must(s.awaitRevision(2, handoverLimit))
+			s.overlap(2)
 			s.must(syscall.Kill(s.pid("draining"), syscall.SIGSTOP))
 		}, "Envoy has outstayed its time"},
-		{"the newcomer, in the overlap", func(s *standalone) {
+		{"the newcomer, before it is live", func(s *standalone) {
+			s.mutate = func(text string) string {
+				return strings.Replace(text, `"clusters": [`, `"clusters": [`+ballast(500), 1)
+			}
 			s.configure(2)
-			s.must(s.awaitRevision(2, handoverLimit))
+			s.must(s.awaitStatus(handoverLimit, "a newcomer", func(a agentStatus) bool {
+				return len(a.Epochs) == 2 && a.Epochs[1].State == "starting" && a.Epochs[1].Pid != 0
+			}))
+			s.must(syscall.Kill(s.pid("starting"), syscall.SIGSTOP))
+		}, "Envoy hangs"},
+		{"the newcomer, in the overlap", func(s *standalone) {
+			s.overlap(2)
 			s.must(syscall.Kill(s.pid("serving"), syscall.SIGSTOP))
 		}, "Envoy hangs"},
 	} {

@@ -17,6 +17,8 @@ type Document struct {
 	Supervisor agent.Status
 	Pids       map[int]int // by epoch
 	Health     health.Verdict
+	Expires    time.Time // the workload's certificate; zero when there is none
+	Memory     int64     // of the agent, resident, in bytes
 }
 
 // ready is whether a proxy serves and shall go on to. A supervisor that stops says no at once, though Envoy serves
@@ -57,9 +59,13 @@ func (d Document) writeJSON(w http.ResponseWriter) {
 		Node  string `json:"node"`
 		Ready bool   `json:"ready"`
 		agent.Status
-		Epochs []epoch        `json:"epochs"` // instead of the Status's
-		Health health.Verdict `json:"health"`
+		Epochs  []epoch        `json:"epochs"` // instead of the Status's
+		Health  health.Verdict `json:"health"`
+		Expires *time.Time     `json:"certificate_expires,omitempty"`
 	}{Node: d.Node, Ready: d.ready(), Status: d.Supervisor, Health: d.Health, Epochs: []epoch{}}
+	if !d.Expires.IsZero() {
+		document.Expires = &d.Expires
+	}
 	for _, e := range d.Supervisor.Epochs {
 		document.Epochs = append(document.Epochs, epoch{e, d.Pids[e.Epoch]})
 	}
@@ -87,6 +93,11 @@ func (d Document) writeMetrics(w http.ResponseWriter, now time.Time) {
 		}
 	}
 	metric("live_seconds", "gauge", "How long the newest live Envoy has been so.", live)
+	metric("last_handover_seconds", "gauge", "From a change until its newcomer was live.", d.Supervisor.Took.Seconds())
+	if !d.Expires.IsZero() {
+		metric("certificate_expiry_timestamp_seconds", "gauge", "When the workload's certificate ends.", d.Expires.Unix())
+	}
+	metric("resident_memory_bytes", "gauge", "Of the agent itself.", d.Memory)
 	fmt.Fprintf(w, "# HELP pilotlight_agent_events_total What has happened.\n# TYPE pilotlight_agent_events_total counter\n")
 	for _, note := range agent.Notes() {
 		fmt.Fprintf(w, "pilotlight_agent_events_total{event=%q} %d\n", snake(note), d.Supervisor.Counts[note])

@@ -18,9 +18,10 @@ func serving() Document {
 		Node: "sidecar~10.0.0.1~x~",
 		Supervisor: agent.Status{
 			Epochs: []agent.EpochStatus{{Epoch: 3, Restart: 3, State: "serving", LiveAt: &at}},
-			Budget: 10, Counts: map[agent.Note]int{agent.HandedOver: 3},
+			Budget: 10, Took: 300 * time.Millisecond, Counts: map[agent.Note]int{agent.HandedOver: 3},
 		},
-		Pids:   map[int]int{3: 4711},
+		Pids:    map[int]int{3: 4711},
+		Expires: time.Unix(1_800_000_000, 0), Memory: 12 << 20,
 		Health: health.Verdict{Ready: true, Conditions: []health.Condition{{Type: health.ProcessUp, Status: true, Reason: "pid 4711"}}},
 	}
 }
@@ -80,6 +81,9 @@ func TestMetrics(t *testing.T) {
 		`pilotlight_agent_events_total{event="handed_over_to_a_newcomer"} 3` + "\n",
 		`pilotlight_agent_events_total{event="envoy_ended_unasked"} 0` + "\n",
 		"pilotlight_agent_restart_budget 10\n",
+		"pilotlight_agent_last_handover_seconds 0.3\n",
+		"pilotlight_agent_certificate_expiry_timestamp_seconds 1800000000\n",
+		"pilotlight_agent_resident_memory_bytes 12582912\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)

@@ -51,8 +51,8 @@ func (p *proxy) checkCertificates() error {
 
 // certificateFault is what the last look found.
 func (p *proxy) certificateFault() string {
-	if fault := p.faults.Load(); fault != nil {
-		return *fault
+	if seen := p.certs.Load(); seen != nil && seen.Err != nil {
+		return seen.Err.Error()
 	}
 	return ""
 }
@@ -72,11 +72,7 @@ func (p *proxy) rotate(ctx context.Context, ticks <-chan struct{}, rotations cha
 	var last cert.Observation
 	first := true
 	for o := range observations {
-		fault := ""
-		if o.Err != nil {
-			fault = o.Err.Error()
-		}
-		p.faults.Store(&fault)
+		p.certs.Store(&o)
 		if o.Err != nil || len(o.Missing) > 0 || o.Hash == last.Hash {
 			continue // Envoy keeps what it has
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/node"
@@ -51,7 +52,7 @@ type proxy struct {
 	binary string // set by run
 	child  *envoy.Proxy
 	status atomic.Pointer[agent.Status]
-	faults atomic.Pointer[string] // of the certificates
+	certs  atomic.Pointer[cert.Observation]
 }
 
 // newProxy resolves settings, arguments and environment. It reports every fault of a usage at once.

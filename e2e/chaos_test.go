@@ -127,10 +127,18 @@ func (c *chaos) oneServes() {
 	}
 }
 
-// settle waits until one epoch serves alone, with what was last valid.
+// settle waits until one epoch serves alone, and does so: what has just been frozen is said to serve for another second.
 func (c *chaos) settle(limit time.Duration) {
 	c.t.Helper()
-	c.must(c.awaitStatus(limit, fmt.Sprintf("one epoch that serves, after %s", c.told()), func(a agentStatus) bool {
-		return len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && (a.Handover == "" || a.Handover == "refused") && a.Ready
+	c.must(lab.Eventually(limit, func() error {
+		if _, err := lab.Get("http://" + c.address); err != nil {
+			return err
+		}
+		a, err := c.ask()
+		alone := err == nil && len(a.Epochs) == 1 && a.Epochs[0].State == "serving"
+		if err == nil && !(alone && a.Ready && (a.Handover == "" || a.Handover == "refused")) {
+			err = fmt.Errorf("status is %+v, want one epoch that serves, after %s", a, c.told())
+		}
+		return err
 	}))
 }

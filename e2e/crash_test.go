@@ -170,7 +170,7 @@ func TestHangBusy(t *testing.T) {
 // An agent that is killed leaves no Envoy, in an overlap neither.
 func TestAgentKilled(t *testing.T) {
 	for name, before := range map[string]func(*standalone){
-		"alone": func(*standalone) {},
+		"alone":         func(*standalone) {},
 		"in an overlap": func(s *standalone) { s.overlap(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,6 +180,8 @@ func TestAgentKilled(t *testing.T) {
 			envoys := lab.Children(s.Pid)
 			began := time.Now()
 			s.Signal(syscall.SIGKILL)
+			_, err := s.Wait(stopLimit)
+			s.must(err)
 			s.must(lab.Eventually(stopLimit, func() error {
 				for _, pid := range envoys {
 					if lab.Alive(pid) {

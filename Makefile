@@ -23,8 +23,8 @@ bin/envoy:
 build: ## build bin/agent, bin/discovery, bin/bookinfo, bin/demo
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/ ./cmd/... ./examples/...
 
-demo: build bin/envoy ## run the bookinfo mesh on this machine until Ctrl-C
-	@bin/demo
+demo: build bin/envoy ## run the bookinfo mesh on this machine until Ctrl-C; DEMO=-help for its flags
+	@bin/demo $(DEMO)
 
 test: setup build ## run every test, those with a real Envoy included
 	CGO_ENABLED=1 go test -race -timeout 8m ./...

@@ -94,19 +94,20 @@ func TestHandoverRollsBack(t *testing.T) {
 		mutate func(string) string
 		flags  []string
 		want   string // of the refusal
+		starts int    // of Envoys until then: what a check refuses is not even started
 	}{
 		{"exits at once", func(text string) string {
 			return strings.Replace(text, `"id": "standalone"`, `"id": "out of luck"`, 1)
-		}, nil, "newcomer failed: exit status 7: out of luck"},
+		}, nil, "newcomer failed: exit status 7: out of luck", 4},
 		{"is never live", func(text string) string {
 			return strings.Replace(text, `"static_resources"`, `"dynamic_resources": {"cds_config": {"resource_api_version": "V3",
 				"initial_fetch_timeout": "0s", "api_config_source": {"api_type": "GRPC", "transport_api_version": "V3",
 				"grpc_services": [{"envoy_grpc": {"cluster_name": "program"}}]}}}, "static_resources"`, 1)
-		}, []string{"--handoverTimeout", "2s"}, "newcomer failed: killed by signal 9"},
+		}, []string{"--handoverTimeout", "2s"}, "newcomer failed: killed by signal 9", 4},
 		{"is invalid", func(text string) string {
 			return strings.Replace(text, `"node"`, `"nodde"`, 1)
-		}, nil, "nodde"},
-		{"is half-written", func(text string) string { return text[:len(text)/2] }, nil, "validate"},
+		}, nil, "nodde", 1},
+		{"is half-written", func(text string) string { return text[:len(text)/2] }, nil, "validate", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,6 +120,11 @@ func TestHandoverRollsBack(t *testing.T) {
 				return a.Refusal != nil && strings.Contains(a.Refusal.Reason, test.want)
 			}))
 			s.must(s.awaitRevision(1, time.Second))
+			a, err := s.ask()
+			s.must(err)
+			if got := a.Counts["starting Envoy"]; got != test.starts {
+				t.Errorf("%d Envoys were started, want %d", got, test.starts)
+			}
 			if pid := s.pid("serving"); pid != serving {
 				t.Errorf("process %d serves, want still %d", pid, serving)
 			}

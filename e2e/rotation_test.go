@@ -94,7 +94,9 @@ func (s *secured) handshakes() (stop func()) {
 			}
 		}
 	})
-	return func() { close(done); ended.Wait() }
+	stop = sync.OnceFunc(func() { close(done); ended.Wait() })
+	s.t.Cleanup(stop) // of a test that fails first
+	return stop
 }
 
 // Three rotations as Kubernetes makes them: each new certificate is presented and told by /certs, Envoy stays, and no

@@ -17,9 +17,9 @@ type Source interface {
 	Run(ctx context.Context, updates chan<- model.Update) error
 }
 
-// Pusher takes each new mesh. Push is called by one goroutine at a time.
+// Pusher takes each new mesh, and why there is one. Push is called by one goroutine at a time.
 type Pusher interface {
-	Push(*model.Mesh)
+	Push(*model.Mesh, model.Change)
 }
 
 // Debounce is how long changes are collected before they are pushed.
@@ -80,9 +80,8 @@ func (s *Server) loop(ctx context.Context, in <-chan said) error {
 	}
 }
 
-func (s *Server) push(mesh *model.Mesh) {
-	start := time.Now()
-	s.Pusher.Push(mesh)
+func (s *Server) push(mesh *model.Mesh, change model.Change) {
+	s.Pusher.Push(mesh, change)
 	s.synced.Store(true)
-	s.Log.Info("pushed", "services", len(mesh.Services()), "took", time.Since(start))
+	s.Log.Info("pushed", "services", len(mesh.Services()), "changes", change.Count, "took", time.Since(change.Since))
 }

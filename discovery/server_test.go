@@ -55,7 +55,7 @@ func (r *recorder) record(start time.Time) pusherFunc {
 
 type pusherFunc func(*model.Mesh)
 
-func (f pusherFunc) Push(m *model.Mesh) { f(m) }
+func (f pusherFunc) Push(m *model.Mesh, _ model.Change) { f(m) }
 
 // serve runs a server of sources in the test's bubble until the test ends.
 func serve(t *testing.T, sources map[string]Source) (*Server, *recorder) {

@@ -14,6 +14,7 @@ type state struct {
 	sources     map[string]*told
 	pushed      bool
 	first, last time.Time // of the changes that are not pushed yet; zero without any
+	changed     map[string]bool
 }
 
 // told is what one source has told.
@@ -27,7 +28,7 @@ type told struct {
 }
 
 func newState(sources map[string]Source) *state {
-	s := &state{sources: map[string]*told{}}
+	s := &state{sources: map[string]*told{}, changed: map[string]bool{}}
 	for name := range sources {
 		s.sources[name] = &told{groups: map[string]model.Group{}}
 	}
@@ -41,7 +42,11 @@ func (s *state) apply(in said, now time.Time) {
 		t.again = map[string]bool{}
 		return
 	}
-	if t.take(in.update) || !s.pushed {
+	changed := t.take(in.update)
+	for _, key := range changed {
+		s.changed[in.source+"/"+key] = true
+	}
+	if len(changed) > 0 || !s.pushed {
 		s.last = now
 		if s.first.IsZero() {
 			s.first = now
@@ -49,8 +54,8 @@ func (s *state) apply(in said, now time.Time) {
 	}
 }
 
-// take reports whether the update changes anything.
-func (t *told) take(u model.Update) (changed bool) {
+// take returns the keys that the update changes.
+func (t *told) take(u model.Update) (changed []string) {
 	for key, group := range u.Groups {
 		if t.again != nil {
 			t.again[key] = true
@@ -59,10 +64,10 @@ func (t *told) take(u model.Update) (changed bool) {
 		switch {
 		case !group.Empty():
 			t.groups[key] = group
-			changed = true
+			changed = append(changed, key)
 		case had:
 			delete(t.groups, key)
-			changed = true
+			changed = append(changed, key)
 		}
 	}
 	if !u.Synced {
@@ -72,7 +77,7 @@ func (t *told) take(u model.Update) (changed bool) {
 	for key := range t.groups {
 		if t.again != nil && !t.again[key] {
 			delete(t.groups, key)
-			changed = true
+			changed = append(changed, key)
 		}
 	}
 	t.again = nil
@@ -93,10 +98,16 @@ func (s *state) due(d Debounce) (time.Time, bool) {
 	return quiet, !s.first.IsZero()
 }
 
-// take returns the mesh of now; nothing is left to push then.
-func (s *state) take() *model.Mesh {
+// maxKeys is how many keys of a change are named.
+const maxKeys = 16
+
+// take returns the mesh of now and why it is new; nothing is left to push then.
+func (s *state) take() (*model.Mesh, model.Change) {
+	keys := slices.Sorted(maps.Keys(s.changed))
+	change := model.Change{Since: s.first, Count: len(keys), Keys: slices.Clone(keys[:min(len(keys), maxKeys)])}
 	s.first, s.last, s.pushed = time.Time{}, time.Time{}, true
-	return model.New(s.groups())
+	clear(s.changed)
+	return model.New(s.groups()), change
 }
 
 // groups yields every group, by source and key: of two services that claim one host with equal right the same one wins

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -67,7 +68,8 @@ func TestApply(t *testing.T) {
 			if _, due := s.due(Debounce{}); due != test.due {
 				t.Errorf("due = %t, want %t", due, test.due)
 			}
-			if diff := cmp.Diff(test.want, hosts(s.take())); diff != "" {
+			mesh, _ := s.take()
+			if diff := cmp.Diff(test.want, hosts(mesh)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -83,13 +85,34 @@ func TestTakeIsDeterministic(t *testing.T) {
 		}
 		s.sources["b"].groups["1"] = service("b1")
 		s.sources["a"].groups["2"], s.sources["a"].groups["1"] = service("a2"), service("a1")
-		if got := s.take().Service("h").Ports[0].Name; got != "a1" {
+		mesh, _ := s.take()
+		if got := mesh.Service("h").Ports[0].Name; got != "a1" {
 			t.Fatalf("the host is the one of %s, want a1's", got)
 		}
 	}
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Which update a push came from can be told afterwards: by source and key, the first few of many.
+func TestTakeTellsWhatChanged(t *testing.T) {
+	s := stateOf("a", "b")
+	at{5, "a", update{"x": "1", "y": "1"}, true, false}.apply(s)
+	at{7, "b", update{"x": "1"}, true, false}.apply(s)
+	_, got := s.take()
+	want := model.Change{Since: epoch.Add(5 * time.Millisecond), Keys: []string{"a/x", "a/y", "b/x"}, Count: 3}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	many := update{}
+	for i := range 3 * maxKeys {
+		many[fmt.Sprint(i)] = "1"
+	}
+	at{9, "a", many, false, false}.apply(s)
+	if _, got := s.take(); got.Count != 3*maxKeys || len(got.Keys) != maxKeys {
+		t.Errorf("of %d keys: told %d, count %d", 3*maxKeys, len(got.Keys), got.Count)
+	}
+}
 
 // update gives each key a service of that name and version, or nothing.
 type update map[string]string

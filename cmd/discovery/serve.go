@@ -17,6 +17,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/registry/serviceentry"
 	"github.com/pilotlight/pilotlight/discovery/status"
+	"github.com/pilotlight/pilotlight/internal/version"
 )
 
 // grace is how long HTTP requests may take to end.
@@ -24,15 +25,21 @@ const grace = time.Second
 
 // serveConfig is what the flags of serve say, by pilot-discovery's names.
 type serveConfig struct {
-	configDir          string
-	grpcAddr, httpAddr string
-	after, max         durationFlag
-	logLevel           string
-	logFormat          string
+	configDir      string
+	grpcAddr       string
+	secureGRPCAddr string // used with certificates only
+	httpAddr       string
+	monitoringAddr string
+	certificates   ads.Certificates
+	after, max     durationFlag
+	limits         limitFlags
+	exposeDebug    bool
+	logLevel       string
+	logFormat      string
 }
 
 func newServe() *cobra.Command {
-	c := serveConfig{after: duration(100 * time.Millisecond), max: duration(10 * time.Second)}
+	c := serveConfig{after: duration(100 * time.Millisecond), max: duration(10 * time.Second), limits: newLimitFlags()}
 	cmd := &cobra.Command{
 		Use:   "serve --configDir DIR",
 		Short: "Serve a directory of Istio's configuration to Envoy over ADS",
@@ -49,9 +56,16 @@ func newServe() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&c.configDir, "configDir", "", "directory, or file, of Istio objects; required")
 	flags.StringVar(&c.grpcAddr, "grpcAddr", ":15010", "address of ADS")
-	flags.StringVar(&c.httpAddr, "httpAddr", ":8080", "address of /ready and /debug")
+	flags.StringVar(&c.secureGRPCAddr, "secureGRPCAddr", ":15012", "address of ADS with mTLS; used when --tlsCertFile is set")
+	flags.StringVar(&c.httpAddr, "httpAddr", ":8080", "address of /ready, /v1/registration and /debug")
+	flags.StringVar(&c.monitoringAddr, "monitoringAddr", ":15014", "address of /metrics and /version; empty for none")
+	flags.StringVar(&c.certificates.Cert, "tlsCertFile", "", "the server's certificate, PEM; read again when it changes")
+	flags.StringVar(&c.certificates.Key, "tlsKeyFile", "", "its private key, PEM")
+	flags.StringVar(&c.certificates.CA, "caCertFile", "", "roots of the proxies' certificates, PEM")
 	flags.Var(&c.after, "debounceAfter", "push after this long without another change")
 	flags.Var(&c.max, "debounceMax", "but not later than this after the first change")
+	c.limits.add(flags)
+	flags.BoolVar(&c.exposeDebug, "exposeDebug", false, "answer /debug and /v1/registration to other hosts too: they show the whole mesh")
 	flags.StringVar(&c.logLevel, "logLevel", "info", "debug, info, warn or error")
 	flags.StringVar(&c.logFormat, "logFormat", "text", "text or json")
 	return cmd
@@ -68,52 +82,65 @@ func (c *serveConfig) check() error {
 		order = fmt.Errorf("--debounceAfter is %v, want at most --debounceMax, which is %v", c.after.value, c.max.value)
 	}
 	return errors.Join(
-		missing, checkAddress("--grpcAddr", c.grpcAddr), checkAddress("--httpAddr", c.httpAddr), quiet, ceiling, order,
+		missing, checkAddress("--grpcAddr", c.grpcAddr), checkAddress("--httpAddr", c.httpAddr), c.checkSecure(), c.checkMonitoring(),
+		quiet, ceiling, order, c.limits.check(),
 		checkOneOf("--logLevel", c.logLevel, "debug", "info", "warn", "error"),
 		checkOneOf("--logFormat", c.logFormat, "text", "json"),
 	)
 }
 
+func (c *serveConfig) secure() bool { return c.certificates != ads.Certificates{} }
+
+func (c *serveConfig) checkSecure() error {
+	if !c.secure() {
+		return nil
+	}
+	if c.certificates.Cert == "" || c.certificates.Key == "" || c.certificates.CA == "" {
+		return errors.New("--tlsCertFile, --tlsKeyFile and --caCertFile belong together: want all of them or none")
+	}
+	return checkAddress("--secureGRPCAddr", c.secureGRPCAddr)
+}
+
+func (c *serveConfig) checkMonitoring() error {
+	if c.monitoringAddr == "" {
+		return nil
+	}
+	return checkAddress("--monitoringAddr", c.monitoringAddr)
+}
+
 // serve joins the adapters and runs them until ctx is done or one of them fails.
 func serve(ctx context.Context, c serveConfig, log *slog.Logger) error {
-	grpc, grpcErr := listen("--grpcAddr", c.grpcAddr)
-	web, webErr := listen("--httpAddr", c.httpAddr)
-	if err := errors.Join(grpcErr, webErr); err != nil {
-		closeAll(grpc, web)
+	doors, err := c.open()
+	if err != nil {
 		return err
 	}
-	proxies := ads.New(log)
+	proxies := ads.New(c.limits.limits(), log)
 	server := &discovery.Server{
 		Sources:  map[string]discovery.Source{"config": serviceentry.Source{Store: file.New(c.configDir, log)}},
 		Pusher:   proxies,
 		Debounce: discovery.Debounce{After: c.after.value, Max: c.max.value},
 		Log:      log,
 	}
-	log.Info("serving", "configDir", c.configDir, "grpcAddr", grpc.Addr().String(), "httpAddr", web.Addr().String())
+	pages := status.Pages{Ready: server.Synced, Mesh: proxies.Mesh, Proxies: proxies, Exposed: c.exposeDebug}
+	log.Info("serving", "configDir", c.configDir, "grpcAddr", doors.grpc.Addr().String(), "httpAddr", doors.web.Addr().String(),
+		"secureGRPCAddr", addressOf(doors.secure), "monitoringAddr", addressOf(doors.monitoring))
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return server.Run(ctx) })
-	g.Go(func() error { return proxies.Serve(ctx, grpc) })
-	g.Go(func() error { return serveHTTP(ctx, web, status.Handler(server.Synced, proxies.Clients), log) })
-	err := g.Wait()
+	g.Go(func() error { return proxies.Serve(ctx, doors.grpc) })
+	g.Go(func() error { return serveHTTP(ctx, doors.web, pages.Handler(), log) })
+	if doors.secure != nil {
+		g.Go(func() error { return proxies.ServeTLS(ctx, doors.secure, doors.tls) })
+		g.Go(func() error { return reload(ctx, doors.tls, c.certificates, log) })
+	}
+	if doors.monitoring != nil {
+		g.Go(func() error {
+			return serveHTTP(ctx, doors.monitoring, status.Monitoring(version.Get(), proxies.Metrics()), log)
+		})
+	}
+	err = g.Wait()
 	log.Info("stopped")
 	return err
-}
-
-func listen(flag, address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	return l, nil
-}
-
-func closeAll(listeners ...net.Listener) {
-	for _, l := range listeners {
-		if l != nil {
-			_ = l.Close() // nothing was accepted
-		}
-	}
 }
 
 // serveHTTP serves until ctx is done; requests that are under way may end.

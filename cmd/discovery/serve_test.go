@@ -46,7 +46,7 @@ func TestServeNamesBusyPorts(t *testing.T) {
 	defer busy.Close()
 	var out strings.Builder
 	address := busy.Addr().String()
-	code := run(t.Context(), []string{"serve", "--configDir", ".", "--grpcAddr", address, "--httpAddr", address}, nil, &out, &out)
+	code := run(t.Context(), []string{"serve", "--configDir", ".", "--grpcAddr", address, "--httpAddr", address, "--monitoringAddr", ""}, nil, &out, &out)
 	if code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
@@ -68,7 +68,7 @@ func startServe(t *testing.T, args ...string) serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	log, stderr := io.Pipe()
-	args = append([]string{"serve", "--grpcAddr", "127.0.0.1:0", "--httpAddr", "127.0.0.1:0", "--logFormat", "json"}, args...)
+	args = append([]string{"serve", "--grpcAddr", "127.0.0.1:0", "--httpAddr", "127.0.0.1:0", "--monitoringAddr", "127.0.0.1:0", "--logFormat", "json"}, args...)
 	exit := make(chan int, 1)
 	go func() {
 		defer stderr.Close()

@@ -1,17 +1,26 @@
 package ads
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Client is one connected Envoy as /debug shows it.
 type Client struct {
-	Node      string       `json:"node"` // "" until it has said who it is
-	Peer      string       `json:"peer"`
-	Connected time.Time    `json:"connected"`
-	Types     []ClientType `json:"types"` // in the order CDS, EDS, LDS, RDS
+	Node      string    `json:"node"` // "" until it has said who it is
+	Peer      string    `json:"peer"`
+	Version   string    `json:"version,omitempty"` // "envoy 1.40.0"
+	Variant   string    `json:"variant"`           // sotw or delta
+	Connected time.Time `json:"connected"`
+	// Generation is the last push that the proxy has answered for, all of it, and Since when.
+	Generation int64        `json:"generation"`
+	Since      time.Time    `json:"since,omitzero"`
+	Types      []ClientType `json:"types"` // in the order CDS, EDS, LDS, RDS
 }
 
 // ClientType is how far a client is with one type of resource.
 type ClientType struct {
+	Name       string `json:"name"` // cds, eds, lds, rds
 	TypeURL    string `json:"type_url"`
 	State      State  `json:"state"`
 	Sent       string `json:"version_sent,omitempty"`
@@ -45,8 +54,8 @@ func (p *protocol) describe() []ClientType {
 	for k := range kinds {
 		s := &p.types[k]
 		out = append(out, ClientType{
-			TypeURL: k.typeURL(), State: p.stateOf(k), Sent: s.version, Acked: s.acked, Nonce: s.nonce,
-			Wildcard: s.wildcard, Subscribed: len(s.names), Nack: s.nack,
+			Name: k.String(), TypeURL: k.typeURL(), State: p.stateOf(k), Sent: s.version, Acked: s.acked, Nonce: s.nonce,
+			Wildcard: s.wildcard, Subscribed: s.names.len(), Nack: s.nack,
 		})
 	}
 	return out
@@ -62,4 +71,25 @@ func (p *protocol) stateOf(k kind) State {
 		return StateSynced
 	}
 	return StateStale
+}
+
+func (st *stream) client() Client {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	c := Client{
+		Node: st.node, Peer: st.peer, Version: st.version, Variant: st.variant.String(), Connected: st.connected,
+		Generation: st.reached, Since: st.at, Types: []ClientType{},
+	}
+	if st.protocol != nil {
+		c.Types = st.protocol.describe()
+	}
+	return c
+}
+
+// labels are those of the metric that counts connected proxies.
+func (st *stream) labels() [3]string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	role, _, _ := strings.Cut(st.node, "~")
+	return [3]string{role, st.version, st.variant.String()}
 }

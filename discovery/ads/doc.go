@@ -1,9 +1,11 @@
-// Package ads serves Envoys their configuration over one aggregated discovery stream each, in the state-of-the-world
-// variant. What to say is decided by protocol, a state machine without I/O; a stream only carries it.
+// Package ads serves Envoys their configuration over discovery streams, in both variants: state of the world and delta.
+// What to say is decided by protocol, a state machine without I/O; a stream only carries it.
 //
-//	Push ──▶ generation ── view ──▶ snapshot (encoded once, shared) ─┐
-//	                                                                 ▼
-//	Envoy ── request ──▶ receiver ──▶ protocol (one per stream) ── responses ──▶ sender ──▶ Envoy
+//	Push ──▶ generation ── view ──▶ snapshot: sets of layers, each resource encoded once ──▶ share: one diff for all
+//	                                                                                             │
+//	Envoy ── request, scanned ──▶ stream ──▶ protocol (one per stream, pure) ── responses ◀──────┘
+//	  ▲                                                                             │
+//	  └──────────── shared bytes of the resources + a few of its own ◀──────────────┘
 //
 // Order within a stream, so that no route ever leads to a cluster that is not there:
 //

@@ -9,24 +9,44 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // content makes a set of "name=content" words; the contents are made up.
-func content(words string) *set {
+func content(k kind, words string) *set {
 	resources := []*resource{}
 	for _, word := range strings.Fields(words) {
 		name, text, _ := strings.Cut(word, "=")
-		resources = append(resources, encode(name, wrapperspb.String(text)))
+		resources = append(resources, encode(name, wrapperspb.String(name+"="+text)))
 	}
-	slices.SortFunc(resources, func(a, b *resource) int { return strings.Compare(a.name, b.name) })
-	return newSet(resources)
+	slices.SortFunc(resources, byName)
+	return newSet(k, resources)
 }
 
 func state(clusters, endpoints, listeners, routes string) *snapshot {
-	return &snapshot{cds: content(clusters), eds: content(endpoints), lds: content(listeners), rds: content(routes)}
+	return &snapshot{
+		cds: content(cds, clusters), eds: content(eds, endpoints), lds: content(lds, listeners), rds: content(rds, routes),
+	}
+}
+
+// scan reads a request as the server does.
+func scan(t testing.TB, in *interner, m proto.Message) *request {
+	t.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &request{intern: in}
+	if _, ok := m.(*discoveryv3.DeltaDiscoveryRequest); ok {
+		r.variant = delta
+	}
+	if err := r.read(data); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // envoy is the other end of a protocol: it keeps nonce and version of each kind as Envoy does.
@@ -38,7 +58,9 @@ type envoy struct {
 	names    [kinds][]string
 }
 
-func connect(t *testing.T, s *snapshot) *envoy { return &envoy{t: t, protocol: newProtocol(s)} }
+func connect(t *testing.T, s *snapshot) *envoy {
+	return &envoy{t: t, protocol: newProtocol(sotw, s, newShare(newInterner()))}
+}
 
 // ask sends a request of names, with the nonce of the last response, and describes what comes back.
 func (e *envoy) ask(k kind, names ...string) string {
@@ -68,13 +90,16 @@ func (e *envoy) send(k kind, r *discoveryv3.DiscoveryRequest) string {
 
 func (e *envoy) raw(k kind, r *discoveryv3.DiscoveryRequest) string {
 	e.t.Helper()
-	responses, _ := e.protocol.request(k, r, now)
+	responses, _, err := e.protocol.request(k, scan(e.t, e.protocol.share.interner, r), now)
+	if err != nil {
+		e.t.Fatal(err)
+	}
 	return e.receive(responses)
 }
 
 func (e *envoy) push(s *snapshot) string {
 	e.t.Helper()
-	return e.receive(e.protocol.push(s))
+	return e.receive(e.protocol.push(s, newShare(e.protocol.share.interner), now))
 }
 
 // receive describes responses as "cds:a,b eds:a", and checks what holds for every one.
@@ -86,14 +111,17 @@ func (e *envoy) receive(responses []response) string {
 			e.t.Errorf("response %v: want a version and a nonce of its own", r)
 		}
 		var names []string
-		for _, resource := range r.resources {
+		for _, resource := range r.resources() {
 			if slices.Contains(names, resource.name) {
 				e.t.Errorf("%s is in one response twice", resource.name)
 			}
-			names = append(names, resource.name)
+			if resource.exists() || !r.kind.whole() {
+				names = append(names, resource.name)
+			}
 		}
+		slices.Sort(names)
 		e.last[r.kind] = r
-		out = append(out, fmt.Sprintf("%s:%s", [kinds]string{"cds", "eds", "lds", "rds"}[r.kind], strings.Join(names, ",")))
+		out = append(out, fmt.Sprintf("%s:%s", r.kind, strings.Join(names, ",")))
 	}
 	return strings.Join(out, " ")
 }
@@ -103,19 +131,19 @@ func start(t *testing.T, s *snapshot) *envoy {
 	t.Helper()
 	e := connect(t, s)
 	names := func(k kind) (out []string) {
-		for _, r := range s[k].resources {
+		for _, r := range s[k].all() {
 			out = append(out, r.name)
 		}
 		return out
 	}
 	e.ask(cds)
-	if len(s[eds].resources) > 0 {
+	if s[eds].size() > 0 {
 		e.ask(eds, names(eds)...)
 		e.ack(eds)
 	}
 	e.ack(cds)
 	e.ask(lds)
-	if len(s[rds].resources) > 0 {
+	if s[rds].size() > 0 {
 		e.ask(rds, names(rds)...)
 		e.ack(rds)
 	}
@@ -126,6 +154,13 @@ func start(t *testing.T, s *snapshot) *envoy {
 		}
 	}
 	return e
+}
+
+func (r *response) resources() (out []*resource) {
+	for _, p := range r.news.parts {
+		out = append(out, p.resources...)
+	}
+	return out
 }
 
 func (e *envoy) want(what, got, want string) {

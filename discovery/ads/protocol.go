@@ -3,47 +3,56 @@ package ads
 import (
 	"strconv"
 	"time"
-
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
 // protocol decides what one stream is sent. It is plain state without I/O; one goroutine at a time uses it.
 type protocol struct {
+	variant variant
+	share   *share    // of the newest generation
 	latest  *snapshot // newest
 	rollout *snapshot // what clusters, listeners and routes are being brought to
 	types   [kinds]subscription
 	nonces  int
+	heard   time.Time // when the last request came
 }
 
-func newProtocol(first *snapshot) *protocol { return &protocol{latest: first, rollout: first} }
+func newProtocol(v variant, first *snapshot, sh *share) *protocol {
+	return &protocol{variant: v, share: sh, latest: first, rollout: first}
+}
 
 // response is what a stream sends next.
 type response struct {
-	kind      kind
-	nonce     string
-	version   string
-	resources []*resource
+	variant variant
+	kind    kind
+	nonce   string
+	version string
+	news    *news
 }
 
-// request takes a request of kind k. It returns what to send now, and the refusal that the request carries, if any.
-func (p *protocol) request(k kind, r *discoveryv3.DiscoveryRequest, now time.Time) ([]response, *Nack) {
-	s := &p.types[k]
-	if s.nonce != "" && r.ResponseNonce != s.nonce {
-		return nil, nil // overtaken by a response that Envoy has yet to answer
+// request takes a request of kind k. It returns what to send now, and the refusal that the request carries, if any. An
+// error ends the stream.
+func (p *protocol) request(k kind, r *request, now time.Time) ([]response, *Nack, error) {
+	p.heard = now
+	if p.variant == delta {
+		return p.requestDelta(k, r, now)
 	}
-	nack := s.answered(refusal(r), now)
-	s.subscribe(k, r.ResourceNames)
+	s := &p.types[k]
+	if s.nonce != "" && r.nonce != s.nonce {
+		return nil, nil, nil // overtaken by a response that Envoy has yet to answer
+	}
+	nack := s.answered(r.refusal, now)
+	s.replace(k, r.names, p.share)
 	if !s.asked {
 		s.asked = true
-		p.resume(k, r.VersionInfo)
+		p.resume(k, r.version)
 	}
-	return p.flush(), nack
+	return p.flush(now), nack, nil
 }
 
 // push makes latest the state to be reached and returns what can be sent now; the rest follows Envoy's answers.
-func (p *protocol) push(latest *snapshot) []response {
-	p.latest = latest
-	return p.flush()
+func (p *protocol) push(latest *snapshot, sh *share, now time.Time) []response {
+	p.latest, p.share = latest, sh
+	return p.flush(now)
 }
 
 // resume spares an Envoy that reconnects what it has already: it says so with the version in its first request.
@@ -52,17 +61,20 @@ func (p *protocol) resume(k kind, version string) {
 	if version == "" || s.rewarmed {
 		return
 	}
-	if all := p.state(k); version == s.versionOf(k, all) {
-		s.sent, s.due, s.version, s.acked = s.wanted(k, all), nil, version, version
+	if want := s.wanted(p.state(k), p.share); version == want.version {
+		s.sent, s.version, s.acked = want, version, version
 	}
 }
 
 // flush sends what may be sent. A rollout is finished before the next begins: were clusters always brought to the
 // newest state first, endless changes would starve the routes, which come last.
-func (p *protocol) flush() []response {
+func (p *protocol) flush(now time.Time) []response {
+	if !p.types[cds].pending && !p.behind(cds) && !p.behind(lds) && !p.behind(rds) {
+		p.rollout = p.latest // else endpoints, which are always the newest, would overtake clusters
+	}
 	var out []response
 	for {
-		out = append(out, p.step()...)
+		out = p.step(out, now)
 		if p.rollout == p.latest || p.gated() {
 			return out
 		}
@@ -71,14 +83,13 @@ func (p *protocol) flush() []response {
 }
 
 // step sends in the order of kinds.
-func (p *protocol) step() []response {
-	var out []response
+func (p *protocol) step(out []response, now time.Time) []response {
 	for k := range kinds {
 		if k == lds && p.gated() {
 			break
 		}
 		if s := &p.types[k]; s.asked && !s.pending {
-			if r, news := p.next(k); news {
+			if r, news := p.next(k, now); news {
 				out = append(out, r)
 			}
 		}
@@ -92,20 +103,34 @@ func (p *protocol) gated() bool { return p.types[cds].pending || p.behind(eds) }
 
 // next returns the response that brings Envoy to the state of k, and whether it needs one. It records that Envoy will
 // have it.
-func (p *protocol) next(k kind) (response, bool) {
+func (p *protocol) next(k kind, now time.Time) (response, bool) {
 	s, want := &p.types[k], p.target(k)
-	news := s.news(k, want)
+	told := p.news(k, want)
+	if told == nil && s.greet {
+		told = &news{}
+	}
 	old := s.sent
-	s.sent, s.due = want, nil
-	if news == nil {
+	s.sent, s.due, s.greet = want, nil, false
+	if told == nil {
 		return response{}, false
 	}
 	if k == cds {
-		p.types[eds].rewarm(old, want)
+		p.types[eds].rewarm(old, want, p.share)
 	}
 	p.nonces++
-	s.nonce, s.version, s.pending, s.nacked = strconv.Itoa(p.nonces), s.versionOf(k, want), true, false
-	return response{kind: k, nonce: s.nonce, version: s.version, resources: news}, true
+	s.nonce, s.version, s.pending, s.since, s.nacked = strconv.Itoa(p.nonces), want.version, true, now, false
+	return response{p.variant, k, s.nonce, s.version, told}, true
+}
+
+// news is what Envoy must be told of k. Endpoints and routes that are gone go with the cluster or listener that named
+// them, which is the better order, where Envoy has subscribed to those.
+func (p *protocol) news(k kind, want *set) *news {
+	s := &p.types[k]
+	parent, has := k.parent()
+	return p.share.answer(question{
+		had: s.sent, want: want, due: s.due, variant: p.variant, wildcard: s.wildcard,
+		gone: p.variant == delta && !(has && p.types[parent].asked),
+	})
 }
 
 // state is all that there is of k. Endpoints take no part in a rollout: they are always the newest.
@@ -120,9 +145,9 @@ func (p *protocol) state(k kind) *set {
 // lead to them have been replaced and accepted.
 func (p *protocol) target(k kind) *set {
 	s := &p.types[k]
-	want := s.wanted(k, p.state(k))
+	want := s.wanted(p.state(k), p.share)
 	if k == cds && s.sent != nil && s.sent != want && !(p.settled(lds) && p.settled(rds)) {
-		want = want.with(s.sent)
+		want = p.share.union(want, s.sent)
 	}
 	return want
 }
@@ -130,7 +155,7 @@ func (p *protocol) target(k kind) *set {
 // behind reports whether Envoy has not been sent the state of k.
 func (p *protocol) behind(k kind) bool {
 	s := &p.types[k]
-	return s.asked && s.news(k, p.target(k)) != nil
+	return s.asked && (s.greet || s.changing() || p.news(k, p.target(k)) != nil)
 }
 
 // settled reports whether Envoy has accepted the latest state of k.
@@ -139,13 +164,38 @@ func (p *protocol) settled(k kind) bool {
 	return !s.asked || !s.pending && !s.nacked && !p.behind(k)
 }
 
-// refusal is the text of a NACK, "" for any other request.
-func refusal(r *discoveryv3.DiscoveryRequest) string {
-	if r.ErrorDetail == nil {
-		return ""
+// reached reports whether Envoy has accepted all of the newest state, or refused it.
+func (p *protocol) reached() bool {
+	for k := range kinds {
+		if s := &p.types[k]; s.pending || p.behind(k) {
+			return false
+		}
 	}
-	if r.ErrorDetail.Message == "" {
-		return "refused without a reason"
+	return p.rollout == p.latest
+}
+
+// idle reports whether every response was answered.
+func (p *protocol) idle() bool {
+	for k := range kinds {
+		if p.types[k].pending {
+			return false
+		}
 	}
-	return r.ErrorDetail.Message
+	return true
+}
+
+// waitsSince returns since when the oldest response has no answer, the zero time when all have one. Clusters are
+// answered when they are warm, which may take a while in which Envoy speaks of other things.
+func (p *protocol) waitsSince() (oldest time.Time) {
+	for k := range kinds {
+		s := &p.types[k]
+		since := s.since
+		if k == cds && p.heard.After(since) {
+			since = p.heard
+		}
+		if s.pending && (oldest.IsZero() || since.Before(oldest)) {
+			oldest = since
+		}
+	}
+	return oldest
 }

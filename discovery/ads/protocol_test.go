@@ -68,7 +68,7 @@ func TestReconnectWithOldClustersPushesEndpoints(t *testing.T) {
 func TestNackIsRecordedAndNotResent(t *testing.T) {
 	e := start(t, base)
 	e.want("change", e.push(state("a=1 b=1", "a=1 b=1", "l=bad", "r=1")), "lds:l")
-	_, nack := e.protocol.request(lds, nackOf(e, lds, "no filter chains specified"), now)
+	_, nack, _ := e.protocol.request(lds, scan(t, e.protocol.share.interner, nackOf(e, lds, "no filter chains specified")), now)
 	if nack == nil || nack.Text != "no filter chains specified" || nack.Version != e.last[lds].version || nack.Time != now {
 		t.Errorf("got refusal %+v", nack)
 	}
@@ -125,7 +125,7 @@ func TestUnansweredResponseCoalesces(t *testing.T) {
 			test.want += " eds:a"
 		}
 		e.want("the answer", e.ack(test.kind), test.want)
-		if got, want := e.last[test.kind].resources[0], test.make(99)[test.kind].find("a"); want != nil && !same(got, want) {
+		if got, want := e.last[test.kind].resources()[0], test.make(99)[test.kind].find("a"); want != nil && !same(got, want) {
 			t.Errorf("%s: sent something older than the newest", test.kind.typeURL())
 		}
 		if test.kind == cds {
@@ -138,8 +138,8 @@ func TestUnansweredResponseCoalesces(t *testing.T) {
 func TestUnknownNamesAreAnsweredAndRemembered(t *testing.T) {
 	e := start(t, base)
 	e.want("unknown endpoints", e.ask(eds, "a", "b", "c"), "eds:c")
-	if got := len(e.last[eds].resources[0].content.Value); got != len("\n\x01c") {
-		t.Errorf("want an assignment with a name and nothing else, got %d bytes", got)
+	if got := e.last[eds].resources()[0]; got.exists() {
+		t.Errorf("want an assignment with a name and nothing else, got %s", got.content)
 	}
 	e.ack(eds)
 	e.want("unknown routes", e.ask(rds, "r", "s"), "rds:s")
@@ -157,7 +157,7 @@ func TestMakeBeforeBreak(t *testing.T) {
 	e.want("ACK of RDS", e.ack(rds), "cds:b")
 	e.want("fewer endpoints", e.ask(eds, "b"), "")
 	e.want("ACK of CDS", e.ack(cds), "")
-	if e.last[cds].version != content("b=1").version {
+	if e.last[cds].version != content(cds, "b=1").version {
 		t.Error("the version at the end is not that of the content")
 	}
 }
@@ -265,7 +265,7 @@ func TestVersionIsOfTheContent(t *testing.T) {
 	if one.accepted[eds] != two.last[eds].version {
 		t.Errorf("equal endpoints have versions %s and %s", one.accepted[eds], two.last[eds].version)
 	}
-	if a, b := content("a=1 b=2").version, content("a=2 b=1").version; a == b {
+	if a, b := content(cds, "a=1 b=2").version, content(cds, "a=2 b=1").version; a == b {
 		t.Errorf("different contents have one version %s", a)
 	}
 }

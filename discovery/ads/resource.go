@@ -1,6 +1,7 @@
 package ads
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 )
@@ -15,42 +17,86 @@ import (
 // resource is one resource, encoded once and shared by every response that holds it.
 type resource struct {
 	name    string
-	content *anypb.Any
+	version string // of the content, "" where there is none
+	content []byte // an encoded Any; nil of a name that does not exist, or whose content is not known
 	hash    digest
+	unknown bool // a client has it with a content that is not known here
 }
 
 type digest [sha256.Size]byte
 
+// absent is the knowledge that a name does not exist.
+func absent(name string) *resource { return &resource{name: name} }
+
+func (r *resource) exists() bool { return r.content != nil }
+
 // encode can only fail on text that is not UTF-8, which no decoder of ours lets in.
 func encode(name string, m proto.Message) *resource {
-	content := &anypb.Any{}
-	if err := anypb.MarshalFrom(content, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+	value := &anypb.Any{}
+	if err := anypb.MarshalFrom(value, m, proto.MarshalOptions{Deterministic: true}); err != nil {
 		panic(fmt.Sprintf("encode %T %s: %v", m, name, err))
 	}
-	return &resource{name: name, content: content, hash: sha256.Sum256(content.Value)}
+	content := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), value.TypeUrl)
+	content = protowire.AppendBytes(protowire.AppendTag(content, 2, protowire.BytesType), value.Value)
+	r := &resource{name: name, content: content, hash: sha256.Sum256(value.Value)}
+	r.version = hex.EncodeToString(r.hash[:8])
+	return r
 }
 
-// same reports whether two resources have the same content; nil is one that does not exist.
+// same reports whether two resources are known to have the same content, or both to not exist.
 func same(a, b *resource) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a == b || a.hash == b.hash
+	return a == b || !a.unknown && !b.unknown && a.hash == b.hash
 }
 
-// set is resources of one kind, immutable, sorted by name, each name once.
+// layer is resources of one kind, immutable, sorted by name, each name once.
+type layer struct {
+	part
+	version digest // of the content: it survives a restart and is equal on every replica
+}
+
+// newLayer takes resources that are sorted by name.
+func newLayer(k kind, resources []*resource) *layer {
+	h := sha256.New()
+	for _, r := range resources {
+		addVersion(h, r.name, r.hash)
+	}
+	return &layer{part: part{kind: k, resources: resources}, version: digest(h.Sum(nil))}
+}
+
+func addVersion(h hash.Hash, name string, content digest) {
+	h.Write([]byte(name))
+	h.Write([]byte{0})
+	h.Write(content[:])
+}
+
+func (l *layer) find(name string) *resource {
+	i, ok := slices.BinarySearchFunc(l.resources, name, func(r *resource, name string) int {
+		return strings.Compare(r.name, name)
+	})
+	if !ok {
+		return nil
+	}
+	return l.resources[i]
+}
+
+// set is all resources of one kind that concern a stream, immutable. What many proxies share and what is a proxy's own
+// are layers of it, so that a thousand sets cost little more than one. A name is in one layer only.
 type set struct {
-	resources []*resource // never nil: an empty answer is one too
-	version   string      // of the content: it survives a restart and is equal on every replica
+	kind    kind
+	layers  []*layer
+	version string
 }
 
 // newSet takes resources that are sorted by name.
-func newSet(resources []*resource) *set {
-	v := newVersion()
-	for _, r := range resources {
-		v.add(r.name, r)
+func newSet(k kind, resources []*resource) *set { return stack(k, newLayer(k, resources)) }
+
+func stack(k kind, layers ...*layer) *set {
+	layers = slices.DeleteFunc(layers, func(l *layer) bool { return len(l.resources) == 0 })
+	h := sha256.New()
+	for _, l := range layers {
+		addVersion(h, "", l.version)
 	}
-	return &set{resources: resources, version: v.String()}
+	return &set{kind: k, layers: layers, version: hex.EncodeToString(h.Sum(nil)[:8])}
 }
 
 // find returns the resource of that name, nil where there is none, also in a set that is nil.
@@ -58,57 +104,51 @@ func (s *set) find(name string) *resource {
 	if s == nil {
 		return nil
 	}
-	i, ok := slices.BinarySearchFunc(s.resources, name, func(r *resource, name string) int {
-		return strings.Compare(r.name, name)
-	})
-	if !ok {
-		return nil
-	}
-	return s.resources[i]
-}
-
-// only returns the resources that keep accepts.
-func (s *set) only(keep func(name string) bool) *set {
-	kept := []*resource{}
-	for _, r := range s.resources {
-		if keep(r.name) {
-			kept = append(kept, r)
+	for _, l := range s.layers {
+		if r := l.find(name); r != nil {
+			return r
 		}
 	}
-	return newSet(kept)
+	return nil
+}
+
+func (s *set) size() (n int) {
+	for _, l := range s.layers {
+		n += len(l.resources)
+	}
+	return n
+}
+
+// all returns every resource, by layer and name.
+func (s *set) all() []*resource {
+	out := make([]*resource, 0, s.size())
+	for _, l := range s.layers {
+		out = append(out, l.resources...)
+	}
+	return out
 }
 
 // with returns s and those of others whose names it does not have.
 func (s *set) with(others *set) *set {
-	if s == others {
+	if others == nil || s == others {
 		return s
 	}
-	all := slices.Clone(s.resources)
-	for _, r := range others.resources {
-		if s.find(r.name) == nil {
-			all = append(all, r)
+	layers := slices.Clone(s.layers)
+	for _, l := range others.layers {
+		if slices.Contains(s.layers, l) {
+			continue
+		}
+		missing := slices.DeleteFunc(slices.Clone(l.resources), func(r *resource) bool { return s.find(r.name) != nil })
+		if len(missing) == len(l.resources) {
+			layers = append(layers, l)
+		} else if len(missing) > 0 {
+			layers = append(layers, newLayer(s.kind, missing))
 		}
 	}
-	if len(all) == len(s.resources) {
+	if len(layers) == len(s.layers) {
 		return s
 	}
-	slices.SortFunc(all, func(a, b *resource) int { return strings.Compare(a.name, b.name) })
-	return newSet(all)
+	return stack(s.kind, layers...)
 }
 
-// version hashes names and contents in the order they are added.
-type version struct{ h hash.Hash }
-
-func newVersion() version { return version{sha256.New()} }
-
-func (v version) add(name string, r *resource) {
-	var content digest
-	if r != nil {
-		content = r.hash
-	}
-	v.h.Write([]byte(name))
-	v.h.Write([]byte{0})
-	v.h.Write(content[:])
-}
-
-func (v version) String() string { return hex.EncodeToString(v.h.Sum(nil)[:8]) }
+func byName(a, b *resource) int { return cmp.Compare(a.name, b.name) }

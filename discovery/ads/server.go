@@ -11,60 +11,77 @@ import (
 	"sync/atomic"
 	"time"
 
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-const (
-	maxRequest = 4 << 20 // bytes; a subscription to 50,000 names
-	window     = 1 << 20 // bytes in flight, of a stream and of a connection
-	stopGrace  = 3 * time.Second
-	handshake  = 10 * time.Second // a connection that says nothing holds up the stop for as long
-)
-
 // Server serves the newest mesh that it was given to every Envoy that asks.
 type Server struct {
-	log       *slog.Logger
-	current   atomic.Pointer[generation] // nil before the first Push
-	receivers sync.WaitGroup
+	limits  Limits
+	log     *slog.Logger
+	names   *interner
+	current atomic.Pointer[generation] // nil before the first Push
+	rate    *rate
+	history history
+	metrics *metrics
 
 	mu      sync.Mutex
 	streams map[*stream]bool
+	pushers pushers
 }
 
 // New returns a Server that answers Unavailable until the first Push.
-func New(log *slog.Logger) *Server {
-	return &Server{log: log, streams: map[*stream]bool{}}
+func New(limits Limits, log *slog.Logger) *Server {
+	s := &Server{
+		limits: limits, log: log, names: newInterner(), streams: map[*stream]bool{},
+		rate: newRate(limits.StreamsPerSecond), pushers: newPushers(),
+	}
+	s.metrics = newMetrics(s)
+	return s
 }
 
-// Push makes m what every proxy gets. It returns at once; each stream takes the newest mesh when it can.
-func (s *Server) Push(m *model.Mesh) {
-	s.current.Store(&generation{mesh: m})
+// Metrics is what Prometheus may collect.
+func (s *Server) Metrics() prometheus.Collector { return s.metrics }
+
+// Pushes returns the last pushes, the oldest first.
+func (s *Server) Pushes() []Push { return s.history.list() }
+
+// Push makes m what every proxy gets. It returns at once; each stream takes the newest mesh when it can. Called by one
+// goroutine at a time.
+func (s *Server) Push(m *model.Mesh, c model.Change) {
+	s.publish(s.current.Load().follow(m, c, s.names))
+}
+
+func (s *Server) publish(g *generation) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for st := range s.streams {
-		select {
-		case st.wake <- struct{}{}:
-		default:
-		}
+	s.current.Store(g)
+	s.history.begin(g, len(s.streams), time.Now())
+	s.mu.Unlock()
+	s.pushers.start(s.all())
+}
+
+// told counts responses that are about to be sent.
+func (s *Server) told(g *generation, responses []response) {
+	s.history.sent(g.number, responses)
+	s.metrics.sent(responses, g.change.Since, time.Now())
+}
+
+// reached notes that a proxy has all of a generation, or has left.
+func (s *Server) reached(from, to int64, now time.Time) {
+	for _, took := range s.history.reached(from, to, now) {
+		s.metrics.convergence.Observe(took.Seconds())
 	}
 }
 
 // Clients returns the connected proxies, ordered by node, then by age.
 func (s *Server) Clients() []Client {
-	s.mu.Lock()
-	streams := make([]*stream, 0, len(s.streams))
-	for st := range s.streams {
-		streams = append(streams, st)
-	}
-	s.mu.Unlock()
-	clients := make([]Client, 0, len(streams))
-	for _, st := range streams {
+	clients := []Client{}
+	for _, st := range s.all() {
 		clients = append(clients, st.client())
 	}
 	slices.SortFunc(clients, func(a, b Client) int {
@@ -73,92 +90,139 @@ func (s *Server) Clients() []Client {
 	return clients
 }
 
-// Serve answers on l until ctx is done; it closes l. Streams are then told to go elsewhere, and those that do not
-// leave are cut. It returns when no goroutine of its own is left; nil where ctx ended it.
+func (s *Server) all() []*stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	streams := make([]*stream, 0, len(s.streams))
+	for st := range s.streams {
+		streams = append(streams, st)
+	}
+	return streams
+}
+
+// Serve answers on l, in plaintext, until ctx is done; it closes l. Streams are then told to go elsewhere, one after the
+// other, and those that do not leave are cut. It returns when no goroutine of its own is left; nil where ctx ended it.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.serveWith(ctx, l, plaintext{})
+}
+
+// ServeTLS is Serve with certificates on both sides.
+func (s *Server) ServeTLS(ctx context.Context, l net.Listener, secure *TLS) error {
+	return s.serveWith(ctx, l, secure.credentials())
+}
+
+func (s *Server) serveWith(ctx context.Context, l net.Listener, secure credentials.TransportCredentials) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server := grpc.NewServer(options()...)
-	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, service{s, ctx.Done()})
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
+	server := grpc.NewServer(s.limits.options(linked{secure})...)
+	for _, desc := range services() {
+		server.RegisterService(desc, door{s, l})
+	}
+	var running sync.WaitGroup
+	for range pusherCount {
+		running.Go(func() { s.pushers.run(ctx) })
+	}
+	running.Go(func() { s.cutSlow(ctx, l) })
+	running.Go(func() {
 		<-ctx.Done()
-		stop(server)
-	}()
+		s.stop(server, l)
+	})
 	err := server.Serve(l)
 	cancel()
-	<-stopped
-	s.receivers.Wait()
+	running.Wait()
 	if err != nil {
 		return fmt.Errorf("serve ADS on %s: %w", l.Addr(), err)
 	}
 	return nil
 }
 
-// options detect a peer that is gone, allow Envoy's own keepalive, and let a whole first configuration fly at once.
-func options() []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(maxRequest),
-		grpc.ConnectionTimeout(handshake),
-		grpc.InitialWindowSize(window),
-		grpc.InitialConnWindowSize(window),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-	}
-}
-
-// stop lets answers that are on their way arrive, for a while.
-func stop(server *grpc.Server) {
+// stop moves proxies to other replicas: all are told to go, and connections that are open are closed in a spread, so that
+// the others are not asked for everything at once.
+func (s *Server) stop(server *grpc.Server, l net.Listener) {
 	graceful := make(chan struct{})
 	go func() {
 		defer close(graceful)
 		server.GracefulStop()
 	}()
+	late := time.After(s.limits.Shutdown)
+	streams := slices.DeleteFunc(s.all(), func(st *stream) bool { return st.listener != l })
+	pace := spread(len(streams), s.limits.Shutdown)
+	for _, st := range streams {
+		st.close()
+		select {
+		case <-time.After(pace):
+		case <-graceful:
+		case <-late:
+		}
+	}
 	select {
 	case <-graceful:
-	case <-time.After(stopGrace):
+	case <-late:
 		server.Stop()
 		<-graceful
 	}
 }
 
-// service is the gRPC face of a Server; its streams end when done closes.
-type service struct {
-	server *Server
-	done   <-chan struct{}
+// spread is the time between the ends of n streams: ten milliseconds, less where that would take most of the limit.
+func spread(n int, limit time.Duration) time.Duration {
+	return min(10*time.Millisecond, limit/2/time.Duration(max(n, 1)))
 }
 
-// StreamAggregatedResources serves the state of the world.
-func (s service) StreamAggregatedResources(w wire) error {
-	if s.server.current.Load() == nil {
+// cutSlow closes the connections of proxies that do not answer, of one listener.
+func (s *Server) cutSlow(ctx context.Context, l net.Listener) {
+	tick := time.NewTicker(max(s.limits.SendTimeout/8, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, st := range s.all() {
+				if st.listener == l {
+					st.cutIfSlow(now, s.limits.SendTimeout)
+				}
+			}
+		}
+	}
+}
+
+// door is where streams of one listener come in.
+type door struct {
+	*Server
+	listener net.Listener
+}
+
+// serve carries one stream to its end.
+func (d door) serve(w grpc.ServerStream, v variant, only kind) error {
+	if d.current.Load() == nil {
+		d.metrics.refused.WithLabelValues("not synced").Inc()
 		return status.Error(codes.Unavailable, "not synced yet")
 	}
-	st := &stream{
-		server: s.server, log: s.server.log,
-		peer: peerOf(w), connected: time.Now(), wake: make(chan struct{}, 1),
+	if err := d.rate.admit(time.Now()); err != nil {
+		d.metrics.refused.WithLabelValues("rate").Inc()
+		return err
 	}
-	s.server.add(st)
-	defer s.server.remove(st)
-	return st.run(w, s.done)
-}
-
-// DeltaAggregatedResources refuses.
-func (service) DeltaAggregatedResources(discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	return status.Error(codes.Unimplemented, "delta xDS is not served, use state of the world (xds variant sotw)")
+	st := newStream(d.Server, w, v, only)
+	st.listener = d.listener
+	d.add(st)
+	err := st.run()
+	d.remove(st, err)
+	return err
 }
 
 func (s *Server) add(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	st.reached = s.current.Load().number // older ones do not wait for it
 	s.streams[st] = true
 }
 
-func (s *Server) remove(st *stream) {
+func (s *Server) remove(st *stream, err error) {
+	reached, cause := st.leave(err) // who does not read may keep a sender until it is cut off, so it is still listed
 	s.mu.Lock()
 	delete(s.streams, st)
+	newest := s.current.Load().number
 	s.mu.Unlock()
-	if st.node != "" {
-		s.log.Info("proxy disconnected", "node", st.node, "peer", st.peer)
-	}
+	s.reached(reached, newest, time.Now())
+	s.metrics.resets.WithLabelValues(cause).Inc()
 }

@@ -1,7 +1,15 @@
 package ads
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/xds"
@@ -10,52 +18,158 @@ import (
 // snapshot is everything for the proxies of one view, encoded.
 type snapshot [kinds]*set
 
-// generation is one mesh and the snapshots that were made of it: each once, when the first proxy asks. Both halves of
-// a view are kept on their own, so that a thousand workloads share the encoding of what they may call.
+// generation is one mesh and the snapshots that were made of it: each once, when the first proxy asks.
 type generation struct {
-	mesh      *model.Mesh
-	outbound  memo[xds.Outbound, *snapshot]
-	inbound   memo[xds.Inbound, *snapshot]
+	number int64
+	mesh   *model.Mesh
+	change model.Change
+	share  *share
+	built  *built
+	last   atomic.Pointer[built] // of the generation before; nil once there is a next one
+	work   *work
+}
+
+// work is what a generation cost.
+type work struct{ rebuilt, encoded atomic.Int64 } // outbound views, resources
+
+// built is what is made of a mesh. Both halves of a view are kept on their own, so that a thousand workloads share the
+// encoding of what they may call.
+type built struct {
+	outbound  memo[xds.Outbound, *half]
+	inbound   memo[xds.Inbound, *half]
+	sets      memo[pair[*layer], *set]
 	snapshots memo[xds.View, *snapshot]
+	resources sync.Map // proto.Message → *resource
+}
+
+type half struct {
+	layers [kinds]*layer
+	inputs []any // what it was made of, where that is known
+}
+
+// follow makes the generation after g, which may be nil. What did not change is taken over, down to its bytes.
+func (g *generation) follow(m *model.Mesh, c model.Change, in *interner) *generation {
+	next := &generation{mesh: m, change: c, share: newShare(in), built: &built{}, work: &work{}, number: 1}
+	if g != nil {
+		next.number = g.number + 1
+		next.last.Store(g.built)
+		g.last.Store(nil) // two generations are kept, not all
+	}
+	return next
 }
 
 func (g *generation) snapshot(v xds.View) *snapshot {
-	return g.snapshots.get(v, func() *snapshot {
-		out := g.outbound.get(v.Outbound, func() *snapshot { return newSnapshot(xds.BuildOutbound(g.mesh, v.Outbound)) })
-		in := g.inbound.get(v.Inbound, func() *snapshot { return newSnapshot(xds.BuildInbound(g.mesh, v.Inbound)) })
+	return g.built.snapshots.get(v, func() *snapshot {
+		out, in := g.outbound(v.Outbound), g.inbound(v.Inbound)
 		both := &snapshot{}
 		for k := range kinds {
-			both[k] = out[k].with(in[k])
+			both[k] = g.set(out.layers[k], in.layers[k])
+		}
+		if last := g.last.Load(); last != nil {
+			if old := last.snapshots.peek(v); old != nil && *old == *both {
+				return old // a stream sees at a glance that nothing changed
+			}
 		}
 		return both
 	})
 }
 
-func newSnapshot(r *xds.Resources) *snapshot {
-	return &snapshot{
-		cds: encodeClusters(r.Clusters),
-		eds: encodeEndpoints(r.Endpoints),
-		lds: encodeListeners(r.Listeners),
-		rds: encodeRoutes(r.Routes),
-	}
-}
-
-// memo makes each value once; whoever asks meanwhile waits for it.
-type memo[K comparable, V any] struct {
-	mu     sync.Mutex
-	values map[K]func() V
-}
-
-func (m *memo[K, V]) get(key K, build func() V) V {
-	m.mu.Lock()
-	value, ok := m.values[key]
-	if !ok {
-		if m.values == nil {
-			m.values = map[K]func() V{}
+func (g *generation) outbound(v xds.Outbound) *half {
+	return g.built.outbound.get(v, func() *half {
+		g.work.rebuilt.Add(1)
+		e := encoder{g: g, last: g.last.Load(), messages: &g.built.resources}
+		if e.last != nil {
+			e.old = e.last.outbound.peek(v)
 		}
-		value = sync.OnceValue(build)
-		m.values[key] = value
+		return e.encode(xds.BuildOutbound(g.mesh, v))
+	})
+}
+
+// inbound is made once for each proxy, so what it is made of is looked at first.
+func (g *generation) inbound(v xds.Inbound) *half {
+	return g.built.inbound.get(v, func() *half {
+		inputs := xds.InboundInputs(g.mesh, v)
+		e := encoder{g: g, last: g.last.Load(), messages: &sync.Map{}}
+		if e.last != nil {
+			if e.old = e.last.inbound.peek(v); e.old != nil && slices.Equal(e.old.inputs, inputs) {
+				return e.old
+			}
+		}
+		made := e.encode(xds.BuildInbound(g.mesh, v))
+		made.inputs = inputs
+		return made
+	})
+}
+
+// set stacks two layers. An empty inner one is not a reason for a set of its own.
+func (g *generation) set(out, in *layer) *set {
+	key := pair[*layer]{out, in}
+	if len(in.resources) == 0 {
+		key.to = nil
 	}
-	m.mu.Unlock()
-	return value()
+	return g.built.sets.get(key, func() *set {
+		if last := g.last.Load(); last != nil {
+			if old := last.sets.peek(key); old != nil {
+				return old
+			}
+		}
+		return stack(out.kind, out).with(stack(in.kind, in))
+	})
+}
+
+// encoder makes layers of messages.
+type encoder struct {
+	g        *generation
+	last     *built
+	old      *half     // the same one of the generation before
+	messages *sync.Map // proto.Message → *resource, those of this generation
+}
+
+func (e encoder) encode(r *xds.Resources) *half {
+	return &half{layers: [kinds]*layer{
+		cds: layerOf(e, cds, r.Clusters, (*clusterv3.Cluster).GetName),
+		eds: layerOf(e, eds, r.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName),
+		lds: layerOf(e, lds, r.Listeners, (*listenerv3.Listener).GetName),
+		rds: layerOf(e, rds, r.Routes, (*routev3.RouteConfiguration).GetName),
+	}}
+}
+
+func layerOf[T proto.Message](e encoder, k kind, list []T, name func(T) string) *layer {
+	var old *layer
+	if e.old != nil {
+		old = e.old.layers[k]
+	}
+	resources := make([]*resource, 0, len(list))
+	for _, m := range list {
+		resources = append(resources, e.resource(old, name(m), m))
+	}
+	if old != nil && slices.Equal(resources, old.resources) {
+		return old
+	}
+	return newLayer(k, resources)
+}
+
+// resource encodes a message, unless it is the very one of the generation before, or of another view; of one that has
+// the same content again the old bytes are kept.
+func (e encoder) resource(old *layer, name string, m proto.Message) *resource {
+	if r, ok := e.messages.Load(m); ok {
+		return r.(*resource)
+	}
+	var r *resource
+	if e.last != nil {
+		if known, ok := e.last.resources.Load(m); ok {
+			r = known.(*resource)
+		}
+	}
+	if r == nil {
+		r = encode(name, m)
+		e.g.work.encoded.Add(1)
+		if old != nil {
+			if known := old.find(name); known != nil && same(known, r) {
+				r = known
+			}
+		}
+	}
+	kept, _ := e.messages.LoadOrStore(m, r)
+	return kept.(*resource)
 }

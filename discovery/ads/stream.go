@@ -4,14 +4,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
@@ -19,159 +19,238 @@ import (
 // maxUnknownTypes bounds how many types that are not served a stream is logged for.
 const maxUnknownTypes = 8
 
-// stream carries one Envoy's protocol.
+// stream carries one Envoy's protocol. Its own goroutine receives; whoever has something to send does so, in turn.
 type stream struct {
 	server    *Server
 	log       *slog.Logger
+	wire      grpc.ServerStream
+	variant   variant
+	only      kind // aggregated, or the one kind that the service serves
 	peer      string
 	connected time.Time
-	wake      chan struct{} // holds one mark that there is something newer
+	listener  net.Listener // that it came in by
+	dirty     atomic.Bool  // there is something newer
 
-	mu       sync.Mutex // debug pages read what the sender changes
-	node     string
-	view     xds.View
-	protocol *protocol // nil until the first request says who asks
+	senders sync.WaitGroup
+	sending sync.Mutex // held while responses are decided on and sent, so that they are sent in that order
+	mu      sync.Mutex // held while the protocol is used: debug pages read it, and must not wait for a slow Envoy
+	node    string
+	view    xds.View
+	// protocol is nil until the first request says who asks.
+	protocol *protocol
 	unknown  map[string]bool
+	version  string // of Envoy
+	shown    *generation
+	reached  int64     // the generation that Envoy has, all of it
+	at       time.Time // since when
+	cut      bool      // the connection was closed for being slow
+	gone     bool      // the stream has ended
 }
 
-type wire = discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer
+func newStream(s *Server, w grpc.ServerStream, v variant, only kind) *stream {
+	return &stream{
+		server: s, log: s.log, wire: w, variant: v, only: only,
+		peer: peerOf(w.Context()), connected: time.Now(),
+	}
+}
 
-// run serves until Envoy leaves, breaks the protocol, or done closes. It is the stream's sender; requests come from
-// the receiver one by one, so that an Envoy that does not read is not read either.
-func (st *stream) run(w wire, done <-chan struct{}) error {
-	requests, failed := make(chan *discoveryv3.DiscoveryRequest), make(chan error, 1)
-	st.server.receivers.Go(func() { failed <- receive(w, requests) })
+// run serves until Envoy leaves or breaks the protocol.
+func (st *stream) run() error {
+	r := &request{variant: st.variant, intern: st.server.names}
 	for {
-		var responses []response
-		var err error
-		select {
-		case r := <-requests:
-			responses, err = st.request(r, time.Now())
-		case <-st.wake:
-			responses = st.push()
-		case err := <-failed:
+		if err := st.wire.RecvMsg(r); err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return err
-		case <-done:
-			return status.Error(codes.Unavailable, "shutting down")
 		}
-		if err != nil {
+		if err := st.answer(r); err != nil {
 			return err
 		}
-		for _, r := range responses {
-			st.log.Debug("push", "node", st.node, "type_url", r.kind.typeURL(), "nonce", r.nonce, "version", r.version,
-				"resources", len(r.resources))
-			if err := w.Send(message(r)); err != nil {
-				return err
-			}
+		if r.names.len() > r.likely.len() {
+			r.likely = r.names
+		}
+		if err := st.flush(); err != nil {
+			return err
 		}
 	}
 }
 
-func receive(w wire, requests chan<- *discoveryv3.DiscoveryRequest) error {
-	for {
-		r, err := w.Recv()
+func (st *stream) answer(r *request) error {
+	st.sending.Lock()
+	defer st.sending.Unlock()
+	responses, err := st.request(r, time.Now())
+	if err != nil {
+		return err
+	}
+	return st.send(responses)
+}
+
+// flush sends what is newer, unless somebody is sending: that one looks again when it is done.
+func (st *stream) flush() error {
+	for st.dirty.Load() && st.sending.TryLock() {
+		st.dirty.Store(false)
+		err := st.send(st.push(time.Now()))
+		st.sending.Unlock()
 		if err != nil {
 			return err
 		}
-		select {
-		case requests <- r:
-		case <-w.Context().Done():
-			return w.Context().Err()
+	}
+	return nil
+}
+
+// offer is flush for a goroutine that must not wait for a slow Envoy. A first response is taken at once, whatever its
+// size, where no other is on its way; those after it may have to wait and get a goroutine.
+func (st *stream) offer() {
+	for st.dirty.Load() && st.sending.TryLock() {
+		st.dirty.Store(false)
+		idle, responses := st.pushIdle(time.Now())
+		if len(responses) > 1 || len(responses) == 1 && !idle {
+			st.senders.Go(func() {
+				st.fail(st.send(responses))
+				st.sending.Unlock()
+				st.fail(st.flush())
+			})
+			return
 		}
+		st.fail(st.send(responses))
+		st.sending.Unlock()
 	}
 }
 
-// message is the one place where responses become bytes; the resources in them are encoded already.
-func message(r response) *discoveryv3.DiscoveryResponse {
-	out := &discoveryv3.DiscoveryResponse{
-		TypeUrl: r.kind.typeURL(), VersionInfo: r.version, Nonce: r.nonce,
-		Resources: make([]*anypb.Any, 0, len(r.resources)),
+// fail does nothing of its own: a stream that cannot be sent to cannot be received from either, and ends there.
+func (st *stream) fail(err error) {
+	if err != nil {
+		st.log.Debug("send failed", "node", st.node, "peer", st.peer, "err", err)
 	}
-	for _, resource := range r.resources {
-		out.Resources = append(out.Resources, resource.content)
+}
+
+func (st *stream) send(responses []response) error {
+	if len(responses) == 0 {
+		return nil
 	}
-	return out
+	st.server.told(st.shown, responses)
+	for i := range responses {
+		r := &responses[i]
+		st.log.Debug("push", "node", st.node, "type_url", r.kind.typeURL(), "nonce", r.nonce, "version", r.version,
+			"resources", r.news.size())
+		if err := st.wire.SendMsg(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // request answers one request. Its errors end the stream.
-func (st *stream) request(r *discoveryv3.DiscoveryRequest, now time.Time) ([]response, error) {
+func (st *stream) request(r *request, now time.Time) ([]response, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if err := st.identify(r); err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+	if r.typeURL == "" && st.only != aggregated {
+		r.typeURL = st.only.typeURL()
 	}
-	k, served := kindOf(r.TypeUrl)
-	if !served {
-		st.logUnknown(r.TypeUrl)
+	if err := st.identify(r); err != nil {
+		return nil, err
+	}
+	k, served := kindOf(r.typeURL)
+	if !served || st.only != aggregated && k != st.only {
+		st.logUnknown(r.typeURL)
 		return nil, nil
 	}
-	st.protocol.latest = st.newest() // an answer that frees the way brings the newest, whoever wakes first
-	responses, nack := st.protocol.request(k, r, now)
+	st.dirty.Store(false)
+	st.refresh() // an answer that frees the way brings the newest, whoever comes first
+	waited := st.protocol.types[k].pending
+	responses, nack, err := st.protocol.request(k, r, now)
+	if err != nil {
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	}
+	if nack != nil || waited && !st.protocol.types[k].waits(responses, k) {
+		st.server.metrics.answered(k, nack != nil)
+	}
+	st.reach(now)
 	if nack != nil {
-		st.log.Warn("response refused", "node", st.node, "type_url", r.TypeUrl, "version", nack.Version, "error", nack.Text)
+		st.log.Warn("response refused", "node", st.node, "type_url", r.typeURL, "version", nack.Version, "error", nack.Text)
 	}
 	return responses, nil
 }
 
-// identify reads the node of the first request; later ones may leave it out.
-func (st *stream) identify(r *discoveryv3.DiscoveryRequest) error {
-	if r.TypeUrl == "" {
-		return errors.New("request has no type_url, which an aggregated stream needs")
-	}
-	if st.protocol != nil {
-		return nil
-	}
-	if r.GetNode().GetId() == "" {
-		return errors.New("the stream's first request has no node.id")
-	}
-	proxy, err := xds.ParseProxy(r.Node)
-	if err != nil {
-		return err
-	}
-	st.node, st.view = proxy.ID.String(), xds.ViewOf(proxy)
-	st.protocol = newProtocol(st.newest())
-	st.log.Info("proxy connected", "node", st.node, "peer", st.peer)
-	return nil
+// refresh shows the protocol the newest generation.
+func (st *stream) refresh() {
+	st.shown = st.server.current.Load()
+	st.protocol.latest, st.protocol.share = st.shown.snapshot(st.view), st.shown.share
 }
 
-func (st *stream) logUnknown(typeURL string) {
-	if st.unknown[typeURL] || len(st.unknown) == maxUnknownTypes {
+// reach notes when Envoy has answered for all of a generation.
+func (st *stream) reach(now time.Time) {
+	if st.shown.number > st.reached && !st.gone && st.protocol.reached() {
+		st.server.reached(st.reached, st.shown.number, now)
+		st.reached, st.at = st.shown.number, now
+	}
+}
+
+func (st *stream) push(now time.Time) []response {
+	_, responses := st.pushIdle(now)
+	return responses
+}
+
+// pushIdle also says whether Envoy had answered everything before.
+func (st *stream) pushIdle(now time.Time) (idle bool, responses []response) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.protocol == nil || st.gone {
+		return true, nil // its first request will find the newest
+	}
+	idle = st.protocol.idle()
+	st.refresh()
+	responses = st.protocol.push(st.protocol.latest, st.protocol.share, now)
+	st.reach(now)
+	return idle, responses
+}
+
+// cutIfSlow closes the connection of an Envoy that has left a response without an answer for too long, or has never
+// said who it is. SendMsg would not tell: a response of any size is taken while none is on its way.
+func (st *stream) cutIfSlow(now time.Time, limit time.Duration) {
+	st.mu.Lock()
+	since := st.connected
+	if st.protocol != nil {
+		since = st.protocol.waitsSince()
+	}
+	cut := !since.IsZero() && now.Sub(since) > limit && !st.cut
+	st.cut = st.cut || cut
+	st.mu.Unlock()
+	if !cut {
 		return
 	}
-	if st.unknown == nil {
-		st.unknown = map[string]bool{}
-	}
-	st.unknown[typeURL] = true
-	st.log.Info("type is not served", "node", st.node, "type_url", typeURL)
+	st.log.Warn("proxy cut off: a response has no answer", "node", st.node, "peer", st.peer, "since", since)
+	st.close()
 }
 
-func (st *stream) push() []response {
+// close closes the connection: a stream alone cannot be ended while it waits to receive or to send.
+func (st *stream) close() {
+	if conn := linkOf(st.wire.Context()).conn; conn != nil {
+		_ = conn.Close() // gRPC closes it again
+	}
+}
+
+// leave ends what others still do with the stream. It returns the last generation that Envoy had, and why it left.
+func (st *stream) leave(err error) (reached int64, cause string) {
+	defer st.senders.Wait()
+	st.sending.Lock()
+	defer st.sending.Unlock()
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.protocol == nil {
-		return nil // its first request will find the newest
+	st.gone = true
+	switch code := status.Code(err); {
+	case st.cut:
+		cause = "slow"
+	case code == codes.InvalidArgument, code == codes.PermissionDenied, code == codes.ResourceExhausted:
+		cause = "refused"
+	case code == codes.OK, code == codes.Canceled:
+		cause = "client"
+	default:
+		cause = "error"
 	}
-	return st.protocol.push(st.newest())
-}
-
-func (st *stream) newest() *snapshot { return st.server.current.Load().snapshot(st.view) }
-
-func (st *stream) client() Client {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	c := Client{Node: st.node, Peer: st.peer, Connected: st.connected, Types: []ClientType{}}
-	if st.protocol != nil {
-		c.Types = st.protocol.describe()
+	if st.node != "" {
+		st.log.Info("proxy disconnected", "node", st.node, "peer", st.peer, "cause", cause)
 	}
-	return c
-}
-
-func peerOf(w wire) string {
-	if p, ok := peer.FromContext(w.Context()); ok {
-		return p.Addr.String()
-	}
-	return ""
+	return st.reached, cause
 }

@@ -1,113 +1,120 @@
 package ads
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
 
-// subscription is the state of one kind on one stream.
+// subscription is the state of one kind on one stream. Everything large in it is shared with other streams.
 type subscription struct {
-	asked    bool     // a request of this kind has come
-	named    bool     // a request has listed names, so that an empty list no longer means everything
-	wildcard bool     // everything is wanted; only of a kind that is whole
-	names    []string // what is wanted by name, sorted, whether it exists or not
+	asked    bool   // a request of this kind has come
+	named    bool   // a request has listed names, so that an empty list no longer means everything
+	wildcard bool   // everything is wanted; only of a kind that is whole
+	names    *names // what is wanted by name, whether it exists or not
 
-	due  map[string]bool // names to be answered though their content may be unchanged
-	sent *set            // what Envoy was sent for all its names; nil when that is not known
-	// rewarmed says that clusters of unknown content were replaced before endpoints were first asked for, so that
-	// the version which Envoy names proves nothing.
+	subscribed   *names // delta: what came while a response has no answer yet
+	unsubscribed *names
+	due          *names // names to be answered though their content may be unchanged
+	sent         *set   // what Envoy has; nil when that is not known
+	greet        bool   // the first subscription to everything is answered, though nothing may be new
+	// rewarmed says that clusters of unknown content were replaced before endpoints were first asked for, so that what
+	// Envoy says it has of those proves nothing.
 	rewarmed bool
 
 	nonce   string // of the last response, "" before the first
 	pending bool   // that response has no answer yet
+	since   time.Time
 	nacked  bool   // its answer was a NACK
 	version string // sent last
 	acked   string // accepted last
 	nack    *Nack  // the last one on this stream
 }
 
-// subscribe takes the names of a request. New names become due, even at an unchanged version; names that are gone
-// are forgotten without an answer.
-func (s *subscription) subscribe(k kind, wanted []string) {
-	names := slices.Compact(slices.Sorted(slices.Values(wanted)))
-	wildcard := k.whole() && (slices.Contains(names, "*") || len(names) == 0 && !s.named)
-	names = slices.DeleteFunc(names, func(name string) bool { return name == "*" })
-	s.named = s.named || len(wanted) > 0
-	if wildcard == s.wildcard && slices.Equal(names, s.names) {
+// replace takes the names of a request of the state of the world. New names are due, even at an unchanged version;
+// names that are gone are forgotten without an answer.
+func (s *subscription) replace(k kind, n *names, sh *share) {
+	wildcard := k.whole() && (n != nil && n.star || n == nil && !s.named)
+	s.named = s.named || n != nil
+	if n.len() == 0 {
+		n = nil
+	}
+	if wildcard == s.wildcard && n == s.names {
 		return
 	}
-	added := map[string]bool{}
-	for _, name := range names {
-		if s.due[name] || !s.has(name) {
-			added[name] = true
+	if wildcard {
+		var added []string
+		for _, name := range n.all() {
+			if !s.names.has(name) {
+				added = append(added, name)
+			}
 		}
+		s.becomeDue(sh, sh.interner.of(added))
 	}
 	if wildcard && !s.wildcard {
-		added["*"] = true
+		s.sent = nil
 	}
-	s.due, s.names, s.wildcard = added, names, wildcard
-	if k.whole() && s.sent != nil {
-		s.sent = s.wanted(k, s.sent) // a shrunk list is not answered
+	s.names, s.wildcard = n, wildcard
+	s.shrink(sh)
+}
+
+// shrink forgets what Envoy has of names that it no longer wants.
+func (s *subscription) shrink(sh *share) {
+	if !s.wildcard && s.sent != nil {
+		s.sent = sh.keep(s.sent, s.names)
 	}
 }
 
-func (s *subscription) has(name string) bool {
-	_, ok := slices.BinarySearch(s.names, name)
-	return ok
+// change remembers a subscription of the delta variant until it is applied: an Envoy may ask for a thousand names one
+// by one.
+func (s *subscription) change(subscribe, unsubscribe *names, sh *share) {
+	if s.changing() {
+		subscribe, unsubscribe = sh.merge(s.subscribed, subscribe, unsubscribe), sh.merge(s.unsubscribed, unsubscribe, subscribe)
+	}
+	s.subscribed, s.unsubscribed = subscribe, unsubscribe
 }
 
-// wanted returns what is subscribed of all. Of a kind that is not whole it is all, which no stream copies.
-func (s *subscription) wanted(k kind, all *set) *set {
-	if s.wildcard || !k.whole() {
-		return all
-	}
-	return all.only(s.has)
-}
+func (s *subscription) changing() bool { return s.subscribed != nil || s.unsubscribed != nil }
 
-// versionOf is the version of what is subscribed of all. Of a kind that is not whole it counts the names that do not
-// exist: an Envoy that reconnects could otherwise name it without ever having had a name that it added since.
-func (s *subscription) versionOf(k kind, all *set) string {
-	if k.whole() {
-		return s.wanted(k, all).version
-	}
-	v := newVersion()
-	for _, name := range s.names {
-		v.add(name, all.find(name))
-	}
-	return v.String()
-}
-
-// news returns the resources that bring Envoy to want, nil when it needs no response.
-func (s *subscription) news(k kind, want *set) []*resource {
-	switch {
-	case s.sent == want && len(s.due) == 0:
-		return nil
-	case !k.whole():
-		return s.changed(k, want)
-	case s.sent != nil && s.sent.version == want.version && len(s.due) == 0:
+// apply brings the changes of a delta subscription into effect. A name that is subscribed again is answered again; one
+// that is unsubscribed while everything is wanted is answered with what it is without that; one that never was
+// subscribed is ignored.
+func (s *subscription) apply(k kind, sh *share) error {
+	if !s.changing() {
 		return nil
 	}
-	return want.resources
-}
-
-// changed returns what Envoy must be told of a kind that is not whole. What vanished is not told: it goes with the
-// cluster or listener that named it.
-func (s *subscription) changed(k kind, want *set) []*resource {
-	var out []*resource
-	for _, name := range s.names {
-		r := want.find(name)
-		switch {
-		case s.sent == nil || s.due[name]:
-			if r == nil {
-				r = k.empty(name)
-			}
-			out = append(out, r)
-		case r != nil && !same(r, s.sent.find(name)):
-			out = append(out, r)
+	on, off := s.subscribed, s.unsubscribed
+	s.subscribed, s.unsubscribed = nil, nil
+	if k.whole() && on.everything() {
+		s.wildcard, s.sent = true, nil
+	} else if off.everything() {
+		s.wildcard = false
+	}
+	if s.sent != nil { // else all is told anyway
+		s.becomeDue(sh, on)
+		if s.wildcard {
+			s.becomeDue(sh, sh.common(s.names, off))
 		}
 	}
-	return out
+	s.names = sh.merge(s.names, on, off).named(sh)
+	if s.names.len() > maxNames {
+		return errTooManyNames
+	}
+	s.shrink(sh)
+	return nil
+}
+
+func (s *subscription) becomeDue(sh *share, added *names) {
+	if added.len() > 0 {
+		s.due = sh.merge(s.due, added, nil)
+	}
+}
+
+// wanted returns what is subscribed of all.
+func (s *subscription) wanted(all *set, sh *share) *set {
+	if s.wildcard {
+		return all
+	}
+	return sh.choose(all, s.names)
 }
 
 // answered takes Envoy's answer to the last response. A NACK is a request with an error, never one with an old
@@ -128,20 +135,17 @@ func (s *subscription) answered(refusal string, now time.Time) *Nack {
 	return nil
 }
 
-// rewarm makes the endpoints of changed clusters due: Envoy asks for them with a request that looks like an ACK.
-func (s *subscription) rewarm(old, clusters *set) {
+// waits reports whether the response before those is still the last one, without an answer.
+func (s *subscription) waits(responses []response, k kind) bool {
+	return s.pending && !slices.ContainsFunc(responses, func(r response) bool { return r.kind == k })
+}
+
+// rewarm makes the endpoints of changed clusters due: Envoy asks for them with a request that looks like an ACK, or not
+// at all.
+func (s *subscription) rewarm(old, clusters *set, sh *share) {
 	if old == nil {
 		s.sent, s.rewarmed = nil, true
 		return
 	}
-	due := maps.Clone(s.due)
-	for _, r := range clusters.resources {
-		if s.has(r.name) && !same(r, old.find(r.name)) {
-			if due == nil {
-				due = map[string]bool{}
-			}
-			due[r.name] = true
-		}
-	}
-	s.due = due
+	s.becomeDue(sh, sh.changedNames(old, clusters))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"net/netip"
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -13,9 +14,11 @@ import (
 type Mesh struct {
 	services         []*Service // by host
 	byHost           map[string]*Service
+	byAddress        map[netip.Addr][]*Service                      // that have an endpoint there
 	virtualServices  map[string]*Config[*networking.VirtualService] // by host, fully qualified
 	destinationRules map[string]*Config[*networking.DestinationRule]
 	sidecars         []*Config[*networking.Sidecar] // oldest first
+	objects          []*Object                      // all, oldest first
 }
 
 // New indexes groups. The order of the groups does not matter: of two services or rules for one host the older
@@ -34,10 +37,12 @@ func New(groups iter.Seq[Group]) *Mesh {
 		objects = append(objects, group.Objects...)
 	}
 	m.services = slices.SortedFunc(maps.Values(m.byHost), func(a, b *Service) int { return cmp.Compare(a.Host, b.Host) })
+	m.indexWorkloads()
 	slices.SortFunc(objects, func(a, b *Object) int { return a.Older(b.Meta) })
 	for _, o := range objects {
 		m.addObject(o)
 	}
+	m.objects = objects
 	return m
 }
 
@@ -69,6 +74,9 @@ func claim[T any](owners map[string]T, host string, claimant T) {
 		owners[host] = claimant
 	}
 }
+
+// Objects returns every configuration object, oldest first.
+func (m *Mesh) Objects() []*Object { return m.objects }
 
 // Services returns every service, ordered by host.
 func (m *Mesh) Services() []*Service { return m.services }

@@ -1,5 +1,7 @@
 package model
 
+import "time"
+
 // Update is what a Source says: these groups are now thus. An update is taken whole, so objects that belong
 // together change together.
 type Update struct {
@@ -15,3 +17,10 @@ type Group struct {
 
 // Empty reports whether the group deletes its key.
 func (g Group) Empty() bool { return len(g.Services) == 0 && len(g.Objects) == 0 }
+
+// Change is why there is a new Mesh.
+type Change struct {
+	Since time.Time // when the first of it was told
+	Keys  []string  // of the groups that changed, as source/key, sorted; the first few
+	Count int       // of all of them
+}

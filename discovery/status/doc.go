@@ -1,8 +1,14 @@
 // Package status answers over HTTP how discovery is doing.
 //
-//	GET /ready       200 "ready", or 503 with the reason
-//	GET /debug/adsz  the connected proxies as JSON, for callers on loopback
+//	GET /ready               200 "ready", or 503 with the reason
+//	GET /v1/registration     services and endpoints
+//	GET /debug/…             registryz endpointz configz: what discovery knows
+//	                         adsz syncz config_dump?proxyID=: what each proxy was told, and has accepted
+//	                         push_status: the last pushes, from their cause to the last proxy's answer
+//	                         pprof
 //
-// It only reads; what is shown belongs to others. It refuses to show the mesh to anybody beyond this host: /debug says
-// who is connected and what each was told.
+//	GET /metrics /version    at the monitoring address
+//
+// It only reads; what is shown belongs to others. All but /ready, /metrics and /version answers callers on loopback only,
+// unless it is asked otherwise: it shows the whole mesh, and what each proxy was told.
 package status

@@ -1,18 +1,27 @@
 package status
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	networking "istio.io/api/networking/v1alpha3"
+
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 func TestHandler(t *testing.T) {
 	connected := []ads.Client{{
-		Node: "sidecar~127.0.0.9~a.b~d", Peer: "127.0.0.1:5", Connected: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Types: []ads.ClientType{{TypeURL: "t", State: ads.StateSynced, Sent: "v", Acked: "v", Nonce: "1", Wildcard: true}},
+		Node: "sidecar~127.0.0.9~a.b~d", Peer: "127.0.0.1:5", Variant: "delta", Connected: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Types: []ads.ClientType{{Name: "cds", TypeURL: "t", State: ads.StateSynced, Sent: "v", Acked: "v", Nonce: "1", Wildcard: true}},
 	}}
 	const loopback = "127.0.0.1:4711"
 	tests := map[string]struct {
@@ -47,16 +56,101 @@ func TestHandler(t *testing.T) {
 }
 
 func handler(ready bool, clients []ads.Client) http.Handler {
-	return Handler(func() bool { return ready }, func() []ads.Client { return clients })
+	return pages(ready, clients).Handler()
+}
+
+func pages(ready bool, clients []ads.Client) Pages {
+	mesh := model.New(slices.Values([]model.Group{{
+		Services: []*model.Service{{
+			Host: "a.com", Namespace: "n", Resolution: model.ResolutionStatic,
+			Ports:     []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
+			Endpoints: []model.Endpoint{{Address: "10.0.0.1", Ports: map[string]uint32{"http": 8080}}},
+		}},
+		Objects: []*model.Object{{
+			Meta: model.Meta{Kind: "DestinationRule", Namespace: "n", Name: "a", Origin: model.Origin{File: "a.yaml", Line: 3}},
+			Spec: &networking.DestinationRule{Host: "a.com"},
+		}},
+	}}))
+	return Pages{Ready: func() bool { return ready }, Mesh: func() *model.Mesh { return mesh }, Proxies: proxies(clients)}
+}
+
+type proxies []ads.Client
+
+func (p proxies) Clients() []ads.Client { return p }
+func (p proxies) Pushes() []ads.Push {
+	return []ads.Push{{Generation: 3, Cause: []string{"config/a"}, Changes: 1, Responses: map[string]int{"eds": 2}}}
+}
+
+func (p proxies) Dump(proxy string) (map[string][]json.RawMessage, error) {
+	if proxy != "a.b" {
+		return nil, errors.New("proxy is not connected")
+	}
+	return map[string][]json.RawMessage{"cds": {json.RawMessage(`{"name":"c"}`)}}, nil
+}
+
+func TestDebugPages(t *testing.T) {
+	connected := []ads.Client{{Node: "x", Generation: 3, Types: []ads.ClientType{{Name: "cds", State: ads.StateSynced}}}}
+	for path, want := range map[string]string{
+		"/v1/registration":                 `[{"host":"a.com","endpoints":[{"address":"10.0.0.1","ports":{"http":8080}}]}]`,
+		"/debug/endpointz":                 `[{"host":"a.com","endpoints":[{"address":"10.0.0.1","ports":{"http":8080}}]}]`,
+		"/debug/registryz":                 `[{"host":"a.com","namespace":"n","resolution":"STATIC","ports":{"http":80},"endpoints":1}]`,
+		"/debug/configz":                   `[{"kind":"DestinationRule","namespace":"n","name":"a","origin":"a.yaml:3","spec":{"host":"a.com"}}]`,
+		"/debug/syncz":                     `[{"proxy":"x","generation":3,"types":{"cds":"SYNCED"}}]`,
+		"/debug/config_dump?proxyID=a.b":   `{"cds":[{"name":"c"}]}`,
+		"/debug/config_dump?proxyID=other": "proxy is not connected",
+		"/debug/config_dump":               "proxyID is missing, want ?proxyID=NODE",
+		"/debug/push_status": `[{"generation":3,"cause":["config/a"],"changes":1,"since":"0001-01-01T00:00:00Z",` +
+			`"pushed":"0001-01-01T00:00:00Z","views_rebuilt":0,"resources_encoded":0,"responses":{"eds":2},"waiting":0}]`,
+	} {
+		t.Run(path, func(t *testing.T) {
+			body := func(remote string, exposed bool) (int, string) {
+				r := httptest.NewRequest("GET", path, nil)
+				r.RemoteAddr = remote
+				w := httptest.NewRecorder()
+				p := pages(true, connected)
+				p.Exposed = exposed
+				p.Handler().ServeHTTP(w, r)
+				return w.Code, w.Body.String()
+			}
+			for remote, exposed := range map[string]bool{"127.0.0.1:1": false, "10.0.0.1:1": true} {
+				_, got := body(remote, exposed)
+				var compact bytes.Buffer
+				if json.Compact(&compact, []byte(got)) != nil {
+					compact.WriteString(strings.TrimSpace(got))
+				}
+				if compact.String() != want {
+					t.Errorf("got %s, want %s", compact.String(), want)
+				}
+			}
+			if code, _ := body("10.0.0.1:1", false); code != http.StatusForbidden {
+				t.Errorf("from afar: %d, want 403", code)
+			}
+		})
+	}
+}
+
+func TestMonitoring(t *testing.T) {
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "pilot_x", Help: "x"})
+	handler := Monitoring(map[string]string{"version": "v1"}, counter)
+	for path, want := range map[string]string{"/metrics": "pilot_x 0", "/version": `"version": "v1"`} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d, want it to hold %q:\n%.300s", path, w.Code, want, w.Body)
+		}
+	}
 }
 
 const adsz = `[
   {
     "node": "sidecar~127.0.0.9~a.b~d",
     "peer": "127.0.0.1:5",
+    "variant": "delta",
     "connected": "2026-01-02T03:04:05Z",
+    "generation": 0,
     "types": [
       {
+        "name": "cds",
         "type_url": "t",
         "state": "SYNCED",
         "version_sent": "v",

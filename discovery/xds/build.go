@@ -35,6 +35,9 @@ func Build(m *model.Mesh, v View) *Resources {
 
 // BuildOutbound returns what leads to the mesh's services. Its endpoints and routes are complete: inbound has none.
 func BuildOutbound(m *model.Mesh, v Outbound) *Resources {
+	if v.Proxyless {
+		return buildProxyless(m, v)
+	}
 	r := &Resources{}
 	for _, service := range m.Services() {
 		r.addService(service, m.DestinationRule(service.Host))
@@ -54,6 +57,15 @@ func BuildInbound(m *model.Mesh, v Inbound) *Resources {
 		r.Listeners = append(r.Listeners, port.listener())
 	}
 	return r.normalize()
+}
+
+// InboundInputs returns what BuildInbound reads of a mesh for v: as long as those are the same, so is what it returns.
+func InboundInputs(m *model.Mesh, v Inbound) []any {
+	inputs := []any{m.Sidecar(v.Namespace, v.Labels())}
+	for _, s := range m.ServicesAt(v.addresses()...) {
+		inputs = append(inputs, s)
+	}
+	return inputs
 }
 
 // normalize sorts by name; of two with one name, which Envoy would reject, the first stays.

@@ -74,7 +74,7 @@ func fromIngress(ingress []*networking.IstioIngressListener, v Inbound) []inboun
 
 func fromServices(m *model.Mesh, v Inbound) []inboundPort {
 	var out []inboundPort
-	for _, s := range m.Services() {
+	for _, s := range m.ServicesAt(v.addresses()...) {
 		for _, e := range s.Endpoints {
 			if !v.Owns(e.Address) {
 				continue

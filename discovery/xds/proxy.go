@@ -28,14 +28,15 @@ func ParseProxy(n *corev3.Node) (Proxy, error) {
 	if id.Role != node.Sidecar {
 		return Proxy{}, fmt.Errorf("node %s: role %s is not served, only %s", id, id.Role, node.Sidecar)
 	}
-	switch mode := metadata.InterceptionMode; mode {
-	case node.None:
-	case "":
+	proxy := Proxy{ID: id, Metadata: metadata}
+	switch mode := metadata.InterceptionMode; {
+	case mode == node.None, proxy.Proxyless():
+	case mode == "":
 		return Proxy{}, fmt.Errorf("node %s: INTERCEPTION_MODE is unset, which means %s; only %s is served", id, node.Redirect, node.None)
 	default:
 		return Proxy{}, fmt.Errorf("node %s: INTERCEPTION_MODE %s is not served, only %s", id, mode, node.None)
 	}
-	return Proxy{ID: id, Metadata: metadata}, nil
+	return proxy, nil
 }
 
 // Namespace is where the workload lives: by its metadata, else the first part of its DNS domain.

@@ -18,6 +18,7 @@ type View struct {
 type Outbound struct {
 	Domain        string // DNS domain, "default.svc.cluster.local", which short host names are completed with
 	HTTPProxyPort int    // on 127.0.0.1, 0 for none
+	Proxyless     bool   // the proxy is a program's own gRPC
 }
 
 // Inbound is what the way to the proxy's own workload depends on.
@@ -31,7 +32,7 @@ type Inbound struct {
 // ViewOf returns what p's configuration depends on.
 func ViewOf(p Proxy) View {
 	return View{
-		Outbound: Outbound{Domain: p.ID.Domain, HTTPProxyPort: p.Metadata.HTTPProxyPort},
+		Outbound: Outbound{Domain: p.ID.Domain, HTTPProxyPort: p.Metadata.HTTPProxyPort, Proxyless: p.Proxyless()},
 		Inbound: Inbound{
 			Namespace: p.Namespace(),
 			IP:        p.ID.IP,
@@ -41,13 +42,20 @@ func ViewOf(p Proxy) View {
 	}
 }
 
+// addresses are the proxy's own.
+func (v Inbound) addresses() (out []netip.Addr) {
+	for own := range strings.SplitSeq(v.ips, ",") {
+		if ip, err := netip.ParseAddr(own); err == nil && !slices.Contains(out, ip) {
+			out = append(out, ip)
+		}
+	}
+	return out
+}
+
 // Owns reports whether address is one of the proxy's own.
 func (v Inbound) Owns(address string) bool {
 	ip, err := netip.ParseAddr(address)
-	return err == nil && slices.ContainsFunc(strings.Split(v.ips, ","), func(own string) bool {
-		parsed, err := netip.ParseAddr(own)
-		return err == nil && parsed == ip
-	})
+	return err == nil && slices.Contains(v.addresses(), ip)
 }
 
 // Labels returns the workload's labels.

@@ -110,3 +110,6 @@ func eachTask(pid int, file string, read func(text string)) {
 		read(string(data))
 	}
 }
+
+// BaseID returns a base-id for hot restarts that no other run is likely to have.
+func BaseID() int { return 1_000 + rand.IntN(2_000_000) }

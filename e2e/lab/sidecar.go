@@ -17,24 +17,24 @@ type Lab struct {
 // Discovery is a running `discovery serve`.
 type Discovery struct {
 	*Process
-	GRPC, HTTP string // host:port
-	spec       Spec
+	GRPC, HTTP, Monitoring string // host:port
+	spec                   Spec
 }
 
 // Discovery serves a directory of configuration on free ports, and returns once it is ready.
-func (l Lab) Discovery(configDir string) (*Discovery, error) {
-	grpc, err := FreePort()
-	if err != nil {
-		return nil, err
+func (l Lab) Discovery(configDir string, flags ...string) (*Discovery, error) {
+	d := &Discovery{}
+	for _, address := range []*string{&d.GRPC, &d.HTTP, &d.Monitoring} {
+		port, err := FreePort()
+		if err != nil {
+			return nil, err
+		}
+		*address = fmt.Sprintf("127.0.0.1:%d", port)
 	}
-	http, err := FreePort()
-	if err != nil {
-		return nil, err
-	}
-	d := &Discovery{GRPC: fmt.Sprintf("127.0.0.1:%d", grpc), HTTP: fmt.Sprintf("127.0.0.1:%d", http)}
-	d.spec = Spec{Name: "discovery", Dir: l.Dir, Argv: []string{
-		filepath.Join(l.Bin, "discovery"), "serve", "--configDir", configDir, "--grpcAddr", d.GRPC, "--httpAddr", d.HTTP,
-	}}
+	d.spec = Spec{Name: "discovery", Dir: l.Dir, Argv: append([]string{
+		filepath.Join(l.Bin, "discovery"), "serve", "--configDir", configDir,
+		"--grpcAddr", d.GRPC, "--httpAddr", d.HTTP, "--monitoringAddr", d.Monitoring,
+	}, flags...)}
 	return d, d.Restart()
 }
 

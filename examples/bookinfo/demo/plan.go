@@ -52,6 +52,7 @@ const defaultAddresses = "127.0.0."
 const (
 	grpcPort      = 15010
 	httpPort      = 8080
+	metricsPort   = 15014
 	outboundPort  = 15101 // each sidecar's HTTP proxy
 	adminPort     = 15201
 	servicePort   = 9080  // Envoy's, at the workload's address
@@ -85,7 +86,7 @@ func (o options) discovery(config string) spec {
 			filepath.Join(o.bin, "discovery"), "serve",
 			"--configDir", config,
 			"--grpcAddr", loopback(grpcPort + o.offset),
-			"--httpAddr", loopback(httpPort + o.offset),
+			"--httpAddr", loopback(httpPort + o.offset), "--monitoringAddr", loopback(metricsPort + o.offset),
 		},
 		ready: local(httpPort+o.offset, "/ready"),
 	}

@@ -1,0 +1,62 @@
+package ads
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// Certificates are the files that the secure port needs, in PEM.
+type Certificates struct {
+	Cert string // the server's certificate and those between it and a root
+	Key  string
+	CA   string // roots of the clients' certificates
+}
+
+// TLS is what the secure port presents and accepts. It may change while streams are open: those stay.
+type TLS struct {
+	files   Certificates
+	current atomic.Pointer[tls.Config]
+}
+
+// NewTLS reads the files.
+func NewTLS(files Certificates) (*TLS, error) {
+	t := &TLS{files: files}
+	return t, t.Reload()
+}
+
+// Reload reads the files again. With an error what was read before stays.
+func (t *TLS) Reload() error {
+	pair, err := tls.LoadX509KeyPair(t.files.Cert, t.files.Key)
+	if err != nil {
+		return fmt.Errorf("read certificate %s and key %s: %w", t.files.Cert, t.files.Key, err)
+	}
+	text, err := os.ReadFile(t.files.CA)
+	if err != nil {
+		return fmt.Errorf("read roots: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return fmt.Errorf("read roots %s: %w", t.files.CA, errors.New("no certificate in it, want PEM"))
+	}
+	t.current.Store(&tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{pair},
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		ClientCAs:    roots,
+		NextProtos:   []string{"h2"},
+	})
+	return nil
+}
+
+func (t *TLS) credentials() credentials.TransportCredentials {
+	return credentials.NewTLS(&tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current.Load(), nil },
+	})
+}

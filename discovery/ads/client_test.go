@@ -1,0 +1,277 @@
+package ads
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// rig is a server over bufconn in a bubble, where silence can be seen: everybody waits.
+type rig struct {
+	*running
+	t *testing.T
+}
+
+// overWire runs a test of the protocol with real gRPC between client and server.
+func overWire(t *testing.T, first *snapshot, test func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{running: run(t), t: t}
+		if first != nil {
+			r.push(first)
+		}
+		test(r)
+	})
+}
+
+// push makes s what the tests' node gets, made-up contents and all.
+func (r *rig) push(s *snapshot) {
+	r.t.Helper()
+	g := r.current.Load().follow(meshOf(1), model.Change{}, r.names)
+	g.built.snapshots.get(viewAt(r.t, "127.0.0.9"), func() *snapshot { return s })
+	r.publish(g)
+	synctest.Wait()
+}
+
+// client is the other end of one stream, which remembers what Envoy does.
+type client struct {
+	t       *testing.T
+	variant variant
+	wire    grpc.ClientStream
+	node    *corev3.Node // of the next request
+	names   [kinds][]string
+
+	mu       sync.Mutex
+	arrived  []string
+	nonce    [kinds]string
+	version  [kinds]string // received last
+	accepted [kinds]string
+	versions [kinds]map[string]string // of each resource
+	ended    error
+}
+
+const adsPath = "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
+
+func (r *rig) connect(v variant) *client {
+	r.t.Helper()
+	return r.connectTo(v, adsPath+[variants]string{"Stream", "Delta"}[v]+"AggregatedResources")
+}
+
+func (r *rig) connectTo(v variant, path string) *client {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	wire, err := r.client.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c := &client{t: r.t, variant: v, wire: wire, node: envoyNode()}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for c.receive() {
+		}
+	}()
+	r.t.Cleanup(func() { cancel(); <-done })
+	return c
+}
+
+func (c *client) receive() bool {
+	if c.variant == delta {
+		m := &discoveryv3.DeltaDiscoveryResponse{}
+		err := c.wire.RecvMsg(m)
+		versions := map[string]string{}
+		for _, r := range m.Resources {
+			versions[r.Name] = r.Version
+		}
+		return c.take(m.TypeUrl, m.Nonce, m.SystemVersionInfo, versions, m.RemovedResources, err)
+	}
+	m := &discoveryv3.DiscoveryResponse{}
+	err := c.wire.RecvMsg(m)
+	versions := map[string]string{}
+	for _, r := range m.Resources {
+		name := nameIn(string(r.Value))
+		if _, twice := versions[name]; twice {
+			c.t.Errorf("%s is in one response twice", name)
+		}
+		versions[name] = ""
+	}
+	return c.take(m.TypeUrl, m.Nonce, m.VersionInfo, versions, nil, err)
+}
+
+// nameIn returns the name that made-up contents begin with, and real resources too: field 1, of less than 128 bytes.
+func nameIn(value string) string {
+	name, _, _ := strings.Cut(value[2:2+value[1]], "=")
+	return name
+}
+
+func (c *client) take(typeURL, nonce, version string, versions map[string]string, removed []string, err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.ended = err
+		return false
+	}
+	k, _ := kindOf(typeURL)
+	if nonce == "" || nonce == c.nonce[k] || version == "" {
+		c.t.Errorf("response of %s with nonce %q, version %q: want its own", typeURL, nonce, version)
+	}
+	c.nonce[k], c.version[k] = nonce, version
+	if c.versions[k] == nil {
+		c.versions[k] = map[string]string{}
+	}
+	var told []string
+	for name, v := range versions {
+		c.versions[k][name] = v
+		told = append(told, name)
+	}
+	for _, name := range removed {
+		delete(c.versions[k], name)
+		told = append(told, "-"+name)
+	}
+	slices.Sort(told)
+	c.arrived = append(c.arrived, fmt.Sprintf("%s:%s", k, strings.Join(told, ",")))
+	return true
+}
+
+// got waits until nobody has anything to do, and returns what came since the last time.
+func (c *client) got() string {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() { c.arrived = nil }()
+	return strings.Join(c.arrived, " ")
+}
+
+func (c *client) want(what, got, want string) {
+	c.t.Helper()
+	if got != want {
+		c.t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+// ask sends a request of the state of the world: these names, under the nonce and version of the last response.
+func (c *client) ask(k kind, names ...string) string {
+	c.t.Helper()
+	c.names[k] = names
+	return c.say(k, &discoveryv3.DiscoveryRequest{ResponseNonce: c.nonce[k], VersionInfo: c.accepted[k]})
+}
+
+func (c *client) ack(k kind) string {
+	c.t.Helper()
+	c.accepted[k] = c.version[k]
+	if c.variant == delta {
+		return c.tell(k, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: c.nonce[k]})
+	}
+	return c.say(k, &discoveryv3.DiscoveryRequest{ResponseNonce: c.nonce[k], VersionInfo: c.accepted[k]})
+}
+
+func (c *client) nack(k kind, text string) string {
+	c.t.Helper()
+	if c.variant == delta {
+		return c.tell(k, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: c.nonce[k], ErrorDetail: refused(text)})
+	}
+	return c.say(k, &discoveryv3.DiscoveryRequest{ResponseNonce: c.nonce[k], VersionInfo: c.accepted[k], ErrorDetail: refused(text)})
+}
+
+func (c *client) say(k kind, m *discoveryv3.DiscoveryRequest) string {
+	c.t.Helper()
+	m.TypeUrl, m.ResourceNames, m.Node = k.typeURL(), c.names[k], c.node
+	return c.send(m)
+}
+
+// sub sends a request of the delta variant that is no answer; a name with a minus is unsubscribed.
+func (c *client) sub(k kind, names ...string) string {
+	c.t.Helper()
+	return c.resume(k, nil, names...)
+}
+
+// resume is sub of a client that has resources, by name and version.
+func (c *client) resume(k kind, had map[string]string, names ...string) string {
+	c.t.Helper()
+	m := &discoveryv3.DeltaDiscoveryRequest{InitialResourceVersions: had}
+	for _, name := range names {
+		if gone, ok := strings.CutPrefix(name, "-"); ok {
+			m.ResourceNamesUnsubscribe = append(m.ResourceNamesUnsubscribe, gone)
+		} else {
+			m.ResourceNamesSubscribe = append(m.ResourceNamesSubscribe, name)
+		}
+	}
+	return c.tell(k, m)
+}
+
+func (c *client) tell(k kind, m *discoveryv3.DeltaDiscoveryRequest) string {
+	c.t.Helper()
+	m.TypeUrl, m.Node = k.typeURL(), c.node
+	return c.send(m)
+}
+
+func (c *client) send(m any) string {
+	c.t.Helper()
+	c.node = nil
+	if err := c.wire.SendMsg(m); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.got()
+}
+
+// subscribe is ask or sub, whichever the client speaks.
+func (c *client) subscribe(k kind, names ...string) string {
+	c.t.Helper()
+	if c.variant == delta {
+		return c.sub(k, names...)
+	}
+	return c.ask(k, names...)
+}
+
+// started goes through Envoy's own order until everything is accepted.
+func (r *rig) started(v variant, s *snapshot) *client {
+	r.t.Helper()
+	c := r.connect(v)
+	var names [kinds][]string
+	for k := range kinds {
+		for _, resource := range s[k].all() {
+			names[k] = append(names[k], resource.name)
+		}
+	}
+	c.subscribe(cds)
+	if names[eds] != nil {
+		c.subscribe(eds, names[eds]...)
+		c.ack(eds)
+	}
+	c.ack(cds)
+	c.subscribe(lds)
+	if names[rds] != nil {
+		c.subscribe(rds, names[rds]...)
+		c.ack(rds)
+	}
+	c.want("a last ACK", c.ack(lds), "")
+	return c
+}
+
+// both runs a test with a client of each variant.
+func both(t *testing.T, first *snapshot, test func(r *rig, v variant)) {
+	for v := range variants {
+		t.Run([variants]string{"sotw", "delta"}[v], func(t *testing.T) {
+			overWire(t, first, func(r *rig) { test(r, v) })
+		})
+	}
+}
+
+// withoutType subscribes as clients of a service of one kind may.
+func (c *client) withoutType(names []string) string {
+	c.t.Helper()
+	if c.variant == delta {
+		return c.send(&discoveryv3.DeltaDiscoveryRequest{Node: c.node, ResourceNamesSubscribe: names})
+	}
+	return c.send(&discoveryv3.DiscoveryRequest{Node: c.node, ResourceNames: names})
+}

@@ -1,0 +1,87 @@
+package ads
+
+import (
+	"fmt"
+	"sync"
+
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/proto" // the codec of everything else
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// codec writes responses out of bytes that all streams share, and reads requests without decoding them. Whatever else
+// the server speaks goes through the standard codec.
+type codec struct {
+	standard encoding.CodecV2
+	scratch  *sync.Pool // of *[]byte; gRPC's own pool clears 1 MB for a request of 48 kB
+}
+
+func newCodec() codec {
+	return codec{
+		standard: encoding.GetCodecV2("proto"),
+		scratch:  &sync.Pool{New: func() any { return new([]byte) }},
+	}
+}
+
+func (c codec) Name() string { return "proto" }
+
+// Marshal never copies a resource. The shared buffers are plain slices without a pool, which would recycle them.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	r, ok := v.(*response)
+	if !ok {
+		return c.standard.Marshal(v)
+	}
+	out := make(mem.BufferSlice, 0, len(r.news.parts)+1)
+	for _, p := range r.news.parts {
+		if b := p.bytes(r.variant); len(b) > 0 {
+			out = append(out, mem.SliceBuffer(b))
+		}
+	}
+	return append(out, mem.SliceBuffer(r.tail())), nil
+}
+
+// tail is what a response has of its own.
+func (r *response) tail() []byte {
+	b := make([]byte, 0, len(r.version)+len(r.kind.typeURL())+len(r.nonce)+8)
+	for _, field := range []struct {
+		number protowire.Number
+		value  string
+	}{{fieldVersion, r.version}, {fieldTypeURL, r.kind.typeURL()}, {fieldNonce, r.nonce}} {
+		b = protowire.AppendString(protowire.AppendTag(b, field.number, protowire.BytesType), field.value)
+	}
+	return b
+}
+
+// size is how many bytes of resources it carries.
+func (r *response) size() (n int) {
+	for _, p := range r.news.parts {
+		n += len(p.bytes(r.variant))
+	}
+	return n
+}
+
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	r, ok := v.(*request)
+	if !ok {
+		return c.standard.Unmarshal(data, v)
+	}
+	if len(data) == 1 {
+		return readRequest(r, data[0].ReadOnlyData())
+	}
+	scratch := c.scratch.Get().(*[]byte)
+	defer c.scratch.Put(scratch)
+	if n := data.Len(); cap(*scratch) < n {
+		*scratch = make([]byte, n)
+	}
+	*scratch = (*scratch)[:data.Len()]
+	data.CopyTo(*scratch)
+	return readRequest(r, *scratch)
+}
+
+func readRequest(r *request, data []byte) error {
+	if err := r.read(data); err != nil {
+		return fmt.Errorf("read discovery request: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package ads
+
+import (
+	"context"
+	"net"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+)
+
+// linked are credentials that remember the connection, so that one can be closed whose client reads nothing: ending the
+// stream would leave the connection and its goroutines. The connection itself is not wrapped, which would cost gRPC its
+// shared read buffers.
+type linked struct {
+	credentials.TransportCredentials
+}
+
+func (l linked) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := l.TransportCredentials.ServerHandshake(raw)
+	return conn, link{info, raw}, err
+}
+
+func (l linked) Clone() credentials.TransportCredentials {
+	return linked{l.TransportCredentials.Clone()}
+}
+
+// link is what a connection's streams find of it.
+type link struct {
+	credentials.AuthInfo // of the credentials, nil in plaintext
+	conn                 net.Conn
+}
+
+func (l link) AuthType() string {
+	if l.AuthInfo == nil {
+		return "plaintext"
+	}
+	return l.AuthInfo.AuthType()
+}
+
+func linkOf(ctx context.Context) link {
+	if p, ok := peer.FromContext(ctx); ok {
+		if l, ok := p.AuthInfo.(link); ok {
+			return l
+		}
+	}
+	return link{}
+}
+
+// plaintext are credentials that do nothing.
+type plaintext struct{}
+
+func (plaintext) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return raw, nil, nil
+}
+
+func (plaintext) ClientHandshake(_ context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return raw, nil, nil
+}
+
+func (plaintext) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "plaintext"}
+}
+func (plaintext) Clone() credentials.TransportCredentials { return plaintext{} }
+func (plaintext) OverrideServerName(string) error         { return nil }

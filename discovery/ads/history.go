@@ -1,0 +1,96 @@
+package ads
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// maxPushes is how many pushes are remembered.
+const maxPushes = 32
+
+// Push is one generation as /debug shows it: from what changed to the last proxy's answer.
+type Push struct {
+	Generation int64          `json:"generation"`
+	Cause      []string       `json:"cause"`   // keys of what changed, as source/key
+	Changes    int            `json:"changes"` // how many those are, where not all are named
+	Since      time.Time      `json:"since"`   // the first of those changes
+	Pushed     time.Time      `json:"pushed"`
+	Views      int64          `json:"views_rebuilt"`
+	Encoded    int64          `json:"resources_encoded"`
+	Responses  map[string]int `json:"responses"` // sent, by type; endpoints only is an incremental push
+	Waiting    int            `json:"waiting"`   // proxies that have not answered for all of it
+	First      time.Time      `json:"first_ack,omitzero"`
+	Last       time.Time      `json:"last_ack,omitzero"` // when Waiting is 0
+}
+
+// history follows the last pushes to their ends. A proxy that is sent a newer one before it has answered has reached
+// the older with it.
+type history struct {
+	mu     sync.Mutex
+	pushes []*record // the oldest first
+}
+
+type record struct {
+	Push
+	work *work
+}
+
+// begin takes a new generation and how many proxies are connected.
+func (h *history) begin(g *generation, connected int, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pushes = append(h.pushes, &record{work: g.work, Push: Push{
+		Generation: g.number, Cause: g.change.Keys, Changes: g.change.Count, Since: g.change.Since, Pushed: now,
+		Responses: map[string]int{}, Waiting: connected,
+	}})
+	if len(h.pushes) > maxPushes {
+		h.pushes[0] = nil
+		h.pushes = h.pushes[1:]
+	}
+}
+
+func (h *history) sent(generation int64, responses []response) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.pushes {
+		if p.Generation == generation {
+			for i := range responses {
+				p.Responses[responses[i].kind.String()]++
+			}
+		}
+	}
+}
+
+// reached says that a proxy which was connected since the generation after has now all of generation to, or has left. It
+// returns how long each push took, from its change, that ends with this.
+func (h *history) reached(from, to int64, now time.Time) (ended []time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.pushes {
+		if p.Generation <= from || p.Generation > to || p.Waiting == 0 {
+			continue
+		}
+		if p.First.IsZero() {
+			p.First = now
+		}
+		if p.Waiting--; p.Waiting == 0 {
+			p.Last = now
+			ended = append(ended, now.Sub(p.Since))
+		}
+	}
+	return ended
+}
+
+func (h *history) list() []Push {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]Push, 0, len(h.pushes))
+	for _, p := range h.pushes {
+		one := p.Push
+		one.Views, one.Encoded = p.work.rebuilt.Load(), p.work.encoded.Load()
+		one.Responses = maps.Clone(p.Responses)
+		out = append(out, one)
+	}
+	return out
+}

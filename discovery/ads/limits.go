@@ -1,0 +1,94 @@
+package ads
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// Limits is what one client may cost, and for how long. Sizes are in bytes.
+type Limits struct {
+	MaxRequest           int           // of one request
+	StreamsPerConnection uint32        // open at once
+	StreamsPerSecond     float64       // new ones, of all clients; 0 for any number
+	SendTimeout          time.Duration // a client that leaves a response without an answer for so long is cut off
+	MaxConnectionAge     time.Duration // a client is then asked to connect anew, maybe to another replica; 0 for never
+	Shutdown             time.Duration // how long a stop may take
+}
+
+// DefaultLimits fit a mesh of ten thousand services.
+func DefaultLimits() Limits {
+	return Limits{
+		MaxRequest:           4 << 20,
+		StreamsPerConnection: 16,
+		StreamsPerSecond:     0,
+		SendTimeout:          time.Minute,
+		Shutdown:             10 * time.Second,
+	}
+}
+
+const (
+	window    = 1 << 20          // bytes in flight, of a stream and of a connection
+	ageGrace  = 10 * time.Second // between asking a client to leave and cutting it off
+	handshake = 10 * time.Second // a connection that says nothing holds up the stop for as long
+)
+
+// options detect a peer that is gone, allow Envoy's own keepalive, and let a whole first configuration fly at once.
+func (l Limits) options(secure credentials.TransportCredentials) []grpc.ServerOption {
+	alive := keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}
+	if l.MaxConnectionAge > 0 { // gRPC adds a jitter of a tenth
+		alive.MaxConnectionAge, alive.MaxConnectionAgeGrace = l.MaxConnectionAge, ageGrace
+	}
+	return []grpc.ServerOption{
+		grpc.Creds(secure),
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxRecvMsgSize(l.MaxRequest),
+		grpc.MaxConcurrentStreams(l.StreamsPerConnection),
+		grpc.ConnectionTimeout(handshake),
+		grpc.InitialWindowSize(window),
+		grpc.InitialConnWindowSize(window),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(alive),
+	}
+}
+
+// rate admits so many streams per second, and a second's worth at once.
+type rate struct {
+	mu        sync.Mutex
+	perSecond float64
+	tokens    float64
+	last      time.Time
+}
+
+func newRate(perSecond float64) *rate { return &rate{perSecond: perSecond, tokens: max(perSecond, 1)} }
+
+// admit returns an error that says when to come again: not all at the same time.
+func (r *rate) admit(now time.Time) error {
+	if r.perSecond <= 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.last.IsZero() {
+		r.tokens = min(max(r.perSecond, 1), r.tokens+now.Sub(r.last).Seconds()*r.perSecond)
+	}
+	r.last = now
+	if r.tokens >= 1 {
+		r.tokens--
+		return nil
+	}
+	wait := time.Duration((0.5 + rand.Float64()) * float64(time.Second))
+	refusal := status.New(codes.ResourceExhausted, "too many new streams, come again later")
+	if detailed, err := refusal.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)}); err == nil {
+		refusal = detailed
+	}
+	return refusal.Err()
+}

@@ -1,0 +1,257 @@
+package ads
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// askOnce asks for clusters and returns what the stream ends with.
+func askOnce(r *running, client *grpc.ClientConn, s *peerStream) (codes.Code, string) {
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	wire, err := discoveryv3.NewAggregatedDiscoveryServiceClient(client).StreamAggregatedResources(ctx)
+	if err != nil {
+		return status.Code(err), err.Error()
+	}
+	s.AggregatedDiscoveryService_StreamAggregatedResourcesClient = wire
+	_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType}) // Recv says why
+	return s.ends()
+}
+
+// A client that leaves a response without an answer is gone after the deadline, whether its sender is blocked or not.
+// Others go on.
+func TestSlowClientsAreCutOff(t *testing.T) {
+	var names []string
+	for i := range 300 {
+		names = append(names, fmt.Sprintf("service%03d", i))
+	}
+	for name, ask := range map[string]func(s *peerStream){
+		"it reads and does not answer": func(s *peerStream) { s.ask(clusterType) },
+		"it reads nothing":             func(s *peerStream) { s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType}) },
+		"it reads nothing and asks for all": func(s *peerStream) {
+			for k := range kinds {
+				s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: k.typeURL(), ResourceNames: names[:2*int(k%2)]})
+			}
+		},
+		"it says nothing": func(*peerStream) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limits := testLimits()
+				limits.SendTimeout = 8 * time.Second
+				r := runWith(t, limits, nil)
+				r.Push(meshOf(1, names...), model.Change{})
+				other := r.dial(insecure.NewCredentials())
+				defer other.Close()
+				good := r.openOn(other)
+				good.ack(good.ask(clusterType))
+				bad := r.open()
+				start := time.Now()
+				ask(bad)
+				synctest.Wait()
+				for len(r.Clients()) > 1 {
+					pass(time.Second / 2)
+				}
+				if took := time.Since(start); took < limits.SendTimeout || took > limits.SendTimeout*5/4 {
+					t.Errorf("gone after %s, want %s and little more", took, limits.SendTimeout)
+				}
+				r.Push(meshOf(1, "a"), model.Change{})
+				good.next(clusterType)
+			})
+		})
+	}
+}
+
+// pass lets virtual time pass.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// An Envoy answers for its clusters when they are warm; as long as it speaks of other things it is not slow.
+func TestWarmingClustersAreNotSlow(t *testing.T) {
+	start := time.Unix(1000, 0)
+	p := connect(t, base).protocol
+	for i, k := range []kind{cds, eds} {
+		if _, _, err := p.request(k, scan(t, p.share.interner, &discoveryv3.DiscoveryRequest{ResourceNames: []string{"a"}[:i]}), start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later := start.Add(time.Minute)
+	if got := p.waitsSince(); !got.Equal(start) {
+		t.Errorf("waits since %s, want %s", got, start)
+	}
+	if _, _, err := p.request(eds, scan(t, p.share.interner, &discoveryv3.DiscoveryRequest{ResponseNonce: p.types[eds].nonce, ResourceNames: []string{"a"}}), later); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.waitsSince(); !got.Equal(later) {
+		t.Errorf("after an ACK of EDS it waits since %s, want %s", got, later)
+	}
+}
+
+// Streams beyond the rate are told when to come again, not all at the same time.
+func TestNewStreamsPerSecond(t *testing.T) {
+	now := time.Unix(0, 0)
+	r := newRate(10)
+	waits := map[time.Duration]bool{}
+	admitted := 0
+	for range 100 {
+		err := r.admit(now)
+		if err == nil {
+			admitted++
+			continue
+		}
+		details := status.Convert(err).Details()
+		if status.Code(err) != codes.ResourceExhausted || len(details) != 1 {
+			t.Fatalf("got %v, want ResourceExhausted with RetryInfo", err)
+		}
+		waits[details[0].(*errdetails.RetryInfo).RetryDelay.AsDuration()] = true
+	}
+	if admitted != 10 || len(waits) < 80 {
+		t.Errorf("%d admitted, %d different waits; want 10, and each its own", admitted, len(waits))
+	}
+	for i := range 5 {
+		if err := r.admit(now.Add(time.Duration(i+1) * 100 * time.Millisecond)); err != nil {
+			t.Errorf("after %d tenths of a second: %v", i+1, err)
+		}
+	}
+	for range 100 {
+		if err := newRate(0).admit(now); err != nil {
+			t.Errorf("without a limit: %v", err)
+		}
+	}
+}
+
+func TestRequestsAreBounded(t *testing.T) {
+	limits := testLimits()
+	limits.MaxRequest = 1 << 16
+	r := runWith(t, limits, nil)
+	r.Push(meshOf(1, "a"), model.Change{})
+	s := r.open()
+	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: endpointType, ResourceNames: []string{strings.Repeat("x", 1<<17)}})
+	if code, _ := s.ends(); code != codes.ResourceExhausted {
+		t.Errorf("a request that is too long: %s, want ResourceExhausted", code)
+	}
+	names := make([]string, maxNames+1)
+	for i := range names {
+		names[i] = fmt.Sprint(i)
+	}
+	big := run(t)
+	big.Push(meshOf(1, "a"), model.Change{})
+	s = big.open()
+	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: endpointType, ResourceNames: names})
+	if code, text := s.ends(); code == codes.OK || !strings.Contains(text, "too many resource names") {
+		t.Errorf("too many names: %s %q", code, text)
+	}
+}
+
+// Of the streams beyond the limit none is begun until another ends.
+func TestStreamsPerConnection(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		limit := int(r.limits.StreamsPerConnection)
+		var streams []*client
+		opened := make(chan *client, 2*limit)
+		for range limit {
+			streams = append(streams, r.connect(sotw))
+		}
+		go func() { opened <- r.connect(sotw) }()
+		synctest.Wait()
+		if got := len(r.Clients()); got != limit || len(opened) != 0 {
+			t.Errorf("%d streams on a connection, want %d", got, limit)
+		}
+		if err := streams[0].wire.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		(<-opened).want("the one that waited", "", "")
+	})
+}
+
+// Proxies are sent elsewhere one after the other.
+func TestStopIsSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t)
+		r.Push(meshOf(1, "a"), model.Change{})
+		const count = 20
+		start := time.Now()
+		ends := make(chan time.Duration, count)
+		for range count {
+			conn := r.dial(insecure.NewCredentials())
+			defer conn.Close()
+			s := r.openOn(conn)
+			s.ack(s.ask(clusterType))
+			go func() {
+				s.ends()
+				ends <- time.Since(start)
+			}()
+		}
+		synctest.Wait()
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		var all []time.Duration
+		for range count {
+			all = append(all, <-ends)
+		}
+		slices.Sort(all)
+		if got := len(slices.Compact(all)); got < count-1 || all[len(all)-1] > time.Second {
+			t.Errorf("streams ended at %v, want one after the other within a second", all)
+		}
+	})
+}
+
+// A client is asked to connect anew when its connection is old; maybe another replica has less to do.
+func TestOldConnectionsAreEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := testLimits()
+		limits.MaxConnectionAge = time.Minute
+		r := runWith(t, limits, nil)
+		r.Push(meshOf(1, "a"), model.Change{})
+		start := time.Now()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		wire, err := discoveryv3.NewAggregatedDiscoveryServiceClient(r.client).StreamAggregatedResources(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &peerStream{t, wire}
+		s.ack(s.ask(clusterType))
+		s.ends()
+		if age := time.Since(start); age < time.Minute*9/10 || age > time.Minute*11/10+ageGrace {
+			t.Errorf("the stream ended after %s, want a minute, give or take a tenth, and at most %s of grace", age, ageGrace)
+		}
+	})
+}
+
+// A connection that says nothing is closed.
+func TestHalfOpenConnectionsAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t)
+		start := time.Now()
+		conn, err := r.listener.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.Copy(io.Discard, conn); err != nil {
+			t.Logf("closed: %v", err)
+		}
+		if took := time.Since(start); took > handshake {
+			t.Errorf("closed after %s, want %s", took, handshake)
+		}
+	})
+}

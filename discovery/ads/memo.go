@@ -1,0 +1,42 @@
+package ads
+
+import "sync"
+
+// memo makes each value once; whoever asks meanwhile waits for it.
+type memo[K comparable, V any] struct {
+	mu     sync.Mutex
+	values map[K]func() V
+	limit  int // of the costs of those that are kept; 0 for none
+	cost   int
+}
+
+// peek returns a value that somebody asked for before, else the zero value.
+func (m *memo[K, V]) peek(key K) (none V) {
+	m.mu.Lock()
+	value, ok := m.values[key]
+	m.mu.Unlock()
+	if !ok {
+		return none
+	}
+	return value()
+}
+
+func (m *memo[K, V]) get(key K, build func() V) V { return m.getFor(1, key, build) }
+
+// getFor is get for a value of which the cost is not 1.
+func (m *memo[K, V]) getFor(cost int, key K, build func() V) V {
+	m.mu.Lock()
+	value, ok := m.values[key]
+	if !ok {
+		value = sync.OnceValue(build)
+		if m.values == nil {
+			m.values = map[K]func() V{}
+		}
+		if m.limit == 0 || m.cost+cost <= m.limit {
+			m.values[key] = value
+			m.cost += cost
+		}
+	}
+	m.mu.Unlock()
+	return value()
+}

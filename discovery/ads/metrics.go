@@ -1,0 +1,89 @@
+package ads
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are what Prometheus is told, by pilot-discovery's names where they mean the same.
+type metrics struct {
+	pushes, rejects, bytes, resets, refused *prometheus.CounterVec
+	convergence, pushTime                   prometheus.Histogram
+	server                                  *Server
+}
+
+func newMetrics(s *Server) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	seconds := func(name, help string) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: name, Help: help, Buckets: []float64{.01, .025, .05, .1, .2, .3, .5, 1, 3, 5, 10, 20, 30},
+		})
+	}
+	return &metrics{
+		server:      s,
+		pushes:      counter("pilot_xds_pushes", "Responses, by type and what became of them: sent, acked, nacked.", "type", "result"),
+		rejects:     counter("pilot_total_xds_rejects", "Responses that a proxy refused.", "type"),
+		bytes:       counter("pilot_xds_sent_bytes", "Bytes of resources in responses.", "type"),
+		resets:      counter("pilot_xds_stream_resets", "Streams that ended, by cause: client, slow, refused, error.", "cause"),
+		refused:     counter("pilot_xds_streams_refused", "Streams that were not begun, by reason.", "reason"),
+		convergence: seconds("pilot_proxy_convergence_time", "From a change to the last proxy's answer."),
+		pushTime:    seconds("pilot_xds_push_time", "From a change to a response that tells of it."),
+	}
+}
+
+var (
+	connected    = prometheus.NewDesc("pilot_xds", "Connected proxies.", []string{"type", "version", "variant"}, nil)
+	serviceCount = prometheus.NewDesc("pilot_services", "Services of the mesh.", nil, nil)
+	encoded      = prometheus.NewDesc("pilot_xds_resources_encoded", "Resources that the newest generation had to encode.", nil, nil)
+	views        = prometheus.NewDesc("pilot_xds_views_rebuilt", "Outbound views that the newest generation built.", nil, nil)
+	pushed       = prometheus.NewDesc("pilot_xds_generation", "The newest generation.", nil, nil)
+)
+
+// Describe sends nothing: what there is depends on who is connected.
+func (m *metrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect counts connected proxies when it is asked.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	for _, c := range []prometheus.Collector{m.pushes, m.rejects, m.bytes, m.resets, m.refused, m.convergence, m.pushTime} {
+		c.Collect(out)
+	}
+	count := map[[3]string]int{}
+	for _, st := range m.server.all() {
+		count[st.labels()]++
+	}
+	for labels, n := range count {
+		out <- prometheus.MustNewConstMetric(connected, prometheus.GaugeValue, float64(n), labels[:]...)
+	}
+	if g := m.server.current.Load(); g != nil {
+		gauge := func(d *prometheus.Desc, value float64) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
+		}
+		gauge(serviceCount, float64(len(g.mesh.Services())))
+		gauge(encoded, float64(g.work.encoded.Load()))
+		gauge(views, float64(g.work.rebuilt.Load()))
+		gauge(pushed, float64(g.number))
+	}
+}
+
+func (m *metrics) sent(responses []response, since time.Time, now time.Time) {
+	for i := range responses {
+		r := &responses[i]
+		m.pushes.WithLabelValues(r.kind.String(), "sent").Inc()
+		m.bytes.WithLabelValues(r.kind.String()).Add(float64(r.size()))
+		if !since.IsZero() {
+			m.pushTime.Observe(now.Sub(since).Seconds())
+		}
+	}
+}
+
+func (m *metrics) answered(k kind, nacked bool) {
+	if nacked {
+		m.pushes.WithLabelValues(k.String(), "nacked").Inc()
+		m.rejects.WithLabelValues(k.String()).Inc()
+		return
+	}
+	m.pushes.WithLabelValues(k.String(), "acked").Inc()
+}

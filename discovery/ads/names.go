@@ -1,0 +1,194 @@
+package ads
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"runtime"
+	"slices"
+	"sync"
+	"unicode/utf8"
+	"weak"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// maxNames is how many names one subscription may have: several ports and subsets of ten thousand services.
+const maxNames = 1 << 16
+
+var errTooManyNames = fmt.Errorf("too many resource names, at most %d may be subscribed", maxNames)
+
+// names is a list of resource names, immutable. A mesh's proxies subscribe to the same names, so lists are interned:
+// equal ones are one value, which compares by its address. Nil is the empty list.
+type names struct {
+	list []string // sorted, without duplicates and without "*"
+	star bool     // "*" was in it
+	wire string   // as the fields of a request; the list points into it
+}
+
+func (n *names) len() int {
+	if n == nil {
+		return 0
+	}
+	return len(n.list)
+}
+
+func (n *names) has(name string) bool {
+	if n == nil {
+		return false
+	}
+	_, ok := slices.BinarySearch(n.list, name)
+	return ok
+}
+
+func (n *names) everything() bool { return n != nil && n.star }
+
+// named is n without the star.
+func (n *names) named(sh *share) *names {
+	if n.everything() {
+		return sh.interner.of(n.list)
+	}
+	return n
+}
+
+func (n *names) all() []string {
+	if n == nil {
+		return nil
+	}
+	return n.list
+}
+
+// interner keeps one value of each list for as long as somebody holds it: what no stream subscribes to is collected.
+type interner struct {
+	seed maphash.Seed
+	mu   sync.Mutex
+	live map[uint64]weak.Pointer[names] // by the hash of their wire form
+}
+
+func newInterner() *interner {
+	return &interner{seed: maphash.MakeSeed(), live: map[uint64]weak.Pointer[names]{}}
+}
+
+// ofWire returns the list that consecutive fields of a request hold. Of a list that is known nothing is allocated.
+func (in *interner) ofWire(run []byte) (*names, error) {
+	if len(run) == 0 {
+		return nil, nil
+	}
+	key := maphash.Bytes(in.seed, run)
+	if n := in.find(key); n != nil && n.wire == string(run) {
+		return n, nil
+	}
+	n, err := parseNames(string(run))
+	if err != nil {
+		return nil, err
+	}
+	if canonical := appendNames(nil, n.list, n.star); !bytes.Equal(canonical, run) {
+		return in.ofWire(canonical) // the same names in another order
+	}
+	return in.add(key, n), nil
+}
+
+// of returns the list of names that are sorted, each once; nil where there are none.
+func (in *interner) of(list []string) *names { return in.with(list, false) }
+
+func (in *interner) with(list []string, star bool) *names {
+	if len(list) == 0 && !star {
+		return nil
+	}
+	n, err := in.ofWire(appendNames(nil, list, star))
+	if err != nil {
+		panic(fmt.Sprintf("intern %d names: %v", len(list), err)) // they were parsed before
+	}
+	return n
+}
+
+func (in *interner) find(key uint64) *names {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.live[key].Value()
+}
+
+// add returns the value that is kept: another stream may have come first.
+func (in *interner) add(key uint64, n *names) *names {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if old := in.live[key].Value(); old != nil {
+		if old.wire == n.wire {
+			return old
+		}
+		return n // the hash of another list: this one is not shared
+	}
+	in.live[key] = weak.Make(n)
+	runtime.AddCleanup(n, in.forget, key)
+	return n
+}
+
+func (in *interner) forget(key uint64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.live[key].Value() == nil {
+		delete(in.live, key)
+	}
+}
+
+// parseNames reads names that the field numbers in front of them do not matter of.
+func parseNames(wire string) (*names, error) {
+	if !utf8.ValidString(wire) {
+		return nil, errors.New("resource names are not UTF-8")
+	}
+	n := &names{wire: wire}
+	for rest := wire; rest != ""; {
+		_, name, after, ok := cutField(rest)
+		if !ok {
+			return nil, errors.New("resource names are cut off")
+		}
+		rest = after
+		if name == "*" {
+			n.star = true
+		} else {
+			n.list = append(n.list, name)
+		}
+		if len(n.list) > maxNames {
+			return nil, errTooManyNames
+		}
+	}
+	slices.Sort(n.list)
+	n.list = slices.Compact(n.list)
+	return n, nil
+}
+
+// cutField takes the first field off a message, one that is text. It makes no copy.
+func cutField(message string) (number protowire.Number, value, rest string, ok bool) {
+	tag, n := cutVarint(message)
+	if n == 0 || protowire.Type(tag&7) != protowire.BytesType {
+		return 0, "", "", false
+	}
+	size, m := cutVarint(message[n:])
+	if rest = message[n+m:]; m == 0 || size > uint64(len(rest)) {
+		return 0, "", "", false
+	}
+	return protowire.Number(tag >> 3), rest[:size], rest[size:], true
+}
+
+// cutVarint returns a number and how many bytes it takes, 0 of one that is broken.
+func cutVarint(s string) (value uint64, n int) {
+	for i := range min(len(s), 10) {
+		value |= uint64(s[i]&0x7f) << (7 * i)
+		if s[i] < 0x80 {
+			return value, i + 1
+		}
+	}
+	return 0, 0
+}
+
+// appendNames writes names as requests of either variant do: resource_names and resource_names_subscribe are both 3.
+func appendNames(b []byte, list []string, star bool) []byte {
+	for _, name := range list {
+		b = protowire.AppendString(protowire.AppendTag(b, fieldNames, protowire.BytesType), name)
+	}
+	if star {
+		b = protowire.AppendString(protowire.AppendTag(b, fieldNames, protowire.BytesType), "*")
+	}
+	return b
+}

@@ -1,0 +1,135 @@
+package ads
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/xds"
+)
+
+// A push can be followed from what changed to the last proxy's answer.
+func TestPushIsObservable(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		fast, slow := r.started(v, base), r.started(v, base)
+		changed := time.Now()
+		pass(100 * time.Millisecond)
+		g := r.current.Load().follow(meshOf(1), model.Change{Since: changed, Keys: []string{"config/a"}, Count: 1}, r.names)
+		next := state("a=1 b=1", "a=2 b=1", "l=1", "r=1")
+		g.built.snapshots.get(viewAt(t, "127.0.0.9"), func() *snapshot { return next })
+		r.publish(g)
+		synctest.Wait()
+		got := r.Pushes()[len(r.Pushes())-1]
+		if got.Waiting != 2 || got.Responses["eds"] != 2 || len(got.Responses) != 1 || got.Generation != g.number {
+			t.Errorf("both are sent endpoints and nothing else: %+v", got)
+		}
+		pass(time.Second)
+		fast.ack(eds)
+		pass(time.Second)
+		clients := r.Clients()
+		if a, b := clients[0].Generation, clients[1].Generation; a+b != 2*g.number-1 {
+			t.Errorf("generations %d and %d, want one to have %d", a, b, g.number)
+		}
+		slow.nack(eds, "malformed")
+		got = r.Pushes()[len(r.Pushes())-1]
+		want := Push{
+			Generation: g.number, Cause: []string{"config/a"}, Changes: 1, Since: changed, Pushed: changed.Add(100 * time.Millisecond),
+			Responses: map[string]int{"eds": 2}, First: changed.Add(1100 * time.Millisecond), Last: changed.Add(2100 * time.Millisecond),
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		metrics := fmt.Sprintf(`
+			# HELP pilot_xds Connected proxies.
+			# TYPE pilot_xds gauge
+			pilot_xds{type="sidecar",variant="%s",version=""} 2
+			# HELP pilot_total_xds_rejects Responses that a proxy refused.
+			# TYPE pilot_total_xds_rejects counter
+			pilot_total_xds_rejects{type="eds"} 1
+		`, v)
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(r.Metrics())
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(metrics), "pilot_xds", "pilot_total_xds_rejects"); err != nil {
+			t.Error(err)
+		}
+		if n := testutil.ToFloat64(r.metrics.pushes.WithLabelValues("eds", "acked")); n != 3 { // two at the start
+			t.Errorf("%g ACKs of EDS, want 3", n)
+		}
+	})
+}
+
+// Who leaves, or is overtaken by the next push, does not keep a push waiting.
+func TestPushEndsWithoutTheSlow(t *testing.T) {
+	h := history{}
+	start := time.Unix(0, 0)
+	for i := range 3 {
+		var none *generation
+		g := none.follow(nil, model.Change{Since: start}, nil)
+		g.number = int64(i + 2)
+		h.begin(g, 2, start)
+	}
+	if took := h.reached(1, 3, start.Add(time.Second)); len(took) != 0 {
+		t.Errorf("one of two has answered: ended %v", took)
+	}
+	if took := h.reached(1, 4, start.Add(2*time.Second)); len(took) != 2 || took[0] != 2*time.Second {
+		t.Errorf("the other has reached 2 to 4: ended %v, want 2 and 3", took)
+	}
+	if last := h.list()[2]; last.Waiting != 1 || !last.Last.IsZero() {
+		t.Errorf("4 waits for the first: %+v", last)
+	}
+	for i := range 3 * maxPushes {
+		var none *generation
+		g := none.follow(nil, model.Change{}, nil)
+		g.number = int64(i + 10)
+		h.begin(g, 0, start)
+	}
+	if n := len(h.list()); n != maxPushes {
+		t.Errorf("%d pushes are remembered, want %d", n, maxPushes)
+	}
+}
+
+// What did not change is not encoded again, and is the same value for whoever compares.
+func TestGenerationTakesOverWhatDidNotChange(t *testing.T) {
+	var none *generation
+	in := newInterner()
+	v := viewAt(t, "127.0.0.9")
+	one := none.follow(meshOf(1, "a", "b"), model.Change{}, in)
+	first := one.snapshot(v)
+	two := one.follow(meshOf(1, "a", "b"), model.Change{}, in)
+	if two.snapshot(v) != first {
+		t.Error("the same mesh makes another snapshot")
+	}
+	three := two.follow(meshOf(2, "a", "b"), model.Change{}, in)
+	third := three.snapshot(v)
+	if third[cds] != first[cds] || third[lds] != first[lds] || third[rds] != first[rds] || third[eds] == first[eds] {
+		t.Error("an endpoint changed: want endpoints to be another set and all else the same")
+	}
+	if two.last.Load() != nil {
+		t.Error("the generation before the last is held")
+	}
+}
+
+// One message, one encoding: resources of an equal pointer are not looked at again.
+func TestEncoderKnowsMessages(t *testing.T) {
+	g := (*generation)(nil).follow(nil, model.Change{}, newInterner())
+	m := meshOf(1, "a")
+	e := encoder{g: g, messages: &g.built.resources}
+	build := xds.BuildOutbound(m, viewAt(t, "127.0.0.9").Outbound)
+	a := e.encode(build)
+	n := g.work.encoded.Load()
+	next := g.follow(nil, model.Change{}, newInterner())
+	b := encoder{g: next, last: g.built, messages: &next.built.resources}.encode(build)
+	if again := next.work.encoded.Load(); n == 0 || again != 0 {
+		t.Errorf("encoded %d, then %d, want none again", n, again)
+	}
+	if a.layers[cds].resources[0] != b.layers[cds].resources[0] {
+		t.Error("the resource is another one")
+	}
+}

@@ -1,0 +1,223 @@
+package ads
+
+import (
+	"cmp"
+	"errors"
+	"iter"
+	"strings"
+	"unicode/utf8"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// request is a request of either variant, read without making a string of each of its thousand names.
+type request struct {
+	variant variant
+	intern  *interner
+	likely  *names // what the stream said the last time, and says again with every ACK: compared, not parsed
+
+	node        []byte // encoded; it is certain only in a stream's first request
+	typeURL     string
+	nonce       string
+	refusal     string // why the response was refused; never "" when it was
+	version     string // state of the world
+	names       *names // all, in the state of the world; in a delta those to subscribe
+	unsubscribe *names // delta
+	initial     string // delta: the fields initial_resource_versions
+}
+
+// Fields of DiscoveryRequest and DeltaDiscoveryRequest; names are 3 in both.
+const fieldNames = 3
+
+type requestField int
+
+const (
+	skip requestField = iota
+	fieldOfVersion
+	fieldOfNode
+	fieldOfNames
+	fieldOfUnsubscribe
+	fieldOfInitial
+	fieldOfTypeURL
+	fieldOfNonce
+	fieldOfError
+)
+
+func (v variant) field(n protowire.Number) requestField {
+	fields := [...]requestField{
+		1: fieldOfVersion, 2: fieldOfNode, 3: fieldOfNames, 4: fieldOfTypeURL, 5: fieldOfNonce, 6: fieldOfError,
+	}
+	if v == delta {
+		fields = [...]requestField{1: fieldOfNode, 2: fieldOfTypeURL, 3: fieldOfNames, 4: fieldOfUnsubscribe, 5: fieldOfInitial, 6: fieldOfNonce}
+		if n == 7 {
+			return fieldOfError
+		}
+	}
+	if int(n) >= len(fields) {
+		return skip
+	}
+	return fields[n]
+}
+
+// runs are fields that repeat: the bytes of all of one number, as they stand where they stand together.
+type runs [fieldOfError + 1]struct {
+	bytes []byte
+	own   bool // a copy, since others stand between them
+}
+
+func (r *runs) add(f requestField, field []byte) {
+	run := &r[f]
+	n := len(run.bytes)
+	switch {
+	case n == 0:
+		run.bytes = field
+	case run.own:
+		run.bytes = append(run.bytes, field...)
+	case cap(run.bytes) > n && &run.bytes[:n+1][n] == &field[0]:
+		run.bytes = run.bytes[:n+len(field)]
+	default:
+		run.bytes, run.own = append(run.bytes[:n:n], field...), true
+	}
+}
+
+// read scans a message. It keeps nothing of data.
+func (r *request) read(data []byte) error {
+	*r = request{variant: r.variant, intern: r.intern, likely: r.likely}
+	var repeated runs
+	for len(data) > 0 {
+		if run, ok := r.repeats(data); ok {
+			r.names, data = r.likely, data[run:]
+			continue
+		}
+		number, wireType, tag := protowire.ConsumeTag(data)
+		if tag < 0 {
+			return protowire.ParseError(tag)
+		}
+		size := protowire.ConsumeFieldValue(number, wireType, data[tag:])
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		field := data[:tag+size]
+		if f := r.variant.field(number); f != skip {
+			if wireType != protowire.BytesType {
+				return errors.New("a field of the request has the wrong type")
+			}
+			value, _ := protowire.ConsumeBytes(field[tag:])
+			if err := r.take(f, value); err != nil {
+				return err
+			}
+			if f == fieldOfNames || f == fieldOfUnsubscribe || f == fieldOfInitial {
+				repeated.add(f, field)
+			}
+		}
+		data = data[tag+size:]
+	}
+	return r.takeRuns(&repeated)
+}
+
+// repeats reports whether data begins with exactly the names of the last time, and how long they are.
+func (r *request) repeats(data []byte) (int, bool) {
+	if r.likely == nil || r.names != nil || data[0] != r.likely.wire[0] {
+		return 0, false
+	}
+	n := len(r.likely.wire)
+	return n, len(data) >= n && string(data[:n]) == r.likely.wire && (len(data) == n || data[n] != r.likely.wire[0])
+}
+
+func (r *request) take(f requestField, value []byte) error {
+	switch f {
+	case fieldOfNode:
+		r.node = append([]byte(nil), value...)
+	case fieldOfVersion:
+		r.version = string(value)
+	case fieldOfNonce:
+		r.nonce = string(value)
+	case fieldOfTypeURL:
+		r.typeURL = internType(value)
+	case fieldOfError:
+		var detail statuspb.Status
+		if err := proto.Unmarshal(value, &detail); err != nil {
+			return err
+		}
+		r.refusal = cmp.Or(clip(detail.Message), "refused without a reason")
+	}
+	return nil
+}
+
+func (r *request) takeRuns(repeated *runs) (err error) {
+	if run := repeated[fieldOfNames].bytes; len(run) > 0 {
+		if r.names != nil { // they do not stand together
+			run = append([]byte(r.names.wire), run...)
+		}
+		if r.names, err = r.intern.ofWire(run); err != nil {
+			return err
+		}
+	}
+	r.initial = string(repeated[fieldOfInitial].bytes)
+	if !utf8.ValidString(r.initial) {
+		return errors.New("initial_resource_versions are not UTF-8")
+	}
+	r.unsubscribe, err = r.intern.ofWire(repeated[fieldOfUnsubscribe].bytes)
+	return err
+}
+
+// maxText is how many bytes of a client's own words are kept.
+const maxText = 4 << 10
+
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
+}
+
+func internType(value []byte) string {
+	for k := range kinds {
+		if string(value) == k.typeURL() {
+			return k.typeURL()
+		}
+	}
+	return clip(string(value))
+}
+
+// parseNode decodes the node that the request holds.
+func (r *request) parseNode() (*corev3.Node, error) {
+	n := &corev3.Node{}
+	if err := proto.Unmarshal(r.node, n); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// versions yields what a reconnecting Envoy has, by name.
+func (r *request) versions() iter.Seq2[string, string] {
+	return func(yield func(name, version string) bool) {
+		for rest := r.initial; rest != ""; {
+			_, entry, after, ok := cutField(rest)
+			if !ok {
+				return
+			}
+			rest = after
+			var name, version string
+			for entry != "" {
+				number, value, more, ok := cutField(entry)
+				if !ok {
+					return
+				}
+				switch number {
+				case 1:
+					name = value
+				case 2:
+					version = value
+				}
+				entry = more
+			}
+			if !yield(name, version) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,392 @@
+package ads
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// The rules that an ADS server keeps, over real gRPC, in the order of the protocol's documentation: both variants, then
+// the state of the world, then delta.
+
+// The node is certain only on a stream's first request; a first one without node.id is InvalidArgument.
+func TestRule01NodeIsOfTheFirstRequest(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		c := r.connect(v)
+		c.want("with a node", c.subscribe(cds), "cds:a,b")
+		c.want("without one", c.subscribe(lds), "")
+		c.want("ACK without one", c.ack(cds), "lds:l")
+		c = r.connect(v)
+		c.node = nil
+		c.subscribe(cds)
+		if status.Code(c.ended) != codes.InvalidArgument || !strings.Contains(c.ended.Error(), "node.id") {
+			t.Errorf("a first request without a node: got %v, want InvalidArgument", c.ended)
+		}
+	})
+}
+
+// State belongs to the stream: in a hot restart two of one node have different subscriptions.
+func TestRule02StateIsOfTheStream(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		old, young := r.connect(v), r.connect(v)
+		old.want("the old one's", old.subscribe(eds, "a"), "eds:a")
+		young.want("the new one's", young.subscribe(eds, "a", "b"), "eds:a,b")
+		old.ack(eds)
+		young.ack(eds)
+		r.push(state("a=1 b=1", "a=2 b=2", "l=1", "r=1"))
+		old.want("a change for the old one", old.got(), "eds:a")
+		young.want("a change for the new one", young.got(), "eds:a,b")
+	})
+}
+
+// Nonces are per stream and kind; a request after a reconnect may carry an old version or nonce and is answered.
+func TestRule03OldNonceOfAnotherStreamIsAnswered(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		c := r.connect(v)
+		for k := range kinds {
+			c.nonce[k], c.accepted[k] = "77", "old"
+		}
+		if v == delta {
+			c.want("CDS", c.tell(cds, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "77"}), "cds:a,b")
+		} else {
+			c.want("CDS", c.ask(cds), "cds:a,b")
+		}
+		first := c.nonce[cds]
+		c.want("EDS", c.subscribe(eds, "a"), "eds:a")
+		if c.nonce[eds] == first {
+			t.Errorf("CDS and EDS share the nonce %s", first)
+		}
+	})
+}
+
+// A NACK is error_detail present. The same content is not sent again, the next change is; it is recorded.
+func TestRule04NackIsRecordedAndNotResent(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		c := r.started(v, base)
+		r.push(state("a=1 b=1", "a=1 b=1", "l=bad", "r=1"))
+		c.want("the change", c.got(), "lds:l")
+		c.want("NACK", c.nack(lds, "no filter chains specified"), "")
+		got := r.Clients()[0].Types[lds]
+		if got.State != StateNacked || got.Nack == nil || got.Nack.Text != "no filter chains specified" {
+			t.Errorf("status page: %+v, NACK %+v", got, got.Nack)
+		}
+		if log := r.log.String(); strings.Count(log, "response refused") != 1 || !strings.Contains(log, nodeID) {
+			t.Errorf("want it logged once, with node, type and text:\n%s", log)
+		}
+		r.push(state("a=1 b=1", "a=1 b=1", "l=bad", "r=1"))
+		c.want("the same content again", c.got(), "")
+		r.push(state("a=1 b=1", "a=1 b=1", "l=2", "r=1"))
+		c.want("the next change", c.got(), "lds:l")
+		if v == sotw {
+			c.want("a request with an old version is no NACK", c.ask(lds), "")
+			if got := r.Clients()[0].Types[lds].State; got != StateSynced {
+				t.Errorf("state %s, want %s", got, StateSynced)
+			}
+		}
+	})
+}
+
+// An ACK gets silence. While a response has no answer changes coalesce; the newest state is sent once.
+func TestRule05AckIsSilentAndChangesCoalesce(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		c := r.started(v, base)
+		for i := range 50 {
+			r.push(state("a=1 b=1", fmt.Sprintf("a=%d b=1", i+2), "l=1", "r=1"))
+		}
+		c.want("fifty changes without an answer", c.got(), "eds:a")
+		c.want("the answer", c.ack(eds), "eds:a")
+		if newest := content(eds, "a=51").find("a").version; v == delta && c.versions[eds]["a"] != newest {
+			t.Errorf("got version %s, want the newest, %s", c.versions[eds]["a"], newest)
+		}
+		c.want("its answer", c.ack(eds), "")
+	})
+}
+
+// A subscribed name that does not exist yet is sent when it is created.
+func TestRule06UnknownNamesAreRemembered(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		c := r.started(v, base)
+		c.subscribe(eds, "a", "b", "c")
+		c.ack(eds)
+		c.subscribe(rds, "r", "s")
+		c.ack(rds)
+		r.push(state("a=1 b=1 c=1", "a=1 b=1 c=1", "l=1", "r=1 s=1"))
+		c.want("CDS and EDS", c.got(), map[variant]string{sotw: "cds:a,b,c eds:c", delta: "cds:c eds:c"}[v])
+		c.ack(eds)
+		c.want("then RDS", c.ack(cds), "rds:s")
+	})
+}
+
+// CDS → EDS → LDS → RDS, removals last: a route moves from cluster a to b, and a goes.
+func TestRule07MakeBeforeBreak(t *testing.T) {
+	both(t, state("a=1", "a=1", "l=1", "r=a"), func(r *rig, v variant) {
+		c := r.started(v, state("a=1", "a=1", "l=1", "r=a"))
+		r.push(state("b=1", "b=1", "l=1", "r=b"))
+		c.want("first both clusters", c.got(), map[variant]string{sotw: "cds:a,b", delta: "cds:b"}[v])
+		if v == sotw {
+			c.want("endpoints of both", c.ask(eds, "a", "b"), "eds:b")
+		} else {
+			c.want("endpoints of the new one", c.sub(eds, "b"), "eds:b")
+		}
+		c.want("ACK of EDS", c.ack(eds), "")
+		c.want("ACK of CDS brings the route", c.ack(cds), "rds:r")
+		c.want("ACK of RDS lets the old one go", c.ack(rds), map[variant]string{sotw: "cds:b", delta: "cds:-a"}[v])
+	})
+}
+
+// A changed cluster gets fresh endpoints right after it, unasked, though they did not change. A service without any gets
+// an empty assignment, a route that is not known an empty configuration.
+func TestRule08EndpointsFollowChangedClusters(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		c := r.started(v, base)
+		r.push(state("a=2 b=1", "a=1 b=1", "l=1", "r=1"))
+		c.want("a changes", c.got(), map[variant]string{sotw: "cds:a,b eds:a", delta: "cds:a eds:a"}[v])
+		if v == sotw {
+			answered := c.nonce[eds]
+			c.nonce[eds] = "2" // Envoy's only sign, a request that equals its last ACK
+			c.want("a request that looks like an ACK", c.ask(eds, "a", "b"), "")
+			c.nonce[eds] = answered
+		}
+		c.want("ACK of EDS", c.ack(eds), "")
+		c.want("ACK of CDS", c.ack(cds), "")
+		c.names[rds] = []string{"r", "unknown"}
+		c.want("a route that is not known", c.subscribe(rds, "r", "unknown"), map[variant]string{sotw: "rds:unknown", delta: "rds:r,unknown"}[v])
+	})
+}
+
+// Until every source has synced a stream is Unavailable: an empty answer would delete what a proxy has.
+func TestRule09UnavailableUntilSynced(t *testing.T) {
+	both(t, nil, func(r *rig, v variant) {
+		c := r.connect(v)
+		c.want("nothing", c.got(), "")
+		if status.Code(c.ended) != codes.Unavailable {
+			t.Errorf("got %v, want Unavailable", c.ended)
+		}
+	})
+}
+
+// ADS without type_url is InvalidArgument; a type that is not served does not kill the stream.
+func TestRule10TypeURL(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		c := r.connect(v)
+		if v == delta {
+			c.want("a type that is not served", c.send(&discoveryv3.DeltaDiscoveryRequest{Node: envoyNode(), TypeUrl: "x.Secret"}), "")
+		} else {
+			c.want("a type that is not served", c.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: "x.Secret"}), "")
+		}
+		c.want("the stream lives", c.subscribe(cds), "cds:a,b")
+		if v == delta {
+			c.send(&discoveryv3.DeltaDiscoveryRequest{})
+		} else {
+			c.send(&discoveryv3.DiscoveryRequest{})
+		}
+		if status.Code(c.ended) != codes.InvalidArgument || !strings.Contains(c.ended.Error(), "type_url") {
+			t.Errorf("got %v, want InvalidArgument", c.ended)
+		}
+	})
+}
+
+// CDS and LDS carry the full set, EDS and RDS what changed; deletion follows the parent.
+func TestRule11FullSetsAndPartialOnes(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		c := r.started(sotw, base)
+		r.push(state("a=1", "a=2", "l=1 m=1", "r=1"))
+		c.want("b goes, m comes", c.got(), "eds:a lds:l,m")
+		c.want("ACK of EDS", c.ack(eds), "")
+		c.want("all clusters, when nothing leads to b", c.ack(lds), "cds:a")
+	})
+}
+
+// Added names are answered at an unchanged version, a shrunk list is not; [], [*, A], [A], [] ends in nothing.
+func TestRule12SubscriptionsGrowAndShrink(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		c := r.started(sotw, base)
+		c.want("fewer", c.ask(eds, "a"), "")
+		c.want("more", c.ask(eds, "b", "a"), "eds:b")
+		c.want("ACK", c.ack(eds), "")
+		c.want("[*, a]", c.ask(cds, "*", "a"), "cds:a,b")
+		c.ack(cds)
+		c.want("[a]", c.ask(cds, "a"), "")
+		c.want("[]", c.ask(cds), "")
+		r.push(state("a=2 b=2", "a=1 b=1", "l=1", "r=1"))
+		c.want("nothing is subscribed", c.got(), "")
+	})
+}
+
+// A request with a stale nonce is ignored.
+func TestRule13StaleNonceIsIgnored(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		c := r.started(sotw, base)
+		stale := c.nonce[eds]
+		r.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1"))
+		c.want("a change", c.got(), "eds:a")
+		fresh := c.nonce[eds]
+		c.nonce[eds] = stale
+		c.want("stale, with a new name", c.ask(eds, "a", "b", "c"), "")
+		c.nonce[eds] = fresh
+		c.want("the answer, with it", c.ask(eds, "a", "b", "c"), "eds:c")
+	})
+}
+
+// The version is of the content: a restarted server and another replica say the same, and an Envoy that names it is not
+// sent anything.
+func TestRule14VersionIsOfTheContent(t *testing.T) {
+	var before *client
+	overWire(t, base, func(r *rig) { before = r.started(sotw, base) })
+	overWire(t, state("a=1 b=1", "a=1 b=1", "l=1", "r=1"), func(r *rig) {
+		c := r.connect(sotw)
+		c.accepted = before.accepted
+		for k := range kinds {
+			c.want(k.String(), c.ask(k, before.names[k]...), "")
+			if got := r.Clients()[0].Types[k].State; got != StateSynced {
+				t.Errorf("%s: state %s, want %s", k, got, StateSynced)
+			}
+		}
+		r.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1"))
+		c.want("the next change", c.got(), "eds:a")
+		if c.version[eds] == before.version[eds] {
+			t.Errorf("the version %s did not change with the content", c.version[eds])
+		}
+	})
+}
+
+// Subscriptions count under whatever nonce.
+func TestRule15SubscriptionUnderStaleNonce(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		c := r.started(delta, base)
+		r.push(state("a=1 b=1", "a=2 b=1 c=1", "l=1", "r=1"))
+		c.want("a change", c.got(), "eds:a")
+		c.want("stale nonce, new name", c.tell(eds, &discoveryv3.DeltaDiscoveryRequest{
+			ResponseNonce: "0", ResourceNamesSubscribe: []string{"c"},
+		}), "")
+		c.want("the answer", c.ack(eds), "eds:c")
+	})
+}
+
+// A name that is subscribed again is answered again.
+func TestRule16ResubscribedNameIsAnswered(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		c := r.started(delta, base)
+		c.want("a known name", c.sub(eds, "a"), "eds:a")
+		c.ack(eds)
+		c.want("a known name beside everything", c.sub(cds, "a"), "cds:a")
+		c.ack(cds)
+		c.want("everything", c.sub(cds, "*"), "cds:a,b eds:a,b")
+	})
+}
+
+// A missing name goes to removed_resources.
+func TestRule17MissingNameIsRemoved(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		c := r.connect(delta)
+		c.want("clusters", c.sub(cds, "a", "x"), "cds:-x,a")
+		c.want("endpoints", c.sub(eds, "a", "x"), "eds:-x,a")
+		c.ack(eds)
+		c.ack(cds)
+		c.want("listeners", c.sub(lds, "x"), "lds:-x")
+		c.ack(lds)
+		r.push(state("b=1", "b=1", "x=1", "r=1"))
+		c.want("x comes", c.got(), "lds:x")
+		c.want("a goes", c.ack(lds), "cds:-a")
+	})
+}
+
+// Unsubscribing a name under a wildcard is answered with the resource or its removal; a phantom one is ignored.
+func TestRule18UnsubscribeUnderWildcard(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		c := r.connect(delta)
+		c.want("everything", c.sub(cds, "*", "a", "x"), "cds:a,b")
+		c.ack(cds)
+		c.want("a is there", c.sub(cds, "-a"), "cds:a")
+		c.ack(cds)
+		c.want("x is not", c.sub(cds, "-x"), "cds:-x")
+		c.ack(cds)
+		c.want("never subscribed", c.sub(cds, "-b"), "")
+		c.want("no more wildcard", c.sub(cds, "-*"), "")
+		r.push(state("a=2 b=2", "", "", ""))
+		c.want("nothing is subscribed", c.got(), "")
+	})
+}
+
+// initial_resource_versions: equal ones are skipped, vanished ones reported; a first wildcard is answered even when
+// there is nothing to say. A reconnect with one wrong and one extinct version.
+func TestRule19InitialVersions(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		before := r.started(delta, base)
+		c := r.connect(delta)
+		c.want("a wrong, x extinct", c.resume(cds, map[string]string{
+			"a": "wrong", "b": before.versions[cds]["b"], "x": "1",
+		}), "cds:-x,a")
+		c.want("EDS: b equal, x extinct", c.resume(eds, map[string]string{"b": before.versions[eds]["b"], "x": "1"}, "b", "x"), "eds:-x")
+		c.ack(eds)
+		c.ack(cds)
+		c.want("LDS, all equal", c.resume(lds, before.versions[lds]), "lds:")
+		c.ack(lds)
+		c.want("RDS, all equal", c.resume(rds, before.versions[rds], "r"), "")
+		r.push(state("a=1 b=1", "a=1 b=2", "l=1", "r=1"))
+		c.want("the next change", c.got(), "eds:b")
+	})
+	overWire(t, state("", "", "", ""), func(r *rig) {
+		c := r.connect(delta)
+		c.want("nothing at all", c.sub(cds), "cds:")
+	})
+}
+
+// On a reconnect EDS may be asked before CDS: endpoints of changed clusters still follow those, though they are equal.
+func TestRule20EndpointsAskedBeforeClusters(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		before := r.started(delta, base)
+		for _, order := range [][]kind{{eds, cds}, {cds, eds}} {
+			c := r.connect(delta)
+			had := map[string]string{"a": "older", "b": before.versions[cds]["b"]}
+			var got []string
+			for _, k := range order {
+				if k == eds {
+					got = append(got, c.resume(eds, before.versions[eds], "a", "b"))
+				} else {
+					got = append(got, c.resume(cds, had))
+				}
+			}
+			c.want(fmt.Sprint(order), strings.TrimSpace(strings.Join(got, " ")), "cds:a eds:a")
+		}
+	})
+}
+
+// One request per cluster: the answers are batched.
+func TestRule21RequestsOneByOneAreBatched(t *testing.T) {
+	var words, names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("c%02d", i))
+		words = append(words, names[i]+"=1")
+	}
+	overWire(t, state("", strings.Join(words, " "), "", ""), func(r *rig) {
+		c := r.connect(delta)
+		var got []string
+		for _, name := range names {
+			got = append(got, c.sub(eds, name))
+		}
+		c.want("a hundred requests", strings.TrimSpace(strings.Join(got, "")), "eds:c00")
+		c.want("the ACK of the first", c.ack(eds), "eds:"+strings.Join(names[1:], ","))
+		c.want("the ACK of the rest", c.ack(eds), "")
+	})
+}
+
+// RDS and LDS are real deltas too: a change sends what changed and nothing else.
+func TestRule22RoutesAndListenersAreDeltas(t *testing.T) {
+	first := state("a=1", "a=1", "l=1 m=1", "r=1 s=1")
+	overWire(t, first, func(r *rig) {
+		c := r.started(delta, first)
+		r.push(state("a=1", "a=1", "l=1 m=1", "r=1 s=2"))
+		c.want("one route changes", c.got(), "rds:s")
+		c.ack(rds)
+		r.push(state("a=1", "a=1", "l=1 m=1 n=1", "r=1 s=2"))
+		c.want("one listener comes", c.got(), "lds:n")
+		c.ack(lds)
+		r.push(state("a=1", "a=1", "l=1 n=1", "r=1 s=2"))
+		c.want("one listener goes", c.got(), "lds:-m")
+	})
+}

@@ -1,0 +1,58 @@
+package ads
+
+import (
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// ours is what a stream of each service is handed to.
+type ours interface {
+	serve(w grpc.ServerStream, v variant, only kind) error
+}
+
+// aggregated says that a stream carries every kind.
+const aggregated = kinds
+
+// services describes the aggregated discovery service, and those of one kind each for clients that want them. They are
+// written by hand, since generated ones would decode each request and encode each response anew.
+func services() []*grpc.ServiceDesc {
+	const prefix = "envoy.service."
+	out := []*grpc.ServiceDesc{describeService(prefix+"discovery.v3.AggregatedDiscoveryService", "AggregatedResources", aggregated)}
+	for k, name := range [kinds][2]string{
+		cds: {"cluster.v3.ClusterDiscoveryService", "Clusters"},
+		eds: {"endpoint.v3.EndpointDiscoveryService", "Endpoints"},
+		lds: {"listener.v3.ListenerDiscoveryService", "Listeners"},
+		rds: {"route.v3.RouteDiscoveryService", "Routes"},
+	} {
+		out = append(out, describeService(prefix+name[0], name[1], kind(k)))
+	}
+	return append(out, refuseSecrets(prefix+"secret.v3.SecretDiscoveryService"))
+}
+
+func describeService(name, what string, only kind) *grpc.ServiceDesc {
+	stream := func(method string, v variant) grpc.StreamDesc {
+		return grpc.StreamDesc{
+			StreamName: method + what, ServerStreams: true, ClientStreams: true,
+			Handler: func(server any, w grpc.ServerStream) error { return server.(ours).serve(w, v, only) },
+		}
+	}
+	return &grpc.ServiceDesc{
+		ServiceName: name, HandlerType: (*ours)(nil),
+		Streams: []grpc.StreamDesc{stream("Stream", sotw), stream("Delta", delta)},
+	}
+}
+
+// refuseSecrets says why, where gRPC would only say that it knows no such service.
+func refuseSecrets(name string) *grpc.ServiceDesc {
+	refuse := func(any, grpc.ServerStream) error {
+		return status.Error(codes.Unimplemented, "secrets are not served: proxies read certificates from files")
+	}
+	return &grpc.ServiceDesc{
+		ServiceName: name, HandlerType: (*ours)(nil),
+		Streams: []grpc.StreamDesc{
+			{StreamName: "StreamSecrets", ServerStreams: true, ClientStreams: true, Handler: refuse},
+			{StreamName: "DeltaSecrets", ServerStreams: true, ClientStreams: true, Handler: refuse},
+		},
+	}
+}

@@ -1,0 +1,49 @@
+package ads
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// The services of one kind each answer what the aggregated one does, without a type_url too; others' kinds they ignore.
+func TestServicesOfOneKind(t *testing.T) {
+	for k, path := range [kinds]string{
+		cds: "/envoy.service.cluster.v3.ClusterDiscoveryService/%sClusters",
+		eds: "/envoy.service.endpoint.v3.EndpointDiscoveryService/%sEndpoints",
+		lds: "/envoy.service.listener.v3.ListenerDiscoveryService/%sListeners",
+		rds: "/envoy.service.route.v3.RouteDiscoveryService/%sRoutes",
+	} {
+		k := kind(k)
+		t.Run(k.String(), func(t *testing.T) {
+			both(t, base, func(r *rig, v variant) {
+				var names []string
+				for _, resource := range base[k].all() {
+					names = append(names, resource.name)
+				}
+				want := k.String() + ":" + strings.Join(names, ",")
+				c := r.connectTo(v, strings.Replace(path, "%s", [variants]string{"Stream", "Delta"}[v], 1))
+				c.want("its kind", c.subscribe(k, names...), want)
+				c.want("ACK", c.ack(k), "")
+				c.want("another", c.subscribe((k+1)%kinds, names...), "")
+				r.push(state("a=2 b=2", "a=2 b=2", "l=2", "r=2"))
+				c.want("a change", c.got(), want)
+
+				bare := r.connectTo(v, strings.Replace(path, "%s", [variants]string{"Stream", "Delta"}[v], 1))
+				bare.want("without a type_url", bare.withoutType(names), want)
+			})
+		})
+	}
+}
+
+func TestSecretsAreRefusedByName(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		c := r.connectTo(delta, "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets")
+		c.got()
+		if status.Code(c.ended) != codes.Unimplemented || !strings.Contains(c.ended.Error(), "secrets are not served") {
+			t.Errorf("got %v, want Unimplemented with the reason", c.ended)
+		}
+	})
+}

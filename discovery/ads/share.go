@@ -1,0 +1,206 @@
+package ads
+
+import "slices"
+
+// What is kept of each thing is bounded, so that hostile subscriptions cost little more than their own streams.
+const (
+	maxShared = 1 << 13
+	maxChosen = 1 << 19 // names, of all selections
+)
+
+// merging is a list of names that others are added to and taken from.
+type merging struct{ list, add, drop *names }
+
+// share computes what streams need of sets, each once for all of them: it remembers, and is a pure function otherwise.
+// It lives as long as a generation; a stream must not hold it longer than that.
+type share struct {
+	interner   *interner
+	selections memo[selection, *set]
+	kept       memo[selection, *set]
+	unions     memo[pair[*set], *set]
+	changes    memo[pair[*layer], *change]
+	changed    memo[pair[*set], *names]
+	merged     memo[merging, *names]
+	answers    memo[question, *news]
+}
+
+type selection struct {
+	of    *set
+	names *names
+}
+
+type pair[T any] struct{ from, to T }
+
+func newShare(in *interner) *share {
+	sh := &share{interner: in}
+	sh.selections.limit, sh.kept.limit, sh.merged.limit = maxChosen, maxChosen, maxChosen
+	sh.unions.limit, sh.changes.limit, sh.changed.limit, sh.answers.limit = maxShared, maxShared, maxShared, maxShared
+	return sh
+}
+
+// choose returns what a subscription to names gets of all: for each name its resource, or that there is none.
+func (sh *share) choose(all *set, n *names) *set {
+	return sh.selections.getFor(1+n.len(), selection{all, n}, func() *set {
+		chosen, missing := make([]*resource, 0, n.len()), false
+		for _, name := range n.all() {
+			r := all.find(name)
+			if r == nil {
+				r, missing = absent(name), true
+			}
+			chosen = append(chosen, r)
+		}
+		if !missing && len(chosen) == all.size() && len(all.layers) == 1 {
+			return all
+		}
+		return newSet(all.kind, chosen)
+	})
+}
+
+// keep returns what remains of a set when only names are subscribed.
+func (sh *share) keep(had *set, n *names) *set {
+	return sh.kept.getFor(1+n.len(), selection{had, n}, func() *set {
+		var kept []*resource
+		for _, name := range n.all() {
+			if r := had.find(name); r != nil {
+				kept = append(kept, r)
+			}
+		}
+		if len(kept) == had.size() {
+			return had
+		}
+		return newSet(had.kind, kept)
+	})
+}
+
+// merge returns the names of list and add, without those of drop that add has not.
+func (sh *share) merge(list, add, drop *names) *names {
+	if add == nil && drop == nil {
+		return list
+	}
+	if list == nil {
+		return add
+	}
+	return sh.merged.getFor(1+list.len()+add.len(), merging{list, add, drop}, func() *names {
+		kept := slices.DeleteFunc(slices.Concat(list.all(), add.all()), func(name string) bool {
+			return drop.has(name) && !add.has(name)
+		})
+		slices.Sort(kept)
+		star := add.everything() || list.everything() && !drop.everything()
+		return sh.interner.with(slices.Compact(kept), star)
+	})
+}
+
+// common returns the names that both lists have.
+func (sh *share) common(a, b *names) *names {
+	var list []string
+	for _, name := range b.all() {
+		if a.has(name) {
+			list = append(list, name)
+		}
+	}
+	return sh.interner.of(list)
+}
+
+// union returns want and what it has not of sent; sent itself where that is all of it.
+func (sh *share) union(want, sent *set) *set {
+	return sh.unions.get(pair[*set]{want, sent}, func() *set {
+		both := want.with(sent)
+		if both.size() == sent.size() && sh.changedNames(sent, want) == nil {
+			return sent
+		}
+		return both
+	})
+}
+
+// changedNames returns the names of new and changed resources.
+func (sh *share) changedNames(from, to *set) *names {
+	return sh.changed.get(pair[*set]{from, to}, func() *names {
+		var list []string
+		for _, p := range sh.told(from, to) {
+			for _, r := range p.resources {
+				list = append(list, r.name)
+			}
+		}
+		slices.Sort(list)
+		return sh.interner.of(slices.Compact(list))
+	})
+}
+
+// question is what an answer depends on.
+type question struct {
+	had, want *set   // had is nil where nothing is known of it
+	due       *names // to be told though they may be unchanged
+	variant   variant
+	wildcard  bool
+	gone      bool // what does not exist any more is told
+}
+
+// answer returns what brings a client from one set to another, nil where there is nothing to tell.
+func (sh *share) answer(q question) *news {
+	if q.variant == sotw && q.want.kind.whole() {
+		if q.had != nil && q.had.version == q.want.version && q.due == nil {
+			return nil
+		}
+		return whole(q.want)
+	}
+	var n *news
+	switch {
+	case q.had == q.want && q.due == nil:
+		return nil
+	case q.had == nil:
+		n = whole(q.want)
+	default:
+		n = sh.answers.get(q, func() *news { return sh.difference(q) })
+	}
+	if len(n.parts) == 0 && (q.had != nil || !q.wildcard) { // everything there is is an answer, even if that is nothing
+		return nil
+	}
+	return n
+}
+
+func whole(s *set) *news {
+	n := &news{parts: make([]*part, 0, len(s.layers))}
+	for _, l := range s.layers {
+		n.parts = append(n.parts, &l.part)
+	}
+	return n
+}
+
+func (sh *share) difference(q question) *news {
+	n := &news{parts: sh.told(q.had, q.want)}
+	told := map[string]bool{}
+	for _, p := range n.parts {
+		for _, r := range p.resources {
+			told[r.name] = true
+		}
+	}
+	var extra []*resource
+	tell := func(r *resource) {
+		if !told[r.name] {
+			told[r.name] = true
+			extra = append(extra, r)
+		}
+	}
+	if q.gone {
+		for _, c := range sh.compare(q.had, q.want) {
+			for _, r := range c.gone {
+				if have := q.want.find(r.name); have == nil || !have.exists() { // else another layer has it
+					tell(r)
+				}
+			}
+		}
+	}
+	for _, name := range q.due.all() {
+		r := q.want.find(name)
+		if r == nil && q.wildcard {
+			r = absent(name)
+		}
+		if r != nil {
+			tell(r)
+		}
+	}
+	if len(extra) > 0 {
+		n.parts = append(n.parts, &part{kind: q.want.kind, resources: extra})
+	}
+	return n
+}

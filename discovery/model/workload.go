@@ -1,0 +1,36 @@
+package model
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// indexWorkloads finds the services of an address: each proxy asks for those of its own, in every generation.
+func (m *Mesh) indexWorkloads() {
+	m.byAddress = make(map[netip.Addr][]*Service, len(m.services))
+	for _, s := range m.services {
+		for _, e := range s.Endpoints {
+			ip, err := netip.ParseAddr(e.Address)
+			if err != nil {
+				continue // a DNS name
+			}
+			if at := m.byAddress[ip]; len(at) == 0 || at[len(at)-1] != s {
+				m.byAddress[ip] = append(at, s)
+			}
+		}
+	}
+}
+
+// ServicesAt returns the services that have an endpoint at one of these addresses, ordered by host.
+func (m *Mesh) ServicesAt(addresses ...netip.Addr) []*Service {
+	if len(addresses) == 1 {
+		return m.byAddress[addresses[0]]
+	}
+	var out []*Service
+	for _, ip := range addresses {
+		out = append(out, m.byAddress[ip]...)
+	}
+	slices.SortFunc(out, func(a, b *Service) int { return cmp.Compare(a.Host, b.Host) })
+	return slices.Compact(out)
+}

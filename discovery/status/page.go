@@ -1,0 +1,112 @@
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// service is one host as registryz shows it.
+type service struct {
+	Host       string            `json:"host"`
+	Namespace  string            `json:"namespace"`
+	Resolution string            `json:"resolution"`
+	Ports      map[string]uint32 `json:"ports"`
+	Endpoints  int               `json:"endpoints"`
+}
+
+func registry(m *model.Mesh) []service {
+	out := []service{}
+	for _, s := range m.Services() {
+		ports := map[string]uint32{}
+		for _, p := range s.Ports {
+			ports[p.Name] = p.Number
+		}
+		out = append(out, service{s.Host, s.Namespace, string(s.Resolution), ports, len(s.Endpoints)})
+	}
+	return out
+}
+
+// registered is one host with its endpoints.
+type registered struct {
+	Host      string     `json:"host"`
+	Endpoints []endpoint `json:"endpoints"`
+}
+
+type endpoint struct {
+	Address string            `json:"address"`
+	Ports   map[string]uint32 `json:"ports"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Weight  uint32            `json:"weight,omitempty"`
+}
+
+func registration(m *model.Mesh) []registered {
+	out := []registered{}
+	for _, s := range m.Services() {
+		list := []endpoint{}
+		for _, e := range s.Endpoints {
+			ports := map[string]uint32{}
+			for _, p := range s.Ports {
+				ports[p.Name] = e.PortOn(p)
+			}
+			list = append(list, endpoint{e.Address, ports, e.Labels, e.Weight})
+		}
+		out = append(out, registered{s.Host, list})
+	}
+	return out
+}
+
+// object is one configuration object, with its spec as it would be written.
+type object struct {
+	Kind      string          `json:"kind"`
+	Namespace string          `json:"namespace"`
+	Name      string          `json:"name"`
+	Origin    string          `json:"origin,omitempty"`
+	Spec      json.RawMessage `json:"spec"`
+}
+
+func objects(m *model.Mesh) []object {
+	out := []object{}
+	for _, o := range m.Objects() {
+		spec := json.RawMessage("null")
+		if message, ok := o.Spec.(proto.Message); ok {
+			text, err := protojson.Marshal(message)
+			if err != nil {
+				text, _ = json.Marshal(fmt.Sprint(err)) // text always encodes
+			}
+			spec = text
+		}
+		origin := ""
+		if o.Origin.File != "" {
+			origin = o.Origin.String()
+		}
+		out = append(out, object{o.Kind, o.Namespace, o.Name, origin, spec})
+	}
+	return out
+}
+
+// syncState is a proxy as syncz shows it: which push it has, and how far it is with each type.
+type syncState struct {
+	Proxy      string               `json:"proxy"`
+	Generation int64                `json:"generation"`
+	Since      time.Time            `json:"since,omitzero"`
+	Types      map[string]ads.State `json:"types"` // by short name
+}
+
+func syncStates(clients []ads.Client) []syncState {
+	out := []syncState{}
+	for _, c := range clients {
+		types := map[string]ads.State{}
+		for _, t := range c.Types {
+			types[t.Name] = t.State
+		}
+		out = append(out, syncState{c.Node, c.Generation, c.Since, types})
+	}
+	return out
+}

@@ -1,12 +1,12 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e soak chaos lint bench golden clean
+.PHONY: help setup packages build demo test e2e soak chaos lint bench bench-ads golden clean
 
 module  := github.com/pilotlight/pilotlight
 scripts := envoy-tools/fetch-envoy envoy-tools/packages .ci/run
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z].*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z].*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: packages bin/envoy ## fetch what building and testing needs: modules, tools, a C compiler for -race, Envoy
 	go mod download
@@ -48,6 +48,11 @@ lint: ## vet, staticcheck, gofumpt, and shellcheck where it is installed
 
 bench: build bin/envoy ## measure the agent against a bare Envoy, as a table of ratios
 	go run ./e2e/bench
+
+# BENCH holds further flags, such as "-services 5000 -proxies 200" or -growth; PROFILE=1 writes run/ads.*.pprof.
+bench-ads: ## measure the ADS server beside a server that only sends captured bytes
+	@mkdir -p run && go build -o run/adsbench ./e2e/adsbench
+	run/adsbench -services 1000 -endpoints 10 -proxies 1000 -runs 3 -storm 60s $(if $(PROFILE),-profile run/ads.pprof) $(BENCH)
 
 golden: ## rewrite the golden files; read the diff before committing it
 	go test $$(grep -rl --include='*_test.go' '"$(module)/internal/golden"' . | xargs -n1 dirname | sort -u) -update

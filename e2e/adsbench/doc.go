@@ -1,0 +1,12 @@
+// Adsbench measures what the ADS server costs beside the floor: a server that sends the same captured bytes with nothing
+// to compute. Each runs in a process of its own, and so does a fleet of simulated Envoys, one connection each.
+//
+//	go run ./e2e/adsbench -services 1000 -endpoints 10 -proxies 1000
+//
+//	            commands on stdin, JSON lines on stdout
+//	adsbench ──┬──▶ server: the real discovery loop and ADS server over a generated mesh
+//	           ├──▶ floor:  captured responses
+//	           └──▶ fleet:  CDS → EDS → LDS → RDS and ACKs, state of the world or delta
+//
+// It measures nothing of Envoy, and nothing of how configuration is read.
+package main

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "adsbench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	roles := map[string]func([]string) error{"server": runServer, "floor": runFloor, "fleet": runFleet}
+	if len(args) > 0 && roles[args[0]] != nil {
+		return roles[args[0]](args[1:])
+	}
+	flags := flag.NewFlagSet("adsbench", flag.ExitOnError)
+	var b bench
+	flags.IntVar(&b.services, "services", 100, "services of the mesh")
+	flags.IntVar(&b.endpoints, "endpoints", 10, "endpoints of each")
+	flags.IntVar(&b.proxies, "proxies", 100, "simulated Envoys")
+	flags.IntVar(&b.runs, "runs", 1, "runs of each variant; medians and ranges are printed")
+	flags.IntVar(&b.changes, "changes", 3, "changes of each sort in a run")
+	flags.DurationVar(&b.debounce, "debounce", 100*time.Millisecond, "of the server; taken off what is printed for changes")
+	flags.DurationVar(&b.storm, "storm", 10*time.Second, "how long to change an endpoint ten times a second")
+	flags.StringVar(&b.only, "variant", "", "sotw or delta; both when empty")
+	flags.StringVar(&b.profile, "profile", "", "write a CPU profile of the server to this file")
+	growth := flags.Bool("growth", false, "measure three sizes of each dimension and fit a line, instead")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *growth {
+		return b.growth()
+	}
+	return b.table()
+}

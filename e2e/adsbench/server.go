@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"strings"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery"
+	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// say prints one answer as a line of JSON.
+func say(answer map[string]any) {
+	answer["at"] = time.Now().UnixNano()
+	text, _ := json.Marshal(answer) // numbers and strings
+	os.Stdout.Write(append(text, '\n'))
+}
+
+// commands calls do for each line of stdin, until it closes.
+func commands(do func(words []string)) {
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		do(append(strings.Fields(in.Text()), "", ""))
+	}
+}
+
+// settle gives back what the garbage collector would give back in time, and answers with what is live.
+func settle() {
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	say(map[string]any{"live": m.HeapAlloc + m.StackInuse, "goroutines": runtime.NumGoroutine()})
+}
+
+func runServer(args []string) error {
+	flags := flag.NewFlagSet("server", flag.ExitOnError)
+	g := &generator{changes: make(chan model.Update)}
+	flags.IntVar(&g.services, "services", 0, "")
+	flags.IntVar(&g.endpoints, "endpoints", 0, "")
+	listen := flags.String("listen", "", "")
+	quiet := flags.Duration("debounce", 0, "")
+	limit := flags.Duration("sendTimeout", time.Minute, "")
+	profile := flags.String("profile", "", "")
+	flags.Parse(args)
+
+	l, err := net.Listen("tcp", *listen)
+	if err != nil {
+		return err
+	}
+	if *profile != "" {
+		file, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	limits := ads.DefaultLimits()
+	limits.SendTimeout, limits.Shutdown = *limit, time.Second
+	proxies := ads.New(limits, log)
+	loop := &discovery.Server{
+		Sources: map[string]discovery.Source{"generator": g}, Pusher: proxies, Log: log,
+		Debounce: discovery.Debounce{After: *quiet, Max: 10 * time.Second},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 2)
+	go func() { done <- loop.Run(ctx) }()
+	go func() { done <- proxies.Serve(ctx, l) }()
+	for !loop.Synced() {
+		time.Sleep(time.Millisecond)
+	}
+	say(map[string]any{"ready": true})
+	c := control{g: g, proxies: proxies}
+	commands(c.do)
+	cancel()
+	<-done
+	return <-done
+}
+
+// control changes the mesh on command.
+type control struct {
+	g          *generator
+	proxies    *ads.Server
+	generation int
+}
+
+func (c *control) do(words []string) {
+	c.generation++
+	switch words[0] {
+	case "endpoint":
+		c.change(7, c.generation, 50)
+	case "weight":
+		c.change(10, 0, int32(50+c.generation%40))
+	case "service":
+		c.change(c.g.services+c.generation, 0, 50)
+	case "rate": // ten changes a second
+		length, _ := time.ParseDuration(words[1])
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for end := time.Now().Add(length); time.Now().Before(end); <-tick.C {
+			c.generation++
+			c.change(7, c.generation, 50)
+		}
+	case "clients":
+		synced := 0
+		clients := c.proxies.Clients()
+		for _, client := range clients {
+			if len(client.Types) > 0 && allSynced(client.Types) {
+				synced++
+			}
+		}
+		say(map[string]any{"clients": len(clients), "synced": synced})
+		return
+	case "settle":
+		settle()
+		return
+	default:
+		fmt.Fprintln(os.Stderr, "unknown command", words[0])
+	}
+	say(map[string]any{"done": words[0]})
+}
+
+func allSynced(types []ads.ClientType) bool {
+	for _, t := range types {
+		if t.State != ads.StateSynced {
+			return false
+		}
+	}
+	return true
+}
+
+// change says first when it does so: the time until it is everywhere counts from there.
+func (c *control) change(i, generation int, weight int32) {
+	if generation > 0 {
+		generation = generation%1000 + 1
+	}
+	group := c.g.service(i, generation, weight)
+	c.g.changes <- model.Update{Groups: map[string]model.Group{host(i): group}}
+}

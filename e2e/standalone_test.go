@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -110,8 +109,7 @@ func (s *standalone) launchAt(dir string, flags ...string) {
 		if code := s.Stop(stopLimit); code != 0 {
 			s.t.Errorf("the agent's exit status is %d, want 0:\n%s", code, tail(s.Log(), 20))
 		}
-		left := slices.DeleteFunc(entries(s.t, s.ConfigPath), func(path string) bool { return filepath.Base(path) == "flight" })
-		if len(left) > 0 {
+		if left := leftovers(s.t, s.ConfigPath); len(left) > 0 {
 			s.t.Errorf("left in configPath: %v", left)
 		}
 	})

@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -34,12 +33,11 @@ func (o Options) arguments() []string {
 	return append(args, o.Extra...)
 }
 
-// argv returns an epoch's arguments. Its admin is moved to the epoch's own socket: Envoy merges the YAML over the
-// bootstrap, and of an address's two forms the later one stays.
+// argv returns an epoch's arguments.
 func argv(o Options, f files, family Family, restart int) []string {
-	args := []string{
-		"--config-path", f.bootstrap,
-		"--config-yaml", fmt.Sprintf(`{"admin":{"address":{"pipe":{"path":%q,"mode":384}}}}`, f.admin),
+	args := []string{"--config-path", f.bootstrap}
+	if f.yaml() {
+		args = append(args, "--config-yaml", f.adminYAML())
 	}
 	if family == 0 {
 		args = append(args, "--disable-hot-restart")

@@ -11,7 +11,7 @@ func TestArgv(t *testing.T) {
 	all := usual
 	all.Concurrency, all.ComponentLogLevel, all.Extra = 2, "upstream:debug", []string{"--skip-deprecated-logs"}
 	const (
-		begins = `--config-path /c/envoy-rev4.json --config-yaml {"admin":{"address":{"pipe":{"path":"/c/admin-rev4.sock","mode":384}}}} `
+		begins = "--config-path /c/envoy-rev4.json "
 		common = "--drain-time-s 45 --drain-strategy immediate --parent-shutdown-time-s 60 --log-level warning --log-format " + LogFormat
 	)
 	for _, test := range []struct {
@@ -29,5 +29,29 @@ func TestArgv(t *testing.T) {
 				t.Errorf("argv:\n got %s\nwant %s", got, test.want)
 			}
 		})
+	}
+}
+
+func TestAdminIsTheEpochsOwn(t *testing.T) {
+	const admin = `{"address":{"pipe":{"path":"/c/admin-rev4.sock","mode":384}}}`
+	json := filesOf("/c", 4, "json")
+	for _, test := range []struct{ name, bootstrap, want string }{
+		{"none yet", `{"node":{"id":"x"}}`, `{"admin":` + admin + `,"node":{"id":"x"}}`},
+		{"another", `{"admin":{"address":{"socket_address":{}}}}`, `{"admin":` + admin + `}`},
+		{"no JSON: Envoy shall say so", `{"node"`, `{"node"`},
+		{"no object", `[]`, `[]`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := strings.NewReplacer(" ", "", "\n", "").Replace(json.withAdmin(test.bootstrap)); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+	yaml := filesOf("/c", 4, "yaml")
+	if got := yaml.withAdmin("node: {id: x}"); got != "node: {id: x}" {
+		t.Errorf("YAML became %s", got)
+	}
+	if got := strings.Join(argv(Options{LogLevel: "info"}, yaml, 0, 0), " "); !strings.Contains(got, `--config-yaml {"admin":`+admin+`} `) {
+		t.Errorf("Envoy is not told of the admin over YAML: %s", got)
 	}
 }

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,6 +34,31 @@ func (f files) check() error {
 		return fmt.Errorf("admin socket %s: its path has %d bytes, and at most %d fit: use a shorter --configPath", f.admin, n, maxSocketPath)
 	}
 	return nil
+}
+
+func (f files) yaml() bool { return filepath.Ext(f.bootstrap) != ".json" }
+
+// adminJSON is the epoch's own admin, in the place of what a bootstrap says: two epochs would be in each other's way.
+func (f files) adminJSON() json.RawMessage {
+	path, _ := json.Marshal(f.admin) // a string
+	return fmt.Appendf(nil, `{"address":{"pipe":{"path":%s,"mode":384}}}`, path)
+}
+
+// adminYAML is the same to be merged by Envoy over a YAML bootstrap: of an address's two forms the later one stays.
+func (f files) adminYAML() string { return fmt.Sprintf(`{"admin":%s}`, f.adminJSON()) }
+
+// withAdmin puts the epoch's admin into a bootstrap. In YAML Envoy does it, and what is no JSON it shall refuse itself.
+func (f files) withAdmin(bootstrap string) string {
+	var keys map[string]json.RawMessage
+	if f.yaml() || json.Unmarshal([]byte(bootstrap), &keys) != nil || keys == nil {
+		return bootstrap
+	}
+	keys["admin"] = f.adminJSON()
+	text, err := json.MarshalIndent(keys, "", "  ")
+	if err != nil {
+		return bootstrap
+	}
+	return string(text)
 }
 
 func (f files) remove() error {

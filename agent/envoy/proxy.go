@@ -60,7 +60,7 @@ func (p *Proxy) begin(launch agent.Launch) (*process, error) {
 		output: newOutput(p.Output, launch.Epoch),
 	}
 	c.admin = NewAdmin(c.files.admin)
-	if err := writeFile(c.files.bootstrap, launch.Config.Bootstrap); err != nil {
+	if err := writeFile(c.files.bootstrap, c.files.withAdmin(launch.Config.Bootstrap)); err != nil {
 		return nil, err
 	}
 	if err := p.join(c); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -57,6 +58,7 @@ func (b *run) prepare() error {
 	if err != nil {
 		return err
 	}
+	b.bootstrap = bytes.ReplaceAll(b.bootstrap, []byte(socket), []byte(filepath.Join(b.Dir, "bare.sock")))
 	return nil
 }
 
@@ -79,7 +81,6 @@ func (b *run) bare() error {
 	began := time.Now()
 	p, err := lab.Start(lab.Spec{Name: "bare", Dir: b.Dir, Argv: []string{
 		b.Envoy, "--config-path", config, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning",
-		"--config-yaml", fmt.Sprintf(`{admin: {address: {pipe: {path: %q}}}}`, socket),
 	}})
 	if err != nil {
 		return err

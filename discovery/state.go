@@ -15,6 +15,7 @@ type state struct {
 	pushed      bool
 	first, last time.Time // of the changes that are not pushed yet; zero without any
 	changed     map[string]bool
+	mesh        *model.Mesh // the last one taken: the next shares with it what did not change
 }
 
 // told is what one source has told.
@@ -107,7 +108,8 @@ func (s *state) take() (*model.Mesh, model.Change) {
 	change := model.Change{Since: s.first, Count: len(keys), Keys: slices.Clone(keys[:min(len(keys), maxKeys)])}
 	s.first, s.last, s.pushed = time.Time{}, time.Time{}, true
 	clear(s.changed)
-	return model.New(s.groups()), change
+	s.mesh = s.mesh.Next(s.groups())
+	return s.mesh, change
 }
 
 // groups yields every group, by source and key: of two services that claim one host with equal right the same one wins

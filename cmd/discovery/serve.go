@@ -26,6 +26,8 @@ const grace = time.Second
 // serveConfig is what the flags of serve say, by pilot-discovery's names.
 type serveConfig struct {
 	configDir      string
+	meshConfig     string // file, empty for Istio's defaults
+	networksConfig string // file, empty for one network
 	grpcAddr       string
 	secureGRPCAddr string // used with certificates only
 	httpAddr       string
@@ -55,6 +57,8 @@ func newServe() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&c.configDir, "configDir", "", "directory, or file, of Istio objects; required")
+	flags.StringVar(&c.meshConfig, "meshConfig", "", "file of Istio's MeshConfig; read again when it changes")
+	flags.StringVar(&c.networksConfig, "networksConfig", "", "file of Istio's MeshNetworks; read again when it changes")
 	flags.StringVar(&c.grpcAddr, "grpcAddr", ":15010", "address of ADS")
 	flags.StringVar(&c.secureGRPCAddr, "secureGRPCAddr", ":15012", "address of ADS with mTLS; used when --tlsCertFile is set")
 	flags.StringVar(&c.httpAddr, "httpAddr", ":8080", "address of /ready, /v1/registration and /debug")
@@ -116,7 +120,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger) error {
 	}
 	proxies := ads.New(c.limits.limits(), log)
 	server := &discovery.Server{
-		Sources:  map[string]discovery.Source{"config": serviceentry.Source{Store: file.New(c.configDir, log)}},
+		Sources:  c.sources(log),
 		Pusher:   proxies,
 		Debounce: discovery.Debounce{After: c.after.value, Max: c.max.value},
 		Log:      log,
@@ -141,6 +145,18 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger) error {
 	err = g.Wait()
 	log.Info("stopped")
 	return err
+}
+
+// sources are where configuration comes from.
+func (c *serveConfig) sources(log *slog.Logger) map[string]discovery.Source {
+	out := map[string]discovery.Source{"config": serviceentry.Source{Store: file.New(c.configDir, log)}}
+	if c.meshConfig != "" {
+		out["meshConfig"] = file.NewSettings("MeshConfig", c.meshConfig, log)
+	}
+	if c.networksConfig != "" {
+		out["networksConfig"] = file.NewSettings("MeshNetworks", c.networksConfig, log)
+	}
+	return out
 }
 
 // serveHTTP serves until ctx is done; requests that are under way may end.

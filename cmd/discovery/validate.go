@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/registry/serviceentry"
 )
 
 func newValidate() *cobra.Command {
@@ -32,7 +35,9 @@ func newValidate() *cobra.Command {
 			return err
 		}
 		objects, problems := file.Check(files)
-		verdict := verdict{Objects: objects, Problems: problems}
+		mesh := model.New(slices.Values([]model.Group{serviceentry.GroupOf(objects)}))
+		problems = append(problems, config.OfNotes(mesh.Notes())...)
+		verdict := verdict{Objects: len(objects), Problems: problems}
 		if err := verdict.print(cmd.OutOrStdout(), *output); err != nil {
 			return err
 		}

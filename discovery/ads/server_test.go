@@ -234,17 +234,15 @@ func TestServeBeforeThePush(t *testing.T) {
 }
 
 func TestServeRefusesBrokenRequests(t *testing.T) {
-	unset, ingress := envoyNode(), envoyNode()
-	unset.Metadata = nil
-	ingress.Id = "ingress~127.0.0.9~gw.default~d"
+	mode := envoyNode()
+	mode.Metadata.Fields["INTERCEPTION_MODE"] = structpb.NewStringValue("EBPF")
 	tests := map[string]struct {
 		request *discoveryv3.DiscoveryRequest
 		want    string
 	}{
 		"no node":      {&discoveryv3.DiscoveryRequest{TypeUrl: clusterType}, "no node.id"},
 		"no type_url":  {&discoveryv3.DiscoveryRequest{Node: envoyNode()}, "no type_url"},
-		"mode":         {&discoveryv3.DiscoveryRequest{Node: unset, TypeUrl: clusterType}, "only NONE is served"},
-		"role":         {&discoveryv3.DiscoveryRequest{Node: ingress, TypeUrl: clusterType}, "only sidecar"},
+		"mode":         {&discoveryv3.DiscoveryRequest{Node: mode, TypeUrl: clusterType}, "want REDIRECT, TPROXY or NONE"},
 		"malformed ID": {&discoveryv3.DiscoveryRequest{Node: &corev3.Node{Id: "x"}, TypeUrl: clusterType}, "want 4"},
 	}
 	r := run(t)

@@ -45,6 +45,8 @@ type built struct {
 type half struct {
 	layers [kinds]*layer
 	inputs []any // what it was made of, where that is known
+
+	resources *xds.Resources // as they were made, for the next ones to be made from; of outbound only
 }
 
 // follow makes the generation after g, which may be nil. What did not change is taken over, down to its bytes.
@@ -75,13 +77,21 @@ func (g *generation) snapshot(v xds.View) *snapshot {
 }
 
 func (g *generation) outbound(v xds.Outbound) *half {
+	v = v.In(g.mesh) // proxies that differ in nothing that matters share it
 	return g.built.outbound.get(v, func() *half {
 		g.work.rebuilt.Add(1)
 		e := encoder{g: g, last: g.last.Load(), messages: &g.built.resources}
 		if e.last != nil {
 			e.old = e.last.outbound.peek(v)
 		}
-		return e.encode(xds.BuildOutbound(g.mesh, v))
+		var before *xds.Resources
+		if e.old != nil {
+			before = e.old.resources
+		}
+		made := xds.RebuildOutbound(before, g.mesh, v)
+		out := e.encode(made)
+		out.resources = made
+		return out
 	})
 }
 

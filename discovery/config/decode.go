@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -67,24 +68,33 @@ func decodeObject(root *yaml.Node) (*model.Object, []Problem) {
 		return nil, problems
 	}
 	spec := k.spec()
-	found, faults := decodeSpec(e.spec, e.specLine, spec)
-	var r report
-	if !HasErrors(faults) { // a rule about a value that was not read would mislead
-		k.rules(field{&r, "spec"}, spec)
-		k.support(field{&r, "spec"}, spec)
-		for _, p := range r.problems {
-			p.Line = found[found.find(p.Path)].line
-			faults = append(faults, p)
-		}
-	}
+	faults, dropped := decodeBody(k, e.spec, e.specLine, spec)
 	problems = append(problems, faults...)
 	for i := range problems {
 		problems[i].Object = title(e.meta)
 	}
-	if r.dropped || HasErrors(problems) {
+	if dropped || HasErrors(problems) {
 		return nil, problems
 	}
 	return &model.Object{Meta: e.meta, Spec: spec}, problems
+}
+
+// decodeBody fills spec from a node and says what is wrong with it, and whether it is to be left out.
+func decodeBody(k kind, node *yaml.Node, line int, spec proto.Message) (faults []Problem, dropped bool) {
+	found, faults := decodeSpec(node, line, spec)
+	if HasErrors(faults) { // a rule about a value that was not read would mislead
+		return faults, false
+	}
+	var r report
+	k.rules(field{&r, "spec"}, spec)
+	if !r.dropped {
+		k.support(field{&r, "spec"}, spec)
+	}
+	for _, p := range r.problems {
+		p.Line = found[found.find(p.Path)].line
+		faults = append(faults, p)
+	}
+	return faults, r.dropped
 }
 
 func notServed(e envelope) Problem {

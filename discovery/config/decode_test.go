@@ -42,7 +42,8 @@ func TestDecode(t *testing.T) {
 				"spec: {host: &h2 b, subsets: [{name: *h2, labels: {<<: [*m, {q: s, t: u}]}}]}",
 			[]*model.Object{{Meta: meta, Spec: rule}, {
 				Meta: model.Meta{
-					Kind: "DestinationRule", Namespace: "default", Name: "b", Origin: model.Origin{File: "f", Line: 10},
+					Kind: "DestinationRule", Namespace: "default", Name: "b", Labels: map[string]string{"q": "r"},
+					Origin: model.Origin{File: "f", Line: 10},
 				},
 				Spec: &networking.DestinationRule{
 					Host:    "b",

@@ -27,18 +27,59 @@ func TestDestinationRule(t *testing.T) {
 			`6: error: spec.subsets[2].name: is "v1", which is there already`,
 			`7: error: spec.subsets[3].name: is missing`,
 		}},
+		"policies": {`
+			host: "*.local"
+			trafficPolicy:
+			  loadBalancer: {consistentHash: {maglev: {tableSize: 1000}}, warmup: {duration: 1ms, aggression: 0.5}}
+			  connectionPool: {tcp: {maxConnections: -1, connectTimeout: 0s, tcpKeepalive: {time: 1ms}}}
+			  outlierDetection: {maxEjectionPercent: 101, interval: 0s, consecutiveLocalOriginFailures: 1}
+			  tls: {mode: MUTUAL}
+			  portLevelSettings:
+			  - {port: {number: 0}, tls: {mode: ISTIO_MUTUAL, clientCertificate: /a}}
+			  - {port: {number: 80}, connectionPool: {http: {useClientProtocol: true, h2UpgradePolicy: UPGRADE, http2KeepAlive: {}}}}
+			  - {port: {number: 80}, loadBalancer: {localityLbSetting: {distribute: [{from: "a/*/b", to: {"b": 50}}]}}}
+			subsets:
+			- {name: v1, trafficPolicy: {loadBalancer: {localityLbSetting: {failover: [{from: a, to: a}]}}}}
+			- {name: v2, trafficPolicy: {loadBalancer: {consistentHash: {httpCookie: {ttl: 0s}}}}}
+			- {name: v3, trafficPolicy: {tls: {mode: SIMPLE, credentialName: a, caCertificates: /b}}}
+		`, []string{
+			`3: error: spec.trafficPolicy.loadBalancer.consistentHash: has no key, want httpHeaderName, httpCookie, useSourceIp or httpQueryParameterName`,
+			`3: error: spec.trafficPolicy.loadBalancer.consistentHash.maglev.tableSize: is 1000, want a prime number, at most 5000011`,
+			`3: error: spec.trafficPolicy.loadBalancer.warmup.duration: is 1ms, want at least 1s`,
+			`3: error: spec.trafficPolicy.loadBalancer.warmup.aggression: is 0.5, want 1 or more`,
+			`3: warning: spec.trafficPolicy.loadBalancer: endpoints warm up under LEAST_REQUEST and ROUND_ROBIN only`,
+			`4: error: spec.trafficPolicy.connectionPool.tcp.maxConnections: is -1, want 0 or more`,
+			`4: error: spec.trafficPolicy.connectionPool.tcp.connectTimeout: is 0s, want at least 1ms, in whole milliseconds`,
+			`4: error: spec.trafficPolicy.connectionPool.tcp.tcpKeepalive.time: is 1ms, want at least 1s`,
+			`5: error: spec.trafficPolicy.outlierDetection.interval: is 0s, want at least 1ms, in whole milliseconds`,
+			`5: error: spec.trafficPolicy.outlierDetection.maxEjectionPercent: is 101, want 0 to 100`,
+			`5: error: spec.trafficPolicy.outlierDetection.consecutiveLocalOriginFailures: is given without splitExternalLocalOriginErrors`,
+			`6: error: spec.trafficPolicy.tls.clientCertificate: is missing`,
+			`6: error: spec.trafficPolicy.tls.privateKey: is missing`,
+			`8: error: spec.trafficPolicy.portLevelSettings[0].port.number: is 0, want a port, 1 to 65535`,
+			`8: error: spec.trafficPolicy.portLevelSettings[0].tls.clientCertificate: is given under ISTIO_MUTUAL, which takes the proxy's own`,
+			`9: error: spec.trafficPolicy.portLevelSettings[1].connectionPool.http.useClientProtocol: is true beside h2UpgradePolicy UPGRADE, want one of them`,
+			`9: error: spec.trafficPolicy.portLevelSettings[1].connectionPool.http.http2KeepAlive.interval: is missing`,
+			`9: error: spec.trafficPolicy.portLevelSettings[1].connectionPool.http.http2KeepAlive.timeout: is missing`,
+			`10: error: spec.trafficPolicy.portLevelSettings[2].port.number: is 80, which is there already`,
+			`10: error: spec.trafficPolicy.portLevelSettings[2].loadBalancer.localityLbSetting.distribute[0].from: is "a/*/b", want region/zone/subzone, of which the end may be *`,
+			`10: error: spec.trafficPolicy.portLevelSettings[2].loadBalancer.localityLbSetting.distribute[0].to: adds up to 50, want 100`,
+			`12: error: spec.subsets[0].trafficPolicy.loadBalancer.localityLbSetting.failover[0].to: is "a", from which it fails over`,
+			`13: error: spec.subsets[1].trafficPolicy.loadBalancer.consistentHash.httpCookie.name: is missing`,
+			`14: error: spec.subsets[2].trafficPolicy.tls.caCertificates: is given beside credentialName, want one of them`,
+		}},
 		"not supported": {`
 			host: reviews
 			trafficPolicy:
-			  tls: {mode: SIMPLE}
-			  loadBalancer: {consistentHash: {useSourceIp: true}}
-			workloadSelector: {matchLabels: {app: a}}
+			  tunnel: {targetHost: a, targetPort: 1}
+			  outlierDetection: {consecutiveErrors: 5}
+			subsets: [{name: v1, labels: {a: b}, trafficPolicy: {loadBalancer: {zoneAwareLbSetting: {}}}}]
 		`, []string{
-			`3: warning: spec.trafficPolicy.tls: DestinationRule.trafficPolicy.tls is not supported, ignored`,
-			`4: warning: spec.trafficPolicy.loadBalancer.consistentHash: ` +
-				`DestinationRule.trafficPolicy.loadBalancer.consistentHash is not supported, ignored`,
-			`5: error: spec.workloadSelector: DestinationRule.workloadSelector is not supported; ` +
-				`without it the object would apply to more than it says`,
+			`3: warning: spec.trafficPolicy.tunnel: DestinationRule.trafficPolicy.tunnel is not supported, ignored: connections are not tunnelled`,
+			`4: warning: spec.trafficPolicy.outlierDetection.consecutiveErrors: DestinationRule.trafficPolicy.outlierDetection.consecutiveErrors ` +
+				`is not supported, ignored: removed by Istio, use consecutive5xxErrors or consecutiveGatewayErrors`,
+			`5: warning: spec.subsets[0].trafficPolicy.loadBalancer.zoneAwareLbSetting: DestinationRule.subsets.trafficPolicy.loadBalancer.` +
+				`zoneAwareLbSetting is not supported, ignored: use localityLbSetting`,
 		}},
 	})
 }

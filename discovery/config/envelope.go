@@ -88,6 +88,10 @@ func (r *envelopeReader) readMetadata(metadata entry) {
 			if !isNull(e.value) {
 				r.meta.Namespace = r.name(e, path)
 			}
+		case "labels":
+			if !isNull(e.value) {
+				r.meta.Labels = r.labels(e, path)
+			}
 		case "creationTimestamp":
 			if isNull(e.value) {
 				continue
@@ -100,6 +104,17 @@ func (r *envelopeReader) readMetadata(metadata entry) {
 			r.meta.Created = created
 		}
 	}
+}
+
+// labels reads what is a string; Kubernetes itself would have refused the rest.
+func (r *envelopeReader) labels(metadata entry, path string) map[string]string {
+	out := map[string]string{}
+	for _, e := range r.object(metadata.value, path) {
+		if n, _ := r.enter(e.value, false, 0); n.Kind == yaml.ScalarNode {
+			out[e.key] = n.Value
+		}
+	}
+	return out
 }
 
 // object returns a mapping's entries, each key once.

@@ -13,7 +13,7 @@ kind: DestinationRule
 metadata: {name: reviews}
 spec:
   host: reviews
-  trafficPolicy: {tls: {mode: DISABLE}}
+  trafficPolicy: {tunnel: {targetHost: a, targetPort: 80}}
 ---
 apiVersion: networking.istio.io/v1
 kind: VirtualService
@@ -32,7 +32,7 @@ spec:
 	}
 	// Output:
 	// DestinationRule/default/reviews mesh.yaml:2
-	// mesh.yaml:7: warning: DestinationRule default/reviews: spec.trafficPolicy.tls: DestinationRule.trafficPolicy.tls is not supported, ignored
+	// mesh.yaml:7: warning: DestinationRule default/reviews: spec.trafficPolicy.tunnel: DestinationRule.trafficPolicy.tunnel is not supported, ignored: connections are not tunnelled
 	// mesh.yaml:15: error: VirtualService default/reviews: spec.http[0].route[0].weigth: unknown field "weigth", did you mean "weight"?
 	// mesh.yaml:16: error: VirtualService default/reviews: spec.http[0].timeout: is 5, want a duration such as 1.5s or 200ms
 }

@@ -11,9 +11,9 @@ const group = "networking.istio.io"
 
 // kind is one kind of object that discovery serves.
 type kind struct {
-	spec   func() proto.Message // an empty one
-	rules  func(field, proto.Message)
-	served served
+	name  string
+	spec  func() proto.Message // an empty one
+	rules func(field, proto.Message)
 }
 
 // kindOf returns a kind; false where it is not served.
@@ -24,27 +24,37 @@ func kindOf(apiVersion, name string) (kind, bool) {
 	}
 	switch name {
 	case "DestinationRule":
-		return kindFor(destinationRule, destinationRuleServed()), true
+		return kindFor(name, destinationRule), true
+	case "Gateway":
+		return kindFor(name, gateway), true
 	case "ServiceEntry":
-		return kindFor(serviceEntry, serviceEntryServed()), true
+		return kindFor(name, serviceEntry), true
 	case "Sidecar":
-		return kindFor(sidecar, sidecarServed()), true
+		return kindFor(name, sidecar), true
 	case "VirtualService":
-		return kindFor(virtualService, virtualServiceServed()), true
+		return kindFor(name, virtualService), true
+	case "WorkloadEntry":
+		return kindFor(name, workloadEntry), true
+	case "WorkloadGroup":
+		return kindFor(name, workloadGroup), true
 	default:
 		return kind{}, false
 	}
 }
 
+// KindNames returns the kinds of objects that are served, and the two of the mesh's settings, which have files of
+// their own.
+func KindNames() []string { return append(kindNames(), "MeshConfig", "MeshNetworks") }
+
 func kindNames() []string {
-	return []string{"DestinationRule", "ServiceEntry", "Sidecar", "VirtualService"}
+	return []string{"DestinationRule", "Gateway", "ServiceEntry", "Sidecar", "VirtualService", "WorkloadEntry", "WorkloadGroup"}
 }
 
-func kindFor[M proto.Message](rules func(field, M), served served) kind {
+func kindFor[M proto.Message](name string, rules func(field, M)) kind {
 	var spec M
 	return kind{
-		spec:   func() proto.Message { return spec.ProtoReflect().New().Interface() },
-		rules:  func(f field, m proto.Message) { rules(f, m.(M)) },
-		served: served,
+		name:  name,
+		spec:  func() proto.Message { return spec.ProtoReflect().New().Interface() },
+		rules: func(f field, m proto.Message) { rules(f, m.(M)) },
 	}
 }

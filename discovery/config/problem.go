@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // Severity is what a problem costs.
@@ -39,6 +41,17 @@ func (p Problem) String() string {
 		}
 	}
 	return strings.TrimPrefix(b.String(), ": ")
+}
+
+// OfNotes returns what is to be said of objects that ask for what is not there, as warnings.
+func OfNotes(notes []model.Note) []Problem {
+	var out []Problem
+	for _, n := range notes {
+		out = append(out, Problem{
+			File: n.Meta.Origin.File, Line: n.Meta.Origin.Line, Severity: Warning, Object: title(n.Meta), Path: n.Path, Message: n.Message,
+		})
+	}
+	return out
 }
 
 // HasErrors reports whether any problem is an error.

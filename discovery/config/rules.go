@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"maps"
 	"net/netip"
 	"regexp"
@@ -30,9 +31,12 @@ func (f field) required(n int) bool {
 	return n > 0
 }
 
-// host wants a name of dot-separated DNS labels, which may be short; with wildcard "*." may begin it.
+// host wants a name of dot-separated DNS labels, which may be short; with wildcard a "*" may begin it.
 func (f field) host(host string, wildcard bool) {
-	rest, found := strings.CutPrefix(host, "*.")
+	rest, found := strings.CutPrefix(host, "*")
+	if found { // the wildcard may stand for the first part of a label
+		rest = strings.TrimPrefix(strings.TrimPrefix(rest, "."), "-")
+	}
 	labels := strings.Split(rest, ".")
 	bad := slices.ContainsFunc(labels, func(l string) bool { return !f.isLabel(l) })
 	switch {
@@ -65,8 +69,8 @@ func (f field) port(n uint32) {
 }
 
 func (f field) protocol(name string) {
-	if _, ok := model.ParseProtocol(name); !ok {
-		f.errorf("is %q, which is not supported, want HTTP, HTTP2, GRPC or TCP", name)
+	if _, ok := model.ParseProtocol(name); !ok && name != "" { // none is to be found out
+		f.errorf("is %q, want HTTP, HTTP2, GRPC, GRPC-WEB, HTTPS, TLS, TCP, MONGO, REDIS, MYSQL or UDP", name)
 	}
 }
 
@@ -112,11 +116,81 @@ func (f field) timeout(d *durationpb.Duration) {
 	}
 }
 
-// exportTo is not served: everything is visible everywhere, which "*" asks for.
+// duration wants at least a millisecond, in whole ones.
+func (f field) duration(d *durationpb.Duration) {
+	if d == nil {
+		return
+	}
+	if t := d.AsDuration(); t < time.Millisecond || t%time.Millisecond != 0 {
+		f.errorf("is %v, want at least 1ms, in whole milliseconds", t)
+	}
+}
+
+// exportTo wants namespaces, "." for one's own, "*" for every, or "~" alone for none.
 func (f field) exportTo(namespaces []string) {
+	seen := unique{}
 	for i, namespace := range namespaces {
-		if namespace != "*" {
-			f.item(i).warnf("exportTo %q is not supported, ignored: the object is visible in every namespace", namespace)
+		at := f.item(i)
+		switch {
+		case namespace == "." || namespace == "*":
+		case namespace == "~":
+			if len(namespaces) > 1 {
+				at.errorf("is \"~\", which exports to no namespace, beside others")
+			}
+		default:
+			at.label(namespace)
+		}
+		seen.add(at, namespace)
+	}
+}
+
+// subnet wants an IP address or a CIDR.
+func (f field) subnet(s string) {
+	_, err := netip.ParsePrefix(s)
+	if _, ipErr := netip.ParseAddr(s); err != nil && ipErr != nil {
+		f.errorf("is %q, want an IP address, or a range such as 10.0.0.0/8", s)
+	}
+}
+
+// percent wants 0 to 100.
+func (f field) percent(v float64) {
+	if !(v >= 0 && v <= 100) {
+		f.errorf("is %v, want 0 to 100", v)
+	}
+}
+
+// count wants a number that is not negative; 0 is nothing said.
+func (f field) count(n int32) {
+	if n < 0 {
+		f.errorf("is %d, want 0 or more", n)
+	}
+}
+
+// filePath wants a path that a proxy can open.
+func (f field) filePath(path string) {
+	if strings.ContainsAny(path, "\x00\n") {
+		f.errorf("is %q, want a path", path)
+	}
+}
+
+// gateway wants the name of a Gateway, with its namespace before a "/" or not.
+func (f field) gateway(name string) {
+	namespace, rest, found := strings.Cut(name, "/")
+	if !found {
+		namespace, rest = "", name
+	}
+	if found && !f.isLabel(namespace) || !objectName.MatchString(rest) {
+		f.errorf("is %q, want NAME or NAMESPACE/NAME", name)
+	}
+}
+
+// inOrder yields a map's values by key, so that the same faults are told in the same order.
+func inOrder[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
 		}
 	}
 }

@@ -9,14 +9,6 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-func serviceEntryServed() served {
-	return served{fields: []string{
-		"hosts", "location", "resolution", "exportTo",
-		"ports.number", "ports.name", "ports.protocol", "ports.targetPort",
-		"endpoints.address", "endpoints.ports", "endpoints.labels", "endpoints.weight",
-	}}
-}
-
 func serviceEntry(f field, s *networking.ServiceEntry) {
 	f.at("hosts").required(len(s.Hosts))
 	hosts := unique{}
@@ -24,30 +16,57 @@ func serviceEntry(f field, s *networking.ServiceEntry) {
 		f.at("hosts").item(i).host(host, true)
 		hosts.add(f.at("hosts").item(i), strings.ToLower(host))
 	}
+	for i, address := range s.Addresses {
+		f.at("addresses").item(i).subnet(address)
+	}
 	servicePorts(f.at("ports"), s.Ports)
 	f.at("exportTo").exportTo(s.ExportTo)
-
-	switch s.Resolution {
-	case networking.ServiceEntry_STATIC:
-		if len(s.Endpoints) == 0 {
-			f.at("endpoints").warnf("is empty: every request is answered 503")
-		}
-	case networking.ServiceEntry_DNS:
-		if wildcard := slices.IndexFunc(s.Hosts, isWildcard); wildcard >= 0 && len(s.Endpoints) == 0 {
-			f.at("hosts").item(wildcard).errorf("is %q: without endpoints the host is resolved, want a full name", s.Hosts[wildcard])
-		}
-	default:
-		f.at("resolution").errorf("is %s, which is not supported, want STATIC or DNS", s.Resolution)
+	f.at("workloadSelector").at("labels").labels(s.GetWorkloadSelector().GetLabels())
+	if s.WorkloadSelector != nil && len(s.Endpoints) > 0 {
+		f.at("workloadSelector").errorf("is given beside endpoints, want one of them")
 	}
+	resolution(f, s)
 	for i, e := range s.Endpoints {
 		endpoint(f.at("endpoints").item(i), e, s)
+	}
+}
+
+// resolution wants endpoints of the kind that can be found that way.
+func resolution(f field, s *networking.ServiceEntry) {
+	wildcard := slices.IndexFunc(s.Hosts, isWildcard)
+	dns := s.Resolution == networking.ServiceEntry_DNS || s.Resolution == networking.ServiceEntry_DNS_ROUND_ROBIN
+	for i, address := range s.Addresses {
+		if dns && strings.Contains(address, "/") {
+			f.at("addresses").item(i).errorf("is %q, want an IP address under resolution %s", address, s.Resolution)
+		}
+	}
+	switch s.Resolution {
+	case networking.ServiceEntry_NONE:
+		if len(s.Endpoints) > 0 {
+			f.at("endpoints").errorf("are given under resolution NONE, which connects to the address that was dialled")
+		}
+	case networking.ServiceEntry_STATIC:
+		if len(s.Endpoints) == 0 && s.WorkloadSelector == nil {
+			f.at("endpoints").warnf("is empty: every request is answered 503")
+		}
+	case networking.ServiceEntry_DNS, networking.ServiceEntry_DNS_ROUND_ROBIN:
+		if wildcard >= 0 && len(s.Endpoints) == 0 && s.WorkloadSelector == nil {
+			f.at("hosts").item(wildcard).errorf("is %q: without endpoints the host is resolved, want a full name", s.Hosts[wildcard])
+		}
+		if s.Resolution == networking.ServiceEntry_DNS_ROUND_ROBIN && len(s.Endpoints) > 1 {
+			f.at("endpoints").errorf("are %d, want at most one under DNS_ROUND_ROBIN", len(s.Endpoints))
+		}
+	default:
+		f.at("resolution").errorf("is %s, which is not supported, want NONE, STATIC, DNS or DNS_ROUND_ROBIN", s.Resolution)
 	}
 }
 
 func isWildcard(host string) bool { return strings.HasPrefix(host, "*") }
 
 func servicePorts(f field, ports []*networking.ServicePort) {
-	f.required(len(ports))
+	if len(ports) == 0 {
+		f.warnf("is empty: nothing leads to the service")
+	}
 	names, numbers := unique{}, map[uint32]bool{}
 	for i, p := range ports {
 		at := f.item(i)
@@ -66,11 +85,20 @@ func servicePorts(f field, ports []*networking.ServicePort) {
 }
 
 func endpoint(f field, e *networking.WorkloadEntry, s *networking.ServiceEntry) {
+	path, unix := strings.CutPrefix(e.Address, "unix://")
 	switch _, err := netip.ParseAddr(e.Address); {
 	case e.Address == "":
 		f.at("address").errorf("is missing")
 	case err == nil:
-	case s.Resolution == networking.ServiceEntry_DNS:
+	case unix:
+		unixPath(f.at("address"), path)
+		if s.Resolution != networking.ServiceEntry_STATIC {
+			f.at("address").errorf("is %q, which needs resolution STATIC", e.Address)
+		}
+		if len(e.Ports) > 0 {
+			f.at("ports").errorf("are given, and a Unix socket has none")
+		}
+	case s.Resolution == networking.ServiceEntry_DNS || s.Resolution == networking.ServiceEntry_DNS_ROUND_ROBIN:
 		f.at("address").host(e.Address, false)
 	default:
 		f.at("address").errorf("is %q, want an IP address under resolution %s", e.Address, s.Resolution)
@@ -82,4 +110,77 @@ func endpoint(f field, e *networking.WorkloadEntry, s *networking.ServiceEntry) 
 		f.at("ports").at(name).port(e.Ports[name])
 	}
 	f.at("labels").labels(e.Labels)
+	weight(f.at("weight"), e.Weight)
+}
+
+// weight is bound by Envoy's 32 bits for all endpoints of a cluster together.
+func weight(f field, n uint32) {
+	const most = 1 << 20
+	if n > most {
+		f.errorf("is %d, want at most %d", n, most)
+	}
+}
+
+// unixPath wants what a socket's address has room for.
+func unixPath(f field, path string) {
+	abstract := strings.HasPrefix(path, "@")
+	if !strings.HasPrefix(path, "/") && !abstract || strings.HasSuffix(path, "/") || len(path) > 107 || strings.Contains(path, "\x00") {
+		f.errorf("is %q, want an absolute path of at most 107 bytes after unix://, or @NAME", path)
+	}
+}
+
+func workloadEntry(f field, e *networking.WorkloadEntry) {
+	path, unix := strings.CutPrefix(e.Address, "unix://")
+	switch _, err := netip.ParseAddr(e.Address); {
+	case err == nil:
+	case unix:
+		unixPath(f.at("address"), path)
+		if len(e.Ports) > 0 {
+			f.at("ports").errorf("are given, and a Unix socket has none")
+		}
+	case e.Address == "" && e.Network == "":
+		f.at("address").errorf("is missing")
+	case e.Address != "":
+		f.at("address").host(e.Address, false)
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Ports)) {
+		f.at("ports").at(name).label(name)
+		f.at("ports").at(name).port(e.Ports[name])
+	}
+	f.at("labels").labels(e.Labels)
+	weight(f.at("weight"), e.Weight)
+}
+
+func workloadGroup(f field, g *networking.WorkloadGroup) {
+	if g.Template == nil {
+		f.at("template").errorf("is missing")
+	}
+	f.at("metadata").at("labels").labels(g.GetMetadata().GetLabels())
+	for _, name := range slices.Sorted(maps.Keys(g.GetTemplate().GetPorts())) {
+		f.at("template").at("ports").at(name).port(g.Template.Ports[name])
+	}
+	probe(f.at("probe"), g.Probe)
+	f.dropf("is a template: workloads are not registered by themselves, write WorkloadEntry objects")
+}
+
+func probe(f field, p *networking.ReadinessProbe) {
+	for name, n := range inOrder(map[string]int32{
+		"initialDelaySeconds": p.GetInitialDelaySeconds(), "timeoutSeconds": p.GetTimeoutSeconds(), "periodSeconds": p.GetPeriodSeconds(),
+		"successThreshold": p.GetSuccessThreshold(), "failureThreshold": p.GetFailureThreshold(),
+	}) {
+		f.at(name).count(n)
+	}
+	switch m := p.GetHealthCheckMethod().(type) {
+	case *networking.ReadinessProbe_HttpGet:
+		f.at("httpGet").at("port").port(m.HttpGet.GetPort())
+		for i, h := range m.HttpGet.GetHttpHeaders() {
+			headerKey(f.at("httpGet").at("httpHeaders").item(i).at("name"), h.GetName())
+		}
+	case *networking.ReadinessProbe_TcpSocket:
+		f.at("tcpSocket").at("port").port(m.TcpSocket.GetPort())
+	case *networking.ReadinessProbe_Grpc:
+		f.at("grpc").at("port").port(m.Grpc.GetPort())
+	case *networking.ReadinessProbe_Exec:
+		f.at("exec").at("command").required(len(m.Exec.GetCommand()))
+	}
 }

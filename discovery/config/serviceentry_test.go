@@ -22,8 +22,7 @@ func TestServiceEntry(t *testing.T) {
 		`},
 		"nothing": {"{}", []string{
 			"0: error: spec.hosts: is missing",
-			"0: error: spec.ports: is missing",
-			"0: error: spec.resolution: is NONE, which is not supported, want STATIC or DNS",
+			"0: warning: spec.ports: is empty: nothing leads to the service",
 		}},
 		"everything wrong": {`
 			hosts:
@@ -36,7 +35,7 @@ func TestServiceEntry(t *testing.T) {
 			ports:
 			- number: 0
 			  name: http
-			  protocol: MONGO
+			  protocol: SMTP
 			- number: 70000
 			  name: http
 			  protocol: HTTP
@@ -52,12 +51,11 @@ func TestServiceEntry(t *testing.T) {
 			`5: error: spec.hosts[3]: is "example.com", which is there already`,
 			`6: error: spec.hosts[4]: is "10.0.0.1", want DNS labels of letters, digits and '-' between dots`,
 			`9: error: spec.ports[0].number: is 0, want a port, 1 to 65535`,
-			`11: error: spec.ports[0].protocol: is "MONGO", which is not supported, want HTTP, HTTP2, GRPC or TCP`,
+			`11: error: spec.ports[0].protocol: is "SMTP", want HTTP, HTTP2, GRPC, GRPC-WEB, HTTPS, TLS, TCP, MONGO, REDIS, MYSQL or UDP`,
 			`12: error: spec.ports[1].number: is 70000, want a port, 1 to 65535`,
 			`13: error: spec.ports[1].name: is "http", which is there already`,
 			`15: error: spec.ports[2].number: is 70000, want a port, 1 to 65535`,
 			`15: error: spec.ports[2].name: is missing`,
-			`15: error: spec.ports[2].protocol: is "", which is not supported, want HTTP, HTTP2, GRPC or TCP`,
 			`15: error: spec.ports[2].number: is 70000, which is there already`,
 			`16: error: spec.ports[2].targetPort: is 65536, want a port, 1 to 65535`,
 			`18: error: spec.endpoints[0].address: is "example.com", want an IP address under resolution STATIC`,
@@ -74,17 +72,33 @@ func TestServiceEntry(t *testing.T) {
 		`, []string{
 			`1: error: spec.hosts[0]: is "*.example.com": without endpoints the host is resolved, want a full name`,
 		}},
-		"not supported": {`
+		"resolutions": {`
 			hosts: [a.example.com]
-			addresses: [10.0.0.1]
-			resolution: STATIC
+			addresses: [10.0.0.1, 10.0.0.0/8, example.com]
+			resolution: NONE
 			ports: [{number: 80, name: http, protocol: HTTP}]
-			endpoints: [{address: 10.0.0.1, locality: a/b/c}]
-			exportTo: ["*", "."]
+			endpoints: [{address: 10.0.0.1}]
+			workloadSelector: {labels: {a: b}}
+			exportTo: [".", ".", "~", a.b]
 		`, []string{
-			`2: warning: spec.addresses: ServiceEntry.addresses is not supported, ignored`,
-			`5: warning: spec.endpoints[0].locality: ServiceEntry.endpoints.locality is not supported, ignored`,
-			`6: warning: spec.exportTo[1]: exportTo "." is not supported, ignored: the object is visible in every namespace`,
+			`2: error: spec.addresses[2]: is "example.com", want an IP address, or a range such as 10.0.0.0/8`,
+			`5: error: spec.endpoints: are given under resolution NONE, which connects to the address that was dialled`,
+			`6: error: spec.workloadSelector: is given beside endpoints, want one of them`,
+			`7: error: spec.exportTo[1]: is ".", which is there already`,
+			`7: error: spec.exportTo[2]: is "~", which exports to no namespace, beside others`,
+			`7: error: spec.exportTo[3]: is "a.b", want letters, digits and '-', at most 63`,
+		}},
+		"one name for DNS_ROUND_ROBIN, no socket, and no identity": {`
+			hosts: [a.example.com]
+			resolution: DNS_ROUND_ROBIN
+			ports: [{number: 80, name: http, protocol: HTTP}]
+			endpoints:
+			- {address: one.example.com, serviceAccount: a}
+			- {address: unix:///a}
+		`, []string{
+			`4: error: spec.endpoints: are 2, want at most one under DNS_ROUND_ROBIN`,
+			`5: warning: spec.endpoints[0].serviceAccount: ServiceEntry.endpoints.serviceAccount is not supported, ignored: identities are not checked`,
+			`6: error: spec.endpoints[1].address: is "unix:///a", which needs resolution STATIC`,
 		}},
 		"no endpoints is a service that is down": {`
 			hosts: [a.example.com]

@@ -9,13 +9,6 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-func sidecarServed() served {
-	return served{fields: []string{
-		"workloadSelector.labels",
-		"ingress.port.number", "ingress.port.protocol", "ingress.port.name", "ingress.bind", "ingress.defaultEndpoint",
-	}}
-}
-
 func sidecar(f field, s *networking.Sidecar) {
 	f.at("workloadSelector").at("labels").labels(s.GetWorkloadSelector().GetLabels())
 	listeners := unique{}
@@ -23,6 +16,68 @@ func sidecar(f field, s *networking.Sidecar) {
 		at := f.at("ingress").item(i)
 		ingressListener(at, l)
 		listeners.add(at.at("port").at("number"), fmt.Sprintf("%s:%d", l.GetBind(), l.GetPort().GetNumber()))
+	}
+	connectionPool(f.at("inboundConnectionPool"), s.InboundConnectionPool)
+	egress := unique{}
+	for i, l := range s.Egress {
+		at := f.at("egress").item(i)
+		egressListener(at, l)
+		switch {
+		case l.GetPort() != nil:
+			egress.add(at.at("port").at("number"), fmt.Sprintf("%s:%d", l.GetBind(), l.GetPort().GetNumber()))
+		case i < len(s.Egress)-1:
+			at.at("port").errorf("is missing: only the last listener may be for every port")
+		}
+	}
+	if proxy := s.GetOutboundTrafficPolicy().GetEgressProxy(); proxy != nil {
+		at := f.at("outboundTrafficPolicy").at("egressProxy")
+		destination(at, proxy)
+		if s.OutboundTrafficPolicy.Mode != networking.OutboundTrafficPolicy_ALLOW_ANY {
+			at.errorf("is given under mode %s, want ALLOW_ANY", s.OutboundTrafficPolicy.Mode)
+		}
+		if proxy.GetPort() == nil {
+			at.at("port").errorf("is missing")
+		}
+	}
+}
+
+func egressListener(f field, l *networking.IstioEgressListener) {
+	f.at("hosts").required(len(l.GetHosts()))
+	for i, host := range l.GetHosts() {
+		at := f.at("hosts").item(i)
+		namespace, name, found := strings.Cut(host, "/")
+		switch {
+		case !found:
+			at.errorf("is %q, want NAMESPACE/HOST", host)
+			continue
+		case slices.Contains([]string{"*", ".", "~"}, namespace):
+		default:
+			at.label(namespace)
+		}
+		if name != "*" {
+			at.host(name, true)
+		}
+	}
+	if l.GetPort() == nil {
+		if l.GetBind() != "" {
+			f.at("bind").errorf("is given without a port")
+		}
+		return
+	}
+	f.at("port").at("protocol").protocol(l.Port.Protocol)
+	if path, unix := strings.CutPrefix(l.Bind, "unix://"); unix {
+		unixPath(f.at("bind"), path)
+		if l.Port.Number != 0 {
+			f.at("port").at("number").errorf("is %d, want 0 at a Unix socket", l.Port.Number)
+		}
+		if l.CaptureMode == networking.CaptureMode_IPTABLES {
+			f.at("captureMode").errorf("is IPTABLES, and nothing is captured at a Unix socket")
+		}
+		return
+	}
+	f.at("port").at("number").port(l.Port.Number)
+	if l.Bind != "" {
+		f.at("bind").ip(l.Bind)
 	}
 }
 
@@ -39,6 +94,13 @@ func ingressListener(f field, l *networking.IstioIngressListener) {
 	if l.Bind != "" {
 		f.at("bind").ip(l.Bind)
 	}
+	connectionPool(f.at("connectionPool"), l.ConnectionPool)
+	if l.Tls != nil {
+		if l.Tls.Mode != networking.ServerTLSSettings_SIMPLE && l.Tls.Mode != networking.ServerTLSSettings_MUTUAL {
+			f.at("tls").at("mode").errorf("is %s, want SIMPLE or MUTUAL", l.Tls.Mode)
+		}
+		serverTLS(f.at("tls"), l.Tls)
+	}
 	if l.DefaultEndpoint != "" {
 		defaultEndpoint(f.at("defaultEndpoint"), l.DefaultEndpoint)
 	}
@@ -49,7 +111,9 @@ func defaultEndpoint(f field, endpoint string) {
 	if path, found := strings.CutPrefix(endpoint, "unix://"); found {
 		if !strings.HasPrefix(path, "/") {
 			f.errorf("is %q, want an absolute path after unix://", endpoint)
+			return
 		}
+		unixPath(f, path)
 		return
 	}
 	address, err := netip.ParseAddrPort(endpoint)

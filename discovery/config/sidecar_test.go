@@ -30,7 +30,6 @@ func TestSidecar(t *testing.T) {
 				`want letters, digits, '-', '_' and '.', at most 63`,
 			`3: error: spec.ingress[0].port: is missing`,
 			`4: error: spec.ingress[1].port.number: is 0, want a port, 1 to 65535`,
-			`4: error: spec.ingress[1].port.protocol: is "", which is not supported, want HTTP, HTTP2, GRPC or TCP`,
 			`4: error: spec.ingress[1].port.name: is "a.b", want letters, digits and '-', at most 63`,
 			`5: error: spec.ingress[1].bind: is "unix:///a", want an IP address`,
 			`6: error: spec.ingress[1].defaultEndpoint: is "10.0.0.1:80", ` +
@@ -42,14 +41,25 @@ func TestSidecar(t *testing.T) {
 			`8: error: spec.ingress[3].port.number: is ":80", which is there already`,
 			`9: error: spec.ingress[4].defaultEndpoint: is "unix://a", want an absolute path after unix://`,
 		}},
-		"not supported": {`
-			egress: [{hosts: ["./*"]}]
-			outboundTrafficPolicy: {mode: REGISTRY_ONLY}
-			ingress: [{port: {number: 80, protocol: HTTP}, captureMode: NONE}]
+		"egress": {`
+			egress:
+			- {hosts: ["*", "a.b/*", "./-a"]}
+			- {port: {number: 80, protocol: HTTP}, bind: a}
+			- {port: {number: 80, protocol: HTTP}, bind: unix:///a, captureMode: IPTABLES, hosts: ["./*"]}
+			- {bind: 127.0.0.1, hosts: ["~/*"]}
+			outboundTrafficPolicy: {mode: REGISTRY_ONLY, egressProxy: {host: a}}
 		`, []string{
-			`1: warning: spec.egress: Sidecar.egress is not supported, ignored`,
-			`2: warning: spec.outboundTrafficPolicy: Sidecar.outboundTrafficPolicy is not supported, ignored`,
-			`3: warning: spec.ingress[0].captureMode: Sidecar.ingress.captureMode is not supported, ignored`,
+			`2: error: spec.egress[0].hosts[0]: is "*", want NAMESPACE/HOST`,
+			`2: error: spec.egress[0].hosts[1]: is "a.b", want letters, digits and '-', at most 63`,
+			`2: error: spec.egress[0].hosts[2]: is "-a", want DNS labels of letters, digits and '-' between dots`,
+			`2: error: spec.egress[0].port: is missing: only the last listener may be for every port`,
+			`3: error: spec.egress[1].hosts: is missing`,
+			`3: error: spec.egress[1].bind: is "a", want an IP address`,
+			`4: error: spec.egress[2].port.number: is 80, want 0 at a Unix socket`,
+			`4: error: spec.egress[2].captureMode: is IPTABLES, and nothing is captured at a Unix socket`,
+			`5: error: spec.egress[3].bind: is given without a port`,
+			`6: error: spec.outboundTrafficPolicy.egressProxy: is given under mode REGISTRY_ONLY, want ALLOW_ANY`,
+			`6: error: spec.outboundTrafficPolicy.egressProxy.port: is missing`,
 		}},
 	})
 }

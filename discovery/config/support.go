@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	_ "embed" // support.txt
 	"slices"
 	"strings"
 
@@ -9,25 +10,45 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// served says what discovery does with a kind, as paths of JSON names without indexes. All above a path is served so
-// far; of what is below only what has a path of its own.
-type served struct {
-	fields []string
+// supportTable says what becomes of each field: under "# Kind" a line "path: how it maps", or "path: ! why it is
+// refused", by paths of JSON names without indexes. A line holds for all below its path that has no line of its own;
+// "*" for all that has none. docs/compat.md is the same table.
+//
+//go:embed support.txt
+var supportTable string
 
-	// conditions narrow what an object applies to. Ignoring one would apply it to more than it says, so what is not
-	// served below these paths is an error, elsewhere a warning.
-	conditions []string
+// Support is what becomes of one field of a kind, and of all below it that has no entry of its own.
+type Support struct {
+	Path   string // JSON names without indexes: "http.match.uri"
+	Served bool
+	Note   string // how it maps, or why it is refused
+}
+
+// SupportOf returns the entries of a kind in their order; none for a kind that is not served.
+func SupportOf(kind string) []Support {
+	var out []Support
+	_, section, _ := strings.Cut("\n"+supportTable, "\n# "+kind+"\n")
+	section, _, _ = strings.Cut(section, "\n# ")
+	for line := range strings.Lines(section) {
+		path, note, found := strings.Cut(strings.TrimSpace(line), ": ")
+		if !found {
+			continue
+		}
+		reason, refused := strings.CutPrefix(note, "! ")
+		out = append(out, Support{Path: path, Served: !refused, Note: reason})
+	}
+	return out
 }
 
 // support tells of every field that is set and not served.
 func (k kind) support(f field, m proto.Message) {
-	w := walker{k.served, string(m.ProtoReflect().Descriptor().Name())}
+	w := walker{SupportOf(k.name), k.name}
 	w.message(f, m.ProtoReflect(), "")
 }
 
 type walker struct {
-	served
-	kind string
+	entries []Support
+	kind    string
 }
 
 func (w walker) message(f field, m protoreflect.Message, above string) {
@@ -40,16 +61,38 @@ func (w walker) message(f field, m protoreflect.Message, above string) {
 	for _, fd := range set {
 		path := strings.TrimPrefix(above+"."+fd.JSONName(), ".")
 		at := f.at(fd.JSONName())
+		s, covered := entryOf(w.entries, path)
 		switch {
-		case slices.Contains(w.fields, path):
-		case covers(path, w.fields):
+		case fd.Message() != nil && divided(w.entries, path):
 			w.value(at, fd, m.Get(fd), path)
-		case slices.ContainsFunc(w.conditions, func(c string) bool { return strings.HasPrefix(path+".", c+".") }):
-			at.errorf("%s.%s is not supported; without it the object would apply to more than it says", w.kind, path)
-		default:
-			at.warnf("%s.%s is not supported, ignored", w.kind, path)
+		case !covered || !s.Served:
+			at.warnf("%s.%s is not supported, ignored%s", w.kind, path, because(s.Note))
 		}
 	}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// entryOf returns the entry that holds for a path: its own, else the nearest above it.
+func entryOf(entries []Support, path string) (Support, bool) {
+	var best Support
+	found := false
+	for _, s := range entries {
+		if (s.Path == path || strings.HasPrefix(path, s.Path+".") || s.Path == "*" && !found) && len(s.Path) >= len(best.Path) {
+			best, found = s, true
+		}
+	}
+	return best, found
+}
+
+// divided reports whether entries tell fields below path apart.
+func divided(entries []Support, path string) bool {
+	return slices.ContainsFunc(entries, func(s Support) bool { return strings.HasPrefix(s.Path, path+".") })
 }
 
 // value goes below a field that is served in part, which holds messages.
@@ -67,9 +110,4 @@ func (w walker) value(f field, fd protoreflect.FieldDescriptor, v protoreflect.V
 	default:
 		w.message(f, v.Message(), path)
 	}
-}
-
-// covers reports whether any of paths is below path.
-func covers(path string, paths []string) bool {
-	return slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(p, path+".") })
 }

@@ -9,78 +9,138 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-func virtualServiceServed() served {
-	return served{
-		fields: []string{
-			"hosts", "exportTo", "gateways", "http.name", "http.timeout",
-			"http.match.uri.exact", "http.match.uri.prefix", "http.match.uri.regex",
-			"http.match.headers.exact", "http.match.headers.prefix", "http.match.headers.regex",
-			"http.route.destination.host", "http.route.destination.subset", "http.route.destination.port.number",
-			"http.route.weight",
-		},
-		conditions: []string{"http.match"},
-	}
-}
-
 // mesh is the reserved gateway that stands for all sidecars.
 const mesh = "mesh"
 
 func virtualService(f field, v *networking.VirtualService) {
-	f.at("hosts").required(len(v.Hosts))
+	inMesh := len(v.Gateways) == 0 || slices.Contains(v.Gateways, mesh)
 	hosts := unique{}
 	for i, host := range v.Hosts {
 		at := f.at("hosts").item(i)
-		if _, err := netip.ParseAddr(host); err != nil {
+		_, err := netip.ParseAddr(host)
+		switch {
+		case host == "*" && !inMesh:
+		case err != nil:
 			at.host(host, true)
 		}
 		hosts.add(at, strings.ToLower(host))
 	}
-	gateways(f.at("gateways"), v.Gateways)
-	f.at("exportTo").exportTo(v.ExportTo)
-	if len(v.Http)+len(v.Tls)+len(v.Tcp) == 0 {
-		f.errorf("has no routes, want http")
-	}
-	for i, route := range v.Http {
-		httpRoute(f.at("http").item(i), route)
-	}
-}
-
-// gateways leaves out what is for gateways alone: to sidecars its rules do not apply.
-func gateways(f field, names []string) {
-	if len(names) > 0 && !slices.Contains(names, mesh) {
-		f.dropf("is %s: gateways are not supported, and without \"mesh\" the object says nothing to sidecars, ignored",
-			strings.Join(names, ", "))
-		return
-	}
-	for i, name := range names {
+	gateways := unique{}
+	for i, name := range v.Gateways {
 		if name != mesh {
-			f.item(i).warnf("gateway %q is not supported, ignored", name)
+			f.at("gateways").item(i).gateway(name)
+		}
+		gateways.add(f.at("gateways").item(i), name)
+	}
+	f.at("exportTo").exportTo(v.ExportTo)
+	delegate := len(v.Hosts) == 0 && len(v.Http) > 0 && len(v.Tls)+len(v.Tcp)+len(v.Gateways) == 0
+	if !delegate {
+		f.at("hosts").required(len(v.Hosts))
+	}
+	if len(v.Http)+len(v.Tls)+len(v.Tcp) == 0 {
+		f.errorf("has no routes, want http, tls or tcp")
+	}
+	all := -1
+	for i, route := range v.Http {
+		at := f.at("http").item(i)
+		httpRoute(at, route, delegate)
+		if all >= 0 {
+			at.warnf("is never reached: http[%d] takes every request", all)
+		} else if len(route.Match) == 0 {
+			all = i
 		}
 	}
+	for i, route := range v.Tls {
+		tlsRoute(f.at("tls").item(i), route, v.Hosts)
+	}
+	for i, route := range v.Tcp {
+		tcpRoute(f.at("tcp").item(i), route)
+	}
 }
 
-func httpRoute(f field, r *networking.HTTPRoute) {
+// httpRoute wants exactly one thing to be done with a request.
+func httpRoute(f field, r *networking.HTTPRoute, delegate bool) {
 	for i, m := range r.Match {
 		httpMatch(f.at("match").item(i), m)
 	}
+	var does []string
+	for _, action := range []struct {
+		name  string
+		given bool
+	}{{"route", len(r.Route) > 0}, {"redirect", r.Redirect != nil}, {"directResponse", r.DirectResponse != nil}, {"delegate", r.Delegate != nil}} {
+		if action.given {
+			does = append(does, action.name)
+		}
+	}
+	switch {
+	case len(does) == 0:
+		f.at("route").errorf("is missing")
+	case len(does) > 1:
+		f.at(does[1]).errorf("is given beside %s, want one of route, redirect, directResponse and delegate", does[0])
+	}
+	if r.Redirect != nil || r.DirectResponse != nil {
+		notBeside := func(name string, given bool) {
+			if given {
+				f.at(name).errorf("is given beside %s, which sends the request nowhere", does[0])
+			}
+		}
+		notBeside("rewrite", r.Rewrite != nil)
+		notBeside("fault", r.Fault != nil)
+		notBeside("mirror", r.Mirror != nil || len(r.Mirrors) > 0)
+	}
 	f.at("timeout").timeout(r.Timeout)
-	f.at("route").required(len(r.Route))
+	httpDestinations(f.at("route"), r.Route)
+	headers(f.at("headers"), r.Headers)
+	redirect(f.at("redirect"), r.Redirect)
+	if d := r.DirectResponse; d != nil {
+		directResponse(f.at("directResponse"), d)
+	}
+	if d := r.Delegate; d != nil {
+		if delegate {
+			f.at("delegate").errorf("is given in a delegate, which cannot delegate again")
+		}
+		if f.at("delegate").at("name").required(len(d.Name)) && !objectName.MatchString(d.Name) {
+			f.at("delegate").at("name").errorf("is %q, want the name of a VirtualService", d.Name)
+		}
+		if d.Namespace != "" {
+			f.at("delegate").at("namespace").label(d.Namespace)
+		}
+	}
+	rewrite(f.at("rewrite"), r.Rewrite)
+	retries(f.at("retries"), r.Retries)
+	fault(f.at("fault"), r.Fault)
+	mirror(f, r)
+	cors(f.at("corsPolicy"), r.CorsPolicy)
+}
+
+func httpDestinations(f field, route []*networking.HTTPRouteDestination) {
 	var sum int64
-	for i, d := range r.Route {
-		at := f.at("route").item(i)
+	for i, d := range route {
+		at := f.item(i)
 		destination(at.at("destination"), d.GetDestination())
+		headers(at.at("headers"), d.GetHeaders())
 		if d.GetWeight() < 0 {
 			at.at("weight").errorf("is %d, want 0 or more", d.Weight)
 		}
 		sum += int64(d.GetWeight())
 	}
-	if len(r.Route) > 1 && sum == 0 { // a single destination gets everything, whatever its weight
-		f.at("route").errorf("the weights add up to 0, want more")
+	weights(f, len(route), sum)
+}
+
+// weights must leave somebody who gets requests. A single destination gets everything, whatever its weight.
+func weights(f field, n int, sum int64) {
+	switch {
+	case n > 1 && sum == 0:
+		f.errorf("the weights add up to 0, want more")
+	case sum > 1<<31:
+		f.errorf("the weights add up to %d, want at most %d", sum, 1<<31)
 	}
 }
 
 func destination(f field, d *networking.Destination) {
-	f.at("host").host(d.GetHost(), false)
+	if _, err := netip.ParseAddr(d.GetHost()); err != nil {
+		f.at("host").host(d.GetHost(), false)
+	}
 	if d.GetSubset() != "" {
 		f.at("subset").label(d.GetSubset())
 	}
@@ -90,19 +150,54 @@ func destination(f field, d *networking.Destination) {
 }
 
 func httpMatch(f field, m *networking.HTTPMatchRequest) {
-	if uri := m.GetUri(); uri != nil {
-		stringMatch(f.at("uri"), uri)
-		if uri.MatchType == nil {
-			f.at("uri").errorf("is empty, want exact, prefix or regex")
+	for name, match := range inOrder(map[string]*networking.StringMatch{
+		"uri": m.GetUri(), "scheme": m.GetScheme(), "method": m.GetMethod(), "authority": m.GetAuthority(),
+	}) {
+		if match == nil {
+			continue
+		}
+		if match.MatchType == nil {
+			f.at(name).errorf("is empty, want exact, prefix or regex")
+		}
+		if name != "uri" || match.GetRegex() != "*" {
+			stringMatch(f.at(name), match)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.GetHeaders())) {
-		at := f.at("headers").at(name)
+	valueMatches(f.at("headers"), m.GetHeaders())
+	valueMatches(f.at("withoutHeaders"), m.GetWithoutHeaders())
+	for _, name := range slices.Sorted(maps.Keys(m.GetQueryParams())) {
+		at := f.at("queryParams").at(name)
+		at.required(len(name))
+		if match := m.QueryParams[name]; match.GetRegex() != "*" {
+			stringMatch(at, match)
+		}
+	}
+	if m.GetPort() != 0 {
+		f.at("port").port(m.Port)
+	}
+	f.at("sourceLabels").labels(m.GetSourceLabels())
+	sources(f, m.GetGateways(), m.GetSourceNamespace())
+}
+
+func sources(f field, gateways []string, namespace string) {
+	for i, name := range gateways {
+		if name != mesh {
+			f.at("gateways").item(i).gateway(name)
+		}
+	}
+	if namespace != "" {
+		f.at("sourceNamespace").label(namespace)
+	}
+}
+
+func valueMatches(f field, matches map[string]*networking.StringMatch) {
+	for _, name := range slices.Sorted(maps.Keys(matches)) {
+		at := f.at(name)
 		if !headerName.MatchString(name) {
 			at.errorf("the header's name is %q, want a token of HTTP", name)
 		}
 		// No value, and Istio's "*", ask for the header to be there.
-		if match := m.Headers[name]; match.GetRegex() != "*" {
+		if match := matches[name]; match.GetRegex() != "*" {
 			stringMatch(at, match)
 		}
 	}
@@ -110,11 +205,85 @@ func httpMatch(f field, m *networking.HTTPMatchRequest) {
 
 func stringMatch(f field, m *networking.StringMatch) {
 	switch match := m.GetMatchType().(type) {
+	case *networking.StringMatch_Exact:
+		f.at("exact").text(match.Exact)
 	case *networking.StringMatch_Prefix:
-		f.at("prefix").required(len(match.Prefix))
+		if f.at("prefix").required(len(match.Prefix)) {
+			f.at("prefix").text(match.Prefix)
+		}
 	case *networking.StringMatch_Regex:
 		if f.at("regex").required(len(match.Regex)) {
 			f.at("regex").regex(match.Regex)
 		}
 	}
+}
+
+// text wants what a header or a path can hold: Envoy refuses the rest wherever it stands.
+func (f field) text(s string) {
+	if strings.ContainsAny(s, "\x00\r\n") {
+		f.errorf("is %q, want text on one line", s)
+	}
+}
+
+func tlsRoute(f field, r *networking.TLSRoute, hosts []string) {
+	f.at("match").required(len(r.Match))
+	for i, m := range r.Match {
+		at := f.at("match").item(i)
+		at.at("sniHosts").required(len(m.GetSniHosts()))
+		for j, sni := range m.GetSniHosts() {
+			if strings.HasPrefix(sni, "*") && sni != "*" && !strings.HasPrefix(sni, "*.") {
+				at.at("sniHosts").item(j).errorf("is %q, want a whole label for the wildcard", sni)
+			} else if sni != "*" {
+				at.at("sniHosts").item(j).host(sni, true)
+			}
+			if !slices.ContainsFunc(hosts, func(host string) bool { return covers(host, sni) }) {
+				at.at("sniHosts").item(j).errorf("is %q, want one that spec.hosts stand for: %s", sni, strings.Join(hosts, ", "))
+			}
+		}
+		l4Match(at, m.GetDestinationSubnets(), m.GetPort(), m.GetSourceLabels(), m.GetGateways(), m.GetSourceNamespace())
+	}
+	routeDestinations(f.at("route"), r.Route)
+}
+
+// covers reports whether host, which may be a wildcard, stands for all that sni does.
+func covers(host, sni string) bool {
+	host, sni = strings.ToLower(host), strings.ToLower(sni)
+	suffix, wildcard := strings.CutPrefix(host, "*")
+	return host == sni || wildcard && strings.HasSuffix(strings.TrimPrefix(sni, "*"), suffix) ||
+		!strings.Contains(host, ".") && strings.HasPrefix(sni, host+".") // a short name
+}
+
+func tcpRoute(f field, r *networking.TCPRoute) {
+	for i, m := range r.Match {
+		at := f.at("match").item(i)
+		if m.GetSourceSubnet() != "" {
+			at.at("sourceSubnet").subnet(m.SourceSubnet)
+		}
+		l4Match(at, m.GetDestinationSubnets(), m.GetPort(), m.GetSourceLabels(), m.GetGateways(), m.GetSourceNamespace())
+	}
+	routeDestinations(f.at("route"), r.Route)
+}
+
+func l4Match(f field, subnets []string, port uint32, labels map[string]string, gateways []string, namespace string) {
+	for i, s := range subnets {
+		f.at("destinationSubnets").item(i).subnet(s)
+	}
+	if port != 0 {
+		f.at("port").port(port)
+	}
+	f.at("sourceLabels").labels(labels)
+	sources(f, gateways, namespace)
+}
+
+func routeDestinations(f field, route []*networking.RouteDestination) {
+	f.required(len(route))
+	var sum int64
+	for i, d := range route {
+		destination(f.item(i).at("destination"), d.GetDestination())
+		if d.GetWeight() < 0 {
+			f.item(i).at("weight").errorf("is %d, want 0 or more", d.Weight)
+		}
+		sum += int64(d.GetWeight())
+	}
+	weights(f, len(route), sum)
 }

@@ -25,7 +25,7 @@ func TestVirtualService(t *testing.T) {
 		`},
 		"nothing": {"{}", []string{
 			"0: error: spec.hosts: is missing",
-			"0: error: spec: has no routes, want http",
+			"0: error: spec: has no routes, want http, tls or tcp",
 		}},
 		"everything wrong": {`
 			hosts: ["*", a..b, x, X]
@@ -62,40 +62,71 @@ func TestVirtualService(t *testing.T) {
 			`12: error: spec.http[1].route[1].destination.host: is missing`,
 			`12: error: spec.http[1].route[1].destination.port.number: is 0, want a port, 1 to 65535`,
 			`14: error: spec.http[2].route: the weights add up to 0, want more`,
+			`14: warning: spec.http[2]: is never reached: http[1] takes every request`,
 			`16: error: spec.http[2].route[1].destination.host: is missing`,
 			`17: error: spec.http[2].timeout: is 1µs, want whole milliseconds, or 0s for none`,
 		}},
-		"not supported": {`
+		"what a route does": {`
 			hosts: [reviews]
-			gateways: [mesh, ingress]
-			tcp: [{route: [{destination: {host: reviews}}]}]
+			gateways: [mesh, "a/b/c", Upper]
 			http:
-			- route: [{destination: {host: reviews}, headers: {request: {remove: [a]}}}]
-			  fault: {abort: {httpStatus: 500}}
-			  retries: {attempts: 3}
+			- match: [{uri: {prefix: /a}, method: {}, queryParams: {"": {}}, withoutHeaders: {"a b": {}}, port: 70000, gateways: ["*"]}]
+			  route: [{destination: {host: a}, headers: {request: {set: {":path": b}, add: {host: c}, remove: [":method"]}}}]
+			  redirect: {uri: /a, redirectCode: 300}
+			  mirror: {host: b}
+			  mirrors: [{destination: {host: ""}, percentage: {value: 101}}]
+			- match: [{uri: {prefix: /b}}]
+			  directResponse: {status: 100}
+			  fault: {}
+			  rewrite: {}
+			- match: [{uri: {prefix: /c}}]
+			  route: [{destination: {host: a}}]
+			  fault: {delay: {percentage: {value: -1}}, abort: {grpcStatus: UNAVAILBLE, percentage: {value: 1}}}
+			  retries: {attempts: 0, retryOn: "5xx,connect-failur,700"}
+			  rewrite: {uriRegexRewrite: {match: "^/(.*)$", rewrite: "/\\2"}}
+			- match: [{uri: {prefix: /d}}]
+			  route: [{destination: {host: a}}]
+			  corsPolicy: {allowOrigins: [{}], allowMethods: [get], maxAge: 1ms, allowHeaders: ["a b"]}
+			  headers: {response: {add: {x-a: "50%", x-b: "%UPSTREAM_HOSTS%", x-c: "%REQ()%"}}}
+			- {delegate: {name: A, namespace: a.b}}
 		`, []string{
-			`2: warning: spec.gateways[1]: gateway "ingress" is not supported, ignored`,
-			`3: warning: spec.tcp: VirtualService.tcp is not supported, ignored`,
-			`5: warning: spec.http[0].route[0].headers: VirtualService.http.route.headers is not supported, ignored`,
-			`6: warning: spec.http[0].fault: VirtualService.http.fault is not supported, ignored`,
-			`7: warning: spec.http[0].retries: VirtualService.http.retries is not supported, ignored`,
-		}},
-		"a condition that is ignored would widen the match": {`
-			hosts: [reviews]
-			http:
-			- match: [{uri: {exact: /a}, method: {exact: GET}}]
-			  route: [{destination: {host: reviews}}]
-		`, []string{
-			`3: error: spec.http[0].match[0].method: VirtualService.http.match.method is not supported; ` +
-				`without it the object would apply to more than it says`,
-		}},
-		"for gateways alone": {`
-			hosts: [reviews]
-			gateways: [ingress]
-			http: [{route: [{destination: {host: reviews}}]}]
-		`, []string{
-			`2: warning: spec.gateways: is ingress: gateways are not supported, ` +
-				`and without "mesh" the object says nothing to sidecars, ignored`,
+			`2: error: spec.gateways[1]: is "a/b/c", want NAME or NAMESPACE/NAME`,
+			`2: error: spec.gateways[2]: is "Upper", want NAME or NAMESPACE/NAME`,
+			`4: error: spec.http[0].match[0].method: is empty, want exact, prefix or regex`,
+			"4: error: spec.http[0].match[0].withoutHeaders.a b: the header's name is \"a b\", want a token of HTTP",
+			`4: error: spec.http[0].match[0].queryParams.: is missing`,
+			`4: error: spec.http[0].match[0].port: is 70000, want a port, 1 to 65535`,
+			`4: error: spec.http[0].match[0].gateways[0]: is "*", want NAME or NAMESPACE/NAME`,
+			`5: error: spec.http[0].route[0].headers.request.add.host: the header's name is "host", want one that routes may change`,
+			`5: error: spec.http[0].route[0].headers.request.set.:path: the header's name is ":path", want one that routes may change`,
+			`5: error: spec.http[0].route[0].headers.request.remove[0]: is ":method", want the name of a header that routes may remove`,
+			`6: error: spec.http[0].redirect: is given beside route, want one of route, redirect, directResponse and delegate`,
+			`6: error: spec.http[0].redirect.redirectCode: is 300, want 301, 302, 303, 307 or 308`,
+			`7: error: spec.http[0].mirror: is given beside route, which sends the request nowhere`,
+			`8: error: spec.http[0].mirrors: are given beside mirror, want one of them`,
+			`8: error: spec.http[0].mirrors[0].destination.host: is missing`,
+			`8: error: spec.http[0].mirrors[0].percentage: is 101, want 0 to 100`,
+			"10: error: spec.http[1].directResponse.status: is 100, want 200 to 599",
+			"11: error: spec.http[1].fault: is given beside directResponse, which sends the request nowhere",
+			"11: error: spec.http[1].fault: is empty, want delay or abort",
+			"12: error: spec.http[1].rewrite: is given beside directResponse, which sends the request nowhere",
+			"12: error: spec.http[1].rewrite: is empty, want uri, uriRegexRewrite or authority",
+			"15: error: spec.http[2].fault.delay.percentage: is -1, want 0 to 100",
+			"15: error: spec.http[2].fault.delay.fixedDelay: is missing",
+			`15: error: spec.http[2].fault.abort.grpcStatus: is "UNAVAILBLE", did you mean "UNAVAILABLE"?`,
+			"16: error: spec.http[2].retries.attempts: is 0, which is no retry, beside what is to be done on one",
+			`16: error: spec.http[2].retries.retryOn: has "connect-failur", did you mean "connect-failure"?`,
+			`16: error: spec.http[2].retries.retryOn: is "5xx,connect-failur,700": 700 is no status code`,
+			`17: error: spec.http[2].rewrite.uriRegexRewrite.rewrite: is "/\\2", and the pattern has 1 groups`,
+			"20: error: spec.http[3].corsPolicy.allowOrigins[0]: is empty, want exact, prefix or regex",
+			`20: error: spec.http[3].corsPolicy.allowMethods[0]: is "get", did you mean "GET"?`,
+			`20: error: spec.http[3].corsPolicy.allowHeaders[0]: is "a b", want the name of a header`,
+			"20: error: spec.http[3].corsPolicy.maxAge: is 1ms, want whole seconds",
+			`21: error: spec.http[3].headers.response.add.x-a: is "50%", want %% for a percent sign`,
+			`21: error: spec.http[3].headers.response.add.x-b: has the command %UPSTREAM_HOSTS%, did you mean "UPSTREAM_HOST"?`,
+			"21: error: spec.http[3].headers.response.add.x-c: has the command %REQ()%, whose argument is not right",
+			`22: error: spec.http[4].delegate.name: is "A", want the name of a VirtualService`,
+			`22: error: spec.http[4].delegate.namespace: is "a.b", want letters, digits and '-', at most 63`,
 		}},
 	})
 }

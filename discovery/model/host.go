@@ -1,6 +1,8 @@
 package model
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -14,24 +16,118 @@ const clusterDomain = "svc.cluster.local"
 // namespace, as Istio reads it ("reviews" → "reviews.default.svc.cluster.local"). Any other is returned in lower case.
 func Qualify(host, namespace string) string {
 	host = strings.ToLower(host)
-	if host == "" || host == "*" || strings.Contains(host, ".") {
+	if host == "" || host == "*" || strings.ContainsAny(host, ".:") {
 		return host
 	}
 	return host + "." + namespace + "." + clusterDomain
 }
 
-// qualifyVirtualService returns a copy whose hosts and destinations are full names.
-func qualifyVirtualService(in *networking.VirtualService, namespace string) *networking.VirtualService {
-	out := proto.Clone(in).(*networking.VirtualService)
-	for i, host := range out.Hosts {
-		out.Hosts[i] = Qualify(host, namespace)
+// IsWildcard reports whether a host stands for several.
+func IsWildcard(host string) bool { return strings.HasPrefix(host, "*") }
+
+// HostMatches reports whether host, which may be a wildcard itself, is among those that pattern stands for.
+func HostMatches(pattern, host string) bool {
+	suffix, wildcard := strings.CutPrefix(pattern, "*")
+	return pattern == host || wildcard && strings.HasSuffix(strings.TrimPrefix(host, "*"), suffix)
+}
+
+// byHost holds values by host, some of which are wildcards.
+type byHost[T any] struct {
+	values    map[string]T
+	wildcards []string // the narrowest first
+}
+
+func (b *byHost[T]) set(host string, value T) {
+	if b.values == nil {
+		b.values = map[string]T{}
 	}
-	for _, route := range out.Http {
-		for _, r := range route.Route {
-			if d := r.GetDestination(); d != nil {
-				d.Host = Qualify(d.Host, namespace)
+	if _, known := b.values[host]; !known && IsWildcard(host) {
+		at, _ := slices.BinarySearchFunc(b.wildcards, host, func(a, b string) int {
+			return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+		})
+		b.wildcards = slices.Insert(b.wildcards, at, host)
+	}
+	b.values[host] = value
+}
+
+// matching yields the values of host and then of the wildcards that stand for it, the narrowest first.
+func (b *byHost[T]) matching(host string) func(yield func(string, T) bool) {
+	return func(yield func(string, T) bool) {
+		if v, ok := b.values[host]; ok && !yield(host, v) {
+			return
+		}
+		for _, wildcard := range b.wildcards {
+			if wildcard != host && HostMatches(wildcard, host) && !yield(wildcard, b.values[wildcard]) {
+				return
 			}
 		}
 	}
+}
+
+// qualifyVirtualService returns a copy whose hosts, destinations and gateways are full names.
+func qualifyVirtualService(in *networking.VirtualService, namespace string) *networking.VirtualService {
+	out := proto.CloneOf(in)
+	for i, host := range out.Hosts {
+		out.Hosts[i] = Qualify(host, namespace)
+	}
+	for i, gateway := range out.Gateways {
+		out.Gateways[i] = QualifyGateway(gateway, namespace)
+	}
+	qualify := func(d *networking.Destination) {
+		if d != nil {
+			d.Host = Qualify(d.Host, namespace)
+		}
+	}
+	gateways := func(names []string) {
+		for i, name := range names {
+			names[i] = QualifyGateway(name, namespace)
+		}
+	}
+	for _, route := range out.Http {
+		for _, r := range route.Route {
+			qualify(r.GetDestination())
+		}
+		qualify(route.Mirror)
+		for _, m := range route.Mirrors {
+			qualify(m.GetDestination())
+		}
+		for _, match := range route.Match {
+			gateways(match.GetGateways())
+		}
+	}
+	for _, route := range out.Tls {
+		for _, r := range route.Route {
+			qualify(r.GetDestination())
+		}
+		for _, match := range route.Match {
+			gateways(match.GetGateways())
+		}
+	}
+	for _, route := range out.Tcp {
+		for _, r := range route.Route {
+			qualify(r.GetDestination())
+		}
+		for _, match := range route.Match {
+			gateways(match.GetGateways())
+		}
+	}
 	return out
+}
+
+// MeshGateway is the name that stands for all sidecars where gateways are listed.
+const MeshGateway = "mesh"
+
+// QualifyGateway resolves a gateway's name as written in an object of namespace: "ingress" → "default/ingress". The old
+// form "ingress.istio-system.svc.cluster.local" is read as well.
+func QualifyGateway(name, namespace string) string {
+	if name == MeshGateway || strings.Contains(name, "/") {
+		return name
+	}
+	if short, found := strings.CutSuffix(name, "."+clusterDomain); found {
+		name = short
+	}
+	if name, other, found := strings.Cut(name, "."); found {
+		return other + "/" + name
+	}
+	return namespace + "/" + name
 }

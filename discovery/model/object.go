@@ -6,12 +6,15 @@ import (
 	"strings"
 	"time"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Spec is the body of an Istio configuration object, of the kinds that discovery serves.
+// Spec is the body of a configuration object, of the kinds that discovery serves.
 type Spec interface {
-	*networking.VirtualService | *networking.DestinationRule | *networking.Sidecar | *networking.ServiceEntry
+	*networking.VirtualService | *networking.DestinationRule | *networking.Sidecar | *networking.ServiceEntry |
+		*networking.Gateway | *networking.WorkloadEntry | *networking.WorkloadGroup |
+		*meshconfig.MeshConfig | *meshconfig.MeshNetworks
 }
 
 // Object is one Istio configuration object, decoded and validated. Spec holds one of the types of Spec.
@@ -31,6 +34,7 @@ type Meta struct {
 	Kind      string // "VirtualService"
 	Namespace string
 	Name      string
+	Labels    map[string]string
 	Created   time.Time // zero where the store does not know
 	Origin    Origin
 }
@@ -50,3 +54,11 @@ type Origin struct {
 }
 
 func (o Origin) String() string { return fmt.Sprintf("%s:%d", o.File, o.Line) }
+
+// Note is what is to be said about an object once all the others are known: it names a host, a subset or a gateway
+// that nobody has, or another object won.
+type Note struct {
+	Meta    Meta
+	Path    string // "spec.http[0].route[1].destination.subset"; empty for the object as a whole
+	Message string
+}

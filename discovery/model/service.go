@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -11,23 +12,44 @@ type Service struct {
 	Namespace  string // where it was declared
 	Created    time.Time
 	Resolution Resolution
+	External   bool     // outside the mesh
+	Headless   bool     // without an address of its own: clients dial the endpoints
+	Addresses  []string // its own, IP addresses or CIDRs; none where clients dial what its name resolves to
 	Ports      []Port
 	Endpoints  []Endpoint
+
+	// Selector adds the WorkloadEntry objects of the service's namespace with these labels to Endpoints. Empty adds none.
+	Selector map[string]string
+
+	ExportTo        []string // namespaces that see it, "." its own, "*" or empty every, "~" none
+	SubjectAltNames []string // of its certificates
+}
+
+// Port returns the port of that number; false where the service has none.
+func (s *Service) Port(number uint32) (Port, bool) {
+	i := slices.IndexFunc(s.Ports, func(p Port) bool { return p.Number == number })
+	if i < 0 {
+		return Port{}, false
+	}
+	return s.Ports[i], true
 }
 
 // Port is one port of a service.
 type Port struct {
 	Name     string // unique within the service
 	Number   uint32 // as clients dial it
+	Target   uint32 // that endpoints listen on unless they say otherwise; 0 for Number
 	Protocol Protocol
 }
 
 // Endpoint is one address that serves a service.
 type Endpoint struct {
-	Address string            // an IP address, or a DNS name where the service's resolution is DNS
-	Ports   map[string]uint32 // port name → the port it listens on; a name that is missing listens on Port.Number
-	Labels  map[string]string // subsets select by them
-	Weight  uint32            // relative to the others; 0 means 1
+	Address  string            // an IP address, a DNS name where Envoy resolves it, or unix:///path
+	Ports    map[string]uint32 // port name → the port it listens on, where it differs from the service's
+	Labels   map[string]string // subsets select by them
+	Weight   uint32            // relative to the others; 0 means 1
+	Locality Locality
+	Network  string // where the address is reachable; "" for the mesh's own
 }
 
 // PortOn returns the number that the endpoint serves p on.
@@ -35,38 +57,35 @@ func (e Endpoint) PortOn(p Port) uint32 {
 	if n, ok := e.Ports[p.Name]; ok {
 		return n
 	}
+	if p.Target != 0 {
+		return p.Target
+	}
 	return p.Number
+}
+
+// Locality is where something runs, from the widest to the narrowest. Empty parts are not known.
+type Locality struct{ Region, Zone, SubZone string }
+
+// ParseLocality reads "region/zone/subzone", of which the end may be missing.
+func ParseLocality(s string) Locality {
+	parts := append(strings.SplitN(s, "/", 3), "", "")
+	return Locality{parts[0], parts[1], parts[2]}
+}
+
+// String is the form that ParseLocality reads, without what is not known at its end.
+func (l Locality) String() string {
+	return strings.TrimRight(l.Region+"/"+l.Zone+"/"+l.SubZone, "/")
 }
 
 // Resolution is how a service's endpoints are found: by the control plane, or by Envoy.
 type Resolution string
 
 const (
-	ResolutionStatic Resolution = "STATIC" // the endpoints are addresses, served by EDS
-	ResolutionDNS    Resolution = "DNS"    // Envoy resolves each endpoint's name
+	ResolutionStatic        Resolution = "STATIC"          // the endpoints are addresses, served by EDS
+	ResolutionDNS           Resolution = "DNS"             // Envoy resolves each endpoint's name, every address is one
+	ResolutionDNSRoundRobin Resolution = "DNS_ROUND_ROBIN" // Envoy resolves one name, and connects to its first address
+	ResolutionNone          Resolution = "NONE"            // Envoy connects to the address that the client dialled
 )
 
-// Protocol is what a port speaks, by the prefixes of Kubernetes' and Istio's port names.
-type Protocol string
-
-const (
-	HTTP  Protocol = "HTTP"
-	HTTP2 Protocol = "HTTP2"
-	GRPC  Protocol = "GRPC"
-	TCP   Protocol = "TCP"
-)
-
-// ParseProtocol reads a protocol's name in any case: "http", "HTTP2", "grpc", "tcp".
-func ParseProtocol(s string) (Protocol, bool) {
-	switch p := Protocol(strings.ToUpper(s)); p {
-	case HTTP, HTTP2, GRPC, TCP:
-		return p, true
-	}
-	return "", false
-}
-
-// IsHTTP reports whether routes can match the protocol's requests.
-func (p Protocol) IsHTTP() bool { return p == HTTP || p.IsHTTP2() }
-
-// IsHTTP2 reports whether an upstream of the protocol is spoken to in HTTP/2.
-func (p Protocol) IsHTTP2() bool { return p == HTTP2 || p == GRPC }
+// IsDNS reports whether Envoy resolves names.
+func (r Resolution) IsDNS() bool { return r == ResolutionDNS || r == ResolutionDNSRoundRobin }

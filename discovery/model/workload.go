@@ -24,12 +24,24 @@ func (m *Mesh) indexWorkloads() {
 
 // ServicesAt returns the services that have an endpoint at one of these addresses, ordered by host.
 func (m *Mesh) ServicesAt(addresses ...netip.Addr) []*Service {
-	if len(addresses) == 1 {
+	if len(addresses) == 1 && len(m.moved) == 0 {
 		return m.byAddress[addresses[0]]
 	}
 	var out []*Service
 	for _, ip := range addresses {
-		out = append(out, m.byAddress[ip]...)
+		for _, s := range m.byAddress[ip] {
+			if m.moved[s.key()] == nil {
+				out = append(out, s)
+			}
+		}
+		for _, s := range m.moved {
+			if slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool {
+				own, err := netip.ParseAddr(e.Address)
+				return err == nil && own == ip
+			}) {
+				out = append(out, s)
+			}
+		}
 	}
 	slices.SortFunc(out, func(a, b *Service) int { return cmp.Compare(a.Host, b.Host) })
 	return slices.Compact(out)

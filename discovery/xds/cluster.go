@@ -3,14 +3,16 @@ package xds
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	commondnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/common/dns/v3"
 	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
-	upstreamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
-	"google.golang.org/protobuf/types/known/anypb"
+	forwardv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dynamic_forward_proxy/v3"
+	cachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
@@ -20,8 +22,14 @@ import (
 
 const (
 	connectTimeout     = 10 * time.Second // Istio's default
-	httpOptionsKey     = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+	dnsRefresh         = time.Minute
 	dnsClusterTypeName = "envoy.clusters.dns"
+
+	passthroughCluster        = "PassthroughCluster"
+	blackHoleCluster          = "BlackHoleCluster"
+	inboundPassthroughCluster = "InboundPassthroughCluster"
+	// passthroughSource is the address that iptables knows the proxy's own inbound connections by.
+	passthroughSource = "127.0.0.6"
 )
 
 func outboundName(port uint32, subset, host string) string {
@@ -30,70 +38,108 @@ func outboundName(port uint32, subset, host string) string {
 
 func inboundName(port uint32) string { return fmt.Sprintf("inbound|%d||", port) }
 
-// addService adds the clusters of every port, for the whole service and for each subset, with their endpoints.
-func (r *Resources) addService(s *model.Service, rule *model.Config[*networking.DestinationRule]) {
-	subsets := []*networking.Subset{nil}
-	var policy *networking.TrafficPolicy
-	if rule != nil {
-		subsets = append(subsets, rule.Spec.Subsets...)
-		policy = rule.Spec.TrafficPolicy
-	}
+// sniName is the same name as a client can put into a TLS handshake.
+func sniName(port uint32, subset, host string) string {
+	return fmt.Sprintf("outbound_.%d_.%s_.%s", port, subset, host)
+}
+
+// target is what one cluster is made of.
+type target struct {
+	service *model.Service
+	port    model.Port
+	subset  *networking.Subset // nil for the whole service
+	policy  policy
+	view    Outbound
+	mesh    model.Settings
+}
+
+func (t target) name() string { return outboundName(t.port.Number, t.subset.GetName(), t.service.Host) }
+
+// serviceClusters returns the clusters of every port, for the whole service and for each subset, and the endpoints of
+// those that ask for them.
+func serviceClusters(s *model.Service, rule *networking.DestinationRule, v Outbound, mesh model.Settings) *Resources {
+	r := &Resources{}
+	subsets := append([]*networking.Subset{nil}, rule.GetSubsets()...)
 	for _, port := range s.Ports {
+		if port.Protocol == model.UDP {
+			continue
+		}
 		for _, subset := range subsets {
-			name := outboundName(port.Number, subset.GetName(), s.Host)
-			c := newCluster(name, port.Protocol)
-			c.LbPolicy = lbPolicy(subset.GetTrafficPolicy(), policy)
-			endpoints := assignment(name, s, port, subset.GetLabels())
-			if s.Resolution == model.ResolutionDNS {
-				c.ClusterDiscoveryType = resolvedByEnvoy()
-				c.LoadAssignment = endpoints
-			} else {
-				c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}
-				c.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{EdsConfig: overADS(), ServiceName: name}
+			t := target{s, port, subset, policyOf(rule, subset, port.Number, mesh), v, mesh}
+			c, endpoints := t.cluster()
+			r.Clusters = append(r.Clusters, c)
+			if endpoints != nil {
 				r.Endpoints = append(r.Endpoints, endpoints)
 			}
-			r.Clusters = append(r.Clusters, c)
 		}
 	}
+	return r
+}
+
+// cluster returns the cluster, and its endpoints where it asks for them.
+func (t target) cluster() (*clusterv3.Cluster, *endpointv3.ClusterLoadAssignment) {
+	c := newCluster(t.name())
+	t.policy.apply(c, t)
+	endpoints := t.assignment()
+	switch {
+	case t.originalDestination():
+		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST}
+		c.LbPolicy, c.LbConfig = clusterv3.Cluster_CLUSTER_PROVIDED, nil
+		c.CommonLbConfig = nil
+		return c, nil
+	case !t.service.Resolution.IsDNS():
+		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}
+		c.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{EdsConfig: overADS(), ServiceName: c.Name}
+		return c, endpoints
+	case len(endpoints.Endpoints) == 0: // nothing to resolve
+		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
+	default:
+		one := t.service.Resolution == model.ResolutionDNSRoundRobin && singleEndpoint(endpoints)
+		c.ClusterDiscoveryType = resolvedByEnvoy(one, t.mesh)
+	}
+	c.LoadAssignment = endpoints
+	return c, nil
+}
+
+// originalDestination reports whether Envoy connects to the address that the client dialled. At a gateway clients dial
+// the gateway, so there it never does.
+func (t target) originalDestination() bool {
+	return !t.view.Gateway && (t.service.Resolution == model.ResolutionNone ||
+		t.policy.balancer.GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH)
+}
+
+func singleEndpoint(a *endpointv3.ClusterLoadAssignment) bool {
+	return len(a.Endpoints) == 1 && len(a.Endpoints[0].LbEndpoints) == 1
 }
 
 // newCluster returns what all clusters have in common. Envoy's own circuit breakers, at 1024 requests, would be a
 // limit that nobody asked for.
-func newCluster(name string, protocol model.Protocol) *clusterv3.Cluster {
-	unlimited := wrapperspb.UInt32(math.MaxUint32)
-	c := &clusterv3.Cluster{
+func newCluster(name string) *clusterv3.Cluster {
+	return &clusterv3.Cluster{
 		Name:           name,
 		ConnectTimeout: durationpb.New(connectTimeout),
 		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
-			MaxConnections: unlimited, MaxPendingRequests: unlimited, MaxRequests: unlimited, MaxRetries: unlimited,
+			MaxConnections: unlimited(), MaxPendingRequests: unlimited(), MaxRequests: unlimited(), MaxRetries: unlimited(),
 		}}},
 	}
-	if protocol.IsHTTP2() {
-		c.TypedExtensionProtocolOptions = map[string]*anypb.Any{httpOptionsKey: pack(http2Upstream())}
-	}
-	return c
 }
 
-func http2Upstream() *upstreamv3.HttpProtocolOptions {
-	return &upstreamv3.HttpProtocolOptions{
-		UpstreamProtocolOptions: &upstreamv3.HttpProtocolOptions_ExplicitHttpConfig_{
-			ExplicitHttpConfig: &upstreamv3.HttpProtocolOptions_ExplicitHttpConfig{
-				ProtocolConfig: &upstreamv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
-					Http2ProtocolOptions: &corev3.Http2ProtocolOptions{},
-				},
-			},
-		},
-	}
-}
+func unlimited() *wrapperspb.UInt32Value { return wrapperspb.UInt32(math.MaxUint32) }
 
-// resolvedByEnvoy is what STRICT_DNS was called before Envoy deprecated the cluster's own DNS fields: every address
-// of every name is an endpoint.
-func resolvedByEnvoy() *clusterv3.Cluster_ClusterType {
+// resolvedByEnvoy is what STRICT_DNS, and LOGICAL_DNS for one, were called before Envoy deprecated the cluster's own
+// DNS fields: every address of every name is an endpoint, or all addresses of the only name are one.
+func resolvedByEnvoy(one bool, mesh model.Settings) *clusterv3.Cluster_ClusterType {
+	refresh := mesh.Config.GetDnsRefreshRate()
+	if refresh == nil {
+		refresh = durationpb.New(dnsRefresh)
+	}
 	return &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
 		Name: dnsClusterTypeName,
 		TypedConfig: pack(&dnsv3.DnsCluster{
-			RespectDnsTtl:   true,
-			DnsLookupFamily: commondnsv3.DnsLookupFamily_V4_PREFERRED,
+			RespectDnsTtl:                true,
+			DnsRefreshRate:               refresh,
+			DnsLookupFamily:              commondnsv3.DnsLookupFamily_V4_PREFERRED,
+			AllAddressesInSingleEndpoint: one,
 		}),
 	}}
 }
@@ -107,18 +153,55 @@ func overADS() *corev3.ConfigSource {
 	}
 }
 
-// lbPolicy returns the first balancer that the policies name, most specific first. PASSTHROUGH, which means the
-// address that the client dialled, has none behind an explicit proxy and falls back to the default.
-func lbPolicy(policies ...*networking.TrafficPolicy) clusterv3.Cluster_LbPolicy {
-	for _, policy := range policies {
-		switch policy.GetLoadBalancer().GetSimple() {
-		case networking.LoadBalancerSettings_ROUND_ROBIN:
-			return clusterv3.Cluster_ROUND_ROBIN
-		case networking.LoadBalancerSettings_RANDOM:
-			return clusterv3.Cluster_RANDOM
-		case networking.LoadBalancerSettings_LEAST_REQUEST, networking.LoadBalancerSettings_PASSTHROUGH:
-			return clusterv3.Cluster_LEAST_REQUEST
-		}
-	}
-	return clusterv3.Cluster_LEAST_REQUEST
+// blackHole leads nowhere.
+func blackHole() *clusterv3.Cluster {
+	c := newCluster(blackHoleCluster)
+	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
+	return c
 }
+
+// passthrough leads where the client dialled. Behind an explicit proxy nobody knows what that was but the request's
+// host, so there Envoy resolves that.
+func passthrough(v Outbound) *clusterv3.Cluster {
+	c := newCluster(passthroughCluster)
+	if v.explicit() {
+		c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
+		c.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
+			Name: "envoy.clusters.dynamic_forward_proxy",
+			TypedConfig: pack(&forwardv3.ClusterConfig{
+				ClusterImplementationSpecifier: &forwardv3.ClusterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
+			}),
+		}}
+		return c
+	}
+	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST}
+	c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
+	setHTTPOptions(c, httpOptions{client: true})
+	return c
+}
+
+// explicit reports whether programs name the proxy, and nothing is intercepted.
+func (v Outbound) explicit() bool { return v.HTTPProxyPort != 0 && v.none() }
+
+// dnsCache is shared by the cluster and the filter that fills it.
+func dnsCache() *cachev3.DnsCacheConfig {
+	return &cachev3.DnsCacheConfig{Name: "passthrough", DnsLookupFamily: clusterv3.Cluster_V4_PREFERRED}
+}
+
+// inboundPassthrough leads to the workload's ports that no service names.
+func inboundPassthrough(ipv6 bool) *clusterv3.Cluster {
+	source := passthroughSource
+	if ipv6 {
+		source = "::6"
+	}
+	c := newCluster(inboundPassthroughCluster)
+	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST}
+	c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
+	c.UpstreamBindConfig = &corev3.BindConfig{SourceAddress: &corev3.SocketAddress{
+		Address: source, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 0},
+	}}
+	setHTTPOptions(c, httpOptions{client: true})
+	return c
+}
+
+func isUnix(address string) (path string, ok bool) { return strings.CutPrefix(address, "unix://") }

@@ -37,7 +37,7 @@ func TestClusterPerPortAndSubset(t *testing.T) {
 		t.Errorf("endpoints by cluster (-want +got):\n%s", diff)
 	}
 	for _, c := range r.Clusters {
-		if c.EdsClusterConfig.GetServiceName() != c.Name {
+		if c.GetType() == clusterv3.Cluster_EDS && c.EdsClusterConfig.GetServiceName() != c.Name {
 			t.Errorf("cluster %s asks for endpoints of %q", c.Name, c.EdsClusterConfig.GetServiceName())
 		}
 	}
@@ -76,18 +76,21 @@ func TestLoadBalancer(t *testing.T) {
 	random := &networking.TrafficPolicy{LoadBalancer: simple(networking.LoadBalancerSettings_RANDOM)}
 	passthrough := &networking.TrafficPolicy{LoadBalancer: simple(networking.LoadBalancerSettings_PASSTHROUGH)}
 	tests := map[string]struct {
-		policies []*networking.TrafficPolicy
-		want     clusterv3.Cluster_LbPolicy
+		subset, host *networking.TrafficPolicy
+		want         clusterv3.Cluster_LbPolicy
 	}{
-		"default":                      {nil, clusterv3.Cluster_LEAST_REQUEST},
-		"the host's":                   {[]*networking.TrafficPolicy{nil, roundRobin}, clusterv3.Cluster_ROUND_ROBIN},
-		"a subset overrides":           {[]*networking.TrafficPolicy{random, roundRobin}, clusterv3.Cluster_RANDOM},
-		"PASSTHROUGH has nothing here": {[]*networking.TrafficPolicy{passthrough, random}, clusterv3.Cluster_LEAST_REQUEST},
+		"default":              {nil, nil, clusterv3.Cluster_LEAST_REQUEST},
+		"the host's":           {nil, roundRobin, clusterv3.Cluster_ROUND_ROBIN},
+		"a subset overrides":   {random, roundRobin, clusterv3.Cluster_RANDOM},
+		"PASSTHROUGH as it is": {passthrough, random, clusterv3.Cluster_CLUSTER_PROVIDED},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := lbPolicy(test.policies...); got != test.want {
-				t.Errorf("got %v, want %v", got, test.want)
+			rule := &networking.DestinationRule{Host: "a.com", Subsets: []*networking.Subset{{Name: "v1", TrafficPolicy: test.subset}}, TrafficPolicy: test.host}
+			r := Build(mesh(service("a.com", httpPort(80)), rule), viewOf(t, "127.0.0.9"))
+			c := find(t, r.Clusters, "outbound|80|v1|a.com")
+			if c.LbPolicy != test.want {
+				t.Errorf("got %v, want %v", c.LbPolicy, test.want)
 			}
 		})
 	}

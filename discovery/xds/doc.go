@@ -6,14 +6,19 @@
 //	                                                 └─ Inbound ─── BuildInbound ──┴─▶ Resources
 //	                                   Mesh ───────────────────────┘
 //
-// Traffic under interception mode NONE, the only one served:
+// Traffic of a sidecar whose connections are intercepted, and of one without (interception mode NONE):
+//
+//	program ──▶ virtualOutbound:15001 ──▶ ADDRESS_PORT ── route PORT ──▶ outbound|PORT|SUBSET|HOST ──▶ another sidecar
+//	another sidecar ──▶ virtualInbound:15006 ── chain PORT ──▶ inbound|PORT|| ──▶ the workload
 //
 //	program ──▶ 127.0.0.1:HTTP_PROXY_PORT ── route http_proxy ──▶ outbound|PORT|SUBSET|HOST ──▶ another sidecar
 //	another sidecar ──▶ IP_PORT ──▶ inbound|PORT|| ──▶ the workload
 //
-// The package refuses to know how its results travel (that is ads), and other roles or interception modes, with an
-// error that names what it does serve. Under NONE there is no listener for outbound TCP: nothing would lead to it.
+// A gateway has a listener for each bind and port of the Gateways that select it, and no inbound half.
 //
-// One bad object never spoils the rest: what Envoy would reject (an address that is none, a domain claimed twice) is
-// left out here, and refused with its file and line where configuration is read.
+// RebuildOutbound takes over from an earlier result, pointer for pointer, whatever was made of the same.
+//
+// The package refuses to know how its results travel (that is ads). One bad object never spoils the rest: what Envoy
+// would reject (an address that is none, a domain or a match claimed twice) is left out here, and refused with its file
+// and line where configuration is read.
 package xds

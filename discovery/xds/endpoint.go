@@ -12,21 +12,91 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// assignment returns the endpoints of a port that labels select, ordered by address. A service without any gives an
-// empty one: Envoy must be told, or it waits.
-func assignment(cluster string, s *model.Service, port model.Port, labels map[string]string) *endpointv3.ClusterLoadAssignment {
-	var chosen []*endpointv3.LbEndpoint
-	for _, e := range s.Endpoints {
-		if !model.Selects(labels, e.Labels) || s.Resolution == model.ResolutionStatic && !isIP(e.Address) {
+// candidate is one endpoint of a cluster before it has a place among the others.
+type candidate struct {
+	address  *corev3.Address
+	locality model.Locality
+	labels   map[string]string
+	weight   uint32
+	priority uint32
+}
+
+// assignment returns the endpoints of a port that the subset's labels select, ordered by locality and address. A
+// service without any gives an empty one: Envoy must be told, or it waits.
+func (t target) assignment() *endpointv3.ClusterLoadAssignment {
+	chosen := t.local(t.reachable())
+	slices.SortStableFunc(chosen, func(a, b candidate) int {
+		x, y := a.address.GetSocketAddress(), b.address.GetSocketAddress()
+		return cmp.Or(
+			cmp.Compare(a.priority, b.priority), cmp.Compare(a.locality.String(), b.locality.String()),
+			cmp.Compare(x.GetAddress(), y.GetAddress()), cmp.Compare(x.GetPortValue(), y.GetPortValue()),
+			cmp.Compare(a.address.GetPipe().GetPath(), b.address.GetPipe().GetPath()),
+		)
+	})
+	out := &endpointv3.ClusterLoadAssignment{ClusterName: t.name()}
+	var last *candidate
+	for i := range chosen {
+		c := &chosen[i]
+		if last == nil || last.priority != c.priority || last.locality != c.locality {
+			out.Endpoints = append(out.Endpoints, &endpointv3.LocalityLbEndpoints{Locality: locality(c.locality), Priority: c.priority})
+		}
+		group := out.Endpoints[len(out.Endpoints)-1]
+		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(c.address, c.weight))
+		last = c
+	}
+	t.distribute(out)
+	return out
+}
+
+// reachable returns the endpoints as the proxy reaches them: those of another network behind that network's gateways.
+func (t target) reachable() []candidate {
+	var out []candidate
+	remote := map[string]int{} // gateway's address → index in out
+	for _, e := range t.service.Endpoints {
+		if !model.Selects(t.subset.GetLabels(), e.Labels) {
 			continue
 		}
-		chosen = append(chosen, lbEndpoint(socket(e.Address, e.PortOn(port)), e.Weight))
+		address, ok := t.addressOf(e)
+		if !ok {
+			continue
+		}
+		weight := max(e.Weight, 1)
+		network := networkOf(e, t.mesh)
+		gateways := gatewaysOf(network, t.mesh)
+		if network == t.view.Network || network == "" || t.view.Network == "" || len(gateways) == 0 {
+			out = append(out, candidate{address, e.Locality, e.Labels, weight, 0})
+			continue
+		}
+		for _, g := range gateways {
+			key := g.String() + e.Locality.String()
+			if i, known := remote[key]; known {
+				out[i].weight += weight
+				continue
+			}
+			remote[key] = len(out)
+			out = append(out, candidate{socket(g.Addr().String(), uint32(g.Port())), e.Locality, e.Labels, weight, 0})
+		}
 	}
-	slices.SortStableFunc(chosen, func(a, b *endpointv3.LbEndpoint) int {
-		x, y := socketOf(a), socketOf(b)
-		return cmp.Or(cmp.Compare(x.GetAddress(), y.GetAddress()), cmp.Compare(x.GetPortValue(), y.GetPortValue()))
-	})
-	return loadAssignment(cluster, chosen)
+	return out
+}
+
+// addressOf returns where an endpoint serves the port; false for an address that Envoy would reject.
+func (t target) addressOf(e model.Endpoint) (*corev3.Address, bool) {
+	if path, ok := isUnix(e.Address); ok {
+		return pipe(path), path != ""
+	}
+	if !t.service.Resolution.IsDNS() && !isIP(e.Address) || e.Address == "" || model.IsWildcard(e.Address) {
+		return nil, false
+	}
+	port := e.PortOn(t.port)
+	return socket(e.Address, port), port > 0 && port <= 65535
+}
+
+func locality(l model.Locality) *corev3.Locality {
+	if l == (model.Locality{}) {
+		return nil
+	}
+	return &corev3.Locality{Region: l.Region, Zone: l.Zone, SubZone: l.SubZone}
 }
 
 func loadAssignment(cluster string, endpoints []*endpointv3.LbEndpoint) *endpointv3.ClusterLoadAssignment {

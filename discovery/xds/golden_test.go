@@ -45,6 +45,21 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// A headless service has no address of its own: clients dial its endpoints, each of which has a listener, and go where
+// they dialled.
+func TestGoldenHeadless(t *testing.T) {
+	headless := service(fqdn("db"), model.Port{Name: "tcp", Number: 5432, Protocol: model.TCP}, at("10.0.0.2", "v1"), at("10.0.0.3", "v1"))
+	headless.Headless, headless.Resolution = true, model.ResolutionNone
+	headless.Ports = append(headless.Ports, model.Port{Name: "any", Number: 7000}, httpPort(80))
+	proxy, err := ParseProxy(envoyNode(t, "sidecar~10.0.0.1~app.default~"+clusterDomain, map[string]any{"NAMESPACE": "default"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Build(mesh(headless), ViewOf(proxy))
+	golden.JSON(t, document(t, r))
+	validate(t, r)
+}
+
 // bookinfo is the demo's mesh as the sidecar of reviews v1 sees it.
 func bookinfo() []any {
 	port := httpPort(9080)

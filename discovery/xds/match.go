@@ -6,10 +6,12 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// routeMatch translates one match; without a path, or without any match, it is every path.
+// routeMatch translates one match; without a path, or without any match, it is every path. What a match says of the
+// proxy (its gateway, labels, namespace, port) is decided before.
 func routeMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	out := &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 	switch uri := in.GetUri().GetMatchType().(type) {
@@ -18,35 +20,70 @@ func routeMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	case *networking.StringMatch_Prefix:
 		out.PathSpecifier = &routev3.RouteMatch_Prefix{Prefix: uri.Prefix}
 	case *networking.StringMatch_Regex:
-		out.PathSpecifier = &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: uri.Regex}}
+		if uri.Regex != "*" {
+			out.PathSpecifier = &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: uri.Regex}}
+		}
+	}
+	if in.GetIgnoreUriCase() && out.GetSafeRegex() == nil {
+		out.CaseSensitive = wrapperspb.Bool(false)
 	}
 	headers := in.GetHeaders()
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		out.Headers = append(out.Headers, headerMatch(name, headers[name]))
+	}
+	without := in.GetWithoutHeaders()
+	for _, name := range slices.Sorted(maps.Keys(without)) {
+		m := headerMatch(name, without[name])
+		m.InvertMatch = true
+		// A header that is not there has not the value either.
+		m.TreatMissingHeaderAsEmpty = m.GetStringMatch() != nil
+		out.Headers = append(out.Headers, m)
+	}
+	for _, pseudo := range []struct {
+		name  string
+		match *networking.StringMatch
+	}{{":method", in.GetMethod()}, {":authority", in.GetAuthority()}, {":scheme", in.GetScheme()}} {
+		if pseudo.match.GetMatchType() != nil {
+			out.Headers = append(out.Headers, headerMatch(pseudo.name, pseudo.match))
+		}
+	}
+	query := in.GetQueryParams()
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		out.QueryParameters = append(out.QueryParameters, queryMatch(name, query[name]))
 	}
 	return out
 }
 
 // headerMatch translates the match of one header. No value, or the regex "*", asks only that it is there.
 func headerMatch(name string, in *networking.StringMatch) *routev3.HeaderMatcher {
-	out := &routev3.HeaderMatcher{
-		Name:                 name,
-		HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true},
+	if value := stringMatcher(in); value != nil {
+		return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: value}}
 	}
-	value := &matcherv3.StringMatcher{}
+	return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
+}
+
+func queryMatch(name string, in *networking.StringMatch) *routev3.QueryParameterMatcher {
+	if value := stringMatcher(in); value != nil {
+		return &routev3.QueryParameterMatcher{
+			Name: name, QueryParameterMatchSpecifier: &routev3.QueryParameterMatcher_StringMatch{StringMatch: value},
+		}
+	}
+	return &routev3.QueryParameterMatcher{
+		Name: name, QueryParameterMatchSpecifier: &routev3.QueryParameterMatcher_PresentMatch{PresentMatch: true},
+	}
+}
+
+// stringMatcher returns nil where any value will do.
+func stringMatcher(in *networking.StringMatch) *matcherv3.StringMatcher {
 	switch m := in.GetMatchType().(type) {
 	case *networking.StringMatch_Exact:
-		value.MatchPattern = &matcherv3.StringMatcher_Exact{Exact: m.Exact}
+		return exactly(m.Exact)
 	case *networking.StringMatch_Prefix:
-		value.MatchPattern = &matcherv3.StringMatcher_Prefix{Prefix: m.Prefix}
+		return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: m.Prefix}}
 	case *networking.StringMatch_Regex:
-		if m.Regex == "*" {
-			return out
+		if m.Regex != "*" {
+			return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: m.Regex}}}
 		}
-		value.MatchPattern = &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: m.Regex}}
-	default:
-		return out
 	}
-	out.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: value}
-	return out
+	return nil
 }

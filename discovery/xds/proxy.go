@@ -1,11 +1,13 @@
 package xds
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/node"
 )
 
@@ -13,9 +15,11 @@ import (
 type Proxy struct {
 	ID       node.ID
 	Metadata node.Metadata
+	Locality model.Locality
 }
 
-// ParseProxy reads Envoy's node. An error says which part is wrong, or what is served instead.
+// ParseProxy reads Envoy's node. An error says which part is wrong. A sidecar that does not name its interception mode
+// is under REDIRECT, Istio's default.
 func ParseProxy(n *corev3.Node) (Proxy, error) {
 	id, err := node.ParseID(n.GetId())
 	if err != nil {
@@ -25,18 +29,11 @@ func ParseProxy(n *corev3.Node) (Proxy, error) {
 	if err != nil {
 		return Proxy{}, fmt.Errorf("node %s: %w", id, err)
 	}
-	if id.Role != node.Sidecar {
-		return Proxy{}, fmt.Errorf("node %s: role %s is not served, only %s", id, id.Role, node.Sidecar)
-	}
-	proxy := Proxy{ID: id, Metadata: metadata}
-	switch mode := metadata.InterceptionMode; {
-	case mode == node.None, proxy.Proxyless():
-	case mode == "":
-		return Proxy{}, fmt.Errorf("node %s: INTERCEPTION_MODE is unset, which means %s; only %s is served", id, node.Redirect, node.None)
-	default:
-		return Proxy{}, fmt.Errorf("node %s: INTERCEPTION_MODE %s is not served, only %s", id, mode, node.None)
-	}
-	return proxy, nil
+	metadata.InterceptionMode = cmp.Or(metadata.InterceptionMode, node.Redirect)
+	where := n.GetLocality()
+	return Proxy{ID: id, Metadata: metadata, Locality: model.Locality{
+		Region: where.GetRegion(), Zone: where.GetZone(), SubZone: where.GetSubZone(),
+	}}, nil
 }
 
 // Namespace is where the workload lives: by its metadata, else the first part of its DNS domain.
@@ -46,4 +43,10 @@ func (p Proxy) Namespace() string {
 	}
 	namespace, _, _ := strings.Cut(p.ID.Domain, ".svc.")
 	return namespace
+}
+
+// text returns a key of the metadata that has no field of its own; anything but a string is none.
+func (p Proxy) text(key string) string {
+	s, _ := p.Metadata.Extra[key].(string)
+	return s
 }

@@ -13,9 +13,7 @@ func TestParseProxyRefusesWhatIsNotServed(t *testing.T) {
 		want     string // part of the error
 	}{
 		"malformed ID":     {"sidecar~127.0.0.1", none, "has 2 parts, want 4"},
-		"role":             {"router~~gw.default~d", none, "role router is not served, only sidecar"},
-		"mode unset":       {"sidecar~127.0.0.1~a.b~d", nil, "INTERCEPTION_MODE is unset, which means REDIRECT; only NONE is served"},
-		"mode":             {"sidecar~127.0.0.1~a.b~d", map[string]any{"INTERCEPTION_MODE": "TPROXY"}, "TPROXY is not served, only NONE"},
+		"unknown mode":     {"sidecar~127.0.0.1~a.b~d", map[string]any{"INTERCEPTION_MODE": "EBPF"}, "want REDIRECT, TPROXY or NONE"},
 		"malformed labels": {"sidecar~127.0.0.1~a.b~d", map[string]any{"LABELS": "x"}, "node metadata LABELS"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +40,7 @@ func TestViewIsComparable(t *testing.T) {
 		t.Errorf("equal proxies have views %+v and %+v", a, b)
 	}
 	b := view("127.0.0.2", map[string]any{"app": "b"})
-	if a.Outbound != b.Outbound || a.Inbound == b.Inbound {
+	if a.Outbound.In(mesh()) != b.Outbound.In(mesh()) || a.Inbound == b.Inbound {
 		t.Errorf("want one outbound half and two inbound ones: %+v and %+v", a, b)
 	}
 	if got := a.Inbound.Labels()["app"]; got != "a" {

@@ -1,9 +1,14 @@
 package xds
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	previoushostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
@@ -11,91 +16,237 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-const (
-	previousHosts = "envoy.retry_host_predicates.previous_hosts"
-	// retryOn never repeats a request that the server may have worked on: it was not connected, or it said so.
-	retryOn         = "connect-failure,refused-stream,unavailable,cancelled"
-	retries         = 2
-	retryHostsTried = 5
-)
+// router translates rules for one listening port of one gateway, or of the mesh.
+type router struct {
+	scope   *model.Scope
+	gateway string // model.MeshGateway for sidecars
+	port    uint32 // that clients dial
+}
 
-// httpRoutes returns the routes to one port of a service: its VirtualService's, one per match, in their order, else
+// serviceRoutes returns the routes to one port of a service: its VirtualService's, one per match, in their order, else
 // one to the whole service.
-func httpRoutes(m *model.Mesh, s *model.Service, port uint32) []*routev3.Route {
-	rule := m.VirtualService(s.Host)
-	if rule == nil || len(rule.Spec.Http) == 0 {
-		r := toCluster("default", outboundName(port, "", s.Host))
-		r.GetRoute().RetryPolicy = defaultRetry()
-		return []*routev3.Route{r}
+func (r router) serviceRoutes(s *model.Service, rule *networking.VirtualService) []*routev3.Route {
+	if rule == nil || len(rule.Http) == 0 {
+		d := &networking.Destination{Host: s.Host, Port: &networking.PortSelector{Number: r.port}}
+		out := toCluster("default", r.clusterOf(d))
+		out.GetRoute().HashPolicy = r.hashPolicy(d)
+		out.GetRoute().RetryPolicy = r.retry(nil, out.GetRoute().HashPolicy)
+		return []*routev3.Route{out}
 	}
+	return r.routes(rule)
+}
+
+// routes returns a VirtualService's routes as far as they are for this proxy and port. What follows one that takes
+// every request is left out: nothing would reach it.
+func (r router) routes(rule *networking.VirtualService) []*routev3.Route {
 	var out []*routev3.Route
-	for _, http := range rule.Spec.Http {
+	for _, http := range rule.Http {
 		matches := http.Match
 		if len(matches) == 0 {
 			matches = []*networking.HTTPMatchRequest{nil}
 		}
 		for _, match := range matches {
-			r := &routev3.Route{Name: http.Name, Match: routeMatch(match)}
-			setAction(r, m, http, port)
-			out = append(out, r)
+			if match != nil && !r.applies(match) {
+				continue
+			}
+			route := r.route(http, match)
+			out = append(out, route)
+			if catchesAll(route.Match) {
+				return out
+			}
 		}
+	}
+	return out
+}
+
+// source is what a match may ask of the proxy that a request comes through.
+type source interface {
+	GetPort() uint32
+	GetSourceLabels() map[string]string
+	GetSourceNamespace() string
+	GetGateways() []string
+}
+
+func (r router) applies(m source) bool {
+	return (m.GetPort() == 0 || m.GetPort() == r.port) &&
+		(len(m.GetGateways()) == 0 || slices.Contains(m.GetGateways(), r.gateway)) &&
+		(m.GetSourceNamespace() == "" || m.GetSourceNamespace() == r.scope.Namespace) &&
+		model.Selects(m.GetSourceLabels(), r.scope.Labels)
+}
+
+func catchesAll(m *routev3.RouteMatch) bool {
+	return m.GetPrefix() == "/" && len(m.Headers) == 0 && len(m.QueryParameters) == 0
+}
+
+func (r router) route(http *networking.HTTPRoute, match *networking.HTTPMatchRequest) *routev3.Route {
+	out := &routev3.Route{
+		Name: strings.Trim(http.Name+"."+match.GetName(), "."), Match: routeMatch(match), StatPrefix: match.GetStatPrefix(),
+	}
+	setHeaders(out, http.Headers)
+	switch {
+	case http.Redirect != nil:
+		out.Action = &routev3.Route_Redirect{Redirect: r.redirect(http.Redirect)}
+	case http.DirectResponse != nil:
+		out.Action = respond(http.DirectResponse)
+	default:
+		r.setAction(out, http)
+	}
+	filters := map[string]*anypb.Any{}
+	if f := fault(http.Fault); f != nil {
+		filters[faultFilter] = pack(f)
+	}
+	if c := cors(http.CorsPolicy); c != nil {
+		filters[corsFilter] = pack(c)
+	}
+	if len(filters) > 0 {
+		out.TypedPerFilterConfig = filters
 	}
 	return out
 }
 
 // setAction splits a route's traffic by weight. With nobody to send it to, the route answers 503 itself.
-func setAction(r *routev3.Route, m *model.Mesh, http *networking.HTTPRoute, port uint32) {
+func (r router) setAction(out *routev3.Route, http *networking.HTTPRoute) {
 	destinations := weighted(http.Route)
 	if len(destinations) == 0 {
-		r.Action = directResponse(503, "")
+		out.Action = directResponse(503, "")
 		return
 	}
-	action := &routev3.RouteAction{Timeout: http.Timeout, RetryPolicy: defaultRetry()}
+	action := &routev3.RouteAction{Timeout: http.Timeout, RequestMirrorPolicies: r.mirrors(http)}
 	if action.Timeout == nil {
 		action.Timeout = durationpb.New(0) // none; unset would mean Envoy's 15 seconds
 	}
-	if len(destinations) == 1 {
-		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: clusterOf(m, destinations[0].GetDestination(), port)}
-	} else {
-		action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: split(m, destinations, port)}
+	for _, d := range destinations {
+		if action.HashPolicy = r.hashPolicy(d.GetDestination()); action.HashPolicy != nil {
+			break
+		}
 	}
-	r.Action = &routev3.Route_Route{Route: action}
+	action.RetryPolicy = r.retry(http.Retries, action.HashPolicy)
+	if len(destinations) == 1 {
+		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: r.clusterOf(destinations[0].GetDestination())}
+		setHeaders(out, destinations[0].Headers)
+		if host := hostOf(destinations[0].Headers); host != "" {
+			action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: host}
+		}
+	} else {
+		action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: r.split(destinations)}
+	}
+	if host := hostOf(http.Headers); host != "" {
+		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: host}
+	}
+	rewrite(action, http.Rewrite)
+	out.Action = &routev3.Route_Route{Route: action}
+}
+
+func rewrite(action *routev3.RouteAction, in *networking.HTTPRewrite) {
+	if in == nil {
+		return
+	}
+	if regex := in.UriRegexRewrite; regex != nil {
+		action.RegexRewrite = &matcherv3.RegexMatchAndSubstitute{
+			Pattern: &matcherv3.RegexMatcher{Regex: regex.Match}, Substitution: regex.Rewrite,
+		}
+	} else {
+		action.PrefixRewrite = in.Uri
+	}
+	if in.Authority != "" {
+		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: in.Authority}
+	}
 }
 
 // weighted drops the destinations that get nothing. A single destination needs no weight.
-func weighted(in []*networking.HTTPRouteDestination) []*networking.HTTPRouteDestination {
+func weighted[D interface{ GetWeight() int32 }](in []D) []D {
 	if len(in) == 1 {
 		return in
 	}
-	var out []*networking.HTTPRouteDestination
-	for _, d := range in {
-		if d.GetWeight() > 0 {
-			out = append(out, d)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(in), func(d D) bool { return d.GetWeight() <= 0 })
 }
 
-func split(m *model.Mesh, destinations []*networking.HTTPRouteDestination, port uint32) *routev3.WeightedCluster {
+func (r router) split(destinations []*networking.HTTPRouteDestination) *routev3.WeightedCluster {
 	out := &routev3.WeightedCluster{}
 	for _, d := range destinations {
-		out.Clusters = append(out.Clusters, &routev3.WeightedCluster_ClusterWeight{
-			Name:   clusterOf(m, d.GetDestination(), port),
+		c := &routev3.WeightedCluster_ClusterWeight{
+			Name:   r.clusterOf(d.GetDestination()),
 			Weight: wrapperspb.UInt32(uint32(d.Weight)),
-		})
+		}
+		request, response := d.GetHeaders().GetRequest(), d.GetHeaders().GetResponse()
+		c.RequestHeadersToAdd, c.RequestHeadersToRemove = headerOptions(request), removed(request)
+		c.ResponseHeadersToAdd, c.ResponseHeadersToRemove = headerOptions(response), removed(response)
+		if host := hostOf(d.Headers); host != "" {
+			c.HostRewriteSpecifier = &routev3.WeightedCluster_ClusterWeight_HostRewriteLiteral{HostRewriteLiteral: host}
+		}
+		out.Clusters = append(out.Clusters, c)
 	}
 	return out
 }
 
 // clusterOf names a destination's cluster. Where no port is given it is the destination's only one, else the one that
 // the request was sent to. The cluster may not exist, as with a missing subset: Envoy then answers 503.
-func clusterOf(m *model.Mesh, d *networking.Destination, port uint32) string {
+func (r router) clusterOf(d *networking.Destination) string {
+	return outboundName(r.portOf(d), d.GetSubset(), d.GetHost())
+}
+
+func (r router) portOf(d *networking.Destination) uint32 {
 	if n := d.GetPort().GetNumber(); n != 0 {
-		port = n
-	} else if s := m.Service(d.GetHost()); s != nil && len(s.Ports) == 1 {
-		port = s.Ports[0].Number
+		return n
 	}
-	return outboundName(port, d.GetSubset(), d.GetHost())
+	if s := r.scope.Service(d.GetHost()); s != nil && len(s.Ports) == 1 {
+		return s.Ports[0].Number
+	}
+	return r.port
+}
+
+// hashPolicy returns what decides the endpoint of a request to d, by its DestinationRule.
+func (r router) hashPolicy(d *networking.Destination) []*routev3.RouteAction_HashPolicy {
+	return hashPolicy(r.policyOf(d).balancer)
+}
+
+func (r router) policyOf(d *networking.Destination) policy {
+	s := r.scope.Service(d.GetHost())
+	if s == nil {
+		return policy{}
+	}
+	rule := r.scope.DestinationRule(s)
+	var subset *networking.Subset
+	if i := slices.IndexFunc(rule.GetSubsets(), func(s *networking.Subset) bool { return s.GetName() == d.GetSubset() }); i >= 0 {
+		subset = rule.Subsets[i]
+	}
+	return policyOf(rule, subset, r.portOf(d), r.scope.Settings())
+}
+
+func (r router) redirect(in *networking.HTTPRedirect) *routev3.RedirectAction {
+	out := &routev3.RedirectAction{HostRedirect: in.Authority}
+	switch {
+	case in.PrefixRewrite != "":
+		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: in.PrefixRewrite}
+	case strings.HasPrefix(in.Uri, "%PREFIX()%"):
+		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: strings.TrimPrefix(in.Uri, "%PREFIX()%")}
+	case in.Uri != "":
+		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: in.Uri}
+	}
+	if in.Scheme != "" {
+		out.SchemeRewriteSpecifier = &routev3.RedirectAction_SchemeRedirect{SchemeRedirect: in.Scheme}
+	}
+	switch port := in.RedirectPort.(type) {
+	case *networking.HTTPRedirect_Port:
+		out.PortRedirect = port.Port
+	case *networking.HTTPRedirect_DerivePort:
+		if port.DerivePort == networking.HTTPRedirect_FROM_REQUEST_PORT {
+			out.PortRedirect = r.port
+		} else if in.Scheme != "" {
+			out.PortRedirect = map[string]uint32{"http": 80, "https": 443}[in.Scheme]
+		}
+	}
+	switch cmp.Or(in.RedirectCode, 301) {
+	case 302:
+		out.ResponseCode = routev3.RedirectAction_FOUND
+	case 303:
+		out.ResponseCode = routev3.RedirectAction_SEE_OTHER
+	case 307:
+		out.ResponseCode = routev3.RedirectAction_TEMPORARY_REDIRECT
+	case 308:
+		out.ResponseCode = routev3.RedirectAction_PERMANENT_REDIRECT
+	}
+	return out
 }
 
 func toCluster(name, cluster string) *routev3.Route {
@@ -109,18 +260,12 @@ func toCluster(name, cluster string) *routev3.Route {
 	}
 }
 
-func defaultRetry() *routev3.RetryPolicy {
-	return &routev3.RetryPolicy{
-		RetryOn:    retryOn,
-		NumRetries: wrapperspb.UInt32(retries),
-		RetryHostPredicate: []*routev3.RetryPolicy_RetryHostPredicate{{
-			Name: previousHosts,
-			ConfigType: &routev3.RetryPolicy_RetryHostPredicate_TypedConfig{
-				TypedConfig: pack(&previoushostsv3.PreviousHostsPredicate{}),
-			},
-		}},
-		HostSelectionRetryMaxAttempts: retryHostsTried,
+func respond(in *networking.HTTPDirectResponse) *routev3.Route_DirectResponse {
+	out := directResponse(in.Status, in.GetBody().GetString_())
+	if body := in.GetBody().GetBytes(); len(body) > 0 {
+		out.DirectResponse.Body = &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: body}}
 	}
+	return out
 }
 
 func directResponse(status uint32, body string) *routev3.Route_DirectResponse {

@@ -47,7 +47,8 @@ func TestDomains(t *testing.T) {
 func TestVirtualHostsShareNoDomain(t *testing.T) {
 	twice := service(fqdn("a"), httpPort(80))
 	twice.Ports = append(twice.Ports, model.Port{Name: "again", Number: 80, Protocol: model.HTTP})
-	routes := httpProxyRoutes(mesh(twice, service("a.default", httpPort(80)), service("*", httpPort(80))), clusterDomain)
+	m := mesh(twice, service("a.default", httpPort(80)), service("*", httpPort(80)))
+	routes := find(t, Build(m, viewOf(t, "127.0.0.9")).Routes, httpProxyRoute)
 	owners := map[string]string{}
 	for _, host := range routes.VirtualHosts {
 		if len(host.Domains) == 0 {
@@ -63,8 +64,8 @@ func TestVirtualHostsShareNoDomain(t *testing.T) {
 	if owners["a.default"] != "a.default:80" {
 		t.Errorf("a.default leads to %s; a full host goes before a short form", owners["a.default"])
 	}
-	if owners["*"] != blockAll {
-		t.Errorf("* leads to %s, want %s", owners["*"], blockAll)
+	if owners["*"] != allowAny {
+		t.Errorf("* leads to %s, want %s", owners["*"], allowAny)
 	}
 }
 
@@ -126,7 +127,7 @@ func TestRouteAction(t *testing.T) {
 			m := mesh(s, other, service(fqdn("single"), httpPort(7)), &networking.VirtualService{
 				Hosts: []string{"reviews"}, Http: []*networking.HTTPRoute{{Name: "main", Route: test.routes}},
 			})
-			route := httpRoutes(m, s, 9080)[0]
+			route := serviceRoutes(m, s)[0]
 			if diff := cmp.Diff(test.want, clusters(route)); diff != "" {
 				t.Errorf("clusters (-want +got):\n%s", diff)
 			}
@@ -135,6 +136,11 @@ func TestRouteAction(t *testing.T) {
 			}
 		})
 	}
+}
+
+func serviceRoutes(m *model.Mesh, s *model.Service) []*routev3.Route {
+	scope := m.Scope("default", nil)
+	return router{scope, model.MeshGateway, s.Ports[0].Number}.serviceRoutes(s, ruleSpec(scope.Egress[0].Rules.For(s.Host)))
 }
 
 func clusters(route *routev3.Route) map[string]uint32 {
@@ -163,7 +169,7 @@ func TestRoutesKeepOrderTimeoutAndRetry(t *testing.T) {
 		},
 		{Name: "rest", Route: []*networking.HTTPRouteDestination{to(host, "", 0)}},
 	}}
-	routes := httpRoutes(mesh(s, rules), s, 9080)
+	routes := serviceRoutes(mesh(s, rules), s)
 	var got []string
 	for _, r := range routes {
 		got = append(got, r.Name+r.GetMatch().GetPath()+" "+r.GetRoute().GetTimeout().AsDuration().String())

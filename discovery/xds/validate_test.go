@@ -10,6 +10,7 @@ import (
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -70,22 +71,47 @@ func static(t *testing.T, r *Resources) *bootstrapv3.Bootstrap {
 		inlineRoutes(t, l, r)
 		out.Listeners = append(out.Listeners, l)
 	}
-	return &bootstrapv3.Bootstrap{StaticResources: out}
+	out.Clusters = append(out.Clusters, http2Cluster("xds-grpc"))
+	return &bootstrapv3.Bootstrap{
+		StaticResources: out,
+		Node:            &corev3.Node{Id: "test", Cluster: "test"}, // who fetches secrets must say who it is
+		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{AdsConfig: &corev3.ApiConfigSource{
+			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3,
+			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: "xds-grpc"},
+			}}},
+		}},
+	}
+}
+
+func http2Cluster(name string) *clusterv3.Cluster {
+	c := newCluster(name)
+	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
+	c.LoadAssignment = loadAssignment(name, nil)
+	setHTTPOptions(c, httpOptions{http2: true})
+	return c
 }
 
 func inlineRoutes(t *testing.T, l *listenerv3.Listener, r *Resources) {
 	t.Helper()
-	filter := l.FilterChains[0].Filters[0].GetTypedConfig()
-	manager := &hcmv3.HttpConnectionManager{}
-	if !filter.MessageIs(manager) {
-		return
+	chains := l.FilterChains
+	if l.DefaultFilterChain != nil {
+		chains = append(chains[:len(chains):len(chains)], l.DefaultFilterChain)
 	}
-	if err := filter.UnmarshalTo(manager); err != nil {
-		t.Fatal(err)
-	}
-	if name := manager.GetRds().GetRouteConfigName(); name != "" {
-		manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: find(t, r.Routes, name)}
-		l.FilterChains[0].Filters[0].ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: pack(manager)}
+	for _, chain := range chains {
+		for _, filter := range chain.Filters {
+			manager := &hcmv3.HttpConnectionManager{}
+			if !filter.GetTypedConfig().MessageIs(manager) {
+				continue
+			}
+			if err := filter.GetTypedConfig().UnmarshalTo(manager); err != nil {
+				t.Fatal(err)
+			}
+			if name := manager.GetRds().GetRouteConfigName(); name != "" {
+				manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: find(t, r.Routes, name)}
+				filter.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: pack(manager)}
+			}
+		}
 	}
 }
 

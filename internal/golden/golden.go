@@ -16,6 +16,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// Updating reports whether files are to be rewritten.
+func Updating() bool { return *update }
+
 // Text compares text with the test's golden file, byte for byte.
 func Text(t *testing.T, got string) {
 	t.Helper()

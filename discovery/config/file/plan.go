@@ -3,6 +3,7 @@ package file
 import (
 	"cmp"
 	"crypto/sha256"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -91,8 +92,11 @@ func equal(a, b *model.Object) bool {
 		proto.Equal(a.Spec.(proto.Message), b.Spec.(proto.Message))
 }
 
-// Check returns how many objects would be served of files, and all that is wrong with them.
-func Check(files []File) (objects int, problems []config.Problem) {
+// Check returns the objects that would be served of files, and all that is wrong with them.
+func Check(files []File) (objects []*model.Object, problems []config.Problem) {
 	next, _, problems := plan(state{}, files)
-	return len(next.objects), problems
+	for _, key := range slices.Sorted(maps.Keys(next.objects)) {
+		objects = append(objects, next.objects[key])
+	}
+	return objects, problems
 }

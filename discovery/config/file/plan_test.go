@@ -26,8 +26,8 @@ func TestPlan(t *testing.T) {
 	}
 	file := func(name, text string) File { return File{Name: name, Data: []byte(text)} }
 	good := file("1.yaml", rule("a", "x"))
-	broken := file("1.yaml", rule("a", "x")+"---\n"+rule("b", "'*'"))
-	const fault = `1.yaml:3: error: DestinationRule default/b: spec.host: is "*", want the name of a host`
+	broken := file("1.yaml", rule("a", "x")+"---\n"+rule("b", "a..b"))
+	const fault = `1.yaml:3: error: DestinationRule default/b: spec.host: is "a..b", want DNS labels of letters, digits and '-' between dots`
 
 	for name, steps := range map[string][]step{
 		"nothing": {{}},

@@ -149,7 +149,10 @@ func TestNew(t *testing.T) {
 }
 
 // start runs s until the test ends and waits for it to be gone.
-func start(t *testing.T, s Source, updates chan<- model.Update) {
+func start(t *testing.T, s interface {
+	Run(context.Context, chan<- model.Update) error
+}, updates chan<- model.Update,
+) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -25,15 +25,20 @@ func convert(meta model.Meta, entry *networking.ServiceEntry) []*model.Service {
 	var out []*model.Service
 	for _, host := range entry.Hosts {
 		s := &model.Service{
-			Host:       strings.ToLower(host),
-			Namespace:  meta.Namespace,
-			Created:    meta.Created,
-			Resolution: resolution(entry.Resolution),
-			Ports:      ports,
-			Endpoints:  endpoints,
+			Host:            strings.ToLower(host),
+			Namespace:       meta.Namespace,
+			Created:         meta.Created,
+			Resolution:      resolution(entry.Resolution),
+			External:        entry.Location == networking.ServiceEntry_MESH_EXTERNAL,
+			Addresses:       entry.Addresses,
+			Ports:           ports,
+			Endpoints:       endpoints,
+			Selector:        entry.GetWorkloadSelector().GetLabels(),
+			ExportTo:        entry.ExportTo,
+			SubjectAltNames: entry.SubjectAltNames,
 		}
-		if s.Resolution == model.ResolutionDNS && len(endpoints) == 0 {
-			s.Endpoints = []model.Endpoint{{Address: s.Host, Ports: targets(entry, nil)}}
+		if s.Resolution.IsDNS() && len(endpoints) == 0 && len(s.Selector) == 0 {
+			s.Endpoints = []model.Endpoint{{Address: s.Host}}
 		}
 		out = append(out, s)
 	}
@@ -41,17 +46,23 @@ func convert(meta model.Meta, entry *networking.ServiceEntry) []*model.Service {
 }
 
 func resolution(r networking.ServiceEntry_Resolution) model.Resolution {
-	if r == networking.ServiceEntry_DNS {
+	switch r {
+	case networking.ServiceEntry_DNS:
 		return model.ResolutionDNS
+	case networking.ServiceEntry_DNS_ROUND_ROBIN:
+		return model.ResolutionDNSRoundRobin
+	case networking.ServiceEntry_NONE:
+		return model.ResolutionNone
+	default:
+		return model.ResolutionStatic
 	}
-	return model.ResolutionStatic
 }
 
 func ports(entry *networking.ServiceEntry) []model.Port {
 	var out []model.Port
 	for _, p := range entry.Ports {
 		protocol, _ := model.ParseProtocol(p.Protocol) // validated
-		out = append(out, model.Port{Name: p.Name, Number: p.Number, Protocol: protocol})
+		out = append(out, model.Port{Name: p.Name, Number: p.Number, Target: p.TargetPort, Protocol: protocol})
 	}
 	return out
 }
@@ -59,23 +70,7 @@ func ports(entry *networking.ServiceEntry) []model.Port {
 func endpoints(entry *networking.ServiceEntry) []model.Endpoint {
 	var out []model.Endpoint
 	for _, e := range entry.Endpoints {
-		out = append(out, model.Endpoint{
-			Address: e.Address, Ports: targets(entry, e.Ports), Labels: e.Labels, Weight: e.Weight,
-		})
-	}
-	return out
-}
-
-// targets returns the ports that an endpoint listens on where they are not the service's: its own, else the service's
-// target.
-func targets(entry *networking.ServiceEntry, own map[string]uint32) map[string]uint32 {
-	out := map[string]uint32{}
-	for _, p := range entry.Ports {
-		if n, ok := own[p.Name]; ok {
-			out[p.Name] = n
-		} else if p.TargetPort != 0 {
-			out[p.Name] = p.TargetPort
-		}
+		out = append(out, model.EndpointOf(e, e.Labels))
 	}
 	return out
 }

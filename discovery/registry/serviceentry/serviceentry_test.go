@@ -21,7 +21,7 @@ func TestConvert(t *testing.T) {
 	meta := model.Meta{Kind: "ServiceEntry", Namespace: "shop", Name: "a", Created: created}
 	http := &networking.ServicePort{Number: 80, Name: "http", Protocol: "http", TargetPort: 8080}
 	grpc := &networking.ServicePort{Number: 90, Name: "grpc", Protocol: "GRPC"}
-	httpPort := model.Port{Name: "http", Number: 80, Protocol: model.HTTP}
+	httpPort := model.Port{Name: "http", Number: 80, Target: 8080, Protocol: model.HTTP}
 	grpcPort := model.Port{Name: "grpc", Number: 90, Protocol: model.GRPC}
 
 	for name, test := range map[string]struct {
@@ -38,10 +38,10 @@ func TestConvert(t *testing.T) {
 				},
 			},
 			[]*model.Service{{
-				Host: "reviews.example.com", Namespace: "shop", Created: created, Resolution: model.ResolutionStatic,
+				Host: "reviews.example.com", Namespace: "shop", Created: created, External: true, Resolution: model.ResolutionStatic,
 				Ports: []model.Port{httpPort, grpcPort},
 				Endpoints: []model.Endpoint{
-					{Address: "127.0.0.1", Ports: map[string]uint32{"http": 8080}, Labels: map[string]string{"version": "v1"}, Weight: 3},
+					{Address: "127.0.0.1", Labels: map[string]string{"version": "v1"}, Weight: 3},
 					{Address: "127.0.0.2", Ports: map[string]uint32{"http": 9080, "grpc": 9090}},
 				},
 			}},
@@ -52,12 +52,12 @@ func TestConvert(t *testing.T) {
 			},
 			[]*model.Service{
 				{
-					Host: "a.com", Namespace: "shop", Created: created, Resolution: model.ResolutionDNS, Ports: []model.Port{httpPort},
-					Endpoints: []model.Endpoint{{Address: "a.com", Ports: map[string]uint32{"http": 8080}}},
+					Host: "a.com", Namespace: "shop", Created: created, External: true, Resolution: model.ResolutionDNS, Ports: []model.Port{httpPort},
+					Endpoints: []model.Endpoint{{Address: "a.com"}},
 				},
 				{
-					Host: "b.com", Namespace: "shop", Created: created, Resolution: model.ResolutionDNS, Ports: []model.Port{httpPort},
-					Endpoints: []model.Endpoint{{Address: "b.com", Ports: map[string]uint32{"http": 8080}}},
+					Host: "b.com", Namespace: "shop", Created: created, External: true, Resolution: model.ResolutionDNS, Ports: []model.Port{httpPort},
+					Endpoints: []model.Endpoint{{Address: "b.com"}},
 				},
 			},
 		},
@@ -66,7 +66,7 @@ func TestConvert(t *testing.T) {
 				Hosts: []string{"a.com"}, Resolution: networking.ServiceEntry_STATIC, Ports: []*networking.ServicePort{grpc},
 			},
 			[]*model.Service{{
-				Host: "a.com", Namespace: "shop", Created: created, Resolution: model.ResolutionStatic, Ports: []model.Port{grpcPort},
+				Host: "a.com", Namespace: "shop", Created: created, External: true, Resolution: model.ResolutionStatic, Ports: []model.Port{grpcPort},
 			}},
 		},
 	} {

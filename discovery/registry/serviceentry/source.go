@@ -38,6 +38,11 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	return g.Wait()
 }
 
+// GroupOf returns objects and the services that they declare.
+func GroupOf(objects []*model.Object) model.Group {
+	return model.Group{Objects: objects, Services: services(objects)}
+}
+
 // withServices returns u with the services of its objects added to their groups.
 func withServices(u model.Update) model.Update {
 	groups := make(map[string]model.Group, len(u.Groups))

@@ -1,0 +1,40 @@
+package file
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// A file of settings is told when it is sound, and again when it changes to something else that is.
+func TestSettings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.yaml")
+	write := func(text string) {
+		must(t, os.WriteFile(path+"~", []byte(text), 0o644))
+		must(t, os.Rename(path+"~", path))
+	}
+	write("accessLogFiles: /dev/stdout") // refused
+	updates := make(chan model.Update)
+	start(t, NewSettings("MeshConfig", path, slog.New(slog.DiscardHandler)), updates)
+	expectLog := func(want string) {
+		t.Helper()
+		u := receive(t, updates)
+		objects := u.Groups["MeshConfig"].Objects
+		if len(objects) != 1 || !u.Synced {
+			t.Fatalf("got %+v, want the settings, synced", u)
+		}
+		if got := objects[0].Spec.(*meshconfig.MeshConfig).AccessLogFile; got != want {
+			t.Errorf("accessLogFile is %q, want %q", got, want)
+		}
+	}
+	write("accessLogFile: /dev/stdout")
+	expectLog("/dev/stdout")
+	write("accessLogFile: [") // the last good ones stay
+	write("accessLogFile: /dev/stderr")
+	expectLog("/dev/stderr")
+}

@@ -1,0 +1,165 @@
+package config
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+func gateway(f field, g *networking.Gateway) {
+	f.at("selector").labels(g.Selector)
+	f.at("servers").required(len(g.Servers))
+	names := unique{}
+	for i, s := range g.Servers {
+		at := f.at("servers").item(i)
+		server(at, s)
+		if name := s.GetPort().GetName(); name != "" {
+			names.add(at.at("port").at("name"), name)
+		}
+	}
+}
+
+func server(f field, s *networking.Server) {
+	if s.GetPort() == nil {
+		f.at("port").errorf("is missing")
+		return
+	}
+	path, unix := strings.CutPrefix(s.Bind, "unix://")
+	switch {
+	case unix:
+		unixPath(f.at("bind"), path)
+	case s.Bind != "":
+		f.at("bind").ip(s.Bind)
+		fallthrough
+	default:
+		f.at("port").at("number").port(s.Port.Number)
+	}
+	f.at("port").at("protocol").protocol(s.Port.Protocol)
+	if f.at("port").at("name").required(len(s.Port.Name)) {
+		f.at("port").at("name").label(s.Port.Name)
+	}
+	f.at("hosts").required(len(s.Hosts))
+	for i, host := range s.Hosts {
+		serverHost(f.at("hosts").item(i), host)
+	}
+	serverProtocol(f, s)
+}
+
+func serverHost(f field, host string) {
+	if namespace, rest, found := strings.Cut(host, "/"); found {
+		if namespace != "*" && namespace != "." {
+			f.label(namespace)
+		}
+		host = rest
+	}
+	if host != "*" {
+		f.host(host, true)
+	}
+}
+
+// serverProtocol wants TLS settings where the protocol is encrypted, and only there.
+func serverProtocol(f field, s *networking.Server) {
+	protocol, _ := model.ParseProtocol(s.Port.Protocol)
+	switch {
+	case protocol == model.UDP:
+		f.at("port").at("protocol").errorf("is UDP, which gateways do not take")
+	case protocol.IsTLS():
+		if s.Tls == nil {
+			f.at("tls").errorf("is missing under protocol %s", s.Port.Protocol)
+			return
+		}
+		if s.Tls.HttpsRedirect {
+			f.at("tls").at("httpsRedirect").errorf("is true under protocol %s, want it under HTTP", s.Port.Protocol)
+		}
+		serverTLS(f.at("tls"), s.Tls)
+	case s.Tls != nil && protocol.IsHTTP():
+		if !s.Tls.HttpsRedirect && s.Tls.Mode != networking.ServerTLSSettings_PASSTHROUGH {
+			f.at("tls").warnf("is not used under protocol %s", s.Port.Protocol)
+		}
+	case s.Tls != nil:
+		f.at("tls").errorf("is given under protocol %s, want TLS or HTTPS", s.Port.Protocol)
+	}
+}
+
+func serverTLS(f field, t *networking.ServerTLSSettings) {
+	for name, path := range inOrder(map[string]string{
+		"serverCertificate": t.ServerCertificate, "privateKey": t.PrivateKey, "caCertificates": t.CaCertificates, "caCrl": t.CaCrl,
+	}) {
+		f.at(name).filePath(path)
+	}
+	named := t.CredentialName != "" || len(t.CredentialNames) > 0
+	files := t.ServerCertificate != "" || t.PrivateKey != "" || len(t.TlsCertificates) > 0
+	if t.CredentialName != "" && len(t.CredentialNames) > 0 {
+		f.at("credentialNames").errorf("are given beside credentialName, want one of them")
+	}
+	switch t.Mode {
+	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH, networking.ServerTLSSettings_ISTIO_MUTUAL:
+		if named || files {
+			f.errorf("names a certificate under %s, which has no use for it", t.Mode)
+		}
+		return
+	}
+	switch {
+	case named && files:
+		f.errorf("names a certificate both by a credential and by files, want one of them")
+	case !named && len(t.TlsCertificates) == 0:
+		f.at("serverCertificate").required(len(t.ServerCertificate))
+		f.at("privateKey").required(len(t.PrivateKey))
+	}
+	for i, c := range t.TlsCertificates {
+		f.at("tlsCertificates").item(i).at("serverCertificate").required(len(c.GetServerCertificate()))
+		f.at("tlsCertificates").item(i).at("privateKey").required(len(c.GetPrivateKey()))
+	}
+	if n := len(t.TlsCertificates) + len(t.CredentialNames); n > 2 {
+		f.warnf("names %d certificates; Envoy takes the first of each kind of key", n)
+	}
+	mutual := t.Mode == networking.ServerTLSSettings_MUTUAL || t.Mode == networking.ServerTLSSettings_OPTIONAL_MUTUAL
+	if mutual && !named && t.CaCertCredentialName == "" {
+		f.at("caCertificates").required(len(t.CaCertificates))
+	}
+	if t.MaxProtocolVersion != 0 && t.MinProtocolVersion > t.MaxProtocolVersion {
+		f.at("minProtocolVersion").errorf("is %s, which is above maxProtocolVersion %s", t.MinProtocolVersion, t.MaxProtocolVersion)
+	}
+	fingerprints(f, t)
+}
+
+func fingerprints(f field, t *networking.ServerTLSSettings) {
+	for i, s := range t.VerifyCertificateSpki {
+		if raw, err := base64.StdEncoding.DecodeString(s); err != nil || len(raw) != 32 {
+			f.at("verifyCertificateSpki").item(i).errorf("is %q, want the base64 of a SHA-256", s)
+		}
+	}
+	for i, s := range t.VerifyCertificateHash {
+		if raw, err := hex.DecodeString(strings.ReplaceAll(s, ":", "")); err != nil || len(raw) != 32 {
+			f.at("verifyCertificateHash").item(i).errorf("is %q, want the hexadecimal of a SHA-256", s)
+		}
+	}
+	known := ciphers()
+	seen := unique{}
+	for i, s := range t.CipherSuites {
+		if !slices.Contains(known, s) {
+			f.at("cipherSuites").item(i).errorf("is %q%s", s, suggest(s, known))
+		}
+		seen.add(f.at("cipherSuites").item(i), s)
+	}
+	for i, s := range t.SubjectAltNames {
+		f.at("subjectAltNames").item(i).required(len(s))
+	}
+}
+
+// ciphers are those of BoringSSL below TLS 1.3, whose own cannot be chosen.
+func ciphers() []string {
+	out := []string{"AES128-GCM-SHA256", "AES128-SHA", "AES256-GCM-SHA384", "AES256-SHA"}
+	for _, key := range []string{"ECDSA", "RSA"} {
+		for _, c := range []string{"AES128-GCM-SHA256", "AES128-SHA", "AES256-GCM-SHA384", "AES256-SHA", "CHACHA20-POLY1305"} {
+			out = append(out, fmt.Sprintf("ECDHE-%s-%s", key, c))
+		}
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package config
+
+import "testing"
+
+func TestGateway(t *testing.T) {
+	runRules(t, "Gateway", map[string]ruleTest{
+		"sound": {spec: `
+			selector: {istio: ingressgateway}
+			servers:
+			- {port: {number: 80, name: http, protocol: HTTP}, hosts: ["*", "./a.com", "ns/*.a.com"], tls: {httpsRedirect: true}}
+			- {port: {number: 443, name: https, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: a}}
+			- {port: {number: 15443, name: tls, protocol: TLS}, hosts: ["*.local"], tls: {mode: AUTO_PASSTHROUGH}}
+		`},
+		"nothing": {"{}", []string{"0: error: spec.servers: is missing"}},
+		"everything wrong": {`
+			servers:
+			- {hosts: [a.com]}
+			- {port: {number: 0, name: a, protocol: SMTP}, bind: a}
+			- {port: {number: 443, name: a, protocol: HTTPS}, hosts: [a.com]}
+			- {port: {number: 443, name: b, protocol: HTTPS}, hosts: [a..com], tls: {httpsRedirect: true, mode: SIMPLE}}
+			- {port: {number: 444, name: c, protocol: HTTPS}, hosts: [a.com], tls: {mode: MUTUAL, serverCertificate: /a, privateKey: /b}}
+			- {port: {number: 445, name: d, protocol: TLS}, hosts: [a.com], tls: {mode: PASSTHROUGH, credentialName: a}}
+			- {port: {number: 446, name: e, protocol: TCP}, hosts: [a.com], tls: {mode: SIMPLE}}
+			- {port: {number: 447, name: f, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: a, privateKey: /b, minProtocolVersion: TLSV1_3, maxProtocolVersion: TLSV1_2, cipherSuites: [AES128-GCM-SHA255], verifyCertificateHash: [ab]}}
+			- {port: {number: 53, name: g, protocol: UDP}, hosts: [a.com]}
+		`, []string{
+			`2: error: spec.servers[0].port: is missing`,
+			`3: error: spec.servers[1].bind: is "a", want an IP address`,
+			`3: error: spec.servers[1].port.number: is 0, want a port, 1 to 65535`,
+			`3: error: spec.servers[1].port.protocol: is "SMTP", want HTTP, HTTP2, GRPC, GRPC-WEB, HTTPS, TLS, TCP, MONGO, REDIS, MYSQL or UDP`,
+			`3: error: spec.servers[1].hosts: is missing`,
+			`4: error: spec.servers[2].tls: is missing under protocol HTTPS`,
+			`4: error: spec.servers[2].port.name: is "a", which is there already`,
+			`5: error: spec.servers[3].hosts[0]: is "a..com", want DNS labels of letters, digits and '-' between dots`,
+			`5: error: spec.servers[3].tls.httpsRedirect: is true under protocol HTTPS, want it under HTTP`,
+			`5: error: spec.servers[3].tls.serverCertificate: is missing`,
+			`5: error: spec.servers[3].tls.privateKey: is missing`,
+			`6: error: spec.servers[4].tls.caCertificates: is missing`,
+			`7: error: spec.servers[5].tls: names a certificate under PASSTHROUGH, which has no use for it`,
+			`8: error: spec.servers[6].tls: is given under protocol TCP, want TLS or HTTPS`,
+			`9: error: spec.servers[7].tls: names a certificate both by a credential and by files, want one of them`,
+			`9: error: spec.servers[7].tls.minProtocolVersion: is TLSV1_3, which is above maxProtocolVersion TLSV1_2`,
+			`9: error: spec.servers[7].tls.verifyCertificateHash[0]: is "ab", want the hexadecimal of a SHA-256`,
+			`9: error: spec.servers[7].tls.cipherSuites[0]: is "AES128-GCM-SHA255", did you mean "AES128-GCM-SHA256"?`,
+			`10: error: spec.servers[8].port.protocol: is UDP, which gateways do not take`,
+		}},
+	})
+}
+
+func TestWorkloadEntry(t *testing.T) {
+	runRules(t, "WorkloadEntry", map[string]ruleTest{
+		"sound":       {spec: "address: 10.0.0.1\nports: {http: 8080}\nlabels: {app: a}\nlocality: a/b/c\nweight: 3"},
+		"a socket":    {spec: "address: unix:///run/app.sock"},
+		"a network":   {spec: "network: n1"},
+		"nothing":     {"{}", []string{"0: error: spec.address: is missing"}},
+		"a directory": {"address: unix:///run/", []string{`1: error: spec.address: is "/run/", want an absolute path of at most 107 bytes after unix://, or @NAME`}},
+		"everything wrong": {"address: a..b\nports: {http: 0}\nlabels: {-a: b}", []string{
+			`1: error: spec.address: is "a..b", want DNS labels of letters, digits and '-' between dots`,
+			`2: error: spec.ports.http: is 0, want a port, 1 to 65535`,
+			`3: error: spec.labels.-a: the label's name is "-a", want letters, digits, '-', '_' and '.', at most 63`,
+		}},
+	})
+}
+
+// The mesh's settings have no envelope; their problems are told the same way.
+func TestDecodeSettings(t *testing.T) {
+	for text, want := range map[string]string{
+		"accessLogFiles: a":                    `f:1: error: MeshConfig: accessLogFiles: unknown field "accessLogFiles", did you mean "accessLogFile"?`,
+		"accessLogFile: a\nconnectTimeout: 0s": "f:2: error: MeshConfig: connectTimeout: is 0s, want at least 1ms, in whole milliseconds",
+		"defaultProviders: {tracing: [a]}":     `f:1: error: MeshConfig: defaultProviders.tracing[0]: is "a", which no extension provider is`,
+		"trustDomain: a":                       "f:1: warning: MeshConfig: trustDomain: MeshConfig.trustDomain is not supported, ignored: not read",
+		"a: [":                                 "f:1: error: MeshConfig: did not find expected node content",
+	} {
+		_, problems := DecodeSettings("MeshConfig", "f", []byte(text))
+		if len(problems) != 1 || problems[0].String() != want {
+			t.Errorf("%q: got %v, want %s", text, problems, want)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package config
+
+//lint:file-ignore SA1019 what Istio deprecates is read all the same: files still have it
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// What an HTTPRoute does to requests beside sending them on.
+
+func redirect(f field, r *networking.HTTPRedirect) {
+	if r == nil {
+		return
+	}
+	if r.Uri == "" && r.Authority == "" && r.RedirectPort == nil && r.Scheme == "" && r.PrefixRewrite == "" {
+		f.errorf("is empty, want uri, authority, port, scheme or prefixRewrite")
+	}
+	if r.RedirectCode != 0 && !slices.Contains([]uint32{301, 302, 303, 307, 308}, r.RedirectCode) {
+		f.at("redirectCode").errorf("is %d, want 301, 302, 303, 307 or 308", r.RedirectCode)
+	}
+	if p, ok := r.RedirectPort.(*networking.HTTPRedirect_Port); ok {
+		f.at("port").port(p.Port)
+	}
+	if r.Scheme != "" && r.Scheme != "http" && r.Scheme != "https" {
+		f.at("scheme").errorf("is %q, want http or https", r.Scheme)
+	}
+	if r.Uri != "" && r.PrefixRewrite != "" {
+		f.at("prefixRewrite").errorf("is given beside uri, want one of them")
+	}
+	for name, s := range inOrder(map[string]string{"uri": r.Uri, "authority": r.Authority, "prefixRewrite": r.PrefixRewrite}) {
+		f.at(name).text(s)
+	}
+}
+
+func directResponse(f field, d *networking.HTTPDirectResponse) {
+	if d.Status < 200 || d.Status > 599 {
+		f.at("status").errorf("is %d, want 200 to 599", d.Status)
+	}
+	const most = 1 << 20
+	if n := max(len(d.GetBody().GetString_()), len(d.GetBody().GetBytes())); n > most {
+		f.at("body").errorf("is %d bytes long, want at most %d", n, most)
+	}
+	if d.Body != nil && d.Body.Specifier == nil {
+		f.at("body").errorf("is empty, want string or bytes")
+	}
+}
+
+func rewrite(f field, r *networking.HTTPRewrite) {
+	if r == nil {
+		return
+	}
+	if r.Uri == "" && r.Authority == "" && r.UriRegexRewrite == nil {
+		f.errorf("is empty, want uri, uriRegexRewrite or authority")
+	}
+	f.at("uri").text(r.Uri)
+	f.at("authority").text(r.Authority)
+	if regex := r.UriRegexRewrite; regex != nil {
+		if r.Uri != "" {
+			f.at("uriRegexRewrite").errorf("is given beside uri, want one of them")
+		}
+		at := f.at("uriRegexRewrite")
+		if at.at("match").required(len(regex.Match)) {
+			at.at("match").regex(regex.Match)
+		}
+		at.at("rewrite").text(regex.Rewrite)
+		substitution(at.at("rewrite"), regex)
+	}
+}
+
+// substitution wants groups that the pattern has: Envoy refuses others.
+func substitution(f field, r *networking.RegexRewrite) {
+	pattern, err := regexp.Compile(r.Match)
+	if err != nil {
+		return // told already
+	}
+	for i := 0; i < len(r.Rewrite); i++ {
+		if r.Rewrite[i] != '\\' {
+			continue
+		}
+		if i++; i == len(r.Rewrite) || r.Rewrite[i] != '\\' && (r.Rewrite[i] < '0' || r.Rewrite[i] > '9') {
+			f.errorf("is %q, want a digit or another \\ after each \\", r.Rewrite)
+			return
+		}
+		if r.Rewrite[i] != '\\' && int(r.Rewrite[i]-'0') > pattern.NumSubexp() {
+			f.errorf("is %q, and the pattern has %d groups", r.Rewrite, pattern.NumSubexp())
+			return
+		}
+	}
+}
+
+func retries(f field, r *networking.HTTPRetry) {
+	if r == nil {
+		return
+	}
+	f.at("attempts").count(r.Attempts)
+	if r.Attempts == 0 && (r.PerTryTimeout != nil || r.RetryOn != "" || r.RetryRemoteLocalities != nil) {
+		f.at("attempts").errorf("is 0, which is no retry, beside what is to be done on one")
+	}
+	f.at("perTryTimeout").duration(r.PerTryTimeout)
+	f.at("backoff").duration(r.Backoff)
+	if r.RetryOn == "" {
+		return
+	}
+	for condition := range strings.SplitSeq(r.RetryOn, ",") {
+		condition = strings.TrimSpace(condition)
+		if code, err := strconv.Atoi(condition); err == nil {
+			if code < 100 || code > 599 {
+				f.at("retryOn").errorf("is %q: %d is no status code", r.RetryOn, code)
+			}
+			continue
+		}
+		if !slices.Contains(retryConditions(), condition) {
+			f.at("retryOn").errorf("has %q%s", condition, suggest(condition, retryConditions()))
+		}
+	}
+}
+
+// retryConditions are those of Envoy's router filter, for HTTP and gRPC.
+func retryConditions() []string {
+	return []string{
+		"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "envoy-ratelimited", "retriable-4xx",
+		"refused-stream", "retriable-status-codes", "retriable-headers", "http3-post-connect-failure",
+		"cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable",
+	}
+}
+
+func fault(f field, in *networking.HTTPFaultInjection) {
+	if in == nil {
+		return
+	}
+	if in.Delay == nil && in.Abort == nil {
+		f.errorf("is empty, want delay or abort")
+	}
+	if d := in.Delay; d != nil {
+		at := f.at("delay")
+		at.at("percentage").percent(d.GetPercentage().GetValue())
+		at.at("percent").percent(float64(d.Percent))
+		if d.GetFixedDelay() == nil && d.GetExponentialDelay() == nil {
+			at.at("fixedDelay").errorf("is missing")
+		}
+		at.at("fixedDelay").duration(d.GetFixedDelay())
+		if d.Percentage == nil && d.Percent == 0 {
+			at.at("percentage").warnf("is missing: no request is delayed")
+		}
+	}
+	if a := in.Abort; a != nil {
+		at := f.at("abort")
+		at.at("percentage").percent(a.GetPercentage().GetValue())
+		switch e := a.ErrorType.(type) {
+		case nil:
+			at.at("httpStatus").errorf("is missing")
+		case *networking.HTTPFaultInjection_Abort_HttpStatus:
+			if e.HttpStatus < 200 || e.HttpStatus > 599 {
+				at.at("httpStatus").errorf("is %d, want 200 to 599", e.HttpStatus)
+			}
+		case *networking.HTTPFaultInjection_Abort_GrpcStatus:
+			if !slices.Contains(grpcStatuses(), strings.ToUpper(e.GrpcStatus)) {
+				at.at("grpcStatus").errorf("is %q%s", e.GrpcStatus, suggest(e.GrpcStatus, grpcStatuses()))
+			}
+		}
+		if a.Percentage == nil {
+			at.at("percentage").warnf("is missing: no request is aborted")
+		}
+	}
+}
+
+func grpcStatuses() []string {
+	return []string{
+		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
+		"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE",
+		"DATA_LOSS", "UNAUTHENTICATED",
+	}
+}
+
+func mirror(f field, r *networking.HTTPRoute) {
+	if r.Mirror != nil {
+		destination(f.at("mirror"), r.Mirror)
+		if len(r.Mirrors) > 0 {
+			f.at("mirrors").errorf("are given beside mirror, want one of them")
+		}
+	}
+	for i, m := range r.Mirrors {
+		destination(f.at("mirrors").item(i).at("destination"), m.GetDestination())
+		f.at("mirrors").item(i).at("percentage").percent(m.GetPercentage().GetValue())
+	}
+	f.at("mirrorPercentage").percent(r.GetMirrorPercentage().GetValue())
+	f.at("mirrorPercent").percent(float64(r.GetMirrorPercent().GetValue()))
+	if r.Mirror == nil && (r.MirrorPercentage != nil || r.MirrorPercent != nil) {
+		f.at("mirrorPercentage").warnf("is given without mirror, ignored")
+	}
+}
+
+func cors(f field, c *networking.CorsPolicy) {
+	if c == nil {
+		return
+	}
+	for i, origin := range c.AllowOrigins {
+		at := f.at("allowOrigins").item(i)
+		if origin.GetMatchType() == nil {
+			at.errorf("is empty, want exact, prefix or regex")
+		}
+		stringMatch(at, origin)
+	}
+	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE", "*"}
+	for i, m := range c.AllowMethods {
+		if !slices.Contains(methods, m) {
+			f.at("allowMethods").item(i).errorf("is %q%s", m, suggest(m, methods))
+		}
+	}
+	for name, list := range inOrder(map[string][]string{"allowHeaders": c.AllowHeaders, "exposeHeaders": c.ExposeHeaders}) {
+		for i, h := range list {
+			if h != "*" && !headerName.MatchString(h) {
+				f.at(name).item(i).errorf("is %q, want the name of a header", h)
+			}
+		}
+	}
+	if d := c.MaxAge; d != nil && (d.AsDuration() < 0 || d.Nanos != 0) {
+		f.at("maxAge").errorf("is %v, want whole seconds", d.AsDuration())
+	}
+}
+
+func headers(f field, h *networking.Headers) {
+	operations(f.at("request"), h.GetRequest(), true)
+	operations(f.at("response"), h.GetResponse(), false)
+}
+
+// operations wants what Envoy lets routes do to headers: pseudo-headers are not theirs to change, but the host of a
+// request can be set.
+func operations(f field, o *networking.Headers_HeaderOperations, request bool) {
+	for operation, values := range inOrder(map[string]map[string]string{"set": o.GetSet(), "add": o.GetAdd()}) {
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			at := f.at(operation).at(name)
+			host := strings.EqualFold(name, "host") || name == ":authority"
+			switch {
+			case host && request && operation == "set":
+				at.text(values[name])
+				continue
+			case host || strings.HasPrefix(name, ":") || !headerName.MatchString(name):
+				at.errorf("the header's name is %q, want one that routes may change", name)
+			}
+			headerValue(at, values[name])
+		}
+	}
+	for i, name := range o.GetRemove() {
+		if !headerName.MatchString(name) || strings.HasPrefix(name, ":") || strings.EqualFold(name, "host") {
+			f.at("remove").item(i).errorf("is %q, want the name of a header that routes may remove", name)
+		}
+	}
+}
+
+// command is one of Envoy's access-log commands, as header values may hold them: %REQ(:METHOD)%, %START_TIME(%s)%.
+var command = regexp.MustCompile(`%([A-Z_0-9]+)(\([^%)]*\))?(:[0-9]+)?%`)
+
+// headerValue wants commands that need no thought, since Envoy refuses the rest with all that stands beside it.
+func headerValue(f field, v string) {
+	f.text(v)
+	if len(v) > 16<<10 {
+		f.errorf("is %d bytes long, want at most %d", len(v), 16<<10)
+	}
+	rest := strings.ReplaceAll(v, "%%", "")
+	for _, m := range command.FindAllStringSubmatch(rest, -1) {
+		name, argument := m[1], m[2]
+		if !slices.Contains(headerCommands(), name) {
+			f.errorf("has the command %%%s%%%s", name, suggest(name, headerCommands()))
+		} else if takes := name == "REQ" || name == "RESP" || name == "ENVIRONMENT"; takes != (len(argument) > 2) {
+			f.errorf("has the command %s, whose argument is not right", m[0])
+		}
+	}
+	if strings.Contains(command.ReplaceAllString(rest, ""), "%") {
+		f.errorf("is %q, want %%%% for a percent sign", v)
+	}
+}
+
+func headerCommands() []string {
+	return []string{
+		"REQ", "RESP", "ENVIRONMENT", "PROTOCOL", "HOSTNAME", "ROUTE_NAME", "RESPONSE_CODE", "RESPONSE_FLAGS", "RESPONSE_CODE_DETAILS",
+		"START_TIME", "DURATION", "BYTES_RECEIVED", "BYTES_SENT", "UPSTREAM_HOST", "UPSTREAM_CLUSTER", "UPSTREAM_LOCAL_ADDRESS",
+		"UPSTREAM_REMOTE_ADDRESS", "DOWNSTREAM_LOCAL_ADDRESS", "DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT", "DOWNSTREAM_LOCAL_PORT",
+		"DOWNSTREAM_REMOTE_ADDRESS", "DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT", "DOWNSTREAM_DIRECT_REMOTE_ADDRESS",
+		"DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT", "DOWNSTREAM_PEER_URI_SAN", "DOWNSTREAM_LOCAL_URI_SAN", "DOWNSTREAM_PEER_SUBJECT",
+		"DOWNSTREAM_LOCAL_SUBJECT", "DOWNSTREAM_PEER_ISSUER", "DOWNSTREAM_PEER_SERIAL", "DOWNSTREAM_PEER_FINGERPRINT_256",
+		"DOWNSTREAM_TLS_SESSION_ID", "DOWNSTREAM_TLS_CIPHER", "DOWNSTREAM_TLS_VERSION", "DOWNSTREAM_PEER_CERT", "REQUESTED_SERVER_NAME",
+	}
+}

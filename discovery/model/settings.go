@@ -1,0 +1,59 @@
+package model
+
+import (
+	"cmp"
+	"iter"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// Settings is what holds for the whole mesh: Istio's MeshConfig and MeshNetworks, empty where nobody gave them.
+type Settings struct {
+	Config   *meshconfig.MeshConfig
+	Networks *meshconfig.MeshNetworks
+}
+
+func (s *Settings) fill() {
+	if s.Config == nil {
+		s.Config = defaultConfig
+	}
+	if s.Networks == nil {
+		s.Networks = defaultNetworks
+	}
+}
+
+// What nobody gave is the same value in every generation.
+var (
+	defaultConfig   = &meshconfig.MeshConfig{}
+	defaultNetworks = &meshconfig.MeshNetworks{}
+)
+
+// RootNamespace is where objects are that hold for every namespace.
+func (s Settings) RootNamespace() string {
+	return cmp.Or(s.Config.GetRootNamespace(), "istio-system")
+}
+
+// RegistryOnly reports whether unknown destinations are refused, as MeshConfig says; Istio's default lets them pass.
+func (s Settings) RegistryOnly() bool {
+	policy := s.Config.GetOutboundTrafficPolicy()
+	return policy != nil && policy.Mode == meshconfig.MeshConfig_OutboundTrafficPolicy_REGISTRY_ONLY
+}
+
+// collectors yields the hosts of services that every proxy reports to.
+func (s Settings) collectors() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, p := range s.Config.GetExtensionProviders() {
+			for _, host := range []string{p.GetZipkin().GetService(), p.GetOpentelemetry().GetService()} {
+				if host != "" && !yield(Qualify(host, "default")) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Locality returns the mesh's default of locality load balancing, nil where it is off.
+func (s Settings) Locality() *networking.LocalityLoadBalancerSetting {
+	return s.Config.GetLocalityLbSetting()
+}

@@ -1,0 +1,285 @@
+package xds
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	sniclusterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_cluster/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// gatewayServer is one server of a Gateway that the proxy serves.
+type gatewayServer struct {
+	gateway *model.Config[*networking.Gateway]
+	*networking.Server
+}
+
+func (s gatewayServer) key() string { return s.gateway.Namespace + "/" + s.gateway.Name }
+
+func (s gatewayServer) protocol() model.Protocol {
+	p, _ := model.ParseProtocol(s.Port.GetProtocol())
+	return p
+}
+
+// ends reports whether TLS ends here.
+func (s gatewayServer) ends() bool {
+	return s.Tls != nil && s.Tls.Mode != networking.ServerTLSSettings_PASSTHROUGH && s.Tls.Mode != networking.ServerTLSSettings_AUTO_PASSTHROUGH
+}
+
+// http reports whether routes match what the server takes.
+func (s gatewayServer) http() bool {
+	return s.protocol().IsHTTP() || s.protocol() == model.HTTPS && s.ends()
+}
+
+// plain reports whether the server takes HTTP that nobody encrypted. Its tls may ask to redirect.
+func (s gatewayServer) plain() bool { return s.protocol().IsHTTP() }
+
+// routeName is that of a server's routes: plain ones of a port share theirs.
+func (s gatewayServer) routeName() string {
+	if s.plain() {
+		return fmt.Sprintf("http.%d", s.Port.Number)
+	}
+	return fmt.Sprintf("https.%d.%s.%s.%s", s.Port.Number, s.Port.Name, s.gateway.Name, s.gateway.Namespace)
+}
+
+// gateways adds a listener for each bind and port of the Gateways that select the proxy, and their routes.
+func (b *builder) gateways() {
+	servers := map[string][]gatewayServer{}
+	var order []string
+	for _, g := range b.mesh.Gateways(b.view.Labels()) {
+		for _, s := range g.Spec.Servers {
+			if s.GetPort().GetNumber() == 0 && !strings.HasPrefix(s.GetBind(), "unix://") {
+				continue
+			}
+			key := fmt.Sprintf("%s_%d", cmp.Or(s.Bind, b.view.wildcard()), s.Port.Number)
+			if len(servers[key]) == 0 {
+				order = append(order, key)
+			}
+			servers[key] = append(servers[key], gatewayServer{g, s})
+		}
+	}
+	passes := false
+	for _, key := range order {
+		all := servers[key]
+		// Of one port all are plain HTTP, or none: the oldest decides.
+		all = slices.DeleteFunc(all, func(s gatewayServer) bool { return s.plain() != all[0].plain() })
+		b.out.Listeners = append(b.out.Listeners, b.gatewayListener(key, all))
+		for _, s := range all {
+			passes = passes || s.Tls.GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
+			if s.http() {
+				b.gatewayRoutes(s.routeName(), slices.DeleteFunc(slices.Clone(all), func(o gatewayServer) bool { return o.routeName() != s.routeName() }))
+			}
+		}
+	}
+	if passes {
+		b.sniClusters()
+	}
+}
+
+func (b *builder) gatewayListener(name string, servers []gatewayServer) *listenerv3.Listener {
+	first := servers[0]
+	address := socket(cmp.Or(first.Bind, b.view.wildcard()), first.Port.Number)
+	if path, ok := isUnix(first.Bind); ok {
+		address = pipe(path)
+	}
+	l := &listenerv3.Listener{Name: name, Address: address, TrafficDirection: corev3.TrafficDirection_OUTBOUND}
+	if first.plain() {
+		l.FilterChains = []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{b.gatewayHCM(first, name)}}}
+		return l
+	}
+	for _, s := range servers {
+		l.FilterChains = append(l.FilterChains, b.gatewayChains(s, name)...)
+	}
+	l.FilterChains = uniqueChains(l.FilterChains)
+	if len(l.FilterChains) == 0 { // nobody routes what the server takes
+		l.FilterChains = []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{b.seen.tcpTo(blackHoleCluster)}}}
+	}
+	if slices.ContainsFunc(l.FilterChains, func(c *listenerv3.FilterChain) bool {
+		return c.GetFilterChainMatch().GetTransportProtocol() == "tls" || len(c.GetFilterChainMatch().GetServerNames()) > 0
+	}) {
+		l.ListenerFilters = []*listenerv3.ListenerFilter{tlsInspector()}
+	}
+	return l
+}
+
+// gatewayHCM takes HTTP from outside: the client's address is the connection's, and what it says of certificates
+// counts for nothing.
+func (b *builder) gatewayHCM(s gatewayServer, name string) *listenerv3.Filter {
+	m := b.seen.newHCM("outbound_"+name, corev3.TrafficDirection_OUTBOUND)
+	m.UseRemoteAddress = wrapperspb.Bool(true)
+	m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_SANITIZE_SET
+	m.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{
+		Subject: wrapperspb.Bool(true), Cert: true, Uri: true, Dns: true,
+	}
+	m.RouteSpecifier = fetched(s.routeName())
+	return networkFilter(hcmFilter, m)
+}
+
+// gatewayChains returns the ways through a server that does not take plain HTTP.
+func (b *builder) gatewayChains(s gatewayServer, name string) []*listenerv3.FilterChain {
+	hosts := serverHosts(s.Server)
+	switch {
+	case s.http():
+		c := sniChain(hosts, nil, b.gatewayHCM(s, name))
+		c.TransportSocket = transportSocket(tlsSocket, serverTLS(s.Tls, b.view.Identity, []string{"h2", "http/1.1"}))
+		return []*listenerv3.FilterChain{c}
+	case s.Tls.GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH:
+		c := sniChain(hosts, nil, networkFilter("envoy.filters.network.sni_cluster", &sniclusterv3.SniCluster{}))
+		c.Filters = append(c.Filters, b.seen.tcpTo(blackHoleCluster))
+		return []*listenerv3.FilterChain{c}
+	}
+	var out []*listenerv3.FilterChain
+	r := router{b.scope, s.key(), s.Port.Number}
+	for _, rule := range b.mesh.GatewayRules(s.gateway) {
+		if len(crossing(s, rule)) == 0 {
+			continue
+		}
+		switch {
+		case s.ends(): // TLS ends here, and bytes go on
+			for _, c := range r.tcpOnly(b.seen, rule.Spec) {
+				c.FilterChainMatch = &listenerv3.FilterChainMatch{TransportProtocol: "tls", ServerNames: notAny(hosts)}
+				c.TransportSocket = transportSocket(tlsSocket, serverTLS(s.Tls, b.view.Identity, nil))
+				out = append(out, c)
+			}
+		case s.protocol().IsTLS():
+			out = append(out, r.sniChains(b.seen, rule.Spec)...)
+		default:
+			out = append(out, r.tcpOnly(b.seen, rule.Spec)...)
+		}
+	}
+	return out
+}
+
+// tcpOnly returns the chains of a rule's TCP routes that apply.
+func (r router) tcpOnly(o observed, rule *networking.VirtualService) []*listenerv3.FilterChain {
+	var out []*listenerv3.FilterChain
+	for _, route := range rule.Tcp {
+		applies := len(route.Match) == 0 || slices.ContainsFunc(route.Match, func(m *networking.L4MatchAttributes) bool { return r.applies(m) })
+		if applies {
+			out = append(out, &listenerv3.FilterChain{Filters: []*listenerv3.Filter{r.tcpRoute(o, route.Route)}})
+		}
+	}
+	return out
+}
+
+func notAny(hosts []string) []string {
+	if slices.Contains(hosts, "*") {
+		return nil
+	}
+	return hosts
+}
+
+// serverHosts returns a server's hosts without the namespaces that may stand before them.
+func serverHosts(s *networking.Server) []string {
+	var out []string
+	for _, h := range s.Hosts {
+		if _, host, found := strings.Cut(h, "/"); found {
+			h = host
+		}
+		out = append(out, strings.ToLower(h))
+	}
+	return out
+}
+
+// crossing returns the hosts that both a server and a rule name, the narrower of each pair.
+func crossing(s gatewayServer, rule *model.Config[*networking.VirtualService]) []string {
+	var out []string
+	for _, entry := range s.Hosts {
+		host := entry
+		if namespace, rest, found := strings.Cut(entry, "/"); found {
+			if namespace != "*" && namespace != rule.Namespace && (namespace != "." || rule.Namespace != s.gateway.Namespace) {
+				continue
+			}
+			host = rest
+		}
+		host = strings.ToLower(host)
+		for _, own := range rule.Spec.Hosts {
+			switch {
+			case model.HostMatches(host, own):
+				out = append(out, own)
+			case model.HostMatches(own, host):
+				out = append(out, host)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// gatewayRoutes adds the routes of servers that share a name. Of several rules for one host all routes count, the older
+// rule's first.
+func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
+	if slices.ContainsFunc(b.out.Routes, func(r *routev3.RouteConfiguration) bool { return r.Name == name }) {
+		return
+	}
+	out := b.routeConfig(name)
+	hosts := map[string]*routev3.VirtualHost{}
+	host := func(domain string, port uint32) *routev3.VirtualHost {
+		if hosts[domain] == nil {
+			hosts[domain] = &routev3.VirtualHost{Name: fmt.Sprintf("%s:%d", domain, port), Domains: []string{domain}}
+			out.VirtualHosts = append(out.VirtualHosts, hosts[domain])
+		}
+		return hosts[domain]
+	}
+	for _, s := range servers {
+		redirect := s.plain() && s.Tls.GetHttpsRedirect()
+		if redirect {
+			for _, h := range serverHosts(s.Server) {
+				host(h, s.Port.Number).RequireTls = routev3.VirtualHost_ALL
+			}
+		}
+		r := router{b.scope, s.key(), s.Port.Number}
+		for _, rule := range b.mesh.GatewayRules(s.gateway) {
+			if len(rule.Spec.Http) == 0 {
+				continue
+			}
+			routes := r.routes(rule.Spec)
+			if len(routes) == 0 {
+				continue // none is for this port
+			}
+			for _, domain := range crossing(s, rule) {
+				h := host(domain, s.Port.Number)
+				if redirect {
+					h.RequireTls = routev3.VirtualHost_ALL
+				}
+				if n := len(h.Routes); n == 0 || !catchesAll(h.Routes[n-1].Match) {
+					h.Routes = append(h.Routes, routes...)
+				}
+			}
+		}
+	}
+	b.out.Routes = append(b.out.Routes, out)
+}
+
+// sniClusters adds every cluster once more, under the name that AUTO_PASSTHROUGH finds in a handshake.
+func (b *builder) sniClusters() {
+	for _, s := range b.scope.Services() {
+		rule := b.scope.DestinationRule(s)
+		for _, p := range s.Ports {
+			for _, subset := range append([]*networking.Subset{nil}, rule.GetSubsets()...) {
+				if p.Protocol == model.UDP {
+					continue
+				}
+				t := target{s, p, subset, policyOf(rule, subset, p.Number, b.mesh.Settings()), b.view, b.mesh.Settings()}
+				t.policy.tls, t.port.Protocol = nil, model.TCP // what passes is encrypted already
+				c, endpoints := t.cluster()
+				c.Name = sniName(p.Number, subset.GetName(), s.Host)
+				if endpoints != nil {
+					c.EdsClusterConfig.ServiceName = c.Name
+					endpoints.ClusterName = c.Name
+					b.out.Endpoints = append(b.out.Endpoints, endpoints)
+				}
+				b.out.Clusters = append(b.out.Clusters, c)
+			}
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package xds
+
+import (
+	"fmt"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
+	forwardv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
+	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
+	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	httpinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/http_inspector/v3"
+	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
+	originalsrcv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_src/v3"
+	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+const (
+	routerFilter   = "envoy.filters.http.router"
+	hcmFilter      = "envoy.filters.network.http_connection_manager"
+	tcpProxyFilter = "envoy.filters.network.tcp_proxy"
+	// proxyMark is how iptables knows the proxy's own packets under TPROXY.
+	proxyMark = 1337
+)
+
+// observed is what every connection manager and TCP proxy of a mesh reports.
+type observed struct {
+	logs    []*accesslogv3.AccessLog
+	tracing *hcmv3.HttpConnectionManager_Tracing // nil for none
+}
+
+// newHCM returns what all have in common. Paths are normalized as in Istio, so that routes match what the workload
+// will read; upgrades to WebSocket pass; a stream may be idle for as long as it likes.
+func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *hcmv3.HttpConnectionManager {
+	m := &hcmv3.HttpConnectionManager{
+		StatPrefix:        statPrefix,
+		NormalizePath:     wrapperspb.Bool(true),
+		UseRemoteAddress:  wrapperspb.Bool(false),
+		StreamIdleTimeout: durationpb.New(0),
+		AccessLog:         o.logs,
+		Tracing:           o.tracing,
+		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+		HttpFilters: []*hcmv3.HttpFilter{
+			httpFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{}),
+			httpFilter(faultFilter, &faultv3.HTTPFault{}),
+			httpFilter(corsFilter, &corsv3.Cors{}),
+			httpFilter(routerFilter, &routerv3.Router{}),
+		},
+	}
+	if direction == corev3.TrafficDirection_INBOUND {
+		m.HttpFilters = m.HttpFilters[len(m.HttpFilters)-1:] // what routes ask of the others is done where calls start
+		m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
+	}
+	return m
+}
+
+func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(config)}}
+}
+
+// forwardByName resolves the hosts of requests that no service is asked for.
+func forwardByName(m *hcmv3.HttpConnectionManager) {
+	last := len(m.HttpFilters) - 1
+	m.HttpFilters = append(m.HttpFilters[:last:last], httpFilter("envoy.filters.http.dynamic_forward_proxy", &forwardv3.FilterConfig{
+		ImplementationSpecifier: &forwardv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
+	}), m.HttpFilters[last])
+}
+
+func fetched(name string) *hcmv3.HttpConnectionManager_Rds {
+	return &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{ConfigSource: overADS(), RouteConfigName: name}}
+}
+
+// inlined routes change with their listener only.
+func inlined(name string, routes ...*routev3.Route) *hcmv3.HttpConnectionManager_RouteConfig {
+	return &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
+		Name:             name,
+		ValidateClusters: wrapperspb.Bool(false),
+		VirtualHosts:     []*routev3.VirtualHost{{Name: name, Domains: []string{"*"}, Routes: routes}},
+	}}
+}
+
+func networkFilter(name string, config proto.Message) *listenerv3.Filter {
+	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(config)}}
+}
+
+func listenerFilter(name string, config proto.Message) *listenerv3.ListenerFilter {
+	return &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(config)}}
+}
+
+func originalDestination() *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.original_dst", &originaldstv3.OriginalDst{})
+}
+
+func originalSource() *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.original_src", &originalsrcv3.OriginalSrc{Mark: proxyMark})
+}
+
+func tlsInspector() *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{})
+}
+
+func httpInspector() *listenerv3.ListenerFilter {
+	return listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
+}
+
+// httpChain matches what the HTTP inspector has recognized.
+func httpChain(filters ...*listenerv3.Filter) *listenerv3.FilterChain {
+	return &listenerv3.FilterChain{
+		FilterChainMatch: &listenerv3.FilterChainMatch{
+			TransportProtocol: "raw_buffer", ApplicationProtocols: []string{"http/1.1", "h2c"},
+		},
+		Filters: filters,
+	}
+}
+
+func listenerName(ip string, port uint32) string { return fmt.Sprintf("%s_%d", ip, port) }
+
+// observe returns what proxies of a namespace report, and to whom.
+func observe(m *model.Mesh, namespace string) observed {
+	return observed{logs: accessLogs(m.Settings()), tracing: tracing(m, namespace)}
+}

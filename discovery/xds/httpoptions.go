@@ -1,0 +1,75 @@
+package xds
+
+import (
+	"math"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	upstreamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+const httpOptionsKey = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+
+// httpOptions is how a cluster's endpoints are spoken to.
+type httpOptions struct {
+	http2, client bool // HTTP/2, or what the client speaks; else HTTP/1.1
+	pool          *networking.ConnectionPoolSettings_HTTPSettings
+	maxDuration   *durationpb.Duration
+	hostIsSNI     bool // the server is named, and its certificate checked, by the request's host
+}
+
+func setHTTPOptions(c *clusterv3.Cluster, o httpOptions) {
+	out := &upstreamv3.HttpProtocolOptions{CommonHttpProtocolOptions: o.connection()}
+	if o.hostIsSNI {
+		out.UpstreamHttpProtocolOptions = &corev3.UpstreamHttpProtocolOptions{AutoSni: true, AutoSanValidation: true}
+	}
+	if !o.http2 && !o.client && out.CommonHttpProtocolOptions == nil && !o.hostIsSNI {
+		return // Envoy's own choice is HTTP/1.1
+	}
+	http2 := &corev3.Http2ProtocolOptions{}
+	if n := o.pool.GetMaxConcurrentStreams(); n > 0 {
+		http2.MaxConcurrentStreams = wrapperspb.UInt32(uint32(n))
+	}
+	if k := o.pool.GetHttp2KeepAlive(); k != nil {
+		http2.ConnectionKeepalive = &corev3.KeepaliveSettings{Interval: k.Interval, Timeout: k.Timeout}
+	}
+	switch {
+	case o.client:
+		out.UpstreamProtocolOptions = &upstreamv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
+			UseDownstreamProtocolConfig: &upstreamv3.HttpProtocolOptions_UseDownstreamHttpConfig{
+				HttpProtocolOptions: &corev3.Http1ProtocolOptions{}, Http2ProtocolOptions: http2,
+			},
+		}
+	case o.http2:
+		out.UpstreamProtocolOptions = explicit(&upstreamv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &upstreamv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: http2},
+		})
+	default:
+		out.UpstreamProtocolOptions = explicit(&upstreamv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &upstreamv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
+				HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
+			},
+		})
+	}
+	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{httpOptionsKey: pack(out)}
+}
+
+func explicit(config *upstreamv3.HttpProtocolOptions_ExplicitHttpConfig) *upstreamv3.HttpProtocolOptions_ExplicitHttpConfig_ {
+	return &upstreamv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: config}
+}
+
+// connection returns what holds for each connection, nil for Envoy's defaults.
+func (o httpOptions) connection() *corev3.HttpProtocolOptions {
+	out := &corev3.HttpProtocolOptions{IdleTimeout: o.pool.GetIdleTimeout(), MaxConnectionDuration: o.maxDuration}
+	if n := o.pool.GetMaxRequestsPerConnection(); n > 0 {
+		out.MaxRequestsPerConnection = wrapperspb.UInt32(uint32(min(n, math.MaxInt32)))
+	}
+	if out.IdleTimeout == nil && out.MaxConnectionDuration == nil && out.MaxRequestsPerConnection == nil {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,212 @@
+package xds
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Labels that stand for parts of a locality where failoverPriority lists labels.
+const (
+	regionLabel  = "topology.kubernetes.io/region"
+	zoneLabel    = "topology.kubernetes.io/zone"
+	subZoneLabel = "topology.istio.io/subzone"
+)
+
+// localitySetting returns what holds for the target, nil where locality makes no difference.
+func (t target) localitySetting() *networking.LocalityLoadBalancerSetting {
+	s := t.policy.balancer.GetLocalityLbSetting()
+	if s == nil {
+		s = t.mesh.Locality()
+	}
+	if s == nil {
+		s = &networking.LocalityLoadBalancerSetting{} // on, which takes effect with outlier detection
+	}
+	if s.Enabled != nil && !s.Enabled.Value {
+		return nil
+	}
+	return s
+}
+
+// local gives each endpoint its priority: nearer ones first, as long as outlier detection can tell when they fail.
+func (t target) local(in []candidate) []candidate {
+	s := t.localitySetting()
+	if s == nil || t.policy.outlier == nil || t.distribution() != nil {
+		return in
+	}
+	rank := func(c candidate) uint32 { return distance(t.view.Locality, c.locality, s.Failover) }
+	if len(s.FailoverPriority) > 0 {
+		own := t.view.Labels()
+		rank = func(c candidate) uint32 { return mismatches(s.FailoverPriority, own, t.view.Locality, c) }
+	} else if t.view.Locality.Region == "" {
+		return in
+	}
+	var ranks []uint32
+	for i := range in {
+		in[i].priority = rank(in[i])
+		ranks = append(ranks, in[i].priority)
+	}
+	slices.Sort(ranks)
+	ranks = slices.Compact(ranks) // Envoy wants priorities without a gap
+	for i := range in {
+		p, _ := slices.BinarySearch(ranks, in[i].priority)
+		in[i].priority = uint32(p)
+	}
+	return in
+}
+
+// distance is 0 in one's own sub-zone, then 1 in the zone, 2 in the region, 3 elsewhere; where the setting names a region
+// to fail over to, others are behind it.
+func distance(own, other model.Locality, failover []*networking.LocalityLoadBalancerSetting_Failover) uint32 {
+	switch {
+	case own.Region != other.Region:
+		for _, f := range failover {
+			if f.From == own.Region {
+				if f.To == other.Region {
+					return 3
+				}
+				return 4
+			}
+		}
+		return 3
+	case own.Zone != other.Zone:
+		return 2
+	case own.SubZone != other.SubZone:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// mismatches is how many of the labels remain after those that match one after the other from the first.
+func mismatches(priority []string, own map[string]string, where model.Locality, c candidate) uint32 {
+	for i, entry := range priority {
+		key, want, given := strings.Cut(entry, "=")
+		if !given {
+			want = labelOr(own, key, where)
+		}
+		if labelOr(c.labels, key, c.locality) != want {
+			return uint32(len(priority) - i)
+		}
+	}
+	return 0
+}
+
+func labelOr(labels map[string]string, key string, l model.Locality) string {
+	if v, ok := labels[key]; ok {
+		return v
+	}
+	switch key {
+	case regionLabel:
+		return l.Region
+	case zoneLabel:
+		return l.Zone
+	case subZoneLabel:
+		return l.SubZone
+	}
+	return ""
+}
+
+// distribution returns the shares that are set for traffic from the proxy's locality, nil for none.
+func (t target) distribution() map[string]uint32 {
+	for _, d := range t.localitySetting().GetDistribute() {
+		if inLocality(d.From, t.view.Locality) {
+			return d.To
+		}
+	}
+	return nil
+}
+
+func (t target) localityWeighted() bool { return t.distribution() != nil }
+
+// inLocality matches "region/zone/*" patterns, and "region" for all that is in it.
+func inLocality(pattern string, l model.Locality) bool {
+	parts := []string{l.Region, l.Zone, l.SubZone}
+	for i, p := range strings.SplitN(pattern, "/", 3) {
+		if p == "*" {
+			return true
+		}
+		if p != parts[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// distribute weighs localities as the setting says; those that it does not name get nothing and are left out.
+func (t target) distribute(a *endpointv3.ClusterLoadAssignment) {
+	shares := t.distribution()
+	if shares == nil {
+		return
+	}
+	weights := map[*endpointv3.LocalityLbEndpoints]uint32{}
+	patterns := make([]string, 0, len(shares))
+	for p := range shares {
+		patterns = append(patterns, p)
+	}
+	slices.SortFunc(patterns, func(x, y string) int { return cmp.Or(cmp.Compare(len(y), len(x)), cmp.Compare(x, y)) })
+	for _, p := range patterns { // the narrowest first
+		var matched []*endpointv3.LocalityLbEndpoints
+		var total uint32
+		for _, group := range a.Endpoints {
+			l := group.GetLocality()
+			if _, taken := weights[group]; !taken && inLocality(p, model.Locality{Region: l.GetRegion(), Zone: l.GetZone(), SubZone: l.GetSubZone()}) {
+				matched = append(matched, group)
+				total += sum(group)
+			}
+		}
+		for _, group := range matched {
+			// Shares are percent; times a hundred they stay apart when several localities divide one.
+			weights[group] = max(shares[p]*100*sum(group)/max(total, 1), min(shares[p], 1))
+		}
+	}
+	a.Endpoints = slices.DeleteFunc(a.Endpoints, func(g *endpointv3.LocalityLbEndpoints) bool { return weights[g] == 0 })
+	for _, group := range a.Endpoints {
+		group.LoadBalancingWeight = wrapperspb.UInt32(weights[group])
+	}
+}
+
+func sum(group *endpointv3.LocalityLbEndpoints) uint32 {
+	var n uint32
+	for _, e := range group.LbEndpoints {
+		n += max(e.GetLoadBalancingWeight().GetValue(), 1)
+	}
+	return n
+}
+
+// networkOf returns where an endpoint is: as it says, else by MeshNetworks' address ranges.
+func networkOf(e model.Endpoint, mesh model.Settings) string {
+	if e.Network != "" || len(mesh.Networks.GetNetworks()) == 0 {
+		return e.Network
+	}
+	ip, err := netip.ParseAddr(e.Address)
+	if err != nil {
+		return ""
+	}
+	for name, network := range mesh.Networks.GetNetworks() {
+		for _, r := range network.GetEndpoints() {
+			if prefix, err := netip.ParsePrefix(r.GetFromCidr()); err == nil && prefix.Contains(ip) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// gatewaysOf returns the addresses by which a network is entered.
+func gatewaysOf(network string, mesh model.Settings) []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, g := range mesh.Networks.GetNetworks()[network].GetGateways() {
+		if ip, err := netip.ParseAddr(g.GetAddress()); err == nil && g.Port > 0 && g.Port <= 65535 {
+			out = append(out, netip.AddrPortFrom(ip, uint16(g.Port)))
+		}
+	}
+	return out
+}

@@ -1,0 +1,231 @@
+package xds
+
+import (
+	"slices"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
+	rawbufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// policy is a DestinationRule's traffic policy as it holds for one port of one subset.
+type policy struct {
+	balancer      *networking.LoadBalancerSettings
+	pool          *networking.ConnectionPoolSettings
+	outlier       *networking.OutlierDetection
+	tls           *networking.ClientTLSSettings
+	proxyProtocol *networking.TrafficPolicy_ProxyProtocol
+	retryBudget   *networking.TrafficPolicy_RetryBudget
+}
+
+// policyOf returns what holds for a port: the rule's own policy, or that for the port, which replaces it whole; over it
+// what the subset sets, or what the subset sets for the port, which again replaces it whole. Where nobody asks for
+// outlier detection or a connection pool, the mesh's default holds.
+func policyOf(rule *networking.DestinationRule, subset *networking.Subset, port uint32, mesh model.Settings) policy {
+	p := onPort(rule.GetTrafficPolicy(), port)
+	if own := subset.GetTrafficPolicy(); own != nil {
+		if level := levelOf(own, port); level != nil {
+			p = ofLevel(own, level)
+		} else {
+			p = p.under(own)
+		}
+	}
+	if p.outlier == nil {
+		p.outlier = mesh.Config.GetDefaultTrafficPolicy().GetOutlierDetection()
+	}
+	if p.pool == nil {
+		p.pool = mesh.Config.GetDefaultTrafficPolicy().GetConnectionPool()
+	}
+	return p
+}
+
+func onPort(in *networking.TrafficPolicy, port uint32) policy {
+	if in == nil {
+		return policy{}
+	}
+	if level := levelOf(in, port); level != nil {
+		return ofLevel(in, level)
+	}
+	return policy{}.under(in)
+}
+
+func levelOf(in *networking.TrafficPolicy, port uint32) *networking.TrafficPolicy_PortTrafficPolicy {
+	i := slices.IndexFunc(in.PortLevelSettings, func(l *networking.TrafficPolicy_PortTrafficPolicy) bool {
+		return l.GetPort().GetNumber() == port
+	})
+	if i < 0 {
+		return nil
+	}
+	return in.PortLevelSettings[i]
+}
+
+func ofLevel(in *networking.TrafficPolicy, level *networking.TrafficPolicy_PortTrafficPolicy) policy {
+	return policy{level.LoadBalancer, level.ConnectionPool, level.OutlierDetection, level.Tls, in.ProxyProtocol, in.RetryBudget}
+}
+
+// under returns p with what over sets in its place.
+func (p policy) under(over *networking.TrafficPolicy) policy {
+	if over.LoadBalancer != nil {
+		p.balancer = over.LoadBalancer
+	}
+	if over.ConnectionPool != nil {
+		p.pool = over.ConnectionPool
+	}
+	if over.OutlierDetection != nil {
+		p.outlier = over.OutlierDetection
+	}
+	if over.Tls != nil {
+		p.tls = over.Tls
+	}
+	if over.ProxyProtocol != nil {
+		p.proxyProtocol = over.ProxyProtocol
+	}
+	if over.RetryBudget != nil {
+		p.retryBudget = over.RetryBudget
+	}
+	return p
+}
+
+func (p policy) apply(c *clusterv3.Cluster, t target) {
+	p.applyPool(c, t)
+	p.applyBalancer(c, t)
+	p.applyOutlier(c)
+	p.applyTLS(c, t)
+	p.applyProxyProtocol(c)
+	if b := p.retryBudget; b != nil {
+		budget := &clusterv3.CircuitBreakers_Thresholds_RetryBudget{BudgetInterval: b.BudgetInterval}
+		if b.Percent != nil {
+			budget.BudgetPercent = &typev3.Percent{Value: b.Percent.Value}
+		}
+		if b.MinRetryConcurrency != 0 {
+			budget.MinRetryConcurrency = wrapperspb.UInt32(b.MinRetryConcurrency)
+		}
+		c.CircuitBreakers.Thresholds[0].RetryBudget = budget
+	}
+}
+
+// applyPool sets limits, which are the only ones, and timeouts.
+func (p policy) applyPool(c *clusterv3.Cluster, t target) {
+	tcp, http := p.pool.GetTcp(), p.pool.GetHttp()
+	limits := c.CircuitBreakers.Thresholds[0]
+	limit := func(to **wrapperspb.UInt32Value, n int32) {
+		if n > 0 {
+			*to = wrapperspb.UInt32(uint32(n))
+		}
+	}
+	limit(&limits.MaxConnections, tcp.GetMaxConnections())
+	limit(&limits.MaxPendingRequests, http.GetHttp1MaxPendingRequests())
+	limit(&limits.MaxRequests, http.GetHttp2MaxRequests())
+	limit(&limits.MaxRetries, http.GetMaxRetries())
+	limits.TrackRemaining = true
+
+	if d := t.mesh.Config.GetConnectTimeout(); d != nil {
+		c.ConnectTimeout = d
+	}
+	if d := tcp.GetConnectTimeout(); d != nil {
+		c.ConnectTimeout = d
+	}
+	keepalive := tcp.GetTcpKeepalive()
+	if keepalive == nil {
+		keepalive = t.mesh.Config.GetTcpKeepalive()
+	}
+	if keepalive != nil {
+		out := &corev3.TcpKeepalive{}
+		if keepalive.Probes > 0 {
+			out.KeepaliveProbes = wrapperspb.UInt32(keepalive.Probes)
+		}
+		if keepalive.Time != nil {
+			out.KeepaliveTime = wrapperspb.UInt32(uint32(keepalive.Time.Seconds))
+		}
+		if keepalive.Interval != nil {
+			out.KeepaliveInterval = wrapperspb.UInt32(uint32(keepalive.Interval.Seconds))
+		}
+		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: out}
+	}
+	setHTTPOptions(c, httpOptions{
+		http2:       t.port.Protocol.IsHTTP2() || upgrades(http, t),
+		client:      http.GetUseClientProtocol(),
+		pool:        http,
+		maxDuration: tcp.GetMaxConnectionDuration(),
+		hostIsSNI:   t.port.Protocol.IsHTTP() && verifiesHost(p.tls),
+	})
+}
+
+// upgrades reports whether HTTP/1.1 is to be carried over HTTP/2.
+func upgrades(http *networking.ConnectionPoolSettings_HTTPSettings, t target) bool {
+	if !t.port.Protocol.IsHTTP() {
+		return false
+	}
+	switch http.GetH2UpgradePolicy() {
+	case networking.ConnectionPoolSettings_HTTPSettings_UPGRADE:
+		return true
+	case networking.ConnectionPoolSettings_HTTPSettings_DO_NOT_UPGRADE:
+		return false
+	default:
+		return t.mesh.Config.GetH2UpgradePolicy() == 1 // MeshConfig's UPGRADE
+	}
+}
+
+// applyOutlier ejects for what is set, and for nothing else: Envoy's own ejection by success rate is off.
+func (p policy) applyOutlier(c *clusterv3.Cluster) {
+	in := p.outlier
+	if in == nil {
+		return
+	}
+	out := &clusterv3.OutlierDetection{
+		Interval: in.Interval, BaseEjectionTime: in.BaseEjectionTime,
+		EnforcingSuccessRate: wrapperspb.UInt32(0), EnforcingConsecutive_5Xx: wrapperspb.UInt32(0),
+		EnforcingConsecutiveGatewayFailure: wrapperspb.UInt32(0),
+	}
+	all := wrapperspb.UInt32(100)
+	switch n := in.Consecutive_5XxErrors; {
+	case n == nil: // Istio's default is Envoy's, 5
+		out.EnforcingConsecutive_5Xx = all
+	case n.Value > 0:
+		out.Consecutive_5Xx, out.EnforcingConsecutive_5Xx = n, all
+	}
+	if n := in.ConsecutiveGatewayErrors; n.GetValue() > 0 {
+		out.ConsecutiveGatewayFailure, out.EnforcingConsecutiveGatewayFailure = n, all
+	}
+	if in.SplitExternalLocalOriginErrors {
+		out.SplitExternalLocalOriginErrors = true
+		out.EnforcingLocalOriginSuccessRate = wrapperspb.UInt32(0)
+		if n := in.ConsecutiveLocalOriginFailures; n.GetValue() > 0 {
+			out.ConsecutiveLocalOriginFailure, out.EnforcingConsecutiveLocalOriginFailure = n, all
+		}
+	}
+	if in.MaxEjectionPercent > 0 {
+		out.MaxEjectionPercent = wrapperspb.UInt32(uint32(in.MaxEjectionPercent))
+	}
+	c.OutlierDetection = out
+	// Nothing panics unless it is asked to: an ejected endpoint gets no request while another one can take it.
+	lbConfig(c).HealthyPanicThreshold = &typev3.Percent{Value: float64(in.MinHealthPercent)}
+}
+
+func lbConfig(c *clusterv3.Cluster) *clusterv3.Cluster_CommonLbConfig {
+	if c.CommonLbConfig == nil {
+		c.CommonLbConfig = &clusterv3.Cluster_CommonLbConfig{}
+	}
+	return c.CommonLbConfig
+}
+
+// applyProxyProtocol wraps the transport that the policy chose.
+func (p policy) applyProxyProtocol(c *clusterv3.Cluster) {
+	if p.proxyProtocol == nil {
+		return
+	}
+	inner := c.TransportSocket
+	if inner == nil {
+		inner = transportSocket("envoy.transport_sockets.raw_buffer", &rawbufferv3.RawBuffer{})
+	}
+	c.TransportSocket = transportSocket("envoy.transport_sockets.upstream_proxy_protocol", &proxyprotocolv3.ProxyProtocolUpstreamTransport{
+		Config:          &corev3.ProxyProtocolConfig{Version: corev3.ProxyProtocolConfig_Version(p.proxyProtocol.Version)},
+		TransportSocket: inner,
+	})
+}

@@ -1,0 +1,107 @@
+package xds
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/registry/serviceentry"
+	"github.com/pilotlight/pilotlight/internal/golden"
+)
+
+// TestScenario keeps what a proxy is told of each file of testdata/scenario, and shows it to the real Envoy. The file's
+// first line is the proxy's node as JSON behind "# "; "mesh" and "networks" there are the mesh's settings. The file may
+// be said nothing against.
+func TestScenario(t *testing.T) {
+	files, err := filepath.Glob("testdata/scenario/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := certificates(t) + "/"
+			data = []byte(strings.ReplaceAll(string(data), "/CERTS/", dir))
+			first, _, _ := strings.Cut(string(data), "\n")
+			proxy, settings := scenarioProxy(t, strings.TrimPrefix(first, "# "))
+			objects, problems := config.Decode(file, data)
+			for _, p := range problems {
+				t.Errorf("problem: %v", p)
+			}
+			m := meshOf(t, append(objects, settings...))
+			for _, n := range m.Notes() {
+				t.Errorf("note on %s: %s: %s", n.Meta.Key(), n.Path, n.Message)
+			}
+			r := Build(m, ViewOf(proxy))
+			text := strings.ReplaceAll(string(document(t, r)), dir, "/CERTS/")
+			golden.JSON(t, []byte(text))
+			validate(t, r)
+		})
+	}
+}
+
+type scenario struct {
+	ID       string
+	Metadata map[string]any
+	Locality string
+	Mesh     json.RawMessage
+	Networks json.RawMessage
+}
+
+func scenarioProxy(t *testing.T, header string) (Proxy, []*model.Object) {
+	t.Helper()
+	var s scenario
+	if err := json.Unmarshal([]byte(header), &s); err != nil {
+		t.Fatalf("first line: %v", err)
+	}
+	fields, err := structpb.NewStruct(s.Metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := model.ParseLocality(s.Locality)
+	proxy, err := ParseProxy(&corev3.Node{Id: s.ID, Metadata: fields, Locality: &corev3.Locality{Region: l.Region, Zone: l.Zone, SubZone: l.SubZone}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings []*model.Object
+	for kind, text := range map[string]json.RawMessage{"MeshConfig": s.Mesh, "MeshNetworks": s.Networks} {
+		if text == nil {
+			continue
+		}
+		o, problems := config.DecodeSettings(kind, "settings", text)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		settings = append(settings, o)
+	}
+	return proxy, settings
+}
+
+// meshOf is the mesh of objects as discovery makes it.
+func meshOf(t *testing.T, objects []*model.Object) *model.Mesh {
+	t.Helper()
+	updates := make(chan model.Update, 1)
+	if err := (serviceentry.Source{Store: told(objects)}).Run(t.Context(), updates); err != nil {
+		t.Fatal(err)
+	}
+	return model.New(slices.Values([]model.Group{(<-updates).Groups["all"]}))
+}
+
+type told []*model.Object
+
+func (o told) Run(_ context.Context, updates chan<- model.Update) error {
+	updates <- model.Update{Groups: map[string]model.Group{"all": {Objects: o}}, Synced: true}
+	return nil
+}

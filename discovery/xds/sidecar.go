@@ -1,0 +1,151 @@
+package xds
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/node"
+)
+
+const (
+	httpProxyRoute = "http_proxy"
+	sniffTimeout   = 5 * time.Second // Istio's default
+)
+
+// listeners adds a sidecar's way out, and the routes of its HTTP listeners.
+func (b *builder) listeners() {
+	ls := &outboundListeners{view: b.view, scope: b.scope, seen: b.seen, all: map[string]*outboundListener{}}
+	routes := routeSet{b: b}
+	for _, e := range b.scope.Egress {
+		if e.Listener.GetPort() != nil {
+			b.declared(ls, &routes, e)
+			continue
+		}
+		for _, s := range e.Services {
+			for _, p := range s.Ports {
+				if p.Protocol != model.UDP {
+					ls.addService(e, s, p)
+				}
+			}
+		}
+		if b.view.HTTPProxyPort != 0 {
+			routes.add(httpProxyRoute, e.Services, e.Rules.All(), func() *routev3.RouteConfiguration { return b.httpProxy(httpProxyRoute, e) })
+		}
+	}
+	if b.view.HTTPProxyPort != 0 {
+		b.out.Listeners = append(b.out.Listeners, b.httpProxyListener())
+	}
+	for _, name := range ls.order {
+		l := ls.all[name]
+		b.out.Listeners = append(b.out.Listeners, ls.build(l))
+		if l.http == "" {
+			continue
+		}
+		for _, e := range b.scope.Egress {
+			switch host, _, sniffed := strings.Cut(l.http, ":"); {
+			case e.Listener.GetPort() != nil:
+			case sniffed:
+				if s := b.scope.Service(host); s != nil {
+					routes.sniffed(l.http, e, s, l.port)
+				}
+			default:
+				routes.port(l.http, e, l.port)
+			}
+		}
+	}
+	if !b.view.none() {
+		b.out.Listeners = append(b.out.Listeners, b.virtualOutbound(ls))
+	}
+}
+
+// declared adds a listener that a Sidecar declares: its services, whatever their ports, are reached at its port.
+func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egress) {
+	port := e.Listener.Port
+	address := e.Listener.Bind
+	bind := e.Listener.CaptureMode == networking.CaptureMode_NONE || b.view.none() && e.Listener.CaptureMode == networking.CaptureMode_DEFAULT
+	if path, ok := isUnix(address); ok {
+		address, bind, port = path, true, &networking.SidecarPort{Protocol: port.Protocol}
+	}
+	if address == "" {
+		address = b.view.wildcard()
+		if bind {
+			address = b.view.loopback()
+		}
+	}
+	protocol, _ := model.ParseProtocol(port.Protocol)
+	l := ls.at(address, port.Number, bind)
+	if protocol.IsHTTP() {
+		l.http = strconv.Itoa(int(port.Number))
+		if e.Listener.Bind != "" {
+			l.http = fmt.Sprintf("%s:%d", e.Listener.Bind, port.Number)
+		}
+		routes.port(l.http, e, port.Number)
+		return
+	}
+	for _, s := range e.Services {
+		for _, p := range s.Ports {
+			if port.Number != 0 && p.Number != port.Number || p.Protocol == model.UDP || p.Protocol.IsHTTP() {
+				continue
+			}
+			r := router{b.scope, model.MeshGateway, p.Number}
+			if p.Protocol.IsTLS() {
+				l.chains = append(l.chains, r.tlsChains(b.seen, s, ruleSpec(e.Rules.For(s.Host)))...)
+			} else {
+				l.addTCP(r.tcpChains(b.seen, s, ruleSpec(e.Rules.For(s.Host)), nil))
+			}
+		}
+	}
+}
+
+// virtualOutbound takes every intercepted connection. Envoy hands it to the listener of its original destination; what
+// none is for goes where unknown destinations go.
+func (b *builder) virtualOutbound(ls *outboundListeners) *listenerv3.Listener {
+	l := &listenerv3.Listener{
+		Name: virtualOutboundName, Address: socket(b.view.wildcard(), b.outboundPort()), UseOriginalDst: wrapperspb.Bool(true),
+		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+		// Who dials the listener itself would be sent back to it.
+		FilterChains: []*listenerv3.FilterChain{{
+			Name:             "virtualOutbound-blackhole",
+			FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(b.outboundPort())},
+			Filters:          []*listenerv3.Filter{b.seen.tcpTo(blackHoleCluster)},
+		}},
+		DefaultFilterChain: &listenerv3.FilterChain{Name: "virtualOutbound-catchall-tcp", Filters: []*listenerv3.Filter{ls.unknown()}},
+	}
+	if b.view.Mode == node.TProxy {
+		l.Transparent = wrapperspb.Bool(true)
+	}
+	return l
+}
+
+func (b *builder) outboundPort() uint32 {
+	return uint32(cmp.Or(b.mesh.Settings().Config.GetProxyListenPort(), virtualOutboundPort))
+}
+
+// httpProxyListener takes outbound HTTP from programs that name the proxy, as http_proxy does.
+func (b *builder) httpProxyListener() *listenerv3.Listener {
+	name := listenerName(b.view.loopback(), uint32(b.view.HTTPProxyPort))
+	manager := b.seen.newHCM("outbound_"+name, corev3.TrafficDirection_OUTBOUND)
+	manager.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AllowAbsoluteUrl: wrapperspb.Bool(true)}
+	manager.RouteSpecifier = fetched(httpProxyRoute)
+	if b.view.explicit() && !b.scope.RegistryOnly {
+		forwardByName(manager)
+	}
+	return directListener(name, b.view.loopback(), uint32(b.view.HTTPProxyPort), corev3.TrafficDirection_OUTBOUND, networkFilter(hcmFilter, manager))
+}
+
+func directListener(name, ip string, port uint32, direction corev3.TrafficDirection, filter *listenerv3.Filter) *listenerv3.Listener {
+	return &listenerv3.Listener{
+		Name: name, Address: socket(ip, port), TrafficDirection: direction,
+		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{filter}}},
+	}
+}

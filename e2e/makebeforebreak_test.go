@@ -1,0 +1,49 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// Routes move between clusters, subsets get another name, services go and come back, all under constant load: no
+// request fails.
+func TestMakeBeforeBreak(t *testing.T) {
+	w := newWorld(t)
+	v1, v2 := w.backend("v1"), w.backend("v2")
+	w.service("app.test", v1, v2)
+	w.service("one.test", v1)
+	w.service("two.test", v2)
+	move := func(i int) {
+		to, gone := "one.test", "two.test"
+		if i%2 == 1 {
+			to, gone = gone, to
+		}
+		w.service(to, map[string]*backend{"one.test": v1, "two.test": v2}[to])
+		w.apply("VirtualService virtual", "hosts: [virtual.test]\nhttp: [{route: [{destination: {host: "+to+"}}]}]")
+		if i > 0 {
+			w.remove("ServiceEntry", gone)
+		}
+	}
+	both := func(i int) { // one file, so that discovery takes it as one change
+		w.apply("VirtualService app", fmt.Sprintf("hosts: [app.test]\nhttp: [{route: [{destination: {host: app.test, subset: s%d}}]}]\n"+
+			"---\napiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: app}\nspec:\n  host: app.test\n  subsets: [{name: s%d, labels: {version: v%d}}]", i, i, 1+i%2))
+	}
+	both(0)
+	move(0)
+	p := w.sidecar("client", "")
+	p.until(from("v1"), "http://app.test/")
+	p.until(from("v1"), "http://virtual.test/")
+	routed := lab.StartLoad(p.http, "http://app.test/", 4, 2)
+	moved := lab.StartLoad(p.http, "http://virtual.test/", 4, 2)
+	for i := 1; i <= 10; i++ {
+		both(i)
+		move(i)
+		want := fmt.Sprintf("v%d", 1+i%2)
+		p.until(from(want), "http://app.test/")
+		p.until(from(want), "http://virtual.test/")
+	}
+	unharmed(t, routed)
+	unharmed(t, moved)
+}

@@ -112,16 +112,6 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-func TestServerInfo(t *testing.T) {
-	admin := fakeAdmin(t, func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, `{"version":"x","state":"PRE_INITIALIZING","hot_restart_initializing":true,"command_line_options":{"restart_epoch":7}}`)
-	})
-	got, err := admin.ServerInfo(t.Context())
-	if want := (ServerInfo{State: "PRE_INITIALIZING", RestartEpoch: 7, Initializing: true}); got != want || err != nil {
-		t.Errorf("ServerInfo: %+v, %v; want %+v", got, err, want)
-	}
-}
-
 func TestDrainListeners(t *testing.T) {
 	var asked string
 	admin := fakeAdmin(t, func(_ http.ResponseWriter, r *http.Request) { asked = r.Method + " " + r.URL.RequestURI() })

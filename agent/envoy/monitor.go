@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
@@ -71,7 +73,6 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	if !exists {
 		return o
 	}
-	c.facts = facts
 	o.Process, o.CPU = health.Running, facts.CPU
 	if facts.Stopped() {
 		o.Process = health.Stopped
@@ -91,6 +92,7 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 		*asked = time.Now()
 		if received, err := c.admin.Received(ctx); err == nil {
 			c.received = received
+			c.kernel, _ = flight.ReadProcess(os.DirFS("/"), c.pid) // for a record that may never be made
 			c.listeners.Store(received.Listeners)
 			o.Config = &health.Config{
 				CDS: health.Updates(received.CDS), LDS: health.Updates(received.LDS),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
@@ -30,8 +31,8 @@ type process struct {
 	live      atomic.Bool
 	listeners atomic.Int64 // active when last asked
 
-	facts    Facts    // last seen; the watch's until it has ended
-	received Received // likewise
+	kernel   flight.Process // last seen; the watch's until it has ended
+	received Received       // likewise
 
 	healthMu sync.Mutex
 	health   health.State

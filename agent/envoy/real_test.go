@@ -140,17 +140,6 @@ func TestRealCertificates(t *testing.T) {
 	}
 }
 
-func TestRealServerInfo(t *testing.T) {
-	e := startReal(t)
-	if got, err := e.ServerInfo(t.Context()); err != nil || got != (ServerInfo{State: "LIVE"}) {
-		t.Errorf("ServerInfo: %+v, %v; want LIVE at epoch 0", got, err)
-	}
-	got, err := e.Received(t.Context())
-	if want := (Received{WorkersStarted: true, Listeners: 3}); err != nil || got != want {
-		t.Errorf("Received: %+v, %v; want %+v", got, err, want)
-	}
-}
-
 func TestRealLogIsParsed(t *testing.T) {
 	e := startReal(t, "--log-level", "trace", "--log-format", LogFormat)
 	conn, err := net.Dial("tcp", e.http)

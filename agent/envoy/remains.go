@@ -15,7 +15,7 @@ type Remains struct {
 func (p *Proxy) keep(c *process) {
 	remains := Remains{
 		Epoch:     c.launch.Epoch,
-		Process:   flight.Process{Pid: c.pid, State: string(c.facts.State), RSS: c.facts.RSS},
+		Process:   c.kernel,
 		LastLines: c.output.lastLines(),
 		Stats:     c.received.stats(),
 		Bootstrap: []byte(c.launch.Config.Bootstrap),

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -107,9 +108,32 @@ func (s *state) take() (*model.Mesh, model.Change) {
 	keys := slices.Sorted(maps.Keys(s.changed))
 	change := model.Change{Since: s.first, Count: len(keys), Keys: slices.Clone(keys[:min(len(keys), maxKeys)])}
 	s.first, s.last, s.pushed = time.Time{}, time.Time{}, true
+	s.mesh = s.next()
 	clear(s.changed)
-	s.mesh = s.mesh.Next(s.groups())
 	return s.mesh, change
+}
+
+// next makes the mesh of now: by the short path where nothing but endpoints changed, which costs what changed.
+func (s *state) next() *model.Mesh {
+	if s.mesh == nil {
+		return model.New(s.groups())
+	}
+	var services []*model.Service
+	var objects []*model.Object
+	for changed := range s.changed {
+		source, key, _ := strings.Cut(changed, "/")
+		group, exists := s.sources[source].groups[key]
+		if !exists {
+			return s.mesh.Next(s.groups())
+		}
+		services, objects = append(services, group.Services...), append(objects, group.Objects...)
+	}
+	if len(services) > 0 {
+		if next, ok := s.mesh.WithEndpoints(services, objects); ok {
+			return next
+		}
+	}
+	return s.mesh.Next(s.groups())
 }
 
 // groups yields every group, by source and key: of two services that claim one host with equal right the same one wins

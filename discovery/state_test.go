@@ -158,3 +158,33 @@ func hosts(m *model.Mesh) []string {
 	slices.Sort(out)
 	return out
 }
+
+// A change of endpoints alone is told as such, whatever else the mesh holds; any other is not.
+func TestEndpointsTakeTheShortPath(t *testing.T) {
+	group := func(host, address string, port uint32) model.Group {
+		return model.Group{Services: []*model.Service{{
+			Host: host, Namespace: "default", Resolution: model.ResolutionStatic, Ports: []model.Port{{Name: "http", Number: port, Protocol: model.HTTP}},
+			Endpoints: []model.Endpoint{{Address: address}},
+		}}}
+	}
+	s := stateOf("a")
+	tell := func(groups map[string]model.Group) *model.Mesh {
+		s.apply(said{source: "a", update: model.Update{Groups: groups, Synced: true}}, epoch)
+		mesh, _ := s.take()
+		return mesh
+	}
+	first := tell(map[string]model.Group{"x": group("x.test", "10.0.0.1", 80), "y": group("y.test", "10.0.0.2", 80)})
+	moved := tell(map[string]model.Group{"x": group("x.test", "10.0.0.9", 80)})
+	if moved.Delta().Since != first.Delta().ID || moved.Service("x.test").Endpoints[0].Address != "10.0.0.9" {
+		t.Errorf("delta %+v of the first mesh %p, want a change of endpoints", moved.Delta(), first.Delta().ID)
+	}
+	for name, groups := range map[string]map[string]model.Group{
+		"a port":    {"x": group("x.test", "10.0.0.9", 81)},
+		"a service": {"z": group("z.test", "10.0.0.3", 80)},
+		"a removal": {"y": {}},
+	} {
+		if mesh := tell(groups); mesh.Delta().Since != nil {
+			t.Errorf("%s is told as a change of endpoints: %+v", name, mesh.Delta())
+		}
+	}
+}

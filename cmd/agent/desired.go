@@ -47,16 +47,11 @@ func fingerprint(path string) (string, error) {
 	return fmt.Sprintf("%d-%d-%d", inode, info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// desire keeps the supervisor told of what Envoy shall run, beginning with first: at each tick of the watched files,
+// desire keeps the supervisor, which has first already, told of what Envoy shall run: at each tick of the watched files,
 // and when certificates need a new epoch. What cannot be read is said once, and changes nothing.
 func (p *proxy) desire(ctx context.Context, first agent.Config, ticks <-chan struct{}, certificates <-chan string, configCh chan<- agent.Config) {
 	desired, said := first, ""
 	for {
-		select {
-		case configCh <- desired:
-		case <-ctx.Done():
-			return
-		}
 		for changed := false; !changed; {
 			next := desired
 			select {
@@ -78,6 +73,11 @@ func (p *proxy) desire(ctx context.Context, first agent.Config, ticks <-chan str
 			}
 			changed = next != desired
 			desired = next
+		}
+		select {
+		case configCh <- desired:
+		case <-ctx.Done():
+			return
 		}
 	}
 }

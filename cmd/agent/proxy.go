@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-multierror"
@@ -51,6 +52,10 @@ type proxy struct {
 
 	binary string // set by run
 	child  *envoy.Proxy
+
+	forked     chan struct{} // closed when the first Envoy was
+	forkedOnce sync.Once
+
 	status atomic.Pointer[agent.Status]
 	certs  atomic.Pointer[cert.Observation]
 }
@@ -77,6 +82,7 @@ func newProxy(c command, s *settings, args []string) (*proxy, error) {
 	return &proxy{
 		command:  c,
 		settings: s,
+		forked:   make(chan struct{}),
 		log:      newLogger(c.stderr, s.logLevel, s.logFormat),
 		params: bootstrap.Params{
 			Node:           id,

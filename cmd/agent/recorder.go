@@ -26,9 +26,7 @@ type recorder struct {
 }
 
 func newRecorder(dir string, child *envoy.Proxy, log *slog.Logger) *recorder {
-	r := &recorder{dir: dir, child: child, log: log, crash: make(chan []agent.Event, 1)}
-	r.before = r.cgroup()
-	return r
+	return &recorder{dir: dir, child: child, log: log, crash: make(chan []agent.Event, 1)}
 }
 
 // observe is called from the supervisor's loop: it only notes.
@@ -53,6 +51,7 @@ func (r *recorder) observe(s agent.Status) {
 
 // run writes until ctx ends, and what has come until then.
 func (r *recorder) run(ctx context.Context) {
+	r.before = r.cgroup()
 	for {
 		select {
 		case history := <-r.crash:

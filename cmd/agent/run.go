@@ -80,13 +80,17 @@ func (p *proxy) newChild(slot *envoy.Slot) *envoy.Proxy {
 		Stdout:            p.stdout,
 		CheckCertificates: p.checkCertificates,
 		CertificateFault:  p.certificateFault,
-		Fork:              p.fork,
+		Fork: func(f func()) {
+			p.fork(f)
+			p.forkedOnce.Do(func() { close(p.forked) })
+		},
 	}
 }
 
 // supervise runs the supervisor and what feeds it, until it ends.
 func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) error {
-	configCh := make(chan agent.Config)
+	configCh := make(chan agent.Config, 1)
+	configCh <- first
 	recorder := newRecorder(filepath.Join(dir, "flight"), p.child, p.log)
 	supervisor := &agent.Agent{
 		Settings: agent.Settings{
@@ -115,11 +119,18 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 	var feeders sync.WaitGroup
 	defer feeders.Wait()
 	defer cancel()
-	p.feed(feeding, &feeders, first, configCh)
-	feeders.Go(func() { recorder.run(feeding) })
-	if os.Getpid() == 1 {
-		feeders.Go(func() { p.reap(feeding) })
-	}
+	feeders.Go(func() {
+		select { // nothing of this is needed before, and a start is in a hurry
+		case <-p.forked:
+		case <-feeding.Done():
+			return
+		}
+		p.feed(feeding, &feeders, first, configCh)
+		feeders.Go(func() { recorder.run(feeding) })
+		if os.Getpid() == 1 {
+			feeders.Go(func() { p.reap(feeding) })
+		}
+	})
 	return supervisor.Run(ctx)
 }
 

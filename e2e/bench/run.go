@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -78,9 +79,11 @@ func (b *run) bare() error {
 	if err := os.WriteFile(config, b.bootstrap, 0o600); err != nil {
 		return err
 	}
+	base := lab.BaseID()
+	defer os.Remove(fmt.Sprintf("/dev/shm/envoy_shared_memory_%d0", base))
 	began := time.Now()
 	p, err := lab.Start(lab.Spec{Name: "bare", Dir: b.Dir, Argv: []string{
-		b.Envoy, "--config-path", config, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning",
+		b.Envoy, "--config-path", config, "--base-id", strconv.Itoa(base), "--concurrency", "1", "--log-level", "warning",
 	}})
 	if err != nil {
 		return err

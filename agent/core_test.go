@@ -223,8 +223,7 @@ func TestHandover(t *testing.T) {
 			step{75 * s, exited{0, killed}, nil},
 		)},
 		{"a newcomer that fails: hot again with the same number, then side by side, then refused (pilot-agent: one crash kills all)", overlap(
-			step{12 * s, exited{1, crash}, []any{mend{launch(1, 0, 1, b)}}},
-			step{13 * s, tick{}, []any{start{launch(1, 0, 1, b)}}},
+			step{12 * s, exited{1, crash}, []any{mend{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
 			step{14 * s, exited{1, crash}, []any{mend{launch(1, 0, 1, b)}}},
 			step{15 * s, tick{}, []any{start{launch(1, 1, 0, b)}}},
 			step{16 * s, exited{1, crash}, nil},
@@ -236,11 +235,11 @@ func TestHandover(t *testing.T) {
 		{"a newcomer that is not live in time is killed, never asked: TERM would take its parent along", overlap(
 			step{40 * s, tick{}, nil},
 			step{41 * s, tick{}, []any{signal{1, syscall.SIGKILL}}},
-			step{41 * s, exited{1, killed}, []any{mend{launch(1, 0, 1, b)}}},
+			step{41 * s, exited{1, killed}, []any{mend{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
 		)},
 		{"a newcomer that hangs is killed, its parent serves on", overlap(
 			step{13 * s, hung{1}, []any{signal{1, syscall.SIGKILL}}},
-			step{13 * s, exited{1, killed}, []any{mend{launch(1, 0, 1, b)}}},
+			step{13 * s, exited{1, killed}, []any{mend{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
 		)},
 		{"the parent dies before the newcomer is live: afresh at once, and the newcomer goes", overlap(
 			step{12 * s, exited{0, crash}, []any{signal{1, syscall.SIGKILL}, start{launch(2, 1, 0, a)}}},

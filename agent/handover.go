@@ -36,7 +36,7 @@ const (
 	quietCeiling = 10 * time.Second       // from the first of them
 	hotAttempts  = 2                      // before side-by-side
 	allAttempts  = 3
-	retryPause   = time.Second // between two newcomers
+	retryPause   = time.Second // before the third newcomer
 	recheckPause = time.Minute // between two checks of what was refused
 )
 
@@ -178,6 +178,9 @@ func (d *decision) rollBack(newcomer epoch, exit Exit) {
 		d.quiet()
 	case d.handover.failed >= allAttempts:
 		d.refuse("newcomer failed: " + exit.String())
+	case d.handover.failed == 1:
+		// At once: it may have come as far as to make its parent close its listeners.
+		d.handover.stage, d.handover.due = gated, d.now
 	default:
 		d.handover.stage, d.handover.due = gated, d.now.Add(retryPause)
 	}

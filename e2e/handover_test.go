@@ -165,7 +165,7 @@ func TestHandoverNewcomerKilled(t *testing.T) {
 		s.must(s.awaitStatus(handoverLimit, "a newcomer", func(a agentStatus) bool {
 			return len(a.Epochs) == 2 && a.Epochs[1].State == "starting" && a.Epochs[1].Pid != 0
 		}))
-		delay := time.Duration(rand.IntN(200)) * time.Millisecond
+		delay := time.Duration(rand.IntN(150)) * time.Millisecond // long before that many clusters are ready
 		<-time.After(delay)
 		if a, err := s.ask(); err == nil && len(a.Epochs) == 2 && a.Epochs[1].State == "starting" {
 			_ = syscall.Kill(a.Epochs[1].Pid, syscall.SIGKILL)

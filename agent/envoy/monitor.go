@@ -14,13 +14,13 @@ import (
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
-// An epoch that serves is looked at every second, which takes the kernel's word only; every other time it is asked as
-// well. That keeps an idle agent below five wake-ups a second.
+// An epoch that serves is looked at often enough to see it frozen within two seconds, which takes the kernel's word
+// only; every other time it is asked as well. That keeps an idle agent below five wake-ups a second.
 const (
-	probeInterval    = time.Second
-	asksEvery        = 2                // looks; each one while there is no answer
-	receivedInterval = 10 * time.Second // between two looks for rejected configuration, which cost Envoy some work
-	caughtUpLimit    = 2 * time.Second  // that a newcomer may have fewer listeners than its parent, for it may want fewer
+	probeInterval    = 1500 * time.Millisecond // between looks, and what a question may take
+	asksEvery        = 2                       // looks; each one while there is no answer
+	receivedInterval = 10 * time.Second        // between two looks for rejected configuration, which cost Envoy some work
+	caughtUpLimit    = 2 * time.Second         // that a newcomer may have fewer listeners than its parent, for it may want fewer
 )
 
 // watch observes the process until ctx ends, and reports when it is live and when it hangs.

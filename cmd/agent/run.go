@@ -25,6 +25,7 @@ const recheck = time.Minute
 func settle() {
 	const gcPercent = 25
 	debug.SetGCPercent(gcPercent)
+	debug.FreeOSMemory() // what the start needed and nothing will again
 	runtime.GOMAXPROCS(1)
 }
 

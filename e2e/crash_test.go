@@ -223,14 +223,19 @@ func TestAgentKilledEnvoyFrozen(t *testing.T) {
 	}
 }
 
-// segmentsOf returns the paths of the shared memory of each family that an agent's log names.
-func segmentsOf(t *testing.T, log string) (paths []string) {
+// segmentsOf returns the paths of the shared memory of each family that an agent's log names; there must be some.
+func segmentsOf(t *testing.T, log string) []string {
 	t.Helper()
-	for _, match := range regexp.MustCompile(`base_id=(\d+)`).FindAllStringSubmatch(log, -1) {
-		paths = append(paths, "/dev/shm/envoy_shared_memory_"+match[1]+"0")
-	}
+	paths := segmentsIn(log)
 	if len(paths) == 0 {
 		t.Errorf("no base-id in the log:\n%s", log)
+	}
+	return paths
+}
+
+func segmentsIn(log string) (paths []string) {
+	for _, match := range regexp.MustCompile(`base_id=(\d+)`).FindAllStringSubmatch(log, -1) {
+		paths = append(paths, "/dev/shm/envoy_shared_memory_"+match[1]+"0")
 	}
 	return paths
 }

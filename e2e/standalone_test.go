@@ -102,7 +102,10 @@ func (s *standalone) launchAt(dir string, flags ...string) {
 			s.t.Logf("the agent's log:\n%s", tail(s.Log(), 60))
 		}
 		select {
-		case <-s.Done(): // the test has stopped it, and judged that itself
+		case <-s.Done(): // the test has stopped it, and judged that itself; a killed one leaves its shared memory
+			for _, path := range segmentsIn(s.Log()) {
+				_ = os.Remove(path)
+			}
 			return
 		default:
 		}

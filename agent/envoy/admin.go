@@ -103,9 +103,3 @@ func exchange(conn net.Conn, method, path string) (status int, body []byte, err 
 	}
 	return response.StatusCode, body, err
 }
-
-// pollInterval is short while Envoy starts (100 to 200 ms on an idle machine), and relaxes when it waits for
-// something else, such as discovery.
-func pollInterval(waited time.Duration) time.Duration {
-	return min(max(waited/50, 5*time.Millisecond), 100*time.Millisecond)
-}

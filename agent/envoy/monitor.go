@@ -15,7 +15,7 @@ import (
 )
 
 // An epoch that serves is looked at often enough to see it frozen within two seconds, which takes the kernel's word
-// only; every other time it is asked as well. That keeps an idle agent below five wake-ups a second.
+// only; every other time it is asked as well, which costs the agent most of what it uses while nothing happens.
 const (
 	probeInterval    = 1500 * time.Millisecond // between looks, and what a question may take
 	asksEvery        = 2                       // looks; each one while there is no answer
@@ -61,6 +61,12 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 		case <-time.After(interval):
 		}
 	}
+}
+
+// pollInterval is short while Envoy starts (100 to 200 ms on an idle machine), and relaxes when it waits for
+// something else, such as discovery.
+func pollInterval(waited time.Duration) time.Duration {
+	return min(max(waited/50, 5*time.Millisecond), 100*time.Millisecond)
 }
 
 // observe judges what the kernel says of the process, asks its admin whether it is ready, and now and then what it has

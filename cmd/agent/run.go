@@ -21,7 +21,7 @@ const recheck = time.Minute
 
 // settle makes the agent small once Envoy serves; a start has no time for it. The heap is mostly garbage of probes, so
 // what little a collection costs buys megabytes beside every workload. A second processor would only be woken to look
-// for work that is not there: it doubles the wake-ups of an idle agent.
+// for work that is not there.
 func settle() {
 	const gcPercent = 25
 	debug.SetGCPercent(gcPercent)

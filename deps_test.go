@@ -127,13 +127,13 @@ var rules = []rule{
 	},
 	{who: "discovery/inject", only: "node templates", why: "a patch is made from a pod and text"},
 	{who: "discovery/kube", only: "nothing", why: "the Kubernetes client serves its adapters and knows neither"},
-	{who: "discovery/config", only: "discovery/model", why: "decoding and validating need the model, not the stores"},
+	{who: "discovery/config", only: "discovery/model internal/spelling", why: "decoding and validating need the model, not the stores"},
 	{
 		who: adapters, only: "discovery/model discovery/config discovery/kube watch",
 		why: "an adapter tells the model what it finds; how it looks for it is its own business",
 	},
 	{
-		who: "cmd/agent", only: "agent/... bootstrap node watch internal/version",
+		who: "cmd/agent", only: "agent/... bootstrap node watch internal/setting internal/spelling internal/version",
 		why: "cmd/agent joins the agent's half",
 	},
 	{

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
 // Decode reads the objects of a file: YAML of any number of documents, or JSON. It returns those without an error, and
@@ -99,7 +100,7 @@ func decodeBody(k kind, node *yaml.Node, line int, spec proto.Message) (faults [
 
 func notServed(e envelope) Problem {
 	message := fmt.Sprintf("%s of %s is not supported, ignored", e.kind, e.apiVersion)
-	if near := nearest(e.kind, kindNames()); near != "" && near != e.kind {
+	if near := spelling.Nearest(e.kind, kindNames()); near != "" && near != e.kind {
 		message += fmt.Sprintf(", did you mean %s?", near)
 	}
 	return Problem{Line: e.meta.Origin.Line, Severity: Warning, Object: title(e.meta), Message: message}

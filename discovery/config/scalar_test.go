@@ -27,15 +27,3 @@ func TestScalar(t *testing.T) {
 		}
 	}
 }
-
-func TestNearest(t *testing.T) {
-	known := []string{"hosts", "http", "tls", "tcp", "gateways", "exportTo"}
-	for name, want := range map[string]string{
-		"host": "hosts", "Hosts": "hosts", "export_to": "exportTo", "htpp": "http", "gatway": "gateways",
-		"something": "", "x": "", "": "",
-	} {
-		if got := nearest(name, known); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", name, got, want)
-		}
-	}
-}

@@ -1,0 +1,9 @@
+// Package setting gives a program one table of what can be set, by flag, environment variable or file.
+//
+//	flags     --statusPort=15021        ┐
+//	variables PILOTLIGHT_STATUS_PORT    ├─▶ Table.Resolve ─▶ values in their places, Origins, every fault at once
+//	file      statusPort: 15021 (YAML)  ┘       first of: flag, variable, file, default
+//
+// Each source is text until the setting's Kind parses it, so that a fault reads alike wherever it was made. The package is
+// pure: whoever owns flags, environment and files hands their contents in. It refuses to know what a setting means.
+package setting

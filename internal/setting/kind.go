@@ -1,0 +1,224 @@
+package setting
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/bits"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Kind is what a setting's text may be, and where its value belongs.
+type Kind struct {
+	Type    string // for help: "duration"
+	Allowed string // ends "want …"
+	Example string // ends "such as …"; empty where Allowed says it
+
+	parse func(text string) error // puts the value into its place, unless it is not allowed
+	show  func() string           // the value in its place
+	words bool                    // a list whose items are parted by spaces instead of commas
+}
+
+func (k Kind) separator() string {
+	if k.words {
+		return " "
+	}
+	return ","
+}
+
+var errNotAllowed = errors.New("not allowed")
+
+// kind is a Kind by a function that reads a text, and one that writes what is read.
+func kind[T any](to *T, name, allowed string, parse func(string) (T, bool), show func(T) string) Kind {
+	return Kind{
+		Type: name, Allowed: allowed,
+		parse: func(text string) error {
+			value, ok := parse(text)
+			if !ok {
+				return errNotAllowed
+			}
+			*to = value
+			return nil
+		},
+		show: func() string { return show(*to) },
+	}
+}
+
+// Such names an example.
+func (k Kind) Such(example string) Kind {
+	k.Example = example
+	return k
+}
+
+// Text is anything, or anything but nothing where what is wanted has a name.
+func Text(to *string, allowed string) Kind {
+	return kind(to, "text", allowed, func(s string) (string, bool) { return s, true }, same)
+}
+
+// Name is a text that must not be empty.
+func Name(to *string, allowed string) Kind {
+	return kind(to, "text", allowed, func(s string) (string, bool) { return s, s != "" }, same)
+}
+
+// OneOf is one of some words.
+func OneOf(to *string, words ...string) Kind {
+	return kind(to, "word", "one of "+strings.Join(words, ", "),
+		func(s string) (string, bool) { return s, slices.Contains(words, s) }, same)
+}
+
+// Path is a file with one of some endings, or any file.
+func Path(to *string, endings ...string) Kind {
+	allowed := "a path"
+	if len(endings) > 0 {
+		allowed = "a file that ends in " + strings.Join(endings, " or ")
+	}
+	ok := func(s string) bool { return len(endings) == 0 || slices.Contains(endings, filepath.Ext(s)) }
+	return kind(to, "path", allowed, func(s string) (string, bool) { return s, s == "" || ok(s) }, same)
+}
+
+// Bool is true or false.
+func Bool(to *bool) Kind {
+	return kind(to, "bool", "true or false", func(s string) (bool, bool) { return s == "true", s == "true" || s == "false" },
+		strconv.FormatBool)
+}
+
+// Int is a whole number of a range.
+func Int(to *int, from, upTo int) Kind {
+	allowed := fmt.Sprintf("%d to %d", from, upTo)
+	if upTo == NoLimit {
+		allowed = fmt.Sprintf("%d or more", from)
+	}
+	return kind(to, "int", allowed, func(s string) (int, bool) {
+		n, err := strconv.Atoi(s)
+		return n, err == nil && n >= from && n <= upTo
+	}, strconv.Itoa)
+}
+
+// NoLimit is the greatest int.
+const NoLimit = 1<<(bits.UintSize-1) - 1
+
+// Port is a port, or 0 for none.
+func Port(to *int) Kind {
+	k := Int(to, 0, 65535)
+	k.Type, k.Allowed = "port", "1 to 65535, or 0 for none"
+	return k
+}
+
+// Duration is a time of a range, "1m30s".
+func Duration(to *time.Duration, from, upTo time.Duration) Kind {
+	return kind(to, "duration", fmt.Sprintf("%s to %s", short(from), short(upTo)), func(s string) (time.Duration, bool) {
+		d, err := time.ParseDuration(s)
+		return d, err == nil && d >= from && d <= upTo
+	}, short)
+}
+
+// Seconds is a Duration of whole seconds.
+func Seconds(to *time.Duration, from, upTo time.Duration) Kind {
+	k := Duration(to, from, upTo)
+	inRange := k.parse
+	k.Allowed = "whole seconds, " + k.Allowed
+	k.parse = func(text string) error {
+		if d, err := time.ParseDuration(text); err != nil || d%time.Second != 0 {
+			return errNotAllowed
+		}
+		return inRange(text)
+	}
+	return k
+}
+
+// short writes 1m0s as 1m.
+func short(d time.Duration) string {
+	s := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
+}
+
+// Address is "host:port", or nothing where it is optional.
+func Address(to *string, optional bool) Kind {
+	k := kind(to, "address", "host:port", func(s string) (string, bool) {
+		host, port, err := net.SplitHostPort(s)
+		n, notNumber := strconv.Atoi(port)
+		ok := err == nil && notNumber == nil && host != "" && n >= 1 && n <= 65535
+		return s, ok || optional && s == ""
+	}, same)
+	return k.Such("pilot:15010 or [::1]:15010")
+}
+
+// List is values parted by commas.
+func List(to *[]string) Kind {
+	return kind(to, "list", "values parted by commas", func(s string) ([]string, bool) {
+		items := strings.FieldsFunc(s, func(r rune) bool { return r == ',' })
+		return items, true
+	}, func(items []string) string { return strings.Join(items, ",") })
+}
+
+// Words are values parted by spaces.
+func Words(to *[]string) Kind {
+	k := kind(to, "words", "values parted by spaces", func(s string) ([]string, bool) { return strings.Fields(s), true },
+		func(items []string) string { return strings.Join(items, " ") })
+	k.words = true
+	return k
+}
+
+// Pairs are name=value, parted by commas.
+func Pairs(to *map[string]string) Kind {
+	k := kind(to, "pairs", "name=value pairs parted by commas", pairs, func(m map[string]string) string {
+		parts := make([]string, 0, len(m))
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			parts = append(parts, name+"="+m[name])
+		}
+		return strings.Join(parts, ",")
+	})
+	return k
+}
+
+func pairs(text string) (map[string]string, bool) {
+	if text == "" {
+		return nil, true
+	}
+	out := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, found := strings.Cut(part, "=")
+		if _, twice := out[name]; !found || name == "" || twice {
+			return nil, false
+		}
+		out[name] = value
+	}
+	return out, true
+}
+
+// Bytes is an amount of memory, as Kubernetes writes it: 512Mi, 1G, or a number of bytes.
+func Bytes(to *int64) Kind {
+	k := kind(to, "bytes", "a number of bytes, with Ki, Mi, Gi, k, M or G after it", bytesIn, func(n int64) string {
+		for _, u := range []string{"Gi", "Mi", "Ki"} {
+			if n > 0 && n%units[u] == 0 {
+				return strconv.FormatInt(n/units[u], 10) + u
+			}
+		}
+		return strconv.FormatInt(n, 10)
+	})
+	return k.Such("256Mi")
+}
+
+var units = map[string]int64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+
+func bytesIn(text string) (int64, bool) {
+	digits := strings.TrimRight(text, "kMGKi")
+	unit, known := units[text[len(digits):]]
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || !known || n < 0 || n > (1<<62)/unit {
+		return 0, false
+	}
+	return n * unit, true
+}
+
+func same(s string) string { return s }

@@ -1,0 +1,65 @@
+package setting
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Effective writes each value in its place and where it came from, a line each.
+func (t Table) Effective(w io.Writer, origins Origins) error {
+	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range t.Settings {
+		from := string(Default)
+		if o := origins[s.Name]; o.Set() {
+			from = string(o.Source) + " " + o.Name
+		} else if o.Source == "" && o.Name != "" {
+			from = o.Name // somebody worked it out
+		}
+		fmt.Fprintf(lines, "%s\t%s\t%s\n", s.Name, orEmpty(s.Kind.show()), from)
+	}
+	return lines.Flush()
+}
+
+func orEmpty(value string) string {
+	if value == "" {
+		return `""`
+	}
+	return value
+}
+
+// Derive notes that a value that nobody gave was worked out, and how.
+func (o Origins) Derive(name, how string) {
+	if !o[name].Set() {
+		o[name] = Origin{Name: how}
+	}
+}
+
+// Markdown writes the table, a section for each group.
+func (t Table) Markdown() string {
+	var b strings.Builder
+	group := ""
+	for _, s := range t.Settings {
+		if s.Group != group {
+			group = s.Group
+			fmt.Fprintf(&b, "\n## %s\n\n| setting | variable | default | allowed | what it is |\n|---|---|---|---|---|\n", group)
+		}
+		variables := "`" + t.Variable(s.Name) + "`"
+		for _, name := range s.Also {
+			variables += ", `" + name + "`"
+		}
+		value := s.Default
+		if value != "" {
+			value = "`" + value + "`"
+		}
+		allowed := s.Kind.Allowed
+		if s.Kind.Example != "" {
+			allowed += ", such as " + s.Kind.Example
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.Name, variables, value, cell(allowed), cell(s.Help))
+	}
+	return b.String()
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

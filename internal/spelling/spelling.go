@@ -1,0 +1,46 @@
+// Package spelling finds the name that a mistyped one is likely to mean.
+package spelling
+
+import "strings"
+
+// longest is more than any name has that a person types; the rest of a longer one is not compared.
+const longest = 64
+
+// Nearest returns the known name that name is likely to mean, or nothing. Case and what parts words do not count.
+func Nearest(name string, known []string) string {
+	name = fold(name)
+	best, distance := "", 2+len(name)/4 // that many letters wrong is another word
+	for _, candidate := range known {
+		if d := edits(name, fold(candidate)); d < distance {
+			best, distance = candidate, d
+		}
+	}
+	return best
+}
+
+// fold makes target_port, target-port and targetPort one.
+func fold(name string) string {
+	name = name[:min(len(name), longest)]
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+}
+
+// edits is Levenshtein's distance: how many letters to add, drop or change, to get from a to b.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

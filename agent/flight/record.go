@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/cgroup"
 )
 
 // Record is what was known when it happened. Every part may be missing.
@@ -15,10 +17,10 @@ type Record struct {
 	Cause     string           `json:"cause"` // "crash", "hang: silent", "handover: not live in time"
 	Epoch     int              `json:"epoch"`
 	Exit      string           `json:"exit,omitempty"`
-	OOMKilled bool             `json:"oom_killed"` // see OOMKilled
+	OOMKilled bool             `json:"oom_killed"` // see cgroup.OOMKilled
 	Process   Process          `json:"process"`    // last seen
-	Before    Cgroup           `json:"cgroup_before"`
-	After     Cgroup           `json:"cgroup_after"`
+	Before    cgroup.Memory    `json:"cgroup_before"`
+	After     cgroup.Memory    `json:"cgroup_after"`
 	History   []Event          `json:"history,omitempty"`    // oldest first
 	LastLines []string         `json:"last_lines,omitempty"` // of Envoy, oldest first
 	Stats     map[string]int64 `json:"stats,omitempty"`

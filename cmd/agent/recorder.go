@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/cgroup"
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/flight"
 )
@@ -21,7 +22,7 @@ type recorder struct {
 	child  *envoy.Proxy
 	log    *slog.Logger
 	seen   agent.Event // the last event that was looked at
-	before flight.Cgroup
+	before cgroup.Memory
 	crash  chan []agent.Event // the history up to a crash; one that comes while another is written is dropped
 }
 
@@ -82,7 +83,7 @@ func (r *recorder) write(history []agent.Event) {
 		Stats:     remains.Stats,
 		Bootstrap: remains.Bootstrap,
 	}
-	record.OOMKilled = flight.OOMKilled(record.Before, record.After)
+	record.OOMKilled = cgroup.OOMKilled(record.Before, record.After)
 	r.before = record.After
 	for _, e := range history {
 		record.History = append(record.History, flight.Event{Time: e.At, What: string(e.Note) + " " + e.Why})
@@ -96,8 +97,8 @@ func (r *recorder) write(history []agent.Event) {
 	}
 }
 
-func (r *recorder) cgroup() flight.Cgroup {
-	c, err := flight.ReadCgroup(os.DirFS("/"))
+func (r *recorder) cgroup() cgroup.Memory {
+	c, err := cgroup.ReadMemory(os.DirFS("/"))
 	if err != nil {
 		r.log.Debug("read control group", "error", err)
 	}

@@ -60,7 +60,7 @@ func (p *proxy) certificateFault() string {
 // rotate observes the certificates. Whatever Envoy does not take by itself becomes a handover: its new hash is sent
 // as what an epoch shall run with.
 func (p *proxy) rotate(ctx context.Context, ticks <-chan struct{}, rotations chan<- string) {
-	if _, err := os.Stat(p.settings.certDir); err != nil && !p.given("certDir") {
+	if _, err := os.Stat(p.settings.certDir); err != nil && !p.settings.given("certDir") {
 		return // a workload without certificates
 	}
 	observations := make(chan cert.Observation)

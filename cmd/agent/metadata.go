@@ -17,12 +17,26 @@ const (
 	jsonPrefix = "ISTIO_METAJSON_" // ISTIO_METAJSON_X={…}: an object, merged
 )
 
-// describe reads what the proxy tells about itself from the environment. Labels and annotations are objects under
-// their own key; any other ISTIO_METAJSON_ object is merged into the metadata itself, as pilot-agent does.
-func describe(id node.ID, env environment, addresses []netip.Addr) (node.Metadata, error) {
+// metadataLimit keeps a node within what discovery takes as a request: Envoy sends it with the first of each stream.
+const metadataLimit = 512 << 10
+
+// pod is what Kubernetes' downward API tells of a workload beside its environment.
+type pod struct{ labels, annotations map[string]string }
+
+// describe reads what the proxy tells about itself: the pod's labels and annotations, the environment over them. Labels
+// and annotations are objects under their own key; any other ISTIO_METAJSON_ object is merged into the metadata itself,
+// as pilot-agent does.
+func describe(id node.ID, p pod, env environment, addresses []netip.Addr) (node.Metadata, error) {
 	raw := map[string]any{}
-	if namespace := env["POD_NAMESPACE"]; namespace != "" {
-		raw["NAMESPACE"] = namespace
+	for key, variable := range map[string]string{"NAMESPACE": "POD_NAMESPACE", "POD_NAME": "POD_NAME", "SERVICE_ACCOUNT": "SERVICE_ACCOUNT"} {
+		if value := env[variable]; value != "" {
+			raw[key] = value
+		}
+	}
+	for key, values := range map[string]map[string]string{"LABELS": p.labels, "ANNOTATIONS": p.annotations} {
+		if len(values) > 0 {
+			raw[key] = objectOf(values)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if key, ok := strings.CutPrefix(name, metaPrefix); ok && key != "" {
@@ -30,26 +44,76 @@ func describe(id node.ID, env environment, addresses []netip.Addr) (node.Metadat
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		key, ok := strings.CutPrefix(name, jsonPrefix)
-		if !ok || key == "" {
-			continue
+		if err := mergeObject(raw, name, env[name]); err != nil {
+			return node.Metadata{}, err
 		}
-		var object map[string]any
-		if err := json.Unmarshal([]byte(env[name]), &object); err != nil {
-			return node.Metadata{}, fmt.Errorf("environment %s: want a JSON object, such as {\"app\":\"reviews\"}: %w", name, err)
-		}
-		if key == "LABELS" || key == "ANNOTATIONS" {
-			object = map[string]any{key: object}
-		}
-		maps.Copy(raw, object)
+	}
+	if err := bounded(raw); err != nil {
+		return node.Metadata{}, err
 	}
 	metadata, err := node.ParseMetadata(raw)
 	if err != nil {
 		return node.Metadata{}, fmt.Errorf("environment %s*: %w", metaPrefix, err)
 	}
 	metadata.Namespace = cmp.Or(metadata.Namespace, "default")
+	if metadata.Extra == nil {
+		metadata.Extra = map[string]any{}
+	}
+	if _, set := metadata.Extra["CONFIG_NAMESPACE"]; !set {
+		metadata.Extra["CONFIG_NAMESPACE"] = metadata.Namespace
+	}
 	metadata.InstanceIPs = instanceIPs(id.IP, addresses)
 	return metadata, nil
+}
+
+// mergeObject merges a variable's object, if it is one of those that hold one.
+func mergeObject(raw map[string]any, name, value string) error {
+	key, ok := strings.CutPrefix(name, jsonPrefix)
+	if !ok || key == "" {
+		return nil
+	}
+	var object map[string]any
+	if err := json.Unmarshal([]byte(value), &object); err != nil {
+		return fmt.Errorf("environment %s: want a JSON object, such as {\"app\":\"reviews\"}: %w", name, err)
+	}
+	if key != "LABELS" && key != "ANNOTATIONS" {
+		maps.Copy(raw, object)
+		return nil
+	}
+	into, _ := raw[key].(map[string]any)
+	if into == nil {
+		into = map[string]any{}
+	}
+	maps.Copy(into, object)
+	raw[key] = into
+	return nil
+}
+
+func objectOf(values map[string]string) map[string]any {
+	out := make(map[string]any, len(values))
+	for k, v := range values {
+		out[k] = v
+	}
+	return out
+}
+
+// bounded refuses metadata that discovery would, and names the greatest of its values.
+func bounded(raw map[string]any) error {
+	total, greatest, size := 0, "", 0
+	for _, key := range slices.Sorted(maps.Keys(raw)) {
+		text, err := json.Marshal(raw[key])
+		if err != nil {
+			return fmt.Errorf("node metadata %s: %w", key, err)
+		}
+		total += len(key) + len(text)
+		if len(text) > size {
+			greatest, size = key, len(text)
+		}
+	}
+	if total > metadataLimit {
+		return fmt.Errorf("node metadata: has %d bytes, want at most %d; the greatest is %s with %d", total, metadataLimit, greatest, size)
+	}
+	return nil
 }
 
 // instanceIPs are the proxy's own address and every other of the host.

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
-	"net"
-	"strconv"
+	"net/netip"
+	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -13,32 +16,47 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/agent/cgroup"
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/node"
 )
 
 func proxyCommand(c command) *cobra.Command {
-	s := &settings{}
+	g := given{command: c}
+	printConfig := false
 	cmd := &cobra.Command{
-		Use:   "proxy [sidecar] [flags] [-- ENVOY-ARGUMENT...]",
+		Use:   "proxy [sidecar|ingress|router] [flags] [-- ENVOY-ARGUMENT...]",
 		Short: "Launch Envoy and keep it alive until SIGTERM or SIGINT",
+		Long: `Launch Envoy and keep it alive until SIGTERM or SIGINT.
+
+Each flag is an environment variable too, PILOTLIGHT_ and its name in capitals (--statusPort is PILOTLIGHT_STATUS_PORT),
+and a key of the YAML file that --config names. A flag beats a variable, a variable the file, the file the default.`,
 		Example: `  agent proxy sidecar --ip 10.1.2.3 --id reviews-1.default --serviceregistry Other --discoveryAddress pilot:15010
+  agent proxy router --config /etc/istio/agent.yaml --print-config
   agent proxy sidecar -- --component-log-level upstream:debug`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-				args, s.extra = args[:dash], args[dash:]
-			}
-			p, err := newProxy(c, s, args)
+			g.arguments(cmd, args)
+			s, role, err := g.settings()
 			if err != nil {
 				return err
 			}
-			p.given = cmd.Flags().Changed
+			p, err := newProxy(cmd.Context(), g, s, role, !printConfig)
+			if err != nil {
+				return err
+			}
+			if printConfig {
+				return s.table().Effective(cmd.OutOrStdout(), s.origins)
+			}
+			if cmd.Context().Err() != nil {
+				return nil // it was asked to stop while it waited for an address
+			}
 			return p.run(cmd.Context())
 		},
 	}
-	s.register(cmd.Flags())
+	g.register(cmd)
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print each setting's value and where it came from, and start nothing")
 	return cmd
 }
 
@@ -46,7 +64,6 @@ func proxyCommand(c command) *cobra.Command {
 type proxy struct {
 	command
 	settings *settings
-	given    func(flag string) bool // whether a flag was set, rather than left at its default
 	params   bootstrap.Params
 	log      *slog.Logger
 
@@ -60,52 +77,48 @@ type proxy struct {
 	certs  atomic.Pointer[cert.Observation]
 }
 
-// newProxy resolves settings, arguments and environment. It reports every fault of a usage at once.
-func newProxy(c command, s *settings, args []string) (*proxy, error) {
-	role, err := roleOf(args)
-	if faults := multierror.Append(s.validate(), err); faults.ErrorOrNil() != nil {
-		return nil, usage(faults)
-	}
+// newProxy says who the proxy is and what it is told. Whoever only wants to know does not wait for an address.
+func newProxy(ctx context.Context, g given, s *settings, role node.Role, wait bool) (*proxy, error) {
+	p := &proxy{command: g.command, settings: s, forked: make(chan struct{}), log: newLogger(g.stderr, s.logLevel, s.logFormat)}
+	warnRetired(p.log, g.flags.retired)
 	addresses, err := hostAddresses()
+	if err == nil && wait && s.waitsForAddress() {
+		addresses, err = awaitPrivate(ctx, hostAddresses)
+	}
 	if err != nil {
 		return nil, err
 	}
-	env := parseEnvironment(c.environ)
-	id, err := identify(role, s, env, addresses)
-	faults := multierror.Append(nil, err)
-	metadata, err := describe(id, env, addresses)
-	if faults = multierror.Append(faults, err); faults.ErrorOrNil() != nil {
-		return nil, usage(faults)
+	s.limit(cgroup.ReadLimits(os.DirFS("/")), runtime.NumCPU())
+	if p.params, err = s.params(role, parseEnvironment(g.environ), addresses, os.DirFS("/")); err != nil {
+		return nil, err
 	}
-	host, port, _ := net.SplitHostPort(s.discoveryAddress) // valid: validate has seen both
-	number, _ := strconv.Atoi(port)
-	return &proxy{
-		command:  c,
-		settings: s,
-		forked:   make(chan struct{}),
-		log:      newLogger(c.stderr, s.logLevel, s.logFormat),
-		params: bootstrap.Params{
-			Node:           id,
-			Cluster:        s.serviceCluster,
-			Metadata:       metadata,
-			DiscoveryHost:  host,
-			DiscoveryPort:  number,
-			ConnectTimeout: s.connectTimeout,
-		},
-	}, nil
+	return p, nil
 }
 
-// roleOf takes the only argument. Without it the proxy is a sidecar.
-func roleOf(args []string) (node.Role, error) {
-	switch len(args) {
-	case 0:
-		return node.Sidecar, nil
-	case 1:
-		role, err := node.ParseRole(args[0])
-		if err == nil && role != node.Sidecar {
-			return "", fmt.Errorf("role %s: has no bootstrap yet, only sidecar has", role)
-		}
-		return role, err
+// limit works out what Envoy may use, where nobody said it. Every epoch must have the same, so it is done once.
+func (s *settings) limit(l cgroup.Limits, processors int) {
+	if s.concurrency == 0 {
+		s.concurrency = l.Workers(processors)
+		s.origins.Derive("concurrency", fmt.Sprintf("%d processors, CPU limit %g", processors, l.CPUs))
 	}
-	return "", fmt.Errorf("arguments %q: want one role, and Envoy's own arguments after --", args)
+	if s.memoryLimit == 0 && l.Memory != 0 {
+		s.memoryLimit = l.Memory
+		s.origins.Derive("memoryLimit", "the control group's limit")
+	}
+}
+
+// params are what the role's bootstrap depends on. It tells every fault of identity and metadata at once.
+func (s *settings) params(role node.Role, env environment, addresses []netip.Addr, root fs.FS) (bootstrap.Params, error) {
+	id, err := identify(role, s, env, addresses)
+	faults := multierror.Append(nil, err)
+	var downward pod
+	downward.labels, err = s.readDownward(root, "labelsFile", s.labelsFile)
+	faults = multierror.Append(faults, err)
+	downward.annotations, err = s.readDownward(root, "annotationsFile", s.annotationsFile)
+	faults = multierror.Append(faults, err)
+	metadata, err := describe(id, downward, env, addresses)
+	if faults = multierror.Append(faults, err); faults.ErrorOrNil() != nil {
+		return bootstrap.Params{}, usage(faults)
+	}
+	return s.bootstrap(id, metadata, env), nil
 }

@@ -83,8 +83,11 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usage lists faults one a line, each of which names its flag or variable.
+// usage lists faults one a line, each of which names its flag, variable or line. Without faults it is no error.
 func usage(faults *multierror.Error) error {
+	if faults.ErrorOrNil() == nil {
+		return nil
+	}
 	faults.ErrorFormat = func(errs []error) string {
 		lines := make([]string, len(errs))
 		for i, err := range errs {

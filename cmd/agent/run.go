@@ -70,11 +70,11 @@ func (p *proxy) newChild(slot *envoy.Slot) *envoy.Proxy {
 		HotRestart: shared == nil,
 		Options: envoy.Options{
 			Concurrency:       s.concurrency,
-			LogLevel:          s.proxyLogLevel,
+			LogLevel:          s.envoyLogLevel(),
 			ComponentLogLevel: s.proxyComponentLogLevel,
 			DrainTime:         s.drainDuration,
 			ParentShutdown:    s.parentShutdownDuration,
-			Extra:             s.extra,
+			Extra:             s.envoyArguments,
 		},
 		Log:               p.log,
 		Output:            p.log,

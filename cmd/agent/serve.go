@@ -40,7 +40,7 @@ func (p *proxy) serve() (stop func(), err error) {
 		}
 		listener, err := net.Listen("tcp", net.JoinHostPort(port.host, strconv.Itoa(port.number)))
 		switch {
-		case err != nil && p.given(port.flag):
+		case err != nil && p.settings.given(port.flag):
 			stop()
 			return nil, fmt.Errorf("--%s: %w: name a free port, or 0 for none", port.flag, err)
 		case err != nil:

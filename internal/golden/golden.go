@@ -22,7 +22,12 @@ func Updating() bool { return *update }
 // Text compares text with the test's golden file, byte for byte.
 func Text(t *testing.T, got string) {
 	t.Helper()
-	path := file(t)
+	Document(t, file(t), got)
+}
+
+// Document compares text with a file that people read elsewhere, such as one of docs.
+func Document(t *testing.T, path, got string) {
+	t.Helper()
 	if *update {
 		write(t, path, []byte(got))
 	}

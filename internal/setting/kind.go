@@ -222,3 +222,14 @@ func bytesIn(text string) (int64, bool) {
 }
 
 func same(s string) string { return s }
+
+// Hint is the end of a help text: what is allowed.
+func (k Kind) Hint() string { return ": " + k.Allowed }
+
+// WithoutText is what a flag means that is given without a value, nothing where it needs one.
+func (k Kind) WithoutText() string {
+	if k.Type == "bool" {
+		return "true"
+	}
+	return ""
+}

@@ -101,9 +101,9 @@ func (t Table) misspelt(env map[string]string) []error {
 		known = append(known, t.Variable(s.Name))
 	}
 	var faults []error
-	for name := range env {
+	for name, text := range env {
 		rest, ours := strings.CutPrefix(name, t.Prefix)
-		if !ours || slices.Contains(known, name) {
+		if !ours || text == "" || slices.Contains(known, name) {
 			continue
 		}
 		if near := nearestRest(rest, t.Prefix, known); near != "" {

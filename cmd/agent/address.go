@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// How long a machine may take to get an address that others can reach, and how often it is looked for.
+const (
+	addressLimit = 2 * time.Minute
+	addressStep  = 100 * time.Millisecond
+)
+
+// awaitPrivate lists addresses until there is a private one among them, the limit is over, or ctx ends. It returns the
+// last list.
+func awaitPrivate(ctx context.Context, list func() ([]netip.Addr, error)) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, addressLimit)
+	defer cancel()
+	for {
+		addresses, err := list()
+		if err != nil || slices.ContainsFunc(addresses, netip.Addr.IsPrivate) {
+			return addresses, err
+		}
+		select {
+		case <-ctx.Done():
+			return addresses, nil
+		case <-time.After(addressStep):
+		}
+	}
+}
+
+// hostAddresses lists the addresses of every interface that is up and not loopback: interfaces by the kernel's number,
+// the addresses of one with IPv4 first.
+func hostAddresses() ([]netip.Addr, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list network interfaces: %w", err)
+	}
+	slices.SortStableFunc(interfaces, func(a, b net.Interface) int { return a.Index - b.Index })
+	var out []netip.Addr
+	for _, i := range interfaces {
+		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		addresses, err := i.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("list addresses of interface %s: %w", i.Name, err)
+		}
+		out = append(out, usable(addresses)...)
+	}
+	return out, nil
+}
+
+// usable are those of an interface's addresses that another machine can use, IPv4 first.
+func usable(addresses []net.Addr) (out []netip.Addr) {
+	for _, a := range addresses {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && !prefix.Addr().IsLinkLocalUnicast() {
+			out = append(out, prefix.Addr().Unmap())
+		}
+	}
+	slices.SortStableFunc(out, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
+	return out
+}

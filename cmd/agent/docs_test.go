@@ -1,0 +1,28 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/internal/golden"
+)
+
+// TestSettingsDocument keeps docs/cli/settings.md what the table says.
+func TestSettingsDocument(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`# Settings of agent proxy
+
+Made from the table that the agent parses by; ` + "`make golden`" + ` rewrites it.
+
+Each setting is a flag (` + "`--statusPort 15021`" + `), an environment variable, and a key of the YAML file that
+` + "`--config`" + ` or ` + "`PILOTLIGHT_CONFIG`" + ` names. A flag beats a variable, a variable the file, the file the default; an empty
+variable is one that is not set. ` + "`agent proxy --print-config`" + ` shows what counts and why.
+`)
+	b.WriteString((&settings{}).table().Markdown())
+	b.WriteString("\n## Flags of 2018 that mean nothing any more\n\nThey are taken, and told once.\n\n| flag | instead |\n|---|---|\n")
+	for _, r := range retired {
+		fmt.Fprintf(&b, "| `--%s` | %s |\n", r.name, r.instead)
+	}
+	golden.Document(t, "../../docs/cli/settings.md", b.String())
+}

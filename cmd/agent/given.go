@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/hashicorp/go-multierror"
+	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/internal/setting"
+	"github.com/pilotlight/pilotlight/node"
+)
+
+// given is what a command that needs all of a proxy's settings was told, as text.
+type given struct {
+	command
+	flags flags
+	args  []string // before --
+	extra []string // after it: Envoy's own
+	file  string
+}
+
+// register gives a command the flags of every setting.
+func (g *given) register(cmd *cobra.Command) {
+	table := (&settings{}).table()
+	g.flags.register(cmd.Flags(), table)
+	cmd.Flags().StringVar(&g.file, "config", "", "YAML file of settings, by the names of the flags")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return explain(table, err) })
+}
+
+// arguments parts the command's own arguments from Envoy's.
+func (g *given) arguments(cmd *cobra.Command, args []string) {
+	g.args = args
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		g.args, g.extra = args[:dash], args[dash:]
+	}
+}
+
+// settings resolves all of it, and the role. It reports every fault at once.
+func (g *given) settings() (*settings, node.Role, error) {
+	role, err := roleOf(g.args)
+	faults := multierror.Append(nil, err)
+	sources := setting.Sources{Flags: g.flags.given, Env: parseEnvironment(g.environ), FileAt: g.file}
+	if sources.FileAt == "" {
+		sources.FileAt = sources.Env["PILOTLIGHT_CONFIG"]
+	}
+	if sources.FileAt != "" {
+		sources.File, err = os.ReadFile(sources.FileAt)
+		faults = multierror.Append(faults, err)
+	}
+	s := &settings{}
+	if faults = multierror.Append(faults, s.resolve(sources)...); faults.ErrorOrNil() != nil {
+		return nil, "", usage(faults)
+	}
+	s.envoyArguments = append(s.envoyArguments, g.extra...)
+	return s, role, nil
+}
+
+// roleOf takes the only argument. Without it the proxy is a sidecar.
+func roleOf(args []string) (node.Role, error) {
+	switch len(args) {
+	case 0:
+		return node.Sidecar, nil
+	case 1:
+		return node.ParseRole(args[0])
+	}
+	return "", fmt.Errorf("arguments %q: want one role, and Envoy's own arguments after --", args)
+}

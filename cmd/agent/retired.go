@@ -1,0 +1,65 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+// retired are pilot-agent's flags that mean nothing today. A pod template of 2018 still has them, and starts.
+var retired = []struct {
+	name    string
+	instead string
+	bare    bool // it needs no value
+}{
+	{"applicationPorts", "readiness follows what Envoy has received and bound, not a list of ports", false},
+	{"bootstrapv2", "there is one version of Envoy's configuration", true},
+	{"controlPlaneBootstrap", "metadata comes from ISTIO_META_*", true},
+	{"customConfig", "use --customConfigFile", false},
+	{"datadogAgentAddress", "use --openTelemetryAddress", false},
+	{"disableInternalTelemetry", "there is no internal telemetry", true},
+	{"discoveryRefreshDelay", "discovery pushes, nothing is polled", false},
+	{"dnsRefreshRate", "the bootstrap resolves discovery's name every five seconds", false},
+	{"keepaliveInterval", "the bootstrap keeps the connection to discovery alive", false},
+	{"keepaliveMaxServerConnectionAge", "it is a setting of discovery", false},
+	{"keepaliveTimeout", "the bootstrap keeps the connection to discovery alive", false},
+	{"lightstepAccessToken", "use --openTelemetryAddress", false},
+	{"lightstepAddress", "use --openTelemetryAddress", false},
+	{"lightstepCacertPath", "use --openTelemetryAddress", false},
+	{"lightstepSecure", "use --openTelemetryAddress", true},
+	{"log_as_json", "use --logFormat json", true},
+	{"log_backtrace_at", "use --logLevel", false},
+	{"log_caller", "use --logLevel", false},
+	{"log_output_level", "use --logLevel", false},
+	{"log_rotate", "logs go to standard error: rotate them there", false},
+	{"log_rotate_max_age", "logs go to standard error: rotate them there", false},
+	{"log_rotate_max_backups", "logs go to standard error: rotate them there", false},
+	{"log_rotate_max_size", "logs go to standard error: rotate them there", false},
+	{"log_stacktrace_level", "use --logLevel", false},
+	{"log_target", "logs go to standard error", false},
+	{"meshConfig", "it is discovery's", false},
+	{"mixerIdentity", "there is no mixer", false},
+	{"sds-enabled", "certificates are files: --certDir", true},
+	{"stackdriverTracingDebug", "use --openTelemetryAddress", true},
+	{"stackdriverTracingEnabled", "use --openTelemetryAddress", true},
+	{"stackdriverTracingMaxNumberOfAnnotations", "use --openTelemetryAddress", false},
+	{"stackdriverTracingMaxNumberOfAttributes", "use --openTelemetryAddress", false},
+	{"stackdriverTracingMaxNumberOfMessageEvents", "use --openTelemetryAddress", false},
+	{"statsdAddress", "use --statsdUdpAddress", false},
+	{"stsPort", "there is no token service", false},
+	{"tokenManagerPlugin", "there is no token service", false},
+	{"vklog", "use --logLevel", false},
+}
+
+// warnRetired tells of each retired flag once.
+func warnRetired(log *slog.Logger, given []setting.Given) {
+	told := map[string]bool{}
+	for _, g := range given {
+		for _, r := range retired {
+			if r.name == g.Name && !told[g.Name] {
+				told[g.Name] = true
+				log.Warn("a flag means nothing any more", "flag", "--"+r.name, "instead", r.instead)
+			}
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+// table is every setting of proxy: what --help, --print-config and docs/cli/settings.md show, and what is parsed.
+func (s *settings) table() setting.Table {
+	return setting.Table{Prefix: "PILOTLIGHT_", Settings: slices.Concat(
+		under("Identity", s.identity()),
+		under("Paths", s.paths()),
+		under("Control plane", s.controlPlane()),
+		under("Life", s.life()),
+		under("Envoy", s.envoy()),
+		under("Telemetry", s.telemetry()),
+	)}
+}
+
+func under(group string, settings []setting.Setting) []setting.Setting {
+	for i := range settings {
+		settings[i].Group = group
+	}
+	return settings
+}
+
+func (s *settings) identity() []setting.Setting {
+	return []setting.Setting{
+		{
+			Name: "serviceregistry", Default: "Kubernetes", Kind: setting.OneOf(&s.serviceRegistry, registries()...),
+			Help: "where the workload is registered: it decides the node's name and domain",
+		},
+		{
+			Name: "ip", Also: []string{"INSTANCE_IP"}, Kind: setting.Text(&s.ip, "an address"),
+			Help: "the proxy's address (default: the first private one of this host)",
+		},
+		{Name: "id", Kind: setting.Text(&s.id, "a name"), Help: "the proxy's name, unique in the mesh (default: by the registry)"},
+		{Name: "domain", Kind: setting.Text(&s.domain, "a domain"), Help: "DNS suffix that short host names resolve in (default: by the registry)"},
+		{
+			Name: "trust-domain", Also: []string{"TRUST_DOMAIN"}, Default: "cluster.local", Kind: setting.Name(&s.trustDomain, "a domain"),
+			Help: "the domain of SPIFFE identities: discovery must be of it under MUTUAL_TLS",
+		},
+		{
+			Name: "serviceCluster", Default: "istio-proxy", Kind: setting.Name(&s.serviceCluster, "the name of a service"),
+			Help: "the service that the workload belongs to: Envoy's node.cluster",
+		},
+		{
+			Name: "availabilityZone", Kind: setting.Text(&s.availabilityZone, "region/zone/subzone"),
+			Help: "where the proxy runs, as region, region/zone or region/zone/subzone: Envoy's node.locality",
+		},
+		{
+			Name: "labelsFile", Default: "/etc/istio/pod/labels", Kind: setting.Path(&s.labelsFile),
+			Help: "the pod's labels as the downward API writes them; the default one may be missing",
+		},
+		{
+			Name: "annotationsFile", Default: "/etc/istio/pod/annotations", Kind: setting.Path(&s.annotationsFile),
+			Help: "the pod's annotations as the downward API writes them; the default one may be missing",
+		},
+	}
+}
+
+func (s *settings) paths() []setting.Setting {
+	return []setting.Setting{
+		{
+			Name: "configPath", Default: "/etc/istio/proxy", Kind: setting.Name(&s.configPath, "a directory"),
+			Help: "directory for Envoy's bootstrap, its admin socket and flight records",
+		},
+		{
+			Name: "binaryPath", Default: "/usr/local/bin/envoy", Kind: setting.Name(&s.binaryPath, "a path, or a name to look for in PATH"),
+			Help: "the Envoy to run; a change of it is a handover",
+		},
+		{
+			Name: "customConfigFile", Kind: setting.Path(&s.customConfigFile, ".json", ".yaml", ".yml"),
+			Help: "a bootstrap to use as it is instead of the role's own; a change of it is a handover",
+		},
+		{
+			Name: "templateFile", Kind: setting.Path(&s.templateFile),
+			Help: "a template to render instead of the role's own (docs/bootstrap.md); a change of it is a handover. " + bootstrapVariable + " beats it",
+		},
+		{
+			Name: "bootstrapOverride", Also: []string{"ISTIO_BOOTSTRAP_OVERRIDE"}, Kind: setting.Path(&s.bootstrapOverride),
+			Help: "JSON or YAML that is merged over the rendered bootstrap, as Envoy merges; a change of it is a handover",
+		},
+	}
+}
+
+func (s *settings) controlPlane() []setting.Setting {
+	return []setting.Setting{
+		{
+			Name: "discoveryAddress", Default: "istio-pilot:15010", Kind: setting.Address(&s.discoveryAddress, false),
+			Help: "where discovery serves gRPC",
+		},
+		{
+			Name: "xdsVariant", Default: xdsDelta, Kind: setting.OneOf(&s.xdsVariant, xdsDelta, xdsSotW),
+			Help: "how discovery tells of changes: what has changed, or the state of the world",
+		},
+		{
+			Name: "connectTimeout", Default: "1s", Kind: setting.Duration(&s.connectTimeout, time.Millisecond, 30*time.Second),
+			Help: "what a connection to discovery may take",
+		},
+		{
+			Name: "controlPlaneAuthPolicy", Default: authNone, Kind: setting.OneOf(&s.controlPlaneAuthPolicy, authNone, authMutualTLS),
+			Help: "whether discovery is spoken to in plain text or by mutual TLS, with the files of certDir",
+		},
+		{
+			Name: "pilotIdentity", Kind: setting.Text(&s.pilotIdentity, "a SPIFFE URI"),
+			Help: "the identity that discovery must show under MUTUAL_TLS (default: istio-pilot's, in the namespace of discoveryAddress)",
+		},
+		{
+			Name: "certDir", Default: "/etc/certs", Kind: setting.Name(&s.certDir, "a directory"),
+			Help: "directory of cert-chain.pem, key.pem and root-cert.pem, watched for rotation; the default one may be missing",
+		},
+		{
+			Name: "ingressCertDir", Default: "/etc/istio/ingress-certs", Kind: setting.Name(&s.ingressCertDir, "a directory"),
+			Help: "directory of tls.crt and tls.key, watched in role ingress; the default one may be missing",
+		},
+		{
+			Name: "certRotation", Default: rotateReload, Kind: setting.OneOf(&s.certRotation, rotateReload, rotateRestart),
+			Help: "how Envoy takes new certificates: by its file SDS, proven, else by a handover; or always by a handover",
+		},
+	}
+}
+
+func (s *settings) life() []setting.Setting {
+	return []setting.Setting{
+		{
+			Name: "drainDuration", Default: "45s", Kind: setting.Seconds(&s.drainDuration, time.Second, longest),
+			Help: "how long Envoy's draining listeners go on",
+		},
+		{
+			Name: "parentShutdownDuration", Default: "1m", Kind: setting.Seconds(&s.parentShutdownDuration, time.Second, longest),
+			Help: "how long a replaced Envoy may live on, longer than drainDuration",
+		},
+		{
+			Name: "terminationDrainDuration", Default: "5s", Kind: setting.Duration(&s.terminationDrainDuration, 0, longest),
+			Help: "how long the work in flight has when the agent stops",
+		},
+		{
+			Name: "exitOnZeroActiveConnections", Also: []string{"EXIT_ON_ZERO_ACTIVE_CONNECTIONS"}, Default: "true", Kind: setting.Bool(&s.exitOnZeroActiveConnections),
+			Help: "whether to stop as soon as nothing is in flight, rather than at the end of terminationDrainDuration",
+		},
+		{
+			Name: "handover", Default: ways()[0], Kind: setting.OneOf(&s.handover, ways()...),
+			Help: "how a new Envoy takes over: by hot restart, or side by side on the same ports",
+		},
+		{
+			Name: "handoverTimeout", Default: "1m", Kind: setting.Duration(&s.handoverTimeout, time.Second, longest),
+			Help: "how long a new Envoy has to become live before the old one serves on",
+		},
+		{
+			Name: "restartBudget", Default: "10", Kind: setting.Int(&s.restartBudget, 0, setting.NoLimit),
+			Help: "failures in a row that are answered by a restart",
+		},
+		{
+			Name: "restartBackOff", Default: "200ms", Kind: setting.Duration(&s.restartBackOff, time.Millisecond, 30*time.Second),
+			Help: "delay before the first restart, doubled with each",
+		},
+	}
+}
+
+func (s *settings) envoy() []setting.Setting {
+	return []setting.Setting{
+		{
+			Name: "concurrency", Default: "0", Kind: setting.Int(&s.concurrency, 0, setting.NoLimit),
+			Help: "Envoy's worker threads (default 0: the processors that it may use, and the CPU limit)",
+		},
+		{
+			Name: "memoryLimit", Default: "0", Kind: setting.Bytes(&s.memoryLimit),
+			Help: "memory that Envoy must stay below, shedding load before (default 0: the memory limit of the control group, if there is one)",
+		},
+		{Name: "proxyLogLevel", Default: "warning", Kind: setting.OneOf(&s.proxyLogLevel, envoyLevels()...), Help: "Envoy's log level"},
+		{
+			Name: "proxyComponentLogLevel", Kind: setting.Text(&s.proxyComponentLogLevel, "component:level pairs"),
+			Help: `log levels of Envoy's components, "upstream:debug,config:trace"`,
+		},
+		{Name: "outlierLogPath", Kind: setting.Path(&s.outlierLogPath), Help: "file that Envoy logs ejected endpoints to"},
+		{
+			Name: "runtimeValues", Kind: setting.Pairs(&s.runtimeValues).Such("overload.global_downstream_max_connections=50000"),
+			Help: "values of Envoy's static runtime layer",
+		},
+		{Name: "envoyArguments", Kind: setting.Words(&s.envoyArguments), Help: "further arguments of Envoy; those after -- follow them"},
+	}
+}
+
+func (s *settings) telemetry() []setting.Setting {
+	return []setting.Setting{
+		{Name: "statusPort", Default: "15020", Kind: setting.Port(&s.statusPort), Help: "port of the agent's own status, on every address"},
+		{Name: "proxyAdminPort", Default: "15000", Kind: setting.Port(&s.proxyAdminPort), Help: "loopback port that forwards to Envoy's admin"},
+		{
+			Name: "envoyPrometheusPort", Also: []string{"ENVOY_PROMETHEUS_PORT"}, Default: "0", Kind: setting.Port(&s.envoyPrometheusPort),
+			Help: "port of an Envoy listener for Prometheus: /stats/prometheus of the epoch that serves",
+		},
+		{
+			Name: "envoyStatusPort", Also: []string{"ENVOY_STATUS_PORT"}, Default: "0", Kind: setting.Port(&s.envoyStatusPort),
+			Help: "port of an Envoy listener for probes: /healthz/ready of the agent, through Envoy's workers",
+		},
+		{Name: "zipkinAddress", Kind: setting.Address(&s.zipkinAddress, true), Help: "Zipkin's collector"},
+		{Name: "openTelemetryAddress", Kind: setting.Address(&s.openTelemetryAddress, true), Help: "OpenTelemetry's collector, OTLP over gRPC"},
+		{Name: "statsdUdpAddress", Kind: setting.Address(&s.statsdUDPAddress, true), Help: "statsd, over UDP"},
+		{Name: "envoyMetricsService", Kind: setting.Address(&s.envoyMetricsService, true), Help: "a server of Envoy's metrics service, gRPC"},
+		{Name: "envoyAccessLogService", Kind: setting.Address(&s.envoyAccessLogService, true), Help: "a server of Envoy's access log service, gRPC"},
+		{Name: "statsInclusionPrefixes", Kind: setting.List(&s.statsInclusionPrefixes), Help: "prefixes of the names of stats that Envoy keeps (default: all)"},
+		{Name: "statsInclusionSuffixes", Kind: setting.List(&s.statsInclusionSuffixes), Help: "suffixes of the names of stats that Envoy keeps"},
+		{Name: "statsInclusionRegexps", Kind: setting.List(&s.statsInclusionRegexps), Help: "regular expressions, RE2, of the names of stats that Envoy keeps"},
+		{Name: "logLevel", Default: "info", Kind: setting.OneOf(&s.logLevel, "debug", "info", "warn", "error"), Help: "the agent's own log level"},
+		{Name: "logFormat", Default: "text", Kind: setting.OneOf(&s.logFormat, "text", "json"), Help: "the agent's own log format"},
+	}
+}
+
+// envoyLevels are Envoy's words, and the two that spdlog had for it in 2018.
+func envoyLevels() []string {
+	return []string{"trace", "debug", "info", "warning", "warn", "error", "err", "critical", "off"}
+}
+
+// envoyLogLevel is the level in Envoy's own words of today.
+func (s *settings) envoyLogLevel() string {
+	switch s.proxyLogLevel {
+	case "warn":
+		return "warning"
+	case "err":
+		return "error"
+	}
+	return s.proxyLogLevel
+}

@@ -12,6 +12,7 @@ type Settings struct {
 	HandoverTimeout  time.Duration // how long a newcomer has to become live
 	ParentShutdown   time.Duration // how long a replaced epoch may finish its work
 	TerminationDrain time.Duration // how long the work in flight has when the supervisor stops
+	WaitOut          bool          // all of TerminationDrain, though nothing is in flight: others may still find their way here
 	RestartBudget    int           // how many failures in a row are retried
 	BackOffBase      time.Duration // delay before the first retry; it doubles with each
 }

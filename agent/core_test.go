@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -395,4 +396,29 @@ func delays(seed uint64) (out []time.Duration) {
 		out = append(out, delay)
 	}
 	return out
+}
+
+// TestStopWaitsOut: the whole of the drain, though nothing is in flight.
+func TestStopWaitsOut(t *testing.T) {
+	patient := settings
+	patient.WaitOut = true
+	var s state
+	terms := map[time.Duration]int{}
+	for _, step := range serving(
+		step{60 * time.Second, terminate{}, nil},
+		step{61 * time.Second, idle{0}, nil},
+		step{64 * time.Second, tick{}, nil},
+		step{65 * time.Second, tick{}, nil},
+	) {
+		var actions []any
+		s, actions = patient.next(s, step.event, origin.Add(step.at))
+		for _, a := range actions {
+			if a == (signal{0, syscall.SIGTERM}) {
+				terms[step.at]++
+			}
+		}
+	}
+	if want := map[time.Duration]int{65 * time.Second: 1}; !maps.Equal(terms, want) {
+		t.Errorf("SIGTERM at %v, want %v", terms, want)
+	}
 }

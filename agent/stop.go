@@ -83,7 +83,7 @@ func (d *decision) advanceStop() {
 	case len(d.epochs) == 0:
 		s.stage, s.due = finished, time.Time{}
 		d.do(finish{s.gaveUp})
-	case s.stage == lulling && (d.allIdle() || d.due(s.due)):
+	case s.stage == lulling && (d.allIdle() && !d.WaitOut || d.due(s.due)):
 		d.term()
 	case s.stage == terminating && d.due(s.due):
 		d.killAll()

@@ -59,23 +59,15 @@ func (p *proxy) run(ctx context.Context) error {
 }
 
 func (p *proxy) newChild(slot *envoy.Slot) *envoy.Proxy {
-	s := p.settings
 	shared := envoy.SharedMemory()
 	if shared != nil {
 		p.log.Warn("no hot restart: handovers are side by side", "error", shared)
 	}
 	return &envoy.Proxy{
-		Binary:     p.binary,
-		Slot:       slot,
-		HotRestart: shared == nil,
-		Options: envoy.Options{
-			Concurrency:       s.concurrency,
-			LogLevel:          s.envoyLogLevel(),
-			ComponentLogLevel: s.proxyComponentLogLevel,
-			DrainTime:         s.drainDuration,
-			ParentShutdown:    s.parentShutdownDuration,
-			Extra:             s.envoyArguments,
-		},
+		Binary:            p.binary,
+		Slot:              slot,
+		HotRestart:        shared == nil,
+		Options:           p.settings.options(),
 		Log:               p.log,
 		Output:            p.log,
 		Stdout:            p.stdout,
@@ -94,14 +86,7 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 	configCh <- first
 	recorder := newRecorder(filepath.Join(dir, "flight"), p.child, p.log)
 	supervisor := &agent.Agent{
-		Settings: agent.Settings{
-			Handover:         agent.Way(p.settings.handover),
-			HandoverTimeout:  p.settings.handoverTimeout,
-			ParentShutdown:   p.settings.parentShutdownDuration,
-			TerminationDrain: p.settings.terminationDrainDuration,
-			RestartBudget:    p.settings.restartBudget,
-			BackOffBase:      p.settings.restartBackOff,
-		},
+		Settings: p.settings.supervision(),
 		Proxy:    p.child,
 		ConfigCh: configCh,
 		HurryCh:  p.hurry,

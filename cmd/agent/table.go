@@ -213,14 +213,3 @@ func (s *settings) telemetry() []setting.Setting {
 func envoyLevels() []string {
 	return []string{"trace", "debug", "info", "warning", "warn", "error", "err", "critical", "off"}
 }
-
-// envoyLogLevel is the level in Envoy's own words of today.
-func (s *settings) envoyLogLevel() string {
-	switch s.proxyLogLevel {
-	case "warn":
-		return "warning"
-	case "err":
-		return "error"
-	}
-	return s.proxyLogLevel
-}

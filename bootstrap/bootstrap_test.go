@@ -1,11 +1,10 @@
 package bootstrap
 
 import (
-	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/pilotlight/pilotlight/internal/golden"
 	"github.com/pilotlight/pilotlight/node"
@@ -13,11 +12,9 @@ import (
 
 func sidecar() Params {
 	return Params{
-		Node:           node.ID{Role: node.Sidecar, IP: "127.0.0.13", Name: "reviews-v1.default", Domain: "default.svc.cluster.local"},
-		Cluster:        "reviews",
-		DiscoveryHost:  "127.0.0.1",
-		DiscoveryPort:  15010,
-		ConnectTimeout: time.Second,
+		Node:      node.ID{Role: node.Sidecar, IP: "127.0.0.13", Name: "reviews-v1.default", Domain: "default.svc.cluster.local"},
+		Cluster:   "reviews",
+		Discovery: Discovery{Address: Address{"127.0.0.1", 15010}, ConnectTimeout: time.Second},
 		Metadata: node.Metadata{
 			Namespace: "default", Labels: map[string]string{"app": "reviews"}, InterceptionMode: node.None, HTTPProxyPort: 15103,
 			InstanceIPs: []string{"127.0.0.13"}, Extra: map[string]any{"ISTIO_VERSION": "1.0.0"},
@@ -25,18 +22,122 @@ func sidecar() Params {
 	}
 }
 
+func mutualTLS() *TLS {
+	return &TLS{
+		Chain: "/etc/certs/cert-chain.pem", Key: "/etc/certs/key.pem", Roots: "/etc/certs/root-cert.pem",
+		SAN:            "spiffe://cluster.local/ns/istio-system/sa/istio-pilot-service-account",
+		CertificateSDS: "/etc/istio/proxy/certificate.json", RootsSDS: "/etc/istio/proxy/roots.json",
+	}
+}
+
+// options are the golden files of a sidecar, each with one thing more.
+var options = map[string]func(p *Params){
+	"nothing more": func(*Params) {},
+	"discovery by name": func(p *Params) {
+		p.Discovery.Host, p.Discovery.ConnectTimeout = "istio-pilot.istio-system", 1500*time.Millisecond
+		p.Metadata = node.Metadata{}
+	},
+	"discovery by name with mutual TLS": func(p *Params) {
+		p.Discovery.Host, p.Discovery.TLS = "istio-pilot.istio-system", mutualTLS()
+	},
+	"discovery by IPv6": func(p *Params) { p.Discovery.Host = "2001:db8::1" },
+	"DNS name of discovery, certificates in two directories": func(p *Params) {
+		p.Discovery.TLS = mutualTLS()
+		p.Discovery.TLS.SAN, p.Discovery.TLS.Key = "pilot.example", "/etc/certs/private/key.pem"
+	},
+	"locality":           func(p *Params) { p.Locality = ParseLocality("europe/a/1") },
+	"zipkin":             func(p *Params) { p.Zipkin = Address{"zipkin.istio-system", 9411} },
+	"opentelemetry":      func(p *Params) { p.OpenTelemetry = Address{"collector.istio-system", 4317} },
+	"statsd":             func(p *Params) { p.Statsd = Address{"10.0.0.9", 8125} },
+	"metrics service":    func(p *Params) { p.MetricsService = Address{"metrics.istio-system", 15000} },
+	"access log service": func(p *Params) { p.AccessLogService = Address{"logs.istio-system", 15000} },
+	"both sinks":         func(p *Params) { p.Statsd, p.MetricsService = Address{"::1", 8125}, Address{"10.0.0.9", 15000} },
+	"stats": func(p *Params) {
+		p.Stats = Stats{
+			InclusionPrefixes: []string{"http.inbound", "tcp."}, InclusionSuffixes: []string{"upstream_rq_503"},
+			InclusionRegexps: []string{`cluster\.outbound\|80\|.*\.upstream_cx_active`},
+		}
+	},
+	"runtime": func(p *Params) {
+		p.Runtime = map[string]any{"re2.max_program_size.error_level": 1000, "upstream.use_http2": true, "tracing.random_sampling": "50"}
+	},
+	"memory limit": func(p *Params) { p.MemoryLimit = 1 << 30 },
+	"outlier log":  func(p *Params) { p.OutlierLogPath = "/dev/stdout" },
+	"prometheus":   func(p *Params) { p.PrometheusPort, p.AdminPort = 15090, 15000 },
+	"readiness":    func(p *Params) { p.ReadinessPort, p.StatusPort = 15021, 15020 },
+	"both listeners on IPv6": func(p *Params) {
+		p.Node.IP = "2001:db8::2"
+		p.ReadinessPort, p.StatusPort, p.PrometheusPort, p.AdminPort = 15021, 15020, 15090, 15000
+	},
+}
+
 func TestRender(t *testing.T) {
-	byName := sidecar()
-	byName.DiscoveryHost = "istio-pilot.istio-system"
-	byName.ConnectTimeout = 1500 * time.Millisecond
-	byName.Metadata = node.Metadata{}
-	for name, params := range map[string]Params{"discovery by address": sidecar(), "discovery by name": byName} {
+	for name, option := range options {
 		t.Run(name, func(t *testing.T) {
-			got, err := Render(params)
+			p := sidecar()
+			option(&p)
+			rendersGolden(t, p)
+		})
+	}
+}
+
+// registries are the shapes of a node.
+var registries = map[string]node.ID{
+	"Kubernetes": {IP: "10.1.2.3", Name: "reviews-v1.default", Domain: "default.svc.cluster.local"},
+	"Consul":     {IP: "10.1.2.3", Name: "10.1.2.3.service.consul", Domain: "service.consul"},
+	"Other":      {IP: "10.1.2.3", Name: "10.1.2.3"},
+}
+
+// TestRenderRoles renders each role with each registry, authentication and variant, and the memory limit in which
+// roles differ.
+func TestRenderRoles(t *testing.T) {
+	for _, role := range []node.Role{node.Sidecar, node.Ingress, node.Router} {
+		for registry, id := range registries {
+			for _, authentication := range []*TLS{nil, mutualTLS()} {
+				variants := []Variant{Delta}
+				if registry == "Kubernetes" {
+					variants = []Variant{SotW, Delta}
+				}
+				for _, variant := range variants {
+					name := fmt.Sprintf("%s %s %s", role, registry, variant)
+					if authentication != nil {
+						name += " mutual TLS"
+					}
+					t.Run(name, func(t *testing.T) {
+						p := sidecar()
+						p.Node, p.Node.Role, p.MemoryLimit = id, role, 1<<30
+						p.Discovery.Variant, p.Discovery.TLS = variant, authentication
+						rendersGolden(t, p)
+					})
+				}
+			}
+		}
+	}
+}
+
+func rendersGolden(t *testing.T, p Params) {
+	t.Helper()
+	got, err := Render(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.JSON(t, got)
+}
+
+func TestSecretFiles(t *testing.T) {
+	for _, name := range []string{"nothing more", "discovery by name with mutual TLS", "DNS name of discovery, certificates in two directories"} {
+		t.Run(name, func(t *testing.T) {
+			p := sidecar()
+			options[name](&p)
+			files, err := SecretFiles(p)
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden.JSON(t, got)
+			var text strings.Builder
+			for _, file := range files {
+				fmt.Fprintf(&text, "%s:\n%s\n", file.Path, file.Data)
+			}
+			golden.Text(t, text.String())
 		})
 	}
 }
@@ -45,48 +146,58 @@ func TestRenderRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*Params)
-		want   string
+		want   []string
 	}{
-		{"role without a template", func(p *Params) { p.Node.Role = node.Router }, "role router"},
-		{"malformed node", func(p *Params) { p.Node.IP = "localhost" }, `ip "localhost"`},
+		{"malformed node", func(p *Params) { p.Node.IP = "localhost" }, []string{`node: ip "localhost"`}},
+		{"no discovery", func(p *Params) { p.Discovery = Discovery{} }, []string{"discovery: has no host", "connect timeout 0s"}},
+		{"a port that is none", func(p *Params) { p.Discovery.Port = 65536 }, []string{"discovery: port 65536: want 1 to 65535"}},
+		{"an unknown variant", func(p *Params) { p.Discovery.Variant = "rest" }, []string{`variant "rest": want sotw or delta`}},
+		{"TLS without names", func(p *Params) { p.Discovery.TLS = &TLS{Chain: "a", Key: "b", Roots: "c"} }, []string{
+			"discovery: TLS: has no subject alternative name", "TLS: has no SDS file of the certificate", "TLS: has no SDS file of the roots",
+		}},
+		{"two tracers", func(p *Params) { p.Zipkin, p.OpenTelemetry = Address{"a", 1}, Address{"b", 2} }, []string{"spans go to Zipkin a:1 or to OpenTelemetry b:2: name one"}},
+		{"half an address", func(p *Params) { p.MetricsService.Port = 1 }, []string{"metrics service: has no host"}},
+		{"statsd by name", func(p *Params) { p.Statsd = Address{"statsd", 8125} }, []string{"statsd statsd:8125: want an IP address"}},
+		{"nowhere to lead to", func(p *Params) { p.PrometheusPort, p.ReadinessPort = 1, 2 }, []string{"agent's admin port", "agent's status port"}},
+		{"one port twice", func(p *Params) { p.AdminPort, p.StatusPort = 15000, 15000 }, []string{"status port 15000: is the admin port already"}},
+		{"no port", func(p *Params) { p.AdminPort = 70000 }, []string{"admin port 70000: want 1 to 65535"}},
+		{"no UTF-8", func(p *Params) { p.Cluster = "a\xff" }, []string{`"a\xff": want UTF-8`}},
+		{"no UTF-8 in metadata", func(p *Params) { p.Metadata.Extra = map[string]any{"k\xff": 1} }, []string{"want UTF-8"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			params := sidecar()
-			test.change(&params)
-			if _, err := Render(params); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("Render: got error %v, want one with %q", err, test.want)
+			p := sidecar()
+			test.change(&p)
+			_, err := Render(p)
+			for _, want := range test.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("Render: got error %v, want one with %q", err, want)
+				}
 			}
 		})
 	}
 }
 
-// FuzzRender puts any string into every field: the document stays valid and carries the same value.
-func FuzzRender(f *testing.F) {
-	f.Add("reviews", "app")
-	f.Add(`"}, "admin": {`, "</script>")
-	f.Add("{{.Node}}\u2028\x00\\", "é")
-	f.Fuzz(func(t *testing.T, value, key string) {
-		if !utf8.ValidString(value) || !utf8.ValidString(key) {
-			return // JSON cannot carry them
+func TestParseAddress(t *testing.T) {
+	for text, want := range map[string]Address{
+		"pilot:15010": {"pilot", 15010}, "10.0.0.1:1": {"10.0.0.1", 1}, "[::1]:65535": {"::1", 65535},
+	} {
+		if got, err := ParseAddress(text); err != nil || got != want || got.String() != text {
+			t.Errorf("ParseAddress(%q): got %+v, %v; want %+v, and the same text again", text, got, err, want)
 		}
-		p := sidecar()
-		p.Cluster, p.DiscoveryHost = value, value
-		p.Metadata.Extra = map[string]any{"X_" + key: value}
-		data, err := Render(p)
-		if err != nil {
-			t.Fatalf("Render: %v", err)
+	}
+	for _, text := range []string{"", "pilot", ":1", "pilot:", "pilot:0", "pilot:65536", "pilot:x", "::1:15010", "[::1:15010", "::1]:15010", "pilot:1:2"} {
+		if got, err := ParseAddress(text); err == nil || !strings.Contains(err.Error(), "want host:port") {
+			t.Errorf("ParseAddress(%q): got %+v, %v; want an error", text, got, err)
 		}
-		var got struct {
-			Node struct {
-				Cluster  string
-				Metadata map[string]any
-			}
+	}
+}
+
+func TestParseLocality(t *testing.T) {
+	for text, want := range map[string]Locality{
+		"": {}, "r": {Region: "r"}, "r/z": {"r", "z", ""}, "r/z/s": {"r", "z", "s"}, "r/z/s/t": {"r", "z", "s/t"},
+	} {
+		if got := ParseLocality(text); got != want {
+			t.Errorf("ParseLocality(%q): got %+v, want %+v", text, got, want)
 		}
-		if err := json.Unmarshal(data, &got); err != nil {
-			t.Fatalf("parse: %v", err)
-		}
-		if got.Node.Cluster != value || got.Node.Metadata["X_"+key] != value {
-			t.Errorf("got cluster %q and metadata %q, want %q", got.Node.Cluster, got.Node.Metadata["X_"+key], value)
-		}
-	})
+	}
 }

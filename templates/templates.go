@@ -1,11 +1,20 @@
-// Package templates holds the text that the project renders: one Envoy bootstrap per role. It refuses to know what
-// the values are; package bootstrap renders.
+// Package templates holds the text that the project renders: Envoy's bootstrap by role. It refuses to know what the
+// values are; package bootstrap renders.
 package templates
 
 import _ "embed"
 
-// Sidecar is the bootstrap of role sidecar: a text/template over bootstrap.Params that yields JSON. Every value goes
-// through the function json, so no value can break the document.
-//
-//go:embed sidecar.json.tmpl
-var Sidecar string
+// The bootstraps: text/templates over bootstrap.Params that yield JSON, made of the parts. Package bootstrap writes
+// every value as JSON, so no value can break the document.
+var (
+	//go:embed sidecar.json.tmpl
+	Sidecar string
+	// Gateway is that of ingress and router: both stand at the edge, and differ in what discovery sends.
+	//
+	//go:embed gateway.json.tmpl
+	Gateway string
+	// Parts are what the bootstraps share, and what a user's own template may take over: each a JSON value by name.
+	//
+	//go:embed parts.json.tmpl
+	Parts string
+)

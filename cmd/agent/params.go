@@ -15,12 +15,12 @@ func (s *settings) bootstrap(id node.ID, metadata node.Metadata, env environment
 	host, port, _ := net.SplitHostPort(s.discoveryAddress) // its Kind has seen both
 	number, _ := strconv.Atoi(port)
 	return bootstrap.Params{
-		Node:           id,
-		Cluster:        s.serviceCluster,
-		Metadata:       metadata,
-		DiscoveryHost:  host,
-		DiscoveryPort:  number,
-		ConnectTimeout: s.connectTimeout,
+		Node:     id,
+		Cluster:  s.serviceCluster,
+		Metadata: metadata,
+		Discovery: bootstrap.Discovery{
+			Address: bootstrap.Address{Host: host, Port: number}, ConnectTimeout: s.connectTimeout,
+		},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // FindEnvoy returns the real Envoy that tests use: $ENVOY, else bin/envoy of the project, else the one in PATH.
@@ -43,22 +44,30 @@ func Root() (string, error) {
 
 // Validate asks the real Envoy whether it would take a bootstrap. The error is Envoy's own.
 func Validate(bootstrap []byte) error {
+	_, err := Warnings(bootstrap)
+	return err
+}
+
+// Warnings validates a bootstrap, and returns what the real Envoy warns of, a line each.
+func Warnings(bootstrap []byte) (string, error) {
 	envoy, err := FindEnvoy()
 	if err != nil {
-		return err
+		return "", err
 	}
 	dir, err := os.MkdirTemp("", "pilotlight-validate-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "bootstrap.json")
 	if err := os.WriteFile(path, bootstrap, 0o600); err != nil {
-		return err
+		return "", err
 	}
-	output, err := exec.Command(envoy, "--mode", "validate", "--log-level", "warning", "--config-path", path).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("envoy --mode validate: %w:\n%s", err, output)
+	command := exec.Command(envoy, "--mode", "validate", "--log-level", "warning", "--config-path", path)
+	var stdout, stderr strings.Builder
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		return "", fmt.Errorf("envoy --mode validate: %w:\n%s%s", err, stderr.String(), stdout.String())
 	}
-	return nil
+	return stderr.String(), nil
 }

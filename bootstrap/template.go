@@ -1,0 +1,142 @@
+package bootstrap
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/template"
+	"text/template/parse"
+	"time"
+
+	"github.com/pilotlight/pilotlight/templates"
+)
+
+// execute runs a template that may use the parts.
+func execute(text string, p Params) ([]byte, error) {
+	t, err := template.New("parts").Option("missingkey=error").Funcs(functions()).Parse(templates.Parts)
+	if err != nil {
+		return nil, fmt.Errorf("parse parts of the bootstrap template: %w", err)
+	}
+	if t, err = t.New("bootstrap").Parse(text); err != nil {
+		return nil, fmt.Errorf("parse bootstrap template: %w", err)
+	}
+	for _, each := range t.Templates() {
+		if each.Tree != nil {
+			writeJSON(each.Root)
+		}
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, p); err != nil {
+		return nil, fmt.Errorf("render bootstrap: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// functions are what a template may call beside text/template's own.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"json":    marshal,
+		"seconds": seconds,
+	}
+}
+
+// writeJSON makes every action of a template end in json, as html/template makes it end in what suits its place.
+func writeJSON(n parse.Node) {
+	switch n := n.(type) {
+	case *parse.ListNode:
+		for _, each := range n.Nodes {
+			writeJSON(each)
+		}
+	case *parse.ActionNode:
+		if len(n.Pipe.Decl) == 0 && !endsInJSON(n.Pipe) {
+			call := parse.NewIdentifier("json").SetPos(n.Pos)
+			n.Pipe.Cmds = append(n.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{call}})
+		}
+	case *parse.IfNode:
+		writeJSONBranch(n.BranchNode)
+	case *parse.RangeNode:
+		writeJSONBranch(n.BranchNode)
+	case *parse.WithNode:
+		writeJSONBranch(n.BranchNode)
+	}
+}
+
+func writeJSONBranch(n parse.BranchNode) {
+	writeJSON(n.List)
+	if n.ElseList != nil {
+		writeJSON(n.ElseList)
+	}
+}
+
+func endsInJSON(p *parse.PipeNode) bool {
+	last := p.Cmds[len(p.Cmds)-1]
+	name, ok := last.Args[0].(*parse.IdentifierNode)
+	return ok && name.Ident == "json"
+}
+
+// marshal is the function json. What JSON cannot carry is an error, where encoding/json would put another value.
+func marshal(value any) (string, error) {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false) // nobody shows a bootstrap in a browser, and people read "a&b"
+	if err := encoder.Encode(value); err != nil {
+		return "", err
+	}
+	text := strings.TrimSuffix(out.String(), "\n")
+	if replaced(text) {
+		return "", fmt.Errorf("%.200q: want UTF-8", fmt.Sprint(value))
+	}
+	return text, nil
+}
+
+// replaced reports whether encoding/json has put U+FFFD for what is no UTF-8: that it escapes, and one of the value's
+// own it writes as it is.
+func replaced(text string) bool {
+	const escaped = `\ufffd`
+	for i := 0; i < len(text); i++ {
+		switch {
+		case strings.HasPrefix(text[i:], escaped):
+			return true
+		case text[i] == '\\':
+			i++ // what it escapes
+		}
+	}
+	return false
+}
+
+// seconds formats a duration as protobuf's JSON does: "1.5s".
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
+}
+
+// indent makes a JSON object readable. An error shows the line where the text is no JSON.
+func indent(text []byte) ([]byte, error) {
+	var object map[string]json.RawMessage
+	var out bytes.Buffer
+	err := json.Unmarshal(text, &object)
+	if err == nil && object == nil {
+		err = errors.New("is null")
+	}
+	if err == nil {
+		err = json.Indent(&out, bytes.TrimSpace(text), "", "  ")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("parse rendered bootstrap: want a JSON object: %s%w", lineOf(text, err), err)
+	}
+	return out.Bytes(), nil
+}
+
+// lineOf quotes the line in which a JSON document is broken: "line 3: \"a\": x: ".
+func lineOf(text []byte, err error) string {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return ""
+	}
+	before := text[:max(0, min(int(syntax.Offset)-1, len(text)))]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	line, _, _ := bytes.Cut(text[start:], []byte("\n"))
+	return fmt.Sprintf("line %d: %.120s: ", bytes.Count(before, []byte("\n"))+1, bytes.TrimSpace(line))
+}

@@ -187,7 +187,7 @@ func (p *Proxy) Check(ctx context.Context, config agent.Config) (hot bool, err e
 		return false, err
 	}
 	defer os.Remove(path)
-	if err := Validate(ctx, p.Binary, path, p.Options.arguments()); err != nil {
+	if err := Validate(ctx, p.Binary, path, p.Options); err != nil {
 		return false, err
 	}
 	return p.sameProtocol(ctx)

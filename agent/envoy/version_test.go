@@ -66,7 +66,7 @@ func TestValidate(t *testing.T) {
 		args            []string
 		want            string // "" for none
 	}{
-		{"good", `{}`, []string{"--concurrency", "1", "--drain-time-s", "1"}, ""},
+		{"good", `{}`, []string{"--cpuset-threads"}, ""},
 		{"bad JSON", `{`, nil, "Unable to parse JSON as proto"},
 		{"an unknown field", `{"nope": 1}`, nil, "nope"},
 		{"a bad flag", `{}`, []string{"--nope"}, "--nope"},
@@ -76,7 +76,9 @@ func TestValidate(t *testing.T) {
 			if err := os.WriteFile(path, []byte(test.bootstrap), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			err := Validate(t.Context(), binary, path, test.args)
+			err := Validate(t.Context(), binary, path, Options{
+				Concurrency: 1, LogLevel: "warning", DrainTime: time.Second, ParentShutdown: time.Minute, Extra: test.args,
+			})
 			switch {
 			case test.want == "" && err != nil:
 				t.Errorf("Validate: %v", err)

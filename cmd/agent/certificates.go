@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/bootstrap"
 )
 
 // proofLimit is how long Envoy has to present a new certificate: it takes 2 to 40 ms when it sees the change.
@@ -19,9 +20,9 @@ const (
 	proofInterval = 20 * time.Millisecond
 )
 
-// certificates names the files of the workload's identity, by pilot-agent's names.
-func (p *proxy) certificates() cert.Files {
-	dir := p.settings.certDir
+// controlPlaneCertificates names the files of the workload's identity, by pilot-agent's names.
+func (s *settings) controlPlaneCertificates() cert.Files {
+	dir := s.certDir
 	return cert.Files{
 		Chain: filepath.Join(dir, "cert-chain.pem"),
 		Key:   filepath.Join(dir, "key.pem"),
@@ -31,7 +32,7 @@ func (p *proxy) certificates() cert.Files {
 
 // checkCertificates reads them anew. A workload without certificates has nothing to check.
 func (p *proxy) checkCertificates() error {
-	files := p.certificates()
+	files := p.settings.controlPlaneCertificates()
 	var contents [3][]byte
 	for i, path := range []string{files.Chain, files.Key, files.Roots} {
 		data, err := os.ReadFile(path)
@@ -64,7 +65,7 @@ func (p *proxy) rotate(ctx context.Context, ticks <-chan struct{}, rotations cha
 		return // a workload without certificates
 	}
 	observations := make(chan cert.Observation)
-	loop := cert.Loop{Sets: []cert.Files{p.certificates()}, Recheck: recheck, Log: p.log}
+	loop := cert.Loop{Sets: []cert.Files{p.settings.controlPlaneCertificates()}, Recheck: recheck, Log: p.log}
 	go func() {
 		defer close(observations)
 		_ = loop.Run(ctx, ticks, observations) // ends with ctx
@@ -131,4 +132,24 @@ func (p *proxy) presented(ctx context.Context) (serials []string) {
 		serials = append(serials, c.Serial)
 	}
 	return serials
+}
+
+// writeSecrets writes the file-SDS documents that the bootstrap refers to. They name certificates, and hold none.
+func (p *proxy) writeSecrets() (remove func(), err error) {
+	files, err := bootstrap.SecretFiles(p.params)
+	if err != nil {
+		return nil, err
+	}
+	remove = func() {
+		for _, f := range files {
+			os.Remove(f.Path)
+		}
+	}
+	for _, f := range files {
+		if err := os.WriteFile(f.Path, f.Data, 0o600); err != nil {
+			remove()
+			return nil, fmt.Errorf("write secrets of discovery: %w", err)
+		}
+	}
+	return remove, nil
 }

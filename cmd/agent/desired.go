@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/bootstrap"
@@ -18,19 +21,71 @@ func (p *proxy) config() (agent.Config, error) {
 	if err != nil {
 		return agent.Config{}, err
 	}
-	if path := p.settings.customConfigFile; path != "" {
-		text, err := os.ReadFile(path)
+	text, format, err := p.settings.bootstrapText(p.params)
+	return agent.Config{Bootstrap: string(text), Format: format, Binary: binary}, err
+}
+
+// bootstrapText is the file that was given, as it is; else the template that was given, or the role's own, rendered,
+// with the override over it. format is the file's ending.
+func (s *settings) bootstrapText(params bootstrap.Params) (text []byte, format string, err error) {
+	if path := s.customConfigFile; path != "" {
+		text, err := s.read("customConfigFile", path)
+		return text, strings.TrimPrefix(filepath.Ext(path), "."), err
+	}
+	if path := s.templateFile; path != "" {
+		template, err := s.read("templateFile", path)
 		if err != nil {
-			return agent.Config{}, fmt.Errorf("--customConfigFile: %w", err)
+			return nil, "", err
 		}
-		format := strings.TrimPrefix(filepath.Ext(path), ".")
-		return agent.Config{Bootstrap: string(text), Format: format, Binary: binary}, nil
+		if text, err = bootstrap.RenderTemplate(string(template), params); err != nil {
+			return nil, "", fmt.Errorf("%s %s: %w", s.origins["templateFile"].Name, path, err)
+		}
+	} else if text, err = bootstrap.Render(params); err != nil {
+		return nil, "", err
 	}
-	text, err := bootstrap.Render(p.params)
+	if path := s.bootstrapOverride; path != "" {
+		override, err := s.read("bootstrapOverride", path)
+		if err == nil {
+			override, err = asJSON(path, override)
+		}
+		if err == nil {
+			text, err = bootstrap.Merge(text, override)
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("%s %s: %w", s.origins["bootstrapOverride"].Name, path, err)
+		}
+	}
+	return text, "json", nil
+}
+
+func (s *settings) read(setting, path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return agent.Config{}, err
+		return nil, fmt.Errorf("%s: %w", s.origins[setting].Name, err)
 	}
-	return agent.Config{Bootstrap: string(text), Format: "json", Binary: binary}, nil
+	return text, nil
+}
+
+// asJSON takes what is YAML by its name for such. JSON stays as it is, for faults to be found where they are.
+func asJSON(path string, text []byte) ([]byte, error) {
+	if ext := filepath.Ext(path); ext != ".yaml" && ext != ".yml" {
+		return text, nil
+	}
+	var value map[string]any
+	if err := yaml.Unmarshal(text, &value); err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
+}
+
+// inputs are the files that a bootstrap is made of.
+func (s *settings) inputs() (paths []string) {
+	for _, path := range []string{s.customConfigFile, s.templateFile, s.bootstrapOverride} {
+		if path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // fingerprint tells one file from another that has replaced it. The contents of a binary of 100 MB are not worth

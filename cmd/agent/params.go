@@ -1,8 +1,8 @@
 package main
 
 import (
-	"net"
-	"strconv"
+	"encoding/json"
+	"path/filepath"
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/envoy"
@@ -10,18 +10,79 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// bootstrap joins who the proxy is with what it was told.
+// bootstrap joins who the proxy is with what it was told. What Envoy reads beside its bootstrap is in dir.
 func (s *settings) bootstrap(id node.ID, metadata node.Metadata, env environment) bootstrap.Params {
-	host, port, _ := net.SplitHostPort(s.discoveryAddress) // its Kind has seen both
-	number, _ := strconv.Atoi(port)
-	return bootstrap.Params{
+	discovery := addressIn(s.discoveryAddress)
+	p := bootstrap.Params{
 		Node:     id,
 		Cluster:  s.serviceCluster,
+		Locality: bootstrap.ParseLocality(s.availabilityZone),
 		Metadata: metadata,
 		Discovery: bootstrap.Discovery{
-			Address: bootstrap.Address{Host: host, Port: number}, ConnectTimeout: s.connectTimeout,
+			Address:        discovery,
+			ConnectTimeout: s.connectTimeout,
+			Variant:        bootstrap.Variant(s.xdsVariant),
 		},
+		Zipkin:           addressIn(s.zipkinAddress),
+		OpenTelemetry:    addressIn(s.openTelemetryAddress),
+		Statsd:           addressIn(s.statsdUDPAddress),
+		MetricsService:   addressIn(s.envoyMetricsService),
+		AccessLogService: addressIn(s.envoyAccessLogService),
+		Stats: bootstrap.Stats{
+			InclusionPrefixes: s.statsInclusionPrefixes,
+			InclusionSuffixes: s.statsInclusionSuffixes,
+			InclusionRegexps:  s.statsInclusionRegexps,
+		},
+		Runtime:        runtimeOf(s.runtimeValues),
+		MemoryLimit:    uint64(s.memoryLimit),
+		OutlierLogPath: s.outlierLogPath,
+		PrometheusPort: s.envoyPrometheusPort,
+		ReadinessPort:  s.envoyStatusPort,
+		AdminPort:      s.proxyAdminPort,
+		StatusPort:     s.statusPort,
 	}
+	if s.controlPlaneAuthPolicy == authMutualTLS {
+		files := s.controlPlaneCertificates()
+		p.Discovery.TLS = &bootstrap.TLS{
+			Chain: files.Chain, Key: files.Key, Roots: files.Roots,
+			SAN: s.discoveryIdentity(discovery.Host, env),
+		}
+		return withSecretsIn(p, s.configPath)
+	}
+	return p
+}
+
+// withSecretsIn says where the file-SDS documents of discovery's mutual TLS are.
+func withSecretsIn(p bootstrap.Params, dir string) bootstrap.Params {
+	if t := p.Discovery.TLS; t != nil {
+		moved := *t
+		moved.CertificateSDS = filepath.Join(dir, "sds-certificate.json")
+		moved.RootsSDS = filepath.Join(dir, "sds-roots.json")
+		p.Discovery.TLS = &moved
+	}
+	return p
+}
+
+// addressIn reads what its Kind has let pass.
+func addressIn(text string) bootstrap.Address {
+	a, _ := bootstrap.ParseAddress(text)
+	return a
+}
+
+// runtimeOf takes numbers and truth values for such; all else is text.
+func runtimeOf(values map[string]string) map[string]any {
+	out := make(map[string]any, len(values))
+	for name, text := range values {
+		out[name] = text
+		var value any
+		if json.Unmarshal([]byte(text), &value) == nil {
+			switch value.(type) {
+			case float64, bool:
+				out[name] = json.RawMessage(text) // as it was written
+			}
+		}
+	}
+	return out
 }
 
 // options become Envoy's arguments.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -88,6 +89,7 @@ func newProxy(ctx context.Context, g given, s *settings, role node.Role, wait bo
 	if err != nil {
 		return nil, err
 	}
+	p.resolveStatsd(ctx, net.DefaultResolver.LookupNetIP)
 	s.limit(cgroup.ReadLimits(os.DirFS("/")), runtime.NumCPU())
 	if p.params, err = s.params(role, parseEnvironment(g.environ), addresses, os.DirFS("/")); err != nil {
 		return nil, err
@@ -120,5 +122,9 @@ func (s *settings) params(role node.Role, env environment, addresses []netip.Add
 	if faults = multierror.Append(faults, err); faults.ErrorOrNil() != nil {
 		return bootstrap.Params{}, usage(faults)
 	}
-	return s.bootstrap(id, metadata, env), nil
+	p := s.bootstrap(id, metadata, env)
+	if s.customConfigFile != "" {
+		return p, nil // nothing is rendered
+	}
+	return p, usage(multierror.Append(nil, p.Validate()))
 }

@@ -109,7 +109,7 @@ func rootCommand(c command) *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(proxyCommand(c), versionCommand())
+	root.AddCommand(proxyCommand(c), bootstrapCommand(c), versionCommand())
 	for _, sub := range append(root.Commands(), root) {
 		sub.Args = usageArgs(sub.Args)
 	}

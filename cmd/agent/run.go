@@ -33,21 +33,27 @@ func settle() {
 func (p *proxy) run(ctx context.Context) error {
 	var err error
 	if p.binary, err = envoy.Find(p.settings.binaryPath); err != nil {
-		return fmt.Errorf("--binaryPath %s: %w", p.settings.binaryPath, err)
-	}
-	first, err := p.config()
-	if err != nil {
-		return err
+		return fmt.Errorf("%s %s: %w", p.settings.origins["binaryPath"].Name, p.settings.binaryPath, err)
 	}
 	slot, err := envoy.Claim(p.settings.configPath, p.log)
 	if err != nil {
-		return fmt.Errorf("--configPath: %w", err)
+		return fmt.Errorf("%s: %w", p.settings.origins["configPath"].Name, err)
 	}
 	defer func() {
 		if err := slot.Release(); err != nil {
 			p.log.Warn("clear up", "error", err)
 		}
 	}()
+	p.params = withSecretsIn(p.params, slot.Dir())
+	removeSecrets, err := p.writeSecrets()
+	if err != nil {
+		return err
+	}
+	defer removeSecrets()
+	first, err := p.config()
+	if err != nil {
+		return err
+	}
 	p.child = p.newChild(slot)
 	stop, err := p.serve()
 	if err != nil {
@@ -139,12 +145,8 @@ func (p *proxy) feed(ctx context.Context, feeders *sync.WaitGroup, first agent.C
 
 // watched are the files whose change means something.
 func (p *proxy) watched() []string {
-	paths := []string{p.binary}
-	if p.settings.customConfigFile != "" {
-		paths = append(paths, p.settings.customConfigFile)
-	}
-	c := p.certificates()
-	return append(paths, c.Chain, c.Key, c.Roots)
+	c := p.settings.controlPlaneCertificates()
+	return append(p.settings.inputs(), p.binary, c.Chain, c.Key, c.Roots)
 }
 
 // fan repeats each tick to several listeners; one that has not taken the last yet will see all in one.

@@ -43,19 +43,26 @@ func (s *settings) bootstrapText(params bootstrap.Params) (text []byte, format s
 	} else if text, err = bootstrap.Render(params); err != nil {
 		return nil, "", err
 	}
-	if path := s.bootstrapOverride; path != "" {
-		override, err := s.read("bootstrapOverride", path)
-		if err == nil {
-			override, err = asJSON(path, override)
-		}
-		if err == nil {
-			text, err = bootstrap.Merge(text, override)
-		}
-		if err != nil {
-			return nil, "", fmt.Errorf("%s %s: %w", s.origins["bootstrapOverride"].Name, path, err)
-		}
+	text, err = s.overridden(text)
+	return text, "json", err
+}
+
+func (s *settings) overridden(text []byte) ([]byte, error) {
+	path := s.bootstrapOverride
+	if path == "" {
+		return text, nil
 	}
-	return text, "json", nil
+	override, err := s.read("bootstrapOverride", path)
+	if err != nil {
+		return nil, err
+	}
+	if override, err = asJSON(path, override); err == nil {
+		text, err = bootstrap.Merge(text, override)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", s.origins["bootstrapOverride"].Name, path, err)
+	}
+	return text, nil
 }
 
 func (s *settings) read(setting, path string) ([]byte, error) {

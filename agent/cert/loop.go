@@ -14,7 +14,8 @@ import (
 // Files are the paths of a set that belongs together; "" is none.
 type Files struct{ Chain, Key, Roots string }
 
-func (f Files) paths() []string {
+// Paths are those of the files that there are.
+func (f Files) Paths() []string {
 	return slices.DeleteFunc([]string{f.Chain, f.Key, f.Roots}, func(path string) bool { return path == "" })
 }
 
@@ -113,7 +114,7 @@ func (l *Loop) look(now time.Time) Observation {
 func (l *Loop) paths() []string {
 	var paths []string
 	for _, files := range l.Sets {
-		paths = append(paths, files.paths()...)
+		paths = append(paths, files.Paths()...)
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
@@ -128,7 +129,7 @@ func (l *Loop) readFile(path string) ([]byte, error) {
 
 // check judges a set that is complete. Of one that is not, it is said elsewhere what is amiss.
 func check(files Files, contents map[string][]byte, now time.Time) (Info, error) {
-	for _, path := range files.paths() {
+	for _, path := range files.Paths() {
 		if contents[path] == nil {
 			return Info{}, nil
 		}

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/bootstrap"
+	"github.com/pilotlight/pilotlight/node"
 )
 
 // proofLimit is how long Envoy has to present a new certificate: it takes 2 to 40 ms when it sees the change.
@@ -20,21 +22,38 @@ const (
 	proofInterval = 20 * time.Millisecond
 )
 
-// controlPlaneCertificates names the files of the workload's identity, by pilot-agent's names.
-func (s *settings) controlPlaneCertificates() cert.Files {
-	dir := s.certDir
-	return cert.Files{
-		Chain: filepath.Join(dir, "cert-chain.pem"),
-		Key:   filepath.Join(dir, "key.pem"),
-		Roots: filepath.Join(dir, "root-cert.pem"),
-	}
+// certificateSet is files that belong together, and what was last seen of them.
+type certificateSet struct {
+	cert.Files
+	optional bool // its directory is a default: where it is missing, the workload has no such certificates
+	seen     atomic.Pointer[cert.Observation]
 }
 
-// checkCertificates reads them anew. A workload without certificates has nothing to check.
-func (p *proxy) checkCertificates() error {
-	files := p.settings.controlPlaneCertificates()
+// certificates are the sets of a role: the workload's identity, by pilot-agent's names, and at an ingress what it shows
+// to the world.
+func (s *settings) certificates(role node.Role) []*certificateSet {
+	sets := []*certificateSet{{Files: s.controlPlaneCertificates(), optional: !s.given("certDir")}}
+	if role == node.Ingress {
+		in := func(name string) string { return filepath.Join(s.ingressCertDir, name) }
+		sets = append(sets, &certificateSet{Files: cert.Files{Chain: in("tls.crt"), Key: in("tls.key")}, optional: !s.given("ingressCertDir")})
+	}
+	return sets
+}
+
+func (s *settings) controlPlaneCertificates() cert.Files {
+	in := func(name string) string { return filepath.Join(s.certDir, name) }
+	return cert.Files{Chain: in("cert-chain.pem"), Key: in("key.pem"), Roots: in("root-cert.pem")}
+}
+
+func (c *certificateSet) dir() string { return filepath.Dir(c.Chain) }
+
+// check reads them anew. A workload without certificates has nothing to check.
+func (c *certificateSet) check(now time.Time) error {
 	var contents [3][]byte
-	for i, path := range []string{files.Chain, files.Key, files.Roots} {
+	for i, path := range []string{c.Chain, c.Key, c.Roots} {
+		if path == "" {
+			continue
+		}
 		data, err := os.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("read certificate: %w", err)
@@ -44,28 +63,40 @@ func (p *proxy) checkCertificates() error {
 	if contents[0] == nil && contents[1] == nil {
 		return nil
 	}
-	if _, err := cert.Check(contents[0], contents[1], contents[2], time.Now()); err != nil {
-		return fmt.Errorf("check certificates in %s: %w", p.settings.certDir, err)
+	if _, err := cert.Check(contents[0], contents[1], contents[2], now); err != nil {
+		return fmt.Errorf("check certificates in %s: %w", c.dir(), err)
+	}
+	return nil
+}
+
+// checkCertificates looks at every set before an epoch is started with it.
+func (p *proxy) checkCertificates() error {
+	for _, set := range p.certs {
+		if err := set.check(time.Now()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // certificateFault is what the last look found.
 func (p *proxy) certificateFault() string {
-	if seen := p.certs.Load(); seen != nil && seen.Err != nil {
-		return seen.Err.Error()
+	for _, set := range p.certs {
+		if seen := set.seen.Load(); seen != nil && seen.Err != nil {
+			return seen.Err.Error()
+		}
 	}
 	return ""
 }
 
-// rotate observes the certificates. Whatever Envoy does not take by itself becomes a handover: its new hash is sent
-// as what an epoch shall run with.
-func (p *proxy) rotate(ctx context.Context, ticks <-chan struct{}, rotations chan<- string) {
-	if _, err := os.Stat(p.settings.certDir); err != nil && !p.settings.given("certDir") {
-		return // a workload without certificates
+// rotate observes a set. Whatever Envoy does not take by itself becomes a handover: its new hash is sent as what an
+// epoch shall run with.
+func (p *proxy) rotate(ctx context.Context, set *certificateSet, ticks <-chan struct{}, rotations chan<- string) {
+	if _, err := os.Stat(set.dir()); err != nil && set.optional {
+		return
 	}
 	observations := make(chan cert.Observation)
-	loop := cert.Loop{Sets: []cert.Files{p.settings.controlPlaneCertificates()}, Recheck: recheck, Log: p.log}
+	loop := cert.Loop{Sets: []cert.Files{set.Files}, Recheck: recheck, Log: p.log}
 	go func() {
 		defer close(observations)
 		_ = loop.Run(ctx, ticks, observations) // ends with ctx
@@ -73,7 +104,7 @@ func (p *proxy) rotate(ctx context.Context, ticks <-chan struct{}, rotations cha
 	var last cert.Observation
 	first := true
 	for o := range observations {
-		p.certs.Store(&o)
+		set.seen.Store(&o)
 		if o.Err != nil || len(o.Missing) > 0 || o.Hash == last.Hash {
 			continue // Envoy keeps what it has
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/agent"
-	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/agent/cgroup"
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/bootstrap"
@@ -75,12 +74,18 @@ type proxy struct {
 	forkedOnce sync.Once
 
 	status atomic.Pointer[agent.Status]
-	certs  atomic.Pointer[cert.Observation]
+	certs  []*certificateSet
 }
 
 // newProxy says who the proxy is and what it is told. Whoever only wants to know does not wait for an address.
 func newProxy(ctx context.Context, g given, s *settings, role node.Role, wait bool) (*proxy, error) {
-	p := &proxy{command: g.command, settings: s, forked: make(chan struct{}), log: newLogger(g.stderr, s.logLevel, s.logFormat)}
+	p := &proxy{
+		command:  g.command,
+		settings: s,
+		log:      newLogger(g.stderr, s.logLevel, s.logFormat),
+		certs:    s.certificates(role),
+		forked:   make(chan struct{}),
+	}
 	warnRetired(p.log, g.flags.retired)
 	addresses, err := hostAddresses()
 	if err == nil && wait && s.waitsForAddress() {

@@ -128,7 +128,8 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 
 // feed watches the inputs and tells the supervisor what is desired.
 func (p *proxy) feed(ctx context.Context, feeders *sync.WaitGroup, first agent.Config, configCh chan<- agent.Config) {
-	ticks, configTicks, certTicks := make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	ticks, configTicks := make(chan struct{}, 1), make(chan struct{}, 1)
+	listeners := []chan<- struct{}{configTicks}
 	rotations := make(chan string)
 	watcher := watch.Watcher{
 		Paths: p.watched(), Quiet: 20 * time.Millisecond, Ceiling: time.Second, Recheck: recheck, Log: p.log,
@@ -138,15 +139,22 @@ func (p *proxy) feed(ctx context.Context, feeders *sync.WaitGroup, first agent.C
 			p.log.Error("watch files", "error", err)
 		}
 	})
-	feeders.Go(func() { fan(ctx, ticks, configTicks, certTicks) })
+	for _, set := range p.certs {
+		certTicks := make(chan struct{}, 1)
+		listeners = append(listeners, certTicks)
+		feeders.Go(func() { p.rotate(ctx, set, certTicks, rotations) })
+	}
+	feeders.Go(func() { fan(ctx, ticks, listeners...) })
 	feeders.Go(func() { p.desire(ctx, first, configTicks, rotations, configCh) })
-	feeders.Go(func() { p.rotate(ctx, certTicks, rotations) })
 }
 
 // watched are the files whose change means something.
 func (p *proxy) watched() []string {
-	c := p.settings.controlPlaneCertificates()
-	return append(p.settings.inputs(), p.binary, c.Chain, c.Key, c.Roots)
+	paths := append(p.settings.inputs(), p.binary)
+	for _, set := range p.certs {
+		paths = append(paths, set.Paths()...)
+	}
+	return paths
 }
 
 // fan repeats each tick to several listeners; one that has not taken the last yet will see all in one.

@@ -72,7 +72,7 @@ func (p *proxy) document() status.Document {
 	if s := p.status.Load(); s != nil {
 		d.Supervisor, d.Pids, d.Health = *s, p.child.Pids(), p.child.Health()
 	}
-	if seen := p.certs.Load(); seen != nil {
+	if seen := p.certs[0].seen.Load(); seen != nil {
 		d.Expires = seen.Infos[0].NotAfter
 	}
 	if facts, err := envoy.FactsOf(os.Getpid()); err == nil {

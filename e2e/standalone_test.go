@@ -25,6 +25,7 @@ type standalone struct {
 	address string // host:port of the listener
 	status  string // host:port of the agent's own status
 	program *program
+	env     []string
 	mutate  func(bootstrap string) string // what to do to every revision; nil for nothing
 }
 
@@ -90,7 +91,7 @@ func (s *standalone) launchAt(dir string, flags ...string) {
 	s.must(err)
 	s.status = fmt.Sprintf("127.0.0.1:%d", port)
 	s.Sidecar, err = lab.Lab{Bin: bin, Envoy: envoy, Dir: dir}.Sidecar(lab.Workload{
-		Name: "standalone", App: "standalone", IP: "127.0.0.1", Discovery: "127.0.0.1:1",
+		Name: "standalone", App: "standalone", IP: "127.0.0.1", Discovery: "127.0.0.1:1", Env: s.env,
 		Flags: append([]string{
 			"--customConfigFile", s.config, "--statusPort", fmt.Sprint(port),
 			"--drainDuration", "1s", "--parentShutdownDuration", "2s", "--handoverTimeout", "10s", "--logLevel", "debug",

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -48,6 +49,7 @@ func (d *Discovery) Restart() (err error) {
 
 // Workload says which program a sidecar stands beside.
 type Workload struct {
+	Role      string // "sidecar" if empty
 	Name      string // unique; the node's id is Name.default
 	App       string // label app, and the service cluster
 	Version   string // label version
@@ -73,7 +75,7 @@ func (l Lab) Sidecar(w Workload) (*Sidecar, error) {
 	}
 	s := &Sidecar{Admin: fmt.Sprintf("127.0.0.1:%d", port), ConfigPath: filepath.Join(l.Dir, w.Name)}
 	argv := []string{
-		filepath.Join(l.Bin, "agent"), "proxy", "sidecar",
+		filepath.Join(l.Bin, "agent"), "proxy", cmp.Or(w.Role, "sidecar"),
 		"--ip", w.IP, "--id", w.Name + ".default", "--domain", "default.svc.cluster.local",
 		"--serviceregistry", "Other", "--serviceCluster", w.App,
 		"--configPath", s.ConfigPath, "--binaryPath", l.Envoy, "--discoveryAddress", w.Discovery,

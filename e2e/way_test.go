@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// Each role gets the bootstrap of its own, and discovery's configuration for it: requests pass.
+func TestRoles(t *testing.T) {
+	w := newWorld(t)
+	app := w.backend("app")
+	w.service("app.test", app)
+	for _, role := range []string{"ingress", "router"} {
+		t.Run(role, func(t *testing.T) {
+			bind := w.address()
+			w.apply("Gateway "+role, fmt.Sprintf("selector: {app: %s}\nservers: [{port: {number: 18080, name: http, protocol: HTTP}, bind: %s, hosts: [\"*\"]}]", role, bind),
+				"VirtualService "+role, fmt.Sprintf("hosts: [%s.test]\ngateways: [%[1]s]\nhttp: [{route: [{destination: {host: app.test}}]}]", role))
+			s := w.agent(lab.Workload{Role: role, Name: role, App: role, IP: w.address(), Flags: []string{"--availabilityZone", "r/z/s"}})
+			w.await(clientTo(bind+":18080", nil), "http://"+role+".test/", from("app"))
+			dump, err := lab.Get("http://" + s.Admin + "/config_dump?mask=bootstrap.node")
+			w.check(err)
+			for _, want := range []string{`"id": "` + role + "~", `"sub_zone": "s"`} {
+				if !strings.Contains(dump, want) {
+					t.Errorf("Envoy's node has no %s:\n%s", want, dump)
+				}
+			}
+		})
+	}
+	t.Run("sidecar", func(t *testing.T) {
+		port, err := lab.FreePort()
+		w.check(err)
+		w.agent(lab.Workload{Name: "sidecar", App: "client", IP: w.address(), ProxyPort: port, Flags: []string{"--xdsVariant", "sotw"}})
+		w.await(clientTo(fmt.Sprintf("127.0.0.1:%d", port), nil), "http://app.test/", from("app"))
+	})
+}
+
+// agent starts an agent that asks the world's discovery, and waits until its Envoy serves.
+func (w *world) agent(of lab.Workload) *lab.Sidecar {
+	w.t.Helper()
+	of.Discovery = w.discovery.GRPC
+	status, err := lab.FreePort()
+	w.check(err)
+	of.Flags = append([]string{"--statusPort", fmt.Sprint(status)}, of.Flags...)
+	s, err := w.Sidecar(of)
+	w.check(err)
+	w.t.Cleanup(func() {
+		if code := s.Stop(stopLimit); code != 0 {
+			w.t.Errorf("the agent's exit status is %d, want 0:\n%s", code, s.Log())
+		}
+	})
+	w.check(s.AwaitReady())
+	return s
+}
+
+// A template of the user's own is rendered, with an override over it; a change of either is a handover.
+func TestTemplateAndOverride(t *testing.T) {
+	for _, way := range []string{"flags", "environment"} {
+		t.Run(way, func(t *testing.T) {
+			s := newStandalone(t)
+			override := filepath.Join(t.TempDir(), "override.yaml")
+			template := s.config
+			s.mutate = func(bootstrap string) string {
+				return strings.Replace(bootstrap, `"cluster": "standalone"}`, `"cluster": {{.Cluster}}}`, 1)
+			}
+			s.configure(1)
+			s.must(os.WriteFile(override, []byte("layered_runtime:\n  layers:\n  - name: over\n    static_layer: {a.b: 1}\n"), 0o600))
+			flags := []string{"--customConfigFile", "", "--serviceCluster", "of-the-flag"}
+			if way == "flags" {
+				s.launch(append(flags, "--templateFile", template, "--bootstrapOverride", override)...)
+			} else {
+				s.env = []string{"ISTIO_BOOTSTRAP=" + template, "ISTIO_BOOTSTRAP_OVERRIDE=" + override}
+				s.launch(append(flags, "--templateFile", "/nowhere")...)
+			}
+			s.must(s.awaitRevision(1, stopLimit))
+			s.must(s.awaitAlone(stopLimit))
+			s.shows(`"cluster": "of-the-flag"`, `"a.b": 1`)
+
+			s.configure(2)
+			s.must(s.awaitRevision(2, stopLimit))
+			s.must(s.awaitAlone(stopLimit))
+			s.must(os.WriteFile(override, []byte("layered_runtime:\n  layers:\n  - name: over\n    static_layer: {a.b: 7}\n"), 0o600))
+			s.must(s.awaitStatus(stopLimit, "epoch 2 that serves", func(a agentStatus) bool {
+				return len(a.Epochs) == 1 && a.Epochs[0].Epoch == 2 && a.Epochs[0].State == "serving"
+			}))
+			s.shows(`"a.b": 7`)
+
+			// What cannot be read or rendered changes nothing.
+			s.must(os.WriteFile(override, []byte("- a list\n"), 0o600))
+			s.must(s.awaitLog("what runs, stays"))
+			s.must(s.awaitRevision(2, stopLimit))
+		})
+	}
+}
+
+// shows looks into the bootstrap that Envoy runs.
+func (s *standalone) shows(words ...string) {
+	s.t.Helper()
+	dump, err := lab.Get("http://" + s.Admin + "/config_dump?mask=bootstrap")
+	s.must(err)
+	for _, want := range words {
+		if !strings.Contains(dump, want) {
+			s.t.Errorf("Envoy's bootstrap has no %s:\n%s", want, dump)
+		}
+	}
+}

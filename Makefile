@@ -3,22 +3,24 @@
 .PHONY: help setup packages build demo test e2e soak chaos lint bench bench-ads golden clean
 
 module  := github.com/pilotlight/pilotlight
-scripts := envoy-tools/fetch-envoy envoy-tools/packages .ci/run
+scripts := envoy-tools/fetch-envoy envoy-tools/fetch-zipkin envoy-tools/packages .ci/run
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z].*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: packages bin/envoy ## fetch what building and testing needs: modules, tools, a C compiler for -race, Envoy
+setup: packages bin/envoy bin/zipkin.jar ## fetch what building and testing needs: modules, tools, a C compiler for -race, Envoy, Zipkin
 	go mod download
 	go build tool
 
 packages:
 	@envoy-tools/packages
 
-# Always asked: it knows best whether there is something to do.
-.PHONY: bin/envoy
+# Always asked: they know best whether there is something to do.
+.PHONY: bin/envoy bin/zipkin.jar
 bin/envoy:
 	@envoy-tools/fetch-envoy
+bin/zipkin.jar:
+	@envoy-tools/fetch-zipkin
 
 build: ## build bin/agent, bin/discovery, bin/bookinfo, bin/demo
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/ ./cmd/... ./examples/...
@@ -29,7 +31,7 @@ demo: build bin/envoy ## run the bookinfo mesh on this machine until Ctrl-C; DEM
 test: setup build ## run every test, those with a real Envoy included
 	CGO_ENABLED=1 go test -race -timeout 8m ./...
 
-e2e: build bin/envoy ## run the tests with a real Envoy only
+e2e: build bin/envoy bin/zipkin.jar ## run the tests with a real Envoy only
 	go test -count=1 -timeout 8m ./e2e/...
 
 soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat

@@ -193,15 +193,24 @@ func scene(t *testing.T) string {
 	script(t, filepath.Join(dir, "wheel"), wheel)
 	script(t, filepath.Join(dir, "path", "python3"), fakePython)
 	for _, tool := range tools {
-		path, err := exec.LookPath(tool)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(path, filepath.Join(dir, "path", tool)); err != nil {
-			t.Fatal(err)
-		}
+		linkTool(t, dir, tool)
 	}
 	return dir
+}
+
+// linkTool makes a tool of this machine one of the tests' PATH.
+func linkTool(t *testing.T, dir, tool string) {
+	t.Helper()
+	path, err := exec.LookPath(tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "path"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, filepath.Join(dir, "path", tool)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func script(t *testing.T, path, text string) {

@@ -45,11 +45,21 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
+// PEM returns the root as a file holds it.
+func (a *Authority) PEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
+}
+
 // Identity is a certificate with its key and root, as files hold them.
 type Identity struct{ Chain, Key, Roots []byte }
 
 // Issue makes an identity for a DNS name. Its serial number is told by /certs as hex: 1001 is "03e9".
 func (a *Authority) Issue(name string, serial int64) (Identity, error) {
+	return a.IssueWith(name, serial, func(*x509.Certificate) {})
+}
+
+// IssueWith is Issue of a certificate that is changed before it is signed.
+func (a *Authority) IssueWith(name string, serial int64, change func(*x509.Certificate)) (Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Identity{}, err
@@ -58,6 +68,7 @@ func (a *Authority) Issue(name string, serial int64) (Identity, error) {
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
+	change(template)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {
 		return Identity{}, err
@@ -67,7 +78,7 @@ func (a *Authority) Issue(name string, serial int64) (Identity, error) {
 		return Identity{}, err
 	}
 	block := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
-	return Identity{block("CERTIFICATE", der), block("PRIVATE KEY", private), block("CERTIFICATE", a.certificate.Raw)}, nil
+	return Identity{block("CERTIFICATE", der), block("PRIVATE KEY", private), a.PEM()}, nil
 }
 
 // Mount puts an identity into a directory as Kubernetes mounts a secret: files are links into ..data, which is a link

@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pilotlight/pilotlight/bootstrap"
+	"github.com/pilotlight/pilotlight/e2e/lab"
+	"github.com/pilotlight/pilotlight/node"
+)
+
+// params are those of a sidecar under interception NONE, whose outbound HTTP is at the port of its metadata.
+func (w *world) params(name string) bootstrap.Params {
+	w.t.Helper()
+	discovery, err := bootstrap.ParseAddress(w.discovery.GRPC)
+	w.check(err)
+	return bootstrap.Params{
+		Node:      node.ID{Role: node.Sidecar, IP: w.address(), Name: name + ".default", Domain: "default.svc.cluster.local"},
+		Cluster:   name,
+		Discovery: bootstrap.Discovery{Address: discovery, ConnectTimeout: time.Second},
+		Metadata: node.Metadata{
+			Namespace: "default", InterceptionMode: node.None, HTTPProxyPort: w.port(), Labels: map[string]string{"app": name},
+		},
+	}
+}
+
+func (w *world) port() int {
+	w.t.Helper()
+	port, err := lab.FreePort()
+	w.check(err)
+	return port
+}
+
+// boot starts an Envoy on what is rendered, with overrides merged over it and an admin of its own, without waiting.
+func (w *world) boot(p bootstrap.Params, overrides ...string) *proxy {
+	w.t.Helper()
+	admin := w.port()
+	text, err := bootstrap.Render(p)
+	w.check(err)
+	overrides = append(overrides, adminAt(admin))
+	for _, override := range overrides {
+		text, err = bootstrap.Merge(text, []byte(override))
+		w.check(err)
+	}
+	secrets, err := bootstrap.SecretFiles(p)
+	w.check(err)
+	for _, file := range secrets {
+		w.check(os.WriteFile(file.Path, file.Data, 0o600))
+	}
+	started := w.run(strings.Split(p.Node.Name, ".")[0], text)
+	started.admin = fmt.Sprintf("127.0.0.1:%d", admin)
+	started.http = fmt.Sprintf("127.0.0.1:%d", p.Metadata.HTTPProxyPort)
+	return started
+}
+
+func adminAt(port int) string {
+	return fmt.Sprintf(`{"admin": {"address": %s}}`, lab.SocketAddress(fmt.Sprintf("127.0.0.1:%d", port)))
+}
+
+// run starts an Envoy on a bootstrap.
+func (w *world) run(name string, text []byte, arguments ...string) *proxy {
+	w.t.Helper()
+	path := filepath.Join(w.Dir, name+".json")
+	w.check(os.WriteFile(path, text, 0o600))
+	argv := []string{w.Envoy, "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"}
+	process, err := lab.Start(lab.Spec{Name: name, Dir: w.Dir, Argv: append(argv, arguments...)})
+	w.check(err)
+	w.t.Cleanup(func() { process.Stop(stopLimit) })
+	return &proxy{Process: process, w: w}
+}
+
+// ready waits until Envoy has its configuration.
+func (p *proxy) ready() *proxy {
+	p.w.t.Helper()
+	p.w.check(p.AwaitHTTP(20*time.Second, "http://"+p.admin+"/ready"))
+	return p
+}
+
+// listener is an override with a listener at a port of loopback that leads to a backend; rest is what else its HTTP
+// connection manager has, ", …".
+func listener(port int, to *backend, rest string) string {
+	return fmt.Sprintf(`{"static_resources": {
+  "listeners": [{"name": "mine", "address": %s, "filter_chains": [{"filters": [{"name": "http", "typed_config": {
+    "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+    "stat_prefix": "mine", "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [
+      {"match": {"prefix": "/"}, "route": {"cluster": "mine"}}]}]},
+    "http_filters": [{"name": "router", "typed_config": {
+      "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}]%s
+  }}]}]}],
+  "clusters": [{"name": "mine", "load_assignment": {"cluster_name": "mine", "endpoints": [{"lb_endpoints": [
+    {"endpoint": {"address": %s}}]}]}}]
+}}`, lab.SocketAddress(fmt.Sprintf("127.0.0.1:%d", port)), rest, lab.SocketAddress(fmt.Sprintf("%s:%d", to.ip, to.port)))
+}
+
+// ask sends a GET to a port of loopback; headers are pairs of name and value.
+func ask(port int, path string, header ...string) (answer, error) {
+	return exchange(&http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
+		http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), header...)
+}
+
+// An override is merged as Envoy merges: what runs is what Envoy itself makes of both by its --config-yaml.
+func TestBootstrapOverride(t *testing.T) {
+	w := newWorld(t)
+	p := w.params("merged")
+	p.Runtime, p.Stats.InclusionPrefixes = map[string]any{"a": "1"}, []string{"mine"}
+	admin, port := w.port(), w.port()
+	overrides := []string{listener(port, w.backend("app"), ""), `{
+  "node": {"metadata": {"LABELS": {"app": "other"}}, "locality": {"region": "r"}},
+  "dynamicResources": {"ads_config": {"api_type": "DELTA_GRPC"}, "lds_config": {"initial_fetch_timeout": "1.5s"}},
+  "stats_flush_interval": "2s", "stats_config": {"stats_matcher": {"reject_all": false}},
+  "layered_runtime": {"layers": [{"name": "more", "static_layer": {"b": 2}}]},
+  "bootstrap_extensions": [{"name": "envoy.bootstrap.internal_listener", "typed_config": {
+    "@type": "type.googleapis.com/envoy.extensions.bootstrap.internal_listener.v3.InternalListener"}}]
+}`}
+	rendered, err := bootstrap.Render(p)
+	w.check(err)
+	plain, err := bootstrap.Merge(rendered, []byte(adminAt(admin)))
+	w.check(err)
+	for _, override := range overrides {
+		merged, err := bootstrap.Merge(plain, []byte(override))
+		w.check(err)
+		want := w.runs("by-envoy", admin, plain, "--config-yaml", override)
+		got := w.runs("by-us", admin, merged)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Envoy merges otherwise (-Envoy +we):\n%s", diff)
+		}
+		plain = merged
+	}
+	w.run("both", plain)
+	w.check(lab.Eventually(stopLimit, func() error {
+		a, err := ask(port, "/")
+		if err == nil {
+			err = from("app")(a)
+		}
+		return err
+	}))
+}
+
+// runs returns the bootstrap that an Envoy runs, for the time of the question.
+func (w *world) runs(name string, admin int, text []byte, arguments ...string) any {
+	w.t.Helper()
+	p := w.run(name, text, arguments...)
+	defer p.Stop(stopLimit)
+	url := fmt.Sprintf("http://127.0.0.1:%d", admin)
+	w.check(p.AwaitHTTP(20*time.Second, url+"/ready"))
+	body, err := lab.Get(url + "/config_dump")
+	w.check(err)
+	var dump struct{ Configs []map[string]any }
+	w.check(json.Unmarshal([]byte(body), &dump))
+	return dump.Configs[0]["bootstrap"]
+}

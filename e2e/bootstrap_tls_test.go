@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/bootstrap"
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// The names in certificates of discovery, and of a sidecar of namespace default.
+const (
+	pilot    = "spiffe://cluster.local/ns/istio-system/sa/istio-pilot-service-account"
+	workload = "spiffe://cluster.local/ns/default/sa/default"
+)
+
+// authorityOf makes a root.
+func (w *world) authorityOf(name string) *lab.Authority {
+	w.t.Helper()
+	a, err := lab.NewAuthority(name)
+	w.check(err)
+	return a
+}
+
+// secure starts a second discovery, whose ADS wants mutual TLS and presents an identity, and returns its host:port.
+func (w *world) secure(own lab.Identity, roots []byte) string {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	flags := []string{"--secureGRPCAddr", fmt.Sprintf("127.0.0.1:%d", w.port())}
+	address := flags[1]
+	for flag, data := range map[string][]byte{"--tlsCertFile": own.Chain, "--tlsKeyFile": own.Key, "--caCertFile": roots} {
+		path := filepath.Join(dir, strings.TrimLeft(flag, "-"))
+		w.check(os.WriteFile(path, data, 0o600))
+		flags = append(flags, flag, path)
+	}
+	d, err := lab.Lab{Bin: w.Bin, Envoy: w.Envoy, Dir: dir}.Discovery(w.config, flags...)
+	w.check(err)
+	w.t.Cleanup(func() { d.Stop(stopLimit) })
+	return address
+}
+
+// mutual makes a proxy speak mutual TLS, with certificates that are mounted as Kubernetes mounts them.
+func (w *world) mutual(p *bootstrap.Params, address string, own lab.Identity) (certificates string) {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	certificates = filepath.Join(dir, "certs")
+	w.check(own.Mount(certificates))
+	var err error
+	p.Discovery.Address, err = bootstrap.ParseAddress(address)
+	w.check(err)
+	p.Discovery.TLS = &bootstrap.TLS{
+		Chain: filepath.Join(certificates, "cert-chain.pem"), Key: filepath.Join(certificates, "key.pem"),
+		Roots: filepath.Join(certificates, "root-cert.pem"), SAN: pilot,
+		CertificateSDS: filepath.Join(dir, "certificate.json"), RootsSDS: filepath.Join(dir, "roots.json"),
+	}
+	return certificates
+}
+
+// identity is a certificate with a URI as its name.
+func (w *world) identity(a *lab.Authority, san string, serial int64, until time.Time) lab.Identity {
+	w.t.Helper()
+	uri, err := url.Parse(san)
+	w.check(err)
+	identity, err := a.IssueWith("", serial, func(c *x509.Certificate) { c.DNSNames, c.URIs, c.NotAfter = nil, []*url.URL{uri}, until })
+	w.check(err)
+	return identity
+}
+
+// Configuration comes over mutual TLS, in both variants, and new certificates of the proxy are taken as they are mounted.
+func TestBootstrapMutualTLS(t *testing.T) {
+	w := newWorld(t)
+	w.service("app.test", w.backend("app"))
+	authority, later := w.authorityOf("mesh"), time.Now().Add(time.Hour)
+	address := w.secure(w.identity(authority, pilot, 1, later), authority.PEM())
+	for _, variant := range []bootstrap.Variant{bootstrap.SotW, bootstrap.Delta} {
+		t.Run(string(variant), func(t *testing.T) {
+			params := w.params(string(variant))
+			params.Discovery.Variant = variant
+			certificates := w.mutual(&params, address, w.identity(authority, workload, 1001, later))
+			p := w.boot(params).ready()
+			p.until(from("app"), "http://app.test/")
+			serves := func(serial string) {
+				w.check(lab.Eventually(stopLimit, func() error {
+					body, err := lab.Get("http://" + p.admin + "/certs")
+					if err == nil && !strings.Contains(body, `"serial_number": "`+serial+`"`) {
+						err = fmt.Errorf("no certificate %s in %s", serial, body)
+					}
+					return err
+				}))
+			}
+			serves("03e9")
+			w.check(w.identity(authority, workload, 1002, later).Mount(certificates))
+			serves("03ea")
+		})
+	}
+}
+
+// Envoy refuses a discovery that is not the one: it has no configuration of it, and says why.
+func TestBootstrapRefusesDiscovery(t *testing.T) {
+	w := newWorld(t)
+	authority := w.authorityOf("mesh")
+	later := time.Now().Add(time.Hour)
+	for _, test := range []struct {
+		name    string
+		present lab.Identity
+		counter string // of Envoy, which says why
+	}{
+		{"another SAN", w.identity(authority, pilot+"-other", 1, later), "fail_verify_san"},
+		{"an expired certificate", w.identity(authority, pilot, 1, time.Now().Add(-time.Minute)), "fail_verify_error"},
+		{"a foreign root", w.identity(w.authorityOf("foreign"), pilot, 1, later), "fail_verify_error"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			params := w.params(strings.ReplaceAll(test.name, " ", "-"))
+			w.mutual(&params, w.secure(test.present, authority.PEM()), w.identity(authority, workload, 1, later))
+			p := w.boot(params)
+			w.check(lab.Eventually(20*time.Second, func() error {
+				stats, err := lab.Stats(p.admin, `^(cluster\.xds-grpc\.ssl\.|cluster_manager\.cds\.update)`)
+				switch {
+				case err != nil:
+					return err
+				case stats["cluster.xds-grpc.ssl."+test.counter] < 2: // and it tries again
+					return fmt.Errorf("it does not refuse: %v", stats)
+				case stats["cluster.xds-grpc.ssl.handshake"] != 0 || stats["cluster_manager.cds.update_success"] != 0:
+					t.Errorf("it took the connection: %v", stats)
+				}
+				return nil
+			}))
+			if _, err := lab.Get("http://" + p.admin + "/ready"); err == nil || !strings.Contains(err.Error(), "503") {
+				t.Errorf("/ready: got %v, want 503", err)
+			}
+		})
+	}
+}

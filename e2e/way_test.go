@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -42,7 +44,15 @@ func TestRoles(t *testing.T) {
 // agent starts an agent that asks the world's discovery, and waits until its Envoy serves.
 func (w *world) agent(of lab.Workload) *lab.Sidecar {
 	w.t.Helper()
-	of.Discovery = w.discovery.GRPC
+	s := w.start(of)
+	w.check(s.AwaitReady())
+	return s
+}
+
+// start does not wait.
+func (w *world) start(of lab.Workload) *lab.Sidecar {
+	w.t.Helper()
+	of.Discovery = cmp.Or(of.Discovery, w.discovery.GRPC)
 	status, err := lab.FreePort()
 	w.check(err)
 	of.Flags = append([]string{"--statusPort", fmt.Sprint(status)}, of.Flags...)
@@ -53,8 +63,46 @@ func (w *world) agent(of lab.Workload) *lab.Sidecar {
 			w.t.Errorf("the agent's exit status is %d, want 0:\n%s", code, s.Log())
 		}
 	})
-	w.check(s.AwaitReady())
 	return s
+}
+
+// The agent speaks mutual TLS with discovery when it is told to, with the certificates of its own directory; proves that
+// Envoy takes new ones; and names what it waits for when discovery is another than it was told.
+func TestMutualTLSWithDiscovery(t *testing.T) {
+	w := newWorld(t)
+	w.service("app.test", w.backend("app"))
+	authority, later := w.authorityOf("mesh"), time.Now().Add(time.Hour)
+	address := w.secure(w.identity(authority, pilot, 1, later), authority.PEM())
+	certs := filepath.Join(t.TempDir(), "certs")
+	w.check(w.identity(authority, workload, 1001, later).Mount(certs))
+	flags := []string{"--controlPlaneAuthPolicy", "MUTUAL_TLS", "--certDir", certs}
+
+	port := w.port()
+	s := w.agent(lab.Workload{
+		Name: "client", App: "client", IP: w.address(), ProxyPort: port, Discovery: address,
+		Flags: append(flags, "--pilotIdentity", pilot),
+	})
+	w.await(clientTo(fmt.Sprintf("127.0.0.1:%d", port), nil), "http://app.test/", from("app"))
+	w.check(w.identity(authority, workload, 1002, later).Mount(certs))
+	w.check(lab.Eventually(stopLimit, func() error {
+		if !strings.Contains(s.Log(), `msg="certificate rotated" serial=03ea`) {
+			return fmt.Errorf("the rotation is not proven:\n%s", s.Log())
+		}
+		return nil
+	}))
+
+	status := w.port()
+	w.start(lab.Workload{
+		Name: "refuses", App: "client", IP: w.address(), Discovery: address,
+		Flags: append(flags, "--pilotIdentity", pilot+"-other", "--statusPort", fmt.Sprint(status)),
+	})
+	w.check(lab.Eventually(stopLimit, func() error {
+		_, err := lab.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz/ready", status))
+		if err == nil || !strings.Contains(err.Error(), "CDSReceived") {
+			return fmt.Errorf("/healthz/ready: %v, want CDSReceived to be named", err)
+		}
+		return nil
+	}))
 }
 
 // A template of the user's own is rendered, with an override over it; a change of either is a handover.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
-	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
@@ -32,12 +30,13 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 	defer facts.Close()
 	began := time.Now()
 	var asked time.Time // when configuration was last asked for
-	hung, answers := false, false
+	hung, answers, ready := false, false, false
 	for look := 0; ctx.Err() == nil; look++ {
 		seen, err := facts.read()
 		if !c.live.Load() || !answers || look%asksEvery == 0 || err != nil || seen.Stopped() {
 			o := c.observe(ctx, seen, err == nil, &asked)
 			answers = o.Answer != nil
+			ready = answers && o.Answer.Ready
 			verdict := c.judge(o, time.Now())
 			switch {
 			case ctx.Err() != nil:
@@ -54,7 +53,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 		}
 		interval := probeInterval
 		if !c.live.Load() {
-			interval = pollInterval(time.Since(began))
+			interval = pollInterval(time.Since(began), ready)
 		}
 		select {
 		case <-ctx.Done():
@@ -64,9 +63,14 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 }
 
 // pollInterval is short while Envoy starts (100 to 200 ms on an idle machine), and relaxes when it waits for
-// something else, such as discovery.
-func pollInterval(waited time.Duration) time.Duration {
-	return min(max(waited/50, 5*time.Millisecond), 100*time.Millisecond)
+// something else, such as discovery. One that says it is ready and is not, for it lacks a good listener of discovery, is
+// asked for its statistics each time, which costs it more.
+func pollInterval(waited time.Duration, ready bool) time.Duration {
+	ceiling := 100 * time.Millisecond
+	if ready {
+		ceiling = time.Second
+	}
+	return min(max(waited/50, 5*time.Millisecond), ceiling)
 }
 
 // observe judges what the kernel says of the process, asks its admin whether it is ready, and now and then what it has
@@ -75,6 +79,7 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	o := health.Observation{
 		Pid: c.pid, Epoch: c.launch.Epoch, AdminExpected: true,
 		AsksCDS: asks(c.launch.Config, "cds_config"), AsksLDS: asks(c.launch.Config, "lds_config"),
+		Delta: asks(c.launch.Config, "DELTA_GRPC"),
 	}
 	if !exists {
 		return o
@@ -94,18 +99,9 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	case c.live.Load() && closed(err):
 		o.AdminExpected = false // a newcomer has closed it; the process serves on
 	}
-	if err == nil && (!c.live.Load() || time.Since(*asked) >= receivedInterval) {
+	if err == nil && (!c.live.Load() || time.Since(*asked) >= receivedInterval || c.rejectedSince(*asked)) {
 		*asked = time.Now()
-		if received, err := c.admin.Received(ctx); err == nil {
-			c.received = received
-			c.kernel, _ = flight.ReadProcess(os.DirFS("/"), c.pid) // for a record that may never be made
-			c.listeners.Store(received.Listeners)
-			o.Config = &health.Config{
-				CDS: health.Updates(received.CDS), LDS: health.Updates(received.LDS),
-				WorkersStarted: received.WorkersStarted, Listeners: received.Listeners,
-			}
-			o.Rejection = c.output.lastRejection()
-		}
+		o.Config = c.configuration(ctx)
 	}
 	return o
 }
@@ -136,9 +132,13 @@ func stateIn(err error) string {
 
 func (c *process) judge(o health.Observation, now time.Time) health.Verdict {
 	c.healthMu.Lock()
-	defer c.healthMu.Unlock()
 	c.health = c.health.Next(o, now)
-	return c.health.Verdict()
+	verdict := c.health.Verdict(now)
+	c.healthMu.Unlock()
+	if c.Judged != nil {
+		c.Judged()
+	}
+	return verdict
 }
 
 // serves reports whether the epoch may take over: everything but the certificates, which Envoy has already or waits
@@ -154,11 +154,11 @@ func (c *process) serves(v health.Verdict, began time.Time) bool {
 
 // Health returns the verdict on the epoch that serves, else on the newest.
 func (p *Proxy) Health() health.Verdict {
-	c := p.serving()
+	c, now := p.serving(), time.Now()
 	if c == nil {
-		return health.State{}.Next(health.Observation{}, time.Now()).Verdict()
+		return health.State{}.Next(health.Observation{}, now).Verdict(now)
 	}
 	c.healthMu.Lock()
 	defer c.healthMu.Unlock()
-	return c.health.Verdict()
+	return c.health.Verdict(now)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/health"
 )
 
 // output is the one that sees what an epoch of Envoy writes. It forwards each line to the agent's log and remembers
@@ -123,16 +125,19 @@ func reasonOf(lines []Record) string {
 	return ""
 }
 
-// lastRejection returns what Envoy last said of configuration that it would not take, of the lines that are kept.
-func (o *output) lastRejection() string {
+// lastRejection returns what Envoy last said, in the lines that are kept, of configuration of a type that it would not
+// take, and when; nothing where it has not. White space is one blank each, for a line may name several resources.
+func (o *output) lastRejection(typeURL string) health.Rejection {
+	said := " config for " + typeURL + " rejected: "
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, part := range [][]Record{o.recent[:o.oldest], o.recent[o.oldest:]} {
 		for _, r := range slices.Backward(part) {
-			if r.Level >= slog.LevelWarn && strings.HasPrefix(r.Message, "gRPC config for ") {
-				return r.Message
+			variant, text, found := strings.Cut(r.Message, said)
+			if found && (variant == "gRPC" || variant == "delta") {
+				return health.Rejection{Text: strings.Join(strings.Fields(text), " "), At: r.Time}
 			}
 		}
 	}
-	return ""
+	return health.Rejection{}
 }

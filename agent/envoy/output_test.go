@@ -1,11 +1,15 @@
 package envoy
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/health"
 )
 
 // The lines are Envoy 1.40's own.
@@ -96,5 +100,38 @@ func BenchmarkOutput(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		io.WriteString(o, line)
+	}
+}
+
+// Envoy words a rejection after the protocol's variant. The last of the type counts, also when it is far back.
+func TestLastRejection(t *testing.T) {
+	line := func(second int, message string) string {
+		return fmt.Sprintf(`{"level":"warning","time":"2026-11-21T12:00:%02d.000+00:00","component":"config","thread":1,"source":"x.cc:1","msg":"%s"}`+"\n", second, message)
+	}
+	o := newOutput(slog.New(slog.DiscardHandler), 0)
+	for _, text := range []string{
+		line(1, "gRPC config for "+listenerType+" rejected: old"),
+		line(2, "gRPC config for "+listenerType+` rejected: Error adding/updating listener(s) a: x\nb: y\n`),
+		line(3, "delta config for "+clusterType+" rejected: Error adding/updating cluster(s) c: z"),
+		line(4, "said: gRPC config for "+listenerType+" rejected: is no rejection"),
+	} {
+		io.WriteString(o, text)
+	}
+	for range keptLines - 4 {
+		io.WriteString(o, line(5, "something else"))
+	}
+	at := func(second int) time.Time { return time.Date(2026, 11, 21, 12, 0, second, 0, time.UTC) }
+	for typeURL, want := range map[string]health.Rejection{
+		listenerType: {Text: "Error adding/updating listener(s) a: x b: y", At: at(2)},
+		clusterType:  {Text: "Error adding/updating cluster(s) c: z", At: at(3)},
+		"other":      {},
+	} {
+		if got := o.lastRejection(typeURL); got.Text != want.Text || !got.At.Equal(want.At) {
+			t.Errorf("%s: got %+v, want %+v", typeURL, got, want)
+		}
+	}
+	io.WriteString(o, line(6, "something else")+line(7, "and")+line(8, "so on"))
+	if got := o.lastRejection(clusterType); got != (health.Rejection{}) {
+		t.Errorf("a rejection that is kept no more: got %+v", got)
 	}
 }

@@ -29,6 +29,8 @@ type Proxy struct {
 	// be nil.
 	CheckCertificates func() error
 	CertificateFault  func() string
+	// Judged is called when Health may have changed; nil for nobody.
+	Judged func()
 	// Fork runs its argument on a thread that lives as long as the agent: a parent-death signal comes when the
 	// forking *thread* ends, and Go ends threads.
 	Fork func(func())

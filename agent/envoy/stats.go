@@ -2,9 +2,12 @@ package envoy
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Stats returns the counters and gauges that were ever changed and whose name a regular expression matches. One that
@@ -32,31 +35,40 @@ func parseStats(text string) map[string]int64 {
 
 // Updates counts what Envoy made of one type's answers. Envoy counts an answer with one bad resource as rejected,
 // though it takes the good ones of it.
-type Updates struct{ Success, Rejected int64 }
+type Updates struct {
+	Success, Rejected int64
+	Accepted          time.Time // the last success, to the millisecond; zero for none
+}
 
 // Received is how much of its configuration Envoy has, since its start.
 type Received struct {
 	CDS, LDS       Updates
 	WorkersStarted bool
 	Listeners      int64 // active; a listener that was told to close stays one
+	CreateFailures int64 // listeners that could not be made: malformed, or on a port that another has
 }
 
 // Received asks for all of it at once.
 func (a *Admin) Received(ctx context.Context) (Received, error) {
-	stats, err := a.Stats(ctx, `^(cluster_manager\.cds|listener_manager\.lds)\.update_(success|rejected)$|`+
-		`^listener_manager\.(workers_started|total_listeners_active)$`)
+	stats, err := a.Stats(ctx, `^(cluster_manager\.cds|listener_manager\.lds)\.update_(success|rejected|time)$|`+
+		`^listener_manager\.(workers_started|total_listeners_active|listener_create_failure)$`)
 	return received(stats), err
 }
 
 func received(stats map[string]int64) Received {
 	updates := func(prefix string) Updates {
-		return Updates{Success: stats[prefix+".update_success"], Rejected: stats[prefix+".update_rejected"]}
+		u := Updates{Success: stats[prefix+".update_success"], Rejected: stats[prefix+".update_rejected"]}
+		if at := stats[prefix+".update_time"]; at > 0 {
+			u.Accepted = time.UnixMilli(at)
+		}
+		return u
 	}
 	return Received{
 		CDS:            updates("cluster_manager.cds"),
 		LDS:            updates("listener_manager.lds"),
 		WorkersStarted: stats["listener_manager.workers_started"] > 0,
 		Listeners:      stats["listener_manager.total_listeners_active"],
+		CreateFailures: stats["listener_manager.listener_create_failure"],
 	}
 }
 
@@ -65,8 +77,35 @@ func (r Received) stats() map[string]int64 {
 	return map[string]int64{
 		"cluster_manager.cds.update_success": r.CDS.Success, "cluster_manager.cds.update_rejected": r.CDS.Rejected,
 		"listener_manager.lds.update_success": r.LDS.Success, "listener_manager.lds.update_rejected": r.LDS.Rejected,
-		"listener_manager.total_listeners_active": r.Listeners,
+		"listener_manager.total_listeners_active": r.Listeners, "listener_manager.listener_create_failure": r.CreateFailures,
 	}
+}
+
+// DynamicListeners counts the listeners of discovery that are active. No statistic does: those of the bootstrap are in
+// the same number.
+func (a *Admin) DynamicListeners(ctx context.Context) (int64, error) {
+	body, err := a.get(ctx, "/config_dump?resource=dynamic_listeners&mask=name,active_state.version_info")
+	if err != nil {
+		return 0, err
+	}
+	return countActive(body)
+}
+
+func countActive(body []byte) (active int64, err error) {
+	var dump struct {
+		Configs []struct {
+			Active *struct{} `json:"active_state"`
+		} `json:"configs"`
+	}
+	if err := json.Unmarshal(body, &dump); err != nil {
+		return 0, fmt.Errorf("parse Envoy's listeners: %w", err)
+	}
+	for _, c := range dump.Configs {
+		if c.Active != nil {
+			active++
+		}
+	}
+	return active, nil
 }
 
 // Work is what downstream has Envoy do.

@@ -3,6 +3,7 @@ package envoy
 import (
 	"maps"
 	"testing"
+	"time"
 )
 
 // The names are Envoy 1.40's own.
@@ -73,8 +74,12 @@ func TestReceived(t *testing.T) {
 		{"one bad cluster of several", "cluster_manager.cds.update_rejected: 1", Received{CDS: Updates{Rejected: 1}}},
 		{
 			"all", "cluster_manager.cds.update_success: 2\nlistener_manager.lds.update_success: 3\n" +
-				"listener_manager.lds.update_rejected: 1\nlistener_manager.workers_started: 1\nlistener_manager.total_listeners_active: 4",
-			Received{Updates{Success: 2}, Updates{Success: 3, Rejected: 1}, true, 4},
+				"listener_manager.lds.update_rejected: 1\nlistener_manager.workers_started: 1\nlistener_manager.total_listeners_active: 4\n" +
+				"listener_manager.lds.update_time: 1795295176965\nlistener_manager.listener_create_failure: 5",
+			Received{
+				CDS: Updates{Success: 2}, LDS: Updates{Success: 3, Rejected: 1, Accepted: time.UnixMilli(1795295176965)},
+				WorkersStarted: true, Listeners: 4, CreateFailures: 5,
+			},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -82,5 +87,26 @@ func TestReceived(t *testing.T) {
 				t.Errorf("received: got %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// The documents are Envoy 1.40's own, masked: a rejected listener is there twice, once without its name.
+func TestCountActive(t *testing.T) {
+	for _, test := range []struct {
+		name, body string
+		want       int64
+	}{
+		{"none", `{}`, 0},
+		{"one is active", `{"configs": [{"name": "a", "active_state": {"version_info": "4"}}, {"name": "b"}, {}]}`, 1},
+		{"all rejected", `{"configs": [{"name": "b"}, {}]}`, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got, err := countActive([]byte(test.body)); got != test.want || err != nil {
+				t.Errorf("countActive: %d, %v; want %d", got, err, test.want)
+			}
+		})
+	}
+	if _, err := countActive([]byte("<html>")); err == nil {
+		t.Error("countActive of no JSON: no error")
 	}
 }

@@ -1,13 +1,30 @@
 // Package health says whether a proxy serves, and whether it hangs. It is pure: observations and times go in, a
 // verdict comes out, and all that it remembers is a State, which is plain data.
 //
-//	Observation ──▶ State.Next(o, now) ──▶ State ──▶ Verdict: ready, degraded, six conditions, hang
+//	Observation ──▶ State.Next(o, now) ──▶ State ──▶ Verdict: ready, degraded, seven conditions, hang
 //
 //	          answered                        2 s, CPU time stands still
 //	serving ◀─────────── no answer ─────────────────────────────▶ silent: replace
 //	   │                     │ 2 s, CPU time advances
 //	   │ process stopped     └──────────▶ busy ── 60 s ─────────▶ replace
 //	   └──────────────────────────────────────────────────────▶ stopped: replace
+//
+// A condition is true at once. What was received stays so for the process's life, for anybody may reset the counters. What
+// ends service, process, admin and listeners, is false at once, or after the two seconds that make silence; certificates,
+// without which Envoy serves on, five seconds after they went wrong. An observation that has grown old counts as no answer.
+//
+// A rejected update leaves what was good in service, so it degrades. Only a first LDS of which nothing is left does more:
+// then nothing listens.
+//
+//	                     ready                              degraded
+//	CDS, one bad of two  yes                                named, until an answer is accepted
+//	CDS, all bad         yes: its listeners answer 503      named
+//	LDS, one bad of two  yes                                named
+//	LDS, all bad, first  no: ListenersBound says why        -
+//	LDS, all bad, later  yes: the last good ones serve      named
+//	a busy port          as a bad listener                  named: cannot bind
+//
+// Under the delta protocol an accepted answer says nothing of what was rejected before, so degraded stays.
 //
 // It refuses to look: the process, the admin and the certificates are observed elsewhere. It knows which of Envoy's own
 // words mislead (server.live and server.state, which lag; update_success, which one bad cluster keeps at 0) and has

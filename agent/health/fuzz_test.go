@@ -11,24 +11,32 @@ func FuzzNext(f *testing.F) {
 	f.Add([]byte{0x80, 0xc0, 0xc4, 0xc8})
 	f.Fuzz(func(t *testing.T, sequence []byte) {
 		var s State
-		now, lastAnswer, silentFrom := began, time.Time{}, time.Time{}
+		var lastAnswer, silentFrom, lastValid, faultyFrom time.Time
+		now, faulty := began, false
 		for _, b := range sequence {
 			o := decode(b)
+			before, pid := s.Verdict(now), s.Pid
 			now = now.Add(250 * time.Millisecond << (b & 3 * 3))
-			before, pid := s.Verdict(), s.Pid
 			s = s.Next(o, now)
-			v := s.Verdict()
+			v := s.Verdict(now)
 			answered := o.Process == Running && o.Answer != nil
 			if answered || !o.AdminExpected {
 				lastAnswer, silentFrom = now, time.Time{}
 			} else if silentFrom.IsZero() {
 				silentFrom = now
 			}
+			if o.CertificateFault == "" {
+				lastValid, faulty = now, false
+			} else if !faulty {
+				faultyFrom, faulty = now, true
+			}
 			switch {
 			case v.Ready && o.Process != Running:
 				t.Fatalf("ready though the process is %q", o.Process)
-			case v.Ready && o.CertificateFault != "":
+			case v.Ready && (lastValid.IsZero() || faulty && now.Sub(faultyFrom) >= certificateGrace):
 				t.Fatal("ready without valid certificates")
+			case s.Verdict(now.Add(stale)).Ready:
+				t.Fatalf("ready by an observation that is %s old", stale)
 			case v.Ready && !answered && now.Sub(lastAnswer) >= silence:
 				t.Fatalf("ready %s after the last answer", now.Sub(lastAnswer))
 			case v.Ready && answered && (!o.Answer.Ready || o.Answer.Epoch != o.Epoch):

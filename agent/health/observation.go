@@ -23,8 +23,8 @@ type Observation struct {
 	Answer        *Answer // of the admin; nil for none. It is given up soon enough to be seen every second
 
 	AsksCDS, AsksLDS bool    // whether the bootstrap asks for them
+	Delta            bool    // discovery sends changes, not the state of the world
 	Config           *Config // nil when it was not asked for
-	Rejection        string  // Envoy's text of its last rejection, where it is known
 
 	CertificateFault string // empty when they are valid
 }
@@ -40,10 +40,22 @@ type Answer struct {
 type Config struct {
 	CDS, LDS       Updates
 	WorkersStarted bool
-	Listeners      int64 // active
+	Listeners      int64  // active: bound, and listened on once the workers run
+	CreateFailures int64  // listeners that could not be made, each time that it was tried
+	Dynamic        *int64 // those of Listeners that discovery sent; nil when it was not asked for
 }
 
-// Updates counts answers of discovery. One bad resource makes it a rejected one.
-type Updates struct{ Success, Rejected int64 }
+// Updates counts answers of discovery. One bad resource makes it a rejected one, though the good ones of it are taken.
+type Updates struct {
+	Success, Rejected int64
+	Accepted          time.Time // the last success; zero for none
+	Rejection         Rejection // the last one that Envoy's log told of
+}
+
+// Rejection is Envoy's text of one, and when it was written.
+type Rejection struct {
+	Text string
+	At   time.Time
+}
 
 func (u Updates) received() bool { return u.Success+u.Rejected > 0 }

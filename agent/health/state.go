@@ -9,6 +9,10 @@ import (
 const (
 	silence   = 2 * time.Second  // without an answer: unready, and a hang if the main thread does nothing meanwhile
 	busyBound = 60 * time.Second // a main thread that works this long without an answer is not coming back
+
+	// certificateGrace is how long certificates that were valid may be faulty before that counts: Envoy serves on with
+	// those that it has, and a set that is written file by file is wrong for a moment.
+	certificateGrace = 5 * time.Second
 )
 
 // State is what is remembered of observations. The zero value has seen nothing.
@@ -16,10 +20,12 @@ type State struct {
 	Pid        int
 	Epoch      int
 	Conditions [len(types)]Condition
-	Degraded   string
-	Rejected   int64 // answers of discovery that Envoy rejected
+	CDS, LDS   Rejected
 	Hang       Hang
 	Replace    bool
+
+	Observed time.Time // last
+	Faulty   time.Time // since when valid certificates are not any more; zero when they are
 
 	Answered time.Time     // when the admin last did, or was excused; zero before it ever did
 	Silent   time.Time     // the first observation without an answer since; zero when there is none
@@ -32,7 +38,8 @@ func (s State) Next(o Observation, now time.Time) State {
 	if o.Process == Gone || o.Pid != s.Pid || o.Epoch != s.Epoch {
 		s = s.anew(o, now)
 	}
-	s.set(certificatesValid, o.CertificateFault == "", or(o.CertificateFault, "valid"), now)
+	s.Observed = now
+	s.certificates(o.CertificateFault, now)
 	switch o.Process {
 	case Gone:
 		s.set(processUp, false, "no Envoy runs", now)
@@ -54,8 +61,8 @@ func (s State) Next(o Observation, now time.Time) State {
 
 // anew forgets what was true of another process.
 func (s State) anew(o Observation, now time.Time) State {
-	next := State{Pid: o.Pid, Epoch: o.Epoch, Conditions: s.Conditions}
-	for _, i := range []int{adminAnswers, cdsReceived, ldsReceived, workersStarted} {
+	next := State{Pid: o.Pid, Epoch: o.Epoch, Conditions: s.Conditions, Faulty: s.Faulty}
+	for _, i := range []int{adminAnswers, cdsReceived, ldsReceived, workersStarted, listenersBound} {
 		next.set(i, false, "not yet", now)
 	}
 	return next
@@ -67,6 +74,18 @@ func (s *State) set(i int, status bool, reason string, now time.Time) {
 		c.Since = now
 	}
 	c.Status, c.Reason = status, reason
+}
+
+// certificates that were valid count as such until their fault has lasted.
+func (s *State) certificates(fault string, now time.Time) {
+	switch {
+	case fault == "":
+		s.Faulty = time.Time{}
+	case s.Faulty.IsZero():
+		s.Faulty = now
+	}
+	valid := fault == "" || s.Conditions[certificatesValid].Status && now.Sub(s.Faulty) < certificateGrace
+	s.set(certificatesValid, valid, or(fault, "valid"), now)
 }
 
 // admin judges an answer, or that there is none.
@@ -117,33 +136,6 @@ func (a Answer) judge(epoch int) (ready bool, reason string) {
 		return false, "/ready says " + or(strings.TrimSpace(a.State), "nothing")
 	}
 	return true, fmt.Sprintf("epoch %d", epoch)
-}
-
-// received keeps what was once true of this process: its counters may be reset by anybody.
-func (s State) received(o Observation, c Config, now time.Time) State {
-	s.update(cdsReceived, o.AsksCDS, c.CDS, now)
-	s.update(ldsReceived, o.AsksLDS, c.LDS, now)
-	if c.WorkersStarted {
-		s.set(workersStarted, true, fmt.Sprintf("%d listeners", c.Listeners), now)
-	}
-	if rejected := c.CDS.Rejected + c.LDS.Rejected; rejected > 0 && rejected != s.Rejected {
-		s.Rejected = rejected
-		s.Degraded = fmt.Sprintf("Envoy rejected %d answers of discovery, the last before %s",
-			rejected, now.UTC().Format(time.RFC3339))
-		if o.Rejection != "" {
-			s.Degraded += ": " + o.Rejection
-		}
-	}
-	return s
-}
-
-func (s *State) update(i int, asked bool, u Updates, now time.Time) {
-	switch {
-	case !asked:
-		s.set(i, true, "the bootstrap does not ask for it", now)
-	case u.received():
-		s.set(i, true, fmt.Sprintf("%d accepted, %d rejected", u.Success, u.Rejected), now)
-	}
 }
 
 func or(text, otherwise string) string {

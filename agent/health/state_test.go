@@ -24,6 +24,11 @@ func but(change func(*Observation)) Observation {
 	return o
 }
 
+// faulty is a good Envoy whose certificate files are not.
+func faulty() Observation {
+	return but(func(o *Observation) { o.CertificateFault = "key.pem: is empty" })
+}
+
 // mute is a good Envoy whose admin does not answer, and whose main thread has used an amount of CPU.
 func mute(cpu time.Duration) Observation {
 	return but(func(o *Observation) { o.Answer, o.Config, o.CPU = nil, nil, cpu })
@@ -37,10 +42,12 @@ type seen struct {
 
 func verdict(observations []seen) Verdict {
 	var s State
+	now := began
 	for _, o := range observations {
-		s = s.Next(o.Observation, began.Add(o.at))
+		now = began.Add(o.at)
+		s = s.Next(o.Observation, now)
 	}
-	return s.Verdict()
+	return s.Verdict(now)
 }
 
 func TestReady(t *testing.T) {
@@ -54,7 +61,7 @@ func TestReady(t *testing.T) {
 		degraded string
 	}{
 		{"nothing seen", nil, "ProcessUp: not observed yet; AdminAnswers: not observed yet; CDSReceived: not observed yet; " +
-			"LDSReceived: not observed yet; WorkersStarted: not observed yet; CertificatesValid: not observed yet", ""},
+			"LDSReceived: not observed yet; WorkersStarted: not observed yet; ListenersBound: not observed yet; CertificatesValid: not observed yet", ""},
 		{"all holds", []seen{{0, serving()}}, "", ""},
 		{
 			"server.live is 1 while /ready is 503",
@@ -72,24 +79,9 @@ func TestReady(t *testing.T) {
 			"CDSReceived: not yet; LDSReceived: not yet", "",
 		},
 		{
-			"update_success is 0, update_rejected 1: one bad cluster, the others serve",
-			[]seen{{0, but(func(o *Observation) {
-				o.Config.CDS, o.Rejection = Updates{Rejected: 1}, "Error adding/updating cluster(s) bad"
-			})}},
-			"", "Envoy rejected 1 answers of discovery, the last before 2026-11-21T12:00:00Z: Error adding/updating cluster(s) bad",
-		},
-		{
-			"rejected, and accepted later: a delta says nothing of the bad one",
-			[]seen{
-				{0, but(config(func(c *Config) { c.LDS = Updates{Rejected: 1} }))},
-				{time.Minute, but(config(func(c *Config) { c.LDS = Updates{Rejected: 1, Success: 5} }))},
-			},
-			"", "Envoy rejected 1 answers of discovery, the last before 2026-11-21T12:00:00Z",
-		},
-		{
 			"rejected but not ready for another reason",
 			[]seen{{0, but(func(o *Observation) { o.Config.CDS, o.Config.WorkersStarted = Updates{Rejected: 1}, false })}},
-			"WorkersStarted: not yet", "",
+			"WorkersStarted: not yet; ListenersBound: not yet", "",
 		},
 		{
 			"counters reset by somebody",
@@ -108,20 +100,27 @@ func TestReady(t *testing.T) {
 			[]seen{{0, serving()}, {time.Second, but(func(o *Observation) { o.Config = nil })}},
 			"", "",
 		},
+		{"no valid certificate, never", []seen{{0, faulty()}}, "CertificatesValid: key.pem: is empty", ""},
+		{"certificates are written file by file", []seen{{0, serving()}, {time.Second, faulty()}, {4 * time.Second, serving()}}, "", ""},
 		{
-			"no valid certificate",
-			[]seen{{0, but(func(o *Observation) { o.CertificateFault = "key.pem: is empty" })}},
+			"faulty again, after they were valid for a moment", []seen{
+				{0, serving()}, {time.Second, faulty()}, {5 * time.Second, serving()}, {6 * time.Second, faulty()}, {10 * time.Second, faulty()},
+			}, "", "",
+		},
+		{
+			"faulty for as long as that is a moment",
+			[]seen{{0, serving()}, {time.Second, faulty()}, {6 * time.Second, faulty()}},
 			"CertificatesValid: key.pem: is empty", "",
 		},
 		{
 			"gone",
 			[]seen{{0, serving()}, {time.Second, Observation{}}},
-			"ProcessUp: no Envoy runs; AdminAnswers: not yet; CDSReceived: not yet; LDSReceived: not yet; WorkersStarted: not yet", "",
+			"ProcessUp: no Envoy runs; AdminAnswers: not yet; CDSReceived: not yet; LDSReceived: not yet; WorkersStarted: not yet; ListenersBound: not yet", "",
 		},
 		{
 			"a newcomer under the same epoch number has received nothing",
 			[]seen{{0, serving()}, {time.Second, but(func(o *Observation) { o.Pid, o.Config = 8, nil })}},
-			"CDSReceived: not yet; LDSReceived: not yet; WorkersStarted: not yet", "",
+			"CDSReceived: not yet; LDSReceived: not yet; WorkersStarted: not yet; ListenersBound: not yet", "",
 		},
 		{"draining", []seen{{0, serving()}, {1, but(func(o *Observation) { o.Answer.Ready, o.Answer.State = false, "DRAINING" })}}, "AdminAnswers: /ready says DRAINING", ""},
 		{"one answer is late", []seen{{0, serving()}, {1900 * time.Millisecond, mute(1)}}, "", ""},

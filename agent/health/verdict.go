@@ -1,12 +1,15 @@
 package health
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Verdict is what a State means.
 type Verdict struct {
 	Ready      bool        `json:"ready"`
 	Degraded   string      `json:"degraded,omitempty"` // why, though it is ready: Envoy rejected a part
-	Conditions []Condition `json:"conditions"`         // always all six, in one order
+	Conditions []Condition `json:"conditions"`         // always all seven, in one order
 	Hang       Hang        `json:"hang,omitempty"`
 	Replace    bool        `json:"replace"` // the process hangs and shall be killed
 }
@@ -21,11 +24,12 @@ const (
 	CDSReceived       Type = "CDSReceived"
 	LDSReceived       Type = "LDSReceived"
 	WorkersStarted    Type = "WorkersStarted"
+	ListenersBound    Type = "ListenersBound" // at least one, where discovery sent any
 	CertificatesValid Type = "CertificatesValid"
 )
 
 // types has the order of a verdict; the places are those of State.conditions.
-var types = [...]Type{ProcessUp, AdminAnswers, CDSReceived, LDSReceived, WorkersStarted, CertificatesValid}
+var types = [...]Type{ProcessUp, AdminAnswers, CDSReceived, LDSReceived, WorkersStarted, ListenersBound, CertificatesValid}
 
 const (
 	processUp = iota
@@ -33,6 +37,7 @@ const (
 	cdsReceived
 	ldsReceived
 	workersStarted
+	listenersBound
 	certificatesValid
 )
 
@@ -55,16 +60,34 @@ const (
 	HangBusy    Hang = "busy"   // no answer, but its main thread works
 )
 
-// Verdict reads the state. The zero State is not ready.
-func (s State) Verdict() Verdict {
+// stale is when an observation is too old to go on from: one is made every few seconds. A proxy is not ready by what was
+// true once.
+const stale = 15 * time.Second
+
+// Verdict reads the state at a time. The zero State is not ready.
+func (s State) Verdict(now time.Time) Verdict {
 	v := Verdict{Ready: true, Hang: s.Hang, Replace: s.Replace}
+	if !s.Observed.IsZero() && now.Sub(s.Observed) >= stale {
+		s.set(adminAnswers, false, "not observed since "+s.Observed.UTC().Format(time.RFC3339), s.Observed.Add(stale))
+	}
 	for i, c := range s.Conditions {
 		c.Type, c.Reason = types[i], or(c.Reason, "not observed yet")
 		v.Conditions = append(v.Conditions, c)
 		v.Ready = v.Ready && c.Status
 	}
 	if v.Ready {
-		v.Degraded = s.Degraded
+		v.Degraded = s.degraded()
 	}
 	return v
+}
+
+// Reason names what does not hold: "CDSReceived: not yet; WorkersStarted: not yet". It is empty when all does.
+func (v Verdict) Reason() string {
+	var reasons []string
+	for _, c := range v.Conditions {
+		if !c.Status {
+			reasons = append(reasons, string(c.Type)+": "+c.Reason)
+		}
+	}
+	return strings.Join(reasons, "; ")
 }

@@ -1,0 +1,88 @@
+package health
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Rejected is what is remembered of one type's rejections.
+type Rejected struct {
+	Count int64
+	Last  Rejection
+	Open  bool // nothing was accepted since that would have mended it
+}
+
+// received keeps what was once true of this process: its counters may be reset by anybody.
+func (s State) received(o Observation, c Config, now time.Time) State {
+	s.update(cdsReceived, o.AsksCDS, c.CDS, now)
+	s.update(ldsReceived, o.AsksLDS, c.LDS, now)
+	s.CDS = s.CDS.next(c.CDS, o.Delta, now)
+	s.LDS = s.LDS.next(c.LDS, o.Delta, now)
+	if !c.WorkersStarted {
+		return s
+	}
+	s.set(workersStarted, true, "started", now)
+	bound, reason := c.bound()
+	s.set(listenersBound, bound, reason, now)
+	return s
+}
+
+func (s *State) update(i int, asked bool, u Updates, now time.Time) {
+	switch {
+	case !asked:
+		s.set(i, true, "the bootstrap does not ask for it", now)
+	case u.received():
+		s.set(i, true, fmt.Sprintf("%d accepted, %d rejected", u.Success, u.Rejected), now)
+	}
+}
+
+// bound says whether traffic can come in. Envoy is LIVE whatever became of its listeners: one on a port that another
+// has counts as rejected, like one that is malformed. A proxy without any is not out of service while nobody sent it one.
+func (c Config) bound() (bool, string) {
+	switch {
+	case c.Dynamic != nil && *c.Dynamic == 0 && c.LDS.Success == 0 && c.LDS.Rejected > 0:
+		return false, or(c.LDS.Rejection.Text, "every listener of discovery was rejected")
+	case c.Listeners == 0 && c.CreateFailures > 0:
+		return false, fmt.Sprintf("none; %d could not be made", c.CreateFailures)
+	case c.CreateFailures > 0:
+		return true, fmt.Sprintf("%d listeners; %d times one could not be made", c.Listeners, c.CreateFailures)
+	}
+	return true, fmt.Sprintf("%d listeners", c.Listeners)
+}
+
+// next counts. A success mends what was rejected before it, for it is the state of the world; one of a delta says nothing
+// of the resources that it does not name.
+func (r Rejected) next(u Updates, delta bool, now time.Time) Rejected {
+	if u.Rejected > 0 && u.Rejected != r.Count {
+		r.Count, r.Open = u.Rejected, true
+		if u.Rejection.At.After(r.Last.At) {
+			r.Last = u.Rejection
+		} else {
+			r.Last = Rejection{At: now} // it is not in the log, or has left it
+		}
+	}
+	if u.Accepted.After(r.Last.At) && !delta {
+		r.Open = false
+	}
+	return r
+}
+
+// degraded names what Envoy does not take, though it serves.
+func (s State) degraded() string {
+	var out []string
+	for _, of := range []struct {
+		name string
+		Rejected
+	}{{"CDS", s.CDS}, {"LDS", s.LDS}} {
+		if !of.Open {
+			continue
+		}
+		text := fmt.Sprintf("%s: Envoy rejected %d answers, the last at %s", of.name, of.Count, of.Last.At.UTC().Format(time.RFC3339))
+		if of.Last.Text != "" {
+			text += ": " + of.Last.Text
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
+}

@@ -29,7 +29,7 @@ type rule struct {
 
 const (
 	adapters = "discovery/registry/* discovery/config/*"
-	pure     = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/stop.go agent/health bootstrap node templates " +
+	pure     = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/health bootstrap node templates " +
 		"discovery/model discovery/config discovery/xds discovery/inject/patch.go"
 	programs = "cmd/... examples/... e2e/..."
 )

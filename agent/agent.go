@@ -13,9 +13,16 @@ type Agent struct {
 	Proxy    Proxy
 	ConfigCh <-chan Config   // what is desired; the first starts Envoy
 	HurryCh  <-chan struct{} // once it shall stop: leave at once; the next time: kill
+	AskCh    <-chan Ask      // nil for none
 	Log      *slog.Logger
 	Observe  func(Status) // called with each change, from the loop: it must not block
 	Seed     uint64       // of the back-off's jitter; any number
+}
+
+// Ask is a wish, and whom to tell that it was taken: Observe has been called with it by then.
+type Ask struct {
+	Wish  Wish
+	Taken chan<- struct{} // closed
 }
 
 // Run launches Envoy, keeps it alive until ctx ends, then stops it. It returns once every process is reaped: nil
@@ -66,6 +73,11 @@ func (l *loop) run(ctx context.Context) error {
 			l.step(terminate{})
 		case <-l.HurryCh:
 			l.step(terminate{})
+		case ask := <-l.AskCh:
+			if ask.Wish != Nothing {
+				l.step(wished{ask.Wish})
+			}
+			close(ask.Taken)
 		}
 	}
 	if l.end.gaveUp != nil {
@@ -111,6 +123,8 @@ func (l *loop) do(action any) {
 		l.order(a.epoch, Order{Drain: true})
 	case lull:
 		l.order(a.epoch, Order{Lull: true})
+	case fade:
+		l.order(a.epoch, Order{Fade: true})
 	case check:
 		l.aside(func(ctx context.Context) {
 			hot, err := l.Proxy.Check(ctx, a.config)

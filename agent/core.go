@@ -32,6 +32,7 @@ type state struct {
 	retryAt  time.Time // when the next epoch is due; zero when none is
 	seed     uint64    // of the back-off's jitter
 
+	drained  bool // asked to serve on, but to be out of service
 	stopping stopping
 }
 
@@ -59,6 +60,7 @@ type (
 	}
 	tick      struct{} // the time that wake named has come
 	terminate struct{} // stop; a second one hurries, a third kills
+	wished    struct{ wish Wish }
 )
 
 // What the supervisor wants done.
@@ -71,6 +73,7 @@ type (
 	}
 	drain  struct{ epoch int }     // close its listeners; say when it is idle
 	lull   struct{ epoch int }     // drain inbound, serving on; say when it is idle
+	fade   struct{ epoch int }     // drain inbound, serving on
 	mend   struct{ launch Launch } // a newcomer failed: undo what it did to its family
 	rescue struct {                // a parent died in the overlap: answer its newcomer in its place
 		launch Launch
@@ -98,6 +101,8 @@ func (c Settings) next(s state, event any, now time.Time) (state, []any) {
 		d.exited(e.epoch, e.exit)
 	case terminate:
 		d.terminate()
+	case wished:
+		d.wished(e.wish)
 	}
 	d.advance()
 	return d.state, d.actions

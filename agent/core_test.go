@@ -56,7 +56,7 @@ func run(t *testing.T, steps []step) state {
 		var got []any
 		s, got = settings.next(s, step.event, origin.Add(step.at))
 		got = slices.DeleteFunc(got, func(action any) bool { _, is := action.(noted); return is })
-		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, drain{}, lull{}, check{}, mend{}, rescue{}, finish{}),
+		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, drain{}, lull{}, fade{}, check{}, mend{}, rescue{}, finish{}),
 			cmp.Transformer("nil", func(in []any) []any { return append([]any{}, in...) })); diff != "" {
 			t.Fatalf("step %d, %T at %s (-want +got):\n%s", i, step.event, step.at, diff)
 		}

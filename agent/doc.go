@@ -2,9 +2,9 @@
 // changes, and sees it buried when the work is done.
 //
 // The decision is next(state, event, now) → state, actions, in core.go and the files beside it: epoch.go (processes),
-// handover.go (from one configuration to the next), restart.go (failures), stop.go (the end). It is pure; the state is
-// plain data. The loop in agent.go owns the state, waits for events and performs the actions. A process is behind the
-// interface Proxy, whose real implementation is agent/envoy.
+// handover.go (from one configuration to the next), restart.go (failures), drain.go (out of service), stop.go (the
+// end). It is pure; the state is plain data. The loop in agent.go owns the state, waits for events and performs the
+// actions. A process is behind the interface Proxy, whose real implementation is agent/envoy.
 //
 //	            start              live                     a newer one is live
 //	(nothing) ────────▶ starting ────────▶ serving ──────────────────────────▶ draining

@@ -9,11 +9,13 @@ import (
 // epoch is one process of Envoy. The newest serves, or shall; an older one serves until a newer is live, then drains.
 type epoch struct {
 	Launch
-	liveAt   time.Time // zero before it is live
-	draining bool      // a newer epoch has taken over
-	idle     bool      // it was told to drain, and has nothing left to do
-	killed   bool      // KILL was sent
-	deadline time.Time // when it is killed: a newcomer that is not live, a parent that has not left; zero for never
+	startedAt time.Time
+	liveAt    time.Time // zero before it is live
+	draining  bool      // a newer epoch has taken over
+	idle      bool      // it was told to drain, and has nothing left to do
+	faded     bool      // it was told to close its inbound connections, which cannot be taken back
+	killed    bool      // KILL was sent
+	deadline  time.Time // when it is killed: a newcomer that is not live, a parent that has not left; zero for never
 }
 
 // Launch says which epoch to start, and how.
@@ -57,7 +59,7 @@ func (d *decision) start(config Config, hot bool) *epoch {
 		launch.Family, launch.Restart = d.families, 0
 		d.families++
 	}
-	d.epochs = append(d.epochs, epoch{Launch: launch})
+	d.epochs = append(d.epochs, epoch{Launch: launch, startedAt: d.now})
 	d.retryAt = time.Time{}
 	d.note(Starting, launch.Epoch, "")
 	d.do(start{launch})
@@ -87,6 +89,9 @@ func (d *decision) live(number int) {
 	}
 	if d.stopping.stage != notStopping {
 		return
+	}
+	if d.drained {
+		d.fade(e)
 	}
 	for i := range d.epochs {
 		if older := &d.epochs[i]; older.Epoch < number && !older.draining {

@@ -17,12 +17,13 @@ type world struct {
 	asked   bool      // terminate was said
 	checks  []Config
 	ended   bool
+	drained bool // was wished last
 	configs int
 }
 
 type process struct {
 	Launch
-	live, killed bool
+	live, killed, faded bool
 }
 
 // FuzzNext throws any sequence of events at the core and holds it to what must always be true.
@@ -59,7 +60,13 @@ func (w *world) blow(b byte) {
 		if n > 0 {
 			w.exit(n-1, Exit{Code: int(b) & 1})
 		}
-	case 4, 12:
+	case 12:
+		w.drained = true
+		w.feed(wished{Drain})
+	case 15:
+		w.drained = false
+		w.feed(wished{Resume})
+	case 4:
 		if n > 1 {
 			w.exit(0, Exit{Code: -1, Signal: syscall.SIGKILL})
 		}
@@ -78,7 +85,7 @@ func (w *world) blow(b byte) {
 		if n > 0 {
 			w.feed(idle{w.alive[int(b>>3)%n].Epoch})
 		}
-	case 7, 15:
+	case 7:
 		if wake := w.state.wake(); !wake.IsZero() && wake.After(w.now) {
 			w.now = wake
 		}
@@ -134,6 +141,12 @@ func (w *world) perform(action any) {
 	case drain:
 		if p := w.find(a.epoch); p == nil || !p.live {
 			w.t.Fatalf("epoch %d is told to drain, alive are %v", a.epoch, w.alive)
+		}
+	case fade:
+		if p := w.find(a.epoch); p == nil || !p.live || p.faded || !w.drained {
+			w.t.Fatalf("epoch %d is drained, wished %v, alive are %+v", a.epoch, w.drained, w.alive)
+		} else {
+			p.faded = true
 		}
 	case finish:
 		if w.ended || len(w.alive) > 0 {
@@ -200,7 +213,14 @@ func (w *world) invariants(event any) {
 		w.t.Fatalf("after %T: %d failures of a budget of %d", event, s.failures, settings.RestartBudget)
 	case !w.ended && !w.asked && w.configs > 0 && len(w.alive) == 0 && s.wake().IsZero():
 		w.t.Fatalf("after %T: nothing lives and nothing is due", event)
+	case w.drained && s.stopping.stage == notStopping && !s.outOfService():
+		w.t.Fatalf("after %T: in service though drained", event)
+	case w.drained && s.stopping.stage == notStopping && slices.ContainsFunc(s.epochs, undrained):
+		w.t.Fatalf("after %T: serves though drained: %+v", event, w.alive)
 	case hopeful > 3:
 		w.t.Fatalf("after %T: %d processes: %+v", event, hopeful, w.alive)
 	}
 }
+
+// undrained is a process that serves and was not told that it shall not.
+func undrained(e epoch) bool { return !e.liveAt.IsZero() && !e.draining && !e.killed && !e.faded }

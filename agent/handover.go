@@ -51,7 +51,7 @@ func (d *decision) configured(config Config) {
 		d.start(config, false) // its own refusal is the check: nobody is harmed
 	case d.handover.stage == starting:
 		// The one under way is finished first.
-	case newest.Config == config:
+	case newest.Config == config && !d.mustRefresh():
 		d.handover = handover{}
 	default:
 		d.quiet()

@@ -22,13 +22,18 @@ const (
 	Hanging    Note = "Envoy hangs"
 	Late       Note = "Envoy has outstayed its time"
 	Rescuing   Note = "a parent died in the overlap, standing in for it"
+	Drained    Note = "drained: out of service until resumed"
+	Resumed    Note = "resumed: back in service once an epoch serves that was not drained"
 	Stopping   Note = "stopping"
 	Stopped    Note = "Envoy stopped"
 )
 
 // Notes returns every note, in the order of a life.
 func Notes() []Note {
-	return []Note{Starting, Serving, HandedOver, RolledBack, Rejected, Replaced, Failed, Hanging, Late, Rescuing, Stopping, Stopped}
+	return []Note{
+		Starting, Serving, HandedOver, RolledBack, Rejected, Replaced, Failed, Hanging, Late, Rescuing,
+		Drained, Resumed, Stopping, Stopped,
+	}
 }
 
 var warnings = []Note{RolledBack, Rejected, Failed, Hanging, Late, Rescuing}

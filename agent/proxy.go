@@ -33,6 +33,7 @@ type Order struct {
 	Signal syscall.Signal
 	Drain  bool // close the listeners, and report Idle
 	Lull   bool // let inbound connections end, still serving, and report Idle
+	Fade   bool // let inbound connections end, still serving
 }
 
 // Report is what an epoch's process does.

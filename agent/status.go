@@ -12,18 +12,21 @@ type Status struct {
 	Failures int           `json:"failures"`           // in a row
 	Budget   int           `json:"budget"`             // how many of them are retried
 	RetryAt  *time.Time    `json:"retry_at,omitempty"` // when the next epoch starts
+	Drained  bool          `json:"drained"`            // it serves, and shall get no new work
 	Stopping bool          `json:"stopping"`
-	Counts   map[Note]int  `json:"counts"` // of the supervisor's whole life
-	Events   []Event       `json:"events"` // the last ones, oldest first
+	GaveUp   string        `json:"gave_up,omitempty"` // why, when it stops by its own decision
+	Counts   map[Note]int  `json:"counts"`            // of the supervisor's whole life
+	Events   []Event       `json:"events"`            // the last ones, oldest first
 }
 
 // EpochStatus is one living process.
 type EpochStatus struct {
-	Epoch   int        `json:"epoch"`
-	Family  int        `json:"family"`        // of one base-id, numbered from 0
-	Restart int        `json:"restart_epoch"` // Envoy's own number in the family
-	State   string     `json:"state"`         // starting, serving or draining
-	LiveAt  *time.Time `json:"live_at,omitempty"`
+	Epoch     int        `json:"epoch"`
+	Family    int        `json:"family"`        // of one base-id, numbered from 0
+	Restart   int        `json:"restart_epoch"` // Envoy's own number in the family
+	State     string     `json:"state"`         // starting, serving or draining
+	StartedAt time.Time  `json:"started_at"`
+	LiveAt    *time.Time `json:"live_at,omitempty"`
 }
 
 // Refused is why the desired configuration does not run, and since when.
@@ -40,15 +43,19 @@ func (s state) status(h *history, c Settings) Status {
 		Failures: s.failures,
 		Budget:   c.RestartBudget,
 		RetryAt:  optional(s.retryAt),
+		Drained:  s.outOfService(),
 		Stopping: s.stopping.stage != notStopping,
 		Counts:   counts,
 		Events:   events,
+	}
+	if s.stopping.gaveUp != nil {
+		out.GaveUp = s.stopping.gaveUp.Error()
 	}
 	if s.refusal != (refusal{}) {
 		out.Refusal = &Refused{s.refusal.reason, s.refusal.at}
 	}
 	for _, e := range s.epochs {
-		out.Epochs = append(out.Epochs, EpochStatus{e.Epoch, e.Family, e.Restart, e.state(), optional(e.liveAt)})
+		out.Epochs = append(out.Epochs, EpochStatus{e.Epoch, e.Family, e.Restart, e.state(), e.startedAt, optional(e.liveAt)})
 	}
 	return out
 }

@@ -49,6 +49,7 @@ func (d *decision) lull() {
 		case e.liveAt.IsZero():
 			d.term() // nothing is in flight
 		default:
+			e.idle = false
 			d.do(lull{e.Epoch})
 		}
 	}

@@ -84,6 +84,10 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 				c.cmd.Process.Signal(order.Signal) // a process that has just ended needs none
 				continue
 			}
+			if order.Fade {
+				tasks.Go(func() { c.fade(ctx) })
+				continue
+			}
 			tasks.Go(func() { c.empty(ctx, order, report) })
 		case <-reaped:
 			cancel()
@@ -111,8 +115,7 @@ const calm = 20 * time.Millisecond
 // empty drains or lulls the process, and reports when it is idle. One whose admin a newcomer has closed is drained by
 // Envoy's own protocol; it cannot be asked, so it is never idle.
 func (c *process) empty(ctx context.Context, order agent.Order, report func(agent.Report)) {
-	// While it lulls it accepts on, so that whoever has not heard yet is served; outbound stays until the end.
-	how := Drain{InboundOnly: true, Graceful: true, SkipExit: true}
+	how := fading
 	if order.Drain {
 		how = Drain{}
 	}
@@ -132,6 +135,17 @@ func (c *process) empty(ctx context.Context, order agent.Order, report func(agen
 		case <-ctx.Done():
 		case <-time.After(calm):
 		}
+	}
+}
+
+// fading accepts on, so that whoever has not heard yet is served; outbound stays until the end.
+var fading = Drain{InboundOnly: true, Graceful: true, SkipExit: true}
+
+// fade tells inbound connections to close, each with its next answer. An Envoy that cannot be asked goes on as it is:
+// what matters, that it gets no new work, is readiness's.
+func (c *process) fade(ctx context.Context) {
+	if err := c.admin.DrainListeners(ctx, fading); err != nil && ctx.Err() == nil {
+		c.Log.Warn("drain inbound listeners", "epoch", c.launch.Epoch, "error", err)
 	}
 }
 

@@ -1,9 +1,54 @@
-// Package status is the agent's HTTP: what it tells about itself, and the front of Envoy's admin.
+// Package status is the agent's HTTP: what it tells about itself, what it asks in others' stead, and the front of
+// Envoy's admin.
 //
-//	:15020           ── Handler: /healthz/ready, /status, /metrics ──▶ Document: a copy of what is known
+//	:15020           ── Handler ──▶ Document: a copy of what is known
+//	  GET  /healthz/ready[?verbose]   a proxy serves and shall get work: 200, else 503 and what is missing
+//	  GET  /healthz/live              the agent's loop answers within a second, and has not given up
+//	  GET  /status                    everything, as JSON
+//	  GET  /metrics                   the agent's own, for Prometheus
+//	  GET  /stats/prometheus          Envoy's, the agent's and the application's, in one
+//	  GET  /app-health/NAME/livez     the application's probe: HTTP, TCP or gRPC
+//	  POST /drain, /undrain           out of service, and back; from this host only
+//	  POST /quitquitquit              what SIGTERM does; from this host only
 //	127.0.0.1:15000  ── Front: reads, and an allow list ──▶ Unix socket of the epoch that serves
 //
 // Envoy's admin has no authentication and can end the process, so it listens on a socket that only its owner may
 // open, one per epoch. The front gives it the port that people and tools know. It refuses what would change Envoy
 // behind the supervisor's back.
+//
+// # Shapes
+//
+// Programs read two documents; their keys stay. Times are RFC 3339, missing ones are left out.
+//
+//	/healthz/ready?verbose, with the status of /healthz/ready:
+//	{"ready", "stopping", "drained": bool, "degraded": "what Envoy rejected, else empty",
+//	 "conditions": [{"type", "status": bool, "reason", "since"}]}
+//
+//	/status:
+//	{"node", "ready", "stopping", "drained": bool, "gave_up",
+//	 "handover", "last_handover_ns", "refusal": {"reason", "at"},
+//	 "epochs": [{"epoch", "family", "restart_epoch", "state", "pid",
+//	             "started_at", "age_seconds", "live_at", "live_seconds"}],
+//	 "budget", "budget_left", "failures", "retry_at",
+//	 "health": {"ready", "degraded", "conditions", "hang", "replace"},
+//	 "readiness": {"since", "changes", "history": [{"at", "ready", "reason"}]},
+//	 "last_exit", "last_failure": {"at", "epoch", "what", "exit", "lines"},
+//	 "certificates": [{"path", "serial", "not_after", "fault"}],
+//	 "counts", "events", "memory_bytes"}
+//
+// # A drain
+//
+// /drain makes readiness false at once, and each inbound answer of Envoy close its connection; outbound stays. It
+// lasts through handovers and crashes. /undrain ends it: Envoy cannot take a drain back, so it is a handover to an
+// Envoy that was not told, and readiness is true again when that one serves. One that is refused leaves the drain;
+// /undrain tries again.
+//
+// # Metrics in one
+//
+// The answer is Prometheus's text format 0.0.4, whatever was asked for, not compressed. Each source is streamed, with
+// its own share of the scraper's time and a bound of its bytes. What a source writes cannot spoil the others': a line
+// that is none, or cut short, is dropped, as is "# EOF" and a second TYPE; OpenMetrics is turned into text. What is
+// missing is told by pilotlight_agent_metrics_source_up and its like, at the end of the answer.
+//
+// Everything has a time and a size; a connection serves one request, and nothing runs in between.
 package status

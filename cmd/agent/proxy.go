@@ -18,6 +18,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/cgroup"
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/node"
 )
@@ -65,6 +66,7 @@ type proxy struct {
 	command
 	settings *settings
 	params   bootstrap.Params
+	workload workload
 	log      *slog.Logger
 
 	binary string // set by run
@@ -73,8 +75,10 @@ type proxy struct {
 	forked     chan struct{} // closed when the first Envoy was
 	forkedOnce sync.Once
 
-	status atomic.Pointer[agent.Status]
-	certs  []*certificateSet
+	status  atomic.Pointer[agent.Status]
+	journal status.Journal
+	askCh   chan agent.Ask
+	certs   []*certificateSet
 }
 
 // newProxy says who the proxy is and what it is told. Whoever only wants to know does not wait for an address.
@@ -85,6 +89,7 @@ func newProxy(ctx context.Context, g given, s *settings, role node.Role, wait bo
 		log:      newLogger(g.stderr, s.logLevel, s.logFormat),
 		certs:    s.certificates(role),
 		forked:   make(chan struct{}),
+		askCh:    make(chan agent.Ask),
 	}
 	warnRetired(p.log, g.flags.retired)
 	addresses, err := hostAddresses()
@@ -96,10 +101,11 @@ func newProxy(ctx context.Context, g given, s *settings, role node.Role, wait bo
 	}
 	p.resolveStatsd(ctx, net.DefaultResolver.LookupNetIP)
 	s.limit(cgroup.ReadLimits(os.DirFS("/")), runtime.NumCPU())
-	if p.params, err = s.params(role, parseEnvironment(g.environ), addresses, os.DirFS("/")); err != nil {
-		return nil, err
-	}
-	return p, nil
+	env := parseEnvironment(g.environ)
+	p.params, err = s.params(role, env, addresses, os.DirFS("/"))
+	faults := multierror.Append(nil, err)
+	p.workload, err = s.workload(env, addresses)
+	return p, usage(multierror.Append(faults, err))
 }
 
 // limit works out what Envoy may use, where nobody said it. Every epoch must have the same, so it is done once.

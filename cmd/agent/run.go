@@ -79,6 +79,7 @@ func (p *proxy) newChild(slot *envoy.Slot) *envoy.Proxy {
 		Stdout:            p.stdout,
 		CheckCertificates: p.checkCertificates,
 		CertificateFault:  p.certificateFault,
+		Judged:            p.remember,
 		Fork: func(f func()) {
 			p.fork(f)
 			p.forkedOnce.Do(func() { close(p.forked) })
@@ -96,9 +97,12 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 		Proxy:    p.child,
 		ConfigCh: configCh,
 		HurryCh:  p.hurry,
+		AskCh:    p.askCh,
 		Log:      p.log,
 		Observe: func(s agent.Status) {
 			p.status.Store(&s)
+			p.remember()
+			p.journal.Observe(s, func(epoch int) []string { return p.child.Remains(epoch).LastLines })
 			recorder.observe(s)
 			if s.Counts[agent.Serving] == 1 {
 				settle()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 // serve opens the agent's own ports before Envoy starts, so that a busy one harms nobody. A busy port that was asked
 // for is an error; one that is a default is not, since two agents with default settings may share a host.
 func (p *proxy) serve() (stop func(), err error) {
-	s := p.settings
 	var servers []*http.Server
 	stop = func() {
 		for _, server := range servers {
@@ -27,18 +27,17 @@ func (p *proxy) serve() (stop func(), err error) {
 		}
 	}
 	for _, port := range []struct {
-		flag    string
-		host    string
-		number  int
-		handler http.Handler
+		flag   string
+		number int
+		open   func(port int) (net.Listener, *http.Server, error)
 	}{
-		{"proxyAdminPort", "127.0.0.1", s.proxyAdminPort, status.Front(p.adminTransport, p.log)},
-		{"statusPort", "", s.statusPort, status.Handler(p.document)},
+		{"proxyAdminPort", p.settings.proxyAdminPort, p.openFront},
+		{"statusPort", p.settings.statusPort, p.openStatus},
 	} {
 		if port.number == 0 {
 			continue
 		}
-		listener, err := net.Listen("tcp", net.JoinHostPort(port.host, strconv.Itoa(port.number)))
+		listener, server, err := port.open(port.number)
 		switch {
 		case err != nil && p.settings.given(port.flag):
 			stop()
@@ -47,7 +46,6 @@ func (p *proxy) serve() (stop func(), err error) {
 			p.log.Warn("go on without a port", "flag", port.flag, "error", err)
 			continue
 		}
-		server := &http.Server{Handler: port.handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 		servers = append(servers, server)
 		go func() {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -56,6 +54,28 @@ func (p *proxy) serve() (stop func(), err error) {
 		}()
 	}
 	return stop, nil
+}
+
+func (p *proxy) openFront(port int) (net.Listener, *http.Server, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	front := status.Front(p.adminTransport, p.log)
+	return listener, &http.Server{Handler: front, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}, err
+}
+
+func (p *proxy) openStatus(port int) (net.Listener, *http.Server, error) {
+	listener, onlyIPv4, err := status.Listen(port)
+	if err == nil && onlyIPv4 {
+		p.log.Info("no IPv6 here: the status port is on IPv4 only", "port", port)
+	}
+	return listener, status.NewServer(status.Handler(status.Config{
+		Document:    p.document,
+		AskCh:       p.askCh,
+		Quit:        func() { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) }, // one way to stop
+		Envoy:       p.adminTransport,
+		Application: p.workload.application,
+		Probes:      p.workload.probes,
+		Log:         p.log,
+	}), p.log), err
 }
 
 // adminTransport leads to the admin of the epoch that serves, nil while none runs.
@@ -68,17 +88,48 @@ func (p *proxy) adminTransport() http.RoundTripper {
 
 // document is what the status port tells.
 func (p *proxy) document() status.Document {
-	d := status.Document{Node: p.params.Node.String()}
-	if s := p.status.Load(); s != nil {
-		d.Supervisor, d.Pids, d.Health = *s, p.child.Pids(), p.child.Health()
-	}
-	if seen := p.certs[0].seen.Load(); seen != nil {
-		d.Expires = seen.Infos[0].NotAfter
+	p.remember()
+	d := p.readiness()
+	d.Node, d.Pids, d.Past = p.params.Node.String(), p.child.Pids(), p.journal.Past()
+	for _, set := range p.certs {
+		d.Certificates = append(d.Certificates, set.told()...)
 	}
 	if facts, err := envoy.FactsOf(os.Getpid()); err == nil {
 		d.Memory = facts.RSS
 	}
 	return d
+}
+
+// readiness is the part of the document that readiness depends on.
+func (p *proxy) readiness() (d status.Document) {
+	if s := p.status.Load(); s != nil {
+		d.Supervisor, d.Health = *s, p.child.Health()
+	}
+	return d
+}
+
+// remember is called when readiness may have changed.
+func (p *proxy) remember() {
+	p.journal.Ready(time.Now(), func() (bool, string) { return p.readiness().Ready() })
+}
+
+// told is what is known of a set, nothing where the workload has none.
+func (c *certificateSet) told() []status.Certificate {
+	seen := c.seen.Load()
+	if seen == nil {
+		return nil
+	}
+	out := status.Certificate{Path: c.Chain, Serial: seen.Infos[0].Serial}
+	if ends := seen.Infos[0].NotAfter; !ends.IsZero() {
+		out.NotAfter = &ends
+	}
+	switch {
+	case seen.Err != nil:
+		out.Fault = seen.Err.Error()
+	case len(seen.Missing) > 0:
+		out.Fault = "missing: " + strings.Join(seen.Missing, ", ")
+	}
+	return []status.Certificate{out}
 }
 
 // reap buries foreign orphans, which the kernel gives to PID 1.

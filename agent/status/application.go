@@ -1,0 +1,94 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Application is where the workload tells its own metrics, on loopback.
+type Application struct {
+	Port int
+	Path string // begins with a slash; may have a query
+}
+
+// ParseApplication reads the workload's annotations prometheus.io/scrape, port and path, as the injector writes them:
+// {"scrape":"true","path":"/metrics","port":"8080"}. It is nil where the workload is not to be scraped. own is the port
+// of the status server, which would scrape itself.
+func ParseApplication(annotations string, own int) (*Application, error) {
+	var a struct{ Scrape, Path, Port string }
+	if err := json.Unmarshal([]byte(annotations), &a); err != nil {
+		const example = `{"scrape":"true","path":"/metrics","port":"8080"}`
+		return nil, fmt.Errorf("%.100q: want JSON like %s: %w", annotations, example, err)
+	}
+	if a.Scrape != "true" {
+		return nil, nil
+	}
+	port, err := strconv.Atoi(or(a.Port, "80"))
+	path := or(a.Path, "/metrics")
+	switch {
+	case err != nil || port < 1 || port > 65535:
+		return nil, fmt.Errorf("port %q: want 1 to 65535", a.Port)
+	case port == own:
+		return nil, fmt.Errorf("port %d: is the agent's own --statusPort, want the application's", port)
+	case !strings.HasPrefix(path, "/"):
+		return nil, fmt.Errorf("path %q: want one that begins with /", path)
+	}
+	return &Application{port, path}, nil
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// scrape asks for the text format. It follows no redirect and keeps no connection.
+func (a *Application) scrape(ctx context.Context, userAgent string) (*http.Response, error) {
+	address := "http://" + net.JoinHostPort("localhost", strconv.Itoa(a.Port)) + a.Path
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "text/plain;version=0.0.4;q=1,*/*;q=0.1")
+	request.Header.Set("Accept-Encoding", "identity")
+	if userAgent != "" {
+		request.Header.Set("User-Agent", userAgent)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		request.Header.Set(timeoutHeader, strconv.FormatFloat(time.Until(deadline).Seconds(), 'f', 3, 64))
+	}
+	transport := &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 16 << 10,
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			_, port, _ := net.SplitHostPort(address)
+			return dialFirst(ctx, loopback, port)
+		},
+	}
+	return transport.RoundTrip(request)
+}
+
+// loopback is where an application on this host listens, if it does not listen everywhere.
+var loopback = []string{"127.0.0.1", "::1"}
+
+// dialFirst connects to the first of the addresses that takes it, and returns the first's error when none does.
+func dialFirst(ctx context.Context, addresses []string, port string) (net.Conn, error) {
+	var first error
+	for _, address := range addresses {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(address, port))
+		if err == nil {
+			return conn, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}

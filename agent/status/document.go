@@ -1,0 +1,111 @@
+package status
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/health"
+)
+
+// Document is everything that the agent tells about itself: a copy of what is known at a moment.
+type Document struct {
+	Node         string
+	Supervisor   agent.Status
+	Pids         map[int]int // by epoch
+	Health       health.Verdict
+	Certificates []Certificate
+	Past         Past
+	Memory       int64 // of the agent, resident, in bytes
+}
+
+// Certificate is one of the workload's, as its file has it.
+type Certificate struct {
+	Path     string     `json:"path"`
+	Serial   string     `json:"serial,omitempty"` // lower-case hex of whole bytes, as Envoy's /certs: "03e9"
+	NotAfter *time.Time `json:"not_after,omitempty"`
+	Fault    string     `json:"fault,omitempty"` // why Envoy cannot use it, or that it is missing
+}
+
+// Ready is whether a proxy serves and shall get work, and what stands against it, else what it does not take. A
+// supervisor that stops or is drained says no at once, though Envoy serves until the work in flight is done.
+func (d Document) Ready() (ready bool, reason string) {
+	switch {
+	case d.Supervisor.Stopping:
+		return false, "stopping"
+	case d.Supervisor.Drained:
+		return false, "drained"
+	case !d.Health.Ready:
+		return false, d.verdict().Reason()
+	}
+	return true, d.Health.Degraded
+}
+
+// verdict has every condition, also before anything was observed.
+func (d Document) verdict() health.Verdict {
+	if d.Health.Conditions == nil {
+		return health.State{}.Verdict(time.Time{})
+	}
+	return d.Health
+}
+
+type epochView struct {
+	agent.EpochStatus
+	Pid  int     `json:"pid,omitempty"`
+	Age  float64 `json:"age_seconds"`
+	Live float64 `json:"live_seconds,omitempty"` // since it is live
+}
+
+type readinessView struct {
+	Since   *time.Time   `json:"since,omitempty"`
+	Changes int          `json:"changes"` // ever; the history has the last ones
+	History []Transition `json:"history"` // oldest first
+}
+
+// statusView is /status.
+type statusView struct {
+	Node  string `json:"node"`
+	Ready bool   `json:"ready"`
+	agent.Status
+	Epochs       []epochView    `json:"epochs"` // instead of the Status's
+	BudgetLeft   int            `json:"budget_left"`
+	Health       health.Verdict `json:"health"`
+	Readiness    readinessView  `json:"readiness"`
+	LastExit     *Exit          `json:"last_exit,omitempty"`    // of any Envoy
+	LastFailure  *Exit          `json:"last_failure,omitempty"` // the last that nobody asked for
+	Certificates []Certificate  `json:"certificates"`
+	Memory       int64          `json:"memory_bytes"`
+}
+
+func (d Document) view(now time.Time) statusView {
+	ready, _ := d.Ready()
+	v := statusView{
+		Node: d.Node, Ready: ready, Status: d.Supervisor, Health: d.verdict(), Epochs: []epochView{},
+		BudgetLeft:  max(0, d.Supervisor.Budget-d.Supervisor.Failures),
+		Readiness:   readinessView{Changes: d.Past.Changes, History: append([]Transition{}, d.Past.Readiness...)},
+		LastExit:    d.Past.LastExit,
+		LastFailure: d.Past.LastFailure, Certificates: append([]Certificate{}, d.Certificates...), Memory: d.Memory,
+	}
+	if n := len(d.Past.Readiness); n > 0 {
+		v.Readiness.Since = &d.Past.Readiness[n-1].At
+	}
+	for _, e := range d.Supervisor.Epochs {
+		view := epochView{EpochStatus: e, Pid: d.Pids[e.Epoch], Age: seconds(now.Sub(e.StartedAt))}
+		if e.LiveAt != nil {
+			view.Live = seconds(now.Sub(*e.LiveAt))
+		}
+		v.Epochs = append(v.Epochs, view)
+	}
+	return v
+}
+
+func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+
+func writeJSON(w http.ResponseWriter, code int, document any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(document) // whoever asked has gone away
+}

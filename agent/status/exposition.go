@@ -1,0 +1,189 @@
+package status
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"slices"
+)
+
+// exposition joins texts of several sources into one that a scraper takes. A scraper refuses a whole text for one bad
+// line, so a line that is none goes no further, nor does one that was cut short: what one source writes never costs
+// the others. A family's second TYPE or HELP is dropped, wherever it comes from.
+type exposition struct {
+	to    *bufio.Writer
+	lines *bufio.Reader
+	seed  maphash.Seed
+	told  map[uint64]struct{} // families whose TYPE or HELP must not come any more
+}
+
+const (
+	longestMetric = 64 << 10 // bytes of a line
+	keptFamilies  = 20_000   // beyond these, second TYPEs pass: Prometheus minds them less than other parsers
+)
+
+func newExposition(to io.Writer) *exposition {
+	return &exposition{
+		to: bufio.NewWriterSize(to, 16<<10), lines: bufio.NewReaderSize(nil, longestMetric),
+		seed: maphash.MakeSeed(), told: map[uint64]struct{}{},
+	}
+}
+
+// copied is what became of one source's text.
+type copied struct {
+	bytes   int64 // read
+	dropped int   // lines that were none
+}
+
+// errTooLong is a text beyond its bound; what came before it is kept.
+var errTooLong = errors.New("text is too long")
+
+// copy takes a source's text to its end, or to limit bytes. open says that it is OpenMetrics.
+func (e *exposition) copy(from io.Reader, limit int64, open bool) (c copied, err error) {
+	e.lines.Reset(from)
+	var family []byte // whose samples may follow
+	for err == nil {
+		var line []byte
+		line, err = e.lines.ReadSlice('\n')
+		c.bytes += int64(len(line))
+		switch {
+		case c.bytes > limit:
+			return c, fmt.Errorf("%w: more than %d bytes", errTooLong, limit)
+		case errors.Is(err, bufio.ErrBufferFull):
+			c.dropped++
+			var n int64
+			n, err = e.skipLine()
+			c.bytes += n
+			continue
+		case err != nil && !errors.Is(err, io.EOF):
+			return c, err // what was cut short is not said
+		}
+		if text := bytes.Trim(line, " \t\n"); len(text) > 0 {
+			var taken bool
+			if family, taken = e.line(text, family, open); !taken {
+				c.dropped++
+			}
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return c, err
+}
+
+func (e *exposition) skipLine() (n int64, err error) {
+	for {
+		rest, err := e.lines.ReadSlice('\n')
+		n += int64(len(rest))
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return n, err
+		}
+	}
+}
+
+// line takes one line, and returns the family that it belongs to. It is false for a line that is none.
+func (e *exposition) line(text, family []byte, open bool) ([]byte, bool) {
+	if text[0] == '#' {
+		return e.comment(text, family, open)
+	}
+	s, ok := parseSample(text, open)
+	if !ok {
+		return family, false
+	}
+	if !belongs(s.name, family) {
+		e.tell('T', s.name) // a TYPE must not come after it
+		family = append(family[:0], s.name...)
+	}
+	s.write(e.to)
+	return family, true
+}
+
+// comment takes TYPE and HELP; no other comment means anything.
+func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
+	word, rest := field(text[1:])
+	name, rest := field(rest)
+	isHelp, isType := string(word) == "HELP", string(word) == "TYPE"
+	switch {
+	case !isHelp && !isType, isHelp && open: // whose name is not that of the samples
+		return family, true
+	case !isMetricName(name):
+		return family, false
+	case isHelp:
+		if !isHelpText(rest) {
+			return family, false
+		}
+		if e.tell('H', name) {
+			fmt.Fprintf(e.to, "# HELP %s %s\n", name, rest)
+		}
+		return family, true
+	}
+	kind, suffix, ok := kindOf(string(rest), open)
+	if !ok {
+		return family, false
+	}
+	family = append(append(family[:0], name...), suffix...)
+	if e.tell('T', family) {
+		fmt.Fprintf(e.to, "# TYPE %s %s\n", family, kind)
+		if kind == "histogram" || kind == "summary" {
+			for _, part := range parts { // have their TYPE now
+				e.tell('T', append(family, part...))
+			}
+		}
+	}
+	return family, true
+}
+
+// parts are what the samples of a histogram or summary add to its name.
+var parts = []string{"_bucket", "_sum", "_count"}
+
+// tell is true the first time.
+func (e *exposition) tell(what byte, name []byte) bool {
+	var h maphash.Hash
+	h.SetSeed(e.seed)
+	h.WriteByte(what)
+	h.Write(name)
+	key := h.Sum64()
+	if _, told := e.told[key]; told {
+		return false
+	}
+	if len(e.told) < keptFamilies {
+		e.told[key] = struct{}{}
+	}
+	return true
+}
+
+// kindOf returns a kind of the text format, and what it adds to the name of the family.
+func kindOf(kind string, open bool) (text, suffix string, ok bool) {
+	switch kind {
+	case "counter":
+		if open {
+			suffix = "_total"
+		}
+		return kind, suffix, true
+	case "gauge", "histogram", "summary", "untyped":
+		return kind, "", true
+	}
+	switch {
+	case !open:
+		return "", "", false
+	case kind == "stateset":
+		return "gauge", "", true
+	case kind == "info":
+		return "gauge", "_info", true
+	case kind == "unknown", kind == "gaugehistogram":
+		return "untyped", "", true
+	}
+	return "", "", false
+}
+
+// belongs reports whether a sample is of the family: its own name, or the parts of a histogram or summary.
+func belongs(name, family []byte) bool {
+	rest, found := bytes.CutPrefix(name, family)
+	if !found || len(family) == 0 {
+		return false
+	}
+	return len(rest) == 0 || slices.Contains(parts, string(rest))
+}

@@ -1,0 +1,82 @@
+package status
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/health"
+)
+
+// Config is what the status port stands on.
+type Config struct {
+	Document    func() Document          // cheap
+	AskCh       chan<- agent.Ask         // the supervisor's
+	Quit        func()                   // does what SIGTERM does
+	Envoy       func() http.RoundTripper // to the admin of the epoch that serves; nil while none runs
+	Application *Application             // whose metrics are merged; nil for none
+	Probes      Probes                   // of the application
+	Log         *slog.Logger
+}
+
+// Handler is the status port.
+func Handler(c Config) http.Handler {
+	merged := newMerger(c)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz/ready", c.ready)
+	mux.HandleFunc("GET /healthz/live", c.live)
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, c.Document().view(time.Now()))
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", textFormat)
+		c.Document().writeMetrics(w, time.Now())
+	})
+	mux.Handle("GET /stats/prometheus", merged)
+	mux.Handle("/drain", local(c.wish(agent.Drain, "drained: POST /undrain ends it")))
+	mux.Handle("/undrain", local(c.wish(agent.Resume, "resuming: ready once an Envoy serves that was not drained")))
+	mux.Handle("/quitquitquit", local(c.quit))
+	mux.Handle("/app-health/", c.Probes)
+	mux.Handle("/app-lifecycle/", c.Probes)
+	return mux
+}
+
+// readyView is /healthz/ready?verbose.
+type readyView struct {
+	Ready      bool               `json:"ready"`
+	Stopping   bool               `json:"stopping"`
+	Drained    bool               `json:"drained"`
+	Degraded   string             `json:"degraded"`
+	Conditions []health.Condition `json:"conditions"`
+}
+
+// ready answers 200, or 503 and what is missing.
+func (c Config) ready(w http.ResponseWriter, r *http.Request) {
+	d := c.Document()
+	ready, reason := d.Ready()
+	code := http.StatusOK
+	if !ready {
+		code = http.StatusServiceUnavailable
+	}
+	if r.URL.Query().Has("verbose") {
+		v := d.verdict()
+		writeJSON(w, code, readyView{ready, d.Supervisor.Stopping, d.Supervisor.Drained, v.Degraded, v.Conditions})
+		return
+	}
+	switch {
+	case !ready:
+		plain(w, code, reason)
+	case reason != "":
+		plain(w, code, "ready, degraded: "+reason)
+	default:
+		plain(w, code, "ready")
+	}
+}
+
+func plain(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(text + "\n")) // whoever asked has gone away
+}

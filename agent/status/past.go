@@ -1,0 +1,97 @@
+package status
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
+)
+
+// Transition is a change of readiness.
+type Transition struct {
+	At     time.Time `json:"at"`
+	Ready  bool      `json:"ready"`
+	Reason string    `json:"reason,omitempty"` // what stood against it then
+}
+
+// Exit is an end of Envoy.
+type Exit struct {
+	At    time.Time `json:"at"`
+	Epoch int       `json:"epoch"`
+	What  string    `json:"what"`            // what it was to the supervisor: "Envoy ended unasked"
+	Exit  string    `json:"exit"`            // "exit status 1: cannot bind '127.0.0.1:80'"
+	Lines []string  `json:"lines,omitempty"` // Envoy's last ones, oldest first
+}
+
+const (
+	keptTransitions = 32
+	keptLines       = 20
+)
+
+// Past is what was before: bounded, whatever happens.
+type Past struct {
+	Readiness   []Transition // the last ones, oldest first
+	Changes     int          // of readiness, ever
+	LastExit    *Exit
+	LastFailure *Exit
+}
+
+// Journal remembers the past. The zero Journal is empty.
+type Journal struct {
+	mu   sync.Mutex
+	past Past
+	last agent.Event // that was looked at
+}
+
+// Ready takes note of readiness, which it asks for itself so that an older answer never follows a newer one.
+func (j *Journal) Ready(now time.Time, ask func() (ready bool, reason string)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	ready, reason := ask()
+	p := &j.past
+	if n := len(p.Readiness); n > 0 && p.Readiness[n-1].Ready == ready {
+		return
+	}
+	if len(p.Readiness) > 0 {
+		p.Changes++
+	}
+	p.Readiness = append(p.Readiness[max(0, len(p.Readiness)-keptTransitions+1):], Transition{now, ready, reason})
+}
+
+// endings are the notes of an Envoy's end; true for those that nobody asked for.
+var endings = map[agent.Note]bool{
+	agent.Failed: true, agent.RolledBack: true, agent.Replaced: false, agent.Stopped: false,
+}
+
+// Observe takes the ends of Envoys from the supervisor's status. lines returns an epoch's last lines.
+func (j *Journal) Observe(s agent.Status, lines func(epoch int) []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	news := s.Events
+	if i := slices.Index(s.Events, j.last); i >= 0 {
+		news = s.Events[i+1:]
+	}
+	for _, e := range news {
+		j.last = e
+		failure, isEnd := endings[e.Note]
+		if !isEnd {
+			continue
+		}
+		said := lines(e.Epoch)
+		exit := &Exit{At: e.At, Epoch: e.Epoch, What: string(e.Note), Exit: e.Why, Lines: said[max(0, len(said)-keptLines):]}
+		j.past.LastExit = exit
+		if failure {
+			j.past.LastFailure = exit
+		}
+	}
+}
+
+// Past returns a copy.
+func (j *Journal) Past() Past {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	past := j.past
+	past.Readiness = slices.Clone(past.Readiness)
+	return past
+}

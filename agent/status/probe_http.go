@@ -1,0 +1,99 @@
+package status
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+const (
+	longestProbeBody = 10 << 10 // bytes that are read: what the kubelet reads
+	shownProbeBody   = 512      // bytes that the kubelet may show
+	mostRedirects    = 10
+)
+
+// ask asks as the kubelet would: a redirect is followed while it stays on the host, a certificate is not verified.
+func (h *HTTPGet) ask(ctx context.Context, userAgent string) (code int, text string, err error) {
+	transport := &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			_, port, err := net.SplitHostPort(address) // which a redirect may have changed
+			if err != nil {
+				return nil, err
+			}
+			return dialFirst(ctx, hosts(h.Host), port)
+		},
+	}
+	client := &http.Client{Transport: transport, CheckRedirect: sameHost}
+	request, err := h.request(ctx, userAgent)
+	if err != nil {
+		return 0, "", err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, "", withoutURL(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, longestProbeBody))
+	if err != nil {
+		return 0, "", fmt.Errorf("read the application's answer: %w", err)
+	}
+	return response.StatusCode, strings.ToValidUTF8(string(body[:min(len(body), shownProbeBody)]), "?"), nil
+}
+
+func (h *HTTPGet) request(ctx context.Context, userAgent string) (*http.Request, error) {
+	target, err := url.Parse(h.Path) // which may have a query
+	if err != nil {
+		return nil, err
+	}
+	target.Scheme = strings.ToLower(h.Scheme)
+	target.Host = net.JoinHostPort(hosts(h.Host)[0], strconv.Itoa(int(h.Port)))
+	if !strings.HasPrefix(target.Path, "/") {
+		target.Path = "/" + target.Path
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("User-Agent", or(userAgent, "kube-probe/agent"))
+	request.Header.Set("Accept", "*/*")
+	for _, header := range h.HTTPHeaders {
+		if strings.EqualFold(header.Name, "Host") {
+			request.Host = header.Value
+			continue
+		}
+		request.Header.Add(header.Name, header.Value)
+	}
+	return request, nil
+}
+
+// sameHost follows a redirect within the host; one that leads away is the answer.
+func sameHost(next *http.Request, via []*http.Request) error {
+	switch {
+	case next.URL.Hostname() != via[0].URL.Hostname():
+		return http.ErrUseLastResponse
+	case len(via) >= mostRedirects:
+		return fmt.Errorf("stopped after %d redirects", mostRedirects)
+	}
+	return nil
+}
+
+// withoutURL drops what the client says before the cause: the URL is that of the probe.
+func withoutURL(err error) error {
+	var inner *url.Error
+	if errors.As(err, &inner) {
+		if inner.Timeout() {
+			return errors.New("the application did not answer in time")
+		}
+		return inner.Err
+	}
+	return err
+}

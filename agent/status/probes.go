@@ -1,0 +1,210 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+)
+
+// Probes are the application's own, by the path that the injector gave them: /app-health/CONTAINER/livez. The kubelet
+// asks the agent in the application's stead, since it has no certificate that the application's proxy would take.
+type Probes map[string]Probe
+
+// Probe is one. One of the three ways is set.
+type Probe struct {
+	HTTPGet   *HTTPGet
+	TCPSocket *TCPSocket
+	GRPC      *GRPC
+	Timeout   time.Duration
+}
+
+// The ways to ask. A Host is an address of this host; without it, loopback.
+type (
+	HTTPGet struct {
+		Host        string
+		Port        Port
+		Path        string
+		Scheme      string   // HTTP or HTTPS, whose certificate is not verified, as the kubelet does not
+		HTTPHeaders []Header // one named Host is the request's host
+	}
+	Header    struct{ Name, Value string }
+	TCPSocket struct {
+		Host string
+		Port Port
+	}
+	GRPC struct { // grpc.health.v1 over HTTP/2 without TLS
+		Port    Port
+		Service string
+	}
+)
+
+// Port is a number, or a text of one: the injector has resolved names.
+type Port int
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Port) UnmarshalJSON(text []byte) error {
+	number, err := strconv.Atoi(strings.Trim(string(text), `"`))
+	if err != nil || number < 1 || number > 65535 {
+		return fmt.Errorf("port %s: want a number, 1 to 65535", text)
+	}
+	*p = Port(number)
+	return nil
+}
+
+const (
+	probeTimeout  = time.Second // Kubernetes' default
+	longestProbe  = 5 * time.Minute
+	defaultScheme = "HTTP"
+)
+
+// ParseProbes reads what the injector writes into ISTIO_KUBE_APP_PROBERS:
+// {"/app-health/NAME/livez":{"httpGet":{"path":"/","port":8080,"scheme":"HTTP","httpHeaders":[]},"timeoutSeconds":1}},
+// with tcpSocket {port} or grpc {port, service} instead of httpGet. own are addresses of this host that a probe may
+// name. The error has every fault, each with its path.
+func ParseProbes(text string, own []string) (Probes, error) {
+	var documents map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &documents); err != nil {
+		return nil, fmt.Errorf(`%.100q: want JSON like {"/app-health/NAME/livez":{"httpGet":{"port":8080}}}: %w`, text, err)
+	}
+	probes := Probes{}
+	var faults *multierror.Error
+	for _, path := range slices.Sorted(maps.Keys(documents)) {
+		probe, err := parseProbe(path, documents[path], own)
+		if err != nil {
+			faults = multierror.Append(faults, fmt.Errorf("%s: %w", path, err))
+			continue
+		}
+		probes[path] = probe
+	}
+	return probes, faults.ErrorOrNil()
+}
+
+// endpoints are what the last part of a probe's path may be.
+var endpoints = map[string][]string{
+	"app-health":    {"livez", "readyz", "startupz"},
+	"app-lifecycle": {"prestopz", "poststartz"},
+}
+
+// probeDocument is a probe as Kubernetes writes it.
+type probeDocument struct {
+	HTTPGet        *HTTPGet
+	TCPSocket      *TCPSocket
+	GRPC           *GRPC
+	TimeoutSeconds int
+}
+
+var errPath = errors.New("want /app-health/NAME/{livez,readyz,startupz} or /app-lifecycle/NAME/{prestopz,poststartz}")
+
+func parseProbe(path string, text []byte, own []string) (Probe, error) {
+	parts := strings.Split(path, "/")
+	if len(parts) != 4 || parts[0] != "" || parts[2] == "" || !slices.Contains(endpoints[parts[1]], parts[3]) {
+		return Probe{}, errPath
+	}
+	var document probeDocument
+	if err := json.Unmarshal(text, &document); err != nil {
+		return Probe{}, err
+	}
+	timeout := time.Duration(document.TimeoutSeconds) * time.Second
+	p := Probe{document.HTTPGet, document.TCPSocket, document.GRPC, timeout}
+	if p.Timeout == 0 {
+		p.Timeout = probeTimeout
+	}
+	if p.Timeout < 0 || p.Timeout > longestProbe {
+		return Probe{}, fmt.Errorf("timeoutSeconds %d: want 1 to %.0f, or 0 for 1",
+			document.TimeoutSeconds, longestProbe.Seconds())
+	}
+	return p, p.check(own)
+}
+
+func (p *Probe) check(own []string) error {
+	var ways []string
+	var port Port
+	var host *string
+	if p.HTTPGet != nil {
+		ways, port, host = append(ways, "httpGet"), p.HTTPGet.Port, &p.HTTPGet.Host
+		p.HTTPGet.Scheme = or(p.HTTPGet.Scheme, defaultScheme)
+		if scheme := p.HTTPGet.Scheme; scheme != "HTTP" && scheme != "HTTPS" {
+			return fmt.Errorf("httpGet.scheme %q: want HTTP or HTTPS", scheme)
+		}
+		for _, h := range p.HTTPGet.HTTPHeaders {
+			if !isHeader(h) {
+				return fmt.Errorf("httpGet.httpHeaders: %q: want a header of HTTP", h.Name)
+			}
+		}
+	}
+	if p.TCPSocket != nil {
+		ways, port, host = append(ways, "tcpSocket"), p.TCPSocket.Port, &p.TCPSocket.Host
+	}
+	if p.GRPC != nil {
+		ways, port = append(ways, "grpc"), p.GRPC.Port
+	}
+	switch {
+	case len(ways) != 1:
+		return fmt.Errorf("has %d of httpGet, tcpSocket and grpc, want one", len(ways))
+	case port == 0:
+		return fmt.Errorf("%s.port: is missing, want 1 to 65535", ways[0])
+	case host != nil && *host != "" && !isLoopback(*host) && !slices.Contains(own, *host):
+		return fmt.Errorf("%s.host %q: want an address of this host, or none", ways[0], *host)
+	}
+	return nil
+}
+
+// isHeader is strict: nothing of a header may become another.
+func isHeader(h Header) bool {
+	noToken := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }
+	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+	return h.Name != "" && !strings.ContainsFunc(h.Name, noToken) && !strings.ContainsFunc(h.Value, control)
+}
+
+// ServeHTTP probes the application and answers as it does.
+func (p Probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	probe, known := p[r.URL.Path]
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		plain(w, http.StatusMethodNotAllowed, r.Method+": want GET")
+		return
+	case !known:
+		plain(w, http.StatusNotFound, r.URL.Path+": the application has no such probe")
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(probe.Timeout + writeGrace))
+	ctx, cancel := context.WithTimeout(r.Context(), probe.Timeout)
+	defer cancel()
+	code, text, err := probe.ask(ctx, r.UserAgent())
+	if err != nil {
+		code, text = http.StatusInternalServerError, err.Error()
+	}
+	plain(w, code, text)
+}
+
+// ask returns the status that the kubelet shall see, and what it may show.
+func (p Probe) ask(ctx context.Context, userAgent string) (code int, text string, err error) {
+	switch {
+	case p.HTTPGet != nil:
+		return p.HTTPGet.ask(ctx, userAgent)
+	case p.TCPSocket != nil:
+		conn, err := dialFirst(ctx, hosts(p.TCPSocket.Host), strconv.Itoa(int(p.TCPSocket.Port)))
+		if err != nil {
+			return 0, "", err
+		}
+		return http.StatusOK, "connected", conn.Close()
+	}
+	return p.GRPC.ask(ctx)
+}
+
+// hosts are the addresses to try.
+func hosts(host string) []string {
+	if host == "" || host == "localhost" {
+		return loopback
+	}
+	return []string{host}
+}

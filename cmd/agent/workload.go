@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/pilotlight/pilotlight/agent/status"
+)
+
+// What the injector tells of the application, whose probes and metrics' annotations it has moved to the agent.
+const (
+	probesVariable     = "ISTIO_KUBE_APP_PROBERS"
+	prometheusVariable = "ISTIO_PROMETHEUS_ANNOTATIONS"
+)
+
+// workload is the application that the proxy stands beside, as far as the agent asks it something.
+type workload struct {
+	application *status.Application
+	probes      status.Probes
+}
+
+// workload reads what was told, or every fault of it. A probe may name addresses of this host.
+func (s *settings) workload(env environment, addresses []netip.Addr) (w workload, err error) {
+	own := []string{s.ip}
+	for _, address := range addresses {
+		own = append(own, address.String())
+	}
+	var faults *multierror.Error
+	if text := env[probesVariable]; text != "" {
+		w.probes, err = status.ParseProbes(text, own)
+		faults = multierror.Append(faults, ofVariable(probesVariable, err)...)
+	}
+	if text := env[prometheusVariable]; text != "" {
+		w.application, err = status.ParseApplication(text, s.statusPort)
+		faults = multierror.Append(faults, ofVariable(prometheusVariable, err)...)
+	}
+	return w, usage(faults)
+}
+
+// ofVariable says of each fault in which variable it is.
+func ofVariable(name string, err error) (faults []error) {
+	all := []error{err}
+	if several := (*multierror.Error)(nil); errors.As(err, &several) {
+		all = several.Errors
+	}
+	for _, fault := range all {
+		if fault != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, fault))
+		}
+	}
+	return faults
+}

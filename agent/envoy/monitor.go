@@ -38,6 +38,9 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 			answers = o.Answer != nil
 			ready = answers && o.Answer.Ready
 			verdict := c.judge(o, time.Now())
+			if verdict.Degraded != "" {
+				asked = time.Time{} // that it is mended shall be seen as soon
+			}
 			switch {
 			case ctx.Err() != nil:
 				return

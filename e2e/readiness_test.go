@@ -77,7 +77,7 @@ func startPupil(t *testing.T, s *script, flags ...string) *pupil {
 	}
 	p.Sidecar, err = lab.Lab{Bin: bin, Envoy: envoy, Dir: shortDir(t)}.Sidecar(lab.Workload{
 		Name: "pupil", App: "pupil", IP: "127.0.0.1", Discovery: s.address,
-		Flags: append([]string{"--statusPort", fmt.Sprint(port), "--xdsVariant", "sotw"}, flags...),
+		Flags: append([]string{"--statusPort", fmt.Sprint(port)}, flags...),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -219,8 +219,25 @@ func TestRejectedConfiguration(t *testing.T) {
 			p.await("healthy", healthy)
 		},
 	} {
-		t.Run(name, func(t *testing.T) { test(startPupil(t, startScript(t))) })
+		t.Run(name, func(t *testing.T) { test(startPupil(t, startScript(t), "--xdsVariant", "sotw")) })
 	}
+}
+
+// Under the delta protocol an accepted answer says nothing of what was rejected before: Envoy is asked for it.
+func TestRejectedDelta(t *testing.T) {
+	p := startPupil(t, startScript(t), "--xdsVariant", "delta")
+	other := staticCluster("other", p.upside)
+	p.clusters(p.good, badCluster("bad|80"))
+	p.listeners(tcpListener("l", p.inbound[0], "good"), badListener("bad", p.inbound[1]))
+	p.await("degraded", degraded("CDS: Envoy rejected 1 answers", "bad|80: cannot create", "LDS: Envoy rejected 1 answers", "bad: error adding"))
+	p.serves(p.inbound[0])
+	p.clusters(p.good, badCluster("bad|80"), other)
+	p.await("degraded still", degraded("CDS: Envoy rejected 1 answers", "(others were accepted since)"))
+	p.clusters(p.good, staticCluster("bad|80", p.upside), other)
+	p.await("degraded by LDS only", func(r told) bool { return degraded("LDS: Envoy")(r) && !strings.Contains(r.Degraded, "CDS") })
+	p.listeners(tcpListener("l", p.inbound[0], "good"), tcpListener("bad", p.inbound[1], "good"))
+	p.await("healthy", healthy)
+	p.serves(p.inbound[1])
 }
 
 // listen takes a port that Envoy then cannot have.

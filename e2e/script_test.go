@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -21,7 +23,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// script is an ADS server that sends what a test says, good or bad: state of the world, two types.
+// script is an ADS server that sends what a test says, good or bad, of two types.
 type script struct {
 	t       *testing.T
 	address string
@@ -29,7 +31,6 @@ type script struct {
 	mu      sync.Mutex
 	version int
 	says    map[string][]*anypb.Any // by type URL
-	refused map[string]string       // the last refusal of each type, in Envoy's words
 	changed chan struct{}           // closed with each change
 }
 
@@ -46,7 +47,7 @@ func startScript(t *testing.T) *script {
 	}
 	s := &script{
 		t: t, address: listener.Addr().String(),
-		says: map[string][]*anypb.Any{}, refused: map[string]string{}, changed: make(chan struct{}),
+		says: map[string][]*anypb.Any{}, changed: make(chan struct{}),
 	}
 	server := grpc.NewServer()
 	discoverypb.RegisterAggregatedDiscoveryServiceServer(server, scripted{script: s})
@@ -95,30 +96,65 @@ func (s *script) say(typeURL string, texts []string, empty func() proto.Message)
 	s.changed = make(chan struct{})
 }
 
-// refusal returns what Envoy last refused of a type, in its words.
-func (s *script) refusal(typeURL string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refused[typeURL]
-}
-
 type scripted struct {
 	discoverypb.UnimplementedAggregatedDiscoveryServiceServer
 	*script
 }
 
+// StreamAggregatedResources sends the state of the world.
 func (s scripted) StreamAggregatedResources(stream grpc.BidiStreamingServer[discoverypb.DiscoveryRequest, discoverypb.DiscoveryResponse]) error {
-	requests := make(chan *discoverypb.DiscoveryRequest)
+	return s.serve(stream.Context(), func() (string, error) {
+		request, err := stream.Recv()
+		return request.GetTypeUrl(), err
+	}, func(typeURL, version string, _, now []*anypb.Any) error {
+		return stream.Send(&discoverypb.DiscoveryResponse{TypeUrl: typeURL, VersionInfo: version, Nonce: version, Resources: now})
+	})
+}
+
+// DeltaAggregatedResources sends what has changed.
+func (s scripted) DeltaAggregatedResources(stream grpc.BidiStreamingServer[discoverypb.DeltaDiscoveryRequest, discoverypb.DeltaDiscoveryResponse]) error {
+	return s.serve(stream.Context(), func() (string, error) {
+		request, err := stream.Recv()
+		return request.GetTypeUrl(), err
+	}, func(typeURL, version string, before, now []*anypb.Any) error {
+		response := &discoverypb.DeltaDiscoveryResponse{TypeUrl: typeURL, Nonce: version}
+		names := map[string]bool{}
+		for _, resource := range now {
+			names[nameOf(resource)] = true
+			if !slices.ContainsFunc(before, func(old *anypb.Any) bool { return proto.Equal(old, resource) }) {
+				response.Resources = append(response.Resources, &discoverypb.Resource{Name: nameOf(resource), Version: version, Resource: resource})
+			}
+		}
+		for _, old := range before {
+			if !names[nameOf(old)] {
+				response.RemovedResources = append(response.RemovedResources, nameOf(old))
+			}
+		}
+		return stream.Send(response)
+	})
+}
+
+func nameOf(resource *anypb.Any) string {
+	message, err := resource.UnmarshalNew()
+	if err != nil {
+		return ""
+	}
+	return message.(interface{ GetName() string }).GetName()
+}
+
+// serve sends each type that was asked for when it changes.
+func (s scripted) serve(ctx context.Context, receive func() (string, error), send func(typeURL, version string, before, now []*anypb.Any) error) error {
+	requests := make(chan string)
 	go func() {
 		defer close(requests)
 		for {
-			request, err := stream.Recv()
+			typeURL, err := receive()
 			if err != nil {
 				return
 			}
 			select {
-			case requests <- request:
-			case <-stream.Context().Done():
+			case requests <- typeURL:
+			case <-ctx.Done():
 				return
 			}
 		}
@@ -127,45 +163,30 @@ func (s scripted) StreamAggregatedResources(stream grpc.BidiStreamingServer[disc
 	sent := map[string][]*anypb.Any{}
 	for {
 		s.mu.Lock()
-		changed := s.changed
+		changed, version, says := s.changed, strconv.Itoa(s.version), maps.Clone(s.says)
 		s.mu.Unlock()
 		for _, typeURL := range asked {
-			if err := s.send(stream, typeURL, sent); err != nil {
+			now, known := says[typeURL]
+			before, was := sent[typeURL]
+			if !known || was && slices.Equal(before, now) {
+				continue
+			}
+			if err := send(typeURL, version, before, now); err != nil {
 				return err
 			}
+			sent[typeURL] = now
 		}
 		select {
-		case request, open := <-requests:
+		case typeURL, open := <-requests:
 			if !open {
 				return nil
 			}
-			if !slices.Contains(asked, request.TypeUrl) {
-				asked = append(asked, request.TypeUrl)
-			}
-			if refusal := request.GetErrorDetail().GetMessage(); refusal != "" {
-				s.mu.Lock()
-				s.refused[request.TypeUrl] = refusal
-				s.mu.Unlock()
+			if !slices.Contains(asked, typeURL) {
+				asked = append(asked, typeURL)
 			}
 		case <-changed:
 		}
 	}
-}
-
-// send sends what a type says now, unless it was sent before.
-func (s scripted) send(stream grpc.BidiStreamingServer[discoverypb.DiscoveryRequest, discoverypb.DiscoveryResponse], typeURL string, sent map[string][]*anypb.Any) error {
-	s.mu.Lock()
-	resources, says := s.says[typeURL]
-	version := strconv.Itoa(s.version)
-	s.mu.Unlock()
-	last, was := sent[typeURL]
-	if !says || was && slices.Equal(last, resources) {
-		return nil
-	}
-	sent[typeURL] = resources
-	return stream.Send(&discoverypb.DiscoveryResponse{
-		TypeUrl: typeURL, VersionInfo: version, Nonce: version, Resources: resources,
-	})
 }
 
 // staticCluster is a good cluster.

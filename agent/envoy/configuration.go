@@ -9,6 +9,9 @@ import (
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
+// deltaVariant is in a bootstrap that asks discovery for changes instead of the state of the world.
+const deltaVariant = "DELTA_GRPC"
+
 // The types whose rejections are told apart.
 const (
 	clusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
@@ -29,11 +32,8 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 	c.received = received
 	c.kernel, _ = flight.ReadProcess(os.DirFS("/"), c.pid)
 	c.listeners.Store(received.Listeners)
-	updates := func(u Updates, typeURL string) health.Updates {
-		return health.Updates{Success: u.Success, Rejected: u.Rejected, Accepted: u.Accepted, Rejection: c.output.lastRejection(typeURL)}
-	}
 	config := &health.Config{
-		CDS: updates(received.CDS, clusterType), LDS: updates(received.LDS, listenerType),
+		CDS: c.updates(ctx, received.CDS, clusterType), LDS: c.updates(ctx, received.LDS, listenerType),
 		WorkersStarted: received.WorkersStarted, Listeners: received.Listeners, CreateFailures: received.CreateFailures,
 	}
 	if received.LDS.Success == 0 && received.LDS.Rejected > 0 {
@@ -42,4 +42,29 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 		}
 	}
 	return config
+}
+
+// updates adds to the counts what Envoy says of the last rejection.
+func (c *process) updates(ctx context.Context, u Updates, typeURL string) health.Updates {
+	out := health.Updates{Success: u.Success, Rejected: u.Rejected, Accepted: u.Accepted}
+	if u.Rejected == 0 {
+		return out
+	}
+	last := c.output.lastRejection(typeURL)
+	out.Rejection = last.Rejection
+	if asks(c.launch.Config, deltaVariant) && u.Accepted.After(last.At) {
+		out.Mended = c.mended(ctx, last, typeURL)
+	}
+	return out
+}
+
+// mended reports whether Envoy has since taken everything that a rejection named.
+func (c *process) mended(ctx context.Context, r rejection, typeURL string) bool {
+	for _, name := range r.names {
+		at, err := c.admin.updated(ctx, typeURL, name)
+		if err != nil || !at.After(r.At) {
+			return false
+		}
+	}
+	return len(r.names) > 0
 }

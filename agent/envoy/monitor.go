@@ -82,7 +82,7 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	o := health.Observation{
 		Pid: c.pid, Epoch: c.launch.Epoch, AdminExpected: true,
 		AsksCDS: asks(c.launch.Config, "cds_config"), AsksLDS: asks(c.launch.Config, "lds_config"),
-		Delta: asks(c.launch.Config, "DELTA_GRPC"),
+		Delta: asks(c.launch.Config, deltaVariant),
 	}
 	if !exists {
 		return o

@@ -125,9 +125,15 @@ func reasonOf(lines []Record) string {
 	return ""
 }
 
+// rejection is one, and what Envoy named in it.
+type rejection struct {
+	health.Rejection
+	names []string
+}
+
 // lastRejection returns what Envoy last said, in the lines that are kept, of configuration of a type that it would not
-// take, and when; nothing where it has not. White space is one blank each, for a line may name several resources.
-func (o *output) lastRejection(typeURL string) health.Rejection {
+// take; nothing where it has not.
+func (o *output) lastRejection(typeURL string) rejection {
 	said := " config for " + typeURL + " rejected: "
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -135,9 +141,24 @@ func (o *output) lastRejection(typeURL string) health.Rejection {
 		for _, r := range slices.Backward(part) {
 			variant, text, found := strings.Cut(r.Message, said)
 			if found && (variant == "gRPC" || variant == "delta") {
-				return health.Rejection{Text: strings.Join(strings.Fields(text), " "), At: r.Time}
+				return rejectionOf(text, r.Time)
 			}
 		}
 	}
-	return health.Rejection{}
+	return rejection{}
+}
+
+// rejectionOf reads "Error adding/updating cluster(s) NAME: WHY, NAME: WHY", or listener(s), whose parts are lines. A
+// part of a reason is not a name: it has blanks. White space is one blank each in what is told.
+func rejectionOf(text string, at time.Time) rejection {
+	r := rejection{Rejection: health.Rejection{Text: strings.Join(strings.Fields(text), " "), At: at}}
+	_, list, _ := strings.Cut(text, "(s) ")
+	for line := range strings.Lines(list) {
+		for part := range strings.SplitSeq(line, ", ") {
+			if name, _, found := strings.Cut(part, ": "); found && !strings.Contains(name, " ") {
+				r.names = append(r.names, name)
+			}
+		}
+	}
+	return r
 }

@@ -112,7 +112,7 @@ func TestLastRejection(t *testing.T) {
 	for _, text := range []string{
 		line(1, "gRPC config for "+listenerType+" rejected: old"),
 		line(2, "gRPC config for "+listenerType+` rejected: Error adding/updating listener(s) a: x\nb: y\n`),
-		line(3, "delta config for "+clusterType+" rejected: Error adding/updating cluster(s) c: z"),
+		line(3, "delta config for "+clusterType+" rejected: Error adding/updating cluster(s) c: z, as if d: e, f|80||g: h"),
 		line(4, "said: gRPC config for "+listenerType+" rejected: is no rejection"),
 	} {
 		io.WriteString(o, text)
@@ -121,17 +121,17 @@ func TestLastRejection(t *testing.T) {
 		io.WriteString(o, line(5, "something else"))
 	}
 	at := func(second int) time.Time { return time.Date(2026, 11, 21, 12, 0, second, 0, time.UTC) }
-	for typeURL, want := range map[string]health.Rejection{
-		listenerType: {Text: "Error adding/updating listener(s) a: x b: y", At: at(2)},
-		clusterType:  {Text: "Error adding/updating cluster(s) c: z", At: at(3)},
+	for typeURL, want := range map[string]rejection{
+		listenerType: {health.Rejection{Text: "Error adding/updating listener(s) a: x b: y", At: at(2)}, []string{"a", "b"}},
+		clusterType:  {health.Rejection{Text: "Error adding/updating cluster(s) c: z, as if d: e, f|80||g: h", At: at(3)}, []string{"c", "f|80||g"}},
 		"other":      {},
 	} {
-		if got := o.lastRejection(typeURL); got.Text != want.Text || !got.At.Equal(want.At) {
+		if got := o.lastRejection(typeURL); got.Text != want.Text || !got.At.Equal(want.At) || !slices.Equal(got.names, want.names) {
 			t.Errorf("%s: got %+v, want %+v", typeURL, got, want)
 		}
 	}
 	io.WriteString(o, line(6, "something else")+line(7, "and")+line(8, "so on"))
-	if got := o.lastRejection(clusterType); got != (health.Rejection{}) {
+	if got := o.lastRejection(clusterType); got.Text != "" || got.names != nil {
 		t.Errorf("a rejection that is kept no more: got %+v", got)
 	}
 }

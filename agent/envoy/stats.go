@@ -2,8 +2,6 @@ package envoy
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -79,33 +77,6 @@ func (r Received) stats() map[string]int64 {
 		"listener_manager.lds.update_success": r.LDS.Success, "listener_manager.lds.update_rejected": r.LDS.Rejected,
 		"listener_manager.total_listeners_active": r.Listeners, "listener_manager.listener_create_failure": r.CreateFailures,
 	}
-}
-
-// DynamicListeners counts the listeners of discovery that are active. No statistic does: those of the bootstrap are in
-// the same number.
-func (a *Admin) DynamicListeners(ctx context.Context) (int64, error) {
-	body, err := a.get(ctx, "/config_dump?resource=dynamic_listeners&mask=name,active_state.version_info")
-	if err != nil {
-		return 0, err
-	}
-	return countActive(body)
-}
-
-func countActive(body []byte) (active int64, err error) {
-	var dump struct {
-		Configs []struct {
-			Active *struct{} `json:"active_state"`
-		} `json:"configs"`
-	}
-	if err := json.Unmarshal(body, &dump); err != nil {
-		return 0, fmt.Errorf("parse Envoy's listeners: %w", err)
-	}
-	for _, c := range dump.Configs {
-		if c.Active != nil {
-			active++
-		}
-	}
-	return active, nil
 }
 
 // Work is what downstream has Envoy do.

@@ -89,24 +89,3 @@ func TestReceived(t *testing.T) {
 		})
 	}
 }
-
-// The documents are Envoy 1.40's own, masked: a rejected listener is there twice, once without its name.
-func TestCountActive(t *testing.T) {
-	for _, test := range []struct {
-		name, body string
-		want       int64
-	}{
-		{"none", `{}`, 0},
-		{"one is active", `{"configs": [{"name": "a", "active_state": {"version_info": "4"}}, {"name": "b"}, {}]}`, 1},
-		{"all rejected", `{"configs": [{"name": "b"}, {}]}`, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got, err := countActive([]byte(test.body)); got != test.want || err != nil {
-				t.Errorf("countActive: %d, %v; want %d", got, err, test.want)
-			}
-		})
-	}
-	if _, err := countActive([]byte("<html>")); err == nil {
-		t.Error("countActive of no JSON: no error")
-	}
-}

@@ -24,7 +24,9 @@
 //	LDS, all bad, later  yes: the last good ones serve      named
 //	a busy port          as a bad listener                  named: cannot bind
 //
-// Under the delta protocol an accepted answer says nothing of what was rejected before, so degraded stays.
+// Under the delta protocol an accepted answer says nothing of what was rejected before: degraded stays until Envoy has
+// the very resources that were rejected. One that is withdrawn instead is never seen to be, so degraded stays for the
+// process's life, and says that others were accepted since.
 //
 // It refuses to look: the process, the admin and the certificates are observed elsewhere. It knows which of Envoy's own
 // words mislead (server.live and server.state, which lag; update_success, which one bad cluster keeps at 0) and has

@@ -50,6 +50,7 @@ type Updates struct {
 	Success, Rejected int64
 	Accepted          time.Time // the last success; zero for none
 	Rejection         Rejection // the last one that Envoy's log told of
+	Mended            bool      // Envoy has taken what that one named since
 }
 
 // Rejection is Envoy's text of one, and when it was written.

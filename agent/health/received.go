@@ -10,7 +10,8 @@ import (
 type Rejected struct {
 	Count int64
 	Last  Rejection
-	Open  bool // nothing was accepted since that would have mended it
+	Open  bool // it is not known to be mended
+	After bool // something was accepted since, of which a delta does not say whether it mended it
 }
 
 // received keeps what was once true of this process: its counters may be reset by anybody.
@@ -51,8 +52,8 @@ func (c Config) bound() (bool, string) {
 	return true, fmt.Sprintf("%d listeners", c.Listeners)
 }
 
-// next counts. A success mends what was rejected before it, for it is the state of the world; one of a delta says nothing
-// of the resources that it does not name.
+// next counts. A success mends what was rejected before it where it is the state of the world; one of a delta says
+// nothing of the resources that it does not name, so it is asked for them.
 func (r Rejected) next(u Updates, delta bool, now time.Time) Rejected {
 	if u.Rejected > 0 && u.Rejected != r.Count {
 		r.Count, r.Open = u.Rejected, true
@@ -62,7 +63,8 @@ func (r Rejected) next(u Updates, delta bool, now time.Time) Rejected {
 			r.Last = Rejection{At: now} // it is not in the log, or has left it
 		}
 	}
-	if u.Accepted.After(r.Last.At) && !delta {
+	r.After = u.Accepted.After(r.Last.At)
+	if r.After && !delta || u.Mended && u.Rejection == r.Last {
 		r.Open = false
 	}
 	return r
@@ -81,6 +83,9 @@ func (s State) degraded() string {
 		text := fmt.Sprintf("%s: Envoy rejected %d answers, the last at %s", of.name, of.Count, of.Last.At.UTC().Format(time.RFC3339))
 		if of.Last.Text != "" {
 			text += ": " + of.Last.Text
+		}
+		if of.After {
+			text += " (others were accepted since)"
 		}
 		out = append(out, text)
 	}

@@ -63,7 +63,13 @@ func TestDegraded(t *testing.T) {
 		{
 			"a delta that is accepted may be about something else",
 			[]Config{{LDS: bad(ok(1, 0), 1, "l2: no filter chains", 5)}, {LDS: bad(ok(2, 15), 1, "l2: no filter chains", 5)}},
-			true, once,
+			true, once + " (others were accepted since)",
+		},
+		{
+			"a delta that is accepted, and what was rejected is there", []Config{
+				{LDS: bad(ok(1, 0), 1, "l2", 5)},
+				{LDS: func() Updates { u := bad(ok(2, 15), 1, "l2", 5); u.Mended = true; return u }()},
+			}, true, "",
 		},
 		{
 			"the log does not tell: the time of the look counts",

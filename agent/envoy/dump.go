@@ -1,0 +1,66 @@
+package envoy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"time"
+)
+
+// DynamicListeners counts the listeners of discovery that are active. No statistic does: those of the bootstrap are in
+// the same number.
+func (a *Admin) DynamicListeners(ctx context.Context) (active int64, err error) {
+	body, err := a.get(ctx, "/config_dump?resource=dynamic_listeners&mask=name,active_state.version_info")
+	if err != nil {
+		return 0, err
+	}
+	configs, err := parseDump(body)
+	for _, c := range configs {
+		if c.Active != nil {
+			active++
+		}
+	}
+	return active, err
+}
+
+// updated returns when Envoy last took a resource of discovery, zero for one that it has not.
+func (a *Admin) updated(ctx context.Context, typeURL, name string) (time.Time, error) {
+	resource, field := "dynamic_active_clusters", "last_updated"
+	if typeURL == listenerType {
+		resource, field = "dynamic_listeners", "active_state.last_updated"
+	}
+	query := url.Values{"resource": {resource}, "mask": {field}, "name_regex": {"^" + regexp.QuoteMeta(name) + "$"}}
+	body, err := a.get(ctx, "/config_dump?"+query.Encode())
+	if err != nil {
+		return time.Time{}, err
+	}
+	configs, err := parseDump(body)
+	var last time.Time
+	for _, c := range configs {
+		if c.Active != nil {
+			c = *c.Active
+		}
+		if c.Updated.After(last) {
+			last = c.Updated
+		}
+	}
+	return last, err
+}
+
+// dumped is what is asked of one resource: a cluster's own, a listener's active state.
+type dumped struct {
+	Updated time.Time `json:"last_updated"`
+	Active  *dumped   `json:"active_state"`
+}
+
+func parseDump(body []byte) ([]dumped, error) {
+	var dump struct {
+		Configs []dumped `json:"configs"`
+	}
+	if err := json.Unmarshal(body, &dump); err != nil {
+		return nil, fmt.Errorf("parse Envoy's configuration: %w", err)
+	}
+	return dump.Configs, nil
+}

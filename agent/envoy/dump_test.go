@@ -1,0 +1,52 @@
+package envoy
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// The documents are Envoy 1.40's own, masked: a rejected listener is there twice, once without its name.
+func TestDumps(t *testing.T) {
+	var body, asked string
+	admin := fakeAdmin(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.Query().Get("resource") + " " + r.URL.Query().Get("name_regex")
+		io.WriteString(w, body)
+	})
+	for _, test := range []struct {
+		name, body string
+		want       int64
+	}{
+		{"none", `{}`, 0},
+		{"one is active", `{"configs": [{"name": "a", "active_state": {"version_info": "4"}}, {"name": "b"}, {}]}`, 1},
+		{"all rejected", `{"configs": [{"name": "b"}, {}]}`, 0},
+	} {
+		body = test.body
+		if got, err := admin.DynamicListeners(t.Context()); got != test.want || err != nil {
+			t.Errorf("%s: %d, %v; want %d", test.name, got, err, test.want)
+		}
+	}
+	at := time.Date(2026, 11, 21, 21, 6, 14, 129e6, time.UTC)
+	for _, test := range []struct {
+		typeURL, body, asked string
+		want                 time.Time
+	}{
+		{clusterType, `{"configs": [{"last_updated": "2026-11-21T21:06:14.129Z"}]}`, `dynamic_active_clusters ^outbound\|80$`, at},
+		{listenerType, `{"configs": [{"active_state": {"last_updated": "2026-11-21T21:06:14.129Z"}}, {}]}`, `dynamic_listeners ^outbound\|80$`, at},
+		{listenerType, `{"configs": [{"name": "b"}]}`, `dynamic_listeners ^outbound\|80$`, time.Time{}},
+		{clusterType, `{}`, `dynamic_active_clusters ^outbound\|80$`, time.Time{}},
+	} {
+		body = test.body
+		if got, err := admin.updated(t.Context(), test.typeURL, "outbound|80"); !got.Equal(test.want) || err != nil || asked != test.asked {
+			t.Errorf("%s: %s, %v, asked %s; want %s, %s", test.typeURL, got, err, asked, test.want, test.asked)
+		}
+	}
+	body = "<html>"
+	if _, err := admin.DynamicListeners(t.Context()); err == nil {
+		t.Error("no JSON: no error")
+	}
+	if _, err := admin.updated(t.Context(), clusterType, "a"); err == nil {
+		t.Error("no JSON: no error")
+	}
+}

@@ -12,7 +12,9 @@ import (
 
 func sidecar() Params {
 	return Params{
-		Node:      node.ID{Role: node.Sidecar, IP: "127.0.0.13", Name: "reviews-v1.default", Domain: "default.svc.cluster.local"},
+		Node: node.ID{
+			Role: node.Sidecar, IP: "127.0.0.13", Name: "reviews-v1.default", Domain: "default.svc.cluster.local",
+		},
 		Cluster:   "reviews",
 		Discovery: Discovery{Address: Address{"127.0.0.1", 15010}, ConnectTimeout: time.Second},
 		Metadata: node.Metadata{
@@ -51,7 +53,9 @@ var options = map[string]func(p *Params){
 	"statsd":             func(p *Params) { p.Statsd = Address{"10.0.0.9", 8125} },
 	"metrics service":    func(p *Params) { p.MetricsService = Address{"metrics.istio-system", 15000} },
 	"access log service": func(p *Params) { p.AccessLogService = Address{"logs.istio-system", 15000} },
-	"both sinks":         func(p *Params) { p.Statsd, p.MetricsService = Address{"::1", 8125}, Address{"10.0.0.9", 15000} },
+	"both sinks": func(p *Params) {
+		p.Statsd, p.MetricsService = Address{"::1", 8125}, Address{"10.0.0.9", 15000}
+	},
 	"stats": func(p *Params) {
 		p.Stats = Stats{
 			InclusionPrefixes: []string{"http.inbound", "tcp."}, InclusionSuffixes: []string{"upstream_rq_503"},
@@ -59,7 +63,9 @@ var options = map[string]func(p *Params){
 		}
 	},
 	"runtime": func(p *Params) {
-		p.Runtime = map[string]any{"re2.max_program_size.error_level": 1000, "upstream.use_http2": true, "tracing.random_sampling": "50"}
+		p.Runtime = map[string]any{
+			"re2.max_program_size.error_level": 1000, "upstream.use_http2": true, "tracing.random_sampling": "50",
+		}
 	},
 	"memory limit": func(p *Params) { p.MemoryLimit = 1 << 30 },
 	"outlier log":  func(p *Params) { p.OutlierLogPath = "/dev/stdout" },
@@ -125,7 +131,9 @@ func rendersGolden(t *testing.T, p Params) {
 }
 
 func TestSecretFiles(t *testing.T) {
-	for _, name := range []string{"nothing more", "discovery by name with mutual TLS", "DNS name of discovery, certificates in two directories"} {
+	for _, name := range []string{
+		"nothing more", "discovery by name with mutual TLS", "DNS name of discovery, certificates in two directories",
+	} {
 		t.Run(name, func(t *testing.T) {
 			p := sidecar()
 			options[name](&p)
@@ -146,29 +154,39 @@ func TestRenderRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*Params)
-		want   []string
+		want   string // parts of the error, a line each
 	}{
-		{"malformed node", func(p *Params) { p.Node.IP = "localhost" }, []string{`node: ip "localhost"`}},
-		{"no discovery", func(p *Params) { p.Discovery = Discovery{} }, []string{"discovery: has no host", "connect timeout 0s"}},
-		{"a port that is none", func(p *Params) { p.Discovery.Port = 65536 }, []string{"discovery: port 65536: want 1 to 65535"}},
-		{"an unknown variant", func(p *Params) { p.Discovery.Variant = "rest" }, []string{`variant "rest": want sotw or delta`}},
-		{"TLS without names", func(p *Params) { p.Discovery.TLS = &TLS{Chain: "a", Key: "b", Roots: "c"} }, []string{
-			"discovery: TLS: has no subject alternative name", "TLS: has no SDS file of the certificate", "TLS: has no SDS file of the roots",
-		}},
-		{"two tracers", func(p *Params) { p.Zipkin, p.OpenTelemetry = Address{"a", 1}, Address{"b", 2} }, []string{"spans go to Zipkin a:1 or to OpenTelemetry b:2: name one"}},
-		{"half an address", func(p *Params) { p.MetricsService.Port = 1 }, []string{"metrics service: has no host"}},
-		{"statsd by name", func(p *Params) { p.Statsd = Address{"statsd", 8125} }, []string{"statsd statsd:8125: want an IP address"}},
-		{"nowhere to lead to", func(p *Params) { p.PrometheusPort, p.ReadinessPort = 1, 2 }, []string{"agent's admin port", "agent's status port"}},
-		{"one port twice", func(p *Params) { p.AdminPort, p.StatusPort = 15000, 15000 }, []string{"status port 15000: is the admin port already"}},
-		{"no port", func(p *Params) { p.AdminPort = 70000 }, []string{"admin port 70000: want 1 to 65535"}},
-		{"no UTF-8", func(p *Params) { p.Cluster = "a\xff" }, []string{`"a\xff": want UTF-8`}},
-		{"no UTF-8 in metadata", func(p *Params) { p.Metadata.Extra = map[string]any{"k\xff": 1} }, []string{"want UTF-8"}},
+		{"malformed node", func(p *Params) { p.Node.IP = "localhost" }, `node: ip "localhost"`},
+		{"no discovery", func(p *Params) { p.Discovery = Discovery{} }, "discovery: has no host\nconnect timeout 0s"},
+		{"no port", func(p *Params) { p.Discovery.Port = 65536 }, "discovery: port 65536: want 1 to 65535"},
+		{"unknown variant", func(p *Params) { p.Discovery.Variant = "rest" }, `variant "rest": want sotw or delta`},
+		{
+			"TLS without names", func(p *Params) { p.Discovery.TLS = &TLS{Chain: "a", Key: "b", Roots: "c"} },
+			"discovery: TLS: has no subject alternative name\nhas no SDS file of the certificate\nhas no SDS file of the roots",
+		},
+		{
+			"two tracers", func(p *Params) { p.Zipkin, p.OpenTelemetry = Address{"a", 1}, Address{"b", 2} },
+			"spans go to Zipkin a:1 or to OpenTelemetry b:2: name one",
+		},
+		{"half an address", func(p *Params) { p.MetricsService.Port = 1 }, "metrics service: has no host"},
+		{"statsd by name", func(p *Params) { p.Statsd = Address{"statsd", 1} }, "statsd statsd:1: want an IP address"},
+		{
+			"nowhere to lead to", func(p *Params) { p.PrometheusPort, p.ReadinessPort = 1, 2 },
+			"agent's admin port\nagent's status port",
+		},
+		{
+			"one port twice", func(p *Params) { p.AdminPort, p.StatusPort = 15000, 15000 },
+			"status port 15000: is the admin port already",
+		},
+		{"no port of ours", func(p *Params) { p.AdminPort = 70000 }, "admin port 70000: want 1 to 65535"},
+		{"no UTF-8", func(p *Params) { p.Cluster = "a\xff" }, `"a\xff": want UTF-8`},
+		{"nor in metadata", func(p *Params) { p.Metadata.Extra = map[string]any{"k\xff": 1} }, "want UTF-8"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := sidecar()
 			test.change(&p)
 			_, err := Render(p)
-			for _, want := range test.want {
+			for want := range strings.SplitSeq(test.want, "\n") {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("Render: got error %v, want one with %q", err, want)
 				}
@@ -185,7 +203,10 @@ func TestParseAddress(t *testing.T) {
 			t.Errorf("ParseAddress(%q): got %+v, %v; want %+v, and the same text again", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "pilot", ":1", "pilot:", "pilot:0", "pilot:65536", "pilot:x", "::1:15010", "[::1:15010", "::1]:15010", "pilot:1:2"} {
+	for _, text := range []string{
+		"", "pilot", ":1", "pilot:", "pilot:0", "pilot:65536", "pilot:x", "::1:15010", "[::1:15010", "::1]:15010",
+		"pilot:1:2",
+	} {
 		if got, err := ParseAddress(text); err == nil || !strings.Contains(err.Error(), "want host:port") {
 			t.Errorf("ParseAddress(%q): got %+v, %v; want an error", text, got, err)
 		}

@@ -8,7 +8,10 @@ import (
 
 func TestDiff(t *testing.T) {
 	for _, test := range []struct{ name, a, b, want string }{
-		{"the same, in either spelling", `{"statsFlushInterval": "1s", "node": {"id": "a"}}`, `{"node": {"id": "a"}, "stats_flush_interval": "1s"}`, ""},
+		{
+			"the same, in either spelling", `{"statsFlushInterval": "1s", "node": {"id": "a"}}`,
+			`{"node": {"id": "a"}, "stats_flush_interval": "1s"}`, "",
+		},
 		{"changed, gone, new", `{"node": {"id": "a", "cluster": "c"}}`, `{"node": {"id": "b", "metadata": {"X": 1}}}`, `
 - node.cluster: "c"
 - node.id: "a"
@@ -16,7 +19,8 @@ func TestDiff(t *testing.T) {
 + node.metadata: {"X":1}
 `},
 		{
-			"what has a name", `{"static_resources": {"clusters": [{"name": "xds-grpc", "connect_timeout": "1s"}, {"name": "zipkin"}]}}`,
+			"what has a name",
+			`{"static_resources": {"clusters": [{"name": "xds-grpc", "connect_timeout": "1s"}, {"name": "zipkin"}]}}`,
 			`{"static_resources": {"clusters": [{"name": "mine"}, {"name": "xds-grpc", "connect_timeout": "2s"}]}}`, `
 + static_resources.clusters[mine]: {"name":"mine"}
 - static_resources.clusters[xds-grpc].connect_timeout: "1s"

@@ -16,7 +16,7 @@ import (
 // TestFields holds that fields.txt is what Envoy's protos say of the messages that can be merged; -update rewrites it.
 func TestFields(t *testing.T) {
 	var out strings.Builder
-	out.WriteString("# The fields of Envoy's Bootstrap, and of the messages in it that are not in lists: see fields.go. TestFields writes it.\n")
+	out.WriteString("# The fields of Envoy's Bootstrap and of the messages in it, except in lists; see fields.go.\n")
 	queue := []protoreflect.MessageDescriptor{(&bootstrapv3.Bootstrap{}).ProtoReflect().Descriptor()}
 	seen := map[protoreflect.FullName]bool{queue[0].FullName(): true}
 	for len(queue) > 0 {
@@ -67,8 +67,8 @@ func kindOf(t *testing.T, f protoreflect.FieldDescriptor) (kind, argument string
 		return "duration", "-"
 	case "google.protobuf.Struct":
 		return "map", "-"
-	case "google.protobuf.BoolValue", "google.protobuf.UInt32Value", "google.protobuf.UInt64Value", "google.protobuf.Int64Value",
-		"google.protobuf.DoubleValue", "google.protobuf.StringValue":
+	case "google.protobuf.BoolValue", "google.protobuf.UInt32Value", "google.protobuf.UInt64Value",
+		"google.protobuf.Int64Value", "google.protobuf.DoubleValue", "google.protobuf.StringValue":
 		return "wrapper", scalarOf(f.Message().Fields().ByName("value"))
 	case "google.protobuf.Empty":
 		return "message", string(name)

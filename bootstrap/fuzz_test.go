@@ -70,7 +70,9 @@ func FuzzRender(f *testing.F) {
 }
 
 // bound are the fields that may not have any text, and those of the tracer that is not Zipkin.
-var bound = []string{".Node.Role", ".Discovery.Variant", ".Statsd.Host", ".OpenTelemetry.Host", ".Metadata.InterceptionMode"}
+var bound = []string{
+	".Node.Role", ".Discovery.Variant", ".Statsd.Host", ".OpenTelemetry.Host", ".Metadata.InterceptionMode",
+}
 
 // fillText sets every text below v to one that ends in its own path, and returns them by path.
 func fillText(v reflect.Value, text, at string) map[string]string {
@@ -136,7 +138,9 @@ func FuzzRenderTemplate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		p := sidecar()
 		p.Cluster, p.Stats.InclusionPrefixes, p.Metadata.Extra = text, []string{text}, map[string]any{text: text}
-		rendered, err := RenderTemplate(`{"a": {{.Cluster}}, "b": [{{range $i, $p := .Stats.InclusionPrefixes}}{{if $i}},{{end}}{{$p}}{{end}}],
+		rendered, err := RenderTemplate(`{
+			"a": {{.Cluster}},
+			"b": [{{range $i, $p := .Stats.InclusionPrefixes}}{{if $i}},{{end}}{{$p}}{{end}}],
 			"c": {{with .Cluster}}{{.}}{{else}}null{{end}}, "d": {{printf "<%s>" .Cluster}}, "e": {{template "metadata" .}} }
 			{{- define "metadata"}}{{.Metadata.Map | json}}{{end}}`, p)
 		if !utf8.ValidString(text) {

@@ -12,20 +12,27 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/anypb"
+	_ "google.golang.org/protobuf/types/known/apipb" // a message to put into an Any
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // Each row is merged by us, and by protobuf itself: the tables hold what people should expect, FuzzMerge the rest.
 var merges = []struct{ name, bootstrap, override, want string }{
-	{"scalars replace", `{"node": {"id": "a", "cluster": "b"}}`, `{"node": {"id": "c"}}`, `{"node": {"id": "c", "cluster": "b"}}`},
+	{
+		"scalars replace",
+		`{"node": {"id": "a", "cluster": "b"}}`,
+		`{"node": {"id": "c"}}`,
+		`{"node": {"id": "c", "cluster": "b"}}`,
+	},
 	{
 		"lists append", `{"static_resources": {"clusters": [{"name": "xds-grpc"}]}}`,
 		`{"static_resources": {"clusters": [{"name": "mine"}]}}`,
 		`{"static_resources": {"clusters": [{"name": "xds-grpc"}, {"name": "mine"}]}}`,
 	},
 	{
-		"of a oneof the override's member stays", `{"admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": 1}}}}`,
+		"of a oneof the override's member stays",
+		`{"admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": 1}}}}`,
 		`{"admin": {"address": {"pipe": {"path": "/admin"}}}}`, `{"admin": {"address": {"pipe": {"path": "/admin"}}}}`,
 	},
 	{
@@ -34,21 +41,59 @@ var merges = []struct{ name, bootstrap, override, want string }{
 	},
 	{
 		"entries of a Struct are replaced whole", `{"node": {"metadata": {"LABELS": {"a": "1"}, "X": 1}}}`,
-		`{"node": {"metadata": {"LABELS": {"b": "2"}, "X": null}}}`, `{"node": {"metadata": {"LABELS": {"b": "2"}, "X": null}}}`,
+		`{"node": {"metadata": {"LABELS": {"b": "2"}, "X": null}}}`,
+		`{"node": {"metadata": {"LABELS": {"b": "2"}, "X": null}}}`,
 	},
-	{"both spellings are one field", `{"dynamicResources": {"ldsConfig": {"ads": {}}}}`, `{"dynamic_resources": {"cds_config": {"ads": {}}}}`, `{"dynamic_resources": {"cds_config": {"ads": {}}, "lds_config": {"ads": {}}}}`},
-	{"zero replaces nothing", `{"node": {"id": "a"}, "enable_dispatcher_stats": true}`, `{"node": {"id": ""}, "enable_dispatcher_stats": false}`, `{"node": {"id": "a"}, "enable_dispatcher_stats": true}`},
+	{
+		"both spellings are one field",
+		`{"dynamicResources": {"ldsConfig": {"ads": {}}}}`,
+		`{"dynamic_resources": {"cds_config": {"ads": {}}}}`,
+		`{"dynamic_resources": {"cds_config": {"ads": {}}, "lds_config": {"ads": {}}}}`,
+	},
+	{
+		"zero replaces nothing",
+		`{"node": {"id": "a"}, "enable_dispatcher_stats": true}`,
+		`{"node": {"id": ""}, "enable_dispatcher_stats": false}`,
+		`{"node": {"id": "a"}, "enable_dispatcher_stats": true}`,
+	},
 	{"nor does null", `{"node": {"id": "a"}}`, `{"node": null}`, `{"node": {"id": "a"}}`},
-	{"nor an enum's first value", `{"dynamic_resources": {"ads_config": {"api_type": "GRPC"}}}`, `{"dynamic_resources": {"ads_config": {"api_type": "DEPRECATED_AND_UNAVAILABLE_DO_NOT_USE"}}}`, `{"dynamic_resources": {"ads_config": {"api_type": "GRPC"}}}`},
-	{"a wrapper's 0 is set where there is none", `{}`, `{"stats_server_version_override": "0"}`, `{"stats_server_version_override": "0"}`},
-	{"and replaces nothing", `{"stats_server_version_override": 7}`, `{"stats_server_version_override": 0}`, `{"stats_server_version_override": 7}`},
-	{"a duration in whole seconds", `{"stats_flush_interval": "5s"}`, `{"stats_flush_interval": "10s"}`, `{"stats_flush_interval": "10s"}`},
-	{"a duration's parts are two fields", `{"stats_flush_interval": "0.5s"}`, `{"stats_flush_interval": "1s"}`, `{"stats_flush_interval": "1.5s"}`},
+	{
+		"nor an enum's first value",
+		`{"dynamic_resources": {"ads_config": {"api_type": "GRPC"}}}`,
+		`{"dynamic_resources": {"ads_config": {"api_type": "DEPRECATED_AND_UNAVAILABLE_DO_NOT_USE"}}}`,
+		`{"dynamic_resources": {"ads_config": {"api_type": "GRPC"}}}`,
+	},
+	{
+		"a wrapper's 0 is set where there is none",
+		`{}`,
+		`{"stats_server_version_override": "0"}`,
+		`{"stats_server_version_override": "0"}`,
+	},
+	{
+		"and replaces nothing",
+		`{"stats_server_version_override": 7}`,
+		`{"stats_server_version_override": 0}`,
+		`{"stats_server_version_override": 7}`,
+	},
+	{
+		"a duration in whole seconds",
+		`{"stats_flush_interval": "5s"}`,
+		`{"stats_flush_interval": "10s"}`,
+		`{"stats_flush_interval": "10s"}`,
+	},
+	{
+		"a duration's parts are two fields",
+		`{"stats_flush_interval": "0.5s"}`,
+		`{"stats_flush_interval": "1s"}`,
+		`{"stats_flush_interval": "1.5s"}`,
+	},
 	{
 		"a typed configuration is replaced whole",
-		`{"listener_manager": {"name": "a", "typed_config": {"@type": "type.googleapis.com/envoy.config.core.v3.Locality", "region": "r", "zone": "z"}}}`,
-		`{"listener_manager": {"typed_config": {"@type": "type.googleapis.com/envoy.config.core.v3.Locality", "region": "x"}}}`,
-		`{"listener_manager": {"name": "a", "typed_config": {"@type": "type.googleapis.com/envoy.config.core.v3.Locality", "region": "x"}}}`,
+		`{"listener_manager": {"name": "a", "typed_config": {"@type": "type.googleapis.com/google.protobuf.Api",
+			"name": "r", "version": "z"}}}`,
+		`{"listener_manager": {"typed_config": {"@type": "type.googleapis.com/google.protobuf.Api", "name": "x"}}}`,
+		`{"listener_manager": {"name": "a", "typed_config": {"@type": "type.googleapis.com/google.protobuf.Api",
+			"name": "x"}}}`,
 	},
 }
 
@@ -101,9 +146,10 @@ func TestMergeRefuses(t *testing.T) {
 		{`{}`, `{"node": {"id": []}}`, "override: node.id: is a list, want a value"},
 		{`{}`, `{"statsFlushInterval": "1s", "stats_flush_interval": "1s"}`, "stats_flush_interval: is there twice"},
 		{`{}`, `{"stats_flush_interval": "5"}`, `stats_flush_interval: is "5", want a duration`},
-		{`{"stats_flush_interval": "-1s"}`, `{"stats_flush_interval": "0.5s"}`, "stats_flush_interval: 0.5s over -1s is no duration"},
+		{`{"stats_flush_interval": "-1s"}`, `{"stats_flush_interval": "0.5s"}`, "0.5s over -1s is no duration"},
 	} {
-		if _, err := Merge([]byte(test.bootstrap), []byte(test.override)); err == nil || !strings.Contains(err.Error(), test.want) {
+		_, err := Merge([]byte(test.bootstrap), []byte(test.override))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("Merge(%s, %s): got %v, want an error with %q", test.bootstrap, test.override, err, test.want)
 		}
 	}

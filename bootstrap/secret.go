@@ -34,7 +34,9 @@ func SecretFiles(p Params) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	roots, err := secret(t.RootsSDS, rootsSecret, "validation_context", map[string]any{"trusted_ca": filename(t.Roots)}, t.Roots)
+	roots, err := secret(t.RootsSDS, rootsSecret, "validation_context", map[string]any{
+		"trusted_ca": filename(t.Roots),
+	}, t.Roots)
 	return []File{certificate, roots}, err
 }
 

@@ -52,8 +52,8 @@ func writeJSON(n parse.Node) {
 		}
 	case *parse.ActionNode:
 		if len(n.Pipe.Decl) == 0 && !endsInJSON(n.Pipe) {
-			call := parse.NewIdentifier("json").SetPos(n.Pos)
-			n.Pipe.Cmds = append(n.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{call}})
+			call := []parse.Node{parse.NewIdentifier("json").SetPos(n.Pos)}
+			n.Pipe.Cmds = append(n.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Pos: n.Pos, Args: call})
 		}
 	case *parse.IfNode:
 		writeJSONBranch(n.BranchNode)

@@ -31,10 +31,14 @@ func (p Params) Validate() error {
 			faults = append(faults, fmt.Errorf("%s: %w", service.name, err))
 		}
 	}
-	check(!p.Zipkin.IsSet() || !p.OpenTelemetry.IsSet(), "spans go to Zipkin %s or to OpenTelemetry %s: name one", p.Zipkin, p.OpenTelemetry)
-	check(!p.Statsd.IsSet() || p.Statsd.IsIP(), "statsd %s: want an IP address, for Envoy looks up no name here", p.Statsd)
-	check(p.PrometheusPort == 0 || p.AdminPort != 0, "the Prometheus listener leads to the agent's admin port, and there is none")
-	check(p.ReadinessPort == 0 || p.StatusPort != 0, "the readiness listener leads to the agent's status port, and there is none")
+	check(!p.Zipkin.IsSet() || !p.OpenTelemetry.IsSet(),
+		"spans go to Zipkin %s or to OpenTelemetry %s: name one", p.Zipkin, p.OpenTelemetry)
+	check(!p.Statsd.IsSet() || p.Statsd.IsIP(),
+		"statsd %s: want an IP address, for Envoy looks up no name here", p.Statsd)
+	check(p.PrometheusPort == 0 || p.AdminPort != 0,
+		"the Prometheus listener leads to the agent's admin port, and there is none")
+	check(p.ReadinessPort == 0 || p.StatusPort != 0,
+		"the readiness listener leads to the agent's status port, and there is none")
 	faults = append(faults, p.ports()...)
 	return errors.Join(faults...)
 }

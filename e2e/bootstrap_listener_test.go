@@ -30,7 +30,9 @@ func TestBootstrapListeners(t *testing.T) {
 	w.check(os.WriteFile(custom, text, 0o600))
 	agent, err := w.Sidecar(lab.Workload{
 		Name: "probed", App: "probed", IP: p.Node.IP, Discovery: w.discovery.GRPC,
-		Flags: []string{"--customConfigFile", custom, "--proxyAdminPort", fmt.Sprint(p.AdminPort), "--statusPort", fmt.Sprint(p.StatusPort)},
+		Flags: []string{
+			"--customConfigFile", custom, "--proxyAdminPort", fmt.Sprint(p.AdminPort), "--statusPort", fmt.Sprint(p.StatusPort),
+		},
 	})
 	w.check(err)
 	t.Cleanup(func() { agent.Stop(stopLimit) })
@@ -104,7 +106,8 @@ func TestBootstrapNode(t *testing.T) {
 	broken := w.backend("app")
 	broken.status.Store(http.StatusServiceUnavailable)
 	w.service("app.test", broken)
-	w.apply("DestinationRule app", "host: app.test\ntrafficPolicy: {outlierDetection: {consecutive5xxErrors: 1, interval: 1s, baseEjectionTime: 60s, maxEjectionPercent: 100}}")
+	w.apply("DestinationRule app", "host: app.test\ntrafficPolicy: {outlierDetection: "+
+		"{consecutive5xxErrors: 1, interval: 1s, baseEjectionTime: 60s, maxEjectionPercent: 100}}")
 	params := w.params("told")
 	params.Locality = bootstrap.ParseLocality("europe/a/1")
 	params.Metadata.Extra = map[string]any{"QUOTED": `"}\u00e9é`, "NESTED": map[string]any{"a": []any{1.5, nil, true}}}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -122,13 +124,15 @@ func TestBootstrapTelemetry(t *testing.T) {
 	params := w.params("measured")
 	params.Statsd, params.MetricsService, params.AccessLogService = statsd.address, metrics.address, logs.address
 	params.Stats = bootstrap.Stats{
-		InclusionPrefixes: []string{"cluster.mine.upstream_rq"}, InclusionSuffixes: []string{"lb_healthy_panic"}, InclusionRegexps: []string{`cluster\.zip.*\.total`},
+		InclusionPrefixes: []string{"cluster.mine.upstream_rq"}, InclusionSuffixes: []string{"lb_healthy_panic"},
+		InclusionRegexps: []string{`cluster\.mine\.membership_.*`},
 	}
 	port := w.port()
 	p := w.boot(params, listener(port, app, `, "access_log": [{"name": "grpc", "typed_config": {
   "@type": "type.googleapis.com/envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig",
   "common_config": {"log_name": "logged-by-test", "transport_api_version": "V3", "buffer_flush_interval": "0.1s",
-    "grpc_service": {"envoy_grpc": {"cluster_name": "envoy_accesslog_service"}}}}}]`), `{"stats_flush_interval": "0.2s"}`).ready()
+    "grpc_service": {"envoy_grpc": {"cluster_name": "envoy_accesslog_service"}}}}}]`),
+		`{"stats_flush_interval": "0.2s"}`).ready()
 	request := func() {
 		if _, err := ask(port, "/logged-path"); err != nil {
 			t.Logf("ask: %v", err)
@@ -136,20 +140,29 @@ func TestBootstrapTelemetry(t *testing.T) {
 	}
 	statsd.await(w, request, "envoy.cluster.mine.upstream_rq_200:", "|c")
 	statsd.await(w, request, "envoy.http.mine.downstream_rq_total:") // which the agent needs to drain
-	metrics.await(w, request, "/envoy.service.metrics.v3.MetricsService/StreamMetrics", "measured.default", "cluster.mine.upstream_rq_200")
-	logs.await(w, request, "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs", "logged-by-test", "measured.default")
+	metrics.await(w, request,
+		"/envoy.service.metrics.v3.MetricsService/StreamMetrics", "measured.default", "cluster.mine.upstream_rq_200")
+	logs.await(w, request,
+		"/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs", "logged-by-test", "measured.default")
 	logs.await(w, request, "/logged-path")
 
 	all, err := lab.Get("http://" + p.admin + "/stats")
 	w.check(err)
+	wanted := regexp.MustCompile(`^upstream_rq|^membership_|lb_healthy_panic$`)
 	for line := range strings.Lines(all) {
 		name, _, _ := strings.Cut(line, ": ")
-		if strings.HasPrefix(name, "cluster.mine.") && !strings.Contains(name, "upstream_rq") && !strings.HasSuffix(name, "lb_healthy_panic") {
+		if of, ok := strings.CutPrefix(name, "cluster.mine."); ok && !wanted.MatchString(of) {
 			t.Errorf("%s is kept, and was not asked for", name)
 		}
 	}
-	if !strings.Contains(all, "cluster.mine.lb_healthy_panic: ") || !strings.Contains(all, "listener_manager.lds.update_success: ") {
-		t.Errorf("what was asked for, or what the agent needs, is not kept:\n%s", all)
+	for _, name := range []string{
+		"cluster.mine.lb_healthy_panic", "cluster.mine.membership_total", // asked for
+		"listener_manager.lds.update_success", "cluster_manager.cds.update_success", // the agent's readiness
+		"http.mine.downstream_cx_active", "listener.127.0.0.1_" + strconv.Itoa(port) + ".downstream_cx_active", // its drain
+	} {
+		if !strings.Contains("\n"+all, "\n"+name+": ") {
+			t.Errorf("%s is not kept", name)
+		}
 	}
 }
 

@@ -97,7 +97,8 @@ func listener(port int, to *backend, rest string) string {
   }}]}]}],
   "clusters": [{"name": "mine", "load_assignment": {"cluster_name": "mine", "endpoints": [{"lb_endpoints": [
     {"endpoint": {"address": %s}}]}]}}]
-}}`, lab.SocketAddress(fmt.Sprintf("127.0.0.1:%d", port)), rest, lab.SocketAddress(fmt.Sprintf("%s:%d", to.ip, to.port)))
+}}`, lab.SocketAddress(fmt.Sprintf("127.0.0.1:%d", port)), rest,
+		lab.SocketAddress(fmt.Sprintf("%s:%d", to.ip, to.port)))
 }
 
 // ask sends a GET to a port of loopback; headers are pairs of name and value.

@@ -67,12 +67,15 @@ func (w *world) identity(a *lab.Authority, san string, serial int64, until time.
 	w.t.Helper()
 	uri, err := url.Parse(san)
 	w.check(err)
-	identity, err := a.IssueWith("", serial, func(c *x509.Certificate) { c.DNSNames, c.URIs, c.NotAfter = nil, []*url.URL{uri}, until })
+	identity, err := a.IssueWith("", serial, func(c *x509.Certificate) {
+		c.DNSNames, c.URIs, c.NotAfter = nil, []*url.URL{uri}, until
+	})
 	w.check(err)
 	return identity
 }
 
-// Configuration comes over mutual TLS, in both variants, and new certificates of the proxy are taken as they are mounted.
+// Configuration comes over mutual TLS, in both variants, and new certificates of the proxy are taken when they are
+// mounted.
 func TestBootstrapMutualTLS(t *testing.T) {
 	w := newWorld(t)
 	w.service("app.test", w.backend("app"))

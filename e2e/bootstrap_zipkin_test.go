@@ -51,7 +51,8 @@ func (w *world) awaitSpan(zipkin bootstrap.Address, trace, service, path string)
 			return err
 		}
 		for _, s := range spans {
-			if s.TraceID == trace && s.LocalEndpoint.ServiceName == service && s.Tags["http.url"] == "http://app.test"+path && s.Tags["http.status_code"] == "200" {
+			if s.TraceID == trace && s.LocalEndpoint.ServiceName == service &&
+				s.Tags["http.url"] == "http://app.test"+path && s.Tags["http.status_code"] == "200" {
 				return nil
 			}
 		}

@@ -36,7 +36,10 @@ func TestFetchZipkin(t *testing.T) {
 		{name: "half of it there: fetched", there: "zip", served: "zipkin", maven: true, installed: "zipkin", asked: true},
 		{name: "no Maven", fails: true, stderr: "apt-get install maven"},
 		{name: "no registry", maven: true, fails: true, stderr: "mvn could not download", asked: true},
-		{name: "another jar", there: "old", served: "changed", maven: true, fails: true, stderr: "not installed", installed: "old", asked: true},
+		{
+			name: "another jar", there: "old", served: "changed", maven: true, asked: true,
+			fails: true, stderr: "not installed", installed: "old",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()

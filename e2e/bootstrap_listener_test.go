@@ -146,3 +146,17 @@ func TestBootstrapNode(t *testing.T) {
 		return err
 	}))
 }
+
+// Envoy asks discovery by the variant's own method, and says who it is.
+func TestBootstrapVariant(t *testing.T) {
+	w := newWorld(t)
+	for variant, method := range map[bootstrap.Variant]string{
+		"": "StreamAggregatedResources", bootstrap.SotW: "StreamAggregatedResources", bootstrap.Delta: "DeltaAggregatedResources",
+	} {
+		discovery := w.grpcReceiver()
+		params := w.params("variant" + string(variant))
+		params.Discovery.Address, params.Discovery.Variant = discovery.address, variant
+		w.boot(params)
+		discovery.await(w, func() {}, "/envoy.service.discovery.v3.AggregatedDiscoveryService/"+method, params.Node.String())
+	}
+}

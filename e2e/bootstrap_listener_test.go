@@ -151,7 +151,8 @@ func TestBootstrapNode(t *testing.T) {
 func TestBootstrapVariant(t *testing.T) {
 	w := newWorld(t)
 	for variant, method := range map[bootstrap.Variant]string{
-		"": "StreamAggregatedResources", bootstrap.SotW: "StreamAggregatedResources", bootstrap.Delta: "DeltaAggregatedResources",
+		"": "StreamAggregatedResources", bootstrap.SotW: "StreamAggregatedResources",
+		bootstrap.Delta: "DeltaAggregatedResources",
 	} {
 		discovery := w.grpcReceiver()
 		params := w.params("variant" + string(variant))

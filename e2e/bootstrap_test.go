@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 	"github.com/pilotlight/pilotlight/node"
@@ -143,6 +144,47 @@ func TestBootstrapOverride(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+// The difference between what runs and what would be rendered now shows what would change, and no secret.
+func TestBootstrapDiff(t *testing.T) {
+	w := newWorld(t)
+	params := w.params("compared")
+	params.Metadata.Extra = map[string]any{"API_TOKEN": "hunter-1"}
+	rendered := func() []byte {
+		text, err := bootstrap.Render(params)
+		w.check(err)
+		return text
+	}
+	custom := filepath.Join(w.Dir, "custom.json")
+	w.check(os.WriteFile(custom, rendered(), 0o600))
+	agent, err := w.Sidecar(lab.Workload{
+		Name: "compared", App: "compared", IP: params.Node.IP, Discovery: w.discovery.GRPC,
+		Flags: []string{"--customConfigFile", custom, "--statusPort", "0"},
+	})
+	w.check(err)
+	t.Cleanup(func() { agent.Stop(stopLimit) })
+	w.check(agent.AwaitReady())
+	running, err := os.ReadFile(filepath.Join(agent.ConfigPath, "envoy-rev0.json"))
+	w.check(err)
+
+	params.Metadata.Extra = map[string]any{"API_TOKEN": "hunter-2"}
+	params.Discovery.ConnectTimeout, params.Zipkin = 2*time.Second, bootstrap.Address{Host: "10.0.0.1", Port: 9411}
+	diff, err := bootstrap.Diff(running, rendered(), flight.Mask)
+	w.check(err)
+	for _, want := range []string{
+		"- admin: ", "- node.metadata.API_TOKEN: \"[masked]\" (differs)\n+ node.metadata.API_TOKEN: \"[masked]\" (differs)\n",
+		"- static_resources.clusters[xds-grpc].connect_timeout: \"1s\"\n",
+		"+ static_resources.clusters[xds-grpc].connect_timeout: \"2s\"\n",
+		"+ static_resources.clusters[zipkin]: {", "+ tracing: {",
+	} {
+		if !strings.Contains(diff, want) {
+			t.Errorf("no %q in\n%s", want, diff)
+		}
+	}
+	if lines := strings.Count(diff, "\n"); lines != 7 || strings.Contains(diff, "hunter") {
+		t.Errorf("got %d lines, want 7, and no secret:\n%s", lines, diff)
+	}
 }
 
 // runs returns the bootstrap that an Envoy runs, for the time of the question.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"crypto/x509"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -62,13 +63,13 @@ func (w *world) mutual(p *bootstrap.Params, address string, own lab.Identity) (c
 	return certificates
 }
 
-// identity is a certificate with a URI as its name.
+// identity is a certificate with a URI as its name, and with those that discovery has on this machine.
 func (w *world) identity(a *lab.Authority, san string, serial int64, until time.Time) lab.Identity {
 	w.t.Helper()
 	uri, err := url.Parse(san)
 	w.check(err)
-	identity, err := a.IssueWith("", serial, func(c *x509.Certificate) {
-		c.DNSNames, c.URIs, c.NotAfter = nil, []*url.URL{uri}, until
+	identity, err := a.IssueWith("pilot.test", serial, func(c *x509.Certificate) {
+		c.URIs, c.NotAfter, c.IPAddresses = []*url.URL{uri}, until, []net.IP{net.IPv4(127, 0, 0, 1)}
 	})
 	w.check(err)
 	return identity
@@ -81,11 +82,19 @@ func TestBootstrapMutualTLS(t *testing.T) {
 	w.service("app.test", w.backend("app"))
 	authority, later := w.authorityOf("mesh"), time.Now().Add(time.Hour)
 	address := w.secure(w.identity(authority, pilot, 1, later), authority.PEM())
-	for _, variant := range []bootstrap.Variant{bootstrap.SotW, bootstrap.Delta} {
-		t.Run(string(variant), func(t *testing.T) {
-			params := w.params(string(variant))
-			params.Discovery.Variant = variant
+	for _, test := range []struct {
+		variant   bootstrap.Variant
+		san, host string
+	}{
+		{bootstrap.SotW, pilot, "127.0.0.1"},
+		{bootstrap.Delta, "pilot.test", "localhost"}, // by DNS
+		{bootstrap.Delta, "127.0.0.1", "127.0.0.1"},
+	} {
+		t.Run(test.san, func(t *testing.T) {
+			params := w.params("mutual")
+			params.Discovery.Variant = test.variant
 			certificates := w.mutual(&params, address, w.identity(authority, workload, 1001, later))
+			params.Discovery.Host, params.Discovery.TLS.SAN = test.host, test.san
 			p := w.boot(params).ready()
 			p.until(from("app"), "http://app.test/")
 			serves := func(serial string) {
@@ -100,6 +109,7 @@ func TestBootstrapMutualTLS(t *testing.T) {
 			serves("03e9")
 			w.check(w.identity(authority, workload, 1002, later).Mount(certificates))
 			serves("03ea")
+			p.Stop(stopLimit)
 		})
 	}
 }

@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+)
+
+// Client asks one server. Its requests never go through an HTTP proxy, each has a connection of its own, and redirects
+// are not followed.
+type Client struct {
+	Base    *url.URL      // http://localhost:15020; "localhost" is 127.0.0.1, else ::1, whatever /etc/hosts says
+	Setting string        // that names the port, for complaints: "--statusPort"
+	Timeout time.Duration // of an answer; of its beginning where it is streamed
+}
+
+// ErrNobody is in the error of a request where nobody listens.
+var ErrNobody = errors.New("nobody listens")
+
+// maxAnswer bounds what is read of an answer that is not streamed, in bytes.
+const maxAnswer = 4 << 20
+
+// Do sends a request and returns the answer whatever its status. Its body is the caller's to read and to close.
+func (c *Client) Do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	target, err := c.Base.Parse(path)
+	if err != nil {
+		return nil, fmt.Errorf("path %q: %w", path, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	server := http.Client{
+		Transport:     &http.Transport{DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: c.Timeout},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := server.Do(request)
+	if err != nil {
+		return nil, c.complaint(method, target, err)
+	}
+	return response, nil
+}
+
+// ask sends a request and reads the whole answer, within Timeout.
+func (c *Client) ask(ctx context.Context, method, path string) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	response, err := c.Do(ctx, method, path, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return answer{}, c.complaint(method, response.Request.URL, err)
+	}
+	return answer{
+		what:   method + " " + response.Request.URL.RequestURI(),
+		status: response.Status,
+		code:   response.StatusCode,
+		body:   body,
+	}, nil
+}
+
+// complaint says why there is no answer, and where to look.
+func (c *Client) complaint(method string, target *url.URL, err error) error {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w at %s: is the agent running, is %s right?", ErrNobody, target.Host, c.Setting)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("%s: no answer to %s %s within %s", target.Host, method, target.RequestURI(), c.Timeout)
+	}
+	var wrapped *url.Error // it repeats method and URL
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	return fmt.Errorf("%s: %s %s: %w", target.Host, method, target.RequestURI(), err)
+}
+
+// dial knows localhost where no file or server does, as in an image that holds nothing but a program.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host != "localhost" {
+		return dialer.DialContext(ctx, network, address)
+	}
+	conn, err := dialer.DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
+	if err != nil {
+		if six, sixErr := dialer.DialContext(ctx, network, net.JoinHostPort("::1", port)); sixErr == nil {
+			return six, nil
+		}
+	}
+	return conn, err
+}

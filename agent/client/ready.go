@@ -1,0 +1,106 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/health"
+)
+
+// answer is what a server said, read to its end.
+type answer struct {
+	what   string // was asked: "GET /status"
+	status string // "503 Service Unavailable"
+	code   int
+	body   []byte
+}
+
+func (a answer) Error() string {
+	if text := strings.TrimSpace(string(a.body)); text != "" {
+		return fmt.Sprintf("%s: %s: %.300q", a.what, a.status, text)
+	}
+	return fmt.Sprintf("%s: %s", a.what, a.status)
+}
+
+// NotReady is an agent's answer that it is not ready. Its text has a line for each thing that blocks.
+type NotReady struct {
+	Stopping   bool
+	Conditions []health.Condition // those that hold too
+}
+
+func (n *NotReady) Error() string {
+	lines := []string{"not ready"}
+	if n.Stopping {
+		lines = append(lines, "stopping")
+	}
+	for _, c := range n.Conditions {
+		if !c.Status {
+			lines = append(lines, fmt.Sprintf("%s since %s: %s", c.Type, c.Since.UTC().Format(time.RFC3339), c.Reason))
+		}
+	}
+	if len(lines) == 1 {
+		lines = append(lines, "it gives no reason")
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+// Ready returns nil when the agent is ready, and what blocks otherwise: a *NotReady, an error with ErrNobody, or one
+// that says that the server is slow, or no agent.
+func (c *Client) Ready(ctx context.Context) error {
+	a, err := c.ask(ctx, http.MethodGet, "/healthz/ready?verbose")
+	if err != nil {
+		return err
+	}
+	ready, err := a.readiness()
+	if err != nil {
+		return fmt.Errorf("%s is no agent (is %s right?): %w", c.Base.Host, c.Setting, err)
+	}
+	return ready.blocks()
+}
+
+// Answers is Ready of any server and URL: a 200 is ready. An agent's own words are understood all the same.
+func (c *Client) Answers(ctx context.Context) error {
+	a, err := c.ask(ctx, http.MethodGet, c.Base.RequestURI())
+	if err != nil || a.code == http.StatusOK {
+		return err
+	}
+	if ready, err := a.readiness(); err == nil {
+		return ready.blocks()
+	}
+	return fmt.Errorf("%s: %w", c.Base.Host, a)
+}
+
+// readiness is the document of /healthz/ready?verbose.
+type readiness struct {
+	Ready      *bool              `json:"ready"`
+	Stopping   bool               `json:"stopping"`
+	Conditions []health.Condition `json:"conditions"`
+}
+
+func (a answer) readiness() (readiness, error) {
+	var r readiness
+	if err := json.Unmarshal(a.body, &r); err != nil || r.Ready == nil || *r.Ready != (a.code == http.StatusOK) {
+		return readiness{}, a
+	}
+	return r, nil
+}
+
+func (r readiness) blocks() error {
+	if *r.Ready {
+		return nil
+	}
+	return &NotReady{Stopping: r.Stopping, Conditions: r.Conditions}
+}
+
+// Quit tells the agent to stop, as SIGTERM does, and returns when it has heard.
+func (c *Client) Quit(ctx context.Context) error {
+	a, err := c.ask(ctx, http.MethodPost, "/quitquitquit")
+	if err == nil && a.code/100 != 2 {
+		err = fmt.Errorf("%s: %w", c.Base.Host, a)
+	}
+	return err
+}

@@ -1,0 +1,41 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/health"
+)
+
+// Status is the document of /status, as far as it is shown.
+type Status struct {
+	Node  string `json:"node"`
+	Ready bool   `json:"ready"`
+	agent.Status
+	Epochs  []Epoch        `json:"epochs"` // instead of agent.Status's
+	Health  health.Verdict `json:"health"`
+	Expires *time.Time     `json:"certificate_expires"` // nil without a certificate
+}
+
+// Epoch is one Envoy process.
+type Epoch struct {
+	agent.EpochStatus
+	Pid int `json:"pid"` // 0 before its fork
+}
+
+// Status returns what the agent tells about itself, and the document as it was.
+func (c *Client) Status(ctx context.Context) (Status, []byte, error) {
+	a, err := c.ask(ctx, http.MethodGet, "/status")
+	if err != nil {
+		return Status{}, nil, err
+	}
+	var s Status
+	if err := json.Unmarshal(a.body, &s); err != nil || a.code != http.StatusOK || s.Node == "" {
+		return Status{}, nil, fmt.Errorf("%s is no agent (is %s right?): %w", c.Base.Host, c.Setting, a)
+	}
+	return s, a.body, nil
+}

@@ -1,0 +1,13 @@
+// Package application runs the program that a proxy stands beside, as if nobody stood between it and whoever started
+// it: with the same input, output and environment, its signals, its exit status.
+//
+//	signals ──▶ Run ──▶ the application, in a process group of its own
+//	terminal ──────────▶ its foreground while it runs
+//	exit status ◀── Run ◀── its end: its status, or 128 + the signal
+//
+// The group of its own makes sure that a signal comes once: what is sent to the caller's group reaches the application
+// by Run alone. A signal goes to the application's process, not to its group, as it would without Run.
+//
+// It sets no parent-death signal: when the caller is killed the application lives on, for its work is worth more than
+// the order in which things end. It buries no other children; who is PID 1 runs a reaper beside it.
+package application

@@ -1,0 +1,32 @@
+package application
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Signals are those that can be passed on: not KILL and STOP, which nobody can catch, nor those that are about the
+// process that gets them: its faults, its children, its timers, its terminal.
+func Signals() []os.Signal {
+	out := []os.Signal{
+		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGALRM, syscall.SIGTERM, syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGWINCH, syscall.SIGIO, syscall.SIGPWR,
+	}
+	const firstRealTime, lastRealTime = 35, 64 // three below are the C libraries' own, which Go lets nobody catch
+	for s := syscall.Signal(firstRealTime); s <= lastRealTime; s++ {
+		out = append(out, s)
+	}
+	return out
+}
+
+// Catch returns a channel of Signals. Those that are ignored stay so, and with them the application's, as nohup wants.
+func Catch() (signals <-chan os.Signal, stop func()) {
+	caught := make(chan os.Signal, 16) // more than anybody sends before they are passed on
+	for _, s := range Signals() {
+		if !signal.Ignored(s) {
+			signal.Notify(caught, s)
+		}
+	}
+	return caught, func() { signal.Stop(caught) }
+}

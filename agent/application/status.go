@@ -1,0 +1,33 @@
+package application
+
+import (
+	"errors"
+	"io/fs"
+	"os/exec"
+	"syscall"
+)
+
+// What a shell reports of a command that it could not start.
+const (
+	notRunnable = 126
+	notFound    = 127
+)
+
+// startStatus is what a shell would report of a failure to start.
+func startStatus(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return notFound
+	}
+	return notRunnable
+}
+
+// exitStatus is what a shell would report of an end.
+func exitStatus(w syscall.WaitStatus) int {
+	if w.Signaled() {
+		return SignalStatus(w.Signal())
+	}
+	return w.ExitStatus()
+}
+
+// SignalStatus is the exit status of who was ended by a signal.
+func SignalStatus(s syscall.Signal) int { return 128 + int(s) }

@@ -1,0 +1,64 @@
+package application
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is the terminal of a job in the foreground. Its keys send signals to the foreground group only, so the
+// application's group is put there while it runs, as a shell does with a job. nil where there is none.
+type terminal struct{ fd int }
+
+// terminalOf returns nil where input is no terminal, or another job has it.
+func terminalOf(input io.Reader) *terminal {
+	file, ok := input.(*os.File)
+	if !ok {
+		return nil
+	}
+	t := &terminal{int(file.Fd())}
+	if group, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err != nil || group != unix.Getpgrp() {
+		return nil
+	}
+	return t
+}
+
+// give puts a group into the foreground, and wakes it: it may have tried to read before.
+func (t *terminal) give(group int) {
+	if t == nil {
+		return
+	}
+	t.foreground(group)
+	_ = unix.Kill(-group, unix.SIGCONT) // one that has just ended needs none
+}
+
+func (t *terminal) take() {
+	if t != nil {
+		t.foreground(unix.Getpgrp())
+	}
+}
+
+// foreground may be asked from the background, which stops whoever does not ignore that. The application, which is
+// started before, does not inherit it. A terminal that is gone has no foreground to care for.
+func (t *terminal) foreground(group int) {
+	signal.Ignore(syscall.SIGTTOU)
+	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group)
+}
+
+// stopWith stops this process where a key of the terminal has stopped the application, so that the shell notices. Who
+// leads a session, as the first process of a container does, has no shell to wake it: the application goes on.
+func (t *terminal) stopWith(pid int) {
+	var info unix.Siginfo
+	if t == nil || unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) != nil || info.Signo == 0 {
+		return
+	}
+	if session, err := unix.Getsid(0); err != nil || session == os.Getpid() {
+		t.give(pid)
+		return
+	}
+	t.take()
+	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // SIGCONT, which Run hears, gives the terminal back
+}

@@ -13,10 +13,9 @@ func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"agent": main
 
 // TestScripts runs each testdata/*.txt: one behaviour of the command, as a person at a shell would see it.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:  "testdata",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
-	})
+	commands := fakeCommands()
+	commands["exits"] = exits
+	testscript.Run(t, testscript.Params{Dir: "testdata", Cmds: commands})
 }
 
 // exits runs a command that must end with the status given first: "exits 2 agent nope".

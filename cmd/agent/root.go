@@ -43,7 +43,7 @@ func run(ctx context.Context, c command) int {
 	root.SetOut(c.stdout)
 	root.SetErr(c.stderr)
 	err := root.ExecuteContext(ctx)
-	if err != nil {
+	if err != nil && err.Error() != "" {
 		fmt.Fprintln(c.stderr, "agent:", err)
 	}
 	return exitStatus(err)
@@ -67,15 +67,33 @@ func signalled(ctx context.Context) (context.Context, <-chan struct{}) {
 func exitStatus(err error) int {
 	var usage usageError
 	var gaveUp *agent.GaveUp
+	var ended *exit
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &ended):
+		return ended.status
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &gaveUp) && !gaveUp.Refused:
 		return exitGaveUp
 	}
 	return exitConfiguration
+}
+
+// exit is an end with a status of its own.
+type exit struct {
+	status int
+	error  // nil where the status says all
+}
+
+func (e *exit) Unwrap() error { return e.error }
+
+func (e *exit) Error() string {
+	if e.error == nil {
+		return ""
+	}
+	return e.error.Error()
 }
 
 // usageError is a fault of flags, arguments or environment.
@@ -109,7 +127,10 @@ func rootCommand(c command) *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(proxyCommand(c), bootstrapCommand(c), versionCommand())
+	root.AddCommand(
+		proxyCommand(c), bootstrapCommand(c), waitCommand(c), statusCommand(c), requestCommand(c),
+		versionCommand(), completionCommand(),
+	)
 	for _, sub := range append(root.Commands(), root) {
 		sub.Args = usageArgs(sub.Args)
 	}

@@ -124,7 +124,7 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 		p.feed(feeding, &feeders, first, configCh)
 		feeders.Go(func() { recorder.run(feeding) })
 		if os.Getpid() == 1 {
-			feeders.Go(func() { p.reap(feeding) })
+			feeders.Go(func() { reapOrphans(feeding, p.log) })
 		}
 	})
 	return supervisor.Run(ctx)

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -130,13 +128,4 @@ func (c *certificateSet) told() []status.Certificate {
 		out.Fault = "missing: " + strings.Join(seen.Missing, ", ")
 	}
 	return []status.Certificate{out}
-}
-
-// reap buries foreign orphans, which the kernel gives to PID 1.
-func (p *proxy) reap(ctx context.Context) {
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, syscall.SIGCHLD)
-	defer signal.Stop(ended)
-	reaper := envoy.Reaper{Log: p.log}
-	_ = reaper.Run(ctx, ended) // ends with ctx
 }

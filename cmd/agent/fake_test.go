@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// fake stands for an agent's ports in a script. Its file has a line for each answer: method, URI, status and, where
+// the body is not empty, the file of the body. A request gets the answers of its line in turn, the last one again and
+// again. Every request is a line of $WORK/requests: method, URI and body.
+//
+//	fake answers      starts one; $PILOTLIGHT_STATUS_PORT and $PILOTLIGHT_PROXY_ADMIN_PORT lead there
+//	asked 'GET /x'    waits until it was asked that
+func fakeCommands() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){"fake": startFake, "asked": awaitAsked}
+}
+
+type fake struct {
+	mu      sync.Mutex
+	answers map[string][]fakeAnswer // by method and URI
+	log     string                  // file
+	fault   error
+}
+
+type fakeAnswer struct {
+	status int
+	body   string
+}
+
+func startFake(ts *testscript.TestScript, _ bool, args []string) {
+	f := &fake{answers: map[string][]fakeAnswer{}, log: ts.MkAbs("requests")}
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var method, uri, file string
+		var a fakeAnswer
+		if n, err := fmt.Sscan(line, &method, &uri, &a.status, &file); n < 3 {
+			ts.Fatalf("%s: %q: %v", args[0], line, err)
+		}
+		if file != "" {
+			a.body = ts.ReadFile(file)
+		}
+		f.answers[method+" "+uri] = append(f.answers[method+" "+uri], a)
+	}
+	server := httptest.NewServer(f)
+	ts.Defer(func() {
+		server.Close()
+		ts.Check(f.fault)
+	})
+	port := server.URL[strings.LastIndexByte(server.URL, ':')+1:]
+	ts.Setenv("PILOTLIGHT_STATUS_PORT", port)
+	ts.Setenv("PILOTLIGHT_PROXY_ADMIN_PORT", port)
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	what := r.Method + " " + r.URL.RequestURI()
+	log, err := os.OpenFile(f.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err == nil {
+		_, err = fmt.Fprintln(log, strings.TrimSpace(what+" "+string(body)))
+		log.Close()
+	}
+	f.fault = err
+	answers := f.answers[what]
+	if len(answers) == 0 {
+		http.NotFound(w, r)
+		return
+	}
+	if len(answers) > 1 {
+		f.answers[what] = answers[1:]
+	}
+	w.WriteHeader(answers[0].status)
+	io.WriteString(w, answers[0].body)
+}
+
+func awaitAsked(ts *testscript.TestScript, _ bool, args []string) {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		text, _ := os.ReadFile(ts.MkAbs("requests"))
+		if strings.Contains(string(text), args[0]) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("not asked %q within a minute, but:\n%s", args[0], text)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}

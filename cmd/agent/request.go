@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const requestLong = `Send a request to Envoy's admin through the agent, and print the answer's body as it comes.
+
+The agent forwards to the Envoy that serves: GET and HEAD, and the few POST requests that change what Envoy tells, not what
+it serves; it says why it refuses another. BODY is the request's body, - for standard input.
+
+Exit status: 0 for an answer 2xx; 1 for any other, which goes to stderr with its status, or none; 2 a fault of flags,
+arguments or environment.`
+
+const requestExample = `  agent request GET /clusters?format=json
+  agent request GET /config_dump | jq .
+  agent request POST /logging?upstream=debug`
+
+func requestCommand(c command) *cobra.Command {
+	var requestTimeout time.Duration
+	cmd := &cobra.Command{
+		Use:     "request METHOD PATH [BODY]",
+		Short:   "Send a request to Envoy's admin and print the answer",
+		Long:    requestLong,
+		Example: requestExample,
+		Args:    cobra.RangeArgs(2, 3),
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	target := adminTarget(f)
+	f.DurationVar(&requestTimeout, "requestTimeout", 30*time.Second, "how long the answer may take to begin")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if requestTimeout <= 0 {
+			return usageError{fmt.Errorf("--requestTimeout %v: want more than 0s", requestTimeout)}
+		}
+		method := strings.ToUpper(args[0])
+		if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+			return usageError{fmt.Errorf("METHOD %q: want letters, such as GET or POST", args[0])}
+		}
+		var body io.Reader
+		switch {
+		case len(args) == 3 && args[2] == "-":
+			body = cmd.InOrStdin()
+		case len(args) == 3:
+			body = strings.NewReader(args[2])
+		}
+		return request(cmd.Context(), cmd.OutOrStdout(), c, target, requestTimeout, method, args[1], body)
+	}
+	return cmd
+}
+
+func request(
+	ctx context.Context, out io.Writer, c command, t *target, timeout time.Duration, method, path string, body io.Reader,
+) error {
+	admin, err := t.client(parseEnvironment(c.environ), timeout)
+	if err != nil {
+		return err
+	}
+	response, err := admin.Do(ctx, method, "/"+strings.TrimLeft(path, "/"), body)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		const enough = 64 << 10
+		why, err := io.ReadAll(io.LimitReader(response.Body, enough))
+		if err != nil {
+			return fmt.Errorf("%s %s: %s: the answer ends early: %w", method, path, response.Status, err)
+		}
+		return fmt.Errorf("%s %s: %s\n%s", method, path, response.Status, strings.TrimSpace(string(why)))
+	}
+	if _, err := io.Copy(out, response.Body); err != nil {
+		return fmt.Errorf("%s %s: the answer ends early: %w", method, path, err)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/pilotlight/pilotlight/agent/client"
+)
+
+// shownEvents is how many events a table shows; the document has more.
+const shownEvents = 10
+
+// statusTable is a status for people: what matters first, then tables.
+func statusTable(s client.Status, now time.Time) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s\n%s\n\n", printable(s.Node), strings.Join(readiness(s), "\n"))
+	writeTable(&out, []string{"EPOCH", "PID", "STATE", "LIVE FOR", "FAMILY", "RESTART"}, epochs(s, now))
+	writeTable(&out, []string{"CONDITION", "STATUS", "FOR", "REASON"}, conditions(s, now))
+	writeTable(&out, nil, facts(s, now))
+	writeTable(&out, []string{"AGE", "EPOCH", "EVENT", "WHY"}, events(s, now))
+	return strings.TrimRight(out.String(), "\n") + "\n"
+}
+
+const none = "-" // in a cell
+
+func epochs(s client.Status, now time.Time) (rows [][]string) {
+	for _, e := range s.Epochs {
+		pid, live := none, none
+		if e.Pid != 0 {
+			pid = strconv.Itoa(e.Pid)
+		}
+		if e.LiveAt != nil {
+			live = age(*e.LiveAt, now)
+		}
+		rows = append(rows, []string{strconv.Itoa(e.Epoch), pid, e.State, live, strconv.Itoa(e.Family), strconv.Itoa(e.Restart)})
+	}
+	return rows
+}
+
+func conditions(s client.Status, now time.Time) (rows [][]string) {
+	for _, c := range s.Health.Conditions {
+		status := "False"
+		if c.Status {
+			status = "True"
+		}
+		rows = append(rows, []string{string(c.Type), status, age(c.Since, now), c.Reason})
+	}
+	return rows
+}
+
+func events(s client.Status, now time.Time) (rows [][]string) {
+	for _, e := range s.Events[max(0, len(s.Events)-shownEvents):] {
+		epoch := none
+		if e.Epoch >= 0 {
+			epoch = strconv.Itoa(e.Epoch)
+		}
+		rows = append(rows, []string{age(e.At, now), epoch, string(e.Note), cmp.Or(e.Why, none)})
+	}
+	return rows
+}
+
+// readiness says in a line or more whether the proxy is ready, and if not, why.
+func readiness(s client.Status) []string {
+	var lines []string
+	switch {
+	case s.Ready:
+		lines = []string{"ready"}
+	case s.Stopping:
+		lines = []string{"not ready: stopping"}
+	default:
+		lines = []string{"not ready"}
+	}
+	if s.Health.Degraded != "" {
+		lines = append(lines, "degraded: "+printable(s.Health.Degraded))
+	}
+	if s.Health.Hang != "" {
+		lines = append(lines, "Envoy hangs: "+string(s.Health.Hang))
+	}
+	if s.Refusal != nil {
+		lines = append(lines, "configuration refused: "+printable(s.Refusal.Reason))
+	}
+	return lines
+}
+
+// facts are the rows that have no table of their own.
+func facts(s client.Status, now time.Time) [][]string {
+	rows := [][]string{{"restarts left", fmt.Sprintf("%d of %d", max(0, s.Budget-s.Failures), s.Budget)}}
+	if s.RetryAt != nil {
+		rows = append(rows, []string{"next start", "in " + rounded(s.RetryAt.Sub(now))})
+	}
+	if s.Handover != "" {
+		rows = append(rows, []string{"handover", s.Handover})
+	}
+	if s.Took > 0 {
+		rows = append(rows, []string{"last handover took", s.Took.Round(time.Millisecond).String()})
+	}
+	return append(rows, []string{"certificate", certificate(s.Expires, now)})
+}
+
+func certificate(expires *time.Time, now time.Time) string {
+	switch {
+	case expires == nil:
+		return "none"
+	case expires.After(now):
+		return fmt.Sprintf("ends in %s, %s", rounded(expires.Sub(now)), expires.UTC().Format(time.RFC3339))
+	}
+	return fmt.Sprintf("ended %s ago, %s", age(*expires, now), expires.UTC().Format(time.RFC3339))
+}
+
+// writeTable aligns columns. A table without a row is left out, and its heading with it.
+func writeTable(out *strings.Builder, heading []string, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	if heading != nil {
+		rows = append([][]string{heading}, rows...)
+	}
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = printable(cell)
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush() // into memory
+	out.WriteByte('\n')
+}
+
+// age is how long ago a time was, as kubectl writes it: its two greatest units.
+func age(t, now time.Time) string {
+	if t.IsZero() {
+		return none
+	}
+	return rounded(now.Sub(t))
+}
+
+func rounded(d time.Duration) string {
+	names, sizes := []string{"d", "h", "m", "s"}, []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second}
+	first := slices.IndexFunc(sizes, func(size time.Duration) bool { return d >= size })
+	if first < 0 {
+		return "0s"
+	}
+	text := fmt.Sprintf("%d%s", d/sizes[first], names[first])
+	if next := first + 1; next < len(sizes) && d%sizes[first] >= sizes[next] {
+		text += fmt.Sprintf("%d%s", d%sizes[first]/sizes[next], names[next])
+	}
+	return text
+}
+
+// printable makes one line, free of a terminal's commands, of a text that may be anybody's.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/pilotlight/pilotlight/agent/application"
+	"github.com/pilotlight/pilotlight/agent/client"
+)
+
+// wait is the command with its flags.
+type wait struct {
+	command
+	target                            *target
+	url                               string
+	timeout, interval, requestTimeout time.Duration
+	shutdown                          bool
+	onTimeout                         string
+	argv                              []string
+	stdin                             io.Reader
+
+	agent *client.Client // set by resolve
+	ready func(context.Context) error
+}
+
+// resolve reports every fault of the usage at once.
+func (w *wait) resolve() error {
+	var faults *multierror.Error
+	check := func(ok bool, flag string, given any, allowed string) {
+		if !ok {
+			faults = multierror.Append(faults, fmt.Errorf("--%s %v: want %s", flag, given, allowed))
+		}
+	}
+	check(w.timeout >= 0, "timeout", w.timeout, "0s for never, or more")
+	check(w.interval > 0, "interval", w.interval, "more than 0s")
+	check(w.requestTimeout > 0, "requestTimeout", w.requestTimeout, "more than 0s")
+	check(w.onTimeout == onTimeoutFail || w.onTimeout == onTimeoutStart, "onTimeout", w.onTimeout, "fail or start")
+	switch {
+	case w.shutdown && len(w.argv) == 0:
+		faults = multierror.Append(faults, errors.New("--shutdown: want the program to run, as in agent wait --shutdown -- CMD ARG"))
+	case !w.shutdown && len(w.argv) > 0:
+		faults = multierror.Append(faults, fmt.Errorf("arguments %q: want none without --shutdown", w.argv))
+	}
+	agent, err := w.target.client(parseEnvironment(w.environ), w.requestTimeout)
+	if err != nil {
+		return usage(multierror.Append(faults, err))
+	}
+	w.agent, w.ready = agent, agent.Ready
+	if w.url != "" {
+		base, err := url.Parse(w.url)
+		is := err == nil && (base.Scheme == "http" || base.Scheme == "https") && base.Host != ""
+		check(is, "url", w.url, "http://host:port/path")
+		w.ready = (&client.Client{Base: base, Setting: "--url", Timeout: w.requestTimeout}).Answers
+	}
+	if faults != nil {
+		return usage(faults)
+	}
+	return nil
+}
+
+func (w *wait) run(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx) // which signals end what is decided here
+	signals, stop := application.Catch()
+	defer stop()
+	if !w.shutdown {
+		return w.untilReady(ctx, signals)
+	}
+	if os.Getpid() == 1 {
+		reaping, cancel := context.WithCancel(ctx)
+		var reaper sync.WaitGroup
+		reaper.Go(func() { reapOrphans(reaping, newLogger(w.stderr, "warn", "text")) })
+		defer reaper.Wait()
+		defer cancel()
+	}
+	err := w.untilReady(ctx, signals)
+	if late := (*notInTime)(nil); errors.As(err, &late) && w.onTimeout == onTimeoutStart {
+		fmt.Fprintln(w.stderr, "agent: start all the same:", err)
+		err = nil
+	}
+	if err == nil {
+		err = w.runApplication(signals)
+	}
+	w.quit(ctx)
+	return err
+}
+
+// runApplication returns nil where it has ended with status 0.
+func (w *wait) runApplication(signals <-chan os.Signal) error {
+	status, err := application.Application{
+		Argv: w.argv, Env: w.environ, Stdin: w.stdin, Stdout: w.stdout, Stderr: w.stderr,
+	}.Run(signals)
+	if err != nil || status != 0 {
+		return &exit{status, err}
+	}
+	return nil
+}
+
+// notInTime says what still blocks.
+type notInTime struct {
+	timeout time.Duration
+	blocker error
+}
+
+func (n *notInTime) Error() string { return fmt.Sprintf("not within %s: %v", n.timeout, n.blocker) }
+
+// untilReady returns nil when the proxy is ready, *notInTime, or *exit for a signal that ends the command.
+func (w *wait) untilReady(ctx context.Context, signals <-chan os.Signal) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n := narrator{from: time.Now()}
+	done := make(chan error, 1)
+	go func() {
+		done <- client.Patience{Interval: w.interval, Limit: w.timeout}.Until(ctx, w.ready, func(blocker error) {
+			if n.tells(blocker, time.Now()) {
+				fmt.Fprintln(w.stderr, "agent: waiting:", blocker)
+			}
+		})
+	}()
+	for {
+		select {
+		case s := <-signals:
+			if s := s.(syscall.Signal); ends(s) {
+				cancel()
+				err := fmt.Errorf("%v while waiting", s)
+				if blocker := <-done; blocker != nil {
+					err = fmt.Errorf("%w: %w", err, blocker)
+				}
+				return &exit{application.SignalStatus(s), err}
+			}
+		case blocker := <-done:
+			if blocker != nil {
+				return &notInTime{w.timeout, blocker}
+			}
+			return nil
+		}
+	}
+}
+
+// quitLimit is how long the agent has to hear that it shall stop: one that is being started again is worth waiting for,
+// one that is gone is not. No signal shortens it, for then a job would never complete.
+const quitLimit = 3 * time.Second
+
+// quit tells the agent to stop. Nothing depends on whether it could.
+func (w *wait) quit(ctx context.Context) {
+	patience := client.Patience{Interval: w.interval, Limit: quitLimit}
+	if failure := patience.Until(ctx, w.agent.Quit, func(error) {}); failure != nil {
+		fmt.Fprintln(w.stderr, "agent: the proxy could not be told to stop:", failure)
+	}
+}
+
+// ends reports whether a signal ends who waits. The others are for an application, and there is none.
+func ends(s syscall.Signal) bool {
+	return s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGHUP || s == syscall.SIGQUIT
+}
+
+// narrator decides which blockers are worth a line.
+type narrator struct {
+	from time.Time // when the wait began
+	told string
+}
+
+// quiet is how long nothing is told: most waits are over before.
+const quiet = 2 * time.Second
+
+func (n *narrator) tells(blocker error, now time.Time) bool {
+	if now.Sub(n.from) < quiet || blocker.Error() == n.told {
+		return false
+	}
+	n.told = blocker.Error()
+	return true
+}

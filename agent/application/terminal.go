@@ -48,8 +48,9 @@ func (t *terminal) foreground(group int) {
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group)
 }
 
-// stopWith stops this process where a key of the terminal has stopped the application, so that the shell notices. Who
-// leads a session, as the first process of a container does, has no shell to wake it: the application goes on.
+// stopWith stops this process and its group, a script perhaps, where a key of the terminal has stopped the application,
+// so that the shell notices. Who leads a session, as the first process of a container does, has no shell to wake it: the
+// application goes on.
 func (t *terminal) stopWith(pid int) {
 	var info unix.Siginfo
 	if t == nil || unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) != nil || info.Signo == 0 {
@@ -59,6 +60,5 @@ func (t *terminal) stopWith(pid int) {
 		t.give(pid)
 		return
 	}
-	t.take()
-	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // SIGCONT, which Run hears, gives the terminal back
+	_ = unix.Kill(0, unix.SIGSTOP) // SIGCONT, which Run hears, gives the terminal back
 }

@@ -56,12 +56,17 @@ func (c *Client) ask(ctx context.Context, method, path string) (answer, error) {
 		return answer{}, err
 	}
 	defer response.Body.Close()
+	return c.read(response)
+}
+
+func (c *Client) read(response *http.Response) (answer, error) {
+	request := response.Request
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return answer{}, c.complaint(method, response.Request.URL, err)
+		return answer{}, c.complaint(request.Method, request.URL, err)
 	}
 	return answer{
-		what:   method + " " + response.Request.URL.RequestURI(),
+		what:   request.Method + " " + request.URL.RequestURI(),
 		status: response.Status,
 		code:   response.StatusCode,
 		body:   body,

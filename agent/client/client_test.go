@@ -49,6 +49,7 @@ func TestReady(t *testing.T) {
 			"not ready\n  CDSReceived since 2026-11-21T20:00:01Z: not yet\n  LDSReceived since 2026-11-21T20:00:02Z: not yet", "not ready",
 		},
 		{"stopping", 503, `{"ready": false, "stopping": true}`, "not ready\n  stopping", "stopping"},
+		{"drained", 503, `{"ready": false, "drained": true}`, "not ready\n  drained", "drained"},
 		{"no reason", 503, `{"ready": false}`, "it gives no reason", "no reason"},
 		{"another server that is well", 200, "hello", `is no agent (is --statusPort right?): GET /healthz/ready?verbose: 200 OK: "hello"`, ""},
 		{"another server that is not", 404, "not found", "is no agent", `GET /healthz/ready?verbose: 404 Not Found: "not found"`},
@@ -134,6 +135,12 @@ func TestQuit(t *testing.T) {
 	if asked != "POST /quitquitquit" {
 		t.Errorf("asked %s", asked)
 	}
+	c = asking(t, httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "stopping")
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler) // it ends before its answer does
+	})))
+	says(t, c.Quit(t.Context()), "")
 	c = asking(t, httptest.NewServer(answering(403, "from loopback only")))
 	says(t, c.Quit(t.Context()), `POST /quitquitquit: 403 Forbidden: "from loopback only"`)
 }

@@ -29,6 +29,7 @@ func (a answer) Error() string {
 // NotReady is an agent's answer that it is not ready. Its text has a line for each thing that blocks.
 type NotReady struct {
 	Stopping   bool
+	Drained    bool               // by hand
 	Conditions []health.Condition // those that hold too
 }
 
@@ -36,6 +37,9 @@ func (n *NotReady) Error() string {
 	lines := []string{"not ready"}
 	if n.Stopping {
 		lines = append(lines, "stopping")
+	}
+	if n.Drained {
+		lines = append(lines, "drained")
 	}
 	for _, c := range n.Conditions {
 		if !c.Status {
@@ -78,6 +82,7 @@ func (c *Client) Answers(ctx context.Context) error {
 type readiness struct {
 	Ready      *bool              `json:"ready"`
 	Stopping   bool               `json:"stopping"`
+	Drained    bool               `json:"drained"`
 	Conditions []health.Condition `json:"conditions"`
 }
 
@@ -93,14 +98,24 @@ func (r readiness) blocks() error {
 	if *r.Ready {
 		return nil
 	}
-	return &NotReady{Stopping: r.Stopping, Conditions: r.Conditions}
+	return &NotReady{Stopping: r.Stopping, Drained: r.Drained, Conditions: r.Conditions}
 }
 
 // Quit tells the agent to stop, as SIGTERM does, and returns when it has heard.
 func (c *Client) Quit(ctx context.Context) error {
-	a, err := c.ask(ctx, http.MethodPost, "/quitquitquit")
-	if err == nil && a.code/100 != 2 {
-		err = fmt.Errorf("%s: %w", c.Base.Host, a)
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	response, err := c.Do(ctx, http.MethodPost, "/quitquitquit", nil)
+	if err != nil {
+		return err
 	}
-	return err
+	defer response.Body.Close()
+	if response.StatusCode/100 == 2 {
+		return nil // whoever stops may not come to the end of its answer
+	}
+	a, err := c.read(response)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", c.Base.Host, a)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -140,45 +139,4 @@ func TestWaitInAnotherContainer(t *testing.T) {
 		t.Errorf("the job says\n%s", log)
 	}
 	s.ended(s.Process, 0)
-}
-
-// What the commands print is what the agent and Envoy say.
-func TestStatusAndRequest(t *testing.T) {
-	t.Parallel()
-	s := startStandalone(t)
-	_, statusPort, _ := strings.Cut(s.status, ":")
-	_, adminPort, _ := strings.Cut(s.Admin, ":")
-	run := func(want int, args ...string) string {
-		t.Helper()
-		p := s.command(args...)
-		s.ended(p, want)
-		return p.Log()
-	}
-	pid := s.pid("serving")
-	if table := run(0, "status", "--statusPort", statusPort); !strings.Contains(table, "\nready\n") ||
-		!strings.Contains(table, "\n0       "+strconv.Itoa(pid)) || !strings.Contains(table, "Envoy serves") {
-		t.Errorf("status prints\n%s", table)
-	}
-	if document := run(0, "status", "-o", "json", "--statusPort", statusPort); !strings.Contains(document, fmt.Sprintf(`"pid": %d`, pid)) {
-		t.Errorf("status -o json prints\n%s", document)
-	}
-	request := []string{"request", "--proxyAdminPort", adminPort}
-	if info := run(0, append(request, "GET", "/server_info")...); !strings.Contains(info, `"restart_epoch": 0`) {
-		t.Errorf("GET /server_info prints\n%s", info)
-	}
-	if levels := run(0, append(request, "POST", "/logging?upstream=debug")...); !strings.Contains(levels, "upstream: debug") {
-		t.Errorf("POST /logging prints\n%s", levels)
-	}
-	if refusal := run(1, append(request, "POST", "/quitquitquit")...); !strings.Contains(refusal, "403 Forbidden\nPOST /quitquitquit is not forwarded") {
-		t.Errorf("POST /quitquitquit prints\n%s", refusal)
-	}
-	s.must(syscall.Kill(pid, syscall.SIGSTOP))
-	s.must(lab.Eventually(stopLimit, func() error {
-		p := s.command("status", "--statusPort", statusPort)
-		if code, err := p.Wait(stopLimit); err != nil || code != 1 {
-			return fmt.Errorf("of a stopped Envoy the exit status is %d, %v:\n%s", code, err, p.Log())
-		}
-		return nil
-	}))
-	s.must(s.awaitStatus(stopLimit, "another Envoy", func(a agentStatus) bool { return a.Ready }))
 }

@@ -16,15 +16,32 @@ type Status struct {
 	Node  string `json:"node"`
 	Ready bool   `json:"ready"`
 	agent.Status
-	Epochs  []Epoch        `json:"epochs"` // instead of agent.Status's
-	Health  health.Verdict `json:"health"`
-	Expires *time.Time     `json:"certificate_expires"` // nil without a certificate
+	Drained      bool           `json:"drained"` // by hand
+	Epochs       []Epoch        `json:"epochs"`  // instead of agent.Status's
+	Health       health.Verdict `json:"health"`
+	LastFailure  *Exit          `json:"last_failure"` // nil for none
+	Certificates []Certificate  `json:"certificates"`
 }
 
 // Epoch is one Envoy process.
 type Epoch struct {
 	agent.EpochStatus
 	Pid int `json:"pid"` // 0 before its fork
+}
+
+// Exit is the end of an Envoy.
+type Exit struct {
+	At    time.Time `json:"at"`
+	Epoch int       `json:"epoch"`
+	Exit  string    `json:"exit"` // "exit status 1: cannot bind"
+}
+
+// Certificate is a file of the workload's certificates.
+type Certificate struct {
+	Path     string     `json:"path"`
+	Serial   string     `json:"serial"`    // hex
+	NotAfter *time.Time `json:"not_after"` // nil where there is a fault
+	Fault    string     `json:"fault"`
 }
 
 // Status returns what the agent tells about itself, and the document as it was.

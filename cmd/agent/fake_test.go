@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +19,7 @@ import (
 // again. Every request is a line of $WORK/requests: method, URI and body.
 //
 //	fake answers      starts one; $PILOTLIGHT_STATUS_PORT and $PILOTLIGHT_PROXY_ADMIN_PORT lead there
-//	asked 'GET /x'    waits until it was asked that
+//	asked 2 'GET /x'  waits until it was asked that twice, so that it has answered once
 func fakeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){"fake": startFake, "asked": awaitAsked}
 }
@@ -82,14 +83,16 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func awaitAsked(ts *testscript.TestScript, _ bool, args []string) {
+	times, err := strconv.Atoi(args[0])
+	ts.Check(err)
 	deadline := time.Now().Add(time.Minute)
 	for {
 		text, _ := os.ReadFile(ts.MkAbs("requests"))
-		if strings.Contains(string(text), args[0]) {
+		if strings.Count(string(text), args[1]) >= times {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("not asked %q within a minute, but:\n%s", args[0], text)
+			ts.Fatalf("not asked %q %d times within a minute, but:\n%s", args[1], times, text)
 		}
 		<-time.After(10 * time.Millisecond)
 	}

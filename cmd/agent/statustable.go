@@ -73,6 +73,8 @@ func readiness(s client.Status) []string {
 		lines = []string{"ready"}
 	case s.Stopping:
 		lines = []string{"not ready: stopping"}
+	case s.Drained:
+		lines = []string{"not ready: drained"}
 	default:
 		lines = []string{"not ready"}
 	}
@@ -100,17 +102,23 @@ func facts(s client.Status, now time.Time) [][]string {
 	if s.Took > 0 {
 		rows = append(rows, []string{"last handover took", s.Took.Round(time.Millisecond).String()})
 	}
-	return append(rows, []string{"certificate", certificate(s.Expires, now)})
+	if f := s.LastFailure; f != nil {
+		rows = append(rows, []string{"last failure", fmt.Sprintf("epoch %d, %s ago: %s", f.Epoch, age(f.At, now), f.Exit)})
+	}
+	for _, c := range s.Certificates {
+		rows = append(rows, []string{"certificate", c.Path + " " + validity(c, now)})
+	}
+	return rows
 }
 
-func certificate(expires *time.Time, now time.Time) string {
+func validity(c client.Certificate, now time.Time) string {
 	switch {
-	case expires == nil:
-		return "none"
-	case expires.After(now):
-		return fmt.Sprintf("ends in %s, %s", rounded(expires.Sub(now)), expires.UTC().Format(time.RFC3339))
+	case c.Fault != "" || c.NotAfter == nil:
+		return cmp.Or(c.Fault, "is not told")
+	case c.NotAfter.After(now):
+		return fmt.Sprintf("ends in %s, %s", rounded(c.NotAfter.Sub(now)), c.NotAfter.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("ended %s ago, %s", age(*expires, now), expires.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("ended %s ago, %s", age(*c.NotAfter, now), c.NotAfter.UTC().Format(time.RFC3339))
 }
 
 // writeTable aligns columns. A table without a row is left out, and its heading with it.

@@ -23,7 +23,7 @@ func TestStatusTable(t *testing.T) {
 			"events": [
 				{"at": "2026-11-21T19:40:29Z", "note": "starting Envoy", "epoch": 1},
 				{"at": "2026-11-21T19:40:30Z", "note": "handed over to a newcomer", "epoch": 1, "why": "certificates\nchanged"}],
-			"certificate_expires": "2026-11-22T19:59:00Z"}`,
+			"certificates": [{"path": "/etc/certs/cert-chain.pem", "serial": "03e9", "not_after": "2026-11-22T19:59:00Z"}]}`,
 		"not ready": `{
 			"node": "sidecar~10.0.0.1~x~", "ready": false,
 			"epochs": [
@@ -34,7 +34,11 @@ func TestStatusTable(t *testing.T) {
 			"health": {"ready": false, "hang": "silent", "conditions": [
 				{"type": "AdminAnswers", "status": false, "reason": "no answer", "since": "0001-01-01T00:00:00Z"}]},
 			"events": [{"at": "2026-11-21T19:59:58Z", "note": "stopping", "epoch": -1}],
-			"certificate_expires": "2026-11-19T15:00:00Z"}`,
+			"last_failure": {"at": "2026-11-21T19:59:00Z", "epoch": 2, "exit": "exit status 1: cannot bind\u001b[31m", "lines": ["x"]},
+			"certificates": [
+				{"path": "/etc/certs/cert-chain.pem", "not_after": "2026-11-19T15:00:00Z"},
+				{"path": "/etc/istio/ingress-certs/tls.crt", "fault": "is missing"}]}`,
+		"drained":     `{"node": "x", "ready": false, "drained": true, "budget": 10}`,
 		"nothing yet": `{"node": "x", "ready": false, "epochs": [], "events": null, "health": {"conditions": null}}`,
 	} {
 		t.Run(name, func(t *testing.T) {

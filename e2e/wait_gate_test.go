@@ -52,7 +52,12 @@ func (s *standalone) ended(p *lab.Process, want int) {
 // askProxy is a program that needs the proxy from its first moment: it asks once, and its status is 0 for a 200.
 func (s *standalone) askProxy() []string {
 	host, port, _ := strings.Cut(s.address, ":")
-	const script = `exec 3<>/dev/tcp/$0/$1 && printf 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&3 && read -r line <&3 && echo "$line" && [[ $line == *" 200 "* ]]`
+	const script = `
+		exec 3<>/dev/tcp/$0/$1 || exit 1
+		printf 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&3
+		read -r line <&3
+		echo "$line"
+		[[ $line == *" 200 "* ]]`
 	return []string{"bash", "-c", script, host, port}
 }
 
@@ -94,7 +99,7 @@ func TestWaitNamesWhatBlocks(t *testing.T) {
 		wait := s.command("wait", "--statusPort", port, "--timeout", "10ms")
 		s.ended(wait, 1)
 		log := wait.Log()
-		for _, want := range []string{"agent: not within 10ms: not ready\n", "\n  CDSReceived since 20", "\n  LDSReceived since 20"} {
+		for _, want := range []string{": not ready\n", "\n  CDSReceived since 20", "\n  LDSReceived since 20"} {
 			if !strings.Contains(log, want) {
 				return fmt.Errorf("wait says\n%s", log)
 			}

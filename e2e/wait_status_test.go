@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,7 +31,8 @@ func TestStatusAndRequest(t *testing.T) {
 		!strings.Contains(table, "\n0       "+strconv.Itoa(pid)) || !strings.Contains(table, "Envoy serves") {
 		t.Errorf("status prints\n%s", table)
 	}
-	if document := run(0, "status", "-o", "json", "--statusPort", statusPort); !strings.Contains(document, fmt.Sprintf(`"pid": %d`, pid)) {
+	document, mention := run(0, "status", "-o", "json", "--statusPort", statusPort), fmt.Sprintf(`"pid": %d`, pid)
+	if !strings.Contains(document, mention) {
 		t.Errorf("status -o json prints\n%s", document)
 	}
 	request := []string{"request", "--proxyAdminPort", adminPort}
@@ -40,7 +42,8 @@ func TestStatusAndRequest(t *testing.T) {
 	if levels := run(0, append(request, "POST", "/logging?upstream=debug")...); !strings.Contains(levels, "upstream: debug") {
 		t.Errorf("POST /logging prints\n%s", levels)
 	}
-	if refusal := run(1, append(request, "POST", "/quitquitquit")...); !strings.Contains(refusal, "403 Forbidden\nPOST /quitquitquit is not forwarded") {
+	refusal, want := run(1, append(request, "POST", "/quitquitquit")...), "403 Forbidden\nPOST /quitquitquit is not forwarded"
+	if !strings.Contains(refusal, want) {
 		t.Errorf("POST /quitquitquit prints\n%s", refusal)
 	}
 	s.must(syscall.Kill(pid, syscall.SIGSTOP))
@@ -52,4 +55,18 @@ func TestStatusAndRequest(t *testing.T) {
 		return nil
 	}))
 	s.must(s.awaitStatus(stopLimit, "another Envoy", func(a agentStatus) bool { return a.Ready }))
+}
+
+// In a pod's own network nothing needs to be said: the default ports lead to the agent.
+func TestDefaultPorts(t *testing.T) {
+	lab.InNetworkNamespace(t, func(t *testing.T) {
+		s := newStandalone(t)
+		job := s.command("wait", "--shutdown", "--", filepath.Join(bin, "agent"), "request", "GET", "/ready")
+		s.launch("--statusPort", "15020", "--proxyAdminPort", "15000")
+		s.ended(job, 0)
+		if log := job.Log(); !strings.HasSuffix(log, "LIVE\n") {
+			t.Errorf("the job prints\n%s", log)
+		}
+		s.ended(s.Process, 0)
+	})
 }

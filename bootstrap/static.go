@@ -1,8 +1,7 @@
 package bootstrap
 
-// The static clusters, by Istio's names where it has them, so that what it or a filter of its users refers to is there.
+// The static clusters beside discovery's, by Istio's names where it has them, for what already refers to them.
 const (
-	discoveryCluster        = "xds-grpc"
 	zipkinCluster           = "zipkin"
 	openTelemetryCluster    = "opentelemetry"
 	metricsServiceCluster   = "envoy_metrics_service"

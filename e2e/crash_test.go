@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,12 +41,7 @@ func TestCrashWithStatusZero(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t)
 	for name, blow := range map[string]func(pid int){
-		"quitquitquit": func(int) {
-			admin := lab.OverUnix(filepath.Join(s.ConfigPath, "admin-rev0.sock"))
-			response, err := admin.Post("http://envoy/quitquitquit", "", nil)
-			s.must(err)
-			response.Body.Close()
-		},
+		"SIGINT":  func(pid int) { s.must(syscall.Kill(pid, syscall.SIGINT)) },
 		"SIGTERM": func(pid int) { s.must(syscall.Kill(pid, syscall.SIGTERM)) },
 	} {
 		pid := s.pid("serving")
@@ -55,6 +51,27 @@ func TestCrashWithStatusZero(t *testing.T) {
 		}))
 		if log := s.Log(); !strings.Contains(log, `msg="Envoy ended unasked" epoch=0 why="exit status 0"`) {
 			t.Errorf("%s: the log does not say that it ended unasked with status 0", name)
+		}
+	}
+}
+
+// Even who may open the admin's socket cannot end Envoy by it, nor change its runtime.
+func TestTheAdminOnlyTells(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t)
+	admin := lab.OverUnix(filepath.Join(s.ConfigPath, "admin-rev0.sock"))
+	for request, want := range map[string]int{
+		"POST /quitquitquit": 403, "POST /healthcheck/fail": 403, "POST /runtime_modify?a=b": 403, "POST /cpuprofiler?enable=y": 403,
+		"GET /server_info": 200, "GET /stats/prometheus?usedonly": 200, "GET /stats?filter=x": 200, "GET /": 200, "POST /logging?level=info": 200,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		r, err := http.NewRequest(method, "http://envoy"+path, nil)
+		s.must(err)
+		response, err := admin.Do(r)
+		s.must(err)
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %s, want %d", request, response.Status, want)
 		}
 	}
 }

@@ -33,8 +33,11 @@ func TestArgv(t *testing.T) {
 }
 
 func TestAdminIsTheEpochsOwn(t *testing.T) {
-	const admin = `{"address":{"pipe":{"path":"/c/admin-rev4.sock","mode":384}}}`
 	json := filesOf("/c", 4, "json")
+	admin := string(json.adminJSON())
+	if !strings.HasPrefix(admin, `{"address":{"pipe":{"path":"/c/admin-rev4.sock","mode":384}},"allow_paths":[`) {
+		t.Errorf("the admin is %s", admin)
+	}
 	for _, test := range []struct{ name, bootstrap, want string }{
 		{"none yet", `{"node":{"id":"x"}}`, `{"admin":` + admin + `,"node":{"id":"x"}}`},
 		{"another", `{"admin":{"address":{"socket_address":{}}}}`, `{"admin":` + admin + `}`},

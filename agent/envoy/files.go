@@ -38,10 +38,16 @@ func (f files) check() error {
 
 func (f files) yaml() bool { return filepath.Ext(f.bootstrap) != ".json" }
 
+// adminPaths are those of Envoy's admin that tell, and those that the agent and its front use. What would end Envoy,
+// change its runtime or profile it is not among them. Envoy matches path and query.
+const adminPaths = `/(certs|clusters|config_dump|drain_listeners|help|hot_restart_version|init_dump|listeners|logging|memory|ready|` +
+	`reopen_logs|reset_counters|runtime|server_info|stats(/prometheus)?)?(\?.*)?`
+
 // adminJSON is the epoch's own admin, in the place of what a bootstrap says: two epochs would be in each other's way.
 func (f files) adminJSON() json.RawMessage {
-	path, _ := json.Marshal(f.admin) // a string
-	return fmt.Appendf(nil, `{"address":{"pipe":{"path":%s,"mode":384}}}`, path)
+	path, _ := json.Marshal(f.admin) // strings
+	paths, _ := json.Marshal(adminPaths)
+	return fmt.Appendf(nil, `{"address":{"pipe":{"path":%s,"mode":384}},"allow_paths":[{"safe_regex":{"regex":%s}}]}`, path, paths)
 }
 
 // adminYAML is the same to be merged by Envoy over a YAML bootstrap: of an address's two forms the later one stays.

@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,6 +93,10 @@ func (a *Admin) Work(ctx context.Context) (Work, error) {
 	return work(stats), err
 }
 
+// ownPrefixes are of the listeners that are no part of the data plane: Envoy's admin, and those that the bootstrap has
+// for probes and scrapes.
+var ownPrefixes = []string{"admin", "admin.main_thread", "agent_prometheus", "agent_readiness"}
+
 // work adds up the listeners and HTTP connection managers of the data plane. In flight is each HTTP request, stream
 // and upgraded connection, and each connection that carries something else; an HTTP connection without a request is
 // not. It relies on two counts of a connection: its listener's, and its HTTP connection manager's from the moment it
@@ -103,7 +108,7 @@ func work(stats map[string]int64) Work {
 		kind, rest, _ := strings.Cut(name, ".")
 		dot := strings.LastIndexByte(rest, '.')
 		prefix, what := rest[:max(0, dot)], rest[dot+1:]
-		if prefix == "admin" || prefix == "admin.main_thread" || kind == "listener" && ofWorker(prefix) {
+		if slices.Contains(ownPrefixes, prefix) || kind == "listener" && ofWorker(prefix) {
 			continue
 		}
 		switch kind + " " + what {

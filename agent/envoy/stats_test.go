@@ -25,6 +25,13 @@ http.inbound.downstream_rq_active: 0
 listener.127.0.0.1_80.downstream_cx_active: 1
 listener.127.0.0.1_80.worker_0.downstream_cx_active: 1
 `, 0},
+		{"a probe and a scrape", idle + `
+http.agent_readiness.downstream_cx_active: 1
+http.agent_readiness.downstream_rq_active: 1
+listener.agent_readiness.downstream_cx_active: 1
+listener.agent_prometheus.downstream_cx_active: 1
+listener.agent_prometheus.worker_0.downstream_cx_active: 1
+`, 0},
 		{"a request", idle + `
 http.inbound.downstream_cx_active: 1
 http.inbound.downstream_rq_active: 1

@@ -144,9 +144,9 @@ func certificateFiles(_ *testing.T, s *settings) string {
 // What nobody said comes from the control group.
 func TestLimit(t *testing.T) {
 	s := resolved(t, nil)
-	s.limit(cgroup.Limits{CPUs: 2.5, Memory: 512 << 20}, 8)
-	if s.concurrency != 2 || s.memoryLimit != 512<<20 {
-		t.Errorf("got %d workers, %d bytes; want 2 and the limit", s.concurrency, s.memoryLimit)
+	s.limit(cgroup.Limits{CPUs: 2.5, Memory: 1000 << 20}, 8)
+	if s.concurrency != 2 || s.memoryLimit != 900<<20 {
+		t.Errorf("got %d workers, %d bytes; want 2 and nine tenths of the limit", s.concurrency, s.memoryLimit)
 	}
 	s = resolved(t, nil, "--concurrency", "7", "--memoryLimit", "1Gi")
 	s.limit(cgroup.Limits{CPUs: 2.5, Memory: 512 << 20}, 8)

@@ -115,8 +115,8 @@ func (s *settings) limit(l cgroup.Limits, processors int) {
 		s.origins.Derive("concurrency", fmt.Sprintf("%d processors, CPU limit %g", processors, l.CPUs))
 	}
 	if s.memoryLimit == 0 && l.Memory != 0 {
-		s.memoryLimit = l.Memory
-		s.origins.Derive("memoryLimit", "the control group's limit")
+		s.memoryLimit = l.Memory / 10 * 9
+		s.origins.Derive("memoryLimit", "nine tenths of the control group's limit, which the agent shares")
 	}
 }
 

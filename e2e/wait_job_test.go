@@ -140,3 +140,26 @@ func TestWaitInAnotherContainer(t *testing.T) {
 	}
 	s.ended(s.Process, 0)
 }
+
+// When a whole pod is told to stop, the program's end is no second signal: its proxy goes on draining.
+func TestAPodIsToldToStop(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t)
+	job := s.job("trap 'exit 0' TERM; echo begun; while :; do sleep 0.05; done")
+	s.must(lab.Eventually(stopLimit, func() error {
+		if !strings.Contains(job.Log(), "begun") {
+			return fmt.Errorf("the job has not begun:\n%s", job.Log())
+		}
+		return nil
+	}))
+	answer := s.slow(s.address)
+	s.awaitInFlight(1)
+	s.Signal(syscall.SIGTERM)
+	s.must(s.awaitLog(`msg=stopping`))
+	job.Signal(syscall.SIGTERM)
+	s.ended(job, 0)
+	if err := <-answer; err != nil {
+		t.Errorf("the request in flight: %v", err)
+	}
+	s.ended(s.Process, 0)
+}

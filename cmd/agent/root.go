@@ -31,12 +31,13 @@ type command struct {
 	environ        []string
 	stdout, stderr io.Writer
 	fork           func(func())    // runs its argument on the main thread
+	stop           func()          // does what the first signal to stop does; again it does nothing
 	hurry          <-chan struct{} // each signal to stop after the first
 }
 
 // run executes an invocation and returns its exit status.
 func run(ctx context.Context, c command) int {
-	ctx, c.hurry = signalled(ctx)
+	ctx, c.stop, c.hurry = signalled(ctx)
 
 	root := rootCommand(c)
 	root.SetArgs(c.args)
@@ -49,8 +50,9 @@ func run(ctx context.Context, c command) int {
 	return exitStatus(err)
 }
 
-// signalled returns a context that the first SIGTERM or SIGINT ends, and a channel that tells of each later one.
-func signalled(ctx context.Context) (context.Context, <-chan struct{}) {
+// signalled returns a context that stop ends, or the first SIGTERM or SIGINT, and a channel that tells of each later
+// signal.
+func signalled(ctx context.Context) (_ context.Context, stop func(), _ <-chan struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals, hurry := make(chan os.Signal, 4), make(chan struct{}, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -61,7 +63,7 @@ func signalled(ctx context.Context) (context.Context, <-chan struct{}) {
 			hurry <- struct{}{}
 		}
 	}()
-	return ctx, hurry
+	return ctx, cancel, hurry
 }
 
 func exitStatus(err error) int {

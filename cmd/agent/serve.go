@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/envoy"
@@ -68,7 +67,7 @@ func (p *proxy) openStatus(port int) (net.Listener, *http.Server, error) {
 	return listener, status.NewServer(status.Handler(status.Config{
 		Document:    p.document,
 		AskCh:       p.askCh,
-		Quit:        func() { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) }, // one way to stop
+		Quit:        p.stop, // no signal: beside another one it would be the second, which hurries
 		Envoy:       p.adminTransport,
 		Application: p.workload.application,
 		Probes:      p.workload.probes,

@@ -27,7 +27,7 @@ func TestStatusAndRequest(t *testing.T) {
 		t.Errorf("wait for who is ready prints\n%s", log)
 	}
 	pid := s.pid("serving")
-	if table := run(0, "status", "--statusPort", statusPort); !strings.Contains(table, "\nready\n") ||
+	if table := run(0, "status", "--statusPort", statusPort); !strings.Contains(table, "\nready for ") ||
 		!strings.Contains(table, "\n0       "+strconv.Itoa(pid)) || !strings.Contains(table, "Envoy serves") {
 		t.Errorf("status prints\n%s", table)
 	}

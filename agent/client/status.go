@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/agent/status"
 )
 
 // Status is the document of /status, as far as it is shown.
@@ -16,32 +17,19 @@ type Status struct {
 	Node  string `json:"node"`
 	Ready bool   `json:"ready"`
 	agent.Status
-	Drained      bool           `json:"drained"` // by hand
-	Epochs       []Epoch        `json:"epochs"`  // instead of agent.Status's
-	Health       health.Verdict `json:"health"`
-	LastFailure  *Exit          `json:"last_failure"` // nil for none
-	Certificates []Certificate  `json:"certificates"`
+	Epochs    []Epoch        `json:"epochs"` // instead of agent.Status's
+	Health    health.Verdict `json:"health"`
+	Readiness struct {
+		Since *time.Time `json:"since"` // of Ready; nil before it was first asked for
+	} `json:"readiness"`
+	LastFailure  *status.Exit         `json:"last_failure"` // nil for none
+	Certificates []status.Certificate `json:"certificates"`
 }
 
 // Epoch is one Envoy process.
 type Epoch struct {
 	agent.EpochStatus
 	Pid int `json:"pid"` // 0 before its fork
-}
-
-// Exit is the end of an Envoy.
-type Exit struct {
-	At    time.Time `json:"at"`
-	Epoch int       `json:"epoch"`
-	Exit  string    `json:"exit"` // "exit status 1: cannot bind"
-}
-
-// Certificate is a file of the workload's certificates.
-type Certificate struct {
-	Path     string     `json:"path"`
-	Serial   string     `json:"serial"`    // hex
-	NotAfter *time.Time `json:"not_after"` // nil where there is a fault
-	Fault    string     `json:"fault"`
 }
 
 // Status returns what the agent tells about itself, and the document as it was.

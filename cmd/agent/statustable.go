@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/pilotlight/pilotlight/agent/client"
+	"github.com/pilotlight/pilotlight/agent/status"
 )
 
 // shownEvents is how many events a table shows; the document has more.
@@ -19,8 +20,8 @@ const shownEvents = 10
 // statusTable is a status for people: what matters first, then tables.
 func statusTable(s client.Status, now time.Time) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s\n%s\n\n", printable(s.Node), strings.Join(readiness(s), "\n"))
-	writeTable(&out, []string{"EPOCH", "PID", "STATE", "LIVE FOR", "FAMILY", "RESTART"}, epochs(s, now))
+	fmt.Fprintf(&out, "%s\n%s\n\n", printable(s.Node), strings.Join(readiness(s, now), "\n"))
+	writeTable(&out, []string{"EPOCH", "PID", "STATE", "AGE", "LIVE FOR", "FAMILY", "RESTART"}, epochs(s, now))
 	writeTable(&out, []string{"CONDITION", "STATUS", "FOR", "REASON"}, conditions(s, now))
 	writeTable(&out, nil, facts(s, now))
 	writeTable(&out, []string{"AGE", "EPOCH", "EVENT", "WHY"}, events(s, now))
@@ -38,18 +39,20 @@ func epochs(s client.Status, now time.Time) (rows [][]string) {
 		if e.LiveAt != nil {
 			live = age(*e.LiveAt, now)
 		}
-		rows = append(rows, []string{strconv.Itoa(e.Epoch), pid, e.State, live, strconv.Itoa(e.Family), strconv.Itoa(e.Restart)})
+		rows = append(rows, []string{
+			strconv.Itoa(e.Epoch), pid, e.State, age(e.StartedAt, now), live, strconv.Itoa(e.Family), strconv.Itoa(e.Restart),
+		})
 	}
 	return rows
 }
 
 func conditions(s client.Status, now time.Time) (rows [][]string) {
 	for _, c := range s.Health.Conditions {
-		status := "False"
+		holds := "False"
 		if c.Status {
-			status = "True"
+			holds = "True"
 		}
-		rows = append(rows, []string{string(c.Type), status, age(c.Since, now), c.Reason})
+		rows = append(rows, []string{string(c.Type), holds, age(c.Since, now), c.Reason})
 	}
 	return rows
 }
@@ -66,18 +69,21 @@ func events(s client.Status, now time.Time) (rows [][]string) {
 }
 
 // readiness says in a line or more whether the proxy is ready, and if not, why.
-func readiness(s client.Status) []string {
-	var lines []string
-	switch {
-	case s.Ready:
-		lines = []string{"ready"}
-	case s.Stopping:
-		lines = []string{"not ready: stopping"}
-	case s.Drained:
-		lines = []string{"not ready: drained"}
-	default:
-		lines = []string{"not ready"}
+func readiness(s client.Status, now time.Time) []string {
+	state := "not ready"
+	if s.Ready {
+		state = "ready"
 	}
+	if since := s.Readiness.Since; since != nil {
+		state += " for " + age(*since, now)
+	}
+	switch {
+	case s.Stopping:
+		state += ": stopping"
+	case s.Drained:
+		state += ": drained"
+	}
+	lines := []string{state}
 	if s.Health.Degraded != "" {
 		lines = append(lines, "degraded: "+printable(s.Health.Degraded))
 	}
@@ -111,7 +117,7 @@ func facts(s client.Status, now time.Time) [][]string {
 	return rows
 }
 
-func validity(c client.Certificate, now time.Time) string {
+func validity(c status.Certificate, now time.Time) string {
 	switch {
 	case c.Fault != "" || c.NotAfter == nil:
 		return cmp.Or(c.Fault, "is not told")

@@ -15,7 +15,9 @@ func TestStatusTable(t *testing.T) {
 	for name, document := range map[string]string{
 		"ready": `{
 			"node": "sidecar~10.0.0.1~reviews-1.default~default.svc.cluster.local", "ready": true,
-			"epochs": [{"epoch": 1, "family": 0, "restart_epoch": 1, "state": "serving", "live_at": "2026-11-21T19:40:30Z", "pid": 4711}],
+			"epochs": [{"epoch": 1, "family": 0, "restart_epoch": 1, "state": "serving",
+				"started_at": "2026-11-21T19:40:29Z", "live_at": "2026-11-21T19:40:30Z", "pid": 4711}],
+			"readiness": {"since": "2026-11-21T17:00:00Z", "changes": 1, "history": []},
 			"last_handover_ns": 312456789, "failures": 0, "budget": 10, "stopping": false,
 			"health": {"ready": true, "degraded": "CDS: rejected 1 of 4 updates: no such cluster", "conditions": [
 				{"type": "ProcessUp", "status": true, "reason": "pid 4711", "since": "2026-11-21T17:00:00Z"},
@@ -27,7 +29,8 @@ func TestStatusTable(t *testing.T) {
 		"not ready": `{
 			"node": "sidecar~10.0.0.1~x~", "ready": false,
 			"epochs": [
-				{"epoch": 3, "family": 0, "restart_epoch": 0, "state": "draining", "live_at": "2026-11-21T19:59:59Z", "pid": 12},
+				{"epoch": 3, "family": 0, "restart_epoch": 0, "state": "draining",
+					"started_at": "2026-11-21T19:59:58Z", "live_at": "2026-11-21T19:59:59Z", "pid": 12},
 				{"epoch": 4, "family": 1, "restart_epoch": 0, "state": "starting"}],
 			"handover": "starting", "refusal": {"reason": "exit status 1: no such field", "at": "2026-11-21T19:00:00Z"},
 			"failures": 12, "budget": 10, "retry_at": "2026-11-21T20:00:03Z", "stopping": true,
@@ -38,7 +41,7 @@ func TestStatusTable(t *testing.T) {
 			"certificates": [
 				{"path": "/etc/certs/cert-chain.pem", "not_after": "2026-11-19T15:00:00Z"},
 				{"path": "/etc/istio/ingress-certs/tls.crt", "fault": "is missing"}]}`,
-		"drained":     `{"node": "x", "ready": false, "drained": true, "budget": 10}`,
+		"drained":     `{"node": "x", "ready": false, "drained": true, "budget": 10, "readiness": {"since": "2026-11-21T19:59:50Z"}}`,
 		"nothing yet": `{"node": "x", "ready": false, "epochs": [], "events": null, "health": {"conditions": null}}`,
 	} {
 		t.Run(name, func(t *testing.T) {

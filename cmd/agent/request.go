@@ -12,8 +12,8 @@ import (
 
 const requestLong = `Send a request to Envoy's admin through the agent, and print the answer's body as it comes.
 
-The agent forwards to the Envoy that serves: GET and HEAD, and the few POST requests that change what Envoy tells, not what
-it serves; it says why it refuses another. BODY is the request's body, - for standard input.
+The agent forwards to the Envoy that serves: GET and HEAD, and the few POST requests that change what Envoy tells, not
+what it serves; it says why it refuses another. BODY is the request's body, - for standard input.
 
 Exit status: 0 for an answer 2xx; 1 for any other, which goes to stderr with its status, or none; 2 a fault of flags,
 arguments or environment.`
@@ -76,7 +76,7 @@ func request(
 		return fmt.Errorf("%s %s: %s\n%s", method, path, response.Status, strings.TrimSpace(string(why)))
 	}
 	if _, err := io.Copy(out, response.Body); err != nil {
-		return fmt.Errorf("%s %s: the answer ends early: %w", method, path, err)
+		return fmt.Errorf("%s %s: pass on the answer: %w", method, path, err)
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const statusLong = `Print what the agent does and why: its Envoy processes, what readiness is made of, its restart budget, the
-workload's certificate and the last events.
+const statusLong = `Print what the agent does and why: its Envoy processes, what readiness is made of, its restart budget,
+the workload's certificates and the last events.
 
 Exit status: 0 the proxy is ready; 1 it is not, or nobody answers, which stderr tells; 2 a fault of flags or
 environment.`

@@ -21,19 +21,19 @@ type target struct {
 }
 
 func statusTarget(f *pflag.FlagSet) *target {
-	return newTarget(f, setting.Setting{Name: "statusPort", Default: "15020", Help: "the agent's status port on loopback"})
+	return newTarget(f, "statusPort", "15020", "the agent's status port on loopback")
 }
 
 func adminTarget(f *pflag.FlagSet) *target {
-	return newTarget(f, setting.Setting{Name: "proxyAdminPort", Default: "15000", Help: "the agent's front of Envoy's admin on loopback"})
+	return newTarget(f, "proxyAdminPort", "15000", "the agent's front of Envoy's admin on loopback")
 }
 
-func newTarget(f *pflag.FlagSet, s setting.Setting) *target {
+func newTarget(f *pflag.FlagSet, name, port, help string) *target {
 	t := &target{}
-	s.Kind = setting.Int(&t.port, 1, 65535)
+	s := setting.Setting{Name: name, Default: port, Kind: setting.Int(&t.port, 1, 65535)}
 	t.table = setting.Table{Prefix: "PILOTLIGHT_", Settings: []setting.Setting{s}}
-	flag := &flagText{name: s.Name, kind: s.Kind.Type, value: s.Default, to: &t.given}
-	f.Var(flag, s.Name, s.Help+" ($"+t.table.Variable(s.Name)+")")
+	flag := &flagText{name: name, kind: s.Kind.Type, value: port, to: &t.given}
+	f.Var(flag, name, help+" ($"+t.table.Variable(name)+")")
 	return t
 }
 

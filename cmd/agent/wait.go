@@ -46,7 +46,8 @@ func (w *wait) resolve() error {
 	check(w.onTimeout == onTimeoutFail || w.onTimeout == onTimeoutStart, "onTimeout", w.onTimeout, "fail or start")
 	switch {
 	case w.shutdown && len(w.argv) == 0:
-		faults = multierror.Append(faults, errors.New("--shutdown: want the program to run, as in agent wait --shutdown -- CMD ARG"))
+		err := errors.New("--shutdown: want the program to run, as in agent wait --shutdown -- CMD ARG")
+		faults = multierror.Append(faults, err)
 	case !w.shutdown && len(w.argv) > 0:
 		faults = multierror.Append(faults, fmt.Errorf("arguments %q: want none without --shutdown", w.argv))
 	}
@@ -61,10 +62,7 @@ func (w *wait) resolve() error {
 		check(is, "url", w.url, "http://host:port/path")
 		w.ready = (&client.Client{Base: base, Setting: "--url", Timeout: w.requestTimeout}).Answers
 	}
-	if faults != nil {
-		return usage(faults)
-	}
-	return nil
+	return usage(faults)
 }
 
 func (w *wait) run(ctx context.Context) error {

@@ -29,6 +29,7 @@ func TestDrain(t *testing.T) {
 			{0, wished{Drain}, nil},
 			{s, live{0}, []any{fade{0}}},
 		}, true},
+		{"drained while nothing serves", []step{{0, configured{a}, []any{start{first(a)}}}, {0, wished{Drain}, nil}}, true},
 		{"an epoch that replaces a crashed one is drained as well", drained(
 			step{2 * s, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}},
 			step{3 * s, live{0}, []any{fade{0}}},

@@ -49,7 +49,6 @@ func (d *decision) lull() {
 		case e.liveAt.IsZero():
 			d.term() // nothing is in flight
 		default:
-			e.idle = false
 			d.do(lull{e.Epoch})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
@@ -151,7 +152,8 @@ func (o *output) lastRejection(typeURL string) rejection {
 // rejectionOf reads "Error adding/updating cluster(s) NAME: WHY, NAME: WHY", or listener(s), whose parts are lines. A
 // part of a reason is not a name: it has blanks. White space is one blank each in what is told.
 func rejectionOf(text string, at time.Time) rejection {
-	r := rejection{Rejection: health.Rejection{Text: strings.Join(strings.Fields(text), " "), At: at}}
+	told := flight.MaskText(strings.Join(strings.Fields(text), " ")) // anybody may read it
+	r := rejection{Rejection: health.Rejection{Text: told, At: at}}
 	_, list, _ := strings.Cut(text, "(s) ")
 	for line := range strings.Lines(list) {
 		for part := range strings.SplitSeq(line, ", ") {

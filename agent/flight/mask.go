@@ -42,7 +42,7 @@ func maskTree(tree any, secret bool) any {
 		if secret && node != "" {
 			return masked
 		}
-		return maskText(node)
+		return MaskText(node)
 	case []any:
 		for i, item := range node {
 			node[i] = maskTree(item, secret)
@@ -111,8 +111,8 @@ var looks = sync.OnceValue(func() []look {
 	}
 })
 
-// maskText removes what looks like a secret from a line of a log, or any other text.
-func maskText(text string) string {
+// MaskText removes what looks like a secret from a line of a log, or any other text.
+func MaskText(text string) string {
 	for _, look := range looks() {
 		text = look.pattern.ReplaceAllString(text, look.left)
 	}

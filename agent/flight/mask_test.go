@@ -52,8 +52,8 @@ func TestMask(t *testing.T) {
 
 func TestMaskText(t *testing.T) {
 	const line = "request headers complete:\n':path', '/'\n'authorization', 'Digest abc'\n'cookie', 'a=b'\n'x', 'y'\n"
-	got := maskText(line)
+	got := MaskText(line)
 	if strings.Contains(got, "abc") || strings.Contains(got, "a=b") || !strings.Contains(got, "':path', '/'") || !strings.Contains(got, "'x', 'y'") {
-		t.Errorf("maskText: %q", got)
+		t.Errorf("MaskText: %q", got)
 	}
 }

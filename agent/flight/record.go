@@ -47,13 +47,13 @@ const (
 // bounded returns the record without secrets, and cut to its bounds. What is oldest is left out first.
 func (r Record) bounded() Record {
 	r.Notes = slices.Clone(r.Notes)
-	r.Cause, r.Exit = cut(maskText(r.Cause)), cut(maskText(r.Exit))
+	r.Cause, r.Exit = cut(MaskText(r.Cause)), cut(MaskText(r.Exit))
 	history, lines := slices.Clone(r.History), slices.Clone(r.LastLines)
 	for i, e := range history {
-		history[i].What = cut(maskText(e.What))
+		history[i].What = cut(MaskText(e.What))
 	}
 	for i, line := range lines {
-		lines[i] = cut(maskText(line))
+		lines[i] = cut(MaskText(line))
 	}
 	r.History = newest(&r, "history", history, historyBound)
 	r.LastLines = newest(&r, "last_lines", lines, lineBound)

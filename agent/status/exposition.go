@@ -41,6 +41,9 @@ type copied struct {
 // errTooLong is a text beyond its bound; what came before it is kept.
 var errTooLong = errors.New("text is too long")
 
+// errGone is a scraper that takes no more.
+var errGone = errors.New("the scraper has gone")
+
 // copy takes a source's text to its end, or to limit bytes. open says that it is OpenMetrics.
 func (e *exposition) copy(from io.Reader, limit int64, open bool) (c copied, err error) {
 	e.lines.Reset(from)
@@ -66,6 +69,9 @@ func (e *exposition) copy(from io.Reader, limit int64, open bool) (c copied, err
 			if family, taken = e.line(text, family, open); !taken {
 				c.dropped++
 			}
+		}
+		if _, fault := e.to.Write(nil); fault != nil {
+			return c, errGone
 		}
 	}
 	if errors.Is(err, io.EOF) {

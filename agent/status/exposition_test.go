@@ -134,6 +134,24 @@ func TestExpositionIsBounded(t *testing.T) {
 	}
 }
 
+// gone is a scraper that takes so many bytes.
+type gone int
+
+func (g *gone) Write(p []byte) (int, error) {
+	if *g -= gone(len(p)); *g < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return len(p), nil
+}
+
+func TestExpositionEndsWithItsScraper(t *testing.T) {
+	taker := gone(100_000)
+	c, err := newExposition(&taker).copy(strings.NewReader(strings.Repeat("a_metric 1\n", 100_000)), 1<<30, false)
+	if !errors.Is(err, errGone) || c.bytes > 200_000 {
+		t.Errorf("%d bytes were read, %v; want no more than are taken", c.bytes, err)
+	}
+}
+
 func parses(t *testing.T, text string) {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)

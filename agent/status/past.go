@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/flight"
 )
 
 // Transition is a change of readiness.
@@ -21,7 +22,7 @@ type Exit struct {
 	Epoch int       `json:"epoch"`
 	What  string    `json:"what"`            // what it was to the supervisor: "Envoy ended unasked"
 	Exit  string    `json:"exit"`            // "exit status 1: cannot bind '127.0.0.1:80'"
-	Lines []string  `json:"lines,omitempty"` // Envoy's last ones, oldest first
+	Lines []string  `json:"lines,omitempty"` // Envoy's last ones, oldest first, without what looks like a secret
 }
 
 const (
@@ -78,8 +79,11 @@ func (j *Journal) Observe(s agent.Status, lines func(epoch int) []string) {
 		if !isEnd {
 			continue
 		}
+		exit := &Exit{At: e.At, Epoch: e.Epoch, What: string(e.Note), Exit: flight.MaskText(e.Why)}
 		said := lines(e.Epoch)
-		exit := &Exit{At: e.At, Epoch: e.Epoch, What: string(e.Note), Exit: e.Why, Lines: said[max(0, len(said)-keptLines):]}
+		for _, line := range said[max(0, len(said)-keptLines):] {
+			exit.Lines = append(exit.Lines, flight.MaskText(line))
+		}
 		j.past.LastExit = exit
 		if failure {
 			j.past.LastFailure = exit

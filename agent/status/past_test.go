@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,8 +60,9 @@ func TestJournalTellsExits(t *testing.T) {
 	if e := past.LastExit; e == nil || e.Epoch != 1 || e.What != string(agent.Replaced) {
 		t.Errorf("last exit: %+v", e)
 	}
-	j.Observe(agent.Status{Events: []agent.Event{{At: began.Add(4), Note: agent.Stopped, Epoch: 2}}}, lines) // a history that has lost the seen one
-	if e := j.Past().LastExit; e.Epoch != 2 {
-		t.Errorf("last exit: %+v, want that of epoch 2", e)
+	secret := func(int) []string { return []string{"authorization: Bearer hidden-token"} }
+	j.Observe(agent.Status{Events: []agent.Event{{At: began.Add(4), Note: agent.Stopped, Epoch: 2}}}, secret) // a history that has lost the seen one
+	if e := j.Past().LastExit; e.Epoch != 2 || strings.Contains(e.Lines[0], "hidden") {
+		t.Errorf("last exit: %+v, want that of epoch 2, its secret masked", e)
 	}
 }

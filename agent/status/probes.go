@@ -1,12 +1,10 @@
 package status
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,48 +161,4 @@ func isHeader(h Header) bool {
 	noToken := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }
 	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 	return h.Name != "" && !strings.ContainsFunc(h.Name, noToken) && !strings.ContainsFunc(h.Value, control)
-}
-
-// ServeHTTP probes the application and answers as it does.
-func (p Probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	probe, known := p[r.URL.Path]
-	switch {
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		plain(w, http.StatusMethodNotAllowed, r.Method+": want GET")
-		return
-	case !known:
-		plain(w, http.StatusNotFound, r.URL.Path+": the application has no such probe")
-		return
-	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(probe.Timeout + writeGrace))
-	ctx, cancel := context.WithTimeout(r.Context(), probe.Timeout)
-	defer cancel()
-	code, text, err := probe.ask(ctx, r.UserAgent())
-	if err != nil {
-		code, text = http.StatusInternalServerError, err.Error()
-	}
-	plain(w, code, text)
-}
-
-// ask returns the status that the kubelet shall see, and what it may show.
-func (p Probe) ask(ctx context.Context, userAgent string) (code int, text string, err error) {
-	switch {
-	case p.HTTPGet != nil:
-		return p.HTTPGet.ask(ctx, userAgent)
-	case p.TCPSocket != nil:
-		conn, err := dialFirst(ctx, hosts(p.TCPSocket.Host), strconv.Itoa(int(p.TCPSocket.Port)))
-		if err != nil {
-			return 0, "", err
-		}
-		return http.StatusOK, "connected", conn.Close()
-	}
-	return p.GRPC.ask(ctx)
-}
-
-// hosts are the addresses to try.
-func hosts(host string) []string {
-	if host == "" || host == "localhost" {
-		return loopback
-	}
-	return []string{host}
 }

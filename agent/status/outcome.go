@@ -1,0 +1,107 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// outcome is what became of a source in one scrape.
+type outcome struct {
+	source string
+	copied
+	took time.Duration
+	err  error
+}
+
+// failure is one way in which a source fails.
+type failure struct{ source, reason string }
+
+// formatOf reports whether an answer is OpenMetrics rather than text; what is neither is an error.
+func formatOf(r *http.Response) (open bool, err error) {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch encoding := r.Header.Get("Content-Encoding"); {
+	case r.StatusCode != http.StatusOK:
+		return false, &refusedError{"status", r.Status}
+	case encoding != "" && encoding != "identity":
+		return false, &refusedError{"encoding", "content encoding " + encoding + ", asked for none"}
+	case kind == "application/openmetrics-text":
+		return true, nil
+	case kind == "" || kind == "text/plain":
+		return false, nil
+	}
+	text := "content type " + kind + ", want text/plain or application/openmetrics-text"
+	return false, &refusedError{"content_type", text}
+}
+
+// refusedError is an answer that is no metrics.
+type refusedError struct{ reason, text string }
+
+func (e *refusedError) Error() string { return e.text }
+
+// reasonOf names a fault of a source for a label: few values.
+func reasonOf(err error) string {
+	var refused *refusedError
+	var timeout net.Error
+	switch {
+	case errors.Is(err, errNoEnvoy):
+		return "absent"
+	case errors.As(err, &refused):
+		return refused.reason
+	case errors.Is(err, errTooLong):
+		return "too_long"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout"
+	case errors.Is(err, context.Canceled), errors.Is(err, errGone):
+		return "canceled"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "cut_short"
+	}
+	return "unreachable"
+}
+
+// judge counts a failure, and says it once.
+func (m *merger) judge(o outcome) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fault := ""
+	if o.err != nil {
+		fault = reasonOf(o.err)
+		m.failures[failure{o.source, fault}]++
+	}
+	if fault != m.said[o.source] && fault != "" && fault != "canceled" {
+		m.Log.Warn("scrape without a source", "source", o.source, "reason", fault, "error", o.err)
+	}
+	m.said[o.source] = fault
+}
+
+// writeOutcomes says how each source fared, in this scrape and before.
+func (m *merger) writeOutcomes(w writer, outcomes []outcome) {
+	each := func(name, help string, value func(outcome) any) {
+		w.family(name, "gauge", help)
+		for _, o := range outcomes {
+			w.sample(name, value(o), "source", o.source)
+		}
+	}
+	up := func(o outcome) any { return number(o.err == nil) }
+	each("metrics_source_up", "Whether all of a source's metrics are here.", up)
+	each("metrics_source_bytes", "What was read of a source.", func(o outcome) any { return o.bytes })
+	dropped := func(o outcome) any { return o.dropped }
+	each("metrics_source_dropped_lines", "Lines of a source that no scraper would take.", dropped)
+	each("metrics_source_seconds", "How long a source took.", func(o outcome) any { return seconds(o.took) })
+	m.mu.Lock()
+	failures := maps.Clone(m.failures)
+	m.mu.Unlock()
+	w.family("metrics_source_failures_total", "counter", "Scrapes that lack a source, or a part of it.")
+	byName := func(a, b failure) int { return strings.Compare(a.source+a.reason, b.source+b.reason) }
+	for _, f := range slices.SortedFunc(maps.Keys(failures), byName) {
+		w.sample("metrics_source_failures_total", failures[f], "source", f.source, "reason", f.reason)
+	}
+}

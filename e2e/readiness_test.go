@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -238,6 +240,63 @@ func TestRejectedDelta(t *testing.T) {
 	p.listeners(tcpListener("l", p.inbound[0], "good"), tcpListener("bad", p.inbound[1], "good"))
 	p.await("healthy", healthy)
 	p.serves(p.inbound[1])
+}
+
+// A newcomer gets nothing but bad listeners, where its parent still has good ones. Side by side it never takes over. By hot
+// restart it has, before anybody can tell: then nothing listens, and that is said until discovery mends it.
+func TestHandoverIntoBadListeners(t *testing.T) {
+	for way, judge := range map[string]func(p *pupil){
+		"side-by-side": func(p *pupil) {
+			p.must(p.awaitLog("a newcomer failed, its parent serves on"))
+			p.must(p.awaitLog("configuration refused, the last good one stays"))
+			p.await("degraded", degraded("LDS: Envoy rejected 1 answers"))
+			p.serves(p.inbound[0])
+		},
+		"hot": func(p *pupil) {
+			p.await("unready", unready("ListenersBound: Error adding/updating listener(s) l"))
+			p.listeners(tcpListener("l", p.inbound[0], "good"))
+			p.await("healthy", healthy)
+			p.serves(p.inbound[0])
+		},
+	} {
+		t.Run(way, func(t *testing.T) {
+			override := filepath.Join(t.TempDir(), "override.json")
+			write := func(text string) {
+				if err := os.WriteFile(override+"~", []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Rename(override+"~", override); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(`{}`)
+			p := startPupil(t, startScript(t), "--xdsVariant", "sotw", "--handover", way, "--handoverTimeout", "5s",
+				"--drainDuration", "1s", "--parentShutdownDuration", "2s", "--bootstrapOverride", override)
+			p.clusters(p.good)
+			p.listeners(tcpListener("l", p.inbound[0], "good"))
+			p.await("healthy", healthy)
+			p.listeners(badListener("l", p.inbound[0]))
+			p.await("degraded", degraded("LDS: Envoy rejected 1 answers"))
+			write(`{"stats_flush_interval": "7s"}`)
+			judge(p)
+		})
+	}
+}
+
+func (p *pupil) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *pupil) awaitLog(text string) error {
+	return lab.Eventually(30*time.Second, func() error {
+		if !strings.Contains(p.Log(), text) {
+			return fmt.Errorf("the log has no %q", text)
+		}
+		return nil
+	})
 }
 
 // listen takes a port that Envoy then cannot have.

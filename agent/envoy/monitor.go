@@ -30,15 +30,14 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 	defer facts.Close()
 	began := time.Now()
 	var asked time.Time // when configuration was last asked for
-	hung, answers, ready := false, false, false
+	hung, answers := false, false
 	for look := 0; ctx.Err() == nil; look++ {
 		seen, err := facts.read()
 		if !c.live.Load() || !answers || look%asksEvery == 0 || err != nil || seen.Stopped() {
 			o := c.observe(ctx, seen, err == nil, &asked)
 			answers = o.Answer != nil
-			ready = answers && o.Answer.Ready
 			verdict := c.judge(o, time.Now())
-			if verdict.Degraded != "" {
+			if verdict.Degraded != "" || !verdict.Ready {
 				asked = time.Time{} // that it is mended shall be seen as soon
 			}
 			switch {
@@ -56,7 +55,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 		}
 		interval := probeInterval
 		if !c.live.Load() {
-			interval = pollInterval(time.Since(began), ready)
+			interval = pollInterval(time.Since(began))
 		}
 		select {
 		case <-ctx.Done():
@@ -66,14 +65,9 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 }
 
 // pollInterval is short while Envoy starts (100 to 200 ms on an idle machine), and relaxes when it waits for
-// something else, such as discovery. One that says it is ready and is not, for it lacks a good listener of discovery, is
-// asked for its statistics each time, which costs it more.
-func pollInterval(waited time.Duration, ready bool) time.Duration {
-	ceiling := 100 * time.Millisecond
-	if ready {
-		ceiling = time.Second
-	}
-	return min(max(waited/50, 5*time.Millisecond), ceiling)
+// something else, such as discovery.
+func pollInterval(waited time.Duration) time.Duration {
+	return min(max(waited/50, 5*time.Millisecond), 100*time.Millisecond)
 }
 
 // observe judges what the kernel says of the process, asks its admin whether it is ready, and now and then what it has
@@ -148,11 +142,23 @@ func (c *process) judge(o health.Observation, now time.Time) health.Verdict {
 // for, and as many listeners as its parent.
 func (c *process) serves(v health.Verdict, began time.Time) bool {
 	for _, condition := range v.Conditions {
-		if condition.Type != health.CertificatesValid && !condition.Status {
+		if !condition.Status && c.needs(condition.Type) {
 			return false
 		}
 	}
 	return c.parent == nil || c.listeners.Load() >= c.parent.listeners.Load() || time.Since(began) > caughtUpLimit
+}
+
+// needs reports whether a condition is one for taking over. An Envoy whose listeners discovery spoilt shall not replace one
+// that has good ones; by hot restart it has, once its workers run, for it has told its parent to close them.
+func (c *process) needs(t health.Type) bool {
+	switch t {
+	case health.CertificatesValid:
+		return false
+	case health.ListenersBound:
+		return c.parent != nil && !c.launch.Hot()
+	}
+	return true
 }
 
 // Health returns the verdict on the epoch that serves, else on the newest.

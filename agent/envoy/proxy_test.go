@@ -173,12 +173,9 @@ func TestPollIntervalIsShortThenRelaxes(t *testing.T) {
 		time.Second: 20 * time.Millisecond,
 		time.Minute: 100 * time.Millisecond,
 	} {
-		if got := pollInterval(waited, false); got != want {
+		if got := pollInterval(waited); got != want {
 			t.Errorf("pollInterval(%s) = %s, want %s", waited, got, want)
 		}
-	}
-	if got := pollInterval(time.Minute, true); got != time.Second {
-		t.Errorf("pollInterval of one that says it is ready = %s, want 1s", got)
 	}
 }
 

@@ -138,6 +138,7 @@ func unready(text string) func(told) bool {
 
 // What a real Envoy makes of bad resources, and what is said of it.
 func TestRejectedConfiguration(t *testing.T) {
+	t.Parallel()
 	const noEDS, noChains = "bad: cannot create an EDS cluster without an EDS config", "no filter chains specified"
 	for name, test := range map[string]func(p *pupil){
 		"CDS, one bad beside a good one, then mended": func(p *pupil) {
@@ -221,12 +222,16 @@ func TestRejectedConfiguration(t *testing.T) {
 			p.await("healthy", healthy)
 		},
 	} {
-		t.Run(name, func(t *testing.T) { test(startPupil(t, startScript(t), "--xdsVariant", "sotw")) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(startPupil(t, startScript(t), "--xdsVariant", "sotw"))
+		})
 	}
 }
 
 // Under the delta protocol an accepted answer says nothing of what was rejected before: Envoy is asked for it.
 func TestRejectedDelta(t *testing.T) {
+	t.Parallel()
 	p := startPupil(t, startScript(t), "--xdsVariant", "delta")
 	other := staticCluster("other", p.upside)
 	p.clusters(p.good, badCluster("bad|80"))
@@ -245,6 +250,7 @@ func TestRejectedDelta(t *testing.T) {
 // A newcomer gets nothing but bad listeners, where its parent still has good ones. Side by side it never takes over. By hot
 // restart it has, before anybody can tell: then nothing listens, and that is said until discovery mends it.
 func TestHandoverIntoBadListeners(t *testing.T) {
+	t.Parallel()
 	for way, judge := range map[string]func(p *pupil){
 		"side-by-side": func(p *pupil) {
 			p.must(p.awaitLog("a newcomer failed, its parent serves on"))
@@ -260,6 +266,7 @@ func TestHandoverIntoBadListeners(t *testing.T) {
 		},
 	} {
 		t.Run(way, func(t *testing.T) {
+			t.Parallel()
 			override := filepath.Join(t.TempDir(), "override.json")
 			write := func(text string) {
 				if err := os.WriteFile(override+"~", []byte(text), 0o600); err != nil {
@@ -270,7 +277,7 @@ func TestHandoverIntoBadListeners(t *testing.T) {
 				}
 			}
 			write(`{}`)
-			p := startPupil(t, startScript(t), "--xdsVariant", "sotw", "--handover", way, "--handoverTimeout", "5s",
+			p := startPupil(t, startScript(t), "--xdsVariant", "sotw", "--handover", way, "--handoverTimeout", "4s",
 				"--drainDuration", "1s", "--parentShutdownDuration", "2s", "--bootstrapOverride", override)
 			p.clusters(p.good)
 			p.listeners(tcpListener("l", p.inbound[0], "good"))

@@ -101,6 +101,7 @@ func TestDrain(t *testing.T) {
 
 // Whoever posts /quitquitquit gets what SIGTERM does: the work in flight is finished.
 func TestQuitQuitQuit(t *testing.T) {
+	t.Parallel()
 	s := startStandalone(t)
 	in := s.slow(s.address)
 	s.awaitInFlight(1)
@@ -121,6 +122,7 @@ func TestQuitQuitQuit(t *testing.T) {
 
 // From elsewhere neither is to be had, nor by GET.
 func TestControlIsLocal(t *testing.T) {
+	t.Parallel()
 	s := startStandalone(t)
 	for _, path := range []string{"/drain", "/undrain", "/quitquitquit"} {
 		if body, err := lab.Get("http://" + s.status + path); err == nil || !strings.Contains(err.Error(), "405") {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -37,15 +38,21 @@ func (s *standalone) serve() {
 	s.must(s.awaitAlone(stopLimit))
 }
 
-// scrape reads all metrics as Prometheus does.
-func (s *standalone) scrape() (families map[string]*dto.MetricFamily, size int) {
+// scrape reads all metrics as a Prometheus does that waits so long.
+func (s *standalone) scrape(seconds string) (families map[string]*dto.MetricFamily, size int) {
 	s.t.Helper()
-	text, err := lab.Get("http://" + s.status + "/stats/prometheus")
+	request, err := http.NewRequest(http.MethodGet, "http://"+s.status+"/stats/prometheus", nil)
+	s.must(err)
+	request.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", seconds)
+	response, err := fresh.Do(request)
+	s.must(err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	s.must(err)
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err = parser.TextToMetricFamilies(strings.NewReader(text))
-	if err != nil {
-		s.t.Fatalf("what is merged cannot be parsed: %v", err)
+	families, err = parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil || response.StatusCode != http.StatusOK {
+		s.t.Fatalf("%s; what is merged cannot be parsed: %v", response.Status, err)
 	}
 	return families, len(text)
 }
@@ -63,6 +70,7 @@ func up(families map[string]*dto.MetricFamily, source string) (value float64) {
 // The metrics of a real Envoy, the agent and an application that speaks OpenMetrics come as one text. When Envoy is
 // frozen, and when the application fails, the others are there.
 func TestMergedMetrics(t *testing.T) {
+	t.Parallel()
 	fail := make(chan struct{})
 	s := metered(t, func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -78,7 +86,7 @@ func TestMergedMetrics(t *testing.T) {
 		_, err := lab.Get("http://" + s.address + "/")
 		s.must(err)
 	}
-	families, size := s.scrape()
+	families, size := s.scrape("5")
 	t.Logf("%d families, %d bytes", len(families), size)
 	if up(families, "envoy") != 1 || up(families, "application") != 1 {
 		t.Errorf("up: %v", families["pilotlight_agent_metrics_source_up"])
@@ -91,21 +99,15 @@ func TestMergedMetrics(t *testing.T) {
 			t.Errorf("lacks %s", name)
 		}
 	}
+	s.must(syscall.Kill(s.pid("serving"), syscall.SIGSTOP))
+	if families, _ = s.scrape("5"); up(families, "envoy") != 0 || up(families, "application") != 1 || families["pilotlight_agent_ready"] == nil {
+		t.Errorf("while Envoy is frozen: %v", families["pilotlight_agent_metrics_source_up"])
+	}
+	s.must(s.awaitStatus(handoverLimit, "a restart", func(a agentStatus) bool { return a.Counts["Envoy serves"] == 2 }))
 	close(fail)
-	if families, _ = s.scrape(); up(families, "envoy") != 1 || up(families, "application") != 0 || families["envoy_server_live"] == nil {
+	if families, _ = s.scrape("5"); up(families, "envoy") != 1 || up(families, "application") != 0 || families["envoy_server_live"] == nil {
 		t.Errorf("without the application: %v", families["pilotlight_agent_metrics_source_up"])
 	}
-	s.must(syscall.Kill(s.pid("serving"), syscall.SIGKILL))
-	s.must(lab.Eventually(stopLimit, func() error { // it may be restarted before anybody looks, so blow until seen
-		families, _ := s.scrape()
-		if up(families, "envoy") == 0 && families["pilotlight_agent_epochs"] != nil {
-			return nil
-		}
-		if a, err := s.ask(); err == nil && len(a.Epochs) == 1 && a.Epochs[0].Pid != 0 {
-			_ = syscall.Kill(a.Epochs[0].Pid, syscall.SIGKILL)
-		}
-		return fmt.Errorf("Envoy is always there: %v", families["pilotlight_agent_metrics_source_up"])
-	}))
 }
 
 // A storm of scrapes of a large Envoy does not make the agent grow.
@@ -122,7 +124,7 @@ func TestScrapeStorm(t *testing.T) {
 	s.configure(1)
 	s.serve()
 	before := lab.RSS(s.Pid)
-	_, size := s.scrape()
+	_, size := s.scrape("10")
 	once := lab.RSS(s.Pid)
 	var mu sync.Mutex
 	codes, most := map[int]int{}, int64(0)

@@ -14,6 +14,7 @@ import (
 
 // The agent probes the application in the kubelet's stead, by every way, and answers as it does.
 func TestApplicationProbes(t *testing.T) {
+	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/live" || r.Header.Get("X-Probe") != "1" {
 			http.Error(w, "asked "+r.URL.Path, http.StatusTeapot)
@@ -50,6 +51,7 @@ func TestApplicationProbes(t *testing.T) {
 
 // The past of a crash is there to be read: when it was not ready and why, how Envoy ended, and what it last said.
 func TestStatusTellsThePast(t *testing.T) {
+	t.Parallel()
 	s := startStandalone(t, "--proxyLogLevel", "info")
 	s.must(syscall.Kill(s.pid("serving"), syscall.SIGKILL))
 	s.must(s.awaitStatus(handoverLimit, "a restart", func(a agentStatus) bool { return a.Counts["Envoy serves"] == 2 }))

@@ -37,7 +37,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 			o := c.observe(ctx, seen, err == nil, &asked)
 			answers = o.Answer != nil
 			verdict := c.judge(o, time.Now())
-			if verdict.Degraded != "" || !verdict.Ready {
+			if verdict.Degraded != "" || !verdict.Holds(health.ListenersBound) {
 				asked = time.Time{} // that it is mended shall be seen as soon
 			}
 			switch {

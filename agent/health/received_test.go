@@ -131,7 +131,7 @@ func TestListenersBound(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v := verdict(looks(false, test.config))
-			if c := v.Conditions[listenersBound]; c.Status != test.bound || !strings.Contains(c.Reason, test.want) {
+			if c := v.Conditions[listenersBound]; c.Status != test.bound || v.Holds(ListenersBound) != test.bound || !strings.Contains(c.Reason, test.want) {
 				t.Errorf("bound %v, %q; want %v, %q", c.Status, c.Reason, test.bound, test.want)
 			}
 		})

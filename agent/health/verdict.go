@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -79,6 +80,11 @@ func (s State) Verdict(now time.Time) Verdict {
 		v.Degraded = s.degraded()
 	}
 	return v
+}
+
+// Holds reports whether a condition does.
+func (v Verdict) Holds(t Type) bool {
+	return slices.ContainsFunc(v.Conditions, func(c Condition) bool { return c.Type == t && c.Status })
 }
 
 // Reason names what does not hold: "CDSReceived: not yet; WorkersStarted: not yet". It is empty when all does.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,6 +133,9 @@ func (p *Probe) check(own []string) error {
 		p.HTTPGet.Scheme = or(p.HTTPGet.Scheme, defaultScheme)
 		if scheme := p.HTTPGet.Scheme; scheme != "HTTP" && scheme != "HTTPS" {
 			return fmt.Errorf("httpGet.scheme %q: want HTTP or HTTPS", scheme)
+		}
+		if target, err := url.Parse(p.HTTPGet.Path); err != nil || target.Scheme+target.Host+target.Opaque != "" {
+			return fmt.Errorf("httpGet.path %q: want a path such as /healthz, perhaps with a query", p.HTTPGet.Path)
 		}
 		for _, h := range p.HTTPGet.HTTPHeaders {
 			if !isHeader(h) {

@@ -44,6 +44,8 @@ func TestParseProbesTellsEveryFault(t *testing.T) {
 		`{"tcpSocket": {"port": 0}}`:                                                     "port 0: want a number, 1 to 65535",
 		`{"grpc": {"port": "http"}}`:                                                     `port "http": want a number`,
 		`{"httpGet": {"port": 1, "scheme": "ftp"}}`:                                      `httpGet.scheme "ftp": want HTTP or HTTPS`,
+		`{"httpGet": {"port": 1, "path": "//elsewhere/x"}}`:                              `httpGet.path "//elsewhere/x": want a path`,
+		`{"httpGet": {"port": 1, "path": "/%zz"}}`:                                       `httpGet.path "/%zz": want a path`,
 		`{"httpGet": {"port": 1, "host": "10.9.9.9"}}`:                                   `httpGet.host "10.9.9.9": want an address of this host`,
 		`{"httpGet": {"port": 1, "httpHeaders": [{"name": "a b", "value": "c"}]}}`:       `httpGet.httpHeaders: "a b"`,
 		`{"httpGet": {"port": 1, "httpHeaders": [{"name": "a", "value": "b\r\nc: d"}]}}`: `httpGet.httpHeaders: "a"`,
@@ -72,6 +74,33 @@ func TestParseProbesTellsEveryFault(t *testing.T) {
 	if _, err := ParseProbes("x", nil); err == nil || !strings.Contains(err.Error(), `"x": want JSON like`) {
 		t.Errorf("no JSON: %v", err)
 	}
+}
+
+// FuzzParseProbes: whatever is told, a probe that is taken can be asked, and a refusal names its path.
+func FuzzParseProbes(f *testing.F) {
+	f.Add(`{"/app-health/a/livez": {"httpGet": {"port": 1, "path": "x", "httpHeaders": [{"name": "a", "value": "b"}]}}}`)
+	f.Add(`{"/app-health/a/livez": {"tcpSocket": {"port": "1"}}, "/app-health/b/readyz": {"grpc": {"port": 0}}}`)
+	f.Add(`{"/app-health/a/livez": null}`)
+	f.Add(`{"/app-health/a/livez": {"httpGet": {"port": 1, "path": "a:b"}}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		probes, err := ParseProbes(text, nil)
+		for path, p := range probes {
+			if p.Timeout <= 0 || p.Timeout > longestProbe || !strings.HasPrefix(path, "/app-") {
+				t.Errorf("%s: taken as %+v, %v", path, p, err)
+			}
+			if p.HTTPGet == nil {
+				continue
+			}
+			request, err := p.HTTPGet.request(t.Context(), "")
+			if err != nil {
+				t.Errorf("%s: taken, and cannot be asked: %v", path, err)
+				continue
+			}
+			if host := request.URL.Hostname(); !isLoopback(host) {
+				t.Errorf("%s: asks %s", path, request.URL)
+			}
+		}
+	})
 }
 
 // answered probes a program and returns what the kubelet sees.

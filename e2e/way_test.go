@@ -98,8 +98,8 @@ func TestMutualTLSWithDiscovery(t *testing.T) {
 	})
 	w.check(lab.Eventually(stopLimit, func() error {
 		_, err := lab.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz/ready", status))
-		if err == nil || !strings.Contains(err.Error(), "CDSReceived") {
-			return fmt.Errorf("/healthz/ready: %v, want CDSReceived to be named", err)
+		if err == nil || !strings.Contains(err.Error(), "CDSReceived: not yet: discovery shows a certificate of another identity") {
+			return fmt.Errorf("/healthz/ready: %v, want the reason", err)
 		}
 		return nil
 	}))

@@ -18,6 +18,7 @@ const (
 	probeInterval    = 1500 * time.Millisecond // between looks, and what a question may take
 	asksEvery        = 2                       // looks; each one while there is no answer
 	receivedInterval = 10 * time.Second        // between two looks for rejected configuration, which cost Envoy some work
+	linkInterval     = time.Second             // between two looks for what an Envoy waits for
 	caughtUpLimit    = 2 * time.Second         // that a newcomer may have fewer listeners than its parent, for it may want fewer
 )
 
@@ -30,6 +31,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 	defer facts.Close()
 	began := time.Now()
 	var asked time.Time // when configuration was last asked for
+	c.linked = began    // at first, it merely starts
 	hung, answers := false, false
 	for look := 0; ctx.Err() == nil; look++ {
 		seen, err := facts.read()
@@ -99,6 +101,10 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	if err == nil && (!c.live.Load() || time.Since(*asked) >= receivedInterval || c.rejectedSince(*asked)) {
 		*asked = time.Now()
 		o.Config = c.configuration(ctx)
+	}
+	if errors.Is(err, errNotReady) && o.AsksCDS && time.Since(c.linked) >= linkInterval {
+		c.linked = time.Now()
+		o.Link = c.link(ctx)
 	}
 	return o
 }

@@ -33,6 +33,7 @@ type process struct {
 
 	kernel   flight.Process // last seen; the watch's until it has ended
 	received Received       // likewise
+	linked   time.Time      // when it was last asked for its link to discovery
 
 	healthMu sync.Mutex
 	health   health.State

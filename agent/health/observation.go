@@ -25,6 +25,7 @@ type Observation struct {
 	AsksCDS, AsksLDS bool    // whether the bootstrap asks for them
 	Delta            bool    // discovery sends changes, not the state of the world
 	Config           *Config // nil when it was not asked for
+	Link             *Link   // to discovery, of an Envoy that waits for it; nil when it was not asked for
 
 	CertificateFault string // empty when they are valid
 }

@@ -53,6 +53,9 @@ func (s State) Next(o Observation, now time.Time) State {
 	}
 	s.set(processUp, true, fmt.Sprintf("pid %d", o.Pid), now)
 	s = s.admin(o, now)
+	if o.Link != nil && o.AsksCDS && !s.Conditions[cdsReceived].Status {
+		s.set(cdsReceived, false, o.Link.why(), now)
+	}
 	if o.Config != nil {
 		s = s.received(o, *o.Config, now)
 	}

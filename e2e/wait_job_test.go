@@ -93,7 +93,6 @@ func TestAProgramOutlivesAKilledWait(t *testing.T) {
 			return fmt.Errorf("children of wait: %v", children)
 		}
 		program = children[0]
-		// Before it is itself, it is in the group of wait, which dies as a whole.
 		if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", program)); err != nil || string(comm) != "sleep\n" {
 			return fmt.Errorf("process %d is %q, %v", program, comm, err)
 		}

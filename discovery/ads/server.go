@@ -3,7 +3,9 @@ package ads
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -192,22 +194,20 @@ type door struct {
 	listener net.Listener
 }
 
-// serve carries one stream to its end.
-func (d door) serve(w grpc.ServerStream, v variant, only kind) error {
+// open admits a stream.
+func (d door) open(w grpc.ServerStream, v variant, only kind) (*stream, error) {
 	if d.current.Load() == nil {
 		d.metrics.refused.WithLabelValues("not synced").Inc()
-		return status.Error(codes.Unavailable, "not synced yet")
+		return nil, status.Error(codes.Unavailable, "not synced yet")
 	}
 	if err := d.rate.admit(time.Now()); err != nil {
 		d.metrics.refused.WithLabelValues("rate").Inc()
-		return err
+		return nil, err
 	}
 	st := newStream(d.Server, w, v, only)
 	st.listener = d.listener
 	d.add(st)
-	err := st.run()
-	d.remove(st, err)
-	return err
+	return st, nil
 }
 
 func (s *Server) add(st *stream) {
@@ -217,7 +217,11 @@ func (s *Server) add(st *stream) {
 	s.streams[st] = true
 }
 
-func (s *Server) remove(st *stream, err error) {
+// remove ends a stream, and returns what its client is told: nothing where it left by itself.
+func (s *Server) remove(st *stream, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
 	reached, cause := st.leave(err) // who does not read may keep a sender until it is cut off, so it is still listed
 	s.mu.Lock()
 	delete(s.streams, st)
@@ -225,4 +229,5 @@ func (s *Server) remove(st *stream, err error) {
 	s.mu.Unlock()
 	s.reached(reached, newest, time.Now())
 	s.metrics.resets.WithLabelValues(cause).Inc()
+	return err
 }

@@ -6,9 +6,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ours is what a stream of each service is handed to.
+// ours is where a stream of each service comes in.
 type ours interface {
-	serve(w grpc.ServerStream, v variant, only kind) error
+	open(w grpc.ServerStream, v variant, only kind) (*stream, error)
 }
 
 // aggregated says that a stream carries every kind.
@@ -34,7 +34,13 @@ func describeService(name, what string, only kind) *grpc.ServiceDesc {
 	stream := func(method string, v variant) grpc.StreamDesc {
 		return grpc.StreamDesc{
 			StreamName: method + what, ServerStreams: true, ClientStreams: true,
-			Handler: func(server any, w grpc.ServerStream) error { return server.(ours).serve(w, v, only) },
+			Handler: func(server any, w grpc.ServerStream) error {
+				st, err := server.(ours).open(w, v, only)
+				if err != nil {
+					return err
+				}
+				return st.run() // with no frame between: see run
+			},
 		}
 	}
 	return &grpc.ServiceDesc{

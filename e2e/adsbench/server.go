@@ -37,6 +37,7 @@ func commands(do func(words []string)) {
 // settle gives back what the garbage collector would give back in time, and answers with what is live.
 func settle() {
 	debug.FreeOSMemory()
+	debug.FreeOSMemory() // pools keep what they have for one collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	say(map[string]any{"live": m.HeapAlloc + m.StackInuse, "goroutines": runtime.NumGoroutine()})
@@ -85,6 +86,9 @@ func runServer(args []string) error {
 	}
 	say(map[string]any{"ready": true})
 	c := control{g: g, proxies: proxies}
+	if *profile != "" {
+		c.heap = *profile + ".heap"
+	}
 	commands(c.do)
 	cancel()
 	<-done
@@ -96,6 +100,7 @@ type control struct {
 	g          *generator
 	proxies    *ads.Server
 	generation int
+	heap       string // file for a profile of what is live, as of the last settling
 }
 
 func (c *control) do(words []string) {
@@ -127,6 +132,11 @@ func (c *control) do(words []string) {
 		return
 	case "settle":
 		settle()
+		if c.heap != "" {
+			if err := writeHeap(c.heap); err != nil {
+				fmt.Fprintln(os.Stderr, "adsbench:", err)
+			}
+		}
 		return
 	default:
 		fmt.Fprintln(os.Stderr, "unknown command", words[0])
@@ -150,4 +160,13 @@ func (c *control) change(i, generation int, weight int32) {
 	}
 	group := c.g.service(i, generation, weight)
 	c.g.changes <- model.Update{Groups: map[string]model.Group{host(i): group}}
+}
+
+func writeHeap(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return pprof.Lookup("heap").WriteTo(file, 0)
 }

@@ -75,6 +75,10 @@ var rules = []rule{
 		never: "use os.Getenv, use os.LookupEnv, use os.Environ, use os.ExpandEnv, use syscall.Getenv",
 		why:   "the environment belongs to cmd: a switch that is read deep inside is in nobody's Config",
 	},
+	{
+		who: "...", except: "cmd/discovery", never: "import go.opentelemetry.io/otel/sdk/..., import go.opentelemetry.io/otel/exporters/...",
+		why: "where traces go is cmd's to say: everything else begins spans",
+	},
 
 	// The functional core.
 	{
@@ -229,7 +233,7 @@ func judgePackages(files []file) []string {
 var linked = []struct{ binary, never, why string }{
 	{
 		"agent", "google.golang.org/..., github.com/envoyproxy/..., github.com/cncf/..., " +
-			"k8s.io/..., sigs.k8s.io/..., istio.io/...",
+			"k8s.io/..., sigs.k8s.io/..., istio.io/..., go.opentelemetry.io/...",
 		"an agent runs beside every workload: it stays below 12 MB",
 	},
 	{

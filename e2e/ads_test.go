@@ -27,8 +27,8 @@ type adsLab struct {
 
 const adsHost = "echo.default.svc.cluster.local"
 
-// overADS runs a test with both variants.
-func overADS(t *testing.T, test func(l *adsLab)) {
+// overADS runs a test with both variants, and a discovery with these flags.
+func overADS(t *testing.T, test func(l *adsLab), flags ...string) {
 	for _, variant := range []string{"sotw", "delta"} {
 		t.Run(variant, func(t *testing.T) {
 			dir := t.TempDir()
@@ -42,7 +42,7 @@ func overADS(t *testing.T, test func(l *adsLab)) {
 			}
 			l.serve("one")
 			var err error
-			l.discovery, err = l.Discovery(l.config, "--shutdownDuration", "2s")
+			l.discovery, err = l.Discovery(l.config, append(flags, "--shutdownDuration", "2s")...)
 			l.check(err)
 			t.Cleanup(func() { l.discovery.Stop(stopLimit) })
 			l.relay, err = newRelay(l.discovery.GRPC)

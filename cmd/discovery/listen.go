@@ -44,14 +44,19 @@ func (c *serveConfig) open() (d doors, err error) {
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
-		for _, l := range []net.Listener{d.grpc, d.web, d.monitoring, d.secure} {
-			if l != nil {
-				_ = l.Close() // nothing was accepted
-			}
-		}
+		d.close()
 		return doors{}, err
 	}
 	return d, nil
+}
+
+// close closes those that are open. Nothing was accepted.
+func (d doors) close() {
+	for _, l := range []net.Listener{d.grpc, d.web, d.monitoring, d.secure} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
 }
 
 func addressOf(l net.Listener) string {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,13 +36,14 @@ type serveConfig struct {
 	certificates   ads.Certificates
 	after, max     durationFlag
 	limits         limitFlags
+	tracing        tracing
 	exposeDebug    bool
 	logLevel       string
 	logFormat      string
 }
 
 func newServe() *cobra.Command {
-	c := serveConfig{after: duration(100 * time.Millisecond), max: duration(10 * time.Second), limits: newLimitFlags()}
+	c := serveConfig{after: duration(100 * time.Millisecond), max: duration(10 * time.Second), limits: newLimitFlags(), tracing: newTracing(os.Getenv)}
 	cmd := &cobra.Command{
 		Use:   "serve --configDir DIR",
 		Short: "Serve a directory of Istio's configuration to Envoy over ADS",
@@ -69,6 +71,7 @@ func newServe() *cobra.Command {
 	flags.Var(&c.after, "debounceAfter", "push after this long without another change")
 	flags.Var(&c.max, "debounceMax", "but not later than this after the first change")
 	c.limits.add(flags)
+	c.tracing.add(flags)
 	flags.BoolVar(&c.exposeDebug, "exposeDebug", false, "answer /debug and /v1/registration to other hosts too: they show the whole mesh")
 	flags.StringVar(&c.logLevel, "logLevel", "info", "debug, info, warn or error")
 	flags.StringVar(&c.logFormat, "logFormat", "text", "text or json")
@@ -87,7 +90,7 @@ func (c *serveConfig) check() error {
 	}
 	return errors.Join(
 		missing, checkAddress("--grpcAddr", c.grpcAddr), checkAddress("--httpAddr", c.httpAddr), c.checkSecure(), c.checkMonitoring(),
-		quiet, ceiling, order, c.limits.check(),
+		quiet, ceiling, order, c.limits.check(), c.tracing.check(),
 		checkOneOf("--logLevel", c.logLevel, "debug", "info", "warn", "error"),
 		checkOneOf("--logFormat", c.logFormat, "text", "json"),
 	)
@@ -119,6 +122,13 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger) error {
 		return err
 	}
 	proxies := ads.New(c.limits.limits(), log)
+	if traces, err := c.tracing.provider(ctx, log); err != nil {
+		doors.close()
+		return err
+	} else if traces != nil {
+		proxies.Trace(traces)
+		defer flushTraces(traces, log)
+	}
 	server := &discovery.Server{
 		Sources:  c.sources(log),
 		Pusher:   proxies,

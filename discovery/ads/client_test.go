@@ -12,6 +12,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -64,13 +65,27 @@ const adsPath = "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
 
 func (r *rig) connect(v variant) *client {
 	r.t.Helper()
-	return r.connectTo(v, adsPath+[variants]string{"Stream", "Delta"}[v]+"AggregatedResources")
+	return r.connectBy(r.client, v)
 }
 
-func (r *rig) connectTo(v variant, path string) *client {
+// connectBy opens an aggregated stream on a connection.
+func (r *rig) connectBy(conn *grpc.ClientConn, v variant) *client {
+	r.t.Helper()
+	return r.connectTo(conn, v, adsPath+[variants]string{"Stream", "Delta"}[v]+"AggregatedResources")
+}
+
+// dialPlain makes a connection of its own.
+func (r *rig) dialPlain() *grpc.ClientConn {
+	r.t.Helper()
+	conn := r.dial(insecure.NewCredentials())
+	r.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func (r *rig) connectTo(conn *grpc.ClientConn, v variant, path string) *client {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	wire, err := r.client.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, path)
+	wire, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, path)
 	if err != nil {
 		r.t.Fatal(err)
 	}

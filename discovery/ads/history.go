@@ -4,6 +4,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // maxPushes is how many pushes are remembered.
@@ -17,7 +19,9 @@ type Push struct {
 	Since      time.Time      `json:"since"`   // the first of those changes
 	Pushed     time.Time      `json:"pushed"`
 	Views      int64          `json:"views_rebuilt"`
+	ViewNames  []string       `json:"views,omitempty"` // the first few of those: role/namespace
 	Encoded    int64          `json:"resources_encoded"`
+	Resources  []string       `json:"resources,omitempty"` // the first few of those: type/name
 	Responses  map[string]int `json:"responses"` // sent, by type; endpoints only is an incremental push
 	Waiting    int            `json:"waiting"`   // proxies that have not answered for all of it
 	First      time.Time      `json:"first_ack,omitzero"`
@@ -33,18 +37,26 @@ type history struct {
 
 type record struct {
 	Push
-	work *work
+	work    *work
+	span    trace.Span
+	proxies int // that were connected
+	traced  int // that have a span
 }
 
 // begin takes a new generation and how many proxies are connected.
 func (h *history) begin(g *generation, connected int, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.pushes = append(h.pushes, &record{work: g.work, Push: Push{
+	r := &record{work: g.work, span: g.span, proxies: connected, Push: Push{
 		Generation: g.number, Cause: g.change.Keys, Changes: g.change.Count, Since: g.change.Since, Pushed: now,
 		Responses: map[string]int{}, Waiting: connected,
-	}})
+	}}
+	if connected == 0 {
+		r.end(now)
+	}
+	h.pushes = append(h.pushes, r)
 	if len(h.pushes) > maxPushes {
+		h.pushes[0].end(now)
 		h.pushes[0] = nil
 		h.pushes = h.pushes[1:]
 	}
@@ -76,6 +88,7 @@ func (h *history) reached(from, to int64, now time.Time) (ended []time.Duration)
 		}
 		if p.Waiting--; p.Waiting == 0 {
 			p.Last = now
+			p.end(now)
 			ended = append(ended, now.Sub(p.Since))
 		}
 	}
@@ -88,7 +101,8 @@ func (h *history) list() []Push {
 	out := make([]Push, 0, len(h.pushes))
 	for _, p := range h.pushes {
 		one := p.Push
-		one.Views, one.Encoded = p.work.rebuilt.Load(), p.work.encoded.Load()
+		one.Views, one.ViewNames = p.work.rebuilt.total(), p.work.rebuilt.first()
+		one.Encoded, one.Resources = p.work.encoded.total(), p.work.encoded.first()
 		one.Responses = maps.Clone(p.Responses)
 		out = append(out, one)
 	}

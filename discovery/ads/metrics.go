@@ -62,8 +62,8 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
 		}
 		gauge(serviceCount, float64(len(g.mesh.Services())))
-		gauge(encoded, float64(g.work.encoded.Load()))
-		gauge(views, float64(g.work.rebuilt.Load()))
+		gauge(encoded, float64(g.work.encoded.total()))
+		gauge(views, float64(g.work.rebuilt.total()))
 		gauge(pushed, float64(g.number))
 	}
 }

@@ -123,10 +123,10 @@ func TestEncoderKnowsMessages(t *testing.T) {
 	e := encoder{g: g, messages: &g.built.resources}
 	build := xds.BuildOutbound(m, viewAt(t, "127.0.0.9").Outbound)
 	a := e.encode(build)
-	n := g.work.encoded.Load()
+	n := g.work.encoded.total()
 	next := g.follow(nil, model.Change{}, newInterner())
 	b := encoder{g: next, last: g.built, messages: &next.built.resources}.encode(build)
-	if again := next.work.encoded.Load(); n == 0 || again != 0 {
+	if again := next.work.encoded.total(); n == 0 || again != 0 {
 		t.Errorf("encoded %d, then %d, want none again", n, again)
 	}
 	if a.layers[cds].resources[0] != b.layers[cds].resources[0] {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -30,6 +31,7 @@ type Server struct {
 	current atomic.Pointer[generation] // nil before the first Push
 	rate    *rate
 	history history
+	tracer  trace.Tracer // nil for none
 	metrics *metrics
 
 	mu      sync.Mutex
@@ -56,7 +58,10 @@ func (s *Server) Pushes() []Push { return s.history.list() }
 // Push makes m what every proxy gets. It returns at once; each stream takes the newest mesh when it can. Called by one
 // goroutine at a time.
 func (s *Server) Push(m *model.Mesh, c model.Change) {
-	s.publish(s.current.Load().follow(m, c, s.names))
+	collected := time.Now()
+	g := s.current.Load().follow(m, c, s.names)
+	s.tracePush(g, collected)
+	s.publish(g)
 }
 
 func (s *Server) publish(g *generation) {
@@ -68,9 +73,9 @@ func (s *Server) publish(g *generation) {
 }
 
 // told counts responses that are about to be sent.
-func (s *Server) told(g *generation, responses []response) {
+func (s *Server) told(g *generation, responses []response, now time.Time) {
 	s.history.sent(g.number, responses)
-	s.metrics.sent(responses, g.change.Since, time.Now())
+	s.metrics.sent(responses, g.change.Since, now)
 }
 
 // reached notes that a proxy has all of a generation, or has left.

@@ -24,14 +24,14 @@ func TestServicesOfOneKind(t *testing.T) {
 					names = append(names, resource.name)
 				}
 				want := k.String() + ":" + strings.Join(names, ",")
-				c := r.connectTo(v, strings.Replace(path, "%s", [variants]string{"Stream", "Delta"}[v], 1))
+				c := r.connectTo(r.client, v, strings.Replace(path, "%s", [variants]string{"Stream", "Delta"}[v], 1))
 				c.want("its kind", c.subscribe(k, names...), want)
 				c.want("ACK", c.ack(k), "")
 				c.want("another", c.subscribe((k+1)%kinds, names...), "")
 				r.push(state("a=2 b=2", "a=2 b=2", "l=2", "r=2"))
 				c.want("a change", c.got(), want)
 
-				bare := r.connectTo(v, strings.Replace(path, "%s", [variants]string{"Stream", "Delta"}[v], 1))
+				bare := r.connectTo(r.client, v, strings.Replace(path, "%s", [variants]string{"Stream", "Delta"}[v], 1))
 				bare.want("without a type_url", bare.withoutType(names), want)
 			})
 		})
@@ -40,7 +40,7 @@ func TestServicesOfOneKind(t *testing.T) {
 
 func TestSecretsAreRefusedByName(t *testing.T) {
 	overWire(t, base, func(r *rig) {
-		c := r.connectTo(delta, "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets")
+		c := r.connectTo(r.client, delta, "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets")
 		c.got()
 		if status.Code(c.ended) != codes.Unimplemented || !strings.Contains(c.ended.Error(), "secrets are not served") {
 			t.Errorf("got %v, want Unimplemented with the reason", c.ended)

@@ -4,11 +4,14 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -27,10 +30,8 @@ type generation struct {
 	built  *built
 	last   atomic.Pointer[built] // of the generation before; nil once there is a next one
 	work   *work
+	span   trace.Span
 }
-
-// work is what a generation cost.
-type work struct{ rebuilt, encoded atomic.Int64 } // outbound views, resources
 
 // built is what is made of a mesh. Both halves of a view are kept on their own, so that a thousand workloads share the
 // encoding of what they may call.
@@ -51,7 +52,7 @@ type half struct {
 
 // follow makes the generation after g, which may be nil. What did not change is taken over, down to its bytes.
 func (g *generation) follow(m *model.Mesh, c model.Change, in *interner) *generation {
-	next := &generation{mesh: m, change: c, share: newShare(in), built: &built{}, work: &work{}, number: 1}
+	next := &generation{mesh: m, change: c, share: newShare(in), built: &built{}, work: &work{}, span: silent(), number: 1}
 	if g != nil {
 		next.number = g.number + 1
 		next.last.Store(g.built)
@@ -79,7 +80,10 @@ func (g *generation) snapshot(v xds.View) *snapshot {
 func (g *generation) outbound(v xds.Outbound) *half {
 	v = v.In(g.mesh) // proxies that differ in nothing that matters share it
 	return g.built.outbound.get(v, func() *half {
-		g.work.rebuilt.Add(1)
+		g.work.rebuilt.add(roleOf(v), v.Namespace)
+		span := under(g.span, "rebuild view", time.Now(),
+			attribute.String("role", roleOf(v)), attribute.String("namespace", v.Namespace))
+		defer span.End()
 		e := encoder{g: g, last: g.last.Load(), messages: &g.built.resources}
 		if e.last != nil {
 			e.old = e.last.outbound.peek(v)
@@ -89,6 +93,8 @@ func (g *generation) outbound(v xds.Outbound) *half {
 			before = e.old.resources
 		}
 		made := xds.RebuildOutbound(before, g.mesh, v)
+		encoding := under(span, "encode", time.Now())
+		defer encoding.End()
 		out := e.encode(made)
 		out.resources = made
 		return out
@@ -151,7 +157,7 @@ func layerOf[T proto.Message](e encoder, k kind, list []T, name func(T) string) 
 	}
 	resources := make([]*resource, 0, len(list))
 	for _, m := range list {
-		resources = append(resources, e.resource(old, name(m), m))
+		resources = append(resources, e.resource(k, old, name(m), m))
 	}
 	if old != nil && slices.Equal(resources, old.resources) {
 		return old
@@ -161,7 +167,7 @@ func layerOf[T proto.Message](e encoder, k kind, list []T, name func(T) string) 
 
 // resource encodes a message, unless it is the very one of the generation before, or of another view; of one that has
 // the same content again the old bytes are kept.
-func (e encoder) resource(old *layer, name string, m proto.Message) *resource {
+func (e encoder) resource(k kind, old *layer, name string, m proto.Message) *resource {
 	if r, ok := e.messages.Load(m); ok {
 		return r.(*resource)
 	}
@@ -173,7 +179,7 @@ func (e encoder) resource(old *layer, name string, m proto.Message) *resource {
 	}
 	if r == nil {
 		r = encode(name, m)
-		e.g.work.encoded.Add(1)
+		e.g.work.encoded.add(k.String(), name)
 		if old != nil {
 			if known := old.find(name); known != nil && same(known, r) {
 				r = known

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -43,12 +44,15 @@ type stream struct {
 	at       time.Time // since when
 	cut      bool      // the connection was closed for being slow
 	gone     bool      // the stream has ended
+
+	span   trace.Span // of this proxy in the push of a generation; held: sending
+	traced int64      // that generation
 }
 
 func newStream(s *Server, w grpc.ServerStream, v variant, only kind) *stream {
 	return &stream{
 		server: s, log: s.log, wire: w, variant: v, only: only,
-		peer: peerOf(w.Context()), connected: time.Now(),
+		peer: peerOf(w.Context()), connected: time.Now(), span: silent(),
 	}
 }
 
@@ -130,7 +134,9 @@ func (st *stream) send(responses []response) error {
 	if len(responses) == 0 {
 		return nil
 	}
-	st.server.told(st.shown, responses)
+	now := time.Now()
+	st.server.told(st.shown, responses, now)
+	st.traceResponses(st.shown, responses, now)
 	for i := range responses {
 		r := &responses[i]
 		st.log.Debug("push", "node", st.node, "type_url", r.kind.typeURL(), "nonce", r.nonce, "version", r.version,
@@ -166,6 +172,7 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 	}
 	if nack != nil || waited && !st.protocol.types[k].waits(responses, k) {
 		st.server.metrics.answered(k, nack != nil)
+		st.traceAnswer(k, nack, now)
 	}
 	st.reach(now)
 	if nack != nil {
@@ -183,6 +190,7 @@ func (st *stream) refresh() {
 // reach notes when Envoy has answered for all of a generation.
 func (st *stream) reach(now time.Time) {
 	if st.shown.number > st.reached && !st.gone && st.protocol.reached() {
+		st.span.End(trace.WithTimestamp(now))
 		st.server.reached(st.reached, st.shown.number, now)
 		st.reached, st.at = st.shown.number, now
 	}
@@ -240,6 +248,7 @@ func (st *stream) leave(err error) (reached int64, cause string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.gone = true
+	st.span.End()
 	switch code := status.Code(err); {
 	case st.cut:
 		cause = "slow"

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/pilotlight/pilotlight/internal/version"
+)
+
+// tracing says where traces of pushes go. The rest (headers, sampling, names) is OpenTelemetry's own environment.
+type tracing struct {
+	endpoint string // base URL of a collector; "" for that of the environment
+	wanted   bool   // by the environment
+}
+
+// newTracing reads what is wanted from the environment: a collector, unless traces are switched off.
+func newTracing(getenv func(string) string) tracing {
+	named := getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+	return tracing{wanted: named && getenv("OTEL_TRACES_EXPORTER") != "none" && getenv("OTEL_SDK_DISABLED") != "true"}
+}
+
+func (t *tracing) add(flags *pflag.FlagSet) {
+	flags.StringVar(&t.endpoint, "otlpEndpoint", "", "send a trace of each push to this collector by OTLP over HTTP, as http://HOST:4318; "+
+		"else OTEL_EXPORTER_OTLP_ENDPOINT says where; neither: none")
+}
+
+func (t *tracing) check() error {
+	u, err := url.Parse(t.endpoint)
+	if t.endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return fmt.Errorf("--otlpEndpoint is %q, want http://HOST:PORT or https://HOST:PORT", t.endpoint)
+	}
+	return nil
+}
+
+// provider returns what spans are handed to, nil where nobody wants them. It is to be shut down.
+func (t *tracing) provider(ctx context.Context, log *slog.Logger) (*trace.TracerProvider, error) {
+	var options []otlptracehttp.Option
+	switch {
+	case t.endpoint != "":
+		target, err := url.JoinPath(t.endpoint, "v1", "traces")
+		if err != nil {
+			return nil, fmt.Errorf("--otlpEndpoint: %w", err)
+		}
+		options = append(options, otlptracehttp.WithEndpointURL(target))
+	case !t.wanted:
+		return nil, nil
+	}
+	exporter, err := otlptracehttp.New(ctx, options...)
+	if err != nil {
+		return nil, fmt.Errorf("open the trace exporter: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithAttributes(
+		attribute.String("service.name", "pilotlight-discovery"), attribute.String("service.version", version.Get().Version),
+	), resource.WithFromEnv()) // which may call it otherwise
+	if err != nil {
+		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	return trace.NewTracerProvider(trace.WithBatcher(told{exporter, log}), trace.WithResource(about)), nil
+}
+
+// told is an exporter whose faults are in the log: a collector that is away must not be.
+type told struct {
+	trace.SpanExporter
+	log *slog.Logger
+}
+
+func (e told) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
+	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		e.log.Warn("traces not delivered", "spans", len(spans), "err", err)
+	}
+	return nil
+}
+
+// flushTraces delivers what is left, within the grace of other requests.
+func flushTraces(provider *trace.TracerProvider, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), grace+time.Second)
+	defer cancel()
+	if err := provider.Shutdown(ctx); err != nil {
+		log.Warn("traces not delivered", "err", err)
+	}
+}

@@ -1,0 +1,53 @@
+package ads
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/pilotlight/pilotlight/discovery/xds"
+)
+
+// work is what a generation cost: outbound views, resources.
+type work struct{ rebuilt, encoded tally }
+
+// tally counts things and remembers the names of the first few.
+type tally struct {
+	mu    sync.Mutex
+	count int64
+	names []string
+}
+
+// maxTold is how many names a tally remembers.
+const maxTold = 16
+
+func (t *tally) add(of, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count++
+	if len(t.names) < maxTold {
+		t.names = append(t.names, of+"/"+name)
+	}
+}
+
+func (t *tally) total() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count
+}
+
+func (t *tally) first() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.names)
+}
+
+// roleOf is what a view is called.
+func roleOf(v xds.Outbound) string {
+	switch {
+	case v.Proxyless:
+		return "proxyless"
+	case v.Gateway:
+		return "gateway"
+	}
+	return "sidecar"
+}

@@ -214,7 +214,7 @@ func TestADSNack(t *testing.T) {
 			if err := l.debug("adsz", &clients); err != nil {
 				return err
 			}
-			if nacked = clients[0].Types[2]; nacked.State != ads.StateNacked {
+			if nacked = clients[0].Types[3]; nacked.State != ads.StateNacked {
 				return fmt.Errorf("LDS is %s", nacked.State)
 			}
 			return nil

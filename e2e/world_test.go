@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ type world struct {
 	next      int
 	config    string
 	discovery *lab.Discovery
+	api       string // of ADS; GRPC where it is ""
 }
 
 func newWorld(t *testing.T, flags ...string) *world {
@@ -180,7 +182,7 @@ func (w *world) proxy(id, locality string, metadata map[string]any) *proxy {
 		"admin": map[string]any{"address": socketAddress("127.0.0.1", admin)},
 		"dynamic_resources": map[string]any{
 			"ads_config": map[string]any{
-				"api_type": "GRPC", "transport_api_version": "V3", "set_node_on_first_message_only": true,
+				"api_type": cmp.Or(w.api, "GRPC"), "transport_api_version": "V3", "set_node_on_first_message_only": true,
 				"grpc_services": []any{map[string]any{"envoy_grpc": map[string]any{"cluster_name": "xds-grpc"}}},
 			},
 			"cds_config": ads, "lds_config": ads,

@@ -1,17 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
-	"github.com/pilotlight/pilotlight/watch"
 )
 
 // doors are the addresses that are served; secure and monitoring are nil where they are not wanted.
@@ -64,30 +58,4 @@ func addressOf(l net.Listener) string {
 		return ""
 	}
 	return l.Addr().String()
-}
-
-// reload reads the certificates when their files change. What cannot be read is told, and the last good ones stay.
-func reload(ctx context.Context, secure *ads.TLS, files ads.Certificates, log *slog.Logger) error {
-	ticks := make(chan struct{}, 1)
-	watcher := watch.Watcher{
-		Paths: []string{files.Cert, files.Key, files.CA}, Quiet: 100 * time.Millisecond, Ceiling: time.Second,
-		Recheck: time.Minute, Log: log,
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return watcher.Run(ctx, ticks) })
-	g.Go(func() error {
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticks:
-			}
-			if err := secure.Reload(); err != nil {
-				log.Error("certificates not read, the last ones stay", "err", err)
-			} else {
-				log.Info("certificates read", "tlsCertFile", files.Cert)
-			}
-		}
-	})
-	return g.Wait()
 }

@@ -34,6 +34,7 @@ type serveConfig struct {
 	httpAddr       string
 	monitoringAddr string
 	certificates   ads.Certificates
+	secretsDir     string // empty for none
 	after, max     durationFlag
 	limits         limitFlags
 	tracing        tracing
@@ -68,6 +69,8 @@ func newServe() *cobra.Command {
 	flags.StringVar(&c.certificates.Cert, "tlsCertFile", "", "the server's certificate, PEM; read again when it changes")
 	flags.StringVar(&c.certificates.Key, "tlsKeyFile", "", "its private key, PEM")
 	flags.StringVar(&c.certificates.CA, "caCertFile", "", "roots of the proxies' certificates, PEM")
+	flags.StringVar(&c.secretsDir, "secretsDir", "", "directory of what credentialName names, as NAMESPACE/NAME/tls.crt, tls.key and ca.crt; "+
+		"read again when it changes, sent to proxies of the namespace with mTLS, or on loopback")
 	flags.Var(&c.after, "debounceAfter", "push after this long without another change")
 	flags.Var(&c.max, "debounceMax", "but not later than this after the first change")
 	c.limits.add(flags)
@@ -140,6 +143,11 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger) error {
 		"secureGRPCAddr", addressOf(doors.secure), "monitoringAddr", addressOf(doors.monitoring))
 
 	g, ctx := errgroup.WithContext(ctx)
+	if c.secretsDir != "" {
+		s := &secrets{dir: c.secretsDir, log: log}
+		s.read(proxies) // before anybody asks: who is refused does not ask again
+		g.Go(func() error { return s.follow(ctx, proxies) })
+	}
 	g.Go(func() error { return server.Run(ctx) })
 	g.Go(func() error { return proxies.Serve(ctx, doors.grpc) })
 	g.Go(func() error { return serveHTTP(ctx, doors.web, pages.Handler(), log) })

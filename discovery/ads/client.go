@@ -15,12 +15,12 @@ type Client struct {
 	// Generation is the last push that the proxy has answered for, all of it, and Since when.
 	Generation int64        `json:"generation"`
 	Since      time.Time    `json:"since,omitzero"`
-	Types      []ClientType `json:"types"` // in the order CDS, EDS, LDS, RDS
+	Types      []ClientType `json:"types"` // in the order CDS, EDS, SDS, LDS, RDS
 }
 
 // ClientType is how far a client is with one type of resource.
 type ClientType struct {
-	Name       string `json:"name"` // cds, eds, lds, rds
+	Name       string `json:"name"` // cds, eds, sds, lds, rds
 	TypeURL    string `json:"type_url"`
 	State      State  `json:"state"`
 	Sent       string `json:"version_sent,omitempty"`

@@ -50,7 +50,7 @@ func dump(sets [kinds]*set) (map[string][]json.RawMessage, error) {
 		list := []json.RawMessage{}
 		if s != nil {
 			for _, r := range s.all() {
-				text, err := dumpOne(r)
+				text, err := dumpOne(kind(k), r)
 				if err != nil {
 					return nil, err
 				}
@@ -62,9 +62,12 @@ func dump(sets [kinds]*set) (map[string][]json.RawMessage, error) {
 	return out, nil
 }
 
-func dumpOne(r *resource) (json.RawMessage, error) {
+func dumpOne(k kind, r *resource) (json.RawMessage, error) {
 	if !r.exists() {
 		return json.Marshal(map[string]any{"name": r.name, "exists": false})
+	}
+	if k == sds { // nobody reads keys here
+		return json.Marshal(map[string]any{"name": r.name, "version": r.version})
 	}
 	packed := &anypb.Any{}
 	if err := proto.Unmarshal(r.content, packed); err != nil {

@@ -28,7 +28,7 @@ func content(k kind, words string) *set {
 
 func state(clusters, endpoints, listeners, routes string) *snapshot {
 	return &snapshot{
-		cds: content(cds, clusters), eds: content(eds, endpoints), lds: content(lds, listeners), rds: content(rds, routes),
+		cds: content(cds, clusters), eds: content(eds, endpoints), sds: content(sds, ""), lds: content(lds, listeners), rds: content(rds, routes),
 	}
 }
 

@@ -22,8 +22,8 @@ type Push struct {
 	ViewNames  []string       `json:"views,omitempty"` // the first few of those: role/namespace
 	Encoded    int64          `json:"resources_encoded"`
 	Resources  []string       `json:"resources,omitempty"` // the first few of those: type/name
-	Responses  map[string]int `json:"responses"` // sent, by type; endpoints only is an incremental push
-	Waiting    int            `json:"waiting"`   // proxies that have not answered for all of it
+	Responses  map[string]int `json:"responses"`           // sent, by type; endpoints only is an incremental push
+	Waiting    int            `json:"waiting"`             // proxies that have not answered for all of it
 	First      time.Time      `json:"first_ack,omitzero"`
 	Last       time.Time      `json:"last_ack,omitzero"` // when Waiting is 0
 }

@@ -46,15 +46,21 @@ func (st *stream) identify(r *request) error {
 	return nil
 }
 
-func (st *stream) logUnknown(typeURL string) {
+// refuse leaves a request for a type without an answer: what else the stream carries must go on. Where it carries
+// nothing else, the reason ends it.
+func (st *stream) refuse(typeURL string, reason error) error {
+	if st.only != aggregated && reason != nil {
+		return reason
+	}
 	if st.unknown[typeURL] || len(st.unknown) == maxUnknownTypes {
-		return
+		return nil
 	}
 	if st.unknown == nil {
 		st.unknown = map[string]bool{}
 	}
 	st.unknown[typeURL] = true
-	st.log.Info("type is not served", "node", st.node, "type_url", typeURL)
+	st.log.Info("type is not served", "node", st.node, "type_url", typeURL, "reason", reason)
+	return nil
 }
 
 // versionOf is what a client says it is, "envoy 1.40.0".

@@ -13,6 +13,7 @@ type kind int
 const (
 	cds kind = iota
 	eds
+	sds
 	lds
 	rds
 	kinds
@@ -21,16 +22,17 @@ const (
 const (
 	clusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 	endpointType = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	secretType   = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 	listenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
 	routeType    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 )
 
 func (k kind) typeURL() string {
-	return [kinds]string{cds: clusterType, eds: endpointType, lds: listenerType, rds: routeType}[k]
+	return [kinds]string{cds: clusterType, eds: endpointType, sds: secretType, lds: listenerType, rds: routeType}[k]
 }
 
 // String is the short name that metrics and logs have.
-func (k kind) String() string { return [kinds]string{"cds", "eds", "lds", "rds"}[k] }
+func (k kind) String() string { return [kinds]string{"cds", "eds", "sds", "lds", "rds"}[k] }
 
 func kindOf(typeURL string) (kind, bool) {
 	for k := range kinds {
@@ -57,7 +59,7 @@ func (k kind) parent() (kind, bool) {
 	return 0, false
 }
 
-// empty returns the answer to a name of which nothing is known: without one, Envoy would wait.
+// empty returns the answer to a name of endpoints or routes of which nothing is known: without one, Envoy would wait.
 func (k kind) empty(name string) *resource {
 	var m proto.Message = &routev3.RouteConfiguration{Name: name}
 	if k == eds {

@@ -1,6 +1,7 @@
 package ads
 
 import (
+	"slices"
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -98,4 +99,21 @@ func (n *news) size() (count int) {
 		count += len(p.resources)
 	}
 	return count
+}
+
+// existing is n without names that do not exist, where there is no way to tell of them: an Envoy refuses a response
+// that lacks the secret that it asked for, and goes on waiting without one.
+func (n *news) existing() *news {
+	out := &news{}
+	for _, p := range n.parts {
+		list := slices.DeleteFunc(slices.Clone(p.resources), func(r *resource) bool { return !r.exists() })
+		switch len(list) {
+		case 0:
+		case len(p.resources):
+			out.parts = append(out.parts, p)
+		default:
+			out.parts = append(out.parts, &part{kind: p.kind, resources: list})
+		}
+	}
+	return out
 }

@@ -123,19 +123,19 @@ func (p *protocol) next(k kind, now time.Time) (response, bool) {
 }
 
 // news is what Envoy must be told of k. Endpoints and routes that are gone go with the cluster or listener that named
-// them, which is the better order, where Envoy has subscribed to those.
+// them, which is the better order, where Envoy has subscribed to those. Secrets that are gone stay in use.
 func (p *protocol) news(k kind, want *set) *news {
 	s := &p.types[k]
 	parent, has := k.parent()
 	return p.share.answer(question{
 		had: s.sent, want: want, due: s.due, variant: p.variant, wildcard: s.wildcard,
-		gone: p.variant == delta && !(has && p.types[parent].asked),
+		gone: p.variant == delta && k != sds && !(has && p.types[parent].asked),
 	})
 }
 
-// state is all that there is of k. Endpoints take no part in a rollout: they are always the newest.
+// state is all that there is of k. Endpoints and secrets take no part in a rollout: they are always the newest.
 func (p *protocol) state(k kind) *set {
-	if k == eds {
+	if k == eds || k == sds {
 		return p.latest[k]
 	}
 	return p.rollout[k]

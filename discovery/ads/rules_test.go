@@ -240,7 +240,7 @@ func TestRule14VersionIsOfTheContent(t *testing.T) {
 	overWire(t, state("a=1 b=1", "a=1 b=1", "l=1", "r=1"), func(r *rig) {
 		c := r.connect(sotw)
 		c.accepted = before.accepted
-		for k := range kinds {
+		for _, k := range []kind{cds, eds, lds, rds} {
 			c.want(k.String(), c.ask(k, before.names[k]...), "")
 			if got := r.Clients()[0].Types[k].State; got != StateSynced {
 				t.Errorf("%s: state %s, want %s", k, got, StateSynced)

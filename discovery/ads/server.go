@@ -33,6 +33,8 @@ type Server struct {
 	history history
 	tracer  trace.Tracer // nil for none
 	metrics *metrics
+	vault   atomic.Pointer[vault] // nil for none
+	pushing sync.Mutex            // held while the next generation is made
 
 	mu      sync.Mutex
 	streams map[*stream]bool
@@ -55,11 +57,19 @@ func (s *Server) Metrics() prometheus.Collector { return s.metrics }
 // Pushes returns the last pushes, the oldest first.
 func (s *Server) Pushes() []Push { return s.history.list() }
 
-// Push makes m what every proxy gets. It returns at once; each stream takes the newest mesh when it can. Called by one
-// goroutine at a time.
+// Push makes m what every proxy gets. It returns at once; each stream takes the newest mesh when it can.
 func (s *Server) Push(m *model.Mesh, c model.Change) {
+	s.pushing.Lock()
+	defer s.pushing.Unlock()
+	s.push(m, c)
+}
+
+func (s *Server) push(m *model.Mesh, c model.Change) {
 	collected := time.Now()
 	g := s.current.Load().follow(m, c, s.names)
+	if v := s.vault.Load(); v != nil {
+		g.vault = v
+	}
 	s.tracePush(g, collected)
 	s.publish(g)
 }

@@ -2,8 +2,6 @@ package ads
 
 import (
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // ours is where a stream of each service comes in.
@@ -22,12 +20,13 @@ func services() []*grpc.ServiceDesc {
 	for k, name := range [kinds][2]string{
 		cds: {"cluster.v3.ClusterDiscoveryService", "Clusters"},
 		eds: {"endpoint.v3.EndpointDiscoveryService", "Endpoints"},
+		sds: {"secret.v3.SecretDiscoveryService", "Secrets"},
 		lds: {"listener.v3.ListenerDiscoveryService", "Listeners"},
 		rds: {"route.v3.RouteDiscoveryService", "Routes"},
 	} {
 		out = append(out, describeService(prefix+name[0], name[1], kind(k)))
 	}
-	return append(out, refuseSecrets(prefix+"secret.v3.SecretDiscoveryService"))
+	return out
 }
 
 func describeService(name, what string, only kind) *grpc.ServiceDesc {
@@ -46,19 +45,5 @@ func describeService(name, what string, only kind) *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{
 		ServiceName: name, HandlerType: (*ours)(nil),
 		Streams: []grpc.StreamDesc{stream("Stream", sotw), stream("Delta", delta)},
-	}
-}
-
-// refuseSecrets says why, where gRPC would only say that it knows no such service.
-func refuseSecrets(name string) *grpc.ServiceDesc {
-	refuse := func(any, grpc.ServerStream) error {
-		return status.Error(codes.Unimplemented, "secrets are not served: proxies read certificates from files")
-	}
-	return &grpc.ServiceDesc{
-		ServiceName: name, HandlerType: (*ours)(nil),
-		Streams: []grpc.StreamDesc{
-			{StreamName: "StreamSecrets", ServerStreams: true, ClientStreams: true, Handler: refuse},
-			{StreamName: "DeltaSecrets", ServerStreams: true, ClientStreams: true, Handler: refuse},
-		},
 	}
 }

@@ -3,20 +3,16 @@ package ads
 import (
 	"strings"
 	"testing"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // The services of one kind each answer what the aggregated one does, without a type_url too; others' kinds they ignore.
 func TestServicesOfOneKind(t *testing.T) {
-	for k, path := range [kinds]string{
+	for k, path := range map[kind]string{
 		cds: "/envoy.service.cluster.v3.ClusterDiscoveryService/%sClusters",
 		eds: "/envoy.service.endpoint.v3.EndpointDiscoveryService/%sEndpoints",
 		lds: "/envoy.service.listener.v3.ListenerDiscoveryService/%sListeners",
 		rds: "/envoy.service.route.v3.RouteDiscoveryService/%sRoutes",
 	} {
-		k := kind(k)
 		t.Run(k.String(), func(t *testing.T) {
 			both(t, base, func(r *rig, v variant) {
 				var names []string
@@ -36,14 +32,4 @@ func TestServicesOfOneKind(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestSecretsAreRefusedByName(t *testing.T) {
-	overWire(t, base, func(r *rig) {
-		c := r.connectTo(r.client, delta, "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets")
-		c.got()
-		if status.Code(c.ended) != codes.Unimplemented || !strings.Contains(c.ended.Error(), "secrets are not served") {
-			t.Errorf("got %v, want Unimplemented with the reason", c.ended)
-		}
-	})
 }

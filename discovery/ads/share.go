@@ -152,6 +152,9 @@ func (sh *share) answer(q question) *news {
 	default:
 		n = sh.answers.get(q, func() *news { return sh.difference(q) })
 	}
+	if q.variant == sotw && q.want.kind == sds {
+		n = n.existing()
+	}
 	if len(n.parts) == 0 && (q.had != nil || !q.wildcard) { // everything there is is an answer, even if that is nothing
 		return nil
 	}

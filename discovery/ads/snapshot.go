@@ -31,6 +31,7 @@ type generation struct {
 	last   atomic.Pointer[built] // of the generation before; nil once there is a next one
 	work   *work
 	span   trace.Span
+	vault  *vault
 }
 
 // built is what is made of a mesh. Both halves of a view are kept on their own, so that a thousand workloads share the
@@ -53,8 +54,10 @@ type half struct {
 // follow makes the generation after g, which may be nil. What did not change is taken over, down to its bytes.
 func (g *generation) follow(m *model.Mesh, c model.Change, in *interner) *generation {
 	next := &generation{mesh: m, change: c, share: newShare(in), built: &built{}, work: &work{}, span: silent(), number: 1}
-	if g != nil {
-		next.number = g.number + 1
+	if g == nil {
+		next.vault, _ = (*vault)(nil).next(nil)
+	} else {
+		next.number, next.vault = g.number+1, g.vault
 		next.last.Store(g.built)
 		g.last.Store(nil) // two generations are kept, not all
 	}
@@ -64,9 +67,11 @@ func (g *generation) follow(m *model.Mesh, c model.Change, in *interner) *genera
 func (g *generation) snapshot(v xds.View) *snapshot {
 	return g.built.snapshots.get(v, func() *snapshot {
 		out, in := g.outbound(v.Outbound), g.inbound(v.Inbound)
-		both := &snapshot{}
+		both := &snapshot{sds: g.vault.of(v.Outbound.Namespace)}
 		for k := range kinds {
-			both[k] = g.set(out.layers[k], in.layers[k])
+			if k != sds {
+				both[k] = g.set(out.layers[k], in.layers[k])
+			}
 		}
 		if last := g.last.Load(); last != nil {
 			if old := last.snapshots.peek(v); old != nil && *old == *both {

@@ -160,8 +160,12 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 	}
 	k, served := kindOf(r.typeURL)
 	if !served || st.only != aggregated && k != st.only {
-		st.logUnknown(r.typeURL)
-		return nil, nil
+		return nil, st.refuse(r.typeURL, nil)
+	}
+	if k == sds {
+		if err := st.server.maySeeSecrets(st.wire.Context()); err != nil {
+			return nil, st.refuse(r.typeURL, err)
+		}
 	}
 	st.dirty.Store(false)
 	st.refresh() // an answer that frees the way brings the newest, whoever comes first

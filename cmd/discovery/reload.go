@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/watch"
+)
+
+// onChange calls do when it starts, and when files may have changed, until ctx is done.
+func onChange(ctx context.Context, log *slog.Logger, do func(), paths ...string) error {
+	ticks := make(chan struct{}, 1)
+	watcher := watch.Watcher{
+		Paths: paths, Quiet: 100 * time.Millisecond, Ceiling: time.Second, Recheck: time.Minute, Log: log,
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return watcher.Run(ctx, ticks) })
+	g.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticks:
+				do()
+			}
+		}
+	})
+	return g.Wait()
+}
+
+// reload reads the certificates when their files change. What cannot be read is told, and the last good ones stay.
+func reload(ctx context.Context, secure *ads.TLS, files ads.Certificates, log *slog.Logger) error {
+	return onChange(ctx, log, func() {
+		if err := secure.Reload(); err != nil {
+			log.Error("certificates not read, the last ones stay", "err", err)
+		} else {
+			log.Info("certificates read", "tlsCertFile", files.Cert)
+		}
+	}, files.Cert, files.Key, files.CA)
+}
+
+// secrets are those of a directory, as they were read last.
+type secrets struct {
+	dir   string
+	log   *slog.Logger
+	last  ads.Secrets
+	fault string // that was told last
+}
+
+// read hands what is there to the proxies. What cannot be read is told once, and the last good ones stay.
+func (s *secrets) read(proxies *ads.Server) {
+	found, err := ads.ReadSecrets(s.dir, s.last)
+	fault := fmt.Sprint(err)
+	if err != nil && fault != s.fault {
+		s.log.Error("secrets not read, the last ones stay", "err", err)
+	}
+	s.last, s.fault = found, fault
+	proxies.SetSecrets(found)
+}
+
+// follow reads them again when files change. A watch is of one directory, not of those below: when there are others, all
+// watches are made anew.
+func (s *secrets) follow(ctx context.Context, proxies *ads.Server) error {
+	for ctx.Err() == nil {
+		watched := ads.SecretDirectories(s.dir)
+		round, again := context.WithCancel(ctx)
+		err := onChange(round, s.log, func() {
+			s.read(proxies)
+			if !slices.Equal(ads.SecretDirectories(s.dir), watched) {
+				again()
+			}
+		}, watched...)
+		again()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -23,6 +23,9 @@ type adsLab struct {
 	baseID  int
 	backend map[string]string // host:port of each, by the name it answers
 	proxy   string            // host:port of Envoy's outbound HTTP
+
+	serverDir string // of discovery's certificates, "" for plaintext
+	socket    string // Envoy's transport socket to discovery, as a field of JSON; "" for plaintext
 }
 
 const adsHost = "echo.default.svc.cluster.local"
@@ -79,8 +82,16 @@ spec:
   endpoints: [{address: %s, ports: {http: %s}}]
 `
 
-// start starts an Envoy of the one node, as an epoch of a hot restart.
+// start starts an Envoy of the one node, as an epoch of a hot restart, and waits until it has everything.
 func (l *adsLab) start(epoch int) *envoyProcess {
+	l.t.Helper()
+	e := l.launch(epoch)
+	l.check(e.AwaitHTTP(20*time.Second, "http://"+e.admin+"/ready"))
+	return e
+}
+
+// launch is start without the wait.
+func (l *adsLab) launch(epoch int) *envoyProcess {
 	l.t.Helper()
 	admin, err := lab.FreePort()
 	l.check(err)
@@ -91,7 +102,7 @@ func (l *adsLab) start(epoch int) *envoyProcess {
 	_, outbound, _ := strings.Cut(l.proxy, ":")
 	host, port, _ := strings.Cut(l.relay.Address(), ":")
 	bootstrap := filepath.Join(l.Dir, fmt.Sprintf("bootstrap-%d.json", epoch))
-	l.check(os.WriteFile(bootstrap, []byte(fmt.Sprintf(adsBootstrap, l.address(9), outbound, admin, api, host, port)), 0o600))
+	l.check(os.WriteFile(bootstrap, []byte(fmt.Sprintf(adsBootstrap, l.address(9), outbound, admin, api, host, port, l.socket)), 0o600))
 	e := &envoyProcess{admin: fmt.Sprintf("127.0.0.1:%d", admin)}
 	e.Process, err = lab.Start(lab.Spec{Name: fmt.Sprintf("envoy-%d", epoch), Dir: l.Dir, Argv: []string{
 		l.Envoy, "--config-path", bootstrap, "--concurrency", "1", "--base-id", fmt.Sprint(l.baseID), "--restart-epoch", fmt.Sprint(epoch),
@@ -99,7 +110,6 @@ func (l *adsLab) start(epoch int) *envoyProcess {
 	}})
 	l.check(err)
 	l.t.Cleanup(func() { e.Stop(stopLimit) })
-	l.check(e.AwaitHTTP(20*time.Second, "http://"+e.admin+"/ready"))
 	return e
 }
 
@@ -214,7 +224,7 @@ func TestADSNack(t *testing.T) {
 			if err := l.debug("adsz", &clients); err != nil {
 				return err
 			}
-			if nacked = clients[0].Types[3]; nacked.State != ads.StateNacked {
+			if nacked = clients[0].Types[2]; nacked.State != ads.StateNacked {
 				return fmt.Errorf("LDS is %s", nacked.State)
 			}
 			return nil
@@ -325,6 +335,6 @@ const adsBootstrap = `{
       "socket_address": {"address": %q, "port_value": %s}}}}]}]},
     "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
       "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-      "explicit_http_config": {"http2_protocol_options": {}}}}
+      "explicit_http_config": {"http2_protocol_options": {}}}}%s
   }]}
 }`

@@ -15,12 +15,12 @@ type Client struct {
 	// Generation is the last push that the proxy has answered for, all of it, and Since when.
 	Generation int64        `json:"generation"`
 	Since      time.Time    `json:"since,omitzero"`
-	Types      []ClientType `json:"types"` // in the order CDS, EDS, SDS, LDS, RDS
+	Types      []ClientType `json:"types"` // in the order CDS, EDS, LDS, RDS, and SDS where it was asked for
 }
 
 // ClientType is how far a client is with one type of resource.
 type ClientType struct {
-	Name       string `json:"name"` // cds, eds, sds, lds, rds
+	Name       string `json:"name"` // cds, eds, lds, rds, sds
 	TypeURL    string `json:"type_url"`
 	State      State  `json:"state"`
 	Sent       string `json:"version_sent,omitempty"`
@@ -53,6 +53,9 @@ func (p *protocol) describe() []ClientType {
 	var out []ClientType
 	for k := range kinds {
 		s := &p.types[k]
+		if k == sds && !s.asked {
+			continue // few proxies do
+		}
 		out = append(out, ClientType{
 			Name: k.String(), TypeURL: k.typeURL(), State: p.stateOf(k), Sent: s.version, Acked: s.acked, Nonce: s.nonce,
 			Wildcard: s.wildcard, Subscribed: s.names.len(), Nack: s.nack,

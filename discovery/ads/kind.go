@@ -7,17 +7,20 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-// kind is a type of resource. The order is the one that responses are sent in.
+// kind is a type of resource, in the order that pages show them in.
 type kind int
 
 const (
 	cds kind = iota
 	eds
-	sds
 	lds
 	rds
+	sds
 	kinds
 )
+
+// order is the one that responses are sent in. Clusters and listeners do not get warm without their secrets.
+func order() [kinds]kind { return [kinds]kind{cds, eds, sds, lds, rds} }
 
 const (
 	clusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
@@ -32,7 +35,7 @@ func (k kind) typeURL() string {
 }
 
 // String is the short name that metrics and logs have.
-func (k kind) String() string { return [kinds]string{"cds", "eds", "sds", "lds", "rds"}[k] }
+func (k kind) String() string { return [kinds]string{"cds", "eds", "lds", "rds", "sds"}[k] }
 
 func kindOf(typeURL string) (kind, bool) {
 	for k := range kinds {

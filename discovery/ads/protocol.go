@@ -82,9 +82,9 @@ func (p *protocol) flush(now time.Time) []response {
 	}
 }
 
-// step sends in the order of kinds.
+// step sends what may be sent now, in order.
 func (p *protocol) step(out []response, now time.Time) []response {
-	for k := range kinds {
+	for _, k := range order() {
 		if k == lds && p.gated() {
 			break
 		}

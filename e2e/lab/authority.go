@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -53,7 +54,7 @@ func (a *Authority) PEM() []byte {
 // Identity is a certificate with its key and root, as files hold them.
 type Identity struct{ Chain, Key, Roots []byte }
 
-// Issue makes an identity for a DNS name. Its serial number is told by /certs as hex: 1001 is "03e9".
+// Issue makes an identity for a DNS name, or for a SPIFFE ID. Its serial number is told by /certs as hex: 1001 is "03e9".
 func (a *Authority) Issue(name string, serial int64) (Identity, error) {
 	return a.IssueWith(name, serial, func(*x509.Certificate) {})
 }
@@ -67,6 +68,9 @@ func (a *Authority) IssueWith(name string, serial int64, change func(*x509.Certi
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	if id, err := url.Parse(name); err == nil && id.Scheme == "spiffe" {
+		template.DNSNames, template.URIs = nil, []*url.URL{id}
 	}
 	change(template)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)

@@ -61,7 +61,7 @@ func (sh *share) told(from, to *set) []*part {
 
 // change returns the difference of two layers; nil is an empty one.
 func (sh *share) change(from, to *layer) *change {
-	return sh.changes.get(pair[*layer]{from, to}, func() *change { return compareLayers(from, to) })
+	return sh.changes.getFor(1+from.cost()+to.cost(), pair[*layer]{from, to}, func() *change { return compareLayers(from, to) })
 }
 
 // compareLayers walks both layers in their order.

@@ -13,7 +13,9 @@ func (p *protocol) requestDelta(k kind, r *request, now time.Time) ([]response, 
 	if r.nonce != "" && r.nonce == s.nonce {
 		nack = s.answered(r.refusal, now)
 	}
-	s.change(r.names, r.unsubscribe, p.share)
+	if err := s.change(r.names, r.unsubscribe, p.share); err != nil {
+		return nil, nil, err
+	}
 	if !s.asked {
 		s.asked = true
 		s.wildcard = k.whole() && r.names == nil

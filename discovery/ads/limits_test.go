@@ -256,3 +256,29 @@ func TestHalfOpenConnectionsAreClosed(t *testing.T) {
 		}
 	})
 }
+
+// Nor may a client of the delta variant name without end what it is not answered for: it is sent away, and nobody else.
+func TestSubscriptionsOneByOneAreBounded(t *testing.T) {
+	r := run(t)
+	r.Push(meshOf(1, "a"), model.Change{})
+	wire, err := discoveryv3.NewAggregatedDiscoveryServiceClient(r.client).DeltaAggregatedResources(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		m := &discoveryv3.DeltaDiscoveryRequest{Node: envoyNode(), TypeUrl: endpointType}
+		for j := range maxNames / 2 {
+			m.ResourceNamesSubscribe = append(m.ResourceNamesSubscribe, fmt.Sprint(i, "-", j))
+		}
+		if wire.Send(m) != nil {
+			break // Recv says why
+		}
+	}
+	for err == nil {
+		_, err = wire.Recv()
+	}
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "too many resource names") {
+		t.Errorf("got %v, want ResourceExhausted", err)
+	}
+	r.open().ask(clusterType)
+}

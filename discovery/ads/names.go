@@ -71,7 +71,9 @@ func newInterner() *interner {
 }
 
 // ofWire returns the list that consecutive fields of a request hold. Of a list that is known nothing is allocated.
-func (in *interner) ofWire(run []byte) (*names, error) {
+func (in *interner) ofWire(run []byte) (*names, error) { return in.ofBounded(run, maxNames) }
+
+func (in *interner) ofBounded(run []byte, limit int) (*names, error) {
 	if len(run) == 0 {
 		return nil, nil
 	}
@@ -79,12 +81,12 @@ func (in *interner) ofWire(run []byte) (*names, error) {
 	if n := in.find(key); n != nil && n.wire == string(run) {
 		return n, nil
 	}
-	n, err := parseNames(string(run))
+	n, err := parseNames(string(run), limit)
 	if err != nil {
 		return nil, err
 	}
 	if canonical := appendNames(nil, n.list, n.star); !bytes.Equal(canonical, run) {
-		return in.ofWire(canonical) // the same names in another order
+		return in.ofBounded(canonical, limit) // the same names in another order
 	}
 	return in.add(key, n), nil
 }
@@ -96,7 +98,7 @@ func (in *interner) with(list []string, star bool) *names {
 	if len(list) == 0 && !star {
 		return nil
 	}
-	n, err := in.ofWire(appendNames(nil, list, star))
+	n, err := in.ofBounded(appendNames(nil, list, star), len(list)) // two lists may make one that is longer than allowed
 	if err != nil {
 		panic(fmt.Sprintf("intern %d names: %v", len(list), err)) // they were parsed before
 	}
@@ -133,11 +135,11 @@ func (in *interner) forget(key uint64) {
 }
 
 // parseNames reads names that the field numbers in front of them do not matter of.
-func parseNames(wire string) (*names, error) {
+func parseNames(wire string, limit int) (*names, error) {
 	if !utf8.ValidString(wire) {
 		return nil, errors.New("resource names are not UTF-8")
 	}
-	n := &names{wire: wire}
+	n := &names{wire: wire, list: make([]string, 0, countFields(wire, limit+1))}
 	for rest := wire; rest != ""; {
 		_, name, after, ok := cutField(rest)
 		if !ok {
@@ -149,13 +151,26 @@ func parseNames(wire string) (*names, error) {
 		} else {
 			n.list = append(n.list, name)
 		}
-		if len(n.list) > maxNames {
+		if len(n.list) > limit {
 			return nil, errTooManyNames
 		}
 	}
 	slices.Sort(n.list)
 	n.list = slices.Compact(n.list)
 	return n, nil
+}
+
+// countFields counts them as far as they can be read, up to a limit.
+func countFields(message string, limit int) (n int) {
+	for n < limit {
+		_, _, rest, ok := cutField(message)
+		if !ok {
+			break
+		}
+		message = rest
+		n++
+	}
+	return n
 }
 
 // cutField takes the first field off a message, one that is text. It makes no copy.

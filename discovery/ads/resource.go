@@ -52,6 +52,15 @@ func same(a, b *resource) bool {
 type layer struct {
 	part
 	version digest // of the content: it survives a restart and is equal on every replica
+	chosen  bool   // it holds what a client named, be there such a thing or not
+}
+
+// cost is how many names a client made it hold; of a nil layer none.
+func (l *layer) cost() int {
+	if l == nil || !l.chosen {
+		return 0
+	}
+	return len(l.resources)
 }
 
 // newLayer takes resources that are sorted by name.
@@ -89,6 +98,13 @@ type set struct {
 
 // newSet takes resources that are sorted by name.
 func newSet(k kind, resources []*resource) *set { return stack(k, newLayer(k, resources)) }
+
+// chosenSet is newSet of what a client named.
+func chosenSet(k kind, resources []*resource) *set {
+	l := newLayer(k, resources)
+	l.chosen = true
+	return stack(k, l)
+}
 
 func stack(k kind, layers ...*layer) *set {
 	layers = slices.DeleteFunc(layers, func(l *layer) bool { return len(l.resources) == 0 })

@@ -5,7 +5,8 @@ import "slices"
 // What is kept of each thing is bounded, so that hostile subscriptions cost little more than their own streams.
 const (
 	maxShared = 1 << 13
-	maxChosen = 1 << 19 // names, of all selections
+	maxChosen = 1 << 19 // names, of all selections, and of what is made of those
+	maxMerged = 1 << 18 // names, of all subscriptions that grew
 )
 
 // merging is a list of names that others are added to and taken from.
@@ -33,8 +34,9 @@ type pair[T any] struct{ from, to T }
 
 func newShare(in *interner) *share {
 	sh := &share{interner: in}
-	sh.selections.limit, sh.kept.limit, sh.merged.limit = maxChosen, maxChosen, maxChosen
-	sh.unions.limit, sh.changes.limit, sh.changed.limit, sh.answers.limit = maxShared, maxShared, maxShared, maxShared
+	sh.selections.limit, sh.kept.limit, sh.merged.limit = maxChosen, maxChosen, maxMerged
+	sh.changes.limit, sh.answers.limit = maxChosen, maxChosen
+	sh.unions.limit, sh.changed.limit = maxShared, maxShared
 	return sh
 }
 
@@ -52,7 +54,7 @@ func (sh *share) choose(all *set, n *names) *set {
 		if !missing && len(chosen) == all.size() && len(all.layers) == 1 {
 			return all
 		}
-		return newSet(all.kind, chosen)
+		return chosenSet(all.kind, chosen)
 	})
 }
 
@@ -68,7 +70,7 @@ func (sh *share) keep(had *set, n *names) *set {
 		if len(kept) == had.size() {
 			return had
 		}
-		return newSet(had.kind, kept)
+		return chosenSet(had.kind, kept)
 	})
 }
 
@@ -150,7 +152,11 @@ func (sh *share) answer(q question) *news {
 	case q.had == nil:
 		n = whole(q.want)
 	default:
-		n = sh.answers.get(q, func() *news { return sh.difference(q) })
+		cost := 1
+		if !q.wildcard {
+			cost += q.want.size() // names that the client chose
+		}
+		n = sh.answers.getFor(cost, q, func() *news { return sh.difference(q) })
 	}
 	if q.variant == sotw && q.want.kind == sds {
 		n = n.existing()

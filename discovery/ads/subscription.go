@@ -65,12 +65,16 @@ func (s *subscription) shrink(sh *share) {
 }
 
 // change remembers a subscription of the delta variant until it is applied: an Envoy may ask for a thousand names one
-// by one.
-func (s *subscription) change(subscribe, unsubscribe *names, sh *share) {
+// by one, but not for any number.
+func (s *subscription) change(subscribe, unsubscribe *names, sh *share) error {
 	if s.changing() {
 		subscribe, unsubscribe = sh.merge(s.subscribed, subscribe, unsubscribe), sh.merge(s.unsubscribed, unsubscribe, subscribe)
 	}
+	if subscribe.len() > maxNames || unsubscribe.len() > maxNames {
+		return errTooManyNames
+	}
 	s.subscribed, s.unsubscribed = subscribe, unsubscribe
+	return nil
 }
 
 func (s *subscription) changing() bool { return s.subscribed != nil || s.unsubscribed != nil }

@@ -1,60 +1,36 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
+	"errors"
 	"fmt"
-	"math/big"
 	"net"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// certificate is one that signs itself, so that it is its own root too.
-func certificate(t *testing.T, dir string, serial int64) (tls.Certificate, []string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var flags []string
-	for flag, block := range map[string]*pem.Block{
-		"--tlsCertFile": {Type: "CERTIFICATE", Bytes: cert}, "--caCertFile": {Type: "CERTIFICATE", Bytes: cert},
-		"--tlsKeyFile": {Type: "PRIVATE KEY", Bytes: text},
-	} {
-		path := filepath.Join(dir, strings.TrimPrefix(flag, "--"))
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		flags = append(flags, flag, path)
-	}
-	return tls.Certificate{Certificate: [][]byte{cert}, PrivateKey: key}, flags
-}
-
 // TestServeReloadsCertificates: new connections see the new files without a restart.
 func TestServeReloadsCertificates(t *testing.T) {
 	dir := t.TempDir()
+	ca, err := lab.NewAuthority("mesh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mount := func(serial int64) tls.Certificate {
+		t.Helper()
+		i, err := ca.Issue("discovery.test", serial)
+		if err := errors.Join(err, i.Mount(dir)); err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.X509KeyPair(i.Chain, i.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair
+	}
 	port, err := lab.FreePort()
 	if err != nil {
 		t.Fatal(err)
@@ -78,10 +54,11 @@ func TestServeReloadsCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	own, flags := certificate(t, dir, 3)
-	s := startServe(t, append(flags, "--configDir", t.TempDir(), "--secureGRPCAddr", address)...)
+	own := mount(3)
+	s := startServe(t, "--configDir", t.TempDir(), "--secureGRPCAddr", address, "--tlsCertFile", filepath.Join(dir, "cert-chain.pem"),
+		"--tlsKeyFile", filepath.Join(dir, "key.pem"), "--caCertFile", filepath.Join(dir, "root-cert.pem"))
 	presents(own, 3)
-	own, _ = certificate(t, dir, 4)
+	own = mount(4)
 	presents(own, 4)
 	s.stop(t)
 }

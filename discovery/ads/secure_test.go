@@ -1,14 +1,8 @@
 package ads
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"cmp"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,27 +13,22 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
 // authority signs certificates of a test.
 type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	*lab.Authority
+	t *testing.T
 }
 
 func newAuthority(t *testing.T) authority {
-	a := authority{t: t}
-	a.key = a.newKey()
-	a.cert = &x509.Certificate{
-		SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	t.Helper()
+	a, err := lab.NewAuthority("mesh")
+	if err != nil {
+		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, &a.key.PublicKey, a.key)
-	a.check(err)
-	a.cert, err = x509.ParseCertificate(der)
-	a.check(err)
-	return a
+	return authority{a, t}
 }
 
 func (a authority) check(err error) {
@@ -49,52 +38,34 @@ func (a authority) check(err error) {
 	}
 }
 
-func (a authority) newKey() *ecdsa.PrivateKey {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	a.check(err)
-	return key
-}
-
-// issue makes a certificate for discovery.test, or for a URI.
-func (a authority) issue(serial int64, uri string) tls.Certificate {
+// issue makes an identity for discovery.test, or for a SPIFFE ID.
+func (a authority) issue(serial int64, id string) lab.Identity {
 	a.t.Helper()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), DNSNames: []string{"discovery.test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	if uri != "" {
-		parsed, err := url.Parse(uri)
-		a.check(err)
-		template.URIs = []*url.URL{parsed}
-	}
-	key := a.newKey()
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
+	identity, err := a.Issue(cmp.Or(id, "discovery.test"), serial)
 	a.check(err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return identity
 }
 
 // write puts a server's files into dir.
-func (a authority) write(dir string, c tls.Certificate) Certificates {
+func (a authority) write(dir string, i lab.Identity) Certificates {
 	a.t.Helper()
-	files := Certificates{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), CA: filepath.Join(dir, "ca.pem")}
-	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	a.check(err)
-	for path, block := range map[string]*pem.Block{
-		files.Cert: {Type: "CERTIFICATE", Bytes: c.Certificate[0]},
-		files.Key:  {Type: "PRIVATE KEY", Bytes: key},
-		files.CA:   {Type: "CERTIFICATE", Bytes: a.cert.Raw},
-	} {
-		a.check(os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+	a.check(i.Mount(dir))
+	return Certificates{
+		Cert: filepath.Join(dir, "cert-chain.pem"), Key: filepath.Join(dir, "key.pem"), CA: filepath.Join(dir, "root-cert.pem"),
 	}
-	return files
 }
 
 // client is what a proxy with a certificate dials with. seen, where it is not nil, gets the server's serial.
-func (a authority) client(seen *int64, certificates ...tls.Certificate) credentials.TransportCredentials {
-	roots := x509.NewCertPool()
-	roots.AddCert(a.cert)
+func (a authority) client(seen *int64, identities ...lab.Identity) credentials.TransportCredentials {
+	a.t.Helper()
+	var certificates []tls.Certificate
+	for _, i := range identities {
+		pair, err := tls.X509KeyPair(i.Chain, i.Key)
+		a.check(err)
+		certificates = append(certificates, pair)
+	}
 	return credentials.NewTLS(&tls.Config{
-		ServerName: "discovery.test", RootCAs: roots, Certificates: certificates,
+		ServerName: "discovery.test", RootCAs: a.Pool(), Certificates: certificates,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if seen != nil {
 				*seen = s.PeerCertificates[0].SerialNumber.Int64()
@@ -112,19 +83,19 @@ func TestSecureRefusesOtherNamespaces(t *testing.T) {
 	r := runWith(t, testLimits(), secure)
 	r.Push(meshOf(1, "a"), model.Change{})
 	for name, test := range map[string]struct {
-		certificates []tls.Certificate
-		code         codes.Code
-		text         string
+		identities []lab.Identity
+		code       codes.Code
+		text       string
 	}{
-		"its own":          {[]tls.Certificate{a.issue(3, "spiffe://cluster.local/ns/default/sa/app")}, codes.OK, ""},
-		"another's":        {[]tls.Certificate{a.issue(3, "spiffe://cluster.local/ns/other/sa/app")}, codes.PermissionDenied, "ns/other/sa/app"},
-		"no SPIFFE ID":     {[]tls.Certificate{a.issue(3, "")}, codes.PermissionDenied, "want spiffe://TRUST_DOMAIN/ns/default"},
-		"a broken ID":      {[]tls.Certificate{a.issue(3, "spiffe://cluster.local/ns/default")}, codes.PermissionDenied, "want spiffe://"},
+		"its own":          {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/default/sa/app")}, codes.OK, ""},
+		"another's":        {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/other/sa/app")}, codes.PermissionDenied, "ns/other/sa/app"},
+		"no SPIFFE ID":     {[]lab.Identity{a.issue(3, "")}, codes.PermissionDenied, "want spiffe://TRUST_DOMAIN/ns/default"},
+		"a broken ID":      {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/default")}, codes.PermissionDenied, "want spiffe://"},
 		"no certificate":   {nil, codes.Unavailable, ""},
-		"of another roots": {[]tls.Certificate{newAuthority(t).issue(3, "spiffe://cluster.local/ns/default/sa/app")}, codes.Unavailable, ""},
+		"of another roots": {[]lab.Identity{newAuthority(t).issue(3, "spiffe://cluster.local/ns/default/sa/app")}, codes.Unavailable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := r.dial(a.client(nil, test.certificates...))
+			client := r.dial(a.client(nil, test.identities...))
 			defer client.Close()
 			s := &peerStream{t: t}
 			if test.code == codes.OK {

@@ -1,0 +1,227 @@
+package ads
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/xds"
+)
+
+const nodeID = "sidecar~127.0.0.9~app.default~default.svc.cluster.local"
+
+// deadline bounds every wait on the other side.
+const deadline = 30 * time.Second
+
+// meshOf has a service per name, with an endpoint at 10.0.0.lastByte.
+func meshOf(lastByte int, names ...string) *model.Mesh {
+	var services []*model.Service
+	for _, name := range names {
+		services = append(services, &model.Service{
+			Host: name + ".com", Resolution: model.ResolutionStatic,
+			Ports:     []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
+			Endpoints: []model.Endpoint{{Address: fmt.Sprintf("10.0.0.%d", lastByte)}},
+		})
+	}
+	return model.New(slices.Values([]model.Group{{Services: services}}))
+}
+
+// running is a server on bufconn, and everything that a test opened to it.
+type running struct {
+	*Server
+	t        *testing.T
+	log      *lockedBuffer
+	listener *bufconn.Listener
+	client   *grpc.ClientConn
+	stop     func() error // ends Serve and returns its error
+}
+
+// dial makes a client with a connection of its own.
+func (r *running) dial(secure credentials.TransportCredentials) *grpc.ClientConn {
+	r.t.Helper()
+	client, err := grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(secure),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return r.listener.DialContext(ctx) }))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return client
+}
+
+func run(t *testing.T) *running { return runWith(t, testLimits(), nil) }
+
+func runWith(t *testing.T, limits Limits, secure *TLS) *running {
+	t.Helper()
+	leaks := goleak.IgnoreCurrent()
+	out := &lockedBuffer{}
+	server := New(limits, slog.New(slog.NewTextHandler(out, nil)))
+	listener := bufconn.Listen(1 << 16)
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() {
+		if secure != nil {
+			served <- server.ServeTLS(ctx, listener, secure)
+			return
+		}
+		served <- server.Serve(ctx, listener)
+	}()
+	r := &running{Server: server, t: t, log: out, listener: listener}
+	client := r.dial(insecure.NewCredentials())
+	r.client = client
+	r.stop = sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-served:
+			return err
+		case <-time.After(deadline):
+			return fmt.Errorf("Serve did not return within %s", deadline)
+		}
+	})
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		client.Close()
+		goleak.VerifyNone(t, leaks)
+	})
+	return r
+}
+
+// testLimits have a stop that tests can wait for.
+func testLimits() Limits {
+	l := DefaultLimits()
+	l.Shutdown = 3 * time.Second
+	return l
+}
+
+// lockedBuffer takes the log of several goroutines.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// peerStream is a client's end of one stream.
+type peerStream struct {
+	t *testing.T
+	discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
+}
+
+func (r *running) open() *peerStream { return r.openOn(r.client) }
+
+func (r *running) openOn(client *grpc.ClientConn) *peerStream {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	r.t.Cleanup(cancel)
+	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(client).StreamAggregatedResources(ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return &peerStream{r.t, s}
+}
+
+func (s *peerStream) send(r *discoveryv3.DiscoveryRequest) {
+	s.t.Helper()
+	if err := s.Send(r); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ask subscribes with the node, as on a stream's first request.
+func (s *peerStream) ask(typeURL string, names ...string) *discoveryv3.DiscoveryResponse {
+	s.t.Helper()
+	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: typeURL, ResourceNames: names})
+	return s.next(typeURL)
+}
+
+func (s *peerStream) next(typeURL string) *discoveryv3.DiscoveryResponse {
+	s.t.Helper()
+	r, err := s.Recv()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if r.TypeUrl != typeURL {
+		s.t.Fatalf("got a response of %s, want %s", r.TypeUrl, typeURL)
+	}
+	return r
+}
+
+func (s *peerStream) ack(r *discoveryv3.DiscoveryResponse, names ...string) {
+	s.t.Helper()
+	s.send(&discoveryv3.DiscoveryRequest{
+		TypeUrl: r.TypeUrl, VersionInfo: r.VersionInfo, ResponseNonce: r.Nonce, ResourceNames: names,
+	})
+}
+
+// ends returns the code and text that the stream ends with.
+func (s *peerStream) ends() (codes.Code, string) {
+	for {
+		if _, err := s.Recv(); err != nil {
+			return status.Code(err), status.Convert(err).Message()
+		}
+	}
+}
+
+func envoyNode() *corev3.Node {
+	return &corev3.Node{Id: nodeID, Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+		"INTERCEPTION_MODE": structpb.NewStringValue("NONE"),
+		"HTTP_PROXY_PORT":   structpb.NewStringValue("15080"),
+	}}}
+}
+
+func viewAt(t *testing.T, ip string) xds.View {
+	t.Helper()
+	n := envoyNode()
+	n.Id = strings.Replace(n.Id, "127.0.0.9", ip, 1)
+	proxy, err := xds.ParseProxy(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return xds.ViewOf(proxy)
+}
+
+// until waits for a condition that another goroutine brings about.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	end := time.After(deadline)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("waited %s for %s", deadline, what)
+		}
+	}
+}
+
+func cluster(name string) string { return "outbound|80||" + name + ".com" }

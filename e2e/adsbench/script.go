@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// script starts the fleet against a server and measures until everybody has everything.
+type script struct {
+	*bench
+	figures
+	variant string
+	server  *child
+	fleet   *child
+	target  string
+	started time.Time
+}
+
+func (s *script) delta() string { return fmt.Sprintf("-delta=%t", s.variant == "delta") }
+
+const mebibyte = 1 << 20
+
+// configure lets all proxies connect at once.
+func (s *script) configure() (err error) {
+	before, cpu := s.settled(), s.server.cpu()
+	s.started = time.Now()
+	if s.fleet, err = start("fleet", "-target", s.target, "-proxies", s.proxies, s.delta()); err != nil {
+		return err
+	}
+	a, err := s.fleet.ask("await", rds, 4*time.Minute)
+	if err != nil {
+		return err
+	}
+	if a.Proxies < s.proxies {
+		return fmt.Errorf("%d of %d proxies are configured", a.Proxies, s.proxies)
+	}
+	s.set("all configured, s", time.Unix(0, a.Last).Sub(s.started).Seconds())
+	s.set("server CPU of that, s", (s.server.cpu() - cpu).Seconds())
+	s.set("server CPU, its start and model too, s", s.server.cpu().Seconds())
+	s.set("sent to each, MB", float64(a.Bytes)/float64(s.proxies)/1e6)
+	_, peak := s.server.memory()
+	s.set("peak RSS, MB", float64(peak)/mebibyte)
+	after := s.settled()
+	s.set("settled RSS, MB", float64(after)/mebibyte)
+	s.set("an idle stream, kB of RSS", float64(after-before)/float64(s.proxies)/1024)
+	return nil
+}
+
+func (s *script) settled() int64 {
+	_, _ = s.server.ask("settle")
+	rss, _ := s.server.memory()
+	return rss
+}
+
+// change makes the server tell of something, and measures until every proxy has it.
+func (s *script) change(name string, kind int, wait time.Duration, trigger ...any) error {
+	var firsts, lasts, cpus, sizes []float64
+	for range s.changes {
+		if _, err := s.fleet.ask("mark"); err != nil {
+			return err
+		}
+		cpu, from := s.server.cpu(), time.Now()
+		if _, err := s.server.ask(trigger...); err != nil {
+			return err
+		}
+		a, err := s.fleet.ask("await", kind, 20*time.Second)
+		if err != nil {
+			return err
+		}
+		if a.Proxies < s.proxies {
+			return fmt.Errorf("%s: %d of %d proxies were told", name, a.Proxies, s.proxies)
+		}
+		firsts = append(firsts, ms(time.Unix(0, a.First).Sub(from)-wait))
+		lasts = append(lasts, ms(time.Unix(0, a.Last).Sub(from)-wait))
+		time.Sleep(300 * time.Millisecond) // the last ACKs
+		cpus = append(cpus, (s.server.cpu() - cpu).Seconds())
+		sizes = append(sizes, float64(a.Bytes)/float64(s.proxies)/1024)
+	}
+	s.set(name+" → first ACK, ms", middle(firsts))
+	s.set(name+" → last ACK, ms", middle(lasts))
+	s.set(name+", server CPU s", middle(cpus))
+	s.set(name+", kB to each", middle(sizes))
+	return nil
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func middle(all []float64) float64 {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func (b *bench) ours(variant, dir string) (figures, error) {
+	s := &script{bench: b, variant: variant}
+	err := s.runOurs(dir)
+	return s.figures, err
+}
+
+func (s *script) serve(extra ...any) (err error) {
+	args := []any{"-listen", s.target, "-services", s.services, "-endpoints", s.endpoints, "-debounce", s.debounce}
+	s.server, err = start("server", append(args, extra...)...)
+	return err
+}
+
+func (s *script) runOurs(dir string) (err error) {
+	if s.target, err = freePort(); err != nil {
+		return err
+	}
+	var profile []any
+	if s.profile != "" {
+		profile = []any{"-profile", s.profile + "." + s.variant}
+	}
+	if err := s.serve(profile...); err != nil {
+		return err
+	}
+	defer func() { s.server.stop() }()
+	if err := s.configure(); err != nil {
+		return err
+	}
+	defer func() { s.fleet.stop() }()
+	steps := []struct {
+		name    string
+		kind    int
+		trigger string
+	}{{"endpoint", eds, "endpoint"}, {"weight", rds, "weight"}, {"service", rds, "service"}}
+	for _, step := range steps {
+		if err := s.change(step.name, step.kind, s.debounce, step.trigger); err != nil {
+			return err
+		}
+	}
+	if err := s.rate(); err != nil {
+		return err
+	}
+	if err := s.restart(); err != nil {
+		return err
+	}
+	if err := s.deaf(); err != nil {
+		return err
+	}
+	return capture(s.target, dir, s.variant == "delta", s.server)
+}
+
+func (b *bench) floor(variant, dir string) (figures, error) {
+	s := &script{bench: b, variant: variant}
+	err := s.runFloor(dir)
+	return s.figures, err
+}
+
+func (s *script) runFloor(dir string) (err error) {
+	if s.target, err = freePort(); err != nil {
+		return err
+	}
+	if s.server, err = start("floor", "-listen", s.target, "-dir", dir, s.delta()); err != nil {
+		return err
+	}
+	defer s.server.stop()
+	if err := s.configure(); err != nil {
+		return err
+	}
+	defer s.fleet.stop()
+	if err := s.change("endpoint", eds, 0, "push", eds); err != nil {
+		return err
+	}
+	return s.change("weight", rds, 0, "push", rds)
+}

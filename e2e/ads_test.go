@@ -36,6 +36,7 @@ func overADS(t *testing.T, test func(l *adsLab), flags ...string) {
 		t.Run(variant, func(t *testing.T) {
 			dir := t.TempDir()
 			l := &adsLab{delta: variant == "delta", backend: map[string]string{}, baseID: lab.BaseID()}
+			t.Cleanup(func() { _ = os.Remove(fmt.Sprintf("/dev/shm/envoy_shared_memory_%d0", l.baseID)) }) // Envoy leaves it
 			l.mesh = mesh{Lab: lab.Lab{Bin: bin, Envoy: envoy, Dir: dir}, t: t, addresses: lab.Addresses(), config: filepath.Join(dir, "config")}
 			l.check(os.MkdirAll(l.config, 0o755))
 			for _, name := range []string{"one", "two"} {

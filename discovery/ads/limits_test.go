@@ -11,6 +11,7 @@ import (
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -134,6 +135,26 @@ func TestNewStreamsPerSecond(t *testing.T) {
 		if err := newRate(0).admit(now); err != nil {
 			t.Errorf("without a limit: %v", err)
 		}
+	}
+}
+
+// A stream that is refused is told so on the wire, with the time to wait, and counted.
+func TestTooManyNewStreamsAreRefused(t *testing.T) {
+	limits := testLimits()
+	limits.StreamsPerSecond = 0.001
+	r := runWith(t, limits, nil)
+	r.Push(meshOf(1, "a"), model.Change{})
+	r.open().ask(clusterType)
+	_, err := r.open().Recv()
+	details := status.Convert(err).Details()
+	if status.Code(err) != codes.ResourceExhausted || len(details) != 1 {
+		t.Fatalf("got %v, want ResourceExhausted with a detail", err)
+	}
+	if wait, ok := details[0].(*errdetails.RetryInfo); !ok || wait.RetryDelay.AsDuration() < time.Second/2 {
+		t.Errorf("got %v, want RetryInfo", details[0])
+	}
+	if n := testutil.ToFloat64(r.metrics.refused.WithLabelValues("rate")); n != 1 {
+		t.Errorf("%g are counted, want 1", n)
 	}
 }
 

@@ -1,6 +1,10 @@
 package ads
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // memo makes each value once; whoever asks meanwhile waits for it.
 type memo[K comparable, V any] struct {
@@ -19,6 +23,18 @@ func (m *memo[K, V]) peek(key K) (none V) {
 		return none
 	}
 	return value()
+}
+
+// all returns the values that somebody asked for.
+func (m *memo[K, V]) all() []V {
+	m.mu.Lock()
+	values := slices.Collect(maps.Values(m.values))
+	m.mu.Unlock()
+	out := make([]V, 0, len(values))
+	for _, value := range values {
+		out = append(out, value())
+	}
+	return out
 }
 
 func (m *memo[K, V]) get(key K, build func() V) V { return m.getFor(1, key, build) }

@@ -37,6 +37,7 @@ func newMetrics(s *Server) *metrics {
 var (
 	connected    = prometheus.NewDesc("pilot_xds", "Connected proxies.", []string{"type", "version", "variant"}, nil)
 	serviceCount = prometheus.NewDesc("pilot_services", "Services of the mesh.", nil, nil)
+	resources    = prometheus.NewDesc("pilot_xds_resources", "Resources that connected proxies may be told, each once.", []string{"type"}, nil)
 	encoded      = prometheus.NewDesc("pilot_xds_resources_encoded", "Resources that the newest generation had to encode.", nil, nil)
 	views        = prometheus.NewDesc("pilot_xds_views_rebuilt", "Outbound views that the newest generation built.", nil, nil)
 	pushed       = prometheus.NewDesc("pilot_xds_generation", "The newest generation.", nil, nil)
@@ -60,6 +61,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	if g := m.server.current.Load(); g != nil {
 		gauge := func(d *prometheus.Desc, value float64) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
+		}
+		for k, n := range g.resources() {
+			out <- prometheus.MustNewConstMetric(resources, prometheus.GaugeValue, float64(n), kind(k).String())
 		}
 		gauge(serviceCount, float64(len(g.mesh.Services())))
 		gauge(encoded, float64(g.work.encoded.total()))

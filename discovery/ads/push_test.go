@@ -116,6 +116,28 @@ func TestGenerationTakesOverWhatDidNotChange(t *testing.T) {
 	}
 }
 
+// The metric counts what is there, not who is told.
+func TestResourcesAreCounted(t *testing.T) {
+	r := run(t)
+	r.SetSecrets(secretsOf("a=1 b=1"))
+	r.Push(meshOf(1, "a", "b"), model.Change{})
+	for range 2 {
+		r.open().ask(clusterType)
+	}
+	g := r.current.Load()
+	s := g.snapshot(viewAt(t, "127.0.0.9"))
+	var metrics strings.Builder
+	fmt.Fprintf(&metrics, "# HELP pilot_xds_resources Resources that connected proxies may be told, each once.\n# TYPE pilot_xds_resources gauge\n")
+	for k, n := range [kinds]int{cds: s[cds].size(), eds: 2, lds: s[lds].size(), rds: s[rds].size(), sds: 3} {
+		fmt.Fprintf(&metrics, "pilot_xds_resources{type=%q} %d\n", kind(k), n)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(r.Metrics())
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(metrics.String()), "pilot_xds_resources"); err != nil {
+		t.Error(err)
+	}
+}
+
 // One message, one encoding: resources of an equal pointer are not looked at again.
 func TestEncoderKnowsMessages(t *testing.T) {
 	g := (*generation)(nil).follow(nil, model.Change{}, newInterner())

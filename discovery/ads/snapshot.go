@@ -194,3 +194,27 @@ func (e encoder) resource(k kind, old *layer, name string, m proto.Message) *res
 	kept, _ := e.messages.LoadOrStore(m, r)
 	return kept.(*resource)
 }
+
+// resources counts what was made of the mesh. What several views share is counted once.
+func (g *generation) resources() (count [kinds]int) {
+	seen := map[*resource]bool{}
+	add := func(k kind, list []*resource) {
+		for _, r := range list {
+			if !seen[r] {
+				seen[r] = true
+				count[k]++
+			}
+		}
+	}
+	for _, h := range slices.Concat(g.built.outbound.all(), g.built.inbound.all()) {
+		for k, l := range h.layers {
+			if l != nil {
+				add(kind(k), l.resources)
+			}
+		}
+	}
+	for _, s := range g.vault.sets {
+		add(sds, s.all())
+	}
+	return count
+}

@@ -144,8 +144,8 @@ func (s *set) all() []*resource {
 	return out
 }
 
-// with returns s and those of others whose names it does not have.
-func (s *set) with(others *set) *set {
+// with returns s and those of others whose names it does not have. What a layer has that another has not is minus.
+func (s *set) with(others *set, minus func(l, other *layer) *layer) *set {
 	if others == nil || s == others {
 		return s
 	}
@@ -154,17 +154,28 @@ func (s *set) with(others *set) *set {
 		if slices.Contains(s.layers, l) {
 			continue
 		}
-		missing := slices.DeleteFunc(slices.Clone(l.resources), func(r *resource) bool { return s.find(r.name) != nil })
-		if len(missing) == len(l.resources) {
+		for _, own := range s.layers {
+			l = minus(l, own)
+		}
+		if len(l.resources) > 0 {
 			layers = append(layers, l)
-		} else if len(missing) > 0 {
-			layers = append(layers, newLayer(s.kind, missing))
 		}
 	}
 	if len(layers) == len(s.layers) {
 		return s
 	}
 	return stack(s.kind, layers...)
+}
+
+// minus returns what l has that other has not, by name; l itself where that is all of it.
+func (l *layer) minus(other *layer) *layer {
+	missing := slices.DeleteFunc(slices.Clone(l.resources), func(r *resource) bool { return other.find(r.name) != nil })
+	if len(missing) == len(l.resources) {
+		return l
+	}
+	out := newLayer(l.kind, missing)
+	out.chosen = l.chosen
+	return out
 }
 
 func byName(a, b *resource) int { return cmp.Compare(a.name, b.name) }

@@ -20,6 +20,7 @@ type share struct {
 	kept       memo[selection, *set]
 	unions     memo[pair[*set], *set]
 	changes    memo[pair[*layer], *change]
+	missing    memo[pair[*layer], *layer]
 	changed    memo[pair[*set], *names]
 	merged     memo[merging, *names]
 	answers    memo[question, *news]
@@ -35,7 +36,7 @@ type pair[T any] struct{ from, to T }
 func newShare(in *interner) *share {
 	sh := &share{interner: in}
 	sh.selections.limit, sh.kept.limit, sh.merged.limit = maxChosen, maxChosen, maxMerged
-	sh.changes.limit, sh.answers.limit = maxChosen, maxChosen
+	sh.changes.limit, sh.missing.limit, sh.answers.limit = maxChosen, maxChosen, maxChosen
 	sh.unions.limit, sh.changed.limit = maxShared, maxShared
 	return sh
 }
@@ -106,12 +107,23 @@ func (sh *share) common(a, b *names) *names {
 // union returns want and what it has not of sent; sent itself where that is all of it.
 func (sh *share) union(want, sent *set) *set {
 	return sh.unions.get(pair[*set]{want, sent}, func() *set {
-		both := want.with(sent)
+		both := want.with(sent, sh.minus)
 		if both.size() == sent.size() && sh.changedNames(sent, want) == nil {
 			return sent
 		}
 		return both
 	})
+}
+
+// manyResources is from how many on it is worth to remember what a layer has that another has not.
+const manyResources = 16
+
+// minus is that of layers. Of what is common to many proxies it is made once; of a proxy's own it is small.
+func (sh *share) minus(l, other *layer) *layer {
+	if len(l.resources) < manyResources {
+		return l.minus(other)
+	}
+	return sh.missing.getFor(1+l.cost(), pair[*layer]{l, other}, func() *layer { return l.minus(other) })
 }
 
 // changedNames returns the names of new and changed resources.

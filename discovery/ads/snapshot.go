@@ -134,7 +134,7 @@ func (g *generation) set(out, in *layer) *set {
 				return old
 			}
 		}
-		return stack(out.kind, out).with(stack(in.kind, in))
+		return stack(out.kind, out).with(stack(in.kind, in), (*layer).minus)
 	})
 }
 

@@ -100,6 +100,13 @@ func (c *child) cpu() time.Duration {
 	return time.Duration(user+system) * time.Second / 100
 }
 
+// forgetPeak makes what is resident now the most so far.
+func (c *child) forgetPeak() {
+	time.Sleep(time.Second) // who left is forgotten by then
+	c.ask("settle")
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", c.cmd.Process.Pid), []byte("5"), 0o200) // else the peak stays
+}
+
 // memory returns resident bytes: now, and the most so far.
 func (c *child) memory() (rss, peak int64) {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))

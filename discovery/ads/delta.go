@@ -48,6 +48,9 @@ func (p *protocol) resumeDelta(k kind, r *request) {
 		case now != nil && now.exists() && now.version == version:
 			had = append(had, now)
 			equal++
+		case now != nil && k == sds && !now.exists(): // gone, and stays in use
+			had = append(had, now)
+			equal++
 		case now != nil && now.exists(), s.wildcard:
 			had = append(had, &resource{name: name, unknown: true})
 		}

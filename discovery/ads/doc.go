@@ -11,6 +11,8 @@
 //
 //	new and changed clusters, the old ones kept ─▶ endpoints ─▶ ACK of both ─▶ listeners ─▶ routes ─▶ ACK ─▶ old clusters go
 //
+// Secrets wait for nobody: clusters and listeners do not get warm without theirs.
+//
 // What waits for a slow Envoy is one mark that something is newer, never a queue: the state at the time of its answer
 // is sent once. State belongs to the stream, not to the node: two Envoys of one node may be connected in a handover.
 //

@@ -56,8 +56,19 @@ func TestSecretsOfANamespace(t *testing.T) {
 				r.SetSecrets(secretsOf("a=2 b=2 later=1"))
 				c.want("one that changed", c.got(), "sds:a")
 				c.ack(sds)
+				again := r.connectBy(conn, v)
+				if again.accepted = c.accepted; v == sotw {
+					again.want("after a reconnect", again.ask(sds, "a", "later", "foreign"), "")
+				} else {
+					again.want("after a reconnect", again.resume(sds, c.versions[sds], "a", "later"), "")
+				}
+				only := r.connectTo(conn, v, "/envoy.service.secret.v3.SecretDiscoveryService/"+[variants]string{"Stream", "Delta"}[v]+"Secrets")
+				only.want("by the service of secrets alone", only.subscribe(sds, "b"), "sds:b")
 				r.SetSecrets(secretsOf("later=1"))
 				c.want("one that went", c.got(), "")
+				if again = r.connectBy(conn, v); v == delta {
+					again.want("and after a reconnect", again.resume(sds, c.versions[sds], "a", "later"), "")
+				}
 				r.SetSecrets(secretsOf("a=2 later=1"))
 				pushes := len(r.Pushes())
 				r.SetSecrets(secretsOf("a=2 later=1"))

@@ -57,7 +57,7 @@ func (l *adsLab) present(dir string) {
 			"common_tls_context": map[string]any{
 				"tls_certificates": []any{map[string]any{"certificate_chain": file("cert-chain.pem"), "private_key": file("key.pem")}},
 				"validation_context": map[string]any{
-					"trusted_ca":                   file("root-cert.pem"),
+					"trusted_ca":                    file("root-cert.pem"),
 					"match_typed_subject_alt_names": []any{map[string]any{"san_type": "DNS", "matcher": map[string]any{"exact": "discovery.test"}}},
 				},
 			},

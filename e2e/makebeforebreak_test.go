@@ -26,11 +26,13 @@ func TestMakeBeforeBreak(t *testing.T) {
 			w.remove("ServiceEntry", gone)
 		}
 	}
-	both := func(i int) { // one file, so that discovery takes it as one change
-		w.apply("VirtualService app", fmt.Sprintf("hosts: [app.test]\nhttp: [{route: [{destination: {host: app.test, subset: s%d}}]}]\n"+
-			"---\napiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: app}\nspec:\n  host: app.test\n  subsets: [{name: s%d, labels: {version: v%d}}]", i, i, 1+i%2))
+	rename := func(i int) {
+		w.applyAtOnce("app.yaml",
+			"VirtualService app", fmt.Sprintf("hosts: [app.test]\nhttp: [{route: [{destination: {host: app.test, subset: s%d}}]}]", i),
+			"DestinationRule app", fmt.Sprintf("host: app.test\nsubsets: [{name: s%d, labels: {version: v%d}}]", i, 1+i%2),
+		)
 	}
-	both(0)
+	rename(0)
 	move(0)
 	p := w.sidecar("client", "")
 	p.until(from("v1"), "http://app.test/")
@@ -38,11 +40,14 @@ func TestMakeBeforeBreak(t *testing.T) {
 	routed := lab.StartLoad(p.http, "http://app.test/", 4, 2)
 	moved := lab.StartLoad(p.http, "http://virtual.test/", 4, 2)
 	for i := 1; i <= 10; i++ {
-		both(i)
+		rename(i)
 		move(i)
 		want := fmt.Sprintf("v%d", 1+i%2)
 		p.until(from(want), "http://app.test/")
 		p.until(from(want), "http://virtual.test/")
+		if n := p.stat(fmt.Sprintf(`^cluster\.outbound\|80\|s%d\|app\.test\.upstream_rq_total$`, i)); n == 0 {
+			t.Errorf("Envoy counts no request to the subset's cluster under its new name, s%d", i)
+		}
 	}
 	unharmed(t, routed)
 	unharmed(t, moved)

@@ -11,10 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/e2e/crd"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -60,23 +63,61 @@ func (w *world) address() string {
 	return fmt.Sprintf("%s%d", w.addresses, w.next)
 }
 
-// apply writes objects, given as kind and name and then as the spec's YAML, into a file of their own.
+// apply writes objects, given as kind and name and then as the spec's YAML, each into a file of its own.
 func (w *world) apply(objects ...string) {
 	w.t.Helper()
 	for i := 0; i+1 < len(objects); i += 2 {
 		kind, name, _ := strings.Cut(objects[i], " ")
+		w.write(fileOf(kind, name), objects[i:i+2])
+	}
+}
+
+// applyAtOnce writes objects into one file, so that discovery takes them as one change.
+func (w *world) applyAtOnce(file string, objects ...string) {
+	w.t.Helper()
+	w.write(file, objects)
+}
+
+func (w *world) write(file string, objects []string) {
+	w.t.Helper()
+	var text strings.Builder
+	for i := 0; i+1 < len(objects); i += 2 {
+		kind, name, _ := strings.Cut(objects[i], " ")
 		spec := strings.ReplaceAll(strings.Trim(objects[i+1], "\n\t "), "\n\t\t", "\n")
-		text := fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: %s\nmetadata: {name: %s}\nspec:\n  %s\n",
+		fmt.Fprintf(&text, "---\napiVersion: networking.istio.io/v1\nkind: %s\nmetadata: {name: %s}\nspec:\n  %s\n",
 			kind, name, strings.ReplaceAll(strings.ReplaceAll(spec, "\t", ""), "\n", "\n  "))
-		path := filepath.Join(w.config, strings.ToLower(kind)+"-"+name+".yaml")
-		w.check(os.WriteFile(path+"~", []byte(text), 0o644))
-		w.check(os.Rename(path+"~", path))
+	}
+	w.sound(text.String())
+	path := filepath.Join(w.config, file)
+	w.check(os.WriteFile(path+"~", []byte(text.String()), 0o644))
+	w.check(os.Rename(path+"~", path))
+}
+
+func fileOf(kind, name string) string { return strings.ToLower(kind) + "-" + name + ".yaml" }
+
+// reference is made once: it reads a megabyte of definitions.
+var reference = sync.OnceValues(crd.New)
+
+// sound wants what a test serves to be what discovery and an API server take: a refused file shows nothing.
+func (w *world) sound(text string) {
+	w.t.Helper()
+	if _, problems := config.Decode("", []byte(text)); config.HasErrors(problems) {
+		w.t.Fatalf("discovery would not take this: %v\n%s", problems, text)
+	}
+	server, err := reference()
+	w.check(err)
+	documents, err := crd.Documents([]byte(text))
+	w.check(err)
+	for _, document := range documents {
+		if faults, known := server.Judge(document); !known || len(faults) > 0 {
+			w.t.Fatalf("an API server would not take this: %q\n%s", faults, document)
+		}
 	}
 }
 
 func (w *world) remove(kind, name string) {
 	w.t.Helper()
-	w.check(os.Remove(filepath.Join(w.config, strings.ToLower(kind)+"-"+name+".yaml")))
+	w.check(os.Remove(filepath.Join(w.config, fileOf(kind, name))))
 }
 
 // backend is a server of HTTP that says what it was asked.

@@ -17,7 +17,7 @@ func Decode(file string, data []byte) ([]*model.Object, []Problem) {
 	var problems []Problem
 	first := map[string]*model.Object{}
 	roots, fault := documents(data)
-	for _, root := range roots {
+	for _, root := range unpack(roots) {
 		o, found := decodeObject(root)
 		problems = append(problems, found...)
 		if o == nil {

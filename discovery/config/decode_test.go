@@ -61,6 +61,23 @@ func TestDecode(t *testing.T) {
 				Spec: &networking.DestinationRule{Host: "reviews"},
 			}},
 		},
+		"a List, as kubectl prints it": {
+			"apiVersion: v1\nkind: List\nmetadata: {resourceVersion: ''}\nitems:\n- ~\n- " + strings.ReplaceAll(head, "\n", "\n  ") +
+				"metadata: {name: a}\n  spec: {host: reviews}\n---\n" +
+				"{apiVersion: networking.istio.io/v1, kind: DestinationRuleList, items: [" +
+				"{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: b}, spec: {host: b}}]}",
+			[]*model.Object{
+				{
+					Meta: model.Meta{Kind: "DestinationRule", Namespace: "default", Name: "a", Origin: model.Origin{File: "f", Line: 6}},
+					Spec: &networking.DestinationRule{Host: "reviews"},
+				},
+				{
+					Meta: model.Meta{Kind: "DestinationRule", Namespace: "default", Name: "b", Origin: model.Origin{File: "f", Line: 11}},
+					Spec: &networking.DestinationRule{Host: "b"},
+				},
+			},
+		},
+		"empty Lists":     {"{apiVersion: v1, kind: List}\n---\n{apiVersion: v1, kind: List, items: []}", nil},
 		"nothing":         {"", nil},
 		"empty documents": {"---\n---\n# a comment\n---\n~\n", nil},
 	} {
@@ -96,6 +113,30 @@ func TestDecodeProblems(t *testing.T) {
 			"apiVersion: networking.istio.io/v1\nkind: VirtualServices\nmetadata: {name: a}",
 			[]string{"f:1: warning: VirtualServices default/a: VirtualServices of networking.istio.io/v1 is not supported, " +
 				"ignored, did you mean VirtualService?"},
+		},
+		"a List's items are objects, and each fault has its line": {
+			"apiVersion: v1\nkind: List\nitems:\n- 5\n- " + strings.ReplaceAll(head, "\n", "\n  ") + "metadata: {name: a}\n  spec: {hosts: a}\n" +
+				"- {apiVersion: v1, kind: List}",
+			[]string{
+				"f:4: error: is 5, want an object", "f:4: error: apiVersion: is missing",
+				"f:4: error: kind: is missing", "f:4: error: metadata.name: is missing",
+				`f:8: error: DestinationRule default/a: spec.hosts: unknown field "hosts", did you mean "host"?`,
+				"f:9: warning: List: List of v1 is not supported, ignored",
+			},
+		},
+		"a List of no list": {
+			"apiVersion: v1\nkind: List\nitems: 5", []string{
+				"f:3: error: is 5, want an object", "f:3: error: apiVersion: is missing",
+				"f:3: error: kind: is missing", "f:3: error: metadata.name: is missing",
+			},
+		},
+		"a number in quotes, which no API server takes": {
+			head + "metadata: {name: a}\nspec:\n  host: a\n  trafficPolicy:\n    outlierDetection:\n      consecutive5xxErrors: '5'\n" +
+				"    connectionPool: {tcp: {maxConnections: \"5\"}}",
+			[]string{
+				`f:8: error: DestinationRule default/a: spec.trafficPolicy.outlierDetection.consecutive5xxErrors: is "5", want a whole number, not negative`,
+				`f:9: error: DestinationRule default/a: spec.trafficPolicy.connectionPool.tcp.maxConnections: is "5", want a whole number`,
+			},
 		},
 		"an unknown version": {
 			"apiVersion: networking.istio.io/v2\nkind: Sidecar\nmetadata: {name: a}",

@@ -40,7 +40,9 @@ func server(f field, s *networking.Server) {
 	default:
 		f.at("port").at("number").port(s.Port.Number)
 	}
-	f.at("port").at("protocol").protocol(s.Port.Protocol)
+	if f.at("port").at("protocol").required(len(s.Port.Protocol)) {
+		f.at("port").at("protocol").protocol(s.Port.Protocol)
+	}
 	if f.at("port").at("name").required(len(s.Port.Name)) {
 		f.at("port").at("name").label(s.Port.Name)
 	}

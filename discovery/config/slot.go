@@ -96,3 +96,24 @@ func (s slot) want() string {
 		return "a whole number"
 	}
 }
+
+// number reports whether a number belongs here, as itself or in a wrapper.
+func (s slot) number() bool {
+	if m := s.message(); m != nil {
+		value := m.Fields().ByName("value")
+		return m.ParentFile().Package() == "google.protobuf" && value != nil && slot{field: value}.number()
+	}
+	field := s.field
+	if field != nil && field.IsMap() && s.element {
+		field = field.MapValue()
+	}
+	if field == nil || field.IsMap() || field.IsList() && !s.element {
+		return false
+	}
+	switch field.Kind() {
+	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.BoolKind, protoreflect.EnumKind, protoreflect.MessageKind:
+		return false
+	default:
+		return true
+	}
+}

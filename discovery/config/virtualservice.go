@@ -137,9 +137,10 @@ func weights(f field, n int, sum int64) {
 	}
 }
 
+// destination wants a service's host, which may be the wildcard of a ServiceEntry.
 func destination(f field, d *networking.Destination) {
 	if _, err := netip.ParseAddr(d.GetHost()); err != nil {
-		f.at("host").host(d.GetHost(), false)
+		f.at("host").host(d.GetHost(), true)
 	}
 	if d.GetSubset() != "" {
 		f.at("subset").label(d.GetSubset())
@@ -193,7 +194,10 @@ func sources(f field, gateways []string, namespace string) {
 func valueMatches(f field, matches map[string]*networking.StringMatch) {
 	for _, name := range slices.Sorted(maps.Keys(matches)) {
 		at := f.at(name)
-		if !headerName.MatchString(name) {
+		switch {
+		case strings.HasPrefix(name, "@request.auth.claims"):
+			at.errorf("is about the claims of a token, which no proxy checks")
+		case !headerName.MatchString(name):
 			at.errorf("the header's name is %q, want a token of HTTP", name)
 		}
 		// No value, and Istio's "*", ask for the header to be there.

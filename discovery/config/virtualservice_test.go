@@ -19,7 +19,7 @@ func TestVirtualService(t *testing.T) {
 			  route: [{destination: {host: reviews, subset: v2, port: {number: 9080}}, weight: 0}]
 			  timeout: 500ms
 			- route:
-			  - {destination: {host: reviews, subset: v1}, weight: 80}
+			  - {destination: {host: "*.example.com", subset: v1}, weight: 80}
 			  - {destination: {host: reviews, subset: v2}, weight: 20}
 			  timeout: 0s
 		`},
@@ -37,7 +37,7 @@ func TestVirtualService(t *testing.T) {
 			  - uri: {prefix: ""}
 			  - uri: {regex: "["}
 			- route:
-			  - destination: {host: "*.com", subset: a.b}
+			  - destination: {host: "*", subset: a.b}
 			    weight: -1
 			  - destination: {host: "", port: {}}
 			    weight: 1
@@ -56,7 +56,7 @@ func TestVirtualService(t *testing.T) {
 			"8: error: spec.http[0].match[2].uri.regex: is not a regular expression of RE2: " +
 				"error parsing regexp: missing closing ]: `[`",
 			`9: error: spec.http[1].route: the weights add up to 0, want more`,
-			`10: error: spec.http[1].route[0].destination.host: is "*.com", want a name without a wildcard`,
+			`10: error: spec.http[1].route[0].destination.host: is "*", want the name of a host`,
 			`10: error: spec.http[1].route[0].destination.subset: is "a.b", want letters, digits and '-', at most 63`,
 			`11: error: spec.http[1].route[0].weight: is -1, want 0 or more`,
 			`12: error: spec.http[1].route[1].destination.host: is missing`,
@@ -70,7 +70,7 @@ func TestVirtualService(t *testing.T) {
 			hosts: [reviews]
 			gateways: [mesh, "a/b/c", Upper]
 			http:
-			- match: [{uri: {prefix: /a}, method: {}, queryParams: {"": {}}, withoutHeaders: {"a b": {}}, port: 70000, gateways: ["*"]}]
+			- match: [{uri: {prefix: /a}, method: {}, queryParams: {"": {}}, withoutHeaders: {"a b": {}, "@request.auth.claims.sub": {}}, port: 70000, gateways: ["*"]}]
 			  route: [{destination: {host: a}, headers: {request: {set: {":path": b}, add: {host: c}, remove: [":method"]}}}]
 			  redirect: {uri: /a, redirectCode: 300}
 			  mirror: {host: b}
@@ -93,6 +93,7 @@ func TestVirtualService(t *testing.T) {
 			`2: error: spec.gateways[1]: is "a/b/c", want NAME or NAMESPACE/NAME`,
 			`2: error: spec.gateways[2]: is "Upper", want NAME or NAMESPACE/NAME`,
 			`4: error: spec.http[0].match[0].method: is empty, want exact, prefix or regex`,
+			"4: error: spec.http[0].match[0].withoutHeaders.@request.auth.claims.sub: is about the claims of a token, which no proxy checks",
 			"4: error: spec.http[0].match[0].withoutHeaders.a b: the header's name is \"a b\", want a token of HTTP",
 			`4: error: spec.http[0].match[0].queryParams.: is missing`,
 			`4: error: spec.http[0].match[0].port: is 70000, want a port, 1 to 65535`,

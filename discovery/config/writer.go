@@ -83,7 +83,8 @@ func (w *writer) refuse(p place, key string) {
 	})
 }
 
-// scalar writes a scalar as protojson reads it. Istio takes a duration in any unit, protobuf's JSON in seconds only.
+// scalar writes a scalar as protojson reads it. Istio takes a duration in any unit, protobuf's JSON in seconds only; and
+// no API server takes a number in quotes, which protobuf's JSON does.
 func (s slot) scalar(n *yaml.Node) string {
 	if m := s.message(); m != nil && m.FullName() == duration {
 		if d, err := time.ParseDuration(n.Value); err == nil {
@@ -92,7 +93,11 @@ func (s slot) scalar(n *yaml.Node) string {
 			}
 		}
 	}
-	return scalar(n)
+	out := scalar(n)
+	if s.number() && n.Kind == yaml.ScalarNode && out == quote(n.Value) {
+		return "[]" // which is no number, so that the value is told as wrong
+	}
+	return out
 }
 
 // fieldNames returns what may stand in the message here.

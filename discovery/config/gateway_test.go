@@ -65,11 +65,14 @@ func TestWorkloadEntry(t *testing.T) {
 // The mesh's settings have no envelope; their problems are told the same way.
 func TestDecodeSettings(t *testing.T) {
 	for text, want := range map[string]string{
-		"accessLogFiles: a":                    `f:1: error: MeshConfig: accessLogFiles: unknown field "accessLogFiles", did you mean "accessLogFile"?`,
-		"accessLogFile: a\nconnectTimeout: 0s": "f:2: error: MeshConfig: connectTimeout: is 0s, want at least 1ms, in whole milliseconds",
-		"defaultProviders: {tracing: [a]}":     `f:1: error: MeshConfig: defaultProviders.tracing[0]: is "a", which no extension provider is`,
-		"trustDomain: a":                       "f:1: warning: MeshConfig: trustDomain: MeshConfig.trustDomain is not supported, ignored: not read",
-		"a: [":                                 "f:1: error: MeshConfig: did not find expected node content",
+		"accessLogFiles: a":                                              `f:1: error: MeshConfig: accessLogFiles: unknown field "accessLogFiles", did you mean "accessLogFile"?`,
+		"accessLogFile: a\nconnectTimeout: 0s":                           "f:2: error: MeshConfig: connectTimeout: is 0s, want at least 1ms, in whole milliseconds",
+		"defaultProviders: {tracing: [a]}":                               `f:1: error: MeshConfig: defaultProviders.tracing[0]: is "a", which no extension provider is`,
+		"trustDomain: a":                                                 "f:1: warning: MeshConfig: trustDomain: MeshConfig.trustDomain is not supported, ignored: not read",
+		"accessLogFile: /var/log/":                                       `f:1: error: MeshConfig: accessLogFile: is "/var/log/", want a file`,
+		"extensionProviders: [{name: a, envoyFileAccessLog: {path: /}}]": `f:1: error: MeshConfig: extensionProviders[0].envoyFileAccessLog.path: is "/", want a file`,
+		"defaultConfig: {tracing: {sampling: 101}}":                      "f:1: error: MeshConfig: defaultConfig.tracing.sampling: is 101, want 0 to 100",
+		"a: [": "f:1: error: MeshConfig: did not find expected node content",
 	} {
 		_, problems := DecodeSettings("MeshConfig", "f", []byte(text))
 		if len(problems) != 1 || problems[0].String() != want {

@@ -173,6 +173,14 @@ func (f field) filePath(path string) {
 	}
 }
 
+// logPath wants a file that a proxy can write to.
+func (f field) logPath(path string) {
+	f.filePath(path)
+	if strings.HasSuffix(path, "/") {
+		f.errorf("is %q, want a file", path)
+	}
+}
+
 // gateway wants the name of a Gateway, with its namespace before a "/" or not.
 func (f field) gateway(name string) {
 	namespace, rest, found := strings.Cut(name, "/")

@@ -74,6 +74,10 @@ func meshConfig(f field, c *meshconfig.MeshConfig) {
 			f.at(name).port(uint32(port))
 		}
 	}
+	if t := c.GetDefaultConfig().GetTracing(); t != nil {
+		f.at("defaultConfig").at("tracing").at("sampling").percent(t.Sampling)
+	}
+	f.at("accessLogFile").logPath(c.AccessLogFile)
 	if c.AccessLogFormat != "" && c.AccessLogEncoding == meshconfig.MeshConfig_JSON {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(c.AccessLogFormat), &fields); err != nil {
@@ -96,6 +100,9 @@ func providers(f field, c *meshconfig.MeshConfig) {
 		if z := p.GetZipkin(); z != nil {
 			at.at("zipkin").at("service").host(z.Service, false)
 			at.at("zipkin").at("port").port(z.Port)
+		}
+		if l := p.GetEnvoyFileAccessLog(); l != nil {
+			at.at("envoyFileAccessLog").at("path").logPath(l.Path)
 		}
 		if o := p.GetOpentelemetry(); o != nil {
 			at.at("opentelemetry").at("service").host(o.Service, false)

@@ -12,6 +12,11 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	filelogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // certificates returns a new directory with cert.pem, key.pem and ca.pem: the real Envoy opens what it is told.
@@ -43,4 +48,57 @@ func certificates(t *testing.T) string {
 		}
 	}
 	return dir
+}
+
+// replaceFiles puts files of dir, which exist, in the place of those that configuration names.
+func replaceFiles(t *testing.T, m protoreflect.Message, dir string) {
+	t.Helper()
+	if packed, ok := m.Interface().(*anypb.Any); ok {
+		inner, err := packed.UnmarshalNew()
+		if err != nil {
+			t.Fatal(err)
+		}
+		replaceFiles(t, inner.ProtoReflect(), dir)
+		if log, ok := inner.(*filelogv3.FileAccessLog); ok {
+			log.Path = "/dev/null"
+		}
+		packed.Value = pack(inner).Value
+		return
+	}
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if source, ok := fileOf(fd, v); ok {
+			name := map[protoreflect.Name]string{"private_key": "key.pem", "trusted_ca": "ca.pem", "certificate_chain": "cert.pem"}[fd.Name()]
+			if name == "" {
+				m.Clear(fd) // a revocation list
+				return true
+			}
+			source.Specifier = &corev3.DataSource_Filename{Filename: filepath.Join(dir, name)}
+			return true
+		}
+		switch {
+		case fd.Message() == nil:
+		case fd.IsList():
+			for i := range v.List().Len() {
+				replaceFiles(t, v.List().Get(i).Message(), dir)
+			}
+		case fd.IsMap():
+			v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
+				if inner, ok := v.Interface().(protoreflect.Message); ok {
+					replaceFiles(t, inner, dir)
+				}
+				return true
+			})
+		default:
+			replaceFiles(t, v.Message(), dir)
+		}
+		return true
+	})
+}
+
+func fileOf(fd protoreflect.FieldDescriptor, v protoreflect.Value) (*corev3.DataSource, bool) {
+	if fd.Message() == nil || fd.IsList() || fd.IsMap() {
+		return nil, false
+	}
+	source, ok := v.Message().Interface().(*corev3.DataSource)
+	return source, ok && source.GetFilename() != ""
 }

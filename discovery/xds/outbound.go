@@ -218,35 +218,6 @@ func unknownCluster(s *model.Scope) string {
 	}
 }
 
-// uniqueChains drops chains that match what an earlier one matches already: Envoy would reject the listener. Chains
-// that share some of their server names keep the others.
-func uniqueChains(chains []*listenerv3.FilterChain) []*listenerv3.FilterChain {
-	seen := map[string]bool{}
-	var out []*listenerv3.FilterChain
-	for _, c := range chains {
-		m := c.GetFilterChainMatch()
-		rest := fmt.Sprint(m.GetTransportProtocol(), m.GetPrefixRanges(), m.GetSourcePrefixRanges(), m.GetDestinationPort().GetValue())
-		if len(m.GetServerNames()) == 0 {
-			if !seen[rest] {
-				seen[rest] = true
-				out = append(out, c)
-			}
-			continue
-		}
-		var names []string
-		for _, name := range m.ServerNames {
-			if !seen[rest+" "+name] {
-				seen[rest+" "+name] = true
-				names = append(names, name)
-			}
-		}
-		if m.ServerNames = names; len(names) > 0 {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 func ruleSpec(c *model.Config[*networking.VirtualService]) *networking.VirtualService {
 	if c == nil {
 		return nil

@@ -1,7 +1,6 @@
 package xds
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -92,16 +91,5 @@ func scenarioProxy(t *testing.T, header string) (Proxy, []*model.Object) {
 // meshOf is the mesh of objects as discovery makes it.
 func meshOf(t *testing.T, objects []*model.Object) *model.Mesh {
 	t.Helper()
-	updates := make(chan model.Update, 1)
-	if err := (serviceentry.Source{Store: told(objects)}).Run(t.Context(), updates); err != nil {
-		t.Fatal(err)
-	}
-	return model.New(slices.Values([]model.Group{(<-updates).Groups["all"]}))
-}
-
-type told []*model.Object
-
-func (o told) Run(_ context.Context, updates chan<- model.Update) error {
-	updates <- model.Update{Groups: map[string]model.Group{"all": {Objects: o}}, Synced: true}
-	return nil
+	return model.New(slices.Values([]model.Group{serviceentry.GroupOf(objects)}))
 }

@@ -38,12 +38,11 @@ func (b *builder) listeners() {
 				}
 			}
 		}
-		if b.view.HTTPProxyPort != 0 {
-			routes.add(httpProxyRoute, e.Services, e.Rules.All(), func() *routev3.RouteConfiguration { return b.httpProxy(httpProxyRoute, e) })
-		}
 	}
 	if b.view.HTTPProxyPort != 0 {
 		b.out.Listeners = append(b.out.Listeners, b.httpProxyListener())
+		e := anyPort(b.scope.Egress)
+		routes.add(httpProxyRoute, e.Services, e.Rules.All(), func() *routev3.RouteConfiguration { return b.httpProxy(httpProxyRoute, e) })
 	}
 	for _, name := range ls.order {
 		l := ls.all[name]
@@ -66,6 +65,16 @@ func (b *builder) listeners() {
 	if !b.view.none() {
 		b.out.Listeners = append(b.out.Listeners, b.virtualOutbound(ls))
 	}
+}
+
+// anyPort returns what is reached at every port, nothing where a Sidecar names only listeners of their own.
+func anyPort(egress []model.Egress) model.Egress {
+	for _, e := range egress {
+		if e.Listener.GetPort() == nil {
+			return e
+		}
+	}
+	return model.Egress{}
 }
 
 // declared adds a listener that a Sidecar declares: its services, whatever their ports, are reached at its port.

@@ -133,18 +133,20 @@ func sniChain(servers, subnets []string, filter *listenerv3.Filter) *listenerv3.
 	return &listenerv3.FilterChain{FilterChainMatch: match, Filters: []*listenerv3.Filter{filter}}
 }
 
-// ranges reads addresses and CIDRs; what is neither is left out.
+// ranges reads addresses and CIDRs, each once; what is neither is left out.
 func ranges(subnets []string) []*corev3.CidrRange {
+	var known []netip.Prefix
 	var out []*corev3.CidrRange
 	for _, s := range subnets {
 		prefix, err := netip.ParsePrefix(s)
 		if ip, ipErr := netip.ParseAddr(s); ipErr == nil {
 			prefix, err = netip.PrefixFrom(ip, ip.BitLen()), nil
 		}
-		if err == nil {
-			prefix = prefix.Masked()
-			out = append(out, &corev3.CidrRange{AddressPrefix: prefix.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(prefix.Bits()))})
+		if prefix = prefix.Masked(); err != nil || slices.Contains(known, prefix) {
+			continue
 		}
+		known = append(known, prefix)
+		out = append(out, &corev3.CidrRange{AddressPrefix: prefix.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(prefix.Bits()))})
 	}
 	return out
 }

@@ -113,7 +113,7 @@ func (s *state) take() (*model.Mesh, model.Change) {
 	return s.mesh, change
 }
 
-// next makes the mesh of now: by the short path where nothing but endpoints changed, which costs what changed.
+// next makes the mesh of now: by the short path where nothing but endpoints and routes changed, which costs what changed.
 func (s *state) next() *model.Mesh {
 	if s.mesh == nil {
 		return model.New(s.groups())
@@ -128,10 +128,8 @@ func (s *state) next() *model.Mesh {
 		}
 		services, objects = append(services, group.Services...), append(objects, group.Objects...)
 	}
-	if len(services) > 0 {
-		if next, ok := s.mesh.WithEndpoints(services, objects); ok {
-			return next
-		}
+	if next, ok := s.mesh.With(services, objects); ok {
+		return next
 	}
 	return s.mesh.Next(s.groups())
 }

@@ -19,10 +19,13 @@ type Mesh struct {
 	destinationRules map[string]*byHost[[]*Config[*networking.DestinationRule]] // by namespace and host, oldest first
 	gateways         []*Config[*networking.Gateway]
 	sidecars         []*Config[*networking.Sidecar]
-	workloads        map[string][]*Object      // WorkloadEntry objects by namespace
+	workloads        map[string][]*Object // WorkloadEntry objects by namespace
+	labels           labels
 	byAddress        map[netip.Addr][]*Service // that have an endpoint there
 	moved            map[serviceKey]*Service   // whose endpoints byAddress does not know
+	contested        map[serviceKey]bool       // that more than one claims
 	objects          []*Object                 // all, oldest first
+	twins            map[string]bool           // keys that more than one has
 	settings         Settings
 	notes            []Note
 	delta            Delta
@@ -39,6 +42,8 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next := &Mesh{
 		destinationRules: map[string]*byHost[[]*Config[*networking.DestinationRule]]{},
 		workloads:        map[string][]*Object{},
+		contested:        map[serviceKey]bool{},
+		twins:            map[string]bool{},
 		memory:           NewMemory(nil),
 	}
 	if m != nil {
@@ -51,6 +56,13 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 		objects = append(objects, group.Objects...)
 	}
 	slices.SortStableFunc(objects, func(a, b *Object) int { return a.Older(b.Meta) })
+	known := make(map[string]bool, len(objects))
+	for _, o := range objects {
+		if known[o.Key()] {
+			next.twins[o.Key()] = true
+		}
+		known[o.Key()] = true
+	}
 	var rules []*Object
 	for _, o := range objects {
 		if _, ok := o.Spec.(*networking.VirtualService); ok {
@@ -65,6 +77,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next.delta.ID = new(Generation)
 	next.addVirtualServices(rules)
 	next.settings.fill()
+	next.indexLabels()
 	next.judge()
 	next.memory.Forget()
 	return next
@@ -85,7 +98,9 @@ func (m *Mesh) addServices(services []*Service) {
 		for j := len(m.services) - 1; i > 0 && j >= 0 && m.services[j].Host == s.Host; j-- {
 			again = again || m.services[j].Namespace == s.Namespace
 		}
-		if !again {
+		if again {
+			m.contested[s.key()] = true
+		} else {
 			m.services = append(m.services, s)
 		}
 	}

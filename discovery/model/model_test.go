@@ -122,20 +122,6 @@ func private(o *Object) *Object {
 	return o
 }
 
-// Of two rules for a mesh host the older wins, and the other is told.
-func TestConflicts(t *testing.T) {
-	rules := func(name string, day int) *Object {
-		return object("VirtualService", "a", name, day, &networking.VirtualService{Hosts: []string{"x.test"}, Http: []*networking.HTTPRoute{{}}})
-	}
-	m := meshOf([]*Object{rules("younger", 2), rules("older", 1)})
-	if got := m.Scope("a", nil).Egress[0].Rules.For("x.test").Name; got != "older" {
-		t.Errorf("%s wins, want the older", got)
-	}
-	if n := m.Notes(); len(n) != 1 || n[0].Meta.Name != "younger" || !strings.Contains(n[0].Message, "VirtualService a/older") {
-		t.Errorf("notes: %+v", n)
-	}
-}
-
 func TestDelegates(t *testing.T) {
 	prefix := func(s string) []*networking.HTTPMatchRequest {
 		return []*networking.HTTPMatchRequest{{Uri: &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: s}}}}

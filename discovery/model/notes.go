@@ -14,28 +14,46 @@ func (m *Mesh) judge() {
 	for _, g := range m.gateways {
 		gateways[g.Namespace+"/"+g.Name] = true
 	}
-	owners := map[string]Meta{}
 	for _, v := range m.virtualServices {
-		for i, host := range v.Spec.Hosts {
-			if !Names(v.Spec.Gateways, MeshGateway) || len(v.Spec.ExportTo) > 0 {
-				continue
-			}
-			if winner, taken := owners[host]; taken {
-				m.note(v.Meta, index("spec.hosts", i), "%s is claimed by %s, which is older or comes first: this one is not used for it", host, name(winner))
-				continue
-			}
-			owners[host] = v.Meta
-		}
 		for i, gateway := range v.Spec.Gateways {
 			if !gateways[gateway] {
 				m.note(v.Meta, index("spec.gateways", i), "gateway %s does not exist", gateway)
 			}
 		}
-		for d, path := range destinations(v.Spec) {
-			m.judgeDestination(v, d, path)
+		m.judgeDestinations(v)
+	}
+	m.judgeConflicts()
+	m.sortNotes()
+}
+
+// judgeAgain judges a rule whose routes alone changed.
+func (m *Mesh) judgeAgain(v *Config[*networking.VirtualService]) {
+	paths := map[string]bool{} // that others than its routes have
+	for i := range v.Spec.Hosts {
+		paths[index("spec.hosts", i)] = true
+	}
+	for i := range v.Spec.Gateways {
+		paths[index("spec.gateways", i)] = true
+	}
+	m.notes = slices.DeleteFunc(slices.Clone(m.notes), func(n Note) bool { return n.Meta.Key() == v.Key() && !paths[n.Path] })
+	m.judgeDestinations(v)
+	m.sortNotes()
+}
+
+// moveNotes lets what is said of an object name the lines where it is now.
+func (m *Mesh) moveNotes(meta Meta) {
+	if !slices.ContainsFunc(m.notes, func(n Note) bool { return n.Meta.Key() == meta.Key() }) {
+		return
+	}
+	m.notes = slices.Clone(m.notes)
+	for i := range m.notes {
+		if m.notes[i].Meta.Key() == meta.Key() {
+			m.notes[i].Meta = meta
 		}
 	}
-	m.judgePolicies()
+}
+
+func (m *Mesh) sortNotes() {
 	slices.SortStableFunc(m.notes, func(a, b Note) int { return cmp.Or(a.Meta.Older(b.Meta), cmp.Compare(a.Path, b.Path)) })
 }
 
@@ -46,6 +64,12 @@ func (m *Mesh) note(meta Meta, path, format string, args ...any) {
 func name(m Meta) string { return m.Kind + " " + m.Namespace + "/" + m.Name }
 
 func index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+
+func (m *Mesh) judgeDestinations(v *Config[*networking.VirtualService]) {
+	for d, path := range destinations(v.Spec) {
+		m.judgeDestination(v, d, path)
+	}
+}
 
 func (m *Mesh) judgeDestination(v *Config[*networking.VirtualService], d *networking.Destination, path string) {
 	service := m.Service(d.Host)
@@ -63,7 +87,7 @@ func (m *Mesh) judgeDestination(v *Config[*networking.VirtualService], d *networ
 	for _, rules := range m.destinationRules {
 		for _, all := range rules.matching(d.Host) {
 			for _, r := range all {
-				if slices.ContainsFunc(r.Spec.Subsets, func(s *networking.Subset) bool { return s.GetName() == d.Subset }) {
+				if hasSubset(r, d.Subset) {
 					return
 				}
 			}
@@ -72,25 +96,6 @@ func (m *Mesh) judgeDestination(v *Config[*networking.VirtualService], d *networ
 	m.note(v.Meta, path+".subset", "no DestinationRule of %s has a subset %s: requests are answered 503", d.Host, d.Subset)
 }
 
-// judgePolicies notes the subsets and policies that another rule for the host has already.
-func (m *Mesh) judgePolicies() {
-	for _, rules := range m.destinationRules {
-		for host, all := range rules.values {
-			for _, r := range all[1:] {
-				first := all[0]
-				if r.Spec.WorkloadSelector != nil || first.Spec.WorkloadSelector != nil {
-					continue
-				}
-				if r.Spec.TrafficPolicy != nil && first.Spec.TrafficPolicy != nil {
-					m.note(r.Meta, "spec.trafficPolicy", "%s has one from %s, which is older or comes first: this one is not used", host, name(first.Meta))
-				}
-				for i, subset := range r.Spec.Subsets {
-					if slices.ContainsFunc(first.Spec.Subsets, func(s *networking.Subset) bool { return s.GetName() == subset.GetName() }) {
-						m.note(r.Meta, index("spec.subsets", i), "%s has a subset %s from %s, which is older or comes first: this one is not used",
-							host, subset.GetName(), name(first.Meta))
-					}
-				}
-			}
-		}
-	}
+func hasSubset(r *Config[*networking.DestinationRule], name string) bool {
+	return slices.ContainsFunc(r.Spec.Subsets, func(s *networking.Subset) bool { return s.GetName() == name })
 }

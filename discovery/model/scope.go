@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ type Scope struct {
 	mesh     *Mesh
 	services []*Service
 	byHost   map[string]*Service
+	narrowed bool // by a Sidecar: of what it leaves out, rules lead to some
 }
 
 // Egress is what a workload reaches through one group of listeners.
@@ -113,28 +115,57 @@ func (s *Scope) collect(visible []*Service) {
 			add(service)
 		}
 	}
-	if len(s.services) < len(visible) {
-		targets := map[string]bool{}
+	if s.narrowed = len(s.services) < len(visible); s.narrowed {
+		wanted := map[string]bool{}
 		for _, e := range s.Egress {
-			e.Rules.each(func(r *Config[*networking.VirtualService]) {
-				for d := range Destinations(r.Spec) {
-					targets[d.Host] = true
-				}
-			})
+			for _, r := range e.Rules.All() {
+				maps.Copy(wanted, targets(r))
+			}
 		}
 		if s.EgressProxy != nil {
-			targets[s.EgressProxy.Host] = true
+			wanted[s.EgressProxy.Host] = true
 		}
 		for host := range s.mesh.settings.collectors() {
-			targets[host] = true
+			wanted[host] = true
 		}
 		for _, service := range visible {
-			if targets[service.Host] {
+			if wanted[service.Host] {
 				add(service)
 			}
 		}
 	}
 	slices.SortFunc(s.services, func(a, b *Service) int { return cmp.Compare(a.Host, b.Host) })
+}
+
+// With returns the scope after changes of rules; false where these may show the workload other services.
+func (s *Scope) With(changes []RuleChange) (*Scope, bool) {
+	if len(changes) == 0 {
+		return s, true
+	}
+	for _, c := range changes {
+		if s.narrowed && !maps.Equal(targets(c.From), targets(c.To)) {
+			return nil, false
+		}
+	}
+	next := *s
+	next.Egress = slices.Clone(s.Egress)
+	for i := range next.Egress {
+		rules := next.Egress[i].Rules.with(changes)
+		if len(rules.moved) > maxMoved {
+			return nil, false
+		}
+		next.Egress[i].Rules = rules
+	}
+	return &next, true
+}
+
+// targets are the hosts that rules lead to.
+func targets(v *Config[*networking.VirtualService]) map[string]bool {
+	out := map[string]bool{}
+	for d := range Destinations(v.Spec) {
+		out[d.Host] = true
+	}
+	return out
 }
 
 // Services returns every service that the workload may be led to, by host.

@@ -2,7 +2,6 @@ package model
 
 import (
 	"slices"
-	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 )
@@ -48,66 +47,4 @@ func orDefault(list, otherwise []string) []string {
 		return otherwise
 	}
 	return list
-}
-
-// LabelsRead returns the keys of labels that decide what a workload of namespace is told: selectors of its namespace,
-// and the sources that rules match. A gateway is also told by the selectors of Gateways.
-func (m *Mesh) LabelsRead(namespace string, gateway bool) map[string]bool {
-	out := map[string]bool{}
-	read := func(labels map[string]string) {
-		for key := range labels {
-			out[key] = true
-		}
-	}
-	if gateway {
-		for _, g := range m.gateways {
-			read(g.Spec.Selector)
-		}
-	}
-	for _, s := range m.sidecars {
-		if s.Namespace == namespace {
-			read(s.Spec.GetWorkloadSelector().GetLabels())
-		}
-	}
-	for in, rules := range m.destinationRules {
-		for _, all := range rules.values {
-			for _, r := range all {
-				if in == namespace {
-					read(r.Spec.GetWorkloadSelector().GetMatchLabels())
-				}
-				for _, key := range r.Spec.GetTrafficPolicy().GetLoadBalancer().GetLocalityLbSetting().GetFailoverPriority() {
-					key, _, _ := strings.Cut(key, "=")
-					out[key] = true
-				}
-				for _, subset := range r.Spec.Subsets {
-					for _, key := range subset.GetTrafficPolicy().GetLoadBalancer().GetLocalityLbSetting().GetFailoverPriority() {
-						key, _, _ := strings.Cut(key, "=")
-						out[key] = true
-					}
-				}
-			}
-		}
-	}
-	for _, v := range m.virtualServices {
-		for _, r := range v.Spec.Http {
-			for _, match := range r.Match {
-				read(match.GetSourceLabels())
-			}
-		}
-		for _, r := range v.Spec.Tls {
-			for _, match := range r.Match {
-				read(match.GetSourceLabels())
-			}
-		}
-		for _, r := range v.Spec.Tcp {
-			for _, match := range r.Match {
-				read(match.GetSourceLabels())
-			}
-		}
-	}
-	for _, key := range m.settings.Locality().GetFailoverPriority() {
-		key, _, _ := strings.Cut(key, "=")
-		out[key] = true
-	}
-	return out
 }

@@ -22,6 +22,7 @@ type Resources struct {
 
 	// What the next generation may take over.
 	memory     *model.Memory
+	tables     []*routeTable
 	scope      *model.Scope
 	generation *model.Generation
 }

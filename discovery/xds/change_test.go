@@ -121,7 +121,7 @@ func TestEndpointsTakeTheShortPath(t *testing.T) {
 	mesh := model.New(inOrder(groups))
 	last := BuildOutbound(mesh, townView())
 	for i, service := range []*model.Service{townService(7, "10.0.0.9"), townService(10, "10.0.0.8"), townService(7, "10.0.0.1")} {
-		next, ok := mesh.WithEndpoints([]*model.Service{service}, nil)
+		next, ok := mesh.With([]*model.Service{service}, nil)
 		if !ok {
 			t.Fatal("a change of endpoints alone is not taken as one")
 		}
@@ -140,11 +140,66 @@ func TestEndpointsTakeTheShortPath(t *testing.T) {
 	}
 	more := townService(7, "10.0.0.9")
 	more.Ports = more.Ports[:1]
-	if _, ok := mesh.WithEndpoints([]*model.Service{more}, nil); ok {
+	if _, ok := mesh.With([]*model.Service{more}, nil); ok {
 		t.Error("a change of ports is taken as one of endpoints")
 	}
-	if _, ok := mesh.WithEndpoints([]*model.Service{townService(1000, "10.0.0.9")}, nil); ok {
+	if _, ok := mesh.With([]*model.Service{townService(1000, "10.0.0.9")}, nil); ok {
 		t.Error("a new service is taken as a change of endpoints")
+	}
+}
+
+// The short path of rules gives what the long one does, whatever view they are seen from, and makes one route
+// configuration anew.
+func TestRulesTakeTheShortPath(t *testing.T) {
+	groups := town(100)
+	groups["rule/nobody"] = model.Group{Objects: []*model.Object{{
+		Meta: model.Meta{Kind: "VirtualService", Namespace: "default", Name: "nobody"},
+		Spec: &networking.VirtualService{Hosts: []string{"nobody.test", "*.wild.test"}, Http: []*networking.HTTPRoute{
+			{Route: []*networking.HTTPRouteDestination{to(townHost(1), "", 0)}},
+		}},
+	}}}
+	mesh := model.New(inOrder(groups))
+	views := []Outbound{townView(), ViewOf(proxies()["none"]).Outbound, ViewOf(proxies()["proxy"]).Outbound, ViewOf(proxies()["router"]).Outbound}
+	var last []*Resources
+	for _, v := range views {
+		last = append(last, BuildOutbound(mesh, v))
+	}
+	nobody := func(to ...*networking.HTTPRouteDestination) model.Group {
+		return model.Group{Objects: []*model.Object{{
+			Meta: groups["rule/nobody"].Objects[0].Meta,
+			Spec: &networking.VirtualService{Hosts: []string{"nobody.test", "*.wild.test"}, Http: []*networking.HTTPRoute{{Route: to}}},
+		}}}
+	}
+	for i, step := range []struct {
+		key   string
+		group model.Group
+		want  int // route configurations made anew, of the first view
+	}{
+		{"rule/10", townRule(10, "v2"), 1},
+		{"rule/10", townRule(10, "v2"), 0},
+		{"rule/20", townRule(20, "v2"), 1},
+		{"rule/10", townRule(10, "v1"), 1},
+		{"rule/nobody", nobody(to(townHost(2), "v1", 1), to(townHost(3), "", 1)), 1},
+	} {
+		groups[step.key] = step.group
+		next, ok := mesh.With(nil, step.group.Objects)
+		if !ok {
+			t.Fatalf("step %d: a change of routes alone is not taken as one", i)
+		}
+		for j, v := range views {
+			r := RebuildOutbound(last[j], next, v)
+			if whole := BuildOutbound(model.New(inOrder(groups)), v); !sameResources(whole, r) {
+				t.Errorf("step %d: the short path gives view %d something else", i, j)
+			}
+			if n := fresh(last[j].Routes, r.Routes); j == 0 && n != step.want {
+				t.Errorf("step %d: %d route configurations are made anew, want %d", i, n, step.want)
+			}
+			if fresh(last[j].Clusters, r.Clusters)+fresh(last[j].Listeners, r.Listeners)+fresh(last[j].Endpoints, r.Endpoints) > 0 {
+				t.Errorf("step %d: view %d: more than routes is made anew", i, j)
+			}
+			last[j] = r
+		}
+		mesh = next
 	}
 }
 
@@ -163,17 +218,20 @@ func fresh[T comparable](last, next []T) int {
 	return n
 }
 
-// BenchmarkChange is what one change costs, from the changed group to the changed resources.
+// BenchmarkChange is what one change costs, from the changed group to the changed resources: of endpoints and of routes
+// by the short path, of a service by the long one.
 func BenchmarkChange(b *testing.B) {
 	for _, n := range []int{100, 1000, 10000} {
-		for name, change := range map[string]func(groups map[string]model.Group, i int){
-			"endpoint": nil, // by the short path
-			"service": func(groups map[string]model.Group, i int) {
-				groups["service/7"] = model.Group{Services: []*model.Service{townService(7, fmt.Sprintf("10.0.1.%d", i%250))}}
+		for name, change := range map[string]func(i int) (string, model.Group){
+			"endpoint": func(i int) (string, model.Group) {
+				return "service/7", model.Group{Services: []*model.Service{townService(7, fmt.Sprintf("10.0.1.%d", i%250))}}
 			},
-			"VirtualService": func(groups map[string]model.Group, i int) {
-				groups["rule/10"] = townRule(10, []string{"v1", "v2"}[i%2])
+			"service": func(i int) (string, model.Group) {
+				one := townService(7, "10.0.0.1")
+				one.Ports[1].Number = uint32(9001 + i%2)
+				return "service/7", model.Group{Services: []*model.Service{one}}
 			},
+			"VirtualService": func(i int) (string, model.Group) { return "rule/10", townRule(10, []string{"v1", "v2"}[i%2]) },
 		} {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				groups := town(n)
@@ -181,18 +239,16 @@ func BenchmarkChange(b *testing.B) {
 				last := BuildOutbound(mesh, townView())
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
-					if change == nil {
-						one := townService(7, fmt.Sprintf("10.0.1.%d", i%250))
-						next, ok := mesh.WithEndpoints([]*model.Service{one}, nil)
-						if !ok {
-							b.Fatal("not a change of endpoints alone")
-						}
-						mesh, last = next, RebuildOutbound(last, next, townView())
-						continue
+					key, group := change(i)
+					groups[key] = group
+					next, ok := mesh.With(group.Services, group.Objects)
+					if ok == (name == "service") {
+						b.Fatalf("the short path is taken: %v", ok)
 					}
-					change(groups, i)
-					mesh = mesh.Next(inOrder(groups))
-					last = RebuildOutbound(last, mesh, townView())
+					if !ok {
+						next = mesh.Next(inOrder(groups))
+					}
+					mesh, last = next, RebuildOutbound(last, next, townView())
 				}
 			})
 		}

@@ -88,7 +88,7 @@ func TestLoadBalancer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rule := &networking.DestinationRule{Host: "a.com", Subsets: []*networking.Subset{{Name: "v1", TrafficPolicy: test.subset}}, TrafficPolicy: test.host}
 			r := Build(mesh(service("a.com", httpPort(80)), rule), viewOf(t, "127.0.0.9"))
-			c := find(t, r.Clusters, "outbound|80|v1|a.com")
+			c := served(t, r.Clusters, "outbound|80|v1|a.com")
 			if c.LbPolicy != test.want {
 				t.Errorf("got %v, want %v", c.LbPolicy, test.want)
 			}

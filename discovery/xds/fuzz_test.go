@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/registry/serviceentry"
 	"github.com/pilotlight/pilotlight/node"
@@ -61,10 +62,43 @@ func FuzzBuild(f *testing.F) {
 		for _, fault := range faultsOf(r) {
 			t.Error(fault)
 		}
+		d.edit([]byte{who, from, donor, who ^ donor}, all[int(donor)%len(all)]())
+		changeBy(t, m, objects, d.decode(), view.Outbound)
 		if t.Failed() {
 			t.Fatalf("as %s:\n%s", name, d)
 		}
 	})
+}
+
+// changeBy compares the short path from one configuration to the next with the long one, where it can be taken.
+func changeBy(t *testing.T, m *model.Mesh, objects, next []*model.Object, v Outbound) {
+	t.Helper()
+	known := map[string]int{}
+	for i, o := range objects {
+		known[o.Key()] = i
+	}
+	all := slices.Clone(objects)
+	var changed []*model.Object
+	for _, o := range next {
+		i, ok := known[o.Key()]
+		if !ok || len(next) != len(objects) {
+			return // objects come or go
+		}
+		if was := objects[i]; was.Older(o.Meta) != 0 || !proto.Equal(was.Spec.(proto.Message), o.Spec.(proto.Message)) {
+			changed, all[i] = append(changed, o), o
+		}
+	}
+	short, ok := m.With(serviceentry.GroupOf(changed).Services, changed)
+	if !ok {
+		return
+	}
+	whole := meshOf(t, all)
+	if !sameResources(BuildOutbound(whole, v), RebuildOutbound(BuildOutbound(m, v), short, v)) {
+		t.Error("the short path gives something else")
+	}
+	if a, b := config.OfNotes(whole.Notes()), config.OfNotes(short.Notes()); !slices.Equal(a, b) {
+		t.Errorf("the short path notes %v, want %v", b, a)
+	}
 }
 
 // maxEdits of a program are done: more only take apart what is there.

@@ -221,7 +221,7 @@ func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
 	if slices.ContainsFunc(b.out.Routes, func(r *routev3.RouteConfiguration) bool { return r.Name == name }) {
 		return
 	}
-	out := b.routeConfig(name)
+	out := newRouteConfig(name)
 	hosts := map[string]*routev3.VirtualHost{}
 	host := func(domain string, port uint32) *routev3.VirtualHost {
 		if hosts[domain] == nil {

@@ -6,39 +6,118 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// patch returns r with the endpoints that changed since, where nothing else did; nil where more may have. A gateway's
-// clusters also exist under other names, so it is built anew.
+// patch returns r with what changed since, where that is endpoints and HTTP routes only; nil where more may have. A
+// gateway's clusters also exist under other names, and its rules in several places, so it is built anew.
 func (r *Resources) patch(m *model.Mesh, v Outbound) *Resources {
 	delta := m.Delta()
 	if r == nil || v.Gateway || r.generation == nil || delta.Since != r.generation {
 		return nil
 	}
+	scope, ok := r.scope.With(delta.Rules)
+	if !ok {
+		return nil
+	}
 	out := *r
-	out.Clusters, out.Endpoints = slices.Clone(r.Clusters), slices.Clone(r.Endpoints)
-	out.generation = delta.ID
-	for _, s := range delta.Services {
+	out.scope, out.generation = scope, delta.ID
+	if len(delta.Services) > 0 {
+		out.patchServices(delta.Services, v, m.Settings())
+	}
+	if len(delta.Rules) > 0 && !out.patchRules(delta.Rules) {
+		return nil
+	}
+	return &out
+}
+
+func (r *Resources) patchServices(services []*model.Service, v Outbound, settings model.Settings) {
+	r.Clusters, r.Endpoints = slices.Clone(r.Clusters), slices.Clone(r.Endpoints)
+	for _, s := range services {
 		seen := r.scope.Service(s.Host)
 		if seen == nil || seen.Namespace != s.Namespace {
 			continue // this proxy is told of another of that host, or of none
 		}
-		made := serviceClusters(s, r.scope.DestinationRule(s), v, m.Settings())
-		replace(out.Clusters, made.Clusters, (*clusterv3.Cluster).GetName)
-		replace(out.Endpoints, made.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
+		made := serviceClusters(s, r.scope.DestinationRule(s), v, settings)
+		replace(r.Clusters, made.Clusters, (*clusterv3.Cluster).GetName)
+		replace(r.Endpoints, made.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
 	}
-	return &out
+}
+
+// patchRules makes the virtual hosts of changed rules anew. It is false where one comes or goes.
+func (r *Resources) patchRules(changes []model.RuleChange) bool {
+	r.Routes, r.tables = slices.Clone(r.Routes), slices.Clone(r.tables)
+	for i, t := range r.tables {
+		patched, ok := t.patch(changes, r.scope)
+		if !ok {
+			return false
+		}
+		r.tables[i] = patched
+		if patched.config != t.config {
+			at, _ := find(r.Routes, patched.config.Name, (*routev3.RouteConfiguration).GetName)
+			r.Routes[at] = patched.config
+		}
+	}
+	return true
+}
+
+// patch returns t with the virtual hosts of changed rules made anew: t itself where it has none, the same route
+// configuration where they turn out the same.
+func (t *routeTable) patch(changes []model.RuleChange, scope *model.Scope) (*routeTable, bool) {
+	changed := func(h routedHost) int {
+		return slices.IndexFunc(changes, func(c model.RuleChange) bool { return c.From == h.rule })
+	}
+	if slices.ContainsFunc(t.absent, func(h routedHost) bool { return changed(h) >= 0 }) {
+		return nil, false
+	}
+	out := *t
+	for i, h := range t.hosts {
+		at := changed(h)
+		if at < 0 {
+			continue
+		}
+		h.rule = changes[at].To
+		routes := h.routes(scope)
+		if h.service == nil && len(routes) == 0 {
+			return nil, false
+		}
+		out.set(t, i, h, routes)
+	}
+	return &out, true
+}
+
+// set replaces a virtual host of t that is still as it was in last. Nobody else's lists are changed.
+func (t *routeTable) set(last *routeTable, i int, h routedHost, routes []*routev3.Route) {
+	if &t.hosts[0] == &last.hosts[0] {
+		t.hosts = slices.Clone(last.hosts)
+	}
+	t.hosts[i] = h
+	was := last.config.VirtualHosts[i]
+	host := &routev3.VirtualHost{Name: was.Name, Domains: was.Domains, Routes: routes}
+	if proto.Equal(was, host) {
+		return
+	}
+	if t.config == last.config {
+		t.config = newRouteConfig(last.config.Name)
+		t.config.IgnorePortInHostMatching = last.config.IgnorePortInHostMatching
+		t.config.VirtualHosts = slices.Clone(last.config.VirtualHosts)
+	}
+	t.config.VirtualHosts[i] = host
 }
 
 // replace puts messages in the place of those of the same name in a sorted list, unless they are equal.
 func replace[T proto.Message](list, messages []T, name func(T) string) {
 	for _, m := range messages {
-		i, found := slices.BinarySearchFunc(list, name(m), func(o T, n string) int { return strings.Compare(name(o), n) })
-		if found && !proto.Equal(list[i], m) {
+		if i, found := find(list, name(m), name); found && !proto.Equal(list[i], m) {
 			list[i] = m
 		}
 	}
+}
+
+// find returns where a list that is sorted by name has one.
+func find[T any](list []T, wanted string, name func(T) string) (int, bool) {
+	return slices.BinarySearchFunc(list, wanted, func(m T, n string) int { return strings.Compare(name(m), n) })
 }

@@ -48,7 +48,7 @@ func TestVirtualHostsShareNoDomain(t *testing.T) {
 	twice := service(fqdn("a"), httpPort(80))
 	twice.Ports = append(twice.Ports, model.Port{Name: "again", Number: 80, Protocol: model.HTTP})
 	m := mesh(twice, service("a.default", httpPort(80)), service("*", httpPort(80)))
-	routes := find(t, Build(m, viewOf(t, "127.0.0.9")).Routes, httpProxyRoute)
+	routes := served(t, Build(m, viewOf(t, "127.0.0.9")).Routes, httpProxyRoute)
 	owners := map[string]string{}
 	for _, host := range routes.VirtualHosts {
 		if len(host.Domains) == 0 {

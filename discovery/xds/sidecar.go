@@ -9,7 +9,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -41,8 +40,7 @@ func (b *builder) listeners() {
 	}
 	if b.view.HTTPProxyPort != 0 {
 		b.out.Listeners = append(b.out.Listeners, b.httpProxyListener())
-		e := anyPort(b.scope.Egress)
-		routes.add(httpProxyRoute, e.Services, e.Rules.All(), func() *routev3.RouteConfiguration { return b.httpProxy(httpProxyRoute, e) })
+		routes.httpProxy(anyPort(b.scope.Egress))
 	}
 	for _, name := range ls.order {
 		l := ls.all[name]

@@ -56,7 +56,7 @@ func static(t *testing.T, r *Resources) *bootstrapv3.Bootstrap {
 		if c.GetType() == clusterv3.Cluster_EDS {
 			c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
 			c.EdsClusterConfig = nil
-			c.LoadAssignment = find(t, r.Endpoints, c.Name)
+			c.LoadAssignment = served(t, r.Endpoints, c.Name)
 		}
 		out.Clusters = append(out.Clusters, c)
 	}
@@ -92,15 +92,15 @@ func inlineRoutes(t *testing.T, l *listenerv3.Listener, r *Resources) {
 				t.Fatal(err)
 			}
 			if name := manager.GetRds().GetRouteConfigName(); name != "" {
-				manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: find(t, r.Routes, name)}
+				manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: served(t, r.Routes, name)}
 				filter.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: pack(manager)}
 			}
 		}
 	}
 }
 
-// find returns the resource of that name; one that nobody would serve is a fault.
-func find[T interface {
+// served returns the resource of that name; one that nobody would serve is a fault.
+func served[T interface {
 	comparable
 	proto.Message
 }](t *testing.T, list []T, name string,

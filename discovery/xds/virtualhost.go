@@ -21,6 +21,28 @@ const (
 	maxBody      = 1 << 20 // bytes of a direct response; Envoy's default is 4 kB
 )
 
+// routeTable is a route configuration and who its virtual hosts are for, but for the last one, which answers for nobody.
+type routeTable struct {
+	config *routev3.RouteConfiguration
+	hosts  []routedHost
+	absent []routedHost // rules that have no route for the port
+}
+
+// routedHost is what one virtual host is made of.
+type routedHost struct {
+	service *model.Service                            // nil for a host that only a rule names
+	rule    *model.Config[*networking.VirtualService] // nil for none
+	port    uint32
+}
+
+func (h routedHost) routes(scope *model.Scope) []*routev3.Route {
+	r := router{scope, model.MeshGateway, h.port}
+	if h.service == nil {
+		return r.routes(h.rule.Spec)
+	}
+	return r.serviceRoutes(h.service, ruleSpec(h.rule))
+}
+
 // routeSet adds route configurations, each name once.
 type routeSet struct {
 	b    *builder
@@ -28,7 +50,7 @@ type routeSet struct {
 }
 
 // add adds what build makes of services under rules, unless all that it is made of is as it was.
-func (rs *routeSet) add(name string, services []*model.Service, rules []*model.Config[*networking.VirtualService], build func() *routev3.RouteConfiguration) {
+func (rs *routeSet) add(name string, services []*model.Service, rules []*model.Config[*networking.VirtualService], build func(*routeTable)) {
 	scope := rs.b.scope
 	inputs := []any{rs.b.mesh.Settings(), unknownCluster(scope)}
 	depends := func(s *model.Service) {
@@ -51,7 +73,14 @@ func (rs *routeSet) add(name string, services []*model.Service, rules []*model.C
 			}
 		}
 	}
-	rs.b.out.Routes = append(rs.b.out.Routes, model.Recall(rs.b.out.memory, "route "+name, inputs, build))
+	table := model.Recall(rs.b.out.memory, "route "+name, inputs, func() *routeTable {
+		t := &routeTable{config: newRouteConfig(name)}
+		build(t)
+		t.config.VirtualHosts = append(t.config.VirtualHosts, rs.b.unknownHost())
+		return t
+	})
+	rs.b.out.Routes = append(rs.b.out.Routes, table.config)
+	rs.b.out.tables = append(rs.b.out.tables, table)
 }
 
 func (rs *routeSet) taken(name string) bool {
@@ -72,11 +101,8 @@ func (rs *routeSet) sniffed(name string, e model.Egress, s *model.Service, port 
 	if rule := e.Rules.For(s.Host); rule != nil {
 		rules = append(rules, rule)
 	}
-	rs.add(name, []*model.Service{s}, rules, func() *routev3.RouteConfiguration {
-		out := rs.b.routeConfig(name)
-		rs.b.addHost(out, map[string]bool{"*": true}, s, port, hostDomains(s, rs.b.view.Domain), e)
-		out.VirtualHosts = append(out.VirtualHosts, rs.b.unknownHost())
-		return out
+	rs.add(name, []*model.Service{s}, rules, func(t *routeTable) {
+		rs.b.addHost(t, map[string]bool{"*": true}, s, port, hostDomains(s, rs.b.view.Domain), e)
 	})
 }
 
@@ -91,17 +117,29 @@ func (rs *routeSet) port(name string, e model.Egress, port uint32) {
 			services = append(services, s)
 		}
 	}
-	rs.add(name, services, e.Rules.All(), func() *routev3.RouteConfiguration {
-		out := rs.b.routeConfig(name)
+	rs.add(name, services, e.Rules.All(), func(t *routeTable) {
 		claimed := map[string]bool{"*": true}
 		for _, s := range services {
 			for _, p := range routed(s, port) {
-				rs.b.addHost(out, claimed, s, p.Number, hostDomains(s, rs.b.view.Domain), e)
+				rs.b.addHost(t, claimed, s, p.Number, hostDomains(s, rs.b.view.Domain), e)
 			}
 		}
-		rs.b.addRuleHosts(out, claimed, e, port)
-		out.VirtualHosts = append(out.VirtualHosts, rs.b.unknownHost())
-		return out
+		rs.b.addRuleHosts(t, claimed, e, port)
+	})
+}
+
+// httpProxy adds the one route configuration of the HTTP proxy listener: a virtual host for each HTTP port of each
+// service, told apart by the port in the host.
+func (rs *routeSet) httpProxy(e model.Egress) {
+	rs.add(httpProxyRoute, e.Services, e.Rules.All(), func(t *routeTable) {
+		t.config.IgnorePortInHostMatching = false
+		claimed := map[string]bool{"*": true}
+		for _, s := range e.Services {
+			for _, p := range routed(s, 0) {
+				rs.b.addHost(t, claimed, s, p.Number, domains(s.Host, p.Number, rs.b.view.Domain), e)
+			}
+		}
+		rs.b.addRuleHosts(t, claimed, e, 80)
 	})
 }
 
@@ -116,7 +154,7 @@ func routed(s *model.Service, port uint32) []model.Port {
 	return out
 }
 
-func (b *builder) routeConfig(name string) *routev3.RouteConfiguration {
+func newRouteConfig(name string) *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
 		Name: name, IgnorePortInHostMatching: true, ValidateClusters: wrapperspb.Bool(false),
 		MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(maxBody),
@@ -124,53 +162,37 @@ func (b *builder) routeConfig(name string) *routev3.RouteConfiguration {
 }
 
 // addHost adds the virtual host of a service's port under those of domains that nobody has.
-func (b *builder) addHost(out *routev3.RouteConfiguration, claimed map[string]bool, s *model.Service, port uint32, domains []string, e model.Egress) {
-	if domains = claim(claimed, domains); len(domains) == 0 {
-		return
+func (b *builder) addHost(t *routeTable, claimed map[string]bool, s *model.Service, port uint32, domains []string, e model.Egress) {
+	if domains = claim(claimed, domains); len(domains) > 0 {
+		host := routedHost{s, e.Rules.For(s.Host), port}
+		t.add(host, s.Host, domains, host.routes(b.scope))
 	}
-	out.VirtualHosts = append(out.VirtualHosts, &routev3.VirtualHost{
-		Name: fmt.Sprintf("%s:%d", s.Host, port), Domains: domains,
-		Routes: router{b.scope, model.MeshGateway, port}.serviceRoutes(s, ruleSpec(e.Rules.For(s.Host))),
+}
+
+func (t *routeTable) add(h routedHost, name string, domains []string, routes []*routev3.Route) {
+	t.hosts = append(t.hosts, h)
+	t.config.VirtualHosts = append(t.config.VirtualHosts, &routev3.VirtualHost{
+		Name: fmt.Sprintf("%s:%d", name, h.port), Domains: domains, Routes: routes,
 	})
 }
 
 // addRuleHosts adds virtual hosts for what rules name and no service is: they too may be called.
-func (b *builder) addRuleHosts(out *routev3.RouteConfiguration, claimed map[string]bool, e model.Egress, port uint32) {
-	own := map[string]*networking.VirtualService{}
-	for host, rule := range e.Rules.Hosts() {
-		if b.scope.Service(host) == nil && len(rule.Spec.Http) > 0 {
-			own[host] = rule.Spec
+func (b *builder) addRuleHosts(t *routeTable, claimed map[string]bool, e model.Egress, port uint32) {
+	own := map[string]*model.Config[*networking.VirtualService]{}
+	for name, rule := range e.Rules.Hosts() {
+		if b.scope.Service(name) == nil {
+			own[name] = rule
 		}
 	}
-	for _, host := range slices.Sorted(maps.Keys(own)) {
-		routes := router{b.scope, model.MeshGateway, port}.routes(own[host])
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		host := routedHost{nil, own[name], port}
+		routes := host.routes(b.scope)
 		if len(routes) == 0 {
-			continue
-		}
-		if domains := claim(claimed, append([]string{host}, shortNames(host, b.view.Domain)...)); len(domains) > 0 {
-			out.VirtualHosts = append(out.VirtualHosts, &routev3.VirtualHost{
-				Name: fmt.Sprintf("%s:%d", host, port), Domains: domains, Routes: routes,
-			})
+			t.absent = append(t.absent, host)
+		} else if domains := claim(claimed, append([]string{name}, shortNames(name, b.view.Domain)...)); len(domains) > 0 {
+			t.add(host, name, domains, routes)
 		}
 	}
-}
-
-// httpProxy is the one route configuration of the HTTP proxy listener: a virtual host for each HTTP port of each
-// service, told apart by the port in the host.
-func (b *builder) httpProxy(name string, e model.Egress) *routev3.RouteConfiguration {
-	out := b.routeConfig(name)
-	out.IgnorePortInHostMatching = false
-	claimed := map[string]bool{"*": true}
-	for _, s := range e.Services {
-		for _, port := range s.Ports {
-			if port.Protocol.IsHTTP() || port.Protocol == model.Unknown {
-				b.addHost(out, claimed, s, port.Number, domains(s.Host, port.Number, b.view.Domain), e)
-			}
-		}
-	}
-	b.addRuleHosts(out, claimed, e, 80)
-	out.VirtualHosts = append(out.VirtualHosts, b.unknownHost())
-	return out
 }
 
 // claim returns those of domains that nobody has yet: Envoy rejects all routes over one domain in two virtual hosts.

@@ -1,0 +1,102 @@
+package model
+
+import (
+	"maps"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// labelKeys are the keys of labels that decide what a workload is told.
+type labelKeys map[string]bool
+
+func (k labelKeys) read(labels map[string]string) {
+	for key := range labels {
+		k[key] = true
+	}
+}
+
+// priorities adds the labels that failover goes by.
+func (k labelKeys) priorities(s *networking.LocalityLoadBalancerSetting) {
+	for _, entry := range s.GetFailoverPriority() {
+		key, _, _ := strings.Cut(entry, "=")
+		k[key] = true
+	}
+}
+
+func (k labelKeys) policy(p *networking.TrafficPolicy) {
+	k.priorities(p.GetLoadBalancer().GetLocalityLbSetting())
+	for _, level := range p.GetPortLevelSettings() {
+		k.priorities(level.GetLoadBalancer().GetLocalityLbSetting())
+	}
+}
+
+// labels is who reads which labels of a workload.
+type labels struct {
+	every    labelKeys            // rules that match sources, and failover
+	gateways labelKeys            // of gateway workloads
+	of       map[string]labelKeys // of workloads of a namespace: its own selectors
+}
+
+// LabelsRead returns the keys of labels that decide what a workload of namespace is told: selectors of its namespace,
+// and the sources that rules match. A gateway is also told by the selectors of Gateways.
+func (m *Mesh) LabelsRead(namespace string, gateway bool) map[string]bool {
+	out := maps.Clone(m.labels.every)
+	maps.Copy(out, m.labels.of[namespace])
+	if gateway {
+		maps.Copy(out, m.labels.gateways)
+	}
+	return out
+}
+
+func (m *Mesh) indexLabels() {
+	m.labels = labels{every: labelKeys{}, gateways: labelKeys{}, of: map[string]labelKeys{}}
+	in := func(namespace string) labelKeys {
+		if m.labels.of[namespace] == nil {
+			m.labels.of[namespace] = labelKeys{}
+		}
+		return m.labels.of[namespace]
+	}
+	for _, g := range m.gateways {
+		m.labels.gateways.read(g.Spec.Selector)
+	}
+	for _, s := range m.sidecars {
+		in(s.Namespace).read(s.Spec.GetWorkloadSelector().GetLabels())
+	}
+	for namespace, rules := range m.destinationRules {
+		for _, all := range rules.values {
+			for _, r := range all {
+				in(namespace).read(r.Spec.GetWorkloadSelector().GetMatchLabels())
+				m.labels.every.policy(r.Spec.TrafficPolicy)
+				for _, subset := range r.Spec.Subsets {
+					m.labels.every.policy(subset.GetTrafficPolicy())
+				}
+			}
+		}
+	}
+	for _, v := range m.virtualServices {
+		maps.Copy(m.labels.every, sourceLabels(v.Spec))
+	}
+	m.labels.every.priorities(m.settings.Locality())
+}
+
+// sourceLabels are those that a rule's matches ask for.
+func sourceLabels(v *networking.VirtualService) labelKeys {
+	out := labelKeys{}
+	for _, r := range v.Http {
+		for _, match := range r.Match {
+			out.read(match.GetSourceLabels())
+		}
+	}
+	for _, r := range v.Tls {
+		for _, match := range r.Match {
+			out.read(match.GetSourceLabels())
+		}
+	}
+	for _, r := range v.Tcp {
+		for _, match := range r.Match {
+			out.read(match.GetSourceLabels())
+		}
+	}
+	return out
+}

@@ -31,8 +31,8 @@ func (w *world) zipkin() bootstrap.Address {
 	return a
 }
 
-// span is what Zipkin says of one.
-type span struct {
+// zipkinSpan is what Zipkin says of one.
+type zipkinSpan struct {
 	TraceID, Name, Kind string
 	LocalEndpoint       struct{ ServiceName string }
 	Tags                map[string]string
@@ -46,7 +46,7 @@ func (w *world) awaitSpan(zipkin bootstrap.Address, trace, service, path string)
 		if err != nil {
 			return err
 		}
-		var spans []span
+		var spans []zipkinSpan
 		if err := json.Unmarshal([]byte(body), &spans); err != nil {
 			return err
 		}

@@ -51,6 +51,7 @@ type target struct {
 	policy  policy
 	view    Outbound
 	mesh    model.Settings
+	entered bool // through the gateway of a network, by what others sent there: it leads into that network only
 }
 
 func (t target) name() string { return outboundName(t.port.Number, t.subset.GetName(), t.service.Host) }
@@ -65,7 +66,7 @@ func serviceClusters(s *model.Service, rule *networking.DestinationRule, v Outbo
 			continue
 		}
 		for _, subset := range subsets {
-			t := target{s, port, subset, policyOf(rule, subset, port.Number, mesh), v, mesh}
+			t := target{service: s, port: port, subset: subset, policy: policyOf(rule, subset, port.Number, mesh), view: v, mesh: mesh}
 			c, endpoints := t.cluster()
 			r.Clusters = append(r.Clusters, c)
 			if endpoints != nil {

@@ -63,7 +63,11 @@ func (t target) reachable() []candidate {
 		weight := max(e.Weight, 1)
 		network := networkOf(e, t.mesh)
 		gateways := gatewaysOf(network, t.mesh)
-		if network == t.view.Network || network == "" || t.view.Network == "" || len(gateways) == 0 {
+		near := network == t.view.Network || network == "" || t.view.Network == "" || len(t.mesh.Networks.GetNetworks()) == 0
+		switch {
+		case !near && t.entered: // it would go around in a circle
+			continue
+		case near || len(gateways) == 0:
 			out = append(out, candidate{address, e.Locality, e.Labels, weight, 0})
 			continue
 		}

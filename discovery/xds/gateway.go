@@ -269,7 +269,8 @@ func (b *builder) sniClusters() {
 				if p.Protocol == model.UDP {
 					continue
 				}
-				t := target{s, p, subset, policyOf(rule, subset, p.Number, b.mesh.Settings()), b.view, b.mesh.Settings()}
+				t := target{service: s, port: p, subset: subset, view: b.view, mesh: b.mesh.Settings(), entered: true}
+				t.policy = policyOf(rule, subset, p.Number, t.mesh)
 				t.policy.tls, t.port.Protocol = nil, model.TCP // what passes is encrypted already
 				c, endpoints := t.cluster()
 				c.Name = sniName(p.Number, subset.GetName(), s.Host)

@@ -11,6 +11,7 @@ import (
 	tracev3 "github.com/envoyproxy/go-control-plane/envoy/config/trace/v3"
 	filelogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	detectorsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/tracers/opentelemetry/resource_detectors/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -161,7 +162,11 @@ func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider) *t
 
 func openTelemetry(p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider) *tracev3.Tracing_Http {
 	cluster := outboundName(p.Port, "", model.Qualify(p.Service, "default"))
-	config := &tracev3.OpenTelemetryConfig{}
+	config := &tracev3.OpenTelemetryConfig{ResourceDetectors: []*corev3.TypedExtensionConfig{{
+		// Whose spans they are is said by OTEL_RESOURCE_ATTRIBUTES, as for any program, so that workloads share listeners.
+		Name:        "envoy.tracers.opentelemetry.resource_detectors.environment",
+		TypedConfig: pack(&detectorsv3.EnvironmentResourceDetectorConfig{}),
+	}}}
 	if http := p.GetHttp(); http != nil {
 		config.HttpService = &corev3.HttpService{HttpUri: &corev3.HttpUri{
 			Uri:              "http://" + p.Service + "/" + trimSlash(cmp.Or(http.Path, "/v1/traces")),

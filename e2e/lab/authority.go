@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -83,6 +84,19 @@ func (a *Authority) IssueWith(name string, serial int64, change func(*x509.Certi
 	}
 	block := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
 	return Identity{block("CERTIFICATE", der), block("PRIVATE KEY", private), a.PEM()}, nil
+}
+
+// Pair returns the identity as Go's TLS takes it.
+func (i Identity) Pair() (tls.Certificate, error) { return tls.X509KeyPair(i.Chain, i.Key) }
+
+// Write puts an identity into a directory as NAME.pem and NAME.key, beside ca.pem.
+func (i Identity) Write(dir, name string) error {
+	for file, data := range map[string][]byte{name + ".pem": i.Chain, name + ".key": i.Key, "ca.pem": i.Roots} {
+		if err := os.WriteFile(filepath.Join(dir, file), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Mount puts an identity into a directory as Kubernetes mounts a secret: files are links into ..data, which is a link

@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// span is what a collector was told of one request at one proxy.
+type span struct{ service, name, status string }
+
+// spans are by the trace that they belong to.
+type spans struct {
+	mu   sync.Mutex
+	seen map[string][]span
+}
+
+func (s *spans) add(trace string, one span) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil {
+		s.seen = map[string][]span{}
+	}
+	s.seen[trace] = append(s.seen[trace], one)
+}
+
+func (s *spans) of(trace string) []span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[trace]
+}
+
+const trace = "0af7651916cd43dd8448eb211c80319c"
+
+// The spans of a request reach the collector that MeshConfig names, as parts of the trace that the request belongs to.
+func TestTracing(t *testing.T) {
+	for name, test := range map[string]struct {
+		provider, protocol string
+		serve              func(net.Listener, *spans)
+		header             []string
+		service            string
+	}{
+		"Zipkin": {
+			"zipkin: {service: collector.test, port: 80}", "HTTP", serveZipkin,
+			[]string{"x-b3-traceid", trace, "x-b3-spanid", "b7ad6b7169203331", "x-b3-sampled", "1"},
+			"test",
+		},
+		"OpenTelemetry over gRPC": {
+			"opentelemetry: {service: collector.test, port: 80}", "GRPC", serveOTLP,
+			[]string{"traceparent", "00-" + trace + "-b7ad6b7169203331-01"},
+			"client",
+		},
+		"OpenTelemetry over HTTP": {
+			"opentelemetry: {service: collector.test, port: 80, http: {path: /v1/traces}}", "HTTP", serveOTLPOverHTTP,
+			[]string{"traceparent", "00-" + trace + "-b7ad6b7169203331-01"},
+			"client",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mesh := filepath.Join(t.TempDir(), "mesh.yaml")
+			text := "extensionProviders: [{name: tracer, " + test.provider + "}]\ndefaultProviders: {tracing: [tracer]}\n"
+			if err := os.WriteFile(mesh, []byte(text+"defaultConfig: {tracing: {sampling: 100}}\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			w := newWorld(t, "--meshConfig", mesh)
+			w.env = []string{"OTEL_RESOURCE_ATTRIBUTES=service.name=client"}
+			l, err := net.Listen("tcp", w.address()+":0")
+			w.check(err)
+			t.Cleanup(func() { l.Close() })
+			got := &spans{}
+			go test.serve(l, got)
+			to := l.Addr().(*net.TCPAddr)
+			w.serviceOf("collector.test", test.protocol, fmt.Sprintf("{address: %s, ports: {http: %d}}", to.IP, to.Port))
+			w.service("app.test", w.backend("app"))
+			p := w.sidecar("client", "")
+			p.until(from("app"), "http://app.test/traced", test.header...)
+			var told []span
+			w.check(lab.Eventually(2*stopLimit, func() error {
+				if told = got.of(trace); len(told) == 0 {
+					return fmt.Errorf("no span of the trace arrived; Envoy counts %d", p.stat(`tracing\..*spans_sent$`))
+				}
+				return nil
+			}))
+			if told[0].service != test.service || told[0].status != "200" {
+				t.Errorf("the span is %+v, want one of %s with 200", told[0], test.service)
+			}
+			if n := p.stat(`^tracing\..*spans_sent$`); n == 0 {
+				t.Error("Envoy counts no span that it sent")
+			}
+		})
+	}
+}
+
+// serveZipkin takes spans as Zipkin's second API has them.
+func serveZipkin(l net.Listener, got *spans) {
+	_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var list []struct {
+			TraceID, Name string
+			LocalEndpoint struct{ ServiceName string }
+			Tags          map[string]string
+		}
+		if r.URL.Path != "/api/v2/spans" || json.NewDecoder(r.Body).Decode(&list) != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		for _, s := range list {
+			got.add(s.TraceID, span{s.LocalEndpoint.ServiceName, s.Name, s.Tags["http.status_code"]})
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+}
+
+func serveOTLPOverHTTP(l net.Listener, got *spans) {
+	_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request collectorpb.ExportTraceServiceRequest
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &request) != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		got.export(&request)
+	}))
+}
+
+func serveOTLP(l net.Listener, got *spans) {
+	server := grpc.NewServer()
+	collectorpb.RegisterTraceServiceServer(server, otlp{spans: got})
+	_ = server.Serve(l)
+}
+
+type otlp struct {
+	collectorpb.UnimplementedTraceServiceServer
+	*spans
+}
+
+func (o otlp) Export(_ context.Context, r *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
+	o.export(r)
+	return &collectorpb.ExportTraceServiceResponse{}, nil
+}
+
+func (s *spans) export(request *collectorpb.ExportTraceServiceRequest) {
+	for _, of := range request.ResourceSpans {
+		service := ""
+		for _, a := range of.GetResource().GetAttributes() {
+			if a.Key == "service.name" {
+				service = a.GetValue().GetStringValue()
+			}
+		}
+		for _, scope := range of.ScopeSpans {
+			for _, one := range scope.Spans {
+				status := ""
+				for _, a := range one.Attributes {
+					if a.Key == "http.status_code" {
+						status = a.GetValue().GetStringValue()
+					}
+				}
+				s.add(hex.EncodeToString(one.TraceId), span{service, one.Name, status})
+			}
+		}
+	}
+}

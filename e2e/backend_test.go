@@ -29,7 +29,12 @@ type echo struct {
 
 func (w *world) backend(name string) *backend {
 	w.t.Helper()
-	b := &backend{name: name, ip: w.address()}
+	return w.backendAt(w.address(), name)
+}
+
+func (w *world) backendAt(ip, name string) *backend {
+	w.t.Helper()
+	b := &backend{name: name, ip: ip}
 	l, err := net.Listen("tcp", b.ip+":0")
 	w.check(err)
 	b.serve(w, l)

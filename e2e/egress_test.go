@@ -2,12 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
-
-	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// Unknown hosts are let through, or answered 502; a ServiceEntry makes one known, by address or by name.
+// Unknown hosts are let through, or answered 502; a ServiceEntry makes one known.
 func TestEgress(t *testing.T) {
 	w := newWorld(t)
 	outside := w.backend("outside")
@@ -21,29 +20,43 @@ func TestEgress(t *testing.T) {
 	w.apply("Sidecar default", "outboundTrafficPolicy: {mode: REGISTRY_ONLY}")
 	p.until(status(502), unknown)
 	p.until(status(200), "http://inside.test/")
+	if n := p.stat(`^http\.outbound_.*\.downstream_rq_5xx$`); n == 0 {
+		t.Error("Envoy counts no request that it answered itself")
+	}
 	w.apply("ServiceEntry outside", fmt.Sprintf(`
 		hosts: [outside.test]
 		location: MESH_EXTERNAL
-		resolution: DNS
+		resolution: STATIC
 		ports: [{number: 80, name: http, protocol: HTTP}]
 		endpoints: [{address: %s, ports: {http: %d}}]
 	`, outside.ip, outside.port))
 	p.until(from("outside"), "http://outside.test/")
-	w.apply("ServiceEntry name", fmt.Sprintf(`
-		hosts: [localhost]
-		location: MESH_EXTERNAL
-		resolution: DNS_ROUND_ROBIN
-		ports: [{number: 80, name: http, protocol: HTTP, targetPort: %d}]
-	`, mustPort(w)))
-	p.until(status(503), "http://localhost/") // it is resolved; nobody listens there
+	if n := p.stat(`^cluster\.outbound\|80\|\|outside\.test\.upstream_rq_200$`); n == 0 {
+		t.Error("Envoy counts no request to the ServiceEntry's cluster")
+	}
 	w.remove("Sidecar", "default")
 	p.until(from("outside"), unknown)
 }
 
-func mustPort(w *world) int {
-	port, err := lab.FreePort()
-	w.check(err)
-	return port
+// A service may be a name that Envoy resolves: its host, or its endpoints' names.
+func TestNamesThatEnvoyResolves(t *testing.T) {
+	w := newWorld(t)
+	b := w.backendAt("127.0.0.1", "resolved")
+	for name, test := range map[string]string{
+		"localhost":     fmt.Sprintf("resolution: DNS\nports: [{number: 80, name: http, protocol: HTTP, targetPort: %d}]", b.port),
+		"endpoint.test": fmt.Sprintf("resolution: DNS\nports: [{number: 80, name: http, protocol: HTTP}]\nendpoints: [{address: localhost, ports: {http: %d}}]", b.port),
+		"one.test":      fmt.Sprintf("resolution: DNS_ROUND_ROBIN\nports: [{number: 80, name: http, protocol: HTTP}]\nendpoints: [{address: localhost, ports: {http: %d}}]", b.port),
+	} {
+		w.apply("ServiceEntry "+name, "hosts: ["+name+"]\nlocation: MESH_EXTERNAL\n"+test)
+	}
+	p := w.sidecar("client", "")
+	for _, host := range []string{"localhost", "endpoint.test", "one.test"} {
+		p.until(from("resolved"), "http://"+host+"/")
+		cluster := `^cluster\.outbound\|80\|\|` + strings.ReplaceAll(host, ".", `\.`)
+		if p.stat(cluster+`\.update_success$`) == 0 || p.stat(cluster+`\.upstream_rq_200$`) == 0 {
+			t.Errorf("%s: Envoy counts %d resolutions and %d requests", host, p.stat(cluster+`\.update_success$`), p.stat(cluster+`\.upstream_rq_200$`))
+		}
+	}
 }
 
 // A Sidecar decides what its workloads see.

@@ -118,4 +118,14 @@ func TestWhatARouteChanges(t *testing.T) {
 			t.Errorf("preflight from %s: allowed is %q, want %q", origin, h, want)
 		}
 	}
+	for counter, want := range map[string]int64{
+		`^http\.outbound_.*\.downstream_rq_3xx$`:                     2,
+		`^cluster\.outbound\|80\|\|mirror\.test\.upstream_rq_total$`: 1,
+		`^http\.outbound_.*\.cors\.origin_valid$`:                    1,
+		`^http\.outbound_.*\.cors\.origin_invalid$`:                  1,
+	} {
+		if n := p.stat(counter); n != want {
+			t.Errorf("Envoy counts %s = %d, want %d", counter, n, want)
+		}
+	}
 }

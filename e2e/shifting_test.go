@@ -52,4 +52,7 @@ func TestTrafficShifting(t *testing.T) {
 	if n := p.stat(`^cluster\.outbound\|9000\|v.\|tcp\.test\.upstream_cx_total$`); n < 300 {
 		t.Errorf("Envoy counts %d connections to the subsets, want 300", n)
 	}
+	if n := p.stat(`^cluster\.outbound\|80\|v.\|app\.test\.upstream_rq_total$`); n < 300 {
+		t.Errorf("Envoy counts %d requests to the subsets, want 300", n)
+	}
 }

@@ -119,4 +119,15 @@ it is set; the rest of its object is served. Kinds that have no table are listed
   ISTIO_MUTUAL is as a DestinationRule or a Gateway asks for it; inbound listeners do not ask for it by themselves.
 - Header values with a % that is no command of Envoy's are refused, since Envoy would refuse the whole route configuration.
 - An object with an error is left out alone; Istio may refuse to start over it.
+- Matches of a token's claims (@request.auth.claims) are refused: no proxy checks tokens.
+- A number in quotes is refused, as an API server refuses it. What Istio's CustomResourceDefinitions refuse is refused here;
+  why more is, e2e/crd/divergence_test.go lists.
+- Consistent hashing: Envoy gives each of n endpoints ceil(minimumRingSize/n) places in its ring, 1024 by default. Where
+  that number is the same with one endpoint less, only the keys of the one that went move; else those who stay get further
+  places and take some keys from one another: about one key of eight when one of five goes. A small ring keeps the
+  number, and shares keys less evenly: 16 is 4 places for each of five, and of four.
+- OpenTelemetry spans are of the service that OTEL_RESOURCE_ATTRIBUTES names in Envoy's environment, else of
+  unknown_service:envoy. Istio writes the name into each proxy's listeners, which workloads here share.
+- A gateway of a network, by its metadata NETWORK, passes AUTO_PASSTHROUGH connections on to endpoints of that network only, as
+  Istio's do with REQUESTED_NETWORK_VIEW.
 `

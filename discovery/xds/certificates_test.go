@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// certificates returns a new directory with cert.pem, key.pem and ca.pem: the real Envoy opens what it is told.
+// certificates returns a new directory with cert.pem, key.pem, ca.pem and crl.pem: the real Envoy opens what it is told.
 func certificates(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,6 +30,7 @@ func certificates(t *testing.T) string {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{"test"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(10 * 365 * 24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature, SubjectKeyId: []byte{1},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -39,9 +40,16 @@ func certificates(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	revoked, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{
+		Number: big.NewInt(1), ThisUpdate: template.NotBefore, NextUpdate: template.NotAfter,
+	}, template, key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	for name, data := range map[string][]byte{
 		"cert.pem": certificate, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), "ca.pem": certificate,
+		"crl.pem": pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: revoked}),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
@@ -67,11 +75,7 @@ func replaceFiles(t *testing.T, m protoreflect.Message, dir string) {
 	}
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if source, ok := fileOf(fd, v); ok {
-			name := map[protoreflect.Name]string{"private_key": "key.pem", "trusted_ca": "ca.pem", "certificate_chain": "cert.pem"}[fd.Name()]
-			if name == "" {
-				m.Clear(fd) // a revocation list
-				return true
-			}
+			name := map[protoreflect.Name]string{"private_key": "key.pem", "trusted_ca": "ca.pem", "certificate_chain": "cert.pem", "crl": "crl.pem"}[fd.Name()]
 			source.Specifier = &corev3.DataSource_Filename{Filename: filepath.Join(dir, name)}
 			return true
 		}

@@ -19,6 +19,7 @@ import (
 type draft struct {
 	objects  []*yaml.Node
 	settings map[string]*yaml.Node // MeshConfig, MeshNetworks
+	own      View                  // of the scenario's proxy
 }
 
 // drafts reads every scenario, by file name.
@@ -39,8 +40,9 @@ func drafts(tb testing.TB) []func() draft {
 		if err := json.Unmarshal([]byte(strings.TrimPrefix(first, "# ")), &head); err != nil {
 			tb.Fatal(err)
 		}
+		proxy, _ := scenarioProxy(tb, strings.TrimPrefix(first, "# "))
 		out = append(out, func() draft {
-			d := draft{parseYAML(data), map[string]*yaml.Node{}}
+			d := draft{parseYAML(data), map[string]*yaml.Node{}, ViewOf(proxy)}
 			for kind, text := range map[string]json.RawMessage{"MeshConfig": head.Mesh, "MeshNetworks": head.Networks} {
 				for _, node := range parseYAML(text) {
 					d.settings[kind] = node

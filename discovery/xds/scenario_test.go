@@ -59,7 +59,7 @@ type scenario struct {
 	Networks json.RawMessage
 }
 
-func scenarioProxy(t *testing.T, header string) (Proxy, []*model.Object) {
+func scenarioProxy(t testing.TB, header string) (Proxy, []*model.Object) {
 	t.Helper()
 	var s scenario
 	if err := json.Unmarshal([]byte(header), &s); err != nil {

@@ -8,10 +8,14 @@ import (
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // adsCluster is where Envoy would fetch what it is not told.
@@ -58,6 +62,7 @@ func static(t *testing.T, r *Resources) *bootstrapv3.Bootstrap {
 			c.EdsClusterConfig = nil
 			c.LoadAssignment = served(t, r.Endpoints, c.Name)
 		}
+		withoutADS(t, c.ProtoReflect())
 		out.Clusters = append(out.Clusters, c)
 	}
 	for _, l := range r.Listeners {
@@ -66,6 +71,37 @@ func static(t *testing.T, r *Resources) *bootstrapv3.Bootstrap {
 		out.Listeners = append(out.Listeners, l)
 	}
 	return b
+}
+
+// withoutADS lets a static cluster fetch its secrets by a stream of their own: static clusters are made before there is ADS,
+// and Envoy 1.40 dies of that.
+func withoutADS(t *testing.T, m protoreflect.Message) {
+	t.Helper()
+	if packed, ok := m.Interface().(*anypb.Any); ok {
+		inner, err := packed.UnmarshalNew()
+		if err != nil {
+			t.Fatal(err)
+		}
+		withoutADS(t, inner.ProtoReflect())
+		packed.Value = pack(inner).Value
+		return
+	}
+	if secret, ok := m.Interface().(*tlsv3.SdsSecretConfig); ok {
+		secret.SdsConfig.ConfigSourceSpecifier = &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: bootstrap().DynamicResources.AdsConfig}
+		return
+	}
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case fd.Message() == nil || fd.IsMap():
+		case fd.IsList():
+			for i := range v.List().Len() {
+				withoutADS(t, v.List().Get(i).Message())
+			}
+		default:
+			withoutADS(t, v.Message())
+		}
+		return true
+	})
 }
 
 func http2Cluster(name string) *clusterv3.Cluster {

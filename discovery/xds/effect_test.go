@@ -1,0 +1,244 @@
+package xds
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+)
+
+// specs are the kinds with their types.
+func specs() map[string]proto.Message {
+	return map[string]proto.Message{
+		"DestinationRule": &networking.DestinationRule{}, "Gateway": &networking.Gateway{}, "ServiceEntry": &networking.ServiceEntry{},
+		"Sidecar": &networking.Sidecar{}, "VirtualService": &networking.VirtualService{}, "WorkloadEntry": &networking.WorkloadEntry{},
+		"MeshConfig": &meshconfig.MeshConfig{}, "MeshNetworks": &meshconfig.MeshNetworks{},
+	}
+}
+
+// A field that is told to be served is served: in some scenario another value of it, or none, makes another configuration
+// of some proxy. What validation says is no proof. A message of Istio's that stands in several places, as a connection
+// pool does, is shown in each, and its fields in one.
+func TestEveryServedFieldHasAnEffect(t *testing.T) {
+	shown := map[string]bool{}
+	reasons := noEffect()
+	for _, thorough := range []bool{false, true} { // what the first pass does not show is tried with every value
+		for _, read := range drafts(t) {
+			showEffects(t, read, shown, thorough)
+		}
+	}
+	missing := map[string]string{}
+	for kind, spec := range specs() {
+		for path, names := range fieldsOf(kind, spec.ProtoReflect().Descriptor(), "", nil) {
+			for _, name := range names {
+				if !shown[name] && reasons[name] == "" {
+					missing[name] = path
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		t.Errorf("no scenario shows what %s does, at %s", name, missing[name])
+	}
+	for name, reason := range reasons {
+		if shown[name] {
+			t.Errorf("%s has an effect, and is told to have none: %s", name, reason)
+		}
+	}
+}
+
+// fieldsOf returns the fields that the table says are served, by path, each with the names of the fields on the way to it.
+func fieldsOf(kind string, m protoreflect.MessageDescriptor, above string, names []string) map[string][]string {
+	out := map[string][]string{}
+	for i := 0; i < m.Fields().Len() && len(names) < 12; i++ {
+		fd := m.Fields().Get(i)
+		path := strings.TrimPrefix(above+"."+fd.JSONName(), ".")
+		way := append(slices.Clone(names), nameOf(fd))
+		if below := messageOf(fd); below != nil {
+			maps.Copy(out, fieldsOf(kind, below, path, way))
+		} else if isServed(kind, path) {
+			out[kind+"."+path] = way
+		}
+	}
+	return out
+}
+
+// nameOf is "ServerTLSSettings.privateKey".
+func nameOf(fd protoreflect.FieldDescriptor) string {
+	name := string(fd.ContainingMessage().FullName())
+	return name[strings.LastIndex(name, "alpha")+len("alpha1."):] + "." + fd.JSONName()
+}
+
+func isServed(kind, path string) bool {
+	best, served := -1, false
+	for _, s := range config.SupportOf(kind) {
+		if s.Path == "*" && best < 0 {
+			best, served = 0, s.Served
+		}
+		if (s.Path == path || strings.HasPrefix(path, s.Path+".")) && len(s.Path) > best {
+			best, served = len(s.Path), s.Served
+		}
+	}
+	return served
+}
+
+// messageOf returns what is below a field, nil where that is a value.
+func messageOf(fd protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {
+	m := fd.Message()
+	if fd.IsMap() {
+		m = fd.MapValue().Message()
+	}
+	if m == nil || m.ParentFile().Package() == "google.protobuf" {
+		return nil
+	}
+	return m
+}
+
+// leaf is one value of a file, and which field it is.
+type leaf struct {
+	spot
+	names []string // of its field, and of those on the way to it
+}
+
+func (l leaf) shown(already map[string]bool) bool {
+	return !slices.ContainsFunc(l.names, func(name string) bool { return !already[name] })
+}
+
+func leaves(n *yaml.Node, m protoreflect.MessageDescriptor, names []string) (out []leaf) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		fd := m.Fields().ByJSONName(n.Content[i].Value)
+		if fd == nil {
+			continue
+		}
+		value, way := n.Content[i+1], append(slices.Clone(names), nameOf(fd))
+		below := messageOf(fd)
+		switch {
+		case below == nil:
+			out = append(out, leaf{spot{n, i + 1}, way})
+		case fd.IsMap():
+			for j := 1; j < len(value.Content); j += 2 {
+				out = append(out, leaves(value.Content[j], below, way)...)
+			}
+		case fd.IsList():
+			for _, item := range value.Content {
+				out = append(out, leaves(item, below, way)...)
+			}
+		default:
+			out = append(out, leaves(value, below, way)...)
+		}
+	}
+	return out
+}
+
+func (d draft) leaves() (out []leaf) {
+	for _, document := range d.objects {
+		kind, spec := "", (*yaml.Node)(nil)
+		for i, root := 0, document.Content[0]; i+1 < len(root.Content); i += 2 {
+			switch root.Content[i].Value {
+			case "kind":
+				kind = root.Content[i+1].Value
+			case "spec":
+				spec = root.Content[i+1]
+			}
+		}
+		if m := specs()[kind]; m != nil && spec != nil {
+			out = append(out, leaves(spec, m.ProtoReflect().Descriptor(), nil)...)
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(d.settings)) {
+		out = append(out, leaves(d.settings[kind].Content[0], specs()[kind].ProtoReflect().Descriptor(), nil)...)
+	}
+	return out
+}
+
+// showEffects notes the fields of a scenario without which, or with another value of which, it makes something else.
+func showEffects(t *testing.T, read func() draft, shown map[string]bool, thorough bool) {
+	t.Helper()
+	original := read()
+	views := original.views(t)
+	var before []*Resources
+	for _, v := range views {
+		before = append(before, Build(meshOf(t, original.decode()), v))
+	}
+	count := len(original.decode())
+	for i, l := range original.leaves() {
+		if l.shown(shown) || noEffect()[l.names[len(l.names)-1]] != "" {
+			continue
+		}
+		for _, other := range others(l.node(), thorough) {
+			d := read()
+			at := d.leaves()[i]
+			if other == nil {
+				at.remove()
+			} else {
+				at.parent.Content[at.index] = other
+			}
+			objects := d.decode()
+			if len(objects) != count {
+				continue // validation refuses it
+			}
+			for j, v := range views {
+				if !sameResources(before[j], Build(meshOf(t, objects), v)) {
+					for _, name := range l.names {
+						shown[name] = true
+					}
+				}
+			}
+			if l.shown(shown) {
+				break
+			}
+		}
+	}
+}
+
+// others are values that a field may have instead, nil for none.
+func others(n *yaml.Node, thorough bool) []*yaml.Node {
+	out := []*yaml.Node{nil}
+	scalar := func(v string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: v} }
+	switch n.Kind {
+	case yaml.MappingNode:
+		for _, pair := range [][2]string{{"some", "other"}, {"east/*", "100"}} {
+			out = append(out, &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalar(pair[0]), scalar(pair[1])}})
+		}
+	case yaml.SequenceNode:
+		for _, v := range []string{"other.test", "other.example.com", "other/other.test", "other", "10.9.0.0/16"} {
+			out = append(out, &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{scalar(v)}})
+		}
+	case yaml.ScalarNode:
+		if !thorough {
+			return append(out, scalar(n.Value+"x"), scalar("7"), scalar("7s"))
+		}
+		for _, v := range append([]string{n.Value + "x", "x" + n.Value, "10.9.9.9", "7s", "7", "418", "INTERNAL"}, values...) {
+			out = append(out, scalar(v))
+		}
+	}
+	return out
+}
+
+// views are of the scenario's own proxy and of every other kind, in several places.
+func (d draft) views(t *testing.T) (out []View) {
+	t.Helper()
+	out = append(out, d.own)
+	for _, name := range slices.Sorted(maps.Keys(proxies())) {
+		out = append(out, ViewOf(proxies()[name]))
+	}
+	return out
+}
+
+// noEffect says why fields that are served change nothing.
+func noEffect() map[string]string {
+	return map[string]string{
+		"ServiceEntry.location":             "traffic to both is proxied alike",
+		"Server.name":                       "told by nobody",
+		"MeshConfig.ExtensionProvider.name": "defaultProviders refers to it, and has an effect",
+		"SidecarPort.name":                  "told by nobody",
+	}
+}

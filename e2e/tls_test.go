@@ -95,3 +95,16 @@ func TestTLSOrigination(t *testing.T) {
 	rule("wrong.test", ", sni: app.test, subjectAltNames: [app.test]")
 	p.until(from("app.test"), "http://wrong.test/")
 }
+
+// A secret that nobody serves costs its own cluster only: what else discovery tells, before and after, arrives.
+func TestACredentialThatNobodyServes(t *testing.T) {
+	w := newWorld(t)
+	w.service("app.test", w.backend("app"))
+	w.service("secret.test", w.backend("secret"))
+	w.apply("DestinationRule secret", "host: secret.test\ntrafficPolicy: {tls: {mode: MUTUAL, credentialName: nobody}}")
+	p := w.sidecar("client", "")
+	p.until(from("app"), "http://app.test/")
+	p.until(status(503), "http://secret.test/")
+	w.service("late.test", w.backend("late"))
+	p.until(from("late"), "http://late.test/")
+}

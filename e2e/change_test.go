@@ -15,8 +15,9 @@ func TestAChangeIsOneResource(t *testing.T) {
 	v1, v2 := w.backend("v1"), w.backend("v2")
 	var many []string
 	for i := range 1000 {
-		many = append(many, fmt.Sprintf("ServiceEntry s%d", i), fmt.Sprintf("hosts: [s%d.test]\nlocation: MESH_INTERNAL\nresolution: STATIC\n"+
-			"ports: [{number: 80, name: http, protocol: HTTP}]\nendpoints: [{address: 10.0.0.1}]", i))
+		many = append(many, fmt.Sprintf("ServiceEntry s%d", i),
+			fmt.Sprintf("hosts: [s%d.test]\nlocation: MESH_INTERNAL\nresolution: STATIC\n"+
+				"ports: [{number: 80, name: http, protocol: HTTP}]\nendpoints: [{address: 10.0.0.1}]", i))
 	}
 	w.applyAtOnce("many.yaml", many...)
 	w.service("app.test", v1)

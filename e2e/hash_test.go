@@ -59,7 +59,8 @@ func TestConsistentHashing(t *testing.T) {
 				all = append(all, w.backend(fmt.Sprintf("b%d", i)))
 			}
 			w.service("app.test", all...)
-			w.apply("DestinationRule app", "host: app.test\ntrafficPolicy: {loadBalancer: {consistentHash: {httpHeaderName: x-user"+test.setting+"}}}")
+			w.apply("DestinationRule app",
+				"host: app.test\ntrafficPolicy: {loadBalancer: {consistentHash: {httpHeaderName: x-user"+test.setting+"}}}")
 			p := w.sidecar("client", "")
 			turned := func(endpoints int) { // waits for the ring of so many
 				t.Helper()

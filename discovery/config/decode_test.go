@@ -115,7 +115,8 @@ func TestDecodeProblems(t *testing.T) {
 				"ignored, did you mean VirtualService?"},
 		},
 		"a List's items are objects, and each fault has its line": {
-			"apiVersion: v1\nkind: List\nitems:\n- 5\n- " + strings.ReplaceAll(head, "\n", "\n  ") + "metadata: {name: a}\n  spec: {hosts: a}\n" +
+			"apiVersion: v1\nkind: List\nitems:\n- 5\n- " + strings.ReplaceAll(head, "\n",
+				"\n  ") + "metadata: {name: a}\n  spec: {hosts: a}\n" +
 				"- {apiVersion: v1, kind: List}",
 			[]string{
 				"f:4: error: is 5, want an object", "f:4: error: apiVersion: is missing",
@@ -258,7 +259,8 @@ func TestDecodeBoundsAliases(t *testing.T) {
 		"long texts":    {bomb("[%s]", strings.Repeat("a", 100_000)), "aliases expand to more than"},
 		"a cycle":       {head + "metadata: {name: a}\nspec:\n  subsets: &s [*s, *s]", "is nested deeper than 100 levels"},
 		"a merge cycle": {head + "metadata: {name: a}\nspec: &s\n  <<: *s", "is nested deeper than 100 levels"},
-		"a deep list":   {head + "metadata: {name: a}\nspec: {subsets: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}", "is nested deeper"},
+		"a deep list": {head + "metadata: {name: a}\nspec: {subsets: " + strings.Repeat("[",
+			5000) + strings.Repeat("]", 5000) + "}", "is nested deeper"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems := Decode("f", []byte(test.data))

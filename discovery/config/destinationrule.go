@@ -77,7 +77,8 @@ func loadBalancer(f field, b *networking.LoadBalancerSettings) {
 	}
 	if b.WarmupDurationSecs != nil || b.Warmup != nil {
 		simple := b.GetSimple()
-		if b.GetConsistentHash() != nil || simple == networking.LoadBalancerSettings_RANDOM || simple == networking.LoadBalancerSettings_PASSTHROUGH {
+		if b.GetConsistentHash() != nil || simple == networking.LoadBalancerSettings_RANDOM ||
+			simple == networking.LoadBalancerSettings_PASSTHROUGH {
 			f.warnf("endpoints warm up under LEAST_REQUEST and ROUND_ROBIN only")
 		}
 	}
@@ -109,7 +110,8 @@ func consistentHash(f field, h *networking.LoadBalancerSettings_ConsistentHashLB
 			at.at("ttl").errorf("is %v, want 0s or more", d.AsDuration())
 		}
 		for i, a := range key.HttpCookie.GetAttributes() {
-			if !headerName.MatchString(a.GetName()) || len(a.GetName())+len(a.GetValue()) > 4096 || strings.ContainsAny(a.GetValue(), "\r\n\x00;") {
+			if !headerName.MatchString(a.GetName()) || len(a.GetName())+len(a.GetValue()) > 4096 ||
+				strings.ContainsAny(a.GetValue(), "\r\n\x00;") {
 				at.at("attributes").item(i).errorf("is %q=%q, want an attribute of a cookie", a.GetName(), a.GetValue())
 			}
 		}
@@ -167,7 +169,8 @@ func localitySetting(f field, s *networking.LocalityLoadBalancerSetting) {
 func locality(f field, s string) {
 	parts := strings.Split(s, "/")
 	star := slices.Index(parts, "*")
-	if len(parts) > 3 || slices.Contains(parts, "") || star >= 0 && star < len(parts)-1 || strings.Contains(strings.TrimSuffix(s, "*"), "*") {
+	if len(parts) > 3 || slices.Contains(parts, "") || star >= 0 && star < len(parts)-1 ||
+		strings.Contains(strings.TrimSuffix(s, "*"), "*") {
 		f.errorf("is %q, want region/zone/subzone, of which the end may be *", s)
 	}
 }
@@ -233,7 +236,10 @@ func clientTLS(f field, t *networking.ClientTLSSettings) {
 	if t == nil {
 		return
 	}
-	files := map[string]string{"clientCertificate": t.ClientCertificate, "privateKey": t.PrivateKey, "caCertificates": t.CaCertificates, "caCrl": t.CaCrl}
+	files := map[string]string{
+		"clientCertificate": t.ClientCertificate, "privateKey": t.PrivateKey,
+		"caCertificates": t.CaCertificates, "caCrl": t.CaCrl,
+	}
 	for name, path := range inOrder(files) {
 		f.at(name).filePath(path)
 		if path == "" {

@@ -67,7 +67,8 @@ type envelopeReader struct {
 }
 
 func (r *envelopeReader) faultf(line int, path, format string, args ...any) {
-	r.problems = append(r.problems, Problem{Line: line, Severity: Error, Path: path, Message: fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems,
+		Problem{Line: line, Severity: Error, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
 func (r *envelopeReader) require(line int, path, value string) {

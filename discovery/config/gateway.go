@@ -91,7 +91,8 @@ func serverProtocol(f field, s *networking.Server) {
 
 func serverTLS(f field, t *networking.ServerTLSSettings) {
 	for name, path := range inOrder(map[string]string{
-		"serverCertificate": t.ServerCertificate, "privateKey": t.PrivateKey, "caCertificates": t.CaCertificates, "caCrl": t.CaCrl,
+		"serverCertificate": t.ServerCertificate, "privateKey": t.PrivateKey, "caCertificates": t.CaCertificates,
+		"caCrl": t.CaCrl,
 	}) {
 		f.at(name).filePath(path)
 	}
@@ -126,7 +127,8 @@ func serverTLS(f field, t *networking.ServerTLSSettings) {
 		f.at("caCertificates").required(len(t.CaCertificates))
 	}
 	if t.MaxProtocolVersion != 0 && t.MinProtocolVersion > t.MaxProtocolVersion {
-		f.at("minProtocolVersion").errorf("is %s, which is above maxProtocolVersion %s", t.MinProtocolVersion, t.MaxProtocolVersion)
+		f.at("minProtocolVersion").errorf("is %s, which is above maxProtocolVersion %s", t.MinProtocolVersion,
+			t.MaxProtocolVersion)
 	}
 	fingerprints(f, t)
 }
@@ -159,7 +161,10 @@ func fingerprints(f field, t *networking.ServerTLSSettings) {
 func ciphers() []string {
 	out := []string{"AES128-GCM-SHA256", "AES128-SHA", "AES256-GCM-SHA384", "AES256-SHA"}
 	for _, key := range []string{"ECDSA", "RSA"} {
-		for _, c := range []string{"AES128-GCM-SHA256", "AES128-SHA", "AES256-GCM-SHA384", "AES256-SHA", "CHACHA20-POLY1305"} {
+		for _, c := range []string{
+			"AES128-GCM-SHA256", "AES128-SHA", "AES256-GCM-SHA384", "AES256-SHA",
+			"CHACHA20-POLY1305",
+		} {
 			out = append(out, fmt.Sprintf("ECDHE-%s-%s", key, c))
 		}
 	}

@@ -33,7 +33,10 @@ func redirect(f field, r *networking.HTTPRedirect) {
 	if r.Uri != "" && r.PrefixRewrite != "" {
 		f.at("prefixRewrite").errorf("is given beside uri, want one of them")
 	}
-	for name, s := range inOrder(map[string]string{"uri": r.Uri, "authority": r.Authority, "prefixRewrite": r.PrefixRewrite}) {
+	for name, s := range inOrder(map[string]string{
+		"uri": r.Uri, "authority": r.Authority,
+		"prefixRewrite": r.PrefixRewrite,
+	}) {
 		f.at(name).text(s)
 	}
 }
@@ -124,9 +127,10 @@ func retries(f field, r *networking.HTTPRetry) {
 // retryConditions are those of Envoy's router filter, for HTTP and gRPC.
 func retryConditions() []string {
 	return []string{
-		"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "envoy-ratelimited", "retriable-4xx",
-		"refused-stream", "retriable-status-codes", "retriable-headers", "http3-post-connect-failure",
-		"cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable",
+		"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "envoy-ratelimited",
+		"retriable-4xx", "refused-stream", "retriable-status-codes", "retriable-headers",
+		"http3-post-connect-failure", "cancelled", "deadline-exceeded", "internal", "resource-exhausted",
+		"unavailable",
 	}
 }
 
@@ -172,9 +176,9 @@ func fault(f field, in *networking.HTTPFaultInjection) {
 
 func grpcStatuses() []string {
 	return []string{
-		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
-		"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE",
-		"DATA_LOSS", "UNAUTHENTICATED",
+		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+		"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
+		"UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
 	}
 }
 
@@ -213,7 +217,10 @@ func cors(f field, c *networking.CorsPolicy) {
 			f.at("allowMethods").item(i).errorf("is %q%s", m, suggest(m, methods))
 		}
 	}
-	for name, list := range inOrder(map[string][]string{"allowHeaders": c.AllowHeaders, "exposeHeaders": c.ExposeHeaders}) {
+	for name, list := range inOrder(map[string][]string{
+		"allowHeaders":  c.AllowHeaders,
+		"exposeHeaders": c.ExposeHeaders,
+	}) {
 		for i, h := range list {
 			if h != "*" && !headerName.MatchString(h) {
 				f.at(name).item(i).errorf("is %q, want the name of a header", h)
@@ -279,12 +286,14 @@ func headerValue(f field, v string) {
 
 func headerCommands() []string {
 	return []string{
-		"REQ", "RESP", "ENVIRONMENT", "PROTOCOL", "HOSTNAME", "ROUTE_NAME", "RESPONSE_CODE", "RESPONSE_FLAGS", "RESPONSE_CODE_DETAILS",
-		"START_TIME", "DURATION", "BYTES_RECEIVED", "BYTES_SENT", "UPSTREAM_HOST", "UPSTREAM_CLUSTER", "UPSTREAM_LOCAL_ADDRESS",
-		"UPSTREAM_REMOTE_ADDRESS", "DOWNSTREAM_LOCAL_ADDRESS", "DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT", "DOWNSTREAM_LOCAL_PORT",
-		"DOWNSTREAM_REMOTE_ADDRESS", "DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT", "DOWNSTREAM_DIRECT_REMOTE_ADDRESS",
-		"DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT", "DOWNSTREAM_PEER_URI_SAN", "DOWNSTREAM_LOCAL_URI_SAN", "DOWNSTREAM_PEER_SUBJECT",
-		"DOWNSTREAM_LOCAL_SUBJECT", "DOWNSTREAM_PEER_ISSUER", "DOWNSTREAM_PEER_SERIAL", "DOWNSTREAM_PEER_FINGERPRINT_256",
-		"DOWNSTREAM_TLS_SESSION_ID", "DOWNSTREAM_TLS_CIPHER", "DOWNSTREAM_TLS_VERSION", "DOWNSTREAM_PEER_CERT", "REQUESTED_SERVER_NAME",
+		"REQ", "RESP", "ENVIRONMENT", "PROTOCOL", "HOSTNAME", "ROUTE_NAME", "RESPONSE_CODE", "RESPONSE_FLAGS",
+		"RESPONSE_CODE_DETAILS", "START_TIME", "DURATION", "BYTES_RECEIVED", "BYTES_SENT", "UPSTREAM_HOST",
+		"UPSTREAM_CLUSTER", "UPSTREAM_LOCAL_ADDRESS", "UPSTREAM_REMOTE_ADDRESS", "DOWNSTREAM_LOCAL_ADDRESS",
+		"DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT", "DOWNSTREAM_LOCAL_PORT", "DOWNSTREAM_REMOTE_ADDRESS",
+		"DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT", "DOWNSTREAM_DIRECT_REMOTE_ADDRESS",
+		"DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT", "DOWNSTREAM_PEER_URI_SAN", "DOWNSTREAM_LOCAL_URI_SAN",
+		"DOWNSTREAM_PEER_SUBJECT", "DOWNSTREAM_LOCAL_SUBJECT", "DOWNSTREAM_PEER_ISSUER", "DOWNSTREAM_PEER_SERIAL",
+		"DOWNSTREAM_PEER_FINGERPRINT_256", "DOWNSTREAM_TLS_SESSION_ID", "DOWNSTREAM_TLS_CIPHER",
+		"DOWNSTREAM_TLS_VERSION", "DOWNSTREAM_PEER_CERT", "REQUESTED_SERVER_NAME",
 	}
 }

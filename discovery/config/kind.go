@@ -47,7 +47,10 @@ func kindOf(apiVersion, name string) (kind, bool) {
 func KindNames() []string { return append(kindNames(), "MeshConfig", "MeshNetworks") }
 
 func kindNames() []string {
-	return []string{"DestinationRule", "Gateway", "ServiceEntry", "Sidecar", "VirtualService", "WorkloadEntry", "WorkloadGroup"}
+	return []string{
+		"DestinationRule", "Gateway", "ServiceEntry", "Sidecar", "VirtualService", "WorkloadEntry",
+		"WorkloadGroup",
+	}
 }
 
 func kindFor[M proto.Message](name string, rules func(field, M)) kind {

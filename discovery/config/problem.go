@@ -48,7 +48,8 @@ func OfNotes(notes []model.Note) []Problem {
 	var out []Problem
 	for _, n := range notes {
 		out = append(out, Problem{
-			File: n.Meta.Origin.File, Line: n.Meta.Origin.Line, Severity: Warning, Object: title(n.Meta), Path: n.Path, Message: n.Message,
+			File: n.Meta.Origin.File, Line: n.Meta.Origin.Line, Severity: Warning, Object: title(n.Meta),
+			Path: n.Path, Message: n.Message,
 		})
 	}
 	return out

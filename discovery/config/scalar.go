@@ -21,7 +21,8 @@ var (
 // scalar writes a scalar as JSON. A plain one is typed by YAML 1.2's core schema, not as the YAML package would: there
 // 0777 is octal, 1_000 a number and 2026-01-01 a time. y, n, on and off are strings in both.
 func scalar(n *yaml.Node) string {
-	if n.Style&quoted != 0 && n.Style&yaml.TaggedStyle == 0 || n.ShortTag() == "!!str" && n.Style&yaml.TaggedStyle != 0 {
+	if n.Style&quoted != 0 && n.Style&yaml.TaggedStyle == 0 ||
+		n.ShortTag() == "!!str" && n.Style&yaml.TaggedStyle != 0 {
 		return quote(n.Value)
 	}
 	switch v := n.Value; v {

@@ -51,13 +51,15 @@ func resolution(f field, s *networking.ServiceEntry) {
 		}
 	case networking.ServiceEntry_DNS, networking.ServiceEntry_DNS_ROUND_ROBIN:
 		if wildcard >= 0 && len(s.Endpoints) == 0 && s.WorkloadSelector == nil {
-			f.at("hosts").item(wildcard).errorf("is %q: without endpoints the host is resolved, want a full name", s.Hosts[wildcard])
+			f.at("hosts").item(wildcard).errorf("is %q: without endpoints the host is resolved, want a full name",
+				s.Hosts[wildcard])
 		}
 		if s.Resolution == networking.ServiceEntry_DNS_ROUND_ROBIN && len(s.Endpoints) > 1 {
 			f.at("endpoints").errorf("are %d, want at most one under DNS_ROUND_ROBIN", len(s.Endpoints))
 		}
 	default:
-		f.at("resolution").errorf("is %s, which is not supported, want NONE, STATIC, DNS or DNS_ROUND_ROBIN", s.Resolution)
+		f.at("resolution").errorf("is %s, which is not supported, want NONE, STATIC, DNS or DNS_ROUND_ROBIN",
+			s.Resolution)
 	}
 }
 
@@ -124,7 +126,8 @@ func weight(f field, n uint32) {
 // unixPath wants what a socket's address has room for.
 func unixPath(f field, path string) {
 	abstract := strings.HasPrefix(path, "@")
-	if !strings.HasPrefix(path, "/") && !abstract || strings.HasSuffix(path, "/") || len(path) > 107 || strings.Contains(path, "\x00") {
+	if !strings.HasPrefix(path, "/") && !abstract || strings.HasSuffix(path, "/") || len(path) > 107 ||
+		strings.Contains(path, "\x00") {
 		f.errorf("is %q, want an absolute path of at most 107 bytes after unix://, or @NAME", path)
 	}
 }
@@ -165,7 +168,8 @@ func workloadGroup(f field, g *networking.WorkloadGroup) {
 
 func probe(f field, p *networking.ReadinessProbe) {
 	for name, n := range inOrder(map[string]int32{
-		"initialDelaySeconds": p.GetInitialDelaySeconds(), "timeoutSeconds": p.GetTimeoutSeconds(), "periodSeconds": p.GetPeriodSeconds(),
+		"initialDelaySeconds": p.GetInitialDelaySeconds(), "timeoutSeconds": p.GetTimeoutSeconds(),
+		"periodSeconds":    p.GetPeriodSeconds(),
 		"successThreshold": p.GetSuccessThreshold(), "failureThreshold": p.GetFailureThreshold(),
 	}) {
 		f.at(name).count(n)

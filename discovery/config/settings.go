@@ -17,9 +17,15 @@ import (
 func DecodeSettings(kind, file string, data []byte) (*model.Object, []Problem) {
 	k, ok := settingsKind(kind)
 	if !ok {
-		return nil, []Problem{{File: file, Severity: Error, Message: "is read as " + kind + ", want MeshConfig or MeshNetworks"}}
+		return nil, []Problem{{
+			File: file, Severity: Error,
+			Message: "is read as " + kind + ", want MeshConfig or MeshNetworks",
+		}}
 	}
-	o := &model.Object{Meta: model.Meta{Kind: kind, Name: "default", Origin: model.Origin{File: file, Line: 1}}, Spec: k.spec()}
+	o := &model.Object{
+		Meta: model.Meta{Kind: kind, Name: "default", Origin: model.Origin{File: file, Line: 1}},
+		Spec: k.spec(),
+	}
 	roots, fault := documents(data)
 	var problems []Problem
 	switch {
@@ -59,7 +65,8 @@ func meshConfig(f field, c *meshconfig.MeshConfig) {
 	localitySetting(f.at("localityLbSetting"), c.LocalityLbSetting)
 	retries(f.at("defaultHttpRetryPolicy"), c.DefaultHttpRetryPolicy)
 	connectionPool(f.at("defaultTrafficPolicy").at("connectionPool"), c.GetDefaultTrafficPolicy().GetConnectionPool())
-	outlierDetection(f.at("defaultTrafficPolicy").at("outlierDetection"), c.GetDefaultTrafficPolicy().GetOutlierDetection())
+	outlierDetection(f.at("defaultTrafficPolicy").at("outlierDetection"),
+		c.GetDefaultTrafficPolicy().GetOutlierDetection())
 	if k := c.TcpKeepalive; k != nil {
 		connectionPool(f, &networking.ConnectionPoolSettings{Tcp: &networking.ConnectionPoolSettings_TCPSettings{TcpKeepalive: k}})
 	}
@@ -69,7 +76,10 @@ func meshConfig(f field, c *meshconfig.MeshConfig) {
 	f.at("defaultServiceExportTo").exportTo(c.DefaultServiceExportTo)
 	f.at("defaultVirtualServiceExportTo").exportTo(c.DefaultVirtualServiceExportTo)
 	f.at("defaultDestinationRuleExportTo").exportTo(c.DefaultDestinationRuleExportTo)
-	for name, port := range inOrder(map[string]int32{"proxyListenPort": c.ProxyListenPort, "proxyInboundListenPort": c.ProxyInboundListenPort}) {
+	for name, port := range inOrder(map[string]int32{
+		"proxyListenPort":        c.ProxyListenPort,
+		"proxyInboundListenPort": c.ProxyInboundListenPort,
+	}) {
 		if port != 0 {
 			f.at(name).port(uint32(port))
 		}

@@ -21,7 +21,8 @@ func decodeSpec(n *yaml.Node, line int, m proto.Message) (found places, faults [
 	skip := map[string]bool{}
 	for {
 		w := writer{reader: newReader(), skip: skip}
-		w.node(n, place{parent: -1, name: "spec", line: line, slot: slot{root: m.ProtoReflect().Descriptor()}}, "", false, 0)
+		w.node(n, place{parent: -1, name: "spec", line: line, slot: slot{root: m.ProtoReflect().Descriptor()}}, "",
+			false, 0)
 		if w.fault != nil {
 			return w.places, append(faults, *w.fault)
 		}

@@ -83,7 +83,8 @@ func entryOf(entries []Support, path string) (Support, bool) {
 	var best Support
 	found := false
 	for _, s := range entries {
-		if (s.Path == path || strings.HasPrefix(path, s.Path+".") || s.Path == "*" && !found) && len(s.Path) >= len(best.Path) {
+		if (s.Path == path || strings.HasPrefix(path, s.Path+".") || s.Path == "*" && !found) &&
+			len(s.Path) >= len(best.Path) {
 			best, found = s, true
 		}
 	}

@@ -67,7 +67,12 @@ func httpRoute(f field, r *networking.HTTPRoute, delegate bool) {
 	for _, action := range []struct {
 		name  string
 		given bool
-	}{{"route", len(r.Route) > 0}, {"redirect", r.Redirect != nil}, {"directResponse", r.DirectResponse != nil}, {"delegate", r.Delegate != nil}} {
+	}{
+		{"route", len(r.Route) > 0},
+		{"redirect", r.Redirect != nil},
+		{"directResponse", r.DirectResponse != nil},
+		{"delegate", r.Delegate != nil},
+	} {
 		if action.given {
 			does = append(does, action.name)
 		}
@@ -241,10 +246,12 @@ func tlsRoute(f field, r *networking.TLSRoute, hosts []string) {
 				at.at("sniHosts").item(j).host(sni, true)
 			}
 			if !slices.ContainsFunc(hosts, func(host string) bool { return covers(host, sni) }) {
-				at.at("sniHosts").item(j).errorf("is %q, want one that spec.hosts stand for: %s", sni, strings.Join(hosts, ", "))
+				at.at("sniHosts").item(j).errorf("is %q, want one that spec.hosts stand for: %s", sni,
+					strings.Join(hosts, ", "))
 			}
 		}
-		l4Match(at, m.GetDestinationSubnets(), m.GetPort(), m.GetSourceLabels(), m.GetGateways(), m.GetSourceNamespace())
+		l4Match(at, m.GetDestinationSubnets(), m.GetPort(), m.GetSourceLabels(), m.GetGateways(),
+			m.GetSourceNamespace())
 	}
 	routeDestinations(f.at("route"), r.Route)
 }
@@ -263,7 +270,8 @@ func tcpRoute(f field, r *networking.TCPRoute) {
 		if m.GetSourceSubnet() != "" {
 			at.at("sourceSubnet").subnet(m.SourceSubnet)
 		}
-		l4Match(at, m.GetDestinationSubnets(), m.GetPort(), m.GetSourceLabels(), m.GetGateways(), m.GetSourceNamespace())
+		l4Match(at, m.GetDestinationSubnets(), m.GetPort(), m.GetSourceLabels(), m.GetGateways(),
+			m.GetSourceNamespace())
 	}
 	routeDestinations(f.at("route"), r.Route)
 }

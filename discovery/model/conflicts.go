@@ -30,9 +30,11 @@ func (m *Mesh) judgeRules() {
 			continue
 		}
 		for i, host := range v.Spec.Hosts {
-			winner := slices.IndexFunc(owners[host], func(o *Config[*networking.VirtualService]) bool { return m.meet(o, v) })
+			winner := slices.IndexFunc(owners[host],
+				func(o *Config[*networking.VirtualService]) bool { return m.meet(o, v) })
 			if winner >= 0 {
-				m.note(v.Meta, index("spec.hosts", i), "%s is claimed by %s, %s for it", host, name(owners[host][winner].Meta), notUsed)
+				m.note(v.Meta, index("spec.hosts", i), "%s is claimed by %s, %s for it", host,
+					name(owners[host][winner].Meta), notUsed)
 				continue
 			}
 			owners[host] = append(owners[host], v)
@@ -43,7 +45,8 @@ func (m *Mesh) judgeRules() {
 // meet reports whether some namespace sees both.
 func (m *Mesh) meet(a, b *Config[*networking.VirtualService]) bool {
 	exported := func(v *Config[*networking.VirtualService]) []string {
-		return orDefault(orDefault(v.Spec.ExportTo, m.settings.Config.GetDefaultVirtualServiceExportTo()), []string{"*"})
+		return orDefault(orDefault(v.Spec.ExportTo, m.settings.Config.GetDefaultVirtualServiceExportTo()),
+			[]string{"*"})
 	}
 	from, to := exported(a), exported(b)
 	if slices.Contains(to, "*") {
@@ -74,7 +77,8 @@ func (m *Mesh) judgePolicies() {
 				}
 				for i, subset := range r.Spec.Subsets {
 					if hasSubset(first, subset.GetName()) {
-						m.note(r.Meta, index("spec.subsets", i), "%s has a subset %s from %s, %s", host, subset.GetName(), name(first.Meta), notUsed)
+						m.note(r.Meta, index("spec.subsets", i), "%s has a subset %s from %s, %s", host,
+							subset.GetName(), name(first.Meta), notUsed)
 					}
 				}
 			}
@@ -132,14 +136,17 @@ func (m *Mesh) judgeServers() {
 			}
 			switch {
 			case first.plain && !protocol.IsHTTP():
-				m.note(g.Meta, index("spec.servers", i), "the port takes plain HTTP for %s, %s", name(first.Meta), notUsed)
+				m.note(g.Meta, index("spec.servers", i), "the port takes plain HTTP for %s, %s", name(first.Meta),
+					notUsed)
 			case !first.plain && protocol.IsHTTP():
-				m.note(g.Meta, index("spec.servers", i), "the port takes no plain HTTP because of %s, %s", name(first.Meta), notUsed)
+				m.note(g.Meta, index("spec.servers", i), "the port takes no plain HTTP because of %s, %s",
+					name(first.Meta), notUsed)
 			case protocol == HTTPS && s.GetTls().GetMode() != networking.ServerTLSSettings_PASSTHROUGH:
 				for j, host := range s.Hosts {
 					host = strings.ToLower(host[strings.Index(host, "/")+1:]) // less the namespace
 					if winner, taken := hosts[at+" "+host]; taken {
-						m.note(g.Meta, index(index("spec.servers", i)+".hosts", j), "%s is served by %s, %s for it", host, name(winner), notUsed)
+						m.note(g.Meta, index(index("spec.servers", i)+".hosts", j), "%s is served by %s, %s for it",
+							host, name(winner), notUsed)
 					} else {
 						hosts[at+" "+host] = g.Meta
 					}

@@ -22,28 +22,43 @@ func TestConflicts(t *testing.T) {
 			Tls: &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE},
 		}}}
 	}
-	policy := &networking.DestinationRule{Host: "x.test", TrafficPolicy: &networking.TrafficPolicy{}, Subsets: []*networking.Subset{{Name: "v1"}}}
+	policy := &networking.DestinationRule{
+		Host: "x.test", TrafficPolicy: &networking.TrafficPolicy{},
+		Subsets: []*networking.Subset{{Name: "v1"}},
+	}
 	for name, test := range map[string]struct {
 		first, second any // of b/first and a/second, which is younger
 		want          string
 	}{
-		"rules":                             {rules(), rules(), "spec.hosts[0]: x.test is claimed by"},
-		"rules that each sees alone":        {rules("."), rules("."), ""},
-		"rules that one namespace sees":     {rules("c", "."), rules("d", "c"), "spec.hosts[0]: x.test is claimed by"},
-		"rules of which one is for all":     {rules("."), rules("*"), "spec.hosts[0]: x.test is claimed by"},
-		"rules of which one is for nobody":  {rules(), rules("~"), ""},
-		"declarations of two namespaces":    {entry, entry, ""},
-		"Sidecars of two namespaces":        {sidecar(nil), sidecar(nil), ""},
-		"servers of a plain port":           {gateway(80, "HTTP", "*"), gateway(80, "HTTP", "*"), ""},
-		"a plain port":                      {gateway(80, "HTTP", "*"), gateway(80, "TLS", "*"), "spec.servers[0]: the port takes plain HTTP for"},
-		"an encrypted port":                 {gateway(80, "HTTPS", "*"), gateway(80, "HTTP", "*"), "spec.servers[0]: the port takes no plain HTTP because of"},
-		"two ports":                         {gateway(80, "HTTPS", "*"), gateway(81, "HTTP", "*"), ""},
-		"a server's host":                   {gateway(443, "HTTPS", "./x.test"), gateway(443, "HTTPS", "y.test", "b/X.test"), "spec.servers[0].hosts[1]: x.test is served by"},
+		"rules":                            {rules(), rules(), "spec.hosts[0]: x.test is claimed by"},
+		"rules that each sees alone":       {rules("."), rules("."), ""},
+		"rules that one namespace sees":    {rules("c", "."), rules("d", "c"), "spec.hosts[0]: x.test is claimed by"},
+		"rules of which one is for all":    {rules("."), rules("*"), "spec.hosts[0]: x.test is claimed by"},
+		"rules of which one is for nobody": {rules(), rules("~"), ""},
+		"declarations of two namespaces":   {entry, entry, ""},
+		"Sidecars of two namespaces":       {sidecar(nil), sidecar(nil), ""},
+		"servers of a plain port":          {gateway(80, "HTTP", "*"), gateway(80, "HTTP", "*"), ""},
+		"a plain port": {
+			gateway(80, "HTTP", "*"), gateway(80, "TLS", "*"),
+			"spec.servers[0]: the port takes plain HTTP for",
+		},
+		"an encrypted port": {
+			gateway(80, "HTTPS", "*"), gateway(80, "HTTP", "*"),
+			"spec.servers[0]: the port takes no plain HTTP because of",
+		},
+		"two ports": {gateway(80, "HTTPS", "*"), gateway(81, "HTTP", "*"), ""},
+		"a server's host": {
+			gateway(443, "HTTPS", "./x.test"),
+			gateway(443, "HTTPS", "y.test", "b/X.test"), "spec.servers[0].hosts[1]: x.test is served by",
+		},
 		"policies are of their namespace":   {policy, policy, ""},
 		"a rule at a gateway joins another": {atGateway(rules()), atGateway(rules()), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			notes := meshOf([]*Object{object(kindOf(test.second), "a", "second", 2, test.second), object(kindOf(test.first), "b", "first", 1, test.first)}).Notes()
+			notes := meshOf([]*Object{
+				object(kindOf(test.second), "a", "second", 2, test.second),
+				object(kindOf(test.first), "b", "first", 1, test.first),
+			}).Notes()
 			expectNote(t, notes, "a/second", test.want, kindOf(test.first)+" b/first, which is older")
 		})
 	}
@@ -57,7 +72,10 @@ func TestConflicts(t *testing.T) {
 		"policies":                 {policy, "spec.subsets[0]: x.test has a subset v1 from"},
 	} {
 		t.Run(name+" of one namespace, by name", func(t *testing.T) {
-			notes := meshOf([]*Object{object(kindOf(test.spec), "a", "second", 1, test.spec), object(kindOf(test.spec), "a", "first", 1, test.spec)}).Notes()
+			notes := meshOf([]*Object{
+				object(kindOf(test.spec), "a", "second", 1, test.spec),
+				object(kindOf(test.spec), "a", "first", 1, test.spec),
+			}).Notes()
 			expectNote(t, notes, "a/second", test.want, kindOf(test.spec)+" a/first, which is older or comes first")
 		})
 	}

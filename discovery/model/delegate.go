@@ -27,15 +27,17 @@ func (m *Mesh) addVirtualServices(objects []*Object) {
 			if route.Delegate != nil {
 				child := delegates[delegateKey(route.Delegate, o.Namespace)]
 				if child == nil {
-					m.note(o.Meta, index("spec.http", i)+".delegate", "VirtualService %s does not exist, or is not a delegate",
+					m.note(o.Meta, index("spec.http", i)+".delegate",
+						"VirtualService %s does not exist, or is not a delegate",
 						delegateKey(route.Delegate, o.Namespace))
 				}
 				inputs = append(inputs, child)
 			}
 		}
-		m.virtualServices = append(m.virtualServices, Recall(m.memory, o.Key(), inputs, func() *Config[*networking.VirtualService] {
-			return &Config[*networking.VirtualService]{o.Meta, m.resolve(o, delegates)}
-		}))
+		m.virtualServices = append(m.virtualServices,
+			Recall(m.memory, o.Key(), inputs, func() *Config[*networking.VirtualService] {
+				return &Config[*networking.VirtualService]{o.Meta, m.resolve(o, delegates)}
+			}))
 	}
 }
 
@@ -114,14 +116,19 @@ func mergeMatches(root, child []*networking.HTTPMatchRequest) ([]*networking.HTT
 // mergeMatch asks for both. Conditions on one field can only be joined where the delegate's is the narrower.
 func mergeMatch(root, child *networking.HTTPMatchRequest) (*networking.HTTPMatchRequest, bool) {
 	for _, pair := range [][2]*networking.StringMatch{
-		{root.Uri, child.Uri}, {root.Scheme, child.Scheme}, {root.Method, child.Method}, {root.Authority, child.Authority},
+		{root.Uri, child.Uri},
+		{root.Scheme, child.Scheme},
+		{root.Method, child.Method},
+		{root.Authority, child.Authority},
 	} {
 		if !narrows(pair[0], pair[1]) {
 			return nil, false
 		}
 	}
 	for _, pair := range [][2]map[string]*networking.StringMatch{
-		{root.Headers, child.Headers}, {root.WithoutHeaders, child.WithoutHeaders}, {root.QueryParams, child.QueryParams},
+		{root.Headers, child.Headers},
+		{root.WithoutHeaders, child.WithoutHeaders},
+		{root.QueryParams, child.QueryParams},
 	} {
 		for name, m := range pair[0] {
 			if other, both := pair[1][name]; both && !narrows(m, other) {

@@ -74,7 +74,8 @@ func (m *Mesh) moveServices(services []*Service) bool {
 func onlyEndpoints(a, b *Service) bool {
 	return !a.Headless && !b.Headless && len(a.Selector)+len(b.Selector) == 0 &&
 		a.Created.Equal(b.Created) && a.Resolution == b.Resolution && a.External == b.External &&
-		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.ExportTo, b.ExportTo) &&
+		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Ports, b.Ports) &&
+		slices.Equal(a.ExportTo, b.ExportTo) &&
 		slices.Equal(a.SubjectAltNames, b.SubjectAltNames)
 }
 
@@ -102,7 +103,10 @@ func (m *Mesh) replaceRule(meta Meta, was, spec *networking.VirtualService) bool
 	if !found || !onlyRoutes(was, spec) {
 		return false
 	}
-	change := RuleChange{m.virtualServices[i], &Config[*networking.VirtualService]{meta, qualifyVirtualService(spec, meta.Namespace)}}
+	change := RuleChange{
+		m.virtualServices[i],
+		&Config[*networking.VirtualService]{meta, qualifyVirtualService(spec, meta.Namespace)},
+	}
 	if len(m.delta.Rules) == 0 {
 		m.virtualServices = slices.Clone(m.virtualServices)
 	}

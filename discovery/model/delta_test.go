@@ -29,8 +29,9 @@ func TestWith(t *testing.T) {
 		objects  []*Object
 		want     bool
 	}{
-		"nothing":               {nil, nil, false},
-		"endpoints":             {[]*Service{as(service(), func(s *Service) { s.Endpoints = []Endpoint{{Address: "10.0.0.1"}} })}, nil, true},
+		"nothing": {nil, nil, false},
+		"endpoints": {[]*Service{as(service(),
+			func(s *Service) { s.Endpoints = []Endpoint{{Address: "10.0.0.1"}} })}, nil, true},
 		"and who declares them": {[]*Service{service()}, []*Object{entry("x", "x.test", "y.test")}, true},
 		"a host less":           {[]*Service{service()}, []*Object{entry("x", "x.test")}, false},
 		"a new object":          {[]*Service{service()}, []*Object{entry("z", "x.test")}, false},
@@ -43,14 +44,22 @@ func TestWith(t *testing.T) {
 		"another host":          {nil, []*Object{rule(func(v *networking.VirtualService) { v.Hosts[0] = "b.test" })}, false},
 		"another gateway":       {nil, []*Object{rule(func(v *networking.VirtualService) { v.Gateways = []string{"a"} })}, false},
 		"for others":            {nil, []*Object{rule(func(v *networking.VirtualService) { v.ExportTo = []string{"."} })}, false},
-		"a delegate":            {nil, []*Object{rule(func(v *networking.VirtualService) { v.Http[0].Delegate = &networking.Delegate{} })}, false},
-		"bytes":                 {nil, []*Object{rule(func(v *networking.VirtualService) { v.Tcp = []*networking.TCPRoute{{}} })}, false},
+		"a delegate": {
+			nil,
+			[]*Object{rule(func(v *networking.VirtualService) { v.Http[0].Delegate = &networking.Delegate{} })},
+			false,
+		},
+		"bytes": {nil, []*Object{rule(func(v *networking.VirtualService) { v.Tcp = []*networking.TCPRoute{{}} })}, false},
 		"labels that nobody read": {nil, []*Object{rule(func(v *networking.VirtualService) {
 			v.Http[0].Match = []*networking.HTTPMatchRequest{{SourceLabels: map[string]string{"a": "b"}}}
 		})}, false},
-		"a kind that decides more":  {nil, []*Object{object("Sidecar", "a", "s", 1, &networking.Sidecar{})}, false},
-		"both":                      {[]*Service{service()}, []*Object{rule(func(v *networking.VirtualService) { v.Http = nil })}, true},
-		"a name of another's store": {nil, []*Object{object("VirtualService", "a", "twin", 1, &networking.VirtualService{Hosts: []string{"t.test"}})}, false},
+		"a kind that decides more": {nil, []*Object{object("Sidecar", "a", "s", 1, &networking.Sidecar{})}, false},
+		"both":                     {[]*Service{service()}, []*Object{rule(func(v *networking.VirtualService) { v.Http = nil })}, true},
+		"a name of another's store": {
+			nil,
+			[]*Object{object("VirtualService", "a", "twin", 1, &networking.VirtualService{Hosts: []string{"t.test"}})},
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			twin := object("VirtualService", "a", "twin", 1, &networking.VirtualService{Hosts: []string{"t.test"}})
@@ -74,7 +83,8 @@ func TestWithJudgesAgain(t *testing.T) {
 		o.Origin = Origin{"f", line}
 		return o
 	}
-	older := object("VirtualService", "a", "older", 1, &networking.VirtualService{Hosts: []string{"x.test"}, Http: []*networking.HTTPRoute{{}}})
+	older := object("VirtualService", "a", "older", 1,
+		&networking.VirtualService{Hosts: []string{"x.test"}, Http: []*networking.HTTPRoute{{}}})
 	told := func(m *Mesh) string {
 		var out []string
 		for _, n := range m.Notes() {

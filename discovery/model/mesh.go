@@ -108,7 +108,8 @@ func (m *Mesh) addServices(services []*Service) {
 
 // claims returns the services of a host, the oldest right first.
 func (m *Mesh) claims(host string) []*Service {
-	from, _ := slices.BinarySearchFunc(m.services, host, func(s *Service, host string) int { return cmp.Compare(s.Host, host) })
+	from, _ := slices.BinarySearchFunc(m.services, host,
+		func(s *Service, host string) int { return cmp.Compare(s.Host, host) })
 	to := from
 	for to < len(m.services) && m.services[to].Host == host {
 		to++

@@ -33,7 +33,8 @@ func TestNames(t *testing.T) {
 		{QualifyGateway("gw.other.svc.cluster.local", "shop"), "other/gw"},
 		{ParseLocality("a/b/c").String(), "a/b/c"},
 		{ParseLocality("a").String(), "a"},
-		{fmt.Sprint(HostMatches("*.a.com", "b.a.com"), HostMatches("*.a.com", "a.com"), HostMatches("*", "a"), HostMatches("*.com", "*.a.com")), "true false true true"},
+		{fmt.Sprint(HostMatches("*.a.com", "b.a.com"), HostMatches("*.a.com", "a.com"), HostMatches("*", "a"),
+			HostMatches("*.com", "*.a.com")), "true false true true"},
 		{string(DetectProtocol("", "grpc-web-a", 1)), "GRPC-WEB"},
 		{string(DetectProtocol("kubernetes.io/h2c", "http", 1)), "HTTP2"},
 		{string(DetectProtocol("", "http2-a", 1)), "HTTP2"},
@@ -92,14 +93,17 @@ func TestDestinationRuleOfAService(t *testing.T) {
 		objects []*Object
 		want    string // its subsets
 	}{
-		"none":                           {nil, ""},
-		"the service's namespace":        {[]*Object{rule("server", "a", "x.test", 1)}, "a"},
-		"the client's goes before":       {[]*Object{rule("server", "a", "x.test", 1), rule("client", "b", "x.test", 2)}, "b"},
-		"the root's comes last":          {[]*Object{rule("istio-system", "a", "*.test", 1), rule("server", "b", "*", 2)}, "b"},
-		"the root's":                     {[]*Object{rule("istio-system", "a", "*.test", 1)}, "a"},
-		"another's is none of ours":      {[]*Object{rule("other", "a", "x.test", 1)}, ""},
-		"the narrowest host":             {[]*Object{rule("server", "a", "*.test", 1), rule("server", "b", "x.test", 2)}, "b"},
-		"two for a host are one":         {[]*Object{rule("server", "b", "x.test", 2, "s"), rule("server", "a", "x.test", 1, "s")}, "s a b"},
+		"none":                      {nil, ""},
+		"the service's namespace":   {[]*Object{rule("server", "a", "x.test", 1)}, "a"},
+		"the client's goes before":  {[]*Object{rule("server", "a", "x.test", 1), rule("client", "b", "x.test", 2)}, "b"},
+		"the root's comes last":     {[]*Object{rule("istio-system", "a", "*.test", 1), rule("server", "b", "*", 2)}, "b"},
+		"the root's":                {[]*Object{rule("istio-system", "a", "*.test", 1)}, "a"},
+		"another's is none of ours": {[]*Object{rule("other", "a", "x.test", 1)}, ""},
+		"the narrowest host":        {[]*Object{rule("server", "a", "*.test", 1), rule("server", "b", "x.test", 2)}, "b"},
+		"two for a host are one": {[]*Object{
+			rule("server", "b", "x.test", 2, "s"),
+			rule("server", "a", "x.test", 1, "s"),
+		}, "s a b"},
 		"not exported to the client's":   {[]*Object{private(rule("server", "a", "x.test", 1))}, ""},
 		"its own need not be exported":   {[]*Object{private(rule("client", "a", "x.test", 1))}, "a"},
 		"short names are the rule's own": {[]*Object{rule("server", "a", "x", 1)}, ""},
@@ -132,7 +136,10 @@ func TestDelegates(t *testing.T) {
 		{Name: "last"},
 	}})
 	child := object("VirtualService", "b", "child", 1, &networking.VirtualService{Http: []*networking.HTTPRoute{
-		{Name: "narrower", Match: prefix("/a/b"), Route: []*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: "own"}}}},
+		{
+			Name: "narrower", Match: prefix("/a/b"),
+			Route: []*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: "own"}}},
+		},
 		{Name: "elsewhere", Match: prefix("/c")},
 		{Name: "all"},
 	}})

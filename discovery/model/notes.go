@@ -35,7 +35,8 @@ func (m *Mesh) judgeAgain(v *Config[*networking.VirtualService]) {
 	for i := range v.Spec.Gateways {
 		paths[index("spec.gateways", i)] = true
 	}
-	m.notes = slices.DeleteFunc(slices.Clone(m.notes), func(n Note) bool { return n.Meta.Key() == v.Key() && !paths[n.Path] })
+	m.notes = slices.DeleteFunc(slices.Clone(m.notes),
+		func(n Note) bool { return n.Meta.Key() == v.Key() && !paths[n.Path] })
 	m.judgeDestinations(v)
 	m.sortNotes()
 }
@@ -54,7 +55,8 @@ func (m *Mesh) moveNotes(meta Meta) {
 }
 
 func (m *Mesh) sortNotes() {
-	slices.SortStableFunc(m.notes, func(a, b Note) int { return cmp.Or(a.Meta.Older(b.Meta), cmp.Compare(a.Path, b.Path)) })
+	slices.SortStableFunc(m.notes,
+		func(a, b Note) int { return cmp.Or(a.Meta.Older(b.Meta), cmp.Compare(a.Path, b.Path)) })
 }
 
 func (m *Mesh) note(meta Meta, path, format string, args ...any) {
@@ -93,7 +95,8 @@ func (m *Mesh) judgeDestination(v *Config[*networking.VirtualService], d *networ
 			}
 		}
 	}
-	m.note(v.Meta, path+".subset", "no DestinationRule of %s has a subset %s: requests are answered 503", d.Host, d.Subset)
+	m.note(v.Meta, path+".subset", "no DestinationRule of %s has a subset %s: requests are answered 503", d.Host,
+		d.Subset)
 }
 
 func hasSubset(r *Config[*networking.DestinationRule], name string) bool {

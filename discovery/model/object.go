@@ -44,7 +44,8 @@ func (m Meta) Key() string { return m.Kind + "/" + m.Namespace + "/" + m.Name }
 
 // Older orders objects by age, then by name: of two that claim one host the first of this order wins.
 func (m Meta) Older(o Meta) int {
-	return cmp.Or(m.Created.Compare(o.Created), strings.Compare(m.Namespace, o.Namespace), strings.Compare(m.Name, o.Name))
+	return cmp.Or(m.Created.Compare(o.Created), strings.Compare(m.Namespace, o.Namespace),
+		strings.Compare(m.Name, o.Name))
 }
 
 // Origin is where a person finds the object: a file and the line of its first key.

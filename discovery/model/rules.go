@@ -139,14 +139,16 @@ func destinations(v *networking.VirtualService) iter.Seq2[*networking.Destinatio
 		}
 		for i, r := range v.Tls {
 			for j, d := range r.Route {
-				if d.GetDestination() != nil && !yield(d.Destination, index(index("spec.tls", i)+".route", j)+".destination") {
+				if d.GetDestination() != nil &&
+					!yield(d.Destination, index(index("spec.tls", i)+".route", j)+".destination") {
 					return
 				}
 			}
 		}
 		for i, r := range v.Tcp {
 			for j, d := range r.Route {
-				if d.GetDestination() != nil && !yield(d.Destination, index(index("spec.tcp", i)+".route", j)+".destination") {
+				if d.GetDestination() != nil &&
+					!yield(d.Destination, index(index("spec.tcp", i)+".route", j)+".destination") {
 					return
 				}
 			}

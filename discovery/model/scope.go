@@ -33,7 +33,8 @@ type Egress struct {
 // Scope returns what a workload of namespace with labels sees.
 func (m *Mesh) Scope(namespace string, labels map[string]string) *Scope {
 	s := &Scope{
-		Namespace: namespace, Labels: labels, RegistryOnly: m.settings.RegistryOnly(), mesh: m, byHost: map[string]*Service{},
+		Namespace: namespace, Labels: labels, RegistryOnly: m.settings.RegistryOnly(), mesh: m,
+		byHost: map[string]*Service{},
 	}
 	visible := m.visibleServices(namespace)
 	rules := m.rulesFor(MeshGateway, namespace)
@@ -43,7 +44,8 @@ func (m *Mesh) Scope(namespace string, labels map[string]string) *Scope {
 		s.RegistryOnly = policy.Mode == networking.OutboundTrafficPolicy_REGISTRY_ONLY
 		if policy.EgressProxy != nil {
 			s.EgressProxy = &networking.Destination{
-				Host: Qualify(policy.EgressProxy.Host, sidecar.Namespace), Subset: policy.EgressProxy.Subset, Port: policy.EgressProxy.Port,
+				Host: Qualify(policy.EgressProxy.Host, sidecar.Namespace), Subset: policy.EgressProxy.Subset,
+				Port: policy.EgressProxy.Port,
 			}
 		}
 	}
@@ -77,11 +79,14 @@ func (m *Mesh) visibleServices(namespace string) []*Service {
 }
 
 // narrow returns what one egress listener of a Sidecar imports, by "namespace/host" patterns.
-func narrow(l *networking.IstioEgressListener, declared, own string, visible []*Service, rules []*Config[*networking.VirtualService]) Egress {
+func narrow(l *networking.IstioEgressListener, declared, own string, visible []*Service,
+	rules []*Config[*networking.VirtualService],
+) Egress {
 	imports := func(namespace string, matches func(pattern string) bool) bool {
 		return slices.ContainsFunc(l.Hosts, func(entry string) bool {
 			in, pattern, _ := strings.Cut(entry, "/")
-			return (in == "*" || in == namespace || in == "." && namespace == own) && matches(Qualify(pattern, declared))
+			return (in == "*" || in == namespace || in == "." && namespace == own) &&
+				matches(Qualify(pattern, declared))
 		})
 	}
 	e := Egress{Listener: l}
@@ -93,7 +98,8 @@ func narrow(l *networking.IstioEgressListener, declared, own string, visible []*
 	var kept []*Config[*networking.VirtualService]
 	for _, r := range rules {
 		if imports(r.Namespace, func(pattern string) bool {
-			return slices.ContainsFunc(r.Spec.Hosts, func(host string) bool { return HostMatches(pattern, host) || HostMatches(host, pattern) })
+			return slices.ContainsFunc(r.Spec.Hosts,
+				func(host string) bool { return HostMatches(pattern, host) || HostMatches(host, pattern) })
 		}) {
 			kept = append(kept, r)
 		}

@@ -90,9 +90,13 @@ func hashPolicy(b *networking.LoadBalancerSettings) []*routev3.RouteAction_HashP
 			Header: &routev3.RouteAction_HashPolicy_Header{HeaderName: key.HttpHeaderName},
 		}}}
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpCookie:
-		cookie := &routev3.RouteAction_HashPolicy_Cookie{Name: key.HttpCookie.Name, Ttl: key.HttpCookie.Ttl, Path: key.HttpCookie.Path}
+		cookie := &routev3.RouteAction_HashPolicy_Cookie{
+			Name: key.HttpCookie.Name, Ttl: key.HttpCookie.Ttl,
+			Path: key.HttpCookie.Path,
+		}
 		for _, a := range key.HttpCookie.Attributes {
-			cookie.Attributes = append(cookie.Attributes, &routev3.RouteAction_HashPolicy_CookieAttribute{Name: a.Name, Value: a.Value})
+			cookie.Attributes = append(cookie.Attributes,
+				&routev3.RouteAction_HashPolicy_CookieAttribute{Name: a.Name, Value: a.Value})
 		}
 		return []*routev3.RouteAction_HashPolicy{{PolicySpecifier: &routev3.RouteAction_HashPolicy_Cookie_{Cookie: cookie}}}
 	case *networking.LoadBalancerSettings_ConsistentHashLB_UseSourceIp:

@@ -75,7 +75,10 @@ func replaceFiles(t *testing.T, m protoreflect.Message, dir string) {
 	}
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if source, ok := fileOf(fd, v); ok {
-			name := map[protoreflect.Name]string{"private_key": "key.pem", "trusted_ca": "ca.pem", "certificate_chain": "cert.pem", "crl": "crl.pem"}[fd.Name()]
+			name := map[protoreflect.Name]string{
+				"private_key": "key.pem", "trusted_ca": "ca.pem",
+				"certificate_chain": "cert.pem", "crl": "crl.pem",
+			}[fd.Name()]
 			source.Specifier = &corev3.DataSource_Filename{Filename: filepath.Join(dir, name)}
 			return true
 		}

@@ -55,7 +55,8 @@ func (taken claims) claim(c *listenerv3.FilterChain) []*listenerv3.FilterChain {
 // names takes the server names that nobody has for a destination and a source, and returns them.
 func (taken claims) names(m *listenerv3.FilterChainMatch, destination, source *corev3.CidrRange) (free []string) {
 	for _, name := range orAny(m.GetServerNames()) {
-		key := fmt.Sprint(m.GetTransportProtocol(), m.GetDestinationPort().GetValue(), " ", destination, " ", source, " ", name)
+		key := fmt.Sprint(m.GetTransportProtocol(), m.GetDestinationPort().GetValue(), " ", destination, " ", source,
+			" ", name)
 		if !taken[key] {
 			taken[key] = true
 			free = append(free, name)

@@ -12,12 +12,15 @@ import (
 // Chains are written as "destinations names": what an earlier one matches is left out of a later one, and no more.
 func TestUniqueChains(t *testing.T) {
 	for name, test := range map[string]struct{ chains, want string }{
-		"nothing shared":              {"10.0.0.0/8 a.b; 10.0.0.0/8 c.d; 11.0.0.0/8 a.b", "10.0.0.0/8 a.b; 10.0.0.0/8 c.d; 11.0.0.0/8 a.b"},
-		"the same":                    {"10.0.0.0/8 -; 10.0.0.0/8 -", "10.0.0.0/8 -"},
-		"any":                         {"- -; - -; - a.b", "- -; - a.b"},
-		"a name of several":           {"- a.b,c.d; - c.d,e.f", "- a.b,c.d; - e.f"},
-		"a destination of several":    {"10.0.0.0/8,11.0.0.0/8 -; 11.0.0.0/8,12.0.0.0/8 -", "10.0.0.0/8,11.0.0.0/8 -; 12.0.0.0/8 -"},
-		"a name at one of them":       {"10.0.0.0/8 a.b; 10.0.0.0/8,11.0.0.0/8 a.b,c.d", "10.0.0.0/8 a.b; 10.0.0.0/8 c.d; 11.0.0.0/8 a.b,c.d"},
+		"nothing shared":           {"10.0.0.0/8 a.b; 10.0.0.0/8 c.d; 11.0.0.0/8 a.b", "10.0.0.0/8 a.b; 10.0.0.0/8 c.d; 11.0.0.0/8 a.b"},
+		"the same":                 {"10.0.0.0/8 -; 10.0.0.0/8 -", "10.0.0.0/8 -"},
+		"any":                      {"- -; - -; - a.b", "- -; - a.b"},
+		"a name of several":        {"- a.b,c.d; - c.d,e.f", "- a.b,c.d; - e.f"},
+		"a destination of several": {"10.0.0.0/8,11.0.0.0/8 -; 11.0.0.0/8,12.0.0.0/8 -", "10.0.0.0/8,11.0.0.0/8 -; 12.0.0.0/8 -"},
+		"a name at one of them": {
+			"10.0.0.0/8 a.b; 10.0.0.0/8,11.0.0.0/8 a.b,c.d",
+			"10.0.0.0/8 a.b; 10.0.0.0/8 c.d; 11.0.0.0/8 a.b,c.d",
+		},
 		"an address is its own range": {"10.0.0.1 -; 10.0.0.1/32 -; 10.0.0.1/24 -", "10.0.0.1/32 -; 10.0.0.0/24 -"},
 		"twice in one":                {"10.0.0.1,10.0.0.1/32 a.b,a.b", "10.0.0.1/32 a.b"},
 	} {

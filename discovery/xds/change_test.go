@@ -130,7 +130,8 @@ func TestEndpointsTakeTheShortPath(t *testing.T) {
 		if whole := BuildOutbound(model.New(inOrder(groups)), townView()); !sameResources(whole, r) {
 			t.Errorf("step %d: the short path gives something else", i)
 		}
-		if n := fresh(last.Endpoints, r.Endpoints); n < 1 || n > 4 || fresh(last.Clusters, r.Clusters)+fresh(last.Listeners, r.Listeners)+fresh(last.Routes, r.Routes) > 0 {
+		if n := fresh(last.Endpoints, r.Endpoints); n < 1 || n > 4 ||
+			fresh(last.Clusters, r.Clusters)+fresh(last.Listeners, r.Listeners)+fresh(last.Routes, r.Routes) > 0 {
 			t.Errorf("step %d: %d assignments are made anew, and something beside them", i, n)
 		}
 		if at := next.ServicesAt(netip.MustParseAddr("10.0.0.9")); (len(at) == 1) != (i < 2) {
@@ -159,7 +160,10 @@ func TestRulesTakeTheShortPath(t *testing.T) {
 		}},
 	}}}
 	mesh := model.New(inOrder(groups))
-	views := []Outbound{townView(), ViewOf(proxies()["none"]).Outbound, ViewOf(proxies()["proxy"]).Outbound, ViewOf(proxies()["router"]).Outbound}
+	views := []Outbound{
+		townView(), ViewOf(proxies()["none"]).Outbound, ViewOf(proxies()["proxy"]).Outbound,
+		ViewOf(proxies()["router"]).Outbound,
+	}
 	var last []*Resources
 	for _, v := range views {
 		last = append(last, BuildOutbound(mesh, v))

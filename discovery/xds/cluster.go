@@ -66,7 +66,10 @@ func serviceClusters(s *model.Service, rule *networking.DestinationRule, v Outbo
 			continue
 		}
 		for _, subset := range subsets {
-			t := target{service: s, port: port, subset: subset, policy: policyOf(rule, subset, port.Number, mesh), view: v, mesh: mesh}
+			t := target{
+				service: s, port: port, subset: subset, policy: policyOf(rule, subset, port.Number, mesh),
+				view: v, mesh: mesh,
+			}
 			c, endpoints := t.cluster()
 			r.Clusters = append(r.Clusters, c)
 			if endpoints != nil {
@@ -120,7 +123,8 @@ func newCluster(name string) *clusterv3.Cluster {
 		Name:           name,
 		ConnectTimeout: durationpb.New(connectTimeout),
 		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
-			MaxConnections: unlimited(), MaxPendingRequests: unlimited(), MaxRequests: unlimited(), MaxRetries: unlimited(),
+			MaxConnections: unlimited(), MaxPendingRequests: unlimited(), MaxRequests: unlimited(),
+			MaxRetries: unlimited(),
 		}}},
 	}
 }

@@ -86,7 +86,10 @@ func TestLoadBalancer(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			rule := &networking.DestinationRule{Host: "a.com", Subsets: []*networking.Subset{{Name: "v1", TrafficPolicy: test.subset}}, TrafficPolicy: test.host}
+			rule := &networking.DestinationRule{
+				Host:    "a.com",
+				Subsets: []*networking.Subset{{Name: "v1", TrafficPolicy: test.subset}}, TrafficPolicy: test.host,
+			}
 			r := Build(mesh(service("a.com", httpPort(80)), rule), viewOf(t, "127.0.0.9"))
 			c := served(t, r.Clusters, "outbound|80|v1|a.com")
 			if c.LbPolicy != test.want {

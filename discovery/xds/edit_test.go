@@ -209,13 +209,17 @@ func cloneOf(n *yaml.Node) *yaml.Node {
 
 // values are at the edges of what fields take.
 var values = []string{
-	"", "*", "0", "1", "-1", "2", "100", "101", "65535", "65536", "2147483647", "2147483648", "4294967295", "4294967296", "1e300", "0.5", ".nan",
-	"0s", "1ms", "1us", "1s", "-1s", "876000h", "2562047h", "true", "false", "null", "a", "b", "a.b", "*.a.b", "*.b", "*-a.b", "A.B", "a..b", "-",
-	"mesh", "default/a", "istio-system/gw", "./*", "*/*", "~", ".", "a.default.svc.cluster.local", "b.default.svc.cluster.local", "a.example.com",
-	"/", "//", "/a", "%", "%%", "%REQ(X)%", "%PREFIX()%", "%START_TIME(%Y)%", "\\1", "\\0", "[", ".*", "(?i)a", "(a)|(b)", "^$", "[[:word:]]", "\\pL",
-	"unix:///a", "unix://@a", "0.0.0.0", "::", "::1", "127.0.0.1", "10.0.0.2", "10.0.0.0/8", "::/0", "0.0.0.0/0", "::ffff:10.0.0.1", "fe80::1%eth0",
-	"HTTP", "HTTP2", "GRPC", "GRPC-WEB", "TCP", "TLS", "HTTPS", "UDP", "MONGO", "NONE", "STATIC", "DNS", "DNS_ROUND_ROBIN", "PASSTHROUGH",
-	"SIMPLE", "MUTUAL", "ISTIO_MUTUAL", "AUTO_PASSTHROUGH", "OPTIONAL_MUTUAL", "DISABLE", "IPTABLES", "REGISTRY_ONLY", "ALLOW_ANY", "UPGRADE",
-	"ROUND_ROBIN", "RANDOM", "LEAST_REQUEST", "x-a", "host", ":path", ":authority", "a b", "a\nb", "é", strings.Repeat("a", 300), strings.Repeat("a.", 100) + "a",
+	"", "*", "0", "1", "-1", "2", "100", "101", "65535", "65536", "2147483647", "2147483648", "4294967295",
+	"4294967296", "1e300", "0.5", ".nan", "0s", "1ms", "1us", "1s", "-1s", "876000h", "2562047h", "true", "false",
+	"null", "a", "b", "a.b", "*.a.b", "*.b", "*-a.b", "A.B", "a..b", "-", "mesh", "default/a", "istio-system/gw",
+	"./*", "*/*", "~", ".", "a.default.svc.cluster.local", "b.default.svc.cluster.local", "a.example.com", "/",
+	"//", "/a", "%", "%%", "%REQ(X)%", "%PREFIX()%", "%START_TIME(%Y)%", "\\1", "\\0", "[", ".*", "(?i)a",
+	"(a)|(b)", "^$", "[[:word:]]", "\\pL", "unix:///a", "unix://@a", "0.0.0.0", "::", "::1", "127.0.0.1",
+	"10.0.0.2", "10.0.0.0/8", "::/0", "0.0.0.0/0", "::ffff:10.0.0.1", "fe80::1%eth0", "HTTP", "HTTP2", "GRPC",
+	"GRPC-WEB", "TCP", "TLS", "HTTPS", "UDP", "MONGO", "NONE", "STATIC", "DNS", "DNS_ROUND_ROBIN", "PASSTHROUGH",
+	"SIMPLE", "MUTUAL", "ISTIO_MUTUAL", "AUTO_PASSTHROUGH", "OPTIONAL_MUTUAL", "DISABLE", "IPTABLES",
+	"REGISTRY_ONLY", "ALLOW_ANY", "UPGRADE", "ROUND_ROBIN", "RANDOM", "LEAST_REQUEST", "x-a", "host", ":path",
+	":authority", "a b", "a\nb", "é",
+	strings.Repeat("a", 300), strings.Repeat("a.", 100) + "a",
 	"west", "west/1", "west/1/a", "west/*", "*", "topology.kubernetes.io/zone", "app=a", "{}", "[]",
 }

@@ -38,7 +38,8 @@ func (t target) assignment() *endpointv3.ClusterLoadAssignment {
 	for i := range chosen {
 		c := &chosen[i]
 		if last == nil || last.priority != c.priority || last.locality != c.locality {
-			out.Endpoints = append(out.Endpoints, &endpointv3.LocalityLbEndpoints{Locality: locality(c.locality), Priority: c.priority})
+			out.Endpoints = append(out.Endpoints,
+				&endpointv3.LocalityLbEndpoints{Locality: locality(c.locality), Priority: c.priority})
 		}
 		group := out.Endpoints[len(out.Endpoints)-1]
 		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(c.address, c.weight))
@@ -63,7 +64,8 @@ func (t target) reachable() []candidate {
 		weight := max(e.Weight, 1)
 		network := networkOf(e, t.mesh)
 		gateways := gatewaysOf(network, t.mesh)
-		near := network == t.view.Network || network == "" || t.view.Network == "" || len(t.mesh.Networks.GetNetworks()) == 0
+		near := network == t.view.Network || network == "" || t.view.Network == "" ||
+			len(t.mesh.Networks.GetNetworks()) == 0
 		switch {
 		case !near && t.entered: // it would go around in a circle
 			continue

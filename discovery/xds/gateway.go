@@ -32,7 +32,8 @@ func (s gatewayServer) protocol() model.Protocol {
 
 // ends reports whether TLS ends here.
 func (s gatewayServer) ends() bool {
-	return s.Tls != nil && s.Tls.Mode != networking.ServerTLSSettings_PASSTHROUGH && s.Tls.Mode != networking.ServerTLSSettings_AUTO_PASSTHROUGH
+	return s.Tls != nil && s.Tls.Mode != networking.ServerTLSSettings_PASSTHROUGH &&
+		s.Tls.Mode != networking.ServerTLSSettings_AUTO_PASSTHROUGH
 }
 
 // http reports whether routes match what the server takes.
@@ -76,7 +77,8 @@ func (b *builder) gateways() {
 		for _, s := range all {
 			passes = passes || s.Tls.GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
 			if s.http() {
-				b.gatewayRoutes(s.routeName(), slices.DeleteFunc(slices.Clone(all), func(o gatewayServer) bool { return o.routeName() != s.routeName() }))
+				b.gatewayRoutes(s.routeName(),
+					slices.DeleteFunc(slices.Clone(all), func(o gatewayServer) bool { return o.routeName() != s.routeName() }))
 			}
 		}
 	}
@@ -104,7 +106,8 @@ func (b *builder) gatewayListener(name string, servers []gatewayServer) *listene
 		l.FilterChains = []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{b.seen.tcpTo(blackHoleCluster)}}}
 	}
 	if slices.ContainsFunc(l.FilterChains, func(c *listenerv3.FilterChain) bool {
-		return c.GetFilterChainMatch().GetTransportProtocol() == "tls" || len(c.GetFilterChainMatch().GetServerNames()) > 0
+		return c.GetFilterChainMatch().GetTransportProtocol() == "tls" ||
+			len(c.GetFilterChainMatch().GetServerNames()) > 0
 	}) {
 		l.ListenerFilters = []*listenerv3.ListenerFilter{tlsInspector()}
 	}
@@ -163,7 +166,8 @@ func (b *builder) gatewayChains(s gatewayServer, name string) []*listenerv3.Filt
 func (r router) tcpOnly(o observed, rule *networking.VirtualService) []*listenerv3.FilterChain {
 	var out []*listenerv3.FilterChain
 	for _, route := range rule.Tcp {
-		applies := len(route.Match) == 0 || slices.ContainsFunc(route.Match, func(m *networking.L4MatchAttributes) bool { return r.applies(m) })
+		applies := len(route.Match) == 0 ||
+			slices.ContainsFunc(route.Match, func(m *networking.L4MatchAttributes) bool { return r.applies(m) })
 		if applies {
 			out = append(out, &listenerv3.FilterChain{Filters: []*listenerv3.Filter{r.tcpRoute(o, route.Route)}})
 		}
@@ -196,7 +200,8 @@ func crossing(s gatewayServer, rule *model.Config[*networking.VirtualService]) [
 	for _, entry := range s.Hosts {
 		host := entry
 		if namespace, rest, found := strings.Cut(entry, "/"); found {
-			if namespace != "*" && namespace != rule.Namespace && (namespace != "." || rule.Namespace != s.gateway.Namespace) {
+			if namespace != "*" && namespace != rule.Namespace &&
+				(namespace != "." || rule.Namespace != s.gateway.Namespace) {
 				continue
 			}
 			host = rest

@@ -27,8 +27,11 @@ func TestGolden(t *testing.T) {
 		"weights": {"127.0.0.9", append(bookinfo(), &networking.VirtualService{
 			Hosts: []string{"ratings"},
 			Http: []*networking.HTTPRoute{{
-				Name:  "canary",
-				Match: []*networking.HTTPMatchRequest{{Uri: prefix("/v2"), Headers: map[string]*networking.StringMatch{"x-canary": regex("*")}}},
+				Name: "canary",
+				Match: []*networking.HTTPMatchRequest{{
+					Uri:     prefix("/v2"),
+					Headers: map[string]*networking.StringMatch{"x-canary": regex("*")},
+				}},
 				Route: []*networking.HTTPRouteDestination{to("reviews", "v1", 80), to("reviews", "v2", 20), to("details", "", 0)},
 			}},
 		})},

@@ -70,9 +70,10 @@ func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
 // forwardByName resolves the hosts of requests that no service is asked for.
 func forwardByName(m *hcmv3.HttpConnectionManager) {
 	last := len(m.HttpFilters) - 1
-	m.HttpFilters = append(m.HttpFilters[:last:last], httpFilter("envoy.filters.http.dynamic_forward_proxy", &forwardv3.FilterConfig{
-		ImplementationSpecifier: &forwardv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
-	}), m.HttpFilters[last])
+	m.HttpFilters = append(m.HttpFilters[:last:last],
+		httpFilter("envoy.filters.http.dynamic_forward_proxy", &forwardv3.FilterConfig{
+			ImplementationSpecifier: &forwardv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
+		}), m.HttpFilters[last])
 }
 
 func fetched(name string) *hcmv3.HttpConnectionManager_Rds {
@@ -93,7 +94,10 @@ func networkFilter(name string, config proto.Message) *listenerv3.Filter {
 }
 
 func listenerFilter(name string, config proto.Message) *listenerv3.ListenerFilter {
-	return &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(config)}}
+	return &listenerv3.ListenerFilter{
+		Name:       name,
+		ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(config)},
+	}
 }
 
 func originalDestination() *listenerv3.ListenerFilter {

@@ -74,8 +74,9 @@ func buildInbound(r *Resources, m *model.Mesh, v Inbound) {
 func (p inboundPort) listener(seen observed, mesh model.Settings) *listenerv3.Listener {
 	ip := p.bind.Addr().String()
 	l := &listenerv3.Listener{
-		Name: listenerName(ip, p.port()), Address: socket(ip, p.port()), TrafficDirection: corev3.TrafficDirection_INBOUND,
-		FilterChains: p.chains(seen, "inbound_"+listenerName(ip, p.port())),
+		Name: listenerName(ip, p.port()), Address: socket(ip, p.port()),
+		TrafficDirection: corev3.TrafficDirection_INBOUND,
+		FilterChains:     p.chains(seen, "inbound_"+listenerName(ip, p.port())),
 	}
 	inspect(l, p.protocol == model.Unknown, mesh)
 	return l
@@ -218,7 +219,10 @@ func fromServices(m *model.Mesh, v Inbound) []inboundPort {
 				switch {
 				case !ok || port.Protocol == model.UDP:
 				case v.Mode == node.None:
-					out = append(out, inboundPort{bind: bind, protocol: port.Protocol, target: loopback(bind), own: true})
+					out = append(out, inboundPort{
+						bind: bind, protocol: port.Protocol, target: loopback(bind),
+						own: true,
+					})
 				default:
 					out = append(out, inboundPort{bind: bind, protocol: port.Protocol})
 				}

@@ -157,7 +157,8 @@ func (t target) distribute(a *endpointv3.ClusterLoadAssignment) {
 		var total uint32
 		for _, group := range a.Endpoints {
 			l := group.GetLocality()
-			if _, taken := weights[group]; !taken && inLocality(p, model.Locality{Region: l.GetRegion(), Zone: l.GetZone(), SubZone: l.GetSubZone()}) {
+			if _, taken := weights[group]; !taken &&
+				inLocality(p, model.Locality{Region: l.GetRegion(), Zone: l.GetZone(), SubZone: l.GetSubZone()}) {
 				matched = append(matched, group)
 				total += sum(group)
 			}
@@ -167,7 +168,8 @@ func (t target) distribute(a *endpointv3.ClusterLoadAssignment) {
 			weights[group] = max(shares[p]*100*sum(group)/max(total, 1), min(shares[p], 1))
 		}
 	}
-	a.Endpoints = slices.DeleteFunc(a.Endpoints, func(g *endpointv3.LocalityLbEndpoints) bool { return weights[g] == 0 })
+	a.Endpoints = slices.DeleteFunc(a.Endpoints,
+		func(g *endpointv3.LocalityLbEndpoints) bool { return weights[g] == 0 })
 	for _, group := range a.Endpoints {
 		group.LoadBalancingWeight = wrapperspb.UInt32(weights[group])
 	}

@@ -57,9 +57,15 @@ func routeMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 // headerMatch translates the match of one header. No value, or the regex "*", asks only that it is there.
 func headerMatch(name string, in *networking.StringMatch) *routev3.HeaderMatcher {
 	if value := stringMatcher(in); value != nil {
-		return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: value}}
+		return &routev3.HeaderMatcher{
+			Name:                 name,
+			HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: value},
+		}
 	}
-	return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
+	return &routev3.HeaderMatcher{
+		Name:                 name,
+		HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true},
+	}
 }
 
 func queryMatch(name string, in *networking.StringMatch) *routev3.QueryParameterMatcher {

@@ -35,9 +35,11 @@ func logFields() map[string]any {
 	return map[string]any{
 		"start_time": "%START_TIME%", "method": "%REQ(:METHOD)%", "path": "%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%",
 		"protocol": "%PROTOCOL%", "response_code": "%RESPONSE_CODE%", "response_flags": "%RESPONSE_FLAGS%",
-		"response_code_details": "%RESPONSE_CODE_DETAILS%", "bytes_received": "%BYTES_RECEIVED%", "bytes_sent": "%BYTES_SENT%",
-		"duration": "%DURATION%", "user_agent": "%REQ(USER-AGENT)%", "request_id": "%REQ(X-REQUEST-ID)%",
-		"authority": "%REQ(:AUTHORITY)%", "upstream_host": "%UPSTREAM_HOST%", "upstream_cluster": "%UPSTREAM_CLUSTER_RAW%",
+		"response_code_details": "%RESPONSE_CODE_DETAILS%", "bytes_received": "%BYTES_RECEIVED%",
+		"bytes_sent": "%BYTES_SENT%",
+		"duration":   "%DURATION%", "user_agent": "%REQ(USER-AGENT)%", "request_id": "%REQ(X-REQUEST-ID)%",
+		"authority": "%REQ(:AUTHORITY)%", "upstream_host": "%UPSTREAM_HOST%",
+		"upstream_cluster":          "%UPSTREAM_CLUSTER_RAW%",
 		"downstream_remote_address": "%DOWNSTREAM_REMOTE_ADDRESS%", "route_name": "%ROUTE_NAME%",
 		"requested_server_name": "%REQUESTED_SERVER_NAME%",
 	}
@@ -105,7 +107,8 @@ func formatJSON(fields map[string]any) *filelogv3.FileAccessLog_LogFormat {
 
 func providerNamed(mesh model.Settings, name string) *meshconfig.MeshConfig_ExtensionProvider {
 	providers := mesh.Config.GetExtensionProviders()
-	i := slices.IndexFunc(providers, func(p *meshconfig.MeshConfig_ExtensionProvider) bool { return p.GetName() == name })
+	i := slices.IndexFunc(providers,
+		func(p *meshconfig.MeshConfig_ExtensionProvider) bool { return p.GetName() == name })
 	if i < 0 {
 		return nil
 	}

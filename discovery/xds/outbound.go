@@ -160,7 +160,8 @@ func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
 	if fallback == nil {
 		fallback = ls.unknown()
 	}
-	if slices.ContainsFunc(out.FilterChains, func(c *listenerv3.FilterChain) bool { return c.GetFilterChainMatch().GetTransportProtocol() == "tls" }) {
+	if slices.ContainsFunc(out.FilterChains,
+		func(c *listenerv3.FilterChain) bool { return c.GetFilterChainMatch().GetTransportProtocol() == "tls" }) {
 		out.ListenerFilters = append(out.ListenerFilters, tlsInspector())
 	}
 	if l.http != "" {

@@ -66,7 +66,10 @@ func levelOf(in *networking.TrafficPolicy, port uint32) *networking.TrafficPolic
 }
 
 func ofLevel(in *networking.TrafficPolicy, level *networking.TrafficPolicy_PortTrafficPolicy) policy {
-	return policy{level.LoadBalancer, level.ConnectionPool, level.OutlierDetection, level.Tls, in.ProxyProtocol, in.RetryBudget}
+	return policy{
+		level.LoadBalancer, level.ConnectionPool, level.OutlierDetection, level.Tls, in.ProxyProtocol,
+		in.RetryBudget,
+	}
 }
 
 // under returns p with what over sets in its place.
@@ -224,8 +227,9 @@ func (p policy) applyProxyProtocol(c *clusterv3.Cluster) {
 	if inner == nil {
 		inner = transportSocket("envoy.transport_sockets.raw_buffer", &rawbufferv3.RawBuffer{})
 	}
-	c.TransportSocket = transportSocket("envoy.transport_sockets.upstream_proxy_protocol", &proxyprotocolv3.ProxyProtocolUpstreamTransport{
-		Config:          &corev3.ProxyProtocolConfig{Version: corev3.ProxyProtocolConfig_Version(p.proxyProtocol.Version)},
-		TransportSocket: inner,
-	})
+	c.TransportSocket = transportSocket("envoy.transport_sockets.upstream_proxy_protocol",
+		&proxyprotocolv3.ProxyProtocolUpstreamTransport{
+			Config:          &corev3.ProxyProtocolConfig{Version: corev3.ProxyProtocolConfig_Version(p.proxyProtocol.Version)},
+			TransportSocket: inner,
+		})
 }

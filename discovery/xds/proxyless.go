@@ -37,10 +37,11 @@ func buildProxyless(m *model.Mesh, v Outbound) *Resources {
 			}
 			name := outboundName(port.Number, "", s.Host)
 			out.Listeners = append(out.Listeners, seen.apiListener(fmt.Sprintf("%s:%d", s.Host, port.Number), name))
-			out.Routes = append(out.Routes, &routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{{
-				Name: name, Domains: domains(s.Host, port.Number, v.Domain),
-				Routes: router{scope, model.MeshGateway, port.Number}.serviceRoutes(s, rules[s]),
-			}}})
+			out.Routes = append(out.Routes,
+				&routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{{
+					Name: name, Domains: domains(s.Host, port.Number, v.Domain),
+					Routes: router{scope, model.MeshGateway, port.Number}.serviceRoutes(s, rules[s]),
+				}}})
 		}
 	}
 	for i, a := range out.Endpoints {
@@ -52,7 +53,10 @@ func buildProxyless(m *model.Mesh, v Outbound) *Resources {
 func (o observed) apiListener(name, routes string) *listenerv3.Listener {
 	manager := o.newHCM(name, corev3.TrafficDirection_OUTBOUND)
 	manager.HttpFilters = manager.HttpFilters[len(manager.HttpFilters)-1:] // the router: gRPC refuses filters that it does not have
-	manager.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{ConfigSource: overADS(), RouteConfigName: routes}}
+	manager.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
+		ConfigSource:    overADS(),
+		RouteConfigName: routes,
+	}}
 	return &listenerv3.Listener{Name: name, ApiListener: &listenerv3.ApiListener{ApiListener: pack(manager)}}
 }
 

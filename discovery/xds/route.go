@@ -80,7 +80,8 @@ func catchesAll(m *routev3.RouteMatch) bool {
 
 func (r router) route(http *networking.HTTPRoute, match *networking.HTTPMatchRequest) *routev3.Route {
 	out := &routev3.Route{
-		Name: strings.Trim(http.Name+"."+match.GetName(), "."), Match: routeMatch(match), StatPrefix: match.GetStatPrefix(),
+		Name: strings.Trim(http.Name+"."+match.GetName(), "."), Match: routeMatch(match),
+		StatPrefix: match.GetStatPrefix(),
 	}
 	setHeaders(out, http.Headers)
 	switch {
@@ -207,7 +208,8 @@ func (r router) policyOf(d *networking.Destination) policy {
 	}
 	rule := r.scope.DestinationRule(s)
 	var subset *networking.Subset
-	if i := slices.IndexFunc(rule.GetSubsets(), func(s *networking.Subset) bool { return s.GetName() == d.GetSubset() }); i >= 0 {
+	if i := slices.IndexFunc(rule.GetSubsets(),
+		func(s *networking.Subset) bool { return s.GetName() == d.GetSubset() }); i >= 0 {
 		subset = rule.Subsets[i]
 	}
 	return policyOf(rule, subset, r.portOf(d), r.scope.Settings())
@@ -219,7 +221,8 @@ func (r router) redirect(in *networking.HTTPRedirect) *routev3.RedirectAction {
 	case in.PrefixRewrite != "":
 		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: in.PrefixRewrite}
 	case strings.HasPrefix(in.Uri, "%PREFIX()%"):
-		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: strings.TrimPrefix(in.Uri, "%PREFIX()%")}
+		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: strings.TrimPrefix(in.Uri,
+			"%PREFIX()%")}
 	case in.Uri != "":
 		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: in.Uri}
 	}

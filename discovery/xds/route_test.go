@@ -18,7 +18,10 @@ func TestShortNames(t *testing.T) {
 		host, domain string
 		want         []string
 	}{
-		"own namespace":        {"reviews.default.svc.cluster.local", clusterDomain, []string{"reviews.default.svc", "reviews.default", "reviews"}},
+		"own namespace": {
+			"reviews.default.svc.cluster.local", clusterDomain,
+			[]string{"reviews.default.svc", "reviews.default", "reviews"},
+		},
 		"another namespace":    {"reviews.prod.svc.cluster.local", clusterDomain, []string{"reviews.prod.svc", "reviews.prod"}},
 		"another suffix":       {"reviews.default.svc.other", clusterDomain, nil},
 		"a host outside":       {"example.com", clusterDomain, nil},
@@ -113,13 +116,25 @@ func TestRouteAction(t *testing.T) {
 		routes []*networking.HTTPRouteDestination
 		want   map[string]uint32 // cluster → weight, 0 for the only one
 	}{
-		"one":              {[]*networking.HTTPRouteDestination{to(host, "v1", 0)}, map[string]uint32{"outbound|9080|v1|" + host: 0}},
-		"two":              {[]*networking.HTTPRouteDestination{to(host, "v1", 80), to(host, "v2", 20)}, map[string]uint32{"outbound|9080|v1|" + host: 80, "outbound|9080|v2|" + host: 20}},
-		"zero is dropped":  {[]*networking.HTTPRouteDestination{to(host, "v1", 100), to(host, "v2", 0)}, map[string]uint32{"outbound|9080|v1|" + host: 0}},
-		"all zero":         {[]*networking.HTTPRouteDestination{to(host, "v1", 0), to(host, "v2", 0)}, nil},
-		"its only port":    {[]*networking.HTTPRouteDestination{to(fqdn("single"), "", 0)}, map[string]uint32{"outbound|7||" + fqdn("single"): 0}},
-		"the port asked":   {[]*networking.HTTPRouteDestination{to("two.com", "", 0)}, map[string]uint32{"outbound|9080||two.com": 0}},
-		"a port as chosen": {[]*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: host, Port: &networking.PortSelector{Number: 5}}}}, map[string]uint32{"outbound|5||" + host: 0}},
+		"one": {[]*networking.HTTPRouteDestination{to(host, "v1", 0)}, map[string]uint32{"outbound|9080|v1|" + host: 0}},
+		"two": {
+			[]*networking.HTTPRouteDestination{to(host, "v1", 80), to(host, "v2", 20)},
+			map[string]uint32{"outbound|9080|v1|" + host: 80, "outbound|9080|v2|" + host: 20},
+		},
+		"zero is dropped": {
+			[]*networking.HTTPRouteDestination{to(host, "v1", 100), to(host, "v2", 0)},
+			map[string]uint32{"outbound|9080|v1|" + host: 0},
+		},
+		"all zero": {[]*networking.HTTPRouteDestination{to(host, "v1", 0), to(host, "v2", 0)}, nil},
+		"its only port": {
+			[]*networking.HTTPRouteDestination{to(fqdn("single"), "", 0)},
+			map[string]uint32{"outbound|7||" + fqdn("single"): 0},
+		},
+		"the port asked": {[]*networking.HTTPRouteDestination{to("two.com", "", 0)}, map[string]uint32{"outbound|9080||two.com": 0}},
+		"a port as chosen": {[]*networking.HTTPRouteDestination{{Destination: &networking.Destination{
+			Host: host,
+			Port: &networking.PortSelector{Number: 5},
+		}}}, map[string]uint32{"outbound|5||" + host: 0}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,10 @@ func (r router) retry(in *networking.HTTPRetry, hash []*routev3.RouteAction_Hash
 	if in != nil && in.Attempts <= 0 {
 		return nil
 	}
-	out := &routev3.RetryPolicy{RetryOn: retryOn, NumRetries: wrapperspb.UInt32(retries), PerTryTimeout: in.GetPerTryTimeout()}
+	out := &routev3.RetryPolicy{
+		RetryOn: retryOn, NumRetries: wrapperspb.UInt32(retries),
+		PerTryTimeout: in.GetPerTryTimeout(),
+	}
 	if in != nil {
 		out.NumRetries = wrapperspb.UInt32(uint32(in.Attempts))
 	}
@@ -135,7 +138,8 @@ func fault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
 		}
 		if percent > 0 {
 			out.Delay = &commonfaultv3.FaultDelay{
-				FaultDelaySecifier: &commonfaultv3.FaultDelay_FixedDelay{FixedDelay: d.GetFixedDelay()}, Percentage: fraction(percent),
+				FaultDelaySecifier: &commonfaultv3.FaultDelay_FixedDelay{FixedDelay: d.GetFixedDelay()},
+				Percentage:         fraction(percent),
 			}
 		}
 	}
@@ -163,9 +167,9 @@ func grpcStatus(s string) uint32 {
 		return uint32(n)
 	}
 	names := []string{
-		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
-		"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE",
-		"DATA_LOSS", "UNAUTHENTICATED",
+		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+		"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
+		"UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
 	}
 	return uint32(max(slices.Index(names, strings.ToUpper(s)), 0))
 }
@@ -217,7 +221,8 @@ func headerOptions(in *networking.Headers_HeaderOperations) []*corev3.HeaderValu
 		for _, name := range slices.Sorted(maps.Keys(headers)) {
 			if !isHost(name) {
 				out = append(out, &corev3.HeaderValueOption{
-					Header: &corev3.HeaderValue{Key: name, Value: headers[name]}, AppendAction: action, KeepEmptyValue: true,
+					Header: &corev3.HeaderValue{Key: name, Value: headers[name]}, AppendAction: action,
+					KeepEmptyValue: true,
 				})
 			}
 		}

@@ -70,7 +70,10 @@ func scenarioProxy(t testing.TB, header string) (Proxy, []*model.Object) {
 		t.Fatal(err)
 	}
 	l := model.ParseLocality(s.Locality)
-	proxy, err := ParseProxy(&corev3.Node{Id: s.ID, Metadata: fields, Locality: &corev3.Locality{Region: l.Region, Zone: l.Zone, SubZone: l.SubZone}})
+	proxy, err := ParseProxy(&corev3.Node{
+		Id: s.ID, Metadata: fields,
+		Locality: &corev3.Locality{Region: l.Region, Zone: l.Zone, SubZone: l.SubZone},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

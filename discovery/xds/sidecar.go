@@ -79,7 +79,8 @@ func anyPort(egress []model.Egress) model.Egress {
 func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egress) {
 	port := e.Listener.Port
 	address := e.Listener.Bind
-	bind := e.Listener.CaptureMode == networking.CaptureMode_NONE || b.view.none() && e.Listener.CaptureMode == networking.CaptureMode_DEFAULT
+	bind := e.Listener.CaptureMode == networking.CaptureMode_NONE ||
+		b.view.none() && e.Listener.CaptureMode == networking.CaptureMode_DEFAULT
 	if path, ok := isUnix(address); ok {
 		address, bind, port = path, true, &networking.SidecarPort{Protocol: port.Protocol}
 	}
@@ -118,7 +119,8 @@ func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egre
 // none is for goes where unknown destinations go.
 func (b *builder) virtualOutbound(ls *outboundListeners) *listenerv3.Listener {
 	l := &listenerv3.Listener{
-		Name: virtualOutboundName, Address: socket(b.view.wildcard(), b.outboundPort()), UseOriginalDst: wrapperspb.Bool(true),
+		Name: virtualOutboundName, Address: socket(b.view.wildcard(), b.outboundPort()),
+		UseOriginalDst:   wrapperspb.Bool(true),
 		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
 		// Who dials the listener itself would be sent back to it.
 		FilterChains: []*listenerv3.FilterChain{{
@@ -126,7 +128,10 @@ func (b *builder) virtualOutbound(ls *outboundListeners) *listenerv3.Listener {
 			FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(b.outboundPort())},
 			Filters:          []*listenerv3.Filter{b.seen.tcpTo(blackHoleCluster)},
 		}},
-		DefaultFilterChain: &listenerv3.FilterChain{Name: "virtualOutbound-catchall-tcp", Filters: []*listenerv3.Filter{ls.unknown()}},
+		DefaultFilterChain: &listenerv3.FilterChain{
+			Name:    "virtualOutbound-catchall-tcp",
+			Filters: []*listenerv3.Filter{ls.unknown()},
+		},
 	}
 	if b.view.Mode == node.TProxy {
 		l.Transparent = wrapperspb.Bool(true)
@@ -147,10 +152,13 @@ func (b *builder) httpProxyListener() *listenerv3.Listener {
 	if b.view.explicit() && !b.scope.RegistryOnly {
 		forwardByName(manager)
 	}
-	return directListener(name, b.view.loopback(), uint32(b.view.HTTPProxyPort), corev3.TrafficDirection_OUTBOUND, networkFilter(hcmFilter, manager))
+	return directListener(name, b.view.loopback(), uint32(b.view.HTTPProxyPort), corev3.TrafficDirection_OUTBOUND,
+		networkFilter(hcmFilter, manager))
 }
 
-func directListener(name, ip string, port uint32, direction corev3.TrafficDirection, filter *listenerv3.Filter) *listenerv3.Listener {
+func directListener(name, ip string, port uint32, direction corev3.TrafficDirection,
+	filter *listenerv3.Filter,
+) *listenerv3.Listener {
 	return &listenerv3.Listener{
 		Name: name, Address: socket(ip, port), TrafficDirection: direction,
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{filter}}},

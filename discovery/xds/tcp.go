@@ -58,7 +58,9 @@ func (r router) connectionPolicy(out *tcpproxyv3.TcpProxy, d *networking.Destina
 
 // tcpChains returns the filter chains for connections to a service's port that is not HTTP: its VirtualService's TCP
 // routes, else one to the service. subnets narrow them to the service's own addresses.
-func (r router) tcpChains(o observed, s *model.Service, rule *networking.VirtualService, subnets []string) []*listenerv3.FilterChain {
+func (r router) tcpChains(o observed, s *model.Service, rule *networking.VirtualService,
+	subnets []string,
+) []*listenerv3.FilterChain {
 	var out []*listenerv3.FilterChain
 	for _, route := range rule.GetTcp() {
 		matches := route.Match
@@ -77,7 +79,10 @@ func (r router) tcpChains(o observed, s *model.Service, rule *networking.Virtual
 			if m.GetSourceSubnet() != "" {
 				match.SourcePrefixRanges = ranges([]string{m.SourceSubnet})
 			}
-			out = append(out, &listenerv3.FilterChain{FilterChainMatch: match, Filters: []*listenerv3.Filter{r.tcpRoute(o, route.Route)}})
+			out = append(out, &listenerv3.FilterChain{
+				FilterChainMatch: match,
+				Filters:          []*listenerv3.Filter{r.tcpRoute(o, route.Route)},
+			})
 			if len(m.GetDestinationSubnets()) == 0 && m.GetSourceSubnet() == "" {
 				return out // what follows would never be reached
 			}
@@ -146,7 +151,10 @@ func ranges(subnets []string) []*corev3.CidrRange {
 			continue
 		}
 		known = append(known, prefix)
-		out = append(out, &corev3.CidrRange{AddressPrefix: prefix.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(prefix.Bits()))})
+		out = append(out, &corev3.CidrRange{
+			AddressPrefix: prefix.Addr().String(),
+			PrefixLen:     wrapperspb.UInt32(uint32(prefix.Bits())),
+		})
 	}
 	return out
 }

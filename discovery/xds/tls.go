@@ -21,7 +21,10 @@ const (
 )
 
 func transportSocket(name string, config proto.Message) *corev3.TransportSocket {
-	return &corev3.TransportSocket{Name: name, ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(config)}}
+	return &corev3.TransportSocket{
+		Name:       name,
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(config)},
+	}
 }
 
 // verifiesHost reports whether the server is the one that the request names, since the policy names none.
@@ -85,7 +88,8 @@ func setCertificate(c *tlsv3.CommonTlsContext, chain, key, secret string) {
 		c.TlsCertificateSdsSecretConfigs = append(c.TlsCertificateSdsSecretConfigs, secretNamed(secret))
 		return
 	}
-	c.TlsCertificates = append(c.TlsCertificates, &tlsv3.TlsCertificate{CertificateChain: fileSource(chain), PrivateKey: fileSource(key)})
+	c.TlsCertificates = append(c.TlsCertificates,
+		&tlsv3.TlsCertificate{CertificateChain: fileSource(chain), PrivateKey: fileSource(key)})
 }
 
 // validation is what a peer's certificate must be. The zero value takes any.
@@ -104,7 +108,10 @@ func setValidation(c *tlsv3.CommonTlsContext, v validation) {
 		context.Crl = fileSource(v.crl)
 	}
 	for _, name := range v.names {
-		for _, kind := range []tlsv3.SubjectAltNameMatcher_SanType{tlsv3.SubjectAltNameMatcher_DNS, tlsv3.SubjectAltNameMatcher_URI} {
+		for _, kind := range []tlsv3.SubjectAltNameMatcher_SanType{
+			tlsv3.SubjectAltNameMatcher_DNS,
+			tlsv3.SubjectAltNameMatcher_URI,
+		} {
 			context.MatchTypedSubjectAltNames = append(context.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{
 				SanType: kind, Matcher: exactly(name),
 			})

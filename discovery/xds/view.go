@@ -54,7 +54,8 @@ func ViewOf(p Proxy) View {
 	return View{
 		Outbound: Outbound{
 			Gateway: gateway, Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), Domain: p.ID.Domain,
-			HTTPProxyPort: p.Metadata.HTTPProxyPort, IPv6: onlyIPv6(ips), Locality: p.Locality, Network: p.text("NETWORK"),
+			HTTPProxyPort: p.Metadata.HTTPProxyPort, IPv6: onlyIPv6(ips), Locality: p.Locality,
+			Network: p.text("NETWORK"),
 			Identity: Identity{
 				Certificate: cmp.Or(p.text("TLS_CLIENT_CERT_CHAIN"), "/etc/certs/cert-chain.pem"),
 				Key:         cmp.Or(p.text("TLS_CLIENT_KEY"), "/etc/certs/key.pem"),

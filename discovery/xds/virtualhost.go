@@ -50,7 +50,9 @@ type routeSet struct {
 }
 
 // add adds what build makes of services under rules, unless all that it is made of is as it was.
-func (rs *routeSet) add(name string, services []*model.Service, rules []*model.Config[*networking.VirtualService], build func(*routeTable)) {
+func (rs *routeSet) add(name string, services []*model.Service, rules []*model.Config[*networking.VirtualService],
+	build func(*routeTable),
+) {
 	scope := rs.b.scope
 	inputs := []any{rs.b.mesh.Settings(), unknownCluster(scope)}
 	depends := func(s *model.Service) {
@@ -162,7 +164,9 @@ func newRouteConfig(name string) *routev3.RouteConfiguration {
 }
 
 // addHost adds the virtual host of a service's port under those of domains that nobody has.
-func (b *builder) addHost(t *routeTable, claimed map[string]bool, s *model.Service, port uint32, domains []string, e model.Egress) {
+func (b *builder) addHost(t *routeTable, claimed map[string]bool, s *model.Service, port uint32, domains []string,
+	e model.Egress,
+) {
 	if domains = claim(claimed, domains); len(domains) > 0 {
 		host := routedHost{s, e.Rules.For(s.Host), port}
 		t.add(host, s.Host, domains, host.routes(b.scope))
@@ -189,7 +193,8 @@ func (b *builder) addRuleHosts(t *routeTable, claimed map[string]bool, e model.E
 		routes := host.routes(b.scope)
 		if len(routes) == 0 {
 			t.absent = append(t.absent, host)
-		} else if domains := claim(claimed, append([]string{name}, shortNames(name, b.view.Domain)...)); len(domains) > 0 {
+		} else if domains := claim(claimed, append([]string{name},
+			shortNames(name, b.view.Domain)...)); len(domains) > 0 {
 			t.add(host, name, domains, routes)
 		}
 	}
@@ -254,7 +259,10 @@ func shortNames(host, domain string) []string {
 // unknownHost answers for what no service is.
 func (b *builder) unknownHost() *routev3.VirtualHost {
 	if cluster := unknownCluster(b.scope); cluster != blackHoleCluster {
-		return &routev3.VirtualHost{Name: allowAny, Domains: []string{"*"}, Routes: []*routev3.Route{toCluster(allowAny, cluster)}}
+		return &routev3.VirtualHost{
+			Name: allowAny, Domains: []string{"*"},
+			Routes: []*routev3.Route{toCluster(allowAny, cluster)},
+		}
 	}
 	return &routev3.VirtualHost{
 		Name:    blockAll,

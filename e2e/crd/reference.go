@@ -36,7 +36,8 @@ func New() (*Reference, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find istio.io/api: %w", err)
 	}
-	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "kubernetes", "customresourcedefinitions.gen.yaml"))
+	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "kubernetes",
+		"customresourcedefinitions.gen.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("read Istio's definitions: %w", err)
 	}

@@ -46,7 +46,8 @@ func compile(props *v1.JSONSchemaProps) (*validators, error) {
 // kubectl.
 func (v *validators) judge(ctx context.Context, object map[string]any) []string {
 	var faults []string
-	dropped := pruning.PruneWithOptions(object, v.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	dropped := pruning.PruneWithOptions(object, v.structural, true,
+		schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	for _, path := range dropped {
 		faults = append(faults, path+": unknown field")
 	}

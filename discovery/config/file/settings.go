@@ -22,7 +22,8 @@ type Settings struct {
 
 // NewSettings returns the Settings of a file that the system watches.
 func NewSettings(kind, path string, log *slog.Logger) Settings {
-	return Settings{kind, path, watch.Watcher{Paths: []string{path}, Quiet: quiet, Ceiling: ceiling, Recheck: recheck, Log: log}, log}
+	files := watch.Watcher{Paths: []string{path}, Quiet: quiet, Ceiling: ceiling, Recheck: recheck, Log: log}
+	return Settings{kind, path, files, log}
 }
 
 // Run sends updates until ctx is done.
@@ -52,7 +53,10 @@ func (s Settings) follow(ctx context.Context, ticks <-chan struct{}, updates cha
 		last = next
 		s.Log.Info("settings read", "kind", s.Kind, "path", s.Path)
 		select {
-		case updates <- model.Update{Groups: map[string]model.Group{s.Kind: {Objects: []*model.Object{next}}}, Synced: true}:
+		case updates <- model.Update{
+			Groups: map[string]model.Group{s.Kind: {Objects: []*model.Object{next}}},
+			Synced: true,
+		}:
 		case <-ctx.Done():
 			return nil
 		}

@@ -33,7 +33,8 @@ type Source struct {
 
 // New returns the Source of a directory or file that the system watches.
 func New(path string, log *slog.Logger) Source {
-	return Source{path, watch.Watcher{Paths: []string{path}, Quiet: quiet, Ceiling: ceiling, Recheck: recheck, Log: log}, log}
+	files := watch.Watcher{Paths: []string{path}, Quiet: quiet, Ceiling: ceiling, Recheck: recheck, Log: log}
+	return Source{path, files, log}
 }
 
 // Run sends updates until ctx is done. Files with errors are logged and do not end it.

@@ -52,11 +52,13 @@ func TestConvert(t *testing.T) {
 			},
 			[]*model.Service{
 				{
-					Host: "a.com", Namespace: "shop", Created: created, External: true, Resolution: model.ResolutionDNS, Ports: []model.Port{httpPort},
+					Host: "a.com", Namespace: "shop", Created: created, External: true,
+					Resolution: model.ResolutionDNS, Ports: []model.Port{httpPort},
 					Endpoints: []model.Endpoint{{Address: "a.com"}},
 				},
 				{
-					Host: "b.com", Namespace: "shop", Created: created, External: true, Resolution: model.ResolutionDNS, Ports: []model.Port{httpPort},
+					Host: "b.com", Namespace: "shop", Created: created, External: true,
+					Resolution: model.ResolutionDNS, Ports: []model.Port{httpPort},
 					Endpoints: []model.Endpoint{{Address: "b.com"}},
 				},
 			},
@@ -66,7 +68,8 @@ func TestConvert(t *testing.T) {
 				Hosts: []string{"a.com"}, Resolution: networking.ServiceEntry_STATIC, Ports: []*networking.ServicePort{grpc},
 			},
 			[]*model.Service{{
-				Host: "a.com", Namespace: "shop", Created: created, External: true, Resolution: model.ResolutionStatic, Ports: []model.Port{grpcPort},
+				Host: "a.com", Namespace: "shop", Created: created, External: true,
+				Resolution: model.ResolutionStatic, Ports: []model.Port{grpcPort},
 			}},
 		},
 	} {

@@ -21,6 +21,8 @@ var (
 	labelName  = regexp.MustCompile(`^[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?$`)
 	headerName = regexp.MustCompile("^:?[-!#$%&'*+.^_`|~0-9a-zA-Z]+$") // RFC 9110, section 5.1, and HTTP/2's own
 	digits     = regexp.MustCompile(`^[0-9]+$`)
+
+	probeHeader = regexp.MustCompile(`^[-_A-Za-z0-9]+$`) // Istio's
 )
 
 // required reports whether there is anything.

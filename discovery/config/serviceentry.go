@@ -178,7 +178,10 @@ func probe(f field, p *networking.ReadinessProbe) {
 	case *networking.ReadinessProbe_HttpGet:
 		f.at("httpGet").at("port").port(m.HttpGet.GetPort())
 		for i, h := range m.HttpGet.GetHttpHeaders() {
-			headerKey(f.at("httpGet").at("httpHeaders").item(i).at("name"), h.GetName())
+			at := f.at("httpGet").at("httpHeaders").item(i).at("name")
+			if !probeHeader.MatchString(h.GetName()) {
+				at.errorf("is %q, want letters, digits, '-' and '_'", h.GetName())
+			}
 		}
 	case *networking.ReadinessProbe_TcpSocket:
 		f.at("tcpSocket").at("port").port(m.TcpSocket.GetPort())

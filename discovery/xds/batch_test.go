@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	edits = flag.Int("edits", 1200, "how many edited scenarios the real Envoy is shown")
+	edits = flag.Int("edits", 600, "how many edited scenarios the real Envoy is shown")
 	seed  = flag.Uint64("seed", 1, "of the edits")
 )
 

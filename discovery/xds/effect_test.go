@@ -13,6 +13,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // specs are the kinds with their types.
@@ -163,12 +164,12 @@ func (d draft) leaves() (out []leaf) {
 func showEffects(t *testing.T, read func() draft, shown map[string]bool, thorough bool) {
 	t.Helper()
 	original := read()
-	views := original.views(t)
-	var before []*Resources
-	for _, v := range views {
-		before = append(before, Build(meshOf(t, original.decode()), v))
+	objects := original.decode()
+	views := original.views()
+	before := make([]*Resources, len(views))
+	for i, v := range views {
+		before[i] = Build(meshOf(t, objects), v)
 	}
-	count := len(original.decode())
 	for i, l := range original.leaves() {
 		if l.shown(shown) || noEffect()[l.names[len(l.names)-1]] != "" {
 			continue
@@ -181,22 +182,28 @@ func showEffects(t *testing.T, read func() draft, shown map[string]bool, thoroug
 			} else {
 				at.parent.Content[at.index] = other
 			}
-			objects := d.decode()
-			if len(objects) != count {
+			edited := d.decode()
+			if len(edited) != len(objects) {
 				continue // validation refuses it
 			}
-			for j, v := range views {
-				if !sameResources(before[j], Build(meshOf(t, objects), v)) {
-					for _, name := range l.names {
-						shown[name] = true
-					}
+			if differs(meshOf(t, edited), views, before) {
+				for _, name := range l.names {
+					shown[name] = true
 				}
-			}
-			if l.shown(shown) {
 				break
 			}
 		}
 	}
+}
+
+// differs reports whether some view of a mesh is another than before.
+func differs(m *model.Mesh, views []View, before []*Resources) bool {
+	for i, v := range views {
+		if !sameResources(before[i], Build(m, v)) {
+			return true
+		}
+	}
+	return false
 }
 
 // others are values that a field may have instead, nil for none.
@@ -224,8 +231,7 @@ func others(n *yaml.Node, thorough bool) []*yaml.Node {
 }
 
 // views are of the scenario's own proxy and of every other kind, in several places.
-func (d draft) views(t *testing.T) (out []View) {
-	t.Helper()
+func (d draft) views() (out []View) {
 	out = append(out, d.own)
 	for _, name := range slices.Sorted(maps.Keys(proxies())) {
 		out = append(out, ViewOf(proxies()[name]))

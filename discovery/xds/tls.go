@@ -2,12 +2,14 @@ package xds
 
 import (
 	"cmp"
+	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 )
@@ -129,13 +131,15 @@ func setValidation(c *tlsv3.CommonTlsContext, v validation) {
 	}
 }
 
-// secretNamed is fetched over ADS as well. Unlike overADS it waits for Envoy's own time only: a listener whose secret
-// nobody has must not hold up what follows it.
+// secretTimeout is how long Envoy waits for a secret before it goes on without: until then it holds up all clusters that
+// were told at once, and what is told after them.
+const secretTimeout = time.Second
+
+// secretNamed is fetched over ADS as well.
 func secretNamed(name string) *tlsv3.SdsSecretConfig {
-	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
-		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
-		ResourceApiVersion:    corev3.ApiVersion_V3,
-	}}
+	source := overADS()
+	source.InitialFetchTimeout = durationpb.New(secretTimeout)
+	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: source}
 }
 
 func fileSource(path string) *corev3.DataSource {

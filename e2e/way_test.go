@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -154,5 +155,33 @@ func (s *standalone) shows(words ...string) {
 		if !strings.Contains(dump, want) {
 			s.t.Errorf("Envoy's bootstrap has no %s:\n%s", want, dump)
 		}
+	}
+}
+
+// The bootstrap can be printed, judged by the real Envoy, and compared with what runs, before anything is changed.
+func TestBootstrapCommand(t *testing.T) {
+	w := newWorld(t)
+	ip := w.address()
+	s := w.agent(lab.Workload{Name: "shop", App: "shop", IP: ip})
+	command := func(arguments ...string) (string, error) {
+		c := exec.Command(filepath.Join(bin, "agent"), append([]string{
+			"bootstrap", "sidecar", "--ip", ip, "--id", "shop.default", "--domain", "default.svc.cluster.local",
+			"--serviceregistry", "Other", "--serviceCluster", "shop", "--discoveryAddress", w.discovery.GRPC,
+			"--binaryPath", envoy, "--configPath", s.ConfigPath,
+		}, arguments...)...)
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := command("--validate", "--controlPlaneAuthPolicy", "MUTUAL_TLS", "--zipkinAddress", "127.0.0.1:1"); err != nil || !strings.Contains(out, "Envoy takes it") {
+		t.Errorf("--validate: %v, %s", err, out)
+	}
+	override := filepath.Join(t.TempDir(), "override.json")
+	w.check(os.WriteFile(override, []byte(`{"static_resources": {"clusters": [{"name": "bad", "connect_timeout": "-1s"}]}}`), 0o600))
+	if out, err := command("--validate", "--bootstrapOverride", override); err == nil || !strings.Contains(out, "Expected positive duration") {
+		t.Errorf("--validate of a bad override: %v, %s", err, out)
+	}
+	out, err := command("--diff", "--availabilityZone", "r/z")
+	if err == nil || !strings.Contains(out, `+ node.locality: {"region":"r",`) {
+		t.Errorf("--diff: %v, %s", err, out)
 	}
 }

@@ -13,32 +13,32 @@ import (
 	"sync"
 	"testing"
 
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracev1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// span is what a collector was told of one request at one proxy.
-type span struct{ service, name, status string }
+// proxySpan is what a collector was told of one request at one proxy.
+type proxySpan struct{ service, name, status string }
 
 // spans are by the trace that they belong to.
 type spans struct {
 	mu   sync.Mutex
-	seen map[string][]span
+	seen map[string][]proxySpan
 }
 
-func (s *spans) add(trace string, one span) {
+func (s *spans) add(trace string, one proxySpan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil {
-		s.seen = map[string][]span{}
+		s.seen = map[string][]proxySpan{}
 	}
 	s.seen[trace] = append(s.seen[trace], one)
 }
 
-func (s *spans) of(trace string) []span {
+func (s *spans) of(trace string) []proxySpan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[trace]
@@ -88,7 +88,7 @@ func TestTracing(t *testing.T) {
 			w.service("app.test", w.backend("app"))
 			p := w.sidecar("client", "")
 			p.until(from("app"), "http://app.test/traced", test.header...)
-			var told []span
+			var told []proxySpan
 			w.check(lab.Eventually(2*stopLimit, func() error {
 				if told = got.of(trace); len(told) == 0 {
 					return fmt.Errorf("no span of the trace arrived; Envoy counts %d", p.stat(`tracing\..*spans_sent$`))
@@ -118,7 +118,7 @@ func serveZipkin(l net.Listener, got *spans) {
 			return
 		}
 		for _, s := range list {
-			got.add(s.TraceID, span{s.LocalEndpoint.ServiceName, s.Name, s.Tags["http.status_code"]})
+			got.add(s.TraceID, proxySpan{s.LocalEndpoint.ServiceName, s.Name, s.Tags["http.status_code"]})
 		}
 		w.WriteHeader(http.StatusAccepted)
 	}))
@@ -126,7 +126,7 @@ func serveZipkin(l net.Listener, got *spans) {
 
 func serveOTLPOverHTTP(l net.Listener, got *spans) {
 	_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var request collectorpb.ExportTraceServiceRequest
+		var request tracev1.ExportTraceServiceRequest
 		body, err := io.ReadAll(r.Body)
 		if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &request) != nil {
 			w.WriteHeader(http.StatusBadRequest)
@@ -138,21 +138,21 @@ func serveOTLPOverHTTP(l net.Listener, got *spans) {
 
 func serveOTLP(l net.Listener, got *spans) {
 	server := grpc.NewServer()
-	collectorpb.RegisterTraceServiceServer(server, otlp{spans: got})
+	tracev1.RegisterTraceServiceServer(server, otlp{spans: got})
 	_ = server.Serve(l)
 }
 
 type otlp struct {
-	collectorpb.UnimplementedTraceServiceServer
+	tracev1.UnimplementedTraceServiceServer
 	*spans
 }
 
-func (o otlp) Export(_ context.Context, r *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
+func (o otlp) Export(_ context.Context, r *tracev1.ExportTraceServiceRequest) (*tracev1.ExportTraceServiceResponse, error) {
 	o.export(r)
-	return &collectorpb.ExportTraceServiceResponse{}, nil
+	return &tracev1.ExportTraceServiceResponse{}, nil
 }
 
-func (s *spans) export(request *collectorpb.ExportTraceServiceRequest) {
+func (s *spans) export(request *tracev1.ExportTraceServiceRequest) {
 	for _, of := range request.ResourceSpans {
 		service := ""
 		for _, a := range of.GetResource().GetAttributes() {
@@ -168,7 +168,7 @@ func (s *spans) export(request *collectorpb.ExportTraceServiceRequest) {
 						status = a.GetValue().GetStringValue()
 					}
 				}
-				s.add(hex.EncodeToString(one.TraceId), span{service, one.Name, status})
+				s.add(hex.EncodeToString(one.TraceId), proxySpan{service, one.Name, status})
 			}
 		}
 	}

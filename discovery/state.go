@@ -14,9 +14,9 @@ import (
 type state struct {
 	sources     map[string]*told
 	pushed      bool
-	first, last time.Time // of the changes that are not pushed yet; zero without any
-	changed     map[string]bool
-	mesh        *model.Mesh // the last one taken: the next shares with it what did not change
+	first, last time.Time       // of the changes that are not pushed yet; zero without any
+	changed     map[string]bool // groups, and whether each still has all that it had
+	mesh        *model.Mesh     // the last one taken: the next shares with it what did not change
 }
 
 // told is what one source has told.
@@ -45,8 +45,10 @@ func (s *state) apply(in said, now time.Time) {
 		return
 	}
 	changed := t.take(in.update)
-	for _, key := range changed {
-		s.changed[in.source+"/"+key] = true
+	for key, whole := range changed {
+		name := in.source + "/" + key
+		before, again := s.changed[name]
+		s.changed[name] = whole && (before || !again)
 	}
 	if len(changed) > 0 || !s.pushed {
 		s.last = now
@@ -56,20 +58,21 @@ func (s *state) apply(in said, now time.Time) {
 	}
 }
 
-// take returns the keys that the update changes.
-func (t *told) take(u model.Update) (changed []string) {
+// take returns the keys that the update changes, and whether each group still has all that it had.
+func (t *told) take(u model.Update) map[string]bool {
+	changed := map[string]bool{}
 	for key, group := range u.Groups {
 		if t.again != nil {
 			t.again[key] = true
 		}
-		_, had := t.groups[key]
+		before, had := t.groups[key]
 		switch {
 		case !group.Empty():
 			t.groups[key] = group
-			changed = append(changed, key)
+			changed[key] = group.Covers(before)
 		case had:
 			delete(t.groups, key)
-			changed = append(changed, key)
+			changed[key] = false
 		}
 	}
 	if !u.Synced {
@@ -79,7 +82,7 @@ func (t *told) take(u model.Update) (changed []string) {
 	for key := range t.groups {
 		if t.again != nil && !t.again[key] {
 			delete(t.groups, key)
-			changed = append(changed, key)
+			changed[key] = false
 		}
 	}
 	t.again = nil
@@ -120,12 +123,12 @@ func (s *state) next() *model.Mesh {
 	}
 	var services []*model.Service
 	var objects []*model.Object
-	for changed := range s.changed {
-		source, key, _ := strings.Cut(changed, "/")
-		group, exists := s.sources[source].groups[key]
-		if !exists {
+	for changed, whole := range s.changed {
+		if !whole {
 			return s.mesh.Next(s.groups())
 		}
+		source, key, _ := strings.Cut(changed, "/")
+		group := s.sources[source].groups[key]
 		services, objects = append(services, group.Services...), append(objects, group.Objects...)
 	}
 	if next, ok := s.mesh.With(services, objects); ok {

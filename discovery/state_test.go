@@ -188,3 +188,32 @@ func TestEndpointsTakeTheShortPath(t *testing.T) {
 		}
 	}
 }
+
+// A group that loses one of its services is no change of endpoints, though those that it keeps are as they were: in one
+// step, or in two that are taken as one.
+func TestAGroupThatLosesAService(t *testing.T) {
+	service := func(host, address string) *model.Service {
+		return &model.Service{
+			Host: host, Namespace: "default", Resolution: model.ResolutionStatic, Endpoints: []model.Endpoint{{Address: address}},
+			Ports: []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
+		}
+	}
+	for _, steps := range [][][]*model.Service{
+		{{service("a.test", "10.0.0.1")}},
+		{{service("a.test", "10.0.0.1")}, {service("a.test", "10.0.0.2")}},
+	} {
+		s := stateOf("a")
+		tell := func(services ...*model.Service) {
+			groups := map[string]model.Group{"x": {Services: services}}
+			s.apply(said{source: "a", update: model.Update{Groups: groups, Synced: true}}, epoch)
+		}
+		tell(service("a.test", "10.0.0.1"), service("b.test", "10.0.0.1"))
+		s.take()
+		for _, services := range steps {
+			tell(services...)
+		}
+		if mesh, _ := s.take(); !slices.Equal(hosts(mesh), []string{"a.test"}) {
+			t.Errorf("after %d steps the mesh has %v, want a.test", len(steps), hosts(mesh))
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Update is what a Source says: these groups are now thus. An update is taken whole, so objects that belong
 // together change together.
@@ -17,6 +20,21 @@ type Group struct {
 
 // Empty reports whether the group deletes its key.
 func (g Group) Empty() bool { return len(g.Services) == 0 && len(g.Objects) == 0 }
+
+// Covers reports whether the group has a service or an object in the place of each that another has.
+func (g Group) Covers(other Group) bool {
+	for _, s := range other.Services {
+		if !slices.ContainsFunc(g.Services, func(o *Service) bool { return o.key() == s.key() }) {
+			return false
+		}
+	}
+	for _, o := range other.Objects {
+		if !slices.ContainsFunc(g.Objects, func(p *Object) bool { return p.Key() == o.Key() }) {
+			return false
+		}
+	}
+	return true
+}
 
 // Change is why there is a new Mesh.
 type Change struct {

@@ -138,18 +138,25 @@ func tracing(m *model.Mesh, namespace string) *hcmv3.HttpConnectionManager_Traci
 		default:
 			continue
 		}
-		sampling := 1.0 // percent, Istio's default
-		if t := mesh.Config.GetDefaultConfig().GetTracing(); t != nil && t.Sampling != 0 {
-			sampling = t.Sampling
-		}
-		return &hcmv3.HttpConnectionManager_Tracing{
-			Provider:       provider,
-			ClientSampling: &typev3.Percent{Value: 100}, OverallSampling: &typev3.Percent{Value: 100},
-			RandomSampling:    &typev3.Percent{Value: sampling},
-			SpawnUpstreamSpan: wrapperspb.Bool(false),
-		}
+		return traced(mesh, provider)
+	}
+	if mesh.Config.GetEnableTracing() {
+		return traced(mesh, nil) // to the collector of the proxy's own bootstrap, if it has one
 	}
 	return nil
+}
+
+func traced(mesh model.Settings, provider *tracev3.Tracing_Http) *hcmv3.HttpConnectionManager_Tracing {
+	sampling := 1.0 // percent, Istio's default
+	if t := mesh.Config.GetDefaultConfig().GetTracing(); t != nil && t.Sampling != 0 {
+		sampling = t.Sampling
+	}
+	return &hcmv3.HttpConnectionManager_Tracing{
+		Provider:       provider,
+		ClientSampling: &typev3.Percent{Value: 100}, OverallSampling: &typev3.Percent{Value: 100},
+		RandomSampling:    &typev3.Percent{Value: sampling},
+		SpawnUpstreamSpan: wrapperspb.Bool(false),
+	}
 }
 
 func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider) *tracev3.Tracing_Http {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -99,4 +100,26 @@ defaultConfig: {tracing: {sampling: 100}}
 	if err != nil || stats["cluster.zipkin.upstream_rq_202"] == 0 {
 		t.Errorf("the collector that the proxy was given got nothing: %v %v", stats, err)
 	}
+
+	// The agent's own way, where the mesh names no provider.
+	asks := filepath.Join(t.TempDir(), "mesh.yaml")
+	w.check(os.WriteFile(asks, []byte("enableTracing: true\ndefaultConfig: {tracing: {sampling: 100}}\n"), 0o644))
+	own := newWorld(t, "--meshConfig", asks)
+	own.service("app.test", app)
+	httpPort := own.port()
+	own.agent(lab.Workload{
+		Name: "own", App: "own", IP: own.address(), ProxyPort: httpPort, Flags: []string{"--zipkinAddress", zipkin.String()},
+	})
+	client := clientTo(fmt.Sprintf("127.0.0.1:%d", httpPort), nil)
+	own.await(client, "http://app.test/", from("app"))
+	const third = "463ac35c9f6413ad48485a3953bb6126"
+	r, err := http.NewRequest(http.MethodGet, "http://app.test/own", nil)
+	w.check(err)
+	for i, header := 2, b3(third); i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := client.Do(r)
+	w.check(err)
+	response.Body.Close()
+	w.awaitSpan(zipkin, third, "own", "/own")
 }

@@ -44,7 +44,7 @@ const outputDelay = time.Second
 
 func (c *process) fork() error {
 	c.cmd = exec.Command(c.Binary, argv(c.Options, c.files, c.family, c.launch.Restart)...)
-	c.cmd.Stdout, c.cmd.Stderr = c.Stdout, c.output
+	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = c.Env, c.Stdout, c.output
 	c.cmd.WaitDelay = outputDelay
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setpgid: true, // a signal to the agent's group must not end Envoy before it has drained

@@ -21,6 +21,7 @@ type Proxy struct {
 	Slot       *Slot
 	HotRestart bool // shared memory can be had
 	Options    Options
+	Env        []string // Envoy's environment, "NAME=value"; nil for the agent's own
 	Log        *slog.Logger
 	Output     *slog.Logger // of Envoy's own lines
 	Stdout     io.Writer    // of what Envoy is configured to print, access logs; nil for none

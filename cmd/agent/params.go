@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"net/url"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/envoy"
@@ -119,4 +122,18 @@ func (s *settings) supervision() agent.Settings {
 		RestartBudget:    s.restartBudget,
 		BackOffBase:      s.restartBackOff,
 	}
+}
+
+// withServiceName tells Envoy whose spans it sends, as OpenTelemetry wants it told to any program. What the workload's own
+// environment says goes before.
+func withServiceName(environ []string, service string) []string {
+	const variable, name = "OTEL_RESOURCE_ATTRIBUTES", "service.name="
+	attributes := parseEnvironment(environ)[variable]
+	if strings.Contains(attributes, name) {
+		return environ
+	}
+	if attributes != "" {
+		attributes += ","
+	}
+	return append(slices.Clone(environ), variable+"="+attributes+name+url.PathEscape(service))
 }

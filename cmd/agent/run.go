@@ -74,6 +74,7 @@ func (p *proxy) newChild(slot *envoy.Slot) *envoy.Proxy {
 		Slot:              slot,
 		HotRestart:        shared == nil,
 		Options:           p.settings.options(),
+		Env:               withServiceName(p.environ, p.settings.serviceCluster),
 		Log:               p.log,
 		Output:            p.log,
 		Stdout:            p.stdout,

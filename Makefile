@@ -1,9 +1,10 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e soak chaos lint bench bench-ads golden clean
+.PHONY: help setup packages build demo test e2e e2e-pod soak chaos lint bench bench-ads golden clean
 
 module  := github.com/pilotlight/pilotlight
-scripts := envoy-tools/fetch-envoy envoy-tools/fetch-zipkin envoy-tools/packages .ci/run
+scripts := envoy-tools/fetch-envoy envoy-tools/fetch-zipkin envoy-tools/packages envoy-tools/pod-init \
+	$(wildcard envoy-tools/pod-init.d/*.sh) .ci/run
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z].*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +35,11 @@ test: setup build ## run every test, those with a real Envoy included
 e2e: build bin/envoy bin/zipkin.jar ## run the tests with a real Envoy only
 	go test -count=1 -timeout 15m ./e2e/...
 
+# Root only: these tests make namespaces, mounts and control groups. The build tag keeps them out of every other run.
+e2e-pod: bin/envoy ## run the tests of a pod, as root: redirection, two pods, image, process one, units
+	@envoy-tools/packages pod
+	go test -tags pod -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)' -v) ./e2e/pod
+
 soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
 	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e -soak 200
 
@@ -41,8 +47,8 @@ chaos: build bin/envoy ## two minutes of random blows under load; -chaos-seed re
 	go test -count=1 -timeout 15m -run 'TestChaos' -v ./e2e -chaos 120
 
 lint: ## vet, staticcheck, gofumpt, and shellcheck where it is installed
-	go vet ./...
-	go tool staticcheck ./...
+	go vet -tags pod ./...
+	go tool staticcheck -tags pod ./...
 	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || \
 		{ echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); \

@@ -1,0 +1,119 @@
+package lab
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Netns is a network namespace of a test's own. It needs root.
+type Netns struct {
+	Name string
+	t    *testing.T
+}
+
+// User is who does something in a namespace; group 0 stands for that of the same number.
+type User struct{ UID, GID int }
+
+// NewNetns makes a namespace with loopback up, until the test ends.
+func NewNetns(t *testing.T, name string) *Netns {
+	t.Helper()
+	n := &Netns{Name: fmt.Sprintf("%s-%06x", name, rand.IntN(1<<24)), t: t}
+	if output, err := exec.Command("ip", "netns", "add", n.Name).CombinedOutput(); err != nil {
+		t.Fatalf("ip netns add %s: %v: %s", n.Name, err, output)
+	}
+	t.Cleanup(func() {
+		if output, err := exec.Command("ip", "netns", "delete", n.Name).CombinedOutput(); err != nil {
+			t.Errorf("ip netns delete %s: %v: %s", n.Name, err, output)
+		}
+	})
+	n.Must("ip", "link", "set", "lo", "up")
+	return n
+}
+
+// Join gives two namespaces a wire, with an interface at both ends.
+func (n *Netns) Join(device string, other *Netns, otherDevice string) {
+	n.t.Helper()
+	n.Must("ip", "link", "add", device, "type", "veth", "peer", "name", otherDevice, "netns", other.Name)
+	n.Must("ip", "link", "set", device, "up")
+	other.Must("ip", "link", "set", otherDevice, "up")
+}
+
+// Address gives an interface addresses: IPv6 ones without the wait for a duplicate.
+func (n *Netns) Address(device string, addresses ...string) {
+	n.t.Helper()
+	for _, a := range addresses {
+		argv := []string{"ip", "address", "add", a, "dev", device}
+		if strings.Contains(a, ":") {
+			argv = append(argv, "nodad")
+		}
+		n.Must(argv...)
+	}
+}
+
+// Argv is a command that runs in the namespace. ip netns exec would mount /sys anew and hide the control groups.
+func (n *Netns) Argv(argv ...string) []string {
+	return append([]string{"nsenter", "--net=/run/netns/" + n.Name}, argv...)
+}
+
+// Command is a command that runs in the namespace.
+func (n *Netns) Command(argv ...string) *exec.Cmd {
+	argv = n.Argv(argv...)
+	return exec.CommandContext(n.t.Context(), argv[0], argv[1:]...)
+}
+
+// Must runs a command in the namespace, and returns what it printed.
+func (n *Netns) Must(argv ...string) string {
+	n.t.Helper()
+	output, err := n.Command(argv...).CombinedOutput()
+	if err != nil {
+		n.t.Fatalf("%s: %s: %v:\n%s", n.Name, strings.Join(argv, " "), err, output)
+	}
+	return string(output)
+}
+
+// As calls f on a thread that is in the namespace, as a user without capabilities unless that is root. The thread ends
+// with f, and what f opens stays in the namespace.
+func (n *Netns) As(user User, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: nobody else may have this thread
+		done <- n.as(user, f)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(time.Minute):
+		return fmt.Errorf("%s: not done after a minute", n.Name)
+	}
+}
+
+func (n *Netns) as(user User, f func() error) error {
+	file, err := os.Open("/run/netns/" + n.Name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter namespace %s: %w", n.Name, err)
+	}
+	if user.GID == 0 {
+		user.GID = user.UID
+	}
+	// The bare system calls are of this thread only.
+	for _, call := range []struct{ number, id int }{{unix.SYS_SETRESGID, user.GID}, {unix.SYS_SETRESUID, user.UID}} {
+		id := uintptr(call.id)
+		if _, _, errno := syscall.RawSyscall(uintptr(call.number), id, id, id); errno != 0 {
+			return fmt.Errorf("become user %d of group %d: %w", user.UID, user.GID, errno)
+		}
+	}
+	return f()
+}

@@ -1,0 +1,167 @@
+//go:build pod
+
+package pod
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// everyBackend runs a test in a scene of its own for each backend.
+func everyBackend(t *testing.T, test func(t *testing.T, s *scene, b backend)) {
+	for _, b := range backends(t) {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newScene(t), b)
+		})
+	}
+}
+
+// says runs pod-init, which must succeed and say so.
+func (s *scene) says(b backend, want string, words ...string) {
+	s.t.Helper()
+	output, err := b.run(s.pod, words...)
+	if err != nil || !strings.Contains(output, want) {
+		s.t.Fatalf("pod-init %q: %v, want %q:\n%s", words, err, want, output)
+	}
+}
+
+// refuses runs pod-init, which must exit with the status, say why, and change nothing.
+func (s *scene) refuses(b backend, status int, want string, words ...string) {
+	s.t.Helper()
+	before := s.listing()
+	output, err := b.run(s.pod, words...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != status || !strings.Contains(output, want) {
+		s.t.Errorf("pod-init %q: %v, want status %d and %q:\n%s", words, err, status, want, output)
+	}
+	// Handles differ where rules were put back.
+	if after := s.listing(); withoutHandles(after) != withoutHandles(before) {
+		s.t.Errorf("pod-init %q has changed something:\n%s\nbefore:\n%s", words, after, before)
+	}
+}
+
+// withoutHandles is a listing whose tables are in the order of their names, so that those put back look as they did.
+func withoutHandles(listing string) string {
+	var tables []string
+	for table := range strings.SplitSeq(listing, "table inet ") {
+		var out strings.Builder
+		for line := range strings.Lines(table) {
+			line, _, _ = strings.Cut(line, " # handle")
+			out.WriteString(strings.TrimSpace(line) + "\n")
+		}
+		tables = append(tables, out.String())
+	}
+	slices.Sort(tables)
+	return strings.Join(tables, "")
+}
+
+// A second run changes nothing, down to the kernel's handles, and says so. Rules that somebody has touched are put right.
+func TestASecondRunChangesNothing(t *testing.T) {
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		for _, words := range [][]string{
+			{"-d", "8080", "-i", "10.1.2.3/8,fd00:0:0::/16", "-x", "10.66.0.0/24"}, // the kernel writes these otherwise
+			{"-m", "TPROXY"},
+			nil,
+		} {
+			s.says(b, "redirected: ", words...)
+			before := s.listing()
+			s.says(b, "unchanged: ", words...)
+			if after := s.listing(); after != before {
+				t.Errorf("%q: the second run has changed\n%s\nto\n%s", words, before, after)
+			}
+		}
+		want := s.listing()
+		if b.name == "nft" {
+			s.pod.Must("nft", "flush", "chain", "inet", "pilotlight", "guard")
+		} else {
+			s.pod.Must("env", "PATH="+b.path, "ip6tables", "-D", "INPUT", "-p", "tcp", "-j", "pilotlight-guard")
+		}
+		s.says(b, "redirected: ")
+		if got := s.listing(); withoutHandles(got) != withoutHandles(want) {
+			t.Errorf("after a repair:\n%s\nwant:\n%s", got, want)
+		}
+	})
+}
+
+// What is ours goes, what is not stays as it is.
+func TestCleanTakesItsOwnOnly(t *testing.T) {
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		s.foreign()
+		before := s.listing()
+		for _, words := range [][]string{nil, {"-m", "TPROXY"}} {
+			s.says(b, "redirected: ", words...)
+			if !strings.Contains(s.listing(), "pilotlight") {
+				t.Error("there are no rules")
+			}
+			s.says(b, "cleaned: ", "clean")
+			if after := s.listing(); after != before {
+				t.Errorf("%q, cleaned:\n%s\nbefore:\n%s", words, after, before)
+			}
+		}
+		s.says(b, "unchanged: nothing of ours is there", "clean")
+	})
+}
+
+// A run that fails, at whichever of its steps, leaves rules, routes and addresses as they were.
+func TestAFailureChangesNothing(t *testing.T) {
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		s.foreign()
+		for _, before := range [][]string{{"-o", "443"}, {"-m", "TPROXY"}} {
+			s.says(b, "", before...)
+			s.refuses(b, 64, "-i 10.0.0.0/8,10.0.0.300: 10.0.0.300: want", "-i", "10.0.0.0/8,10.0.0.300")
+			for _, after := range [][]string{{"-o", "9000"}, {"-m", "TPROXY", "-o", "9000"}, {"clean"}} {
+				steps := 0
+				for _, program := range []string{"nft", "iptables-restore", "ip6tables-restore", "ip"} {
+					steps += s.failAtEachCall(b, program, after)
+					s.says(b, "", before...)
+				}
+				t.Logf("from %q to %q: failed at %d steps", before, after, steps)
+				if steps == 0 {
+					t.Errorf("from %q to %q: nothing could be made to fail", before, after)
+				}
+			}
+		}
+	})
+}
+
+// failAtEachCall makes the first call of a program fail, then the second, until the run no longer has so many. It returns
+// how many failed.
+func (s *scene) failAtEachCall(b backend, program string, words []string) int {
+	s.t.Helper()
+	for call := 1; call < 30; call++ {
+		path := failing(s.t, b.path, program, call)
+		before := s.listing()
+		output, err := b.run(s.pod, append([]string{"PATH=" + path}, words...)...)
+		if err == nil {
+			return call - 1
+		}
+		if after := s.listing(); withoutHandles(after) != withoutHandles(before) || !strings.Contains(output, "nothing is changed") {
+			s.t.Fatalf("%q fails when %s is called for the %dth time, with\n%s\nand leaves\n%s\nbefore:\n%s", words, program, call, output, after, before)
+		}
+	}
+	output, _ := b.run(s.pod, words...)
+	s.t.Fatalf("%q never succeeds: %s", words, output)
+	return 0
+}
+
+// failing returns a PATH where one call of a program fails, and the others do as ever.
+func failing(t *testing.T, path, program string, call int) string {
+	t.Helper()
+	dir := t.TempDir()
+	var found string
+	for _, place := range strings.Split(path, ":") {
+		if _, err := os.Stat(filepath.Join(place, program)); err == nil && found == "" {
+			found = filepath.Join(place, program)
+		}
+	}
+	script := fmt.Sprintf("#!/bin/sh\necho >>%s/calls\n[ $(wc -l <%[1]s/calls) != %d ] || { cat >/dev/null; echo broken >&2; exit 1; }\nexec %s \"$@\"\n", dir, call, found)
+	check(t, os.WriteFile(filepath.Join(dir, program), []byte(script), 0o755))
+	return dir + ":" + path
+}

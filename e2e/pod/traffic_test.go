@@ -1,0 +1,242 @@
+//go:build pod
+
+package pod
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// --verify dials, and takes the rules back when the probe goes elsewhere; it knows when somebody listens already.
+func TestVerify(t *testing.T) {
+	needs(t, "busybox")
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		s.says(b, "verified: dialled 192.0.2.1 2001:db8::1, reached port 15001", "--verify")
+		s.says(b, "verified: dialled 192.0.2.1 2001:db8::1, reached port 7000", "--verify", "-p", "7000") // nobody listens there
+		s.says(b, "verified: dialled 10.96.0.1, reached port 7000", "-i", "10.0.0.0/8", "--verify=10.96.0.1", "-p", "7000")
+		s.says(b, "no address is redirected", "-i", "", "--verify")
+		s.says(b, "redirected: ")
+		s.refuses(b, 1, "172.16.0.1 does not lead to port 7000", "-i", "10.0.0.0/8", "--verify=172.16.0.1", "-p", "7000")
+		s.refuses(b, 1, "user 0 is not redirected", "-u", "0", "--verify")
+		// Somebody else's rule is asked before ours.
+		s.pod.Must("nft", "add table inet foreign; add chain inet foreign output { type nat hook output priority -150; };"+
+			"add rule inet foreign output tcp dport 61337 redirect to :9090")
+		s.refuses(b, 1, "192.0.2.1 does not lead to port 7000", "--verify", "-p", "7000")
+		s.says(b, "cleaned: ", "clean")
+		s.refuses(b, 1, "everything is as it was before", "--verify", "-p", "7000")
+	})
+}
+
+// With an established connection in the pod's way a plain clean ends it; --keep-connections lets it live, and redirects
+// nobody new.
+func TestCleanMayKeepConnections(t *testing.T) {
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		s.echo(s.pod, 7000, nil)
+		s.echo(s.pod, 7006, transparent)
+		for _, mode := range []string{"REDIRECT", "TPROXY"} {
+			s.says(b, "redirected: ", "-m", mode, "-p", "7000", "-z", "7006")
+			outbound, inbound := s.keep(s.pod, app, vip+":80"), s.keep(s.world, operator, podIP+":8080")
+			s.says(b, "but for what keeps connections alive", "clean", "--keep-connections", "-m", mode, "-p", "7000", "-z", "7006")
+			for name, c := range map[string]*kept{"outbound": outbound, "inbound": inbound} {
+				if err := c.exchange(); err != nil {
+					t.Errorf("%s, %s: the connection is broken: %v", mode, name, err)
+				}
+			}
+			if answer, _, _ := dial(s.pod, app, vip+":80"); answer != "world" {
+				t.Errorf("%s: a new connection is answered by %q, want the world", mode, answer)
+			}
+			if answer, _, _ := dial(s.world, operator, podIP+":8080"); answer != "app:8080" {
+				t.Errorf("%s: a new connection is answered by %q, want the program", mode, answer)
+			}
+			s.says(b, "cleaned: ", "clean")
+			if rules := s.listing(); strings.Contains(rules, "pilotlight") {
+				t.Errorf("%s: left:\n%s", mode, rules)
+			}
+		}
+	})
+}
+
+// kept is a connection that stays, to a server that repeats what it is told.
+type kept struct{ net.Conn }
+
+func (s *scene) keep(n *lab.Netns, user lab.User, address string) *kept {
+	s.t.Helper()
+	k := &kept{}
+	check(s.t, n.As(user, func() (err error) {
+		k.Conn, err = net.DialTimeout("tcp", address, stopLimit)
+		return err
+	}))
+	s.t.Cleanup(func() { k.Close() })
+	check(s.t, k.exchange())
+	return k
+}
+
+// echo serves a port of a namespace: what a client says is said back.
+func (s *scene) echo(n *lab.Netns, port int, control func(string, string, syscall.RawConn) error) {
+	s.t.Helper()
+	check(s.t, n.As(operator, func() error {
+		l, err := (&net.ListenConfig{Control: control}).Listen(s.t.Context(), "tcp", fmt.Sprintf("[::]:%d", port))
+		if err != nil {
+			return err
+		}
+		s.t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer c.Close()
+					_, _ = io.Copy(c, c)
+				}()
+			}
+		}()
+		return nil
+	}))
+}
+
+func (k *kept) exchange() error {
+	if err := k.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := k.Write([]byte("x")); err != nil {
+		return err
+	}
+	_, err := k.Read(make([]byte, 100))
+	return err
+}
+
+// Rules that are applied again and again under new connections fail none of them.
+func TestRulesChangeUnderLoad(t *testing.T) {
+	s := newScene(t)
+	b := backend{"nft", os.Getenv("PATH")}
+	s.says(b, "redirected: ")
+	var dials, failures atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			dials.Add(1)
+			if answer, _, _ := dial(s.pod, app, vip+":80"); answer != "out" {
+				failures.Add(1)
+				t.Errorf("answered by %q", answer)
+			}
+		}
+	}()
+	for i := range 40 {
+		s.says(b, "redirected: ", "-o", fmt.Sprint(1+i%2))
+	}
+	close(stop)
+	<-done
+	t.Logf("40 changes, %d connections, %d failed", dials.Load(), failures.Load())
+	if dials.Load() < 100 {
+		t.Errorf("only %d connections were made", dials.Load())
+	}
+}
+
+// A connection that was begun before the rules, and never answered, is forgotten: another from its port is redirected.
+func TestUnansweredConnectionsAreForgotten(t *testing.T) {
+	needs(t, "conntrack")
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		// Connection tracking is on, and the service drops what comes.
+		s.pod.Must("nft", "add table inet foreign; add chain inet foreign output { type filter hook output priority 0; };"+
+			"add rule inet foreign output ct state new accept")
+		s.world.Must("nft", "add table inet silent; add chain inet silent input { type filter hook input priority 0; };"+
+			"add rule inet silent input tcp dport 9000 drop")
+		from := &net.TCPAddr{IP: net.ParseIP(podIP), Port: 40000}
+		call := func(patience time.Duration) error {
+			return s.pod.As(app, func() error {
+				c, err := (&net.Dialer{LocalAddr: from, Timeout: patience, Control: reuse}).Dial("tcp", vip+":9000")
+				if err == nil {
+					c.Close()
+				}
+				return err
+			})
+		}
+		if err := call(200 * time.Millisecond); err == nil {
+			t.Fatal("the service answers")
+		}
+		s.says(b, "redirected: ")
+		if err := call(2 * time.Second); err != nil {
+			t.Errorf("from the same port, after the rules: %v", err)
+		}
+	})
+}
+
+func reuse(_, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+	return errors.Join(err, failed)
+}
+
+// Datagrams go where they are sent.
+func TestUDPIsUntouched(t *testing.T) {
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		for _, mode := range []string{"REDIRECT", "TPROXY"} {
+			s.says(b, "redirected: ", "-m", mode)
+			s.datagram(s.pod, s.world, vip+":53")
+			s.datagram(s.pod, s.world, "["+vip6+"]:53")
+			s.datagram(s.world, s.pod, podIP+":15006")
+			s.datagram(s.world, s.pod, "["+podIP6+"]:8080")
+		}
+	})
+}
+
+// datagram sends one from a namespace to an address of another, and wants it back.
+func (s *scene) datagram(from, to *lab.Netns, address string) {
+	s.t.Helper()
+	var server net.PacketConn
+	check(s.t, to.As(operator, func() (err error) {
+		server, err = net.ListenPacket("udp", address)
+		return err
+	}))
+	defer server.Close()
+	go func() {
+		buffer := make([]byte, 10)
+		if n, peer, err := server.ReadFrom(buffer); err == nil {
+			server.WriteTo(buffer[:n], peer)
+		}
+	}()
+	var client net.Conn
+	check(s.t, from.As(app, func() (err error) {
+		client, err = net.Dial("udp", address)
+		return err
+	}))
+	defer client.Close()
+	if err := (&kept{client}).exchange(); err != nil {
+		s.t.Errorf("a datagram to %s: %v", address, err)
+	}
+}
+
+// Any POSIX shell will do, and no capability but NET_ADMIN.
+func TestShellsAndPrivileges(t *testing.T) {
+	needs(t, "dash", "busybox", "bash", "setpriv")
+	s := newScene(t)
+	script := root + "/envoy-tools/pod-init"
+	for _, shell := range [][]string{{"dash"}, {"busybox", "sh"}, {"bash", "--posix"}} {
+		for _, name := range []string{"nft", "iptables"} {
+			argv := append([]string{"setpriv", "--inh-caps=-all", "--bounding-set=-all,+net_admin", "--no-new-privs"}, shell...)
+			for _, words := range [][]string{{"-m", "TPROXY"}, nil, {"clean"}} {
+				s.pod.Must(append(append(argv, script), append(words, "--backend", name)...)...)
+			}
+		}
+	}
+}

@@ -63,8 +63,10 @@ func OverUnix(socket string) *http.Client {
 }
 
 // Stats returns Envoy's counters and gauges whose name a regular expression matches.
-func Stats(admin, filter string) (map[string]int64, error) {
-	body, err := Get("http://" + admin + "/stats?format=json&filter=" + url.QueryEscape(filter))
+func Stats(admin, filter string) (map[string]int64, error) { return stats(fresh, admin, filter) }
+
+func stats(client *http.Client, admin, filter string) (map[string]int64, error) {
+	body, err := get(client, "http://"+admin+"/stats?format=json&filter="+url.QueryEscape(filter))
 	if err != nil {
 		return nil, err
 	}

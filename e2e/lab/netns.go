@@ -1,8 +1,11 @@
 package lab
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
@@ -116,4 +119,44 @@ func (n *Netns) as(user User, f func() error) error {
 		}
 	}
 	return f()
+}
+
+// Dial connects from the namespace, as a user.
+func (n *Netns) Dial(user User, network, address string, limit time.Duration) (c net.Conn, err error) {
+	err = n.As(user, func() (err error) {
+		c, err = net.DialTimeout(network, address, limit)
+		return err
+	})
+	return c, err
+}
+
+// Listen serves in the namespace: the socket is a user's, and stays there.
+func (n *Netns) Listen(user User, network, address string) (l net.Listener, err error) {
+	err = n.As(user, func() (err error) {
+		l, err = net.Listen(network, address)
+		return err
+	})
+	return l, err
+}
+
+// Client is an ordinary client of HTTP in the namespace, with a connection for each request. resolve, where not nil, is its
+// name service: from host:port to an address and the port.
+func (n *Netns) Client(user User, resolve func(address string) string) *http.Client {
+	return &http.Client{Timeout: requestTimeout, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
+			if resolve != nil {
+				address = resolve(address)
+			}
+			return n.Dial(user, network, address, requestTimeout)
+		},
+	}}
+}
+
+// Get asks as Get does, from the namespace.
+func (n *Netns) Get(url string) (string, error) { return get(n.Client(User{}, nil), url) }
+
+// Stats asks as Stats does, from the namespace.
+func (n *Netns) Stats(admin, filter string) (map[string]int64, error) {
+	return stats(n.Client(User{}, nil), admin, filter)
 }

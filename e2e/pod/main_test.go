@@ -47,13 +47,33 @@ func run(m *testing.M) int {
 		err = build(dir)
 	}
 	if err == nil {
-		envoy, err = lab.FindEnvoy()
+		envoy, err = placeEnvoy(dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e/pod:", err)
 		return 1
 	}
 	return m.Run()
+}
+
+// placeEnvoy puts the Envoy where the proxy's user can read it: the project may lie in somebody's home.
+func placeEnvoy(dir string) (string, error) {
+	found, err := lab.FindEnvoy()
+	if err != nil {
+		return "", err
+	}
+	if found, err = filepath.EvalSymlinks(found); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "envoy")
+	if os.Link(found, path) == nil {
+		return path, nil
+	}
+	output, err := exec.Command("cp", found, path).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("copy Envoy: %w: %s", err, output)
+	}
+	return path, os.Chmod(path, 0o755)
 }
 
 func build(dir string) error {

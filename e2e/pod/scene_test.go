@@ -141,18 +141,13 @@ var (
 func dial(n *lab.Netns, user lab.User, address string) (name, dialled, source string) {
 	const patience = 2 * time.Second
 	var answer []byte
-	err := n.As(user, func() error {
-		c, err := net.DialTimeout("tcp", address, patience)
-		if err != nil {
-			return err
-		}
+	c, err := n.Dial(user, "tcp", address, patience)
+	if err == nil {
 		defer c.Close()
-		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-			return err
+		if err = c.SetDeadline(time.Now().Add(patience)); err == nil {
+			answer, err = io.ReadAll(c)
 		}
-		answer, err = io.ReadAll(c)
-		return err
-	})
+	}
 	switch {
 	case err != nil && (strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "reset")):
 		return "refused", "", ""

@@ -73,11 +73,9 @@ type kept struct{ net.Conn }
 
 func (s *scene) keep(n *lab.Netns, user lab.User, address string) *kept {
 	s.t.Helper()
-	k := &kept{}
-	check(s.t, n.As(user, func() (err error) {
-		k.Conn, err = net.DialTimeout("tcp", address, stopLimit)
-		return err
-	}))
+	c, err := n.Dial(user, "tcp", address, stopLimit)
+	check(s.t, err)
+	k := &kept{c}
 	s.t.Cleanup(func() { k.Close() })
 	check(s.t, k.exchange())
 	return k
@@ -215,11 +213,8 @@ func (s *scene) datagram(from, to *lab.Netns, address string) {
 			server.WriteTo(buffer[:n], peer)
 		}
 	}()
-	var client net.Conn
-	check(s.t, from.As(app, func() (err error) {
-		client, err = net.Dial("udp", address)
-		return err
-	}))
+	client, err := from.Dial(app, "udp", address, stopLimit)
+	check(s.t, err)
 	defer client.Close()
 	if err := (&kept{client}).exchange(); err != nil {
 		s.t.Errorf("a datagram to %s: %v", address, err)

@@ -1,0 +1,214 @@
+//go:build pod
+
+package pod
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// The mesh's ways, by what each family and each mode of interception has of them.
+func TestTwoPods(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		six  bool
+		mode string
+	}{
+		{"IPv4, REDIRECT", false, "REDIRECT"},
+		{"IPv6, REDIRECT", true, "REDIRECT"},
+		{"IPv4, TPROXY", false, "TPROXY"},
+		{"IPv6, TPROXY", true, "TPROXY"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := newMesh(t, test.six, test.mode, "")
+			a, b, c := m.pods["a"], m.pods["b"], m.pods["c"]
+			a.inject()
+			b.inject()
+
+			// A program calls a name; both Envoys carry the call.
+			const calls = 20
+			for range calls {
+				m.answers(a, "b", "b")
+			}
+			m.counts(a, `^http\.outbound_.*_80\.downstream_cx_total$`, calls, calls)
+			m.counts(a, `^cluster\.outbound\|80\|\|b\.default\.svc\.cluster\.local\.upstream_rq_200$`, calls, calls)
+			m.counts(b, `^cluster\.inbound\|8080\|\|\.upstream_rq_200$`, calls, calls)
+			m.counts(a, `^cluster\.inbound\|8080\|\|\.upstream_rq_200$`, 0, 0)
+
+			// Bytes: the listener is that of the address that was dialled.
+			m.tells(a, net.JoinHostPort(m.vip("b"), "9000"), "b")
+			m.counts(a, `^cluster\.outbound\|9000\|\|b\..*\.upstream_cx_total$`, 1, 1)
+			m.counts(b, `^cluster\.inbound\|9000\|\|\.upstream_cx_total$`, 1, 1)
+
+			// A self-call goes out, and in.
+			m.answers(a, "a", "a")
+			m.counts(a, `^cluster\.outbound\|80\|\|a\.default\.svc\.cluster\.local\.upstream_rq_200$`, 1, 1)
+			m.counts(a, `^cluster\.inbound\|8080\|\|\.upstream_rq_200$`, 1, 1)
+
+			// Without a virtual IP: the pod itself is dialled, and both Envoys pass it on.
+			m.answers(a, net.JoinHostPort(b.ip, "8080"), "b")
+			m.counts(a, `^cluster\.PassthroughCluster\.upstream_cx_total$`, 1, 1)
+			m.counts(b, `^cluster\.inbound\|8080\|\|\.upstream_rq_200$`, calls+1, calls+1)
+
+			// One that has no sidecar, from and to. What was dialled is found.
+			m.answers(a, net.JoinHostPort(c.ip, "8080"), "c")
+			m.counts(a, `^cluster\.PassthroughCluster\.upstream_cx_total$`, 2, 2)
+			m.tells(c, net.JoinHostPort(b.ip, "9000"), "b")
+			answer := m.answers(c, net.JoinHostPort(b.ip, "8080"), "b")
+			m.counts(b, `^cluster\.inbound\|8080\|\|\.upstream_rq_200$`, calls+2, calls+2)
+			if keeps := answer.Source == c.ip; keeps != (test.mode == "TPROXY") {
+				t.Errorf("b's program sees the client as %s, the client is %s", answer.Source, c.ip)
+			}
+			if host, _, _ := net.SplitHostPort(answer.Dialled); host != b.ip {
+				t.Errorf("b's program was dialled at %s, want %s", host, b.ip)
+			}
+
+			// Ports that nobody declares lead to the program as well, or to nobody.
+			l, err := b.Listen(app, "tcp", net.JoinHostPort(b.ip, "7777"))
+			check(t, err)
+			defer l.Close()
+			accepted := make(chan error, 1)
+			go func() {
+				c, err := l.Accept()
+				if err == nil {
+					_, err = c.Write([]byte("b"))
+					c.Close()
+				}
+				accepted <- err
+			}()
+			m.tells(c, net.JoinHostPort(b.ip, "7777"), "b")
+			check(t, <-accepted)
+			m.counts(b, `^cluster\.InboundPassthroughCluster\.upstream_cx_total$`, 1, 1)
+
+			// Envoy's own ports are refused, and nothing went in a circle.
+			for _, port := range []string{"15001", "15006"} {
+				if name, _, _ := dial(c.Netns, app, net.JoinHostPort(b.ip, port)); name != "refused" {
+					t.Errorf("port %s answers with %q, want a refusal", port, name)
+				}
+				if name, _, _ := dial(a.Netns, app, net.JoinHostPort(b.ip, port)); name == "b" {
+					t.Errorf("port %s, by way of a: answered by %q", port, name)
+				}
+			}
+			m.counts(a, `^cluster\..*circuit_breakers.*cx_open$`, 0, 0)
+			m.counts(b, `^cluster\..*circuit_breakers.*cx_open$`, 0, 0)
+			m.counts(b, `^listener\..*_15006\.downstream_cx_total$`, 1, 60)
+			m.counts(a, `update_rejected$`, 0, 0)
+			m.counts(b, `update_rejected$`, 0, 0)
+		})
+	}
+}
+
+// answers calls a host from a workload, and wants the program of the name.
+func (m *mesh) answers(from *workload, host, name string) told {
+	m.t.Helper()
+	var answer told
+	err := lab.Eventually(stopLimit, func() (err error) {
+		answer, err = from.call(host)
+		return err
+	})
+	if err != nil || answer.Program != name {
+		m.t.Errorf("%s calls %s: answered by %q, %v; want %q", from.name, host, answer.Program, err, name)
+	}
+	return answer
+}
+
+// tells connects to an address from a workload, and wants the program of the name.
+func (m *mesh) tells(from *workload, address, name string) {
+	m.t.Helper()
+	if answer, _, _ := dial(from.Netns, app, address); answer != name {
+		m.t.Errorf("%s dials %s: answered by %q, want %q", from.name, address, answer, name)
+	}
+}
+
+// counts wants the sum of a workload's stats to be within bounds.
+func (m *mesh) counts(w *workload, filter string, low, high int64) {
+	m.t.Helper()
+	if n := w.stat(filter); n < low || n > high {
+		m.t.Errorf("%s: %s is %d, want %d to %d", w.name, filter, n, low, high)
+	}
+}
+
+// What pod-init leaves alone passes by both Envoys.
+func TestPodsLeaveOut(t *testing.T) {
+	m := newMesh(t, false, "REDIRECT", "")
+	a, b, c := m.pods["a"], m.pods["b"], m.pods["c"]
+	a.inject("-x", c.ip+"/32", "-o", "9000")
+	b.inject("-b", "9000")
+	m.answers(a, net.JoinHostPort(c.ip, "8080"), "c") // -x
+	m.tells(a, net.JoinHostPort(b.ip, "9000"), "b")   // -o, but b's Envoy takes it: -b
+	m.answers(c, net.JoinHostPort(b.ip, "8080"), "b") // not in b's list
+	m.counts(a, `^cluster\.(PassthroughCluster|outbound.*)\.upstream_cx_total$`, 0, 0)
+	m.counts(b, `^cluster\.inbound\|8080\|\|\.upstream_cx_total$`, 0, 0)
+	m.counts(b, `^cluster\.inbound\|9000\|\|\.upstream_cx_total$`, 1, 1)
+}
+
+// Sidecars speak mutual TLS with each other, with certificates from files; who has none is refused.
+func TestPodsSpeakMutualTLS(t *testing.T) {
+	dir, err := os.MkdirTemp("", "pilotlight-certs-")
+	check(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	check(t, os.Chmod(dir, 0o755))
+	authority, err := lab.NewAuthority("mesh")
+	check(t, err)
+	for i, name := range []string{"a", "b"} {
+		identity, err := authority.Issue(name+".default.svc.cluster.local", int64(2001+i))
+		check(t, err)
+		check(t, identity.Mount(filepath.Join(dir, name)))
+		check(t, filepath.WalkDir(filepath.Join(dir, name), func(path string, _ os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(path, proxyUID, proxyUID)
+		}))
+	}
+	m := newMesh(t, false, "REDIRECT", fmt.Sprintf(`apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: b}
+spec:
+  host: b.default.svc.cluster.local
+  trafficPolicy:
+    portLevelSettings:
+    - port: {number: 80}
+      tls:
+        mode: MUTUAL
+        clientCertificate: %[1]s/a/cert-chain.pem
+        privateKey: %[1]s/a/key.pem
+        caCertificates: %[1]s/a/root-cert.pem
+        subjectAltNames: [b.default.svc.cluster.local]
+---
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: b}
+spec:
+  workloadSelector: {labels: {app: b}}
+  ingress:
+  - port: {number: 8080, name: http, protocol: HTTP}
+    defaultEndpoint: 127.0.0.1:8080
+    tls:
+      mode: MUTUAL
+      serverCertificate: %[1]s/b/cert-chain.pem
+      privateKey: %[1]s/b/key.pem
+      caCertificates: %[1]s/b/root-cert.pem
+      subjectAltNames: [a.default.svc.cluster.local]
+  egress: [{hosts: ["*/*"]}]
+`, dir))
+	a, b, c := m.pods["a"], m.pods["b"], m.pods["c"]
+	a.inject()
+	b.inject()
+	for range 5 {
+		m.answers(a, "b", "b")
+	}
+	m.counts(a, `^cluster\.outbound\|80\|\|b\..*\.ssl\.handshake$`, 1, 5)
+	m.counts(b, `^listener\..*15006\.ssl\.handshake$`, 1, 5)
+	m.counts(b, `^cluster\.inbound\|8080\|\|\.upstream_rq_200$`, 5, 5)
+	if answer, err := c.call(net.JoinHostPort(b.ip, "8080")); err == nil {
+		t.Errorf("a client without a certificate is answered: %+v", answer)
+	}
+	m.counts(b, `^cluster\.inbound\|8080\|\|\.upstream_rq_200$`, 5, 5)
+	m.counts(b, `^listener\..*15006\.ssl\.(fail_verify_no_cert|connection_error)$`, 1, 5)
+}

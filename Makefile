@@ -1,9 +1,9 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e e2e-pod soak chaos lint bench bench-ads golden clean
+.PHONY: help setup packages build demo test e2e e2e-pod image soak chaos lint bench bench-ads golden clean
 
 module  := github.com/pilotlight/pilotlight
-scripts := envoy-tools/fetch-envoy envoy-tools/fetch-zipkin envoy-tools/packages envoy-tools/pod-init \
+scripts := envoy-tools/fetch-envoy envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
 	$(wildcard envoy-tools/pod-init.d/*.sh) .ci/run
 
 help: ## list the targets
@@ -34,6 +34,9 @@ test: setup build ## run every test, those with a real Envoy included
 
 e2e: build bin/envoy bin/zipkin.jar ## run the tests with a real Envoy only
 	go test -count=1 -timeout 15m ./e2e/...
+
+image: bin/envoy ## build the images proxy and discovery into run/image; ARCH=arm64, INIT=no, ENGINE=docker|buildah
+	@envoy-tools/image
 
 # Root only: these tests make namespaces, mounts and control groups. The build tag keeps them out of every other run.
 e2e-pod: bin/envoy ## run the tests of a pod, as root: redirection, two pods, image, process one, units

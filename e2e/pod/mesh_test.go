@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -141,6 +142,9 @@ func (w *workload) program() {
 	check(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		source, _, _ := net.SplitHostPort(r.RemoteAddr)
+		if wait, err := time.ParseDuration(r.URL.Query().Get("wait")); err == nil {
+			<-time.After(wait)
+		}
 		here := r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()
 		json.NewEncoder(out).Encode(told{w.name, r.Host, source, here, fmt.Sprint(r.Header)})
 	})}

@@ -68,6 +68,7 @@ type proxy struct {
 	params   bootstrap.Params
 	workload workload
 	log      *slog.Logger
+	notifier notifier
 
 	binary string // set by run
 	child  *envoy.Proxy
@@ -102,6 +103,7 @@ func newProxy(ctx context.Context, g given, s *settings, role node.Role, wait bo
 	p.resolveStatsd(ctx, net.DefaultResolver.LookupNetIP)
 	s.limit(cgroup.ReadLimits(os.DirFS("/")), runtime.NumCPU())
 	env := parseEnvironment(g.environ)
+	p.notifier = newNotifier(env, os.Getpid(), p.log)
 	p.params, err = s.params(role, env, addresses, os.DirFS("/"))
 	faults := multierror.Append(nil, err)
 	p.workload, err = s.workload(env, addresses)

@@ -92,6 +92,8 @@ func (p *proxy) newChild(slot *envoy.Slot) *envoy.Proxy {
 func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) error {
 	configCh := make(chan agent.Config, 1)
 	configCh <- first
+	var ready sync.Once // to the service manager
+	defer context.AfterFunc(ctx, func() { p.notifier.tell("STOPPING=1") })()
 	recorder := newRecorder(filepath.Join(dir, "flight"), p.child, p.log)
 	supervisor := &agent.Agent{
 		Settings: p.settings.supervision(),
@@ -106,6 +108,7 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 			p.journal.Observe(s, func(epoch int) []string { return p.child.Remains(epoch).LastLines })
 			recorder.observe(s)
 			if s.Counts[agent.Serving] == 1 {
+				ready.Do(func() { p.notifier.tell("READY=1\nSTATUS=Envoy serves") })
 				settle()
 			}
 		},
@@ -124,6 +127,7 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 		}
 		p.feed(feeding, &feeders, first, configCh)
 		feeders.Go(func() { recorder.run(feeding) })
+		feeders.Go(func() { p.notifier.live(feeding) })
 		if os.Getpid() == 1 {
 			feeders.Go(func() { reapOrphans(feeding, p.log) })
 		}

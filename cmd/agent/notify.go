@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+)
+
+// notifier tells a service manager how the agent is, by the protocol of systemd's sd_notify(3). Without a manager that
+// asks, it is silent.
+type notifier struct {
+	socket   string        // of datagrams; @name is abstract
+	watchdog time.Duration // how long the manager bears silence, 0 for ever
+	log      *slog.Logger
+}
+
+// notifyTimeout bounds a message: whoever tells is in the supervisor's loop.
+const notifyTimeout = 100 * time.Millisecond
+
+// newNotifier reads what a service manager asks of process pid.
+func newNotifier(env environment, pid int, log *slog.Logger) notifier {
+	n := notifier{socket: env["NOTIFY_SOCKET"], log: log}
+	microseconds, err := strconv.ParseInt(env["WATCHDOG_USEC"], 10, 64)
+	if of := env["WATCHDOG_PID"]; err == nil && n.socket != "" && (of == "" || of == strconv.Itoa(pid)) {
+		n.watchdog = time.Duration(microseconds) * time.Microsecond
+	}
+	return n
+}
+
+// tell sends assignments such as READY=1, a line each.
+func (n notifier) tell(state string) {
+	if n.socket == "" {
+		return
+	}
+	if err := n.send(state); err != nil {
+		n.log.Warn("notify the service manager", "state", state, "error", err)
+	}
+}
+
+func (n notifier) send(state string) error {
+	conn, err := net.DialTimeout("unixgram", n.socket, notifyTimeout)
+	if err != nil {
+		return fmt.Errorf("NOTIFY_SOCKET %s: %w", n.socket, err)
+	}
+	defer conn.Close()
+	if err := conn.SetWriteDeadline(time.Now().Add(notifyTimeout)); err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte(state))
+	return err
+}
+
+// live breaks the silence twice in the time that the manager bears it, until ctx ends.
+func (n notifier) live(ctx context.Context) {
+	if n.watchdog <= 0 {
+		return
+	}
+	ticker := time.NewTicker(n.watchdog / 2)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			n.tell("WATCHDOG=1")
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestNotifierReadsWhatTheManagerAsks(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		env      environment
+		socket   string
+		watchdog time.Duration
+	}{
+		{"no manager", environment{}, "", 0},
+		{"readiness", environment{"NOTIFY_SOCKET": "/run/n"}, "/run/n", 0},
+		{"watchdog", environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "30000000"}, "@n", 30 * time.Second},
+		{"watchdog of ours", environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "7"}, "@n", time.Millisecond},
+		{"watchdog of another", environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "8"}, "@n", 0},
+		{"not a number", environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "soon"}, "@n", 0},
+		{"a watchdog that cannot be told", environment{"WATCHDOG_USEC": "1000"}, "", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := newNotifier(test.env, 7, slog.New(slog.DiscardHandler))
+			if n.socket != test.socket || n.watchdog != test.watchdog {
+				t.Errorf("socket %q, watchdog %s; want %q, %s", n.socket, n.watchdog, test.socket, test.watchdog)
+			}
+		})
+	}
+}
+
+func TestNotifierTells(t *testing.T) {
+	for _, socket := range []string{filepath.Join(t.TempDir(), "n"), "@pilotlight-" + filepath.Base(t.TempDir()) + t.Name()} {
+		manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer manager.Close()
+		n := notifier{socket: socket, watchdog: 2 * time.Millisecond, log: slog.New(slog.DiscardHandler)}
+		n.tell("READY=1\nSTATUS=Envoy serves")
+		expect(t, manager, "READY=1\nSTATUS=Envoy serves")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			n.live(ctx)
+			close(done)
+		}()
+		expect(t, manager, "WATCHDOG=1")
+		expect(t, manager, "WATCHDOG=1")
+		cancel()
+		<-done
+	}
+}
+
+func expect(t *testing.T, manager *net.UnixConn, want string) {
+	t.Helper()
+	if err := manager.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, 200)
+	if n, err := manager.Read(buffer); err != nil || string(buffer[:n]) != want {
+		t.Errorf("the manager hears %q, %v; want %q", buffer[:n], err, want)
+	}
+}

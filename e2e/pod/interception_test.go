@@ -71,7 +71,6 @@ func TestTwoPods(t *testing.T) {
 			// Ports that nobody declares lead to the program as well, or to nobody.
 			l, err := b.Listen(app, "tcp", net.JoinHostPort(b.ip, "7777"))
 			check(t, err)
-			defer l.Close()
 			accepted := make(chan error, 1)
 			go func() {
 				c, err := l.Accept()
@@ -82,7 +81,10 @@ func TestTwoPods(t *testing.T) {
 				accepted <- err
 			}()
 			m.tells(c, net.JoinHostPort(b.ip, "7777"), "b")
-			check(t, <-accepted)
+			l.Close() // who has not come will not
+			if err := <-accepted; err != nil {
+				t.Errorf("b's program on a port that nobody declares: %v", err)
+			}
 			m.counts(b, `^cluster\.InboundPassthroughCluster\.upstream_cx_total$`, 1, 1)
 
 			// Envoy's own ports are refused, and nothing went in a circle.
@@ -112,7 +114,7 @@ func (m *mesh) answers(from *workload, host, name string) told {
 		return err
 	})
 	if err != nil || answer.Program != name {
-		m.t.Errorf("%s calls %s: answered by %q, %v; want %q", from.name, host, answer.Program, err, name)
+		m.t.Fatalf("%s calls %s: answered by %q, %v; want %q", from.name, host, answer.Program, err, name)
 	}
 	return answer
 }

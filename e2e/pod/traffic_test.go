@@ -39,8 +39,7 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// With an established connection in the pod's way a plain clean ends it; --keep-connections lets it live, and redirects
-// nobody new.
+// clean --keep-connections lets what is redirected live, and redirects nobody new; a clean after it leaves nothing.
 func TestCleanMayKeepConnections(t *testing.T) {
 	everyBackend(t, func(t *testing.T, s *scene, b backend) {
 		s.echo(s.pod, 7000, nil)

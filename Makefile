@@ -39,9 +39,9 @@ image: bin/envoy ## build the images proxy and discovery into run/image; ARCH=ar
 	@envoy-tools/image
 
 # Root only: these tests make namespaces, mounts and control groups. The build tag keeps them out of every other run.
-e2e-pod: bin/envoy ## run the tests of a pod, as root: redirection, two pods, image, process one, units
+e2e-pod: bin/envoy ## run the tests of a pod, as root: redirection, two pods, images, process one, units; RUN=name of one
 	@envoy-tools/packages pod
-	go test -tags pod -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)' -v) ./e2e/pod
+	go test -tags pod -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/pod
 
 soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
 	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e -soak 200

@@ -165,3 +165,37 @@ func failing(t *testing.T, path, program string, call int) string {
 	check(t, os.WriteFile(filepath.Join(dir, program), []byte(script), 0o755))
 	return dir + ":" + path
 }
+
+// The backend is what the machine has: nftables first.
+func TestTheBackendIsWhatWorks(t *testing.T) {
+	s := newScene(t)
+	path := os.Getenv("PATH")
+	for _, test := range []struct{ path, want string }{
+		{path, "redirected: REDIRECT by nft,"},
+		{failing(t, path, "nft", 1), "redirected: REDIRECT by iptables,"}, // a kernel without nftables
+		{only(t, "sh", "env", "ip", "iptables-restore", "ip6tables-restore", "iptables-save", "ip6tables-save"), "unchanged: REDIRECT by iptables,"},
+		{only(t, "sh", "env", "ip"), "neither nft nor iptables-restore is in PATH"},
+	} {
+		output, _ := podInit(s.pod, "PATH="+test.path)
+		if !strings.Contains(output, test.want) {
+			t.Errorf("PATH=%s: want %q:\n%s", test.path, test.want, output)
+		}
+	}
+	// What was done by either is taken back.
+	output, err := podInit(s.pod, "clean")
+	if err != nil || !strings.Contains(output, "cleaned: nft iptables") || strings.Contains(s.listing(), "pilotlight") {
+		t.Errorf("clean: %v: %s\nleaves\n%s", err, output, s.listing())
+	}
+}
+
+// only returns a PATH that has nothing but these programs.
+func only(t *testing.T, programs ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, program := range programs {
+		path, err := exec.LookPath(program)
+		check(t, err)
+		check(t, os.Symlink(path, filepath.Join(dir, program)))
+	}
+	return dir
+}

@@ -82,7 +82,10 @@ nft_body() {
 }
 
 nft_print() { nft_rules "$TABLE"; }
-nft_found() { BEFORE=$(nft_list "$TABLE") || fail "nft cannot list tables, as it says above: nothing is changed"; }
+nft_found() {
+	BEFORE=$(nft_list "$TABLE") || fail "nft cannot list tables, as it says above: nothing is changed"
+	NFT_BEFORE=$BEFORE
+}
 
 nft_same() {
 	UNDO="nft_unstage; $UNDO"
@@ -90,12 +93,12 @@ nft_same() {
 	nft_load "$staged" || fail "nft refuses the rules, as it says above: nothing is changed"
 	staged=$(nft_list "$NEXT") || fail "nft cannot list tables, as it says above: nothing is changed"
 	nft_unstage || fail "nft cannot delete the table $NEXT, as it says above: nothing is changed"
-	[ "$(nft_body "$staged")" = "$(nft_body "$BEFORE")" ]
+	[ "$(nft_body "$staged")" = "$(nft_body "$NFT_BEFORE")" ]
 }
 
 nft_unstage() { nft_load "$(POLICY=none && nft_rules "$NEXT")"; }
 nft_apply() { nft_load "$(nft_rules "$TABLE")"; }
 nft_restore() {
 	nft_load "$(POLICY=none && nft_rules "$TABLE")
-$BEFORE"
+$NFT_BEFORE"
 }

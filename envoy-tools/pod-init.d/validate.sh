@@ -109,14 +109,20 @@ validate() {
 	'') choose ;;
 	*) wrong "--backend $BACKEND: want nft or iptables" ;;
 	esac
+	BACKENDS=${BACKENDS:-$BACKEND}
 }
 
+# choose takes nftables where the kernel has it, too; a dry run asks for no privilege. What is cleaned is of both.
 choose() {
-	if has nft; then
-		BACKEND=nft
-	elif has iptables-restore; then
-		BACKEND=iptables
-	else
-		fail "neither nft nor iptables-restore is in PATH: install nftables"
+	BACKENDS=
+	if has nft && { [ -n "$DRY" ] || nft list tables >/dev/null 2>&1; }; then
+		BACKENDS=nft
 	fi
+	if has iptables-restore; then
+		BACKENDS="$BACKENDS iptables"
+	elif [ -z "$BACKENDS" ] && has nft; then
+		BACKENDS=nft # which says what is wrong
+	fi
+	for BACKEND in $BACKENDS; do return; done
+	fail "neither nft nor iptables-restore is in PATH: install nftables"
 }

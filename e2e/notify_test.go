@@ -24,7 +24,8 @@ func TestTheServiceManagerIsNotified(t *testing.T) {
 		Name: "agent", Dir: dir, Env: []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=100000"},
 		Argv: []string{
 			filepath.Join(bin, "agent"), "proxy", "--serviceregistry", "Other", "--ip", "127.0.0.1", "--binaryPath", envoy,
-			"--configPath", filepath.Join(dir, "proxy"), "--customConfigFile", s.config, "--proxyAdminPort", "0", "--statusPort", "0",
+			"--configPath", filepath.Join(dir, "proxy"), "--customConfigFile", s.config, "--proxyAdminPort", "0",
+			"--statusPort", "0",
 		},
 	})
 	s.must(err)

@@ -99,7 +99,8 @@ func TestPodInitAccepts(t *testing.T) {
 		{"--verify=::1"},
 		{"-b", "", "-d", "", "-i", "", "-x", "", "-o", "", "-k", ""},
 	} {
-		if stdout, stderr, status := dryRun(t, words...); status != 0 || !strings.Contains(stdout, "add table inet pilotlight") {
+		if stdout, stderr, status := dryRun(t, words...); status != 0 || !strings.Contains(stdout,
+			"add table inet pilotlight") {
 			t.Errorf("%q: status %d: %s", words, status, stderr)
 		}
 	}
@@ -127,7 +128,8 @@ func TestPodInitRulesAreOneForAllBackends(t *testing.T) {
 		nft, _, _ := dryRun(t, words...)
 		iptables, _, _ := dryRun(t, append([]string{"POD_INIT_BACKEND=iptables"}, words...)...)
 		four, _, _ := strings.Cut(iptables, "# ip6tables-restore")
-		if n, want := strings.Count(four, "-A pilotlight-"), strings.Count(nft, "add rule")-strings.Count(nft, " ip6 "); n != want {
+		if n, want := strings.Count(four, "-A pilotlight-"), strings.Count(nft, "add rule")-strings.Count(nft,
+			" ip6 "); n != want {
 			t.Errorf("%q: iptables has %d rules of IPv4, nft %d:\n%s\n%s", words, n, want, four, nft)
 		}
 	}

@@ -19,7 +19,12 @@ func TestNotifierReadsWhatTheManagerAsks(t *testing.T) {
 		{"no manager", environment{}, "", 0},
 		{"readiness", environment{"NOTIFY_SOCKET": "/run/n"}, "/run/n", 0},
 		{"watchdog", environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "30000000"}, "@n", 30 * time.Second},
-		{"watchdog of ours", environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "7"}, "@n", time.Millisecond},
+		{
+			"watchdog of ours",
+			environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "7"},
+			"@n",
+			time.Millisecond,
+		},
 		{"watchdog of another", environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "8"}, "@n", 0},
 		{"not a number", environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "soon"}, "@n", 0},
 		{"a watchdog that cannot be told", environment{"WATCHDOG_USEC": "1000"}, "", 0},
@@ -34,7 +39,10 @@ func TestNotifierReadsWhatTheManagerAsks(t *testing.T) {
 }
 
 func TestNotifierTells(t *testing.T) {
-	for _, socket := range []string{filepath.Join(t.TempDir(), "n"), "@pilotlight-" + filepath.Base(t.TempDir()) + t.Name()} {
+	for _, socket := range []string{
+		filepath.Join(t.TempDir(), "n"),
+		"@pilotlight-" + filepath.Base(t.TempDir()) + t.Name(),
+	} {
 		manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 		if err != nil {
 			t.Fatal(err)

@@ -48,9 +48,18 @@ func (m *mesh) run(n *lab.Netns, name string, i *image, l limits, argv ...string
 	mounts := append([]object{
 		{"destination": "/proc", "type": "proc", "source": "proc"},
 		{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"nosuid", "mode=755", "size=64k"}},
-		{"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": []string{"nosuid", "noexec", "nodev", "mode=1777", "size=" + l.shm}},
-		{"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup", "options": []string{"nosuid", "noexec", "nodev", "ro"}},
-		{"destination": "/etc/istio/proxy", "type": "tmpfs", "source": "tmpfs", "options": []string{"nosuid", "mode=700", "uid=1337", "gid=1337", "size=4m"}},
+		{"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": []string{
+			"nosuid", "noexec", "nodev",
+			"mode=1777", "size=" + l.shm,
+		}},
+		{"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup", "options": []string{
+			"nosuid", "noexec",
+			"nodev", "ro",
+		}},
+		{"destination": "/etc/istio/proxy", "type": "tmpfs", "source": "tmpfs", "options": []string{
+			"nosuid", "mode=700",
+			"uid=1337", "gid=1337", "size=4m",
+		}},
 	}, l.mounts...)
 	resources := object{"cpu": object{"quota": int64(l.cpus * 100_000), "period": 100_000}}
 	if l.memory > 0 {
@@ -59,9 +68,11 @@ func (m *mesh) run(n *lab.Netns, name string, i *image, l limits, argv ...string
 	config := object{
 		"ociVersion": "1.0.2",
 		"process": object{
-			"user": object{"uid": l.user, "gid": l.user}, "args": argv, "cwd": "/", "env": append([]string{"PATH=/usr/local/bin:/usr/sbin:/bin"}, l.env...),
+			"user": object{"uid": l.user, "gid": l.user}, "args": argv, "cwd": "/",
+			"env": append([]string{"PATH=/usr/local/bin:/usr/sbin:/bin"}, l.env...),
 			"capabilities": object{
-				"bounding": capabilities, "effective": capabilities, "permitted": capabilities, "inheritable": capabilities, "ambient": capabilities,
+				"bounding": capabilities, "effective": capabilities, "permitted": capabilities, "inheritable": capabilities,
+				"ambient": capabilities,
 			},
 			"noNewPrivileges": true,
 		},
@@ -69,14 +80,20 @@ func (m *mesh) run(n *lab.Netns, name string, i *image, l limits, argv ...string
 		"linux": object{
 			"cgroupsPath": "/" + c.id, "resources": resources,
 			"namespaces": []object{
-				{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}, {"type": "network", "path": "/run/netns/" + n.Name},
+				{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}, {
+					"type": "network",
+					"path": "/run/netns/" + n.Name,
+				},
 			},
 		},
 	}
 	data, err := json.Marshal(config)
 	check(m.t, err)
 	check(m.t, os.WriteFile(filepath.Join(c.dir, "config.json"), data, 0o600))
-	c.Process, err = lab.Start(lab.Spec{Name: name, Dir: m.dir, Argv: []string{"runc", "--root", c.state, "run", "--bundle", c.dir, c.id}})
+	c.Process, err = lab.Start(lab.Spec{Name: name, Dir: m.dir, Argv: []string{
+		"runc", "--root", c.state, "run",
+		"--bundle", c.dir, c.id,
+	}})
 	check(m.t, err)
 	m.t.Cleanup(func() {
 		_ = c.runc("delete", "--force", c.id).Run()

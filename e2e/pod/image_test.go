@@ -154,7 +154,8 @@ func (i *image) files(t *testing.T) map[string]int64 {
 // The image of the proxy holds what runs, says what it is, and what it is made of.
 func TestProxyImage(t *testing.T) {
 	i := built(t, "proxy")
-	if got := i.config.Config; got.User != "1337:1337" || !slices.Equal(got.Entrypoint, []string{"/usr/local/bin/agent"}) || !slices.Equal(got.Cmd, []string{"proxy", "sidecar"}) {
+	if got := i.config.Config; got.User != "1337:1337" || !slices.Equal(got.Entrypoint,
+		[]string{"/usr/local/bin/agent"}) || !slices.Equal(got.Cmd, []string{"proxy", "sidecar"}) {
 		t.Errorf("user, entry point and arguments are %+v", got)
 	}
 	for _, label := range []string{"title", "description", "licenses", "version", "revision", "created"} {
@@ -167,18 +168,26 @@ func TestProxyImage(t *testing.T) {
 	for _, size := range files {
 		total += size
 	}
-	for _, path := range []string{"/usr/local/bin/agent", "/usr/local/bin/envoy", "/usr/local/bin/pod-init", "/usr/sbin/nft", "/bin/sh", "/usr/share/pilotlight/sidecar.json.tmpl", "/etc/passwd"} {
+	for _, path := range []string{
+		"/usr/local/bin/agent", "/usr/local/bin/envoy", "/usr/local/bin/pod-init",
+		"/usr/sbin/nft", "/bin/sh", "/usr/share/pilotlight/sidecar.json.tmpl", "/etc/passwd",
+	} {
 		if _, ok := files[path]; !ok {
 			t.Errorf("%s is missing", path)
 		}
 	}
 	base := total - files["/usr/local/bin/envoy"] - files["/usr/local/bin/agent"]
-	t.Logf("archive %d bytes; files %d: Envoy %d, agent %d, all else %d", i.size, total, files["/usr/local/bin/envoy"], files["/usr/local/bin/agent"], base)
+	t.Logf("archive %d bytes; files %d: Envoy %d, agent %d, all else %d", i.size, total, files["/usr/local/bin/envoy"],
+		files["/usr/local/bin/agent"], base)
 	// What it weighs is a budget: what is added is added on purpose.
 	for _, budget := range []struct {
 		what        string
 		size, limit int64
-	}{{"the archive", i.size, 50 << 20}, {"the agent", files["/usr/local/bin/agent"], 12 << 20}, {"what is beside agent and Envoy", base, 9 << 20}} {
+	}{
+		{"the archive", i.size, 50 << 20},
+		{"the agent", files["/usr/local/bin/agent"], 12 << 20},
+		{"what is beside agent and Envoy", base, 9 << 20},
+	} {
 		if budget.size > budget.limit {
 			t.Errorf("%s has %d bytes, the budget is %d", budget.what, budget.size, budget.limit)
 		}
@@ -243,7 +252,8 @@ func TestImageVariants(t *testing.T) {
 			}
 		}
 	}
-	output, err := exec.Command("chroot", "--userspec=1337:1337", bare.root, "/usr/local/bin/envoy", "--version").CombinedOutput()
+	output, err := exec.Command("chroot", "--userspec=1337:1337", bare.root, "/usr/local/bin/envoy",
+		"--version").CombinedOutput()
 	if err != nil || !strings.Contains(string(output), "1.40.0") {
 		t.Errorf("without pod-init: envoy --version: %v: %s", err, output)
 	}
@@ -256,7 +266,8 @@ func TestDiscoveryImage(t *testing.T) {
 	if len(files) > 6 {
 		t.Errorf("it holds %v", files)
 	}
-	output, err := exec.Command("chroot", "--userspec=1337:1337", i.root, "/usr/local/bin/discovery", "version").CombinedOutput()
+	output, err := exec.Command("chroot", "--userspec=1337:1337", i.root, "/usr/local/bin/discovery",
+		"version").CombinedOutput()
 	if err != nil {
 		t.Errorf("discovery version: %v: %s", err, output)
 	}

@@ -176,7 +176,10 @@ func (w *workload) inject(flags ...string) {
 	config := filepath.Join(w.mesh.dir, w.name)
 	check(t, os.Mkdir(config, 0o700))
 	check(t, os.Chown(config, proxyUID, proxyUID))
-	user := []string{"setpriv", fmt.Sprint("--reuid=", proxyUID), fmt.Sprint("--regid=", proxyUID), "--clear-groups", "--no-new-privs"}
+	user := []string{
+		"setpriv", fmt.Sprint("--reuid=", proxyUID), fmt.Sprint("--regid=", proxyUID), "--clear-groups",
+		"--no-new-privs",
+	}
 	if w.mesh.mode == "TPROXY" { // transparent sockets
 		user = append(user, "--inh-caps=-all,+net_admin", "--ambient-caps=-all,+net_admin", "--bounding-set=-all,+net_admin")
 	} else {
@@ -194,7 +197,8 @@ func (w *workload) inject(flags ...string) {
 	})
 	check(t, lab.Eventually(2*stopLimit, func() error {
 		stats, err := w.Stats("127.0.0.1:15000", `^listener_manager\.(workers_started|total_listeners_active)$`)
-		if err == nil && (stats["listener_manager.workers_started"] != 1 || stats["listener_manager.total_listeners_active"] < 3) {
+		if err == nil && (stats["listener_manager.workers_started"] != 1 ||
+			stats["listener_manager.total_listeners_active"] < 3) {
 			err = fmt.Errorf("%s: %v", w.name, stats)
 		}
 		return err

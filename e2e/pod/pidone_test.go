@@ -33,15 +33,20 @@ func newProxied(t *testing.T, l limits, flags ...string) *proxied {
 	m := newMesh(t, false, "REDIRECT", "")
 	p := &proxied{mesh: m, a: m.pods["a"], c: m.pods["c"], certs: filepath.Join(m.dir, "certs")}
 
-	init := m.run(p.a.Netns, "init", i, limits{user: 0, capabilities: []string{"CAP_NET_ADMIN"}, shm: "64k", cpus: 1}, "/usr/local/bin/pod-init", "--verify")
-	if code, err := init.Wait(30 * time.Second); err != nil || code != 0 || !strings.Contains(init.Log(), "verified: dialled 192.0.2.1") {
+	init := m.run(p.a.Netns, "init", i, limits{user: 0, capabilities: []string{"CAP_NET_ADMIN"}, shm: "64k", cpus: 1},
+		"/usr/local/bin/pod-init", "--verify")
+	if code, err := init.Wait(30 * time.Second); err != nil || code != 0 || !strings.Contains(init.Log(),
+		"verified: dialled 192.0.2.1") {
 		t.Fatalf("pod-init in its image: status %d, %v:\n%s", code, err, init.Log())
 	}
 
 	check(t, os.Mkdir(p.certs, 0o755))
 	p.rotate(1)
 	l.user = proxyUID
-	l.mounts = []object{{"destination": "/etc/certs", "type": "bind", "source": p.certs, "options": []string{"rbind", "ro"}}}
+	l.mounts = []object{{"destination": "/etc/certs", "type": "bind", "source": p.certs, "options": []string{
+		"rbind",
+		"ro",
+	}}}
 	l.env = []string{"POD_NAME=a", "POD_NAMESPACE=default", "INSTANCE_IP=" + p.a.ip, `ISTIO_METAJSON_LABELS={"app":"a"}`}
 	argv := append(append([]string{}, i.config.Config.Entrypoint...), i.config.Config.Cmd...)
 	p.container = m.run(p.a.Netns, "proxy", i, l, append(append(argv,
@@ -90,7 +95,8 @@ func TestProcessOne(t *testing.T) {
 	}
 	for _, pid := range []int{agent, envoy[0]} {
 		for field, want := range map[string]string{
-			"Uid": "1337\t1337\t1337\t1337", "CapEff": "0000000000000000", "CapPrm": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1",
+			"Uid": "1337\t1337\t1337\t1337", "CapEff": "0000000000000000", "CapPrm": "0000000000000000",
+			"CapBnd": "0000000000000000", "NoNewPrivs": "1",
 		} {
 			if got := status(pid, field); got != want {
 				t.Errorf("process %d: %s is %q, want %q", pid, field, got, want)
@@ -103,7 +109,8 @@ func TestProcessOne(t *testing.T) {
 	if n := workers(envoy[0]); n != 1 {
 		t.Errorf("Envoy has %d workers, want 1: the limit is one processor", n)
 	}
-	if output, err := p.container.exec("/bin/sh", "-c", "echo x >/usr/local/bin/x"); err == nil || !strings.Contains(output, "Read-only") {
+	if output, err := p.container.exec("/bin/sh", "-c", "echo x >/usr/local/bin/x"); err == nil ||
+		!strings.Contains(output, "Read-only") {
 		t.Errorf("the root can be written: %v %s", err, output)
 	}
 
@@ -203,7 +210,8 @@ func TestOutOfMemoryIsToldApart(t *testing.T) {
 }
 
 func (p *proxied) limit(bytes int64) error {
-	return p.container.runc("update", "--memory", fmt.Sprint(bytes), "--memory-swap", fmt.Sprint(bytes), p.container.id).Run()
+	return p.container.runc("update", "--memory", fmt.Sprint(bytes), "--memory-swap", fmt.Sprint(bytes),
+		p.container.id).Run()
 }
 
 // tighten leaves the container little more memory than its processes have.

@@ -116,7 +116,8 @@ var redirections = []struct {
 		outward(vip+":80", "world"), outward(otherIP+":80", "out"),
 	}},
 	{"-o", []string{"-o", "443,9000-9001"}, []try{
-		outward(vip+":443", "world"), outward(vip+":9000", "world"), outward("["+vip6+"]:443", "world"), outward(vip+":80", "out"),
+		outward(vip+":443", "world"), outward(vip+":9000", "world"), outward("["+vip6+"]:443", "world"), outward(vip+":80",
+			"out"),
 	}},
 	{"ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE", []string{"ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE=443"}, []try{
 		outward(vip+":443", "world"), outward(vip+":80", "out"),
@@ -143,7 +144,10 @@ var redirections = []struct {
 		inward(podIP+":15001", "refused"),
 		inward(podIP+":15006", "refused"),
 	}},
-	{"TPROXY, some ports", []string{"ISTIO_INBOUND_INTERCEPTION_MODE=TPROXY", "ISTIO_INBOUND_TPROXY_MARK=77", "ISTIO_INBOUND_TPROXY_ROUTE_TABLE=78", "-b", "8080"}, []try{
+	{"TPROXY, some ports", []string{
+		"ISTIO_INBOUND_INTERCEPTION_MODE=TPROXY", "ISTIO_INBOUND_TPROXY_MARK=77",
+		"ISTIO_INBOUND_TPROXY_ROUTE_TABLE=78", "-b", "8080",
+	}, []try{
 		inward(podIP+":8080", "in"), inward(podIP+":8081", "app:8081"),
 	}},
 }
@@ -172,7 +176,8 @@ func TestRedirect(t *testing.T) {
 					} else if answer != "refused" && dialled != try.to {
 						t.Errorf("%s, user %d, to %s: %s takes it for a call to %s", try.from, try.user.UID, try.to, answer, dialled)
 					}
-					if host, _, _ := net.SplitHostPort(strings.ReplaceAll(source, "::ffff:", "")); try.from == "world" && answer == "in" && host != worldIP && host != worldIP6 {
+					if host, _, _ := net.SplitHostPort(strings.ReplaceAll(source, "::ffff:", "")); try.from == "world" &&
+						answer == "in" && host != worldIP && host != worldIP6 {
 						t.Errorf("to %s: the source is %s, want the client's", try.to, source)
 					}
 				}

@@ -142,8 +142,10 @@ func (s *scene) failAtEachCall(b backend, program string, words []string) int {
 		if err == nil {
 			return call - 1
 		}
-		if after := s.listing(); withoutHandles(after) != withoutHandles(before) || !strings.Contains(output, "nothing is changed") {
-			s.t.Fatalf("%q fails when %s is called for the %dth time, with\n%s\nand leaves\n%s\nbefore:\n%s", words, program, call, output, after, before)
+		if after := s.listing(); withoutHandles(after) != withoutHandles(before) || !strings.Contains(output,
+			"nothing is changed") {
+			s.t.Fatalf("%q fails when %s is called for the %dth time, with\n%s\nand leaves\n%s\nbefore:\n%s", words, program,
+				call, output, after, before)
 		}
 	}
 	output, _ := b.run(s.pod, words...)
@@ -161,7 +163,12 @@ func failing(t *testing.T, path, program string, call int) string {
 			found = filepath.Join(place, program)
 		}
 	}
-	script := fmt.Sprintf("#!/bin/sh\necho >>%s/calls\n[ $(wc -l <%[1]s/calls) != %d ] || { cat >/dev/null; echo broken >&2; exit 1; }\nexec %s \"$@\"\n", dir, call, found)
+	const breaking = `#!/bin/sh
+echo >>%[1]s/calls
+[ $(wc -l <%[1]s/calls) != %[2]d ] || { cat >/dev/null; echo broken >&2; exit 1; }
+exec %[3]s "$@"
+`
+	script := fmt.Sprintf(breaking, dir, call, found)
 	check(t, os.WriteFile(filepath.Join(dir, program), []byte(script), 0o755))
 	return dir + ":" + path
 }
@@ -173,7 +180,10 @@ func TestTheBackendIsWhatWorks(t *testing.T) {
 	for _, test := range []struct{ path, want string }{
 		{path, "redirected: REDIRECT by nft,"},
 		{failing(t, path, "nft", 1), "redirected: REDIRECT by iptables,"}, // a kernel without nftables
-		{only(t, "sh", "env", "ip", "iptables-restore", "ip6tables-restore", "iptables-save", "ip6tables-save"), "unchanged: REDIRECT by iptables,"},
+		{
+			only(t, "sh", "env", "ip", "iptables-restore", "ip6tables-restore", "iptables-save", "ip6tables-save"),
+			"unchanged: REDIRECT by iptables,",
+		},
 		{only(t, "sh", "env", "ip"), "neither nft nor iptables-restore is in PATH"},
 	} {
 		output, _ := podInit(s.pod, "PATH="+test.path)

@@ -191,7 +191,8 @@ func (s *scene) listing() string {
 		iptables-legacy-save; ip6tables-legacy-save
 		ip -4 rule; ip -6 rule; ip -4 route show table all; ip -6 address show dev lo; nft -a list ruleset inet`)) {
 		// The other lines of iptables-save hold the time, and counters.
-		if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ":") && !strings.HasPrefix(line, "*") && line != "COMMIT\n" {
+		if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ":") && !strings.HasPrefix(line, "*") &&
+			line != "COMMIT\n" {
 			out.WriteString(line)
 		}
 	}

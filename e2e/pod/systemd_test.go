@@ -17,7 +17,8 @@ func TestUnits(t *testing.T) {
 	needs(t, "systemd-analyze", "unshare", "mount")
 	programs := t.TempDir()
 	for name, path := range map[string]string{
-		"agent": filepath.Join(bin, "agent"), "discovery": filepath.Join(bin, "discovery"), "pod-init": filepath.Join(root, "envoy-tools", "pod-init"),
+		"agent": filepath.Join(bin, "agent"), "discovery": filepath.Join(bin, "discovery"), "pod-init": filepath.Join(root,
+			"envoy-tools", "pod-init"),
 	} {
 		check(t, os.Symlink(path, filepath.Join(programs, name)))
 	}
@@ -33,14 +34,16 @@ func TestUnits(t *testing.T) {
 		check(t, err)
 		check(t, os.WriteFile(filepath.Join(dropIns, filepath.Base(unit)), data, 0o644))
 	}
-	example, err := os.ReadFile(filepath.Join(root, "deploy", "systemd", "pilotlight-agent.service.d", "tproxy.conf.example"))
+	example, err := os.ReadFile(filepath.Join(root, "deploy", "systemd", "pilotlight-agent.service.d",
+		"tproxy.conf.example"))
 	check(t, err)
 	check(t, os.Mkdir(filepath.Join(dropIns, "pilotlight-agent.service.d"), 0o755))
 	check(t, os.WriteFile(filepath.Join(dropIns, "pilotlight-agent.service.d", "tproxy.conf"), example, 0o644))
 	analyze := func(argv ...string) string {
 		t.Helper()
 		script := `mount --bind "$1" /usr/local/bin; shift; exec /usr/bin/systemd-analyze "$@"`
-		output, err := exec.Command("unshare", append([]string{"--mount", "sh", "-ec", script, "sh", programs}, argv...)...).CombinedOutput()
+		output, err := exec.Command("unshare", append([]string{"--mount", "sh", "-ec", script, "sh", programs},
+			argv...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("systemd-analyze %q: %v:\n%s", argv, err, output)
 		}
@@ -54,7 +57,10 @@ func TestUnits(t *testing.T) {
 			}
 		}
 	}
-	for unit, limit := range map[string]float64{"pilotlight-agent": 2, "pilotlight-discovery": 2, "pilotlight-redirect": 3} {
+	for unit, limit := range map[string]float64{
+		"pilotlight-agent": 2, "pilotlight-discovery": 2,
+		"pilotlight-redirect": 3,
+	} {
 		output := analyze("security", "--offline=yes", filepath.Join(root, "deploy", "systemd", unit+".service"))
 		found := regexp.MustCompile(`exposure level for \S+: ([0-9.]+)`).FindStringSubmatch(output)
 		if len(found) != 2 {

@@ -24,7 +24,8 @@ func TestVerify(t *testing.T) {
 	needs(t, "busybox")
 	everyBackend(t, func(t *testing.T, s *scene, b backend) {
 		s.says(b, "verified: dialled 192.0.2.1 2001:db8::1, reached port 15001", "--verify")
-		s.says(b, "verified: dialled 192.0.2.1 2001:db8::1, reached port 7000", "--verify", "-p", "7000") // nobody listens there
+		s.says(b, "verified: dialled 192.0.2.1 2001:db8::1, reached port 7000", "--verify", "-p",
+			"7000") // nobody listens there
 		s.says(b, "verified: dialled 10.96.0.1, reached port 7000", "-i", "10.0.0.0/8", "--verify=10.96.0.1", "-p", "7000")
 		s.says(b, "no address is redirected", "-i", "", "--verify")
 		s.says(b, "redirected: ")
@@ -47,7 +48,8 @@ func TestCleanMayKeepConnections(t *testing.T) {
 		for _, mode := range []string{"REDIRECT", "TPROXY"} {
 			s.says(b, "redirected: ", "-m", mode, "-p", "7000", "-z", "7006")
 			outbound, inbound := s.keep(s.pod, app, vip+":80"), s.keep(s.world, operator, podIP+":8080")
-			s.says(b, "but for what keeps connections alive", "clean", "--keep-connections", "-m", mode, "-p", "7000", "-z", "7006")
+			s.says(b, "but for what keeps connections alive", "clean", "--keep-connections", "-m", mode, "-p", "7000", "-z",
+				"7006")
 			for name, c := range map[string]*kept{"outbound": outbound, "inbound": inbound} {
 				if err := c.exchange(); err != nil {
 					t.Errorf("%s, %s: the connection is broken: %v", mode, name, err)

@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2034,SC2153,SC2154 # a part of pod-init: its variables are shared
-# The rules, once for every backend: rule CHAIN VERDICT [MATCH VALUE]... prints one in the backend's words, see nft.sh. Each
-# is of TCP.
+# The rules, once for every backend: rule CHAIN VERDICT [MATCH VALUE]... prints one in the backend's words, see nft.sh.
+# Each is of TCP.
 
 # rules_for CHAIN VERDICT MATCH LIST: a rule for each item.
 rules_for() {

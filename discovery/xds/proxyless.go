@@ -39,7 +39,7 @@ func buildProxyless(m *model.Mesh, v Outbound) *Resources {
 			out.Listeners = append(out.Listeners, seen.apiListener(fmt.Sprintf("%s:%d", s.Host, port.Number), name))
 			out.Routes = append(out.Routes,
 				&routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{{
-					Name: name, Domains: domains(s.Host, port.Number, v.Domain),
+					Name: name, Domains: domains(s, port.Number, v.Domain),
 					Routes: router{scope, model.MeshGateway, port.Number}.serviceRoutes(s, rules[s]),
 				}}})
 		}

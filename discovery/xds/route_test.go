@@ -39,11 +39,23 @@ func TestShortNames(t *testing.T) {
 }
 
 func TestDomains(t *testing.T) {
-	if diff := cmp.Diff([]string{"a.com:8080"}, domains("a.com", 8080, "")); diff != "" {
-		t.Errorf("another port (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"*.a.com", "*.a.com:80"}, domains("*.a.com", 80, "")); diff != "" {
-		t.Errorf("wildcard at 80 (-want +got):\n%s", diff)
+	for _, test := range []struct {
+		name    string
+		service *model.Service
+		port    uint32
+		want    []string
+	}{
+		{"another port", &model.Service{Host: "a.com"}, 8080, []string{"a.com:8080"}},
+		{"a wildcard at 80", &model.Service{Host: "*.a.com"}, 80, []string{"*.a.com", "*.a.com:80"}},
+		{
+			"its own addresses, but no range of them",
+			&model.Service{Host: "a.com", Addresses: []string{"10.1.0.1", "fd00::1", "10.2.0.0/16"}}, 80,
+			[]string{"a.com", "a.com:80", "10.1.0.1", "10.1.0.1:80", "[fd00::1]", "[fd00::1]:80"},
+		},
+	} {
+		if diff := cmp.Diff(test.want, domains(test.service, test.port, "")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
 	}
 }
 

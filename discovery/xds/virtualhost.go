@@ -138,7 +138,7 @@ func (rs *routeSet) httpProxy(e model.Egress) {
 		claimed := map[string]bool{"*": true}
 		for _, s := range e.Services {
 			for _, p := range routed(s, 0) {
-				rs.b.addHost(t, claimed, s, p.Number, domains(s.Host, p.Number, rs.b.view.Domain), e)
+				rs.b.addHost(t, claimed, s, p.Number, domains(s, p.Number, rs.b.view.Domain), e)
 			}
 		}
 		rs.b.addRuleHosts(t, claimed, e, 80)
@@ -228,10 +228,10 @@ func hostDomains(s *model.Service, domain string) []string {
 	return out
 }
 
-// domains returns how a client in the proxy's DNS domain may write host and port: 80 is left out in URLs.
-func domains(host string, port uint32, domain string) []string {
+// domains returns how a client may write a service's host with a port: 80 is left out in URLs.
+func domains(s *model.Service, port uint32, domain string) []string {
 	var out []string
-	for _, name := range append([]string{host}, shortNames(host, domain)...) {
+	for _, name := range hostDomains(s, domain) {
 		if port == 80 {
 			out = append(out, name)
 		}

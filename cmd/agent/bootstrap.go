@@ -57,7 +57,8 @@ Exit status 1 if it differs.`,
 	}
 	g.register(cmd)
 	cmd.Flags().BoolVar(&validate, "validate", false, "have Envoy say whether it takes it, and print nothing else")
-	cmd.Flags().StringVar(&running, "diff", "", "print how it differs from the one of the newest epoch in configPath, or from a file or directory: --diff=PATH")
+	cmd.Flags().StringVar(&running, "diff", "",
+		"print how it differs from the one of the newest epoch in configPath, or from a file or directory: --diff=PATH")
 	cmd.Flags().Lookup("diff").NoOptDefVal = " "
 	cmd.MarkFlagsMutuallyExclusive("validate", "diff")
 	return cmd

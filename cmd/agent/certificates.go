@@ -35,7 +35,8 @@ func (s *settings) certificates(role node.Role) []*certificateSet {
 	sets := []*certificateSet{{Files: s.controlPlaneCertificates(), optional: !s.given("certDir")}}
 	if role == node.Ingress {
 		in := func(name string) string { return filepath.Join(s.ingressCertDir, name) }
-		sets = append(sets, &certificateSet{Files: cert.Files{Chain: in("tls.crt"), Key: in("tls.key")}, optional: !s.given("ingressCertDir")})
+		files := cert.Files{Chain: in("tls.crt"), Key: in("tls.key")}
+		sets = append(sets, &certificateSet{Files: files, optional: !s.given("ingressCertDir")})
 	}
 	return sets
 }

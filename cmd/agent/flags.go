@@ -19,8 +19,8 @@ type flags struct {
 func (f *flags) register(set *pflag.FlagSet, table setting.Table) {
 	set.SortFlags = false
 	for _, s := range table.Settings {
-		set.VarPF(&flagText{name: s.Name, kind: s.Kind.Type, value: s.Default, to: &f.given}, s.Name, "", s.Help+s.Kind.Hint()).
-			NoOptDefVal = s.Kind.WithoutText()
+		text := &flagText{name: s.Name, kind: s.Kind.Type, value: s.Default, to: &f.given}
+		set.VarPF(text, s.Name, "", s.Help+s.Kind.Hint()).NoOptDefVal = s.Kind.WithoutText()
 	}
 	for _, r := range retired {
 		flag := set.VarPF(&flagText{name: r.name, kind: "retired", to: &f.retired}, r.name, "", r.instead)

@@ -54,8 +54,8 @@ func identify(role node.Role, s *settings, env environment, addresses []netip.Ad
 		s.origins.Derive("domain", "as "+s.serviceRegistry+" names it")
 	}
 	if s.id == "" {
-		return node.ID{}, fmt.Errorf("--id: not set, and under --serviceregistry Kubernetes it is made of POD_NAME %q and POD_NAMESPACE %q: set all or --id",
-			env["POD_NAME"], env["POD_NAMESPACE"])
+		return node.ID{}, fmt.Errorf("--id: not set, and under --serviceregistry Kubernetes it is made of POD_NAME %q "+
+			"and POD_NAMESPACE %q: set all or --id", env["POD_NAME"], env["POD_NAMESPACE"])
 	}
 	id := node.ID{Role: role, IP: s.ip, Name: s.id, Domain: s.domain}
 	if err := id.Validate(); err != nil {

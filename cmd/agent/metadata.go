@@ -28,7 +28,9 @@ type pod struct{ labels, annotations map[string]string }
 // as pilot-agent does.
 func describe(id node.ID, p pod, env environment, addresses []netip.Addr) (node.Metadata, error) {
 	raw := map[string]any{}
-	for key, variable := range map[string]string{"NAMESPACE": "POD_NAMESPACE", "POD_NAME": "POD_NAME", "SERVICE_ACCOUNT": "SERVICE_ACCOUNT"} {
+	for key, variable := range map[string]string{
+		"NAMESPACE": "POD_NAMESPACE", "POD_NAME": "POD_NAME", "SERVICE_ACCOUNT": "SERVICE_ACCOUNT",
+	} {
 		if value := env[variable]; value != "" {
 			raw[key] = value
 		}
@@ -111,7 +113,8 @@ func bounded(raw map[string]any) error {
 		}
 	}
 	if total > metadataLimit {
-		return fmt.Errorf("node metadata: has %d bytes, want at most %d; the greatest is %s with %d", total, metadataLimit, greatest, size)
+		return fmt.Errorf("node metadata: has %d bytes, want at most %d; the greatest is %s with %d",
+			total, metadataLimit, greatest, size)
 	}
 	return nil
 }

@@ -124,8 +124,8 @@ func (s *settings) supervision() agent.Settings {
 	}
 }
 
-// withServiceName tells Envoy whose spans it sends, as OpenTelemetry wants it told to any program. What the workload's own
-// environment says goes before.
+// withServiceName tells Envoy whose spans it sends, as OpenTelemetry wants it told to any program. What the workload's
+// own environment says goes before.
 func withServiceName(environ []string, service string) []string {
 	const variable, name = "OTEL_RESOURCE_ATTRIBUTES", "service.name="
 	attributes := parseEnvironment(environ)[variable]

@@ -57,7 +57,8 @@ and a key of the YAML file that --config names. A flag beats a variable, a varia
 		},
 	}
 	g.register(cmd)
-	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print each setting's value and where it came from, and start nothing")
+	cmd.Flags().BoolVar(&printConfig, "print-config", false,
+		"print each setting's value and where it came from, and start nothing")
 	return cmd
 }
 

@@ -60,7 +60,8 @@ func (p *proxy) run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	p.log.Info("proxy", "node", p.params.Node.String(), "envoy", p.binary, "discovery", p.settings.discoveryAddress, "dir", slot.Dir())
+	p.log.Info("proxy",
+		"node", p.params.Node.String(), "envoy", p.binary, "discovery", p.settings.discoveryAddress, "dir", slot.Dir())
 	return p.supervise(ctx, first, slot.Dir())
 }
 

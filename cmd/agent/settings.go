@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
@@ -76,13 +77,15 @@ const bootstrapVariable = "ISTIO_BOOTSTRAP"
 func (s *settings) contradictions() (faults []error) {
 	fault := func(name string, value any, want string) { faults = append(faults, s.origins.Fault(name, value, want)) }
 	if s.parentShutdownDuration <= s.drainDuration {
-		fault("parentShutdownDuration", s.parentShutdownDuration, "more than "+s.origins["drainDuration"].Name+" "+s.drainDuration.String())
+		more := fmt.Sprintf("more than %s %s", s.origins["drainDuration"].Name, s.drainDuration)
+		fault("parentShutdownDuration", s.parentShutdownDuration, more)
 	}
+	alone := "none beside " + s.origins["customConfigFile"].Name + ", which is used as it is"
 	if s.customConfigFile != "" && s.templateFile != "" {
-		fault("templateFile", s.templateFile, "none beside "+s.origins["customConfigFile"].Name+", which is used as it is")
+		fault("templateFile", s.templateFile, alone)
 	}
 	if s.customConfigFile != "" && s.bootstrapOverride != "" {
-		fault("bootstrapOverride", s.bootstrapOverride, "none beside "+s.origins["customConfigFile"].Name+", which is used as it is")
+		fault("bootstrapOverride", s.bootstrapOverride, alone)
 	}
 	for _, port := range []struct {
 		name  string

@@ -36,8 +36,16 @@ func (s *settings) identity() []setting.Setting {
 			Name: "ip", Also: []string{"INSTANCE_IP"}, Kind: setting.Text(&s.ip, "an address"),
 			Help: "the proxy's address (default: the first private one of this host)",
 		},
-		{Name: "id", Kind: setting.Text(&s.id, "a name"), Help: "the proxy's name, unique in the mesh (default: by the registry)"},
-		{Name: "domain", Kind: setting.Text(&s.domain, "a domain"), Help: "DNS suffix that short host names resolve in (default: by the registry)"},
+		{
+			Name: "id",
+			Kind: setting.Text(&s.id, "a name"),
+			Help: "the proxy's name, unique in the mesh (default: by the registry)",
+		},
+		{
+			Name: "domain",
+			Kind: setting.Text(&s.domain, "a domain"),
+			Help: "DNS suffix that short host names resolve in (default: by the registry)",
+		},
 		{
 			Name: "trust-domain", Also: []string{"TRUST_DOMAIN"}, Default: "cluster.local", Kind: setting.Name(&s.trustDomain, "a domain"),
 			Help: "the domain of SPIFFE identities: discovery must be of it under MUTUAL_TLS",
@@ -77,11 +85,13 @@ func (s *settings) paths() []setting.Setting {
 		},
 		{
 			Name: "templateFile", Kind: setting.Path(&s.templateFile),
-			Help: "a template to render instead of the role's own (docs/bootstrap.md); a change of it is a handover. " + bootstrapVariable + " beats it",
+			Help: "a template to render instead of the role's own (docs/bootstrap.md); a change of it is a " +
+				"handover. " + bootstrapVariable + " beats it",
 		},
 		{
 			Name: "bootstrapOverride", Also: []string{"ISTIO_BOOTSTRAP_OVERRIDE"}, Kind: setting.Path(&s.bootstrapOverride),
-			Help: "JSON or YAML that is merged over the rendered bootstrap, as Envoy merges; a change of it is a handover",
+			Help: "JSON or YAML that is merged over the rendered bootstrap, as Envoy merges; a change of it is a " +
+				"handover",
 		},
 	}
 }
@@ -106,11 +116,13 @@ func (s *settings) controlPlane() []setting.Setting {
 		},
 		{
 			Name: "pilotIdentity", Kind: setting.Text(&s.pilotIdentity, "a SPIFFE URI"),
-			Help: "the identity that discovery must show under MUTUAL_TLS (default: istio-pilot's, in the namespace of discoveryAddress)",
+			Help: "the identity that discovery must show under MUTUAL_TLS (default: istio-pilot's, in the " +
+				"namespace of discoveryAddress)",
 		},
 		{
 			Name: "certDir", Default: "/etc/certs", Kind: setting.Name(&s.certDir, "a directory"),
-			Help: "directory of cert-chain.pem, key.pem and root-cert.pem, watched for rotation; the default one may be missing",
+			Help: "directory of cert-chain.pem, key.pem and root-cert.pem, watched for rotation; the default one " +
+				"may be missing",
 		},
 		{
 			Name: "ingressCertDir", Default: "/etc/istio/ingress-certs", Kind: setting.Name(&s.ingressCertDir, "a directory"),
@@ -118,7 +130,8 @@ func (s *settings) controlPlane() []setting.Setting {
 		},
 		{
 			Name: "certRotation", Default: rotateReload, Kind: setting.OneOf(&s.certRotation, rotateReload, rotateRestart),
-			Help: "how Envoy takes new certificates: by its file SDS, proven, else by a handover; or always by a handover",
+			Help: "how Envoy takes new certificates: by its file SDS, proven, else by a handover; or always by a " +
+				"handover",
 		},
 	}
 }
@@ -168,26 +181,42 @@ func (s *settings) envoy() []setting.Setting {
 		},
 		{
 			Name: "memoryLimit", Default: "0", Kind: setting.Bytes(&s.memoryLimit),
-			Help: "memory that Envoy must stay below, shedding load before (default 0: the memory limit of the control group, if there is one)",
+			Help: "memory that Envoy must stay below, shedding load before (default 0: the memory limit of the " +
+				"control group, if there is one)",
 		},
-		{Name: "proxyLogLevel", Default: "warning", Kind: setting.OneOf(&s.proxyLogLevel, envoyLevels()...), Help: "Envoy's log level"},
+		{
+			Name: "proxyLogLevel", Default: "warning",
+			Kind: setting.OneOf(&s.proxyLogLevel, envoyLevels()...), Help: "Envoy's log level",
+		},
 		{
 			Name: "proxyComponentLogLevel", Kind: setting.Text(&s.proxyComponentLogLevel, "component:level pairs"),
 			Help: `log levels of Envoy's components, "upstream:debug,config:trace"`,
 		},
-		{Name: "outlierLogPath", Kind: setting.Path(&s.outlierLogPath), Help: "file that Envoy logs ejected endpoints to"},
+		{
+			Name: "outlierLogPath",
+			Kind: setting.Path(&s.outlierLogPath), Help: "file that Envoy logs ejected endpoints to",
+		},
 		{
 			Name: "runtimeValues", Kind: setting.Pairs(&s.runtimeValues).Such("overload.global_downstream_max_connections=50000"),
 			Help: "values of Envoy's static runtime layer",
 		},
-		{Name: "envoyArguments", Kind: setting.Words(&s.envoyArguments), Help: "further arguments of Envoy; those after -- follow them"},
+		{
+			Name: "envoyArguments",
+			Kind: setting.Words(&s.envoyArguments), Help: "further arguments of Envoy; those after -- follow them",
+		},
 	}
 }
 
 func (s *settings) telemetry() []setting.Setting {
 	return []setting.Setting{
-		{Name: "statusPort", Default: "15020", Kind: setting.Port(&s.statusPort), Help: "port of the agent's own status, on every address"},
-		{Name: "proxyAdminPort", Default: "15000", Kind: setting.Port(&s.proxyAdminPort), Help: "loopback port that forwards to Envoy's admin"},
+		{
+			Name: "statusPort", Default: "15020",
+			Kind: setting.Port(&s.statusPort), Help: "port of the agent's own status, on every address",
+		},
+		{
+			Name: "proxyAdminPort", Default: "15000",
+			Kind: setting.Port(&s.proxyAdminPort), Help: "loopback port that forwards to Envoy's admin",
+		},
 		{
 			Name: "envoyPrometheusPort", Also: []string{"ENVOY_PROMETHEUS_PORT"}, Default: "0", Kind: setting.Port(&s.envoyPrometheusPort),
 			Help: "port of an Envoy listener for Prometheus: /stats/prometheus of the epoch that serves",
@@ -197,15 +226,42 @@ func (s *settings) telemetry() []setting.Setting {
 			Help: "port of an Envoy listener for probes: /healthz/ready of the agent, through Envoy's workers",
 		},
 		{Name: "zipkinAddress", Kind: setting.Address(&s.zipkinAddress, true), Help: "Zipkin's collector"},
-		{Name: "openTelemetryAddress", Kind: setting.Address(&s.openTelemetryAddress, true), Help: "OpenTelemetry's collector, OTLP over gRPC"},
+		{
+			Name: "openTelemetryAddress",
+			Kind: setting.Address(&s.openTelemetryAddress, true), Help: "OpenTelemetry's collector, OTLP over gRPC",
+		},
 		{Name: "statsdUdpAddress", Kind: setting.Address(&s.statsdUDPAddress, true), Help: "statsd, over UDP"},
-		{Name: "envoyMetricsService", Kind: setting.Address(&s.envoyMetricsService, true), Help: "a server of Envoy's metrics service, gRPC"},
-		{Name: "envoyAccessLogService", Kind: setting.Address(&s.envoyAccessLogService, true), Help: "a server of Envoy's access log service, gRPC"},
-		{Name: "statsInclusionPrefixes", Kind: setting.List(&s.statsInclusionPrefixes), Help: "prefixes of the names of stats that Envoy keeps (default: all)"},
-		{Name: "statsInclusionSuffixes", Kind: setting.List(&s.statsInclusionSuffixes), Help: "suffixes of the names of stats that Envoy keeps"},
-		{Name: "statsInclusionRegexps", Kind: setting.List(&s.statsInclusionRegexps), Help: "regular expressions, RE2, of the names of stats that Envoy keeps"},
-		{Name: "logLevel", Default: "info", Kind: setting.OneOf(&s.logLevel, "debug", "info", "warn", "error"), Help: "the agent's own log level"},
-		{Name: "logFormat", Default: "text", Kind: setting.OneOf(&s.logFormat, "text", "json"), Help: "the agent's own log format"},
+		{
+			Name: "envoyMetricsService",
+			Kind: setting.Address(&s.envoyMetricsService, true), Help: "a server of Envoy's metrics service, gRPC",
+		},
+		{
+			Name: "envoyAccessLogService",
+			Kind: setting.Address(&s.envoyAccessLogService, true),
+			Help: "a server of Envoy's access log service, gRPC",
+		},
+		{
+			Name: "statsInclusionPrefixes",
+			Kind: setting.List(&s.statsInclusionPrefixes),
+			Help: "prefixes of the names of stats that Envoy keeps (default: all)",
+		},
+		{
+			Name: "statsInclusionSuffixes",
+			Kind: setting.List(&s.statsInclusionSuffixes), Help: "suffixes of the names of stats that Envoy keeps",
+		},
+		{
+			Name: "statsInclusionRegexps",
+			Kind: setting.List(&s.statsInclusionRegexps),
+			Help: "regular expressions, RE2, of the names of stats that Envoy keeps",
+		},
+		{
+			Name: "logLevel", Default: "info",
+			Kind: setting.OneOf(&s.logLevel, "debug", "info", "warn", "error"), Help: "the agent's own log level",
+		},
+		{
+			Name: "logFormat", Default: "text",
+			Kind: setting.OneOf(&s.logFormat, "text", "json"), Help: "the agent's own log format",
+		},
 	}
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -23,6 +24,23 @@ type Agent struct {
 type Ask struct {
 	Wish  Wish
 	Taken chan<- struct{} // closed
+}
+
+// Tell hands a wish to the loop that takes askCh, and returns once it has taken it. The loop only decides, and waits for
+// nobody: one that does not answer within a moment is stuck.
+func Tell(ctx context.Context, askCh chan<- Ask, wish Wish) error {
+	taken := make(chan struct{})
+	select {
+	case askCh <- Ask{Wish: wish, Taken: taken}:
+	case <-ctx.Done():
+		return fmt.Errorf("the supervisor's loop does not answer: %w", context.Cause(ctx))
+	}
+	select {
+	case <-taken:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the supervisor's loop does not come to an end: %w", context.Cause(ctx))
+	}
 }
 
 // Run launches Envoy, keeps it alive until ctx ends, then stops it. It returns once every process is reaped: nil

@@ -31,18 +31,7 @@ func (c Config) live(w http.ResponseWriter, r *http.Request) {
 func (c Config) ask(ctx context.Context, wish agent.Wish) error {
 	ctx, cancel := context.WithTimeout(ctx, loopBound)
 	defer cancel()
-	taken := make(chan struct{})
-	select {
-	case c.AskCh <- agent.Ask{Wish: wish, Taken: taken}:
-	case <-ctx.Done():
-		return fmt.Errorf("the supervisor's loop does not answer within %s", loopBound)
-	}
-	select {
-	case <-taken:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the supervisor's loop does not come to an end within %s", loopBound)
-	}
+	return agent.Tell(ctx, c.AskCh, wish)
 }
 
 func (c Config) wish(wish agent.Wish, answer string) http.HandlerFunc {

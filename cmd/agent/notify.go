@@ -53,8 +53,9 @@ func (n notifier) send(state string) error {
 	return err
 }
 
-// live breaks the silence twice in the time that the manager bears it, until ctx ends.
-func (n notifier) live(ctx context.Context) {
+// live breaks the silence twice in the time that the manager bears it, until ctx ends; but not while alive fails, which
+// is asked each time and has until the next.
+func (n notifier) live(ctx context.Context, alive func(context.Context) error) {
 	if n.watchdog <= 0 {
 		return
 	}
@@ -65,7 +66,19 @@ func (n notifier) live(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			n.tell("WATCHDOG=1")
+			if n.answers(ctx, alive) {
+				n.tell("WATCHDOG=1")
+			}
 		}
 	}
+}
+
+func (n notifier) answers(ctx context.Context, alive func(context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(ctx, n.watchdog/2)
+	defer cancel()
+	err := alive(ctx)
+	if err != nil {
+		n.log.Error("say nothing to the service manager", "error", err)
+	}
+	return err == nil
 }

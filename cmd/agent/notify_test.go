@@ -5,8 +5,12 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
 )
 
 func TestNotifierReadsWhatTheManagerAsks(t *testing.T) {
@@ -54,7 +58,7 @@ func TestNotifierTells(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
-			n.live(ctx)
+			n.live(ctx, func(context.Context) error { return nil })
 			close(done)
 		}()
 		expect(t, manager, "WATCHDOG=1")
@@ -62,6 +66,33 @@ func TestNotifierTells(t *testing.T) {
 		cancel()
 		<-done
 	}
+}
+
+// A supervisor whose loop is stuck gives no sign of life, though its process runs.
+func TestNotifierIsSilentForAStuckLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		n := notifier{socket: "/nowhere", watchdog: 2 * time.Second, log: slog.New(slog.NewTextHandler(told{t}, nil))}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		n.live(ctx, func(ctx context.Context) error {
+			asked++
+			return agent.Tell(ctx, nil, agent.Nothing) // nobody takes from it
+		})
+		if asked < 4 {
+			t.Errorf("asked %d times in 10 s, want each second or two", asked)
+		}
+	})
+}
+
+// told fails a test that the notifier wants to send a sign of life in, for there is no socket.
+type told struct{ t *testing.T }
+
+func (t told) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), "WATCHDOG=1") {
+		t.t.Errorf("told: %s", line)
+	}
+	return len(line), nil
 }
 
 func expect(t *testing.T, manager *net.UnixConn, want string) {

@@ -128,12 +128,17 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 		}
 		p.feed(feeding, &feeders, first, configCh)
 		feeders.Go(func() { recorder.run(feeding) })
-		feeders.Go(func() { p.notifier.live(feeding) })
+		feeders.Go(func() { p.notifier.live(feeding, p.loopAnswers) })
 		if os.Getpid() == 1 {
 			feeders.Go(func() { reapOrphans(feeding, p.log) })
 		}
 	})
 	return supervisor.Run(ctx)
+}
+
+// loopAnswers reports that the supervisor still decides.
+func (p *proxy) loopAnswers(ctx context.Context) error {
+	return agent.Tell(ctx, p.askCh, agent.Nothing)
 }
 
 // feed watches the inputs and tells the supervisor what is desired.

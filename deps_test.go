@@ -67,6 +67,10 @@ var rules = []rule{
 		why: "ads is the one door to the gRPC server: its codec and limits belong together",
 	},
 	{
+		who: "...", except: "discovery/heap cmd/agent e2e/...", never: "use runtime/debug.SetGCPercent, use runtime/debug.SetMemoryLimit",
+		why: "a process has one collector: whoever paces it must be the only one",
+	},
+	{
 		who: "...", except: "cmd/...", never: "import github.com/spf13/cobra",
 		why: "flags belong to cmd: everything else takes a Config",
 	},
@@ -131,6 +135,7 @@ var rules = []rule{
 		why: "ads → xds → model, node: the arrows have one direction",
 	},
 	{who: "discovery/inject", only: "node templates", why: "a patch is made from a pod and text"},
+	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/kube", only: "nothing", why: "the Kubernetes client serves its adapters and knows neither"},
 	{who: "discovery/config", only: "discovery/model internal/spelling", why: "decoding and validating need the model, not the stores"},
 	{

@@ -16,6 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/heap"
 	"github.com/pilotlight/pilotlight/discovery/registry/serviceentry"
 	"github.com/pilotlight/pilotlight/discovery/status"
 	"github.com/pilotlight/pilotlight/internal/version"
@@ -124,6 +125,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	defer heap.Pace(os.Getenv)()
 	proxies := ads.New(c.limits.limits(), log)
 	if traces, err := c.tracing.provider(ctx, log); err != nil {
 		doors.close()

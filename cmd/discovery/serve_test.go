@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,28 @@ func TestServe(t *testing.T) {
 	s := startServe(t, "--configDir", dir)
 	s.await(t, http.StatusOK)
 	s.stop(t)
+}
+
+// TestServePacesTheCollector: the heap of a small mesh may grow, and the collector is left alone where GOGC says how.
+func TestServePacesTheCollector(t *testing.T) {
+	gogc := func() uint64 {
+		now := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(now)
+		return now[0].Value.Uint64()
+	}
+	before := gogc()
+	for set, paced := range map[string]bool{"": true, "50": false} {
+		t.Setenv("GOGC", set)
+		s := startServe(t, "--configDir", t.TempDir())
+		s.await(t, http.StatusOK)
+		if got := gogc(); (got > before) != paced {
+			t.Errorf("with GOGC=%q in the environment it is %d, was %d", set, got, before)
+		}
+		s.stop(t)
+	}
+	if got := gogc(); got != before {
+		t.Errorf("GOGC is %d after the stop, was %d", got, before)
+	}
 }
 
 // TestServeIsNotReadyWithoutItsDirectory: to proxies half a mesh is worse than none.

@@ -1,0 +1,88 @@
+package heap
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+const mebibyte = 1 << 20
+
+func TestPercent(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		live, roots uint64 // MiB
+		want        int
+		goal        uint64 // MiB, by the runtime's rule
+	}{
+		{name: "before the first collection", want: 2400, goal: 96},
+		{name: "a tiny heap counts as 4 MiB", live: 1, want: 2375, goal: 95},
+		{name: "a mesh without proxies", live: 12, want: 700, goal: 96},
+		{name: "stacks count as what lives does", live: 12, roots: 9, want: 400, goal: 96},
+		{name: "a thousand proxies", live: 40, roots: 6, want: 121, goal: 95},
+		{name: "twice what lives is as far", live: 48, want: 100, goal: 96},
+		{name: "past that it is Go's rule", live: 60, roots: 10, want: 100, goal: 130},
+		{name: "what lives is all", live: 96, want: 100, goal: 192},
+		{name: "a large mesh", live: 4096, roots: 100, want: 100, goal: 8292},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := percent(c.live*mebibyte, c.roots*mebibyte)
+			if got != c.want {
+				t.Errorf("GOGC is %d, want %d", got, c.want)
+			}
+			goal := max(c.live+(c.live+c.roots)*uint64(got)/100, 4*uint64(got)/100)
+			if goal != c.goal {
+				t.Errorf("collected at %d MiB, want %d", goal, c.goal)
+			}
+		})
+	}
+}
+
+// TestPaceFollowsTheHeap: what the runtime itself says of GOGC changes with what lives, and is as before at the end.
+func TestPaceFollowsTheHeap(t *testing.T) {
+	before := gogc()
+	stop := Pace(func(string) string { return "" })
+	becomes(t, "of a small heap", func(percent uint64) bool { return percent > usual })
+	large := make([]byte, 2*ease)
+	becomes(t, "of a large heap", func(percent uint64) bool { return percent == usual })
+	runtime.KeepAlive(large)
+	becomes(t, "of a heap that is small again", func(percent uint64) bool { return percent > usual })
+	stop()
+	runtime.GC()
+	if got := gogc(); got != before {
+		t.Errorf("GOGC is %d after the stop, was %d before the start", got, before)
+	}
+}
+
+func TestPaceLeavesTheUsersGOGC(t *testing.T) {
+	before := gogc()
+	stop := Pace(func(name string) string { return map[string]string{"GOGC": "50"}[name] })
+	defer stop()
+	runtime.GC()
+	if got := gogc(); got != before {
+		t.Errorf("GOGC is %d, want it left at %d", got, before)
+	}
+}
+
+func becomes(t *testing.T, what string, right func(percent uint64) bool) {
+	t.Helper()
+	if err := lab.Eventually(10*time.Second, func() error {
+		runtime.GC()
+		if got := gogc(); !right(got) {
+			return fmt.Errorf("GOGC %s is %d", what, got)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func gogc() uint64 {
+	now := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(now)
+	return now[0].Value.Uint64()
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/heap"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -78,6 +79,7 @@ func runServer(args []string) error {
 		Debounce: discovery.Debounce{After: *quiet, Max: 10 * time.Second},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	defer heap.Pace(os.Getenv)()
 	done := make(chan error, 2)
 	go func() { done <- loop.Run(ctx) }()
 	go func() { done <- proxies.Serve(ctx, l) }()

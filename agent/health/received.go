@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func (s *State) update(i int, asked bool, u Updates, now time.Time) {
 func (c Config) bound() (bool, string) {
 	switch {
 	case c.Dynamic != nil && *c.Dynamic == 0 && c.LDS.Success == 0 && c.LDS.Rejected > 0:
-		return false, or(c.LDS.Rejection.Text, "every listener of discovery was rejected")
+		return false, cmp.Or(c.LDS.Rejection.Text, "every listener of discovery was rejected")
 	case c.Listeners == 0 && c.CreateFailures > 0:
 		return false, fmt.Sprintf("none; %d could not be made", c.CreateFailures)
 	case c.CreateFailures > 0:

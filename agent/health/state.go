@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -88,7 +89,7 @@ func (s *State) certificates(fault string, now time.Time) {
 		s.Faulty = now
 	}
 	valid := fault == "" || s.Conditions[certificatesValid].Status && now.Sub(s.Faulty) < certificateGrace
-	s.set(certificatesValid, valid, or(fault, "valid"), now)
+	s.set(certificatesValid, valid, cmp.Or(fault, "valid"), now)
 }
 
 // admin judges an answer, or that there is none.
@@ -136,14 +137,7 @@ func (a Answer) judge(epoch int) (ready bool, reason string) {
 	case a.Epoch != epoch:
 		return false, fmt.Sprintf("epoch %d answers, want %d", a.Epoch, epoch)
 	case !a.Ready:
-		return false, "/ready says " + or(strings.TrimSpace(a.State), "nothing")
+		return false, "/ready says " + cmp.Or(strings.TrimSpace(a.State), "nothing")
 	}
 	return true, fmt.Sprintf("epoch %d", epoch)
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -72,7 +73,7 @@ func (s State) Verdict(now time.Time) Verdict {
 		s.set(adminAnswers, false, "not observed since "+s.Observed.UTC().Format(time.RFC3339), s.Observed.Add(stale))
 	}
 	for i, c := range s.Conditions {
-		c.Type, c.Reason = types[i], or(c.Reason, "not observed yet")
+		c.Type, c.Reason = types[i], cmp.Or(c.Reason, "not observed yet")
 		v.Conditions = append(v.Conditions, c)
 		v.Ready = v.Ready && c.Status
 	}

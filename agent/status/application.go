@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,8 +30,8 @@ func ParseApplication(annotations string, own int) (*Application, error) {
 	if a.Scrape != "true" {
 		return nil, nil
 	}
-	port, err := strconv.Atoi(or(a.Port, "80"))
-	path := or(a.Path, "/metrics")
+	port, err := strconv.Atoi(cmp.Or(a.Port, "80"))
+	path := cmp.Or(a.Path, "/metrics")
 	switch {
 	case err != nil || port < 1 || port > 65535:
 		return nil, fmt.Errorf("port %q: want 1 to 65535", a.Port)
@@ -40,13 +41,6 @@ func ParseApplication(annotations string, own int) (*Application, error) {
 		return nil, fmt.Errorf("path %q: want one that begins with /", path)
 	}
 	return &Application{port, path}, nil
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // scrape asks for the text format. It follows no redirect and keeps no connection.

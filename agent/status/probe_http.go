@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -63,7 +64,7 @@ func (h *HTTPGet) request(ctx context.Context, userAgent string) (*http.Request,
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("User-Agent", or(userAgent, "kube-probe/agent"))
+	request.Header.Set("User-Agent", cmp.Or(userAgent, "kube-probe/agent"))
 	request.Header.Set("Accept", "*/*")
 	for _, header := range h.HTTPHeaders {
 		if strings.EqualFold(header.Name, "Host") {

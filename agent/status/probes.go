@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,7 +131,7 @@ func (p *Probe) check(own []string) error {
 	var host *string
 	if p.HTTPGet != nil {
 		ways, port, host = append(ways, "httpGet"), p.HTTPGet.Port, &p.HTTPGet.Host
-		p.HTTPGet.Scheme = or(p.HTTPGet.Scheme, defaultScheme)
+		p.HTTPGet.Scheme = cmp.Or(p.HTTPGet.Scheme, defaultScheme)
 		if scheme := p.HTTPGet.Scheme; scheme != "HTTP" && scheme != "HTTPS" {
 			return fmt.Errorf("httpGet.scheme %q: want HTTP or HTTPS", scheme)
 		}

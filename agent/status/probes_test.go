@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -174,7 +175,7 @@ func TestHTTPProbe(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			probe := test.probe
-			probe.Scheme = or(probe.Scheme, "HTTP")
+			probe.Scheme = cmp.Or(probe.Scheme, "HTTP")
 			switch {
 			case probe.Port != 0:
 			case probe.Scheme == "HTTPS":

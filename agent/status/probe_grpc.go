@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -32,14 +31,9 @@ func (g *GRPC) ask(ctx context.Context) (code int, text string, err error) {
 	}
 	request.Header.Set("Content-Type", "application/grpc")
 	request.Header.Set("TE", "trailers")
-	response, err := (&http.Client{Transport: transport, CheckRedirect: sameHost}).Do(request)
+	response, body, err := answerOf(transport, request)
 	if err != nil {
-		return 0, "", withoutURL(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, longestProbeBody))
-	if err != nil {
-		return 0, "", fmt.Errorf("read the application's answer: %w", err)
+		return 0, "", err
 	}
 	return g.judge(response, body)
 }

@@ -33,19 +33,13 @@ func (h *HTTPGet) ask(ctx context.Context, userAgent string) (code int, text str
 			return dialFirst(ctx, hosts(h.Host), port)
 		},
 	}
-	client := &http.Client{Transport: transport, CheckRedirect: sameHost}
 	request, err := h.request(ctx, userAgent)
 	if err != nil {
 		return 0, "", err
 	}
-	response, err := client.Do(request)
+	response, body, err := answerOf(transport, request)
 	if err != nil {
-		return 0, "", withoutURL(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, longestProbeBody))
-	if err != nil {
-		return 0, "", fmt.Errorf("read the application's answer: %w", err)
+		return 0, "", err
 	}
 	return response.StatusCode, strings.ToValidUTF8(string(body[:min(len(body), shownProbeBody)]), "?"), nil
 }
@@ -74,6 +68,20 @@ func (h *HTTPGet) request(ctx context.Context, userAgent string) (*http.Request,
 		request.Header.Add(header.Name, header.Value)
 	}
 	return request, nil
+}
+
+// answerOf asks the application, and reads as much of its answer as counts.
+func answerOf(transport http.RoundTripper, request *http.Request) (*http.Response, []byte, error) {
+	response, err := (&http.Client{Transport: transport, CheckRedirect: sameHost}).Do(request)
+	if err != nil {
+		return nil, nil, withoutURL(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, longestProbeBody))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the application's answer: %w", err)
+	}
+	return response, body, nil
 }
 
 // sameHost follows a redirect within the host; one that leads away is the answer.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -21,14 +22,14 @@ func (s *settings) readDownward(root fs.FS, name, path string) (map[string]strin
 		return nil, fmt.Errorf("%s: %w", s.origins[name].Name, err)
 	}
 	defer file.Close()
+	var data []byte
 	info, err := file.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.origins[name].Name, err)
-	}
-	if info.Size() > downwardLimit {
+	if err == nil && info.Size() > downwardLimit {
 		return nil, fmt.Errorf("%s %s: has %d bytes, want at most %d", s.origins[name].Name, path, info.Size(), downwardLimit)
 	}
-	data, err := fs.ReadFile(root, strings.TrimPrefix(path, "/"))
+	if err == nil {
+		data, err = io.ReadAll(file)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.origins[name].Name, err)
 	}

@@ -14,6 +14,7 @@ import (
 // given is what a command that needs all of a proxy's settings was told, as text.
 type given struct {
 	command
+	env   environment // parsed once, with the settings
 	flags flags
 	args  []string // before --
 	extra []string // after it: Envoy's own
@@ -40,7 +41,8 @@ func (g *given) arguments(cmd *cobra.Command, args []string) {
 func (g *given) settings() (*settings, node.Role, error) {
 	role, err := roleOf(g.args)
 	faults := multierror.Append(nil, err)
-	sources := setting.Sources{Flags: g.flags.given, Env: parseEnvironment(g.environ), FileAt: g.file}
+	g.env = parseEnvironment(g.environ)
+	sources := setting.Sources{Flags: g.flags.given, Env: g.env, FileAt: g.file}
 	if sources.FileAt == "" {
 		sources.FileAt = sources.Env["PILOTLIGHT_CONFIG"]
 	}

@@ -94,20 +94,20 @@ func newProxy(ctx context.Context, g given, s *settings, role node.Role, wait bo
 		askCh:    make(chan agent.Ask),
 	}
 	warnRetired(p.log, g.flags.retired)
-	addresses, err := hostAddresses()
-	if err == nil && wait && s.waitsForAddress() {
-		addresses, err = awaitPrivate(ctx, hostAddresses)
+	list := hostAddresses
+	if wait && s.waitsForAddress() {
+		list = func() ([]netip.Addr, error) { return awaitPrivate(ctx, hostAddresses) }
 	}
+	addresses, err := list()
 	if err != nil {
 		return nil, err
 	}
 	p.resolveStatsd(ctx, net.DefaultResolver.LookupNetIP)
 	s.limit(cgroup.ReadLimits(os.DirFS("/")), runtime.NumCPU())
-	env := parseEnvironment(g.environ)
-	p.notifier = newNotifier(env, os.Getpid(), p.log)
-	p.params, err = s.params(role, env, addresses, os.DirFS("/"))
+	p.notifier = newNotifier(g.env, os.Getpid(), p.log)
+	p.params, err = s.params(role, g.env, addresses, os.DirFS("/"))
 	faults := multierror.Append(nil, err)
-	p.workload, err = s.workload(env, addresses)
+	p.workload, err = s.workload(g.env, addresses)
 	return p, usage(multierror.Append(faults, err))
 }
 

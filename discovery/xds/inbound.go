@@ -105,13 +105,10 @@ func (p inboundPort) chains(seen observed, statPrefix string) []*listenerv3.Filt
 // virtualInbound takes every intercepted connection, by the port that was dialled. Ports that nobody declares lead to
 // the workload all the same.
 func virtualInbound(seen observed, v Inbound, ports []inboundPort, mesh model.Settings) *listenerv3.Listener {
-	wildcard := "0.0.0.0"
-	if v.ipv6() {
-		wildcard = "::"
-	}
+	anywhere := wildcard(v.ipv6())
 	port := uint32(cmp.Or(mesh.Config.GetProxyInboundListenPort(), virtualInboundPort))
 	l := &listenerv3.Listener{
-		Name: virtualInboundName, Address: socket(wildcard, port), TrafficDirection: corev3.TrafficDirection_INBOUND,
+		Name: virtualInboundName, Address: socket(anywhere, port), TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters: []*listenerv3.ListenerFilter{originalDestination()},
 		// Who dials the listener itself would be sent back to it.
 		FilterChains: []*listenerv3.FilterChain{{
@@ -133,7 +130,7 @@ func virtualInbound(seen observed, v Inbound, ports []inboundPort, mesh model.Se
 			continue
 		}
 		sniffed = sniffed || p.protocol == model.Unknown
-		for _, c := range p.chains(seen, "inbound_"+listenerName(wildcard, p.port())) {
+		for _, c := range p.chains(seen, "inbound_"+listenerName(anywhere, p.port())) {
 			if c.FilterChainMatch == nil {
 				c.FilterChainMatch = &listenerv3.FilterChainMatch{}
 			}

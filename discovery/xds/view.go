@@ -88,9 +88,11 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 // Labels returns the workload's labels.
 func (v Outbound) Labels() map[string]string { return decodeLabels(v.labels) }
 
-// wildcard is the address that stands for every one of the proxy.
-func (v Outbound) wildcard() string {
-	if v.IPv6 {
+func (v Outbound) wildcard() string { return wildcard(v.IPv6) }
+
+// wildcard is the address that stands for every one of a proxy.
+func wildcard(ipv6 bool) string {
+	if ipv6 {
 		return "::"
 	}
 	return "0.0.0.0"

@@ -2,12 +2,10 @@ package bootstrap
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/pilotlight/pilotlight/internal/golden"
@@ -37,15 +35,7 @@ func TestFields(t *testing.T) {
 			fmt.Fprintln(&out, line)
 		}
 	}
-	if golden.Updating() {
-		if err := os.WriteFile("fields.txt", []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(fieldsText, out.String()); diff != "" {
-		t.Errorf("fields.txt (-want +got, -update rewrites it):\n%s", diff)
-	}
+	golden.Document(t, "fields.txt", out.String())
 }
 
 // kindOf names how a field is merged, and what that needs to know.

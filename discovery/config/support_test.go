@@ -1,7 +1,6 @@
 package config
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -68,20 +67,7 @@ func walk(m protoreflect.MessageDescriptor, above string, depth int, visit func(
 
 // docs/compat.md is the table that the validator uses.
 func TestCompatIsTheTable(t *testing.T) {
-	const file = "../../docs/compat.md"
-	want := compat()
-	if golden.Updating() {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Errorf("%s is not what support.txt says: go test ./discovery/config -update writes it", file)
-	}
+	golden.Document(t, "../../docs/compat.md", compat())
 }
 
 func compat() string {

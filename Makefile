@@ -1,15 +1,20 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e e2e-pod image soak chaos lint bench bench-ads golden clean
+.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire image soak chaos fuzz security lint bench bench-ads golden clean
 
 module  := github.com/pilotlight/pilotlight
-scripts := envoy-tools/fetch-envoy envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
+scripts := envoy-tools/fetch-envoy envoy-tools/fetch-peers envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
 	$(wildcard envoy-tools/pod-init.d/*.sh) .ci/run
+
+# Every go command builds with the flags of the programs that are shipped, so that each package is compiled once for all of
+# them, and a second time for the race detector, which needs cgo.
+export CGO_ENABLED := 0
+export GOFLAGS := $(GOFLAGS) -trimpath
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z].*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: packages bin/envoy bin/zipkin.jar ## fetch what building and testing needs: modules, tools, a C compiler for -race, Envoy, Zipkin
+setup: packages bin/envoy ## fetch what building and testing needs: modules, tools, a C compiler for -race, Envoy
 	go mod download
 	go build tool
 
@@ -17,23 +22,33 @@ packages:
 	@envoy-tools/packages
 
 # Always asked: they know best whether there is something to do.
-.PHONY: bin/envoy bin/zipkin.jar
+.PHONY: bin/envoy
 bin/envoy:
 	@envoy-tools/fetch-envoy
-bin/zipkin.jar:
-	@envoy-tools/fetch-zipkin
 
 build: ## build bin/agent, bin/discovery, bin/bookinfo, bin/demo
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/ ./cmd/... ./examples/...
+	go build -ldflags "-s -w" -o bin/ ./cmd/... ./examples/...
 
 demo: build bin/envoy ## run the bookinfo mesh on this machine until Ctrl-C; DEMO=-help for its flags
 	@bin/demo $(DEMO)
 
+# The tests with a real Envoy wait for other processes most of the time, so three run at once, on any number of processors. They
+# have no race detector: the programs that they test are built as they are shipped.
 test: setup build ## run every test, those with a real Envoy included
-	CGO_ENABLED=1 go test -race -timeout 15m ./...
+	CGO_ENABLED=1 go test -race -timeout 10m $$(go list ./... | grep -v /e2e)
+	go test -timeout 10m -parallel 3 ./e2e/...
 
-e2e: build bin/envoy bin/zipkin.jar ## run the tests with a real Envoy only
-	go test -count=1 -timeout 15m ./e2e/...
+e2e: build bin/envoy ## run the tests with a real Envoy only
+	go test -count=1 -timeout 10m -parallel 3 ./e2e/...
+
+# These are kept out of make test, which has ten minutes: attacks that last, parts that need Java (by a build tag), and edited
+# meshes in large numbers: compared with fresh ones, and shown to the real Envoy.
+e2e-long: build bin/envoy ## run the tests that take long or need further parts; RUN=name of one
+	@envoy-tools/packages long
+	@envoy-tools/fetch-zipkin
+	go test -count=1 -timeout 10m -run '^TestEditsAreToldAsAFreshServerTellsThem$$|^TestOneMeshIsToldInOneWay$$' ./discovery/ads -worlds 400
+	go test -count=1 -timeout 10m -run '^TestEnvoyTakesWhatValidationTakes$$' ./discovery/xds -edits 1200
+	go test -tags long -count=1 -timeout 30m -run '$(or $(RUN),^TestLong)' -v ./e2e
 
 image: bin/envoy ## build the images proxy and discovery into run/image; ARCH=arm64, INIT=no, ENGINE=docker|buildah
 	@envoy-tools/image
@@ -43,15 +58,32 @@ e2e-pod: bin/envoy ## run the tests of a pod, as root: redirection, two pods, im
 	@envoy-tools/packages pod
 	go test -tags pod -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/pod
 
+# Their builds take five minutes of two cores the first time, and seconds from then on.
+e2e-wire: bin/envoy ## run the tests against what others wrote: Istio's pilot-agent and istiod, gRPC in Python and Java; RUN=name of one
+	@envoy-tools/packages wire
+	@envoy-tools/fetch-peers
+	go test -tags wire -count=1 -timeout 10m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire
+
 soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
 	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e -soak 200
 
 chaos: build bin/envoy ## two minutes of random blows under load; -chaos-seed reproduces a failure
 	go test -count=1 -timeout 15m -run 'TestChaos' -v ./e2e -chaos 120
 
+# A fuzzer of go test runs alone, so they take turns. What one finds lies in its package's testdata/fuzz: commit it with the mend.
+FUZZTIME ?= 1m
+fuzz: ## run every fuzzer for FUZZTIME, a minute each unless it is set
+	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z]*\(' . | sed -E 's|^\./([^:]*)/[^/:]*:func (Fuzz[A-Za-z]*).*|\1 \2|' | sort | \
+		while read -r package fuzzer; do go test -run '^$$' -fuzz "^$$fuzzer$$" -fuzztime $(FUZZTIME) "./$$package" || exit; done
+
+# The database of vulnerabilities is Go's own, on the network; VULNDB names another, such as a copy in file:///DIR.
+security: ## known vulnerabilities of what the binaries link, then every fuzzer
+	go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) -tags pod,long,wire ./...
+	@$(MAKE) --no-print-directory fuzz
+
 lint: ## vet, staticcheck, gofumpt, and shellcheck where it is installed
-	go vet -tags pod ./...
-	go tool staticcheck -tags pod ./...
+	go vet -tags pod,long,wire ./...
+	go tool staticcheck -tags pod,long,wire ./...
 	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || \
 		{ echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); \

@@ -1,7 +1,6 @@
 package pilotlight_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/registry/consul/x.go", `import _ "./discovery/registry/mock"`, "only cmd joins adapters"},
 	{"agent/cert/x.go", `import _ "github.com/fsnotify/fsnotify"`, "watch is the one door"},
 	{"agent/health/x.go", `import _ "os/exec"`, "child processes have two doors"},
+	{"discovery/notes/x.go", `import _ "./discovery/ads"`, "notes are of a mesh"},
 	{"discovery/status/x.go", `import g "google.golang.org/grpc"; func f() { g.NewServer() }`, "ads is the one door"},
 	{"discovery/ads/x.go", `import "runtime/debug"; func f() { debug.SetGCPercent(400) }`, "a process has one collector"},
 	{"agent/x.go", `import _ "github.com/spf13/cobra"`, "flags belong to cmd"},
@@ -30,11 +30,19 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/model/x.go", `import _ "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"`, "Envoy's types live"},
 	{"discovery/ads/x.go", `import _ "istio.io/api/networking/v1alpha3"`, "Istio's types are"},
 	{"watch/x.go", `import _ "./node"`, "the bottom of the house"},
+	{"internal/local/x.go", `import _ "./node"`, "both halves ask what is local"},
+	{"discovery/status/x.go", `import _ "./discovery/xds"`, "pages show what"},
+	{"discovery/model/x.go", `import _ "./node"`, "the model stands on nothing of ours"},
 	{"agent/envoy/x.go", `import _ "./cmd/agent"`, "not the commands"},
 	{"bootstrap/x.go", `import _ "./agent"`, "made from parameters and text"},
 	{"discovery/x.go", `import _ "./discovery/ads"`, "behind Pusher"},
 	{"discovery/xds/x.go", `import _ "./discovery/ads"`, "a function of a Mesh and a Node"},
 	{"discovery/ads/x.go", `import _ "./discovery"`, "the arrows have one direction"},
+	{"agent/health/x.go", `import _ "./agent/envoy"`, "health is judged from observations"},
+	{"agent/status/x.go", `import _ "./agent/envoy"`, "only the joining room sees the child processes"},
+	{"internal/version/x.go", `import _ "./node"`, "small tools stand alone"},
+	{"internal/manual/x.go", `import _ "./node"`, "of whichever program"},
+	{"internal/setting/x.go", `import _ "./node"`, "does not know any of the programs"},
 	{"discovery/inject/x.go", `import _ "./discovery/model"`, "made from a pod and text"},
 	{"discovery/heap/x.go", `import _ "./discovery/model"`, "seen from the heap alone"},
 	{"discovery/kube/x.go", `import _ "./discovery/model"`, "knows neither"},
@@ -101,14 +109,29 @@ func TestWhatTheRulesAllow(t *testing.T) {
 }
 
 func TestPackageRulesCanFail(t *testing.T) {
-	faults := fmt.Sprint(judgePackages(tree(t, map[string]string{
-		"agent/util/x.go":      "",
-		"agent/util/x_test.go": "",
-	})))
-	for _, want := range []string{"no package comment", `"util" says nothing`} {
-		if !strings.Contains(faults, want) {
-			t.Errorf("lacks %q: %s", want, faults)
+	for _, tt := range []struct{ path, comment, want string }{
+		{"agent/util/x.go", "", `"util" says nothing`},
+		{"agent/x.go", "", "has no package comment"},
+		{"agent/x.go", "// Package x runs. It leaves the rest to others.", "has a package comment in agent/x.go"},
+		{"agent/doc.go", "// Package x runs.", "does not say what the package leaves to others"},
+		{"agent/doc.go", "// Package x runs. It leaves the rest to others.", ""},
+	} {
+		parsed, err := scan(fstest.MapFS{tt.path: {Data: []byte(tt.comment + "\npackage x\n")}, "agent/x_test.go": {Data: []byte("package x\n")}})
+		if err != nil {
+			t.Fatal(err)
 		}
+		faults := strings.Join(judgePackages(parsed), "\n")
+		if !strings.Contains(faults, tt.want) || tt.want == "" && faults != "" {
+			t.Errorf("%s %q: got %q, want %q", tt.path, tt.comment, faults, tt.want)
+		}
+	}
+}
+
+func TestARuleForNothingIsFound(t *testing.T) {
+	files := tree(t, map[string]string{"agent/core.go": "", "node/x.go": ""})
+	faults := idle([]rule{{who: "agent/core.go node discovery/kube agent/*", except: "agent/gone.go"}}, files)
+	if len(faults) != 1 || !strings.Contains(faults[0], "agent/gone.go") {
+		t.Errorf("got %q, want agent/gone.go alone", faults)
 	}
 }
 

@@ -20,7 +20,7 @@ const module = "github.com/pilotlight/pilotlight"
 type file struct {
 	path  string // from the module's root
 	test  bool
-	doc   bool     // has a package comment
+	doc   string   // its package comment
 	facts []string // sorted
 }
 
@@ -118,7 +118,7 @@ func read(set *token.FileSet, parsed []*ast.File) []file {
 		files = append(files, file{
 			path:  name,
 			test:  strings.HasSuffix(name, "_test.go"),
-			doc:   p.Doc.Text() != "",
+			doc:   p.Doc.Text(),
 			facts: slices.Sorted(maps.Keys(r.facts)),
 		})
 	}

@@ -71,6 +71,7 @@ type loop struct {
 	abortCh  map[int]chan Order // one for each living epoch
 	timer    *time.Timer        // fires at state.wake
 	end      *finish            // set by the last action
+	overtake func()             // gives up the last check; nil before the first
 
 	tasks   context.Context // of what is done on the side; ends with the loop
 	running sync.WaitGroup
@@ -141,17 +142,12 @@ func (l *loop) do(action any) {
 		l.order(a.epoch, Order{Drain: true})
 	case lull:
 		l.order(a.epoch, Order{Lull: true})
+	case await:
+		l.order(a.epoch, Order{Await: true})
 	case fade:
 		l.order(a.epoch, Order{Fade: true})
 	case check:
-		l.aside(func(ctx context.Context) {
-			hot, err := l.Proxy.Check(ctx, a.config)
-			event := checked{config: a.config, hot: hot}
-			if err != nil {
-				event.fault = err.Error()
-			}
-			l.tell(ctx, event)
-		})
+		l.check(a.config)
 	case mend:
 		if err := l.Proxy.Mend(a.launch); err != nil {
 			l.Log.Warn("mend after a newcomer that failed", "epoch", a.launch.Epoch, "error", err)
@@ -165,6 +161,27 @@ func (l *loop) do(action any) {
 	case finish:
 		l.end = &a
 	}
+}
+
+// check has a configuration checked. One that is checked already is overtaken: its check is given up.
+func (l *loop) check(config Config) {
+	if l.overtake != nil {
+		l.overtake()
+	}
+	ctx, cancel := context.WithCancel(l.tasks)
+	l.overtake = cancel
+	l.running.Go(func() {
+		defer cancel()
+		hot, err := l.Proxy.Check(ctx, config)
+		if ctx.Err() != nil {
+			return
+		}
+		event := checked{config: config, hot: hot}
+		if err != nil {
+			event.fault = err.Error()
+		}
+		l.tell(ctx, event)
+	})
 }
 
 // order hands an epoch an order. One that takes none has been told to leave already.

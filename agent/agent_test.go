@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -50,7 +51,7 @@ func (p *fakeProxy) Run(launch Launch, abortCh <-chan Order, report func(Report)
 			return l.exit
 		case order := <-abortCh:
 			switch {
-			case order.Drain || order.Lull:
+			case order.Drain || order.Lull || order.Await:
 				idleCh = after(l.idleAfter)
 			case order.Signal != l.ignore:
 				return Exit{Code: -1, Signal: order.Signal}
@@ -210,4 +211,71 @@ func TestRunKillsWhatDoesNotStop(t *testing.T) {
 			t.Errorf("stopped after %s, want the drain and then the grace: %s", took, want)
 		}
 	})
+}
+
+// A parent that has become idle is told to leave, and that is no death that would have to be answered for with a warning.
+func TestRunLetsAnIdleParentLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProxy{script: func(int, Launch) life { return life{liveAfter: time.Second, idleAfter: time.Second} }}
+		status, err := supervise(p, 10*time.Minute+10*time.Second, a, b)
+		if err != nil {
+			t.Fatalf("Run: %v, want nil", err)
+		}
+		if status.Counts[Replaced] != 1 || status.Counts[Late] != 0 || status.Counts[Rescuing] != 0 {
+			t.Errorf("%+v, want the parent gone", status.Counts)
+		}
+		if want := []Launch{first(a)}; !slices.Equal(p.rescued, want) {
+			t.Errorf("stood in for %v, want %v: its newcomer will tell it to leave", p.rescued, want)
+		}
+	})
+}
+
+// A check that takes long is given up when the next one begins, and what it says then counts for nothing.
+func TestRunGivesUpAnOvertakenCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &slowChecker{fakeProxy: fakeProxy{script: func(int, Launch) life { return life{liveAfter: time.Second, idleAfter: 1} }}}
+		p.began = time.Now()
+		configCh := make(chan Config)
+		ctx, cancel := context.WithCancel(t.Context())
+		var last Status
+		agent := &Agent{
+			Settings: settings, Proxy: p, ConfigCh: configCh, Log: slog.New(slog.DiscardHandler), Observe: func(s Status) { last = s },
+		}
+		done := make(chan error)
+		go func() { done <- agent.Run(ctx) }()
+		configCh <- a
+		<-time.After(time.Minute)
+		configCh <- b
+		<-time.After(time.Second) // its check is under way
+		configCh <- c
+		<-time.After(time.Second) // and that of c
+		configCh <- b
+		<-time.After(5 * time.Minute)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if p.overtaken.Load() != 2 || last.Refusal != nil || last.Counts[Rejected] != 0 {
+			t.Errorf("%d checks were given up, refused: %+v; want two and nothing", p.overtaken.Load(), last.Refusal)
+		}
+		if ran := p.ran[len(p.ran)-1]; ran.Config != b {
+			t.Errorf("%+v runs, want what was asked for last", ran)
+		}
+	})
+}
+
+// slowChecker takes ten seconds for a check, unless it is given up.
+type slowChecker struct {
+	fakeProxy
+	overtaken atomic.Int64
+}
+
+func (p *slowChecker) Check(ctx context.Context, _ Config) (bool, error) {
+	select {
+	case <-time.After(10 * time.Second):
+		return true, nil
+	case <-ctx.Done():
+		p.overtaken.Add(1)
+		return false, ctx.Err()
+	}
 }

@@ -28,9 +28,11 @@ type state struct {
 	handover handover
 	took     time.Duration // by the last handover, from the first change that it answers until the newcomer was live
 
-	failures int       // in a row, since an epoch last served for stablePeriod
-	retryAt  time.Time // when the next epoch is due; zero when none is
-	seed     uint64    // of the back-off's jitter
+	failures int           // not forgiven yet for served time
+	saved    int           // restarts beyond the budget, for served time
+	served   time.Duration // time that has not become a restart yet
+	retryAt  time.Time     // when the next epoch is due; zero when none is
+	seed     uint64        // of the back-off's jitter
 
 	drained  bool // asked to serve on, but to be out of service
 	stopping stopping
@@ -52,14 +54,14 @@ type (
 		fault  string // empty: it may run
 	}
 	live   struct{ epoch int } // it serves
-	idle   struct{ epoch int } // it was told to drain, and has nothing left to do
+	idle   struct{ epoch int } // it drains, and has nothing left to do
 	hung   struct{ epoch int } // it neither serves nor will
 	exited struct {            // the process is reaped, or could not be started
 		epoch int
 		exit  Exit
 	}
 	tick      struct{} // the time that wake named has come
-	terminate struct{} // stop; a second one hurries, a third kills
+	terminate struct{} // stop; a later one hurries, a third kills
 	wished    struct{ wish Wish }
 )
 
@@ -73,6 +75,7 @@ type (
 	}
 	drain  struct{ epoch int }     // close its listeners; say when it is idle
 	lull   struct{ epoch int }     // drain inbound, serving on; say when it is idle
+	await  struct{ epoch int }     // its newcomer drains it; say when it is idle
 	fade   struct{ epoch int }     // drain inbound, serving on
 	mend   struct{ launch Launch } // a newcomer failed: undo what it did to its family
 	rescue struct {                // a parent died in the overlap: answer its newcomer in its place

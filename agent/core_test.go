@@ -20,7 +20,8 @@ var (
 	crash   = Exit{Code: -1, Signal: syscall.SIGSEGV}
 	killed  = Exit{Code: -1, Signal: syscall.SIGKILL}
 	refuses = Exit{Code: 1, Reason: "no such field"}
-	a, b, c = Config{Bootstrap: "a"}, Config{Bootstrap: "b"}, Config{Bootstrap: "c"}
+	a, b    = Config{Bootstrap: "a"}, Config{Bootstrap: "b"}
+	c, d    = Config{Bootstrap: "c"}, Config{Bootstrap: "d"}
 )
 
 // step is an event at a time after the origin, and what it shall cause, notes left out.
@@ -56,7 +57,7 @@ func run(t *testing.T, steps []step) state {
 		var got []any
 		s, got = settings.next(s, step.event, origin.Add(step.at))
 		got = slices.DeleteFunc(got, func(action any) bool { _, is := action.(noted); return is })
-		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, drain{}, lull{}, fade{}, check{}, mend{}, rescue{}, finish{}),
+		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, drain{}, lull{}, await{}, fade{}, check{}, mend{}, rescue{}, finish{}),
 			cmp.Transformer("nil", func(in []any) []any { return append([]any{}, in...) })); diff != "" {
 			t.Fatalf("step %d, %T at %s (-want +got):\n%s", i, step.event, step.at, diff)
 		}
@@ -107,6 +108,21 @@ func TestLife(t *testing.T) {
 			step{3 * time.Minute, live{0}, nil},
 			step{8 * time.Minute, exited{0, crash}, []any{start{launch(0, 4, 0, a)}}},
 		)},
+		{"served time refills the budget, and what is over is saved up: then the delay grows", func() []step {
+			steps := serving(step{500 * time.Second, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}}) // worth five
+			at, family := 500*time.Second, 2
+			for range 2 { // the budget, at once
+				steps = append(steps, step{at, live{0}, nil}, step{at, exited{0, crash}, []any{start{launch(0, family, 0, a)}}})
+				family++
+			}
+			for range 5 {
+				steps = append(steps, step{at, live{0}, nil}, step{at, exited{0, crash}, nil})
+				at += time.Minute
+				steps = append(steps, step{at, tick{}, []any{start{launch(0, family, 0, a)}}})
+				family++
+			}
+			return append(steps, step{at, live{0}, nil}, step{at, exited{0, crash}, []any{finish{&GaveUp{Exit: crash, Attempts: 9}}}})
+		}()},
 		{"a new configuration refills the budget", []step{
 			{0, configured{a}, []any{start{first(a)}}},
 			{0, exited{0, crash}, nil},
@@ -151,9 +167,27 @@ func TestHandover(t *testing.T) {
 		steps []step
 	}{
 		{"check, start, commit, and the parent leaves by Envoy's protocol", overlap(
-			step{12 * s, live{1}, nil},
+			step{12 * s, live{1}, []any{await{0}}},
 			step{72 * s, exited{0, Exit{}}, []any{rescue{first(a), until}}},
 			step{80 * s, tick{}, nil},
+		)},
+		{"a parent that is idle leaves early, and opens the gate", overlap(
+			step{12 * s, live{1}, []any{await{0}}},
+			step{13 * s, idle{0}, []any{signal{0, syscall.SIGTERM}}},
+			step{13 * s, configured{c}, nil},
+			step{14 * s, tick{}, []any{check{c}}},
+			step{14 * s, checked{c, true, ""}, nil},
+			step{14 * s, exited{0, Exit{}}, []any{rescue{first(a), until}, start{launch(2, 0, 2, c)}}},
+		)},
+		{"while a parent works on, only the newest of the changes waits", overlap(
+			step{12 * s, live{1}, []any{await{0}}},
+			step{13 * s, configured{c}, nil},
+			step{14 * s, tick{}, []any{check{c}}},
+			step{14 * s, checked{c, true, ""}, nil},
+			step{20 * s, configured{d}, nil},
+			step{21 * s, tick{}, []any{check{d}}},
+			step{21 * s, checked{d, true, ""}, nil},
+			step{72 * s, exited{0, Exit{}}, []any{rescue{first(a), until}, start{launch(2, 0, 2, d)}}},
 		)},
 		{"changes come to rest first, and only the last one counts", serving(
 			step{10 * s, configured{b}, nil},
@@ -205,7 +239,7 @@ func TestHandover(t *testing.T) {
 			step{12 * s, tick{}, []any{check{c}}},
 		)},
 		{"no third epoch: the next handover waits for the parent to leave", overlap(
-			step{12 * s, live{1}, nil},
+			step{12 * s, live{1}, []any{await{0}}},
 			step{13 * s, configured{c}, nil},
 			step{14 * s, tick{}, []any{check{c}}},
 			step{14 * s, checked{c, true, ""}, nil},
@@ -213,11 +247,11 @@ func TestHandover(t *testing.T) {
 		)},
 		{"what is asked for while a newcomer starts comes after it", overlap(
 			step{11 * s, configured{c}, nil},
-			step{12 * s, live{1}, nil},
+			step{12 * s, live{1}, []any{await{0}}},
 			step{13 * s, tick{}, []any{check{c}}},
 		)},
 		{"a parent that outstays its time is killed (pilot-agent: kill without wait)", overlap(
-			step{12 * s, live{1}, nil},
+			step{12 * s, live{1}, []any{await{0}}},
 			step{73 * s, tick{}, nil},
 			step{74 * s, tick{}, []any{signal{0, syscall.SIGKILL}}},
 			step{75 * s, tick{}, nil},
@@ -249,11 +283,11 @@ func TestHandover(t *testing.T) {
 			step{13 * s, tick{}, []any{check{b}}},
 		)},
 		{"the parent dies in the overlap: somebody must take the message", overlap(
-			step{12 * s, live{1}, nil},
+			step{12 * s, live{1}, []any{await{0}}},
 			step{20 * s, exited{0, crash}, []any{rescue{first(a), until}}},
 		)},
 		{"the newcomer dies in the overlap: a fresh family, and the parent drains on", overlap(
-			step{12 * s, live{1}, nil},
+			step{12 * s, live{1}, []any{await{0}}},
 			step{20 * s, exited{1, crash}, []any{start{launch(1, 1, 0, b)}}},
 			step{20 * s, live{1}, nil},
 			step{21 * s, hung{0}, nil},
@@ -272,8 +306,20 @@ func TestHandover(t *testing.T) {
 			step{11 * s, tick{}, []any{check{b}}},
 			step{11 * s, checked{b, false, ""}, []any{start{launch(1, 1, 0, b)}}},
 			step{12 * s, exited{0, crash}, nil},
+			step{40 * s, tick{}, nil},
+			step{40 * s, live{1}, nil},
 			step{99 * s, tick{}, nil},
-			step{99 * s, live{1}, nil},
+		)},
+		{"side by side, the old one dies first and the newcomer is not live in time: what has served comes back", serving(
+			step{10 * s, configured{b}, nil},
+			step{11 * s, tick{}, []any{check{b}}},
+			step{11 * s, checked{b, false, ""}, []any{start{launch(1, 1, 0, b)}}},
+			step{12 * s, exited{0, crash}, nil},
+			step{41 * s, tick{}, []any{signal{1, syscall.SIGKILL}}},
+			step{41 * s, exited{1, killed}, nil},
+			step{42 * s, tick{}, []any{start{launch(0, 2, 0, a)}}},
+			step{42 * s, live{0}, nil},
+			step{43 * s, tick{}, []any{check{b}}},
 		)},
 		{"one that has never been live serves nobody, so it is not waited for", []step{
 			{0, configured{a}, []any{start{first(a)}}},
@@ -315,11 +361,24 @@ func TestStop(t *testing.T) {
 		)},
 		{"a second wish hurries, a third kills", serving(
 			step{60 * s, terminate{}, []any{lull{0}}},
-			step{61 * s, terminate{}, []any{signal{0, syscall.SIGTERM}}},
+			step{62 * s, terminate{}, []any{signal{0, syscall.SIGTERM}}},
 			step{62 * s, terminate{}, []any{signal{0, syscall.SIGKILL}}},
 			step{63 * s, terminate{}, nil},
 			step{63 * s, exited{0, killed}, []any{finish{}}},
 		)},
+		{"a sender that signals twice changes nothing", serving(
+			step{60 * s, terminate{}, []any{lull{0}}},
+			step{60 * s, terminate{}, nil},
+			step{62*s - 1, terminate{}, nil},
+			step{65 * s, tick{}, []any{signal{0, syscall.SIGTERM}}},
+			step{65 * s, exited{0, Exit{}}, []any{finish{}}},
+		)},
+		{"nor before it is live", []step{
+			{0, configured{a}, []any{start{first(a)}}},
+			{0, terminate{}, []any{signal{0, syscall.SIGTERM}}},
+			{1 * s, terminate{}, nil},
+			{2 * s, terminate{}, []any{signal{0, syscall.SIGKILL}}},
+		}},
 		{"before it is live: at once", []step{
 			{0, configured{a}, []any{start{first(a)}}},
 			{0, terminate{}, []any{signal{0, syscall.SIGTERM}}},
@@ -337,7 +396,7 @@ func TestStop(t *testing.T) {
 			step{13 * s, exited{0, Exit{}}, []any{finish{}}},
 		)},
 		{"in the overlap both finish their work", overlap(
-			step{12 * s, live{1}, nil},
+			step{12 * s, live{1}, []any{await{0}}},
 			step{13 * s, terminate{}, []any{lull{0}, lull{1}}},
 			step{13 * s, idle{1}, nil},
 			step{14 * s, idle{0}, []any{signal{0, syscall.SIGTERM}, signal{1, syscall.SIGTERM}}},

@@ -38,14 +38,14 @@ func TestDrain(t *testing.T) {
 			step{10 * s, configured{b}, nil},
 			step{11 * s, tick{}, []any{check{b}}},
 			step{11 * s, checked{b, true, ""}, []any{start{launch(1, 0, 1, b)}}},
-			step{12 * s, live{1}, []any{fade{1}}},
+			step{12 * s, live{1}, []any{fade{1}, await{0}}},
 		), true},
 		{"drained in the overlap: who serves at once, who shall when it does", overlap(
 			step{11 * s, wished{Drain}, []any{fade{0}}},
-			step{12 * s, live{1}, []any{fade{1}}},
+			step{12 * s, live{1}, []any{fade{1}, await{0}}},
 		), true},
 		{"drained when the newcomer serves: its parent drains already", overlap(
-			step{12 * s, live{1}, nil},
+			step{12 * s, live{1}, []any{await{0}}},
 			step{12 * s, wished{Drain}, []any{fade{1}}},
 			step{13 * s, exited{0, killed}, []any{rescue{launch(0, 0, 0, a), until}}},
 		), true},
@@ -58,12 +58,12 @@ func TestDrain(t *testing.T) {
 			step{10 * s, wished{Resume}, nil},
 			step{11 * s, tick{}, []any{check{a}}},
 			step{11 * s, checked{a, true, ""}, []any{start{launch(1, 0, 1, a)}}},
-			step{12 * s, live{1}, nil},
+			step{12 * s, live{1}, []any{await{0}}},
 		), false},
 		{"resumed while a newcomer starts: it is enough", overlap(
 			step{11 * s, wished{Drain}, []any{fade{0}}},
 			step{11 * s, wished{Resume}, nil},
-			step{12 * s, live{1}, nil},
+			step{12 * s, live{1}, []any{await{0}}},
 		), false},
 		{"resumed, and the crash does it", drained(
 			step{2 * s, wished{Resume}, nil},
@@ -87,7 +87,7 @@ func TestDrain(t *testing.T) {
 			step{10 * s, wished{Drain}, nil},
 			step{11 * s, tick{}, []any{check{a}}},
 			step{11 * s, checked{a, true, ""}, []any{start{launch(1, 0, 1, a)}}},
-			step{12 * s, live{1}, []any{fade{1}}},
+			step{12 * s, live{1}, []any{fade{1}, await{0}}},
 		), true},
 		{"a stop after it finishes the work as any", drained(
 			step{10 * s, terminate{}, []any{lull{0}}},

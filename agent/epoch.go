@@ -12,7 +12,7 @@ type epoch struct {
 	startedAt time.Time
 	liveAt    time.Time // zero before it is live
 	draining  bool      // a newer epoch has taken over
-	idle      bool      // it was told to drain, and has nothing left to do
+	idle      bool      // it drains, and has nothing left to do
 	faded     bool      // it was told to close its inbound connections, which cannot be taken back
 	killed    bool      // KILL was sent
 	deadline  time.Time // when it is killed: a newcomer that is not live, a parent that has not left; zero for never
@@ -102,19 +102,21 @@ func (d *decision) live(number int) {
 }
 
 // replace makes an older epoch drain. In the newcomer's own family Envoy sees to it: the newcomer tells its parent to
-// drain, and after ParentShutdown to leave.
+// drain, and after ParentShutdown to leave. One that is idle before that leaves early: the next handover waits for it.
 func (d *decision) replace(older, newcomer *epoch) {
 	older.draining = true
 	if older.killed {
 		return
 	}
 	older.deadline = d.now.Add(d.ParentShutdown + parentGrace)
-	if older.Family != newcomer.Family {
+	if older.Family == newcomer.Family {
+		d.do(await{older.Epoch})
+	} else {
 		d.do(drain{older.Epoch})
 	}
 }
 
-// idle lets an epoch go that was told to drain.
+// idle lets an epoch go that drains.
 func (d *decision) idle(number int) {
 	e := d.find(number)
 	if e == nil || e.idle {
@@ -159,7 +161,7 @@ func (d *decision) parentGone(parent epoch, newcomer *epoch, exit Exit) {
 		return
 	}
 	told := newcomer.liveAt.Add(d.ParentShutdown)
-	if exit.Code != 0 || d.now.Before(told.Add(-parentGrace/2)) {
+	if !parent.idle && (exit.Code != 0 || d.now.Before(told.Add(-parentGrace/2))) {
 		d.note(Rescuing, parent.Epoch, "")
 	}
 	if until := told.Add(parentGrace); d.now.Before(until) {
@@ -168,11 +170,11 @@ func (d *decision) parentGone(parent epoch, newcomer *epoch, exit Exit) {
 }
 
 // parentLost answers the death of the epoch that served while its newcomer was not live yet. A newcomer of the same
-// family would wait for its parent until it aborts, so a fresh one takes its place; one of its own will serve.
+// family would wait for its parent until it aborts, so a fresh one takes its place; one of its own will serve, or keeps
+// its deadline, after which the last good configuration comes back.
 func (d *decision) parentLost(parent epoch, newcomer *epoch, exit Exit) {
 	d.handover = handover{}
 	if newcomer.Family != parent.Family {
-		newcomer.deadline = time.Time{}
 		return
 	}
 	d.kill(newcomer)

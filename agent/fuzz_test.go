@@ -209,8 +209,8 @@ func (w *world) invariants(event any) {
 		}
 	}
 	switch {
-	case s.failures < 0 || s.failures > settings.RestartBudget+1:
-		w.t.Fatalf("after %T: %d failures of a budget of %d", event, s.failures, settings.RestartBudget)
+	case s.failures < 0 || s.failures > settings.RestartBudget+s.saved+1 || s.saved > savedBudgets*settings.RestartBudget:
+		w.t.Fatalf("after %T: %d failures of a budget of %d and %d", event, s.failures, settings.RestartBudget, s.saved)
 	case !w.ended && !w.asked && w.configs > 0 && len(w.alive) == 0 && s.wake().IsZero():
 		w.t.Fatalf("after %T: nothing lives and nothing is due", event)
 	case w.drained && s.stopping.stage == notStopping && !s.outOfService():

@@ -34,6 +34,7 @@ type Order struct {
 	Drain  bool // close the listeners, and report Idle
 	Lull   bool // let inbound connections end, still serving, and report Idle
 	Fade   bool // let inbound connections end, still serving
+	Await  bool // a newcomer has told it to drain: report Idle
 }
 
 // Report is what an epoch's process does.

@@ -4,31 +4,51 @@ import "time"
 
 const (
 	backOffCap   = 30 * time.Second // no delay is longer
-	stablePeriod = 5 * time.Minute  // an epoch that served this long refills the budget
+	stablePeriod = 5 * time.Minute  // of service refill the budget
+	savedBudgets = 5                // as many budgets may be saved up beyond that by longer service
 	jitter       = 0.2              // a delay varies by this share either way, so that a fleet does not restart as one
 )
 
 // failed answers an end that nobody asked for, of whoever served or should have. One that was live is replaced at
-// once; else the delay grows.
+// once, as long as there is budget; else the delay grows.
 func (d *decision) failed(gone epoch, exit Exit) {
 	wasLive := !gone.liveAt.IsZero()
-	if wasLive && d.now.Sub(gone.liveAt) >= stablePeriod {
-		d.failures = 0
+	if wasLive {
+		d.earn(d.now.Sub(gone.liveAt))
 	}
 	d.note(Failed, gone.Epoch, exit.String())
 	refused := d.good == Config{} && exit.Code == 1
 	d.failures++
-	if d.failures > d.budget(refused) {
+	if d.failures > d.budget(refused)+d.saved {
 		d.giveUp(&GaveUp{Exit: exit, Attempts: d.failures, Refused: refused})
 		return
 	}
-	if wasLive {
+	if wasLive && d.failures <= d.RestartBudget {
 		d.startFresh()
 		return
 	}
+	attempt := d.failures - 1
+	if wasLive {
+		attempt -= d.RestartBudget
+	}
 	var delay time.Duration
-	delay, d.seed = d.backOff(d.failures-1, d.seed)
+	delay, d.seed = d.backOff(attempt, d.seed)
 	d.retryAt = d.now.Add(delay)
+}
+
+// earn turns served time into restarts: stablePeriod is worth the whole budget. A failure of before is forgiven for one, what
+// is left is saved up.
+func (d *decision) earn(served time.Duration) {
+	if d.RestartBudget == 0 {
+		return
+	}
+	each := stablePeriod / time.Duration(d.RestartBudget)
+	d.served += served
+	earned := int(d.served / each)
+	d.served %= each
+	forgiven := min(earned, d.failures)
+	d.failures -= forgiven
+	d.saved = min(d.saved+earned-forgiven, savedBudgets*d.RestartBudget)
 }
 
 // startFresh starts an epoch that has no parent: with the configuration that has served, else with the desired one.

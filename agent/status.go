@@ -9,8 +9,8 @@ type Status struct {
 	Handover string        `json:"handover,omitempty"` // stage of the one under way
 	Took     time.Duration `json:"last_handover_ns"`   // from the first change that it answered until the newcomer was live
 	Refusal  *Refused      `json:"refusal,omitempty"`  // why the desired configuration does not run
-	Failures int           `json:"failures"`           // in a row
-	Budget   int           `json:"budget"`             // how many of them are retried
+	Failures int           `json:"failures"`           // not forgiven yet for served time
+	Budget   int           `json:"budget"`             // how many of them are retried: more after long service
 	RetryAt  *time.Time    `json:"retry_at,omitempty"` // when the next epoch starts
 	Drained  bool          `json:"drained"`            // it serves, and shall get no new work
 	Stopping bool          `json:"stopping"`
@@ -41,7 +41,7 @@ func (s state) status(h *history, c Settings) Status {
 		Handover: string(s.handover.stage),
 		Took:     s.took,
 		Failures: s.failures,
-		Budget:   c.RestartBudget,
+		Budget:   c.RestartBudget + s.saved,
 		RetryAt:  optional(s.retryAt),
 		Drained:  s.outOfService(),
 		Stopping: s.stopping.stage != notStopping,

@@ -8,6 +8,7 @@ import (
 // stopping is how the supervisor comes to its end. The zero stopping is: it does not.
 type stopping struct {
 	stage  stopStage
+	asked  time.Time // zero when nobody did
 	due    time.Time // when the next stage is entered whatever happens
 	gaveUp *GaveUp   // why, when nobody asked for it
 }
@@ -22,12 +23,18 @@ const (
 	finished              // every process is reaped
 )
 
+// repeated is how soon after the first wish to stop a second one is the same: many senders signal twice.
+const repeated = 2 * time.Second
+
 // killGrace is how long Envoy has after TERM: it needs 10 to 600 ms, more on a busy machine.
 const killGrace = 3 * time.Second
 
 // terminate enters the next stage: the first time Envoy may finish its work, the second time it must leave, the third
-// time it is killed.
+// time it is killed. What comes right after the first time does not count.
 func (d *decision) terminate() {
+	if d.stopping.stage != notStopping && d.now.Sub(d.stopping.asked) < repeated {
+		return
+	}
 	switch d.stopping.stage {
 	case notStopping:
 		d.lull()
@@ -40,7 +47,7 @@ func (d *decision) terminate() {
 
 func (d *decision) lull() {
 	d.note(Stopping, -1, "")
-	d.stopping.stage, d.stopping.due = lulling, d.now.Add(d.TerminationDrain)
+	d.stopping.stage, d.stopping.asked, d.stopping.due = lulling, d.now, d.now.Add(d.TerminationDrain)
 	d.handover, d.retryAt = handover{}, time.Time{}
 	for i := range d.epochs {
 		switch e := &d.epochs[i]; {

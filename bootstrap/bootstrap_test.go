@@ -24,11 +24,12 @@ func sidecar() Params {
 	}
 }
 
+const secretsSocket = "/etc/istio/proxy/sds.sock"
+
 func mutualTLS() *TLS {
 	return &TLS{
 		Chain: "/etc/certs/cert-chain.pem", Key: "/etc/certs/key.pem", Roots: "/etc/certs/root-cert.pem",
-		SAN:            "spiffe://cluster.local/ns/istio-system/sa/istio-pilot-service-account",
-		CertificateSDS: "/etc/istio/proxy/certificate.json", RootsSDS: "/etc/istio/proxy/roots.json",
+		SAN: "spiffe://cluster.local/ns/istio-system/sa/istio-pilot-service-account",
 	}
 }
 
@@ -41,18 +42,20 @@ var options = map[string]func(p *Params){
 	},
 	"discovery by name with mutual TLS": func(p *Params) {
 		p.Discovery.Host, p.Discovery.TLS = "istio-pilot.istio-system", mutualTLS()
+		p.SecretsSocket = secretsSocket
 	},
 	"discovery by IPv6": func(p *Params) { p.Discovery.Host = "2001:db8::1" },
 	"DNS name of discovery, certificates in two directories": func(p *Params) {
-		p.Discovery.TLS = mutualTLS()
+		p.Discovery.TLS, p.SecretsSocket = mutualTLS(), secretsSocket
 		p.Discovery.TLS.SAN, p.Discovery.TLS.Key = "pilot.example", "/etc/certs/private/key.pem"
 	},
-	"locality":           func(p *Params) { p.Locality = ParseLocality("europe/a/1") },
-	"zipkin":             func(p *Params) { p.Zipkin = Address{"zipkin.istio-system", 9411} },
-	"opentelemetry":      func(p *Params) { p.OpenTelemetry = Address{"collector.istio-system", 4317} },
-	"statsd":             func(p *Params) { p.Statsd = Address{"10.0.0.9", 8125} },
-	"metrics service":    func(p *Params) { p.MetricsService = Address{"metrics.istio-system", 15000} },
-	"access log service": func(p *Params) { p.AccessLogService = Address{"logs.istio-system", 15000} },
+	"secrets by the agent": func(p *Params) { p.SecretsSocket = secretsSocket },
+	"locality":             func(p *Params) { p.Locality = ParseLocality("europe/a/1") },
+	"zipkin":               func(p *Params) { p.Zipkin = Address{"zipkin.istio-system", 9411} },
+	"opentelemetry":        func(p *Params) { p.OpenTelemetry = Address{"collector.istio-system", 4317} },
+	"statsd":               func(p *Params) { p.Statsd = Address{"10.0.0.9", 8125} },
+	"metrics service":      func(p *Params) { p.MetricsService = Address{"metrics.istio-system", 15000} },
+	"access log service":   func(p *Params) { p.AccessLogService = Address{"logs.istio-system", 15000} },
 	"both sinks": func(p *Params) {
 		p.Statsd, p.MetricsService = Address{"::1", 8125}, Address{"10.0.0.9", 15000}
 	},
@@ -113,6 +116,9 @@ func TestRenderRoles(t *testing.T) {
 						p := sidecar()
 						p.Node, p.Node.Role, p.MemoryLimit = id, role, 1<<30
 						p.Discovery.Variant, p.Discovery.TLS = variant, authentication
+						if authentication != nil {
+							p.SecretsSocket = secretsSocket
+						}
 						rendersGolden(t, p)
 					})
 				}
@@ -130,26 +136,6 @@ func rendersGolden(t *testing.T, p Params) {
 	golden.JSON(t, got)
 }
 
-func TestSecretFiles(t *testing.T) {
-	for _, name := range []string{
-		"nothing more", "discovery by name with mutual TLS", "DNS name of discovery, certificates in two directories",
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := sidecar()
-			options[name](&p)
-			files, err := SecretFiles(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var text strings.Builder
-			for _, file := range files {
-				fmt.Fprintf(&text, "%s:\n%s\n", file.Path, file.Data)
-			}
-			golden.Text(t, text.String())
-		})
-	}
-}
-
 func TestRenderRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -162,7 +148,7 @@ func TestRenderRefuses(t *testing.T) {
 		{"unknown variant", func(p *Params) { p.Discovery.Variant = "rest" }, `variant "rest": want sotw or delta`},
 		{
 			"TLS without names", func(p *Params) { p.Discovery.TLS = &TLS{Chain: "a", Key: "b", Roots: "c"} },
-			"discovery: TLS: has no subject alternative name\nhas no SDS file of the certificate\nhas no SDS file of the roots",
+			"discovery: TLS: has no subject alternative name\nhas no socket of the secrets",
 		},
 		{
 			"two tracers", func(p *Params) { p.Zipkin, p.OpenTelemetry = Address{"a", 1}, Address{"b", 2} },

@@ -2,7 +2,6 @@ package bootstrap
 
 import (
 	"net/netip"
-	"path"
 	"strings"
 	"time"
 
@@ -24,6 +23,10 @@ type Params struct {
 	Statsd           Address // receiver of statsd's lines over UDP; an IP address, since Envoy looks up no name here
 	MetricsService   Address // receiver of Envoy's metrics over gRPC
 	AccessLogService Address // receiver of access logs over gRPC, for the listeners that name the cluster
+
+	// SecretsSocket is the Unix socket where the agent serves the workload's certificate by SDS (the cluster sds-grpc); empty
+	// for none.
+	SecretsSocket string
 
 	Stats          Stats
 	Runtime        map[string]any // Envoy's runtime, key → JSON value
@@ -64,13 +67,11 @@ const (
 	Delta Variant = "delta" // what has changed
 )
 
-// TLS is mutual TLS with discovery. Envoy reads the certificates by file SDS, so that it follows their rotation; the
-// caller writes what Secrets returns before Envoy starts.
+// TLS is mutual TLS with discovery. Envoy asks the caller for the certificates, at SecretsSocket by SDS: it follows their
+// rotation, and has the last good ones when it is started again while the files are broken.
 type TLS struct {
 	Chain, Key, Roots string // PEM files
 	SAN               string // what discovery's certificate must have: a URI (spiffe://…), an IP address or a DNS name
-
-	CertificateSDS, RootsSDS string // where the documents of Secrets are
 }
 
 // SANType is the kind of the subject alternative name, as Envoy calls it.
@@ -82,18 +83,6 @@ func (t TLS) SANType() string {
 		return "URI"
 	}
 	return "DNS"
-}
-
-// Watched returns the directory whose change means new files, empty where they have none in common. Kubernetes swaps
-// a link in the directory, and touches no file.
-func watched(files ...string) string {
-	dir := path.Dir(files[0])
-	for _, file := range files[1:] {
-		if path.Dir(file) != dir {
-			return ""
-		}
-	}
-	return dir
 }
 
 // Stats chooses the stats that Envoy keeps, each by a pattern of its full name. Without any pattern it keeps all; with

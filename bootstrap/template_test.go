@@ -65,7 +65,7 @@ func TestDocumentedKeys(t *testing.T) {
 		}
 	}
 	p := sidecar()
-	p.Discovery.TLS = mutualTLS()
+	p.Discovery.TLS, p.SecretsSocket = mutualTLS(), secretsSocket
 	for _, key := range regexp.MustCompile("(?m)`(\\.[A-Z][A-Za-z.]+)`").FindAllStringSubmatch(text, -1) {
 		_, err := RenderTemplate(`{"a": {{`+key[1]+`}}}`, p)
 		below := strings.Contains(text, "with `"+key[1]+"`") || strings.Contains(text, ", `"+key[1]+"`") // of a list's items

@@ -31,6 +31,8 @@ func (p Params) Validate() error {
 			faults = append(faults, fmt.Errorf("%s: %w", service.name, err))
 		}
 	}
+	check(p.Discovery.TLS == nil || p.SecretsSocket != "",
+		"discovery: TLS: has no socket of the secrets")
 	check(!p.Zipkin.IsSet() || !p.OpenTelemetry.IsSet(),
 		"spans go to Zipkin %s or to OpenTelemetry %s: name one", p.Zipkin, p.OpenTelemetry)
 	check(!p.Statsd.IsSet() || p.Statsd.IsIP(),
@@ -97,8 +99,6 @@ func (t TLS) validate() error {
 		{"private key", t.Key},
 		{"root certificates", t.Roots},
 		{"subject alternative name", t.SAN},
-		{"SDS file of the certificate", t.CertificateSDS},
-		{"SDS file of the roots", t.RootsSDS},
 	} {
 		if field.value == "" {
 			faults = append(faults, fmt.Errorf("TLS: has no %s", field.name))

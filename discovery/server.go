@@ -3,6 +3,9 @@ package discovery
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -11,77 +14,139 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Source tells groups of services and objects, and then what changes, until ctx is done. An error restarts it; it then
-// tells everything again. A Source that returns nil has told all it ever will.
-type Source interface {
-	Run(ctx context.Context, updates chan<- model.Update) error
-}
-
-// Pusher takes each new mesh, and why there is one. Push is called by one goroutine at a time.
+// Pusher takes each new mesh, and why there is one. It is used by one goroutine at a time.
 type Pusher interface {
 	Push(*model.Mesh, model.Change)
+	// Took returns how long the last push took until every proxy was offered it; of one that goes on, how long it has
+	// taken so far.
+	Took() time.Duration
 }
 
-// Debounce is how long changes are collected before they are pushed.
+// Judge takes each new mesh as well, to say what is wrong with it. It returns at once, and changes nothing.
+type Judge interface {
+	Judge(*model.Mesh)
+}
+
+// Debounce says when changes are pushed: the first at once, and those that follow together.
 type Debounce struct {
-	After time.Duration // a push follows a change after this long without another
-	Max   time.Duration // but not later than this after the first one
+	After time.Duration // between the end of a push and the next one, at least; longer where pushes take long
+	Max   time.Duration // a change waits no longer than this for the push before to be far enough away
+}
+
+// Patience says how long the server waits.
+type Patience struct {
+	Sync time.Duration // for a source to sync, before discovery goes on without it; 0 for ever
+	Wipe time.Duration // before more than half of all hosts, gone at once with a removed or restarted source, are let go; 0 for not at all
 }
 
 // Server joins sources and a pusher.
 type Server struct {
-	Sources  map[string]Source // by the name that logs and state know it by
+	Sources  map[string]Source // that it starts with, by the name that logs and state know them by
 	Pusher   Pusher
+	Judge    Judge // nil for none
 	Debounce Debounce
+	Patience Patience
 	Log      *slog.Logger
 
-	synced atomic.Bool
+	roster   roster
+	random   func() float64 // for a test to set
+	synced   atomic.Bool
+	statuses atomic.Pointer[[]SourceStatus]
 }
 
 // Synced reports whether a mesh was pushed: until then a proxy would be told nothing.
 func (s *Server) Synced() bool { return s.synced.Load() }
 
-// said is an update, or a restart, of one source.
-type said struct {
-	source  string
-	update  model.Update
-	restart bool
+// Add starts a source, or puts it in the place of the one of that name: what that told stays until the new one has synced.
+// Any goroutine may call it, before Run or while it runs.
+func (s *Server) Add(name string, source Source) { s.roster.set(name, source) }
+
+// Remove stops a source. What it told goes with it, at once unless that is most of the mesh (see Patience).
+func (s *Server) Remove(name string) { s.roster.set(name, nil) }
+
+// Statuses returns how each source is doing, by name.
+func (s *Server) Statuses() []SourceStatus {
+	if now := s.statuses.Load(); now != nil {
+		return *now
+	}
+	return nil
 }
 
 // Run pushes a mesh for each burst of changes until ctx is done.
 func (s *Server) Run(ctx context.Context) error {
-	var g errgroup.Group
-	in := make(chan said)
-	for name, source := range s.Sources {
-		g.Go(func() error { return s.supervise(ctx, name, source, in) })
+	if s.random == nil {
+		s.random = rand.Float64
 	}
-	g.Go(func() error { return s.loop(ctx, in) })
+	var g errgroup.Group
+	changed := s.roster.begin(s.Sources)
+	g.Go(func() error { return s.loop(ctx, &g, changed) })
 	return g.Wait()
 }
 
-func (s *Server) loop(ctx context.Context, in <-chan said) error {
-	state := newState(s.Sources)
+func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed <-chan struct{}) error {
+	state := newState(s.Patience)
+	in := make(chan said)
+	stops := map[*feed]context.CancelFunc{}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case said := <-in:
-			now := time.Now()
-			state.apply(said, now)
-			if due, ok := state.due(s.Debounce); ok {
-				timer.Reset(due.Sub(now))
+			for _, stop := range stops {
+				stop()
 			}
+			return nil
+		case <-changed:
+			start, stop := state.reconcile(s.roster.all(), time.Now())
+			for _, f := range stop {
+				stops[f]()
+				delete(stops, f)
+			}
+			for _, f := range start {
+				var running context.Context
+				running, stops[f] = context.WithCancel(ctx)
+				g.Go(func() error { s.supervise(running, f, s.random, in); return nil })
+			}
+		case said := <-in:
+			state.apply(said, time.Now())
 		case <-timer.C:
-			s.push(state.take())
+			state.spend(s.Pusher.Took())
+			if due, ok := state.due(s.Debounce); ok && !due.After(time.Now()) {
+				s.push(state)
+			}
+		}
+		state.expire(time.Now())
+		s.report(state)
+		if wake, ok := state.wake(s.Debounce); ok {
+			timer.Reset(time.Until(wake))
+		} else {
+			timer.Stop()
 		}
 	}
 }
 
-func (s *Server) push(mesh *model.Mesh, change model.Change) {
+// report logs what the state has to say, and shows how the sources are doing.
+func (s *Server) report(state *state) {
+	for _, m := range state.messages {
+		s.Log.Log(context.Background(), m.level, m.text, m.args...)
+	}
+	state.messages = nil
+	statuses := make([]SourceStatus, 0, len(state.sources))
+	for _, name := range slices.Sorted(maps.Keys(state.sources)) {
+		statuses = append(statuses, state.sources[name].report())
+	}
+	s.statuses.Store(&statuses)
+}
+
+func (s *Server) push(state *state) {
+	began := time.Now()
+	mesh, change := state.take()
 	s.Pusher.Push(mesh, change)
+	if s.Judge != nil {
+		s.Judge.Judge(mesh)
+	}
 	s.synced.Store(true)
 	s.Log.Info("pushed", "services", len(mesh.Services()), "changes", change.Count, "took", time.Since(change.Since))
+	state.done(began, time.Now())
 }

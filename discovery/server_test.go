@@ -3,6 +3,7 @@ package discovery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// syncTimeout is longer than any test that is not about it.
+const syncTimeout = 24 * time.Hour
 
 // fake tells what the test tells it, until it is broken.
 type fake struct {
@@ -42,28 +46,32 @@ func (f fake) Run(ctx context.Context, updates chan<- model.Update) error {
 }
 
 // recorder keeps what was pushed, and when.
-type recorder struct{ pushes []push }
+type recorder struct {
+	pushes []push
+	start  time.Time
+	took   time.Duration // what a push is said to take
+}
 
 type push struct {
 	After time.Duration
 	Hosts []string
 }
 
-func (r *recorder) record(start time.Time) pusherFunc {
-	return func(m *model.Mesh) { r.pushes = append(r.pushes, push{time.Since(start), hosts(m)}) }
+func (r *recorder) Push(m *model.Mesh, _ model.Change) {
+	r.pushes = append(r.pushes, push{time.Since(r.start), hosts(m)})
 }
 
-type pusherFunc func(*model.Mesh)
-
-func (f pusherFunc) Push(m *model.Mesh, _ model.Change) { f(m) }
+func (r *recorder) Took() time.Duration { return r.took }
 
 // serve runs a server of sources in the test's bubble until the test ends.
 func serve(t *testing.T, sources map[string]Source) (*Server, *recorder) {
 	t.Helper()
-	var r recorder
+	r := &recorder{start: time.Now()}
 	s := &Server{
-		Sources: sources, Pusher: r.record(time.Now()), Log: slog.New(slog.DiscardHandler),
+		Sources: sources, Pusher: r, Log: slog.New(slog.DiscardHandler),
 		Debounce: Debounce{After: 100 * time.Millisecond, Max: time.Second},
+		Patience: Patience{Sync: syncTimeout, Wipe: 30 * time.Second},
+		random:   func() float64 { return 0 },
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -74,7 +82,7 @@ func serve(t *testing.T, sources map[string]Source) (*Server, *recorder) {
 			t.Error(err)
 		}
 	})
-	return s, &r
+	return s, r
 }
 
 func (r *recorder) want(t *testing.T, want ...push) {
@@ -95,33 +103,60 @@ func TestServerDebounces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newFake()
 		s, r := serve(t, map[string]Source{"a": a})
-		a.updates <- update{"x": "1"}.model(true)
+		a.updates <- update{"x": "0"}.model(false)
 		if synctest.Wait(); s.Synced() {
 			t.Error("synced before the first push")
 		}
-		pass(99 * time.Millisecond)
-		r.want(t)
-		a.updates <- update{"x": "2"}.model(false)
-		pass(5 * time.Second)
-		r.want(t, push{199 * time.Millisecond, []string{"x2"}})
+		a.updates <- update{"x": "1"}.model(true)
+		r.want(t, push{0, []string{"x1"}})
 		if !s.Synced() {
 			t.Error("not synced after the first push")
 		}
-
+		pass(5 * time.Second)
 		a.updates <- update{}.model(true) // nothing new
 		pass(5 * time.Second)
-		for range 15 { // a burst of 1.5 s: pushed at the ceiling, and the rest once quiet
-			a.updates <- update{"y": "1"}.model(false)
-			pass(99 * time.Millisecond)
+		r.want(t, push{0, []string{"x1"}})
+		for _, version := range []string{"2", "3", "4"} { // the first at once, the others together
+			a.updates <- update{"x": version}.model(false)
+			pass(10 * time.Millisecond)
 		}
 		pass(time.Second)
-		start := 10*time.Second + 99*time.Millisecond
-		r.want(
-			t, push{199 * time.Millisecond, []string{"x2"}},
-			push{start + time.Second, []string{"x2", "y1"}},
-			push{start + 14*99*time.Millisecond + 100*time.Millisecond, []string{"x2", "y1"}},
-		)
+		start := 10 * time.Second
+		r.want(t, push{0, []string{"x1"}}, push{start, []string{"x2"}}, push{start + 100*time.Millisecond, []string{"x4"}})
 	})
+}
+
+// Changes without end: nobody waits for a pause.
+func TestServerPushesEndlessChanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		took    time.Duration // a push, until everybody was offered it
+		longest time.Duration // without one
+	}{
+		"pushes are cheap":                 {0, 100 * time.Millisecond},
+		"pushes cost a part":               {50 * time.Millisecond, 200 * time.Millisecond},
+		"pushes take longer than there is": {3 * time.Second, time.Second + 90*time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newFake()
+				_, r := serve(t, map[string]Source{"a": a})
+				r.took = test.took
+				a.updates <- update{"x": "1"}.model(true)
+				for i := range 100 { // a change every 90 ms
+					pass(90 * time.Millisecond)
+					a.updates <- update{"x": fmt.Sprint(i)}.model(false)
+				}
+				synctest.Wait()
+				longest := time.Duration(0)
+				for i := range len(r.pushes) - 1 {
+					longest = max(longest, r.pushes[i+1].After-r.pushes[i].After)
+				}
+				if longest != test.longest {
+					t.Errorf("%d pushes, the longest time between two is %s, want %s", len(r.pushes), longest, test.longest)
+				}
+			})
+		})
+	}
 }
 
 func TestServerWaitsForEverySource(t *testing.T) {
@@ -152,12 +187,12 @@ func TestServerRestartsSources(t *testing.T) {
 				t.Errorf("restarted after %v, want %v", got, want*time.Second)
 			}
 		}
-		r.want(t, push{100 * time.Millisecond, []string{"x1", "y1"}}) // the last state stays
+		r.want(t, push{0, []string{"x1", "y1"}}) // the last state stays
 
 		a.updates <- update{"x": "1"}.model(true) // y went away meanwhile
 		again := time.Since(start)
 		pass(lastDelay)
-		r.want(t, push{100 * time.Millisecond, []string{"x1", "y1"}}, push{again + 100*time.Millisecond, []string{"x1"}})
+		r.want(t, push{0, []string{"x1", "y1"}}, push{again, []string{"x1"}})
 
 		broken := time.Now()
 		a.broken <- errors.New("broken")
@@ -176,7 +211,7 @@ func TestServerLeavesAFinishedSource(t *testing.T) {
 		a.updates <- update{"x": "1"}.model(true)
 		a.broken <- nil
 		pass(time.Hour)
-		r.want(t, push{100 * time.Millisecond, []string{"x1"}})
+		r.want(t, push{0, []string{"x1"}})
 		if len(a.starts) > 0 {
 			t.Error("it was started again")
 		}

@@ -1,10 +1,11 @@
 package discovery
 
 import (
+	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -12,129 +13,146 @@ import (
 
 // state is what the sources have told, and since when there is something to push. It knows no clock.
 type state struct {
-	sources     map[string]*told
-	pushed      bool
-	first, last time.Time       // of the changes that are not pushed yet; zero without any
-	changed     map[string]bool // groups, and whether each still has all that it had
-	mesh        *model.Mesh     // the last one taken: the next shares with it what did not change
+	patience Patience
+	sources  map[string]*told
+	pushed   bool
+	last     time.Time                // when the last push ended
+	build    time.Duration            // how long its mesh took to make
+	took     time.Duration            // how long all of it took
+	first    time.Time                // of the changes that are not pushed yet; zero without any
+	changed  map[groupKey]model.Group // groups that changed, as they were in the last mesh
+	mesh     *model.Mesh              // the last one taken: the next shares with it what did not change
+	messages []message                // for the log
 }
 
-// told is what one source has told.
-type told struct {
-	groups map[string]model.Group
-	synced bool
+// groupKey names a group among those of all sources.
+type groupKey struct{ source, key string }
 
-	// again holds the keys that a source has told since it was started, until it has synced: what it does not tell
-	// again was deleted while it was away. Nil after that.
-	again map[string]bool
+func (k groupKey) String() string { return k.source + "/" + k.key }
+
+// message is a line of the log.
+type message struct {
+	level slog.Level
+	text  string
+	args  []any
 }
 
-func newState(sources map[string]Source) *state {
-	s := &state{sources: map[string]*told{}, changed: map[string]bool{}}
-	for name := range sources {
-		s.sources[name] = &told{groups: map[string]model.Group{}}
-	}
-	return s
+func newState(p Patience) *state {
+	return &state{patience: p, sources: map[string]*told{}, changed: map[groupKey]model.Group{}}
+}
+
+func (s *state) say(level slog.Level, text string, args ...any) {
+	s.messages = append(s.messages, message{level, text, args})
+}
+
+// said is what happened to a feed: it was started, it sent an update, or it ended.
+type said struct {
+	feed    *feed
+	update  model.Update
+	started bool
+	ended   bool
+	err     error         // of its end; nil when it has nothing more to say
+	restart time.Duration // after its end
 }
 
 // apply takes what a source said at now.
 func (s *state) apply(in said, now time.Time) {
-	t := s.sources[in.source]
-	if in.restart {
-		t.again = map[string]bool{}
+	t := s.sources[in.feed.name]
+	if t == nil || t.feed != in.feed {
+		return // it was removed, and has not ended yet
+	}
+	switch {
+	case in.started:
+		if t.again = map[string]bool{}; t.status.State == SourceFailed {
+			t.status.Restarts++
+		}
+		t.status.State = SourceSyncing
+	case in.ended:
+		s.end(t, in, now)
+	default:
+		s.update(t, in.update, now)
+	}
+	if !s.pushed {
+		s.begin(now)
+	}
+}
+
+func (s *state) end(t *told, in said, now time.Time) {
+	if in.err == nil {
+		t.status.State, t.settled = SourceEnded, true
 		return
 	}
-	changed := t.take(in.update)
-	for key, whole := range changed {
-		name := in.source + "/" + key
-		before, again := s.changed[name]
-		s.changed[name] = whole && (before || !again)
-	}
-	if len(changed) > 0 || !s.pushed {
-		s.last = now
-		if s.first.IsZero() {
-			s.first = now
-		}
-	}
+	t.status.State, t.status.Error, t.status.ErrorTime = SourceFailed, in.err.Error(), now
+	s.say(slog.LevelError, "source failed, what it told before is served", "source", in.feed.name, "err", in.err, "restart", in.restart)
 }
 
-// take returns the keys that the update changes, and whether each group still has all that it had.
-func (t *told) take(u model.Update) map[string]bool {
-	changed := map[string]bool{}
+func (s *state) update(t *told, u model.Update, now time.Time) {
+	name := t.feed.name
 	for key, group := range u.Groups {
-		if t.again != nil {
-			t.again[key] = true
-		}
-		before, had := t.groups[key]
-		switch {
-		case !group.Empty():
-			t.groups[key] = group
-			changed[key] = group.Covers(before)
-		case had:
-			delete(t.groups, key)
-			changed[key] = false
+		if len(group.Faults) > 0 && !slices.Equal(group.Faults, t.faults[key]) {
+			s.say(slog.LevelWarn, "malformed record skipped", "source", name, "record", key, "reasons", group.Faults)
 		}
 	}
+	t.take(u, func(key string, before model.Group) { s.note(t, groupKey{name, key}, before, now) })
 	if !u.Synced {
-		return changed
+		return
 	}
-	t.synced = true
-	for key := range t.groups {
-		if t.again != nil && !t.again[key] {
-			delete(t.groups, key)
-			changed[key] = false
-		}
+	if t.status.Late {
+		s.say(slog.LevelInfo, "source synced after its deadline", "source", name)
 	}
-	t.again = nil
-	return changed
+	t.status.State, t.status.Late, t.settled = SourceSynced, false, true
+	s.leave(name, t, t.missed(), now)
 }
 
-// due returns when to push; false where nothing changed, or a source has not synced.
-func (s *state) due(d Debounce) (time.Time, bool) {
-	for _, t := range s.sources {
-		if !t.synced {
-			return time.Time{}, false
-		}
+// note remembers a group as it was in the last mesh.
+func (s *state) note(t *told, key groupKey, before model.Group, now time.Time) {
+	if _, known := s.changed[key]; !known {
+		s.changed[key] = before
 	}
-	quiet, ceiling := s.last.Add(d.After), s.first.Add(d.Max)
-	if quiet.After(ceiling) {
-		quiet = ceiling
-	}
-	return quiet, !s.first.IsZero()
+	t.status.Changed = now
+	s.begin(now)
 }
 
-// maxKeys is how many keys of a change are named.
-const maxKeys = 16
-
-// take returns the mesh of now and why it is new; nothing is left to push then.
-func (s *state) take() (*model.Mesh, model.Change) {
-	keys := slices.Sorted(maps.Keys(s.changed))
-	change := model.Change{Since: s.first, Count: len(keys), Keys: slices.Clone(keys[:min(len(keys), maxKeys)])}
-	s.first, s.last, s.pushed = time.Time{}, time.Time{}, true
-	s.mesh = s.next()
-	clear(s.changed)
-	return s.mesh, change
+func (s *state) begin(now time.Time) {
+	if s.first.IsZero() {
+		s.first = now
+	}
 }
 
-// next makes the mesh of now: by the short path where nothing but endpoints and routes changed, which costs what changed.
-func (s *state) next() *model.Mesh {
-	if s.mesh == nil {
-		return model.New(s.groups())
-	}
-	var services []*model.Service
-	var objects []*model.Object
-	for changed, whole := range s.changed {
-		if !whole {
-			return s.mesh.Next(s.groups())
+// reconcile makes the sources those of a roster at now. It returns which feeds to start, and which to stop.
+func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop []*feed) {
+	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
+		t := s.sources[name]
+		if t.feed == nil || roster[name] == t.feed {
+			continue
 		}
-		source, key, _ := strings.Cut(changed, "/")
-		group := s.sources[source].groups[key]
-		services, objects = append(services, group.Services...), append(objects, group.Objects...)
+		stop = append(stop, t.feed)
+		t.feed, t.status = nil, SourceStatus{Name: name, State: SourceRemoved, Objects: t.status.Objects, Changed: t.status.Changed}
+		t.faults = map[string][]string{}
+		if roster[name] == nil {
+			s.say(slog.LevelInfo, "source removed", "source", name, "objects", t.status.Objects)
+			s.leave(name, t, slices.Sorted(maps.Keys(t.groups)), now)
+		}
 	}
-	if next, ok := s.mesh.With(services, objects); ok {
-		return next
+	for _, name := range slices.Sorted(maps.Keys(roster)) {
+		t := s.sources[name]
+		if t == nil {
+			t = newTold()
+			s.sources[name] = t
+		}
+		if t.feed != nil {
+			continue
+		}
+		start = append(start, roster[name])
+		t.feed, t.settled, t.deadline = roster[name], false, time.Time{}
+		if s.patience.Sync > 0 {
+			t.deadline = now.Add(s.patience.Sync)
+		}
+		t.status.Name, t.status.State = name, SourceSyncing
+		clear(t.held)
+		t.until = time.Time{}
 	}
-	return s.mesh.Next(s.groups())
+	return start, stop
 }
 
 // groups yields every group, by source and key: of two services that claim one host with equal right the same one wins
@@ -150,4 +168,59 @@ func (s *state) groups() iter.Seq[model.Group] {
 			}
 		}
 	}
+}
+
+// leave takes groups away that a source has no longer. Where those have more than half of all hosts, they are held.
+func (s *state) leave(name string, t *told, keys []string, now time.Time) {
+	if lost := s.lost(name, keys); lost != "" {
+		for _, key := range keys {
+			t.held[key] = true
+		}
+		if t.until.IsZero() {
+			t.until = now.Add(s.patience.Wipe)
+		}
+		s.say(slog.LevelError, "groups of a source are gone at once and held, for it may be an accident", "source", name, "lost", lost,
+			"groups", len(keys), "until", t.until)
+		return
+	}
+	for _, key := range keys {
+		s.note(t, groupKey{name, key}, t.groups[key], now)
+		t.drop(key)
+	}
+	if t.feed == nil {
+		delete(s.sources, name)
+	}
+}
+
+// fewest is how many hosts must go at once for that to be held.
+const fewest = 3
+
+// lost says which part of all hosts goes with the groups, where it is more than half.
+func (s *state) lost(name string, keys []string) string {
+	if s.patience.Wipe <= 0 || len(keys) == 0 {
+		return ""
+	}
+	going := make(map[groupKey]bool, len(keys))
+	for _, key := range keys {
+		going[groupKey{name, key}] = true
+	}
+	stays := map[string]bool{}
+	for source, t := range s.sources {
+		for key, group := range t.groups {
+			gone := going[groupKey{source, key}] || t.held[key]
+			for host := range group.Hosts {
+				stays[host] = stays[host] || !gone
+			}
+		}
+	}
+	lost := 0
+	for _, stay := range stays {
+		if !stay {
+			lost++
+		}
+	}
+	if lost < fewest || 2*lost <= len(stays) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d hosts", lost, len(stays))
 }

@@ -9,25 +9,47 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+
+	networking "istio.io/api/networking/v1alpha3"
 )
 
 func TestDue(t *testing.T) {
 	debounce := Debounce{After: 100 * time.Millisecond, Max: time.Second}
+	ms := time.Millisecond
 	none := update{}
+	synced := []at{{0, "a", none, true, false}, {0, "b", none, true, false}}
+	change := func(after int) at { return at{after, "a", update{"x": "1"}, false, false} }
+	type past struct{ began, ended, offering time.Duration } // the push before
 	for name, test := range map[string]struct {
-		said []at
-		want time.Duration // since the start; negative is never
+		said   []at
+		pushed *past // after the first two have said something
+		then   []at
+		want   time.Duration // since the start; negative is never
 	}{
-		"nobody has told anything":           {nil, -1},
-		"one source has not synced":          {[]at{{0, "a", update{"x": "1"}, true, false}, {0, "b", update{"y": "1"}, false, false}}, -1},
-		"all synced: quiet after the last":   {[]at{{0, "a", none, true, false}, {50, "b", none, true, false}}, 150 * time.Millisecond},
-		"one that took long waits no longer": {[]at{{0, "a", update{"x": "1"}, true, false}, {5000, "b", none, true, false}}, time.Second},
-		"changes push quiet out":             {[]at{{0, "a", none, true, false}, {0, "b", none, true, false}, {90, "a", update{"x": "1"}, false, false}}, 190 * time.Millisecond},
-		"but not past the ceiling":           {[]at{{0, "a", none, true, false}, {0, "b", none, true, false}, {990, "a", update{"x": "1"}, false, false}}, time.Second},
+		"nobody has told anything":           {nil, nil, nil, -1},
+		"one source has not synced":          {[]at{{0, "a", update{"x": "1"}, true, false}, {0, "b", update{"y": "1"}, false, false}}, nil, nil, -1},
+		"all synced: at once":                {[]at{{0, "a", none, true, false}, {50, "b", none, true, false}}, nil, nil, 0},
+		"one that took long waits no longer": {[]at{{0, "a", update{"x": "1"}, true, false}, {5000, "b", none, true, false}}, nil, nil, 0},
+		"nothing changed since":              {synced, &past{0, 0, 0}, nil, -1},
+		"idle: at once":                      {synced, &past{0, 0, 0}, []at{change(5000)}, 5000 * ms},
+		"soon after a push":                  {synced, &past{0, 10 * ms, 0}, []at{change(50)}, 110 * ms},
+		"changes do not push it out":         {synced, &past{0, 10 * ms, 0}, []at{change(50), change(109)}, 110 * ms},
+		"a push took long":                   {synced, &past{0, 60 * ms, 0}, []at{change(70)}, 300 * ms},
+		"offering it took long":              {synced, &past{0, 10 * ms, 90 * ms}, []at{change(70)}, 410 * ms},
+		"but no change waits for ever":       {synced, &past{0, 10 * ms, 900 * ms}, []at{change(70), change(500)}, 1070 * ms},
+		"it came while a push went on":       {synced, &past{0, 3000 * ms, 0}, []at{change(70)}, 1070 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stateOf("a", "b")
 			for _, said := range test.said {
+				said.apply(s)
+			}
+			if p := test.pushed; p != nil {
+				s.take()
+				s.done(epoch.Add(p.began), epoch.Add(p.ended))
+				s.spend(p.offering)
+			}
+			for _, said := range test.then {
 				said.apply(s)
 			}
 			due, ok := s.due(debounce)
@@ -139,15 +161,22 @@ type at struct {
 
 func (a at) apply(s *state) {
 	now := epoch.Add(time.Duration(a.ms) * time.Millisecond)
-	s.apply(said{a.source, a.update.model(a.synced), a.restart}, now)
+	s.apply(said{feed: s.sources[a.source].feed, update: a.update.model(a.synced), started: a.restart}, now)
 }
 
+// stateOf has sources that were added at the epoch.
 func stateOf(names ...string) *state {
-	sources := map[string]Source{}
+	s := newState(Patience{Sync: 30 * time.Second, Wipe: 30 * time.Second})
+	s.reconcile(rosterOf(names...), epoch)
+	return s
+}
+
+func rosterOf(names ...string) map[string]*feed {
+	roster := map[string]*feed{}
 	for _, name := range names {
-		sources[name] = nil
+		roster[name] = &feed{name: name}
 	}
-	return newState(sources)
+	return roster
 }
 
 func hosts(m *model.Mesh) []string {
@@ -169,7 +198,7 @@ func TestEndpointsTakeTheShortPath(t *testing.T) {
 	}
 	s := stateOf("a")
 	tell := func(groups map[string]model.Group) *model.Mesh {
-		s.apply(said{source: "a", update: model.Update{Groups: groups, Synced: true}}, epoch)
+		s.apply(said{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
 		mesh, _ := s.take()
 		return mesh
 	}
@@ -189,6 +218,43 @@ func TestEndpointsTakeTheShortPath(t *testing.T) {
 	}
 }
 
+// An edit at the top of a large file moves all objects below it: they are told anew, and what changed is the edited one.
+func TestWhatOnlyMovesTakesTheShortPath(t *testing.T) {
+	groups := func(line int, address string) map[string]model.Group {
+		out := map[string]model.Group{}
+		for i := range 200 { // more than may move their endpoints
+			host := fmt.Sprintf("x%d.test", i)
+			out[host] = model.Group{
+				Services: []*model.Service{{
+					Host: host, Namespace: "default", Resolution: model.ResolutionStatic, Endpoints: []model.Endpoint{{Address: "10.0.0.1"}},
+				}},
+				Objects: []*model.Object{{
+					Meta: model.Meta{Kind: "ServiceEntry", Namespace: "default", Name: host, Origin: model.Origin{File: "f", Line: line + i}},
+					Spec: &networking.ServiceEntry{Hosts: []string{host}},
+				}},
+			}
+		}
+		out["x0.test"].Services[0].Endpoints[0].Address = address
+		return out
+	}
+	s := stateOf("a")
+	tell := func(groups map[string]model.Group) *model.Mesh {
+		s.apply(said{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
+		mesh, _ := s.take()
+		return mesh
+	}
+	before, after := groups(1, "10.0.0.1"), groups(2, "10.0.0.2")
+	for key, group := range after {
+		if group.Objects[0].Spec = before[key].Objects[0].Spec; key != "x0.test" { // as the store and the registry keep them
+			group.Services[0] = before[key].Services[0]
+		}
+	}
+	first, next := tell(before), tell(after)
+	if d := next.Delta(); d.Since != first.Delta().ID || len(d.Services) != 1 || d.Services[0].Host != "x0.test" {
+		t.Errorf("delta %+v, want that of x0.test", d)
+	}
+}
+
 // A group that loses one of its services is no change of endpoints, though those that it keeps are as they were: in one
 // step, or in two that are taken as one.
 func TestAGroupThatLosesAService(t *testing.T) {
@@ -205,7 +271,7 @@ func TestAGroupThatLosesAService(t *testing.T) {
 		s := stateOf("a")
 		tell := func(services ...*model.Service) {
 			groups := map[string]model.Group{"x": {Services: services}}
-			s.apply(said{source: "a", update: model.Update{Groups: groups, Synced: true}}, epoch)
+			s.apply(said{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
 		}
 		tell(service("a.test", "10.0.0.1"), service("b.test", "10.0.0.1"))
 		s.take()
@@ -215,5 +281,20 @@ func TestAGroupThatLosesAService(t *testing.T) {
 		if mesh, _ := s.take(); !slices.Equal(hosts(mesh), []string{"a.test"}) {
 			t.Errorf("after %d steps the mesh has %v, want a.test", len(steps), hosts(mesh))
 		}
+	}
+}
+
+// A source's name and its keys may hold any character: a change of one source's group is never taken for another's.
+func TestNamesOfSourcesHoldAnyCharacter(t *testing.T) {
+	s := stateOf("kubernetes", "kubernetes/east")
+	at{0, "kubernetes", update{"east/x": "1"}, true, false}.apply(s)
+	at{0, "kubernetes/east", update{"x": "2"}, true, false}.apply(s)
+	mesh, change := s.take()
+	if diff := cmp.Diff([]string{"east/x1", "x2"}, hosts(mesh)); diff != "" || change.Count != 2 {
+		t.Errorf("%d changes, (-want +got):\n%s", change.Count, diff)
+	}
+	at{0, "kubernetes/east", update{"x": "3"}, false, false}.apply(s)
+	if mesh, _ = s.take(); !slices.Equal(hosts(mesh), []string{"east/x1", "x3"}) {
+		t.Errorf("the mesh has %v, want east/x1 and x3", hosts(mesh))
 	}
 }

@@ -25,41 +25,51 @@ func nextDelay(last, ran time.Duration) time.Duration {
 	return min(2*last, lastDelay)
 }
 
+// jittered shortens a delay by up to its half, by a random number of [0, 1): replicas that lost one registry do not all
+// come back to it at once.
+func jittered(delay time.Duration, random float64) time.Duration {
+	return delay - time.Duration(random*float64(delay)/2)
+}
+
 // supervise runs one source again and again until ctx is done or it has nothing more to tell.
-func (s *Server) supervise(ctx context.Context, name string, source Source, in chan<- said) error {
+func (s *Server) supervise(ctx context.Context, f *feed, random func() float64, in chan<- said) {
 	for delay := time.Duration(0); ; {
 		start := time.Now()
-		err := follow(ctx, name, source, in)
-		if err == nil || ctx.Err() != nil {
-			return nil
+		err := follow(ctx, f, in)
+		if ctx.Err() != nil {
+			return
 		}
 		delay = nextDelay(delay, time.Since(start))
-		s.Log.Error("source ended, its last state stays", "source", name, "err", err, "restart", delay)
+		wait := jittered(delay, random())
+		send(ctx, in, said{feed: f, ended: true, err: err, restart: wait})
+		if err == nil {
+			return
+		}
 		select {
-		case <-time.After(delay):
+		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }
 
-// follow runs a source once and passes on what it says under its name.
-func follow(ctx context.Context, name string, source Source, in chan<- said) error {
-	send(ctx, in, said{source: name, restart: true})
+// follow runs a source once and passes on what it says.
+func follow(ctx context.Context, f *feed, in chan<- said) error {
+	send(ctx, in, said{feed: f, started: true})
 	var g errgroup.Group
 	updates := make(chan model.Update)
 	g.Go(func() error {
 		defer close(updates)
-		return source.Run(ctx, updates)
+		return f.source.Run(ctx, updates)
 	})
 	g.Go(func() error {
 		for u := range updates {
-			send(ctx, in, said{source: name, update: u})
+			send(ctx, in, said{feed: f, update: u})
 		}
 		return nil
 	})
 	if err := g.Wait(); err != nil {
-		return fmt.Errorf("run source %s: %w", name, err)
+		return fmt.Errorf("run source %s: %w", f.name, err)
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ import (
 // A program's own gRPC resolves xds:///host:port through discovery, balances over the endpoints, and follows a change.
 // It refuses what is only nearly right, so what it accepts is an oracle.
 func TestADSProxylessGRPC(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	l := &adsLab{mesh: mesh{Lab: lab.Lab{Bin: bin, Envoy: envoy, Dir: dir}, t: t, config: filepath.Join(dir, "config")}}
 	l.check(os.MkdirAll(l.config, 0o755))

@@ -70,6 +70,7 @@ func (l *adsLab) present(dir string) {
 // An Envoy with a certificate of its namespace is served over mTLS. New certificates of the server are used without
 // cutting its stream, and by the next one.
 func TestADSOverMTLS(t *testing.T) {
+	t.Parallel()
 	secureADS(t, func(l *adsLab, mount func(string, string, int64)) {
 		own := t.TempDir()
 		mount("spiffe://cluster.local/ns/default/sa/ads", own, 2)
@@ -106,6 +107,7 @@ func TestADSOverMTLS(t *testing.T) {
 
 // An Envoy with another namespace's certificate is refused, with the reason in its log and ours.
 func TestADSRefusesAnotherNamespace(t *testing.T) {
+	t.Parallel()
 	secureADS(t, func(l *adsLab, mount func(string, string, int64)) {
 		foreign := t.TempDir()
 		mount("spiffe://cluster.local/ns/other/sa/ads", foreign, 2)

@@ -26,6 +26,7 @@ type adsLab struct {
 
 	serverDir string // of discovery's certificates, "" for plaintext
 	socket    string // Envoy's transport socket to discovery, as a field of JSON; "" for plaintext
+	resolver  string // Envoy's DNS resolver, as a field of JSON; "" for the system's
 }
 
 const adsHost = "echo.default.svc.cluster.local"
@@ -103,7 +104,7 @@ func (l *adsLab) launch(epoch int) *envoyProcess {
 	_, outbound, _ := strings.Cut(l.proxy, ":")
 	host, port, _ := strings.Cut(l.relay.Address(), ":")
 	bootstrap := filepath.Join(l.Dir, fmt.Sprintf("bootstrap-%d.json", epoch))
-	l.check(os.WriteFile(bootstrap, []byte(fmt.Sprintf(adsBootstrap, l.address(9), outbound, admin, api, host, port, l.socket)), 0o600))
+	l.check(os.WriteFile(bootstrap, []byte(fmt.Sprintf(adsBootstrap, l.address(9), outbound, admin, l.resolver, api, host, port, l.socket)), 0o600))
 	e := &envoyProcess{admin: fmt.Sprintf("127.0.0.1:%d", admin)}
 	e.Process, err = lab.Start(lab.Spec{Name: fmt.Sprintf("envoy-%d", epoch), Dir: l.Dir, Argv: []string{
 		l.Envoy, "--config-path", bootstrap, "--concurrency", "1", "--base-id", fmt.Sprint(l.baseID), "--restart-epoch", fmt.Sprint(epoch),
@@ -177,6 +178,7 @@ func (l *adsLab) debug(page string, into any) error {
 
 // First connect, then a change of one endpoint: it is pushed alone, and can be followed to its ACK.
 func TestADSConnectAndChange(t *testing.T) {
+	t.Parallel()
 	overADS(t, func(l *adsLab) {
 		e := l.start(0)
 		l.answers("one")
@@ -205,7 +207,7 @@ func TestADSConnectAndChange(t *testing.T) {
 		}
 		body, err := lab.Get("http://" + l.discovery.Monitoring + "/metrics")
 		l.check(err)
-		for _, want := range []string{`pilot_xds_pushes{result="acked",type="eds"}`, `pilot_xds{type="sidecar"`, "pilot_proxy_convergence_time_count 1"} {
+		for _, want := range []string{`pilot_xds_pushes_total{result="acked",type="eds"}`, `pilot_xds{type="sidecar"`, "pilot_proxy_convergence_time_count 1"} {
 			if !strings.Contains(body, want) {
 				t.Errorf("/metrics has no %s", want)
 			}
@@ -215,6 +217,7 @@ func TestADSConnectAndChange(t *testing.T) {
 
 // A listener that cannot be bound is refused: told with Envoy's words, not sent again, and mended by the next change.
 func TestADSNack(t *testing.T) {
+	t.Parallel()
 	overADS(t, func(l *adsLab) {
 		l.start(0)
 		l.answers("one")
@@ -253,6 +256,7 @@ spec:
 // A connection that breaks, and a server that restarts: nothing is sent again that did not change, no cluster and no
 // listener is touched, no request fails.
 func TestADSReconnectSendsNothingAnew(t *testing.T) {
+	t.Parallel()
 	overADS(t, func(l *adsLab) {
 		e := l.start(0)
 		l.answers("one")
@@ -293,6 +297,7 @@ func TestADSReconnectSendsNothingAnew(t *testing.T) {
 
 // In a hot restart two Envoys of one node are connected; both are told of a change.
 func TestADSTwoEpochsOfOneNode(t *testing.T) {
+	t.Parallel()
 	overADS(t, func(l *adsLab) {
 		l.start(0)
 		l.answers("one")
@@ -323,7 +328,7 @@ func TestADSTwoEpochsOfOneNode(t *testing.T) {
 const adsBootstrap = `{
   "node": {"id": "sidecar~%s~ads.default~default.svc.cluster.local", "cluster": "ads",
     "metadata": {"INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": "%s"}},
-  "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": %d}}},
+  "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": %d}}},%s
   "dynamic_resources": {
     "ads_config": {"api_type": %q, "transport_api_version": "V3", "set_node_on_first_message_only": true,
       "grpc_services": [{"envoy_grpc": {"cluster_name": "xds-grpc"}}]},

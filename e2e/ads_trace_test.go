@@ -59,6 +59,7 @@ func attributes(list []*commonpb.KeyValue) map[string]string {
 
 // A collector can be told of every push, from the file that changed to the ACK of each Envoy.
 func TestADSTraces(t *testing.T) {
+	t.Parallel()
 	c := newCollector(t)
 	overADS(t, func(l *adsLab) {
 		l.start(0)
@@ -100,6 +101,7 @@ func TestADSTraces(t *testing.T) {
 
 // A collector that is away is told in the log, and delays nothing.
 func TestADSTracesNobodyTakes(t *testing.T) {
+	t.Parallel()
 	port, err := lab.FreePort()
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 // An Envoy that is killed comes back each time, and is served by the same agent.
 func TestAKilledEnvoyComesBack(t *testing.T) {
+	t.Parallel()
 	m := startMesh(t, "details")
 	s := m.sidecars["details"]
 	details := "http://" + m.address(12) + ":9080/details/0"
@@ -40,6 +41,7 @@ func TestAKilledEnvoyComesBack(t *testing.T) {
 
 // While discovery is dead every Envoy serves on, and a new discovery is heard.
 func TestTrafficOutlivesDiscovery(t *testing.T) {
+	t.Parallel()
 	m := startMesh(t, "productpage", "reviews-v1", "reviews-v2", "ratings")
 	load := lab.StartLoad(m.proxies["productpage"], "http://reviews:9080/reviews/0", 4, 2)
 	answered := func(n int64) {
@@ -70,6 +72,7 @@ func TestTrafficOutlivesDiscovery(t *testing.T) {
 
 // SIGTERM ends the agent with status 0, its Envoy before it, and leaves nothing.
 func TestSIGTERMLeavesNothing(t *testing.T) {
+	t.Parallel()
 	m := startMesh(t, "details")
 	s := m.sidecars["details"]
 	envoy, err := s.Envoy()
@@ -95,6 +98,7 @@ func TestSIGTERMLeavesNothing(t *testing.T) {
 
 // What cannot be started ends the agent with a status, and a message that names the cause.
 func TestTheCauseOfARefusalIsNamed(t *testing.T) {
+	t.Parallel()
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

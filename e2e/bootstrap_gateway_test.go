@@ -14,6 +14,7 @@ import (
 
 // Both roles of a gateway lead traffic from outside in, and under a memory limit refuse what they have no room for.
 func TestBootstrapGateway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.service("app.test", w.backend("app"))
 	for _, role := range []node.Role{node.Ingress, node.Router} {
@@ -68,6 +69,7 @@ func TestBootstrapGateway(t *testing.T) {
 
 // What is rendered for every shape of a node starts, and discovery takes the node for what it is.
 func TestBootstrapRegistries(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.service("app.test", w.backend("app"))
 	for registry, id := range map[string]node.ID{

@@ -17,6 +17,7 @@ import (
 // The listeners for probes and for Prometheus are at every address of the host, lead to the agent's ports on loopback,
 // and know one path each. They answer when Envoy has no memory left for anyone else.
 func TestBootstrapListeners(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.params("probed")
 	own := w.port()
@@ -85,6 +86,7 @@ func TestBootstrapListeners(t *testing.T) {
 
 // With room enough the limit changes nothing, and Envoy says how much of it is used.
 func TestBootstrapMemoryLimit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.service("app.test", w.backend("app"))
 	params := w.params("limited")
@@ -102,6 +104,7 @@ func TestBootstrapMemoryLimit(t *testing.T) {
 
 // What the proxy is told about itself is what Envoy says, and what is ejected is logged.
 func TestBootstrapNode(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	broken := w.backend("app")
 	broken.status.Store(http.StatusServiceUnavailable)
@@ -149,6 +152,7 @@ func TestBootstrapNode(t *testing.T) {
 
 // Envoy asks discovery by the variant's own method, and says who it is.
 func TestBootstrapVariant(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for variant, method := range map[bootstrap.Variant]string{
 		"": "StreamAggregatedResources", bootstrap.SotW: "StreamAggregatedResources",

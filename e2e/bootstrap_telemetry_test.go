@@ -117,6 +117,7 @@ func (w *world) udpReceiver() *receiver {
 // Stats reach a statsd receiver and a metrics service, only those that are wanted or that the agent needs; access logs
 // reach their service from a listener that names its cluster.
 func TestBootstrapTelemetry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	app := w.backend("app")
 	w.service("app.test", app)
@@ -168,6 +169,7 @@ func TestBootstrapTelemetry(t *testing.T) {
 
 // Spans reach a collector of OpenTelemetry, from a listener that traces and names no collector.
 func TestBootstrapOpenTelemetry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	collector := w.grpcReceiver()
 	params := w.params("traced")

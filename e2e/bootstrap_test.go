@@ -51,11 +51,6 @@ func (w *world) boot(p bootstrap.Params, overrides ...string) *proxy {
 		text, err = bootstrap.Merge(text, []byte(override))
 		w.check(err)
 	}
-	secrets, err := bootstrap.SecretFiles(p)
-	w.check(err)
-	for _, file := range secrets {
-		w.check(os.WriteFile(file.Path, file.Data, 0o600))
-	}
 	started := w.run(strings.Split(p.Node.Name, ".")[0], text)
 	started.admin = fmt.Sprintf("127.0.0.1:%d", admin)
 	started.http = fmt.Sprintf("127.0.0.1:%d", p.Metadata.HTTPProxyPort)
@@ -110,6 +105,7 @@ func ask(port int, path string, header ...string) (answer, error) {
 
 // An override is merged as Envoy merges: what runs is what Envoy itself makes of both by its --config-yaml.
 func TestBootstrapOverride(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.params("merged")
 	p.Runtime, p.Stats.InclusionPrefixes = map[string]any{"a": "1"}, []string{"mine"}
@@ -148,6 +144,7 @@ func TestBootstrapOverride(t *testing.T) {
 
 // The difference between what runs and what would be rendered now shows what would change, and no secret.
 func TestBootstrapDiff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	params := w.params("compared")
 	params.Metadata.Extra = map[string]any{"API_TOKEN": "hunter-1"}

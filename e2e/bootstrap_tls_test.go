@@ -3,14 +3,17 @@ package e2e
 import (
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/pilotlight/pilotlight/agent/sds"
 	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -46,22 +49,26 @@ func (w *world) secure(own lab.Identity, roots []byte) string {
 	return address
 }
 
-// mutual makes a proxy speak mutual TLS, with certificates that are mounted as Kubernetes mounts them.
-func (w *world) mutual(p *bootstrap.Params, address string, own lab.Identity) (certificates string) {
+// mutual makes a proxy speak mutual TLS, and returns the server of its secrets.
+func (w *world) mutual(p *bootstrap.Params, address string, own lab.Identity) *sds.Server {
 	w.t.Helper()
-	dir := w.t.TempDir()
-	certificates = filepath.Join(dir, "certs")
-	w.check(own.Mount(certificates))
 	var err error
 	p.Discovery.Address, err = bootstrap.ParseAddress(address)
 	w.check(err)
-	p.Discovery.TLS = &bootstrap.TLS{
-		Chain: filepath.Join(certificates, "cert-chain.pem"), Key: filepath.Join(certificates, "key.pem"),
-		Roots: filepath.Join(certificates, "root-cert.pem"), SAN: pilot,
-		CertificateSDS: filepath.Join(dir, "certificate.json"), RootsSDS: filepath.Join(dir, "roots.json"),
-	}
-	return certificates
+	p.Discovery.TLS = &bootstrap.TLS{Chain: "cert-chain.pem", Key: "key.pem", Roots: "root-cert.pem", SAN: pilot}
+	p.SecretsSocket = filepath.Join(shortDir(w.t), "sds.sock")
+	listener, err := net.Listen("unix", p.SecretsSocket)
+	w.check(err)
+	secrets := &sds.Server{Log: slog.New(slog.DiscardHandler)}
+	secrets.Set(secretsOf(own))
+	server := secrets.NewHTTPServer(secrets.Log)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	w.t.Cleanup(func() { _ = server.Close(); serving.Wait() })
+	return secrets
 }
+
+func secretsOf(i lab.Identity) sds.Secrets { return sds.NewSecrets(i.Chain, i.Key, i.Roots) }
 
 // identity is a certificate with a URI as its name, and with those that discovery has on this machine.
 func (w *world) identity(a *lab.Authority, san string, serial int64, until time.Time) lab.Identity {
@@ -76,8 +83,9 @@ func (w *world) identity(a *lab.Authority, san string, serial int64, until time.
 }
 
 // Configuration comes over mutual TLS, in both variants, and new certificates of the proxy are taken when they are
-// mounted.
+// told.
 func TestBootstrapMutualTLS(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.service("app.test", w.backend("app"))
 	authority, later := w.authorityOf("mesh"), time.Now().Add(time.Hour)
@@ -93,7 +101,7 @@ func TestBootstrapMutualTLS(t *testing.T) {
 		t.Run(test.san, func(t *testing.T) {
 			params := w.params("mutual")
 			params.Discovery.Variant = test.variant
-			certificates := w.mutual(&params, address, w.identity(authority, workload, 1001, later))
+			secrets := w.mutual(&params, address, w.identity(authority, workload, 1001, later))
 			params.Discovery.Host, params.Discovery.TLS.SAN = test.host, test.san
 			p := w.boot(params).ready()
 			p.until(from("app"), "http://app.test/")
@@ -107,7 +115,7 @@ func TestBootstrapMutualTLS(t *testing.T) {
 				}))
 			}
 			serves("03e9")
-			w.check(w.identity(authority, workload, 1002, later).Mount(certificates))
+			secrets.Set(secretsOf(w.identity(authority, workload, 1002, later)))
 			serves("03ea")
 			p.Stop(stopLimit)
 		})
@@ -116,6 +124,7 @@ func TestBootstrapMutualTLS(t *testing.T) {
 
 // Envoy refuses a discovery that is not the one: it has no configuration of it, and says why.
 func TestBootstrapRefusesDiscovery(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	authority := w.authorityOf("mesh")
 	later := time.Now().Add(time.Hour)

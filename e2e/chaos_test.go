@@ -1,9 +1,14 @@
 package e2e
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +23,9 @@ type chaos struct {
 	random   *rand.Rand
 	revision int
 	struck   []string
+	proxy    string // the agent's configPath, a small file system
+	binary   string // of Envoy
+	flags    []string
 }
 
 func (c *chaos) next() int {
@@ -36,8 +44,21 @@ func TestChaos(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("-chaos-seed %d", seed)
-	s := startStandalone(t, "--restartBudget", "1000000", "--handoverTimeout", "5s", "--terminationDrainDuration", "1s")
-	c := &chaos{standalone: s, random: rand.New(rand.NewPCG(seed, 0)), revision: 1}
+	lab.InMountNamespace(t, func(t *testing.T) { runChaos(t, seed) })
+}
+
+func runChaos(t *testing.T, seed uint64) {
+	c := &chaos{random: rand.New(rand.NewPCG(seed, 0)), revision: 1, proxy: shortDir(t), binary: filepath.Join(shortDir(t), "envoy")}
+	lab.MountTmpfs(t, c.proxy, "size=1m", 0)
+	lab.MountTmpfs(t, "/dev/shm", "size=64k", 0)
+	if output, err := exec.Command("cp", "-p", envoy, c.binary).CombinedOutput(); err != nil {
+		t.Fatalf("copy Envoy: %v: %s", err, output)
+	}
+	c.flags = []string{
+		"--restartBudget", "1000000", "--handoverTimeout", "5s", "--terminationDrainDuration", "1s",
+		"--configPath", c.proxy, "--binaryPath", c.binary,
+	}
+	c.standalone = startStandalone(t, c.flags...)
 	for end := time.Now().Add(time.Duration(*chaosSeconds) * time.Second); time.Now().Before(end); {
 		c.bout()
 		if t.Failed() {
@@ -63,6 +84,8 @@ func (c *chaos) bout() {
 		<-time.After(time.Duration(c.random.IntN(400)) * time.Millisecond)
 	}
 	c.settle(40 * time.Second)
+	c.cure()
+	c.settle(40 * time.Second)
 	requests, failures := load.Stop()
 	if len(failures) > 0 && !excused {
 		c.t.Errorf("%d of %d requests failed after %s; the first: %q", len(failures), requests, c.told(), failures[:min(3, len(failures))])
@@ -72,7 +95,7 @@ func (c *chaos) bout() {
 
 // chaosSeconds and chaosSeed: make chaos says minutes. A seed that failed is printed, and reproduces the blows.
 var (
-	chaosSeconds = flag.Int("chaos", 20, "seconds of chaos")
+	chaosSeconds = flag.Int("chaos", 6, "seconds of chaos")
 	chaosSeed    = flag.Uint64("chaos-seed", 0, "seed of the chaos; 0 draws one")
 )
 
@@ -97,7 +120,51 @@ var blows = []blow{
 	{"kill a newcomer", func(c *chaos) { c.kill("starting", syscall.SIGKILL) }, false},
 	{"kill whoever drains", func(c *chaos) { c.kill("draining", syscall.SIGKILL) }, true},
 	{"freeze whoever drains", func(c *chaos) { c.kill("draining", syscall.SIGSTOP) }, true},
+	{"fill the disk", func(c *chaos) { fill(c.t, filepath.Join(c.proxy, "ballast")) }, false},
+	{"fill the shared memory", func(c *chaos) { fill(c.t, "/dev/shm/ballast") }, false},
+	{"replace the binary by rubbish", func(c *chaos) {
+		if _, err := os.Stat(c.binary + ".good"); err != nil {
+			c.must(os.Rename(c.binary, c.binary+".good"))
+			c.must(os.WriteFile(c.binary, []byte("rubbish"), 0o755))
+		}
+	}, false},
+	{"unlink the admin's socket", func(c *chaos) {
+		paths, err := filepath.Glob(filepath.Join(c.proxy, "admin-rev*.sock"))
+		c.must(err)
+		for _, path := range paths {
+			_ = os.Remove(path) // perhaps its Envoy has just ended
+		}
+	}, true},
+	{"kill the agent in a handover", func(c *chaos) {
+		c.cure()
+		c.configure(c.next())
+		<-time.After(time.Duration(c.random.IntN(600)) * time.Millisecond)
+		former := c.Sidecar
+		former.Signal(syscall.SIGKILL)
+		_, err := former.Wait(stopLimit)
+		c.must(err)
+		c.must(lab.Eventually(orphanLimit, func() error {
+			if left := envoysIn(c.proxy); len(left) > 0 {
+				return fmt.Errorf("Envoys %v outlive their agent", left)
+			}
+			return nil
+		}))
+		c.launchIn(former, c.flags...)
+		c.must(c.awaitAlone(stopLimit))
+	}, true},
 	{"nothing", func(*chaos) {}, false},
+}
+
+// cure takes back what does not pass by itself.
+func (c *chaos) cure() {
+	for _, path := range []string{filepath.Join(c.proxy, "ballast"), "/dev/shm/ballast"} {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			c.must(err)
+		}
+	}
+	if _, err := os.Stat(c.binary + ".good"); err == nil {
+		c.must(os.Rename(c.binary+".good", c.binary))
+	}
 }
 
 func (c *chaos) kill(state string, signal syscall.Signal) {

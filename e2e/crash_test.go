@@ -188,6 +188,7 @@ func TestHangBusy(t *testing.T) {
 
 // An agent that is killed leaves no Envoy, in an overlap neither.
 func TestAgentKilled(t *testing.T) {
+	t.Parallel()
 	for name, before := range map[string]func(*standalone){
 		"alone":         func(*standalone) {},
 		"in an overlap": func(s *standalone) { s.overlap(2) },
@@ -250,6 +251,13 @@ func segmentsOf(t *testing.T, log string) []string {
 		t.Errorf("no base-id in the log:\n%s", log)
 	}
 	return paths
+}
+
+// removeSegments removes the shared memory of the families that an agent's log names.
+func removeSegments(log string) {
+	for _, path := range segmentsIn(log) {
+		_ = os.Remove(path)
+	}
 }
 
 func segmentsIn(log string) (paths []string) {

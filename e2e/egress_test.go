@@ -8,6 +8,7 @@ import (
 
 // Unknown hosts are let through, or answered 502; a ServiceEntry makes one known.
 func TestEgress(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	outside := w.backend("outside")
 	unknown := fmt.Sprintf("http://%s:%d/", outside.ip, outside.port)
@@ -40,6 +41,7 @@ func TestEgress(t *testing.T) {
 
 // A service may be a name that Envoy resolves: its host, or its endpoints' names.
 func TestNamesThatEnvoyResolves(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.backendAt("127.0.0.1", "resolved")
 	for name, test := range map[string]string{
@@ -61,6 +63,7 @@ func TestNamesThatEnvoyResolves(t *testing.T) {
 
 // A Sidecar decides what its workloads see.
 func TestScopes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.service("a.test", w.backend("a"))
 	w.service("b.test", w.backend("b"))

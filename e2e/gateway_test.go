@@ -10,6 +10,7 @@ import (
 
 // An ingress gateway takes plain HTTP, TLS and mutual TLS, passes TLS on by server name, redirects, and routes by host.
 func TestIngressGateway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ca := w.certificates()
 	ca.issue(w, "simple.test")

@@ -44,6 +44,7 @@ func (r ring) owner(key string) string {
 // the four 51 places more, with which they take keys from one another: of the keys that were not the gone one's a place
 // is the nearest with 204/1229, and another's with three of four, so that one of eight moves.
 func TestConsistentHashing(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		setting string
 		size    int

@@ -15,6 +15,7 @@ import (
 
 // Two agents with default settings, ports and configPath the same, share a host: both serve, and hand over.
 func TestTwoAgentsShareAHost(t *testing.T) {
+	t.Parallel()
 	lab.InNetworkNamespace(t, func(t *testing.T) { // the default ports are ours here
 		dir := shortDir(t)
 		var agents []*standalone
@@ -50,6 +51,7 @@ func TestTwoAgentsShareAHost(t *testing.T) {
 
 // An Envoy that is not ours, on base-id 0, is left alone by everything that an agent does.
 func TestAForeignEnvoyIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	lab.InNetworkNamespace(t, func(t *testing.T) { // base-id 0 is ours here; its shared memory may not be
 		foreign := newStandalone(t)
 		process, err := lab.Start(lab.Spec{Name: "foreign", Dir: t.TempDir(), Argv: []string{envoy, "--config-path", foreign.config}})
@@ -76,6 +78,7 @@ func TestAForeignEnvoyIsLeftAlone(t *testing.T) {
 
 // As PID 1 the agent buries the orphans that it is given, and stops clean.
 func TestPIDOneReapsOrphans(t *testing.T) {
+	t.Parallel()
 	s := newStandalone(t)
 	argv := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	enter := []string{"--pid"}

@@ -17,6 +17,7 @@ import (
 // What a sidecar under REDIRECT is told of every scenario is taken by a running Envoy, whole: no response is refused, each
 // listener is active, and the two virtual ones close what was not redirected to them rather than send it in a circle.
 func TestInterceptedSidecarsTakeEverything(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"redirect", "resolution", "rules", "locality"} {
 		t.Run(name, func(t *testing.T) {
 			in, out := freePort(t), freePort(t)

@@ -7,6 +7,7 @@ import (
 
 // Traffic stays in its zone, leaves it when that fails, and is shared out where shares are set.
 func TestLocality(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	near, far := w.backend("near"), w.backend("far")
 	endpoints := []string{near.endpoint(", locality: west/1/a"), far.endpoint(", locality: east/1/a")}

@@ -10,6 +10,7 @@ import (
 // Routes move between clusters, subsets get another name, services go and come back, all under constant load: no
 // request fails.
 func TestMakeBeforeBreak(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	v1, v2 := w.backend("v1"), w.backend("v2")
 	w.service("app.test", v1, v2)

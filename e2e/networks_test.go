@@ -13,6 +13,7 @@ import (
 // An endpoint of another network is reached through that network's gateway, which passes mutual TLS on by server name; one
 // of the own network directly. Nobody could reach the other ones' addresses otherwise: they are the gateway's network's.
 func TestNetworks(t *testing.T) {
+	t.Parallel()
 	networks := filepath.Join(t.TempDir(), "networks.yaml")
 	write := func(text string) error {
 		return errors.Join(os.WriteFile(networks+"~", []byte(text), 0o644), os.Rename(networks+"~", networks))

@@ -12,6 +12,7 @@ import (
 
 // A service manager hears that Envoy serves once it does, signs of life, and that the end has begun.
 func TestTheServiceManagerIsNotified(t *testing.T) {
+	t.Parallel()
 	dir := shortDir(t)
 	socket := filepath.Join(dir, "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})

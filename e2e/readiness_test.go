@@ -183,6 +183,15 @@ func TestRejectedConfiguration(t *testing.T) {
 			p.await("degraded", degraded("CDS: Envoy rejected 1 answers", "LDS: Envoy rejected 1 answers"))
 			p.serves(p.inbound[0])
 		},
+		"RDS bad at first, then mended": func(p *pupil) {
+			p.clusters(p.good)
+			p.listeners(httpListener("l", p.inbound[0], "r"), tcpListener("t", p.inbound[1], "good"))
+			p.routes(routesTo("r", "good", 2))
+			p.await("degraded", degraded("RDS: Envoy rejected an answer at", "Only a single wildcard domain is permitted in route r"))
+			p.routes(routesTo("r", "good", 1))
+			p.await("healthy", healthy)
+			p.serves(p.inbound[0])
+		},
 		"a busy port beside a free one": func(p *pupil) {
 			busy := p.listen()
 			p.clusters(p.good)
@@ -212,7 +221,9 @@ func TestRejectedConfiguration(t *testing.T) {
 		},
 		"CDS is not answered": func(p *pupil) {
 			p.await("unready", func(r told) bool {
-				return r.code == 503 && strings.Contains(r.missing(), "AdminAnswers: /ready says PRE_INITIALIZING; CDSReceived: not yet; LDSReceived: not yet")
+				// After a second it is said that discovery is connected, and has not answered.
+				missing := strings.Replace(r.missing(), "not yet: discovery is connected, and has not answered;", "not yet;", 1)
+				return r.code == 503 && strings.Contains(missing, "AdminAnswers: /ready says PRE_INITIALIZING; CDSReceived: not yet; LDSReceived: not yet")
 			})
 			p.clusters(p.good)
 			p.await("unready", func(r told) bool {
@@ -243,8 +254,13 @@ func TestRejectedDelta(t *testing.T) {
 	p.clusters(p.good, staticCluster("bad|80", p.upside), other)
 	p.await("degraded by LDS only", func(r told) bool { return degraded("LDS: Envoy")(r) && !strings.Contains(r.Degraded, "CDS") })
 	p.listeners(tcpListener("l", p.inbound[0], "good"), tcpListener("bad", p.inbound[1], "good"))
-	p.await("healthy", healthy)
+	p.clusters(p.good, staticCluster("bad|80", p.upside), badCluster("other"))
+	p.await("degraded by a change", func(r told) bool {
+		return degraded("CDS: Envoy rejected 2 answers", "other: cannot create")(r) && !strings.Contains(r.Degraded, "LDS")
+	})
 	p.serves(p.inbound[1])
+	p.clusters(p.good, staticCluster("bad|80", p.upside))
+	p.await("healthy, for the change is withdrawn with its cluster", healthy)
 }
 
 // A newcomer gets nothing but bad listeners, where its parent still has good ones. Side by side it never takes over. By hot

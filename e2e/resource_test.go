@@ -40,6 +40,7 @@ func fill(t *testing.T, path string) {
 
 // A configPath that cannot be written is a clear error.
 func TestConfigPathUnusable(t *testing.T) {
+	t.Parallel()
 	lab.InMountNamespace(t, func(t *testing.T) {
 		full, frozen := shortDir(t), shortDir(t)
 		lab.MountTmpfs(t, full, "size=64k", 0)
@@ -58,6 +59,7 @@ func TestConfigPathUnusable(t *testing.T) {
 
 // A disk that becomes full later harms nobody: what runs serves on, and when there is room the next handover works.
 func TestDiskFillsUp(t *testing.T) {
+	t.Parallel()
 	lab.InMountNamespace(t, func(t *testing.T) {
 		dir := shortDir(t)
 		lab.MountTmpfs(t, dir, "size=256k", 0)
@@ -76,6 +78,7 @@ func TestDiskFillsUp(t *testing.T) {
 
 // Without usable shared memory there is no hot restart: it is said, and handovers are side by side.
 func TestNoSharedMemory(t *testing.T) {
+	t.Parallel()
 	for name, flags := range map[string]uintptr{"unwritable": syscall.MS_RDONLY, "full": 0} {
 		t.Run(name, func(t *testing.T) {
 			lab.InMountNamespace(t, func(t *testing.T) {

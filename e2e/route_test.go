@@ -18,6 +18,7 @@ func versions(w *world, host string) (v1, v2 *backend) {
 
 // Requests are told apart by what they are, and the one that a route names gets them.
 func TestRequestRouting(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	versions(w, "app.test")
 	w.apply("VirtualService app", `
@@ -61,6 +62,7 @@ func TestRequestRouting(t *testing.T) {
 
 // A route sends requests elsewhere, under another path and host, with other headers, and copies to another service.
 func TestWhatARouteChanges(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a, mirror := w.backend("v1"), w.backend("mirror")
 	w.service("app.test", a)

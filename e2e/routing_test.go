@@ -14,6 +14,7 @@ import (
 // A request through the productpage's sidecar reaches details, reviews and ratings through theirs: every Envoy on
 // the way counts it, on the way out and on the way in.
 func TestARequestPassesEverySidecar(t *testing.T) {
+	t.Parallel()
 	m := startMesh(t)
 	m.weights(0, 100) // ratings are asked by reviews v2 only
 	page := "http://" + m.address(11) + ":9080/api/v1/products/0"
@@ -60,6 +61,7 @@ func TestARequestPassesEverySidecar(t *testing.T) {
 
 // Editing the VirtualService moves traffic within a second and without a restart, in the proportion that it says.
 func TestAWeightMovesTraffic(t *testing.T) {
+	t.Parallel()
 	m := startMesh(t, "productpage", "reviews-v1", "reviews-v2", "ratings")
 	envoy, err := m.sidecars["productpage"].Envoy()
 	m.check(err)
@@ -131,6 +133,7 @@ func TestAWeightMovesTraffic(t *testing.T) {
 
 // An endpoint that is added gets traffic, one that is removed loses it, and no request fails.
 func TestAnEndpointComesAndGoes(t *testing.T) {
+	t.Parallel()
 	m := startMesh(t, "productpage", "details")
 	m.start("details-2", "details", "v1", 16)
 	m.check(m.sidecars["details-2"].AwaitReady())

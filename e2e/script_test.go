@@ -7,23 +7,27 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
 	clusterpb "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	listenerpb "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routepb "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	discoverypb "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3" // known to protojson
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3" // known to protojson
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// script is an ADS server that sends what a test says, good or bad, of two types.
+// script is an ADS server that sends what a test says, good or bad, of three types.
 type script struct {
 	t       *testing.T
 	address string
@@ -37,6 +41,7 @@ type script struct {
 const (
 	typeCluster  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 	typeListener = "type.googleapis.com/envoy.config.listener.v3.Listener"
+	typeRoutes   = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 )
 
 func startScript(t *testing.T) *script {
@@ -72,6 +77,12 @@ func (s *script) clusters(clusters ...string) {
 func (s *script) listeners(listeners ...string) {
 	s.t.Helper()
 	s.say(typeListener, listeners, func() proto.Message { return &listenerpb.Listener{} })
+}
+
+// routes sends these, as JSON, from now on.
+func (s *script) routes(routes ...string) {
+	s.t.Helper()
+	s.say(typeRoutes, routes, func() proto.Message { return &routepb.RouteConfiguration{} })
 }
 
 func (s *script) say(typeURL string, texts []string, empty func() proto.Message) {
@@ -203,6 +214,25 @@ func tcpListener(name, address, cluster string) string {
 	return fmt.Sprintf(`{"name": %q, "traffic_direction": "INBOUND", "address": %s, "filter_chains": [{"filters": [{"name": "tcp",
 		"typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
 			"stat_prefix": %q, "cluster": %q}}]}]}`, name, lab.SocketAddress(address), name, cluster)
+}
+
+// httpListener is a good listener whose routes come by RDS.
+func httpListener(name, address, routes string) string {
+	return fmt.Sprintf(`{"name": %q, "traffic_direction": "INBOUND", "address": %s, "filter_chains": [{"filters": [{"name": "http",
+		"typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+			"stat_prefix": %q, "rds": {"route_config_name": %q, "config_source": {"ads": {}, "resource_api_version": "V3"}},
+			"http_filters": [{"name": "router", "typed_config": {
+				"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}]}}]}]}`,
+		name, lab.SocketAddress(address), name, routes)
+}
+
+// routesTo is a good route configuration, or with the same domain in several hosts one that Envoy refuses.
+func routesTo(name, cluster string, hosts int) string {
+	var out []string
+	for i := range hosts {
+		out = append(out, fmt.Sprintf(`{"name": "h%d", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": %q}}]}`, i, cluster))
+	}
+	return fmt.Sprintf(`{"name": %q, "virtual_hosts": [%s]}`, name, strings.Join(out, ", "))
 }
 
 // badListener is one that Envoy refuses: it has no filter chains.

@@ -11,6 +11,7 @@ import (
 
 // Weights split traffic of requests, and of connections.
 func TestTrafficShifting(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	v1, v2 := versions(w, "app.test")
 	vip := w.address()

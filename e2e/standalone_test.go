@@ -26,6 +26,8 @@ type standalone struct {
 	status  string // host:port of the agent's own status
 	program *program
 	env     []string
+	stdout  *os.File // of the agent; nil for its log
+	stderr  *os.File
 	mutate  func(bootstrap string) string // what to do to every revision; nil for nothing
 }
 
@@ -59,7 +61,7 @@ func startStandalone(t *testing.T, flags ...string) *standalone {
 	t.Helper()
 	s := newStandalone(t)
 	s.launch(flags...)
-	s.must(s.awaitRevision(1, 30*time.Second))
+	s.must(s.awaitRevision(1, startLimit))
 	s.must(s.awaitAlone(stopLimit))
 	return s
 }
@@ -87,26 +89,14 @@ func (s *standalone) launchIn(former *lab.Sidecar, flags ...string) {
 
 func (s *standalone) launchAt(dir string, flags ...string) {
 	s.t.Helper()
-	port, err := lab.FreePort()
-	s.must(err)
-	s.status = fmt.Sprintf("127.0.0.1:%d", port)
-	s.Sidecar, err = lab.Lab{Bin: bin, Envoy: envoy, Dir: dir}.Sidecar(lab.Workload{
-		Name: "standalone", App: "standalone", IP: "127.0.0.1", Discovery: "127.0.0.1:1", Env: s.env,
-		Flags: append([]string{
-			"--customConfigFile", s.config, "--statusPort", fmt.Sprint(port),
-			"--drainDuration", "1s", "--parentShutdownDuration", "2s", "--handoverTimeout", "10s", "--logLevel", "debug",
-		}, flags...),
-	})
-	s.must(err)
+	s.start(dir, flags...)
 	s.t.Cleanup(func() {
 		if s.t.Failed() {
 			s.t.Logf("the agent's log:\n%s", tail(s.Log(), 60))
 		}
 		select {
 		case <-s.Done(): // the test has stopped it, and judged that itself; a killed one leaves its shared memory
-			for _, path := range segmentsIn(s.Log()) {
-				_ = os.Remove(path)
-			}
+			removeSegments(s.Log())
 			return
 		default:
 		}
@@ -117,6 +107,22 @@ func (s *standalone) launchAt(dir string, flags ...string) {
 			s.t.Errorf("left in configPath: %v", left)
 		}
 	})
+}
+
+// start starts an agent that the caller ends.
+func (s *standalone) start(dir string, flags ...string) {
+	s.t.Helper()
+	port, err := lab.FreePort()
+	s.must(err)
+	s.status = fmt.Sprintf("127.0.0.1:%d", port)
+	s.Sidecar, err = lab.Lab{Bin: bin, Envoy: envoy, Dir: dir}.Sidecar(lab.Workload{
+		Name: "standalone", App: "standalone", IP: "127.0.0.1", Discovery: "127.0.0.1:1", Env: s.env, Stdout: s.stdout, Stderr: s.stderr,
+		Flags: append([]string{
+			"--customConfigFile", s.config, "--statusPort", fmt.Sprint(port),
+			"--drainDuration", "1s", "--parentShutdownDuration", "2s", "--handoverTimeout", "10s", "--logLevel", "debug",
+		}, flags...),
+	})
+	s.must(err)
 }
 
 func (s *standalone) must(err error) {

@@ -54,6 +54,7 @@ func closes(address string) (bool, error) {
 // A drain takes the proxy out of service at once and for as long as nobody ends it: no handover and no crash puts it back.
 // What comes is answered all the same, and outbound is not touched.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	s := newStandalone(t)
 	outbound := withOutbound(s)
 	s.configure(1)

@@ -50,6 +50,7 @@ func withOutbound(s *standalone) (address string) {
 // Whoever is told to stop, agent or whole process group, by TERM or INT: requests in flight are answered, inbound and
 // outbound, new ones too until then; right after, the agent is gone with status 0.
 func TestStopFinishesTheWork(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(s *standalone){
 		"SIGTERM":              func(s *standalone) { s.Signal(syscall.SIGTERM) },
 		"SIGINT":               func(s *standalone) { s.Signal(syscall.SIGINT) },
@@ -101,6 +102,8 @@ func TestStopFinishesTheWork(t *testing.T) {
 
 // The other ends: each is bounded, and with status 0.
 func TestStop(t *testing.T) {
+	t.Parallel()
+	var answered <-chan error
 	for _, test := range []struct {
 		name  string
 		setup func(s *standalone)
@@ -112,9 +115,21 @@ func TestStop(t *testing.T) {
 			"frozen", func(s *standalone) { s.must(syscall.Kill(s.pid("serving"), syscall.SIGSTOP)) },
 			func(s *standalone) { s.Signal(syscall.SIGTERM) }, 5 * time.Second,
 		},
-		{"twice: it hurries", func(s *standalone) { s.slow(s.address); s.awaitInFlight(1) }, func(s *standalone) {
+		{"twice at once: the work is finished", func(s *standalone) { answered = s.slow(s.address); s.awaitInFlight(1) }, func(s *standalone) {
 			s.Signal(syscall.SIGTERM)
 			s.must(s.awaitLog(`msg=stopping`))
+			s.Signal(syscall.SIGTERM)
+			s.must(<-answered)
+		}, 2 * time.Second},
+		{"twice: it hurries", func(s *standalone) {
+			s.slow(s.address)
+			s.awaitInFlight(1)
+			go fresh.Get("http://" + s.address + "/slow?20s")
+			s.awaitInFlight(2)
+		}, func(s *standalone) {
+			s.Signal(syscall.SIGTERM)
+			s.must(s.awaitLog(`msg=stopping`))
+			<-time.After(2100 * time.Millisecond)
 			s.Signal(syscall.SIGTERM)
 		}, 2 * time.Second},
 		{"three times: it kills", func(s *standalone) {
@@ -124,6 +139,7 @@ func TestStop(t *testing.T) {
 		}, func(s *standalone) {
 			s.Signal(syscall.SIGTERM)
 			s.must(s.awaitLog(`msg=stopping`))
+			<-time.After(2100 * time.Millisecond)
 			s.Signal(syscall.SIGTERM)
 			s.Signal(syscall.SIGTERM)
 		}, 2 * time.Second},
@@ -131,6 +147,12 @@ func TestStop(t *testing.T) {
 			s.configure(2)
 			s.must(s.awaitStatus(handoverLimit, "two epochs", func(a agentStatus) bool { return len(a.Epochs) == 2 }))
 		}, func(s *standalone) { s.Signal(syscall.SIGTERM) }, 8 * time.Second},
+		{ // nobody can ask the parent, whose admin is closed: its sockets tell that it has nothing to do
+			"after a hot handover", func(s *standalone) {
+				s.configure(2)
+				s.must(s.awaitRevision(2, handoverLimit))
+			}, func(s *standalone) { s.Signal(syscall.SIGTERM) }, 2 * time.Second,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

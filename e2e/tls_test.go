@@ -76,6 +76,7 @@ func clientTo(address string, config *tls.Config) *http.Client {
 
 // A DestinationRule encrypts what leaves the proxy, and checks who answers.
 func TestTLSOrigination(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ca := w.certificates()
 	b := w.tlsBackend(ca, "app.test")
@@ -88,6 +89,7 @@ func TestTLSOrigination(t *testing.T) {
 	rule("wrong.test", "")
 	p := w.sidecar("client", "")
 	p.until(from("app.test"), "http://app.test/")
+	p.until(from("app.test"), "http://app.test./")
 	p.until(status(503), "http://wrong.test/")
 	if n := p.stat(`^cluster\.outbound\|80\|\|wrong\.test\.ssl\.fail_verify_san$`); n == 0 {
 		t.Error("Envoy counts no certificate of another name")
@@ -98,6 +100,7 @@ func TestTLSOrigination(t *testing.T) {
 
 // A secret that nobody serves costs its own cluster only: what else discovery tells, before and after, arrives.
 func TestACredentialThatNobodyServes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.service("app.test", w.backend("app"))
 	w.service("secret.test", w.backend("secret"))

@@ -49,6 +49,7 @@ const trace = "0af7651916cd43dd8448eb211c80319c"
 
 // The spans of a request reach the collector that MeshConfig names, as parts of the trace that the request belongs to.
 func TestTracing(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		provider, protocol string
 		serve              func(net.Listener, *spans)
@@ -72,6 +73,7 @@ func TestTracing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits for Envoy to send its spans, every five seconds
 			mesh := filepath.Join(t.TempDir(), "mesh.yaml")
 			text := "extensionProviders: [{name: tracer, " + test.provider + "}]\ndefaultProviders: {tracing: [tracer]}\n"
 			if err := os.WriteFile(mesh, []byte(text+"defaultConfig: {tracing: {sampling: 100}}\n"), 0o644); err != nil {

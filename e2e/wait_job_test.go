@@ -19,6 +19,7 @@ func (s *standalone) job(script string) *lab.Process {
 
 // A job ends, its proxy with it, and its exit status is the job's.
 func TestAJobEndsItsProxy(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, script string
 		want         int

@@ -35,7 +35,7 @@ func TestStatusAndRequest(t *testing.T) {
 	if !strings.Contains(document, mention) {
 		t.Errorf("status -o json prints\n%s", document)
 	}
-	request := []string{"request", "--proxyAdminPort", adminPort}
+	request := []string{"request", "--proxyAdminPort", adminPort, "--configPath", s.ConfigPath}
 	if info := run(0, append(request, "GET", "/server_info")...); !strings.Contains(info, `"restart_epoch": 0`) {
 		t.Errorf("GET /server_info prints\n%s", info)
 	}
@@ -59,6 +59,7 @@ func TestStatusAndRequest(t *testing.T) {
 
 // In a pod's own network nothing needs to be said: the default ports lead to the agent.
 func TestDefaultPorts(t *testing.T) {
+	t.Parallel()
 	lab.InNetworkNamespace(t, func(t *testing.T) {
 		s := newStandalone(t)
 		job := s.command("wait", "--shutdown", "--", filepath.Join(bin, "agent"), "request", "GET", "/ready")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 // Each role gets the bootstrap of its own, and discovery's configuration for it: requests pass.
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	app := w.backend("app")
 	w.service("app.test", app)
@@ -70,6 +72,7 @@ func (w *world) start(of lab.Workload) *lab.Sidecar {
 // The agent speaks mutual TLS with discovery when it is told to, with the certificates of its own directory; proves that
 // Envoy takes new ones; and names what it waits for when discovery is another than it was told.
 func TestMutualTLSWithDiscovery(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.service("app.test", w.backend("app"))
 	authority, later := w.authorityOf("mesh"), time.Now().Add(time.Hour)
@@ -92,22 +95,38 @@ func TestMutualTLSWithDiscovery(t *testing.T) {
 		return nil
 	}))
 
-	status := w.port()
-	w.start(lab.Workload{
-		Name: "refuses", App: "client", IP: w.address(), Discovery: address,
-		Flags: append(flags, "--pilotIdentity", pilot+"-other", "--statusPort", fmt.Sprint(status)),
-	})
-	w.check(lab.Eventually(stopLimit, func() error {
-		_, err := lab.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz/ready", status))
-		if err == nil || !strings.Contains(err.Error(), "CDSReceived: not yet: discovery shows a certificate of another identity") {
-			return fmt.Errorf("/healthz/ready: %v, want the reason", err)
+	for name, test := range map[string]struct {
+		flags []string
+		want  []string // pieces of it
+	}{
+		"refuses": {
+			append(slices.Clone(flags), "--pilotIdentity", pilot+"-other"),
+			[]string{"discovery at " + address + " shows a certificate of " + pilot, ", want " + pilot + "-other: set --pilotIdentity"},
+		},
+		"plain": {nil, []string{"discovery at " + address + " speaks TLS and is asked in plain text: set --controlPlaneAuthPolicy MUTUAL_TLS"}},
+	} {
+		status := w.port()
+		s := w.start(lab.Workload{
+			Name: name, App: "client", IP: w.address(), Discovery: address, Flags: append(test.flags, "--statusPort", fmt.Sprint(status)),
+		})
+		w.check(lab.Eventually(stopLimit, func() error {
+			_, err := lab.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz/ready", status))
+			if err == nil || !strings.Contains(err.Error(), "CDSReceived: not yet: "+test.want[0]) {
+				return fmt.Errorf("/healthz/ready: %v, want %s", err, test.want)
+			}
+			return nil
+		}))
+		for _, want := range test.want {
+			if n := strings.Count(s.Log(), want); n != 1 {
+				t.Errorf("the log says %q %d times, want once", want, n)
+			}
 		}
-		return nil
-	}))
+	}
 }
 
 // A template of the user's own is rendered, with an override over it; a change of either is a handover.
 func TestTemplateAndOverride(t *testing.T) {
+	t.Parallel()
 	for _, way := range []string{"flags", "environment"} {
 		t.Run(way, func(t *testing.T) {
 			s := newStandalone(t)
@@ -160,6 +179,7 @@ func (s *standalone) shows(words ...string) {
 
 // The bootstrap can be printed, judged by the real Envoy, and compared with what runs, before anything is changed.
 func TestBootstrapCommand(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ip := w.address()
 	s := w.agent(lab.Workload{Name: "shop", App: "shop", IP: ip})

@@ -36,7 +36,8 @@ func newWorld(t *testing.T, flags ...string) *world {
 	w.check(err)
 	t.Cleanup(func() {
 		w.discovery.Stop(stopLimit)
-		if log := w.discovery.Log(); strings.Contains(log, "response refused") {
+		log := w.discovery.Log()
+		if strings.Contains(log, "response refused") || strings.Contains(log, "proxy refuses a part") {
 			t.Errorf("an Envoy refused what discovery sent:\n%s", log)
 		}
 	})

@@ -47,7 +47,7 @@ func TestPodInitRefuses(t *testing.T) {
 		{[]string{"-z", "http"}, "-z http: want a port"},
 		{[]string{"ENVOY_PORT=; reboot"}, "-p ; reboot: want a port"},
 		{[]string{"-u", "root"}, "-u root: root: want user ids"},
-		{[]string{"-u", "1,"}, "-u 1,: has an empty item"},
+		{[]string{"-u", ",1"}, "-u ,1: has an empty item"},
 		{[]string{"-u", "4294967295"}, "want user ids"},
 		{[]string{"-g", "-1"}, "-g -1: -1: want group ids"},
 		{[]string{"-m", "tproxy"}, "-m tproxy: want REDIRECT or TPROXY"},
@@ -77,9 +77,22 @@ func TestPodInitRefuses(t *testing.T) {
 		{[]string{"ISTIO_INBOUND_TPROXY_ROUTE_TABLE=254"}, "ISTIO_INBOUND_TPROXY_ROUTE_TABLE=254: want a number, 1 to 252"},
 		{[]string{"--verify=localhost"}, "--verify=localhost: want an IP address"},
 		{[]string{"--backend", "ebtables"}, "--backend ebtables: want nft or iptables"},
-		{[]string{"-q"}, "-q: no such flag"},
+		{[]string{"-q", "80,http"}, "-q 80,http: http: want ports"},
+		{[]string{"-c", "eth0;reboot"}, "-c eth0;reboot: eth0;reboot: want names of interfaces"},
+		{[]string{"-t", "0"}, "ISTIO_INBOUND_TPROXY_MARK=0: want a number"},
+		{[]string{"ISTIO_OUTBOUND_OWNER_GROUPS=no such group"}, "ISTIO_OUTBOUND_OWNER_GROUPS no such group: no such group: want names"},
+		{[]string{"ISTIO_META_DNS_CAPTURE=perhaps"}, "ISTIO_META_DNS_CAPTURE=perhaps: want true or false"},
+		{[]string{"--redirect-dns", "-p", "15053"}, "-p 15053: is also the port of DNS"},
+		{[]string{"INVALID_DROP=perhaps"}, "INVALID_DROP=perhaps: want true or false"},
+		{[]string{"--drop-invalid=maybe"}, "--drop-invalid=maybe: want true or false"},
+		{[]string{"--envoy-port=http"}, "-p http: want a port"},
+		{[]string{"--network-namespace=/run/netns/x"}, "run nsenter"},
+		{[]string{"explain", "10.0.0.1"}, "want ADDRESS:PORT"},
+		{[]string{"explain", "fd00::1:80"}, "want [ADDRESS]:PORT"},
+		{[]string{"explain", "10.0.0.1:99999"}, "99999: want a port"},
+		{[]string{"explain", "10.0.0.0/8:80"}, "want one address"},
 		{[]string{"--quick"}, "--quick: no such flag"},
-		{[]string{"-n", "clean"}, "clean: want apply or clean, and it comes first"},
+		{[]string{"-n", "clean"}, "clean: want apply, clean or explain, and it comes first"},
 	} {
 		stdout, stderr, status := dryRun(t, test.words...)
 		if status != 64 || stdout != "" || !strings.Contains(stderr, test.want) {
@@ -97,6 +110,8 @@ func TestPodInitAccepts(t *testing.T) {
 		{"-u", "0,4294967294", "-g", "0"},
 		{"apply", "-p", "1", "-z", "2"},
 		{"--verify=::1"},
+		{"-b", "80,", "-x", "10.0.0.0/8,"},
+		{"--istio-inbound-ports=80", "--proxy-uid", "1337", "--run-validation", "--dry-run=true"},
 		{"-b", "", "-d", "", "-i", "", "-x", "", "-o", "", "-k", ""},
 	} {
 		if stdout, stderr, status := dryRun(t, words...); status != 0 || !strings.Contains(stdout,
@@ -106,15 +121,40 @@ func TestPodInitAccepts(t *testing.T) {
 	}
 }
 
+// What Istio's injector passes and nothing is done for is said, not refused.
+func TestPodInitSaysWhatIsNotDone(t *testing.T) {
+	for _, test := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"--log_output_level=default:info"}, "--log_output_level: nothing is done for it"},
+		{[]string{"--log_output_level", "default:info"}, "--log_output_level: nothing is done for it"},
+		{[]string{"--dual-stack"}, "--dual-stack: nothing is done for it: it is always so here"},
+		{[]string{"RESOLV_CONF=/dev/null", "--redirect-dns"}, "/dev/null names no resolver: DNS is not captured"},
+		{[]string{"RESOLV_CONF=/no/file", "ISTIO_META_DNS_CAPTURE=true"}, "/no/file cannot be read"},
+		{[]string{"--capture-all-dns"}, "--capture-all-dns: nothing is done for it without --redirect-dns"},
+		{[]string{"-e", "15008"}, "-e: nothing is done for it: tunnels"},
+		{[]string{"--redirect-dns=false"}, ""},
+	} {
+		stdout, stderr, status := dryRun(t, test.words...)
+		if status != 0 || stdout == "" || !strings.Contains(stderr, test.want) || (test.want == "" && stderr != "") {
+			t.Errorf("%q: status %d, stderr %q; want %q", test.words, status, stderr, test.want)
+		}
+	}
+}
+
 // Help names every flag and variable that is read.
 func TestPodInitHelp(t *testing.T) {
 	stdout, _, status := dryRun(t, "-h")
 	for _, want := range []string{
-		"-p ", "-z ", "-u ", "-g ", "-m ", "-b ", "-d ", "-i ", "-x ", "-o ", "-k ", "-n,", "--verify", "--backend", "clean",
+		"-p ", "-z ", "-u ", "-g ", "-m ", "-b ", "-d ", "-i ", "-x ", "-o ", "-k ", "-q ", "-c ", "-t ", "-r ", "-n,", "--drop-invalid", "explain", "--verify", "--backend", "clean",
 		"$ENVOY_PORT", "$INBOUND_CAPTURE_PORT", "$PROXY_UID", "$PROXY_GID", "$ENVOY_USER", "$ISTIO_INBOUND_INTERCEPTION_MODE",
 		"$ISTIO_INBOUND_TPROXY_MARK", "$ISTIO_INBOUND_TPROXY_ROUTE_TABLE", "$ISTIO_INBOUND_PORTS",
 		"$ISTIO_LOCAL_EXCLUDE_PORTS", "$ISTIO_SERVICE_CIDR", "$ISTIO_SERVICE_EXCLUDE_CIDR",
-		"$ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE", "$KUBEVIRT_INTERFACES", "$DISABLE_REDIRECTION_ON_LOCAL_LOOPBACK",
+		"$ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE", "$KUBEVIRT_INTERFACES",
+		"$ISTIO_OUTBOUND_PORTS", "$ISTIO_EXCLUDE_INTERFACES", "$ISTIO_OUTBOUND_OWNER_GROUPS", "$ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE",
+		"--redirect-dns", "--capture-all-dns", "$ISTIO_META_DNS_CAPTURE",
+		"$INVALID_DROP", "$DISABLE_REDIRECTION_ON_LOCAL_LOOPBACK",
 	} {
 		if status != 0 || !strings.Contains(stdout, want) {
 			t.Errorf("help lacks %q", want)
@@ -124,7 +164,9 @@ func TestPodInitHelp(t *testing.T) {
 
 // The script says one thing to both backends: as many rules, and each with the same ports.
 func TestPodInitRulesAreOneForAllBackends(t *testing.T) {
-	for _, words := range [][]string{{"-b", "8080"}, {"-m", "TPROXY", "-x", "10.0.0.0/8,fd00::/8"}} {
+	for _, words := range [][]string{
+		{"-b", "8080"}, {"-m", "TPROXY", "-x", "10.0.0.0/8,fd00::/8"}, {"--redirect-dns", "--capture-all-dns"},
+	} {
 		nft, _, _ := dryRun(t, words...)
 		iptables, _, _ := dryRun(t, append([]string{"POD_INIT_BACKEND=iptables"}, words...)...)
 		four, _, _ := strings.Cut(iptables, "# ip6tables-restore")

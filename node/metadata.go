@@ -17,6 +17,15 @@ const (
 	None     InterceptionMode = "NONE"     // nothing is intercepted: listeners bind, clients name the proxy
 )
 
+// AgentSDS is what a proxy's agent serves by SDS, behind the static cluster sds-grpc of the bootstrap. A proxy that does not
+// say has an agent of Istio's, or none.
+type AgentSDS string
+
+const (
+	SDSFiles AgentSDS = "files" // the workload's certificate, and what file-cert: and file-root: name
+	SDSNone  AgentSDS = "none"  // the bootstrap has no such cluster
+)
+
 // Metadata is what a proxy tells about itself beside its ID, by Istio's keys. A key that has no field here stays in
 // Extra and reaches Envoy unchanged.
 type Metadata struct {
@@ -25,6 +34,7 @@ type Metadata struct {
 	InstanceIPs      []string          // INSTANCE_IPS, comma-separated on the wire; the node ID's IP comes first
 	InterceptionMode InterceptionMode  // INTERCEPTION_MODE
 	HTTPProxyPort    int               // HTTP_PROXY_PORT on loopback for outbound HTTP, 0 for none; a string on the wire
+	AgentSDS         AgentSDS          // PILOTLIGHT_SDS
 	Extra            map[string]any    // every other key; JSON values only
 }
 
@@ -41,6 +51,7 @@ func (m Metadata) Map() map[string]any {
 	set("LABELS", anyMap(m.Labels), len(m.Labels) > 0)
 	set("INSTANCE_IPS", strings.Join(m.InstanceIPs, ","), len(m.InstanceIPs) > 0)
 	set("INTERCEPTION_MODE", string(m.InterceptionMode), m.InterceptionMode != "")
+	set("PILOTLIGHT_SDS", string(m.AgentSDS), m.AgentSDS != "")
 	set("HTTP_PROXY_PORT", strconv.Itoa(m.HTTPProxyPort), m.HTTPProxyPort != 0)
 	return out
 }
@@ -55,6 +66,7 @@ func ParseMetadata(in map[string]any) (Metadata, error) {
 		InstanceIPs:      p.list("INSTANCE_IPS"),
 		InterceptionMode: p.mode("INTERCEPTION_MODE"),
 		HTTPProxyPort:    p.port("HTTP_PROXY_PORT"),
+		AgentSDS:         AgentSDS(p.text("PILOTLIGHT_SDS")),
 	}
 	if len(p.extra) > 0 {
 		m.Extra = p.extra

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestMetadataIsReadBackFromTheWire(t *testing.T) {
@@ -13,7 +14,7 @@ func TestMetadataIsReadBackFromTheWire(t *testing.T) {
 		"empty": {},
 		"full": {
 			Namespace: "default", Labels: map[string]string{"app": "reviews"}, InstanceIPs: []string{"10.1.2.3", "fd00::1"},
-			InterceptionMode: None, HTTPProxyPort: 15007,
+			InterceptionMode: None, HTTPProxyPort: 15007, AgentSDS: SDSFiles,
 			Extra: map[string]any{"ISTIO_VERSION": "1.0", "NESTED": map[string]any{"a": []any{1.5, true, nil}}},
 		},
 	} {
@@ -62,4 +63,32 @@ func TestParseMetadataNamesTheFault(t *testing.T) {
 			t.Errorf("%s=%v: got error %v, want one with %q", test.key, test.value, err, test.want)
 		}
 	}
+}
+
+// Whatever a proxy says of itself, a fault names its key, and what is read is read back from what Map writes.
+func FuzzParseMetadata(f *testing.F) {
+	for _, text := range []string{
+		`{"NAMESPACE": "default", "LABELS": {"app": "reviews"}, "INSTANCE_IPS": "10.1.2.3,,fd00::1", "INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": "15007"}`,
+		`{"LABELS": {"a": 1}}`, `{"LABELS": []}`, `{"INSTANCE_IPS": 1e308, "NAMESPACE": true}`, `{"": null, "PILOTLIGHT_SDS": {}}`,
+		`{"HTTP_PROXY_PORT": 15007.5, "EXTRA": [{}]}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var wire map[string]any
+		if json.Unmarshal([]byte(text), &wire) != nil {
+			return
+		}
+		m, err := ParseMetadata(wire)
+		if err != nil {
+			if !strings.Contains(err.Error(), "node metadata ") {
+				t.Errorf("the fault does not name a key: %v", err)
+			}
+			return
+		}
+		again, err := ParseMetadata(m.Map())
+		if diff := cmp.Diff(m, again, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Errorf("%s read back: %v (-want +got):\n%s", text, err, diff)
+		}
+	})
 }

@@ -1,5 +1,3 @@
-// Package templates holds the text that the project renders: Envoy's bootstrap by role. It refuses to know what the
-// values are; package bootstrap renders.
 package templates
 
 import _ "embed"

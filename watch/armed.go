@@ -19,6 +19,8 @@ type armed struct {
 	notify  *fsnotify.Watcher
 	watched map[string]os.FileInfo // by directory; tells one made anew from the one that was
 	blind   bool                   // the system refuses a watch that is wanted
+	deep    bool                   // directories are watched with all that are below them
+	linked  bool                   // and there are links among what is below
 	told    string                 // the last refusal logged
 }
 
@@ -77,8 +79,28 @@ func (a *armed) arm() {
 				}
 			}
 		}
+		if a.deep {
+			a.wantBelow(wanted)
+		}
 		if !a.replace(wanted) {
 			return
+		}
+	}
+}
+
+// wantBelow adds the directories that are below a target.
+func (a *armed) wantBelow(wanted map[string]os.FileInfo) {
+	a.linked = false
+	for _, path := range a.targets {
+		if !isDir(path) {
+			continue
+		}
+		dirs, linked := below(path)
+		a.linked = a.linked || linked
+		for _, dir := range dirs {
+			if info, err := os.Stat(dir); err == nil {
+				wanted[dir] = info
+			}
 		}
 	}
 }

@@ -24,52 +24,40 @@ type Watcher struct {
 // of one: a tick that nobody has taken yet stands for the next ones too.
 //
 // Where the system grants no watch (inotify's limits: 128 watchers for a user, by default), Run says so in the log and
-// ticks every second until it gets one.
+// ticks every second until it gets one. Where files beside the watched ones have too many events, it is deaf for a
+// second and ticks then.
 func (w Watcher) Run(ctx context.Context, ticks chan<- struct{}) error {
-	a := newArmed(w.Paths, w.Log)
+	a := newRechecked(newArmed(w.Paths, w.Log), w.Recheck)
 	defer a.close()
-	recheck, quiet := idleTimer(), idleTimer()
-	defer recheck.Stop()
-	defer quiet.Stop()
-	arm := func() {
-		a.arm()
-		recheck.Stop()
-		if every := interval(w.Recheck, a.blind); every > 0 {
-			recheck.Reset(every)
-		}
-	}
-	arm()
+	changes := newBurst(w.Quiet, w.Ceiling)
+	defer changes.calm.Stop()
 	tick(ticks)
 
-	var first, last time.Time // of the changes not told yet
-	changed := func() {
-		last = time.Now()
-		if first.IsZero() {
-			first = last
-		}
-		quiet.Reset(due(first, last, w.Quiet, w.Ceiling).Sub(last))
-	}
-
+	var others noise
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case e := <-a.events():
-			if relevant(e.Name, a.targets) {
+			switch {
+			case relevant(e.Name, a.targets):
 				if e.Op&^(fsnotify.Write|fsnotify.Chmod) != 0 {
-					arm()
+					a.arm()
 				}
-				changed()
+				changes.changed()
+			case others.loud(time.Now()):
+				a.deafen()
+				a.timer.Reset(poll)
 			}
 		case err := <-a.errors(): // a queue that overflowed has lost events
 			w.Log.Warn("watch lost events", "err", err)
-			arm()
-			changed()
-		case <-quiet.C:
-			first = time.Time{}
+			a.arm()
+			changes.changed()
+		case <-changes.calm.C:
+			changes.told()
 			tick(ticks)
-		case <-recheck.C:
-			arm()
+		case <-a.timer.C:
+			a.arm()
 			tick(ticks)
 		}
 	}

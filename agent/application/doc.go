@@ -9,5 +9,6 @@
 // by Run alone. A signal goes to the application's process, not to its group, as it would without Run.
 //
 // It sets no parent-death signal: when the caller is killed the application lives on, for its work is worth more than
-// the order in which things end. It buries no other children; who is PID 1 runs a reaper beside it.
+// the order in which things end. It leaves all other children to its caller: an agent that is PID 1 runs a reaper beside
+// it.
 package application

@@ -20,8 +20,12 @@ func Signals() []os.Signal {
 	return out
 }
 
-// Catch returns a channel of Signals. Those that are ignored stay so, and with them the application's, as nohup wants.
+// Catch returns a channel of Signals. Those that are ignored stay so, and with them the application's, as nohup and a
+// shell's & want. Go says so of HUP and INT only, and a shell's & ignores INT and QUIT together.
 func Catch() (signals <-chan os.Signal, stop func()) {
+	if signal.Ignored(syscall.SIGINT) {
+		signal.Ignore(syscall.SIGQUIT)
+	}
 	caught := make(chan os.Signal, 16) // more than anybody sends before they are passed on
 	for _, s := range Signals() {
 		if !signal.Ignored(s) {

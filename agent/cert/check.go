@@ -3,6 +3,8 @@ package cert
 import (
 	"bytes"
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/hex"
 	"errors"
@@ -48,9 +50,10 @@ func (f *Fault) Unwrap() error { return f.Err }
 // is a *Fault; its text does not change with the time.
 func Check(chain, key, roots []byte, now time.Time) (Info, error) {
 	var anchors []*x509.Certificate
+	foreign := 0
 	if roots != nil {
 		var err error
-		if anchors, err = parseCertificates(roots); err != nil {
+		if anchors, foreign, err = parseRoots(roots); err != nil {
 			return Info{}, &Fault{Roots, err}
 		}
 	}
@@ -66,13 +69,16 @@ func Check(chain, key, roots []byte, now time.Time) (Info, error) {
 	if err := checkKey(leaf, key); err != nil {
 		return info, &Fault{Key, err}
 	}
+	if err := checkStrength(leaf); err != nil {
+		return info, &Fault{Chain, err}
+	}
 	if err := checkTime(leaf, now); err != nil {
 		return info, &Fault{Chain, err}
 	}
 	if roots == nil {
 		return info, nil
 	}
-	if err := checkPath(certificates, anchors, now); err != nil {
+	if err := checkPath(certificates, anchors, foreign, now); err != nil {
 		return info, &Fault{Chain, err}
 	}
 	return info, nil
@@ -103,6 +109,21 @@ func checkKey(leaf *x509.Certificate, data []byte) error {
 	return nil
 }
 
+// checkStrength refuses the keys that Envoy refuses (seen on 1.40).
+func checkStrength(leaf *x509.Certificate) error {
+	switch key := leaf.PublicKey.(type) {
+	case *rsa.PublicKey:
+		if bits := key.N.BitLen(); bits < 2048 {
+			return fmt.Errorf("%q has an RSA key of %d bits, and Envoy takes 2048 and more", leaf.Subject, bits)
+		}
+	case *ecdsa.PublicKey:
+		if curve := key.Curve.Params(); curve.BitSize < 256 {
+			return fmt.Errorf("%q has a key of curve %s, and Envoy takes P-256, P-384 and P-521", leaf.Subject, curve.Name)
+		}
+	}
+	return nil
+}
+
 func checkTime(c *x509.Certificate, now time.Time) error {
 	switch {
 	case now.Before(c.NotBefore):
@@ -113,7 +134,8 @@ func checkTime(c *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-func checkPath(chain, roots []*x509.Certificate, now time.Time) error {
+// checkPath leaves it to Envoy whether one of the foreign roots vouches for the chain.
+func checkPath(chain, roots []*x509.Certificate, foreign int, now time.Time) error {
 	_, err := chain[0].Verify(x509.VerifyOptions{
 		Roots:         pool(roots),
 		Intermediates: pool(chain[1:]),
@@ -131,6 +153,9 @@ func checkPath(chain, roots []*x509.Certificate, now time.Time) error {
 		}
 	}
 	if errors.As(err, &x509.UnknownAuthorityError{}) {
+		if foreign > 0 {
+			return nil
+		}
 		return fmt.Errorf("leads to none of the %d roots: the issuer of its end is %q", len(roots), chain[len(chain)-1].Issuer)
 	}
 	return fmt.Errorf("leads to none of the %d roots: %w", len(roots), err)

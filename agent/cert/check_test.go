@@ -1,6 +1,12 @@
 package cert
 
 import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"errors"
 	"slices"
@@ -28,6 +34,18 @@ func TestCheck(t *testing.T) {
 	early := issue(t, "leaf", &root, leafKey, func(c *x509.Certificate) { c.NotBefore = now.Add(time.Second) })
 	noCA := issue(t, "no ca", &root, ecKey(t), func(c *x509.Certificate) { c.IsCA = false })
 	ofNoCA := issue(t, "leaf", &noCA, leafKey, nil)
+	weak := func(key crypto.Signer, err error) issued {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return issue(t, "weak", nil, key, nil)
+	}
+	t.Setenv("GODEBUG", "rsa1024min=0")
+	weakRSA := weak(rsa.GenerateKey(rand.Reader, 1024))
+	weakEC := weak(ecdsa.GenerateKey(elliptic.P224(), rand.Reader))
+	p256 := []byte{0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7}
+	foreign := block("CERTIFICATE", bytes.Replace(root.Raw, p256, []byte{0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 9}, 1), nil)
+	negative := block("CERTIFICATE", bytes.Replace(root.Raw, []byte{2, 2, 3, 0xe9}, []byte{2, 2, 0x83, 0xe9}, 1), nil)
 	const remark = "subject=CN = leaf\n"
 	half := leaf.pem()[:len(leaf.pem())/2]
 
@@ -47,6 +65,18 @@ func TestCheck(t *testing.T) {
 		{"RSA, PKCS 8", rsaLeaf.pem(), pkcs8(t, rsaLeaf.key), root.pem(), ""},
 		{"RSA, PKCS 1", rsaLeaf.pem(), pkcs1(rsaLeaf), root.pem(), ""},
 		{"Ed25519", edLeaf.pem(), pkcs8(t, edLeaf.key), root.pem(), ""},
+
+		// Judged as Envoy judges: what it skips or takes is no fault.
+		{"a CRL beside the roots", leaf.pem(), key, root.pem() + block("X509 CRL", []byte{0x30, 0}, nil), ""},
+		{"a trusted certificate", leaf.pem(), key, block("TRUSTED CERTIFICATE", append(root.Raw[:len(root.Raw):len(root.Raw)], 0x30, 0), nil), ""},
+		{"a root of another curve beside it", leaf.pem(), key, foreign + root.pem(), ""},
+		{"a root with a negative serial, of which Go knows nothing", leaf.pem(), key, negative, ""},
+		{"another kind of root, and an expired leaf", expired.pem(), key, foreign, "expired at"},
+		{"a chain that holds its key", leaf.pem() + key, key, root.pem(), ""},
+		{"a key beside its certificate", leaf.pem(), leaf.pem() + key, root.pem(), ""},
+		{"a root of no sense", leaf.pem(), key, root.pem() + block("CERTIFICATE", []byte{0x30, 0}, nil), "root certificates: parse certificate 2"},
+		{"RSA of 1024 bits", weakRSA.pem(), pkcs8(t, weakRSA.key), "none", `"CN=weak" has an RSA key of 1024 bits, and Envoy takes 2048 and more`},
+		{"P-224", weakEC.pem(), pkcs8(t, weakEC.key), "none", `"CN=weak" has a key of curve P-224`},
 
 		{"another key", leaf.pem(), pkcs8(t, ecKey(t)), root.pem(), `private key: is not the key of the leaf certificate "CN=leaf"`},
 		{"a key of another kind", leaf.pem(), pkcs1(rsaLeaf), root.pem(), "private key: is not the key of"},
@@ -135,4 +165,14 @@ func FuzzCheck(f *testing.F) {
 			t.Error("Check finds nothing wrong with empty files")
 		}
 	})
+}
+
+// Roots that Go does not parse are counted, and no fault.
+func TestForeignRoots(t *testing.T) {
+	root := issue(t, "root", nil, ecKey(t), nil)
+	negative := block("CERTIFICATE", bytes.Replace(root.Raw, []byte{2, 2, 3, 0xe9}, []byte{2, 2, 0x83, 0xe9}, 1), nil)
+	roots, foreign, err := parseRoots([]byte(root.pem() + negative))
+	if len(roots) != 1 || foreign != 1 || err != nil {
+		t.Errorf("%d roots, %d foreign, %v; want one of each", len(roots), foreign, err)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
 	"time"
 )
@@ -35,7 +34,7 @@ type Loop struct {
 	Recheck time.Duration // between two looks without a tick; a certificate expires without one
 	Log     *slog.Logger
 
-	read func(path string) ([]byte, error) // os.ReadFile but in tests
+	read func(path string) ([]byte, error) // ReadFile but in tests
 }
 
 // Run looks at once, at each tick and each Recheck, and sends what it sees when that differs from the last. It
@@ -124,7 +123,7 @@ func (l *Loop) readFile(path string) ([]byte, error) {
 	if l.read != nil {
 		return l.read(path)
 	}
-	return os.ReadFile(path)
+	return ReadFile(path)
 }
 
 // check judges a set that is complete. Of one that is not, it is said elsewhere what is amiss.

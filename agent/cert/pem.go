@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // blocks returns the PEM blocks of a file, one at least. Text between blocks is allowed, as Envoy allows it, but
@@ -36,17 +39,30 @@ func blocks(data []byte) ([]*pem.Block, error) {
 	return out, nil
 }
 
-func parseCertificates(data []byte) ([]*x509.Certificate, error) {
+// certificateBlocks are the blocks that OpenSSL takes for certificates; it skips others, such as a CRL or a key beside them.
+func certificateBlocks(data []byte) ([]*pem.Block, error) {
 	found, err := blocks(data)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.DeleteFunc(slices.Clone(found), func(b *pem.Block) bool {
+		return b.Type != "CERTIFICATE" && b.Type != "X509 CERTIFICATE" && b.Type != "TRUSTED CERTIFICATE"
+	})
+	if len(out) == 0 {
+		return nil, fmt.Errorf("PEM block 1 is %q, want CERTIFICATE", found[0].Type)
+	}
+	return out, nil
+}
+
+// parseCertificates takes a chain, of which every part is needed.
+func parseCertificates(data []byte) ([]*x509.Certificate, error) {
+	found, err := certificateBlocks(data)
 	if err != nil {
 		return nil, err
 	}
 	var out []*x509.Certificate
 	for i, block := range found {
-		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("PEM block %d is %q, want CERTIFICATE", i+1, block.Type)
-		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
+		certificate, err := parseCertificate(block)
 		if err != nil {
 			return nil, fmt.Errorf("parse certificate %d: %w", i+1, err)
 		}
@@ -55,14 +71,58 @@ func parseCertificates(data []byte) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
-// parseKey takes PKCS #8, PKCS #1 and SEC 1, the last with or without a block of parameters before it.
+// parseRoots takes a bundle, one by one: Envoy takes roots that Go does not, such as those of a Brainpool curve or with a
+// negative serial. foreign is how many of these there are. A bundle of nothing else that Envoy takes neither is a fault.
+func parseRoots(data []byte) (roots []*x509.Certificate, foreign int, err error) {
+	found, err := certificateBlocks(data)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, block := range found {
+		certificate, err := parseCertificate(block)
+		switch {
+		case err == nil:
+			roots = append(roots, certificate)
+		case looksLikeOne(block.Bytes):
+			foreign++
+		default:
+			return nil, 0, fmt.Errorf("parse certificate %d: %w", i+1, err)
+		}
+	}
+	return roots, foreign, nil
+}
+
+func looksLikeOne(der []byte) bool {
+	var certificate struct {
+		ToBeSigned, Algorithm asn1.RawValue
+		Signature             asn1.BitString
+	}
+	_, err := asn1.Unmarshal(der, &certificate)
+	return err == nil
+}
+
+// parseCertificate leaves out what follows the certificate in a TRUSTED one: OpenSSL's notes on what it is trusted for.
+func parseCertificate(block *pem.Block) (*x509.Certificate, error) {
+	der := block.Bytes
+	if block.Type == "TRUSTED CERTIFICATE" {
+		var certificate asn1.RawValue
+		if _, err := asn1.Unmarshal(der, &certificate); err == nil {
+			der = certificate.FullBytes
+		}
+	}
+	return x509.ParseCertificate(der)
+}
+
+// parseKey takes PKCS #8, PKCS #1 and SEC 1, whatever is beside it: parameters of its curve, its certificate.
 func parseKey(data []byte) (crypto.Signer, error) {
 	found, err := blocks(data)
 	if err != nil {
 		return nil, err
 	}
-	if len(found) == 2 && found[0].Type == "EC PARAMETERS" {
-		found = found[1:]
+	if keys := slices.DeleteFunc(slices.Clone(found), func(b *pem.Block) bool {
+		return !strings.HasSuffix(b.Type, "PRIVATE KEY")
+	}); len(keys) > 0 {
+		found = keys
 	}
 	if len(found) != 1 {
 		return nil, fmt.Errorf("has %d PEM blocks, want one key", len(found))

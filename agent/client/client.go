@@ -18,6 +18,9 @@ type Client struct {
 	Base    *url.URL      // http://localhost:15020; "localhost" is 127.0.0.1, else ::1, whatever /etc/hosts says
 	Setting string        // that names the port, for complaints: "--statusPort"
 	Timeout time.Duration // of an answer; of its beginning where it is streamed
+
+	Socket string // of the agent's owner, asked first for what is no read; empty for none
+	Host   string // whom to name there: status.HostAgent or HostEnvoy
 }
 
 // ErrNobody is in the error of a request where nobody listens.
@@ -36,8 +39,13 @@ func (c *Client) Do(ctx context.Context, method, path string, body io.Reader) (*
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
+	way := dial
+	if conn := c.owners(ctx, method); conn != nil {
+		request.Host = c.Host
+		way = func(context.Context, string, string) (net.Conn, error) { return conn, nil }
+	}
 	server := http.Client{
-		Transport:     &http.Transport{DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: c.Timeout},
+		Transport:     &http.Transport{DialContext: way, DisableKeepAlives: true, ResponseHeaderTimeout: c.Timeout},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	response, err := server.Do(request)
@@ -45,6 +53,20 @@ func (c *Client) Do(ctx context.Context, method, path string, body io.Reader) (*
 		return nil, c.complaint(method, target, err)
 	}
 	return response, nil
+}
+
+// owners returns a connection to the owner's socket for what may change something. Where there is none, or it is another
+// user's, the port has to do.
+func (c *Client) owners(ctx context.Context, method string) net.Conn {
+	if c.Socket == "" || method == http.MethodGet || method == http.MethodHead {
+		return nil
+	}
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", c.Socket)
+	if err != nil {
+		return nil
+	}
+	return conn
 }
 
 // ask sends a request and reads the whole answer, within Timeout.

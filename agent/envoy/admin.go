@@ -15,6 +15,7 @@ import (
 // handed over.
 type Admin struct {
 	Socket string // Unix socket
+	Spare  *Spare // nil for none
 }
 
 // NewAdmin returns a client of the admin at a Unix socket.
@@ -33,9 +34,13 @@ func (a *Admin) Transport() http.RoundTripper {
 	}
 }
 
-func (a *Admin) dial(ctx context.Context) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "unix", a.Socket)
+func (a *Admin) dial(ctx context.Context) (conn net.Conn, err error) {
+	err = a.Spare.lend(func() (err error) {
+		var d net.Dialer
+		conn, err = d.DialContext(ctx, "unix", a.Socket)
+		return err
+	})
+	return conn, err
 }
 
 // errNotReady is what Ready returns while Envoy answers, but does not serve.

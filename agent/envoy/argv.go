@@ -34,16 +34,17 @@ func (o Options) arguments() []string {
 }
 
 // argv returns an epoch's arguments.
-func argv(o Options, f files, family Family, restart int) []string {
+func argv(o Options, f files, s sockets, restart int) []string {
 	args := []string{"--config-path", f.bootstrap}
-	if f.yaml() {
+	if f.yaml {
 		args = append(args, "--config-yaml", f.adminYAML())
 	}
-	if family == 0 {
+	if s.family == 0 {
 		args = append(args, "--disable-hot-restart")
 	} else {
 		args = append(args,
-			"--base-id", family.String(), "--restart-epoch", strconv.Itoa(restart),
+			"--base-id", s.family.String(), "--restart-epoch", strconv.Itoa(restart),
+			"--socket-path", s.prefix(), "--socket-mode", "600",
 			// Its reply is what a newcomer would wait for when its parent has died.
 			"--skip-hot-restart-parent-stats")
 	}

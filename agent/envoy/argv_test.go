@@ -21,11 +21,11 @@ func TestArgv(t *testing.T) {
 		want    string
 	}{
 		{"without hot restart", usual, 0, begins + "--disable-hot-restart " + common},
-		{"with hot restart", usual, 1234567, begins + "--base-id 1234567 --restart-epoch 3 --skip-hot-restart-parent-stats " + common},
+		{"with hot restart", usual, 1234567, begins + "--base-id 1234567 --restart-epoch 3 --socket-path /c/hot --socket-mode 600 --skip-hot-restart-parent-stats " + common},
 		{"all", all, 0, begins + "--disable-hot-restart " + common + " --component-log-level upstream:debug --concurrency 2 --skip-deprecated-logs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := strings.Join(argv(test.options, filesOf("/c", 4, "json"), test.family, 3), " "); got != test.want {
+			if got := strings.Join(argv(test.options, filesOf("/c", 4, "json"), sockets{"/c", test.family}, 3), " "); got != test.want {
 				t.Errorf("argv:\n got %s\nwant %s", got, test.want)
 			}
 		})
@@ -54,7 +54,7 @@ func TestAdminIsTheEpochsOwn(t *testing.T) {
 	if got := yaml.withAdmin("node: {id: x}"); got != "node: {id: x}" {
 		t.Errorf("YAML became %s", got)
 	}
-	if got := strings.Join(argv(Options{LogLevel: "info"}, yaml, 0, 0), " "); !strings.Contains(got, `--config-yaml {"admin":`+admin+`} `) {
+	if got := strings.Join(argv(Options{LogLevel: "info"}, yaml, sockets{}, 0), " "); !strings.Contains(got, `--config-yaml {"admin":`+admin+`} `) {
 		t.Errorf("Envoy is not told of the admin over YAML: %s", got)
 	}
 }

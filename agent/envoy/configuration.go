@@ -20,7 +20,7 @@ const (
 
 // rejectedSince reports whether Envoy's log tells of a rejection after a time.
 func (c *process) rejectedSince(at time.Time) bool {
-	return c.output.lastRejection(clusterType).At.After(at) || c.output.lastRejection(listenerType).At.After(at)
+	return c.output.rejectedSince(at)
 }
 
 // configuration asks Envoy what it has received, and notes what else may be needed when it has ended.
@@ -29,13 +29,25 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 	if err != nil {
 		return nil
 	}
+	lds := received.LDS != c.received.LDS
 	c.received = received
 	c.kernel, _ = flight.ReadProcess(os.DirFS("/"), c.pid)
 	c.listeners.Store(received.Listeners)
 	config := &health.Config{
 		CDS: c.updates(ctx, received.CDS, clusterType), LDS: c.updates(ctx, received.LDS, listenerType),
+		Discovery:      received.Discovery,
 		WorkersStarted: received.WorkersStarted, Listeners: received.Listeners, CreateFailures: received.CreateFailures,
 	}
+	if !c.drained.Load() {
+		config.Stopped = received.Stopped
+	}
+	if (c.Redirected || received.LDS.Rejected > 0) && (lds || c.missing != "") {
+		if name, err := c.admin.missing(ctx, c.Redirected); err == nil {
+			c.missing = name
+		}
+	}
+	config.Missing = c.missing
+	config.Refused = c.refused(ctx)
 	if received.LDS.Success == 0 && received.LDS.Rejected > 0 {
 		if n, err := c.admin.DynamicListeners(ctx); err == nil {
 			config.Dynamic = &n
@@ -52,19 +64,41 @@ func (c *process) updates(ctx context.Context, u Updates, typeURL string) health
 	}
 	last := c.output.lastRejection(typeURL)
 	out.Rejection = last.Rejection
-	if asks(c.launch.Config, deltaVariant) && u.Accepted.After(last.At) {
-		out.Mended = c.mended(ctx, last, typeURL)
+	if asks(c.launch.Config, deltaVariant) {
+		out.Mended = c.mended(ctx, last, typeURL) && u.Accepted.After(last.At)
 	}
 	return out
 }
 
-// mended reports whether Envoy has since taken everything that a rejection named.
+// formers are the resources of a rejection of which Envoy had a former, good form when it was looked at after it.
+type formers struct {
+	at    time.Time // of the rejection
+	names map[string]bool
+}
+
+// mended reports whether Envoy has since taken everything that a rejection named, or was told to drop it. That can be seen of
+// a resource only whose former form it had, and has no more: of others it keeps no trace.
 func (c *process) mended(ctx context.Context, r rejection, typeURL string) bool {
+	if c.formers == nil {
+		c.formers = map[string]formers{}
+	}
+	former := c.formers[typeURL]
+	first := !former.at.Equal(r.At)
+	if first {
+		former = formers{r.At, map[string]bool{}}
+	}
+	mended := len(r.names) > 0
 	for _, name := range r.names {
 		at, err := c.admin.updated(ctx, typeURL, name)
-		if err != nil || !at.After(r.At) {
+		if err != nil {
 			return false
 		}
+		if first && !at.IsZero() {
+			former.names[name] = true
+		}
+		withdrawn := at.IsZero() && former.names[name]
+		mended = mended && (withdrawn || at.After(r.At))
 	}
-	return len(r.names) > 0
+	c.formers[typeURL] = former
+	return mended
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -23,6 +24,37 @@ func (a *Admin) DynamicListeners(ctx context.Context) (active int64, err error) 
 		}
 	}
 	return active, err
+}
+
+// intercepting are the listeners that redirected traffic comes to, by Istio's names.
+var intercepting = []string{"virtualOutbound", "virtualInbound"}
+
+// missing names the first of them that is not active, empty for none. One that discovery has not sent counts where all are
+// expected.
+func (a *Admin) missing(ctx context.Context, all bool) (string, error) {
+	query := url.Values{
+		"resource": {"dynamic_listeners"}, "mask": {"name,active_state.version_info"},
+		"name_regex": {"^(" + strings.Join(intercepting, "|") + ")$"},
+	}
+	body, err := a.get(ctx, "/config_dump?"+query.Encode())
+	if err != nil {
+		return "", err
+	}
+	configs, err := parseDump(body)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range intercepting {
+		sent, active := false, false
+		for _, c := range configs {
+			sent = sent || c.Name == name
+			active = active || c.Name == name && c.Active != nil
+		}
+		if !active && (sent || all) {
+			return name, nil
+		}
+	}
+	return "", nil
 }
 
 // updated returns when Envoy last took a resource of discovery, zero for one that it has not.
@@ -51,6 +83,7 @@ func (a *Admin) updated(ctx context.Context, typeURL, name string) (time.Time, e
 
 // dumped is what is asked of one resource: a cluster's own, a listener's active state.
 type dumped struct {
+	Name    string    `json:"name"`
 	Updated time.Time `json:"last_updated"`
 	Active  *dumped   `json:"active_state"`
 }

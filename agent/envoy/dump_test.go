@@ -27,6 +27,22 @@ func TestDumps(t *testing.T) {
 			t.Errorf("%s: %d, %v; want %d", test.name, got, err, test.want)
 		}
 	}
+	const rejected = `{"name": "virtualInbound"}, {}`
+	for _, test := range []struct {
+		name, body string
+		all        bool
+		want       string
+	}{
+		{"none was sent", `{}`, false, ""},
+		{"none was sent, and both are expected", `{}`, true, "virtualOutbound"},
+		{"one was rejected", `{"configs": [{"name": "virtualOutbound", "active_state": {}}, ` + rejected + `]}`, false, "virtualInbound"},
+		{"its last good one is active", `{"configs": [{"name": "virtualInbound", "active_state": {}}, ` + rejected + `]}`, false, ""},
+	} {
+		body = test.body
+		if got, err := admin.missing(t.Context(), test.all); got != test.want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", test.name, got, err, test.want)
+		}
+	}
 	at := time.Date(2026, 11, 21, 21, 6, 14, 129e6, time.UTC)
 	for _, test := range []struct {
 		typeURL, body, asked string

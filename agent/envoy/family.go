@@ -12,11 +12,11 @@ import (
 )
 
 // Family is a base-id: what joins the Envoys that hand over to each other by hot restart. Envoy scales it by ten, and
-// names by that a segment of shared memory and four abstract sockets per process (hot_restart_impl.cc,
+// names by that a segment of shared memory and four sockets per process (hot_restart_impl.cc,
 // hot_restarting_base.cc):
 //
 //	/dev/shm/envoy_shared_memory_{family×10}
-//	@envoy_domain_socket_[udp_]{parent|child}_{family×10 + restart epoch mod 3}
+//	{--socket-path}_[udp_]{parent|child}_{family×10 + restart epoch mod 3}, see sockets
 //
 // Zero is no family: the default of every Envoy, and that of one without hot restart.
 type Family uint32
@@ -29,8 +29,6 @@ const (
 )
 
 const (
-	socketPrefix = "envoy_domain_socket_"
-
 	scale      = 10
 	processes  = 3 // of a family that live at once: the third makes the second end the first
 	lastSocket = processes - 1
@@ -76,15 +74,16 @@ func (f Family) bound() (bool, error) {
 	return f.boundIn(string(table)), nil
 }
 
-// boundIn searches a table of /proc/net/unix, which shows each NUL of an abstract name as an @.
+// boundIn searches a table of /proc/net/unix for the family's sockets, be they files or, as without --socket-path,
+// abstract. The table shows each NUL of an abstract name as an @.
 func (f Family) boundIn(table string) bool {
 	for line := range strings.Lines(table) {
-		_, name, found := strings.Cut(line, " @"+socketPrefix)
-		if !found {
+		name := strings.TrimRight(line, "@\n")
+		last := strings.LastIndexByte(name, '_')
+		if last < 0 || !strings.HasSuffix(name[:last], "_parent") && !strings.HasSuffix(name[:last], "_child") {
 			continue
 		}
-		name = strings.TrimRight(name, "@\n")
-		number, err := strconv.ParseUint(name[strings.LastIndexByte(name, '_')+1:], 10, 32)
+		number, err := strconv.ParseUint(name[last+1:], 10, 32)
 		if err == nil && Family(number/scale) == f {
 			return true
 		}

@@ -48,7 +48,9 @@ func TestBoundInKnowsEachOfAFamilysSockets(t *testing.T) {
 		{"@envoy_domain_socket_parent_20000001@@", false},
 		{"@envoy_domain_socket_parent_18446744073414584330@@", false},
 		{"@envoy_domain_socket_parent_@@", false},
-		{"/run/envoy_domain_socket_parent_200000010", false},
+		{"/etc/istio/proxy/hot_parent_200000010", true}, // a file
+		{"/etc/istio/proxy/hot_udp_child_200000012", true},
+		{"/etc/istio/proxy/hot_parent_200000020", false},
 		{"@other_200000010", false},
 	} {
 		if got := Family(20000001).boundIn(before + test.path + "\n"); got != test.want {

@@ -7,18 +7,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/pilotlight/pilotlight/agent"
 )
 
 // files are what an epoch leaves in its slot while it lives.
 type files struct {
 	bootstrap string
-	admin     string // a Unix socket, mode 0600; Envoy makes it
+	yaml      bool     // the bootstrap's format, which Envoy tells by the ending
+	memory    *os.File // the bootstrap, where no file could be written; else nil
+	admin     string   // a Unix socket, mode 0600; Envoy makes it
 }
 
-// filesOf names the files of an epoch. The bootstrap's format is told by its ending.
+// filesOf names the files of an epoch.
 func filesOf(dir string, epoch int, format string) files {
 	return files{
 		bootstrap: filepath.Join(dir, fmt.Sprintf("envoy-rev%d.%s", epoch, format)),
+		yaml:      format != "json",
 		admin:     filepath.Join(dir, fmt.Sprintf("admin-rev%d.sock", epoch)),
 	}
 }
@@ -35,8 +40,6 @@ func (f files) check() error {
 	}
 	return nil
 }
-
-func (f files) yaml() bool { return filepath.Ext(f.bootstrap) != ".json" }
 
 // adminPaths are those of Envoy's admin that tell, and those that the agent and its front use. What would end Envoy,
 // change its runtime or profile it is not among them. Envoy matches path and query.
@@ -56,7 +59,7 @@ func (f files) adminYAML() string { return fmt.Sprintf(`{"admin":%s}`, f.adminJS
 // withAdmin puts the epoch's admin into a bootstrap. In YAML Envoy does it, and what is no JSON it shall refuse itself.
 func (f files) withAdmin(bootstrap string) string {
 	var keys map[string]json.RawMessage
-	if f.yaml() || json.Unmarshal([]byte(bootstrap), &keys) != nil || keys == nil {
+	if f.yaml || json.Unmarshal([]byte(bootstrap), &keys) != nil || keys == nil {
 		return bootstrap
 	}
 	keys["admin"] = f.adminJSON()
@@ -68,13 +71,33 @@ func (f files) withAdmin(bootstrap string) string {
 }
 
 func (f files) remove() error {
+	paths := []string{f.bootstrap, f.admin}
+	if f.memory != nil {
+		f.memory.Close()
+		paths = paths[1:]
+	}
 	var errs []error
-	for _, path := range []string{f.bootstrap, f.admin} {
+	for _, path := range paths {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// writeCheck writes a bootstrap that is to be checked into a file of its own: a check that is given up may still remove its
+// own when the next one has begun. Only the owner reads it.
+func writeCheck(dir string, config agent.Config) (path string, err error) {
+	file, err := os.CreateTemp(dir, "envoy-check-*."+config.Format) // 0600
+	if err != nil {
+		return "", fmt.Errorf("write what is to be checked: %w", err)
+	}
+	_, err = file.WriteString(config.Bootstrap)
+	if err = errors.Join(err, file.Close()); err != nil {
+		os.Remove(file.Name())
+		return "", fmt.Errorf("write what is to be checked: %w", err)
+	}
+	return file.Name(), nil
 }
 
 // writeFile replaces path by rename, so that no reader sees half of it. It is readable by its owner only, since a

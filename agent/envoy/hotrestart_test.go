@@ -19,13 +19,14 @@ func TestRealHotRestartChain(t *testing.T) {
 	if err := r.family.Sweep(); !errors.Is(err, ErrInUse) {
 		t.Errorf("Sweep of a living family: %v, want ErrInUse", err)
 	}
-	for epoch := 1; epoch <= 2; epoch++ {
+	for epoch := 1; epoch <= 3; epoch++ { // the fourth has the first one's sockets
 		child := r.start(epoch, oneSecond...)
 		r.awaitLive(epoch)
 		r.ends(parent, 0)
 		r.serves(epoch)
 		parent = child
 	}
+	r.keepsOthersOut(3)
 	parent.Signal(syscall.SIGTERM)
 	r.ends(parent, 0)
 	if err := r.family.Sweep(); err != nil {
@@ -111,14 +112,14 @@ func orphan(r *relatives, childArgs []string) (child *lab.Process, rescue *Rescu
 	r.t.Helper()
 	parent := r.start(0)
 	r.awaitLive(0)
-	if _, err := BindParent(r.family, 0); err == nil || !strings.Contains(err.Error(), "the parent lives") {
-		r.t.Errorf("BindParent of a living parent: %v", err)
+	if _, err := bindParent(r.sockets, 0); err == nil || !strings.Contains(err.Error(), "the parent lives") {
+		r.t.Errorf("bindParent of a living parent: %v", err)
 	}
 	child = r.start(1, childArgs...)
 	r.awaitLive(1)
 	parent.Signal(syscall.SIGKILL)
 	r.ends(parent, -1)
-	rescue, err := BindParent(r.family, 0)
+	rescue, err := bindParent(r.sockets, 0)
 	must(r.t, err)
 	return child, rescue
 }
@@ -131,14 +132,14 @@ func swallow(t *testing.T, rescue *Rescue) {
 }
 
 func TestSwallowEndsWithItsContext(t *testing.T) {
-	family := newFamily(t)
+	s := sockets{t.TempDir(), newFamily(t)}
 	for range 2 { // the name is free again
-		rescue, err := BindParent(family, 4)
+		rescue, err := bindParent(s, 4)
 		must(t, err)
-		if taken, err := family.taken(); !taken || err != nil {
+		if taken, err := s.family.taken(); !taken || err != nil {
 			t.Errorf("a bound parent: taken %t, %v; want it seen", taken, err)
 		}
-		must(t, family.DrainListeners(1)) // epoch 4 has the name of epoch 1
+		must(t, s.DrainListeners(1)) // epoch 4 has the name of epoch 1
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		if err := rescue.Swallow(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Swallow: %v, want the deadline", err)
@@ -163,7 +164,7 @@ func TestRealParentWithoutAdminEndsByDatagrams(t *testing.T) {
 				r.ends(newcomer, -1)
 			}
 			r.serves(0)
-			if err := r.family.DrainListeners(0); err != nil {
+			if err := r.DrainListeners(0); err != nil {
 				t.Fatal(err)
 			}
 			await(t, "the listener is closed", func() bool {
@@ -173,11 +174,11 @@ func TestRealParentWithoutAdminEndsByDatagrams(t *testing.T) {
 				}
 				return errors.Is(err, syscall.ECONNREFUSED)
 			})
-			if err := r.family.Terminate(0); err != nil {
+			if err := r.Terminate(0); err != nil {
 				t.Fatal(err)
 			}
 			r.ends(parent, 0)
-			if err := r.family.Terminate(0); !errors.Is(err, syscall.ECONNREFUSED) {
+			if err := r.Terminate(0); !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("Terminate of nobody: %v, want connection refused", err)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -83,8 +84,8 @@ func (s *Slot) inherit() []child {
 		}
 	}
 	for _, c := range old.Children {
-		if err := sweep(c.Family); err != nil {
-			s.log.Warn("sweep shared memory of a killed agent", "base_id", c.Family, "error", err)
+		if err := s.sweep(c.Family); err != nil {
+			s.log.Warn("sweep shared memory and sockets of a killed agent", "base_id", c.Family, "error", err)
 		}
 	}
 	if err := sweepFiles(s.dir); err != nil {
@@ -128,8 +129,11 @@ func (c child) lives() bool {
 }
 
 // epochFile matches what an epoch leaves in its slot, temporary files included, and nothing that a user would put
-// there.
-var epochFile = regexp.MustCompile(`^(envoy-rev\d+\.json|admin-rev\d+\.sock|\.envoy-\d+)$`)
+// there. It is made when there is something to sweep, so that a start does not pay for it.
+var epochFile = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(envoy-rev\d+\.(json|ya?ml)|envoy-check(-\d+)?\.(json|ya?ml)|sds-(certificate|roots)\.json|admin-rev\d+\.sock|` +
+		`hot_(udp_|new_)?(parent|child)_\d+|\.envoy-\d+)$`)
+})
 
 func sweepFiles(dir string) error {
 	entries, err := os.ReadDir(dir)
@@ -138,7 +142,7 @@ func sweepFiles(dir string) error {
 	}
 	var errs []error
 	for _, entry := range entries {
-		if entry.IsDir() || !epochFile.MatchString(entry.Name()) {
+		if entry.IsDir() || !epochFile().MatchString(entry.Name()) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dir, entry.Name())); !errors.Is(err, fs.ErrNotExist) {

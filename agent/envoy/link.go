@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"time"
 
 	"github.com/pilotlight/pilotlight/agent/health"
 )
@@ -12,16 +13,43 @@ const discoveryCluster = "cluster.xds-grpc."
 // link asks how the connection to discovery fares, nothing where no cluster of the bootstrap is known as discovery's.
 func (c *process) link(ctx context.Context) *health.Link {
 	stats, err := c.admin.Stats(ctx, `^cluster\.xds-grpc\.(membership_total|upstream_cx_(active|connect_fail)|`+
-		`upstream_rq_completed|ssl\.fail_verify_(san|error))$`)
-	if err != nil || len(stats) == 0 {
+		`upstream_rq_(total|active)|ssl\.fail_verify_(san|error))$`)
+	if err != nil || len(stats) == 0 && c.Discovery.Host == "" {
 		return nil
 	}
-	return &health.Link{
+	l := linkOf(stats)
+	if l.Connected == 0 {
+		l.Why = c.diagnose(ctx)
+	}
+	return &l
+}
+
+// linkOf counts. A stream is a request that stays active while it is open; upstream_rq_completed would count connections that
+// fail as well.
+func linkOf(stats map[string]int64) health.Link {
+	return health.Link{
 		Hosts:           stats[discoveryCluster+"membership_total"],
 		Connected:       stats[discoveryCluster+"upstream_cx_active"],
 		ConnectFailures: stats[discoveryCluster+"upstream_cx_connect_fail"],
 		WrongIdentity:   stats[discoveryCluster+"ssl.fail_verify_san"],
 		Unverified:      stats[discoveryCluster+"ssl.fail_verify_error"],
-		Ended:           stats[discoveryCluster+"upstream_rq_completed"],
+		Ended:           stats[discoveryCluster+"upstream_rq_total"] - stats[discoveryCluster+"upstream_rq_active"],
 	}
+}
+
+// diagnose returns what was found last, and looks again now and then. It does not wait: Envoy may be live at any moment.
+func (c *process) diagnose(ctx context.Context) string {
+	if c.Discovery.Host != "" && time.Since(c.diagnosed) >= diagnosisInterval {
+		c.diagnosed = time.Now()
+		c.diagnosing.Go(func() {
+			why := c.Discovery.Diagnose(ctx)
+			if last := c.diagnosis.Swap(&why); why != "" && (last == nil || *last != why) && ctx.Err() == nil {
+				c.Log.Warn("Envoy cannot talk to discovery", "epoch", c.launch.Epoch, "why", why)
+			}
+		})
+	}
+	if why := c.diagnosis.Load(); why != nil {
+		return *why
+	}
+	return ""
 }

@@ -28,6 +28,17 @@ const (
 	levelCritical = slog.LevelError + 4
 )
 
+// LevelName is a level as a word, where slog's own name would be DEBUG-4 or ERROR+4.
+func LevelName(l slog.Level) string {
+	switch {
+	case l < slog.LevelDebug:
+		return "TRACE"
+	case l > slog.LevelError:
+		return "CRITICAL"
+	}
+	return l.String()
+}
+
 // parse takes a line apart: of LogFormat, or of Envoy's default format, which it has where the bootstrap has a say.
 // What is neither is false, and a Record of the line as it is: Envoy writes fatal errors of its start so.
 func parse(line []byte) (Record, bool) {

@@ -12,14 +12,15 @@ import (
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
-// An epoch that serves is looked at often enough to see it frozen within two seconds, which takes the kernel's word
-// only; every other time it is asked as well, which costs the agent most of what it uses while nothing happens.
+// An epoch that serves is asked now and then, which costs the agent most of what it uses while nothing happens. That it was
+// stopped, or has ended, the kernel says at once: see Proxy.Stirred.
 const (
-	probeInterval    = 1500 * time.Millisecond // between looks, and what a question may take
-	asksEvery        = 2                       // looks; each one while there is no answer
-	receivedInterval = 10 * time.Second        // between two looks for rejected configuration, which cost Envoy some work
-	linkInterval     = time.Second             // between two looks for what an Envoy waits for
-	caughtUpLimit    = 2 * time.Second         // that a newcomer may have fewer listeners than its parent, for it may want fewer
+	askInterval       = 3 * time.Second         // between two questions to an epoch that answers
+	probeInterval     = 1500 * time.Millisecond // between two to one that does not, and what a question may take
+	receivedInterval  = 10 * time.Second        // between two looks for rejected configuration, which cost Envoy some work
+	diagnosisInterval = 5 * time.Second         // between two looks why it waits
+	linkInterval      = time.Second             // between two looks for what an Envoy waits for
+	caughtUpLimit     = 2 * time.Second         // that a newcomer may have fewer listeners than its parent, for it may want fewer
 )
 
 // watch observes the process until ctx ends, and reports when it is live and when it hangs.
@@ -29,13 +30,14 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 		return // it has ended already
 	}
 	defer facts.Close()
+	defer c.diagnosing.Wait()
 	began := time.Now()
 	var asked time.Time // when configuration was last asked for
 	c.linked = began    // at first, it merely starts
 	hung, answers := false, false
-	for look := 0; ctx.Err() == nil; look++ {
+	for due := true; ctx.Err() == nil; {
 		seen, err := facts.read()
-		if !c.live.Load() || !answers || look%asksEvery == 0 || err != nil || seen.Stopped() {
+		if due || !c.live.Load() || !answers || err != nil || seen.Stopped() {
 			o := c.observe(ctx, seen, err == nil, &asked)
 			answers = o.Answer != nil
 			verdict := c.judge(o, time.Now())
@@ -47,6 +49,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 				return
 			case !c.live.Load() && c.serves(verdict, began):
 				c.live.Store(true)
+				c.served(c)
 				c.parent = nil // or no epoch's memory would ever be freed
 				report(agent.Live)
 			case verdict.Replace && !hung:
@@ -55,13 +58,31 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 				report(agent.Hung)
 			}
 		}
-		interval := probeInterval
-		if !c.live.Load() {
+		interval := askInterval
+		switch {
+		case !c.live.Load():
 			interval = pollInterval(time.Since(began))
+		case !answers:
+			interval = probeInterval
 		}
 		select {
 		case <-ctx.Done():
+		case <-c.stirred:
+			due = false // look at the process alone
 		case <-time.After(interval):
+			due = true
+		}
+	}
+}
+
+// Stirred has every process looked at now: the caller got a SIGCHLD, so one of them may have been stopped.
+func (p *Proxy) Stirred() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.processes {
+		select {
+		case c.stirred <- struct{}{}:
+		default: // it is about to be looked at
 		}
 	}
 }
@@ -93,10 +114,15 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	}
 	err := c.ready(ctx)
 	switch {
+	case ownFailure(err):
+		o.Unasked = err.Error()
 	case err == nil || errors.Is(err, errNotReady):
 		o.Answer = &health.Answer{Epoch: c.launch.Epoch, Ready: err == nil, State: stateIn(err)}
-	case c.live.Load() && closed(err):
+		c.unsucceeded()
+	case c.live.Load() && closed(err) && c.succeeded.Load():
 		o.AdminExpected = false // a newcomer has closed it; the process serves on
+	case closed(err):
+		o.Deaf = true // its socket was removed: it cannot be asked, told, or drained
 	}
 	if err == nil && (!c.live.Load() || time.Since(*asked) >= receivedInterval || c.rejectedSince(*asked)) {
 		*asked = time.Now()
@@ -105,6 +131,7 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	if errors.Is(err, errNotReady) && o.AsksCDS && time.Since(c.linked) >= linkInterval {
 		c.linked = time.Now()
 		o.Link = c.link(ctx)
+		o.Answer.Waits = c.admin.waits(ctx)
 	}
 	return o
 }

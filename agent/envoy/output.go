@@ -22,6 +22,8 @@ type output struct {
 	begun  []byte   // of a line that has not ended
 	recent []Record // a ring: once it is full, the oldest is at oldest
 	oldest int
+
+	rejected map[string]rejection // the last one of each type
 }
 
 // newOutput forwards to log whatever its level, for Envoy's own --log-level has chosen.
@@ -66,6 +68,9 @@ func (o *output) line(text []byte) {
 		return
 	}
 	o.log.Handle(context.Background(), r.record(time.Now()))
+	if r.Level >= slog.LevelWarn {
+		o.remember(r)
+	}
 	if len(o.recent) < keptLines {
 		o.recent = append(o.recent, r)
 		return
@@ -98,7 +103,7 @@ func (r Record) String() string {
 	if r.Component == "" {
 		return r.Message
 	}
-	return strings.Join([]string{r.Time.UTC().Format("15:04:05.000"), r.Level.String(), r.Component, r.Message}, " ")
+	return strings.Join([]string{r.Time.UTC().Format("15:04:05.000"), LevelName(r.Level), r.Component, r.Message}, " ")
 }
 
 // reason returns the line that best says why Envoy ended. Envoy repeats a fatal error of its start as one plain last
@@ -132,21 +137,36 @@ type rejection struct {
 	names []string
 }
 
-// lastRejection returns what Envoy last said, in the lines that are kept, of configuration of a type that it would not
-// take; nothing where it has not.
+// remember keeps what Envoy says of configuration that it would not take, by type.
+func (o *output) remember(r Record) {
+	variant, rest, found := strings.Cut(r.Message, " config for ")
+	typeURL, text, said := strings.Cut(rest, " rejected: ")
+	if !found || !said || variant != "gRPC" && variant != "delta" {
+		return
+	}
+	if o.rejected == nil {
+		o.rejected = map[string]rejection{}
+	}
+	o.rejected[typeURL] = rejectionOf(text, r.Time)
+}
+
+// lastRejection returns what Envoy last said of configuration of a type that it would not take; nothing where it has not.
 func (o *output) lastRejection(typeURL string) rejection {
-	said := " config for " + typeURL + " rejected: "
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, part := range [][]Record{o.recent[:o.oldest], o.recent[o.oldest:]} {
-		for _, r := range slices.Backward(part) {
-			variant, text, found := strings.Cut(r.Message, said)
-			if found && (variant == "gRPC" || variant == "delta") {
-				return rejectionOf(text, r.Time)
-			}
+	return o.rejected[typeURL]
+}
+
+// rejectedSince reports whether it has said so of any type after a time.
+func (o *output) rejectedSince(at time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range o.rejected {
+		if r.At.After(at) {
+			return true
 		}
 	}
-	return rejection{}
+	return false
 }
 
 // rejectionOf reads "Error adding/updating cluster(s) NAME: WHY, NAME: WHY", or listener(s), whose parts are lines. A

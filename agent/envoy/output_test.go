@@ -103,7 +103,7 @@ func BenchmarkOutput(b *testing.B) {
 	}
 }
 
-// Envoy words a rejection after the protocol's variant. The last of the type counts, also when it is far back.
+// Envoy words a rejection after the protocol's variant. The last of the type counts, however far back it is.
 func TestLastRejection(t *testing.T) {
 	line := func(second int, message string) string {
 		return fmt.Sprintf(`{"level":"warning","time":"2026-11-21T12:00:%02d.000+00:00","component":"config","thread":1,"source":"x.cc:1","msg":"%s"}`+"\n", second, message)
@@ -131,7 +131,10 @@ func TestLastRejection(t *testing.T) {
 		}
 	}
 	io.WriteString(o, line(6, "something else")+line(7, "and")+line(8, "so on"))
-	if got := o.lastRejection(clusterType); got.Text != "" || got.names != nil {
-		t.Errorf("a rejection that is kept no more: got %+v", got)
+	if got := o.lastRejection(clusterType); !got.At.Equal(at(3)) {
+		t.Errorf("a rejection of long ago: got %+v", got)
+	}
+	if !o.rejectedSince(at(2)) || o.rejectedSince(at(3)) {
+		t.Error("the last rejection is not after 12:00:02 and at 12:00:03")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"sync"
 	"sync/atomic"
@@ -13,27 +14,43 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/agent/lossy"
 )
 
 // process is one process of Envoy, from its fork to its end.
 type process struct {
 	*Proxy
-	launch agent.Launch
-	family Family   // zero without hot restart
-	parent *process // who serves while this one starts; nil for none
-	files  files
-	output *output
+	launch  agent.Launch
+	sockets sockets  // of its family; zero without hot restart
+	parent  *process // who serves while this one starts; nil for none
+	files   files
+	output  *output
+	stdout  *lossy.Lines
 
-	cmd   *exec.Cmd
-	pid   int // zero before the fork
-	admin *Admin
+	stirred chan struct{} // it may have been stopped
+
+	cmd        *exec.Cmd
+	tie        *tie
+	executable *executable // what was started, until it has proven to serve
+	pid        int         // zero before the fork
+	admin      *Admin
 
 	live      atomic.Bool
-	listeners atomic.Int64 // active when last asked
+	drained   atomic.Bool           // by the agent's own order
+	succeeded atomic.Bool           // a newcomer of its family has been started, which closes its admin
+	listeners atomic.Int64          // active when last asked
+	listened  atomic.Pointer[ports] // on which it listened when a newcomer was started; nil before
 
-	kernel   flight.Process // last seen; the watch's until it has ended
-	received Received       // likewise
-	linked   time.Time      // when it was last asked for its link to discovery
+	kernel     flight.Process     // last seen; the watch's until it has ended
+	received   Received           // likewise
+	mendedAt   map[string]int64   // see open
+	formers    map[string]formers // by type; see mended
+	missing    string             // see health.Config.Missing
+	diagnosed  time.Time          // when it was last looked why Envoy cannot talk to discovery
+	diagnosis  atomic.Pointer[string]
+	diagnosing sync.WaitGroup
+
+	linked time.Time // when it was last asked for its link to discovery
 
 	healthMu sync.Mutex
 	health   health.State
@@ -42,26 +59,45 @@ type process struct {
 // outputDelay bounds the wait for output after Envoy's end, for a descendant of it may hold the pipe.
 const outputDelay = time.Second
 
-func (c *process) fork() error {
-	c.cmd = exec.Command(c.Binary, argv(c.Options, c.files, c.family, c.launch.Restart)...)
-	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = c.Env, c.Stdout, c.output
-	c.cmd.WaitDelay = outputDelay
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid: true, // a signal to the agent's group must not end Envoy before it has drained
-		// With hot restart Envoy sets its own to TERM, which a frozen one does not hear: the slot's next owner ends it.
-		Pdeathsig: syscall.SIGKILL,
+func (c *process) fork() (err error) {
+	if c.tie, err = newTie(); err != nil {
+		return errors.Join(err, c.Slot.NotStarted(c.sockets.family))
 	}
-	var started, recorded error
+	c.cmd = exec.Command(c.choose(c), argv(c.Options, c.files, c.sockets, c.launch.Restart)...)
+	// Pipes of the agent's own, which are always read: whatever the agent's are, Envoy never waits for a reader, and can
+	// open /dev/stdout, which a socket cannot be.
+	c.cmd.Env, c.cmd.Stderr = c.Env, c.output
+	if c.Stdout != nil {
+		c.stdout = &lossy.Lines{To: c.Stdout}
+		c.cmd.Stdout = c.stdout
+	}
+	c.cmd.WaitDelay = outputDelay
+	c.cmd.Args[0] = c.Binary
+	c.cmd.ExtraFiles = []*os.File{c.tie.read}
+	if c.files.memory != nil {
+		c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, c.files.memory)
+	}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setpgid:   true,            // a signal to the agent's group must not end Envoy before it has drained
+		Pdeathsig: syscall.SIGKILL, // until it is tied
+	}
+	var started, tied, recorded error
 	c.Fork(func() {
 		if started = c.cmd.Start(); started == nil {
-			recorded = c.Slot.Started(c.cmd.Process.Pid, c.family) // at once: see Slot.Starting
+			tied = c.tie.to(c.cmd.Process.Pid)
+			recorded = c.Slot.Started(c.cmd.Process.Pid, c.sockets.family) // at once: see Slot.Starting
 		}
 	})
 	if started != nil {
-		return errors.Join(fmt.Errorf("start %s: %w", c.Binary, started), c.Slot.NotStarted(c.family))
+		c.tie.cut()
+		c.drop()
+		return errors.Join(fmt.Errorf("start %s: %w", c.Binary, started), c.Slot.NotStarted(c.sockets.family))
 	}
 	c.known(c.cmd.Process.Pid)
-	c.Log.Info("Envoy started", "epoch", c.launch.Epoch, "pid", c.pid, "base_id", uint32(c.family))
+	c.Log.Info("Envoy started", "epoch", c.launch.Epoch, "pid", c.pid, "base_id", uint32(c.sockets.family))
+	if tied != nil { // its parent-death signal is left, and the slot's next owner
+		c.Log.Warn("have Envoy end with the agent", "pid", c.pid, "error", tied)
+	}
 	if recorded != nil {
 		c.Log.Warn("record Envoy for a next agent", "pid", c.pid, "error", recorded)
 	}
@@ -76,6 +112,11 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 	reaped := make(chan struct{})
 	go func() {
 		c.cmd.Wait() // the status is read from ProcessState
+		c.tie.cut()
+		c.drop()
+		if c.stdout != nil {
+			c.stdout.Close()
+		}
 		close(reaped)
 	}()
 	for {
@@ -87,6 +128,10 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 			}
 			if order.Fade {
 				tasks.Go(func() { c.fade(ctx) })
+				continue
+			}
+			if order.Await {
+				tasks.Go(func() { c.awaitNoConnection(ctx, report) })
 				continue
 			}
 			tasks.Go(func() { c.empty(ctx, order, report) })
@@ -114,14 +159,16 @@ func (c *process) exit() agent.Exit {
 const calm = 20 * time.Millisecond
 
 // empty drains or lulls the process, and reports when it is idle. One whose admin a newcomer has closed is drained by
-// Envoy's own protocol; it cannot be asked, so it is never idle.
+// Envoy's own protocol, and judged by its sockets.
 func (c *process) empty(ctx context.Context, order agent.Order, report func(agent.Report)) {
 	how := fading
 	if order.Drain {
 		how = Drain{}
+		c.drained.Store(true)
 	}
 	if err := c.admin.DrainListeners(ctx, how); err != nil {
 		c.drainByProtocol(err)
+		c.awaitNoConnection(ctx, report)
 		return
 	}
 	before := Work{Begun: -1}
@@ -157,11 +204,11 @@ func (w Work) idle(before Work, accepts bool) bool {
 }
 
 func (c *process) drainByProtocol(cause error) {
-	if c.family == 0 {
+	if c.sockets.family == 0 {
 		c.Log.Warn("drain listeners", "epoch", c.launch.Epoch, "error", cause)
 		return
 	}
-	if err := c.family.DrainListeners(c.launch.Restart); err != nil {
+	if err := c.sockets.DrainListeners(c.launch.Restart); err != nil {
 		c.Log.Warn("drain listeners", "epoch", c.launch.Epoch, "error", errors.Join(cause, err))
 	}
 }

@@ -19,12 +19,16 @@ import (
 type Proxy struct {
 	Binary     string
 	Slot       *Slot
-	HotRestart bool // shared memory can be had
+	HotRestart bool // where shared memory can be had
 	Options    Options
 	Env        []string // Envoy's environment, "NAME=value"; nil for the agent's own
 	Log        *slog.Logger
-	Output     *slog.Logger // of Envoy's own lines
-	Stdout     io.Writer    // of what Envoy is configured to print, access logs; nil for none
+	Output     *slog.Logger // of Envoy's own lines; it must not block
+	Stdout     io.Writer    // of what Envoy is configured to print, access logs, in whole lines; nil for none. It must not block
+
+	Discovery  Discovery // whom a bootstrap of the agent's own names
+	Redirected bool      // traffic is redirected to listeners that discovery sends: see intercepting
+	Spare      *Spare    // of descriptors, for what must not fail when there are none; nil for none
 
 	// CheckCertificates is asked before each handover, CertificateFault with each probe: it must be cheap. Either may
 	// be nil.
@@ -38,13 +42,18 @@ type Proxy struct {
 
 	mu        sync.Mutex
 	processes map[int]*process // by epoch
-	families  map[int]Family   // by the core's number, while an epoch of it lives
+	families  map[int]sockets  // by the core's number, while an epoch of it lives
 	remains   Remains          // of the last process that ended
+	good      *executable      // that has served last; nil for none
 }
 
 // Run implements agent.Proxy.
 func (p *Proxy) Run(launch agent.Launch, abortCh <-chan agent.Order, report func(agent.Report)) agent.Exit {
-	c, err := p.begin(launch)
+	var c *process
+	err := p.Spare.lend(func() (err error) {
+		c, err = p.begin(launch)
+		return err
+	})
 	if err != nil {
 		return agent.Exit{Code: -1, Reason: err.Error()}
 	}
@@ -56,15 +65,25 @@ func (p *Proxy) Run(launch agent.Launch, abortCh <-chan agent.Order, report func
 
 // begin prepares an epoch and forks it.
 func (p *Proxy) begin(launch agent.Launch) (*process, error) {
+	dir, err := p.Slot.Room()
+	if err != nil {
+		return nil, err
+	}
 	c := &process{
 		Proxy:  p,
 		launch: launch,
-		files:  filesOf(p.Slot.Dir(), launch.Epoch, launch.Config.Format),
+		files:  filesOf(dir, launch.Epoch, launch.Config.Format),
 		output: newOutput(p.Output, launch.Epoch),
+
+		stirred: make(chan struct{}, 1),
 	}
 	c.admin = NewAdmin(c.files.admin)
+	c.admin.Spare = p.Spare
 	if err := writeFile(c.files.bootstrap, c.files.withAdmin(launch.Config.Bootstrap)); err != nil {
-		return nil, err
+		if kept := c.files.keepInMemory(launch.Config.Bootstrap); kept != nil {
+			return nil, errors.Join(err, kept)
+		}
+		p.Log.Warn("give Envoy its bootstrap in memory", "epoch", launch.Epoch, "error", err)
 	}
 	if err := p.join(c); err != nil {
 		return nil, errors.Join(err, c.files.remove())
@@ -81,25 +100,40 @@ func (p *Proxy) join(c *process) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.processes == nil {
-		p.processes, p.families = map[int]*process{}, map[int]Family{}
+		p.processes, p.families = map[int]*process{}, map[int]sockets{}
 	}
 	family, known := p.families[c.launch.Family]
 	if !known && p.HotRestart {
 		var err error
-		if family, err = NewFamily(); err != nil {
-			return err
+		if family, err = newSockets(filepath.Dir(c.files.admin)); err != nil {
+			p.Log.Warn("no hot restart: handovers are side by side", "epoch", c.launch.Epoch, "error", err)
 		}
 	}
-	if err := p.Slot.Starting(family); err != nil {
-		return err
+	if err := p.Slot.Starting(family.family); err != nil { // but then the next agent would have to know of it
+		p.Log.Warn("record Envoy for a next agent", "epoch", c.launch.Epoch, "error", err)
 	}
-	c.family, c.parent = family, p.processes[c.launch.Epoch-1]
+	c.sockets, c.parent = family, p.processes[c.launch.Epoch-1]
+	if c.parent != nil && c.parent.launch.Family == c.launch.Family {
+		c.parent.succeeded.Store(true)
+	}
 	if c.parent != nil && c.parent.launch.Family != c.launch.Family && !migrates() {
 		p.Log.Warn("side by side without net.ipv4.tcp_migrate_req=1: a few new connections may be reset", "epoch", c.launch.Epoch)
+	}
+	if c.parent != nil && c.launch.Hot() {
+		c.parent.rememberPorts()
 	}
 	p.families[c.launch.Family] = family
 	p.processes[c.launch.Epoch] = c
 	return nil
+}
+
+// unsucceeded notes that an epoch has its admin after all: its newcomer has failed before it took it.
+func (c *process) unsucceeded() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if next := c.processes[c.launch.Epoch+1]; next == nil {
+		c.succeeded.Store(false)
+	}
 }
 
 // migrates reports whether the kernel moves connections that wait for a closed listener to another one of the port.
@@ -185,8 +219,8 @@ func (p *Proxy) Check(ctx context.Context, config agent.Config) (hot bool, err e
 			return false, err
 		}
 	}
-	path := filepath.Join(p.Slot.Dir(), "envoy-check."+config.Format)
-	if err := writeFile(path, config.Bootstrap); err != nil {
+	path, err := writeCheck(p.Slot.Dir(), config)
+	if err != nil {
 		return false, err
 	}
 	defer os.Remove(path)
@@ -199,7 +233,7 @@ func (p *Proxy) Check(ctx context.Context, config agent.Config) (hot bool, err e
 // sameProtocol asks the binary and the one that runs, which may have been replaced on disk since.
 func (p *Proxy) sameProtocol(ctx context.Context) (bool, error) {
 	running := p.serving()
-	if !p.HotRestart || running == nil {
+	if running == nil || running.sockets.family == 0 {
 		return false, nil
 	}
 	next, err := HotRestartVersion(ctx, p.Binary)
@@ -215,7 +249,7 @@ func (p *Proxy) sameProtocol(ctx context.Context) (bool, error) {
 
 // Mend implements agent.Proxy: a newcomer that ended before it served leaves its family's flag set.
 func (p *Proxy) Mend(newcomer agent.Launch) error {
-	family := p.family(newcomer.Family)
+	family := p.family(newcomer.Family).family
 	if family == 0 {
 		return nil
 	}
@@ -226,10 +260,10 @@ func (p *Proxy) Mend(newcomer agent.Launch) error {
 // Rescue implements agent.Proxy.
 func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time) error {
 	family := p.family(parent.Family)
-	if family == 0 {
+	if family.family == 0 {
 		return nil
 	}
-	rescue, err := BindParent(family, parent.Restart)
+	rescue, err := bindParent(family, parent.Restart)
 	if err != nil {
 		return err
 	}
@@ -241,7 +275,7 @@ func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time
 	return nil // nobody came: the parent had been told before it died
 }
 
-func (p *Proxy) family(number int) Family {
+func (p *Proxy) family(number int) sockets {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.families[number]

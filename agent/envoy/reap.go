@@ -24,12 +24,15 @@ import (
 type Reaper struct {
 	Own func(pid int) bool // children that are never reaped here; nil for none
 	Log *slog.Logger
+
+	list func() ([]int, error) // of zombies; nil for the kernel's own
 }
 
 // An own zombie lasts microseconds. Looks are counted, not time, for a stopped and continued agent's time jumps.
 const (
 	lookInterval = 100 * time.Millisecond
 	patience     = 5
+	listAgain    = time.Second // after the children could not be listed
 )
 
 // Run reaps until ctx ends. Each value of sigchld means that some child may have ended; SIGCHLDs coalesce, so a
@@ -37,6 +40,9 @@ const (
 func (r *Reaper) Run(ctx context.Context, sigchld <-chan os.Signal) error {
 	again := time.NewTimer(0) // for those from before
 	defer again.Stop()
+	if r.list == nil {
+		r.list = zombies
+	}
 	looks := map[int]int{} // at each zombie
 	for {
 		select {
@@ -46,6 +52,7 @@ func (r *Reaper) Run(ctx context.Context, sigchld <-chan os.Signal) error {
 			if len(looks) > 0 {
 				continue // the timer runs
 			}
+			again.Stop()
 		case <-again.C:
 		}
 		next, err := r.look(looks)
@@ -54,13 +61,15 @@ func (r *Reaper) Run(ctx context.Context, sigchld <-chan os.Signal) error {
 		}
 		if looks = next; len(looks) > 0 {
 			again.Reset(lookInterval)
+		} else if err != nil { // there may be some: no further signal would tell
+			again.Reset(listAgain)
 		}
 	}
 }
 
 // look counts the zombies, reaps those that nobody else does, and returns those that are left.
 func (r *Reaper) look(before map[int]int) (map[int]int, error) {
-	zombies, err := zombies()
+	zombies, err := r.list()
 	looks := map[int]int{}
 	for _, pid := range zombies {
 		looks[pid] = before[pid] + 1

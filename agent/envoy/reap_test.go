@@ -33,17 +33,26 @@ func reaping(t *testing.T, r Reaper) {
 	t.Cleanup(func() { cancel(); running.Wait(); signal.Stop(sigchld) })
 }
 
-// orphans returns pids whose parent has ended; each ends soon.
+// orphans returns pids whose parent has ended, and which end now. While it lived they read from a pipe that only this
+// process writes to: a child that ended earlier would have been buried by the shell.
 func orphans(t *testing.T, n int) []int {
 	t.Helper()
-	script := "i=0; while [ $i -lt " + strconv.Itoa(n) + " ]; do sleep 0.0$i >/dev/null & echo $!; i=$((i+1)); done"
-	out, err := exec.Command("sh", "-c", script).Output()
+	held, hold, err := os.Pipe()
+	must(t, err)
+	defer held.Close()
+	defer hold.Close()
+	shell := exec.Command("sh", "-c", "for i in $(seq "+strconv.Itoa(n)+"); do cat <&3 >/dev/null 2>&1 & echo $!; done")
+	shell.ExtraFiles = []*os.File{held}
+	out, err := shell.Output()
 	must(t, err)
 	var pids []int
 	for _, field := range strings.Fields(string(out)) {
 		pid, err := strconv.Atoi(field)
 		must(t, err)
 		pids = append(pids, pid)
+	}
+	if len(pids) != n {
+		t.Fatalf("the shell named %d orphans, want %d: %q", len(pids), n, out)
 	}
 	return pids
 }

@@ -50,10 +50,10 @@ func await(t *testing.T, what string, condition func() bool) {
 type relatives struct {
 	t      *testing.T
 	binary string
-	dir    string
-	family Family
-	host   string // drawn: with reuse_port two test runs would share an address in silence
-	port   int
+	sockets
+	abstract bool   // sockets without a path
+	host     string // drawn: with reuse_port two test runs would share an address in silence
+	port     int
 }
 
 func newRelatives(t *testing.T) *relatives {
@@ -63,7 +63,13 @@ func newRelatives(t *testing.T) *relatives {
 		t.Fatal(err)
 	}
 	host := fmt.Sprintf("127.31.%d.%d", rand.N(256), 1+rand.N(254))
-	return &relatives{t: t, binary: envoyBinary(t), dir: t.TempDir(), family: newFamily(t), host: host, port: port}
+	dir, err := os.MkdirTemp("", "pilotlight-") // see newProxy
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	family := newFamily(t)
+	return &relatives{
+		t: t, binary: envoyBinary(t), sockets: sockets{dir, family}, host: host, port: port,
+	}
 }
 
 func (r *relatives) listener() string { return net.JoinHostPort(r.host, strconv.Itoa(r.port)) }
@@ -115,6 +121,9 @@ func (r *relatives) run(epoch int, bootstrap string, args ...string) *lab.Proces
 	bootstrap = fmt.Sprintf(bootstrapStart, r.admin(epoch)) + bootstrap
 	if err := os.WriteFile(path, []byte(bootstrap), 0o600); err != nil {
 		r.t.Fatal(err)
+	}
+	if !r.abstract {
+		args = append(args, "--socket-path", r.prefix(), "--socket-mode", "600")
 	}
 	p, err := lab.Start(lab.Spec{
 		Name: fmt.Sprintf("envoy-%d", epoch),

@@ -4,21 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 )
 
-// Envoy's hot-restart messages: datagrams between abstract sockets, each eight bytes of big-endian length and a
-// HotRestartMessage (hot_restart.proto, hot_restarting_base.cc). Envoy binds whole sockaddr_un structures, so a name
-// is padded with NULs to 108 bytes; without the padding it is another socket.
+// Envoy's hot-restart messages: datagrams, each eight bytes of big-endian length and a HotRestartMessage
+// (hot_restart.proto, hot_restarting_base.cc).
 const (
-	nameSize = 108 // sun_path
-
 	drainListeners = "\x0a\x02\x22\x00" // request 4: no reply
 	terminate      = "\x0a\x02\x2a\x00" // request 5: no reply; the parent sends itself SIGTERM
 	askStats       = "\x0a\x02\x1a\x00" // request 3, unless --skip-hot-restart-parent-stats
@@ -27,36 +20,38 @@ const (
 
 // DrainListeners makes an epoch that has lost its admin stop accepting, and end its connections as they answer.
 // Envoy does so with what a newcomer says when its workers run.
-func (f Family) DrainListeners(epoch int) error { return f.tell(epoch, drainListeners) }
+func (s sockets) DrainListeners(epoch int) error { return s.tell(epoch, drainListeners) }
 
 // Terminate ends an epoch as SIGTERM does; an epoch that is frozen hears it when it thaws.
 //
 // A newcomer says it too, when its parent-shutdown time is over or when it is ended: if the parent is gone by then,
 // and no Rescue is bound, the newcomer freezes for 10 s and aborts.
-func (f Family) Terminate(epoch int) error { return f.tell(epoch, terminate) }
+func (s sockets) Terminate(epoch int) error { return s.tell(epoch, terminate) }
 
 // tellTimeout bounds the wait for room in the queue (net.unix.max_dgram_qlen) of an epoch that does not read.
 const tellTimeout = time.Second
 
 // tell sends a message that has no reply. It has no name of its own, so that it is never in the way of a real child
 // whose name it would be: Envoy does not look at the sender's (measured on 1.40, with and without a living child).
-func (f Family) tell(epoch int, message string) error {
-	conn, err := net.DialUnix("unixgram", nil, f.socket("parent", epoch))
+func (s sockets) tell(epoch int, message string) error {
+	conn, err := s.dial("parent", epoch)
 	if err != nil {
-		return fmt.Errorf("send to epoch %d of base-id %d: %w", epoch, f, err)
+		return fmt.Errorf("send to epoch %d of base-id %d: %w", epoch, s.family, err)
 	}
 	defer conn.Close()
 	conn.SetWriteDeadline(time.Now().Add(tellTimeout))
 	if _, err := conn.Write(frame(message)); err != nil {
-		return fmt.Errorf("send to epoch %d of base-id %d: %w", epoch, f, err)
+		return fmt.Errorf("send to epoch %d of base-id %d: %w", epoch, s.family, err)
 	}
 	return nil
 }
 
-func (f Family) socket(role string, epoch int) *net.UnixAddr {
-	number := uint64(f)*scale + uint64(epoch%processes)
-	name := "@" + socketPrefix + role + "_" + strconv.FormatUint(number, 10)
-	return &net.UnixAddr{Net: "unixgram", Name: name + strings.Repeat("\x00", nameSize-len(name))}
+func (s sockets) address(role string, epoch int) *net.UnixAddr {
+	return &net.UnixAddr{Net: "unixgram", Name: s.path(role, epoch)}
+}
+
+func (s sockets) dial(role string, epoch int) (*net.UnixConn, error) {
+	return net.DialUnix("unixgram", nil, s.address(role, epoch))
 }
 
 func frame(message string) []byte {
@@ -71,21 +66,21 @@ type Rescue struct {
 	epoch int
 }
 
-// BindParent takes the socket of a parent that has been reaped; that of a living one is an error. From its return on
+// bindParent takes the socket of a parent that has been reaped; that of a living one is an error. From its return on
 // the child is safe. The caller swallows or closes.
-func BindParent(f Family, epoch int) (*Rescue, error) {
-	conn, err := net.ListenUnixgram("unixgram", f.socket("parent", epoch))
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("rescue the child of epoch %d of base-id %d: the parent lives", epoch, f)
+func bindParent(s sockets, epoch int) (*Rescue, error) {
+	if parent, err := s.dial("parent", epoch); err == nil {
+		parent.Close()
+		return nil, fmt.Errorf("rescue the child of epoch %d of base-id %d: the parent lives", epoch, s.family)
 	}
+	conn, err := s.listen("parent", epoch)
 	if err != nil {
-		return nil, fmt.Errorf("rescue the child of epoch %d of base-id %d: %w", epoch, f, err)
+		return nil, fmt.Errorf("rescue the child of epoch %d of base-id %d: %w", epoch, s.family, err)
 	}
-	return &Rescue{conn: conn, child: f.socket("child", epoch+1), epoch: epoch}, nil
+	return &Rescue{conn: conn, child: s.address("child", epoch+1), epoch: epoch}, nil
 }
 
-// Swallow waits for the one Terminate, returns nil when it came, and closes in any case: a later epoch needs the
-// name. End ctx only when the child is gone, for it sends its Terminate also when it is ended early.
+// Swallow waits for the one Terminate, returns nil when it came, and closes in any case. End ctx only when the child is gone, for it sends its Terminate also when it is ended early.
 func (r *Rescue) Swallow(ctx context.Context) error {
 	defer r.Close()
 	stop := context.AfterFunc(ctx, func() { r.conn.SetReadDeadline(time.Unix(1, 0)) })

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -29,11 +31,13 @@ type Slot struct {
 	mu     sync.Mutex
 	lock   *os.File
 	record record
+	refuge string // see Room; empty for none
 }
 
 const (
-	slots    = 64 // agents that share a configPath
-	lockName = "agent.lock"
+	slots      = 64 // agents that share a configPath
+	slotPrefix = "agent-"
+	lockName   = "agent.lock"
 )
 
 // Claim takes the first free slot of configPath, which it makes if it is missing, ends what killed predecessors left
@@ -51,7 +55,7 @@ func Claim(configPath string, log *slog.Logger) (*Slot, error) {
 		if s == nil {
 			continue
 		}
-		if err := filesOf(s.dir, maxEpoch, "json").check(); err != nil {
+		if err := errors.Join(filesOf(s.dir, maxEpoch, "json").check(), sockets{dir: s.dir}.check()); err != nil {
 			return nil, errors.Join(err, s.Release())
 		}
 		s.made = append(s.made, made...)
@@ -65,12 +69,22 @@ func slotDir(configPath string, n int) string {
 	if n == 0 {
 		return configPath
 	}
-	return filepath.Join(configPath, fmt.Sprintf("agent-%d", n))
+	return filepath.Join(configPath, slotPrefix+strconv.Itoa(n))
 }
 
 // inheritOthers sees to free slots that nobody may claim for long: what runs there would keep its ports.
 func (s *Slot) inheritOthers(configPath string, from int) {
-	for n := from; n < slots; n++ {
+	entries, err := os.ReadDir(configPath) // one question, where most often there is nothing
+	if err != nil {
+		s.log.Warn("look for the slots of other agents", "dir", configPath, "error", err)
+		return
+	}
+	for _, entry := range entries {
+		number, ok := strings.CutPrefix(entry.Name(), slotPrefix)
+		n, err := strconv.Atoi(number)
+		if !ok || err != nil || n < from || n >= slots {
+			continue
+		}
 		dir := slotDir(configPath, n)
 		if _, err := os.Stat(filepath.Join(dir, lockName)); err != nil {
 			continue
@@ -92,6 +106,9 @@ func take(dir string, log *slog.Logger) (*Slot, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkDir(dir, len(made) == 0, log); err != nil {
+		return nil, err
+	}
 	lock, err := lockFile(filepath.Join(dir, lockName))
 	if lock == nil {
 		return nil, err
@@ -107,10 +124,43 @@ func take(dir string, log *slog.Logger) (*Slot, error) {
 	return s, nil
 }
 
+// checkDir looks at a directory that a slot is in. One that was there may be somebody else's.
+func checkDir(dir string, there bool, log *slog.Logger) error {
+	if !there {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("%s: its owner is not told", dir)
+	}
+	open, err := judgeDir(stat.Uid, uint32(os.Geteuid()), info.Mode())
+	if err != nil {
+		return fmt.Errorf("%s %w", dir, err)
+	}
+	if open {
+		log.Info("others may write to the directory: who can reach it may give Envoy another bootstrap; mount it into no other container",
+			"dir", dir, "mode", info.Mode().String())
+	}
+	return nil
+}
+
+// judgeDir refuses a directory of a user who is neither root nor self: its owner may rename and replace each file in it,
+// whatever the modes of those. It reports whether others may do the same.
+func judgeDir(owner, self uint32, mode fs.FileMode) (open bool, err error) {
+	if owner != self && owner != 0 {
+		return false, fmt.Errorf("belongs to user %d, who may replace what Envoy reads there: want one of user %d, or of root", owner, self)
+	}
+	return mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0, nil
+}
+
 // lockFile returns nil without an error when another process holds the lock.
 func lockFile(path string) (*os.File, error) {
 	for {
-		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, err
 		}
@@ -120,10 +170,31 @@ func lockFile(path string) (*os.File, error) {
 		case err != nil:
 			return nil, errors.Join(&fs.PathError{Op: "lock", Path: path, Err: err}, file.Close())
 		case sameFile(file, path):
+			if err := onlyOurs(file); err != nil {
+				return nil, errors.Join(err, file.Close())
+			}
 			return file, nil
 		}
 		file.Close() // its owner removed it between open and lock: the lock is on nothing
 	}
+}
+
+// onlyOurs refuses a record that another user may have written: it names processes to end and memory to remove.
+func onlyOurs(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file", file.Name())
+	case stat.Uid != uint32(os.Geteuid()):
+		return fmt.Errorf("%s belongs to user %d, and this is user %d: remove it", file.Name(), stat.Uid, os.Geteuid())
+	case info.Mode().Perm()&0o022 != 0 || stat.Nlink != 1:
+		return fmt.Errorf("%s may be written to by others (mode %s, %d names): remove it", file.Name(), info.Mode(), stat.Nlink)
+	}
+	return nil
 }
 
 func sameFile(file *os.File, path string) bool {
@@ -136,9 +207,7 @@ func sameFile(file *os.File, path string) bool {
 func (s *Slot) Dir() string { return s.dir }
 
 // Starting records that a child of a family, 0 for none, is about to be forked, so that a crash leaves at most a
-// family to sweep: until Started has recorded it, the child has the death signal that it was forked with. That is
-// KILL, which even a frozen process obeys, until Envoy attaches to its shared memory and makes it TERM. What remains
-// is an agent that is held up that long between fork and Started, and killed there, with an Envoy that froze.
+// family to sweep: until Started has recorded it, the child is killed with its agent. See tie.
 func (s *Slot) Starting(family Family) error {
 	return s.change(func(r *record) { r.Children = append(r.Children, child{Family: family}) })
 }
@@ -178,16 +247,17 @@ func (s *Slot) forget(named func(child) bool) error {
 		last = !slices.ContainsFunc(r.Children, func(c child) bool { return c.Family == gone.Family })
 	})
 	if last {
-		err = errors.Join(err, sweep(gone.Family))
+		err = errors.Join(err, s.sweep(gone.Family))
 	}
 	return err
 }
 
-func sweep(f Family) error {
+// sweep removes what a family has left that has ended.
+func (s *Slot) sweep(f Family) error {
 	if f == 0 {
 		return nil
 	}
-	return f.Sweep()
+	return errors.Join(f.Sweep(), sockets{s.dir, f}.remove())
 }
 
 func (s *Slot) change(f func(*record)) error {

@@ -154,3 +154,72 @@ func TestClaimErrorSaysWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+// A lock file that another may have written, or that leads elsewhere, is refused, and what it leads to stays as it is.
+func TestAForgedLockFile(t *testing.T) {
+	for name, forge := range map[string]func(lock, other string) error{
+		"a link":          func(lock, other string) error { return os.Symlink(other, lock) },
+		"another name":    func(lock, other string) error { return os.Link(other, lock) },
+		"others write it": func(lock, _ string) error { return errors.Join(os.WriteFile(lock, nil, 0o600), os.Chmod(lock, 0o666)) },
+		"a pipe":          func(lock, _ string) error { return syscall.Mkfifo(lock, 0o600) },
+	} {
+		dir := t.TempDir()
+		other := filepath.Join(t.TempDir(), "other")
+		if err := errors.Join(os.WriteFile(other, []byte("precious"), 0o600), forge(filepath.Join(dir, lockName), other)); err != nil {
+			t.Fatal(err)
+		}
+		if slot, err := Claim(dir, slog.New(slog.DiscardHandler)); err == nil {
+			t.Errorf("%s: claimed", name)
+			slot.Release()
+		}
+		if text, err := os.ReadFile(other); string(text) != "precious" {
+			t.Errorf("%s: the other file is %q, %v", name, text, err)
+		}
+	}
+}
+
+// Who owns a directory owns what is in it.
+func TestJudgeDir(t *testing.T) {
+	for name, test := range map[string]struct {
+		owner, self   uint32
+		mode          fs.FileMode
+		open, refused bool
+	}{
+		"its own":            {1337, 1337, 0o755, false, false},
+		"root's":             {0, 1337, 0o755, false, false},
+		"an emptyDir":        {0, 1337, 0o777, true, false},
+		"of a group":         {0, 1337, 0o775 | fs.ModeSetgid, true, false},
+		"sticky":             {0, 1337, 0o777 | fs.ModeSticky, false, false},
+		"another user's":     {1000, 1337, 0o777, false, true},
+		"another's, to root": {1000, 0, 0o700, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			open, err := judgeDir(test.owner, test.self, test.mode)
+			if open != test.open || (err != nil) != test.refused {
+				t.Errorf("open %v, refused: %v", open, err)
+			}
+		})
+	}
+}
+
+// Nothing that the agent writes to its slot follows a link that somebody has put there.
+func TestFilesFollowNoLinks(t *testing.T) {
+	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("precious"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{lockName, "envoy-rev0.json"} {
+		if err := os.Symlink(victim, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err := Claim(dir, slog.New(slog.DiscardHandler)); err == nil {
+		t.Errorf("a slot whose %s is a link is claimed: %s", lockName, s.Dir())
+	}
+	if err := writeFile(filepath.Join(dir, "envoy-rev0.json"), "{}"); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
+		t.Errorf("the file that links lead to has %q, %v", text, err)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/health"
 )
 
 // Stats returns the counters and gauges that were ever changed and whose name a regular expression matches. One that
@@ -44,13 +46,15 @@ type Received struct {
 	CDS, LDS       Updates
 	WorkersStarted bool
 	Listeners      int64 // active; a listener that was told to close stays one
+	Discovery      health.Discovery
+	Stopped        int64 // listeners that were told to close, by whomever
 	CreateFailures int64 // listeners that could not be made: malformed, or on a port that another has
 }
 
 // Received asks for all of it at once.
 func (a *Admin) Received(ctx context.Context) (Received, error) {
 	stats, err := a.Stats(ctx, `^(cluster_manager\.cds|listener_manager\.lds)\.update_(success|rejected|time)$|`+
-		`^listener_manager\.(workers_started|total_listeners_active|listener_create_failure)$`)
+		`^listener_manager\.(workers_started|total_listeners_active|listener_create_failure|listener_stopped)$|^control_plane\.connected_state$`)
 	return received(stats), err
 }
 
@@ -67,8 +71,21 @@ func received(stats map[string]int64) Received {
 		LDS:            updates("listener_manager.lds"),
 		WorkersStarted: stats["listener_manager.workers_started"] > 0,
 		Listeners:      stats["listener_manager.total_listeners_active"],
+		Discovery:      discoveryIn(stats),
+		Stopped:        stats["listener_manager.listener_stopped"],
 		CreateFailures: stats["listener_manager.listener_create_failure"],
 	}
+}
+
+// discoveryIn is nothing where the bootstrap has no stream to discovery.
+func discoveryIn(stats map[string]int64) health.Discovery {
+	switch connected, known := stats["control_plane.connected_state"]; {
+	case !known:
+		return ""
+	case connected == 0:
+		return health.DiscoveryLost
+	}
+	return health.DiscoveryConnected
 }
 
 // stats names what was received as Envoy does.

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"testing"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/health"
 )
 
 // The names are Envoy 1.40's own.
@@ -78,6 +80,8 @@ func TestReceived(t *testing.T) {
 		want        Received
 	}{
 		{"nothing yet", "", Received{}},
+		{"discovery is there", "control_plane.connected_state: 1", Received{Discovery: health.DiscoveryConnected}},
+		{"discovery is lost", "control_plane.connected_state: 0", Received{Discovery: health.DiscoveryLost}},
 		{"one bad cluster of several", "cluster_manager.cds.update_rejected: 1", Received{CDS: Updates{Rejected: 1}}},
 		{
 			"all", "cluster_manager.cds.update_success: 2\nlistener_manager.lds.update_success: 3\n" +

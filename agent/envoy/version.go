@@ -13,9 +13,9 @@ const askTimeout = 5 * time.Second
 // The answers of Envoy 1.40: on stderr "11.104", the version of its hot-restart protocol and the size of its shared
 // memory (hot_restart_impl.cc), and on stdout "envoy  version: 9e55…f23/1.40.0/Clean/RELEASE/BoringSSL"
 // (source/common/version).
-var (
-	hotRestartVersion = regexp.MustCompile(`^(\d+\.\d+)$`)
-	versionLine       = regexp.MustCompile(`  version: [0-9a-f]+/(\d+\.\d+\.\d+(?:-[\w.-]+)?)/\w+/\w+/[\w-]+$`)
+const (
+	hotRestartVersion = `^(\d+\.\d+)$`
+	versionLine       = `  version: [0-9a-f]+/(\d+\.\d+\.\d+(?:-[\w.-]+)?)/\w+/\w+/[\w-]+$`
 )
 
 // HotRestartVersion returns "11.104" and the like. Only equal ones hand over to each other by hot restart.
@@ -28,7 +28,8 @@ func Version(ctx context.Context, binary string) (string, error) {
 	return askVersion(ctx, binary, "--version", versionLine)
 }
 
-func askVersion(ctx context.Context, binary, flag string, line *regexp.Regexp) (string, error) {
+// askVersion compiles the pattern of the line, which is asked for before handovers and never at a start.
+func askVersion(ctx context.Context, binary, flag, line string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	answer, err := ask(ctx, binary, flag)
@@ -36,7 +37,7 @@ func askVersion(ctx context.Context, binary, flag string, line *regexp.Regexp) (
 		return "", fmt.Errorf("ask %s %s: %w", binary, flag, err)
 	}
 	if len(answer) == 1 {
-		if match := line.FindStringSubmatch(answer[0]); match != nil {
+		if match := regexp.MustCompile(line).FindStringSubmatch(answer[0]); match != nil {
 			return match[1], nil
 		}
 	}

@@ -25,8 +25,10 @@
 //	a busy port          as a bad listener                  named: cannot bind
 //
 // Under the delta protocol an accepted answer says nothing of what was rejected before: degraded stays until Envoy has
-// the very resources that were rejected. One that is withdrawn instead is never seen to be, so degraded stays for the
-// process's life, and says that others were accepted since.
+// the very resources that were rejected, or no longer has their former forms, which are withdrawn with them. Of a resource that
+// it never had, Envoy keeps nothing by which a withdrawal could be seen: degraded stays for the process's life then, and says that
+// others were accepted since. Routes, endpoints and secrets have counters of their own: they
+// are mended by what is accepted later, or when their subscription has ended, which takes a listener's drain.
 //
 // It refuses to look: the process, the admin and the certificates are observed elsewhere. It knows which of Envoy's own
 // words mislead (server.live and server.state, which lag; update_success, which one bad cluster keeps at 0) and has

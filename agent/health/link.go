@@ -7,14 +7,17 @@ type Link struct {
 	Hosts           int64 // known addresses of discovery
 	Connected       int64 // connections now
 	ConnectFailures int64
-	WrongIdentity   int64 // certificates with another subject alternative name than is wanted
-	Unverified      int64 // certificates that are expired, or that none of the roots vouches for
-	Ended           int64 // ADS streams that have ended
+	WrongIdentity   int64  // certificates with another subject alternative name than is wanted
+	Unverified      int64  // certificates that are expired, or that none of the roots vouches for
+	Ended           int64  // ADS streams that have ended
+	Why             string // what the agent itself found, with the remedy; empty for nothing
 }
 
 // why says what is amiss, for a person who waits.
 func (l Link) why() string {
 	switch {
+	case l.Why != "" && l.Connected == 0:
+		return "not yet: " + l.Why
 	case l.WrongIdentity > 0:
 		return fmt.Sprintf("not yet: discovery shows a certificate of another identity (%d times)", l.WrongIdentity)
 	case l.Unverified > 0:
@@ -24,7 +27,7 @@ func (l Link) why() string {
 	case l.Connected == 0 && l.ConnectFailures > 0:
 		return fmt.Sprintf("not yet: %d connections to discovery failed", l.ConnectFailures)
 	case l.Connected > 0 && l.Ended > 0:
-		return fmt.Sprintf("not yet: discovery ended %d streams without an answer", l.Ended)
+		return fmt.Sprintf("not yet: discovery has ended %d streams without an answer", l.Ended)
 	case l.Connected > 0:
 		return "not yet: discovery is connected, and has not answered"
 	}

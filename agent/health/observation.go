@@ -20,6 +20,8 @@ type Observation struct {
 	CPU     time.Duration // that the main thread has used
 
 	AdminExpected bool    // false for a parent that has handed its admin over
+	Unasked       string  // why it could not be asked, where that is the agent's own failure, such as no descriptor left
+	Deaf          bool    // nobody listens at the admin, though nobody has taken it over
 	Answer        *Answer // of the admin; nil for none. It is given up soon enough to be seen every second
 
 	AsksCDS, AsksLDS bool    // whether the bootstrap asks for them
@@ -35,6 +37,7 @@ type Answer struct {
 	Epoch int    // of who answers
 	Ready bool   // /ready is 200
 	State string // the body of /ready
+	Waits string // what an Envoy that initializes waits for; empty where it was not asked for
 }
 
 // Config is what Envoy has received since its start.
@@ -43,15 +46,34 @@ type Config struct {
 	WorkersStarted bool
 	Listeners      int64  // active: bound, and listened on once the workers run
 	CreateFailures int64  // listeners that could not be made, each time that it was tried
-	Dynamic        *int64 // those of Listeners that discovery sent; nil when it was not asked for
+	Stopped        int64  // that were told to close, and not by the agent
+	Missing        string // a listener without which redirected traffic goes nowhere, empty for none
+	Refused        []Refused
+	Discovery      Discovery // how its stream to discovery is
+	Dynamic        *int64    // those of Listeners that discovery sent; nil when it was not asked for
 }
+
+// Refused is a type of which Envoy has rejected something, and has not accepted it since: RDS, EDS or SDS.
+type Refused struct {
+	Type string
+	Rejection
+}
+
+// Discovery is how an Envoy's stream to discovery is; empty where it has none.
+type Discovery string
+
+// What it may be.
+const (
+	DiscoveryConnected Discovery = "connected"
+	DiscoveryLost      Discovery = "lost"
+)
 
 // Updates counts answers of discovery. One bad resource makes it a rejected one, though the good ones of it are taken.
 type Updates struct {
 	Success, Rejected int64
 	Accepted          time.Time // the last success; zero for none
 	Rejection         Rejection // the last one that Envoy's log told of
-	Mended            bool      // Envoy has taken what that one named since
+	Mended            bool      // Envoy has since taken what that one named, or was told to drop it
 }
 
 // Rejection is Envoy's text of one, and when it was written.

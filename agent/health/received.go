@@ -13,6 +13,8 @@ type Rejected struct {
 	Last  Rejection
 	Open  bool // it is not known to be mended
 	After bool // something was accepted since, of which a delta does not say whether it mended it
+
+	accepted int64 // successes when the last rejection was seen
 }
 
 // received keeps what was once true of this process: its counters may be reset by anybody.
@@ -21,6 +23,10 @@ func (s State) received(o Observation, c Config, now time.Time) State {
 	s.update(ldsReceived, o.AsksLDS, c.LDS, now)
 	s.CDS = s.CDS.next(c.CDS, o.Delta, now)
 	s.LDS = s.LDS.next(c.LDS, o.Delta, now)
+	s.Refused = c.Refused
+	if c.Discovery != "" {
+		s.discovery(c.Discovery == DiscoveryConnected, now)
+	}
 	if !c.WorkersStarted {
 		return s
 	}
@@ -28,6 +34,16 @@ func (s State) received(o Observation, c Config, now time.Time) State {
 	bound, reason := c.bound()
 	s.set(listenersBound, bound, reason, now)
 	return s
+}
+
+func (s *State) discovery(connected bool, now time.Time) {
+	if s.Discovery.Since.IsZero() || s.Discovery.Status != connected {
+		s.Discovery.Since = now
+	}
+	s.Discovery.Type, s.Discovery.Status, s.Discovery.Reason = discoveryType, connected, "connected"
+	if !connected {
+		s.Discovery.Reason = "the stream to discovery is lost: Envoy serves on with what it has"
+	}
 }
 
 func (s *State) update(i int, asked bool, u Updates, now time.Time) {
@@ -43,6 +59,14 @@ func (s *State) update(i int, asked bool, u Updates, now time.Time) {
 // has counts as rejected, like one that is malformed. A proxy without any is not out of service while nobody sent it one.
 func (c Config) bound() (bool, string) {
 	switch {
+	case c.Stopped > 0:
+		return false, fmt.Sprintf("%d listeners were told to close, and not by this agent", c.Stopped)
+	case c.Missing != "":
+		reason := fmt.Sprintf("traffic is redirected, and there is no listener %s for it", c.Missing)
+		if c.LDS.Rejection.Text != "" {
+			reason += ": " + c.LDS.Rejection.Text
+		}
+		return false, reason
 	case c.Dynamic != nil && *c.Dynamic == 0 && c.LDS.Success == 0 && c.LDS.Rejected > 0:
 		return false, cmp.Or(c.LDS.Rejection.Text, "every listener of discovery was rejected")
 	case c.Listeners == 0 && c.CreateFailures > 0:
@@ -57,14 +81,15 @@ func (c Config) bound() (bool, string) {
 // nothing of the resources that it does not name, so it is asked for them.
 func (r Rejected) next(u Updates, delta bool, now time.Time) Rejected {
 	if u.Rejected > 0 && u.Rejected != r.Count {
-		r.Count, r.Open = u.Rejected, true
+		r.Count, r.Open, r.accepted = u.Rejected, true, u.Success
 		if u.Rejection.At.After(r.Last.At) {
 			r.Last = u.Rejection
 		} else {
 			r.Last = Rejection{At: now} // it is not in the log, or has left it
 		}
 	}
-	r.After = u.Accepted.After(r.Last.At)
+	// By Envoy's clock, or by counting, since the clock may have been set back.
+	r.After = u.Accepted.After(r.Last.At) || u.Success > r.accepted
 	if r.After && !delta || u.Mended && u.Rejection == r.Last {
 		r.Open = false
 	}
@@ -89,6 +114,9 @@ func (s State) degraded() string {
 			text += " (others were accepted since)"
 		}
 		out = append(out, text)
+	}
+	for _, r := range s.Refused {
+		out = append(out, fmt.Sprintf("%s: Envoy rejected an answer at %s: %s", r.Type, r.At.UTC().Format(time.RFC3339), r.Text))
 	}
 	return strings.Join(out, "; ")
 }

@@ -52,6 +52,11 @@ func TestDegraded(t *testing.T) {
 			[]Config{{LDS: bad(ok(1, 0), 1, "l2: no filter chains", 5)}, {LDS: bad(ok(2, 15), 1, "l2: no filter chains", 5)}},
 			false, "",
 		},
+		{
+			"mended after the clock was set back an hour",
+			[]Config{{LDS: bad(ok(1, 0), 1, "l2: no filter chains", 5)}, {LDS: bad(ok(2, -3585), 1, "l2: no filter chains", 5)}},
+			false, "",
+		},
 		{"rejected and mended between two looks", []Config{{LDS: ok(1, 0)}, {LDS: bad(ok(2, 7), 1, "l2", 5)}}, false, ""},
 		{"mended and rejected between two looks", []Config{{LDS: ok(1, 0)}, {LDS: bad(ok(2, 4), 1, "l2: no filter chains", 5)}}, false, once},
 		{
@@ -153,5 +158,31 @@ func TestVerdictGrowsOld(t *testing.T) {
 	}
 	if v := s.Next(serving(), began.Add(time.Hour)).Verdict(began.Add(time.Hour)); !v.Ready {
 		t.Errorf("observed again: %s", v.Reason())
+	}
+}
+
+// What Envoy refuses of other types makes it degraded, while it does.
+func TestRefusedRoutes(t *testing.T) {
+	refuses := but(func(o *Observation) {
+		o.Config.Refused = []Refused{{"RDS", Rejection{Text: "unknown cluster x", At: began}}}
+	})
+	v := verdict([]seen{{0, refuses}})
+	if want := "RDS: Envoy rejected an answer at 2026-11-21T12:00:00Z: unknown cluster x"; !v.Ready || v.Degraded != want {
+		t.Errorf("ready %v, degraded %q; want %q", v.Ready, v.Degraded, want)
+	}
+	if v := verdict([]seen{{0, refuses}, {time.Second, serving()}}); v.Degraded != "" {
+		t.Errorf("degraded %q after it was mended", v.Degraded)
+	}
+}
+
+// A stream to discovery that is lost is told, and is no fault of the proxy's.
+func TestDiscoveryIsLost(t *testing.T) {
+	with := func(d Discovery) Observation { return but(func(o *Observation) { o.Config.Discovery = d }) }
+	if v := verdict([]seen{{0, serving()}}); v.Discovery != nil {
+		t.Errorf("of one without a stream: %+v", v.Discovery)
+	}
+	v := verdict([]seen{{0, with(DiscoveryConnected)}, {time.Second, with(DiscoveryLost)}, {2 * time.Second, with(DiscoveryLost)}})
+	if d := v.Discovery; !v.Ready || d == nil || d.Status || !d.Since.Equal(began.Add(time.Second)) {
+		t.Errorf("ready %v, discovery %+v; want ready, and lost a second after it began", v.Ready, d)
 	}
 }

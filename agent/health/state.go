@@ -22,6 +22,8 @@ type State struct {
 	Epoch      int
 	Conditions [len(types)]Condition
 	CDS, LDS   Rejected
+	Discovery  Condition // zero where it is not known
+	Refused    []Refused // of the other types
 	Hang       Hang
 	Replace    bool
 
@@ -101,6 +103,12 @@ func (s State) admin(o Observation, now time.Time) State {
 		ready, reason := o.Answer.judge(o.Epoch)
 		s.set(adminAnswers, ready, reason, now)
 		return s
+	case o.Unasked != "": // no fault of Envoy's; but what was true once does not stay so for ever
+		s.Silent = time.Time{}
+		if now.Sub(s.Answered) >= stale {
+			s.set(adminAnswers, false, "the agent cannot ask: "+o.Unasked, now)
+		}
+		return s
 	case !o.AdminExpected: // it serves on, and what it answered last still holds
 		s.Silent = time.Time{}
 		if !s.Answered.IsZero() {
@@ -117,6 +125,13 @@ func (s State) admin(o Observation, now time.Time) State {
 	}
 	if now.Sub(s.Answered) >= silence {
 		s.set(adminAnswers, false, "no answer since "+s.Answered.UTC().Format(time.RFC3339), now)
+	}
+	if o.Deaf { // certain at once; a moment is left for what it is about to say itself, such as its end
+		s.set(adminAnswers, false, "nobody listens at its admin", now)
+		if now.Sub(s.Silent) >= silence {
+			s.Hang, s.Replace = HangDeaf, true
+		}
+		return s
 	}
 	return s.hang(now)
 }
@@ -137,7 +152,11 @@ func (a Answer) judge(epoch int) (ready bool, reason string) {
 	case a.Epoch != epoch:
 		return false, fmt.Sprintf("epoch %d answers, want %d", a.Epoch, epoch)
 	case !a.Ready:
-		return false, "/ready says " + cmp.Or(strings.TrimSpace(a.State), "nothing")
+		reason = "/ready says " + cmp.Or(strings.TrimSpace(a.State), "nothing")
+		if a.Waits != "" {
+			reason += ": " + a.Waits
+		}
+		return false, reason
 	}
 	return true, fmt.Sprintf("epoch %d", epoch)
 }

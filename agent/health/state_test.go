@@ -74,6 +74,43 @@ func TestReady(t *testing.T) {
 			"AdminAnswers: epoch 0 answers, want 1", "",
 		},
 		{
+			"what it waits for",
+			[]seen{{0, but(func(o *Observation) {
+				o.Answer.Ready, o.Answer.State, o.Answer.Waits = false, "INITIALIZING\n", "x waits for SDS default"
+			})}},
+			"AdminAnswers: /ready says INITIALIZING: x waits for SDS default", "",
+		},
+		{
+			"the agent has no descriptor left for a moment",
+			[]seen{{0, serving()}, {time.Second, but(func(o *Observation) { o.Answer, o.Config, o.Unasked = nil, nil, "too many open files" })}},
+			"", "",
+		},
+		{
+			"nor for a while",
+			[]seen{{0, serving()}, {stale, but(func(o *Observation) { o.Answer, o.Config, o.Unasked = nil, nil, "too many open files" })}},
+			"AdminAnswers: the agent cannot ask: too many open files", "",
+		},
+		{
+			"its socket was removed: at once",
+			[]seen{
+				{0, serving()},
+				{time.Second, but(func(o *Observation) { o.Answer, o.Config, o.Deaf = nil, nil, true })},
+			},
+			"AdminAnswers: nobody listens at its admin", "",
+		},
+		{
+			"a stranger has drained it",
+			[]seen{{0, serving()}, {time.Second, but(config(func(c *Config) { c.Stopped = 2 }))}},
+			"ListenersBound: 2 listeners were told to close, and not by this agent", "",
+		},
+		{
+			"redirected traffic has nowhere to go",
+			[]seen{{0, but(config(func(c *Config) {
+				c.Missing, c.LDS = "virtualInbound", Updates{Success: 1, Rejected: 1, Rejection: Rejection{Text: "bad address", At: began}}
+			}))}},
+			"ListenersBound: traffic is redirected, and there is no listener virtualInbound for it: bad address", "",
+		},
+		{
 			"LIVE and empty after the fetch timeout: discovery was never there",
 			[]seen{{0, but(config(func(c *Config) { c.CDS, c.LDS = Updates{}, Updates{} }))}},
 			"CDSReceived: not yet; LDSReceived: not yet", "",
@@ -177,6 +214,11 @@ func TestHang(t *testing.T) {
 	stopped := but(func(o *Observation) { o.Process, o.Answer, o.Config = Stopped, nil, nil })
 	parent := mute(1)
 	parent.AdminExpected = false
+	deaf := mute(s)
+	deaf.Deaf = true
+	busyAndDeaf := func(cpu time.Duration) Observation { o := mute(cpu); o.Deaf = true; return o }
+	unasked := mute(s)
+	unasked.Unasked = "too many open files"
 	var working []seen // with a main thread that works
 	for i := range 65 {
 		working = append(working, seen{time.Duration(i) * s, mute(s + time.Duration(i))})
@@ -204,6 +246,12 @@ func TestHang(t *testing.T) {
 		{"a parent without admin", []seen{{0, serving()}, {s, parent}, {9 * s, parent}}, HangNone, false},
 		{"a parent without admin, stopped", []seen{{0, serving()}, {s, parent}, {2 * s, stopped}}, HangStopped, true},
 		{"its admin is expected again", []seen{{0, serving()}, {9 * s, parent}, {10 * s, mute(s)}}, HangNone, false},
+		{"nobody listens for a moment", []seen{{0, serving()}, {s, deaf}, {2 * s, deaf}}, HangNone, false},
+		{"nobody listens", []seen{{0, serving()}, {s, deaf}, {3 * s, deaf}}, HangDeaf, true},
+		{"nobody listens, and the main thread works", []seen{{0, serving()}, {s, busyAndDeaf(2 * s)}, {3 * s, busyAndDeaf(3 * s)}}, HangDeaf, true},
+		{"nobody listens yet", []seen{{0, deaf}, {time.Minute, deaf}}, HangNone, false},
+		{"the agent cannot ask", []seen{{0, serving()}, {s, unasked}, {9 * s, unasked}, {time.Minute, unasked}}, HangNone, false},
+		{"the agent could not ask, and it is silent for a moment", []seen{{0, serving()}, {s, unasked}, {9 * s, unasked}, {10 * s, mute(s)}}, HangNone, false},
 		{"gone", []seen{{0, serving()}, {s, stopped}, {2 * s, Observation{}}}, HangNone, false},
 		{"another process", []seen{{0, serving()}, {s, stopped}, {2 * s, but(func(o *Observation) { o.Pid = 8 })}}, HangNone, false},
 	} {

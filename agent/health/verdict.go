@@ -10,8 +10,9 @@ import (
 // Verdict is what a State means.
 type Verdict struct {
 	Ready      bool        `json:"ready"`
-	Degraded   string      `json:"degraded,omitempty"` // why, though it is ready: Envoy rejected a part
-	Conditions []Condition `json:"conditions"`         // always all seven, in one order
+	Degraded   string      `json:"degraded,omitempty"`  // why, though it is ready: Envoy rejected a part
+	Conditions []Condition `json:"conditions"`          // always all seven, in one order
+	Discovery  *Condition  `json:"discovery,omitempty"` // whether its stream is there, of which readiness does not depend
 	Hang       Hang        `json:"hang,omitempty"`
 	Replace    bool        `json:"replace"` // the process hangs and shall be killed
 }
@@ -29,6 +30,9 @@ const (
 	ListenersBound    Type = "ListenersBound" // at least one, where discovery sent any
 	CertificatesValid Type = "CertificatesValid"
 )
+
+// discoveryType is of Verdict.Discovery.
+const discoveryType Type = "DiscoveryConnected"
 
 // types has the order of a verdict; the places are those of State.conditions.
 var types = [...]Type{ProcessUp, AdminAnswers, CDSReceived, LDSReceived, WorkersStarted, ListenersBound, CertificatesValid}
@@ -59,6 +63,7 @@ const (
 	HangNone    Hang = ""
 	HangStopped Hang = "stopped"
 	HangSilent  Hang = "silent" // no answer, and its main thread does nothing
+	HangDeaf    Hang = "deaf"   // nobody listens at its admin: it can neither be asked nor told
 	HangBusy    Hang = "busy"   // no answer, but its main thread works
 )
 
@@ -76,6 +81,9 @@ func (s State) Verdict(now time.Time) Verdict {
 		c.Type, c.Reason = types[i], cmp.Or(c.Reason, "not observed yet")
 		v.Conditions = append(v.Conditions, c)
 		v.Ready = v.Ready && c.Status
+	}
+	if !s.Discovery.Since.IsZero() {
+		v.Discovery = &s.Discovery
 	}
 	if v.Ready {
 		v.Degraded = s.degraded()

@@ -3,12 +3,11 @@ package status
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/internal/local"
 )
 
 // loopBound is how long the supervisor's loop may take for an answer: it only decides, and waits for nobody.
@@ -55,10 +54,9 @@ func (c Config) quit(w http.ResponseWriter, _ *http.Request) {
 	c.Quit()
 }
 
-// local lets only a POST of a program on this host through. A browser on the host is none, for any page that it shows
+// localOnly lets only a POST of a program on this host through. A browser on the host is none, for any page that it shows
 // could make it ask, and neither is a proxy that passes on what others asked.
-func local(next http.HandlerFunc) http.Handler {
-	var origins http.CrossOriginProtection
+func (c Config) localOnly(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refuse := func(why string) {
 			plain(w, http.StatusForbidden, fmt.Sprintf("%s is for programs on this host only: %s", r.URL.Path, why))
@@ -67,32 +65,14 @@ func local(next http.HandlerFunc) http.Handler {
 		case r.Method != http.MethodPost:
 			w.Header().Set("Allow", http.MethodPost)
 			plain(w, http.StatusMethodNotAllowed, fmt.Sprintf("%s %s: want POST", r.Method, r.URL.Path))
-		case !isLoopback(r.RemoteAddr):
-			refuse("asked from " + r.RemoteAddr)
-		case !isLoopback(r.Host):
-			refuse(fmt.Sprintf("asked as host %q, want localhost or a loopback address", r.Host))
-		case origins.Check(r) != nil || r.Header.Get("Origin") != "":
+		case c.owner:
+			next(w, r)
+		case local.Request(r) != nil:
+			refuse(local.Request(r).Error())
+		case r.Header.Get("Origin") != "": // nobody has a page of ours to ask from
 			refuse("asked by a browser")
-		case r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "":
-			refuse("passed on by a proxy")
 		default:
 			next(w, r)
 		}
 	})
-}
-
-// isLoopback takes an address or a name, with a port or without.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
-	}
-	if len(host) > 1 && host[0] == '[' {
-		host = host[1 : len(host)-1]
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

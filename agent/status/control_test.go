@@ -26,8 +26,9 @@ func TestOnlyLocalProgramsControl(t *testing.T) {
 		{"a GET", func(r *http.Request) { r.Method = "GET" }, 405, "want POST"},
 		{"from elsewhere", func(r *http.Request) { r.RemoteAddr = "10.0.0.7:40000" }, 403, "asked from 10.0.0.7:40000"},
 		{"DNS rebinding", func(r *http.Request) { r.Host = "evil.example:15020" }, 403, `asked as host "evil.example:15020"`},
+		{"traffic that Envoy passes in", func(r *http.Request) { r.RemoteAddr = "127.0.0.6:40000" }, 403, "asked from 127.0.0.6:40000"},
 		{"a browser, of its own page", header("Origin", "http://127.0.0.1:15020"), 403, "browser"},
-		{"a browser, of another's", header("Sec-Fetch-Site", "cross-site"), 403, "browser"},
+		{"a browser, of another's", header("Sec-Fetch-Site", "cross-site"), 403, "page of another site"},
 		{"through a proxy", header("X-Forwarded-For", "10.0.0.7"), 403, "passed on by a proxy"},
 	} {
 		for _, path := range []string{"/drain", "/undrain", "/quitquitquit"} {

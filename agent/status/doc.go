@@ -8,13 +8,22 @@
 //	  GET  /metrics                   the agent's own, for Prometheus
 //	  GET  /stats/prometheus          Envoy's, the agent's and the application's, in one
 //	  GET  /app-health/NAME/livez     the application's probe: HTTP, TCP or gRPC
-//	  POST /drain, /undrain           out of service, and back; from this host only
-//	  POST /quitquitquit              what SIGTERM does; from this host only
-//	127.0.0.1:15000  ── Front: reads, and an allow list ──▶ Unix socket of the epoch that serves
+//	  POST /drain, /undrain           out of service, and back; from 127.0.0.1 and ::1 only
+//	  POST /quitquitquit              what SIGTERM does; from there only
+//	127.0.0.1:15000  ── Front: GET and HEAD ──▶ Unix socket of the epoch that serves
+//	agent.sock       ── Owner ──▶ both: the port's for Host agent; the admin's, and a few POST requests, for Host envoy
 //
 // Envoy's admin has no authentication and can end the process, so it listens on a socket that only its owner may
-// open, one per epoch. The front gives it the port that people and tools know. It refuses what would change Envoy
-// behind the supervisor's back.
+// open, one per epoch. The front gives it the port that people and tools know, for reads. What changes something, such as
+// log levels, goes through the slot's own socket, by the agent's user or root: any user and any page in a browser can ask
+// at a port.
+//
+// # Bounds
+//
+// A port accepts every connection, and holds 96 at most: 64 of strangers, 8 of one of them, 16 of this host, 16 of the node,
+// whose kubelet probes (HOST_IP, the gateways of the default routes, and the pod's own addresses); fewer where the process
+// may open fewer than 512 files. When a room is full, the oldest connection that has not sent its request yet is closed, of
+// the source that has most. So a probe is heard whatever else holds connections open.
 //
 // # Shapes
 //
@@ -22,7 +31,7 @@
 //
 //	/healthz/ready?verbose, with the status of /healthz/ready:
 //	{"ready", "stopping", "drained": bool, "degraded": "what Envoy rejected, else empty",
-//	 "conditions": [{"type", "status": bool, "reason", "since"}]}
+//	 "conditions": [{"type", "status": bool, "reason", "since"}], "discovery": one more, where Envoy has a stream}
 //
 //	/status:
 //	{"node", "ready", "stopping", "drained": bool, "gave_up",

@@ -17,7 +17,14 @@ type Document struct {
 	Health       health.Verdict
 	Certificates []Certificate
 	Past         Past
+	Dropped      []Dropped
 	Memory       int64 // of the agent, resident, in bytes
+}
+
+// Dropped counts lines that nobody read.
+type Dropped struct {
+	Stream string // stderr, or stdout for what Envoy prints
+	Lines  int64
 }
 
 // Certificate is one of the workload's, as its file has it.

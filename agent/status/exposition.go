@@ -58,7 +58,7 @@ func (e *exposition) copy(from io.Reader, limit int64, open bool) (c copied, err
 		case errors.Is(err, bufio.ErrBufferFull):
 			c.dropped++
 			var n int64
-			n, err = e.skipLine()
+			n, err = e.skipLine(limit - c.bytes)
 			c.bytes += n
 			continue
 		case err != nil && !errors.Is(err, io.EOF):
@@ -80,14 +80,15 @@ func (e *exposition) copy(from io.Reader, limit int64, open bool) (c copied, err
 	return c, err
 }
 
-func (e *exposition) skipLine() (n int64, err error) {
-	for {
+func (e *exposition) skipLine(limit int64) (n int64, err error) {
+	for n <= limit { // a line without an end has none either
 		rest, err := e.lines.ReadSlice('\n')
 		n += int64(len(rest))
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return n, err
 		}
 	}
+	return n, nil
 }
 
 // line takes one line, and returns the family that it belongs to. It is false for a line that is none.
@@ -96,7 +97,7 @@ func (e *exposition) line(text, family []byte, open bool) ([]byte, bool) {
 		return e.comment(text, family, open)
 	}
 	s, ok := parseSample(text, open)
-	if !ok {
+	if !ok || bytes.HasPrefix(s.name, []byte(prefix)) { // what the agent tells of itself nobody else does
 		return family, false
 	}
 	if !belongs(s.name, family) {
@@ -115,7 +116,7 @@ func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
 	switch {
 	case !isHelp && !isType, isHelp && open: // whose name is not that of the samples
 		return family, true
-	case !isMetricName(name):
+	case !isMetricName(name) || bytes.HasPrefix(name, []byte(prefix)):
 		return family, false
 	case isHelp:
 		if !isHelpText(rest) {

@@ -37,6 +37,7 @@ func TestExposition(t *testing.T) {
 		{"the last line has no end", "a 1", "a 1\n", 0},
 		{"OpenMetrics' end in a text", "a 1\n# EOF\nb 2\n", "a 1\nb 2\n", 0},
 		{"comments and empty lines mean nothing", "\n# a comment\n#\n  \na 1\n", "a 1\n", 0},
+		{"what only the agent tells", "# TYPE pilotlight_agent_ready gauge\npilotlight_agent_ready 0\npilotlight 1\n", "pilotlight 1\n", 2},
 		{"blanks", " a {x = \"1\" , y=\"2\",}\t1  \n", "a{x = \"1\" , y=\"2\",} 1\n", 0},
 		{"all kinds of numbers", "a NaN\nb +Inf\nc -1.5e-7\n", "a NaN\nb +Inf\nc -1.5e-7\n", 0},
 		{"an HTML page", "<html>\n<body>404</body>\n</html>\n", "", 3},
@@ -177,4 +178,26 @@ func FuzzExposition(f *testing.F) {
 			t.Errorf("of its own output, %d lines dropped:\n%q\n%q", dropped, got, again)
 		}
 	})
+}
+
+// endless is a line without an end.
+type endless struct{ read int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	e.read += int64(len(p))
+	return len(p), nil
+}
+
+func TestALineWithoutAnEnd(t *testing.T) {
+	from := &endless{}
+	e := newExposition(io.Discard)
+	if _, err := e.copy(from, 1<<20, false); !errors.Is(err, errTooLong) {
+		t.Errorf("%v, want %v", err, errTooLong)
+	}
+	if from.read > 2<<20 {
+		t.Errorf("%d bytes are read, want about a MiB", from.read)
+	}
 }

@@ -6,13 +6,32 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"slices"
+
+	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// mutations are the POST requests that are forwarded: they change what Envoy tells, not what it serves.
+// mutations are the POST requests that the owner's socket forwards: they change what Envoy tells, not what it serves.
 var mutations = []string{"/logging", "/reset_counters", "/reopen_logs"}
 
-// Front forwards requests to the admin of the newest epoch. admin returns its transport, nil while no Envoy runs.
+// Front forwards reads to the admin of the newest epoch. admin returns its transport, nil while no Envoy runs. Any page in a
+// browser and any user of this host may ask at its port, so nothing is changed there.
 func Front(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
+	envoy := forward(admin, log)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch err := local.Request(r); {
+		case err != nil:
+			http.Error(w, "Envoy's admin is for programs on this host only: "+err.Error(), http.StatusForbidden)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			http.Error(w, fmt.Sprintf("%s %s is not forwarded to Envoy's admin: this port takes GET and HEAD; as the agent's user, "+
+				"agent request takes POST of %q too", r.Method, r.URL.Path, mutations), http.StatusForbidden)
+		default:
+			envoy.ServeHTTP(w, r)
+		}
+	})
+}
+
+// forward takes reads and mutations, of whoever asks.
+func forward(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "envoy"

@@ -20,19 +20,29 @@ func TestFront(t *testing.T) {
 		name         string
 		admin        func() http.RoundTripper
 		method, path string
+		change       func(*http.Request)
 		status       int
 		body         string
 	}{
-		{"reads are forwarded", running, "GET", "/stats?filter=x", 200, "GET /stats?filter=x"},
-		{"a harmless change is forwarded", running, "POST", "/logging?level=debug", 200, "POST /logging?level=debug"},
-		{"what would end Envoy is refused", running, "POST", "/quitquitquit", 403, "POST /quitquitquit is not forwarded"},
-		{"so is what would drain it", running, "POST", "/drain_listeners", 403, "not forwarded"},
-		{"and any other method", running, "DELETE", "/stats", 403, "not forwarded"},
-		{"no Envoy", gone, "GET", "/ready", 503, "no Envoy is running"},
+		{"reads are forwarded", running, "GET", "/stats?filter=x", nil, 200, "GET /stats?filter=x"},
+		{"a head is", running, "HEAD", "/stats", nil, 200, ""},
+		{"a harmless change is for the owner's socket", running, "POST", "/logging?level=debug", nil, 403, "agent request takes POST"},
+		{"from elsewhere", running, "GET", "/stats", func(r *http.Request) { r.RemoteAddr = "127.0.0.6:40000" }, 403, "asked from 127.0.0.6"},
+		{"DNS rebinding", running, "GET", "/stats", func(r *http.Request) { r.Host = "evil.example:15000" }, 403, `host "evil.example:15000"`},
+		{"another site's page", running, "GET", "/stats", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403, "page"},
+		{"what would end Envoy is refused", running, "POST", "/quitquitquit", nil, 403, "POST /quitquitquit is not forwarded"},
+		{"so is what would drain it", running, "POST", "/drain_listeners", nil, 403, "not forwarded"},
+		{"and any other method", running, "DELETE", "/stats", nil, 403, "not forwarded"},
+		{"no Envoy", gone, "GET", "/ready", nil, 503, "no Envoy is running"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			recorder := httptest.NewRecorder()
-			Front(test.admin, slog.New(slog.DiscardHandler)).ServeHTTP(recorder, httptest.NewRequest(test.method, test.path, nil))
+			request := httptest.NewRequest(test.method, test.path, nil)
+			request.RemoteAddr, request.Host = "127.0.0.1:40000", "localhost:15000"
+			if test.change != nil {
+				test.change(request)
+			}
+			Front(test.admin, slog.New(slog.DiscardHandler)).ServeHTTP(recorder, request)
 			if recorder.Code != test.status || !strings.Contains(recorder.Body.String(), test.body) {
 				t.Errorf("got %d %q, want %d %q", recorder.Code, recorder.Body, test.status, test.body)
 			}

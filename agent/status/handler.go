@@ -18,11 +18,12 @@ type Config struct {
 	Application *Application             // whose metrics are merged; nil for none
 	Probes      Probes                   // of the application
 	Log         *slog.Logger
+
+	owner bool // of the owner's socket, whose every request may write
 }
 
 // Handler is the status port.
 func Handler(c Config) http.Handler {
-	merged := newMerger(c)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz/ready", c.ready)
 	mux.HandleFunc("GET /healthz/live", c.live)
@@ -33,10 +34,12 @@ func Handler(c Config) http.Handler {
 		w.Header().Set("Content-Type", textFormat)
 		c.Document().writeMetrics(w, time.Now())
 	})
-	mux.Handle("GET /stats/prometheus", merged)
-	mux.Handle("/drain", local(c.wish(agent.Drain, "drained: POST /undrain ends it")))
-	mux.Handle("/undrain", local(c.wish(agent.Resume, "resuming: ready once an Envoy serves that was not drained")))
-	mux.Handle("/quitquitquit", local(c.quit))
+	if !c.owner { // one merger has the bounds of all scrapes
+		mux.Handle("GET /stats/prometheus", newMerger(c))
+	}
+	mux.Handle("/drain", c.localOnly(c.wish(agent.Drain, "drained: POST /undrain ends it")))
+	mux.Handle("/undrain", c.localOnly(c.wish(agent.Resume, "resuming: ready once an Envoy serves that was not drained")))
+	mux.Handle("/quitquitquit", c.localOnly(c.quit))
 	mux.Handle("/app-health/", c.Probes)
 	mux.Handle("/app-lifecycle/", c.Probes)
 	return mux
@@ -49,6 +52,7 @@ type readyView struct {
 	Drained    bool               `json:"drained"`
 	Degraded   string             `json:"degraded"`
 	Conditions []health.Condition `json:"conditions"`
+	Discovery  *health.Condition  `json:"discovery,omitempty"`
 }
 
 // ready answers 200, or 503 and what is missing.
@@ -61,7 +65,7 @@ func (c Config) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Query().Has("verbose") {
 		v := d.verdict()
-		writeJSON(w, code, readyView{ready, d.Supervisor.Stopping, d.Supervisor.Drained, v.Degraded, v.Conditions})
+		writeJSON(w, code, readyView{ready, d.Supervisor.Stopping, d.Supervisor.Drained, v.Degraded, v.Conditions, v.Discovery})
 		return
 	}
 	switch {

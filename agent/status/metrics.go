@@ -58,6 +58,9 @@ func (d Document) writeMetrics(to io.Writer, now time.Time) {
 	}
 	degraded := number(d.Health.Degraded != "")
 	w.metric("degraded", "gauge", "Whether Envoy serves though it rejected some configuration.", degraded)
+	if discovery := d.Health.Discovery; discovery != nil {
+		w.metric("discovery_connected", "gauge", "Whether Envoy has its stream to discovery; readiness stays when it is lost.", number(discovery.Status))
+	}
 	w.metric("drained", "gauge", "Whether it is out of service until it is resumed.", number(d.Supervisor.Drained))
 	d.writeSupervisor(w, now)
 	w.family("certificate_expiry_timestamp_seconds", "gauge", "When a certificate of the workload ends.")
@@ -69,6 +72,10 @@ func (d Document) writeMetrics(to io.Writer, now time.Time) {
 	w.family("certificate_valid", "gauge", "Whether Envoy can use a certificate of the workload.")
 	for _, c := range d.Certificates {
 		w.sample("certificate_valid", number(c.Fault == ""), "path", c.Path)
+	}
+	w.family("log_lines_dropped_total", "counter", "Lines that were dropped, for nobody read the pipe that they go to.")
+	for _, d := range d.Dropped {
+		w.sample("log_lines_dropped_total", d.Lines, "stream", d.Stream)
 	}
 	w.metric("resident_memory_bytes", "gauge", "Of the agent itself.", d.Memory)
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
+
+	"github.com/pilotlight/pilotlight/internal/local"
 )
 
 // Probes are the application's own, by the path that the injector gave them: /app-health/CONTAINER/livez. The kubelet
@@ -155,7 +157,7 @@ func (p *Probe) check(own []string) error {
 		return fmt.Errorf("has %d of httpGet, tcpSocket and grpc, want one", len(ways))
 	case port == 0:
 		return fmt.Errorf("%s.port: is missing, want 1 to 65535", ways[0])
-	case host != nil && *host != "" && !isLoopback(*host) && !slices.Contains(own, *host):
+	case host != nil && *host != "" && !local.Host(*host) && !slices.Contains(own, *host):
 		return fmt.Errorf("%s.host %q: want an address of this host, or none", ways[0], *host)
 	}
 	return nil

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc"
 	grpchealth "google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/pilotlight/pilotlight/internal/local"
 )
 
 func TestParseProbes(t *testing.T) {
@@ -97,7 +99,7 @@ func FuzzParseProbes(f *testing.F) {
 				t.Errorf("%s: taken, and cannot be asked: %v", path, err)
 				continue
 			}
-			if host := request.URL.Hostname(); !isLoopback(host) {
+			if host := request.URL.Hostname(); !local.Host(host) {
 				t.Errorf("%s: asks %s", path, request.URL)
 			}
 		}

@@ -5,13 +5,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
+	"net/netip"
+	"strconv"
 	"time"
 )
 
-// Bounds of the status port.
+// Bounds of a request at one of the ports.
 const (
-	connections  = 64       // at once; the others wait in the kernel's queue
 	longestHead  = 16 << 10 // bytes of a request
 	headTimeout  = 5 * time.Second
 	readTimeout  = 10 * time.Second
@@ -19,8 +19,8 @@ const (
 )
 
 // Listen opens the port on every address of the host, IPv4 and IPv6 alike: one socket has both where the kernel has. It
-// tells when that is IPv4 only.
-func Listen(port int) (l net.Listener, onlyIPv4 bool, err error) {
+// tells when that is IPv4 only. node are addresses for which room is kept.
+func Listen(port int, node []netip.Addr) (l net.Listener, onlyIPv4 bool, err error) {
 	l, err = net.Listen("tcp", fmt.Sprintf(":%d", port))
 	if err != nil {
 		return nil, false, err
@@ -29,7 +29,7 @@ func Listen(port int) (l net.Listener, onlyIPv4 bool, err error) {
 	if err == nil {
 		probe.Close()
 	}
-	return &bounded{Listener: l, slots: make(chan struct{}, connections)}, err != nil, nil
+	return newGate(l, node), err != nil, nil
 }
 
 // NewServer returns a server of h that nobody can make wait or grow: each request has its own connection, its time and
@@ -41,36 +41,28 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		MaxHeaderBytes:    longestHead,
+		ConnState:         hear,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	server.SetKeepAlivesEnabled(false)
 	return server
 }
 
-// bounded accepts a connection only while there are not too many.
-type bounded struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func (b *bounded) Accept() (net.Conn, error) {
-	b.slots <- struct{}{}
-	conn, err := b.Listener.Accept()
+// ListenFront opens the port of Envoy's admin, on loopback only.
+func ListenFront(port int) (net.Listener, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		<-b.slots
 		return nil, err
 	}
-	return &slotted{Conn: conn, release: sync.OnceFunc(func() { <-b.slots })}, nil
+	return newGate(l, nil), nil
 }
 
-// slotted gives its place up when it is closed.
-type slotted struct {
-	net.Conn
-	release func()
-}
+// frontTimeout is what an answer of Envoy's admin may take: some are long, and people are slow.
+const frontTimeout = time.Minute
 
-func (s *slotted) Close() error {
-	err := s.Conn.Close()
-	s.release()
-	return err
+// NewFrontServer is NewServer, with the time that Envoy's answers may take.
+func NewFrontServer(h http.Handler, log *slog.Logger) *http.Server {
+	server := NewServer(h, log)
+	server.WriteTimeout = frontTimeout
+	return server
 }

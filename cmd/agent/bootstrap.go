@@ -44,12 +44,12 @@ Exit status 1 if it differs.`,
 			if validate {
 				return p.validate(cmd.Context())
 			}
-			text, format, err := s.bootstrapText(p.params)
+			if cmd.Flags().Changed("diff") {
+				return p.diff(running)
+			}
+			text, _, err := s.bootstrapText(p.params)
 			if err != nil {
 				return err
-			}
-			if cmd.Flags().Changed("diff") {
-				return p.diff(running, text, format)
 			}
 			_, err = fmt.Fprintln(c.stdout, strings.TrimSpace(string(text)))
 			return err
@@ -76,11 +76,7 @@ func (p *proxy) validate(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	p.params = withSecretsIn(p.params, dir)
-	if _, err := p.writeSecrets(); err != nil {
-		return err
-	}
-	text, format, err := s.bootstrapText(p.params)
+	text, format, err := s.bootstrapText(withSecretsIn(p.params, dir))
 	if err != nil {
 		return err
 	}
@@ -97,11 +93,15 @@ func (p *proxy) validate(ctx context.Context) error {
 
 var errDiffers = errors.New("the bootstraps differ")
 
-// diff compares what runs with what would.
-func (p *proxy) diff(at string, text []byte, format string) error {
+// diff compares what runs with what would run there.
+func (p *proxy) diff(at string) error {
 	path, err := newestBootstrap(strings.TrimSpace(at), p.settings.configPath)
 	if err != nil {
 		return fmt.Errorf("--diff: %w", err)
+	}
+	text, format, err := p.settings.bootstrapText(withSecretsIn(p.params, filepath.Dir(path)))
+	if err != nil {
+		return err
 	}
 	if format != "json" || filepath.Ext(path) != ".json" {
 		return fmt.Errorf("--diff: compares JSON, and one of the two is YAML")

@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/cert"
-	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/node"
 )
 
@@ -26,6 +26,7 @@ const (
 type certificateSet struct {
 	cert.Files
 	optional bool // its directory is a default: where it is missing, the workload has no such certificates
+	absent   atomic.Bool
 	seen     atomic.Pointer[cert.Observation]
 }
 
@@ -48,18 +49,26 @@ func (s *settings) controlPlaneCertificates() cert.Files {
 
 func (c *certificateSet) dir() string { return filepath.Dir(c.Chain) }
 
-// check reads them anew. A workload without certificates has nothing to check.
-func (c *certificateSet) check(now time.Time) error {
-	var contents [3][]byte
-	for i, path := range []string{c.Chain, c.Key, c.Roots} {
+// readFiles reads chain, key and roots. Of a file that is missing, or that the set does not have, it returns nil.
+func readFiles(files cert.Files) (contents [3][]byte, err error) {
+	for i, path := range []string{files.Chain, files.Key, files.Roots} {
 		if path == "" {
 			continue
 		}
-		data, err := os.ReadFile(path)
+		data, err := cert.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("read certificate: %w", err)
+			return contents, fmt.Errorf("read certificate: %w", err)
 		}
 		contents[i] = data
+	}
+	return contents, nil
+}
+
+// check reads them anew. A workload without certificates has nothing to check.
+func (c *certificateSet) check(now time.Time) error {
+	contents, err := readFiles(c.Files)
+	if err != nil {
+		return err
 	}
 	if contents[0] == nil && contents[1] == nil {
 		return nil
@@ -80,12 +89,29 @@ func (p *proxy) checkCertificates() error {
 	return nil
 }
 
-// certificateFault is what the last look found.
+// certificateFault is what the last look found. What has not been looked at is not known to be good.
 func (p *proxy) certificateFault() string {
 	for _, set := range p.certs {
-		if seen := set.seen.Load(); seen != nil && seen.Err != nil {
-			return seen.Err.Error()
+		if fault := set.fault(); fault != "" {
+			return fault
 		}
+	}
+	return ""
+}
+
+func (c *certificateSet) fault() string {
+	seen := c.seen.Load()
+	switch {
+	case c.absent.Load():
+		return ""
+	case seen == nil:
+		return "the certificates in " + c.dir() + " have not been looked at yet"
+	case seen.Err != nil:
+		return seen.Err.Error()
+	case len(seen.Missing) == len(c.Paths()) && c.optional:
+		return "" // a default directory that holds something else
+	case len(seen.Missing) > 0:
+		return "missing: " + strings.Join(seen.Missing, ", ")
 	}
 	return ""
 }
@@ -93,8 +119,13 @@ func (p *proxy) certificateFault() string {
 // rotate observes a set. Whatever Envoy does not take by itself becomes a handover: its new hash is sent as what an
 // epoch shall run with.
 func (p *proxy) rotate(ctx context.Context, set *certificateSet, ticks <-chan struct{}, rotations chan<- string) {
-	if _, err := os.Stat(set.dir()); err != nil && set.optional {
-		return
+	for set.optional && missing(set.dir()) {
+		set.absent.Store(true)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks: // its directory is watched though it is not there
+		}
 	}
 	observations := make(chan cert.Observation)
 	loop := cert.Loop{Sets: []cert.Files{set.Files}, Recheck: recheck, Log: p.log}
@@ -106,6 +137,7 @@ func (p *proxy) rotate(ctx context.Context, set *certificateSet, ticks <-chan st
 	first := true
 	for o := range observations {
 		set.seen.Store(&o)
+		set.absent.Store(false)
 		if o.Err != nil || len(o.Missing) > 0 || o.Hash == last.Hash {
 			continue // Envoy keeps what it has
 		}
@@ -121,6 +153,11 @@ func (p *proxy) rotate(ctx context.Context, set *certificateSet, ticks <-chan st
 	}
 }
 
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return err != nil
+}
+
 // taken proves that Envoy presents a new certificate where it presented the one before.
 func (p *proxy) taken(ctx context.Context, before, now cert.Observation) bool {
 	if p.settings.certRotation == rotateRestart {
@@ -129,8 +166,12 @@ func (p *proxy) taken(ctx context.Context, before, now cert.Observation) bool {
 	old, new := before.Infos[0].Serial, now.Infos[0].Serial
 	deadline := time.Now().Add(proofLimit)
 	for {
-		serials := p.presented(ctx)
+		serials, answered := p.presented(ctx)
 		switch usesOld := slices.Contains(serials, old); {
+		case !answered && time.Now().Before(deadline): // a handover may be under way
+		case !answered:
+			p.log.Warn("Envoy does not say which certificates it has, handing over", "serial", new)
+			return false
 		case old == new:
 			return !usesOld // its key or the roots have changed, of which Envoy does not tell
 		case slices.Contains(serials, new):
@@ -151,37 +192,18 @@ func (p *proxy) taken(ctx context.Context, before, now cert.Observation) bool {
 	}
 }
 
-func (p *proxy) presented(ctx context.Context) (serials []string) {
+// presented asks Envoy which certificates it has. No answer is no proof of anything.
+func (p *proxy) presented(ctx context.Context) (serials []string, answered bool) {
 	admin := p.child.Admin()
 	if admin == nil {
-		return nil
+		return nil, false
 	}
 	certificates, err := admin.Certificates(ctx)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	for _, c := range certificates {
 		serials = append(serials, c.Serial)
 	}
-	return serials
-}
-
-// writeSecrets writes the file-SDS documents that the bootstrap refers to. They name certificates, and hold none.
-func (p *proxy) writeSecrets() (remove func(), err error) {
-	files, err := bootstrap.SecretFiles(p.params)
-	if err != nil {
-		return nil, err
-	}
-	remove = func() {
-		for _, f := range files {
-			os.Remove(f.Path)
-		}
-	}
-	for _, f := range files {
-		if err := os.WriteFile(f.Path, f.Data, 0o600); err != nil {
-			remove()
-			return nil, fmt.Errorf("write secrets of discovery: %w", err)
-		}
-	}
-	return remove, nil
+	return serials, true
 }

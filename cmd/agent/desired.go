@@ -4,20 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/bootstrap"
 )
 
 // config reads what Envoy shall run now.
 func (p *proxy) config() (agent.Config, error) {
-	binary, err := fingerprint(p.binary)
+	binary, err := envoy.Fingerprint(p.binary)
 	if err != nil {
 		return agent.Config{}, err
 	}
@@ -65,8 +66,19 @@ func (s *settings) overridden(text []byte) ([]byte, error) {
 	return text, nil
 }
 
+// longestInput is the most that is read of a file that a bootstrap is made of, in bytes.
+const longestInput = 64 << 20
+
 func (s *settings) read(setting, path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.origins[setting].Name, err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, longestInput+1))
+	if err == nil && len(text) > longestInput {
+		err = fmt.Errorf("read %s: more than %d bytes", path, longestInput)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.origins[setting].Name, err)
 	}
@@ -93,20 +105,6 @@ func (s *settings) inputs() (paths []string) {
 		}
 	}
 	return paths
-}
-
-// fingerprint tells one file from another that has replaced it. The contents of a binary of 100 MB are not worth
-// reading for that.
-func fingerprint(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	inode := uint64(0)
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		inode = stat.Ino
-	}
-	return fmt.Sprintf("%d-%d-%d", inode, info.Size(), info.ModTime().UnixNano()), nil
 }
 
 // desire keeps the supervisor, which has first already, told of what Envoy shall run: at each tick of the watched files,

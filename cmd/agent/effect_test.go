@@ -1,25 +1,23 @@
 package main
 
 import (
-	"fmt"
-	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/pilotlight/pilotlight/agent/cgroup"
-	"github.com/pilotlight/pilotlight/node"
 )
 
-// TestEverySettingHasAnEffect gives each setting a value of its own, and finds it where it must arrive. What arrives
-// nowhere but in a running process is tested there: the row names the file, which must speak of the flag.
+// TestEverySettingHasAnEffect gives each setting a value of its own, and finds it where it must arrive.
 func TestEverySettingHasAnEffect(t *testing.T) {
+	ports := []string{freePort(t), freePort(t)}
 	rows := map[string]struct {
-		given string
-		in    func(t *testing.T, s *settings) string
-		want  string // is there, and is not without the setting
-		also  string // or: the file that tests it
+		given     string
+		in        func(t *testing.T, s *settings) string
+		want      string // is there, and is not without the setting
+		file      bool   // given is the content of a file, whose path is given
+		otherwise string // what is given to compare with; "" for nothing
 	}{
 		"serviceregistry":  {given: "Consul", in: rendered, want: ".service.consul~service.consul"},
 		"ip":               {given: "10.9.9.9", in: rendered, want: "sidecar~10.9.9.9~"},
@@ -31,20 +29,20 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		"labelsFile":       {given: "/labels", in: rendered, want: `"app": "of-the-file"`},
 		"annotationsFile":  {given: "/annotations", in: rendered, want: `"note": "of-the-file"`},
 
-		"configPath":        {also: "testdata/refused.txt"},
-		"binaryPath":        {also: "testdata/refused.txt"},
-		"customConfigFile":  {also: "../../e2e/standalone_test.go"},
-		"templateFile":      {also: "testdata/bootstrap.txt"},
-		"bootstrapOverride": {also: "testdata/bootstrap.txt"},
+		"configPath":        {given: "/dev/null/mine", in: refused, want: "/dev/null/mine", otherwise: "/dev/null/other"},
+		"binaryPath":        {given: "/dev/null/envoy", in: refused, want: "--binaryPath /dev/null/envoy", otherwise: "/dev/null/other"},
+		"customConfigFile":  {given: `{"mine": 1}`, file: true, in: rendered, want: `{"mine": 1}`},
+		"templateFile":      {given: `{"cluster": {{json .Discovery.Host}}, "mine": 1}`, file: true, in: rendered, want: `"mine": 1`},
+		"bootstrapOverride": {given: `{"stats_flush_interval": "7s"}`, file: true, in: rendered, want: `"stats_flush_interval": "7s"`},
 
 		"discoveryAddress":       {given: "pilot.x:1234", in: rendered, want: `"port_value": 1234`},
 		"xdsVariant":             {given: "sotw", in: rendered, want: `"api_type": "GRPC",`},
 		"connectTimeout":         {given: "7s", in: rendered, want: `"connect_timeout": "7s"`},
-		"controlPlaneAuthPolicy": {given: "MUTUAL_TLS", in: rendered, want: "sds-certificate.json"},
+		"controlPlaneAuthPolicy": {given: "MUTUAL_TLS", in: rendered, want: `"name": "ROOTCA"`},
 		"pilotIdentity":          {given: "spiffe://x/y", in: renderedTLS, want: "spiffe://x/y"},
 		"certDir":                {given: "/my/certs", in: certificateFiles, want: "/my/certs/key.pem"},
 		"ingressCertDir":         {given: "/my/ingress", in: certificateFiles, want: "/my/ingress/tls.key"},
-		"certRotation":           {also: "../../e2e/rotation_test.go"},
+		"certRotation":           {given: "restart", in: rotation, want: "a handover after 0s"},
 
 		"drainDuration":               {given: "11s", in: options, want: "DrainTime:11s"},
 		"parentShutdownDuration":      {given: "77s", in: options, want: "ParentShutdown:1m17s"},
@@ -63,8 +61,8 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		"runtimeValues":          {given: "a.b=7", in: rendered, want: `"a.b": 7`},
 		"envoyArguments":         {given: "--cpuset-threads --x", in: options, want: "Extra:[--cpuset-threads --x]"},
 
-		"statusPort":             {also: "../../e2e/standalone_test.go"},
-		"proxyAdminPort":         {also: "../../e2e/lab/sidecar.go"},
+		"statusPort":             {given: ports[0], in: served, want: "listens on " + ports[0], otherwise: "0"},
+		"proxyAdminPort":         {given: ports[1], in: served, want: "listens on " + ports[1], otherwise: "0"},
 		"envoyPrometheusPort":    {given: "15090", in: rendered, want: `"port_value": 15090`},
 		"envoyStatusPort":        {given: "15021", in: rendered, want: `"port_value": 15021`},
 		"zipkinAddress":          {given: "zipkin:9411", in: rendered, want: `"name": "zipkin"`},
@@ -75,8 +73,8 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		"statsInclusionPrefixes": {given: "my.prefix", in: rendered, want: `"prefix": "my.prefix"`},
 		"statsInclusionSuffixes": {given: "my_suffix", in: rendered, want: `"suffix": "my_suffix"`},
 		"statsInclusionRegexps":  {given: "my.*regexp", in: rendered, want: `"regex": "my.*regexp"`},
-		"logLevel":               {also: "testdata/settings.txt"},
-		"logFormat":              {also: "testdata/settings.txt"},
+		"logLevel":               {given: "debug", in: logged, want: "level=DEBUG msg=told"},
+		"logFormat":              {given: "json", in: logged, want: `"level":"INFO","msg":"told"`},
 	}
 	for _, name := range (&settings{}).table().Names() {
 		row, listed := rows[name]
@@ -86,17 +84,21 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		}
 		delete(rows, name)
 		t.Run(name, func(t *testing.T) {
-			if row.also != "" {
-				text, err := os.ReadFile(row.also)
-				if err != nil || !strings.Contains(string(text), "--"+name) {
-					t.Errorf("%s does not speak of --%s: %v", row.also, name, err)
+			given := row.given
+			if row.file {
+				given = filepath.Join(t.TempDir(), "given.json")
+				if err := os.WriteFile(given, []byte(row.given), 0o600); err != nil {
+					t.Fatal(err)
 				}
-				return
 			}
-			if before := row.in(t, resolved(t, nil)); strings.Contains(before, row.want) {
+			var without []string
+			if row.otherwise != "" {
+				without = []string{"--" + name, row.otherwise}
+			}
+			if before := row.in(t, resolved(t, nil, without...)); strings.Contains(before, row.want) {
 				t.Errorf("%s is there without the setting:\n%s", row.want, before)
 			}
-			if after := row.in(t, resolved(t, nil, "--"+name, row.given)); !strings.Contains(after, row.want) {
+			if after := row.in(t, resolved(t, nil, "--"+name, given)); !strings.Contains(after, row.want) {
 				t.Errorf("want %s in\n%s", row.want, after)
 			}
 		})
@@ -104,41 +106,6 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 	for name := range rows {
 		t.Errorf("--%s is no setting", name)
 	}
-}
-
-// rendered is the bootstrap that a pod's sidecar gets.
-func rendered(t *testing.T, s *settings) string {
-	t.Helper()
-	root := fstest.MapFS{
-		"labels":      {Data: []byte(`app="of-the-file"`)},
-		"annotations": {Data: []byte(`note="of-the-file"`)},
-	}
-	env := environment{"POD_NAME": "p", "POD_NAMESPACE": "n"}
-	params, err := s.params(node.Sidecar, env, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, _, err := s.bootstrapText(params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func renderedTLS(t *testing.T, s *settings) string {
-	s.controlPlaneAuthPolicy = authMutualTLS
-	return rendered(t, s)
-}
-
-func options(_ *testing.T, s *settings) string     { return fmt.Sprintf("%+v", s.options()) }
-func supervision(_ *testing.T, s *settings) string { return fmt.Sprintf("%+v", s.supervision()) }
-
-func certificateFiles(_ *testing.T, s *settings) string {
-	var paths []string
-	for _, set := range s.certificates(node.Ingress) {
-		paths = append(paths, set.Paths()...)
-	}
-	return fmt.Sprint(paths)
 }
 
 // What nobody said comes from the control group.

@@ -26,7 +26,7 @@ func (g *given) register(cmd *cobra.Command) {
 	table := (&settings{}).table()
 	g.flags.register(cmd.Flags(), table)
 	cmd.Flags().StringVar(&g.file, "config", "", "YAML file of settings, by the names of the flags")
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return explain(table, err) })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return table.Explain(err) })
 }
 
 // arguments parts the command's own arguments from Envoy's.
@@ -42,7 +42,7 @@ func (g *given) settings() (*settings, node.Role, error) {
 	role, err := roleOf(g.args)
 	faults := multierror.Append(nil, err)
 	g.env = parseEnvironment(g.environ)
-	sources := setting.Sources{Flags: g.flags.given, Env: g.env, FileAt: g.file}
+	sources := setting.Sources{Flags: g.flags.Given, Env: g.env, FileAt: g.file}
 	if sources.FileAt == "" {
 		sources.FileAt = sources.Env["PILOTLIGHT_CONFIG"]
 	}

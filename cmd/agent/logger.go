@@ -3,17 +3,30 @@ package main
 import (
 	"io"
 	"log/slog"
+
+	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/internal/logger"
 )
 
-// newLogger takes names that settings.validate has let pass.
+// newLogger takes names that the settings allow. w must not block: no code that logs may wait for a reader.
 func newLogger(w io.Writer, level, format string) *slog.Logger {
-	options := &slog.HandlerOptions{}
-	var l slog.Level
-	if l.UnmarshalText([]byte(level)) == nil {
-		options.Level = l
+	return logger.New(w, level, format, levelWord)
+}
+
+// levelWord has levels told by their names, Envoy's two that slog does not know as well.
+func levelWord(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) > 0 || a.Key != slog.LevelKey {
+		return a
 	}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+	if level, ok := a.Value.Any().(slog.Level); ok {
+		return slog.String(slog.LevelKey, envoy.LevelName(level))
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return a
+}
+
+// tellDropped returns what says that lines of a stream were dropped, once the stream flows again.
+func (p *proxy) tellDropped(stream string) func(int64) {
+	return func(lines int64) {
+		p.log.Warn("dropped lines: nobody read them", "stream", stream, "lines", lines)
+	}
 }

@@ -1,4 +1,3 @@
-// Command agent is the sidecar's entrypoint: it launches Envoy, keeps it alive and stops it.
 package main
 
 import (

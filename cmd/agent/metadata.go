@@ -40,6 +40,17 @@ func describe(id node.ID, p pod, env environment, addresses []netip.Addr) (node.
 			raw[key] = objectOf(values)
 		}
 	}
+	config, err := readProxyConfig(env)
+	if err != nil {
+		return node.Metadata{}, err
+	}
+	if len(config) > 0 {
+		raw[proxyConfigVariable] = map[string]any(config)
+	}
+	said, _ := config.metadata()
+	for key, value := range said {
+		raw[key] = value
+	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if key, ok := strings.CutPrefix(name, metaPrefix); ok && key != "" {
 			raw[key] = env[name]

@@ -50,19 +50,13 @@ func (s *settings) bootstrap(id node.ID, metadata node.Metadata, env environment
 			Chain: files.Chain, Key: files.Key, Roots: files.Roots,
 			SAN: s.discoveryIdentity(discovery.Host, env),
 		}
-		return withSecretsIn(p, s.configPath)
 	}
-	return p
+	return withSecretsIn(p, s.configPath)
 }
 
-// withSecretsIn says where the file-SDS documents of discovery's mutual TLS are.
+// withSecretsIn says where the socket of the agent's own SDS is.
 func withSecretsIn(p bootstrap.Params, dir string) bootstrap.Params {
-	if t := p.Discovery.TLS; t != nil {
-		moved := *t
-		moved.CertificateSDS = filepath.Join(dir, "sds-certificate.json")
-		moved.RootsSDS = filepath.Join(dir, "sds-roots.json")
-		p.Discovery.TLS = &moved
-	}
+	p.SecretsSocket = filepath.Join(dir, "sds.sock")
 	return p
 }
 

@@ -18,6 +18,8 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/cgroup"
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/lossy"
+	"github.com/pilotlight/pilotlight/agent/sds"
 	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/node"
@@ -29,30 +31,39 @@ func proxyCommand(c command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "proxy [sidecar|ingress|router] [flags] [-- ENVOY-ARGUMENT...]",
 		Short: "Launch Envoy and keep it alive until SIGTERM or SIGINT",
-		Long: `Launch Envoy and keep it alive until SIGTERM or SIGINT.
+		Long: `Launch Envoy and keep it alive until SIGTERM or SIGINT. SIGHUP has every watched file looked at.
 
 Each flag is an environment variable too, PILOTLIGHT_ and its name in capitals (--statusPort is PILOTLIGHT_STATUS_PORT),
-and a key of the YAML file that --config names. A flag beats a variable, a variable the file, the file the default.`,
+and a key of the YAML file that --config names. A flag beats a variable, a variable the file, the file the default.
+
+SIGTERM and SIGINT let requests in flight finish, for --terminationDrainDuration at most. A second one within two seconds
+changes nothing, for many senders signal twice; a later one ends Envoy at once, and a third kills it.`,
 		Example: `  agent proxy sidecar --ip 10.1.2.3 --id reviews-1.default --serviceregistry Other --discoveryAddress pilot:15010
   agent proxy router --config /etc/istio/agent.yaml --print-config
   agent proxy sidecar -- --component-log-level upstream:debug`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			survivePipes()
+			hup := hangUps()
 			g.arguments(cmd, args)
 			s, role, err := g.settings()
 			if err != nil {
 				return err
 			}
 			p, err := newProxy(cmd.Context(), g, s, role, !printConfig)
+			if printConfig {
+				if err != nil {
+					fmt.Fprintln(c.said, "agent: it would not start:", err)
+				}
+				return s.table().Effective(cmd.OutOrStdout(), s.origins)
+			}
 			if err != nil {
 				return err
-			}
-			if printConfig {
-				return s.table().Effective(cmd.OutOrStdout(), s.origins)
 			}
 			if cmd.Context().Err() != nil {
 				return nil // it was asked to stop while it waited for an address
 			}
+			p.hup = hup
 			return p.run(cmd.Context())
 		},
 	}
@@ -71,11 +82,18 @@ type proxy struct {
 	log      *slog.Logger
 	notifier notifier
 
+	hostIP string // of the node, empty where nobody says it
+	hup    <-chan os.Signal
 	binary string // set by run
 	child  *envoy.Proxy
 
+	printed     *lossy.Writer // by Envoy, to stdout
+	sds         *sds.Server
+	servedFiles atomic.Pointer[[]sds.Seen] // what was last found of the files that Envoy asks for by SDS
+
 	forked     chan struct{} // closed when the first Envoy was
 	forkedOnce sync.Once
+	toldReady  sync.Once // the service manager
 
 	status  atomic.Pointer[agent.Status]
 	journal status.Journal
@@ -88,12 +106,15 @@ func newProxy(ctx context.Context, g given, s *settings, role node.Role, wait bo
 	p := &proxy{
 		command:  g.command,
 		settings: s,
-		log:      newLogger(g.stderr, s.logLevel, s.logFormat),
+		log:      newLogger(g.said, s.logLevel, s.logFormat),
 		certs:    s.certificates(role),
 		forked:   make(chan struct{}),
 		askCh:    make(chan agent.Ask),
 	}
-	warnRetired(p.log, g.flags.retired)
+	p.printed = lossy.NewWriter(g.stdout)
+	g.said.OnFlow(p.tellDropped("stderr"))
+	p.printed.OnFlow(p.tellDropped("stdout"))
+	warnRetired(p.log, g.flags.retired.Given)
 	list := hostAddresses
 	if wait && s.waitsForAddress() {
 		list = func() ([]netip.Addr, error) { return awaitPrivate(ctx, hostAddresses) }
@@ -103,7 +124,14 @@ func newProxy(ctx context.Context, g given, s *settings, role node.Role, wait bo
 		return nil, err
 	}
 	p.resolveStatsd(ctx, net.DefaultResolver.LookupNetIP)
+	config, err := readProxyConfig(g.env)
+	if err != nil {
+		return nil, usage(multierror.Append(nil, err))
+	}
+	config.warnUnread(p.log)
+	s.takeProxyConfig(config, runtime.NumCPU())
 	s.limit(cgroup.ReadLimits(os.DirFS("/")), runtime.NumCPU())
+	p.hostIP = g.env["HOST_IP"]
 	p.notifier = newNotifier(g.env, os.Getpid(), p.log)
 	p.params, err = s.params(role, g.env, addresses, os.DirFS("/"))
 	faults := multierror.Append(nil, err)
@@ -136,7 +164,7 @@ func (s *settings) params(role node.Role, env environment, addresses []netip.Add
 	if faults = multierror.Append(faults, err); faults.ErrorOrNil() != nil {
 		return bootstrap.Params{}, usage(faults)
 	}
-	p := s.bootstrap(id, metadata, env)
+	p := s.bootstrap(id, s.likeIstio(metadata, id, env), env)
 	if s.customConfigFile != "" {
 		return p, nil // nothing is rendered
 	}

@@ -19,15 +19,21 @@ const keptRecords = 3
 // recorder writes a flight record of each crash and of each newcomer that failed.
 type recorder struct {
 	dir    string
-	child  *envoy.Proxy
+	remain func(epoch int) envoy.Remains
 	log    *slog.Logger
 	seen   agent.Event // the last event that was looked at
 	before cgroup.Memory
-	crash  chan []agent.Event // the history up to a crash; one that comes while another is written is dropped
+	crash  chan crashed // one that comes while another is written is dropped
 }
 
-func newRecorder(dir string, child *envoy.Proxy, log *slog.Logger) *recorder {
-	return &recorder{dir: dir, child: child, log: log, crash: make(chan []agent.Event, 1)}
+// crashed is the history up to a crash, and what is left of the process: kept at once, for the next one may have its number.
+type crashed struct {
+	history []agent.Event
+	remains envoy.Remains
+}
+
+func newRecorder(dir string, remain func(epoch int) envoy.Remains, log *slog.Logger) *recorder {
+	return &recorder{dir: dir, remain: remain, log: log, crash: make(chan crashed, 1)}
 }
 
 // observe is called from the supervisor's loop: it only notes.
@@ -43,7 +49,7 @@ func (r *recorder) observe(s agent.Status) {
 	for _, e := range news {
 		if e.Note == agent.Failed || e.Note == agent.RolledBack {
 			select {
-			case r.crash <- s.Events[:slices.Index(s.Events, e)+1]:
+			case r.crash <- crashed{s.Events[:slices.Index(s.Events, e)+1], r.remain(e.Epoch)}:
 			default:
 			}
 		}
@@ -55,12 +61,12 @@ func (r *recorder) run(ctx context.Context) {
 	r.before = r.cgroup()
 	for {
 		select {
-		case history := <-r.crash:
-			r.write(history)
+		case c := <-r.crash:
+			r.write(c.history, c.remains)
 		case <-ctx.Done():
 			select {
-			case history := <-r.crash:
-				r.write(history)
+			case c := <-r.crash:
+				r.write(c.history, c.remains)
 			default:
 			}
 			return
@@ -68,9 +74,8 @@ func (r *recorder) run(ctx context.Context) {
 	}
 }
 
-func (r *recorder) write(history []agent.Event) {
+func (r *recorder) write(history []agent.Event, remains envoy.Remains) {
 	last := history[len(history)-1]
-	remains := r.child.Remains(last.Epoch)
 	record := flight.Record{
 		Time:      last.At,
 		Cause:     strings.TrimSpace(string(last.Note)),

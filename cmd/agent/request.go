@@ -8,12 +8,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
 const requestLong = `Send a request to Envoy's admin through the agent, and print the answer's body as it comes.
 
-The agent forwards to the Envoy that serves: GET and HEAD, and the few POST requests that change what Envoy tells, not
-what it serves; it says why it refuses another. BODY is the request's body, - for standard input.
+The agent forwards to the Envoy that serves: GET and HEAD for every program on the host, and for its own user and root,
+who find its socket in --configPath, the few POST requests that change what Envoy tells, not what it serves. It says why it
+refuses another. BODY is the request's body, - for standard input. Where --proxyAdminPort is given, the socket is used only if
+--configPath is given too.
 
 Exit status: 0 for an answer 2xx; 1 for any other, which goes to stderr with its status, or none; 2 a fault of flags,
 arguments or environment.`
@@ -37,11 +41,11 @@ func requestCommand(c command) *cobra.Command {
 	f.DurationVar(&requestTimeout, "requestTimeout", 30*time.Second, "how long the answer may take to begin")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if requestTimeout <= 0 {
-			return usageError{fmt.Errorf("--requestTimeout %v: want more than 0s", requestTimeout)}
+			return setting.Usage("agent", fmt.Errorf("--requestTimeout %v: want more than 0s", requestTimeout))
 		}
 		method := strings.ToUpper(args[0])
 		if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-			return usageError{fmt.Errorf("METHOD %q: want letters, such as GET or POST", args[0])}
+			return setting.Usage("agent", fmt.Errorf("METHOD %q: want letters, such as GET or POST", args[0]))
 		}
 		var body io.Reader
 		switch {

@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"strings"
-	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/lossy"
+	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/version"
 )
 
@@ -30,44 +29,34 @@ type command struct {
 	args           []string
 	environ        []string
 	stdout, stderr io.Writer
+	said           *lossy.Writer   // to stderr, for all that the agent itself says
 	fork           func(func())    // runs its argument on the main thread
 	stop           func()          // does what the first signal to stop does; again it does nothing
 	hurry          <-chan struct{} // each signal to stop after the first
 }
 
+// flushLimit is how long the last lines may take to be written.
+const flushLimit = 500 * time.Millisecond
+
 // run executes an invocation and returns its exit status.
 func run(ctx context.Context, c command) int {
 	ctx, c.stop, c.hurry = signalled(ctx)
+	c.said = lossy.NewWriter(c.stderr)
+	defer c.said.Flush(flushLimit)
 
 	root := rootCommand(c)
 	root.SetArgs(c.args)
 	root.SetOut(c.stdout)
-	root.SetErr(c.stderr)
+	root.SetErr(c.said)
 	err := root.ExecuteContext(ctx)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintln(c.stderr, "agent:", err)
+		fmt.Fprintln(c.said, "agent:", err)
 	}
 	return exitStatus(err)
 }
 
-// signalled returns a context that stop ends, or the first SIGTERM or SIGINT, and a channel that tells of each later
-// signal.
-func signalled(ctx context.Context) (_ context.Context, stop func(), _ <-chan struct{}) {
-	ctx, cancel := context.WithCancel(ctx)
-	signals, hurry := make(chan os.Signal, 4), make(chan struct{}, 4)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		<-signals
-		cancel()
-		for range signals {
-			hurry <- struct{}{}
-		}
-	}()
-	return ctx, cancel, hurry
-}
-
 func exitStatus(err error) int {
-	var usage usageError
+	var usage setting.UsageError
 	var gaveUp *agent.GaveUp
 	var ended *exit
 	switch {
@@ -98,37 +87,27 @@ func (e *exit) Error() string {
 	return e.error.Error()
 }
 
-// usageError is a fault of flags, arguments or environment.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// usage lists faults one a line, each of which names its flag, variable or line. Without faults it is no error.
-func usage(faults *multierror.Error) error {
-	if faults.ErrorOrNil() == nil {
-		return nil
-	}
-	faults.ErrorFormat = func(errs []error) string {
-		lines := make([]string, len(errs))
-		for i, err := range errs {
-			lines[i] = err.Error()
-		}
-		return strings.Join(lines, "\nagent: ")
-	}
-	return usageError{faults}
-}
+// usage makes one error of faults, each of which names its flag, variable or line. Without faults it is no error.
+func usage(faults *multierror.Error) error { return setting.Usage("agent", faults.WrappedErrors()...) }
 
 func rootCommand(c command) *cobra.Command {
+	showVersion := false
 	root := &cobra.Command{
 		Use:           "agent",
 		Short:         "Launch Envoy beside a program, keep it alive, stop it without dropping a request",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if showVersion {
+				return printVersion(cmd)
+			}
+			return cmd.Help()
+		},
 	}
+	root.Flags().BoolVar(&showVersion, "version", false, "print which build this is")
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return setting.Usage("agent", err) })
 	root.AddCommand(
 		proxyCommand(c), bootstrapCommand(c), waitCommand(c), statusCommand(c), requestCommand(c),
 		versionCommand(), completionCommand(),
@@ -143,10 +122,15 @@ func rootCommand(c command) *cobra.Command {
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usageError{err}
+			return setting.Usage("agent", err)
 		}
 		return nil
 	}
+}
+
+func printVersion(cmd *cobra.Command) error {
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get())
+	return err
 }
 
 func versionCommand() *cobra.Command {
@@ -156,14 +140,13 @@ func versionCommand() *cobra.Command {
 		Short: "Print which build this is",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch info := version.Get(); output {
+			switch output {
 			case "text":
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), info)
-				return err
+				return printVersion(cmd)
 			case "json":
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(info)
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(version.Get())
 			}
-			return usageError{fmt.Errorf("--output %q: want text or json", output)}
+			return setting.Usage("agent", fmt.Errorf("--output %q: want text or json", output))
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")

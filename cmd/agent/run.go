@@ -5,29 +5,21 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/footprint"
+	"github.com/pilotlight/pilotlight/node"
 	"github.com/pilotlight/pilotlight/watch"
 )
 
 // recheck is how often watched files are looked at without an event, against those that get lost.
 const recheck = time.Minute
-
-// settle makes the agent small once Envoy serves; a start has no time for it. The heap is mostly garbage of probes, so
-// what little a collection costs buys megabytes beside every workload. A second processor would only be woken to look
-// for work that is not there.
-func settle() {
-	const gcPercent = 25
-	debug.SetGCPercent(gcPercent)
-	debug.FreeOSMemory() // what the start needed and nothing will again
-	runtime.GOMAXPROCS(1)
-}
 
 // run launches Envoy and returns when it is gone.
 func (p *proxy) run(ctx context.Context) error {
@@ -45,17 +37,17 @@ func (p *proxy) run(ctx context.Context) error {
 		}
 	}()
 	p.params = withSecretsIn(p.params, slot.Dir())
-	removeSecrets, err := p.writeSecrets()
+	stopSDS, err := p.serveSDS() // before the bootstrap is rendered, which says whether there is SDS
 	if err != nil {
 		return err
 	}
-	defer removeSecrets()
+	defer stopSDS()
 	first, err := p.config()
 	if err != nil {
 		return err
 	}
 	p.child = p.newChild(slot)
-	stop, err := p.serve()
+	stop, err := p.serve(slot.Dir())
 	if err != nil {
 		return err
 	}
@@ -66,19 +58,18 @@ func (p *proxy) run(ctx context.Context) error {
 }
 
 func (p *proxy) newChild(slot *envoy.Slot) *envoy.Proxy {
-	shared := envoy.SharedMemory()
-	if shared != nil {
-		p.log.Warn("no hot restart: handovers are side by side", "error", shared)
-	}
 	return &envoy.Proxy{
 		Binary:            p.binary,
 		Slot:              slot,
-		HotRestart:        shared == nil,
+		HotRestart:        true,
 		Options:           p.settings.options(),
 		Env:               withServiceName(p.environ, p.settings.serviceCluster),
 		Log:               p.log,
 		Output:            p.log,
-		Stdout:            p.stdout,
+		Stdout:            p.printed,
+		Spare:             envoy.NewSpare(),
+		Redirected:        p.redirected(),
+		Discovery:         p.discovery(),
 		CheckCertificates: p.checkCertificates,
 		CertificateFault:  p.certificateFault,
 		Judged:            p.remember,
@@ -89,13 +80,32 @@ func (p *proxy) newChild(slot *envoy.Slot) *envoy.Proxy {
 	}
 }
 
+// redirected reports whether traffic that is redirected depends on the listeners of discovery.
+func (p *proxy) redirected() bool {
+	mode := p.params.Metadata.InterceptionMode
+	return p.params.Node.Role == node.Sidecar && (mode == node.Redirect || mode == node.TProxy) && p.settings.customConfigFile == ""
+}
+
+// discovery is whom a bootstrap that is rendered here names.
+func (p *proxy) discovery() envoy.Discovery {
+	if p.settings.customConfigFile != "" {
+		return envoy.Discovery{}
+	}
+	d := p.params.Discovery
+	out := envoy.Discovery{Host: d.Host, Port: d.Port, TLS: d.TLS != nil}
+	if d.TLS != nil {
+		out.SAN = d.TLS.SAN
+	}
+	return out
+}
+
 // supervise runs the supervisor and what feeds it, until it ends.
 func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) error {
 	configCh := make(chan agent.Config, 1)
 	configCh <- first
-	var ready sync.Once // to the service manager
 	defer context.AfterFunc(ctx, func() { p.notifier.tell("STOPPING=1") })()
-	recorder := newRecorder(filepath.Join(dir, "flight"), p.child, p.log)
+	settle := onceServing(func() { footprint.Shrink(p.fork) })
+	recorder := newRecorder(filepath.Join(dir, "flight"), p.child.Remains, p.log)
 	supervisor := &agent.Agent{
 		Settings: p.settings.supervision(),
 		Proxy:    p.child,
@@ -108,10 +118,7 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 			p.remember()
 			p.journal.Observe(s, func(epoch int) []string { return p.child.Remains(epoch).LastLines })
 			recorder.observe(s)
-			if s.Counts[agent.Serving] == 1 {
-				ready.Do(func() { p.notifier.tell("READY=1\nSTATUS=Envoy serves") })
-				settle()
-			}
+			settle(s)
 		},
 		Seed: rand.Uint64(),
 	}
@@ -127,13 +134,26 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 			return
 		}
 		p.feed(feeding, &feeders, first, configCh)
+		feeders.Go(func() { p.lookOnChange(feeding) })
 		feeders.Go(func() { recorder.run(feeding) })
+		feeders.Go(func() { footprint.Keep(feeding) })
 		feeders.Go(func() { p.notifier.live(feeding, p.loopAnswers) })
 		if os.Getpid() == 1 {
 			feeders.Go(func() { reapOrphans(feeding, p.log) })
 		}
 	})
 	return supervisor.Run(ctx)
+}
+
+// onceServing does something when an epoch serves for the first time, and never again: it costs a collection, and the supervisor
+// tells its status at each step.
+func onceServing(do func()) func(agent.Status) {
+	var once sync.Once
+	return func(s agent.Status) {
+		if s.Counts[agent.Serving] > 0 {
+			once.Do(do)
+		}
+	}
 }
 
 // loopAnswers reports that the supervisor still decides.
@@ -159,8 +179,43 @@ func (p *proxy) feed(ctx context.Context, feeders *sync.WaitGroup, first agent.C
 		listeners = append(listeners, certTicks)
 		feeders.Go(func() { p.rotate(ctx, set, certTicks, rotations) })
 	}
+	secretTicks := make(chan struct{}, 1)
+	listeners = append(listeners, secretTicks)
+	feeders.Go(func() { p.tellSecrets(ctx, secretTicks) })
+	feeders.Go(func() { p.lookOnHangUp(ctx, ticks) })
 	feeders.Go(func() { fan(ctx, ticks, listeners...) })
 	feeders.Go(func() { p.desire(ctx, first, configTicks, rotations, configCh) })
+}
+
+// lookOnHangUp has every watched file looked at when the agent gets SIGHUP.
+func (p *proxy) lookOnHangUp(ctx context.Context, ticks chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.hup:
+		}
+		p.log.Info("SIGHUP: look at every watched file")
+		select {
+		case ticks <- struct{}{}:
+		default: // they are about to be looked at
+		}
+	}
+}
+
+// lookOnChange has Envoy looked at when the kernel says that a child has stopped or ended.
+func (p *proxy) lookOnChange(ctx context.Context) {
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGCHLD)
+	defer signal.Stop(changed)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			p.child.Stirred()
+		}
+	}
 }
 
 // watched are the files whose change means something.

@@ -6,7 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,14 +14,22 @@ import (
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
-// serve opens the agent's own ports before Envoy starts, so that a busy one harms nobody. A busy port that was asked
-// for is an error; one that is a default is not, since two agents with default settings may share a host.
-func (p *proxy) serve() (stop func(), err error) {
+// serve opens the agent's own ports and its socket in dir before Envoy starts, so that a busy one harms nobody. A busy port
+// that was asked for is an error; one that is a default is not, since two agents with default settings may share a host.
+func (p *proxy) serve(dir string) (stop func(), err error) {
 	var servers []*http.Server
 	stop = func() {
 		for _, server := range servers {
 			server.Close()
 		}
+	}
+	start := func(what string, listener net.Listener, server *http.Server) {
+		servers = append(servers, server)
+		go func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				p.log.Error("serve", "at", what, "error", err)
+			}
+		}()
 	}
 	for _, port := range []struct {
 		flag   string
@@ -43,28 +51,32 @@ func (p *proxy) serve() (stop func(), err error) {
 			p.log.Warn("go on without a port", "flag", port.flag, "error", err)
 			continue
 		}
-		servers = append(servers, server)
-		go func() {
-			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-				p.log.Error("serve", "flag", port.flag, "error", err)
-			}
-		}()
+		start("--"+port.flag, listener, server)
 	}
+	socket, err := status.ListenOwner(filepath.Join(dir, status.SocketName))
+	if err != nil {
+		p.log.Warn("go on without the owner's socket", "error", err)
+		return stop, nil
+	}
+	start(status.SocketName, socket, status.NewFrontServer(status.Owner(p.statusConfig(), p.adminTransport), p.log))
 	return stop, nil
 }
 
 func (p *proxy) openFront(port int) (net.Listener, *http.Server, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	front := status.Front(p.adminTransport, p.log)
-	return listener, &http.Server{Handler: front, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}, err
+	listener, err := status.ListenFront(port)
+	return listener, status.NewFrontServer(status.Front(p.adminTransport, p.log), p.log), err
 }
 
 func (p *proxy) openStatus(port int) (net.Listener, *http.Server, error) {
-	listener, onlyIPv4, err := status.Listen(port)
+	listener, onlyIPv4, err := status.Listen(port, status.NodeAddresses(os.DirFS("/"), p.hostIP))
 	if err == nil && onlyIPv4 {
 		p.log.Info("no IPv6 here: the status port is on IPv4 only", "port", port)
 	}
-	return listener, status.NewServer(status.Handler(status.Config{
+	return listener, status.NewServer(status.Handler(p.statusConfig()), p.log), err
+}
+
+func (p *proxy) statusConfig() status.Config {
+	return status.Config{
 		Document:    p.document,
 		AskCh:       p.askCh,
 		Quit:        p.stop, // no signal: beside another one it would be the second, which hurries
@@ -72,7 +84,7 @@ func (p *proxy) openStatus(port int) (net.Listener, *http.Server, error) {
 		Application: p.workload.application,
 		Probes:      p.workload.probes,
 		Log:         p.log,
-	}), p.log), err
+	}
 }
 
 // adminTransport leads to the admin of the epoch that serves, nil while none runs.
@@ -88,9 +100,11 @@ func (p *proxy) document() status.Document {
 	p.remember()
 	d := p.readiness()
 	d.Node, d.Pids, d.Past = p.params.Node.String(), p.child.Pids(), p.journal.Past()
+	d.Dropped = []status.Dropped{{Stream: "stderr", Lines: p.said.Dropped()}, {Stream: "stdout", Lines: p.printed.Dropped()}}
 	for _, set := range p.certs {
 		d.Certificates = append(d.Certificates, set.told()...)
 	}
+	d.Certificates = append(d.Certificates, p.toldFiles(d.Certificates)...)
 	if facts, err := envoy.FactsOf(os.Getpid()); err == nil {
 		d.Memory = facts.RSS
 	}
@@ -107,7 +121,13 @@ func (p *proxy) readiness() (d status.Document) {
 
 // remember is called when readiness may have changed.
 func (p *proxy) remember() {
-	p.journal.Ready(time.Now(), func() (bool, string) { return p.readiness().Ready() })
+	p.journal.Ready(time.Now(), func() (bool, string) {
+		ready, reason := p.readiness().Ready()
+		if ready {
+			p.toldReady.Do(func() { p.notifier.tell("READY=1\nSTATUS=ready: Envoy serves") })
+		}
+		return ready, reason
+	})
 }
 
 // told is what is known of a set, nothing where the workload has none.

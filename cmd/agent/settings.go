@@ -58,6 +58,8 @@ const (
 	xdsSotW       = "sotw"
 )
 
+const defaultConfigPath = "/etc/istio/proxy"
+
 const longest = time.Hour // of drain and shutdown times
 
 // resolve takes what was given, or every fault of it.

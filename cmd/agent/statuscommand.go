@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
 const statusLong = `Print what the agent does and why: its Envoy processes, what readiness is made of, its restart budget,
@@ -32,10 +34,10 @@ func statusCommand(c command) *cobra.Command {
 	f.DurationVar(&requestTimeout, "requestTimeout", 5*time.Second, "how long the agent may take to answer")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if output != "table" && output != "json" {
-			return usageError{fmt.Errorf("--output %q: want table or json", output)}
+			return setting.Usage("agent", fmt.Errorf("--output %q: want table or json", output))
 		}
 		if requestTimeout <= 0 {
-			return usageError{fmt.Errorf("--requestTimeout %v: want more than 0s", requestTimeout)}
+			return setting.Usage("agent", fmt.Errorf("--requestTimeout %v: want more than 0s", requestTimeout))
 		}
 		return printStatus(cmd.Context(), cmd.OutOrStdout(), c, target, output, requestTimeout)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotlight/pilotlight/internal/logger"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -72,7 +73,7 @@ func (s *settings) identity() []setting.Setting {
 func (s *settings) paths() []setting.Setting {
 	return []setting.Setting{
 		{
-			Name: "configPath", Default: "/etc/istio/proxy", Kind: setting.Name(&s.configPath, "a directory"),
+			Name: "configPath", Default: defaultConfigPath, Kind: setting.Name(&s.configPath, "a directory"),
 			Help: "directory for Envoy's bootstrap, its admin socket and flight records",
 		},
 		{
@@ -130,7 +131,7 @@ func (s *settings) controlPlane() []setting.Setting {
 		},
 		{
 			Name: "certRotation", Default: rotateReload, Kind: setting.OneOf(&s.certRotation, rotateReload, rotateRestart),
-			Help: "how Envoy takes new certificates: by its file SDS, proven, else by a handover; or always by a " +
+			Help: "how Envoy takes new certificates: by SDS, proven, else by a handover; or always by a " +
 				"handover",
 		},
 	}
@@ -164,7 +165,7 @@ func (s *settings) life() []setting.Setting {
 		},
 		{
 			Name: "restartBudget", Default: "10", Kind: setting.Int(&s.restartBudget, 0, setting.NoLimit),
-			Help: "failures in a row that are answered by a restart",
+			Help: "failures that are answered by a restart; five minutes of service refill it, longer service saves up to five times as many",
 		},
 		{
 			Name: "restartBackOff", Default: "200ms", Kind: setting.Duration(&s.restartBackOff, time.Millisecond, 30*time.Second),
@@ -256,11 +257,11 @@ func (s *settings) telemetry() []setting.Setting {
 		},
 		{
 			Name: "logLevel", Default: "info",
-			Kind: setting.OneOf(&s.logLevel, "debug", "info", "warn", "error"), Help: "the agent's own log level",
+			Kind: setting.OneOf(&s.logLevel, logger.Levels...), Help: "the agent's own log level",
 		},
 		{
 			Name: "logFormat", Default: "text",
-			Kind: setting.OneOf(&s.logFormat, "text", "json"), Help: "the agent's own log format",
+			Kind: setting.OneOf(&s.logFormat, logger.Formats...), Help: "the agent's own log format",
 		},
 	}
 }

@@ -67,6 +67,7 @@ func (w *wait) resolve() error {
 
 func (w *wait) run(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // which signals end what is decided here
+	survivePipes()
 	signals, stop := application.Catch()
 	defer stop()
 	if !w.shutdown {
@@ -75,13 +76,13 @@ func (w *wait) run(ctx context.Context) error {
 	if os.Getpid() == 1 {
 		reaping, cancel := context.WithCancel(ctx)
 		var reaper sync.WaitGroup
-		reaper.Go(func() { reapOrphans(reaping, newLogger(w.stderr, "warn", "text")) })
+		reaper.Go(func() { reapOrphans(reaping, newLogger(w.said, "warn", "text")) })
 		defer reaper.Wait()
 		defer cancel()
 	}
 	err := w.untilReady(ctx, signals)
 	if late := (*notInTime)(nil); errors.As(err, &late) && w.onTimeout == onTimeoutStart {
-		fmt.Fprintln(w.stderr, "agent: start all the same:", err)
+		fmt.Fprintln(w.said, "agent: start all the same:", err)
 		err = nil
 	}
 	if err == nil {
@@ -119,7 +120,7 @@ func (w *wait) untilReady(ctx context.Context, signals <-chan os.Signal) error {
 	go func() {
 		done <- client.Patience{Interval: w.interval, Limit: w.timeout}.Until(ctx, w.ready, func(blocker error) {
 			if n.tells(blocker, time.Now()) {
-				fmt.Fprintln(w.stderr, "agent: waiting:", blocker)
+				fmt.Fprintln(w.said, "agent: waiting:", blocker)
 			}
 		})
 	}()
@@ -151,7 +152,7 @@ const quitLimit = 3 * time.Second
 func (w *wait) quit(ctx context.Context) {
 	patience := client.Patience{Interval: w.interval, Limit: quitLimit}
 	if failure := patience.Until(ctx, w.agent.Quit, func(error) {}); failure != nil {
-		fmt.Fprintln(w.stderr, "agent: the proxy could not be told to stop:", failure)
+		fmt.Fprintln(w.said, "agent: the proxy could not be told to stop:", failure)
 	}
 }
 

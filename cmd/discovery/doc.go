@@ -4,6 +4,6 @@
 //	discovery validate  -f FILE|DIR|-       say what is wrong with configuration, with file and line
 //	discovery version
 //
-// It exits 0 when it was asked to stop, 1 when something failed, 2 when it was called wrongly. Here adapters are joined
-// and flags are read; everything else is in the packages below discovery.
+// It exits with status 0 when it was asked to stop, 1 when something failed, 2 when its arguments are wrong. The package reads
+// flags and joins the adapters with the server. It leaves everything else to the packages below discovery.
 package main

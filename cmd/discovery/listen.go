@@ -15,7 +15,7 @@ type doors struct {
 }
 
 // open opens all of them, or none, and says everything that is in the way.
-func (c *serveConfig) open() (d doors, err error) {
+func (c *settings) open() (d doors, err error) {
 	var faults []error
 	listen := func(wanted bool, flag, address string) net.Listener {
 		if !wanted {

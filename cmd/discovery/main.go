@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
 func main() {
@@ -28,7 +30,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 0
 	}
 	fmt.Fprintf(stderr, "discovery: %v\n", err)
-	if errors.As(err, &usageError{}) {
+	if errors.As(err, &setting.UsageError{}) {
 		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", command.CommandPath())
 		return 2
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"time"
 
@@ -36,13 +38,27 @@ func onChange(ctx context.Context, log *slog.Logger, do func(), paths ...string)
 
 // reload reads the certificates when their files change. What cannot be read is told, and the last good ones stay.
 func reload(ctx context.Context, secure *ads.TLS, files ads.Certificates, log *slog.Logger) error {
+	var last [sha256.Size]byte
 	return onChange(ctx, log, func() {
+		now := contents(files.Cert, files.Key, files.CA)
+		changed := now != last
+		last = now
 		if err := secure.Reload(); err != nil {
 			log.Error("certificates not read, the last ones stay", "err", err)
-		} else {
+		} else if changed { // they are looked at every minute too
 			log.Info("certificates read", "tlsCertFile", files.Cert)
 		}
 	}, files.Cert, files.Key, files.CA)
+}
+
+// contents tells files from others. One that cannot be read is empty here.
+func contents(paths ...string) [sha256.Size]byte {
+	hash := sha256.New()
+	for _, path := range paths {
+		data, _ := os.ReadFile(path)
+		fmt.Fprintf(hash, "%d %s", len(data), data)
+	}
+	return [sha256.Size]byte(hash.Sum(nil))
 }
 
 // secrets are those of a directory, as they were read last.

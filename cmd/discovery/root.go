@@ -2,12 +2,9 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/internal/setting"
 )
-
-// usageError is the caller's fault, not the world's.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -19,14 +16,14 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServe(), newValidate(), newVersion())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return setting.Usage("discovery", err) })
+	root.AddCommand(newServe(), newValidate(), newProxyConfig(), newVersion())
 	return root
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if err := cobra.NoArgs(cmd, args); err != nil {
-		return usageError{err}
+		return setting.Usage("discovery", err)
 	}
 	return nil
 }

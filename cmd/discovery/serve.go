@@ -1,14 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -17,131 +14,87 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/heap"
-	"github.com/pilotlight/pilotlight/discovery/registry/serviceentry"
+	"github.com/pilotlight/pilotlight/discovery/notes"
 	"github.com/pilotlight/pilotlight/discovery/status"
+	"github.com/pilotlight/pilotlight/internal/logger"
 	"github.com/pilotlight/pilotlight/internal/version"
 )
 
-// grace is how long HTTP requests may take to end.
-const grace = time.Second
-
-// serveConfig is what the flags of serve say, by pilot-discovery's names.
-type serveConfig struct {
-	configDir      string
-	meshConfig     string // file, empty for Istio's defaults
-	networksConfig string // file, empty for one network
-	grpcAddr       string
-	secureGRPCAddr string // used with certificates only
-	httpAddr       string
-	monitoringAddr string
-	certificates   ads.Certificates
-	secretsDir     string // empty for none
-	after, max     durationFlag
-	limits         limitFlags
-	tracing        tracing
-	exposeDebug    bool
-	logLevel       string
-	logFormat      string
-}
-
 func newServe() *cobra.Command {
-	c := serveConfig{after: duration(100 * time.Millisecond), max: duration(10 * time.Second), limits: newLimitFlags(), tracing: newTracing(os.Getenv)}
+	g := given{}
+	printConfig := false
 	cmd := &cobra.Command{
-		Use:   "serve --configDir DIR",
+		Use:   "serve --configDir DIR [--registries NAME,…]",
 		Short: "Serve a directory of Istio's configuration to Envoy over ADS",
-		Long: "Watches a directory of Istio objects and serves what they ask for over ADS. A file with an error is refused\n" +
-			"whole, with file, line and reason in the log, and its last good state stays.",
+		Long: `Watch a directory of Istio objects, with all directories below it, and serve what they ask for over ADS. An object with an
+error is refused alone, with file, line and reason in the log, and its last good form stays in use.
+
+Each flag is an environment variable too, PILOTLIGHT_ and its name in capitals (--configDir is PILOTLIGHT_CONFIG_DIR),
+and a key of the YAML file that --config names. A flag beats a variable, a variable the file, the file the default.`,
+		Example: `  discovery serve --configDir mesh/
+  discovery serve --config /etc/pilotlight/discovery.yaml --print-config`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.check(); err != nil {
-				return usageError{err}
+			s, err := g.settings(environment(os.Environ()))
+			if err != nil {
+				return err
 			}
-			return serve(cmd.Context(), c, newLog(cmd.ErrOrStderr(), c.logLevel, c.logFormat))
+			if printConfig {
+				return s.table().Effective(cmd.OutOrStdout(), s.origins)
+			}
+			return serve(cmd.Context(), s, logger.New(cmd.ErrOrStderr(), s.logLevel, s.logFormat, nil))
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&c.configDir, "configDir", "", "directory, or file, of Istio objects; required")
-	flags.StringVar(&c.meshConfig, "meshConfig", "", "file of Istio's MeshConfig; read again when it changes")
-	flags.StringVar(&c.networksConfig, "networksConfig", "", "file of Istio's MeshNetworks; read again when it changes")
-	flags.StringVar(&c.grpcAddr, "grpcAddr", ":15010", "address of ADS")
-	flags.StringVar(&c.secureGRPCAddr, "secureGRPCAddr", ":15012", "address of ADS with mTLS; used when --tlsCertFile is set")
-	flags.StringVar(&c.httpAddr, "httpAddr", ":8080", "address of /ready, /v1/registration and /debug")
-	flags.StringVar(&c.monitoringAddr, "monitoringAddr", ":15014", "address of /metrics and /version; empty for none")
-	flags.StringVar(&c.certificates.Cert, "tlsCertFile", "", "the server's certificate, PEM; read again when it changes")
-	flags.StringVar(&c.certificates.Key, "tlsKeyFile", "", "its private key, PEM")
-	flags.StringVar(&c.certificates.CA, "caCertFile", "", "roots of the proxies' certificates, PEM")
-	flags.StringVar(&c.secretsDir, "secretsDir", "", "directory of what credentialName names, as NAMESPACE/NAME/tls.crt, tls.key and ca.crt; "+
-		"read again when it changes, sent to proxies of the namespace with mTLS, or on loopback")
-	flags.Var(&c.after, "debounceAfter", "push after this long without another change")
-	flags.Var(&c.max, "debounceMax", "but not later than this after the first change")
-	c.limits.add(flags)
-	c.tracing.add(flags)
-	flags.BoolVar(&c.exposeDebug, "exposeDebug", false, "answer /debug and /v1/registration to other hosts too: they show the whole mesh")
-	flags.StringVar(&c.logLevel, "logLevel", "info", "debug, info, warn or error")
-	flags.StringVar(&c.logFormat, "logFormat", "text", "text or json")
+	g.register(cmd)
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print each setting's value and where it came from, and serve nothing")
 	return cmd
 }
 
-// check returns every fault of the flags.
-func (c *serveConfig) check() error {
-	var missing, order error
-	if c.configDir == "" {
-		missing = errors.New("--configDir is missing, want a directory or a file")
+// environment parses NAME=value pairs; of two for one name the last counts.
+func environment(pairs []string) map[string]string {
+	env := make(map[string]string, len(pairs))
+	for _, pair := range pairs {
+		if name, value, found := strings.Cut(pair, "="); found {
+			env[name] = value
+		}
 	}
-	quiet, ceiling := c.after.check("--debounceAfter"), c.max.check("--debounceMax")
-	if quiet == nil && ceiling == nil && c.after.value > c.max.value {
-		order = fmt.Errorf("--debounceAfter is %v, want at most --debounceMax, which is %v", c.after.value, c.max.value)
-	}
-	return errors.Join(
-		missing, checkAddress("--grpcAddr", c.grpcAddr), checkAddress("--httpAddr", c.httpAddr), c.checkSecure(), c.checkMonitoring(),
-		quiet, ceiling, order, c.limits.check(), c.tracing.check(),
-		checkOneOf("--logLevel", c.logLevel, "debug", "info", "warn", "error"),
-		checkOneOf("--logFormat", c.logFormat, "text", "json"),
-	)
-}
-
-func (c *serveConfig) secure() bool { return c.certificates != ads.Certificates{} }
-
-func (c *serveConfig) checkSecure() error {
-	if !c.secure() {
-		return nil
-	}
-	if c.certificates.Cert == "" || c.certificates.Key == "" || c.certificates.CA == "" {
-		return errors.New("--tlsCertFile, --tlsKeyFile and --caCertFile belong together: want all of them or none")
-	}
-	return checkAddress("--secureGRPCAddr", c.secureGRPCAddr)
-}
-
-func (c *serveConfig) checkMonitoring() error {
-	if c.monitoringAddr == "" {
-		return nil
-	}
-	return checkAddress("--monitoringAddr", c.monitoringAddr)
+	return env
 }
 
 // serve joins the adapters and runs them until ctx is done or one of them fails.
-func serve(ctx context.Context, c serveConfig, log *slog.Logger) error {
+func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	doors, err := c.open()
 	if err != nil {
 		return err
 	}
 	defer heap.Pace(os.Getenv)()
-	proxies := ads.New(c.limits.limits(), log)
-	if traces, err := c.tracing.provider(ctx, log); err != nil {
+	limits := c.limits
+	limits.Connections = cmp.Or(limits.Connections, roomFor(descriptors()))
+	proxies := ads.New(limits, log)
+	if traces, err := newTracing(c.otlpEndpoint, os.Getenv).provider(ctx, log); err != nil {
 		doors.close()
 		return err
 	} else if traces != nil {
 		proxies.Trace(traces)
 		defer flushTraces(traces, log)
 	}
+	store := file.New(c.configDir, c.wipeDelay, log)
+	teller := notes.New(proxies.Proxies, log)
+	proxies.OnRefusal(teller.Again)
 	server := &discovery.Server{
-		Sources:  c.sources(log),
+		Sources:  c.sources(store, log),
 		Pusher:   proxies,
-		Debounce: discovery.Debounce{After: c.after.value, Max: c.max.value},
+		Judge:    teller,
+		Debounce: discovery.Debounce{After: c.after, Max: c.max},
+		Patience: discovery.Patience{Sync: c.syncTimeout, Wipe: c.wipeDelay},
 		Log:      log,
 	}
-	pages := status.Pages{Ready: server.Synced, Mesh: proxies.Mesh, Proxies: proxies, Exposed: c.exposeDebug}
-	log.Info("serving", "configDir", c.configDir, "grpcAddr", doors.grpc.Addr().String(), "httpAddr", doors.web.Addr().String(),
+	pages := status.Pages{
+		Ready: server.Synced, Mesh: proxies.Mesh, Notes: teller.Notes, Proxies: proxies, Exposed: c.exposeDebug,
+		Config: func() any { return store.Status() }, Sources: func() any { return server.Statuses() },
+		Faults: func() []string { return append(store.Status().Lines(), sourceLines(server.Statuses())...) },
+	}
+	log.Info("serving", "configDir", c.configDir, "registries", c.registries, "grpcAddr", doors.grpc.Addr().String(), "httpAddr", doors.web.Addr().String(),
 		"secureGRPCAddr", addressOf(doors.secure), "monitoringAddr", addressOf(doors.monitoring))
 
 	g, ctx := errgroup.WithContext(ctx)
@@ -151,6 +104,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger) error {
 		g.Go(func() error { return s.follow(ctx, proxies) })
 	}
 	g.Go(func() error { return server.Run(ctx) })
+	g.Go(func() error { return teller.Run(ctx) })
 	g.Go(func() error { return proxies.Serve(ctx, doors.grpc) })
 	g.Go(func() error { return serveHTTP(ctx, doors.web, pages.Handler(), log) })
 	if doors.secure != nil {
@@ -159,46 +113,10 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger) error {
 	}
 	if doors.monitoring != nil {
 		g.Go(func() error {
-			return serveHTTP(ctx, doors.monitoring, status.Monitoring(version.Get(), proxies.Metrics()), log)
+			return serveHTTP(ctx, doors.monitoring, status.Monitoring(version.Get(), proxies.Metrics(), server, store, teller), log)
 		})
 	}
 	err = g.Wait()
 	log.Info("stopped")
 	return err
-}
-
-// sources are where configuration comes from.
-func (c *serveConfig) sources(log *slog.Logger) map[string]discovery.Source {
-	out := map[string]discovery.Source{"config": serviceentry.Source{Store: file.New(c.configDir, log)}}
-	if c.meshConfig != "" {
-		out["meshConfig"] = file.NewSettings("MeshConfig", c.meshConfig, log)
-	}
-	if c.networksConfig != "" {
-		out["networksConfig"] = file.NewSettings("MeshNetworks", c.networksConfig, log)
-	}
-	return out
-}
-
-// serveHTTP serves until ctx is done; requests that are under way may end.
-func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) error {
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve HTTP at %s: %w", l.Addr(), err)
-		}
-		return nil
-	})
-	g.Go(func() error {
-		<-ctx.Done()
-		late, cancel := context.WithTimeout(context.Background(), grace)
-		defer cancel()
-		if server.Shutdown(late) != nil {
-			_ = server.Close() // who is not done by now is cut off
-		}
-		return nil
-	})
-	return g.Wait()
 }

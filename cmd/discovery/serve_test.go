@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,7 +19,7 @@ import (
 // TestServe starts the whole server on a directory, waits for it to be ready, and stops it as a signal does.
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
-	object := "{apiVersion: networking.istio.io/v1, kind: Sidecar, metadata: {name: a}}"
+	object := "{apiVersion: networking.istio.io/v1, kind: Sidecar, metadata: {name: a}, spec: {egress: [{hosts: [./*]}]}}"
 	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(object), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +50,35 @@ func TestServePacesTheCollector(t *testing.T) {
 	}
 }
 
+// TestServeSaysWhatIsRefused: the good objects of a broken file are served at a start, and the others are named.
+func TestServeSaysWhatIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	object := "{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: %s}, spec: {host: %s}}\n"
+	text := fmt.Sprintf(object, "a", "a") + "---\n" + fmt.Sprintf(object, "b", "b..b")
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := startServe(t, "--configDir", dir)
+	s.await(t, http.StatusOK)
+	for path, want := range map[string]string{
+		"/ready":         "ready\n",
+		"/ready?verbose": "ready\nconfiguration: DestinationRule/default/b (" + dir + "/a.yaml:3): refused, not served\n",
+		"/debug/configz": `"name": "a"`,
+		"/debug/config":  "DestinationRule/default/b (" + dir + "/a.yaml:3)",
+	} {
+		response, err := http.Get("http://" + s.web + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if got := string(body); err != nil || !strings.Contains(got, want) || strings.HasPrefix(path, "/ready") && got != want {
+			t.Errorf("%s is %q, %v, want %q", path, got, err, want)
+		}
+	}
+	s.stop(t)
+}
+
 // TestServeIsNotReadyWithoutItsDirectory: to proxies half a mesh is worse than none.
 func TestServeIsNotReadyWithoutItsDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
@@ -59,6 +89,45 @@ func TestServeIsNotReadyWithoutItsDirectory(t *testing.T) {
 	}
 	s.await(t, http.StatusOK)
 	s.stop(t)
+}
+
+// TestServeGoesOnWithoutSettings: a file of settings that is not there does not keep discovery from being ready for ever.
+// What is missing is said.
+func TestServeGoesOnWithoutSettings(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "mesh.yaml")
+	s := startServe(t, "--configDir", t.TempDir(), "--meshConfig", missing, "--registrySyncTimeout", "300ms")
+	s.await(t, http.StatusOK)
+	for path, want := range map[string][]string{
+		"/ready?verbose": {"source meshConfig: it has not synced within its deadline, discovery is ready without it", missing + ": error: "},
+		"/debug/sources": {`"name": "meshConfig"`, `"late": true`, `"state": "synced"`},
+	} {
+		for _, part := range want {
+			if got := s.get(t, s.web, path); !strings.Contains(got, part) {
+				t.Errorf("%s is %q, want %q in it", path, got, part)
+			}
+		}
+	}
+	s.stop(t)
+}
+
+// TestServeRegistries: a registry is served without a directory, and beside one. Each has its state and metrics.
+func TestServeRegistries(t *testing.T) {
+	for _, args := range [][]string{{"--registries", "Mock"}, {"--registries", "Mock", "--configDir", t.TempDir()}} {
+		s := startServe(t, args...)
+		s.await(t, http.StatusOK)
+		for path, want := range map[string]string{
+			"/debug/sources":   `"name": "Mock",\n    "state": "synced",\n    "objects": 2,`,
+			"/debug/registryz": `"host": "world.default.svc.cluster.local"`,
+		} {
+			if got := s.get(t, s.web, path); !strings.Contains(got, strings.ReplaceAll(want, `\n`, "\n")) {
+				t.Errorf("%v: %s is %s, want %s in it", args, path, got, want)
+			}
+		}
+		if got, want := s.get(t, s.stats, "/metrics"), `pilotlight_source_state{source="Mock",state="synced"} 1`; !strings.Contains(got, want) {
+			t.Errorf("%v: /metrics has no line %s", args, want)
+		}
+		s.stop(t)
+	}
 }
 
 func TestServeNamesBusyPorts(t *testing.T) {
@@ -83,6 +152,7 @@ func TestServeNamesBusyPorts(t *testing.T) {
 // serving is a running server, known by its log alone.
 type serving struct {
 	web    string // its HTTP address
+	stats  string // where its metrics are
 	cancel context.CancelFunc
 	exit   <-chan int
 }
@@ -97,26 +167,40 @@ func startServe(t *testing.T, args ...string) serving {
 		defer stderr.Close()
 		exit <- run(ctx, args, nil, io.Discard, stderr)
 	}()
-	web, drained := make(chan string, 1), make(chan struct{})
+	web, drained := make(chan [2]string, 1), make(chan struct{})
 	go func() {
 		defer close(drained)
 		for lines := bufio.NewScanner(log); lines.Scan(); {
-			var line struct{ Msg, HTTPAddr string }
+			var line struct{ Msg, HTTPAddr, MonitoringAddr string }
 			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "serving" {
-				web <- line.HTTPAddr
+				web <- [2]string{line.HTTPAddr, line.MonitoringAddr}
 			}
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-drained })
 	select {
 	case address := <-web:
-		return serving{address, cancel, exit}
+		return serving{address[0], address[1], cancel, exit}
 	case code := <-exit:
 		t.Fatalf("it ended with code %d", code)
 	case <-time.After(10 * time.Second):
 		t.Fatal("it does not say where it serves")
 	}
 	return serving{}
+}
+
+func (s serving) get(t *testing.T, address, path string) string {
+	t.Helper()
+	response, err := http.Get("http://" + address + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
 
 // await asks for readiness until it is as wanted.

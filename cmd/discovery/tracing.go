@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/spf13/pflag"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -22,27 +21,14 @@ type tracing struct {
 	wanted   bool   // by the environment
 }
 
-// newTracing reads what is wanted from the environment: a collector, unless traces are switched off.
-func newTracing(getenv func(string) string) tracing {
+// newTracing adds to the setting what the environment wants: a collector, unless traces are switched off.
+func newTracing(endpoint string, getenv func(string) string) tracing {
 	named := getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
-	return tracing{wanted: named && getenv("OTEL_TRACES_EXPORTER") != "none" && getenv("OTEL_SDK_DISABLED") != "true"}
-}
-
-func (t *tracing) add(flags *pflag.FlagSet) {
-	flags.StringVar(&t.endpoint, "otlpEndpoint", "", "send a trace of each push to this collector by OTLP over HTTP, as http://HOST:4318; "+
-		"else OTEL_EXPORTER_OTLP_ENDPOINT says where; neither: none")
-}
-
-func (t *tracing) check() error {
-	u, err := url.Parse(t.endpoint)
-	if t.endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return fmt.Errorf("--otlpEndpoint is %q, want http://HOST:PORT or https://HOST:PORT", t.endpoint)
-	}
-	return nil
+	return tracing{endpoint, named && getenv("OTEL_TRACES_EXPORTER") != "none" && getenv("OTEL_SDK_DISABLED") != "true"}
 }
 
 // provider returns what spans are handed to, nil where nobody wants them. It is to be shut down.
-func (t *tracing) provider(ctx context.Context, log *slog.Logger) (*trace.TracerProvider, error) {
+func (t tracing) provider(ctx context.Context, log *slog.Logger) (*trace.TracerProvider, error) {
 	var options []otlptracehttp.Option
 	switch {
 	case t.endpoint != "":

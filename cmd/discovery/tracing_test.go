@@ -16,7 +16,7 @@ func TestTracingIsWanted(t *testing.T) {
 		"only a service name": {map[string]string{"OTEL_SERVICE_NAME": "d"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			traces := newTracing(func(key string) string { return test.environment[key] })
+			traces := newTracing("", func(key string) string { return test.environment[key] })
 			provider, err := traces.provider(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)

@@ -5,37 +5,54 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/registry/serviceentry"
+	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
 func newValidate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "validate -f FILE|DIR|-",
+		Use:   "validate -f FILE|DIR|- [--meshConfig FILE] [--networksConfig FILE]",
 		Short: "Say what is wrong with configuration, a line for each fault",
 		Long: "Reads Istio objects as serve does and prints a line \"FILE:LINE: error: REASON\" for each fault.\n" +
-			"Warnings name what serve would ignore. Exits 1 on an error.",
+			"Warnings name what serve would ignore, and what does not do what it seems to. Exits 1 on an error.",
 		Example: "  discovery validate -f mesh/\n  kubectl get virtualservice reviews -o yaml | discovery validate -f -",
 		Args:    noArgs,
 	}
 	paths := cmd.Flags().StringArrayP("filename", "f", nil, "file or directory to validate, - for standard input; repeatable")
+	settings := map[string]*string{
+		"MeshConfig":   cmd.Flags().String("meshConfig", "", "file of Istio's MeshConfig to validate, and to judge the objects by"),
+		"MeshNetworks": cmd.Flags().String("networksConfig", "", "file of Istio's MeshNetworks to validate"),
+	}
 	strict := cmd.Flags().Bool("strict", false, "fail on warnings as well")
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if len(*paths) == 0 {
-			return usageError{errors.New("--filename is missing, want a file, a directory or -")}
+		if len(*paths) == 0 && *settings["MeshConfig"] == "" && *settings["MeshNetworks"] == "" {
+			return setting.Usage("discovery", errors.New("--filename is missing: want a file, a directory or -"))
 		}
 		files, err := readAll(*paths, cmd.InOrStdin())
 		if err != nil {
 			return err
 		}
 		objects, problems := file.Check(files)
-		mesh := model.New(slices.Values([]model.Group{serviceentry.GroupOf(objects)}))
+		if len(objects)+len(problems) == 0 && len(*paths) > 0 {
+			return fmt.Errorf("%s: no object, want Istio's in files named *.yaml, *.yml or *.json", strings.Join(*paths, ", "))
+		}
+		for _, kind := range []string{"MeshConfig", "MeshNetworks"} {
+			if path := *settings[kind]; path != "" {
+				o, found := file.ReadSettings(kind, path)
+				problems = append(problems, found...)
+				if o != nil {
+					objects = append(objects, o)
+				}
+			}
+		}
+		mesh := model.New(slices.Values([]model.Group{{Objects: objects}}))
 		problems = append(problems, config.OfNotes(mesh.Notes())...)
 		verdict := verdict{Objects: len(objects), Problems: problems}
 		if err := verdict.print(cmd.OutOrStdout(), *output); err != nil {
@@ -58,8 +75,7 @@ func readAll(paths []string, stdin io.Reader) ([]file.File, error) {
 	var faults []error
 	for _, path := range paths {
 		if path == "-" {
-			data, err := io.ReadAll(stdin)
-			files = append(files, file.File{Name: "stdin", Data: data, Err: err})
+			files = append(files, file.ReadAll("stdin", stdin))
 			continue
 		}
 		found, err := file.Read(path)

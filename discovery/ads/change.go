@@ -1,31 +1,39 @@
 package ads
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
 
-// change is the difference of two layers.
+// change is the difference of two layers. Its parts are sorted by name.
 type change struct {
-	told *part       // new and changed ones, and names that do not exist and were not asked for before
-	gone []*resource // absent: those that existed
+	told  *part // new and changed ones, and names that do not exist and were not asked for before
+	fresh *part // those of told that exist and did not exist before
+	gone  *part // absent: those that existed
+}
+
+// step is the change from one layer of a set to one of another set; either may be nil.
+type step struct {
+	*change
+	from, to *layer
 }
 
 // compare returns the differences of two sets, layer by layer: those that both have are left out, so that one difference
 // of what is common serves a thousand proxies with layers of their own.
-func (sh *share) compare(from, to *set) []*change {
+func (sh *share) compare(from, to *set) []step {
 	before := without(from.layers, to.layers)
 	after := without(to.layers, from.layers)
-	out := make([]*change, max(len(before), len(after)))
+	out := make([]step, max(len(before), len(after)))
 	for i := range out {
-		var x, y *layer
+		s := &out[i]
 		if i < len(before) {
-			x = before[i]
+			s.from = before[i]
 		}
 		if i < len(after) {
-			y = after[i]
+			s.to = after[i]
 		}
-		out[i] = sh.change(x, y)
+		s.change = sh.change(s.from, s.to)
 	}
 	return out
 }
@@ -43,20 +51,61 @@ func without(layers, others []*layer) []*layer {
 // told returns what is new and changed from one set to another.
 func (sh *share) told(from, to *set) []*part {
 	var out []*part
-	for _, c := range sh.compare(from, to) {
-		had := func(r *resource) bool { // in another layer
-			old := from.find(r.name)
-			return old != nil && same(old, r)
-		}
-		told := c.told
-		if slices.ContainsFunc(told.resources, had) {
-			told = &part{kind: told.kind, resources: slices.DeleteFunc(slices.Clone(told.resources), had)}
+	for _, s := range sh.compare(from, to) {
+		told := s.told
+		for _, l := range from.layers {
+			if l != s.from {
+				told = told.less(&l.part, same)
+			}
 		}
 		if len(told.resources) > 0 {
 			out = append(out, told)
 		}
 	}
 	return out
+}
+
+// gone returns what does not exist any more, without what is told.
+func (sh *share) gone(from, to *set, told []*part) (out []*part) {
+	for _, s := range sh.compare(from, to) {
+		gone := s.gone
+		for _, l := range to.layers {
+			if l != s.to {
+				gone = gone.less(&l.part, func(_, other *resource) bool { return other.exists() })
+			}
+		}
+		for _, p := range told {
+			if p != s.told { // which has none of them
+				gone = gone.less(p, func(_, _ *resource) bool { return true })
+			}
+		}
+		if len(gone.resources) > 0 {
+			out = append(out, gone)
+		}
+	}
+	return out
+}
+
+// less returns p without the resources that another part has too, where drop says so; p itself where that is all of it.
+func (p *part) less(other *part, drop func(r, other *resource) bool) *part {
+	few, many := p, other
+	if len(few.resources) > len(many.resources) {
+		few, many = many, few
+	}
+	dropped := map[string]bool{}
+	for _, one := range few.resources { // a proxy's own are a few, and what is told to all may be a thousand
+		two := many.find(one.name)
+		if two == nil {
+			continue
+		}
+		if few == p && drop(one, two) || few != p && drop(two, one) {
+			dropped[one.name] = true
+		}
+	}
+	if len(dropped) == 0 {
+		return p
+	}
+	return &part{kind: p.kind, resources: slices.DeleteFunc(slices.Clone(p.resources), func(r *resource) bool { return dropped[r.name] })}
 }
 
 // change returns the difference of two layers; nil is an empty one.
@@ -70,10 +119,11 @@ func compareLayers(from, to *layer) *change {
 	if from != nil {
 		before = from.resources
 	}
-	c := &change{told: &part{}}
 	if to != nil {
-		after, c.told.kind = to.resources, to.kind
+		after = to.resources
 	}
+	k := cmp.Or(from, to).kind
+	c := &change{told: &part{kind: k}, fresh: &part{kind: k}, gone: &part{kind: k}}
 	for len(before) > 0 || len(after) > 0 {
 		order := -1
 		if len(before) > 0 && len(after) > 0 {
@@ -83,14 +133,16 @@ func compareLayers(from, to *layer) *change {
 		}
 		switch {
 		case order < 0:
-			c.gone, before = c.leave(before[0]), before[1:]
+			c.leave(before[0])
+			before = before[1:]
 		case order > 0:
-			c.told.resources, after = append(c.told.resources, after[0]), after[1:]
+			c.come(after[0], !after[0].exists())
+			after = after[1:]
 		default:
 			if r := after[0]; !same(before[0], r) && r.exists() {
-				c.told.resources = append(c.told.resources, r)
+				c.come(r, before[0].exists() || before[0].unknown)
 			} else if !same(before[0], r) {
-				c.gone = c.leave(before[0])
+				c.leave(before[0])
 			}
 			before, after = before[1:], after[1:]
 		}
@@ -98,9 +150,15 @@ func compareLayers(from, to *layer) *change {
 	return c
 }
 
-func (c *change) leave(r *resource) []*resource {
-	if r.exists() || r.unknown {
-		return append(c.gone, absent(r.name))
+func (c *change) come(r *resource, known bool) {
+	c.told.resources = append(c.told.resources, r)
+	if !known {
+		c.fresh.resources = append(c.fresh.resources, r)
 	}
-	return c.gone
+}
+
+func (c *change) leave(r *resource) {
+	if r.exists() || r.unknown {
+		c.gone.resources = append(c.gone.resources, absent(r.name))
+	}
 }

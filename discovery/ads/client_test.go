@@ -13,6 +13,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -39,7 +40,7 @@ func overWire(t *testing.T, first *snapshot, test func(r *rig)) {
 func (r *rig) push(s *snapshot) {
 	r.t.Helper()
 	g := r.current.Load().follow(meshOf(1), model.Change{}, r.names)
-	g.built.snapshots.get(viewAt(r.t, "127.0.0.9"), func() *snapshot { return s })
+	g.built.snapshots.get(reader{View: viewAt(r.t, "127.0.0.9")}, func() *snapshot { return s })
 	r.publish(g)
 	synctest.Wait()
 }
@@ -58,6 +59,7 @@ type client struct {
 	version  [kinds]string // received last
 	accepted [kinds]string
 	versions [kinds]map[string]string // of each resource
+	table    []byte                   // of names, received last
 	ended    error
 }
 
@@ -107,6 +109,7 @@ func (c *client) receive() bool {
 		versions := map[string]string{}
 		for _, r := range m.Resources {
 			versions[r.Name] = r.Version
+			c.keep(r.Resource)
 		}
 		return c.take(m.TypeUrl, m.Nonce, m.SystemVersionInfo, versions, m.RemovedResources, err)
 	}
@@ -114,7 +117,8 @@ func (c *client) receive() bool {
 	err := c.wire.RecvMsg(m)
 	versions := map[string]string{}
 	for _, r := range m.Resources {
-		name := nameIn(string(r.Value))
+		c.keep(r)
+		name := nameIn(r)
 		if _, twice := versions[name]; twice {
 			c.t.Errorf("%s is in one response twice", name)
 		}
@@ -123,9 +127,20 @@ func (c *client) receive() bool {
 	return c.take(m.TypeUrl, m.Nonce, m.VersionInfo, versions, nil, err)
 }
 
+func (c *client) keep(r *anypb.Any) {
+	if r.TypeUrl == namesType {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.table = r.Value
+	}
+}
+
 // nameIn returns the name that made-up contents begin with, and real resources too: field 1, of less than 128 bytes.
-func nameIn(value string) string {
-	name, _, _ := strings.Cut(value[2:2+value[1]], "=")
+func nameIn(r *anypb.Any) string {
+	if r.TypeUrl == namesType {
+		return tableName
+	}
+	name, _, _ := strings.Cut(string(r.Value[2:2+r.Value[1]]), "=")
 	return name
 }
 

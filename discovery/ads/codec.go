@@ -66,22 +66,28 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.standard.Unmarshal(data, v)
 	}
-	if len(data) == 1 {
-		return readRequest(r, data[0].ReadOnlyData())
+	if r.done(); len(data) == 1 {
+		if r.readOrBlame(data[0].ReadOnlyData()); r.initial == nil {
+			return nil
+		}
 	}
 	scratch := c.scratch.Get().(*[]byte)
-	defer c.scratch.Put(scratch)
 	if n := data.Len(); cap(*scratch) < n {
 		*scratch = make([]byte, n)
 	}
 	*scratch = (*scratch)[:data.Len()]
 	data.CopyTo(*scratch)
-	return readRequest(r, *scratch)
-}
-
-func readRequest(r *request, data []byte) error {
-	if err := r.read(data); err != nil {
-		return fmt.Errorf("read discovery request: %w", err)
+	r.readOrBlame(*scratch)
+	r.held, r.pool = scratch, c.scratch
+	if r.initial == nil {
+		r.done()
 	}
 	return nil
+}
+
+// readOrBlame leaves it to the stream to say what is wrong: gRPC would call that an internal error of the server.
+func (r *request) readOrBlame(data []byte) {
+	if err := r.read(data); err != nil {
+		r.fault = fmt.Errorf("read discovery request: %w", err)
+	}
 }

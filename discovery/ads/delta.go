@@ -1,9 +1,6 @@
 package ads
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // requestDelta takes a request of the delta variant: subscriptions that come and go, and perhaps an answer to the last
 // response. A subscription counts under whatever nonce.
@@ -11,26 +8,22 @@ func (p *protocol) requestDelta(k kind, r *request, now time.Time) ([]response, 
 	s := &p.types[k]
 	var nack *Nack
 	if r.nonce != "" && r.nonce == s.nonce {
-		nack = s.answered(r.refusal, now)
+		nack = p.answered(k, r.refusal, now)
 	}
-	if err := s.change(r.names, r.unsubscribe, p.share); err != nil {
+	if err := s.changes.add(r.names, r.unsubscribe, p.share); err != nil {
 		return nil, nil, err
 	}
 	if !s.asked {
 		s.asked = true
 		s.wildcard = k.whole() && r.names == nil
-		if err := s.apply(k, p.share); err != nil {
+		if err := s.apply(k, p.share, now); err != nil {
 			return nil, nil, err
 		}
 		s.greet = s.wildcard
 		p.resumeDelta(k, r)
 	}
-	if !s.pending {
-		if err := s.apply(k, p.share); err != nil {
-			return nil, nil, err
-		}
-	}
-	return p.flush(now), nack, nil
+	responses := p.flush(now)
+	return responses, nack, p.fault
 }
 
 // resumeDelta spares an Envoy that reconnects what it has already. It names a version for each; what it has and is not
@@ -41,25 +34,13 @@ func (p *protocol) resumeDelta(k kind, r *request) {
 		return
 	}
 	want := s.wanted(p.state(k), p.share)
-	var had []*resource
-	equal := 0
-	for name, version := range r.versions() {
-		switch now := want.find(name); {
-		case now != nil && now.exists() && now.version == version:
-			had = append(had, now)
-			equal++
-		case now != nil && k == sds && !now.exists(): // gone, and stays in use
-			had = append(had, now)
-			equal++
-		case now != nil && now.exists(), s.wildcard:
-			had = append(had, &resource{name: name, unknown: true})
-		}
-	}
-	if len(had) == equal && equal == want.size() {
-		s.sent, s.version, s.acked = want, want.version, want.version
+	had := p.share.resume(want, r.initial, s.wildcard)
+	if had == want {
+		s.sent, s.accepted, s.version, s.acked = want, want, want.version, want.version
 		return
 	}
-	slices.SortFunc(had, byName)
-	had = slices.CompactFunc(had, func(a, b *resource) bool { return a.name == b.name })
-	s.sent = newSet(k, had)
+	s.sent, s.accepted = had, had
+	if k == cds { // what listeners and routes name is not known
+		p.relied[lds].accepted, p.relied[rds].accepted = had, had
+	}
 }

@@ -11,7 +11,10 @@
 //
 //	new and changed clusters, the old ones kept ─▶ endpoints ─▶ ACK of both ─▶ listeners ─▶ routes ─▶ ACK ─▶ old clusters go
 //
-// Secrets wait for nobody: clusters and listeners do not get warm without theirs.
+// Listeners and routes wait for clusters that they name, and for no others: Envoy answers for clusters when they are
+// warm. They wait for a second at most, since a cluster may warm for ever; the next clusters are then sent as well.
+//
+// Secrets wait for nobody: clusters and listeners do not get warm without theirs. Names follow the listeners.
 //
 // What waits for a slow Envoy is one mark that something is newer, never a queue: the state at the time of its answer
 // is sent once. State belongs to the stream, not to the node: two Envoys of one node may be connected in a handover.

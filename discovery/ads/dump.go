@@ -73,6 +73,9 @@ func dumpOne(k kind, r *resource) (json.RawMessage, error) {
 	if err := proto.Unmarshal(r.content, packed); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", r.name, err)
 	}
+	if k == nds {
+		return json.Marshal(shownTable{Type: packed.TypeUrl, Table: decodeNames(string(packed.Value))})
+	}
 	text, err := protojson.Marshal(packed)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s as JSON: %w", r.name, err)

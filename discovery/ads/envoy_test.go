@@ -29,6 +29,7 @@ func content(k kind, words string) *set {
 func state(clusters, endpoints, listeners, routes string) *snapshot {
 	return &snapshot{
 		cds: content(cds, clusters), eds: content(eds, endpoints), sds: content(sds, ""), lds: content(lds, listeners), rds: content(rds, routes),
+		nds: content(nds, ""),
 	}
 }
 
@@ -53,13 +54,14 @@ func scan(t testing.TB, in *interner, m proto.Message) *request {
 type envoy struct {
 	t        *testing.T
 	protocol *protocol
+	clock    time.Time
 	last     [kinds]response // received last
 	accepted [kinds]string   // version
 	names    [kinds][]string
 }
 
 func connect(t *testing.T, s *snapshot) *envoy {
-	return &envoy{t: t, protocol: newProtocol(sotw, s, newShare(newInterner()))}
+	return &envoy{t: t, clock: now, protocol: newProtocol(sotw, s, newShare(newInterner()))}
 }
 
 // ask sends a request of names, with the nonce of the last response, and describes what comes back.
@@ -90,7 +92,7 @@ func (e *envoy) send(k kind, r *discoveryv3.DiscoveryRequest) string {
 
 func (e *envoy) raw(k kind, r *discoveryv3.DiscoveryRequest) string {
 	e.t.Helper()
-	responses, _, err := e.protocol.request(k, scan(e.t, e.protocol.share.interner, r), now)
+	responses, _, err := e.protocol.request(k, scan(e.t, e.protocol.share.interner, r), e.clock)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -99,7 +101,7 @@ func (e *envoy) raw(k kind, r *discoveryv3.DiscoveryRequest) string {
 
 func (e *envoy) push(s *snapshot) string {
 	e.t.Helper()
-	return e.receive(e.protocol.push(s, newShare(e.protocol.share.interner), now))
+	return e.receive(e.protocol.push(s, newShare(e.protocol.share.interner), e.clock))
 }
 
 // receive describes responses as "cds:a,b eds:a", and checks what holds for every one.

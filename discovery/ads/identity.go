@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -34,14 +35,23 @@ func (st *stream) identify(r *request) error {
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	if err := authorize(st.wire.Context(), proxy.Namespace()); err != nil {
+	shown := st.server.current.Load()
+	id, err := authorize(st.wire.Context(), proxy.Namespace(), shown.mesh.Settings().TrustDomains())
+	if err != nil {
 		st.log.Warn("proxy refused", "node", proxy.ID.String(), "peer", st.peer, "err", err)
 		return err
 	}
-	st.node, st.view = proxy.ID.String(), xds.ViewOf(proxy)
+	own := reader{View: xds.ViewOf(proxy), account: id.account}
+	who, view := id.who(st.peer), own.Outbound.In(shown.mesh)
+	if err := st.server.viewers.enter(who, view, st.server.limits.ViewsPerIdentity); err != nil {
+		st.log.Warn("proxy refused", "node", proxy.ID.String(), "peer", st.peer, "err", err)
+		return err
+	}
+	st.leaves = func() { st.server.viewers.leave(who, view) }
+	st.node, st.reader = proxy.ID.String(), own
 	st.version = versionOf(node)
-	st.shown = st.server.current.Load()
-	st.protocol = newProtocol(st.variant, st.shown.snapshot(st.view), st.shown.share)
+	st.shown = shown
+	st.protocol = newProtocol(st.variant, shown.snapshot(st.reader), shown.share)
 	st.log.Info("proxy connected", "node", st.node, "peer", st.peer)
 	return nil
 }
@@ -71,35 +81,41 @@ func versionOf(n *corev3.Node) string {
 	return clip(strings.TrimSpace(n.GetUserAgentName() + " " + n.GetUserAgentVersion()))
 }
 
+// identity is what a proxy's certificate proves. The zero value is of a proxy without one: plaintext is for a trusted
+// network.
+type identity struct{ trustDomain, namespace, account string }
+
 // authorize checks that a client with a certificate speaks for its own namespace only: configuration shows what a
-// namespace may call, and one workload's certificate must not open another's. Plaintext is for a trusted network.
-func authorize(ctx context.Context, namespace string) error {
+// namespace may call, and one workload's certificate must not open another's. A namespace of a foreign trust domain is
+// another one, whatever its name.
+func authorize(ctx context.Context, namespace string, trustDomains []string) (identity, error) {
 	info, secure := linkOf(ctx).AuthInfo.(credentials.TLSInfo)
 	if !secure {
-		return nil
+		return identity{}, nil
 	}
 	if len(info.State.PeerCertificates) == 0 {
-		return status.Error(codes.PermissionDenied, "the client has no certificate")
+		return identity{}, status.Error(codes.PermissionDenied, "the client has no certificate")
 	}
 	var found []string
 	for _, uri := range info.State.PeerCertificates[0].URIs {
-		own, ok := namespaceOf(uri)
-		if ok && own == namespace {
-			return nil
+		id, ok := identityOf(uri)
+		if ok && id.namespace == namespace && slices.Contains(trustDomains, id.trustDomain) {
+			return id, nil
 		}
 		found = append(found, uri.String())
 	}
-	return status.Errorf(codes.PermissionDenied,
-		"node is of namespace %q, its certificate is for %q: want spiffe://TRUST_DOMAIN/ns/%s/sa/ACCOUNT", namespace, found, namespace)
+	return identity{}, status.Errorf(codes.PermissionDenied,
+		"node is of namespace %q, its certificate is for %q: want spiffe://TRUST_DOMAIN/ns/%s/sa/ACCOUNT with a TRUST_DOMAIN of %q, "+
+			"as trustDomain and trustDomainAliases of MeshConfig say", namespace, found, namespace, trustDomains)
 }
 
-// namespaceOf reads Istio's form of an identity, spiffe://trust.domain/ns/NAMESPACE/sa/ACCOUNT.
-func namespaceOf(uri *url.URL) (string, bool) {
+// identityOf reads Istio's form of an identity, spiffe://trust.domain/ns/NAMESPACE/sa/ACCOUNT.
+func identityOf(uri *url.URL) (identity, bool) {
 	parts := strings.Split(uri.Path, "/")
-	if uri.Scheme != "spiffe" || len(parts) != 5 || parts[1] != "ns" || parts[3] != "sa" || parts[2] == "" {
-		return "", false
+	if uri.Scheme != "spiffe" || uri.Host == "" || len(parts) != 5 || parts[1] != "ns" || parts[3] != "sa" || parts[2] == "" || parts[4] == "" {
+		return identity{}, false
 	}
-	return parts[2], true
+	return identity{uri.Host, parts[2], parts[4]}, true
 }
 
 func peerOf(ctx context.Context) string {

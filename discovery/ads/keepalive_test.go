@@ -1,8 +1,6 @@
 package ads
 
 import (
-	"errors"
-	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,40 +24,22 @@ func TestKeepaliveIsEnforced(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := run(t)
 				r.Push(meshOf(1, "a"), model.Change{})
-				conn, err := r.listener.Dial()
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer conn.Close()
-				wire := http2.NewFramer(conn, conn)
 				goodbye := make(chan http2.ErrCode, 1)
-				go func() {
-					defer close(goodbye)
-					for {
-						f, err := wire.ReadFrame()
-						if err != nil {
-							return
-						}
-						if away, ok := f.(*http2.GoAwayFrame); ok {
-							goodbye <- away.ErrCode
-							return
-						}
+				client, gone := r.dialRaw(func(_ *rawClient, f http2.Frame) {
+					if away, ok := f.(*http2.GoAwayFrame); ok && len(goodbye) == 0 {
+						goodbye <- away.ErrCode
 					}
-				}()
-				_, err = io.WriteString(conn, http2.ClientPreface)
-				if err := errors.Join(err, wire.WriteSettings(), wire.WriteSettingsAck()); err != nil {
-					t.Fatal(err)
-				}
-				var code http2.ErrCode
-				refused := false
+				})
 				for i := range byte(20) {
 					pass(test.every)
-					if wire.WritePing(false, [8]byte{i}) != nil {
+					if client.WritePing(false, [8]byte{i}) != nil {
 						break
 					}
 				}
-				conn.Close()
-				code, refused = <-goodbye
+				client.Close()
+				<-gone
+				close(goodbye)
+				code, refused := <-goodbye
 				if refused != test.refused || refused && code != http2.ErrCodeEnhanceYourCalm {
 					t.Errorf("sent away: %t with %s, want %t", refused, code, test.refused)
 				}

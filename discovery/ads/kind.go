@@ -16,11 +16,13 @@ const (
 	lds
 	rds
 	sds
+	nds
 	kinds
 )
 
-// order is the one that responses are sent in. Clusters and listeners do not get warm without their secrets.
-func order() [kinds]kind { return [kinds]kind{cds, eds, sds, lds, rds} }
+// order is the one that responses are sent in. Clusters and listeners do not get warm without their secrets. A name leads
+// to an address that a listener is there for.
+func order() [kinds]kind { return [kinds]kind{cds, eds, sds, lds, rds, nds} }
 
 const (
 	clusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
@@ -28,14 +30,17 @@ const (
 	secretType   = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 	listenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
 	routeType    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+	namesType    = "type.googleapis.com/istio.networking.nds.v1.NameTable"
 )
 
 func (k kind) typeURL() string {
-	return [kinds]string{cds: clusterType, eds: endpointType, sds: secretType, lds: listenerType, rds: routeType}[k]
+	return [kinds]string{
+		cds: clusterType, eds: endpointType, sds: secretType, lds: listenerType, rds: routeType, nds: namesType,
+	}[k]
 }
 
 // String is the short name that metrics and logs have.
-func (k kind) String() string { return [kinds]string{"cds", "eds", "lds", "rds", "sds"}[k] }
+func (k kind) String() string { return [kinds]string{"cds", "eds", "lds", "rds", "sds", "nds"}[k] }
 
 func kindOf(typeURL string) (kind, bool) {
 	for k := range kinds {
@@ -49,18 +54,10 @@ func kindOf(typeURL string) (kind, bool) {
 // whole reports whether, in the state of the world, a response carries everything there is, so that absence deletes. Of
 // the other kinds it carries what changed, and deletion follows from the listener or cluster that named it. Only kinds
 // that are whole can be subscribed to without names.
-func (k kind) whole() bool { return k == cds || k == lds }
+func (k kind) whole() bool { return k == cds || k == lds || k == nds }
 
-// parent is the kind whose resources name those of k.
-func (k kind) parent() (kind, bool) {
-	switch k {
-	case eds:
-		return cds, true
-	case rds:
-		return lds, true
-	}
-	return 0, false
-}
+// asked reports whether a stream is made a set of k only once it asks for one.
+func (k kind) asked() bool { return k == sds || k == nds }
 
 // empty returns the answer to a name of endpoints or routes of which nothing is known: without one, Envoy would wait.
 func (k kind) empty(name string) *resource {

@@ -14,14 +14,17 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Limits is what one client may cost, and for how long. Sizes are in bytes.
+// Limits is what one client may cost, for how long, and what it may see. Sizes are in bytes.
 type Limits struct {
+	Connections          int           // open at once, of all clients; 0 for any number
 	MaxRequest           int           // of one request
 	StreamsPerConnection uint32        // open at once
 	StreamsPerSecond     float64       // new ones, of all clients; 0 for any number
+	ViewsPerIdentity     int           // different ones of one certificate, of one host in plaintext; 0 for any number
 	SendTimeout          time.Duration // a client that leaves a response without an answer for so long is cut off
 	MaxConnectionAge     time.Duration // a client is then asked to connect anew, maybe to another replica; 0 for never
 	Shutdown             time.Duration // how long a stop may take
+	PlaintextSecrets     bool          // programs on this host get secrets without TLS too
 }
 
 // DefaultLimits fit a mesh of ten thousand services.
@@ -30,6 +33,7 @@ func DefaultLimits() Limits {
 		MaxRequest:           4 << 20,
 		StreamsPerConnection: 16,
 		StreamsPerSecond:     0,
+		ViewsPerIdentity:     256,
 		SendTimeout:          time.Minute,
 		Shutdown:             10 * time.Second,
 	}
@@ -38,12 +42,14 @@ func DefaultLimits() Limits {
 const (
 	window    = 1 << 20          // bytes in flight, of a stream and of a connection
 	ageGrace  = 10 * time.Second // between asking a client to leave and cutting it off
-	handshake = 10 * time.Second // a connection that says nothing holds up the stop for as long
+	idle      = 5 * time.Minute  // a connection without a stream is closed after it
+	handshake = 10 * time.Second // a connection that says nothing is closed after it
+	shedEvery = time.Minute      // between words about connections that are closed for want of room
 )
 
 // options detect a peer that is gone, allow Envoy's own keepalive, and let a whole first configuration fly at once.
 func (l Limits) options(secure credentials.TransportCredentials) []grpc.ServerOption {
-	alive := keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}
+	alive := keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: idle}
 	if l.MaxConnectionAge > 0 { // gRPC adds a jitter of a tenth
 		alive.MaxConnectionAge, alive.MaxConnectionAgeGrace = l.MaxConnectionAge, ageGrace
 	}

@@ -25,6 +25,13 @@ func (m *memo[K, V]) peek(key K) (none V) {
 	return value()
 }
 
+// keys returns those that somebody asked for.
+func (m *memo[K, V]) keys() []K {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.values))
+}
+
 // all returns the values that somebody asked for.
 func (m *memo[K, V]) all() []V {
 	m.mu.Lock()

@@ -9,7 +9,7 @@ import (
 // metrics are what Prometheus is told, by pilot-discovery's names where they mean the same.
 type metrics struct {
 	pushes, rejects, bytes, resets, refused *prometheus.CounterVec
-	convergence, pushTime                   prometheus.Histogram
+	debounce, convergence, pushTime         prometheus.Histogram
 	server                                  *Server
 }
 
@@ -24,13 +24,14 @@ func newMetrics(s *Server) *metrics {
 	}
 	return &metrics{
 		server:      s,
-		pushes:      counter("pilot_xds_pushes", "Responses, by type and what became of them: sent, acked, nacked.", "type", "result"),
-		rejects:     counter("pilot_total_xds_rejects", "Responses that a proxy refused.", "type"),
-		bytes:       counter("pilot_xds_sent_bytes", "Bytes of resources in responses.", "type"),
-		resets:      counter("pilot_xds_stream_resets", "Streams that ended, by cause: client, slow, refused, error.", "cause"),
-		refused:     counter("pilot_xds_streams_refused", "Streams that were not begun, by reason.", "reason"),
+		pushes:      counter("pilot_xds_pushes_total", "Responses, by type and what became of them: sent, acked, nacked.", "type", "result"),
+		rejects:     counter("pilot_xds_rejects_total", "Responses that a proxy refused.", "type"),
+		bytes:       counter("pilot_xds_sent_bytes_total", "Bytes of resources in responses.", "type"),
+		resets:      counter("pilot_xds_stream_resets_total", "Streams that ended, by cause: client, slow, refused, error.", "cause"),
+		refused:     counter("pilot_xds_streams_refused_total", "Streams that were not begun, by reason.", "reason"),
+		debounce:    seconds("pilot_debounce_time", "How old the oldest change of a push was when its mesh was made: --debounceMax at most, and the making."),
 		convergence: seconds("pilot_proxy_convergence_time", "From a change to the last proxy's answer."),
-		pushTime:    seconds("pilot_xds_push_time", "From a change to a response that tells of it."),
+		pushTime:    seconds("pilot_xds_push_time", "From a change to a response that tells a proxy of it which was connected before."),
 	}
 }
 
@@ -40,6 +41,7 @@ var (
 	resources    = prometheus.NewDesc("pilot_xds_resources", "Resources that connected proxies may be told, each once.", []string{"type"}, nil)
 	encoded      = prometheus.NewDesc("pilot_xds_resources_encoded", "Resources that the newest generation had to encode.", nil, nil)
 	views        = prometheus.NewDesc("pilot_xds_views_rebuilt", "Outbound views that the newest generation built.", nil, nil)
+	withheld     = prometheus.NewDesc("pilotlight_xds_refused_parts", "Resources and virtual hosts that a connected proxy refuses while it has the rest, each once.", []string{"type"}, nil)
 	pushed       = prometheus.NewDesc("pilot_xds_generation", "The newest generation.", nil, nil)
 )
 
@@ -48,8 +50,11 @@ func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect counts connected proxies when it is asked.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	for _, c := range []prometheus.Collector{m.pushes, m.rejects, m.bytes, m.resets, m.refused, m.convergence, m.pushTime} {
+	for _, c := range []prometheus.Collector{m.pushes, m.rejects, m.bytes, m.resets, m.refused, m.debounce, m.convergence, m.pushTime} {
 		c.Collect(out)
+	}
+	for k, n := range m.server.refused() {
+		out <- prometheus.MustNewConstMetric(withheld, prometheus.GaugeValue, float64(n), kind(k).String())
 	}
 	count := map[[3]string]int{}
 	for _, st := range m.server.all() {

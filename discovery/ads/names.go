@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"iter"
 	"runtime"
 	"slices"
 	"sync"
@@ -59,11 +60,27 @@ func (n *names) all() []string {
 	return n.list
 }
 
+// stars yields the names, and "*" where it was in the list.
+func (n *names) stars() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, name := range n.all() {
+			if !yield(name) {
+				return
+			}
+		}
+		if n.everything() {
+			yield("*")
+		}
+	}
+}
+
 // interner keeps one value of each list for as long as somebody holds it: what no stream subscribes to is collected.
 type interner struct {
 	seed maphash.Seed
 	mu   sync.Mutex
 	live map[uint64]weak.Pointer[names] // by the hash of their wire form
+
+	forms forms // what is changed for clients that refuse a part of it
 }
 
 func newInterner() *interner {
@@ -136,19 +153,22 @@ func (in *interner) forget(key uint64) {
 
 // parseNames reads names that the field numbers in front of them do not matter of.
 func parseNames(wire string, limit int) (*names, error) {
-	if !utf8.ValidString(wire) {
-		return nil, errors.New("resource names are not UTF-8")
-	}
 	n := &names{wire: wire, list: make([]string, 0, countFields(wire, limit+1))}
 	for rest := wire; rest != ""; {
 		_, name, after, ok := cutField(rest)
 		if !ok {
 			return nil, errors.New("resource names are cut off")
 		}
+		if !utf8.ValidString(name) { // of the name alone: the length before it need not be text
+			return nil, errors.New("resource names are not UTF-8")
+		}
 		rest = after
-		if name == "*" {
+		switch name {
+		case "":
+			return nil, errors.New("a resource name is empty")
+		case "*":
 			n.star = true
-		} else {
+		default:
 			n.list = append(n.list, name)
 		}
 		if len(n.list) > limit {
@@ -174,20 +194,20 @@ func countFields(message string, limit int) (n int) {
 }
 
 // cutField takes the first field off a message, one that is text. It makes no copy.
-func cutField(message string) (number protowire.Number, value, rest string, ok bool) {
+func cutField[T string | []byte](message T) (number protowire.Number, value, rest T, ok bool) {
 	tag, n := cutVarint(message)
 	if n == 0 || protowire.Type(tag&7) != protowire.BytesType {
-		return 0, "", "", false
+		return 0, value, rest, false
 	}
 	size, m := cutVarint(message[n:])
 	if rest = message[n+m:]; m == 0 || size > uint64(len(rest)) {
-		return 0, "", "", false
+		return 0, value, rest, false
 	}
 	return protowire.Number(tag >> 3), rest[:size], rest[size:], true
 }
 
 // cutVarint returns a number and how many bytes it takes, 0 of one that is broken.
-func cutVarint(s string) (value uint64, n int) {
+func cutVarint[T string | []byte](s T) (value uint64, n int) {
 	for i := range min(len(s), 10) {
 		value |= uint64(s[i]&0x7f) << (7 * i)
 		if s[i] < 0x80 {

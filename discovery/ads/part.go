@@ -2,6 +2,7 @@ package ads
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -27,6 +28,34 @@ type part struct {
 		once  sync.Once
 		bytes []byte
 	}
+}
+
+// find returns the resource of that name, nil where there is none, in a part that is sorted by name.
+func (p *part) find(name string) *resource {
+	i, ok := slices.BinarySearchFunc(p.resources, name, func(r *resource, name string) int {
+		return strings.Compare(r.name, name)
+	})
+	if !ok {
+		return nil
+	}
+	return p.resources[i]
+}
+
+// findBytes is find without a string of its own.
+func (p *part) findBytes(name []byte) *resource {
+	i, ok := slices.BinarySearchFunc(p.resources, name, func(r *resource, name []byte) int {
+		switch { // the compiler makes no copy for these
+		case r.name < string(name):
+			return -1
+		case r.name > string(name):
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return nil
+	}
+	return p.resources[i]
 }
 
 func (p *part) bytes(v variant) []byte {
@@ -69,7 +98,7 @@ func appendFrame(b []byte, k kind, v variant, r *resource) []byte {
 	content := r.content
 	switch {
 	case r.exists():
-	case k == rds || k == eds && v == sotw:
+	case v == sotw && !k.whole() && k != sds:
 		content = k.empty(r.name).content
 	case v == delta:
 		return protowire.AppendString(protowire.AppendTag(b, fieldRemoved, protowire.BytesType), r.name)

@@ -1,6 +1,7 @@
 package ads
 
 import (
+	"errors"
 	"strconv"
 	"time"
 )
@@ -13,7 +14,9 @@ type protocol struct {
 	rollout *snapshot // what clusters, listeners and routes are being brought to
 	types   [kinds]subscription
 	nonces  int
-	heard   time.Time // when the last request came
+	fault   error           // what the client has asked for is too much; its next request ends the stream
+	heard   time.Time       // when the last request came
+	relied  [kinds]reliance // of listeners and routes
 }
 
 func newProtocol(v variant, first *snapshot, sh *share) *protocol {
@@ -37,11 +40,18 @@ func (p *protocol) request(k kind, r *request, now time.Time) ([]response, *Nack
 		return p.requestDelta(k, r, now)
 	}
 	s := &p.types[k]
-	if s.nonce != "" && r.nonce != s.nonce {
+	empties := s.named && r.names == nil
+	if s.nonce != "" && r.nonce != s.nonce && !empties {
 		return nil, nil, nil // overtaken by a response that Envoy has yet to answer
 	}
-	nack := s.answered(r.refusal, now)
+	var nack *Nack
+	if r.nonce == s.nonce {
+		nack = p.answered(k, r.refusal, now)
+	}
 	s.replace(k, r.names, p.share)
+	if empties {
+		s.forget()
+	}
 	if !s.asked {
 		s.asked = true
 		p.resume(k, r.version)
@@ -62,33 +72,39 @@ func (p *protocol) resume(k kind, version string) {
 		return
 	}
 	if want := s.wanted(p.state(k), p.share); version == want.version {
-		s.sent, s.version, s.acked = want, version, version
+		s.sent, s.accepted, s.version, s.acked = want, want, version, version
 	}
 }
 
 // flush sends what may be sent. A rollout is finished before the next begins: were clusters always brought to the
-// newest state first, endless changes would starve the routes, which come last.
+// newest state first, endless changes would starve the routes, which come last. One whose clusters are still to be sent
+// has not begun.
 func (p *protocol) flush(now time.Time) []response {
-	if !p.types[cds].pending && !p.behind(cds) && !p.behind(lds) && !p.behind(rds) {
+	for k := range kinds {
+		if s := &p.types[k]; s.mayApply(now) {
+			p.fault = errors.Join(p.fault, s.apply(k, p.share, now))
+		}
+		p.skipTrials(k)
+	}
+	if p.behind(cds) || !p.behind(lds) && !p.behind(rds) {
 		p.rollout = p.latest // else endpoints, which are always the newest, would overtake clusters
 	}
 	var out []response
 	for {
 		out = p.step(out, now)
-		if p.rollout == p.latest || p.gated() {
-			return out
+		if p.rollout == p.latest || p.held(now) {
+			break
 		}
 		p.rollout = p.latest
 	}
+	p.rely()
+	return out
 }
 
 // step sends what may be sent now, in order.
 func (p *protocol) step(out []response, now time.Time) []response {
 	for _, k := range order() {
-		if k == lds && p.gated() {
-			break
-		}
-		if s := &p.types[k]; s.asked && !s.pending {
+		if p.types[k].asked && p.open(k, now) {
 			if r, news := p.next(k, now); news {
 				out = append(out, r)
 			}
@@ -96,10 +112,6 @@ func (p *protocol) step(out []response, now time.Time) []response {
 	}
 	return out
 }
-
-// gated reports whether listeners and routes must wait: until Envoy has answered for its clusters, which it does when
-// they are warm, and until no endpoints are held back. Routes themselves are never warmed.
-func (p *protocol) gated() bool { return p.types[cds].pending || p.behind(eds) }
 
 // next returns the response that brings Envoy to the state of k, and whether it needs one. It records that Envoy will
 // have it.
@@ -112,30 +124,38 @@ func (p *protocol) next(k kind, now time.Time) (response, bool) {
 	old := s.sent
 	s.sent, s.due, s.greet = want, nil, false
 	if told == nil {
+		if s.accepted == old {
+			s.accepted = want // the same content; the older value is not held for ever
+		}
 		return response{}, false
 	}
-	if k == cds {
+	switch k {
+	case cds:
 		p.types[eds].rewarm(old, want, p.share)
+	case lds, rds:
+		p.relied[k].sent = p.clusters()
 	}
 	p.nonces++
-	s.nonce, s.version, s.pending, s.since, s.nacked = strconv.Itoa(p.nonces), want.version, true, now, false
+	if !s.pending {
+		s.since = now
+	}
+	s.nonce, s.version, s.at, s.again, s.pending, s.nacked = strconv.Itoa(p.nonces), want.version, now, s.pending, true, false
 	return response{p.variant, k, s.nonce, s.version, told}, true
 }
 
-// news is what Envoy must be told of k. Endpoints and routes that are gone go with the cluster or listener that named
-// them, which is the better order, where Envoy has subscribed to those. Secrets that are gone stay in use.
+// news is what Envoy must be told of k. Endpoints that are gone go with the cluster that named them, which is the better
+// order, where Envoy has subscribed to clusters. Secrets that are gone stay in use.
 func (p *protocol) news(k kind, want *set) *news {
 	s := &p.types[k]
-	parent, has := k.parent()
 	return p.share.answer(question{
 		had: s.sent, want: want, due: s.due, variant: p.variant, wildcard: s.wildcard,
-		gone: p.variant == delta && k != sds && !(has && p.types[parent].asked),
+		gone: p.variant == delta && k != sds && !(k == eds && p.types[cds].asked),
 	})
 }
 
-// state is all that there is of k. Endpoints and secrets take no part in a rollout: they are always the newest.
+// state is all that there is of k. Endpoints, secrets and names take no part in a rollout: they are always the newest.
 func (p *protocol) state(k kind) *set {
-	if k == eds || k == sds {
+	if k == eds || k.asked() {
 		return p.latest[k]
 	}
 	return p.rollout[k]
@@ -145,9 +165,9 @@ func (p *protocol) state(k kind) *set {
 // lead to them have been replaced and accepted.
 func (p *protocol) target(k kind) *set {
 	s := &p.types[k]
-	want := s.wanted(p.state(k), p.share)
-	if k == cds && s.sent != nil && s.sent != want && !(p.settled(lds) && p.settled(rds)) {
-		want = p.share.union(want, s.sent)
+	want := s.withheld(s.wanted(p.state(k), p.share), p.share)
+	if k == cds && s.sent != nil && s.sent != want {
+		want = p.withRelied(want)
 	}
 	return want
 }
@@ -185,16 +205,16 @@ func (p *protocol) idle() bool {
 }
 
 // waitsSince returns since when the oldest response has no answer, the zero time when all have one. Clusters are
-// answered when they are warm, which may take a while in which Envoy speaks of other things.
+// answered when they are warm, however long that takes: an Envoy that has said anything since they were sent is not
+// slow.
 func (p *protocol) waitsSince() (oldest time.Time) {
 	for k := range kinds {
 		s := &p.types[k]
-		since := s.since
-		if k == cds && p.heard.After(since) {
-			since = p.heard
+		if !s.pending || k == cds && p.heard.After(s.since) {
+			continue
 		}
-		if s.pending && (oldest.IsZero() || since.Before(oldest)) {
-			oldest = since
+		if oldest.IsZero() || s.since.Before(oldest) {
+			oldest = s.since
 		}
 	}
 	return oldest

@@ -173,6 +173,18 @@ func TestRefusedRoutesKeepTheirClusters(t *testing.T) {
 	e.want("ACK of RDS", e.ack(rds), "cds:b")
 }
 
+// Of listeners that it refuses Envoy may take some: they lead to c, until others are accepted.
+func TestListenersTakenInPartKeepTheirClusters(t *testing.T) {
+	e := start(t, base)
+	e.want("c comes", e.push(state("a=1 b=1 c=1", "a=1 b=1", "l=c", "r=1")), "cds:a,b,c")
+	e.want("ACK of CDS", e.ack(cds), "lds:l")
+	e.want("NACK", e.nack(lds, "Error adding/updating listener(s) l: bad"), "")
+	e.want("c goes again", e.push(state("a=1 b=1", "a=1 b=1", "l=3", "r=1")), "lds:l")
+	e.want("another comes meanwhile", e.push(state("a=1 b=1 d=1", "a=1 b=1", "l=3", "r=1")), "cds:a,b,c,d")
+	e.want("ACK of CDS", e.ack(cds), "")
+	e.want("ACK of LDS", e.ack(lds), "cds:a,b,d")
+}
+
 func TestUnusedClustersGoAtOnce(t *testing.T) {
 	e := start(t, base)
 	e.want("b goes", e.push(state("a=1", "a=1", "l=1", "r=1")), "cds:a")
@@ -188,10 +200,11 @@ func TestRoutesWaitForEndpointsThatAreHeldBack(t *testing.T) {
 // Clusters change faster than they warm: every ACK finds newer ones waiting, and routes still get their turn.
 func TestEndlessClusterChangesDoNotStarveRoutes(t *testing.T) {
 	e := start(t, base)
-	e.push(state("a=2 b=1", "a=1 b=1", "l=1", "r=2"))
-	e.push(state("a=3 b=1", "a=1 b=1", "l=1", "r=3"))
+	e.want("first", e.push(state("a=2 b=1 c=1", "a=1 b=1", "l=1", "r=c")), "cds:a,b,c eds:a")
+	e.want("second", e.push(state("a=3 b=1 c=1 d=1", "a=1 b=1", "l=1", "r=d")), "")
+	e.want("third", e.push(state("a=4 b=1 c=1 d=1 e=1", "a=1 b=1", "l=1", "r=e")), "")
 	e.ack(eds)
-	e.want("ACK of CDS", e.ack(cds), "rds:r cds:a,b eds:a")
+	e.want("ACK of CDS", e.ack(cds), "rds:r cds:a,b,c,d,e eds:a")
 }
 
 // Envoy's only sign in between is an EDS request that equals the last ACK.

@@ -23,7 +23,7 @@ func TestPushIsObservable(t *testing.T) {
 		pass(100 * time.Millisecond)
 		g := r.current.Load().follow(meshOf(1), model.Change{Since: changed, Keys: []string{"config/a"}, Count: 1}, r.names)
 		next := state("a=1 b=1", "a=2 b=1", "l=1", "r=1")
-		g.built.snapshots.get(viewAt(t, "127.0.0.9"), func() *snapshot { return next })
+		g.built.snapshots.get(reader{View: viewAt(t, "127.0.0.9")}, func() *snapshot { return next })
 		r.publish(g)
 		synctest.Wait()
 		got := r.Pushes()[len(r.Pushes())-1]
@@ -50,13 +50,13 @@ func TestPushIsObservable(t *testing.T) {
 			# HELP pilot_xds Connected proxies.
 			# TYPE pilot_xds gauge
 			pilot_xds{type="sidecar",variant="%s",version=""} 2
-			# HELP pilot_total_xds_rejects Responses that a proxy refused.
-			# TYPE pilot_total_xds_rejects counter
-			pilot_total_xds_rejects{type="eds"} 1
+			# HELP pilot_xds_rejects_total Responses that a proxy refused.
+			# TYPE pilot_xds_rejects_total counter
+			pilot_xds_rejects_total{type="eds"} 1
 		`, v)
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(r.Metrics())
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(metrics), "pilot_xds", "pilot_total_xds_rejects"); err != nil {
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(metrics), "pilot_xds", "pilot_xds_rejects_total"); err != nil {
 			t.Error(err)
 		}
 		if n := testutil.ToFloat64(r.metrics.pushes.WithLabelValues("eds", "acked")); n != 3 { // two at the start
@@ -99,7 +99,7 @@ func TestPushEndsWithoutTheSlow(t *testing.T) {
 func TestGenerationTakesOverWhatDidNotChange(t *testing.T) {
 	var none *generation
 	in := newInterner()
-	v := viewAt(t, "127.0.0.9")
+	v := reader{View: viewAt(t, "127.0.0.9")}
 	one := none.follow(meshOf(1, "a", "b"), model.Change{}, in)
 	first := one.snapshot(v)
 	two := one.follow(meshOf(1, "a", "b"), model.Change{}, in)
@@ -125,7 +125,7 @@ func TestResourcesAreCounted(t *testing.T) {
 		r.open().ask(clusterType)
 	}
 	g := r.current.Load()
-	s := g.snapshot(viewAt(t, "127.0.0.9"))
+	s := g.snapshot(reader{View: viewAt(t, "127.0.0.9")})
 	var metrics strings.Builder
 	fmt.Fprintf(&metrics, "# HELP pilot_xds_resources Resources that connected proxies may be told, each once.\n# TYPE pilot_xds_resources gauge\n")
 	for k, n := range [kinds]int{cds: s[cds].size(), eds: 2, lds: s[lds].size(), rds: s[rds].size(), sds: 3} {

@@ -3,6 +3,7 @@ package ads
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 // pusherCount is how many goroutines offer a new generation to all streams.
@@ -16,7 +17,10 @@ type pushers struct {
 
 type round struct {
 	streams []*stream
+	began   time.Time
 	next    atomic.Int64
+	offered atomic.Int64
+	took    atomic.Int64 // nanoseconds, once every stream was offered the generation
 }
 
 func newPushers() pushers {
@@ -28,7 +32,7 @@ func (p pushers) start(streams []*stream) {
 	for _, st := range streams {
 		st.dirty.Store(true)
 	}
-	p.round.Store(&round{streams: streams})
+	p.round.Store(&round{streams: streams, began: time.Now()})
 	for range pusherCount {
 		select {
 		case p.kick <- struct{}{}:
@@ -51,6 +55,21 @@ func (p pushers) run(ctx context.Context) {
 				break
 			}
 			r.streams[i].offer()
+			if int(r.offered.Add(1)) == len(r.streams) {
+				r.took.Store(int64(time.Since(r.began)))
+			}
 		}
 	}
+}
+
+// took is how long the last round took, or has taken so far.
+func (p pushers) took(now time.Time) time.Duration {
+	r := p.round.Load()
+	switch {
+	case r == nil || len(r.streams) == 0:
+		return 0
+	case r.took.Load() > 0:
+		return time.Duration(r.took.Load())
+	}
+	return now.Sub(r.began)
 }

@@ -3,8 +3,8 @@ package ads
 import (
 	"cmp"
 	"errors"
-	"iter"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -19,14 +19,18 @@ type request struct {
 	intern  *interner
 	likely  *names // what the stream said the last time, and says again with every ACK: compared, not parsed
 
+	fault       error  // why the rest is not to be trusted
 	node        []byte // encoded; it is certain only in a stream's first request
 	typeURL     string
 	nonce       string
-	refusal     string // why the response was refused; never "" when it was
-	version     string // state of the world
-	names       *names // all, in the state of the world; in a delta those to subscribe
-	unsubscribe *names // delta
-	initial     string // delta: the fields initial_resource_versions
+	refusal     string   // why the response was refused; never "" when it was
+	version     string   // state of the world
+	names       *names   // all, in the state of the world; in a delta those to subscribe
+	unsubscribe *names   // delta
+	initial     versions // delta; it points into the message, as long as that is held
+
+	held *[]byte    // the message, until done; nil where nothing points into it
+	pool *sync.Pool // that held is of
 }
 
 // Fields of DiscoveryRequest and DeltaDiscoveryRequest; names are 3 in both.
@@ -83,7 +87,7 @@ func (r *runs) add(f requestField, field []byte) {
 	}
 }
 
-// read scans a message. It keeps nothing of data.
+// read scans a message. It keeps nothing of data but the initial versions.
 func (r *request) read(data []byte) error {
 	*r = request{variant: r.variant, intern: r.intern, likely: r.likely}
 	var repeated runs
@@ -156,9 +160,11 @@ func (r *request) takeRuns(repeated *runs) (err error) {
 			return err
 		}
 	}
-	r.initial = string(repeated[fieldOfInitial].bytes)
-	if !utf8.ValidString(r.initial) {
-		return errors.New("initial_resource_versions are not UTF-8")
+	r.initial = repeated[fieldOfInitial].bytes
+	for e := range r.initial.all() {
+		if !utf8.Valid(e.name) {
+			return errors.New("initial_resource_versions are not UTF-8")
+		}
 	}
 	r.unsubscribe, err = r.intern.ofWire(repeated[fieldOfUnsubscribe].bytes)
 	return err
@@ -192,32 +198,10 @@ func (r *request) parseNode() (*corev3.Node, error) {
 	return n, nil
 }
 
-// versions yields what a reconnecting Envoy has, by name.
-func (r *request) versions() iter.Seq2[string, string] {
-	return func(yield func(name, version string) bool) {
-		for rest := r.initial; rest != ""; {
-			_, entry, after, ok := cutField(rest)
-			if !ok {
-				return
-			}
-			rest = after
-			var name, version string
-			for entry != "" {
-				number, value, more, ok := cutField(entry)
-				if !ok {
-					return
-				}
-				switch number {
-				case 1:
-					name = value
-				case 2:
-					version = value
-				}
-				entry = more
-			}
-			if !yield(name, version) {
-				return
-			}
-		}
+// done lets others have the message that the request was read from.
+func (r *request) done() {
+	if r.held != nil {
+		r.pool.Put(r.held)
 	}
+	r.held, r.initial = nil, nil
 }

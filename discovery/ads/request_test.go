@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -63,6 +65,42 @@ func TestRequestRepeatsNames(t *testing.T) {
 	}
 }
 
+// A name may have any length, also from 128 bytes on, where the bytes of the length are not text themselves.
+func TestRequestTakesLongNames(t *testing.T) {
+	for _, size := range []int{1, 90, 127, 128, 200, 255, 256, 300, 20000} {
+		name := strings.Repeat("é", size/2) + strings.Repeat("a", size%2)
+		for v, m := range [variants]proto.Message{
+			sotw: &discoveryv3.DiscoveryRequest{ResourceNames: []string{"a", name}},
+			delta: &discoveryv3.DeltaDiscoveryRequest{
+				ResourceNamesSubscribe: []string{"a", name}, ResourceNamesUnsubscribe: []string{name},
+				InitialResourceVersions: map[string]string{name: "0123456789abcdef"},
+			},
+		} {
+			r := &request{variant: variant(v), intern: newInterner()}
+			data, err := proto.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.read(data); err != nil || !r.names.has(name) {
+				t.Errorf("%s, a name of %d bytes: read %d names, error %v", variant(v), size, r.names.len(), err)
+			}
+		}
+	}
+}
+
+// A name that is not UTF-8 would come back in answers that no protobuf may hold.
+func TestRequestRefusesBadNames(t *testing.T) {
+	const bad = "a\xffb"
+	entry := appendNames(nil, []string{string(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), bad))}, false)
+	entry[0] = 5<<3 | byte(protowire.BytesType)
+	for v, data := range map[variant][]byte{sotw: appendNames(nil, []string{bad}, false), delta: entry} {
+		r := &request{variant: v, intern: newInterner()}
+		if err := r.read(data); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
+			t.Errorf("%s: %v, want it refused", v, err)
+		}
+	}
+}
+
 // Whatever a client sends: an error or names, no panic, and no more than is allowed.
 func FuzzRequest(f *testing.F) {
 	for _, m := range []proto.Message{
@@ -91,7 +129,7 @@ func FuzzRequest(f *testing.F) {
 			if (a == nil) != (b == nil) || a == nil && fmt.Sprint(likely.names) != fmt.Sprint(plain.names) {
 				t.Errorf("with a likely list: %v %v, without: %v %v", likely.names, a, plain.names, b)
 			}
-			for range r.versions() {
+			for range r.initial.all() {
 			}
 			_, _ = r.parseNode()
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -36,9 +35,14 @@ func encode(name string, m proto.Message) *resource {
 	if err := anypb.MarshalFrom(value, m, proto.MarshalOptions{Deterministic: true}); err != nil {
 		panic(fmt.Sprintf("encode %T %s: %v", m, name, err))
 	}
-	content := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), value.TypeUrl)
-	content = protowire.AppendBytes(protowire.AppendTag(content, 2, protowire.BytesType), value.Value)
-	r := &resource{name: name, content: content, hash: sha256.Sum256(value.Value)}
+	return newResource(name, value.TypeUrl, value.Value)
+}
+
+// newResource takes an encoded message.
+func newResource(name, typeURL string, message []byte) *resource {
+	content := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), typeURL)
+	content = protowire.AppendBytes(protowire.AppendTag(content, 2, protowire.BytesType), message)
+	r := &resource{name: name, content: content, hash: sha256.Sum256(message)}
 	r.version = hex.EncodeToString(r.hash[:8])
 	return r
 }
@@ -76,16 +80,6 @@ func addVersion(h hash.Hash, name string, content digest) {
 	h.Write([]byte(name))
 	h.Write([]byte{0})
 	h.Write(content[:])
-}
-
-func (l *layer) find(name string) *resource {
-	i, ok := slices.BinarySearchFunc(l.resources, name, func(r *resource, name string) int {
-		return strings.Compare(r.name, name)
-	})
-	if !ok {
-		return nil
-	}
-	return l.resources[i]
 }
 
 // set is all resources of one kind that concern a stream, immutable. What many proxies share and what is a proxy's own

@@ -3,7 +3,6 @@ package ads
 import (
 	"context"
 	"maps"
-	"net"
 	"slices"
 	"time"
 
@@ -11,17 +10,23 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/internal/local"
 )
 
 // Secret is a certificate with its key, or roots to check others' by; all PEM.
-type Secret struct{ Certificate, Key, Roots []byte }
+type Secret struct {
+	Certificate, Key, Roots []byte
+	// Accounts are the service accounts whose proxies may have Key, "*" for all of the namespace.
+	Accounts []string
+}
 
-// Secrets are what proxies may be sent, by namespace, then by the name that they ask for. A proxy sees those of its own
-// namespace only.
+// Secrets are what proxies may be sent, by namespace, then by the name that they ask for. A proxy gets one where all of
+// this holds: the secret is of its namespace; the configuration that discovery makes for it names the secret, since a
+// Gateway that selects it does, or a DestinationRule that it is under; and its certificate is of one of Accounts, where
+// the secret has a key.
 type Secrets map[string]map[string]Secret
 
 // SetSecrets makes these what proxies get that ask for secrets. Without a call none are served. A secret that is not
@@ -36,45 +41,57 @@ func (s *Server) SetSecrets(all Secrets) {
 	}
 }
 
-// vault holds secrets as resources, immutable; a nil one is of a server that serves none.
-type vault struct{ sets map[string]*set }
+// vault holds secrets as resources, immutable.
+type vault struct{ shelves map[string]shelf } // by namespace
+
+// shelf is the secrets of a namespace.
+type shelf struct {
+	set      *set
+	accounts map[string][]string // by name, of those that have a key
+}
 
 // next returns the vault of these secrets, which shares with v what did not change, and the namespaces that did.
 func (v *vault) next(all Secrets) (*vault, []string) {
-	out := &vault{sets: map[string]*set{"": newSet(sds, nil)}}
+	out := &vault{shelves: map[string]shelf{}}
 	var changed []string
-	for _, namespace := range slices.Sorted(maps.Keys(all)) {
+	for namespace, secrets := range all {
+		now := shelf{accounts: map[string][]string{}}
 		var list []*resource
-		for name, secret := range all[namespace] {
+		for name, secret := range secrets {
 			list = append(list, encode(name, secret.message(name)))
-		}
-		slices.SortFunc(list, byName)
-		out.sets[namespace] = newSet(sds, list)
-	}
-	if v != nil {
-		for namespace, old := range v.sets {
-			if now := out.of(namespace); now.version == old.version {
-				out.sets[namespace] = old
-			} else {
-				changed = append(changed, "secrets/"+namespace)
+			if len(secret.Key) > 0 {
+				now.accounts[name] = secret.Accounts
 			}
 		}
-	}
-	for namespace := range out.sets {
-		if v == nil || v.sets[namespace] == nil {
+		slices.SortFunc(list, byName)
+		now.set = newSet(sds, list)
+		if old, had := v.of(namespace); had && old.equal(now) {
+			now = old
+		} else {
 			changed = append(changed, "secrets/"+namespace)
+		}
+		out.shelves[namespace] = now
+	}
+	if v != nil {
+		for namespace := range v.shelves {
+			if _, still := out.shelves[namespace]; !still {
+				changed = append(changed, "secrets/"+namespace)
+			}
 		}
 	}
 	slices.Sort(changed)
 	return out, changed
 }
 
-// of returns the secrets of a namespace, none where it has none.
-func (v *vault) of(namespace string) *set {
-	if s := v.sets[namespace]; s != nil {
-		return s
+func (v *vault) of(namespace string) (s shelf, ok bool) {
+	if v != nil {
+		s, ok = v.shelves[namespace]
 	}
-	return v.sets[""]
+	return s, ok
+}
+
+func (s shelf) equal(other shelf) bool {
+	return s.set.version == other.set.version && maps.EqualFunc(s.accounts, other.accounts, slices.Equal)
 }
 
 func (s Secret) message(name string) *tlsv3.Secret {
@@ -91,8 +108,8 @@ func (s Secret) message(name string) *tlsv3.Secret {
 	}}
 }
 
-// maySeeSecrets says why a stream gets none. With a certificate its namespace was checked already; in plaintext
-// a private key must not leave this host.
+// maySeeSecrets says why a stream gets none: a private key leaves discovery over mTLS only, where the namespace of the
+// certificate was checked already, unless the operator lets programs on this host ask in plaintext.
 func (s *Server) maySeeSecrets(ctx context.Context) error {
 	if s.vault.Load() == nil {
 		return status.Error(codes.Unimplemented, "secrets are not served: proxies read certificates from files")
@@ -100,10 +117,11 @@ func (s *Server) maySeeSecrets(ctx context.Context) error {
 	if _, secure := linkOf(ctx).AuthInfo.(credentials.TLSInfo); secure {
 		return nil
 	}
-	if p, ok := peer.FromContext(ctx); ok {
-		if address, ok := p.Addr.(*net.TCPAddr); ok && address.IP.IsLoopback() {
-			return nil
-		}
+	if !s.limits.PlaintextSecrets {
+		return status.Error(codes.PermissionDenied, "secrets are sent with mTLS only")
 	}
-	return status.Error(codes.PermissionDenied, "secrets are sent with mTLS only, or on loopback")
+	if !local.Peer(peerOf(ctx)) {
+		return status.Error(codes.PermissionDenied, "secrets are sent with mTLS, and in plaintext to 127.0.0.1 and ::1 only")
+	}
+	return nil
 }

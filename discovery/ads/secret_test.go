@@ -11,9 +11,16 @@ import (
 	"testing"
 	"testing/synctest"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+	networking "istio.io/api/networking/v1alpha3"
+	typev1beta1 "istio.io/api/type/v1beta1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 const secretKeyText = "the private key"
@@ -22,9 +29,116 @@ func secretsOf(words string) Secrets {
 	out := map[string]Secret{}
 	for _, word := range strings.Fields(words) {
 		name, text, _ := strings.Cut(word, "=")
-		out[name] = Secret{Certificate: []byte(text), Key: []byte(secretKeyText)}
+		out[name] = Secret{Certificate: []byte(text), Key: []byte(secretKeyText), Accounts: []string{"app"}}
 	}
 	return Secrets{"default": out, "other": {"foreign": {Roots: []byte("r")}}}
+}
+
+// namingSecrets is a mesh with a DestinationRule for each secret.
+func namingSecrets(secrets ...string) *model.Mesh {
+	group := model.Group{}
+	for _, name := range secrets {
+		host := name + ".com"
+		group.Services = append(group.Services, &model.Service{
+			Host: host, Namespace: "default", Resolution: model.ResolutionStatic,
+			Ports:     []model.Port{{Name: "tcp", Number: 80, Protocol: model.TCP}},
+			Endpoints: []model.Endpoint{{Address: "10.0.0.1"}},
+		})
+		group.Objects = append(group.Objects, &model.Object{
+			Meta: model.Meta{Kind: "DestinationRule", Namespace: "default", Name: name},
+			Spec: &networking.DestinationRule{Host: host, TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{
+				Mode: networking.ClientTLSSettings_MUTUAL, CredentialName: name,
+			}}},
+		})
+	}
+	return model.New(slices.Values([]model.Group{group}))
+}
+
+// A secret is for the proxies whose configuration names it, of its namespace; a key for those of its service accounts.
+func TestSecretsByWhatTheProxyIs(t *testing.T) {
+	group := model.Group{Objects: []*model.Object{{
+		Meta: model.Meta{Kind: "Gateway", Namespace: "elsewhere", Name: "gw"},
+		Spec: &networking.Gateway{Selector: map[string]string{"gateway": "gw"}, Servers: []*networking.Server{{
+			Port: &networking.Port{Number: 443, Name: "https", Protocol: "HTTPS"}, Hosts: []string{"a.test"},
+			Tls: &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_MUTUAL, CredentialName: "door"},
+		}}},
+	}, {
+		Meta: model.Meta{Kind: "Sidecar", Namespace: "default", Name: "in"},
+		Spec: &networking.Sidecar{
+			WorkloadSelector: &networking.WorkloadSelector{Labels: map[string]string{"app": "in"}},
+			Ingress: []*networking.IstioIngressListener{{
+				Port: &networking.SidecarPort{Number: 8443, Name: "https", Protocol: "HTTPS"}, DefaultEndpoint: "127.0.0.1:8080",
+				Tls: &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE, CredentialName: "in"},
+			}},
+		},
+	}, {
+		Meta: model.Meta{Kind: "DestinationRule", Namespace: "default", Name: "out"},
+		Spec: &networking.DestinationRule{
+			Host: "out.com", WorkloadSelector: &typev1beta1.WorkloadSelector{MatchLabels: map[string]string{"app": "out"}},
+			TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{
+				Mode: networking.ClientTLSSettings_MUTUAL, CredentialName: "out",
+			}},
+		},
+	}}, Services: []*model.Service{{
+		Host: "out.com", Namespace: "default", Resolution: model.ResolutionStatic,
+		Ports:     []model.Port{{Name: "tcp", Number: 80, Protocol: model.TCP}},
+		Endpoints: []model.Endpoint{{Address: "10.0.0.1"}},
+	}}}
+	shelf := map[string]Secret{}
+	for _, name := range []string{"door", "in", "out", "unnamed"} {
+		shelf[name] = Secret{Certificate: []byte("c"), Key: []byte("k"), Accounts: []string{"gateway"}}
+		shelf[name+"-cacert"] = Secret{Roots: []byte("r")}
+	}
+	var none *generation
+	g := none.follow(model.New(slices.Values([]model.Group{group})), model.Change{}, newInterner())
+	g.vault, _ = g.vault.next(Secrets{"default": shelf, "other": shelf})
+
+	for name, test := range map[string]struct {
+		role, namespace, labels, account string
+		want                             string
+	}{
+		"the gateway":                     {"router", "default", "gateway=gw", "gateway", "door door-cacert"},
+		"one in another namespace":        {"router", "other", "gateway=gw", "gateway", "door door-cacert"}, // its own door
+		"a gateway of a third":            {"router", "third", "gateway=gw", "gateway", ""},
+		"a gateway that is not selected":  {"router", "default", "gateway=gx", "gateway", ""},
+		"an app that claims to be one":    {"router", "default", "gateway=gw", "app", "door-cacert"}, // roots are no secret
+		"a sidecar with its labels":       {"sidecar", "default", "gateway=gw", "gateway", ""},
+		"a sidecar":                       {"sidecar", "default", "app=x", "gateway", ""},
+		"a sidecar under the rule":        {"sidecar", "default", "app=out", "gateway", "out out-cacert"},
+		"one of another account":          {"sidecar", "default", "app=out", "app", "out-cacert"},
+		"a sidecar whose port ends TLS":   {"sidecar", "default", "app=in", "gateway", "in"},
+		"a program on this host, plainly": {"router", "default", "gateway=gw", "", "door door-cacert"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key, value, _ := strings.Cut(test.labels, "=")
+			metadata, err := structpb.NewStruct(map[string]any{
+				"NAMESPACE": test.namespace, "LABELS": map[string]any{key: value}, "INTERCEPTION_MODE": "NONE",
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			proxy, err := xds.ParseProxy(&corev3.Node{Id: test.role + "~10.0.0.9~p.x~x.svc.cluster.local", Metadata: metadata})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := reader{View: xds.ViewOf(proxy), secrets: true, account: test.account}
+			var got []string
+			for _, secret := range g.snapshot(r)[sds].all() {
+				got = append(got, secret.name)
+			}
+			if strings.Join(got, " ") != test.want {
+				t.Errorf("gets %q, want %q", got, test.want)
+			}
+			for name := range shelf {
+				if why := g.withheld(name, r); (why == "") != slices.Contains(got, name) {
+					t.Errorf("%s: the reason for withholding it is %q", name, why)
+				}
+			}
+			if r.secrets = false; g.snapshot(r)[sds].size() != 0 {
+				t.Error("a stream that asks for no secrets has some")
+			}
+		})
+	}
 }
 
 // Over mTLS a proxy gets the secrets of its namespace that it names: those that come later too, and changes; one that
@@ -37,12 +151,14 @@ func TestSecretsOfANamespace(t *testing.T) {
 				secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")))
 				a.check(err)
 				r := &rig{running: runWith(t, testLimits(), secure), t: t}
-				r.push(base)
+				r.Push(namingSecrets("a", "b", "later", "foreign"), model.Change{})
 				conn := r.dial(a.client(nil, a.issue(3, "spiffe://cluster.local/ns/default/sa/app")))
 				defer conn.Close()
 				c := r.connectBy(conn, v)
 				c.want("before there are any", c.subscribe(sds, "a"), "")
-				c.want("clusters meanwhile", c.subscribe(cds), "cds:a,b")
+				if got := c.subscribe(cds); !strings.HasPrefix(got, "cds:") {
+					t.Errorf("clusters meanwhile: %q", got)
+				}
 				c.ack(cds)
 
 				r.SetSecrets(secretsOf("a=1 b=1"))
@@ -61,6 +177,14 @@ func TestSecretsOfANamespace(t *testing.T) {
 					again.want("after a reconnect", again.ask(sds, "a", "later", "foreign"), "")
 				} else {
 					again.want("after a reconnect", again.resume(sds, c.versions[sds], "a", "later"), "")
+				}
+				for _, want := range []string{
+					`secret=foreign reason="namespace \"default\" has no secret of this name"`,
+					`secret=later reason="namespace \"default\" has no secret of this name"`,
+				} {
+					if !strings.Contains(r.log.String(), want) {
+						t.Errorf("the log lacks %s:\n%s", want, r.log)
+					}
 				}
 				only := r.connectTo(conn, v, "/envoy.service.secret.v3.SecretDiscoveryService/"+[variants]string{"Stream", "Delta"}[v]+"Secrets")
 				only.want("by the service of secrets alone", only.subscribe(sds, "b"), "sds:b")
@@ -105,14 +229,24 @@ func TestSecretsAreNotSentInPlaintext(t *testing.T) {
 			t.Errorf("a stream of secrets alone: %v, want PermissionDenied", c.ended)
 		}
 	})
-	for address, want := range map[string]codes.Code{
-		"127.0.0.1": codes.OK, "::1": codes.OK, "10.0.0.1": codes.PermissionDenied,
+	for _, test := range []struct {
+		address string
+		allowed bool // by the operator's flag
+		want    codes.Code
+	}{
+		{"127.0.0.1", false, codes.PermissionDenied},
+		{"127.0.0.1", true, codes.OK},
+		{"::1", true, codes.OK},
+		{"127.0.0.6", true, codes.PermissionDenied}, // where Envoy passes strangers in from
+		{"10.0.0.1", true, codes.PermissionDenied},
 	} {
-		s := New(testLimits(), nil)
+		limits := testLimits()
+		limits.PlaintextSecrets = test.allowed
+		s := New(limits, nil)
 		s.SetSecrets(nil)
-		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(address)}})
-		if got := status.Code(s.maySeeSecrets(ctx)); got != want {
-			t.Errorf("from %s: %s, want %s", address, got, want)
+		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(test.address), Port: 9}})
+		if got := status.Code(s.maySeeSecrets(ctx)); got != test.want {
+			t.Errorf("%+v: %s", test, got)
 		}
 	}
 }
@@ -152,6 +286,28 @@ func TestReadSecrets(t *testing.T) {
 	a.check(err)
 	if want := "default/mutual-cacert=roots default/mutual=pair default/pair=pair default/roots-cacert=roots default/roots=roots"; named(got) != want {
 		t.Errorf("read %q, want %q", named(got), want)
+	}
+
+	put("default", map[string]string{"service-accounts": "gateway\nother"})
+	put("default/mutual", map[string]string{"service-accounts": "mutual"})
+	put("default/pair", map[string]string{})
+	put("default/none", map[string]string{"tls.crt": cert, "tls.key": key, "service-accounts": ""})
+	put("default/\xff", map[string]string{"tls.crt": cert, "tls.key": key})
+	put("\xfe/a", map[string]string{"tls.crt": cert, "tls.key": key})
+	listed, err := ReadSecrets(dir, got)
+	for _, want := range []string{`default/\xff" is ignored: its name is not UTF-8`, `\xfe" is ignored: its name is not UTF-8`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want it to name %q", err, want)
+		}
+	}
+	for name, want := range map[string]string{"pair": "[gateway other]", "mutual": "[mutual]", "none": "[]", "mutual-cacert": "[]"} {
+		if got := fmt.Sprint(listed["default"][name].Accounts); got != want {
+			t.Errorf("the key of %s is for %s, want %s", name, got, want)
+		}
+	}
+	New(testLimits(), nil).SetSecrets(listed) // no name panics
+	for _, gone := range []string{"default/service-accounts", "default/mutual/service-accounts", "default/none", "default/\xff", "\xfe"} {
+		a.check(os.RemoveAll(filepath.Join(dir, gone)))
 	}
 
 	put("default/pair", map[string]string{"tls.key": "half a k"})

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // The files of a secret are named as in a Kubernetes secret of type TLS.
@@ -17,29 +18,32 @@ const (
 	secretCertificate = "tls.crt"
 	secretKey         = "tls.key"
 	secretRoots       = "ca.crt"
+	secretAccounts    = "service-accounts"
 	rootsSuffix       = "-cacert" // of the name that roots are asked for by, where they stand beside a certificate
 )
 
 // ReadSecrets reads DIR/NAMESPACE/NAME/tls.crt, tls.key and ca.crt. A certificate is the secret NAME and its roots are
-// NAME-cacert; roots that stand alone are NAME as well. Of a secret with an error the one in last stays, and every error
-// is returned with the rest.
+// NAME-cacert; roots that stand alone are NAME as well. A file service-accounts beside them, else
+// DIR/NAMESPACE/service-accounts, lists the service accounts whose proxies may have the key. Of a secret with an error the
+// one in last stays, and every error is returned with the rest.
 func ReadSecrets(dir string, last Secrets) (Secrets, error) {
-	out := Secrets{}
-	namespaces, err := os.ReadDir(dir)
-	if err != nil {
-		return last, fmt.Errorf("read secrets: %w", err)
+	namespaces, faults := directories(dir)
+	if namespaces == nil && faults != nil {
+		return last, errors.Join(faults...)
 	}
-	var faults []error
-	for _, namespace := range directories(dir, namespaces) {
-		entries, err := os.ReadDir(filepath.Join(dir, namespace))
-		if err != nil {
-			faults = append(faults, fmt.Errorf("read secrets: %w", err))
+	out := Secrets{}
+	for _, namespace := range namespaces {
+		folder := filepath.Join(dir, namespace)
+		names, errs := directories(folder)
+		accounts, err := readAccounts(folder)
+		faults = append(append(faults, errs...), err)
+		if names == nil && errs != nil {
 			out[namespace] = last[namespace]
 			continue
 		}
 		out[namespace] = map[string]Secret{}
-		for _, name := range directories(filepath.Join(dir, namespace), entries) {
-			certificate, roots, err := readSecret(filepath.Join(dir, namespace, name))
+		for _, name := range names {
+			certificate, roots, err := readSecret(filepath.Join(folder, name), accounts)
 			faults = append(faults, err)
 			for as, s := range map[string]*Secret{name: certificate, name + rootsSuffix: roots} {
 				if old, had := last[namespace][as]; err != nil && had {
@@ -62,10 +66,9 @@ func SecretDirectories(dir string) []string {
 	out := []string{dir}
 	for range 2 { // namespaces, then names
 		for _, above := range out {
-			if entries, err := os.ReadDir(above); err == nil {
-				for _, name := range directories(above, entries) {
-					out = append(out, filepath.Join(above, name))
-				}
+			names, _ := directories(above) // ReadSecrets tells what is wrong
+			for _, name := range names {
+				out = append(out, filepath.Join(above, name))
 			}
 		}
 	}
@@ -73,19 +76,40 @@ func SecretDirectories(dir string) []string {
 	return slices.Compact(out)
 }
 
-// directories are those that people made: Kubernetes' own begin with two dots.
-func directories(dir string, entries []fs.DirEntry) (out []string) {
+// directories are those that people made: Kubernetes' own begin with two dots. Without an error they are not nil.
+func directories(dir string) (names []string, faults []error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, []error{fmt.Errorf("read secrets: %w", err)}
+	}
+	names = []string{}
 	for _, e := range entries {
 		info, err := os.Stat(filepath.Join(dir, e.Name())) // which a link may lead to
-		if err == nil && info.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			out = append(out, e.Name())
+		switch {
+		case err != nil || !info.IsDir() || strings.HasPrefix(e.Name(), "."):
+		case !utf8.ValidString(e.Name()): // no resource of Envoy can have such a name
+			faults = append(faults, fmt.Errorf("read secrets: directory %q is ignored: its name is not UTF-8", filepath.Join(dir, e.Name())))
+		default:
+			names = append(names, e.Name())
 		}
 	}
-	return out
+	return names, faults
 }
 
-// readSecret returns what a directory holds, nil for what it does not.
-func readSecret(dir string) (certificate, roots *Secret, err error) {
+// readAccounts reads the words of DIR/service-accounts, nil where there is no such file. A fault lets nobody in.
+func readAccounts(dir string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, secretAccounts))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read secrets: %w", err)
+	}
+	return strings.Fields(string(text)), nil
+}
+
+// readSecret returns what a directory holds, nil for what it does not. accounts are those of its namespace.
+func readSecret(dir string, accounts []string) (certificate, roots *Secret, err error) {
 	var files [3][]byte
 	for i, name := range []string{secretCertificate, secretKey, secretRoots} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
@@ -101,7 +125,14 @@ func readSecret(dir string) (certificate, roots *Secret, err error) {
 		if _, err := tls.X509KeyPair(files[0], files[1]); err != nil {
 			return nil, nil, fmt.Errorf("read secret %s, of %s and %s: %w", dir, secretCertificate, secretKey, err)
 		}
-		certificate = &Secret{Certificate: files[0], Key: files[1]}
+		own, err := readAccounts(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		if own != nil { // an empty file lets nobody in
+			accounts = own
+		}
+		certificate = &Secret{Certificate: files[0], Key: files[1], Accounts: accounts}
 	}
 	if files[2] != nil {
 		if !x509.NewCertPool().AppendCertsFromPEM(files[2]) {

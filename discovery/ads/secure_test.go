@@ -5,12 +5,14 @@ import (
 	"crypto/tls"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/e2e/lab"
@@ -75,13 +77,16 @@ func (a authority) client(seen *int64, identities ...lab.Identity) credentials.T
 	})
 }
 
-// A proxy's certificate must be of its node's namespace.
+// A proxy's certificate must be of its node's namespace, in a trust domain of the mesh.
 func TestSecureRefusesOtherNamespaces(t *testing.T) {
 	a := newAuthority(t)
 	secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")))
 	a.check(err)
 	r := runWith(t, testLimits(), secure)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(model.New(slices.Values([]model.Group{{
+		Services: meshOf(1, "a").Services(),
+		Objects:  []*model.Object{{Meta: model.Meta{Kind: "MeshConfig"}, Spec: &meshconfig.MeshConfig{TrustDomainAliases: []string{"old.test"}}}},
+	}})), model.Change{})
 	for name, test := range map[string]struct {
 		identities []lab.Identity
 		code       codes.Code
@@ -91,6 +96,10 @@ func TestSecureRefusesOtherNamespaces(t *testing.T) {
 		"another's":        {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/other/sa/app")}, codes.PermissionDenied, "ns/other/sa/app"},
 		"no SPIFFE ID":     {[]lab.Identity{a.issue(3, "")}, codes.PermissionDenied, "want spiffe://TRUST_DOMAIN/ns/default"},
 		"a broken ID":      {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/default")}, codes.PermissionDenied, "want spiffe://"},
+		"a foreign domain": {[]lab.Identity{a.issue(3, "spiffe://foreign.test/ns/default/sa/app")}, codes.PermissionDenied, `TRUST_DOMAIN of ["cluster.local" "old.test"]`},
+		"an alias":         {[]lab.Identity{a.issue(3, "spiffe://old.test/ns/default/sa/app")}, codes.OK, ""},
+		"no domain":        {[]lab.Identity{a.issue(3, "spiffe:///ns/default/sa/app")}, codes.PermissionDenied, "want spiffe://"},
+		"no account":       {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/default/sa/")}, codes.PermissionDenied, "want spiffe://"},
 		"no certificate":   {nil, codes.Unavailable, ""},
 		"of another roots": {[]lab.Identity{newAuthority(t).issue(3, "spiffe://cluster.local/ns/default/sa/app")}, codes.Unavailable, ""},
 	} {

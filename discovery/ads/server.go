@@ -34,20 +34,30 @@ type Server struct {
 	tracer  trace.Tracer // nil for none
 	metrics *metrics
 	vault   atomic.Pointer[vault] // nil for none
-	pushing sync.Mutex            // held while the next generation is made
 
-	mu      sync.Mutex
-	streams map[*stream]bool
-	pushers pushers
+	onRefusal func() // see OnRefusal
+
+	shedTold atomic.Pointer[time.Time] // when it was said last that a connection was closed for want of room
+	pushing  sync.Mutex                // held while the next generation is made
+
+	mu          sync.Mutex
+	streams     map[*stream]bool
+	viewers     viewers
+	pushers     pushers
+	connections connections
 }
 
 // New returns a Server that answers Unavailable until the first Push.
 func New(limits Limits, log *slog.Logger) *Server {
 	s := &Server{
 		limits: limits, log: log, names: newInterner(), streams: map[*stream]bool{},
-		rate: newRate(limits.StreamsPerSecond), pushers: newPushers(),
+		onRefusal: func() {}, rate: newRate(limits.StreamsPerSecond), pushers: newPushers(),
 	}
 	s.metrics = newMetrics(s)
+	s.connections = connections{
+		limit: limits.Connections, shed: s.shed,
+		streamed: func() map[net.Conn]bool { return connectionsOf(s.all()) },
+	}
 	return s
 }
 
@@ -57,6 +67,16 @@ func (s *Server) Metrics() prometheus.Collector { return s.metrics }
 // Pushes returns the last pushes, the oldest first.
 func (s *Server) Pushes() []Push { return s.history.list() }
 
+// shed tells of a connection for which there is no room, not of each of a flood.
+func (s *Server) shed(conn net.Conn) {
+	s.metrics.refused.WithLabelValues("connections").Inc()
+	now := time.Now()
+	if last := s.shedTold.Load(); last == nil || now.Sub(*last) > shedEvery {
+		s.shedTold.Store(&now)
+		s.log.Warn("too many connections, one is closed", "limit", s.limits.Connections, "peer", conn.RemoteAddr().String())
+	}
+}
+
 // Push makes m what every proxy gets. It returns at once; each stream takes the newest mesh when it can.
 func (s *Server) Push(m *model.Mesh, c model.Change) {
 	s.pushing.Lock()
@@ -64,8 +84,14 @@ func (s *Server) Push(m *model.Mesh, c model.Change) {
 	s.push(m, c)
 }
 
+// Took returns how long it took to offer the last push to every stream, or how long that has taken so far.
+func (s *Server) Took() time.Duration { return s.pushers.took(time.Now()) }
+
 func (s *Server) push(m *model.Mesh, c model.Change) {
 	collected := time.Now()
+	if !c.Since.IsZero() {
+		s.metrics.debounce.Observe(collected.Sub(c.Since).Seconds())
+	}
 	g := s.current.Load().follow(m, c, s.names)
 	if v := s.vault.Load(); v != nil {
 		g.vault = v
@@ -82,10 +108,15 @@ func (s *Server) publish(g *generation) {
 	s.pushers.start(s.all())
 }
 
-// told counts responses that are about to be sent.
-func (s *Server) told(g *generation, responses []response, now time.Time) {
+// told counts responses that are about to be sent. Where they do not follow from the change that made g, they tell
+// nothing of how long that took.
+func (s *Server) told(g *generation, responses []response, follows bool, now time.Time) {
 	s.history.sent(g.number, responses)
-	s.metrics.sent(responses, g.change.Since, now)
+	since := g.change.Since
+	if !follows {
+		since = time.Time{}
+	}
+	s.metrics.sent(responses, since, now)
 }
 
 // reached notes that a proxy has all of a generation, or has left.
@@ -105,6 +136,27 @@ func (s *Server) Clients() []Client {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), a.Connected.Compare(b.Connected))
 	})
 	return clients
+}
+
+// refused counts what proxies refuse while they have the rest. What several refuse is counted once.
+func (s *Server) refused() (count [kinds]int) {
+	seen := map[unit]bool{}
+	for _, st := range s.all() {
+		st.mu.Lock()
+		for k := range kinds {
+			if st.protocol == nil || st.protocol.types[k].isolation == nil {
+				continue
+			}
+			for u := range st.protocol.types[k].isolation.refused {
+				if !seen[u] {
+					seen[u] = true
+					count[k]++
+				}
+			}
+		}
+		st.mu.Unlock()
+	}
+	return count
 }
 
 func (s *Server) all() []*stream {
@@ -128,18 +180,20 @@ func (s *Server) ServeTLS(ctx context.Context, l net.Listener, secure *TLS) erro
 	return s.serveWith(ctx, l, secure.credentials())
 }
 
-func (s *Server) serveWith(ctx context.Context, l net.Listener, secure credentials.TransportCredentials) error {
+func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure credentials.TransportCredentials) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	l := &entrance{listener, &s.connections}
 	server := grpc.NewServer(s.limits.options(linked{secure})...)
 	for _, desc := range services() {
-		server.RegisterService(desc, door{s, l})
+		server.RegisterService(desc, door{s, l, ctx.Done()})
 	}
 	var running sync.WaitGroup
 	for range pusherCount {
 		running.Go(func() { s.pushers.run(ctx) })
 	}
 	running.Go(func() { s.cutSlow(ctx, l) })
+	running.Go(func() { s.tidyOften(ctx) })
 	running.Go(func() {
 		<-ctx.Done()
 		s.stop(server, l)
@@ -151,38 +205,6 @@ func (s *Server) serveWith(ctx context.Context, l net.Listener, secure credentia
 		return fmt.Errorf("serve ADS on %s: %w", l.Addr(), err)
 	}
 	return nil
-}
-
-// stop moves proxies to other replicas: all are told to go, and connections that are open are closed in a spread, so that
-// the others are not asked for everything at once.
-func (s *Server) stop(server *grpc.Server, l net.Listener) {
-	graceful := make(chan struct{})
-	go func() {
-		defer close(graceful)
-		server.GracefulStop()
-	}()
-	late := time.After(s.limits.Shutdown)
-	streams := slices.DeleteFunc(s.all(), func(st *stream) bool { return st.listener != l })
-	pace := spread(len(streams), s.limits.Shutdown)
-	for _, st := range streams {
-		st.close()
-		select {
-		case <-time.After(pace):
-		case <-graceful:
-		case <-late:
-		}
-	}
-	select {
-	case <-graceful:
-	case <-late:
-		server.Stop()
-		<-graceful
-	}
-}
-
-// spread is the time between the ends of n streams: ten milliseconds, less where that would take most of the limit.
-func spread(n int, limit time.Duration) time.Duration {
-	return min(10*time.Millisecond, limit/2/time.Duration(max(n, 1)))
 }
 
 // cutSlow closes the connections of proxies that do not answer, of one listener.
@@ -207,6 +229,7 @@ func (s *Server) cutSlow(ctx context.Context, l net.Listener) {
 type door struct {
 	*Server
 	listener net.Listener
+	closing  <-chan struct{}
 }
 
 // open admits a stream.
@@ -214,6 +237,12 @@ func (d door) open(w grpc.ServerStream, v variant, only kind) (*stream, error) {
 	if d.current.Load() == nil {
 		d.metrics.refused.WithLabelValues("not synced").Inc()
 		return nil, status.Error(codes.Unavailable, "not synced yet")
+	}
+	select {
+	case <-d.closing: // a client may open streams for as long as it has not heard that it is to go
+		d.metrics.refused.WithLabelValues("stopping").Inc()
+		return nil, status.Error(codes.Unavailable, "stopping")
+	default:
 	}
 	if err := d.rate.admit(time.Now()); err != nil {
 		d.metrics.refused.WithLabelValues("rate").Inc()

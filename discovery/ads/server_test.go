@@ -139,7 +139,7 @@ func TestServePushStormIsCoalesced(t *testing.T) {
 	}
 	until(t, "the pushes", func() bool { return r.Clients()[0].Types[eds].State == StateStale })
 	s.ack(first, cluster("a"))
-	newest := r.current.Load().snapshot(viewAt(t, "127.0.0.9"))[eds].find(cluster("a"))
+	newest := r.current.Load().snapshot(reader{View: viewAt(t, "127.0.0.9")})[eds].find(cluster("a"))
 	if got := s.next(endpointType); !bytes.HasSuffix(newest.content, got.Resources[0].Value) {
 		t.Errorf("the answer to an unanswered response brought %s, want the newest of 200 pushes", got.Resources[0].Value)
 	}
@@ -185,7 +185,7 @@ func TestServeStopsWithClientThatDoesNotRead(t *testing.T) {
 func TestSnapshotSharesEncoding(t *testing.T) {
 	var none *generation
 	g := none.follow(meshOf(1, "a"), model.Change{}, newInterner())
-	one, two := viewAt(t, "127.0.0.1"), viewAt(t, "127.0.0.2")
+	one, two := reader{View: viewAt(t, "127.0.0.1")}, reader{View: viewAt(t, "127.0.0.2")}
 	a, again, b := g.snapshot(one), g.snapshot(one), g.snapshot(two)
 	if a != again {
 		t.Error("one view was built twice")

@@ -24,7 +24,9 @@ func services() []*grpc.ServiceDesc {
 		lds: {"listener.v3.ListenerDiscoveryService", "Listeners"},
 		rds: {"route.v3.RouteDiscoveryService", "Routes"},
 	} {
-		out = append(out, describeService(prefix+name[0], name[1], kind(k)))
+		if name[0] != "" { // names have none
+			out = append(out, describeService(prefix+name[0], name[1], kind(k)))
+		}
 	}
 	return out
 }

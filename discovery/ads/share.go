@@ -4,9 +4,10 @@ import "slices"
 
 // What is kept of each thing is bounded, so that hostile subscriptions cost little more than their own streams.
 const (
-	maxShared = 1 << 13
-	maxChosen = 1 << 19 // names, of all selections, and of what is made of those
-	maxMerged = 1 << 18 // names, of all subscriptions that grew
+	maxShared  = 1 << 13
+	maxChosen  = 1 << 19 // names, of all selections, and of what is made of those
+	maxMerged  = 1 << 18 // names, of all subscriptions that grew
+	maxDivided = 1 << 15 // kB, of route configurations of which a part is refused
 )
 
 // merging is a list of names that others are added to and taken from.
@@ -22,6 +23,11 @@ type share struct {
 	changes    memo[pair[*layer], *change]
 	missing    memo[pair[*layer], *layer]
 	changed    memo[pair[*set], *names]
+	additions  memo[pair[*set], *names]
+	named      memo[naming, bool]
+	divisions  memo[*resource, *divided]
+	lists      memo[*part, *names]
+	resumed    memo[resumption, *layer]
 	merged     memo[merging, *names]
 	answers    memo[question, *news]
 }
@@ -33,11 +39,19 @@ type selection struct {
 
 type pair[T any] struct{ from, to T }
 
+// naming asks whether a part speaks of names.
+type naming struct {
+	in    *part
+	names *names
+}
+
 func newShare(in *interner) *share {
 	sh := &share{interner: in}
 	sh.selections.limit, sh.kept.limit, sh.merged.limit = maxChosen, maxChosen, maxMerged
 	sh.changes.limit, sh.missing.limit, sh.answers.limit = maxChosen, maxChosen, maxChosen
-	sh.unions.limit, sh.changed.limit = maxShared, maxShared
+	sh.divisions.limit = maxDivided
+	sh.lists.limit, sh.resumed.limit = maxMerged, maxChosen
+	sh.unions.limit, sh.changed.limit, sh.additions.limit, sh.named.limit = maxShared, maxShared, maxShared, maxShared
 	return sh
 }
 
@@ -128,16 +142,33 @@ func (sh *share) minus(l, other *layer) *layer {
 
 // changedNames returns the names of new and changed resources.
 func (sh *share) changedNames(from, to *set) *names {
-	return sh.changed.get(pair[*set]{from, to}, func() *names {
-		var list []string
+	return sh.changed.get(pair[*set]{from, to}, func() (list *names) {
 		for _, p := range sh.told(from, to) {
-			for _, r := range p.resources {
-				list = append(list, r.name)
-			}
+			list = sh.merge(list, sh.namesIn(p), nil)
 		}
-		slices.Sort(list)
-		return sh.interner.of(slices.Compact(list))
+		return list
 	})
+}
+
+// namesIn returns the names of a part. Of what is told to many proxies the list is made once.
+func (sh *share) namesIn(p *part) *names {
+	list := func() *names {
+		names := make([]string, 0, len(p.resources))
+		for _, r := range p.resources {
+			names = append(names, r.name)
+		}
+		return sh.namesOf(names)
+	}
+	if len(p.resources) < manyResources {
+		return list()
+	}
+	return sh.lists.getFor(1+len(p.resources), p, list)
+}
+
+// namesOf returns names in any order as a list.
+func (sh *share) namesOf(list []string) *names {
+	slices.Sort(list)
+	return sh.interner.of(slices.Compact(list))
 }
 
 // question is what an answer depends on.
@@ -189,35 +220,17 @@ func whole(s *set) *news {
 
 func (sh *share) difference(q question) *news {
 	n := &news{parts: sh.told(q.had, q.want)}
-	told := map[string]bool{}
-	for _, p := range n.parts {
-		for _, r := range p.resources {
-			told[r.name] = true
-		}
+	if q.gone {
+		n.parts = append(n.parts, sh.gone(q.had, q.want, n.parts)...)
 	}
 	var extra []*resource
-	tell := func(r *resource) {
-		if !told[r.name] {
-			told[r.name] = true
-			extra = append(extra, r)
-		}
-	}
-	if q.gone {
-		for _, c := range sh.compare(q.had, q.want) {
-			for _, r := range c.gone {
-				if have := q.want.find(r.name); have == nil || !have.exists() { // else another layer has it
-					tell(r)
-				}
-			}
-		}
-	}
 	for _, name := range q.due.all() {
 		r := q.want.find(name)
 		if r == nil && q.wildcard {
 			r = absent(name)
 		}
-		if r != nil {
-			tell(r)
+		if r != nil && !slices.ContainsFunc(n.parts, func(p *part) bool { return p.find(name) != nil }) {
+			extra = append(extra, r)
 		}
 	}
 	if len(extra) > 0 {

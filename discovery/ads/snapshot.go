@@ -1,6 +1,7 @@
 package ads
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type generation struct {
 	work   *work
 	span   trace.Span
 	vault  *vault
+	same   bool // it is of the mesh of the generation before
 }
 
 // built is what is made of a mesh. Both halves of a view are kept on their own, so that a thousand workloads share the
@@ -40,22 +42,26 @@ type built struct {
 	outbound  memo[xds.Outbound, *half]
 	inbound   memo[xds.Inbound, *half]
 	sets      memo[pair[*layer], *set]
-	snapshots memo[xds.View, *snapshot]
-	resources sync.Map // proto.Message → *resource
+	tables    memo[xds.Outbound, *set] // of names
+	snapshots memo[reader, *snapshot]
+	resources sync.Map      // proto.Message → *resource
+	firsts    sync.Map      // role → *half, that of outbound which was made first
+	leads     sync.Mutex    // held while the first is made
+	room      chan struct{} // for halves of outbound that are being made
 }
 
 type half struct {
 	layers [kinds]*layer
-	inputs []any // what it was made of, where that is known
+	inputs xds.InboundInputs // what it was made of, of inbound only
 
 	resources *xds.Resources // as they were made, for the next ones to be made from; of outbound only
 }
 
 // follow makes the generation after g, which may be nil. What did not change is taken over, down to its bytes.
 func (g *generation) follow(m *model.Mesh, c model.Change, in *interner) *generation {
-	next := &generation{mesh: m, change: c, share: newShare(in), built: &built{}, work: &work{}, span: silent(), number: 1}
+	next := &generation{mesh: m, change: c, share: newShare(in), built: &built{room: make(chan struct{}, runtime.GOMAXPROCS(0))}, work: &work{}, span: silent(), number: 1}
 	if g == nil {
-		next.vault, _ = (*vault)(nil).next(nil)
+		next.vault = &vault{}
 	} else {
 		next.number, next.vault = g.number+1, g.vault
 		next.last.Store(g.built)
@@ -64,18 +70,25 @@ func (g *generation) follow(m *model.Mesh, c model.Change, in *interner) *genera
 	return next
 }
 
-func (g *generation) snapshot(v xds.View) *snapshot {
-	return g.built.snapshots.get(v, func() *snapshot {
-		out, in := g.outbound(v.Outbound), g.inbound(v.Inbound)
-		both := &snapshot{sds: g.vault.of(v.Outbound.Namespace)}
+func (g *generation) snapshot(r reader) *snapshot {
+	return g.built.snapshots.get(r, func() *snapshot {
+		out, in := g.outbound(r.Outbound), g.inbound(r.Inbound)
+		both := &snapshot{}
 		for k := range kinds {
-			if k != sds {
+			if !k.asked() {
 				both[k] = g.set(out.layers[k], in.layers[k])
 			}
 		}
+		both[sds] = g.secrets(r, out.resources)
+		both[nds] = g.table(r, out.resources)
 		if last := g.last.Load(); last != nil {
-			if old := last.snapshots.peek(v); old != nil && *old == *both {
-				return old // a stream sees at a glance that nothing changed
+			if old := last.snapshots.peek(r); old != nil {
+				if old[sds].version == both[sds].version {
+					both[sds] = old[sds]
+				}
+				if *old == *both {
+					return old // a stream sees at a glance that nothing changed
+				}
 			}
 		}
 		return both
@@ -85,38 +98,76 @@ func (g *generation) snapshot(v xds.View) *snapshot {
 func (g *generation) outbound(v xds.Outbound) *half {
 	v = v.In(g.mesh) // proxies that differ in nothing that matters share it
 	return g.built.outbound.get(v, func() *half {
-		g.work.rebuilt.add(roleOf(v), v.Namespace)
-		span := under(g.span, "rebuild view", time.Now(),
-			attribute.String("role", roleOf(v)), attribute.String("namespace", v.Namespace))
-		defer span.End()
 		e := encoder{g: g, last: g.last.Load(), messages: &g.built.resources}
 		if e.last != nil {
 			e.old = e.last.outbound.peek(v)
 		}
-		var before *xds.Resources
+		if e.old != nil && g.same {
+			again := e.encode(e.old.resources)
+			again.resources = e.old.resources
+			return g.built.show(v, again)
+		}
+		g.work.rebuilt.add(roleOf(v), v.Namespace)
+		span := under(g.span, "rebuild view", time.Now(),
+			attribute.String("role", roleOf(v)), attribute.String("namespace", v.Namespace))
+		defer span.End()
+		defer g.built.enter(v)()
+		var before, beside *xds.Resources
 		if e.old != nil {
 			before = e.old.resources
 		}
-		made := xds.RebuildOutbound(before, g.mesh, v)
+		if e.beside = g.built.first(v); e.beside != nil {
+			beside = e.beside.resources
+		}
+		made := xds.RebuildBeside(before, beside, g.mesh, v)
 		encoding := under(span, "encode", time.Now())
 		defer encoding.End()
 		out := e.encode(made)
 		out.resources = made
-		return out
+		return g.built.show(v, out)
 	})
+}
+
+// enter waits for its turn to make a half of outbound, and returns what ends the turn. When all proxies connect at once, a
+// hundred views would be made at once, none of them beside another: one is made first, then no more at a time than there are
+// processors.
+func (b *built) enter(v xds.Outbound) (leave func()) {
+	if b.first(v) == nil {
+		b.leads.Lock()
+		if b.first(v) == nil {
+			return b.leads.Unlock
+		}
+		b.leads.Unlock()
+	}
+	b.room <- struct{}{}
+	return func() { <-b.room }
+}
+
+// first is a half of another view that has much in common with v, nil while there is none.
+func (b *built) first(v xds.Outbound) *half {
+	if h, ok := b.firsts.Load(roleOf(v)); ok {
+		return h.(*half)
+	}
+	return nil
+}
+
+// show lets other views be built beside h.
+func (b *built) show(v xds.Outbound, h *half) *half {
+	b.firsts.LoadOrStore(roleOf(v), h)
+	return h
 }
 
 // inbound is made once for each proxy, so what it is made of is looked at first.
 func (g *generation) inbound(v xds.Inbound) *half {
 	return g.built.inbound.get(v, func() *half {
-		inputs := xds.InboundInputs(g.mesh, v)
+		inputs := xds.InboundOf(g.mesh, v)
 		e := encoder{g: g, last: g.last.Load(), messages: &sync.Map{}}
 		if e.last != nil {
-			if e.old = e.last.inbound.peek(v); e.old != nil && slices.Equal(e.old.inputs, inputs) {
+			if e.old = e.last.inbound.peek(v); e.old != nil && e.old.inputs.Same(inputs) {
 				return e.old
 			}
 		}
-		made := e.encode(xds.BuildInbound(g.mesh, v))
+		made := e.encode(inputs.Build())
 		made.inputs = inputs
 		return made
 	})
@@ -143,6 +194,7 @@ type encoder struct {
 	g        *generation
 	last     *built
 	old      *half     // the same one of the generation before
+	beside   *half     // of another view
 	messages *sync.Map // proto.Message → *resource, those of this generation
 }
 
@@ -164,8 +216,10 @@ func layerOf[T proto.Message](e encoder, k kind, list []T, name func(T) string) 
 	for _, m := range list {
 		resources = append(resources, e.resource(k, old, name(m), m))
 	}
-	if old != nil && slices.Equal(resources, old.resources) {
-		return old
+	for _, known := range []*half{e.old, e.beside} {
+		if known != nil && slices.Equal(resources, known.layers[k].resources) {
+			return known.layers[k]
+		}
 	}
 	return newLayer(k, resources)
 }
@@ -213,8 +267,11 @@ func (g *generation) resources() (count [kinds]int) {
 			}
 		}
 	}
-	for _, s := range g.vault.sets {
-		add(sds, s.all())
+	for _, s := range g.vault.shelves {
+		add(sds, s.set.all())
+	}
+	for _, s := range g.built.tables.all() {
+		add(nds, s.all())
 	}
 	return count
 }

@@ -11,12 +11,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 // maxUnknownTypes bounds how many types that are not served a stream is logged for.
 const maxUnknownTypes = 8
+
+// maxWithheld bounds how many secrets that it does not get a stream is logged for.
+const maxWithheld = 32
 
 // stream carries one Envoy's protocol. Its own goroutine receives; whoever has something to send does so, in turn.
 type stream struct {
@@ -34,16 +35,19 @@ type stream struct {
 	sending sync.Mutex // held while responses are decided on and sent, so that they are sent in that order
 	mu      sync.Mutex // held while the protocol is used: debug pages read it, and must not wait for a slow Envoy
 	node    string
-	view    xds.View
+	reader  reader
 	// protocol is nil until the first request says who asks.
 	protocol *protocol
 	unknown  map[string]bool
-	version  string // of Envoy
+	leaves   func()            // ends what the stream counts for its identity, nil before it has said who it is
+	withheld map[string]string // why secrets were not sent, by name
+	version  string            // of Envoy
 	shown    *generation
-	reached  int64     // the generation that Envoy has, all of it
-	at       time.Time // since when
-	cut      bool      // the connection was closed for being slow
-	gone     bool      // the stream has ended
+	reached  int64       // the generation that Envoy has, all of it
+	at       time.Time   // since when
+	alarm    *time.Timer // for what Envoy's silence holds up; nil before the first
+	cut      bool        // the connection was closed for being slow
+	gone     bool        // the stream has ended
 
 	span   trace.Span // of this proxy in the push of a generation; held: sending
 	traced int64      // that generation
@@ -85,6 +89,7 @@ func (st *stream) answer(r *request) error {
 	st.sending.Lock()
 	defer st.sending.Unlock()
 	responses, err := st.request(r, time.Now())
+	r.done() // to send may take a while
 	if err != nil {
 		return err
 	}
@@ -135,7 +140,10 @@ func (st *stream) send(responses []response) error {
 		return nil
 	}
 	now := time.Now()
-	st.server.told(st.shown, responses, now)
+	st.mu.Lock()
+	follows := st.reached < st.shown.number // else it has just come, or asks for more
+	st.mu.Unlock()
+	st.server.told(st.shown, responses, follows, now)
 	st.traceResponses(st.shown, responses, now)
 	for i := range responses {
 		r := &responses[i]
@@ -152,6 +160,9 @@ func (st *stream) send(responses []response) error {
 func (st *stream) request(r *request, now time.Time) ([]response, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if r.fault != nil {
+		return nil, status.Error(codes.InvalidArgument, r.fault.Error())
+	}
 	if r.typeURL == "" && st.only != aggregated {
 		r.typeURL = st.only.typeURL()
 	}
@@ -166,10 +177,12 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 		if err := st.server.maySeeSecrets(st.wire.Context()); err != nil {
 			return nil, st.refuse(r.typeURL, err)
 		}
+		st.reader.secrets = true
 	}
+	st.reader.names = st.reader.names || k == nds
 	st.dirty.Store(false)
 	st.refresh() // an answer that frees the way brings the newest, whoever comes first
-	waited := st.protocol.types[k].pending
+	waited, found := st.protocol.types[k].pending, st.protocol.found(k)
 	responses, nack, err := st.protocol.request(k, r, now)
 	if err != nil {
 		return nil, status.Error(codes.ResourceExhausted, err.Error())
@@ -178,8 +191,21 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 		st.server.metrics.answered(k, nack != nil)
 		st.traceAnswer(k, nack, now)
 	}
+	if k == sds {
+		st.tellWithheld(r.names)
+	}
 	st.reach(now)
-	if nack != nil {
+	st.arm(now)
+	if st.protocol.found(k) != found {
+		st.server.onRefusal()
+		for _, part := range st.protocol.types[k].isolation.list() {
+			st.log.Warn("proxy refuses a part of its configuration, and has the rest", "node", st.node, "type_url", r.typeURL,
+				"resource", part.Resource, "virtual_host", part.Host, "instead", part.Instead, "error", part.Text)
+		}
+	}
+	if nack != nil && st.protocol.types[k].searching() {
+		st.log.Debug("response refused, searching for the reason", "node", st.node, "type_url", r.typeURL, "version", nack.Version, "error", nack.Text)
+	} else if nack != nil {
 		st.log.Warn("response refused", "node", st.node, "type_url", r.typeURL, "version", nack.Version, "error", nack.Text)
 	}
 	return responses, nil
@@ -188,7 +214,7 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 // refresh shows the protocol the newest generation.
 func (st *stream) refresh() {
 	st.shown = st.server.current.Load()
-	st.protocol.latest, st.protocol.share = st.shown.snapshot(st.view), st.shown.share
+	st.protocol.latest, st.protocol.share = st.shown.snapshot(st.reader), st.shown.share
 }
 
 // reach notes when Envoy has answered for all of a generation.
@@ -216,7 +242,25 @@ func (st *stream) pushIdle(now time.Time) (idle bool, responses []response) {
 	st.refresh()
 	responses = st.protocol.push(st.protocol.latest, st.protocol.share, now)
 	st.reach(now)
+	st.arm(now)
 	return idle, responses
+}
+
+// arm sets the alarm for what may be sent though Envoy says nothing until then.
+func (st *stream) arm(now time.Time) {
+	switch wake := st.protocol.wakes(now); {
+	case !wake.IsZero() && st.alarm == nil:
+		st.alarm = time.AfterFunc(wake.Sub(now), st.wake)
+	case !wake.IsZero():
+		st.alarm.Reset(wake.Sub(now))
+	case st.alarm != nil:
+		st.alarm.Stop()
+	}
+}
+
+func (st *stream) wake() {
+	st.dirty.Store(true)
+	st.offer()
 }
 
 // cutIfSlow closes the connection of an Envoy that has left a response without an answer for too long, or has never
@@ -252,6 +296,12 @@ func (st *stream) leave(err error) (reached int64, cause string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.gone = true
+	if st.leaves != nil {
+		st.leaves()
+	}
+	if st.alarm != nil {
+		st.alarm.Stop()
+	}
 	st.span.End()
 	switch code := status.Code(err); {
 	case st.cut:

@@ -12,22 +12,29 @@ type subscription struct {
 	wildcard bool   // everything is wanted; only of a kind that is whole
 	names    *names // what is wanted by name, whether it exists or not
 
-	subscribed   *names // delta: what came while a response has no answer yet
-	unsubscribed *names
-	due          *names // names to be answered though their content may be unchanged
-	sent         *set   // what Envoy has; nil when that is not known
-	greet        bool   // the first subscription to everything is answered, though nothing may be new
+	isolation *isolation // of what the client refuses; nil when it never did
+	changes   changes    // delta: subscriptions that are not applied yet
+	due       *names     // names to be answered though their content may be unchanged
+	chosen    struct {   // what was wanted the last time
+		selection
+		got *set
+	}
+	sent  *set // what Envoy has; nil when that is not known
+	greet bool // the first subscription to everything is answered, though nothing may be new
 	// rewarmed says that clusters of unknown content were replaced before endpoints were first asked for, so that what
 	// Envoy says it has of those proves nothing.
 	rewarmed bool
 
-	nonce   string // of the last response, "" before the first
-	pending bool   // that response has no answer yet
-	since   time.Time
-	nacked  bool   // its answer was a NACK
-	version string // sent last
-	acked   string // accepted last
-	nack    *Nack  // the last one on this stream
+	nonce    string    // of the last response, "" before the first
+	pending  bool      // that response has no answer yet
+	at       time.Time // when it was sent
+	since    time.Time // when the oldest without an answer was sent
+	again    bool      // it was sent while another had no answer
+	accepted *set      // what Envoy had when it accepted a response last; nil when that is not known
+	nacked   bool      // its answer was a NACK
+	version  string    // sent last
+	acked    string    // accepted last
+	nack     *Nack     // the last one on this stream
 }
 
 // replace takes the names of a request of the state of the world. New names are due, even at an unchanged version;
@@ -57,54 +64,15 @@ func (s *subscription) replace(k kind, n *names, sh *share) {
 	s.shrink(sh)
 }
 
+// forget begins anew once nothing is subscribed any more: clients then drop nonce and version, and never answer a
+// response that crosses their request.
+func (s *subscription) forget() { s.nonce, s.pending = "", false }
+
 // shrink forgets what Envoy has of names that it no longer wants.
 func (s *subscription) shrink(sh *share) {
 	if !s.wildcard && s.sent != nil {
 		s.sent = sh.keep(s.sent, s.names)
 	}
-}
-
-// change remembers a subscription of the delta variant until it is applied: an Envoy may ask for a thousand names one
-// by one, but not for any number.
-func (s *subscription) change(subscribe, unsubscribe *names, sh *share) error {
-	if s.changing() {
-		subscribe, unsubscribe = sh.merge(s.subscribed, subscribe, unsubscribe), sh.merge(s.unsubscribed, unsubscribe, subscribe)
-	}
-	if subscribe.len() > maxNames || unsubscribe.len() > maxNames {
-		return errTooManyNames
-	}
-	s.subscribed, s.unsubscribed = subscribe, unsubscribe
-	return nil
-}
-
-func (s *subscription) changing() bool { return s.subscribed != nil || s.unsubscribed != nil }
-
-// apply brings the changes of a delta subscription into effect. A name that is subscribed again is answered again; one
-// that is unsubscribed while everything is wanted is answered with what it is without that; one that never was
-// subscribed is ignored.
-func (s *subscription) apply(k kind, sh *share) error {
-	if !s.changing() {
-		return nil
-	}
-	on, off := s.subscribed, s.unsubscribed
-	s.subscribed, s.unsubscribed = nil, nil
-	if k.whole() && on.everything() {
-		s.wildcard, s.sent = true, nil
-	} else if off.everything() {
-		s.wildcard = false
-	}
-	if s.sent != nil { // else all is told anyway
-		s.becomeDue(sh, on)
-		if s.wildcard {
-			s.becomeDue(sh, sh.common(s.names, off))
-		}
-	}
-	s.names = sh.merge(s.names, on, off).named(sh)
-	if s.names.len() > maxNames {
-		return errTooManyNames
-	}
-	s.shrink(sh)
-	return nil
 }
 
 func (s *subscription) becomeDue(sh *share, added *names) {
@@ -118,7 +86,10 @@ func (s *subscription) wanted(all *set, sh *share) *set {
 	if s.wildcard {
 		return all
 	}
-	return sh.choose(all, s.names)
+	if s.chosen.got == nil || s.chosen.selection != (selection{all, s.names}) {
+		s.chosen.selection, s.chosen.got = selection{all, s.names}, sh.choose(all, s.names)
+	}
+	return s.chosen.got
 }
 
 // answered takes Envoy's answer to the last response. A NACK is a request with an error, never one with an old
@@ -134,7 +105,7 @@ func (s *subscription) answered(refusal string, now time.Time) *Nack {
 		return s.nack
 	}
 	if waiting {
-		s.nacked, s.acked = false, s.version
+		s.nacked, s.acked, s.accepted = false, s.version, s.sent
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
 // Decode reads the objects of a file: YAML of any number of documents, or JSON. It returns those without an error, and
@@ -16,26 +15,20 @@ func Decode(file string, data []byte) ([]*model.Object, []Problem) {
 	var objects []*model.Object
 	var problems []Problem
 	first := map[string]*model.Object{}
-	roots, fault := documents(data)
-	for _, root := range unpack(roots) {
-		o, found := decodeObject(root)
-		problems = append(problems, found...)
-		if o == nil {
-			continue
+	for _, d := range Split(data) {
+		for _, i := range Read(d.Data) {
+			i = i.At(file, d.Line)
+			problems = append(problems, i.Problems...)
+			if i.Object == nil {
+				continue
+			}
+			if twin, ok := first[i.Key]; ok {
+				problems = append(problems, Again(i.Object, twin))
+				continue
+			}
+			first[i.Key] = i.Object
+			objects = append(objects, i.Object)
 		}
-		o.Origin.File = file
-		if twin, ok := first[o.Key()]; ok {
-			problems = append(problems, Again(o, twin))
-			continue
-		}
-		first[o.Key()] = o
-		objects = append(objects, o)
-	}
-	if fault != nil {
-		problems = append(problems, *fault)
-	}
-	for i := range problems {
-		problems[i].File = file
 	}
 	byLine(problems)
 	return objects, problems
@@ -57,51 +50,58 @@ func title(m model.Meta) string {
 	return m.Kind + " " + m.Namespace + "/" + m.Name
 }
 
-// decodeObject returns nil where the object has an error or is not served.
-func decodeObject(root *yaml.Node) (*model.Object, []Problem) {
+// decodeObject reads one object, if it is of a kind that is served.
+func decodeObject(root *yaml.Node) Item {
 	e, problems := readEnvelope(root)
+	item := Item{Line: e.meta.Origin.Line}
 	k, served := kindOf(e.apiVersion, e.kind)
 	switch {
 	case served:
 	case e.apiVersion != "" && e.kind != "": // whatever else is in it is not ours to judge
-		return nil, []Problem{notServed(e)}
+		item.Key, item.Problems = foreign(e)
+		return item
 	default:
-		return nil, problems
+		item.Problems = problems
+		return item
+	}
+	if e.meta.Name != "" && e.meta.Namespace != "" {
+		item.Key = e.meta.Key()
 	}
 	spec := k.spec()
-	faults, dropped := decodeBody(k, e.spec, e.specLine, spec)
+	faults, dropped, lines := decodeBody(k, e, spec)
+	e.meta.Origin.Fields = lines
 	problems = append(problems, faults...)
 	for i := range problems {
 		problems[i].Object = title(e.meta)
 	}
-	if dropped || HasErrors(problems) {
-		return nil, problems
+	item.Problems = problems
+	if !dropped && !HasErrors(problems) {
+		item.Object = &model.Object{Meta: e.meta, Spec: spec}
 	}
-	return &model.Object{Meta: e.meta, Spec: spec}, problems
+	return item
 }
 
-// decodeBody fills spec from a node and says what is wrong with it, and whether it is to be left out.
-func decodeBody(k kind, node *yaml.Node, line int, spec proto.Message) (faults []Problem, dropped bool) {
-	found, faults := decodeSpec(node, line, spec)
-	if HasErrors(faults) { // a rule about a value that was not read would mislead
-		return faults, false
-	}
+// decodeBody fills spec from a node and says what is wrong with it, whether it is to be left out, and where its fields are.
+func decodeBody(k kind, e envelope, spec proto.Message) (faults []Problem, dropped bool, lines model.Lines) {
 	var r report
+	lines, sound := decodeStraight(e.spec, e.specLine, e.meta.Origin.Line, spec)
+	if !sound {
+		proto.Reset(spec)
+		found, faults := decodeSpec(e.spec, e.specLine, spec)
+		if HasErrors(faults) { // a rule about a value that was not read would mislead
+			return faults, false, ""
+		}
+		r.places, lines = found, found.lines(e.meta.Origin.Line)
+	}
+	r.read = func() places { return placesOf(e.spec, e.specLine, spec) }
 	k.rules(field{&r, "spec"}, spec)
 	if !r.dropped {
 		k.support(field{&r, "spec"}, spec)
 	}
 	for _, p := range r.problems {
+		found := r.found()
 		p.Line = found[found.find(p.Path)].line
 		faults = append(faults, p)
 	}
-	return faults, r.dropped
-}
-
-func notServed(e envelope) Problem {
-	message := fmt.Sprintf("%s of %s is not supported, ignored", e.kind, e.apiVersion)
-	if near := spelling.Nearest(e.kind, kindNames()); near != "" && near != e.kind {
-		message += fmt.Sprintf(", did you mean %s?", near)
-	}
-	return Problem{Line: e.meta.Origin.Line, Severity: Warning, Object: title(e.meta), Message: message}
+	return faults, r.dropped, lines
 }

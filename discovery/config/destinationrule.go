@@ -18,6 +18,7 @@ func destinationRule(f field, r *networking.DestinationRule) {
 	f.at("exportTo").exportTo(r.ExportTo)
 	f.at("workloadSelector").at("matchLabels").labels(r.GetWorkloadSelector().GetMatchLabels())
 	trafficPolicy(f.at("trafficPolicy"), r.TrafficPolicy)
+	meshName(f.at("host"), r.Host, "", r.TrafficPolicy)
 	names := unique{}
 	for i, subset := range r.Subsets {
 		at := f.at("subsets").item(i)
@@ -25,6 +26,24 @@ func destinationRule(f field, r *networking.DestinationRule) {
 		names.add(at.at("name"), subset.GetName())
 		at.at("labels").labels(subset.GetLabels())
 		trafficPolicy(at.at("trafficPolicy"), subset.GetTrafficPolicy())
+		policy := r.TrafficPolicy
+		if subset.GetTrafficPolicy().GetTls() != nil {
+			policy = subset.TrafficPolicy
+		}
+		meshName(at.at("name"), r.Host, subset.GetName(), policy)
+	}
+}
+
+// meshName wants a name of the server, under ISTIO_MUTUAL, that Envoy takes: outbound_.PORT_.SUBSET_.HOST.
+func meshName(f field, host, subset string, p *networking.TrafficPolicy) {
+	mutual := func(t *networking.ClientTLSSettings) bool {
+		return t.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL && t.GetSni() == ""
+	}
+	const most = 255
+	sni := "outbound_.65535_." + subset + "_." + host
+	if len(sni) > most && (mutual(p.GetTls()) || slices.ContainsFunc(p.GetPortLevelSettings(),
+		func(l *networking.TrafficPolicy_PortTrafficPolicy) bool { return mutual(l.GetTls()) })) {
+		f.errorf("makes the name of the server under ISTIO_MUTUAL %d bytes long, want at most %d: want shorter names, or tls.sni", len(sni), most)
 	}
 }
 
@@ -53,6 +72,10 @@ func trafficPolicy(f field, p *networking.TrafficPolicy) {
 		connectionPool(at.at("connectionPool"), level.GetConnectionPool())
 		outlierDetection(at.at("outlierDetection"), level.GetOutlierDetection())
 		clientTLS(at.at("tls"), level.GetTls())
+		if p.Tls != nil && p.Tls.Mode != networking.ClientTLSSettings_DISABLE && level.GetTls() == nil {
+			at.at("tls").warnf("is missing: for port %d this is in the place of all the policy, its tls %s too, and connections are plain text; "+
+				"want tls here as well, or mode DISABLE", n, p.Tls.Mode)
+		}
 	}
 }
 

@@ -27,6 +27,14 @@ func TestDestinationRule(t *testing.T) {
 			`6: error: spec.subsets[2].name: is "v1", which is there already`,
 			`7: error: spec.subsets[3].name: is missing`,
 		}},
+		"a name of the server that is too long": {`
+			host: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+			trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}
+			subsets: [{name: v1}, {name: own, trafficPolicy: {tls: {mode: ISTIO_MUTUAL, sni: a.test}}}]
+		`, []string{
+			"1: error: spec.host: makes the name of the server under ISTIO_MUTUAL 262 bytes long, want at most 255: want shorter names, or tls.sni",
+			"3: error: spec.subsets[0].name: makes the name of the server under ISTIO_MUTUAL 264 bytes long, want at most 255: want shorter names, or tls.sni",
+		}},
 		"policies": {`
 			host: "*.local"
 			trafficPolicy:
@@ -61,9 +69,11 @@ func TestDestinationRule(t *testing.T) {
 			`9: error: spec.trafficPolicy.portLevelSettings[1].connectionPool.http.useClientProtocol: is true beside h2UpgradePolicy UPGRADE, want one of them`,
 			`9: error: spec.trafficPolicy.portLevelSettings[1].connectionPool.http.http2KeepAlive.interval: is missing`,
 			`9: error: spec.trafficPolicy.portLevelSettings[1].connectionPool.http.http2KeepAlive.timeout: is missing`,
+			`9: warning: spec.trafficPolicy.portLevelSettings[1].tls: is missing: for port 80 this is in the place of all the policy, its tls MUTUAL too, and connections are plain text; want tls here as well, or mode DISABLE`,
 			`10: error: spec.trafficPolicy.portLevelSettings[2].port.number: is 80, which is there already`,
 			`10: error: spec.trafficPolicy.portLevelSettings[2].loadBalancer.localityLbSetting.distribute[0].from: is "a/*/b", want region/zone/subzone, of which the end may be *`,
 			`10: error: spec.trafficPolicy.portLevelSettings[2].loadBalancer.localityLbSetting.distribute[0].to: adds up to 50, want 100`,
+			`10: warning: spec.trafficPolicy.portLevelSettings[2].tls: is missing: for port 80 this is in the place of all the policy, its tls MUTUAL too, and connections are plain text; want tls here as well, or mode DISABLE`,
 			`12: error: spec.subsets[0].trafficPolicy.loadBalancer.localityLbSetting.failover[0].to: is "a", from which it fails over`,
 			`13: error: spec.subsets[1].trafficPolicy.loadBalancer.consistentHash.httpCookie.name: is missing`,
 			`14: error: spec.subsets[2].trafficPolicy.tls.caCertificates: is given beside credentialName, want one of them`,

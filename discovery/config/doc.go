@@ -4,6 +4,9 @@
 //	              │                │                    │                             │
 //	              └──── line ◀─────┴────── place ◀──────┴──────────── path ◀──────────┴──▶ Problem{file, line, path, message}
 //
+// That is how faults are found. What is plainly sound, and so nearly all there is, goes straight from nodes to Istio's type
+// (straight.go); what that way gives up on goes the long one from the start.
+//
 // There is no schema beside protobuf's. YAML is rewritten as JSON with one node a line, so that the line of an error of
 // protojson names the node: its line in the file, its path, and what the field would take. Rules name fields by the
 // same paths and find the same lines.

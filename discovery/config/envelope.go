@@ -16,6 +16,7 @@ import (
 // envelope is what every object of Kubernetes' form has.
 type envelope struct {
 	apiVersion, kind string
+	line             map[string]int // of apiVersion and kind
 	meta             model.Meta
 	spec             *yaml.Node
 	specLine         int
@@ -26,7 +27,7 @@ var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([
 
 // readEnvelope reads everything but the spec.
 func readEnvelope(root *yaml.Node) (envelope, []Problem) {
-	r := envelopeReader{reader: newReader(), envelope: envelope{specLine: root.Line}}
+	r := envelopeReader{reader: newReader(), envelope: envelope{specLine: root.Line, line: map[string]int{}}}
 	r.meta.Namespace = "default"
 	r.meta.Origin.Line = root.Line
 	r.spec = &yaml.Node{Kind: yaml.MappingNode, Line: root.Line} // an object without a spec is one with an empty one
@@ -34,9 +35,9 @@ func readEnvelope(root *yaml.Node) (envelope, []Problem) {
 	for _, e := range r.object(root, "") {
 		switch e.key {
 		case "apiVersion":
-			r.apiVersion = r.text(e, e.key)
+			r.apiVersion, r.line[e.key] = r.text(e, e.key), e.line
 		case "kind":
-			r.kind = r.text(e, e.key)
+			r.kind, r.line[e.key] = r.text(e, e.key), e.line
 		case "metadata":
 			metadata = e
 		case "spec":

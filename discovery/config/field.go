@@ -2,12 +2,23 @@ package config
 
 import (
 	"fmt"
+	"strconv"
 )
 
 // report collects what rules have to say about one object.
 type report struct {
+	places   places
+	read     func() places // finds them, where they are not known yet: few objects need them
 	problems []Problem
 	dropped  bool
+}
+
+// found returns where the object's nodes are.
+func (r *report) found() places {
+	if r.places == nil {
+		r.places = r.read()
+	}
+	return r.places
 }
 
 // field is a place in an object that a rule speaks about, by its path of JSON names: "spec.http[0].timeout".
@@ -18,7 +29,10 @@ type field struct {
 
 func (f field) at(name string) field { return field{f.report, f.path + "." + name} }
 
-func (f field) item(i int) field { return field{f.report, fmt.Sprintf("%s[%d]", f.path, i)} }
+func (f field) item(i int) field { return field{f.report, f.path + "[" + strconv.Itoa(i) + "]"} }
+
+// given reports whether the file has the field: protobuf does not tell 0 from nothing.
+func (f field) given() bool { return f.report.found().given(f.path) }
 
 // errorf refuses the object.
 func (f field) errorf(format string, args ...any) { f.add(Error, format, args) }

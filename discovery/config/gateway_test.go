@@ -65,13 +65,17 @@ func TestWorkloadEntry(t *testing.T) {
 // The mesh's settings have no envelope; their problems are told the same way.
 func TestDecodeSettings(t *testing.T) {
 	for text, want := range map[string]string{
-		"accessLogFiles: a":                                              `f:1: error: MeshConfig: accessLogFiles: unknown field "accessLogFiles", did you mean "accessLogFile"?`,
-		"accessLogFile: a\nconnectTimeout: 0s":                           "f:2: error: MeshConfig: connectTimeout: is 0s, want at least 1ms, in whole milliseconds",
-		"defaultProviders: {tracing: [a]}":                               `f:1: error: MeshConfig: defaultProviders.tracing[0]: is "a", which no extension provider is`,
-		"trustDomain: a":                                                 "f:1: warning: MeshConfig: trustDomain: MeshConfig.trustDomain is not supported, ignored: not read",
-		"accessLogFile: /var/log/":                                       `f:1: error: MeshConfig: accessLogFile: is "/var/log/", want a file`,
-		"extensionProviders: [{name: a, envoyFileAccessLog: {path: /}}]": `f:1: error: MeshConfig: extensionProviders[0].envoyFileAccessLog.path: is "/", want a file`,
-		"defaultConfig: {tracing: {sampling: 101}}":                      "f:1: error: MeshConfig: defaultConfig.tracing.sampling: is 101, want 0 to 100",
+		"accessLogFiles: a":                                                              `f:1: error: MeshConfig: accessLogFiles: unknown field "accessLogFiles", did you mean "accessLogFile"?`,
+		"accessLogFile: a\nconnectTimeout: 0s":                                           "f:2: error: MeshConfig: connectTimeout: is 0s, want at least 1ms, in whole milliseconds",
+		"defaultProviders: {tracing: [a]}":                                               `f:1: error: MeshConfig: defaultProviders.tracing[0]: is "a", which no extension provider is`,
+		"certificates: [{secretName: a}]":                                                "f:1: warning: MeshConfig: certificates: MeshConfig.certificates is not supported, ignored: not read",
+		"accessLogFile: /var/log/":                                                       `f:1: error: MeshConfig: accessLogFile: is "/var/log/", want a file`,
+		"extensionProviders: [{name: a, envoyFileAccessLog: {path: /}}]":                 `f:1: error: MeshConfig: extensionProviders[0].envoyFileAccessLog.path: is "/", want a file`,
+		"defaultConfig: {tracing: {sampling: 101}}":                                      "f:1: error: MeshConfig: defaultConfig.tracing.sampling: is 101, want 0 to 100",
+		"accessLogFormat: \"%BOGUS%\"":                                                   `f:1: error: MeshConfig: accessLogFormat: has the command %BOGUS%, which Envoy does not have`,
+		"accessLogEncoding: JSON\naccessLogFormat: '{\"a\": {\"b\": \"%PROTOCOL:5%\"}}'": `f:2: error: MeshConfig: accessLogFormat.a.b: has the command %PROTOCOL:5%, want it without :5: it takes no length`,
+		"extensionProviders: [{name: a, envoyFileAccessLog: {path: /a, logFormat: {labels: {a: \"%REQ(a b)%\"}}}}]": `f:1: error: MeshConfig: extensionProviders[0].envoyFileAccessLog.logFormat.labels.a: has the command %REQ(a b)%, whose argument is not right`,
+		"extensionProviders: [{name: a, envoyFileAccessLog: {path: /a, logFormat: {text: \"50%\"}}}]":               `f:1: error: MeshConfig: extensionProviders[0].envoyFileAccessLog.logFormat.text: is "50%", want %% for a percent sign`,
 		"a: [": "f:1: error: MeshConfig: did not find expected node content",
 	} {
 		_, problems := DecodeSettings("MeshConfig", "f", []byte(text))

@@ -19,7 +19,7 @@ type kind struct {
 // kindOf returns a kind; false where it is not served.
 func kindOf(apiVersion, name string) (kind, bool) {
 	in, version, _ := strings.Cut(apiVersion, "/")
-	if in != group || !slices.Contains([]string{"v1", "v1beta1", "v1alpha3"}, version) {
+	if in != group || !slices.Contains(versions(name), version) {
 		return kind{}, false
 	}
 	switch name {
@@ -27,6 +27,8 @@ func kindOf(apiVersion, name string) (kind, bool) {
 		return kindFor(name, destinationRule), true
 	case "Gateway":
 		return kindFor(name, gateway), true
+	case "ProxyConfig":
+		return kindFor(name, proxyConfig), true
 	case "ServiceEntry":
 		return kindFor(name, serviceEntry), true
 	case "Sidecar":
@@ -42,13 +44,21 @@ func kindOf(apiVersion, name string) (kind, bool) {
 	}
 }
 
+// versions are those of a kind, the best first. Istio has but one of ProxyConfig.
+func versions(kind string) []string {
+	if kind == "ProxyConfig" {
+		return []string{"v1beta1"}
+	}
+	return []string{"v1", "v1beta1", "v1alpha3"}
+}
+
 // KindNames returns the kinds of objects that are served, and the two of the mesh's settings, which have files of
 // their own.
 func KindNames() []string { return append(kindNames(), "MeshConfig", "MeshNetworks") }
 
 func kindNames() []string {
 	return []string{
-		"DestinationRule", "Gateway", "ServiceEntry", "Sidecar", "VirtualService", "WorkloadEntry",
+		"DestinationRule", "Gateway", "ProxyConfig", "ServiceEntry", "Sidecar", "VirtualService", "WorkloadEntry",
 		"WorkloadGroup",
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // place is one node of an object: where the file has it, and what protobuf expects there.
@@ -46,6 +48,41 @@ func (p places) find(path string) int {
 		}
 	}
 	return best
+}
+
+// given reports whether the file has the field of a path.
+func (p places) given(path string) bool {
+	at := p.find(path)
+	full := ""
+	for i := at; i >= 0; i = p[i].parent {
+		full = p[i].jsonName() + full
+	}
+	return full == path
+}
+
+// lines returns where each field is, for an object that begins at line from. A place on the line of the one above it is
+// joined to those below.
+func (p places) lines(from int) model.Lines {
+	type kept struct {
+		depth, line int    // of the nearest place at or above that is told
+		name        string // of what is below that
+	}
+	all := make([]kept, len(p))
+	var out []byte
+	last := from
+	for i := range p {
+		above := kept{line: from}
+		if i > 0 {
+			above = all[p[i].parent]
+		}
+		all[i] = kept{above.depth, above.line, above.name + p[i].jsonName()}
+		if p[i].line != above.line {
+			out = model.AppendPlace(out, above.depth, p[i].line-last, all[i].name)
+			last = p[i].line
+			all[i] = kept{above.depth + 1, p[i].line, ""}
+		}
+	}
+	return model.Lines(out)
 }
 
 // jsonName is what rules call a place: a file may write target_port as well.

@@ -47,12 +47,17 @@ func (p Problem) String() string {
 func OfNotes(notes []model.Note) []Problem {
 	var out []Problem
 	for _, n := range notes {
-		out = append(out, Problem{
-			File: n.Meta.Origin.File, Line: n.Meta.Origin.Line, Severity: Warning, Object: title(n.Meta),
-			Path: n.Path, Message: n.Message,
-		})
+		out = append(out, OfNote(n))
 	}
 	return out
+}
+
+// OfNote returns one of them.
+func OfNote(n model.Note) Problem {
+	return Problem{
+		File: n.Meta.Origin.File, Line: n.Line(), Severity: Warning, Object: title(n.Meta), Path: n.Path,
+		Message: n.Message,
+	}
 }
 
 // HasErrors reports whether any problem is an error.

@@ -98,16 +98,6 @@ func (f field) labels(labels map[string]string) {
 	}
 }
 
-// regex wants what Envoy's RE2 takes, of Istio's length at most.
-func (f field) regex(pattern string) {
-	if len(pattern) > 1024 {
-		f.errorf("is %d bytes long, want at most 1024", len(pattern))
-	}
-	if _, err := regexp.Compile(pattern); err != nil {
-		f.errorf("is not a regular expression of RE2: %v", err)
-	}
-}
-
 // timeout wants whole milliseconds; 0 is none.
 func (f field) timeout(d *durationpb.Duration) {
 	if d == nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 func serviceEntry(f field, s *networking.ServiceEntry) {
@@ -16,10 +18,13 @@ func serviceEntry(f field, s *networking.ServiceEntry) {
 		f.at("hosts").item(i).host(host, true)
 		hosts.add(f.at("hosts").item(i), strings.ToLower(host))
 	}
+	addresses := unique{}
 	for i, address := range s.Addresses {
 		f.at("addresses").item(i).subnet(address)
+		addresses.add(f.at("addresses").item(i), model.Address(address))
 	}
 	servicePorts(f.at("ports"), s.Ports)
+	addressed(f, s)
 	f.at("exportTo").exportTo(s.ExportTo)
 	f.at("workloadSelector").at("labels").labels(s.GetWorkloadSelector().GetLabels())
 	if s.WorkloadSelector != nil && len(s.Endpoints) > 0 {
@@ -28,6 +33,20 @@ func serviceEntry(f field, s *networking.ServiceEntry) {
 	resolution(f, s)
 	for i, e := range s.Endpoints {
 		endpoint(f.at("endpoints").item(i), e, s)
+	}
+}
+
+// addressed tells of bytes to no address: nothing but the port says which service is meant.
+func addressed(f field, s *networking.ServiceEntry) {
+	for _, p := range s.Ports {
+		switch protocol, _ := model.ParseProtocol(p.Protocol); protocol {
+		case model.TCP, model.Mongo, model.Redis, model.MySQL:
+			if len(s.Addresses) == 0 {
+				f.at("addresses").warnf("is empty: every connection to port %d, to whatever address, goes to this service; "+
+					"want the addresses that its clients dial", p.Number)
+				return
+			}
+		}
 	}
 }
 
@@ -75,6 +94,10 @@ func servicePorts(f field, ports []*networking.ServicePort) {
 		at.at("number").port(p.Number)
 		at.at("name").label(p.Name)
 		at.at("protocol").protocol(p.Protocol)
+		if p.Protocol == "" {
+			at.at("protocol").warnf("is missing: the first bytes of each connection decide, and a server that speaks first is not found out; " +
+				"want HTTP, HTTP2, GRPC, TLS, TCP or another")
+		}
 		if p.TargetPort != 0 {
 			at.at("targetPort").port(p.TargetPort)
 		}

@@ -4,6 +4,13 @@ import "testing"
 
 func TestServiceEntry(t *testing.T) {
 	runRules(t, "ServiceEntry", map[string]ruleTest{
+		"an address in two spellings": {`
+			hosts: [a.test]
+			addresses: ["2001:DB8::1", "2001:db8:0::0:1"]
+			resolution: STATIC
+			ports: [{number: 80, name: http, protocol: HTTP}]
+			endpoints: [{address: 10.0.0.1}]
+		`, []string{`2: error: spec.addresses[1]: is "2001:db8::1", which is there already`}},
 		"sound": {spec: `
 			hosts: [reviews.default.svc.cluster.local, "*.example.com"]
 			location: MESH_INTERNAL
@@ -56,6 +63,7 @@ func TestServiceEntry(t *testing.T) {
 			`13: error: spec.ports[1].name: is "http", which is there already`,
 			`15: error: spec.ports[2].number: is 70000, want a port, 1 to 65535`,
 			`15: error: spec.ports[2].name: is missing`,
+			`15: warning: spec.ports[2].protocol: is missing: the first bytes of each connection decide, and a server that speaks first is not found out; want HTTP, HTTP2, GRPC, TLS, TCP or another`,
 			`15: error: spec.ports[2].number: is 70000, which is there already`,
 			`16: error: spec.ports[2].targetPort: is 65536, want a port, 1 to 65535`,
 			`18: error: spec.endpoints[0].address: is "example.com", want an IP address under resolution STATIC`,

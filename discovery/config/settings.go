@@ -34,7 +34,8 @@ func DecodeSettings(kind, file string, data []byte) (*model.Object, []Problem) {
 	case len(roots) > 1:
 		problems = []Problem{{Line: roots[1].Line, Severity: Error, Message: "is a second document, want one " + kind}}
 	case len(roots) == 1:
-		problems, _ = decodeBody(k, roots[0], roots[0].Line, o.Spec.(proto.Message))
+		problems, _, o.Origin.Fields = decodeBody(k,
+			envelope{meta: o.Meta, spec: roots[0], specLine: roots[0].Line}, o.Spec.(proto.Message))
 	}
 	for i := range problems {
 		problems[i].File, problems[i].Object = file, kind
@@ -60,6 +61,9 @@ func settingsKind(name string) (kind, bool) {
 
 func meshConfig(f field, c *meshconfig.MeshConfig) {
 	f.at("connectTimeout").duration(c.ConnectTimeout)
+	if c.GetOutboundTrafficPolicy().GetMode() == meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY_DYNAMIC_DNS {
+		f.at("outboundTrafficPolicy").at("mode").warnf("is ALLOW_ANY_DYNAMIC_DNS, which is served as ALLOW_ANY")
+	}
 	f.at("protocolDetectionTimeout").timeout(c.ProtocolDetectionTimeout)
 	f.at("dnsRefreshRate").duration(c.DnsRefreshRate)
 	localitySetting(f.at("localityLbSetting"), c.LocalityLbSetting)
@@ -88,11 +92,14 @@ func meshConfig(f field, c *meshconfig.MeshConfig) {
 		f.at("defaultConfig").at("tracing").at("sampling").percent(t.Sampling)
 	}
 	f.at("accessLogFile").logPath(c.AccessLogFile)
-	if c.AccessLogFormat != "" && c.AccessLogEncoding == meshconfig.MeshConfig_JSON {
+	if c.AccessLogEncoding != meshconfig.MeshConfig_JSON {
+		f.at("accessLogFormat").format(c.AccessLogFormat)
+	} else if c.AccessLogFormat != "" {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(c.AccessLogFormat), &fields); err != nil {
 			f.at("accessLogFormat").errorf("is no JSON object, which accessLogEncoding JSON wants: %v", err)
 		}
+		f.at("accessLogFormat").format(fields)
 	}
 	providers(f, c)
 }
@@ -113,6 +120,8 @@ func providers(f field, c *meshconfig.MeshConfig) {
 		}
 		if l := p.GetEnvoyFileAccessLog(); l != nil {
 			at.at("envoyFileAccessLog").at("path").logPath(l.Path)
+			at.at("envoyFileAccessLog").at("logFormat").at("text").format(l.GetLogFormat().GetText())
+			at.at("envoyFileAccessLog").at("logFormat").at("labels").format(l.GetLogFormat().GetLabels().AsMap())
 		}
 		if o := p.GetOpentelemetry(); o != nil {
 			at.at("opentelemetry").at("service").host(o.Service, false)

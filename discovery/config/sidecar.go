@@ -11,6 +11,9 @@ import (
 
 func sidecar(f field, s *networking.Sidecar) {
 	f.at("workloadSelector").at("labels").labels(s.GetWorkloadSelector().GetLabels())
+	if len(s.Ingress)+len(s.Egress) == 0 && s.OutboundTrafficPolicy == nil && s.InboundConnectionPool == nil {
+		f.errorf("says nothing, want ingress, egress, outboundTrafficPolicy or inboundConnectionPool")
+	}
 	listeners := unique{}
 	for i, l := range s.Ingress {
 		at := f.at("ingress").item(i)

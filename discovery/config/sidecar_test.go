@@ -14,7 +14,7 @@ func TestSidecar(t *testing.T) {
 			- {port: {number: 5, protocol: TCP}, defaultEndpoint: unix:///run/app.sock}
 			- {port: {number: 5, protocol: TCP}, bind: "::1"}
 		`},
-		"nothing is a sidecar of defaults": {spec: "{}"},
+		"nothing": {"{}", []string{"0: error: spec: says nothing, want ingress, egress, outboundTrafficPolicy or inboundConnectionPool"}},
 		"everything wrong": {`
 			workloadSelector: {labels: {"a b": c}}
 			ingress:

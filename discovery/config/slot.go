@@ -97,6 +97,14 @@ func (s slot) want() string {
 	}
 }
 
+// enum returns the enumeration of which a value belongs here, nil for anything else.
+func (s slot) enum() protoreflect.EnumDescriptor {
+	if s.field == nil || s.message() != nil || s.field.IsMap() || s.field.IsList() && !s.element {
+		return nil
+	}
+	return s.field.Enum()
+}
+
 // number reports whether a number belongs here, as itself or in a wrapper.
 func (s slot) number() bool {
 	if m := s.message(); m != nil {

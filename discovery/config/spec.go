@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // maxFaults bounds how many wrong values of one object are told: each costs one more reading of it.
@@ -42,6 +43,22 @@ func decodeSpec(n *yaml.Node, line int, m proto.Message) (found places, faults [
 	}
 }
 
+// alternatives are the names of the fields of which one may be given.
+func alternatives(f protoreflect.FieldDescriptor) (names []string) {
+	fields := f.ContainingOneof().Fields()
+	for i := range fields.Len() {
+		names = append(names, fields.Get(i).JSONName())
+	}
+	return names
+}
+
+// placesOf returns where the nodes of a message are that was read without a fault.
+func placesOf(n *yaml.Node, line int, m proto.Message) places {
+	w := writer{reader: newReader()}
+	w.node(n, place{parent: -1, name: "spec", line: line, slot: slot{root: m.ProtoReflect().Descriptor()}}, "", false, 0)
+	return w.places
+}
+
 // explain says what protojson found fault with, in the file's terms.
 func (w *writer) explain(err error) Problem {
 	m := position.FindStringSubmatch(err.Error())
@@ -51,8 +68,12 @@ func (w *writer) explain(err error) Problem {
 	line, _ := strconv.Atoi(m[1]) // digits, by the pattern
 	at := min(max(line, 1), len(w.places)) - 1
 	p, message := w.places[at], m[2]
-	if strings.HasPrefix(message, "invalid value") || strings.HasPrefix(message, "unexpected token") {
+	switch {
+	case strings.HasPrefix(message, "invalid value"), strings.HasPrefix(message, "unexpected token"),
+		strings.HasPrefix(message, "invalid google.protobuf.Duration"):
 		message = "is " + describe(p.node) + ", want " + p.slot.want()
+	case strings.HasSuffix(message, "is already set") && p.slot.field != nil && p.slot.field.ContainingOneof() != nil:
+		message = "is given beside another, want one of " + strings.Join(alternatives(p.slot.field), ", ")
 	}
 	return Problem{Line: p.line, Severity: Error, Path: w.places.path(at), Message: message}
 }

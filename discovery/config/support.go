@@ -42,31 +42,127 @@ func SupportOf(kind string) []Support {
 
 // support tells of every field that is set and not served.
 func (k kind) support(f field, m proto.Message) {
-	w := walker{SupportOf(k.name), k.name}
-	w.message(f, m.ProtoReflect(), "")
+	w := walker{kind: k.name, root: f}
+	w.message(m.ProtoReflect(), branches[k.name], nil)
 }
 
+// branch is a place of the table: what becomes of it, and the places below it that have lines of their own.
+type branch struct {
+	of    Support
+	found bool // or a place above it has a line
+	below map[string]*branch
+	tell  []protoreflect.FieldDescriptor // by number: the fields of which there is something to tell, or below which
+}
+
+// branches are the tables of all kinds, which are read once.
+var branches = func() map[string]*branch {
+	out := map[string]*branch{}
+	for _, name := range KindNames() {
+		entries := SupportOf(name)
+		root := &branch{}
+		root.of, root.found = entryOf(entries, "")
+		out[name] = root
+		for _, e := range entries {
+			at, path := root, ""
+			for part := range strings.SplitSeq(e.Path, ".") {
+				path = strings.TrimPrefix(path+"."+part, ".")
+				next := at.below[part]
+				if next == nil {
+					next = &branch{}
+					next.of, next.found = entryOf(entries, path)
+					if at.below == nil {
+						at.below = map[string]*branch{}
+					}
+					at.below[part] = next
+				}
+				at = next
+			}
+		}
+		k, served := kindOf(group+"/"+versions(name)[0], name)
+		if !served {
+			k, _ = settingsKind(name)
+		}
+		root.prune(k.spec().ProtoReflect().Descriptor())
+	}
+	return out
+}()
+
+// prune notes which fields of a message are worth a look. It reports whether any is.
+func (b *branch) prune(m protoreflect.MessageDescriptor) bool {
+	for i := range m.Fields().Len() {
+		fd := m.Fields().Get(i)
+		next, below := b.next(fd)
+		if below {
+			message := fd.Message()
+			if fd.IsMap() {
+				message = fd.MapValue().Message()
+			}
+			below = message != nil && next.prune(message)
+		}
+		if below || !next.divides(fd) && !next.served() {
+			b.tell = append(b.tell, fd)
+		}
+	}
+	slices.SortFunc(b.tell, func(a, b protoreflect.FieldDescriptor) int { return cmp.Compare(a.Number(), b.Number()) })
+	return len(b.tell) > 0
+}
+
+// next returns what holds for a field, and whether that is of fields below it.
+func (b *branch) next(fd protoreflect.FieldDescriptor) (*branch, bool) {
+	if below := b.below[fd.JSONName()]; below != nil {
+		return below, below.divides(fd)
+	}
+	return &branch{of: b.of, found: b.found}, false
+}
+
+// divides reports whether the table tells fields below a field apart.
+func (b *branch) divides(fd protoreflect.FieldDescriptor) bool {
+	return fd.Message() != nil && len(b.below) > 0
+}
+
+func (b *branch) served() bool { return b.found && b.of.Served }
+
+// walker goes through what is set in an object.
 type walker struct {
-	entries []Support
-	kind    string
+	kind string
+	root field
 }
 
-func (w walker) message(f field, m protoreflect.Message, above string) {
-	var set []protoreflect.FieldDescriptor
-	m.Range(func(fd protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
-		set = append(set, fd)
-		return true
-	})
-	slices.SortFunc(set, func(a, b protoreflect.FieldDescriptor) int { return cmp.Compare(a.Number(), b.Number()) })
-	for _, fd := range set {
-		path := strings.TrimPrefix(above+"."+fd.JSONName(), ".")
-		at := f.at(fd.JSONName())
-		s, covered := entryOf(w.entries, path)
-		switch {
-		case fd.Message() != nil && divided(w.entries, path):
-			w.value(at, fd, m.Get(fd), path)
-		case !covered || !s.Served:
-			at.warnf("%s.%s is not supported, ignored%s", w.kind, path, because(s.Note))
+// step is a place on the way: a field, an item of a list, or a value of a map.
+type step struct {
+	up   *step
+	name string // of the field, or the key of the value
+	item int    // from 1
+	key  bool
+}
+
+// field returns the place as rules name it, and as the table does.
+func (s *step) field(root field) (f field, path string) {
+	if s == nil {
+		return root, ""
+	}
+	f, path = s.up.field(root)
+	switch {
+	case s.item > 0:
+		return f.item(s.item - 1), path
+	case s.key:
+		return f.at(s.name), path
+	default:
+		return f.at(s.name), strings.TrimPrefix(path+"."+s.name, ".")
+	}
+}
+
+func (w walker) message(m protoreflect.Message, b *branch, at *step) {
+	for _, fd := range b.tell {
+		if !m.Has(fd) {
+			continue
+		}
+		here := step{up: at, name: fd.JSONName()}
+		if next, below := b.next(fd); below {
+			w.value(fd, m.Get(fd), next, &here)
+		} else {
+			f, path := here.field(w.root)
+			f.warnf("%s.%s is not supported, ignored%s", w.kind, path, because(next.of.Note))
 		}
 	}
 }
@@ -91,24 +187,19 @@ func entryOf(entries []Support, path string) (Support, bool) {
 	return best, found
 }
 
-// divided reports whether entries tell fields below path apart.
-func divided(entries []Support, path string) bool {
-	return slices.ContainsFunc(entries, func(s Support) bool { return strings.HasPrefix(s.Path, path+".") })
-}
-
 // value goes below a field that is served in part, which holds messages.
-func (w walker) value(f field, fd protoreflect.FieldDescriptor, v protoreflect.Value, path string) {
+func (w walker) value(fd protoreflect.FieldDescriptor, v protoreflect.Value, b *branch, at *step) {
 	switch {
 	case fd.IsList():
 		for i := range v.List().Len() {
-			w.message(f.item(i), v.List().Get(i).Message(), path)
+			w.message(v.List().Get(i).Message(), b, &step{up: at, item: i + 1})
 		}
 	case fd.IsMap():
 		v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-			w.message(f.at(k.String()), v.Message(), path)
+			w.message(v.Message(), b, &step{up: at, name: k.String(), key: true})
 			return true
 		})
 	default:
-		w.message(f, v.Message(), path)
+		w.message(v.Message(), b, at)
 	}
 }

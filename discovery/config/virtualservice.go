@@ -113,6 +113,9 @@ func httpRoute(f field, r *networking.HTTPRoute, delegate bool) {
 	}
 	rewrite(f.at("rewrite"), r.Rewrite)
 	retries(f.at("retries"), r.Retries)
+	if all, one := r.Timeout.AsDuration(), r.GetRetries().GetPerTryTimeout().AsDuration(); all > 0 && one > all {
+		f.at("retries").at("perTryTimeout").warnf("is %v, and the timeout of all tries together is %v: no try lasts that long", one, all)
+	}
 	fault(f.at("fault"), r.Fault)
 	mirror(f, r)
 	cors(f.at("corsPolicy"), r.CorsPolicy)
@@ -130,6 +133,16 @@ func httpDestinations(f field, route []*networking.HTTPRouteDestination) {
 		sum += int64(d.GetWeight())
 	}
 	weights(f, len(route), sum)
+	for i, d := range route {
+		f.item(i).at("weight").beside(d.GetWeight(), sum)
+	}
+}
+
+// beside tells of a weight that is missing beside others: nothing said is 0.
+func (f field) beside(weight int32, sum int64) {
+	if weight == 0 && sum > 0 && !f.given() {
+		f.warnf("is missing beside others: the destination gets nothing; want a weight, or 0 to say so")
+	}
 }
 
 // weights must leave somebody who gets requests. A single destination gets everything, whatever its weight.
@@ -298,4 +311,7 @@ func routeDestinations(f field, route []*networking.RouteDestination) {
 		sum += int64(d.GetWeight())
 	}
 	weights(f, len(route), sum)
+	for i, d := range route {
+		f.item(i).at("weight").beside(d.GetWeight(), sum)
+	}
 }

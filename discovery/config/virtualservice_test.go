@@ -23,6 +23,23 @@ func TestVirtualService(t *testing.T) {
 			  - {destination: {host: reviews, subset: v2}, weight: 20}
 			  timeout: 0s
 		`},
+		"a regular expression that Envoy refuses": {`
+			hosts: [a]
+			http:
+			- match:
+			  - uri: {regex: "(/[^/]{1000}){2}"}
+			  - uri: {regex: "\\p{Letter}+"}
+			  - uri: {regex: "[\\x{100}-\\x{200}]"}
+			  - uri: {regex: "([\\pL\\pN]{1000})([\\pL\\pN]{1000})([\\pL\\pN]{1000})([\\pL\\pN]{1000})"}
+			  directResponse: {status: 200}
+		`, []string{
+			"4: error: spec.http[0].match[0].uri.regex: is not a regular expression of RE2: error parsing regexp: invalid repeat count: `{2}`",
+			`5: error: spec.http[0].match[1].uri.regex: is not a regular expression of Envoy's RE2: \p{Letter} names no class: ` +
+				`want a category such as \p{Lu}, or a script such as \p{Greek}`,
+			`6: error: spec.http[0].match[2].uri.regex: is not a regular expression of Envoy's RE2: \x{100} is more than a byte, ` +
+				`and Envoy matches bytes: want the character itself`,
+			`7: error: spec.http[0].match[3].uri.regex: is a regular expression of size 44014 or so, want at most 32768: repeat less`,
+		}},
 		"nothing": {"{}", []string{
 			"0: error: spec.hosts: is missing",
 			"0: error: spec: has no routes, want http, tls or tcp",
@@ -125,7 +142,7 @@ func TestVirtualService(t *testing.T) {
 			"20: error: spec.http[3].corsPolicy.maxAge: is 1ms, want whole seconds",
 			`21: error: spec.http[3].headers.response.add.x-a: is "50%", want %% for a percent sign`,
 			`21: error: spec.http[3].headers.response.add.x-b: has the command %UPSTREAM_HOSTS%, did you mean "UPSTREAM_HOST"?`,
-			"21: error: spec.http[3].headers.response.add.x-c: has the command %REQ()%, whose argument is not right",
+			"21: error: spec.http[3].headers.response.add.x-c: has the command %REQ()%, want an argument: %REQ(…)%",
 			`22: error: spec.http[4].delegate.name: is "A", want the name of a VirtualService`,
 			`22: error: spec.http[4].delegate.namespace: is "a.b", want letters, digits and '-', at most 63`,
 		}},

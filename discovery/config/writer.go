@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
@@ -94,6 +95,11 @@ func (s slot) scalar(n *yaml.Node) string {
 		}
 	}
 	out := scalar(n)
+	if values := s.enum(); values != nil && decimal.MatchString(out) {
+		if i, err := strconv.ParseInt(out, 10, 32); err != nil || values.Values().ByNumber(protoreflect.EnumNumber(i)) == nil {
+			return "[]" // protobuf keeps numbers that it does not know
+		}
+	}
 	if s.number() && n.Kind == yaml.ScalarNode && out == quote(n.Value) {
 		return "[]" // which is no number, so that the value is told as wrong
 	}

@@ -9,7 +9,9 @@
 //	       └───────────────┬──▶ what lives
 //	                  about 40 MiB
 //
-// A server that starts has a small heap which grows fast: Go's rule collects it at 24, 40, 60 and 90 MiB while a thousand
-// proxies wait. A large mesh is not touched by this, nor is a server whose user sets GOGC. GOMEMLIMIT needs no thought:
-// the runtime collects at the lower of the two.
+//	no work for 5 s, and 16 MB or more beyond what lives ─▶ due (pure) ─▶ given back to the system
+//
+// A server that has just started has a small heap that grows fast: under Go's rule it is collected at 24, 40, 60 and 90 MiB
+// while a thousand proxies wait. This package does not change the rule for a large mesh, nor for a server whose user sets
+// GOGC. It leaves GOMEMLIMIT to the runtime, which collects at the lower of the two limits.
 package heap

@@ -26,7 +26,8 @@ func percent(live, roots uint64) int {
 	return max(usual, int((ease-live)*100/max(live+roots, least)))
 }
 
-// Pace keeps GOGC at what fits the heap until stop is called, unless GOGC is set in the environment.
+// Pace keeps GOGC at what fits the heap, and gives back what a burst leaves, until stop is called; it leaves both alone
+// where GOGC is set in the environment.
 func Pace(getenv func(string) string) (stop func()) {
 	if getenv("GOGC") != "" {
 		return func() {}
@@ -35,7 +36,16 @@ func Pace(getenv func(string) string) (stop func()) {
 		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
 	}}
 	p.before = p.set()
-	return p.stop
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		scavenge(end)
+	}()
+	return func() {
+		close(end)
+		<-done
+		p.stop()
+	}
 }
 
 // pacer sets GOGC after each collection.

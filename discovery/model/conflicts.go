@@ -10,30 +10,32 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// judgeConflicts tells each object that wants what another has who that is: the older, then the one whose namespace and
-// name come first.
-func (m *Mesh) judgeConflicts() {
-	m.judgeRules()
-	m.judgePolicies()
-	m.judgeEntries()
-	m.judgeSidecars()
-	m.judgeServers()
+// conflicts notes each object that loses something to another one, and names the winner: the older, then the one whose
+// namespace and name come first.
+func (j *judge) conflicts() {
+	j.rules()
+	j.policies()
+	j.entries()
+	j.registries()
+	j.sidecars()
+	j.servers()
+	j.proxyConfigs()
 }
 
 const notUsed = "which is older or comes first: this one is not used"
 
-// judgeRules looks for mesh hosts that two VirtualServices claim where both are seen.
-func (m *Mesh) judgeRules() {
+// rules looks for mesh hosts that two VirtualServices claim where both are seen.
+func (j *judge) rules() {
 	owners := map[string][]*Config[*networking.VirtualService]{}
-	for _, v := range m.virtualServices {
+	for _, v := range j.mesh.virtualServices {
 		if !Names(v.Spec.Gateways, MeshGateway) {
 			continue
 		}
 		for i, host := range v.Spec.Hosts {
 			winner := slices.IndexFunc(owners[host],
-				func(o *Config[*networking.VirtualService]) bool { return m.meet(o, v) })
+				func(o *Config[*networking.VirtualService]) bool { return j.mesh.meet(o, v) && !j.mesh.before(v, o) })
 			if winner >= 0 {
-				m.note(v.Meta, index("spec.hosts", i), "%s is claimed by %s, %s for it", host,
+				j.conflict(v.Meta, owners[host][winner].Meta, index("spec.hosts", i), "%s is claimed by %s, %s for it", host,
 					name(owners[host][winner].Meta), notUsed)
 				continue
 			}
@@ -63,9 +65,9 @@ func (m *Mesh) meet(a, b *Config[*networking.VirtualService]) bool {
 	})
 }
 
-// judgePolicies looks for subsets and policies that another rule for the host has already.
-func (m *Mesh) judgePolicies() {
-	for _, rules := range m.destinationRules {
+// policies looks for subsets and policies that another rule for the host has already.
+func (j *judge) policies() {
+	for _, rules := range j.mesh.destinationRules {
 		for host, all := range rules.values {
 			for _, r := range all[1:] {
 				first := all[0]
@@ -73,11 +75,11 @@ func (m *Mesh) judgePolicies() {
 					continue
 				}
 				if r.Spec.TrafficPolicy != nil && first.Spec.TrafficPolicy != nil {
-					m.note(r.Meta, "spec.trafficPolicy", "%s has one from %s, %s", host, name(first.Meta), notUsed)
+					j.conflict(r.Meta, first.Meta, "spec.trafficPolicy", "%s has one from %s, %s", host, name(first.Meta), notUsed)
 				}
 				for i, subset := range r.Spec.Subsets {
 					if hasSubset(first, subset.GetName()) {
-						m.note(r.Meta, index("spec.subsets", i), "%s has a subset %s from %s, %s", host,
+						j.conflict(r.Meta, first.Meta, index("spec.subsets", i), "%s has a subset %s from %s, %s", host,
 							subset.GetName(), name(first.Meta), notUsed)
 					}
 				}
@@ -86,46 +88,27 @@ func (m *Mesh) judgePolicies() {
 	}
 }
 
-// judgeEntries looks for hosts that two ServiceEntry objects of a namespace declare. Of two namespaces each sees its own.
-func (m *Mesh) judgeEntries() {
-	owners := map[serviceKey]Meta{}
-	for _, o := range m.objects {
-		entry, ok := o.Spec.(*networking.ServiceEntry)
-		if !ok {
-			continue
-		}
-		for i, host := range entry.Hosts {
-			key := serviceKey{strings.ToLower(host), o.Namespace}
-			if winner, taken := owners[key]; taken {
-				m.note(o.Meta, index("spec.hosts", i), "%s is declared by %s, %s for it", host, name(winner), notUsed)
-			} else {
-				owners[key] = o.Meta
-			}
-		}
-	}
-}
-
-// judgeSidecars looks for those of a namespace that select the same workloads.
-func (m *Mesh) judgeSidecars() {
+// sidecars looks for those of a namespace that select the same workloads.
+func (j *judge) sidecars() {
 	owners := map[string]Meta{}
-	for _, s := range m.sidecars {
+	for _, s := range j.mesh.sidecars {
 		key := s.Namespace + " " + selectorKey(s.Spec.GetWorkloadSelector().GetLabels())
 		if winner, taken := owners[key]; taken {
-			m.note(s.Meta, "spec", "the same workloads follow %s, %s", name(winner), notUsed)
+			j.conflict(s.Meta, winner, "spec", "the same workloads follow %s, %s", name(winner), notUsed)
 		} else {
 			owners[key] = s.Meta
 		}
 	}
 }
 
-// judgeServers looks for servers of Gateways for the same workloads that share a port and cannot.
-func (m *Mesh) judgeServers() {
+// servers looks for servers of Gateways for the same workloads that share a port and cannot.
+func (j *judge) servers() {
 	type owner struct {
 		Meta
 		plain bool
 	}
 	ports, hosts := map[string]owner{}, map[string]Meta{}
-	for _, g := range m.gateways {
+	for _, g := range j.mesh.gateways {
 		for i, s := range g.Spec.Servers {
 			protocol, _ := ParseProtocol(s.GetPort().GetProtocol())
 			at := fmt.Sprint(selectorKey(g.Spec.Selector), " ", cmp.Or(s.Bind, "0.0.0.0"), " ", s.GetPort().GetNumber())
@@ -136,16 +119,16 @@ func (m *Mesh) judgeServers() {
 			}
 			switch {
 			case first.plain && !protocol.IsHTTP():
-				m.note(g.Meta, index("spec.servers", i), "the port takes plain HTTP for %s, %s", name(first.Meta),
+				j.conflict(g.Meta, first.Meta, index("spec.servers", i), "the port takes plain HTTP for %s, %s", name(first.Meta),
 					notUsed)
 			case !first.plain && protocol.IsHTTP():
-				m.note(g.Meta, index("spec.servers", i), "the port takes no plain HTTP because of %s, %s",
+				j.conflict(g.Meta, first.Meta, index("spec.servers", i), "the port takes no plain HTTP because of %s, %s",
 					name(first.Meta), notUsed)
 			case protocol == HTTPS && s.GetTls().GetMode() != networking.ServerTLSSettings_PASSTHROUGH:
-				for j, host := range s.Hosts {
+				for k, host := range s.Hosts {
 					host = strings.ToLower(host[strings.Index(host, "/")+1:]) // less the namespace
 					if winner, taken := hosts[at+" "+host]; taken {
-						m.note(g.Meta, index(index("spec.servers", i)+".hosts", j), "%s is served by %s, %s for it",
+						j.conflict(g.Meta, winner, index(index("spec.servers", i)+".hosts", k), "%s is served by %s, %s for it",
 							host, name(winner), notUsed)
 					} else {
 						hosts[at+" "+host] = g.Meta

@@ -1,10 +1,13 @@
 package model
 
+//lint:file-ignore SA1019 what Istio deprecates is read all the same: files still have it
+
 import (
 	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	networking "istio.io/api/networking/v1alpha3"
 )
 
@@ -22,23 +25,29 @@ func (m *Mesh) addVirtualServices(objects []*Object) {
 		if len(spec.Hosts) == 0 {
 			continue
 		}
-		inputs := []any{o}
-		for i, route := range spec.Http {
-			if route.Delegate != nil {
-				child := delegates[delegateKey(route.Delegate, o.Namespace)]
-				if child == nil {
-					m.note(o.Meta, index("spec.http", i)+".delegate",
-						"VirtualService %s does not exist, or is not a delegate",
-						delegateKey(route.Delegate, o.Namespace))
-				}
-				inputs = append(inputs, child)
+		inputs := delegation{object: o}
+		for _, route := range spec.Http {
+			if route.Delegate == nil {
+				continue
 			}
+			child := delegates[delegateKey(route.Delegate, o.Namespace)]
+			if child != nil && !m.exportsRule(child.Meta, child.Spec.(*networking.VirtualService), o.Namespace) {
+				child = nil
+			}
+			inputs.children = append(inputs.children, child)
 		}
-		m.virtualServices = append(m.virtualServices,
-			Recall(m.memory, o.Key(), inputs, func() *Config[*networking.VirtualService] {
-				return &Config[*networking.VirtualService]{o.Meta, m.resolve(o, delegates)}
-			}))
+		m.virtualServices = append(m.virtualServices, Recall(m.memory, o.Key(), inputs, delegation.resolve))
 	}
+}
+
+// delegation is a VirtualService, and the delegate of each of its routes that leads to one: nil where it does not see it.
+type delegation struct {
+	object   *Object
+	children []*Object
+}
+
+func (d delegation) Same(o delegation) bool {
+	return d.object == o.object && slices.Equal(d.children, o.children)
 }
 
 func delegateKey(d *networking.Delegate, namespace string) string {
@@ -49,16 +58,17 @@ func delegateKey(d *networking.Delegate, namespace string) string {
 }
 
 // resolve qualifies names and puts the routes of delegates in the place of those that lead to them.
-func (m *Mesh) resolve(o *Object, delegates map[string]*Object) *networking.VirtualService {
-	out := qualifyVirtualService(o.Spec.(*networking.VirtualService), o.Namespace)
+func (d delegation) resolve() *Config[*networking.VirtualService] {
+	out := qualifyVirtualService(d.object.Spec.(*networking.VirtualService), d.object.Namespace)
 	var routes []*networking.HTTPRoute
+	children := d.children
 	for _, root := range out.Http {
 		if root.Delegate == nil {
 			routes = append(routes, root)
 			continue
 		}
-		child, ok := delegates[delegateKey(root.Delegate, o.Namespace)]
-		if !ok || !Visible(child.Spec.(*networking.VirtualService).ExportTo, child.Namespace, o.Namespace) {
+		child := children[0]
+		if children = children[1:]; child == nil {
 			continue
 		}
 		rules := qualifyVirtualService(child.Spec.(*networking.VirtualService), child.Namespace)
@@ -69,11 +79,11 @@ func (m *Mesh) resolve(o *Object, delegates map[string]*Object) *networking.Virt
 		}
 	}
 	out.Http = routes
-	return out
+	return &Config[*networking.VirtualService]{d.object.Meta, out}
 }
 
-// mergeRoute returns a delegate's route under the conditions of the root's, and with what the root says beside the
-// destination. Nil where the conditions exclude each other, or the delegate delegates again.
+// mergeRoute returns a delegate's route under the conditions of the root's, with what the root says and the delegate does
+// not. Nil where the conditions exclude each other, or the delegate delegates again.
 func mergeRoute(root, child *networking.HTTPRoute) *networking.HTTPRoute {
 	if child.Delegate != nil {
 		return nil
@@ -87,30 +97,49 @@ func mergeRoute(root, child *networking.HTTPRoute) *networking.HTTPRoute {
 	if root.Name != "" {
 		out.Name = strings.TrimSuffix(root.Name+"-"+child.Name, "-")
 	}
-	overlay := proto.CloneOf(root)
-	overlay.Match, overlay.Delegate, overlay.Name, overlay.Route = nil, nil, "", nil
-	from, to := overlay.ProtoReflect(), out.ProtoReflect()
+	from, to := root.ProtoReflect(), out.ProtoReflect()
 	for i := range from.Descriptor().Fields().Len() {
-		if fd := from.Descriptor().Fields().Get(i); from.Has(fd) {
-			to.Set(fd, from.Get(fd)) // what the root says holds for all that it delegates
+		if fd := from.Descriptor().Fields().Get(i); from.Has(fd) && fills(child, fd.Name()) {
+			to.Set(fd, from.Get(fd))
 		}
 	}
 	return out
 }
 
+// fills reports whether a root's field counts for a route of a delegate: one beside the destination that the delegate leaves
+// unset. Two fields that say one thing are one.
+func fills(child *networking.HTTPRoute, field protoreflect.Name) bool {
+	switch field {
+	case "name", "match", "route", "redirect", "delegate":
+		return false
+	case "mirror", "mirrors":
+		return child.Mirror == nil && len(child.Mirrors) == 0
+	case "mirror_percent", "mirror_percentage":
+		return child.MirrorPercent == nil && child.MirrorPercentage == nil
+	}
+	fields := child.ProtoReflect()
+	return !fields.Has(fields.Descriptor().Fields().ByName(field))
+}
+
+// mergeMatches joins each of the delegate's conditions with those of the root that include it. False where one of them has
+// none: Istio takes no part of such a route.
 func mergeMatches(root, child []*networking.HTTPMatchRequest) ([]*networking.HTTPMatchRequest, bool) {
 	if len(root) == 0 || len(child) == 0 {
 		return append(slices.Clone(root), child...), true
 	}
 	var out []*networking.HTTPMatchRequest
-	for _, r := range root {
-		for _, c := range child {
+	for _, c := range child {
+		before := len(out)
+		for _, r := range root {
 			if merged, ok := mergeMatch(r, c); ok {
 				out = append(out, merged)
 			}
 		}
+		if len(out) == before {
+			return nil, false
+		}
 	}
-	return out, len(out) > 0
+	return out, true
 }
 
 // mergeMatch asks for both. Conditions on one field can only be joined where the delegate's is the narrower.
@@ -136,7 +165,18 @@ func mergeMatch(root, child *networking.HTTPMatchRequest) (*networking.HTTPMatch
 			}
 		}
 	}
-	if root.Port != 0 && child.Port != 0 && root.Port != child.Port ||
+	for name, value := range root.SourceLabels {
+		if other, both := child.SourceLabels[name]; both && other != value {
+			return nil, false
+		}
+	}
+	for _, gateway := range child.Gateways {
+		if len(root.Gateways) > 0 && !slices.Contains(root.Gateways, gateway) {
+			return nil, false
+		}
+	}
+	if root.Uri != nil && child.Uri != nil && root.IgnoreUriCase != child.IgnoreUriCase ||
+		root.Port != 0 && child.Port != 0 && root.Port != child.Port ||
 		root.SourceNamespace != "" && child.SourceNamespace != "" && root.SourceNamespace != child.SourceNamespace {
 		return nil, false
 	}

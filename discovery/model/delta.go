@@ -32,24 +32,33 @@ func (s *Service) key() serviceKey { return serviceKey{s.Host, s.Namespace} }
 // maxMoved is how many services, or rules, may have moved before all are indexed again.
 const maxMoved = 64
 
-// With returns the generation after m in which these services and objects take the place of those of the same name. It
-// costs what changed. It is false, and Next is needed, where anything but endpoints of services and HTTP routes of
+// With returns the generation after m in which these services and objects, and the services that those declare, take the
+// place of those of the same name, and workloads come and go that no service selects. It costs
+// what changed. It is false, and Next is needed, where anything but endpoints of services and HTTP routes of
 // VirtualServices changes, or where these decide more than where requests go.
-func (m *Mesh) With(services []*Service, objects []*Object) (*Mesh, bool) {
+func (m *Mesh) With(services []*Service, objects []*Object, workloads ...WorkloadChange) (*Mesh, bool) {
 	next := *m
-	next.delta = Delta{ID: new(Generation), Since: m.delta.ID, Services: services}
+	services = slices.Clip(services)
+	for _, o := range objects {
+		if entry, ok := o.Spec.(*networking.ServiceEntry); ok {
+			services = append(services, next.redeclare(m, o, entry)...)
+		}
+	}
+	next.delta = Delta{ID: new(Generation), Since: m.delta.ID}
 	next.objects = slices.Clone(m.objects)
 	for _, o := range objects {
 		if !next.replaceObject(o) {
 			return nil, false
 		}
 	}
-	if !next.moveServices(services) || len(services)+len(objects) == 0 {
+	if !next.moveServices(services) || !next.moveWorkloads(workloads) || len(services)+len(objects)+len(workloads) == 0 {
 		return nil, false
 	}
 	return &next, true
 }
 
+// moveServices puts services in the place of those of the same declaration, and notes the services of the mesh that change
+// by it.
 func (m *Mesh) moveServices(services []*Service) bool {
 	if len(services) == 0 {
 		return true
@@ -59,14 +68,33 @@ func (m *Mesh) moveServices(services []*Service) bool {
 	if m.moved == nil {
 		m.moved = map[serviceKey]*Service{}
 	}
+	var order []serviceKey
 	for _, s := range services {
 		claims := m.claims(s.Host)
 		i := slices.IndexFunc(claims, func(o *Service) bool { return o.Namespace == s.Namespace })
-		if i < 0 || m.contested[s.key()] || !onlyEndpoints(claims[i], s) {
+		if i < 0 {
+			return false
+		}
+		if all := m.contested[s.key()]; len(all) > 0 {
+			all, ok := all.with(s)
+			if !ok {
+				return false
+			}
+			m.contested = maps.Clone(m.contested)
+			m.contested[s.key()] = all
+			s = all.join()
+		} else if !onlyEndpoints(claims[i], s) {
 			return false
 		}
 		claims[i] = s
 		m.moved[s.key()] = s
+		if !slices.Contains(order, s.key()) {
+			order = append(order, s.key())
+		}
+	}
+	m.delta.Services = make([]*Service, len(order))
+	for i, key := range order {
+		m.delta.Services[i] = m.moved[key]
 	}
 	return len(m.moved) <= maxMoved
 }
@@ -87,7 +115,9 @@ func (m *Mesh) replaceObject(o *Object) bool {
 	}
 	was := m.objects[i]
 	m.objects[i] = o
-	m.moveNotes(o.Meta)
+	if o.Spec == was.Spec && maps.Equal(o.Labels, was.Labels) {
+		return true // it only stands elsewhere, as all that is below an edit does; what was made of it stays
+	}
 	switch spec := o.Spec.(type) {
 	case *networking.ServiceEntry:
 		return slices.Equal(spec.Hosts, was.Spec.(*networking.ServiceEntry).Hosts)
@@ -112,7 +142,6 @@ func (m *Mesh) replaceRule(meta Meta, was, spec *networking.VirtualService) bool
 	}
 	m.virtualServices[i] = change.To
 	m.delta.Rules = append(m.delta.Rules, change)
-	m.judgeAgain(change.To)
 	return len(m.delta.Rules) <= maxMoved
 }
 
@@ -124,7 +153,8 @@ func onlyRoutes(a, b *networking.VirtualService) bool {
 			!slices.ContainsFunc(v.Http, func(r *networking.HTTPRoute) bool { return r.Delegate != nil })
 	}
 	return plain(a) && plain(b) && slices.Equal(a.Hosts, b.Hosts) && slices.Equal(a.Gateways, b.Gateways) &&
-		slices.Equal(a.ExportTo, b.ExportTo) && maps.Equal(sourceLabels(a), sourceLabels(b))
+		slices.Equal(a.ExportTo, b.ExportTo) && maps.Equal(sourceLabels(a), sourceLabels(b)) &&
+		slices.Equal(sourceNamespaces(a), sourceNamespaces(b))
 }
 
 // place finds the one of that name and age in a list that is sorted by age.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -80,7 +81,7 @@ func TestWithJudgesAgain(t *testing.T) {
 				Route: []*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: "x.test", Subset: subset}}},
 			}},
 		})
-		o.Origin = Origin{"f", line}
+		o.Origin = Origin{File: "f", Line: line}
 		return o
 	}
 	older := object("VirtualService", "a", "older", 1,
@@ -102,5 +103,49 @@ func TestWithJudgesAgain(t *testing.T) {
 	}
 	if got, want := told(next), "f:7 spec.gateways[1], f:7 spec.hosts[0]"; got != want {
 		t.Errorf("notes %s, want %s", got, want)
+	}
+}
+
+// Objects that stand elsewhere now are taken, of whatever kind, and what is noted of them knows where.
+func TestWithTakesWhatMoved(t *testing.T) {
+	policy := &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{}}
+	kinds := map[string]func() any{
+		"VirtualService": func() any {
+			return &networking.VirtualService{Hosts: []string{"x.test"}, Http: []*networking.HTTPRoute{{}}}
+		},
+		"DestinationRule": func() any { return &networking.DestinationRule{Host: "x.test", TrafficPolicy: policy} },
+		"Sidecar": func() any {
+			return &networking.Sidecar{Egress: []*networking.IstioEgressListener{{Hosts: []string{"*/*"}}}}
+		},
+		"Gateway": func() any {
+			return &networking.Gateway{Selector: map[string]string{"a": "b"}, Servers: []*networking.Server{{
+				Port: &networking.Port{Number: 80, Name: "http", Protocol: "HTTP"}, Hosts: []string{"x.test"},
+			}}}
+		},
+	}
+	for kind, make := range kinds {
+		first, second := object(kind, "a", "first", 1, make()), object(kind, "a", "second", 2, make())
+		m := meshOf([]*Object{first, second}, in("a", "x.test"))
+		moved := *second
+		moved.Origin = Origin{File: "f", Line: 77}
+		next, ok := m.With(nil, []*Object{&moved})
+		if !ok {
+			t.Errorf("a %s that moved is not taken", kind)
+			continue
+		}
+		at := func(m *Mesh) (lines []string) {
+			for _, n := range m.Notes() {
+				lines = append(lines, fmt.Sprint(n.Meta.Name, " ", n.Code, " ", n.Meta.Origin.Line))
+			}
+			return lines
+		}
+		whole := meshOf([]*Object{first, &moved}, in("a", "x.test"))
+		if got, want := at(next), at(whole); !slices.Equal(got, want) || kind != "Gateway" && !slices.Contains(want, fmt.Sprint("second ", Conflict, " 77")) {
+			t.Errorf("%s: notes are at %v, want %v", kind, got, want)
+		}
+		moved.Labels = map[string]string{"a": "b"}
+		if _, ok := m.With(nil, []*Object{&moved}); ok && kind != "VirtualService" {
+			t.Errorf("a %s with other labels is taken", kind)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -20,6 +21,11 @@ func Qualify(host, namespace string) string {
 		return host
 	}
 	return host + "." + namespace + "." + clusterDomain
+}
+
+// ServerName names a port and subset of a host as a client can put it into a TLS handshake.
+func ServerName(port uint32, subset, host string) string {
+	return fmt.Sprintf("outbound_.%d_.%s_.%s", port, subset, host)
 }
 
 // IsWildcard reports whether a host stands for several.

@@ -79,24 +79,3 @@ func (m *Mesh) indexLabels() {
 	}
 	m.labels.every.priorities(m.settings.Locality())
 }
-
-// sourceLabels are those that a rule's matches ask for.
-func sourceLabels(v *networking.VirtualService) labelKeys {
-	out := labelKeys{}
-	for _, r := range v.Http {
-		for _, match := range r.Match {
-			out.read(match.GetSourceLabels())
-		}
-	}
-	for _, r := range v.Tls {
-		for _, match := range r.Match {
-			out.read(match.GetSourceLabels())
-		}
-	}
-	for _, r := range v.Tcp {
-		for _, match := range r.Match {
-			out.read(match.GetSourceLabels())
-		}
-	}
-	return out
-}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -19,21 +18,27 @@ type Mesh struct {
 	destinationRules map[string]*byHost[[]*Config[*networking.DestinationRule]] // by namespace and host, oldest first
 	gateways         []*Config[*networking.Gateway]
 	sidecars         []*Config[*networking.Sidecar]
-	workloads        map[string][]*Object // WorkloadEntry objects by namespace
+	workloads        map[string][]*Workload // of every registry, by namespace
+	entries          map[*Object]*Workload  // of the WorkloadEntry objects
+	selecting        map[string][]*Service  // that have a selector, by namespace
+	declared         map[*networking.ServiceEntry]declaredServices
+	redeclared       map[string]declaredServices // by object's key, where the short path was taken since
 	labels           labels
+	namespaces       namespaces
 	byAddress        map[netip.Addr][]*Service // that have an endpoint there
 	moved            map[serviceKey]*Service   // whose endpoints byAddress does not know
-	contested        map[serviceKey]bool       // that more than one claims
-	objects          []*Object                 // all, oldest first
-	twins            map[string]bool           // keys that more than one has
+	fronts           map[serviceKey]front
+	contested        map[serviceKey]claimants // that more than one declares: all of them, the owner first
+	objects          []*Object                // all, oldest first
+	twins            map[string]bool          // keys that more than one has
 	settings         Settings
-	notes            []Note
 	delta            Delta
 	memory           *Memory
+	places           map[serviceKey]int // of services without an address, see AutoAddresses
 }
 
-// New indexes groups. The order of the groups does not matter: of two services or rules for one host the older
-// wins, then the one whose namespace and name come first.
+// New indexes groups, and makes services of their ServiceEntry objects. The order of the groups does not matter: of two
+// rules for one host the older wins, then the one whose namespace and name come first; for services see union.go.
 func New(groups iter.Seq[Group]) *Mesh { return (*Mesh)(nil).Next(groups) }
 
 // Next indexes groups as New does. What is made of the same objects as in m is the same, pointer for pointer, so that
@@ -41,8 +46,11 @@ func New(groups iter.Seq[Group]) *Mesh { return (*Mesh)(nil).Next(groups) }
 func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next := &Mesh{
 		destinationRules: map[string]*byHost[[]*Config[*networking.DestinationRule]]{},
-		workloads:        map[string][]*Object{},
-		contested:        map[serviceKey]bool{},
+		workloads:        map[string][]*Workload{},
+		entries:          map[*Object]*Workload{},
+		selecting:        map[string][]*Service{},
+		declared:         map[*networking.ServiceEntry]declaredServices{},
+		contested:        map[serviceKey]claimants{},
 		twins:            map[string]bool{},
 		memory:           NewMemory(nil),
 	}
@@ -53,6 +61,9 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	var services []*Service
 	for group := range groups {
 		services = append(services, group.Services...)
+		for _, w := range group.Workloads {
+			next.workloads[w.Namespace] = append(next.workloads[w.Namespace], w)
+		}
 		objects = append(objects, group.Objects...)
 	}
 	slices.SortStableFunc(objects, func(a, b *Object) int { return a.Older(b.Meta) })
@@ -65,44 +76,59 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	}
 	var rules []*Object
 	for _, o := range objects {
-		if _, ok := o.Spec.(*networking.VirtualService); ok {
+		switch spec := o.Spec.(type) {
+		case *networking.VirtualService:
 			rules = append(rules, o)
-			continue
+		case *networking.ServiceEntry:
+			known, _ := m.declare(o, spec)
+			next.declared[spec] = known
+			services = append(services, known.services...)
+		case *networking.WorkloadEntry:
+			next.addEntry(m, o, spec)
+		default:
+			next.addObject(o)
 		}
-		next.addObject(o)
 	}
 	next.objects = objects
 	next.addServices(services)
+	next.places = m.placesOf(next.services)
+	next.indexFronts(m)
 	next.indexWorkloads()
 	next.delta.ID = new(Generation)
 	next.addVirtualServices(rules)
 	next.settings.fill()
 	next.indexLabels()
-	next.judge()
+	next.indexNamespaces()
 	next.memory.Forget()
 	return next
 }
 
-// addServices orders services by their right to their host: the older, then the namespace that comes first.
+// addServices orders services by their right to their host. Those of one host and namespace become one: see union.go.
 func (m *Mesh) addServices(services []*Service) {
 	for i, s := range services {
 		if len(s.Selector) > 0 {
+			m.selecting[s.Namespace] = append(m.selecting[s.Namespace], s)
 			services[i] = m.withWorkloads(s)
 		}
 	}
-	slices.SortStableFunc(services, func(a, b *Service) int {
-		return cmp.Or(cmp.Compare(a.Host, b.Host), a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace))
-	})
-	for i, s := range services {
-		again := false
-		for j := len(m.services) - 1; i > 0 && j >= 0 && m.services[j].Host == s.Host; j-- {
-			again = again || m.services[j].Namespace == s.Namespace
+	slices.SortStableFunc(services, (*Service).byRight)
+	places := map[serviceKey]int{} // of services that more than one declares
+	for _, s := range services {
+		at := len(m.services) - 1
+		for at >= 0 && m.services[at].Host == s.Host && m.services[at].Namespace != s.Namespace {
+			at--
 		}
-		if again {
-			m.contested[s.key()] = true
-		} else {
+		if at < 0 || m.services[at].Host != s.Host {
 			m.services = append(m.services, s)
+			continue
 		}
+		if len(m.contested[s.key()]) == 0 {
+			m.contested[s.key()], places[s.key()] = claimants{m.services[at]}, at
+		}
+		m.contested[s.key()] = append(m.contested[s.key()], s)
+	}
+	for key, at := range places {
+		m.services[at] = Recall(m.memory, fmt.Sprintf("claims of %s/%s", key.namespace, key.host), m.contested[key], claimants.join)
 	}
 }
 
@@ -132,8 +158,6 @@ func (m *Mesh) addObject(o *Object) {
 		m.sidecars = append(m.sidecars, &Config[*networking.Sidecar]{o.Meta, spec})
 	case *networking.Gateway:
 		m.gateways = append(m.gateways, &Config[*networking.Gateway]{o.Meta, spec})
-	case *networking.WorkloadEntry:
-		m.workloads[o.Namespace] = append(m.workloads[o.Namespace], o)
 	case *meshconfig.MeshConfig:
 		if m.settings.Config == nil {
 			m.settings.Config = spec
@@ -142,45 +166,6 @@ func (m *Mesh) addObject(o *Object) {
 		if m.settings.Networks == nil {
 			m.settings.Networks = spec
 		}
-	}
-}
-
-// withWorkloads returns s with the WorkloadEntry objects that it selects as further endpoints.
-func (m *Mesh) withWorkloads(s *Service) *Service {
-	inputs := []any{s}
-	for _, o := range m.workloads[s.Namespace] {
-		labels := WorkloadLabels(o)
-		if Selects(s.Selector, labels) {
-			inputs = append(inputs, o)
-		}
-	}
-	return Recall(m.memory, fmt.Sprintf("workloads of %s/%s", s.Namespace, s.Host), inputs, func() *Service {
-		all := *s
-		all.Endpoints = slices.Clone(s.Endpoints)
-		for _, o := range inputs[1:] {
-			o := o.(*Object)
-			all.Endpoints = append(all.Endpoints, EndpointOf(o.Spec.(*networking.WorkloadEntry), WorkloadLabels(o)))
-		}
-		return &all
-	})
-}
-
-// WorkloadLabels returns the labels of a WorkloadEntry: its spec's, and those of its metadata that the spec does not set.
-func WorkloadLabels(o *Object) map[string]string {
-	labels := maps.Clone(o.Labels)
-	own := o.Spec.(*networking.WorkloadEntry).Labels
-	if labels == nil {
-		return own
-	}
-	maps.Copy(labels, own)
-	return labels
-}
-
-// EndpointOf reads an endpoint as ServiceEntry and WorkloadEntry write it.
-func EndpointOf(e *networking.WorkloadEntry, labels map[string]string) Endpoint {
-	return Endpoint{
-		Address: e.Address, Ports: e.Ports, Labels: labels, Weight: e.Weight, Locality: ParseLocality(e.Locality),
-		Network: e.Network,
 	}
 }
 
@@ -200,9 +185,6 @@ func (m *Mesh) Service(host string) *Service {
 
 // Settings returns what holds for the whole mesh.
 func (m *Mesh) Settings() Settings { return m.settings }
-
-// Notes returns what is to be said of objects that ask for what is not there, ordered as the objects are.
-func (m *Mesh) Notes() []Note { return m.notes }
 
 // Sidecar returns the Sidecar that applies to a workload: the oldest of its namespace whose selector matches its
 // labels, else the oldest of its namespace without a selector, else that of the root namespace, else nil.

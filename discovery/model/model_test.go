@@ -65,7 +65,7 @@ func TestScopeServices(t *testing.T) {
 		"a third":                {nil, "c", "both.test/a public.test/a"},
 		"a Sidecar's namespace":  {sidecar("./*"), "b", "both.test/b"},
 		"a Sidecar's host":       {sidecar("*/public.test"), "b", "public.test/a"},
-		"a Sidecar's wildcard":   {sidecar("a/*.test"), "b", "for-b.test/a public.test/a"},
+		"a Sidecar's wildcard":   {sidecar("a/*.test"), "b", "both.test/a for-b.test/a public.test/a"},
 		"a Sidecar of another's": {sidecar("./*"), "c", "both.test/a public.test/a"},
 		"nothing":                {sidecar("~/*"), "b", ""},
 	} {
@@ -145,7 +145,7 @@ func TestDelegates(t *testing.T) {
 	}})
 	m := meshOf([]*Object{root, child})
 	var got []string
-	for _, r := range m.Scope("a", nil).Egress[0].Rules.For("x.test").Spec.Http {
+	for _, r := range m.Scope("a", nil).Egress()[0].Rules.For("x.test").Spec.Http {
 		text := r.Name
 		for _, match := range r.Match {
 			text += " " + match.GetUri().GetPrefix()

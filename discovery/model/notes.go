@@ -8,97 +8,115 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// judge notes what only the whole mesh can tell.
-func (m *Mesh) judge() {
-	gateways := map[string]bool{MeshGateway: true}
-	for _, g := range m.gateways {
-		gateways[g.Namespace+"/"+g.Name] = true
-	}
-	for _, v := range m.virtualServices {
-		for i, gateway := range v.Spec.Gateways {
-			if !gateways[gateway] {
-				m.note(v.Meta, index("spec.gateways", i), "gateway %s does not exist", gateway)
-			}
+// Notes returns what only the whole mesh can tell about its objects: names that nobody has, policies without effect,
+// objects that lose to others. They are ordered as the objects are. Each call looks at the whole mesh, so that a push
+// costs what changed and no more: the caller decides how often. Proxies are those that are connected, which need not
+// be an endpoint of anything.
+func (m *Mesh) Notes(connected ...Proxy) []Note {
+	j := newJudge(m, connected)
+	for _, o := range m.objects {
+		switch spec := o.Spec.(type) {
+		case *networking.VirtualService:
+			j.virtualService(o.Meta, spec)
+		case *networking.DestinationRule:
+			j.destinationRule(o.Meta, spec)
+		case *networking.Sidecar:
+			j.sidecar(o.Meta, spec)
+		case *networking.Gateway:
+			j.gateway(o.Meta, spec)
+		case *networking.ServiceEntry:
+			j.serviceEntry(o.Meta, spec)
 		}
-		m.judgeDestinations(v)
 	}
-	m.judgeConflicts()
-	m.sortNotes()
+	looked := len(j.notes)
+	j.conflicts()
+	j.refused()
+	m.locate(j.notes[looked:])
+	slices.SortStableFunc(j.notes,
+		func(a, b Note) int { return cmp.Or(a.Meta.Older(b.Meta), cmp.Compare(a.Path, b.Path)) })
+	return j.notes
 }
 
-// judgeAgain judges a rule whose routes alone changed.
-func (m *Mesh) judgeAgain(v *Config[*networking.VirtualService]) {
-	paths := map[string]bool{} // that others than its routes have
-	for i := range v.Spec.Hosts {
-		paths[index("spec.hosts", i)] = true
-	}
-	for i := range v.Spec.Gateways {
-		paths[index("spec.gateways", i)] = true
-	}
-	m.notes = slices.DeleteFunc(slices.Clone(m.notes),
-		func(n Note) bool { return n.Meta.Key() == v.Key() && !paths[n.Path] })
-	m.judgeDestinations(v)
-	m.sortNotes()
-}
-
-// moveNotes lets what is said of an object name the lines where it is now.
-func (m *Mesh) moveNotes(meta Meta) {
-	if !slices.ContainsFunc(m.notes, func(n Note) bool { return n.Meta.Key() == meta.Key() }) {
+// locate tells where the objects of notes stand now: With leaves the others as they are where an object only moved.
+func (m *Mesh) locate(notes []Note) {
+	if len(notes) == 0 {
 		return
 	}
-	m.notes = slices.Clone(m.notes)
-	for i := range m.notes {
-		if m.notes[i].Meta.Key() == meta.Key() {
-			m.notes[i].Meta = meta
+	now := make(map[string]Meta, len(m.objects))
+	for _, o := range m.objects {
+		now[o.Key()] = o.Meta
+	}
+	for i, n := range notes {
+		if at, known := now[n.Meta.Key()]; known && !m.twins[n.Meta.Key()] {
+			notes[i].Meta = at
+		}
+		if at, known := now[n.Other.Key()]; known && !m.twins[n.Other.Key()] {
+			notes[i].Other = at
 		}
 	}
 }
 
-func (m *Mesh) sortNotes() {
-	slices.SortStableFunc(m.notes,
-		func(a, b Note) int { return cmp.Or(a.Meta.Older(b.Meta), cmp.Compare(a.Path, b.Path)) })
+// Proxy is a connected proxy: how objects select it, and which ports it can open.
+type Proxy struct {
+	Namespace string
+	Labels    map[string]string
+
+	Gateway      bool
+	Binds        bool // nothing is intercepted: listeners bind
+	HTTPProxy    bool // services without a loopback address are reached by an HTTP proxy, and have no listener
+	Unprivileged bool // it cannot open ports below UnprivilegedFrom
+	Own          OwnPorts
+
+	Refused []Refusal // what its Envoy refuses
 }
 
-func (m *Mesh) note(meta Meta, path, format string, args ...any) {
-	m.notes = append(m.notes, Note{meta, path, fmt.Sprintf(format, args...)})
+// judge collects notes, with what it needs to know of the mesh.
+type judge struct {
+	mesh       *Mesh
+	notes      []Note
+	gateways   map[string]bool // by namespace/name
+	delegates  map[string]bool // VirtualServices without hosts, by namespace/name
+	namespaces map[string]bool // that something is in
+	connected  []Proxy
+	selected   selected
+	similar    similar
+}
+
+func newJudge(m *Mesh, connected []Proxy) *judge {
+	j := &judge{
+		mesh: m, gateways: map[string]bool{MeshGateway: true}, delegates: map[string]bool{},
+		namespaces: map[string]bool{m.settings.RootNamespace(): true},
+		connected:  connected, selected: selected{mesh: m, connected: connected}, similar: similar{mesh: m},
+	}
+	for _, o := range m.objects {
+		switch spec := o.Spec.(type) {
+		case *networking.Gateway:
+			j.gateways[o.Namespace+"/"+o.Name] = true
+		case *networking.VirtualService:
+			if len(spec.Hosts) == 0 {
+				j.delegates[o.Namespace+"/"+o.Name] = true
+			}
+		}
+		j.namespaces[o.Namespace] = true
+	}
+	for _, s := range m.services {
+		j.namespaces[s.Namespace] = true
+	}
+	for _, w := range connected {
+		j.namespaces[w.Namespace] = true
+	}
+	return j
+}
+
+func (j *judge) note(code Code, meta Meta, path, format string, args ...any) {
+	j.notes = append(j.notes, Note{Code: code, Meta: meta, Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// conflict notes that meta loses something to winner.
+func (j *judge) conflict(meta, winner Meta, path, format string, args ...any) {
+	j.notes = append(j.notes, Note{Conflict, meta, path, fmt.Sprintf(format, args...), winner})
 }
 
 func name(m Meta) string { return m.Kind + " " + m.Namespace + "/" + m.Name }
 
 func index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
-
-func (m *Mesh) judgeDestinations(v *Config[*networking.VirtualService]) {
-	for d, path := range destinations(v.Spec) {
-		m.judgeDestination(v, d, path)
-	}
-}
-
-func (m *Mesh) judgeDestination(v *Config[*networking.VirtualService], d *networking.Destination, path string) {
-	service := m.Service(d.Host)
-	if service == nil {
-		return // a registry may learn of it later, and an unknown host is no fault of the file
-	}
-	if port := d.GetPort().GetNumber(); port != 0 {
-		if _, ok := service.Port(port); !ok {
-			m.note(v.Meta, path+".port.number", "%s has no port %d: requests are answered 503", d.Host, port)
-		}
-	}
-	if d.Subset == "" {
-		return
-	}
-	for _, rules := range m.destinationRules {
-		for _, all := range rules.matching(d.Host) {
-			for _, r := range all {
-				if hasSubset(r, d.Subset) {
-					return
-				}
-			}
-		}
-	}
-	m.note(v.Meta, path+".subset", "no DestinationRule of %s has a subset %s: requests are answered 503", d.Host,
-		d.Subset)
-}
-
-func hasSubset(r *Config[*networking.DestinationRule], name string) bool {
-	return slices.ContainsFunc(r.Spec.Subsets, func(s *networking.Subset) bool { return s.GetName() == name })
-}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -8,10 +9,10 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Rules are the VirtualServices that one gateway, or the mesh, follows; of two for one host the older.
+// Rules are the VirtualServices that one gateway, or the mesh, follows; of two for one host the first.
 type Rules struct {
 	hosts byHost[*Config[*networking.VirtualService]]
-	all   []*Config[*networking.VirtualService] // oldest first
+	all   []*Config[*networking.VirtualService] // in the order of rulesFor
 
 	// moved says which rule is now in the place of one of hosts or all, so that a change costs no new index.
 	moved map[*Config[*networking.VirtualService]]*Config[*networking.VirtualService]
@@ -87,10 +88,14 @@ func (r Rules) All() []*Config[*networking.VirtualService] {
 	return out
 }
 
-// GatewayRules returns the rules that name a gateway, oldest first, where the gateway's namespace sees them.
-func (m *Mesh) GatewayRules(gateway *Config[*networking.Gateway]) []*Config[*networking.VirtualService] {
-	return m.rulesFor(gateway.Namespace+"/"+gateway.Name, gateway.Namespace)
+// GatewayRules returns the rules that name a gateway, as far as a workload of namespace sees them, in the order of
+// rulesFor.
+func (m *Mesh) GatewayRules(gateway *Config[*networking.Gateway], namespace string) []*Config[*networking.VirtualService] {
+	return m.rulesFor(gateway.Namespace+"/"+gateway.Name, namespace)
 }
+
+// rulesFor returns the rules that name a gateway and that a namespace sees: those that are its own and not for all first,
+// then what others export to it by name, then what is for all; of each the oldest first.
 
 func (m *Mesh) rulesFor(gateway, namespace string) []*Config[*networking.VirtualService] {
 	var out []*Config[*networking.VirtualService]
@@ -99,7 +104,31 @@ func (m *Mesh) rulesFor(gateway, namespace string) []*Config[*networking.Virtual
 			out = append(out, v)
 		}
 	}
+	rank := func(v *Config[*networking.VirtualService]) int {
+		switch {
+		case m.forAll(v):
+			return 2
+		case v.Namespace != namespace:
+			return 1
+		default:
+			return 0
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *Config[*networking.VirtualService]) int { return cmp.Compare(rank(a), rank(b)) })
 	return out
+}
+
+// forAll reports whether a rule is exported to every namespace.
+func (m *Mesh) forAll(v *Config[*networking.VirtualService]) bool {
+	to := orDefault(v.Spec.ExportTo, m.settings.Config.GetDefaultVirtualServiceExportTo())
+	return len(to) == 0 || slices.Contains(to, "*")
+}
+
+// before reports whether every namespace that sees both follows a younger rule rather than an older one (see rulesFor).
+func (m *Mesh) before(younger, older *Config[*networking.VirtualService]) bool {
+	home := !slices.ContainsFunc(orDefault(younger.Spec.ExportTo, m.settings.Config.GetDefaultVirtualServiceExportTo()),
+		func(to string) bool { return to != "." && to != younger.Namespace })
+	return !m.forAll(younger) && (m.forAll(older) || home && younger.Namespace != older.Namespace)
 }
 
 // Names reports whether gateways, of which none means the mesh, hold one.

@@ -11,16 +11,18 @@ import (
 
 // Scope is the mesh as one workload sees it: what is exported to its namespace, less what its Sidecar leaves out.
 type Scope struct {
-	Namespace    string
-	Labels       map[string]string
-	Egress       []Egress
-	RegistryOnly bool                    // unknown destinations are refused
-	EgressProxy  *networking.Destination // where unknown destinations are sent, nil for straight on
+	Namespace string
+	Labels    map[string]string
 
 	mesh     *Mesh
+	egress   []Egress
+	outbound OutboundPolicy
 	services []*Service
 	byHost   map[string]*Service
 	narrowed bool // by a Sidecar: of what it leaves out, rules lead to some
+
+	asked   *Asked // notes what a scope is asked (see Memory)
+	answers *Scope // and the one that knows
 }
 
 // Egress is what a workload reaches through one group of listeners.
@@ -30,56 +32,69 @@ type Egress struct {
 	Rules    Rules
 }
 
+// OutboundPolicy says what becomes of requests to destinations that a workload does not know.
+type OutboundPolicy struct {
+	RegistryOnly bool                    // they are refused
+	Proxy        *networking.Destination // where they are sent, nil for straight on
+}
+
 // Scope returns what a workload of namespace with labels sees.
 func (m *Mesh) Scope(namespace string, labels map[string]string) *Scope {
 	s := &Scope{
-		Namespace: namespace, Labels: labels, RegistryOnly: m.settings.RegistryOnly(), mesh: m,
+		Namespace: namespace, Labels: labels, outbound: OutboundPolicy{RegistryOnly: m.settings.RegistryOnly()}, mesh: m,
 		byHost: map[string]*Service{},
 	}
-	visible := m.visibleServices(namespace)
+	all := m.visibleServices(namespace)
+	visible := oneOfEach(all, namespace)
 	rules := m.rulesFor(MeshGateway, namespace)
 	sidecar := m.Sidecar(namespace, labels)
 	if sidecar != nil && sidecar.Spec.OutboundTrafficPolicy != nil {
 		policy := sidecar.Spec.OutboundTrafficPolicy
-		s.RegistryOnly = policy.Mode == networking.OutboundTrafficPolicy_REGISTRY_ONLY
+		s.outbound.RegistryOnly = policy.Mode == networking.OutboundTrafficPolicy_REGISTRY_ONLY
 		if policy.EgressProxy != nil {
-			s.EgressProxy = &networking.Destination{
+			s.outbound.Proxy = &networking.Destination{
 				Host: Qualify(policy.EgressProxy.Host, sidecar.Namespace), Subset: policy.EgressProxy.Subset,
 				Port: policy.EgressProxy.Port,
 			}
 		}
 	}
 	if sidecar == nil || len(sidecar.Spec.Egress) == 0 {
-		s.Egress = []Egress{{Services: visible, Rules: newRules(rules)}}
+		s.egress = []Egress{{Services: visible, Rules: newRules(rules)}}
 	} else {
 		for _, l := range sidecar.Spec.Egress {
-			s.Egress = append(s.Egress, narrow(l, sidecar.Namespace, namespace, visible, rules))
+			s.egress = append(s.egress, narrow(l, sidecar.Namespace, namespace, all, rules))
 		}
 	}
 	s.collect(visible)
 	return s
 }
 
-// visibleServices returns one service a host: of several the namespace's own, else the oldest.
+// visibleServices returns what a namespace sees, by host: of one host there may be several.
 func (m *Mesh) visibleServices(namespace string) []*Service {
 	out := make([]*Service, 0, len(m.services))
 	for _, s := range m.services {
-		if !m.serviceVisible(s, namespace) {
-			continue
+		if m.serviceVisible(s, namespace) {
+			out = append(out, s)
 		}
-		if n := len(out); n > 0 && out[n-1].Host == s.Host {
-			if s.Namespace == namespace {
-				out[n-1] = s
-			}
-			continue
+	}
+	return out
+}
+
+// oneOfEach returns one service a host: of several the namespace's own, else the first.
+func oneOfEach(services []*Service, namespace string) []*Service {
+	out := make([]*Service, 0, len(services))
+	for _, s := range services {
+		if n := len(out); n == 0 || out[n-1].Host != s.Host {
+			out = append(out, s)
+		} else if s.Namespace == namespace {
+			out[n-1] = s
 		}
-		out = append(out, s)
 	}
 	return out
 }
 
 // narrow returns what one egress listener of a Sidecar imports, by "namespace/host" patterns.
-func narrow(l *networking.IstioEgressListener, declared, own string, visible []*Service,
+func narrow(l *networking.IstioEgressListener, declared, own string, services []*Service,
 	rules []*Config[*networking.VirtualService],
 ) Egress {
 	imports := func(namespace string, matches func(pattern string) bool) bool {
@@ -90,11 +105,12 @@ func narrow(l *networking.IstioEgressListener, declared, own string, visible []*
 		})
 	}
 	e := Egress{Listener: l}
-	for _, s := range visible {
+	for _, s := range services {
 		if imports(s.Namespace, func(pattern string) bool { return HostMatches(pattern, s.Host) }) {
 			e.Services = append(e.Services, s)
 		}
 	}
+	e.Services = oneOfEach(e.Services, own)
 	var kept []*Config[*networking.VirtualService]
 	for _, r := range rules {
 		if imports(r.Namespace, func(pattern string) bool {
@@ -116,20 +132,20 @@ func (s *Scope) collect(visible []*Service) {
 			s.services = append(s.services, service)
 		}
 	}
-	for _, e := range s.Egress {
+	for _, e := range s.egress {
 		for _, service := range e.Services {
 			add(service)
 		}
 	}
 	if s.narrowed = len(s.services) < len(visible); s.narrowed {
 		wanted := map[string]bool{}
-		for _, e := range s.Egress {
+		for _, e := range s.egress {
 			for _, r := range e.Rules.All() {
 				maps.Copy(wanted, targets(r))
 			}
 		}
-		if s.EgressProxy != nil {
-			wanted[s.EgressProxy.Host] = true
+		if s.outbound.Proxy != nil {
+			wanted[s.outbound.Proxy.Host] = true
 		}
 		for host := range s.mesh.settings.collectors() {
 			wanted[host] = true
@@ -154,13 +170,13 @@ func (s *Scope) With(changes []RuleChange) (*Scope, bool) {
 		}
 	}
 	next := *s
-	next.Egress = slices.Clone(s.Egress)
-	for i := range next.Egress {
-		rules := next.Egress[i].Rules.with(changes)
+	next.egress = slices.Clone(s.egress)
+	for i := range next.egress {
+		rules := next.egress[i].Rules.with(changes)
 		if len(rules.moved) > maxMoved {
 			return nil, false
 		}
-		next.Egress[i].Rules = rules
+		next.egress[i].Rules = rules
 	}
 	return &next, true
 }
@@ -172,33 +188,6 @@ func targets(v *Config[*networking.VirtualService]) map[string]bool {
 		out[d.Host] = true
 	}
 	return out
-}
-
-// Services returns every service that the workload may be led to, by host.
-func (s *Scope) Services() []*Service { return s.services }
-
-// Service returns the service of a host, nil where the workload sees none.
-func (s *Scope) Service(host string) *Service { return s.byHost[host] }
-
-// Settings returns what holds for the whole mesh.
-func (s *Scope) Settings() Settings { return s.mesh.settings }
-
-// DestinationRule returns the policy for a service: of the workload's own namespace, else of the service's, else of the
-// root namespace; in each the one with the narrowest host, and of these the one that selects the workload. Several for
-// one host are one: their subsets together, and the oldest's policy. Nil where there is none.
-func (s *Scope) DestinationRule(service *Service) *networking.DestinationRule {
-	for _, namespace := range []string{s.Namespace, service.Namespace, s.mesh.settings.RootNamespace()} {
-		rules := s.mesh.destinationRules[namespace]
-		if rules == nil {
-			continue
-		}
-		for _, all := range rules.matching(service.Host) {
-			if rule := s.merge(namespace, all); rule != nil {
-				return rule
-			}
-		}
-	}
-	return nil
 }
 
 func (s *Scope) merge(namespace string, all []*Config[*networking.DestinationRule]) *networking.DestinationRule {

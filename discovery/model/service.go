@@ -8,8 +8,13 @@ import (
 
 // Service is one host that the mesh can call, as a registry knows it.
 type Service struct {
+	Registry string // that knows it, such as Kubernetes; "" for a ServiceEntry
+	Cluster  string // of the registry
+	Origin   Origin // where the registry has it; a ServiceEntry's is its object's
+
 	Host       string // lower case, fully qualified; "*.example.com" for a wildcard
 	Namespace  string // where it was declared
+	Name       string // of the object that declares it, "" where there is none
 	Created    time.Time
 	Resolution Resolution
 	External   bool     // outside the mesh
@@ -18,7 +23,8 @@ type Service struct {
 	Ports      []Port
 	Endpoints  []Endpoint
 
-	// Selector adds the WorkloadEntry objects of the service's namespace with these labels to Endpoints. Empty adds none.
+	// Selector adds the workloads of the service's namespace with these labels to Endpoints, except those of its own
+	// registry. Empty adds none.
 	Selector map[string]string
 
 	ExportTo        []string // namespaces that see it, "." its own, "*" or empty every, "~" none
@@ -50,11 +56,16 @@ type Endpoint struct {
 	Weight   uint32            // relative to the others; 0 means 1
 	Locality Locality
 	Network  string // where the address is reachable; "" for the mesh's own
+	Partial  bool   // it serves the ports that Ports names, and no others
+
+	Cluster        string // where it runs
+	ServiceAccount string // that it runs as, in the namespace of its service
+	Health         Health
 }
 
-// PortOn returns the number that the endpoint serves p on.
+// PortOn returns the number that the endpoint serves p on, 0 where it does not.
 func (e Endpoint) PortOn(p Port) uint32 {
-	if n, ok := e.Ports[p.Name]; ok {
+	if n, ok := e.Ports[p.Name]; ok || e.Partial {
 		return n
 	}
 	if p.Target != 0 {

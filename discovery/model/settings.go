@@ -34,6 +34,12 @@ func (s Settings) RootNamespace() string {
 	return cmp.Or(s.Config.GetRootNamespace(), "istio-system")
 }
 
+// TrustDomains are those whose certificates belong to the mesh: its own, Istio's default where it names none, then its
+// aliases.
+func (s Settings) TrustDomains() []string {
+	return append([]string{cmp.Or(s.Config.GetTrustDomain(), "cluster.local")}, s.Config.GetTrustDomainAliases()...)
+}
+
 // RegistryOnly reports whether unknown destinations are refused, as MeshConfig says; Istio's default lets them pass.
 func (s Settings) RegistryOnly() bool {
 	policy := s.Config.GetOutboundTrafficPolicy()

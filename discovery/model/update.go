@@ -1,25 +1,42 @@
 package model
 
 import (
+	"reflect"
 	"slices"
 	"time"
+
+	"google.golang.org/protobuf/proto"
+	networking "istio.io/api/networking/v1alpha3"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// Update is what a Source says: these groups are now thus. An update is taken whole, so objects that belong
-// together change together.
+// Update is what a Source sends: the new content of some groups. The server takes an update as a whole, so objects that
+// belong together change together.
 type Update struct {
 	Groups map[string]Group // by a key that is the source's own; an empty group deletes
-	Synced bool             // the source has now told everything it knew when it started
+	Synced bool             // the source has now sent everything that it knew when it started
 }
 
-// Group is the smallest unit that a source replaces: one configuration object, or one registered service.
+// Group is the smallest unit that a source replaces: one configuration object, one registered service, or
+// one workload.
 type Group struct {
-	Services []*Service
-	Objects  []*Object
+	Services  []*Service
+	Workloads []*Workload
+	Objects   []*Object
+
+	// Faults say what of the record is malformed. A group of nothing else does not delete: the last good one stays.
+	Faults []string
 }
 
 // Empty reports whether the group deletes its key.
-func (g Group) Empty() bool { return len(g.Services) == 0 && len(g.Objects) == 0 }
+func (g Group) Empty() bool { return g.Len() == 0 && len(g.Faults) == 0 }
+
+// Malformed reports whether nothing of the record could be read.
+func (g Group) Malformed() bool { return g.Len() == 0 && len(g.Faults) > 0 }
+
+// Len is how many services, workloads and objects the group has.
+func (g Group) Len() int { return len(g.Services) + len(g.Workloads) + len(g.Objects) }
 
 // Covers reports whether the group has a service or an object in the place of each that another has.
 func (g Group) Covers(other Group) bool {
@@ -34,6 +51,54 @@ func (g Group) Covers(other Group) bool {
 		}
 	}
 	return true
+}
+
+// Same reports whether both groups have equal content, in the same order. Faults do not count: nothing is made of them.
+func (g Group) Same(other Group) bool {
+	return slices.EqualFunc(g.Services, other.Services, func(a, b *Service) bool { return a == b || reflect.DeepEqual(a, b) }) &&
+		slices.EqualFunc(g.Workloads, other.Workloads, sameWorkload) && slices.EqualFunc(g.Objects, other.Objects, sameObject)
+}
+
+func sameObject(a, b *Object) bool {
+	if a == b {
+		return true
+	}
+	if !reflect.DeepEqual(a.Meta, b.Meta) {
+		return false
+	}
+	x, known := a.Spec.(proto.Message)
+	y, also := b.Spec.(proto.Message)
+	return a.Spec == b.Spec || known && also && proto.Equal(x, y)
+}
+
+// Settings reports whether the group holds settings of the mesh and nothing else.
+func (g Group) Settings() bool {
+	for _, o := range g.Objects {
+		switch o.Spec.(type) {
+		case *meshconfig.MeshConfig, *meshconfig.MeshNetworks:
+		default:
+			return false
+		}
+	}
+	return len(g.Services)+len(g.Workloads) == 0 && len(g.Objects) > 0
+}
+
+// Hosts calls yield with each host that the group has or declares; a host may come twice.
+func (g Group) Hosts(yield func(string) bool) {
+	for _, s := range g.Services {
+		if !yield(s.Host) {
+			return
+		}
+	}
+	for _, o := range g.Objects {
+		if entry, ok := o.Spec.(*networking.ServiceEntry); ok {
+			for _, host := range entry.Hosts {
+				if !yield(host) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Change is why there is a new Mesh.

@@ -33,8 +33,12 @@ func (m *Mesh) VisibleService(host, from string) *Service {
 }
 
 func (m *Mesh) ruleVisible(v *Config[*networking.VirtualService], from string) bool {
-	exportTo := orDefault(v.Spec.ExportTo, m.settings.Config.GetDefaultVirtualServiceExportTo())
-	return Visible(exportTo, v.Namespace, from)
+	return m.exportsRule(v.Meta, v.Spec, from)
+}
+
+// exportsRule reports whether a namespace sees a VirtualService, which may be a delegate.
+func (m *Mesh) exportsRule(meta Meta, v *networking.VirtualService, to string) bool {
+	return Visible(orDefault(v.ExportTo, m.settings.Config.GetDefaultVirtualServiceExportTo()), meta.Namespace, to)
 }
 
 func (m *Mesh) policyVisible(d *Config[*networking.DestinationRule], from string) bool {

@@ -3,6 +3,7 @@ package status
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -44,6 +45,8 @@ type endpoint struct {
 	Ports   map[string]uint32 `json:"ports"`
 	Labels  map[string]string `json:"labels,omitempty"`
 	Weight  uint32            `json:"weight,omitempty"`
+	Cluster string            `json:"cluster,omitempty"`
+	Health  string            `json:"health,omitempty"` // where the registry knows it
 }
 
 func registration(m *model.Mesh) []registered {
@@ -53,9 +56,15 @@ func registration(m *model.Mesh) []registered {
 		for _, e := range s.Endpoints {
 			ports := map[string]uint32{}
 			for _, p := range s.Ports {
-				ports[p.Name] = e.PortOn(p)
+				if n := e.PortOn(p); n != 0 {
+					ports[p.Name] = n
+				}
 			}
-			list = append(list, endpoint{e.Address, ports, e.Labels, e.Weight})
+			health := ""
+			if e.Health != model.HealthUnknown {
+				health = e.Health.String()
+			}
+			list = append(list, endpoint{e.Address, ports, e.Labels, e.Weight, e.Cluster, health})
 		}
 		out = append(out, registered{s.Host, list})
 	}
@@ -82,14 +91,41 @@ func objects(m *model.Mesh) []object {
 			}
 			spec = text
 		}
-		origin := ""
-		if o.Origin.File != "" {
-			origin = o.Origin.String()
-		}
-		out = append(out, object{o.Kind, o.Namespace, o.Name, origin, spec})
+		out = append(out, object{o.Kind, o.Namespace, o.Name, o.Origin.String(), spec})
 	}
 	return out
 }
+
+// note is what is to be said of one object.
+type note struct {
+	Code    model.Code `json:"code"`
+	Object  string     `json:"object"`
+	File    string     `json:"file,omitempty"`
+	Line    int        `json:"line,omitempty"`
+	Record  string     `json:"record,omitempty"` // in a registry or an API server
+	Path    string     `json:"path,omitempty"`
+	Message string     `json:"message"`
+	Winner  string     `json:"winner,omitempty"` // of a conflict: object and origin
+}
+
+func noted(notes []model.Note) []note {
+	out := []note{}
+	for _, n := range notes {
+		shown := note{
+			Code: n.Code, Object: named(n.Meta), File: n.Meta.Origin.File, Line: n.Line(), Path: n.Path, Message: n.Message,
+		}
+		if n.Meta.Origin.Record != nil {
+			shown.Record = n.Meta.Origin.String()
+		}
+		if n.Code == model.Conflict {
+			shown.Winner = strings.TrimSuffix(named(n.Other)+", "+n.Other.Origin.String(), ", ")
+		}
+		out = append(out, shown)
+	}
+	return out
+}
+
+func named(m model.Meta) string { return m.Kind + " " + m.Namespace + "/" + m.Name }
 
 // syncState is a proxy as syncz shows it: which push it has, and how far it is with each type.
 type syncState struct {

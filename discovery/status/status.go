@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
-	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/internal/local"
 )
 
 // Proxies is who is connected and what they were told.
@@ -25,28 +25,29 @@ type Proxies interface {
 
 // Pages is what the pages show. Its functions are called for each request, from any goroutine.
 type Pages struct {
-	Ready   func() bool        // whether every source has told what it knew
+	Ready   func() bool        // whether there is a mesh: every source has told what it knew, or is not waited for any longer
 	Mesh    func() *model.Mesh // the newest, nil before the first
+	Notes   func() []model.Note
 	Proxies Proxies
-	// Exposed lets callers from beyond this host see /debug.
+	Config  func() any      // how the store of configuration stands
+	Sources func() any      // how each source is doing
+	Faults  func() []string // what does not stand as it should, though discovery is ready: a line for each
+	// Exposed lets callers from other hosts see /debug and /v1/registration.
 	Exposed bool
 }
 
 // Handler serves the pages.
 func (p Pages) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
-		if !p.Ready() {
-			http.Error(w, "not ready: the sources have not synced yet", http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = io.WriteString(w, "ready\n") // a caller that left needs no answer
-	})
+	mux.HandleFunc("GET /ready", p.ready)
 	for path, value := range map[string]func() any{
 		"/v1/registration":   func() any { return registration(p.mesh()) },
 		"/debug/registryz":   func() any { return registry(p.mesh()) },
 		"/debug/endpointz":   func() any { return registration(p.mesh()) },
 		"/debug/configz":     func() any { return objects(p.mesh()) },
+		"/debug/config":      func() any { return p.Config() },
+		"/debug/sources":     func() any { return p.Sources() },
+		"/debug/notes":       func() any { return noted(p.Notes()) },
 		"/debug/adsz":        func() any { return p.Proxies.Clients() },
 		"/debug/syncz":       func() any { return syncStates(p.Proxies.Clients()) },
 		"/debug/push_status": func() any { return p.Proxies.Pushes() },
@@ -58,6 +59,21 @@ func (p Pages) Handler() http.Handler {
 	mux.Handle("GET /debug/pprof/profile", p.guard(pprof.Profile))
 	mux.Handle("GET /debug/pprof/trace", p.guard(pprof.Trace))
 	return mux
+}
+
+// ready answers with a word; asked for more, callers on this host are told also what does not stand as it should.
+func (p Pages) ready(w http.ResponseWriter, r *http.Request) {
+	said := "ready\n"
+	if !p.Ready() {
+		said = "not ready: the sources have not synced yet\n"
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = io.WriteString(w, said) // a caller that left needs no answer
+	if r.URL.Query().Has("verbose") && p.allowed(r) == nil {
+		for _, fault := range p.Faults() {
+			_, _ = io.WriteString(w, fault+"\n")
+		}
+	}
 }
 
 // Monitoring serves what a monitoring system reads.
@@ -92,15 +108,22 @@ func (p Pages) configDump(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, resources)
 }
 
+// guard lets only programs on this host through; where the pages are exposed, everybody but a page of another site.
 func (p Pages) guard(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		caller, err := netip.ParseAddrPort(r.RemoteAddr)
-		if !p.Exposed && (err != nil || !caller.Addr().Unmap().IsLoopback()) {
-			http.Error(w, "debug pages answer on loopback only", http.StatusForbidden)
+		if err := p.allowed(r); err != nil {
+			http.Error(w, fmt.Sprintf("%s is for programs on this host only: %v", r.URL.Path, err), http.StatusForbidden)
 			return
 		}
 		next(w, r)
 	}
+}
+
+func (p Pages) allowed(r *http.Request) error {
+	if p.Exposed {
+		return local.SameOrigin(r)
+	}
+	return local.Request(r)
 }
 
 func writeJSON(w http.ResponseWriter, value any) {

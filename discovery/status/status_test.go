@@ -33,11 +33,18 @@ func TestHandler(t *testing.T) {
 	}{
 		"ready":               {"GET", "/ready", "10.0.0.1:1", true, nil, 200, "ready\n"},
 		"not ready":           {"GET", "/ready", loopback, false, nil, 503, "not ready: the sources have not synced yet\n"},
+		"ready, but":          {"GET", "/ready?verbose", loopback, true, nil, 200, "ready\na.yaml is refused\n"},
+		"not ready, and":      {"GET", "/ready?verbose", loopback, false, nil, 503, "not ready: the sources have not synced yet\na.yaml is refused\n"},
+		"ready, from afar":    {"GET", "/ready?verbose", "10.0.0.1:1", true, nil, 200, "ready\n"},
+		"the store":           {"GET", "/debug/config", loopback, true, nil, 200, "{\n  \"objects\": 1\n}\n"},
 		"nobody connected":    {"GET", "/debug/adsz", loopback, true, []ads.Client{}, 200, "[]\n"},
 		"one connected":       {"GET", "/debug/adsz", loopback, true, connected, 200, adsz},
 		"from IPv6 loopback":  {"GET", "/debug/adsz", "[::1]:1", true, connected, 200, adsz},
 		"from mapped address": {"GET", "/debug/adsz", "[::ffff:127.0.0.1]:1", true, connected, 200, adsz},
-		"from afar":           {"GET", "/debug/adsz", "10.0.0.1:1", true, connected, 403, "debug pages answer on loopback only\n"},
+		"from afar":           {"GET", "/debug/adsz", "10.0.0.1:1", true, connected, 403, "/debug/adsz is for programs on this host only: asked from 10.0.0.1:1, want 127.0.0.1 or ::1\n"},
+		"through Envoy":       {"GET", "/debug/adsz", "127.0.0.6:1", true, connected, 403, ""},
+		"registration":        {"GET", "/v1/registration", "127.0.0.6:1", true, nil, 403, ""},
+		"pprof":               {"GET", "/debug/pprof/", "127.0.0.6:1", true, nil, 403, ""},
 		"from a pipe":         {"GET", "/debug/adsz", "@", true, connected, 403, ""},
 		"no such page":        {"GET", "/", loopback, true, nil, 404, ""},
 		"it only reads":       {"POST", "/ready", loopback, true, nil, 405, ""},
@@ -45,7 +52,7 @@ func TestHandler(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest(test.method, test.path, nil)
-			r.RemoteAddr = test.remote
+			r.RemoteAddr, r.Host = test.remote, loopback
 			w := httptest.NewRecorder()
 			handler(test.ready, test.clients).ServeHTTP(w, r)
 			if w.Code != test.code || test.body != "" && w.Body.String() != test.body {
@@ -68,10 +75,14 @@ func pages(ready bool, clients []ads.Client) Pages {
 		}},
 		Objects: []*model.Object{{
 			Meta: model.Meta{Kind: "DestinationRule", Namespace: "n", Name: "a", Origin: model.Origin{File: "a.yaml", Line: 3}},
-			Spec: &networking.DestinationRule{Host: "a.com"},
+			Spec: &networking.DestinationRule{Host: "a.com", ExportTo: []string{"away"}},
 		}},
 	}}))
-	return Pages{Ready: func() bool { return ready }, Mesh: func() *model.Mesh { return mesh }, Proxies: proxies(clients)}
+	return Pages{
+		Ready: func() bool { return ready }, Mesh: func() *model.Mesh { return mesh }, Proxies: proxies(clients),
+		Config: func() any { return map[string]int{"objects": 1} }, Faults: func() []string { return []string{"a.yaml is refused"} },
+		Notes: func() []model.Note { return mesh.Notes() }, Sources: func() any { return []string{"a is synced"} },
+	}
 }
 
 type proxies []ads.Client
@@ -88,13 +99,31 @@ func (p proxies) Dump(proxy string) (map[string][]json.RawMessage, error) {
 	return map[string][]json.RawMessage{"cds": {json.RawMessage(`{"name":"c"}`)}}, nil
 }
 
+func TestNotesShowTheOrigin(t *testing.T) {
+	got := noted([]model.Note{{
+		Code: model.Conflict, Path: "ports", Message: "lost",
+		Meta:  model.Meta{Kind: "Service", Namespace: "n", Name: "a", Origin: model.Origin{Record: &model.Record{Cluster: "east", Version: "7"}}},
+		Other: model.Meta{Kind: "ServiceEntry", Namespace: "n", Name: "b", Origin: model.Origin{File: "b.yaml", Line: 4}},
+	}})
+	want := note{
+		Code: model.Conflict, Object: "Service n/a", Record: "cluster east, version 7", Path: "ports", Message: "lost",
+		Winner: "ServiceEntry n/b, b.yaml:4",
+	}
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("shown %+v, want %+v", got, want)
+	}
+}
+
 func TestDebugPages(t *testing.T) {
 	connected := []ads.Client{{Node: "x", Generation: 3, Types: []ads.ClientType{{Name: "cds", State: ads.StateSynced}}}}
 	for path, want := range map[string]string{
-		"/v1/registration":                 `[{"host":"a.com","endpoints":[{"address":"10.0.0.1","ports":{"http":8080}}]}]`,
-		"/debug/endpointz":                 `[{"host":"a.com","endpoints":[{"address":"10.0.0.1","ports":{"http":8080}}]}]`,
-		"/debug/registryz":                 `[{"host":"a.com","namespace":"n","resolution":"STATIC","ports":{"http":80},"endpoints":1}]`,
-		"/debug/configz":                   `[{"kind":"DestinationRule","namespace":"n","name":"a","origin":"a.yaml:3","spec":{"host":"a.com"}}]`,
+		"/v1/registration": `[{"host":"a.com","endpoints":[{"address":"10.0.0.1","ports":{"http":8080}}]}]`,
+		"/debug/endpointz": `[{"host":"a.com","endpoints":[{"address":"10.0.0.1","ports":{"http":8080}}]}]`,
+		"/debug/registryz": `[{"host":"a.com","namespace":"n","resolution":"STATIC","ports":{"http":80},"endpoints":1}]`,
+		"/debug/configz":   `[{"kind":"DestinationRule","namespace":"n","name":"a","origin":"a.yaml:3","spec":{"host":"a.com","exportTo":["away"]}}]`,
+		"/debug/notes": `[{"code":"unknown-namespace","object":"DestinationRule n/a","file":"a.yaml","line":3,"path":"spec.exportTo[0]",` +
+			`"message":"nothing is known of namespace away; want one of istio-system, n"}]`,
+		"/debug/sources":                   `["a is synced"]`,
 		"/debug/syncz":                     `[{"proxy":"x","generation":3,"types":{"cds":"SYNCED"}}]`,
 		"/debug/config_dump?proxyID=a.b":   `{"cds":[{"name":"c"}]}`,
 		"/debug/config_dump?proxyID=other": "proxy is not connected",
@@ -105,7 +134,7 @@ func TestDebugPages(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			body := func(remote string, exposed bool) (int, string) {
 				r := httptest.NewRequest("GET", path, nil)
-				r.RemoteAddr = remote
+				r.RemoteAddr, r.Host = remote, "localhost:8080"
 				w := httptest.NewRecorder()
 				p := pages(true, connected)
 				p.Exposed = exposed
@@ -126,6 +155,43 @@ func TestDebugPages(t *testing.T) {
 				t.Errorf("from afar: %d, want 403", code)
 			}
 		})
+	}
+}
+
+// A page of another site shows nothing of the mesh in a browser on this host, whether its name was made to resolve to it
+// (a foreign Host), or it asks straight away (a foreign Origin). Exposed pages have any name, but no foreign Origin.
+func TestPagesRefuseOtherSites(t *testing.T) {
+	for _, path := range []string{
+		"/v1/registration", "/debug/registryz", "/debug/endpointz", "/debug/configz", "/debug/adsz", "/debug/syncz", "/debug/push_status",
+		"/debug/config_dump?proxyID=a.b", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/trace",
+	} {
+		for _, test := range []struct {
+			host, origin string
+			exposed      bool
+			refused      bool
+		}{
+			{"evil.test:8080", "", false, true},
+			{"localhost:8080", "http://evil.test", false, true},
+			{"discovery.test:8080", "http://evil.test", true, true},
+			{"discovery.test:8080", "", true, false},
+		} {
+			if !test.refused && strings.HasPrefix(path, "/debug/pprof/") {
+				continue // a profile takes its time
+			}
+			r := httptest.NewRequest("GET", path, nil)
+			r.RemoteAddr, r.Host = "127.0.0.1:1", test.host
+			r.Header.Set("Origin", test.origin)
+			if test.origin == "" {
+				r.Header.Del("Origin")
+			}
+			w := httptest.NewRecorder()
+			p := pages(true, nil)
+			p.Exposed = test.exposed
+			p.Handler().ServeHTTP(w, r)
+			if refused := w.Code == http.StatusForbidden; refused != test.refused {
+				t.Errorf("%s with %+v: %d", path, test, w.Code)
+			}
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	edits = flag.Int("edits", 600, "how many edited scenarios the real Envoy is shown")
+	edits = flag.Int("edits", 300, "how many edited scenarios the real Envoy is shown")
 	seed  = flag.Uint64("seed", 1, "of the edits")
 )
 
@@ -70,7 +70,7 @@ type item struct {
 func (b *batch) add(t *testing.T, r *Resources, origin string) {
 	t.Helper()
 	for _, c := range static(t, r).StaticResources.Clusters {
-		if c.Name != adsCluster {
+		if c.Name != adsCluster && c.Name != agentCluster {
 			b.clusters[c.Name] = true
 			b.put(t, c, origin)
 		}
@@ -134,7 +134,7 @@ func (b *batch) show(t *testing.T, items []item) string {
 		return ""
 	}
 	out := bootstrap()
-	clusters := map[string]bool{adsCluster: true}
+	clusters := map[string]bool{adsCluster: true, agentCluster: true}
 	for i, item := range items {
 		switch m := item.resource.(type) {
 		case *clusterv3.Cluster:
@@ -200,7 +200,7 @@ func refusalOf(t *testing.T, bootstrap []byte) string {
 // bootstrap is one without resources that knows where they would be fetched.
 func bootstrap() *bootstrapv3.Bootstrap {
 	return &bootstrapv3.Bootstrap{
-		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Clusters: []*clusterv3.Cluster{http2Cluster(adsCluster)}},
+		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Clusters: []*clusterv3.Cluster{http2Cluster(adsCluster), http2Cluster(agentCluster)}},
 		Node:            &corev3.Node{Id: "test", Cluster: "test"}, // who fetches secrets must say who it is
 		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{AdsConfig: &corev3.ApiConfigSource{
 			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3,

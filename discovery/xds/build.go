@@ -45,15 +45,13 @@ func BuildOutbound(m *model.Mesh, v Outbound) *Resources { return RebuildOutboun
 // RebuildOutbound returns what BuildOutbound does. What is as it was in last, built for the same view of an earlier
 // mesh, is the same message: whoever encodes it need not look at the others. last may be nil.
 func RebuildOutbound(last *Resources, m *model.Mesh, v Outbound) *Resources {
-	if v.Proxyless {
-		return buildProxyless(m, v)
-	}
-	if patched := last.patch(m, v); patched != nil {
-		return patched
-	}
-	b := &builder{mesh: m, view: v, last: last, out: &Resources{memory: model.NewMemory(last.memoryOf())}}
+	return RebuildBeside(last, nil, m, v)
+}
+
+func build(last, beside *Resources, m *model.Mesh, v Outbound) *Resources {
+	b := &builder{mesh: m, view: v, last: last, beside: beside, out: &Resources{memory: model.NewMemory(last.memoryOf())}}
 	b.scope = m.Scope(v.Namespace, v.Labels())
-	b.seen = observe(m, v.Namespace)
+	b.seen = observe(m.Settings(), tracerOf(m, v.Namespace))
 	b.clusters()
 	switch {
 	case v.Gateway:
@@ -63,51 +61,34 @@ func RebuildOutbound(last *Resources, m *model.Mesh, v Outbound) *Resources {
 	}
 	b.out.memory.Forget()
 	b.out.scope, b.out.generation = b.scope, m.Delta().ID
-	return b.out.normalize().reuse(last)
+	b.out.Listeners = append(openable(b.out.Listeners, v.Unprivileged, v.Own), b.dns()...)
+	return b.out.normalize()
 }
 
 // BuildInbound returns what leads to the proxy's own workload.
-func BuildInbound(m *model.Mesh, v Inbound) *Resources { return RebuildInbound(nil, m, v) }
-
-// RebuildInbound is to BuildInbound what RebuildOutbound is to BuildOutbound.
-func RebuildInbound(last *Resources, m *model.Mesh, v Inbound) *Resources {
-	r := &Resources{}
-	if !v.Gateway {
-		buildInbound(r, m, v)
-	}
-	return r.normalize().reuse(last)
-}
-
-// InboundInputs returns what BuildInbound reads of a mesh for v: as long as those are the same, so is what it returns.
-func InboundInputs(m *model.Mesh, v Inbound) []any {
-	inputs := []any{m.Settings(), observe(m, v.Namespace).tracing != nil}
-	if s := m.Sidecar(v.Namespace, v.Labels()); s != nil {
-		inputs = append(inputs, s.Spec)
-	}
-	for _, s := range m.ServicesAt(v.addresses()...) {
-		inputs = append(inputs, s)
-	}
-	return inputs
-}
+func BuildInbound(m *model.Mesh, v Inbound) *Resources { return InboundOf(m, v).Build() }
 
 // builder collects what one outbound view is told.
 type builder struct {
-	mesh  *model.Mesh
-	view  Outbound
-	scope *model.Scope
-	seen  observed
-	last  *Resources
-	out   *Resources
+	mesh   *model.Mesh
+	view   Outbound
+	scope  *model.Scope
+	seen   observed
+	last   *Resources
+	beside *Resources // of another view, nil for none
+	out    *Resources
 }
 
 // clusters adds those of every service that the proxy may be led to.
 func (b *builder) clusters() {
+	view := b.view
 	for _, s := range b.scope.Services() {
-		rule := b.scope.DestinationRule(s)
-		settings := b.mesh.Settings()
-		made := model.Recall(b.out.memory, "cluster "+s.Host, []any{s, rule, settings}, func() *Resources {
-			return serviceClusters(s, rule, b.view, settings)
-		})
+		inputs := clusterInputs{s, b.scope.DestinationRule(s), &view, b.mesh.Settings()}
+		known := b.out.memory.Made()
+		made := model.Recall(b.out.memory, "cluster "+s.Host, inputs, clusterInputs.clusters)
+		if b.out.memory.Made() > known {
+			made.take(b.beside)
+		}
 		b.out.Clusters = append(b.out.Clusters, made.Clusters...)
 		b.out.Endpoints = append(b.out.Endpoints, made.Endpoints...)
 	}

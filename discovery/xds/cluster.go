@@ -9,7 +9,6 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
-	commondnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/common/dns/v3"
 	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
 	forwardv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dynamic_forward_proxy/v3"
 	cachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
@@ -28,8 +27,6 @@ const (
 	passthroughCluster        = "PassthroughCluster"
 	blackHoleCluster          = "BlackHoleCluster"
 	inboundPassthroughCluster = "InboundPassthroughCluster"
-	// passthroughSource is the address that iptables knows the proxy's own inbound connections by.
-	passthroughSource = "127.0.0.6"
 )
 
 func outboundName(port uint32, subset, host string) string {
@@ -37,11 +34,6 @@ func outboundName(port uint32, subset, host string) string {
 }
 
 func inboundName(port uint32) string { return fmt.Sprintf("inbound|%d||", port) }
-
-// sniName is the same name as a client can put into a TLS handshake.
-func sniName(port uint32, subset, host string) string {
-	return fmt.Sprintf("outbound_.%d_.%s_.%s", port, subset, host)
-}
 
 // target is what one cluster is made of.
 type target struct {
@@ -56,9 +48,23 @@ type target struct {
 
 func (t target) name() string { return outboundName(t.port.Number, t.subset.GetName(), t.service.Host) }
 
-// serviceClusters returns the clusters of every port, for the whole service and for each subset, and the endpoints of
-// those that ask for them.
-func serviceClusters(s *model.Service, rule *networking.DestinationRule, v Outbound, mesh model.Settings) *Resources {
+// clusterInputs is all that the clusters of a service are made of.
+type clusterInputs struct {
+	service *model.Service
+	rule    *networking.DestinationRule
+	view    *Outbound // one value for all services, which are many
+	mesh    model.Settings
+}
+
+func (in clusterInputs) Same(other clusterInputs) bool {
+	return in.service == other.service && *in.view == *other.view && in.mesh == other.mesh &&
+		model.SamePolicy(in.rule, other.rule)
+}
+
+// clusters returns those of every port, for the whole service and for each subset, and the endpoints of those that ask
+// for them.
+func (in clusterInputs) clusters() *Resources {
+	s, rule, v, mesh := in.service, in.rule, *in.view, in.mesh
 	r := &Resources{}
 	subsets := append([]*networking.Subset{nil}, rule.GetSubsets()...)
 	for _, port := range s.Ports {
@@ -99,7 +105,9 @@ func (t target) cluster() (*clusterv3.Cluster, *endpointv3.ClusterLoadAssignment
 		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
 	default:
 		one := t.service.Resolution == model.ResolutionDNSRoundRobin && singleEndpoint(endpoints)
-		c.ClusterDiscoveryType = resolvedByEnvoy(one, t.mesh)
+		c.ClusterDiscoveryType = resolvedByEnvoy(one, t.view.Family, t.mesh)
+		// Else Envoy answers for none of its clusters until this name is resolved, and does not start without.
+		c.WaitForWarmOnInit = wrapperspb.Bool(false)
 	}
 	c.LoadAssignment = endpoints
 	return c, nil
@@ -133,17 +141,18 @@ func unlimited() *wrapperspb.UInt32Value { return wrapperspb.UInt32(math.MaxUint
 
 // resolvedByEnvoy is what STRICT_DNS, and LOGICAL_DNS for one, were called before Envoy deprecated the cluster's own
 // DNS fields: every address of every name is an endpoint, or all addresses of the only name are one.
-func resolvedByEnvoy(one bool, mesh model.Settings) *clusterv3.Cluster_ClusterType {
+func resolvedByEnvoy(one bool, f Family, mesh model.Settings) *clusterv3.Cluster_ClusterType {
 	refresh := mesh.Config.GetDnsRefreshRate()
 	if refresh == nil {
 		refresh = durationpb.New(dnsRefresh)
 	}
+	lookup, _ := f.lookup()
 	return &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
 		Name: dnsClusterTypeName,
 		TypedConfig: pack(&dnsv3.DnsCluster{
 			RespectDnsTtl:                true,
 			DnsRefreshRate:               refresh,
-			DnsLookupFamily:              commondnsv3.DnsLookupFamily_V4_PREFERRED,
+			DnsLookupFamily:              lookup,
 			AllAddressesInSingleEndpoint: one,
 		}),
 	}}
@@ -174,7 +183,7 @@ func passthrough(v Outbound) *clusterv3.Cluster {
 		c.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
 			Name: "envoy.clusters.dynamic_forward_proxy",
 			TypedConfig: pack(&forwardv3.ClusterConfig{
-				ClusterImplementationSpecifier: &forwardv3.ClusterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
+				ClusterImplementationSpecifier: &forwardv3.ClusterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache(v.Family)},
 			}),
 		}}
 		return c
@@ -189,22 +198,17 @@ func passthrough(v Outbound) *clusterv3.Cluster {
 func (v Outbound) explicit() bool { return v.HTTPProxyPort != 0 && v.none() }
 
 // dnsCache is shared by the cluster and the filter that fills it.
-func dnsCache() *cachev3.DnsCacheConfig {
-	return &cachev3.DnsCacheConfig{Name: "passthrough", DnsLookupFamily: clusterv3.Cluster_V4_PREFERRED}
+func dnsCache(f Family) *cachev3.DnsCacheConfig {
+	_, lookup := f.lookup()
+	return &cachev3.DnsCacheConfig{Name: "passthrough", DnsLookupFamily: lookup}
 }
 
 // inboundPassthrough leads to the workload's ports that no service names.
-func inboundPassthrough(ipv6 bool) *clusterv3.Cluster {
-	source := passthroughSource
-	if ipv6 {
-		source = "::6"
-	}
+func inboundPassthrough(f Family) *clusterv3.Cluster {
 	c := newCluster(inboundPassthroughCluster)
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST}
 	c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
-	c.UpstreamBindConfig = &corev3.BindConfig{SourceAddress: &corev3.SocketAddress{
-		Address: source, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 0},
-	}}
+	c.UpstreamBindConfig = f.source()
 	setHTTPOptions(c, httpOptions{client: true})
 	return c
 }

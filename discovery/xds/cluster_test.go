@@ -1,11 +1,13 @@
 package xds
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	"github.com/google/go-cmp/cmp"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -96,5 +98,30 @@ func TestLoadBalancer(t *testing.T) {
 				t.Errorf("got %v, want %v", c.LbPolicy, test.want)
 			}
 		})
+	}
+}
+
+// A proxy is told which endpoints take no new requests. Of another network it is told only of those that take some.
+func TestHealthReachesEDS(t *testing.T) {
+	health := []model.Health{model.HealthUnknown, model.HealthHealthy, model.HealthDraining, model.HealthUnhealthy}
+	s := service("a.com", httpPort(80))
+	for i, h := range health {
+		s.Endpoints = append(s.Endpoints, model.Endpoint{Address: fmt.Sprintf("10.0.0.%d", i), Health: h, Weight: 2})
+		s.Endpoints = append(s.Endpoints, model.Endpoint{Address: fmt.Sprintf("10.1.0.%d", i), Health: h, Network: "far"})
+	}
+	far := &meshconfig.MeshNetworks{Networks: map[string]*meshconfig.Network{"far": {Gateways: []*meshconfig.Network_IstioNetworkGateway{
+		{Gw: &meshconfig.Network_IstioNetworkGateway_Address{Address: "192.0.2.1"}, Port: 15443},
+	}}}}
+	v := viewOf(t, "127.0.0.9")
+	v.Outbound.Network = "near"
+	var got []string
+	for _, group := range Build(mesh(s, far), v).Endpoints[0].Endpoints {
+		for _, e := range group.LbEndpoints {
+			got = append(got, fmt.Sprintf("%s*%d %s", socketOf(e).GetAddress(), e.GetLoadBalancingWeight().GetValue(), e.HealthStatus))
+		}
+	}
+	want := []string{"10.0.0.0*2 UNKNOWN", "10.0.0.1*2 UNKNOWN", "10.0.0.2*2 DRAINING", "10.0.0.3*2 UNHEALTHY", "192.0.2.1*2 UNKNOWN"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -246,5 +246,7 @@ func noEffect() map[string]string {
 		"Server.name":                       "told by nobody",
 		"MeshConfig.ExtensionProvider.name": "defaultProviders refers to it, and has an effect",
 		"SidecarPort.name":                  "told by nobody",
+		"MeshConfig.trustDomain":            "package ads reads it, of certificates",
+		"MeshConfig.trustDomainAliases":     "package ads reads it, of certificates",
 	}
 }

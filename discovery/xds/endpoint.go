@@ -2,6 +2,7 @@ package xds
 
 import (
 	"cmp"
+	"math"
 	"net/netip"
 	"slices"
 
@@ -19,6 +20,7 @@ type candidate struct {
 	labels   map[string]string
 	weight   uint32
 	priority uint32
+	health   model.Health
 }
 
 // assignment returns the endpoints of a port that the subset's labels select, ordered by locality and address. A
@@ -42,7 +44,9 @@ func (t target) assignment() *endpointv3.ClusterLoadAssignment {
 				&endpointv3.LocalityLbEndpoints{Locality: locality(c.locality), Priority: c.priority})
 		}
 		group := out.Endpoints[len(out.Endpoints)-1]
-		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(c.address, c.weight))
+		e := lbEndpoint(c.address, c.weight)
+		e.HealthStatus = healthStatus(c.health)
+		group.LbEndpoints = append(group.LbEndpoints, e)
 		last = c
 	}
 	t.distribute(out)
@@ -53,15 +57,17 @@ func (t target) assignment() *endpointv3.ClusterLoadAssignment {
 func (t target) reachable() []candidate {
 	var out []candidate
 	remote := map[string]int{} // gateway's address → index in out
+	scale := scaleOf(t.mesh)
 	for _, e := range t.service.Endpoints {
 		if !model.Selects(t.subset.GetLabels(), e.Labels) {
 			continue
 		}
 		address, ok := t.addressOf(e)
-		if !ok {
+		behind := e.Address == "" && e.Network != "" // only the gateways of its network know where
+		if !ok && !behind {
 			continue
 		}
-		weight := max(e.Weight, 1)
+		weight := uint32(min(uint64(max(e.Weight, 1))*uint64(scale), maxWeight))
 		network := networkOf(e, t.mesh)
 		gateways := gatewaysOf(network, t.mesh)
 		near := network == t.view.Network || network == "" || t.view.Network == "" ||
@@ -69,32 +75,52 @@ func (t target) reachable() []candidate {
 		switch {
 		case !near && t.entered: // it would go around in a circle
 			continue
+		case behind && (near || len(gateways) == 0):
+			continue
 		case near || len(gateways) == 0:
-			out = append(out, candidate{address, e.Locality, e.Labels, weight, 0})
+			out = append(out, candidate{address, e.Locality, e.Labels, weight, 0, e.Health})
+			continue
+		case !e.Health.TakesRequests(): // a gateway would send it some
 			continue
 		}
+		weight = max(weight/uint32(len(gateways)), 1)
 		for _, g := range gateways {
 			key := g.String() + e.Locality.String()
 			if i, known := remote[key]; known {
-				out[i].weight += weight
+				out[i].weight = uint32(min(uint64(out[i].weight)+uint64(weight), maxWeight))
 				continue
 			}
 			remote[key] = len(out)
-			out = append(out, candidate{socket(g.Addr().String(), uint32(g.Port())), e.Locality, e.Labels, weight, 0})
+			out = append(out, candidate{socket(g.Addr().String(), uint32(g.Port())), e.Locality, e.Labels, weight, 0, model.HealthUnknown})
 		}
 	}
 	return out
 }
 
+// healthStatus is what Envoy is told of an endpoint's health. It takes one that nothing is said of for healthy.
+func healthStatus(h model.Health) corev3.HealthStatus {
+	switch h {
+	case model.HealthDraining:
+		return corev3.HealthStatus_DRAINING
+	case model.HealthUnhealthy:
+		return corev3.HealthStatus_UNHEALTHY
+	default:
+		return corev3.HealthStatus_UNKNOWN
+	}
+}
+
+// maxWeight is the most that an endpoint can weigh.
+const maxWeight = math.MaxUint32
+
 // addressOf returns where an endpoint serves the port; false for an address that Envoy would reject.
 func (t target) addressOf(e model.Endpoint) (*corev3.Address, bool) {
+	port := e.PortOn(t.port)
 	if path, ok := isUnix(e.Address); ok {
-		return pipe(path), path != ""
+		return pipe(path), path != "" && port > 0
 	}
 	if !t.service.Resolution.IsDNS() && !isIP(e.Address) || e.Address == "" || model.IsWildcard(e.Address) {
 		return nil, false
 	}
-	port := e.PortOn(t.port)
 	return socket(e.Address, port), port > 0 && port <= 65535
 }
 
@@ -136,6 +162,15 @@ func pipe(path string) *corev3.Address {
 
 func socketOf(e *endpointv3.LbEndpoint) *corev3.SocketAddress {
 	return e.GetEndpoint().GetAddress().GetSocketAddress()
+}
+
+// canonical writes an IP address in its one form; anything else stays as it is. Envoy refuses two listeners of one
+// address, however it is written.
+func canonical(address string) string {
+	if ip, err := netip.ParseAddr(address); err == nil {
+		return ip.String()
+	}
+	return address
 }
 
 func isIP(address string) bool {

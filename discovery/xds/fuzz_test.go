@@ -1,16 +1,18 @@
 package xds
 
 import (
+	"encoding/json"
 	"iter"
 	"maps"
 	"slices"
 	"testing"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/registry/serviceentry"
 	"github.com/pilotlight/pilotlight/node"
 )
 
@@ -88,7 +90,7 @@ func changeBy(t *testing.T, m *model.Mesh, objects, next []*model.Object, v Outb
 			changed, all[i] = append(changed, o), o
 		}
 	}
-	short, ok := m.With(serviceentry.GroupOf(changed).Services, changed)
+	short, ok := m.With(nil, changed)
 	if !ok {
 		return
 	}
@@ -117,7 +119,7 @@ func viewNumber(n int) (string, View) {
 }
 
 func groupOf(objects []*model.Object) iter.Seq[model.Group] {
-	return slices.Values([]model.Group{serviceentry.GroupOf(objects)})
+	return slices.Values([]model.Group{{Objects: objects}})
 }
 
 func sameResources(a, b *Resources) bool {
@@ -134,4 +136,64 @@ func changed[T proto.Message](a, b []T) []T {
 		}
 	}
 	return out
+}
+
+// FuzzProxy: whatever a node says, it is refused by name or gets a configuration that can be encoded, and twice the same.
+func FuzzProxy(f *testing.F) {
+	f.Add("sidecar~10.0.0.1~a.default~"+clusterDomain, `{"NAMESPACE": "default", "LABELS": {"app": "app"}, "INSTANCE_IPS": "fd00::1"}`, "region", "zone")
+	f.Add("router~~gw~", `{"NAMESPACE": "istio-system", "LABELS": {"istio": "ingressgateway"}, "NETWORK": "east", "PILOTLIGHT_SDS": "files"}`, "", "")
+	f.Add("ingress~x~gw~", `{"LABELS": {"": ""}, "PROXY_CONFIG": {"gatewayTopology": {"numTrustedProxies": 4294967295, "forwardClientCertDetails": 9}}}`, "/", "*")
+	f.Add("sidecar~::ffff:10.0.0.1~a~.svc.", `{"INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": "65535", "UNPRIVILEGED_POD": "true"}`, "", "\x00")
+	f.Add("sidecar~fe80::1%25eth0~a~x", `{"GENERATOR": "grpc", "ISTIO_VERSION": "1", "PROXY_CONFIG": {"discoveryAddress": "x", "statusPort": -1}, "ENVOY_STATUS_PORT": 1e300}`, "", "")
+	f.Add("sidecar~10.0.0.1~a~x", `{"TLS_CLIENT_CERT_CHAIN": "~", "TLS_CLIENT_KEY": "\u0000", "ISTIO_VERSION": "1", "PROXY_CONFIG": {"discoveryAddress": "x"}}`, "", "")
+	all := drafts(f)
+	var meshes []*model.Mesh
+	for i := range all {
+		if objects := edited(all, uint8(i), 0, nil).decode(); len(objects) > 0 {
+			meshes = append(meshes, model.New(groupOf(objects)))
+		}
+	}
+	f.Fuzz(func(t *testing.T, id, metadata, region, zone string) {
+		n := &corev3.Node{Id: id, Locality: &corev3.Locality{Region: region, Zone: zone}}
+		var fields map[string]any
+		if json.Unmarshal([]byte(metadata), &fields) == nil {
+			n.Metadata, _ = structpb.NewStruct(fields)
+		}
+		wire, err := proto.Marshal(n)
+		if err != nil {
+			return // nobody can send it
+		}
+		if n = new(corev3.Node); proto.Unmarshal(wire, n) != nil {
+			return
+		}
+		p, err := ParseProxy(n)
+		if err != nil {
+			return
+		}
+		view := ViewOf(p)
+		m := meshes[len(wire)%len(meshes)]
+		r := Build(m, view)
+		if again := Build(m, ViewOf(p)); view != ViewOf(p) || !sameResources(r, again) {
+			t.Errorf("the same node gives another configuration")
+		}
+		for _, l := range r.Listeners {
+			encodes(t, l)
+		}
+		for _, c := range r.Clusters {
+			encodes(t, c)
+		}
+		for _, c := range r.Routes {
+			encodes(t, c)
+		}
+		for _, e := range r.Endpoints {
+			encodes(t, e)
+		}
+	})
+}
+
+func encodes(t *testing.T, m proto.Message) {
+	t.Helper()
+	if _, err := proto.Marshal(m); err != nil {
+		t.Errorf("%v: %v", err, m)
+	}
 }

@@ -9,9 +9,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	sniclusterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_cluster/v3"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -20,6 +18,7 @@ import (
 // gatewayServer is one server of a Gateway that the proxy serves.
 type gatewayServer struct {
 	gateway *model.Config[*networking.Gateway]
+	bind    string // "" for every address
 	*networking.Server
 }
 
@@ -44,8 +43,11 @@ func (s gatewayServer) http() bool {
 // plain reports whether the server takes HTTP that nobody encrypted. Its tls may ask to redirect.
 func (s gatewayServer) plain() bool { return s.protocol().IsHTTP() }
 
-// routeName is that of a server's routes: plain ones of a port share theirs.
+// routeName is that of a server's routes: plain ones of a port and bind share theirs.
 func (s gatewayServer) routeName() string {
+	if s.plain() && s.bind != "" {
+		return fmt.Sprintf("http.%d.%s", s.Port.Number, s.bind)
+	}
 	if s.plain() {
 		return fmt.Sprintf("http.%d", s.Port.Number)
 	}
@@ -61,11 +63,15 @@ func (b *builder) gateways() {
 			if s.GetPort().GetNumber() == 0 && !strings.HasPrefix(s.GetBind(), "unix://") {
 				continue
 			}
-			key := fmt.Sprintf("%s_%d", cmp.Or(s.Bind, b.view.wildcard()), s.Port.Number)
+			bind := canonical(s.Bind)
+			if bind == b.view.Family.wildcard() {
+				bind = ""
+			}
+			key := fmt.Sprintf("%s_%d", cmp.Or(bind, b.view.Family.wildcard()), s.Port.Number)
 			if len(servers[key]) == 0 {
 				order = append(order, key)
 			}
-			servers[key] = append(servers[key], gatewayServer{g, s})
+			servers[key] = append(servers[key], gatewayServer{g, bind, s})
 		}
 	}
 	passes := false
@@ -89,11 +95,19 @@ func (b *builder) gateways() {
 
 func (b *builder) gatewayListener(name string, servers []gatewayServer) *listenerv3.Listener {
 	first := servers[0]
-	address := socket(cmp.Or(first.Bind, b.view.wildcard()), first.Port.Number)
+	address := socket(cmp.Or(first.bind, b.view.Family.wildcard()), first.Port.Number)
 	if path, ok := isUnix(first.Bind); ok {
 		address = pipe(path)
 	}
-	l := &listenerv3.Listener{Name: name, Address: address, TrafficDirection: corev3.TrafficDirection_OUTBOUND}
+	var further []*listenerv3.AdditionalAddress
+	if first.Bind == "" {
+		further = b.view.Family.further(first.Port.Number)
+	}
+	l := &listenerv3.Listener{
+		AdditionalAddresses: further,
+		Name:                name, Address: address, TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+		ListenerFilters: b.view.Topology.in(b.mesh.Settings()).filters(),
+	}
 	if first.plain() {
 		l.FilterChains = []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{b.gatewayHCM(first, name)}}}
 		return l
@@ -109,20 +123,15 @@ func (b *builder) gatewayListener(name string, servers []gatewayServer) *listene
 		return c.GetFilterChainMatch().GetTransportProtocol() == "tls" ||
 			len(c.GetFilterChainMatch().GetServerNames()) > 0
 	}) {
-		l.ListenerFilters = []*listenerv3.ListenerFilter{tlsInspector()}
+		l.ListenerFilters = append(l.ListenerFilters, tlsInspector())
 	}
 	return l
 }
 
-// gatewayHCM takes HTTP from outside: the client's address is the connection's, and what it says of certificates
-// counts for nothing.
+// gatewayHCM takes HTTP from outside.
 func (b *builder) gatewayHCM(s gatewayServer, name string) *listenerv3.Filter {
 	m := b.seen.newHCM("outbound_"+name, corev3.TrafficDirection_OUTBOUND)
-	m.UseRemoteAddress = wrapperspb.Bool(true)
-	m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_SANITIZE_SET
-	m.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{
-		Subject: wrapperspb.Bool(true), Cert: true, Uri: true, Dns: true,
-	}
+	b.view.Topology.in(b.mesh.Settings()).applyTo(m)
 	m.RouteSpecifier = fetched(s.routeName())
 	return networkFilter(hcmFilter, m)
 }
@@ -141,8 +150,8 @@ func (b *builder) gatewayChains(s gatewayServer, name string) []*listenerv3.Filt
 		return []*listenerv3.FilterChain{c}
 	}
 	var out []*listenerv3.FilterChain
-	r := router{b.scope, s.key(), s.Port.Number}
-	for _, rule := range b.mesh.GatewayRules(s.gateway) {
+	r := router{scope: b.scope, gateway: s.key(), port: s.Port.Number, encrypted: s.ends()}
+	for _, rule := range b.mesh.GatewayRules(s.gateway, b.view.Namespace) {
 		if len(crossing(s, rule)) == 0 {
 			continue
 		}
@@ -221,7 +230,7 @@ func crossing(s gatewayServer, rule *model.Config[*networking.VirtualService]) [
 }
 
 // gatewayRoutes adds the routes of servers that share a name. Of several rules for one host all routes count, the older
-// rule's first.
+// rule's first, but that what takes every request stands at the end.
 func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
 	if slices.ContainsFunc(b.out.Routes, func(r *routev3.RouteConfiguration) bool { return r.Name == name }) {
 		return
@@ -230,7 +239,7 @@ func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
 	hosts := map[string]*routev3.VirtualHost{}
 	host := func(domain string, port uint32) *routev3.VirtualHost {
 		if hosts[domain] == nil {
-			hosts[domain] = &routev3.VirtualHost{Name: fmt.Sprintf("%s:%d", domain, port), Domains: []string{domain}}
+			hosts[domain] = virtualHost(fmt.Sprintf("%s:%d", domain, port), []string{asDomain(domain)})
 			out.VirtualHosts = append(out.VirtualHosts, hosts[domain])
 		}
 		return hosts[domain]
@@ -242,8 +251,8 @@ func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
 				host(h, s.Port.Number).RequireTls = routev3.VirtualHost_ALL
 			}
 		}
-		r := router{b.scope, s.key(), s.Port.Number}
-		for _, rule := range b.mesh.GatewayRules(s.gateway) {
+		r := router{scope: b.scope, gateway: s.key(), port: s.Port.Number, encrypted: s.ends()}
+		for _, rule := range b.mesh.GatewayRules(s.gateway, b.view.Namespace) {
 			if len(rule.Spec.Http) == 0 {
 				continue
 			}
@@ -256,11 +265,12 @@ func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
 				if redirect {
 					h.RequireTls = routev3.VirtualHost_ALL
 				}
-				if n := len(h.Routes); n == 0 || !catchesAll(h.Routes[n-1].Match) {
-					h.Routes = append(h.Routes, routes...)
-				}
+				h.Routes = append(h.Routes, routes...)
 			}
 		}
+	}
+	for _, h := range out.VirtualHosts {
+		h.Routes = catchAllLast(h.Routes)
 	}
 	b.out.Routes = append(b.out.Routes, out)
 }
@@ -278,7 +288,7 @@ func (b *builder) sniClusters() {
 				t.policy = policyOf(rule, subset, p.Number, t.mesh)
 				t.policy.tls, t.port.Protocol = nil, model.TCP // what passes is encrypted already
 				c, endpoints := t.cluster()
-				c.Name = sniName(p.Number, subset.GetName(), s.Host)
+				c.Name = model.ServerName(p.Number, subset.GetName(), s.Host)
 				if endpoints != nil {
 					c.EdsClusterConfig.ServiceName = c.Name
 					endpoints.ClusterName = c.Name

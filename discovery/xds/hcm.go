@@ -21,6 +21,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -59,6 +61,8 @@ func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *
 	if direction == corev3.TrafficDirection_INBOUND {
 		m.HttpFilters = m.HttpFilters[len(m.HttpFilters)-1:] // what routes ask of the others is done where calls start
 		m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
+	} else {
+		m.StripTrailingHostDot = true // "reviews.default.svc.cluster.local." is the same host
 	}
 	return m
 }
@@ -68,11 +72,11 @@ func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
 }
 
 // forwardByName resolves the hosts of requests that no service is asked for.
-func forwardByName(m *hcmv3.HttpConnectionManager) {
+func forwardByName(m *hcmv3.HttpConnectionManager, f Family) {
 	last := len(m.HttpFilters) - 1
 	m.HttpFilters = append(m.HttpFilters[:last:last],
 		httpFilter("envoy.filters.http.dynamic_forward_proxy", &forwardv3.FilterConfig{
-			ImplementationSpecifier: &forwardv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
+			ImplementationSpecifier: &forwardv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache(f)},
 		}), m.HttpFilters[last])
 }
 
@@ -128,7 +132,7 @@ func httpChain(filters ...*listenerv3.Filter) *listenerv3.FilterChain {
 
 func listenerName(ip string, port uint32) string { return fmt.Sprintf("%s_%d", ip, port) }
 
-// observe returns what proxies of a namespace report, and to whom.
-func observe(m *model.Mesh, namespace string) observed {
-	return observed{logs: accessLogs(m.Settings()), tracing: tracing(m, namespace)}
+// observe returns what proxies report, and their spans to which tracer.
+func observe(mesh model.Settings, tracer *meshconfig.MeshConfig_ExtensionProvider) observed {
+	return observed{logs: accessLogs(mesh), tracing: tracing(mesh, tracer)}
 }

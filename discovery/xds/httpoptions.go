@@ -19,15 +19,19 @@ type httpOptions struct {
 	http2, client bool // HTTP/2, or what the client speaks; else HTTP/1.1
 	pool          *networking.ConnectionPoolSettings_HTTPSettings
 	maxDuration   *durationpb.Duration
-	hostIsSNI     bool // the server is named, and its certificate checked, by the request's host
+	autoSNI       bool // the handshake names the request's host
+	autoSAN       bool // the server's certificate must have the request's host
 }
+
+// explicitHTTP2 reports whether endpoints are spoken to in HTTP/2, whatever the client speaks.
+func (o httpOptions) explicitHTTP2() bool { return o.http2 && !o.client }
 
 func setHTTPOptions(c *clusterv3.Cluster, o httpOptions) {
 	out := &upstreamv3.HttpProtocolOptions{CommonHttpProtocolOptions: o.connection()}
-	if o.hostIsSNI {
-		out.UpstreamHttpProtocolOptions = &corev3.UpstreamHttpProtocolOptions{AutoSni: true, AutoSanValidation: true}
+	if o.autoSNI {
+		out.UpstreamHttpProtocolOptions = &corev3.UpstreamHttpProtocolOptions{AutoSni: true, AutoSanValidation: o.autoSAN}
 	}
-	if !o.http2 && !o.client && out.CommonHttpProtocolOptions == nil && !o.hostIsSNI {
+	if !o.http2 && !o.client && out.CommonHttpProtocolOptions == nil && !o.autoSNI {
 		return // Envoy's own choice is HTTP/1.1
 	}
 	http2 := &corev3.Http2ProtocolOptions{}

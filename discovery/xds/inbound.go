@@ -1,9 +1,9 @@
 package xds
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -11,15 +11,11 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/node"
-)
-
-const (
-	virtualInboundName = "virtualInbound"
-	virtualInboundPort = 15006
 )
 
 // inboundPort is one port of the workload: where others dial it, and where it listens.
@@ -29,6 +25,7 @@ type inboundPort struct {
 	target   *corev3.Address // nil for the address that was dialled
 	own      bool            // the proxy binds; else the connection was intercepted
 	tls      *networking.ServerTLSSettings
+	identity Identity // of tls
 	pool     *networking.ConnectionPoolSettings
 }
 
@@ -36,10 +33,10 @@ func (p inboundPort) port() uint32 { return uint32(p.bind.Port()) }
 
 func (p inboundPort) name() string { return inboundName(p.port()) }
 
-func (p inboundPort) cluster(ipv6 bool, mesh model.Settings) *clusterv3.Cluster {
+func (p inboundPort) cluster(f Family, mesh model.Settings) *clusterv3.Cluster {
 	var c *clusterv3.Cluster
 	if p.target == nil {
-		c = inboundPassthrough(ipv6)
+		c = inboundPassthrough(f)
 		c.Name, c.TypedExtensionProtocolOptions = p.name(), nil
 	} else {
 		c = newCluster(p.name())
@@ -50,24 +47,60 @@ func (p inboundPort) cluster(ipv6 bool, mesh model.Settings) *clusterv3.Cluster 
 	return c
 }
 
-// buildInbound adds what leads to the workload: a listener of its own for each port that the proxy binds, and one that
-// takes all that was intercepted.
-func buildInbound(r *Resources, m *model.Mesh, v Inbound) {
-	seen := observe(m, v.Namespace)
+// InboundInputs is all that the way to a proxy's own workload is made of.
+type InboundInputs struct {
+	view     Inbound
+	mesh     model.Settings
+	tracer   *meshconfig.MeshConfig_ExtensionProvider
+	sidecar  *networking.Sidecar
+	services []*model.Service // that have an endpoint at the proxy's addresses
+}
+
+// InboundOf returns what the way to the workload of v is made of in a mesh.
+func InboundOf(m *model.Mesh, v Inbound) InboundInputs {
+	in := InboundInputs{view: v}
+	if v.Gateway {
+		return in // it has no workload
+	}
+	in.mesh, in.tracer, in.services = m.Settings(), tracerOf(m, v.Namespace), m.ServicesAt(v.addresses()...)
+	if s := m.Sidecar(v.Namespace, v.Labels()); s != nil {
+		in.sidecar = s.Spec
+	}
+	return in
+}
+
+// Same reports whether both make the same resources.
+func (in InboundInputs) Same(other InboundInputs) bool {
+	return in.view == other.view && in.mesh == other.mesh && in.tracer == other.tracer && in.sidecar == other.sidecar &&
+		slices.Equal(in.services, other.services)
+}
+
+// Build returns what leads to the workload: a listener of its own for each port that the proxy binds, and one that takes
+// all that was intercepted.
+func (in InboundInputs) Build() *Resources {
+	r, v := &Resources{}, in.view
+	if v.Gateway {
+		return r
+	}
+	if v.Proxyless {
+		return in.serverListeners()
+	}
+	seen := observe(in.mesh, in.tracer)
 	var intercepted []inboundPort
-	for _, p := range inboundPorts(m, v) {
-		r.Clusters = append(r.Clusters, p.cluster(v.ipv6(), m.Settings()))
+	for _, p := range in.ports() {
+		r.Clusters = append(r.Clusters, p.cluster(v.family(), in.mesh))
 		if p.own {
-			r.Listeners = append(r.Listeners, p.listener(seen, m.Settings()))
+			r.Listeners = append(r.Listeners, p.listener(seen, in.mesh))
 		} else {
 			intercepted = append(intercepted, p)
 		}
 	}
-	if v.Mode == node.None {
-		return
+	if v.Mode != node.None {
+		r.Clusters = append(r.Clusters, inboundPassthrough(v.family()), blackHole())
+		r.Listeners = append(r.Listeners, virtualInbound(seen, v, intercepted, in.mesh))
 	}
-	r.Clusters = append(r.Clusters, inboundPassthrough(v.ipv6()), blackHole())
-	r.Listeners = append(r.Listeners, virtualInbound(seen, v, intercepted, m.Settings()))
+	r.Listeners = openable(r.Listeners, v.Unprivileged, v.Own)
+	return r.normalize()
 }
 
 // listener leads to the workload from an address that the proxy binds.
@@ -78,7 +111,9 @@ func (p inboundPort) listener(seen observed, mesh model.Settings) *listenerv3.Li
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
 		FilterChains:     p.chains(seen, "inbound_"+listenerName(ip, p.port())),
 	}
-	inspect(l, p.protocol == model.Unknown, mesh)
+	if p.protocol == model.Unknown {
+		sniff(l, mesh)
+	}
 	return l
 }
 
@@ -95,21 +130,22 @@ func (p inboundPort) chains(seen observed, statPrefix string) []*listenerv3.Filt
 		tcp.Filters[0] = http
 	}
 	if p.tls != nil {
-		if context := serverTLS(p.tls, Identity{}, []string{"h2", "http/1.1"}); context != nil {
+		if context := serverTLS(p.tls, p.identity, []string{"h2", "http/1.1"}); context != nil {
 			tcp.TransportSocket = transportSocket(tlsSocket, context)
 		}
 	}
 	return []*listenerv3.FilterChain{tcp}
 }
 
-// virtualInbound takes every intercepted connection, by the port that was dialled. Ports that nobody declares lead to
-// the workload all the same.
+// virtualInbound takes every intercepted connection, by the port that was dialled. Ports that no service declares lead to
+// the workload all the same, HTTP as HTTP.
 func virtualInbound(seen observed, v Inbound, ports []inboundPort, mesh model.Settings) *listenerv3.Listener {
-	anywhere := wildcard(v.ipv6())
-	port := uint32(cmp.Or(mesh.Config.GetProxyInboundListenPort(), virtualInboundPort))
+	anywhere := v.family().wildcard()
+	port := mesh.InboundPort()
 	l := &listenerv3.Listener{
-		Name: virtualInboundName, Address: socket(anywhere, port), TrafficDirection: corev3.TrafficDirection_INBOUND,
-		ListenerFilters: []*listenerv3.ListenerFilter{originalDestination()},
+		Name: model.VirtualInbound, Address: socket(anywhere, port), AdditionalAddresses: v.family().further(port),
+		TrafficDirection: corev3.TrafficDirection_INBOUND,
+		ListenerFilters:  []*listenerv3.ListenerFilter{originalDestination()},
 		// Who dials the listener itself would be sent back to it.
 		FilterChains: []*listenerv3.FilterChain{{
 			Name:             "virtualInbound-blackhole",
@@ -124,12 +160,15 @@ func virtualInbound(seen observed, v Inbound, ports []inboundPort, mesh model.Se
 		l.Transparent = wrapperspb.Bool(true)
 		l.ListenerFilters = append(l.ListenerFilters, originalSource())
 	}
-	sniffed := false
+	l.FilterChains = append(l.FilterChains, undeclaredHTTP(seen))
+	known := []uint32{port}
 	for _, p := range ports {
 		if p.port() == port {
 			continue
 		}
-		sniffed = sniffed || p.protocol == model.Unknown
+		if p.protocol != model.Unknown {
+			known = append(known, p.port())
+		}
 		for _, c := range p.chains(seen, "inbound_"+listenerName(anywhere, p.port())) {
 			if c.FilterChainMatch == nil {
 				c.FilterChainMatch = &listenerv3.FilterChainMatch{}
@@ -139,27 +178,16 @@ func virtualInbound(seen observed, v Inbound, ports []inboundPort, mesh model.Se
 			l.FilterChains = append(l.FilterChains, c)
 		}
 	}
-	inspect(l, sniffed, mesh)
+	sniff(l, mesh, known...)
 	return l
 }
 
-// inspect adds the listener filters that chains need, and bounds how long they look.
-func inspect(l *listenerv3.Listener, http bool, mesh model.Settings) {
-	if !http {
-		return
-	}
-	l.ListenerFilters = append(l.ListenerFilters, tlsInspector(), httpInspector())
-	l.ListenerFiltersTimeout = detectionTimeout(mesh)
-	l.ContinueOnListenerFiltersTimeout = true
-}
-
-// inboundPorts returns what the workload's Sidecar declares, else one for each service that has an endpoint at the
-// proxy's address. A port number names the cluster, so each occurs once; the first wins.
-func inboundPorts(m *model.Mesh, v Inbound) []inboundPort {
-	declared := fromServices(m, v)
-	s := m.Sidecar(v.Namespace, v.Labels())
-	if s != nil && len(s.Spec.Ingress) > 0 {
-		declared = fromIngress(s.Spec.Ingress, v)
+// ports returns what the workload's Sidecar declares, else one for each service that has an endpoint at the proxy's
+// address. A port number names the cluster, so each occurs once; the first wins.
+func (in InboundInputs) ports() []inboundPort {
+	declared, s := fromServices(in.services, in.view), in.sidecar
+	if len(s.GetIngress()) > 0 {
+		declared = fromIngress(s.Ingress, in.view)
 	}
 	var out []inboundPort
 	seen := map[uint16]bool{}
@@ -168,7 +196,7 @@ func inboundPorts(m *model.Mesh, v Inbound) []inboundPort {
 			continue
 		}
 		if p.pool == nil && s != nil {
-			p.pool = s.Spec.InboundConnectionPool
+			p.pool = s.InboundConnectionPool
 		}
 		seen[p.bind.Port()] = true
 		out = append(out, p)
@@ -194,19 +222,23 @@ func fromIngress(ingress []*networking.IstioIngressListener, v Inbound) []inboun
 			continue
 		}
 		protocol, known := model.ParseProtocol(entry.GetPort().GetProtocol())
-		if !known && entry.GetPort().GetProtocol() != "" {
+		switch {
+		case known:
+		case entry.GetPort().GetProtocol() != "":
 			protocol = model.TCP
+		case entry.Tls != nil:
+			protocol = model.TLS // nobody looks for plain text on a port that asks for TLS
 		}
 		own := entry.CaptureMode == networking.CaptureMode_NONE ||
 			v.Mode == node.None && entry.CaptureMode == networking.CaptureMode_DEFAULT
-		out = append(out, inboundPort{bind, protocol, target, own, entry.Tls, entry.ConnectionPool})
+		out = append(out, inboundPort{bind, protocol, target, own, entry.Tls, Identity{AgentSDS: v.AgentSDS}, entry.ConnectionPool})
 	}
 	return out
 }
 
-func fromServices(m *model.Mesh, v Inbound) []inboundPort {
+func fromServices(services []*model.Service, v Inbound) []inboundPort {
 	var out []inboundPort
-	for _, s := range m.ServicesAt(v.addresses()...) {
+	for _, s := range services {
 		for _, e := range s.Endpoints {
 			if !v.Owns(e.Address) {
 				continue

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
@@ -154,7 +155,7 @@ func (t target) distribute(a *endpointv3.ClusterLoadAssignment) {
 	slices.SortFunc(patterns, func(x, y string) int { return cmp.Or(cmp.Compare(len(y), len(x)), cmp.Compare(x, y)) })
 	for _, p := range patterns { // the narrowest first
 		var matched []*endpointv3.LocalityLbEndpoints
-		var total uint32
+		var total uint64
 		for _, group := range a.Endpoints {
 			l := group.GetLocality()
 			if _, taken := weights[group]; !taken &&
@@ -165,7 +166,8 @@ func (t target) distribute(a *endpointv3.ClusterLoadAssignment) {
 		}
 		for _, group := range matched {
 			// Shares are percent; times a hundred they stay apart when several localities divide one.
-			weights[group] = max(shares[p]*100*sum(group)/max(total, 1), min(shares[p], 1))
+			share := uint64(shares[p]) * 100 * sum(group) / max(total, 1)
+			weights[group] = max(uint32(share), min(shares[p], 1))
 		}
 	}
 	a.Endpoints = slices.DeleteFunc(a.Endpoints,
@@ -175,15 +177,19 @@ func (t target) distribute(a *endpointv3.ClusterLoadAssignment) {
 	}
 }
 
-func sum(group *endpointv3.LocalityLbEndpoints) uint32 {
-	var n uint32
+func sum(group *endpointv3.LocalityLbEndpoints) uint64 {
+	var n uint64
 	for _, e := range group.LbEndpoints {
-		n += max(e.GetLoadBalancingWeight().GetValue(), 1)
+		if e.HealthStatus != corev3.HealthStatus_UNKNOWN {
+			continue // it takes no share
+		}
+		n += uint64(max(e.GetLoadBalancingWeight().GetValue(), 1))
 	}
 	return n
 }
 
-// networkOf returns where an endpoint is: as it says, else by MeshNetworks' address ranges.
+// networkOf returns where an endpoint is: as it says, else by MeshNetworks' address ranges. Of several ranges that hold
+// its address the widest counts, as in Istio, then the network whose name comes first.
 func networkOf(e model.Endpoint, mesh model.Settings) string {
 	if e.Network != "" || len(mesh.Networks.GetNetworks()) == 0 {
 		return e.Network
@@ -192,14 +198,26 @@ func networkOf(e model.Endpoint, mesh model.Settings) string {
 	if err != nil {
 		return ""
 	}
+	found, bits := "", -1
 	for name, network := range mesh.Networks.GetNetworks() {
 		for _, r := range network.GetEndpoints() {
-			if prefix, err := netip.ParsePrefix(r.GetFromCidr()); err == nil && prefix.Contains(ip) {
-				return name
+			prefix, ok := prefixOf(r.GetFromCidr())
+			if ok && prefix.Contains(ip) &&
+				(bits < 0 || cmp.Or(cmp.Compare(prefix.Bits(), bits), cmp.Compare(name, found)) < 0) {
+				found, bits = name, prefix.Bits()
 			}
 		}
 	}
-	return ""
+	return found
+}
+
+// prefixOf reads a range of addresses. An address alone is a range of one.
+func prefixOf(s string) (netip.Prefix, bool) {
+	if ip, err := netip.ParseAddr(s); err == nil && ip.Zone() == "" {
+		return netip.PrefixFrom(ip, ip.BitLen()), true
+	}
+	prefix, err := netip.ParsePrefix(s)
+	return prefix.Masked(), err == nil
 }
 
 // gatewaysOf returns the addresses by which a network is entered.
@@ -211,4 +229,26 @@ func gatewaysOf(network string, mesh model.Settings) []netip.AddrPort {
 		}
 	}
 	return out
+}
+
+// scaleOf is what all weights are multiplied by, so that each network's can be divided among its gateways.
+func scaleOf(mesh model.Settings) uint32 {
+	scale := 1
+	for name := range mesh.Networks.GetNetworks() {
+		if n := len(gatewaysOf(name, mesh)); n > 0 && scale*n <= maxScale {
+			scale = lcm(scale, n)
+		}
+	}
+	return uint32(scale)
+}
+
+// maxScale keeps the sum of weights below what Envoy takes.
+const maxScale = 1 << 10
+
+func lcm(a, b int) int {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
@@ -53,6 +54,7 @@ func accessLogs(mesh model.Settings) []*accesslogv3.AccessLog {
 		if mesh.Config.AccessLogEncoding == meshconfig.MeshConfig_JSON {
 			fields := logFields()
 			if format := mesh.Config.AccessLogFormat; format != "" {
+				fields = map[string]any{}
 				_ = json.Unmarshal([]byte(format), &fields) // validated
 			}
 			log.AccessLogFormat = formatJSON(fields)
@@ -87,7 +89,11 @@ func fileLog(log *filelogv3.FileAccessLog) *accesslogv3.AccessLog {
 	}
 }
 
+// formatText ends a line where its format does not.
 func formatText(format string) *filelogv3.FileAccessLog_LogFormat {
+	if !strings.HasSuffix(format, "\n") {
+		format += "\n"
+	}
 	return &filelogv3.FileAccessLog_LogFormat{LogFormat: &corev3.SubstitutionFormatString{
 		Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
 			Specifier: &corev3.DataSource_InlineString{InlineString: format},
@@ -115,35 +121,40 @@ func providerNamed(mesh model.Settings, name string) *meshconfig.MeshConfig_Exte
 	return providers[i]
 }
 
-// tracing returns the first default provider that can be served and whose collector the namespace sees, nil for none:
+// tracerOf returns the first default provider that can be served and whose collector the namespace sees, nil for none:
 // Envoy refuses a listener that reports to a cluster which does not exist.
-func tracing(m *model.Mesh, namespace string) *hcmv3.HttpConnectionManager_Tracing {
-	mesh := m.Settings()
+func tracerOf(m *model.Mesh, namespace string) *meshconfig.MeshConfig_ExtensionProvider {
 	known := func(host string, port uint32) bool {
 		s := m.VisibleService(model.Qualify(host, "default"), namespace)
 		if s == nil {
 			return false
 		}
-		_, ok := s.Port(port)
-		return ok
+		p, ok := s.Port(port)
+		return ok && p.Protocol != model.UDP
 	}
-	for _, name := range mesh.Config.GetDefaultProviders().GetTracing() {
-		p := providerNamed(mesh, name)
-		var provider *tracev3.Tracing_Http
-		switch {
-		case p.GetZipkin() != nil && known(p.GetZipkin().Service, p.GetZipkin().Port):
-			provider = zipkin(p.GetZipkin())
-		case p.GetOpentelemetry() != nil && known(p.GetOpentelemetry().Service, p.GetOpentelemetry().Port):
-			provider = openTelemetry(p.GetOpentelemetry())
-		default:
-			continue
+	for _, name := range m.Settings().Config.GetDefaultProviders().GetTracing() {
+		p := providerNamed(m.Settings(), name)
+		if p.GetZipkin() != nil && known(p.GetZipkin().Service, p.GetZipkin().Port) ||
+			p.GetOpentelemetry() != nil && known(p.GetOpentelemetry().Service, p.GetOpentelemetry().Port) {
+			return p
 		}
-		return traced(mesh, provider)
-	}
-	if mesh.Config.GetEnableTracing() {
-		return traced(mesh, nil) // to the collector of the proxy's own bootstrap, if it has one
 	}
 	return nil
+}
+
+// tracing returns how spans go to a tracer. Without one they go to the collector of the proxy's own bootstrap, if it has
+// one, where the mesh says so.
+func tracing(mesh model.Settings, tracer *meshconfig.MeshConfig_ExtensionProvider) *hcmv3.HttpConnectionManager_Tracing {
+	switch {
+	case tracer.GetZipkin() != nil:
+		return traced(mesh, zipkin(tracer.GetZipkin()))
+	case tracer.GetOpentelemetry() != nil:
+		return traced(mesh, openTelemetry(tracer.GetOpentelemetry()))
+	case mesh.Config.GetEnableTracing():
+		return traced(mesh, nil)
+	default:
+		return nil
+	}
 }
 
 func traced(mesh model.Settings, provider *tracev3.Tracing_Http) *hcmv3.HttpConnectionManager_Tracing {

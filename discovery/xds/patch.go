@@ -41,7 +41,7 @@ func (r *Resources) patchServices(services []*model.Service, v Outbound, setting
 		if seen == nil || seen.Namespace != s.Namespace {
 			continue // this proxy is told of another of that host, or of none
 		}
-		made := serviceClusters(s, r.scope.DestinationRule(s), v, settings)
+		made := clusterInputs{s, r.scope.DestinationRule(s), &v, settings}.clusters()
 		replace(r.Clusters, made.Clusters, (*clusterv3.Cluster).GetName)
 		replace(r.Endpoints, made.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
 	}
@@ -96,7 +96,7 @@ func (t *routeTable) set(last *routeTable, i int, h routedHost, routes []*routev
 	}
 	t.hosts[i] = h
 	was := last.config.VirtualHosts[i]
-	host := &routev3.VirtualHost{Name: was.Name, Domains: was.Domains, Routes: routes}
+	host := virtualHost(was.Name, was.Domains, routes...)
 	if proto.Equal(was, host) {
 		return
 	}

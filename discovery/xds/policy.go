@@ -9,6 +9,7 @@ import (
 	rawbufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -151,27 +152,33 @@ func (p policy) applyPool(c *clusterv3.Cluster, t target) {
 		}
 		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: out}
 	}
-	setHTTPOptions(c, httpOptions{
-		http2:       t.port.Protocol.IsHTTP2() || upgrades(http, t),
-		client:      http.GetUseClientProtocol(),
-		pool:        http,
-		maxDuration: tcp.GetMaxConnectionDuration(),
-		hostIsSNI:   t.port.Protocol.IsHTTP() && verifiesHost(p.tls),
-	})
+	setHTTPOptions(c, p.httpOptions(t))
 }
 
-// upgrades reports whether HTTP/1.1 is to be carried over HTTP/2.
-func upgrades(http *networking.ConnectionPoolSettings_HTTPSettings, t target) bool {
-	if !t.port.Protocol.IsHTTP() {
-		return false
+// httpOptions returns what HTTP the target's endpoints are spoken to in. At a sidecar, a port whose protocol nobody names
+// gets what its client speaks. Clients of a gateway negotiate HTTP/2 with the gateway itself, so there it is HTTP/1.1
+// unless a policy asks for more.
+func (p policy) httpOptions(t target) httpOptions {
+	http := p.pool.GetHttp()
+	return httpOptions{
+		http2:       t.port.Protocol.IsHTTP2() || upgrades(http, t),
+		client:      http.GetUseClientProtocol() || t.port.Protocol == model.Unknown && !t.view.Gateway,
+		pool:        http,
+		maxDuration: p.pool.GetTcp().GetMaxConnectionDuration(),
+		autoSNI:     namesHost(p.tls),
+		autoSAN:     verifiesHost(p.tls),
 	}
+}
+
+// upgrades reports whether HTTP/1.1 is to be carried over HTTP/2. A workload gets what its port speaks.
+func upgrades(http *networking.ConnectionPoolSettings_HTTPSettings, t target) bool {
 	switch http.GetH2UpgradePolicy() {
 	case networking.ConnectionPoolSettings_HTTPSettings_UPGRADE:
-		return true
+		return t.service != nil && (t.port.Protocol.IsHTTP() || t.port.Protocol == model.Unknown)
 	case networking.ConnectionPoolSettings_HTTPSettings_DO_NOT_UPGRADE:
 		return false
 	default:
-		return t.mesh.Config.GetH2UpgradePolicy() == 1 // MeshConfig's UPGRADE
+		return t.service != nil && t.port.Protocol.IsHTTP() && t.mesh.Config.GetH2UpgradePolicy() == meshconfig.MeshConfig_UPGRADE
 	}
 }
 

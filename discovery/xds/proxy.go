@@ -16,6 +16,7 @@ type Proxy struct {
 	ID       node.ID
 	Metadata node.Metadata
 	Locality model.Locality
+	Topology Topology // of a gateway
 }
 
 // ParseProxy reads Envoy's node. An error says which part is wrong. A sidecar that does not name its interception mode
@@ -30,8 +31,14 @@ func ParseProxy(n *corev3.Node) (Proxy, error) {
 		return Proxy{}, fmt.Errorf("node %s: %w", id, err)
 	}
 	metadata.InterceptionMode = cmp.Or(metadata.InterceptionMode, node.Redirect)
+	var topology Topology
+	if id.Role != node.Sidecar {
+		if topology, err = parseTopology(metadata.Extra); err != nil {
+			return Proxy{}, fmt.Errorf("node %s: %w", id, err)
+		}
+	}
 	where := n.GetLocality()
-	return Proxy{ID: id, Metadata: metadata, Locality: model.Locality{
+	return Proxy{ID: id, Metadata: metadata, Topology: topology, Locality: model.Locality{
 		Region: where.GetRegion(), Zone: where.GetZone(), SubZone: where.GetSubZone(),
 	}}, nil
 }
@@ -49,4 +56,10 @@ func (p Proxy) Namespace() string {
 func (p Proxy) text(key string) string {
 	s, _ := p.Metadata.Extra[key].(string)
 	return s
+}
+
+// config is the proxy's own ProxyConfig, nil where its metadata has none that can be read.
+func (p Proxy) config() map[string]any {
+	config, _ := p.Metadata.Extra["PROXY_CONFIG"].(map[string]any)
+	return config
 }

@@ -2,11 +2,14 @@ package xds
 
 import (
 	"fmt"
+	"net/netip"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -18,29 +21,34 @@ import (
 // Proxyless reports whether the proxy is no Envoy but a program's own gRPC, by Istio's metadata GENERATOR.
 func (p Proxy) Proxyless() bool { return p.Metadata.Extra["GENERATOR"] == "grpc" }
 
-// buildProxyless returns what gRPC reads: to the target xds:///HOST:PORT belongs a listener of that name with an API
-// listener, a route configuration of the cluster's name, the cluster, and its endpoints.
+// buildProxyless returns what gRPC's clients read: to the target xds:///HOST:PORT, whose host may be short, belongs a
+// listener of that name with an API listener, a route configuration of the cluster's name, the cluster, and its endpoints.
 func buildProxyless(m *model.Mesh, v Outbound) *Resources {
-	scope, seen, out := m.Scope(v.Namespace, v.Labels()), observe(m, v.Namespace), &Resources{}
+	scope, seen, out := m.Scope(v.Namespace, v.Labels()), observe(m.Settings(), tracerOf(m, v.Namespace)), &Resources{}
 	rules := map[*model.Service]*networking.VirtualService{}
-	for _, egress := range scope.Egress {
+	for _, egress := range scope.Egress() {
 		for _, s := range egress.Services {
 			rules[s] = ruleSpec(egress.Rules.For(s.Host))
 		}
 	}
 	for _, s := range scope.Services() {
-		made := serviceClusters(s, scope.DestinationRule(s), v, m.Settings())
+		made := clusterInputs{s, scope.DestinationRule(s), &v, m.Settings()}.clusters()
+		for _, c := range made.Clusters {
+			forGRPC(c)
+		}
 		out.Clusters, out.Endpoints = append(out.Clusters, made.Clusters...), append(out.Endpoints, made.Endpoints...)
 		for _, port := range s.Ports {
 			if !port.Protocol.IsHTTP() {
 				continue
 			}
 			name := outboundName(port.Number, "", s.Host)
-			out.Listeners = append(out.Listeners, seen.apiListener(fmt.Sprintf("%s:%d", s.Host, port.Number), name))
+			for _, host := range append([]string{s.Host}, shortNames(s.Host, v.Domain)...) {
+				out.Listeners = append(out.Listeners, seen.apiListener(fmt.Sprintf("%s:%d", host, port.Number), name))
+			}
 			out.Routes = append(out.Routes,
 				&routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{{
 					Name: name, Domains: domains(s, port.Number, v.Domain),
-					Routes: router{scope, model.MeshGateway, port.Number}.serviceRoutes(s, rules[s]),
+					Routes: router{scope: scope, gateway: model.MeshGateway, port: port.Number}.serviceRoutes(s.Host, rules[s]),
 				}}})
 		}
 	}
@@ -58,6 +66,66 @@ func (o observed) apiListener(name, routes string) *listenerv3.Listener {
 		RouteConfigName: routes,
 	}}
 	return &listenerv3.Listener{Name: name, ApiListener: &listenerv3.ApiListener{ApiListener: pack(manager)}}
+}
+
+// forGRPC takes from a cluster what gRPC's clients refuse: C core knows no LEAST_REQUEST, Java reads the greatest limit as
+// -1, and encryption is the channel's own affair. Left are the balancer, where all know it, and the limit of requests,
+// where somebody set it. Names are resolved by a cluster of type LOGICAL_DNS, the only one that gRPC has for them: it has
+// one endpoint, and gRPC refuses one that has several, as it refuses ORIGINAL_DST: their calls fail at once, no others.
+func forGRPC(c *clusterv3.Cluster) {
+	if c.GetClusterType() != nil {
+		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_LOGICAL_DNS}
+		c.WaitForWarmOnInit = nil
+	}
+	switch c.LbPolicy {
+	case clusterv3.Cluster_RING_HASH, clusterv3.Cluster_CLUSTER_PROVIDED:
+	default:
+		c.LbPolicy, c.LbConfig = clusterv3.Cluster_ROUND_ROBIN, nil
+	}
+	limits := c.CircuitBreakers.GetThresholds()
+	c.CircuitBreakers = nil
+	if n := limits[0].MaxRequests; n.GetValue() != unlimited().Value {
+		c.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{MaxRequests: n}}}
+	}
+	c.TransportSocket, c.TypedExtensionProtocolOptions, c.UpstreamConnectionOptions, c.CommonLbConfig = nil, nil, nil, nil
+}
+
+// serverListenerPrefix begins the names of listeners that gRPC's servers ask for; where they listen follows.
+const serverListenerPrefix = "xds.istio.io/grpc/lds/inbound/"
+
+// serverListeners returns a listener for each port of the workload, under the names of all addresses where a server may
+// listen: it hands requests to the program.
+func (in InboundInputs) serverListeners() *Resources {
+	r := &Resources{}
+	addresses := append([]netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified(), netip.AddrFrom4([4]byte{127, 0, 0, 1})},
+		in.view.addresses()...)
+	for _, p := range in.ports() {
+		for _, ip := range addresses {
+			r.Listeners = append(r.Listeners, serverListener(netip.AddrPortFrom(ip, p.bind.Port())))
+		}
+	}
+	return r.normalize()
+}
+
+func serverListener(at netip.AddrPort) *listenerv3.Listener {
+	return &listenerv3.Listener{
+		Name: serverListenerPrefix + at.String(), Address: socket(at.Addr().String(), uint32(at.Port())),
+		FilterChains: []*listenerv3.FilterChain{{
+			Name: "inbound",
+			Filters: []*listenerv3.Filter{networkFilter(hcmFilter, &hcmv3.HttpConnectionManager{
+				RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
+					Name: "inbound",
+					VirtualHosts: []*routev3.VirtualHost{{
+						Name: "inbound", Domains: []string{"*"},
+						Routes: []*routev3.Route{{Match: routeMatch(nil), Action: &routev3.Route_NonForwardingAction{
+							NonForwardingAction: &routev3.NonForwardingAction{},
+						}}},
+					}},
+				}},
+				HttpFilters: []*hcmv3.HttpFilter{httpFilter(routerFilter, &routerv3.Router{})},
+			})},
+		}},
+	}
 }
 
 // withLocality names the locality and weighs it: gRPC passes over one without either.

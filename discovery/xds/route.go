@@ -21,26 +21,28 @@ type router struct {
 	scope   *model.Scope
 	gateway string // model.MeshGateway for sidecars
 	port    uint32 // that clients dial
+
+	encrypted bool // clients speak HTTPS to the proxy
 }
 
-// serviceRoutes returns the routes to one port of a service: its VirtualService's, one per match, in their order, else
-// one to the whole service.
-func (r router) serviceRoutes(s *model.Service, rule *networking.VirtualService) []*routev3.Route {
-	if rule == nil || len(rule.Http) == 0 {
-		d := &networking.Destination{Host: s.Host, Port: &networking.PortSelector{Number: r.port}}
-		out := toCluster("default", r.clusterOf(d))
-		out.GetRoute().HashPolicy = r.hashPolicy(d)
-		out.GetRoute().RetryPolicy = r.retry(nil, out.GetRoute().HashPolicy)
-		return []*routev3.Route{out}
+// serviceRoutes returns the routes to one port of a service: its VirtualService's, one per match, in their order, else,
+// also where none of them is for this proxy and port, one to the whole service.
+func (r router) serviceRoutes(host string, rule *networking.VirtualService) []*routev3.Route {
+	if routes := r.routes(rule); len(routes) > 0 {
+		return routes
 	}
-	return r.routes(rule)
+	d := &networking.Destination{Host: host, Port: &networking.PortSelector{Number: r.port}}
+	out := toCluster("default", r.clusterOf(d))
+	out.GetRoute().HashPolicy = r.hashPolicy(d)
+	out.GetRoute().RetryPolicy = r.retry(nil, out.GetRoute().HashPolicy)
+	return []*routev3.Route{out}
 }
 
 // routes returns a VirtualService's routes as far as they are for this proxy and port. What follows one that takes
 // every request is left out: nothing would reach it.
 func (r router) routes(rule *networking.VirtualService) []*routev3.Route {
 	var out []*routev3.Route
-	for _, http := range rule.Http {
+	for _, http := range rule.GetHttp() {
 		matches := http.Match
 		if len(matches) == 0 {
 			matches = []*networking.HTTPMatchRequest{nil}
@@ -75,7 +77,21 @@ func (r router) applies(m source) bool {
 }
 
 func catchesAll(m *routev3.RouteMatch) bool {
-	return m.GetPrefix() == "/" && len(m.Headers) == 0 && len(m.QueryParameters) == 0
+	return (m.GetPrefix() == "/" || m.GetSafeRegex().GetRegex() == ".*") && len(m.Headers) == 0 && len(m.QueryParameters) == 0
+}
+
+// catchAllLast moves the first route that takes every request to the end. Requests would reach no other of that kind, so
+// these are left out.
+func catchAllLast(routes []*routev3.Route) []*routev3.Route {
+	var out, all []*routev3.Route
+	for _, r := range routes {
+		if catchesAll(r.Match) {
+			all = append(all, r)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return append(out, all[:min(len(all), 1)]...)
 }
 
 func (r router) route(http *networking.HTTPRoute, match *networking.HTTPMatchRequest) *routev3.Route {
@@ -229,16 +245,7 @@ func (r router) redirect(in *networking.HTTPRedirect) *routev3.RedirectAction {
 	if in.Scheme != "" {
 		out.SchemeRewriteSpecifier = &routev3.RedirectAction_SchemeRedirect{SchemeRedirect: in.Scheme}
 	}
-	switch port := in.RedirectPort.(type) {
-	case *networking.HTTPRedirect_Port:
-		out.PortRedirect = port.Port
-	case *networking.HTTPRedirect_DerivePort:
-		if port.DerivePort == networking.HTTPRedirect_FROM_REQUEST_PORT {
-			out.PortRedirect = r.port
-		} else if in.Scheme != "" {
-			out.PortRedirect = map[string]uint32{"http": 80, "https": 443}[in.Scheme]
-		}
-	}
+	out.PortRedirect = r.redirectPort(in)
 	switch cmp.Or(in.RedirectCode, 301) {
 	case 302:
 		out.ResponseCode = routev3.RedirectAction_FOUND
@@ -250,6 +257,27 @@ func (r router) redirect(in *networking.HTTPRedirect) *routev3.RedirectAction {
 		out.ResponseCode = routev3.RedirectAction_PERMANENT_REDIRECT
 	}
 	return out
+}
+
+// redirectPort returns the port that a redirect names, 0 for none: the default port of the scheme is not written.
+func (r router) redirectPort(in *networking.HTTPRedirect) uint32 {
+	var port uint32
+	switch p := in.RedirectPort.(type) {
+	case *networking.HTTPRedirect_Port:
+		port = p.Port
+	case *networking.HTTPRedirect_DerivePort:
+		if p.DerivePort == networking.HTTPRedirect_FROM_REQUEST_PORT {
+			port = r.port
+		}
+	}
+	scheme := in.Scheme
+	if scheme == "" && r.encrypted {
+		scheme = "https"
+	}
+	if port == 443 && scheme == "https" || port == 80 && scheme != "https" {
+		return 0
+	}
+	return port
 }
 
 func toCluster(name, cluster string) *routev3.Route {

@@ -167,7 +167,8 @@ func TestRouteAction(t *testing.T) {
 
 func serviceRoutes(m *model.Mesh, s *model.Service) []*routev3.Route {
 	scope := m.Scope("default", nil)
-	return router{scope, model.MeshGateway, s.Ports[0].Number}.serviceRoutes(s, ruleSpec(scope.Egress[0].Rules.For(s.Host)))
+	r := router{scope: scope, gateway: model.MeshGateway, port: s.Ports[0].Number}
+	return r.serviceRoutes(s.Host, ruleSpec(scope.Rule(0, s.Host)))
 }
 
 func clusters(route *routev3.Route) map[string]uint32 {

@@ -236,14 +236,16 @@ func removed(in *networking.Headers_HeaderOperations) []string {
 	return slices.DeleteFunc(slices.Clone(in.GetRemove()), isHost)
 }
 
-// hostOf returns the host that header operations set: Envoy rewrites it, and lets nobody change it as a header.
-func hostOf(in *networking.Headers) string {
-	for name, value := range in.GetRequest().GetSet() {
+// hostOf returns the host that header operations set: Envoy rewrites it, and lets nobody change it as a header. Where
+// both :authority and host are set, host counts: the last in the order of names.
+func hostOf(in *networking.Headers) (host string) {
+	set := in.GetRequest().GetSet()
+	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if isHost(name) {
-			return value
+			host = set[name]
 		}
 	}
-	return ""
+	return host
 }
 
 func isHost(name string) bool {

@@ -1,8 +1,8 @@
 package xds
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,16 +18,16 @@ import (
 
 const (
 	httpProxyRoute = "http_proxy"
-	sniffTimeout   = 5 * time.Second // Istio's default
+	sniffTimeout   = 5 * time.Second // of our own: Istio has none, see docs/compat.md
 )
 
 // listeners adds a sidecar's way out, and the routes of its HTTP listeners.
 func (b *builder) listeners() {
 	ls := &outboundListeners{view: b.view, scope: b.scope, seen: b.seen, all: map[string]*outboundListener{}}
 	routes := routeSet{b: b}
-	for _, e := range b.scope.Egress {
+	for i, e := range b.scope.Egress() {
 		if e.Listener.GetPort() != nil {
-			b.declared(ls, &routes, e)
+			b.declared(ls, &routes, e, i)
 			continue
 		}
 		for _, s := range e.Services {
@@ -40,7 +40,7 @@ func (b *builder) listeners() {
 	}
 	if b.view.HTTPProxyPort != 0 {
 		b.out.Listeners = append(b.out.Listeners, b.httpProxyListener())
-		routes.httpProxy(anyPort(b.scope.Egress))
+		routes.httpProxy(anyPort(b.scope.Egress()))
 	}
 	for _, name := range ls.order {
 		l := ls.all[name]
@@ -48,15 +48,15 @@ func (b *builder) listeners() {
 		if l.http == "" {
 			continue
 		}
-		for _, e := range b.scope.Egress {
+		for i, e := range b.scope.Egress() {
 			switch host, _, sniffed := strings.Cut(l.http, ":"); {
 			case e.Listener.GetPort() != nil:
 			case sniffed:
-				if s := b.scope.Service(host); s != nil {
-					routes.sniffed(l.http, e, s, l.port)
+				if b.scope.Service(host) != nil {
+					routes.sniffed(l.http, i, l.port)
 				}
 			default:
-				routes.port(l.http, e, l.port)
+				routes.port(l.http, i, l.port)
 			}
 		}
 	}
@@ -65,18 +65,13 @@ func (b *builder) listeners() {
 	}
 }
 
-// anyPort returns what is reached at every port, nothing where a Sidecar names only listeners of their own.
-func anyPort(egress []model.Egress) model.Egress {
-	for _, e := range egress {
-		if e.Listener.GetPort() == nil {
-			return e
-		}
-	}
-	return model.Egress{}
+// anyPort returns the egress that is reached at every port, -1 where a Sidecar names only listeners of their own.
+func anyPort(egress []model.Egress) int {
+	return slices.IndexFunc(egress, func(e model.Egress) bool { return e.Listener.GetPort() == nil })
 }
 
 // declared adds a listener that a Sidecar declares: its services, whatever their ports, are reached at its port.
-func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egress) {
+func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egress, egress int) {
 	port := e.Listener.Port
 	address := e.Listener.Bind
 	bind := e.Listener.CaptureMode == networking.CaptureMode_NONE ||
@@ -85,9 +80,9 @@ func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egre
 		address, bind, port = path, true, &networking.SidecarPort{Protocol: port.Protocol}
 	}
 	if address == "" {
-		address = b.view.wildcard()
+		address = b.view.Family.wildcard()
 		if bind {
-			address = b.view.loopback()
+			address = b.view.Family.loopback()
 		}
 	}
 	protocol, _ := model.ParseProtocol(port.Protocol)
@@ -97,7 +92,7 @@ func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egre
 		if e.Listener.Bind != "" {
 			l.http = fmt.Sprintf("%s:%d", e.Listener.Bind, port.Number)
 		}
-		routes.port(l.http, e, port.Number)
+		routes.port(l.http, egress, port.Number)
 		return
 	}
 	for _, s := range e.Services {
@@ -105,7 +100,7 @@ func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egre
 			if port.Number != 0 && p.Number != port.Number || p.Protocol == model.UDP || p.Protocol.IsHTTP() {
 				continue
 			}
-			r := router{b.scope, model.MeshGateway, p.Number}
+			r := router{scope: b.scope, gateway: model.MeshGateway, port: p.Number}
 			if p.Protocol.IsTLS() {
 				l.chains = append(l.chains, r.tlsChains(b.seen, s, ruleSpec(e.Rules.For(s.Host)))...)
 			} else {
@@ -119,13 +114,14 @@ func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egre
 // none is for goes where unknown destinations go.
 func (b *builder) virtualOutbound(ls *outboundListeners) *listenerv3.Listener {
 	l := &listenerv3.Listener{
-		Name: virtualOutboundName, Address: socket(b.view.wildcard(), b.outboundPort()),
-		UseOriginalDst:   wrapperspb.Bool(true),
-		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+		Name: model.VirtualOutbound, Address: socket(b.view.Family.wildcard(), b.mesh.Settings().OutboundPort()),
+		AdditionalAddresses: b.view.Family.further(b.mesh.Settings().OutboundPort()),
+		UseOriginalDst:      wrapperspb.Bool(true),
+		TrafficDirection:    corev3.TrafficDirection_OUTBOUND,
 		// Who dials the listener itself would be sent back to it.
 		FilterChains: []*listenerv3.FilterChain{{
 			Name:             "virtualOutbound-blackhole",
-			FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(b.outboundPort())},
+			FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(b.mesh.Settings().OutboundPort())},
 			Filters:          []*listenerv3.Filter{b.seen.tcpTo(blackHoleCluster)},
 		}},
 		DefaultFilterChain: &listenerv3.FilterChain{
@@ -139,21 +135,19 @@ func (b *builder) virtualOutbound(ls *outboundListeners) *listenerv3.Listener {
 	return l
 }
 
-func (b *builder) outboundPort() uint32 {
-	return uint32(cmp.Or(b.mesh.Settings().Config.GetProxyListenPort(), virtualOutboundPort))
-}
-
 // httpProxyListener takes outbound HTTP from programs that name the proxy, as http_proxy does.
 func (b *builder) httpProxyListener() *listenerv3.Listener {
-	name := listenerName(b.view.loopback(), uint32(b.view.HTTPProxyPort))
+	name := listenerName(b.view.Family.loopback(), uint32(b.view.HTTPProxyPort))
 	manager := b.seen.newHCM("outbound_"+name, corev3.TrafficDirection_OUTBOUND)
 	manager.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AllowAbsoluteUrl: wrapperspb.Bool(true)}
 	manager.RouteSpecifier = fetched(httpProxyRoute)
-	if b.view.explicit() && !b.scope.RegistryOnly {
-		forwardByName(manager)
+	if b.view.explicit() && !b.scope.OutboundPolicy().RegistryOnly {
+		forwardByName(manager, b.view.Family)
 	}
-	return directListener(name, b.view.loopback(), uint32(b.view.HTTPProxyPort), corev3.TrafficDirection_OUTBOUND,
+	l := directListener(name, b.view.Family.loopback(), uint32(b.view.HTTPProxyPort), corev3.TrafficDirection_OUTBOUND,
 		networkFilter(hcmFilter, manager))
+	l.AdditionalAddresses = b.view.Family.loopbacks(uint32(b.view.HTTPProxyPort))
+	return l
 }
 
 func directListener(name, ip string, port uint32, direction corev3.TrafficDirection,

@@ -143,11 +143,8 @@ func ranges(subnets []string) []*corev3.CidrRange {
 	var known []netip.Prefix
 	var out []*corev3.CidrRange
 	for _, s := range subnets {
-		prefix, err := netip.ParsePrefix(s)
-		if ip, ipErr := netip.ParseAddr(s); ipErr == nil {
-			prefix, err = netip.PrefixFrom(ip, ip.BitLen()), nil
-		}
-		if prefix = prefix.Masked(); err != nil || slices.Contains(known, prefix) {
+		prefix, ok := prefixOf(s)
+		if !ok || slices.Contains(known, prefix) {
 			continue
 		}
 		known = append(known, prefix)

@@ -2,16 +2,16 @@ package xds
 
 import (
 	"cmp"
-	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 const (
@@ -29,14 +29,20 @@ func transportSocket(name string, config proto.Message) *corev3.TransportSocket 
 	}
 }
 
-// verifiesHost reports whether the server is the one that the request names, since the policy names none.
-func verifiesHost(tls *networking.ClientTLSSettings) bool {
+// namesHost reports whether a handshake names the server by the request's host, since the policy has no sni. Bytes that
+// are no HTTP have no host: Envoy sends no name then.
+func namesHost(tls *networking.ClientTLSSettings) bool {
 	switch tls.GetMode() {
 	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:
-		return tls.Sni == "" && len(tls.SubjectAltNames) == 0 && !tls.GetInsecureSkipVerify().GetValue()
+		return tls.Sni == ""
 	default:
 		return false
 	}
+}
+
+// verifiesHost reports whether the server's certificate must have the request's host, since the policy names nothing else.
+func verifiesHost(tls *networking.ClientTLSSettings) bool {
+	return namesHost(tls) && len(tls.SubjectAltNames) == 0 && !tls.GetInsecureSkipVerify().GetValue()
 }
 
 // applyTLS encrypts as the policy says.
@@ -45,26 +51,32 @@ func (p policy) applyTLS(c *clusterv3.Cluster, t target) {
 	if tls.GetMode() == networking.ClientTLSSettings_DISABLE || tls == nil {
 		return
 	}
-	context := &tlsv3.UpstreamTlsContext{Sni: tls.Sni, CommonTlsContext: &tlsv3.CommonTlsContext{}}
-	if t.port.Protocol.IsHTTP2() || upgrades(p.pool.GetHttp(), t) {
+	// Envoy's own limit for clients is TLS 1.2.
+	versions := &tlsv3.TlsParameters{
+		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2,
+		TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+	}
+	context := &tlsv3.UpstreamTlsContext{Sni: tls.Sni, CommonTlsContext: &tlsv3.CommonTlsContext{TlsParams: versions}}
+	if p.httpOptions(t).explicitHTTP2() {
 		context.CommonTlsContext.AlpnProtocols = []string{"h2"}
 	}
 	switch tls.Mode {
 	case networking.ClientTLSSettings_ISTIO_MUTUAL:
-		id := t.view.Identity
-		context.Sni = cmp.Or(tls.Sni, sniName(t.port.Number, t.subset.GetName(), t.service.Host))
+		context.Sni = cmp.Or(tls.Sni, model.ServerName(t.port.Number, t.subset.GetName(), t.service.Host))
+		if len(context.Sni) > model.MaxServerName { // noted
+			context.Sni = ""
+		}
 		context.CommonTlsContext.AlpnProtocols = append([]string{meshALPN}, context.CommonTlsContext.AlpnProtocols...)
-		setCertificate(context.CommonTlsContext, id.Certificate, id.Key, "")
 		names := tls.SubjectAltNames
 		if len(names) == 0 {
 			names = t.service.SubjectAltNames
 		}
-		setValidation(context.CommonTlsContext, validation{root: id.Root, names: names})
+		t.view.Identity.setOwn(context.CommonTlsContext, validation{names: names})
 	case networking.ClientTLSSettings_MUTUAL:
-		setCertificate(context.CommonTlsContext, tls.ClientCertificate, tls.PrivateKey, tls.CredentialName)
-		setValidation(context.CommonTlsContext, t.clientValidation(tls))
+		t.view.Identity.setCertificate(context.CommonTlsContext, tls.ClientCertificate, tls.PrivateKey, tls.CredentialName)
+		t.view.Identity.setValidation(context.CommonTlsContext, t.clientValidation(tls))
 	default:
-		setValidation(context.CommonTlsContext, t.clientValidation(tls))
+		t.view.Identity.setValidation(context.CommonTlsContext, t.clientValidation(tls))
 	}
 	c.TransportSocket = transportSocket(tlsSocket, context)
 }
@@ -84,68 +96,6 @@ func (t target) clientValidation(tls *networking.ClientTLSSettings) validation {
 	return v
 }
 
-// setCertificate names a certificate by its files, or by the name of a secret.
-func setCertificate(c *tlsv3.CommonTlsContext, chain, key, secret string) {
-	if secret != "" {
-		c.TlsCertificateSdsSecretConfigs = append(c.TlsCertificateSdsSecretConfigs, secretNamed(secret))
-		return
-	}
-	c.TlsCertificates = append(c.TlsCertificates,
-		&tlsv3.TlsCertificate{CertificateChain: fileSource(chain), PrivateKey: fileSource(key)})
-}
-
-// validation is what a peer's certificate must be. The zero value takes any.
-type validation struct {
-	root, secret, crl string
-	names             []string
-	spki, hashes      []string
-}
-
-func setValidation(c *tlsv3.CommonTlsContext, v validation) {
-	context := &tlsv3.CertificateValidationContext{VerifyCertificateSpki: v.spki, VerifyCertificateHash: v.hashes}
-	if v.root != "" {
-		context.TrustedCa = fileSource(v.root)
-	}
-	if v.crl != "" {
-		context.Crl = fileSource(v.crl)
-	}
-	for _, name := range v.names {
-		for _, kind := range []tlsv3.SubjectAltNameMatcher_SanType{
-			tlsv3.SubjectAltNameMatcher_DNS,
-			tlsv3.SubjectAltNameMatcher_URI,
-		} {
-			context.MatchTypedSubjectAltNames = append(context.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{
-				SanType: kind, Matcher: exactly(name),
-			})
-		}
-	}
-	switch {
-	case v.secret != "":
-		c.ValidationContextType = &tlsv3.CommonTlsContext_CombinedValidationContext{
-			CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-				DefaultValidationContext: context, ValidationContextSdsSecretConfig: secretNamed(v.secret),
-			},
-		}
-	case !proto.Equal(context, &tlsv3.CertificateValidationContext{}):
-		c.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: context}
-	}
-}
-
-// secretTimeout is how long Envoy waits for a secret before it goes on without: until then it holds up all clusters that
-// were told at once, and what is told after them.
-const secretTimeout = time.Second
-
-// secretNamed is fetched over ADS as well.
-func secretNamed(name string) *tlsv3.SdsSecretConfig {
-	source := overADS()
-	source.InitialFetchTimeout = durationpb.New(secretTimeout)
-	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: source}
-}
-
-func fileSource(path string) *corev3.DataSource {
-	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
-}
-
 func exactly(s string) *matcherv3.StringMatcher {
 	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: s}}
 }
@@ -162,20 +112,18 @@ func serverTLS(tls *networking.ServerTLSSettings, id Identity, alpn []string) *t
 	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH:
 		return nil
 	case networking.ServerTLSSettings_ISTIO_MUTUAL:
-		setCertificate(common, id.Certificate, id.Key, "")
-		v.root = id.Root
 		out.RequireClientCertificate = wrapperspb.Bool(true)
-		setValidation(common, v)
+		id.setOwn(common, v)
 		return out
 	}
 	for _, name := range tls.CredentialNames {
-		setCertificate(common, "", "", name)
+		id.setCertificate(common, "", "", name)
 	}
 	for _, pair := range tls.TlsCertificates {
-		setCertificate(common, pair.ServerCertificate, pair.PrivateKey, "")
+		id.setCertificate(common, pair.ServerCertificate, pair.PrivateKey, "")
 	}
 	if len(tls.CredentialNames)+len(tls.TlsCertificates) == 0 {
-		setCertificate(common, tls.ServerCertificate, tls.PrivateKey, tls.CredentialName)
+		id.setCertificate(common, tls.ServerCertificate, tls.PrivateKey, tls.CredentialName)
 	}
 	switch tls.Mode {
 	case networking.ServerTLSSettings_MUTUAL, networking.ServerTLSSettings_OPTIONAL_MUTUAL:
@@ -189,10 +137,10 @@ func serverTLS(tls *networking.ServerTLSSettings, id Identity, alpn []string) *t
 		if tls.Mode == networking.ServerTLSSettings_MUTUAL {
 			out.RequireClientCertificate = wrapperspb.Bool(true)
 		}
-		setValidation(common, v)
+		id.setValidation(common, v)
 	default:
 		if len(v.names)+len(v.spki)+len(v.hashes) > 0 {
-			setValidation(common, v)
+			id.setValidation(common, v)
 		}
 	}
 	return out

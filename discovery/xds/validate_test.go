@@ -86,7 +86,7 @@ func withoutADS(t *testing.T, m protoreflect.Message) {
 		packed.Value = pack(inner).Value
 		return
 	}
-	if secret, ok := m.Interface().(*tlsv3.SdsSecretConfig); ok {
+	if secret, ok := m.Interface().(*tlsv3.SdsSecretConfig); ok && secret.GetSdsConfig().GetAds() != nil {
 		secret.SdsConfig.ConfigSourceSpecifier = &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: bootstrap().DynamicResources.AdsConfig}
 		return
 	}

@@ -1,7 +1,6 @@
 package xds
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/netip"
 	"slices"
@@ -25,25 +24,32 @@ type Outbound struct {
 	Namespace     string
 	Domain        string // DNS domain, "default.svc.cluster.local", which short host names are completed with
 	HTTPProxyPort int    // on 127.0.0.1, 0 for none
-	IPv6          bool   // the proxy has no IPv4 address
+	Family        Family // of the proxy's addresses
 	Locality      model.Locality
 	Network       string
 	Identity      Identity
-	Proxyless     bool   // the proxy is a program's own gRPC
+	Topology      Topology // of a gateway
+	Proxyless     bool     // the proxy is a program's own gRPC
+	Unprivileged  bool     // it cannot bind ports below 1024
+	Own           model.OwnPorts
+	AutoAddresses bool   // programs reach a service without an address at one that DNS tells them
+	AnswersDNS    bool   // the proxy answers DNS itself
 	labels        string // JSON with sorted keys, since a map is not comparable
 }
-
-// Identity is where a proxy has its certificate of the mesh.
-type Identity struct{ Certificate, Key, Root string }
 
 // Inbound is what the way to the proxy's own workload depends on.
 type Inbound struct {
 	Gateway   bool // a gateway has no workload
+	Proxyless bool // the workload is a server of gRPC, and its own proxy
 	Mode      node.InterceptionMode
 	Namespace string
 	IP        string // the proxy's own, where its listeners bind
 	ips       string // all of them, comma-separated
 	labels    string
+
+	Unprivileged bool
+	Own          model.OwnPorts
+	AgentSDS     bool // as of Identity
 }
 
 // ViewOf returns what p's configuration depends on.
@@ -51,28 +57,36 @@ func ViewOf(p Proxy) View {
 	gateway := p.ID.Role != node.Sidecar
 	labels := encodeLabels(p.Metadata.Labels)
 	ips := append([]string{p.ID.IP}, p.Metadata.InstanceIPs...)
+	unprivileged, own := p.text("UNPRIVILEGED_POD") == "true", p.ownPorts()
 	return View{
 		Outbound: Outbound{
 			Gateway: gateway, Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), Domain: p.ID.Domain,
-			HTTPProxyPort: p.Metadata.HTTPProxyPort, IPv6: onlyIPv6(ips), Locality: p.Locality,
-			Network: p.text("NETWORK"),
-			Identity: Identity{
-				Certificate: cmp.Or(p.text("TLS_CLIENT_CERT_CHAIN"), "/etc/certs/cert-chain.pem"),
-				Key:         cmp.Or(p.text("TLS_CLIENT_KEY"), "/etc/certs/key.pem"),
-				Root:        cmp.Or(p.text("TLS_CLIENT_ROOT_CERT"), "/etc/certs/root-cert.pem"),
-			},
-			Proxyless: p.Proxyless(),
-			labels:    labels,
+			HTTPProxyPort: p.Metadata.HTTPProxyPort, Family: familyOf(ips), Locality: p.Locality,
+			Network:   p.text("NETWORK"),
+			Identity:  p.identity(),
+			Topology:  p.Topology,
+			Proxyless: p.Proxyless(), Unprivileged: unprivileged, Own: own,
+			AutoAddresses: p.capturesDNS() && p.text("DNS_AUTO_ALLOCATE") != "false",
+			AnswersDNS:    p.capturesDNS() && p.text("DNS_FILTER") == "true",
+			labels:        labels,
 		},
 		Inbound: Inbound{
-			Gateway: gateway, Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), IP: p.ID.IP,
-			ips: strings.Join(ips, ","), labels: labels,
+			Gateway: gateway, Proxyless: p.Proxyless(), Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), IP: p.ID.IP,
+			ips: strings.Join(ips, ","), labels: labels, Unprivileged: unprivileged, Own: own, AgentSDS: p.agentSDS(),
 		},
 	}
 }
 
-// In returns v without what makes no difference in m: labels that nothing selects by. Proxies of different workloads
-// then share what they may call.
+// Proxy returns the proxy as notes of the mesh look at it.
+func (v View) Proxy() model.Proxy {
+	return model.Proxy{
+		Namespace: v.Outbound.Namespace, Labels: v.Inbound.Labels(), Gateway: v.Outbound.Gateway, Binds: v.Outbound.none(),
+		HTTPProxy: v.Outbound.HTTPProxyPort != 0, Unprivileged: v.Outbound.Unprivileged, Own: v.Outbound.Own,
+	}
+}
+
+// In returns v without what makes no difference in m: labels that nothing selects by, and a namespace and DNS domain that
+// nothing is told of. Proxies of different workloads and namespaces then share what they may call.
 func (v Outbound) In(m *model.Mesh) Outbound {
 	labels := decodeLabels(v.labels)
 	kept := map[string]string{}
@@ -82,28 +96,12 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 		}
 	}
 	v.labels = encodeLabels(kept)
+	v.Namespace, v.Domain = m.NamespaceAs(v.Namespace), m.DomainAs(v.Domain)
 	return v
 }
 
 // Labels returns the workload's labels.
 func (v Outbound) Labels() map[string]string { return decodeLabels(v.labels) }
-
-func (v Outbound) wildcard() string { return wildcard(v.IPv6) }
-
-// wildcard is the address that stands for every one of a proxy.
-func wildcard(ipv6 bool) string {
-	if ipv6 {
-		return "::"
-	}
-	return "0.0.0.0"
-}
-
-func (v Outbound) loopback() string {
-	if v.IPv6 {
-		return "::1"
-	}
-	return "127.0.0.1"
-}
 
 // addresses are the proxy's own.
 func (v Inbound) addresses() (out []netip.Addr) {
@@ -124,20 +122,7 @@ func (v Inbound) Owns(address string) bool {
 // Labels returns the workload's labels.
 func (v Inbound) Labels() map[string]string { return decodeLabels(v.labels) }
 
-func (v Inbound) ipv6() bool { return onlyIPv6(strings.Split(v.ips, ",")) }
-
-// onlyIPv6 holds for addresses of which some are IPv6 and none is IPv4.
-func onlyIPv6(addresses []string) bool {
-	six := false
-	for _, address := range addresses {
-		ip, err := netip.ParseAddr(address)
-		if err == nil && ip.Unmap().Is4() {
-			return false
-		}
-		six = six || err == nil
-	}
-	return six
-}
+func (v Inbound) family() Family { return familyOf(strings.Split(v.ips, ",")) }
 
 func decodeLabels(text string) map[string]string {
 	var labels map[string]string

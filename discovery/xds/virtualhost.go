@@ -21,26 +21,29 @@ const (
 	maxBody      = 1 << 20 // bytes of a direct response; Envoy's default is 4 kB
 )
 
-// routeTable is a route configuration and who its virtual hosts are for, but for the last one, which answers for nobody.
+// routeTable is a route configuration and what its virtual hosts are made of. One more, at the end, may take the hosts that
+// are no service's.
 type routeTable struct {
 	config *routev3.RouteConfiguration
 	hosts  []routedHost
 	absent []routedHost // rules that have no route for the port
+
+	everyHost bool // one of hosts takes every host
 }
 
 // routedHost is what one virtual host is made of.
 type routedHost struct {
-	service *model.Service                            // nil for a host that only a rule names
+	service *model.Service                            // without endpoints; nil for a host that only a rule names
 	rule    *model.Config[*networking.VirtualService] // nil for none
 	port    uint32
 }
 
 func (h routedHost) routes(scope *model.Scope) []*routev3.Route {
-	r := router{scope, model.MeshGateway, h.port}
+	r := router{scope: scope, gateway: model.MeshGateway, port: h.port}
 	if h.service == nil {
 		return r.routes(h.rule.Spec)
 	}
-	return r.serviceRoutes(h.service, ruleSpec(h.rule))
+	return r.serviceRoutes(h.service.Host, ruleSpec(h.rule))
 }
 
 // routeSet adds route configurations, each name once.
@@ -49,100 +52,89 @@ type routeSet struct {
 	seen map[string]bool
 }
 
-// add adds what build makes of services under rules, unless all that it is made of is as it was.
-func (rs *routeSet) add(name string, services []*model.Service, rules []*model.Config[*networking.VirtualService],
-	build func(*routeTable),
-) {
-	scope := rs.b.scope
-	inputs := []any{rs.b.mesh.Settings(), unknownCluster(scope)}
-	depends := func(s *model.Service) {
-		inputs = append(inputs, s.Host, scope.DestinationRule(s))
-		for _, p := range s.Ports {
-			inputs = append(inputs, p)
-		}
-		for _, a := range s.Addresses {
-			inputs = append(inputs, a)
-		}
+// add adds a route configuration, unless there is one of its name: that of the generation before, where all that it is
+// made of is as it was.
+func (rs *routeSet) add(name string, egress int, port uint32, build func(hostMaker)) {
+	if rs.seen[name] {
+		return
 	}
-	for _, s := range services {
-		depends(s)
+	if rs.seen == nil {
+		rs.seen = map[string]bool{}
 	}
-	for _, rule := range rules {
-		inputs = append(inputs, rule)
-		for d := range model.Destinations(rule.Spec) {
-			if s := scope.Service(d.Host); s != nil {
-				depends(s)
-			}
+	rs.seen[name] = true
+	domain := rs.b.view.Domain
+	key := fmt.Sprintf("route %s of egress %d, port %d", name, egress, port)
+	known := rs.b.out.memory.Made()
+	table := model.RecallAsked(rs.b.out.memory, key, rs.b.scope, func(s *model.Scope) *routeTable {
+		m := hostMaker{s, egress, port, domain, &routeTable{config: newRouteConfig(name)}, map[string]bool{"*": true}}
+		if build(m); !m.table.everyHost {
+			m.table.config.VirtualHosts = append(m.table.config.VirtualHosts, unknownHost(s))
 		}
-	}
-	table := model.Recall(rs.b.out.memory, "route "+name, inputs, func() *routeTable {
-		t := &routeTable{config: newRouteConfig(name)}
-		build(t)
-		t.config.VirtualHosts = append(t.config.VirtualHosts, rs.b.unknownHost())
-		return t
+		return m.table
 	})
+	if rs.b.out.memory.Made() > known {
+		table.take(rs.b.beside)
+	}
 	rs.b.out.Routes = append(rs.b.out.Routes, table.config)
 	rs.b.out.tables = append(rs.b.out.tables, table)
 }
 
-func (rs *routeSet) taken(name string) bool {
-	if rs.seen == nil {
-		rs.seen = map[string]bool{}
-	}
-	again := rs.seen[name]
-	rs.seen[name] = true
-	return again
-}
-
-// sniffed adds the routes of a listener that one service has for itself.
-func (rs *routeSet) sniffed(name string, e model.Egress, s *model.Service, port uint32) {
-	if rs.taken(name) {
-		return
-	}
-	var rules []*model.Config[*networking.VirtualService]
-	if rule := e.Rules.For(s.Host); rule != nil {
-		rules = append(rules, rule)
-	}
-	rs.add(name, []*model.Service{s}, rules, func(t *routeTable) {
-		rs.b.addHost(t, map[string]bool{"*": true}, s, port, hostDomains(s, rs.b.view.Domain), e)
-	})
+// sniffed adds the routes of a listener that one service has for itself: what is sent to its address is the service's,
+// whatever host a request names.
+func (rs *routeSet) sniffed(name string, egress int, port uint32) {
+	rs.add(name, egress, port, hostMaker.sniffed)
 }
 
 // port adds the routes of an HTTP listener: those to the services with that port, or to all where it has none.
-func (rs *routeSet) port(name string, e model.Egress, port uint32) {
-	if rs.taken(name) {
-		return
-	}
-	var services []*model.Service
-	for _, s := range e.Services {
-		if len(routed(s, port)) > 0 {
-			services = append(services, s)
-		}
-	}
-	rs.add(name, services, e.Rules.All(), func(t *routeTable) {
-		claimed := map[string]bool{"*": true}
-		for _, s := range services {
-			for _, p := range routed(s, port) {
-				rs.b.addHost(t, claimed, s, p.Number, hostDomains(s, rs.b.view.Domain), e)
-			}
-		}
-		rs.b.addRuleHosts(t, claimed, e, port)
-	})
+func (rs *routeSet) port(name string, egress int, port uint32) {
+	rs.add(name, egress, port, hostMaker.port)
 }
 
 // httpProxy adds the one route configuration of the HTTP proxy listener: a virtual host for each HTTP port of each
 // service, told apart by the port in the host.
-func (rs *routeSet) httpProxy(e model.Egress) {
-	rs.add(httpProxyRoute, e.Services, e.Rules.All(), func(t *routeTable) {
-		t.config.IgnorePortInHostMatching = false
-		claimed := map[string]bool{"*": true}
-		for _, s := range e.Services {
-			for _, p := range routed(s, 0) {
-				rs.b.addHost(t, claimed, s, p.Number, domains(s, p.Number, rs.b.view.Domain), e)
-			}
+func (rs *routeSet) httpProxy(egress int) { rs.add(httpProxyRoute, egress, 0, hostMaker.httpProxy) }
+
+// hostMaker makes the virtual hosts of one route configuration. All that it knows of the mesh it asks the scope, which
+// notes the answers (see model.RecallAsked); its other fields are fixed by the name of what is recalled, and by the view.
+type hostMaker struct {
+	scope   *model.Scope
+	egress  int
+	number  uint32 // the listener's port
+	domain  string
+	table   *routeTable
+	claimed map[string]bool // domains
+}
+
+func (m hostMaker) sniffed() {
+	host, _, _ := strings.Cut(m.table.config.Name, ":")
+	if s := m.scope.Service(host); s != nil {
+		delete(m.claimed, "*")
+		m.table.everyHost = true
+		m.addHost(s, m.number, []string{"*"}, m.scope.Rule(m.egress, host))
+	}
+}
+
+func (m hostMaker) port() {
+	rules := m.scope.Rules(m.egress)
+	for _, s := range m.scope.ServicesOn(m.egress, m.number) {
+		for _, p := range routed(s, m.number) {
+			m.addHost(s, p.Number, hostDomains(s, m.domain), rules.For(s.Host))
 		}
-		rs.b.addRuleHosts(t, claimed, e, 80)
-	})
+	}
+	if m.number == 80 || m.number == 0 { // as in Istio, or at a Unix socket
+		m.addRuleHosts(rules, m.number)
+	}
+}
+
+func (m hostMaker) httpProxy() {
+	m.table.config.IgnorePortInHostMatching = false
+	rules := m.scope.Rules(m.egress)
+	for _, s := range m.scope.ServicesOn(m.egress, 0) {
+		for _, p := range routed(s, 0) {
+			m.addHost(s, p.Number, domains(s, p.Number, m.domain), rules.For(s.Host))
+		}
+	}
+	m.addRuleHosts(rules, 80)
 }
 
 // routed returns the ports of a service that HTTP is routed to from a port, or from a listener without one.
@@ -164,38 +156,40 @@ func newRouteConfig(name string) *routev3.RouteConfiguration {
 }
 
 // addHost adds the virtual host of a service's port under those of domains that nobody has.
-func (b *builder) addHost(t *routeTable, claimed map[string]bool, s *model.Service, port uint32, domains []string,
-	e model.Egress,
+func (m hostMaker) addHost(s *model.Service, port uint32, domains []string,
+	rule *model.Config[*networking.VirtualService],
 ) {
-	if domains = claim(claimed, domains); len(domains) > 0 {
-		host := routedHost{s, e.Rules.For(s.Host), port}
-		t.add(host, s.Host, domains, host.routes(b.scope))
+	if domains = claim(m.claimed, domains); len(domains) > 0 {
+		host := routedHost{s, rule, port}
+		m.table.add(host, s.Host, domains, host.routes(m.scope))
 	}
 }
 
 func (t *routeTable) add(h routedHost, name string, domains []string, routes []*routev3.Route) {
 	t.hosts = append(t.hosts, h)
-	t.config.VirtualHosts = append(t.config.VirtualHosts, &routev3.VirtualHost{
-		Name: fmt.Sprintf("%s:%d", name, h.port), Domains: domains, Routes: routes,
-	})
+	t.config.VirtualHosts = append(t.config.VirtualHosts, virtualHost(fmt.Sprintf("%s:%d", name, h.port), domains, routes...))
+}
+
+// virtualHost tells the server of each request how often it was tried, x-envoy-attempt-count.
+func virtualHost(name string, domains []string, routes ...*routev3.Route) *routev3.VirtualHost {
+	return &routev3.VirtualHost{Name: name, Domains: domains, Routes: routes, IncludeRequestAttemptCount: true}
 }
 
 // addRuleHosts adds virtual hosts for what rules name and no service is: they too may be called.
-func (b *builder) addRuleHosts(t *routeTable, claimed map[string]bool, e model.Egress, port uint32) {
+func (m hostMaker) addRuleHosts(rules model.Rules, port uint32) {
 	own := map[string]*model.Config[*networking.VirtualService]{}
-	for name, rule := range e.Rules.Hosts() {
-		if b.scope.Service(name) == nil {
+	for name, rule := range rules.Hosts() {
+		if m.scope.Service(name) == nil {
 			own[name] = rule
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		host := routedHost{nil, own[name], port}
-		routes := host.routes(b.scope)
+		routes := host.routes(m.scope)
 		if len(routes) == 0 {
-			t.absent = append(t.absent, host)
-		} else if domains := claim(claimed, append([]string{name},
-			shortNames(name, b.view.Domain)...)); len(domains) > 0 {
-			t.add(host, name, domains, routes)
+			m.table.absent = append(m.table.absent, host)
+		} else if domains := claim(m.claimed, append([]string{asDomain(name)}, shortNames(name, m.domain)...)); len(domains) > 0 {
+			m.table.add(host, name, domains, routes)
 		}
 	}
 }
@@ -212,9 +206,17 @@ func claim(claimed map[string]bool, domains []string) []string {
 	return mine
 }
 
+// asDomain writes a host as requests name it: an IPv6 address in brackets.
+func asDomain(host string) string {
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
+		return "[" + ip.String() + "]"
+	}
+	return host
+}
+
 // hostDomains returns how a client may write a service's host where ports do not count.
 func hostDomains(s *model.Service, domain string) []string {
-	out := append([]string{s.Host}, shortNames(s.Host, domain)...)
+	out := append([]string{asDomain(s.Host)}, shortNames(s.Host, domain)...)
 	for _, a := range s.Addresses {
 		ip, err := netip.ParseAddr(a)
 		switch {
@@ -243,30 +245,22 @@ func domains(s *model.Service, port uint32, domain string) []string {
 // shortNames returns what the resolver of domain "NAMESPACE.svc.SUFFIX" completes to host:
 // "reviews.default.svc", "reviews.default" and, in its own namespace, "reviews".
 func shortNames(host, domain string) []string {
-	own, suffix, ok := strings.Cut(domain, ".svc.")
-	prefix, found := strings.CutSuffix(host, ".svc."+suffix)
-	name, namespace, qualified := strings.Cut(prefix, ".")
-	if !ok || !found || !qualified || strings.Contains(namespace, ".") || model.IsWildcard(host) {
+	service, namespace := serviceOf(host, domain)
+	if service == "" {
 		return nil
 	}
-	out := []string{prefix + ".svc", prefix}
-	if namespace == own {
-		out = append(out, name)
+	out := []string{service + "." + namespace + ".svc", service + "." + namespace}
+	if own, _, _ := strings.Cut(domain, ".svc."); namespace == own {
+		out = append(out, service)
 	}
 	return out
 }
 
 // unknownHost answers for what no service is.
-func (b *builder) unknownHost() *routev3.VirtualHost {
-	if cluster := unknownCluster(b.scope); cluster != blackHoleCluster {
-		return &routev3.VirtualHost{
-			Name: allowAny, Domains: []string{"*"},
-			Routes: []*routev3.Route{toCluster(allowAny, cluster)},
-		}
+func unknownHost(scope *model.Scope) *routev3.VirtualHost {
+	if cluster := unknownCluster(scope); cluster != blackHoleCluster {
+		return virtualHost(allowAny, []string{"*"}, toCluster(allowAny, cluster))
 	}
-	return &routev3.VirtualHost{
-		Name:    blockAll,
-		Domains: []string{"*"},
-		Routes:  []*routev3.Route{{Name: blockAll, Match: routeMatch(nil), Action: directResponse(502, blockAllBody)}},
-	}
+	return virtualHost(blockAll, []string{"*"},
+		&routev3.Route{Name: blockAll, Match: routeMatch(nil), Action: directResponse(502, blockAllBody)})
 }

@@ -9,9 +9,9 @@ import (
 )
 
 type bench struct {
-	services, endpoints, proxies, runs, changes int
-	debounce, storm                             time.Duration
-	only, profile                               string
+	services, endpoints, proxies, namespaces, runs, changes int
+	debounce, storm, rest                                   time.Duration
+	only, profile                                           string
 }
 
 // figures are what one run measured, by name, and the order they are printed in.
@@ -57,8 +57,8 @@ func (b *bench) table() error {
 			}
 			ours, floors = append(ours, o), append(floors, f)
 		}
-		fmt.Printf("\n%s: %d services × %d endpoints × %d proxies, %d runs; changes less %s of debounce\n\n",
-			variant, b.services, b.endpoints, b.proxies, b.runs, b.debounce)
+		fmt.Printf("\n%s: %d services × %d endpoints × %d proxies in %d namespaces, %d runs; pushes at least %s apart\n\n",
+			variant, b.services, b.endpoints, b.proxies, b.namespaces, b.runs, b.debounce)
 		fmt.Printf("| %-42s | %-22s | %-22s | ratio |\n|---|---|---|---|\n", "", "ours", "floor")
 		for _, name := range ours[0].names {
 			o, of := median(ours, name)

@@ -19,6 +19,7 @@ type fleet struct {
 	numbers
 	delta   bool
 	target  string
+	spread  int // namespaces that proxies are in
 	know    *knowledge
 	proxies []*proxy
 	bytes   atomic.Int64
@@ -60,6 +61,7 @@ func runFleet(args []string) error {
 	flags := flag.NewFlagSet("fleet", flag.ExitOnError)
 	f := &fleet{know: &knowledge{}}
 	flags.StringVar(&f.target, "target", "", "")
+	flags.IntVar(&f.spread, "namespaces", 1, "")
 	count := flags.Int("proxies", 0, "")
 	deaf := flags.Bool("deaf", false, "ask, and never read")
 	flags.BoolVar(&f.delta, "delta", false, "")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 )
 
@@ -55,6 +56,14 @@ func (s *script) once() (err error) {
 	if s.target, err = freePort(); err != nil {
 		return err
 	}
+	dir, err := os.MkdirTemp("", "adsbench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := s.write(dir); err != nil {
+		return err
+	}
 	if err := s.serve(); err != nil {
 		return err
 	}
@@ -63,7 +72,7 @@ func (s *script) once() (err error) {
 		return err
 	}
 	defer s.fleet.stop()
-	return s.change("endpoint", eds, s.debounce, "endpoint")
+	return s.change("endpoint", eds, "endpoint")
 }
 
 // fitLine is the line of the least squares.

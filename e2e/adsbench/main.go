@@ -24,12 +24,14 @@ func run(args []string) error {
 	flags.IntVar(&b.services, "services", 100, "services of the mesh")
 	flags.IntVar(&b.endpoints, "endpoints", 10, "endpoints of each")
 	flags.IntVar(&b.proxies, "proxies", 100, "simulated Envoys")
+	flags.IntVar(&b.namespaces, "namespaces", 1, "that services and proxies are in, in turn: each has a view of its own")
 	flags.IntVar(&b.runs, "runs", 1, "runs of each variant; medians and ranges are printed")
 	flags.IntVar(&b.changes, "changes", 3, "changes of each sort in a run")
-	flags.DurationVar(&b.debounce, "debounce", 100*time.Millisecond, "of the server; taken off what is printed for changes")
-	flags.DurationVar(&b.storm, "storm", 10*time.Second, "how long to change an endpoint ten times a second")
+	flags.DurationVar(&b.debounce, "debounce", 100*time.Millisecond, "of the server: the least time from one push to the next; a change after that is pushed at once")
+	flags.DurationVar(&b.storm, "storm", 10*time.Second, "how long to change an endpoint ten times a second; 0s to leave that out")
+	flags.DurationVar(&b.rest, "rest", 30*time.Second, "how long a server has to give back memory by itself before it is measured; 0s to leave that out")
 	flags.StringVar(&b.only, "variant", "", "sotw or delta; both when empty")
-	flags.StringVar(&b.profile, "profile", "", "write a CPU profile of the server to this file")
+	flags.StringVar(&b.profile, "profile", "", "write CPU profiles of the server to files that begin so")
 	growth := flags.Bool("growth", false, "measure three sizes of each dimension and fit a line, instead")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -90,10 +90,11 @@ func (p *proxy) ack(k int) {
 
 func (p *proxy) node() []byte {
 	text := func(s string) *structpb.Value { return structpb.NewStringValue(s) }
+	namespace := namespaceOf(p.number, p.fleet.spread)
 	node := &corev3.Node{
-		Id: fmt.Sprintf("sidecar~%s~proxy-%d.default~default.svc.cluster.local", address(p.number%5000, 0), p.number),
+		Id: fmt.Sprintf("sidecar~%s~proxy-%d.%s~%s.svc.cluster.local", address(p.number%5000, 0), p.number, namespace, namespace),
 		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
-			"INTERCEPTION_MODE": text("NONE"), "HTTP_PROXY_PORT": text("15007"), "NAMESPACE": text("default"),
+			"INTERCEPTION_MODE": text("NONE"), "HTTP_PROXY_PORT": text("15007"), "NAMESPACE": text(namespace),
 		}},
 	}
 	data, _ := proto.Marshal(node) // plain text

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -14,6 +16,8 @@ type script struct {
 	server  *child
 	fleet   *child
 	target  string
+	mesh    string // directory of its configuration
+	later   bool   // that is written after larger changes
 	started time.Time
 }
 
@@ -25,7 +29,7 @@ const mebibyte = 1 << 20
 func (s *script) configure() (err error) {
 	before, cpu := s.settled(), s.server.cpu()
 	s.started = time.Now()
-	if s.fleet, err = start("fleet", "-target", s.target, "-proxies", s.proxies, s.delta()); err != nil {
+	if s.fleet, err = start("fleet", "-namespaces", s.namespaces, "-target", s.target, "-proxies", s.proxies, s.delta()); err != nil {
 		return err
 	}
 	a, err := s.fleet.ask("await", rds, 4*time.Minute)
@@ -50,7 +54,7 @@ func (s *script) configure() (err error) {
 // again lets all proxies connect once more, as in a hot restart: of a node that is known a stream is all that is new.
 func (s *script) again() error {
 	before := s.settled()
-	fleet, err := start("fleet", "-target", s.target, "-proxies", s.proxies, s.delta())
+	fleet, err := start("fleet", "-namespaces", s.namespaces, "-target", s.target, "-proxies", s.proxies, s.delta())
 	if err != nil {
 		return err
 	}
@@ -72,7 +76,7 @@ func (s *script) settled() int64 {
 }
 
 // change makes the server tell of something, and measures until every proxy has it.
-func (s *script) change(name string, kind int, wait time.Duration, trigger ...any) error {
+func (s *script) change(name string, kind int, trigger ...any) error {
 	var firsts, lasts, cpus, sizes []float64
 	for range s.changes {
 		if _, err := s.fleet.ask("mark"); err != nil {
@@ -89,8 +93,8 @@ func (s *script) change(name string, kind int, wait time.Duration, trigger ...an
 		if a.Proxies < s.proxies {
 			return fmt.Errorf("%s: %d of %d proxies were told", name, a.Proxies, s.proxies)
 		}
-		firsts = append(firsts, ms(time.Unix(0, a.First).Sub(from)-wait))
-		lasts = append(lasts, ms(time.Unix(0, a.Last).Sub(from)-wait))
+		firsts = append(firsts, ms(time.Unix(0, a.First).Sub(from)))
+		lasts = append(lasts, ms(time.Unix(0, a.Last).Sub(from)))
 		time.Sleep(300 * time.Millisecond) // the last ACKs
 		cpus = append(cpus, (s.server.cpu() - cpu).Seconds())
 		sizes = append(sizes, float64(a.Bytes)/float64(s.proxies)/1024)
@@ -115,21 +119,64 @@ func (b *bench) ours(variant, dir string) (figures, error) {
 	return s.figures, err
 }
 
+// serve starts a server on the mesh as it is without any change.
 func (s *script) serve(extra ...any) (err error) {
-	args := []any{"-listen", s.target, "-services", s.services, "-endpoints", s.endpoints, "-debounce", s.debounce}
+	if err := (mesh{s.mesh, s.services, s.endpoints, s.namespaces, s.later}).write(); err != nil {
+		return err
+	}
+	args := []any{"-listen", s.target, "-services", s.services, "-endpoints", s.endpoints, "-namespaces", s.namespaces, "-mesh", s.mesh, "-debounce", s.debounce}
 	s.server, err = start("server", append(args, extra...)...)
 	return err
+}
+
+// profiled asks a server for a profile, where one is wanted.
+func (s *script) profiled(what string) []any {
+	if s.profile == "" {
+		return nil
+	}
+	return []any{"-profile", s.profile + "." + s.variant + "." + what}
+}
+
+// write makes the directory that servers read.
+func (s *script) write(dir string) error {
+	s.mesh = filepath.Join(dir, "mesh")
+	return os.Mkdir(s.mesh, 0o700)
+}
+
+// rests measures a server of its own that nobody makes give memory back: all proxies connect, and nothing happens after.
+func (s *script) rests() error {
+	if s.rest == 0 {
+		return nil
+	}
+	if err := s.serve(); err != nil {
+		return err
+	}
+	defer func() { s.server.stop() }()
+	fleet, err := start("fleet", "-namespaces", s.namespaces, "-target", s.target, "-proxies", s.proxies, s.delta())
+	if err != nil {
+		return err
+	}
+	defer fleet.stop()
+	if _, err := fleet.ask("await", rds, 4*time.Minute); err != nil {
+		return err
+	}
+	time.Sleep(s.rest)
+	rss, _ := s.server.memory()
+	s.set(fmt.Sprintf("RSS %s later, unforced, MB", s.rest), float64(rss)/mebibyte)
+	return nil
 }
 
 func (s *script) runOurs(dir string) (err error) {
 	if s.target, err = freePort(); err != nil {
 		return err
 	}
-	var profile []any
-	if s.profile != "" {
-		profile = []any{"-profile", s.profile + "." + s.variant}
+	if err := s.write(dir); err != nil {
+		return err
 	}
-	if err := s.serve(profile...); err != nil {
+	if err := s.rests(); err != nil {
+		return err
+	}
+	if err := s.serve(s.profiled("cold")...); err != nil {
 		return err
 	}
 	defer func() { s.server.stop() }()
@@ -146,12 +193,14 @@ func (s *script) runOurs(dir string) (err error) {
 		trigger string
 	}{{"endpoint", eds, "endpoint"}, {"weight", rds, "weight"}, {"service", rds, "service"}}
 	for _, step := range steps {
-		if err := s.change(step.name, step.kind, s.debounce, step.trigger); err != nil {
+		if err := s.change(step.name, step.kind, step.trigger); err != nil {
 			return err
 		}
 	}
-	if err := s.rate(); err != nil {
-		return err
+	if s.storm > 0 {
+		if err := s.rate(); err != nil {
+			return err
+		}
 	}
 	if err := s.restart(); err != nil {
 		return err
@@ -183,8 +232,8 @@ func (s *script) runFloor(dir string) (err error) {
 	if err := s.again(); err != nil {
 		return err
 	}
-	if err := s.change("endpoint", eds, 0, "push", eds); err != nil {
+	if err := s.change("endpoint", eds, "push", eds); err != nil {
 		return err
 	}
-	return s.change("weight", rds, 0, "push", rds)
+	return s.change("weight", rds, "push", rds)
 }

@@ -17,8 +17,8 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/heap"
-	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // say prints one answer as a line of JSON.
@@ -46,9 +46,11 @@ func settle() {
 
 func runServer(args []string) error {
 	flags := flag.NewFlagSet("server", flag.ExitOnError)
-	g := &generator{changes: make(chan model.Update)}
-	flags.IntVar(&g.services, "services", 0, "")
-	flags.IntVar(&g.endpoints, "endpoints", 0, "")
+	var m mesh
+	flags.IntVar(&m.services, "services", 0, "")
+	flags.IntVar(&m.endpoints, "endpoints", 0, "")
+	flags.IntVar(&m.namespaces, "namespaces", 1, "")
+	flags.StringVar(&m.dir, "mesh", "", "")
 	listen := flags.String("listen", "", "")
 	quiet := flags.Duration("debounce", 0, "")
 	limit := flags.Duration("sendTimeout", time.Minute, "")
@@ -75,8 +77,8 @@ func runServer(args []string) error {
 	limits.SendTimeout, limits.Shutdown = *limit, time.Second
 	proxies := ads.New(limits, log)
 	loop := &discovery.Server{
-		Sources: map[string]discovery.Source{"generator": g}, Pusher: proxies, Log: log,
-		Debounce: discovery.Debounce{After: *quiet, Max: 10 * time.Second},
+		Sources: map[string]discovery.Source{"config": file.New(m.dir, 0, log)}, Pusher: proxies, Log: log,
+		Debounce: discovery.Debounce{After: *quiet, Max: time.Second},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer heap.Pace(os.Getenv)()
@@ -87,7 +89,7 @@ func runServer(args []string) error {
 		time.Sleep(time.Millisecond)
 	}
 	say(map[string]any{"ready": true})
-	c := control{g: g, proxies: proxies}
+	c := control{mesh: m, proxies: proxies}
 	if *profile != "" {
 		c.heap = *profile + ".heap"
 	}
@@ -99,7 +101,7 @@ func runServer(args []string) error {
 
 // control changes the mesh on command.
 type control struct {
-	g          *generator
+	mesh       mesh
 	proxies    *ads.Server
 	generation int
 	heap       string // file for a profile of what is live, as of the last settling
@@ -113,7 +115,7 @@ func (c *control) do(words []string) {
 	case "weight":
 		c.change(10, 0, int32(50+c.generation%40))
 	case "service":
-		c.change(c.g.services+c.generation, 0, 50)
+		c.change(c.mesh.services+c.generation, 0, 50)
 	case "rate": // ten changes a second
 		length, _ := time.ParseDuration(words[1])
 		tick := time.NewTicker(100 * time.Millisecond)
@@ -155,13 +157,14 @@ func allSynced(types []ads.ClientType) bool {
 	return true
 }
 
-// change says first when it does so: the time until it is everywhere counts from there.
+// change writes a file, as a person or a controller would.
 func (c *control) change(i, generation int, weight int32) {
 	if generation > 0 {
 		generation = generation%1000 + 1
 	}
-	group := c.g.service(i, generation, weight)
-	c.g.changes <- model.Update{Groups: map[string]model.Group{host(i): group}}
+	if err := c.mesh.change(i, generation, weight); err != nil {
+		fmt.Fprintln(os.Stderr, "adsbench:", err)
+	}
 }
 
 func writeHeap(path string) error {

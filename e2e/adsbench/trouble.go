@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -29,7 +30,8 @@ func (s *script) rate() error {
 	return nil
 }
 
-// restart ends the server and starts it again with the same mesh: nobody needs anything anew.
+// restart ends the server and starts it again: with the same mesh, of which nobody needs anything anew, and with one that
+// has changed much meanwhile.
 func (s *script) restart() error {
 	s.server.stop()
 	if err := s.serve(); err != nil { // without the changes, so that a few resources differ from what the fleet has
@@ -38,12 +40,20 @@ func (s *script) restart() error {
 	if err := s.awaitSynced(); err != nil {
 		return err
 	}
+	if err := s.restartAs("restart"); err != nil {
+		return err
+	}
+	s.later = true
+	return s.restartAs("restart after larger changes")
+}
+
+func (s *script) restartAs(name string) error {
 	if _, err := s.fleet.ask("mark"); err != nil {
 		return err
 	}
 	s.server.stop()
 	from := time.Now()
-	if err := s.serve(); err != nil {
+	if err := s.serve(s.profiled(strings.ReplaceAll(name, " ", "-"))...); err != nil {
 		return err
 	}
 	if err := s.awaitSynced(); err != nil {
@@ -53,9 +63,11 @@ func (s *script) restart() error {
 	if err != nil {
 		return err
 	}
-	s.set("restart: all back, s", time.Since(from).Seconds())
-	s.set("restart: server CPU, start too, s", s.server.cpu().Seconds())
-	s.set("restart: bytes, % of the first configuration", 100*float64(a.Bytes)/float64(s.proxies)/1e6/s.values["sent to each, MB"])
+	s.set(name+": all back, s", time.Since(from).Seconds())
+	s.set(name+": server CPU, start too, s", s.server.cpu().Seconds())
+	_, peak := s.server.memory()
+	s.set(name+": peak RSS, MB", float64(peak)/mebibyte)
+	s.set(name+": bytes, % of the first configuration", 100*float64(a.Bytes)/float64(s.proxies)/1e6/s.values["sent to each, MB"])
 	return nil
 }
 
@@ -81,7 +93,7 @@ func (s *script) deaf() error {
 	if err != nil {
 		return err
 	}
-	alone := &script{bench: s.bench, variant: s.variant, target: target}
+	alone := &script{bench: s.bench, variant: s.variant, target: target, mesh: s.mesh}
 	if err := alone.serve("-sendTimeout", limit); err != nil {
 		return err
 	}

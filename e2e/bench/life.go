@@ -44,7 +44,7 @@ func (b *run) life(name string) error {
 		return err
 	}
 	defer s.Stop(stopLimit)
-	for _, measure := range []func(*standalone) error{b.idle, b.handovers, b.freeze, b.drain} {
+	for _, measure := range []func(*standalone) error{b.idle, b.asked, b.handovers, b.freeze, b.drain} {
 		if err := measure(s); err != nil {
 			return fmt.Errorf("%w:\n%s", err, s.Log())
 		}
@@ -114,10 +114,29 @@ func (s *standalone) awaitAlone() error {
 }
 
 func (b *run) idle(s *standalone) error {
+	time.Sleep(time.Second) // it settles once Envoy serves
 	cpu, wakes := lab.CPU(s.Pid), lab.Wakeups(s.Pid)
 	time.Sleep(idlePeriod)
 	b.idleCPU = append(b.idleCPU, (lab.CPU(s.Pid)-cpu).Seconds()*float64(time.Minute/idlePeriod))
+	b.rss = append(b.rss, float64(lab.RSS(s.Pid))/1e6)
 	b.wakeups = append(b.wakeups, float64(lab.Wakeups(s.Pid)-wakes)/idlePeriod.Seconds())
+	return nil
+}
+
+// asked measures memory after a thousand probes and a hundred scrapes.
+func (b *run) asked(s *standalone) error {
+	for i := range 1000 {
+		if _, err := lab.Get("http://" + s.status + "/healthz/ready"); err != nil {
+			return err
+		}
+		if i%10 != 0 {
+			continue
+		}
+		if _, err := lab.Get("http://" + s.status + "/stats/prometheus"); err != nil {
+			return err
+		}
+	}
+	b.probed = append(b.probed, float64(lab.RSS(s.Pid))/1e6)
 	return nil
 }
 

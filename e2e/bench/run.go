@@ -23,9 +23,13 @@ type run struct {
 	lab.Lab
 	discovery *lab.Discovery
 	bootstrap []byte // the agent's, which the bare Envoy gets too
+	lives     int    // runs that measure a whole life too
 
 	forked, ready, again, stop, orphan, rss    []float64
 	bareReady, bareStop                        []float64
+	floorForked, floorReady                    []float64 // of the least parent that Go can make: see package floor
+	later                                      []float64 // ready of the agent less that of the bare Envoy of the same turn
+	probed                                     []float64
 	handover, failed, unready, thawed, answers []float64
 	idleCPU, wakeups                           []float64
 }
@@ -65,26 +69,51 @@ func (b *run) prepare() error {
 
 // both measures one life of a bare Envoy and one of an agent.
 func (b *run) both(i int) error {
-	if err := b.bare(); err != nil {
-		return err
+	for _, measure := range []func() error{b.bare, b.floor, func() error { return b.agent(fmt.Sprintf("run%d", i)) }} {
+		if err := measure(); err != nil {
+			return err
+		}
 	}
-	if err := b.agent(fmt.Sprintf("run%d", i)); err != nil {
-		return err
+	b.later = append(b.later, b.ready[i]-b.bareReady[i])
+	if i >= b.lives {
+		return nil
 	}
 	return b.life(fmt.Sprintf("life%d", i))
 }
 
+// bare measures an Envoy without a parent that does anything.
 func (b *run) bare() error {
+	return b.alone(&b.bareReady, &b.bareStop)
+}
+
+// floor measures the least parent.
+func (b *run) floor() error {
+	var stops []float64
+	began := time.Now()
+	if err := b.alone(&b.floorReady, &stops, filepath.Join(b.Dir, "floor")); err != nil {
+		return err
+	}
+	forked, err := loggedAt(filepath.Join(b.Dir, "bare.log"), "Envoy started")
+	if err != nil {
+		return err
+	}
+	b.floorForked = append(b.floorForked, float64(forked.Sub(began).Microseconds())/1e3)
+	return nil
+}
+
+// alone starts and stops an Envoy by the bootstrap of the agent's, behind a parent or none.
+func (b *run) alone(ready, stop *[]float64, parent ...string) error {
 	config, socket := filepath.Join(b.Dir, "bare.json"), filepath.Join(b.Dir, "bare.sock")
 	if err := os.WriteFile(config, b.bootstrap, 0o600); err != nil {
 		return err
 	}
+	_ = os.Remove(filepath.Join(b.Dir, "bare.log")) // what the one before has said
 	base := lab.BaseID()
 	defer os.Remove(fmt.Sprintf("/dev/shm/envoy_shared_memory_%d0", base))
 	began := time.Now()
-	p, err := lab.Start(lab.Spec{Name: "bare", Dir: b.Dir, Argv: []string{
+	p, err := lab.Start(lab.Spec{Name: "bare", Dir: b.Dir, Argv: append(parent,
 		b.Envoy, "--config-path", config, "--base-id", strconv.Itoa(base), "--concurrency", "1", "--log-level", "warning",
-	}})
+	)})
 	if err != nil {
 		return err
 	}
@@ -92,10 +121,10 @@ func (b *run) bare() error {
 		p.Stop(stopLimit)
 		return err
 	}
-	b.bareReady = append(b.bareReady, since(began))
+	*ready = append(*ready, since(began))
 	began = time.Now()
 	p.Stop(stopLimit)
-	b.bareStop = append(b.bareStop, since(began))
+	*stop = append(*stop, since(began))
 	return os.Remove(socket)
 }
 
@@ -118,7 +147,6 @@ func (b *run) agent(name string) error {
 	if err := b.crash(s, socket); err != nil {
 		return err
 	}
-	b.rss = append(b.rss, float64(lab.RSS(s.Pid))/1e6)
 	began = time.Now()
 	s.Stop(stopLimit)
 	b.stop = append(b.stop, since(began))

@@ -21,7 +21,7 @@ func divergences() []divergence {
 		{`exports to no namespace`, "the items of exportTo are free text there"},
 		{`the label's name is|want letters, digits, '-', '_' and '\.'`, "labels are any text there"},
 		{`NAME or NAMESPACE/NAME|want letters, digits and '-'|want the name of a VirtualService`, "names are any text there"},
-		{`has no routes|is missing|is empty, want|has no key`, "what an object cannot do without is rarely required there"},
+		{`has no routes|is missing|is empty, want|has no key|says nothing, want`, "what an object cannot do without is rarely required there"},
 		{
 			`(is|are) given (beside|under|without)|names a certificate|is above maxProtocolVersion|which is no retry|want SIMPLE or MUTUAL`,
 			"fields that exclude or need each other are rarely told apart there",

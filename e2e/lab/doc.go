@@ -1,5 +1,5 @@
 // Package lab starts the real parts on loopback, for tests and benchmarks: our binaries, Envoy, the example's
-// services. It knows how to start, watch, ask and end a process, and nothing of what a test wants to show.
+// services. It starts, watches, asks and ends processes, and leaves every expectation to the tests.
 //
-// Every process is in a group of its own, writes its output to a file in its directory, and is ended by its pid.
+// Each process has a process group of its own, writes its output to a file in its directory, and is ended by its pid.
 package lab

@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -53,7 +55,8 @@ func inNamespaces(t *testing.T, namespaces uintptr, test func(t *testing.T)) {
 		test(t)
 		return
 	}
-	again := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
+	ours := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
+	again := exec.Command("/proc/self/exe", append([]string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=5m"}, ours...)...)
 	again.Env = append(os.Environ(), inNamespace+"=1")
 	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() != 0 {

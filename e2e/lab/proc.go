@@ -3,7 +3,6 @@ package lab
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -46,20 +45,6 @@ func RSS(pid int) int64 {
 		}
 	}
 	return 0
-}
-
-// FreePort returns a TCP port of 127.0.0.1 that was free a moment ago. It is below those that the kernel gives to
-// outgoing connections, for one of these could take it before it is listened on.
-func FreePort() (int, error) {
-	var err error
-	for range 100 {
-		port := 10_000 + rand.IntN(22_000)
-		var listener net.Listener
-		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			return port, listener.Close()
-		}
-	}
-	return 0, err
 }
 
 // Addresses returns a prefix of loopback addresses, "127.87.12.", for a test to use alone. It is drawn at random: two

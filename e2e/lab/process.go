@@ -24,8 +24,11 @@ type Process struct {
 type Spec struct {
 	Name string
 	Dir  string // where its log goes; made if missing
+	Work string // its working directory; the test's own if empty
 	Env  []string
 	Argv []string
+
+	Stdout, Stderr *os.File // nil for the log
 }
 
 // Start starts a process. It gets no environment but PATH, HOME and what the spec adds.
@@ -40,8 +43,15 @@ func Start(s Spec) (*Process, error) {
 	}
 	defer log.Close()
 	p.cmd = exec.Command(s.Argv[0], s.Argv[1:]...)
+	p.cmd.Dir = s.Work
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, s.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if s.Stdout != nil {
+		p.cmd.Stdout = s.Stdout
+	}
+	if s.Stderr != nil {
+		p.cmd.Stderr = s.Stderr
+	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {

@@ -3,6 +3,7 @@ package lab
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -58,6 +59,8 @@ type Workload struct {
 	Discovery string // host:port
 	Flags     []string
 	Env       []string
+
+	Stdout, Stderr *os.File // of the agent; nil for its log
 }
 
 // Sidecar is a running `agent proxy sidecar`.
@@ -88,7 +91,10 @@ func (l Lab) Sidecar(w Workload) (*Sidecar, error) {
 	if w.ProxyPort != 0 {
 		env = append(env, fmt.Sprintf("ISTIO_META_HTTP_PROXY_PORT=%d", w.ProxyPort))
 	}
-	s.Process, err = Start(Spec{Name: w.Name + "-agent", Dir: l.Dir, Env: append(env, w.Env...), Argv: append(argv, w.Flags...)})
+	s.Process, err = Start(Spec{
+		Name: w.Name + "-agent", Dir: l.Dir, Env: append(env, w.Env...), Argv: append(argv, w.Flags...),
+		Stdout: w.Stdout, Stderr: w.Stderr,
+	})
 	return s, err
 }
 

@@ -1,7 +1,8 @@
 // Package pod holds the tests of what surrounds the agent in a pod: the redirection of its traffic, the image, process
-// one, and the units of a virtual machine. They make network namespaces, mounts and control groups, so they want root
-// and some tools of the system; make e2e-pod runs them. They carry the build tag pod: without it go test sees no test
-// here, rather than tests that pass without a look. None is skipped: what a test lacks is named, and fails it.
+// one, and the units of a virtual machine. They make network namespaces, mounts and control groups, so they need root
+// and some tools of the system; make e2e-pod runs them. They have the build tag pod: without it go test finds no test
+// here, instead of tests that pass without checking anything. None is skipped: a test that lacks a tool fails and names it.
+// The package leaves to package e2e all that can be shown without root.
 //
 //	client ── veth ──┐
 //	                 fabric (a bridge) ── discovery

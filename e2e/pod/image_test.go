@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -170,7 +171,7 @@ func TestProxyImage(t *testing.T) {
 	}
 	for _, path := range []string{
 		"/usr/local/bin/agent", "/usr/local/bin/envoy", "/usr/local/bin/pod-init",
-		"/usr/sbin/nft", "/bin/sh", "/usr/share/pilotlight/sidecar.json.tmpl", "/etc/passwd",
+		"/usr/sbin/nft", "/bin/sh", "/bin/flock", "/usr/share/pilotlight/sidecar.json.tmpl", "/etc/passwd",
 	} {
 		if _, ok := files[path]; !ok {
 			t.Errorf("%s is missing", path)
@@ -206,11 +207,42 @@ func TestProxyImage(t *testing.T) {
 			t.Errorf("the list of contents lacks %s: %v", name, named)
 		}
 	}
+	i.hasLicences(t, "github.com/spf13/cobra", "go go1.")
+	i.isVersion(t, "agent")
+	for path, owner := range map[string]uint32{"/etc": 0, "/etc/istio": 0, "/etc/istio/proxy": proxyUID} {
+		info, err := os.Stat(i.root + path)
+		check(t, err)
+		if got := info.Sys().(*syscall.Stat_t).Uid; got != owner {
+			t.Errorf("%s belongs to user %d, want %d", path, got, owner)
+		}
+	}
 	// Nothing of the machine that built it: no source of packages, no cache, no path.
 	for path := range files {
 		if strings.HasPrefix(path, "/etc/apt") || strings.HasPrefix(path, "/var") || strings.HasPrefix(path, "/root") {
 			t.Errorf("%s does not belong there", path)
 		}
+	}
+}
+
+// hasLicences holds the image to the licences of what is linked, whole: a few words of the Apache licence and of others.
+func (i *image) hasLicences(t *testing.T, names ...string) {
+	t.Helper()
+	text, err := os.ReadFile(i.root + "/usr/share/pilotlight/licences.txt")
+	check(t, err)
+	for _, want := range append(names, "Redistribution and use in source and binary forms", "Apache License") {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("licences.txt lacks %q", want)
+		}
+	}
+}
+
+// isVersion holds a program's own word to the image's label.
+func (i *image) isVersion(t *testing.T, program string) {
+	t.Helper()
+	output, err := exec.Command("chroot", "--userspec=1337:1337", i.root, "/usr/local/bin/"+program, "version").CombinedOutput()
+	label := func(name string) string { return i.config.Config.Labels["org.opencontainers.image."+name] }
+	if want := fmt.Sprintf("%s (%s)", label("version"), label("revision")); err != nil || !strings.Contains(string(output), want) {
+		t.Errorf("%s version: %v: %q, want %q as the labels say", program, err, output, want)
 	}
 }
 
@@ -263,13 +295,10 @@ func TestImageVariants(t *testing.T) {
 func TestDiscoveryImage(t *testing.T) {
 	i := built(t, "discovery")
 	files := i.files(t)
-	if len(files) > 6 {
+	if len(files) > 7 {
 		t.Errorf("it holds %v", files)
 	}
-	output, err := exec.Command("chroot", "--userspec=1337:1337", i.root, "/usr/local/bin/discovery",
-		"version").CombinedOutput()
-	if err != nil {
-		t.Errorf("discovery version: %v: %s", err, output)
-	}
+	i.hasLicences(t, "google.golang.org/grpc", "istio.io/api")
+	i.isVersion(t, "discovery")
 	t.Logf("archive %d bytes, binary %d", i.size, files["/usr/local/bin/discovery"])
 }

@@ -86,6 +86,9 @@ func TestTwoPods(t *testing.T) {
 				t.Errorf("b's program on a port that nobody declares: %v", err)
 			}
 			m.counts(b, `^cluster\.InboundPassthroughCluster\.upstream_cx_total$`, 1, 1)
+			b.serve("7778")
+			m.answers(c, net.JoinHostPort(b.ip, "7778"), "b")
+			m.counts(b, `^cluster\.InboundPassthroughCluster\.upstream_rq_200$`, 1, 1)
 
 			// Envoy's own ports are refused, and nothing went in a circle.
 			for _, port := range []string{"15001", "15006"} {

@@ -44,7 +44,7 @@ func run(m *testing.M) int {
 	}
 	if err == nil {
 		bin = dir
-		err = build(dir)
+		err = lab.Build(dir, "./cmd/agent", "./cmd/discovery")
 	}
 	if err == nil {
 		envoy, err = placeEnvoy(dir)
@@ -74,16 +74,6 @@ func placeEnvoy(dir string) (string, error) {
 		return "", fmt.Errorf("copy Envoy: %w: %s", err, output)
 	}
 	return path, os.Chmod(path, 0o755)
-}
-
-func build(dir string) error {
-	command := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, "./cmd/agent", "./cmd/discovery")
-	command.Dir = root
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w:\n%s", err, output)
-	}
-	return nil
 }
 
 // needs fails the test when a tool is not there; envoy-tools/packages installs them all.

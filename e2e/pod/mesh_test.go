@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,10 @@ type workload struct {
 	name  string
 	ip    string
 	agent *lab.Process
+
+	variables   []string // of pod-init
+	environment []string // of the agent, beside what it always has
+	around      []string // the program that runs the agent
 }
 
 // What the mesh has in one family.
@@ -71,8 +76,10 @@ func newMesh(t *testing.T, six bool, mode string, config string) *mesh {
 	check(t, os.Mkdir(filepath.Join(dir, "config"), 0o755))
 	check(t, os.WriteFile(filepath.Join(dir, "config", "mesh.yaml"), []byte(m.services()+config), 0o644))
 	at := func(port int) string { return net.JoinHostPort(m.family().discovery, fmt.Sprint(port)) }
+	settings := filepath.Join(dir, "settings.yaml") // for a program that speaks first on a port that nobody declares
+	check(t, os.WriteFile(settings, []byte("protocolDetectionTimeout: 1s\n"), 0o644))
 	m.discovery = m.start(d, lab.Spec{Name: "discovery", Argv: []string{
-		filepath.Join(bin, "discovery"), "serve", "--configDir", filepath.Join(dir, "config"),
+		filepath.Join(bin, "discovery"), "serve", "--configDir", filepath.Join(dir, "config"), "--meshConfig", settings,
 		"--grpcAddr", at(15010), "--httpAddr", at(8080), "--monitoringAddr", at(15014),
 	}})
 	check(t, lab.Eventually(stopLimit, func() error {
@@ -138,18 +145,7 @@ type told struct{ Program, Host, Source, Dialled, Header string }
 func (w *workload) program() {
 	t := w.mesh.t
 	t.Helper()
-	l, err := w.Listen(app, "tcp", "[::]:8080")
-	check(t, err)
-	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		source, _, _ := net.SplitHostPort(r.RemoteAddr)
-		if wait, err := time.ParseDuration(r.URL.Query().Get("wait")); err == nil {
-			<-time.After(wait)
-		}
-		here := r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()
-		json.NewEncoder(out).Encode(told{w.name, r.Host, source, here, fmt.Sprint(r.Header)})
-	})}
-	go server.Serve(l)
-	t.Cleanup(func() { server.Close() })
+	w.serve("8080")
 	bytes, err := w.Listen(app, "tcp", "[::]:9000")
 	check(t, err)
 	t.Cleanup(func() { bytes.Close() })
@@ -165,11 +161,29 @@ func (w *workload) program() {
 	}()
 }
 
+// serve answers HTTP on a port.
+func (w *workload) serve(port string) {
+	t := w.mesh.t
+	t.Helper()
+	l, err := w.Listen(app, "tcp", "[::]:"+port)
+	check(t, err)
+	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		source, _, _ := net.SplitHostPort(r.RemoteAddr)
+		if wait, err := time.ParseDuration(r.URL.Query().Get("wait")); err == nil {
+			<-time.After(wait)
+		}
+		here := r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()
+		json.NewEncoder(out).Encode(told{w.name, r.Host, source, here, fmt.Sprint(r.Header)})
+	})}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+}
+
 // inject runs pod-init, then the agent as the proxy's user, and waits until its Envoy serves.
 func (w *workload) inject(flags ...string) {
 	t := w.mesh.t
 	t.Helper()
-	output, err := podInit(w.Netns, append([]string{"-m", w.mesh.mode}, flags...)...)
+	output, err := podInit(w.Netns, slices.Concat(w.variables, []string{"-m", w.mesh.mode}, flags)...)
 	if err != nil {
 		t.Fatalf("pod-init: %v:\n%s", err, output)
 	}
@@ -187,11 +201,11 @@ func (w *workload) inject(flags ...string) {
 	}
 	w.agent = w.mesh.start(w.Netns, lab.Spec{
 		Name: w.name + "-agent",
-		Env: []string{
+		Env: append([]string{
 			"POD_NAME=" + w.name, "POD_NAMESPACE=default", "INSTANCE_IP=" + w.ip, "ISTIO_META_INTERCEPTION_MODE=" + w.mesh.mode,
 			fmt.Sprintf(`ISTIO_METAJSON_LABELS={"app":%q}`, w.name),
-		},
-		Argv: append(user, filepath.Join(bin, "agent"), "proxy", "sidecar", "--serviceCluster", w.name, "--concurrency", "1",
+		}, w.environment...),
+		Argv: append(append(w.around, user...), filepath.Join(bin, "agent"), "proxy", "sidecar", "--serviceCluster", w.name, "--concurrency", "1",
 			"--configPath", config, "--binaryPath", envoy, "--certDir", filepath.Join(w.mesh.dir, w.name+"-certs"),
 			"--discoveryAddress", net.JoinHostPort(w.mesh.family().discovery, "15010")),
 	})

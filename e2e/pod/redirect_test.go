@@ -4,6 +4,7 @@ package pod
 
 import (
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,6 +123,41 @@ var redirections = []struct {
 	{"ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE", []string{"ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE=443"}, []try{
 		outward(vip+":443", "world"), outward(vip+":80", "out"),
 	}},
+	{"-q: ports whatever -i is", []string{"-i", "10.96.0.0/16", "-q", "443,9000-9001", "-x", "172.16.0.0/12"}, []try{
+		outward(vip+":80", "out"), outward(worldIP+":443", "out"), outward("["+worldIP6+"]:9000", "out"),
+		outward(worldIP+":80", "world"), outward(otherIP+":443", "world"),
+	}},
+	{"ISTIO_OUTBOUND_PORTS", []string{"ISTIO_OUTBOUND_PORTS=443", "ISTIO_SERVICE_CIDR="}, []try{
+		outward(vip+":443", "out"), outward(vip+":80", "world"),
+	}},
+	{"-c: an interface", []string{"-c", "eth0"}, []try{
+		outward(vip+":80", "world"), outward("["+vip6+"]:80", "world"), inward(podIP+":8080", "app:8080"),
+	}},
+	{"ISTIO_EXCLUDE_INTERFACES, TPROXY", []string{"ISTIO_EXCLUDE_INTERFACES=eth0", "-m", "TPROXY"}, []try{
+		outward(vip+":80", "world"), inward(podIP+":8080", "app:8080"),
+	}},
+	{"ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", []string{"ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE=4000,daemon"}, []try{
+		outward(vip+":80", "out"),
+		{"pod", lab.User{UID: appUID, GID: 4000}, vip + ":80", "world"},
+		{"pod", lab.User{UID: appUID, GID: 1}, vip + ":80", "world"},
+	}},
+	{"ISTIO_OUTBOUND_OWNER_GROUPS", []string{"ISTIO_OUTBOUND_OWNER_GROUPS=4000,daemon"}, []try{
+		outward(vip+":80", "world"),
+		{"pod", lab.User{UID: appUID, GID: 4000}, vip + ":80", "out"},
+		{"pod", lab.User{UID: appUID, GID: 1}, vip + ":80", "out"},
+		asProxy(vip+":80", "world"), inward(podIP+":8080", "in"),
+	}},
+	{"as an injector calls it", []string{
+		"-p", "15001", "-z", "15006", "-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*", "-d", "15090,15021,15020,",
+		"--log_output_level=default:info",
+	}, []try{
+		outward(vip+":80", "out"), inward(podIP+":8080", "in"), inward(podIP+":15020", "app:15020"),
+	}},
+	{"long names, --drop-invalid", []string{
+		"--envoy-port=8081", "--istio-service-cidr", "10.96.0.0/16", "--istio-local-exclude-ports", "8080", "--drop-invalid",
+	}, []try{
+		outward(vip+":80", "app:8081"), outward(otherIP+":80", "world"), inward(podIP+":8080", "app:8080"), inward(podIP+":9090", "in"),
+	}},
 	{"-k", []string{"-k", "vm0"}, []try{
 		{"vm", operator, vip + ":80", "out"}, inward(podIP+":8080", "in"),
 	}},
@@ -180,6 +216,7 @@ func TestRedirect(t *testing.T) {
 						answer == "in" && host != worldIP && host != worldIP6 {
 						t.Errorf("to %s: the source is %s, want the client's", try.to, source)
 					}
+					s.explains(b, test.words, try, answer)
 				}
 				if output, err := b.run(s.pod, append([]string{}, cleaning(test.words)...)...); err != nil {
 					t.Fatalf("clean: %v:\n%s", err, output)
@@ -190,6 +227,52 @@ func TestRedirect(t *testing.T) {
 			t.Errorf("rules are left:\n%s\nbefore:\n%s", after, before)
 		}
 	})
+}
+
+// explains holds what pod-init explain says to the answer that a connection got. It speaks of groups that are none of
+// the policy's, and of interfaces of no name.
+func (s *scene) explains(b backend, words []string, try try, answer string) {
+	s.t.Helper()
+	var caller string
+	switch {
+	case slices.ContainsFunc(words, func(w string) bool { return w == "eth0" || strings.HasSuffix(w, "=eth0") }):
+		return
+	case try.from == "world":
+		caller = "another host"
+	case try.from == "pod" && try.user == proxy && !slices.Contains(words, "-u") && !slices.Contains(words, "PROXY_UID=2000"):
+		caller = "the proxy"
+	case try.from == "pod" && try.user == app && !slices.Contains(words, "1000,2000"):
+		caller = "a program"
+	default:
+		return
+	}
+	variables := slices.IndexFunc(words, func(w string) bool { return w[0] == '-' })
+	if variables < 0 {
+		variables = len(words)
+	}
+	output, err := b.run(s.pod, slices.Concat(words[:variables], []string{"explain", try.to}, words[variables:])...)
+	if err != nil {
+		s.t.Fatalf("explain: %v:\n%s", err, output)
+	}
+	_, port, _ := net.SplitHostPort(try.to)
+	for line := range strings.Lines(output) {
+		said, ours := strings.CutPrefix(strings.TrimSpace(line), caller)
+		if !ours {
+			continue
+		}
+		_, verdict, _ := strings.Cut(said, ": ")
+		want := map[string]string{"out": "sent to port 15001", "in": "sent to port 15006", "refused": "refused"}[answer]
+		if proxied, ok := strings.CutPrefix(answer, "app:"); ok && proxied != port {
+			want = "sent to port " + proxied
+		} else if want == "" {
+			want = "left alone"
+		}
+		if verdict != want {
+			s.t.Errorf("explain says of %s to %s %q, the connection was %s by %q:\n%s", caller, try.to, verdict, want, answer, output)
+		}
+		return
+	}
+	s.t.Errorf("explain says nothing of %s:\n%s", caller, output)
 }
 
 // cleaning is how what these words did is taken back: marks and tables must be told again.

@@ -173,6 +173,58 @@ exec %[3]s "$@"
 	return dir + ":" + path
 }
 
+// Runs at the same time wait for each other, whichever backend each of them takes.
+func TestRunsWaitForEachOther(t *testing.T) {
+	everyBackend(t, func(t *testing.T, s *scene, b backend) {
+		s.says(b, "redirected: ")
+		want := s.listing()
+		s.says(b, "cleaned: ", "clean")
+		outputs, failed := make(chan string), 0
+		const runs = 6
+		for range runs {
+			go func() {
+				output, err := b.run(s.pod)
+				if err == nil {
+					output = ""
+				}
+				outputs <- output
+			}()
+		}
+		for range runs {
+			if output := <-outputs; output != "" {
+				failed++
+				t.Logf("a run failed: %s", output)
+			}
+		}
+		if failed > 0 {
+			t.Errorf("%d of %d parallel runs failed", failed, runs)
+		}
+		if got := s.listing(); withoutHandles(got) != withoutHandles(want) {
+			t.Errorf("after parallel runs:\n%s\nwant:\n%s", got, want)
+		}
+	})
+}
+
+// One backend takes the place of another: two sets of rules would disagree.
+func TestABackendTakesTheOthersPlace(t *testing.T) {
+	s := newScene(t)
+	names := []string{"nft", "iptables", "nft"}
+	for i, name := range names {
+		output, err := podInit(s.pod, "--backend", name, "-o", "443")
+		if err != nil || !strings.Contains(output, "redirected: REDIRECT by "+name) {
+			t.Fatalf("--backend %s: %v: %s", name, err, output)
+		}
+		listing := s.listing()
+		tables, chains := strings.Contains(listing, "table inet pilotlight"), strings.Contains(listing, "-A pilotlight-")
+		if tables != (name == "nft") || chains != (name == "iptables") {
+			t.Errorf("after %q:\n%s", names[:i+1], listing)
+		}
+		if i > 0 && !strings.Contains(output, "the rules by "+names[i-1]+" are removed") {
+			t.Errorf("nothing is said of the rules by %s: %s", names[i-1], output)
+		}
+	}
+}
+
 // The backend is what the machine has: nftables first.
 func TestTheBackendIsWhatWorks(t *testing.T) {
 	s := newScene(t)

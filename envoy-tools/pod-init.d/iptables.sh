@@ -10,17 +10,20 @@ iptables_rule() {
 	*" $1 "*) ;;
 	*) return 0 ;;
 	esac
-	chain=$1 verdict=$2 match='-p tcp'
+	chain=$1 verdict=$2 protocol=$(protocol_of "$1")
+	match="-p $protocol"
 	shift 2
 	while [ $# -gt 0 ]; do
 		case $1 in
 		iif) match="$match -i $2" ;;
 		oif) match="$match -o $2" ;;
-		dport)
-			match="$match -m tcp --dport ${2%%-*}"
+		dport | sport)
+			match="$match -m $protocol --$1 ${2%%-*}"
 			[ "${2#*-}" = "$2" ] || match="$match:${2#*-}"
 			;;
 		uid | gid) match="$match -m owner --$1-owner $2" ;;
+		notgid) match="$match -m owner ! --gid-owner $2" ;;
+		invalid) match="$match -m conntrack --ctstate INVALID" ;;
 		mark) match="$match -m mark --mark $2" ;;
 		ctmark) match="$match -m connmark --mark $2" ;;
 		transparent) match="$match -m socket --transparent" ;;
@@ -43,12 +46,14 @@ iptables_rule() {
 	goto*) verdict="-g $into${verdict#* }" ;;
 	redirect*) verdict="-j REDIRECT --to-ports ${verdict#* }" ;;
 	tproxy*) verdict="-j TPROXY --on-port ${verdict#* } --tproxy-mark $MARK" ;;
+	zone*) verdict="-j CT --zone ${verdict#* }" ;; # the first one counts
 	mark) verdict="-j MARK --set-mark $MARK" ;;
 	save) verdict='-j CONNMARK --save-mark' ;;
 	restore) verdict='-j CONNMARK --restore-mark' ;;
 	reset) verdict='-j REJECT --reject-with tcp-reset' ;;
 	return) verdict='-j RETURN' ;;
 	accept) verdict='-j ACCEPT' ;;
+	drop) verdict='-j DROP' ;;
 	esac
 	printf '%s\n' "-A $into$chain $match $verdict"
 }
@@ -56,8 +61,8 @@ iptables_rule() {
 # hook_of prints the built-in chain that leads to one of ours.
 hook_of() {
 	case $1 in
-	prerouting | intercept) echo PREROUTING ;;
-	output | reroute) echo OUTPUT ;;
+	prerouting | invalid | intercept | dnsback) echo PREROUTING ;;
+	output | reroute | dns | dnsown) echo OUTPUT ;;
 	guard) echo INPUT ;;
 	esac
 }
@@ -66,7 +71,7 @@ hook_of() {
 jumps() {
 	for chain in $chains; do
 		hook=$(hook_of "$chain")
-		[ -z "$hook" ] || printf '%s\n' "-A $hook -p tcp -j $PREFIX$chain"
+		[ -z "$hook" ] || printf '%s\n' "-A $hook -p $(protocol_of "$chain") -j $PREFIX$chain"
 	done
 }
 
@@ -74,7 +79,7 @@ jumps() {
 # With a prefix of its own it prints chains that nothing leads to; with the policy "none", nothing instead.
 iptables_rules() {
 	family=$1 into=$2
-	for table in nat filter mangle; do
+	for table in nat filter mangle raw; do
 		chains=$(chains_of $table)
 		lines=$(
 			gone $table "$into" "$3"
@@ -153,7 +158,7 @@ chains_in() {
 
 # jumped OURS: every jump that should be is there.
 jumped() {
-	for table in nat filter mangle; do
+	for table in nat filter mangle raw; do
 		chains=$(chains_of $table)
 		while IFS= read -r line; do
 			case $1 in
@@ -224,7 +229,7 @@ iptables_restore() {
 	for f in $(iptables_families); do
 		now=$(iptables_save "$f")
 		lines=$(
-			for table in nat filter mangle; do
+			for table in nat filter mangle raw; do
 				printf '%s\n' "*$table"
 				gone $table $PREFIX "$now"
 				past $table "$(iptables_before "$f")"

@@ -5,13 +5,16 @@ TABLE='inet pilotlight'
 NEXT='inet pilotlight_next'
 
 nft_rule() {
-	chain=$1 verdict=$2 match='meta l4proto tcp'
+	chain=$1 verdict=$2 protocol=$(protocol_of "$1")
+	match="meta l4proto $protocol"
 	shift 2
 	while [ $# -gt 0 ]; do
 		case $1 in
 		iif | oif) match="$match ${1}name \"$2\"" ;;
-		dport) match="$match tcp dport $2" ;;
+		dport | sport) match="$match $protocol $1 $2" ;;
 		uid | gid) match="$match meta sk$1 $2" ;;
+		notgid) match="$match meta skgid != $2" ;;
+		invalid) match="$match ct state invalid" ;;
 		mark) match="$match meta mark $2" ;;
 		ctmark) match="$match ct mark $2" ;;
 		transparent) match="$match socket transparent $2" ;;
@@ -31,6 +34,7 @@ nft_rule() {
 	case $verdict in
 	redirect*) verdict="redirect to :${verdict#* }" ;;
 	tproxy*) verdict="tproxy to :${verdict#* } meta mark set $MARK accept" ;;
+	zone*) verdict="ct zone set ${verdict#* } return" ;;
 	mark) verdict="meta mark set $MARK" ;;
 	save) verdict='ct mark set meta mark' ;;
 	restore) verdict='meta mark set ct mark' ;;
@@ -45,12 +49,14 @@ nft_rules() {
 	printf '%s\n' "add table $into" "delete table $into"
 	[ "$POLICY" != none ] || return 0
 	printf '%s\n' "add table $into${2:+ { flags dormant ; \}}"
-	for chain in $(chains_of nat) $(chains_of filter) $(chains_of mangle); do
+	for chain in $(chains_of nat) $(chains_of filter) $(chains_of mangle) $(chains_of raw); do
 		case $chain in
 		prerouting) hook='nat hook prerouting priority dstnat' ;;
-		output) hook='nat hook output priority -100' ;;
+		output | dns) hook='nat hook output priority -100' ;;
+		dnsown) hook='filter hook output priority raw' ;;
+		dnsback) hook='filter hook prerouting priority raw' ;;
 		guard) hook='filter hook input priority filter' ;;
-		intercept) hook='filter hook prerouting priority mangle' ;;
+		invalid | intercept) hook='filter hook prerouting priority mangle' ;;
 		reroute) hook='route hook output priority mangle' ;;
 		*) hook= ;;
 		esac

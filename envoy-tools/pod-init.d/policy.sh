@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2034,SC2153,SC2154 # a part of pod-init: its variables are shared
 # The rules, once for every backend: rule CHAIN VERDICT [MATCH VALUE]... prints one in the backend's words, see nft.sh.
-# Each is of TCP.
+# Each is of TCP, those of the chains dns* are of UDP.
 
 # rules_for CHAIN VERDICT MATCH LIST: a rule for each item.
 rules_for() {
@@ -14,6 +14,9 @@ rules_for() {
 }
 
 policy() {
+	[ -z "$INVALID" ] || rule invalid drop invalid 1
+	rules_for prerouting return iif "$INTERFACES_SKIP"
+	rules_for output return oif "$INTERFACES_SKIP"
 	rules_for prerouting 'goto outbound' iif "$INTERFACES"
 	[ "$MODE" = TPROXY ] || rule prerouting 'goto inbound'
 
@@ -24,8 +27,12 @@ policy() {
 	rule output return oif lo saddr ::6
 	rules_for output 'goto own' uid "$UIDS"
 	rules_for output 'goto own' gid "$GIDS"
+	rules_for output return gid "$GROUPS_SKIP"
+	[ "$GROUPS_ONLY" = '*' ] || only_groups output return
+	[ -z "$DNS" ] || to_resolvers output "redirect $DNS_PORT" daddr dport 53
 	rule output return oif lo
 	rule output 'goto outbound'
+	[ -z "$DNS" ] || dns
 
 	if [ -n "$SELF" ]; then
 		rule own 'goto inbound' oif lo notto 127.0.0.0/8
@@ -37,6 +44,7 @@ policy() {
 
 	rules_for outbound return dport "$OUT_SKIP"
 	rules_for outbound return daddr "$CIDRS_SKIP"
+	rules_for outbound "redirect $OUT" dport "$OUT_PORTS"
 	if [ "$CIDRS" = '*' ]; then
 		rule outbound "redirect $OUT"
 	else
@@ -45,6 +53,56 @@ policy() {
 
 	rule guard reset dport "$OUT" direct 1
 	rule guard reset dport "$IN" direct 1
+	[ -z "$DNS" ] || rule guard reset dport "$DNS_PORT" direct 1
+}
+
+# dns sends what programs ask resolvers by UDP to Envoy, which asks them itself what it does not know. A program's question
+# and Envoy's may come from one port, soon after another: tracked together, Envoy's would be redirected like the program's.
+# So programs' are in zone 2 of the connection tracking, and Envoy's in zone 1.
+dns() {
+	rules_for dns return oif "$INTERFACES_SKIP"
+	rules_for dns return uid "$UIDS"
+	rules_for dns return gid "$GIDS"
+	rules_for dns return gid "$GROUPS_SKIP"
+	[ "$GROUPS_ONLY" = '*' ] || only_groups dns return
+	to_resolvers dns "redirect $DNS_PORT" daddr dport 53
+
+	own_zones uid "$UIDS"
+	own_zones gid "$GIDS"
+	own_zones gid "$GROUPS_SKIP"
+	[ "$GROUPS_ONLY" = '*' ] || only_groups dnsown 'zone 1' dport 53
+	to_resolvers dnsown 'zone 2' daddr dport 53
+	to_resolvers dnsback 'zone 1' saddr sport 53
+}
+
+# own_zones MATCH LIST: what the proxy asks, or a program that is left alone, and what the proxy answers.
+own_zones() {
+	old=$IFS IFS=,
+	for item in $2; do
+		IFS=$old
+		rule dnsown 'zone 1' dport 53 "$1" "$item"
+		rule dnsown 'zone 2' sport "$DNS_PORT" "$1" "$item"
+		IFS=,
+	done
+	IFS=$old
+}
+
+# to_resolvers CHAIN VERDICT SIDE MATCH PORT: a rule for each resolver, by its address as SIDE, and for its port; one rule
+# where all DNS counts.
+to_resolvers() {
+	if [ -n "$DNS_ALL" ]; then
+		rule "$1" "$2" "$4" "$5"
+		return
+	fi
+	for resolver in $RESOLVERS; do rule "$1" "$2" "$4" "$5" "$3" "$resolver"; done
+}
+
+# only_groups CHAIN VERDICT [MATCH VALUE]: for programs of none of the groups. One rule with a match for each.
+only_groups() {
+	old=$IFS IFS=,
+	for item in $GROUPS_ONLY; do set -- "$@" notgid "$item"; done
+	IFS=$old
+	rule "$@"
 }
 
 # inbound CHAIN VERDICT: the ports that count.
@@ -64,6 +122,7 @@ inbound() {
 # that connection brings the program's answers back to Envoy rather than to the client.
 transparent() {
 	diverted
+	rules_for intercept return iif "$INTERFACES_SKIP"
 	rule intercept return established 1 # answers to Envoy's and the program's own calls
 	inbound intercept "tproxy $IN"
 }
@@ -94,9 +153,19 @@ chains_of() {
 	case $1$POLICY$MODE in
 	*none*) ;;
 	natkept*) echo prerouting output ;;
-	nat*) echo inbound outbound own prerouting output ;;
+	nat*) echo ${DNS:+dns} inbound outbound own prerouting output ;;
 	filter*) echo guard ;;
-	mangle*TPROXY) echo divert intercept reroute ;;
+	mangle*TPROXY) echo ${INVALID:+invalid} divert intercept reroute ;;
+	mangle*) [ -z "$INVALID" ] || echo invalid ;;
+	rawpolicy*) [ -z "$DNS" ] || echo dnsback dnsown ;;
+	esac
+}
+
+# protocol_of CHAIN prints what its rules are for.
+protocol_of() {
+	case $1 in
+	dns*) echo udp ;;
+	*) echo tcp ;;
 	esac
 }
 

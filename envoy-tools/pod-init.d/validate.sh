@@ -70,10 +70,10 @@ six() {
 	[ $((groups + gap)) -eq 8 ] || { [ $gap -eq 1 ] && [ $groups -lt 8 ]; }
 }
 
-# each FLAG CHECK ALLOWED LIST: every item of the list passes the check.
+# each FLAG CHECK ALLOWED LIST: every item of the list passes the check. A comma at the end is no item.
 each() {
 	case $4 in
-	,* | *, | *,,*) wrong "$1 $4: has an empty item: want $3" ;;
+	,* | *,,*) wrong "$1 $4: has an empty item: want $3" ;;
 	esac
 	old=$IFS IFS=,
 	for item in $4; do
@@ -84,10 +84,64 @@ each() {
 	IFS=$old
 }
 
+# groups_of NAME LIST prints the ids of groups.
+groups_of() {
+	each "$1" group "names in /etc/group, or ids, 0 to 4294967294" "$2"
+	old=$IFS IFS=, ids=
+	for item in $2; do
+		case $item in
+		*[!0-9]*) item=$(IFS=$old && id_of /etc/group "$item") ;;
+		esac
+		ids=$ids${ids:+,}$item
+	done
+	IFS=$old
+	printf '%s' "$ids"
+}
+
+group() { user "$1" || [ -n "$(id_of /etc/group "$1")" ]; }
+
+# resolvers prints the nameservers of /etc/resolv.conf that rules can be made of.
+resolvers() {
+	[ -r "$RESOLV_CONF" ] || { say "$RESOLV_CONF cannot be read: no resolver is known, and DNS is not captured" && return; }
+	while read -r word resolver _; do
+		[ "$word" = nameserver ] || continue
+		if [ "${resolver#*/}" = "$resolver" ] && cidr "$resolver"; then
+			echo "$resolver"
+		else
+			say "$RESOLV_CONF: nameserver $resolver: want an IP address: it is not captured"
+		fi
+	done <"$RESOLV_CONF"
+}
+
+# target splits what is to be explained.
+target() {
+	case $TARGET in
+	\[*\]:*) HOST=${TARGET#?} HOST=${HOST%]:*} ;;
+	*:*:*) wrong "explain $TARGET: want [ADDRESS]:PORT for IPv6" ;;
+	*:*) HOST=${TARGET%:*} ;;
+	*) wrong "explain $TARGET: want ADDRESS:PORT, as 10.0.0.1:80 or [fd00::1]:80" ;;
+	esac
+	PORT=${TARGET##*:}
+	port "$PORT" || wrong "explain $TARGET: $PORT: want a port, 1 to 65535"
+	case $HOST in
+	*/*) wrong "explain $TARGET: want one address" ;;
+	*) cidr "$HOST" || wrong "explain $TARGET: $HOST: want an IP address" ;;
+	esac
+}
+
 validate() {
 	port "$OUT" || wrong "-p $OUT: want a port, 1 to 65535"
 	port "$IN" || wrong "-z $IN: want a port, 1 to 65535"
 	[ "$IN" != "$OUT" ] || wrong "-z $IN: is also -p: want two ports"
+	RESOLVERS=
+	if [ -n "$DNS" ]; then
+		[ "$IN" != "$DNS_PORT" ] || wrong "-z $IN: is also the port of DNS: want two ports"
+		[ "$OUT" != "$DNS_PORT" ] || wrong "-p $OUT: is also the port of DNS: want two ports"
+		RESOLVERS=$(resolvers)
+		[ -n "$RESOLVERS$DNS_ALL" ] || say "$RESOLV_CONF names no resolver: DNS is not captured"
+	elif [ -n "$DNS_ALL" ]; then
+		say "--capture-all-dns: nothing is done for it without --redirect-dns"
+	fi
 	case $MODE in
 	REDIRECT | TPROXY) ;;
 	*) wrong "-m $MODE: want REDIRECT or TPROXY" ;;
@@ -102,27 +156,35 @@ validate() {
 	each -o ports "ports, 1 to 65535, or ranges such as 8000-8010" "$OUT_SKIP"
 	[ "$CIDRS" = '*' ] || each -i cidr "addresses such as 10.0.0.0/8 or fd00::/8, or *" "$CIDRS"
 	each -x cidr "addresses such as 10.0.0.0/8 or fd00::/8" "$CIDRS_SKIP"
+	each -q ports "ports, 1 to 65535, or ranges such as 8000-8010" "$OUT_PORTS"
 	each -k interface "names of interfaces" "$INTERFACES"
+	each -c interface "names of interfaces" "$INTERFACES_SKIP"
+	GROUPS_SKIP=$(groups_of ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE "$GROUPS_SKIP") || exit 64
+	[ "$GROUPS_ONLY" = '*' ] || GROUPS_ONLY=$(groups_of ISTIO_OUTBOUND_OWNER_GROUPS "$GROUPS_ONLY") || exit 64
+	[ "$DO" != explain ] || target
 	[ "$VERIFY" = '' ] || [ "$VERIFY" = auto ] || cidr "$VERIFY" || wrong "--verify=$VERIFY: want an IP address"
 	case $BACKEND in
-	nft | iptables) ;;
-	'') choose ;;
+	nft | iptables | '') choose ;;
 	*) wrong "--backend $BACKEND: want nft or iptables" ;;
 	esac
-	BACKENDS=${BACKENDS:-$BACKEND}
 }
 
-# choose takes nftables where the kernel has it, too; a dry run asks for no privilege. What is cleaned is of both.
+# choose lists the backends of the machine, and takes the first where none is named: nftables, where the kernel has it. A
+# run that changes nothing asks for no privilege. What is cleaned is of every backend.
 choose() {
-	BACKENDS=
-	if has nft && { [ -n "$DRY" ] || nft list tables >/dev/null 2>&1; }; then
+	named=$BACKEND BACKENDS=
+	if has nft && { [ -n "$DRY" ] || [ "$DO" = explain ] || nft list tables >/dev/null 2>&1; }; then
 		BACKENDS=nft
 	fi
 	if has iptables-restore; then
-		BACKENDS="$BACKENDS iptables"
+		BACKENDS=${BACKENDS:+$BACKENDS }iptables
 	elif [ -z "$BACKENDS" ] && has nft; then
 		BACKENDS=nft # which says what is wrong
 	fi
-	for BACKEND in $BACKENDS; do return; done
-	fail "neither nft nor iptables-restore is in PATH: install nftables"
+	case "$named $BACKENDS " in
+	' '*) BACKEND=${BACKENDS%% *} ;;
+	*" $named "*) ;;
+	*) BACKENDS="$named $BACKENDS" ;; # which says itself what is wrong
+	esac
+	[ -n "$BACKEND" ] || fail "neither nft nor iptables-restore is in PATH: install nftables"
 }

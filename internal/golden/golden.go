@@ -1,5 +1,3 @@
-// Package golden compares what a test made with a file that somebody has read: testdata/<TestName>.golden beside
-// the test. `go test ./... -update` rewrites the files; read the diff before committing it.
 package golden
 
 import (

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/bits"
 	"net"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -109,9 +111,24 @@ func Port(to *int) Kind {
 	return k
 }
 
+// Number is a number of at least from.
+func Number(to *float64, from float64) Kind {
+	return kind(to, "number", fmt.Sprintf("%g or more", from), func(s string) (float64, bool) {
+		n, err := strconv.ParseFloat(s, 64)
+		return n, err == nil && n >= from && !math.IsInf(n, 0)
+	}, func(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) })
+}
+
+// Forever is the longest Duration.
+const Forever = time.Duration(math.MaxInt64)
+
 // Duration is a time of a range, "1m30s".
 func Duration(to *time.Duration, from, upTo time.Duration) Kind {
-	return kind(to, "duration", fmt.Sprintf("%s to %s", short(from), short(upTo)), func(s string) (time.Duration, bool) {
+	allowed := fmt.Sprintf("%s to %s", short(from), short(upTo))
+	if upTo == Forever {
+		allowed = "a duration of " + short(from) + " or more"
+	}
+	return kind(to, "duration", allowed, func(s string) (time.Duration, bool) {
 		d, err := time.ParseDuration(s)
 		return d, err == nil && d >= from && d <= upTo
 	}, short)
@@ -151,6 +168,27 @@ func Address(to *string, optional bool) Kind {
 		return s, ok || optional && s == ""
 	}, same)
 	return k.Such("pilot:15010 or [::1]:15010")
+}
+
+// Listen is an address to listen on, "host:port" or ":port", or nothing where it is optional.
+func Listen(to *string, optional bool) Kind {
+	allowed := "host:port or :port"
+	if optional {
+		allowed += ", or nothing for none"
+	}
+	return kind(to, "address", allowed, func(s string) (string, bool) {
+		_, port, err := net.SplitHostPort(s)
+		_, notNumber := strconv.ParseUint(port, 10, 16)
+		return s, err == nil && notNumber == nil || optional && s == ""
+	}, same)
+}
+
+// URL is the base of an HTTP service, or nothing.
+func URL(to *string) Kind {
+	return kind(to, "URL", "http://host:port or https://host:port", func(s string) (string, bool) {
+		u, err := url.Parse(s)
+		return s, s == "" || err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+	}, same)
 }
 
 // List is values parted by commas.
@@ -223,8 +261,13 @@ func bytesIn(text string) (int64, bool) {
 
 func same(s string) string { return s }
 
-// Hint is the end of a help text: what is allowed.
-func (k Kind) Hint() string { return ": " + k.Allowed }
+// Hint is the end of a help text: what is allowed, where the type does not say it.
+func (k Kind) Hint() string {
+	if k.Type == "bool" || k.Allowed == "a path" {
+		return ""
+	}
+	return ": " + k.Allowed
+}
 
 // WithoutText is what a flag means that is given without a value, nothing where it needs one.
 func (k Kind) WithoutText() string {

@@ -14,12 +14,13 @@ import (
 
 // Setting is one line of a table.
 type Setting struct {
-	Name    string   // of the flag and of the file's key: "statusPort"
-	Also    []string // variables of others that give it, after its own: "INSTANCE_IP"
-	Group   string   // the heading that it stands under
-	Default string   // parsed like any other text; it may be empty even where nothing empty may be given
-	Help    string   // what it is, without a full stop
-	Kind    Kind
+	Name     string   // of the flag and of the file's key: "statusPort"
+	Also     []string // variables of others that give it, after its own: "INSTANCE_IP"
+	Group    string   // the heading that it stands under
+	Default  string   // parsed like any other text; it may be empty even where nothing empty may be given
+	Required bool     // it has no default, and must be given
+	Help     string   // what it is, without a full stop
+	Kind     Kind
 }
 
 // Table is all that can be set.

@@ -1,4 +1,3 @@
-// Package spelling finds the name that a mistyped one is likely to mean.
 package spelling
 
 import "strings"
@@ -21,7 +20,7 @@ func Nearest(name string, known []string) string {
 // fold makes target_port, target-port and targetPort one.
 func fold(name string) string {
 	name = name[:min(len(name), longest)]
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(name, "_", ""), "-", ""))
 }
 
 // edits is Levenshtein's distance: how many letters to add, drop or change, to get from a to b.

@@ -1,11 +1,13 @@
-// Package version says which build a binary is, from what the Go linker recorded in it.
 package version
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 )
+
+var release, revision string // set by the linker or empty
 
 // Info describes a build.
 type Info struct {
@@ -17,16 +19,14 @@ type Info struct {
 
 // Get returns the running binary's build.
 func Get() Info {
-	info := Info{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info := Info{Version: cmp.Or(release, "(devel)"), Revision: revision, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
 		return info
 	}
-	if build.Main.Version != "" {
-		info.Version = build.Main.Version
-	}
+	info.Version = cmp.Or(release, build.Main.Version, info.Version)
 	for _, setting := range build.Settings {
-		if setting.Key == "vcs.revision" {
+		if setting.Key == "vcs.revision" && info.Revision == "" {
 			info.Revision = setting.Value
 		}
 	}

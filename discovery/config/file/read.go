@@ -3,39 +3,137 @@ package file
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// Read returns the configuration files of a directory by name, or the one file that path is. A file that cannot be read
-// is among them with its error; an error of Read itself says that nothing is known.
+// What may be read, in bytes. A file that is larger, or one too many, is refused by name.
+const (
+	maxFile  = 16 << 20
+	maxTotal = 256 << 20
+)
+
+// Stat tells one content of a file from another without reading it.
+type Stat struct {
+	Size     int64
+	Modified time.Time
+	Changed  int64 // the inode, which a rename and a chmod change too: nanoseconds since 1970
+	Inode    uint64
+	Writing  bool // a process has it open for writing
+	Fresh    bool // it was written just before it was read: a further write may leave the same figures
+}
+
+// fresh is longer than any file system's clock takes to its next tick.
+const fresh = 100 * time.Millisecond
+
+// same holds for a file that was not written in between.
+func (s Stat) same(o Stat) bool {
+	return s.Size == o.Size && s.Modified.Equal(o.Modified) && s.Changed == o.Changed && s.Inode == o.Inode
+}
+
+// Read returns the configuration files of a directory and of all below it by name, or the one file that path is. A file
+// that cannot be read is among them with its error; an error of Read itself says that nothing is known.
 func Read(path string) ([]File, error) {
-	info, err := os.Stat(path)
+	l, err := list(path)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+		return nil, err
 	}
-	if !info.IsDir() {
-		return []File{read(path)}, nil
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
-	}
+	var total int64
 	var files []File
-	for _, e := range entries {
-		if !named(e.Name()) {
+	for _, name := range l.names {
+		f := read(name, maxTotal-total, func(Stat) bool { return false })
+		if gone(f) {
 			continue
 		}
-		f := read(filepath.Join(path, e.Name()))
-		if errors.Is(f.Err, errDirectory) || gone(f) {
-			continue
-		}
+		total += int64(len(f.Data))
 		files = append(files, f)
 	}
-	return files, nil
+	return append(files, l.blocked...), nil
+}
+
+// listing is what there is below a directory.
+type listing struct {
+	names   []string // of files, sorted
+	blocked []File   // directories that cannot be read, each with its error
+}
+
+// list looks for configuration files. Hidden files and directories are left out: they are editors', version control's
+// and Kubernetes' own. A directory that two ways lead to is read once, by the way without a link.
+func list(path string) (listing, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return listing{}, fmt.Errorf("read configuration: %w", err)
+	}
+	if !info.IsDir() {
+		return listing{names: []string{path}}, nil
+	}
+	if _, err := os.ReadDir(path); err != nil {
+		return listing{}, fmt.Errorf("read configuration: %w", err)
+	}
+	var l listing
+	known := map[[2]uint64]bool{}
+	for todo := []string{path}; len(todo) > 0; {
+		links := l.walk(todo, known)
+		todo = links
+	}
+	slices.Sort(l.names)
+	return l, nil
+}
+
+// walk adds what is in the directories and below them, and returns the links to further ones.
+func (l *listing) walk(todo []string, known map[[2]uint64]bool) (links []string) {
+	for len(todo) > 0 {
+		dir := todo[0]
+		todo = todo[1:]
+		info, err := os.Stat(dir)
+		if err == nil {
+			id := identity(info)
+			if known[id] {
+				continue
+			}
+			known[id] = true
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			if f := (File{Name: dir, Err: reason(err)}); !gone(f) {
+				l.blocked = append(l.blocked, f)
+			}
+			continue
+		}
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			switch {
+			case strings.HasPrefix(e.Name(), "."):
+			case e.IsDir():
+				todo = append(todo, path)
+			case e.Type()&fs.ModeSymlink != 0 && isDir(path):
+				links = append(links, path)
+			case named(e.Name()):
+				l.names = append(l.names, path)
+			}
+		}
+	}
+	return links
+}
+
+func identity(info fs.FileInfo) [2]uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return [2]uint64{uint64(s.Dev), s.Ino}
+	}
+	return [2]uint64{}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // named reports whether a file's name is one of configuration. Editors' and Kubernetes' own begin with a dot.
@@ -43,23 +141,113 @@ func named(name string) bool {
 	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
 
-var errDirectory = errors.New("is a directory")
-
-func read(name string) File {
-	f := File{Name: name}
+// stat looks at a file without reading it.
+func stat(name string) (Stat, error) {
 	info, err := os.Stat(name)
-	switch {
+	if err != nil {
+		return Stat{}, err
+	}
+	return statOf(info), nil
+}
+
+func statOf(info fs.FileInfo) Stat {
+	s := Stat{Size: info.Size(), Modified: info.ModTime()}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.Inode, s.Changed = sys.Ino, sys.Ctim.Nano()
+	}
+	return s
+}
+
+// read reads a file of which so many bytes may be taken. Where wait says so, a file that is being written is not read.
+func read(name string, left int64, wait func(Stat) bool) File {
+	f := File{Name: name}
+	file, err := open(name)
+	if err != nil {
+		f.Err = reason(err)
+		return f
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		f.Err = reason(err)
+		return f
+	}
+	f.Stat = statOf(info)
+	f.Stat.Fresh = time.Since(time.Unix(0, f.Stat.Changed)) < fresh
+	f.Stat.Writing = written(file)
+	if f.Stat.Writing && wait(f.Stat) {
+		f.Unfinished = true
+		return f
+	}
+	most := min(maxFile, left)
+	switch f.Data, err = io.ReadAll(io.LimitReader(file, most+1)); {
 	case err != nil:
-		f.Err = reason(err)
-	case info.IsDir():
-		f.Err = errDirectory
-	case !info.Mode().IsRegular():
-		f.Err = fmt.Errorf("is a %s, want a file", info.Mode().Type()) // reading a pipe would not end
+		f.Data, f.Err = nil, reason(err)
+	case int64(len(f.Data)) <= most:
+	case most < maxFile:
+		f.Data, f.Err = nil, fmt.Errorf("is one too many, want at most %d MiB of configuration in all files", maxTotal>>20)
 	default:
-		f.Data, err = os.ReadFile(name)
-		f.Err = reason(err)
+		f.Data, f.Err = nil, fmt.Errorf("is %d MiB long, want at most %d: put its objects into several files",
+			f.Stat.Size>>20, maxFile>>20)
 	}
 	return f
+}
+
+// ReadAll reads a file from where it has no name in the file system, such as standard input.
+func ReadAll(name string, in io.Reader) File {
+	f := File{Name: name}
+	switch f.Data, f.Err = io.ReadAll(io.LimitReader(in, maxFile+1)); {
+	case f.Err != nil:
+		f.Data = nil
+	case len(f.Data) > maxFile:
+		f.Data, f.Err = nil, fmt.Errorf("is longer than %d MiB: put its objects into several files", maxFile>>20)
+	}
+	return f
+}
+
+// open opens a regular file. To open or to read a pipe or a device might not end.
+func open(name string) (*os.File, error) {
+	for range 2 { // what is seen may be another file than what is opened
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("is %s, want a file", kindOf(info.Mode()))
+		}
+		file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+		if err != nil {
+			return nil, err
+		}
+		if opened, err := file.Stat(); err == nil && os.SameFile(info, opened) {
+			return file, nil
+		}
+		_ = file.Close() // nothing was written
+	}
+	return nil, errors.New("is replaced all the time")
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	default:
+		return "a device"
+	}
+}
+
+// written reports whether a process has the file open for writing: then no read lease is granted. Leases of others'
+// files need CAP_LEASE, and some file systems have none; time alone tells there.
+func written(file *os.File) bool {
+	_, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	if err == nil {
+		_, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) // the close would do it too
+	}
+	return errors.Is(err, unix.EAGAIN)
 }
 
 // gone holds for a file that was deleted since the directory was listed, not for a link that leads nowhere.

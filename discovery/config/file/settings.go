@@ -3,16 +3,23 @@ package file
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/watch"
 )
 
+// Ticker says when to look again: once at its start, and when files may have changed.
+type Ticker interface {
+	Run(ctx context.Context, ticks chan<- struct{}) error
+}
+
 // Settings tells the mesh's settings that a file holds, and then what changes. A file that is refused changes nothing;
-// until one could be read once, the source has not synced.
+// until one could be read once, the source has not synced. It is told why as a malformed record.
 type Settings struct {
 	Kind   string // MeshConfig or MeshNetworks
 	Path   string
@@ -37,8 +44,7 @@ func (s Settings) Run(ctx context.Context, updates chan<- model.Update) error {
 
 func (s Settings) follow(ctx context.Context, ticks <-chan struct{}, updates chan<- model.Update) error {
 	var last *model.Object
-	log := Source{Log: s.Log}
-	known := map[config.Problem]bool{}
+	var known []config.Problem
 	for {
 		select {
 		case <-ctx.Done():
@@ -46,28 +52,45 @@ func (s Settings) follow(ctx context.Context, ticks <-chan struct{}, updates cha
 		case <-ticks:
 		}
 		next, problems := s.read()
-		known = log.tell(known, problems)
-		if next == nil || last != nil && equal(last, next) {
+		was := faults(known)
+		tell(s.Log, slices.DeleteFunc(slices.Clone(problems),
+			func(p config.Problem) bool { return p.Severity == config.Error || slices.Contains(known, p) }))
+		known = problems
+		group := model.Group{Faults: faults(problems)}
+		switch {
+		case next == nil && slices.Equal(group.Faults, was),
+			next != nil && last != nil && len(was) == 0 && last.Origin == next.Origin && proto.Equal(last.Spec.(proto.Message), next.Spec.(proto.Message)):
 			continue
+		case next != nil:
+			last = next
+			s.Log.Info("settings read", "kind", s.Kind, "path", s.Path)
+			group.Objects = []*model.Object{next}
 		}
-		last = next
-		s.Log.Info("settings read", "kind", s.Kind, "path", s.Path)
 		select {
-		case updates <- model.Update{
-			Groups: map[string]model.Group{s.Kind: {Objects: []*model.Object{next}}},
-			Synced: true,
-		}:
+		case updates <- model.Update{Groups: map[string]model.Group{s.Kind: group}, Synced: last != nil}:
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// read returns nil where the file is to be refused.
-func (s Settings) read() (*model.Object, []config.Problem) {
-	f := read(s.Path)
-	if f.Err != nil {
-		return nil, []config.Problem{{File: s.Path, Severity: config.Error, Message: f.Err.Error()}}
+// faults are the problems that a file of settings is refused for.
+func faults(problems []config.Problem) (out []string) {
+	for _, p := range problems {
+		if p.Severity == config.Error {
+			out = append(out, p.String())
+		}
 	}
-	return config.DecodeSettings(s.Kind, s.Path, f.Data)
+	return out
+}
+
+func (s Settings) read() (*model.Object, []config.Problem) { return ReadSettings(s.Kind, s.Path) }
+
+// ReadSettings reads a file of MeshConfig or MeshNetworks. It returns nil where the file is to be refused.
+func ReadSettings(kind, path string) (*model.Object, []config.Problem) {
+	f := read(path, maxFile, func(Stat) bool { return false })
+	if f.Err != nil {
+		return nil, []config.Problem{{File: path, Severity: config.Error, Message: f.Err.Error()}}
+	}
+	return config.DecodeSettings(kind, path, f.Data)
 }

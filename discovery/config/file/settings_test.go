@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -21,9 +22,15 @@ func TestSettings(t *testing.T) {
 	write("accessLogFiles: /dev/stdout") // refused
 	updates := make(chan model.Update)
 	start(t, NewSettings("MeshConfig", path, slog.New(slog.DiscardHandler)), updates)
+	if u := receive(t, updates); u.Synced || !u.Groups["MeshConfig"].Malformed() || !strings.Contains(u.Groups["MeshConfig"].Faults[0], "mesh.yaml:1: error: ") {
+		t.Errorf("of a refused file it tells %+v, want why, not synced", u)
+	}
 	expectLog := func(want string) {
 		t.Helper()
 		u := receive(t, updates)
+		for u.Groups["MeshConfig"].Malformed() {
+			u = receive(t, updates)
+		}
 		objects := u.Groups["MeshConfig"].Objects
 		if len(objects) != 1 || !u.Synced {
 			t.Fatalf("got %+v, want the settings, synced", u)

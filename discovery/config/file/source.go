@@ -3,6 +3,9 @@ package file
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,85 +15,125 @@ import (
 	"github.com/pilotlight/pilotlight/watch"
 )
 
-// How patiently the directory is watched. Quiet outlasts the writes of one save.
+// How patiently files are watched. Quiet outlasts the writes of one save.
 const (
 	quiet   = 50 * time.Millisecond
 	ceiling = time.Second
 	recheck = 30 * time.Second
 )
 
-// Ticker says when to look again: once at its start, and when files may have changed.
-type Ticker interface {
-	Run(ctx context.Context, ticks chan<- struct{}) error
+// Watcher says which files may have changed: all of them at its start.
+type Watcher interface {
+	Run(ctx context.Context, changes chan<- watch.Changes) error
 }
 
-// Source tells the objects below Path, and then what changes.
+// Source tells the objects of the files at Path and below it, and then what changes.
 type Source struct {
-	Path   string // a directory or a file
-	Ticker Ticker
-	Log    *slog.Logger
+	Path      string // a directory or a file
+	WipeDelay time.Duration
+	Watcher   Watcher
+	Log       *slog.Logger
+
+	status atomic.Pointer[Status]
 }
 
-// New returns the Source of a directory or file that the system watches.
-func New(path string, log *slog.Logger) Source {
-	files := watch.Watcher{Paths: []string{path}, Quiet: quiet, Ceiling: ceiling, Recheck: recheck, Log: log}
-	return Source{path, files, log}
+// New returns the Source of a directory or file that the system watches. It goes on for wipeDelay to tell of more than
+// half of all services, or all objects of a kind, that go at once.
+func New(path string, wipeDelay time.Duration, log *slog.Logger) *Source {
+	files := watch.Tree{Path: path, Quiet: quiet, Ceiling: ceiling, Recheck: recheck, Log: log}
+	return &Source{Path: path, WipeDelay: wipeDelay, Watcher: files, Log: log}
+}
+
+// Status returns how the store stands.
+func (s *Source) Status() Status {
+	if now := s.status.Load(); now != nil {
+		return *now
+	}
+	return Status{}
 }
 
 // Run sends updates until ctx is done. Files with errors are logged and do not end it.
-func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
+func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	g, ctx := errgroup.WithContext(ctx)
-	ticks := make(chan struct{}, 1)
-	g.Go(func() error { return s.Ticker.Run(ctx, ticks) })
-	g.Go(func() error { return s.follow(ctx, ticks, updates) })
+	changes := make(chan watch.Changes)
+	g.Go(func() error { return s.Watcher.Run(ctx, changes) })
+	g.Go(func() error { return s.follow(ctx, changes, updates) })
 	return g.Wait()
 }
 
-func (s Source) follow(ctx context.Context, ticks <-chan struct{}, updates chan<- model.Update) error {
-	var last state
-	known := map[config.Problem]bool{}
-	synced := false
+func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updates chan<- model.Update) error {
+	st := newState(s.WipeDelay)
+	again := time.NewTimer(0)
+	defer again.Stop()
+	again.Stop()
+	fault, synced := "", false
+	untold := map[string]model.Group{}
 	for {
+		var c watch.Changes
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticks:
+		case c = <-changes:
+		case <-again.C:
+			c.Paths = st.due()
 		}
-		files, err := Read(s.Path)
+		l, err := st.look(s.Path, c, time.Now())
 		if err != nil {
-			known = s.tell(known, []config.Problem{{File: s.Path, Severity: config.Error, Message: err.Error()}})
+			if err.Error() != fault {
+				fault = err.Error()
+				tell(s.Log, []config.Problem{{File: s.Path, Severity: config.Error, Message: fault}})
+				status := s.Status()
+				status.Fault = fault
+				s.status.Store(&status)
+			}
 			continue
 		}
-		next, groups, problems := plan(last, files)
-		known = s.tell(known, problems)
-		last = next
-		if synced && len(groups) == 0 {
+		fault = ""
+		out := st.apply(l, time.Now())
+		tell(s.Log, out.problems)
+		if out.hold != "" {
+			s.Log.Error("configuration is "+out.hold, "path", s.Path, "objects", len(st.gone))
+		}
+		if again.Stop(); !out.again.IsZero() {
+			again.Reset(time.Until(out.again))
+		}
+		status := st.status()
+		s.status.Store(&status)
+		maps.Copy(untold, out.groups)
+		if synced && len(untold) == 0 || !synced && !st.unwritten() {
 			continue
 		}
-		s.Log.Info("configuration read", "path", s.Path, "objects", len(next.objects), "changed", len(groups))
+		if !synced {
+			s.warn(status)
+		}
+		s.Log.Info("configuration read", "path", s.Path, "objects", len(st.objects), "changed", len(untold))
 		select {
-		case updates <- model.Update{Groups: groups, Synced: true}:
-			synced = true
+		case updates <- model.Update{Groups: untold, Synced: true}:
+			untold, synced = map[string]model.Group{}, true
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// tell logs the problems that are not known yet and returns those that are known now: one that went and came back is
-// told again.
-func (s Source) tell(known map[config.Problem]bool, problems []config.Problem) map[config.Problem]bool {
-	now := map[config.Problem]bool{}
-	for _, p := range problems {
-		if !known[p] && !now[p] {
-			level := slog.LevelWarn
-			if p.Severity == config.Error {
-				level = slog.LevelError
-			}
-			s.Log.Log(context.Background(), level, "configuration problem", "file", p.File, "line", p.Line,
-				"object", p.Object, "field", p.Path, "reason", p.Message)
-		}
-		now[p] = true
+// warn says at the start what is missing. What proxies were told before is not known here: they lose it.
+func (s *Source) warn(now Status) {
+	if missing := len(now.Refused) + len(now.Lost); missing > 0 {
+		const most = 10
+		names := append(slices.Clone(now.Refused), now.Lost...)
+		s.Log.Error("started without configuration that is refused: there is no last good form of it after a start, "+
+			"and proxies that were told of it before lose it", "count", missing, "first", names[:min(missing, most)])
 	}
-	return now
+}
+
+// tell logs problems.
+func tell(log *slog.Logger, problems []config.Problem) {
+	for _, p := range problems {
+		level := slog.LevelWarn
+		if p.Severity == config.Error {
+			level = slog.LevelError
+		}
+		log.Log(context.Background(), level, "configuration problem", "file", p.File, "line", p.Line,
+			"object", p.Object, "field", p.Path, "reason", p.Message)
+	}
 }

@@ -3,6 +3,7 @@ package file
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/watch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,13 +27,24 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{"b.yaml", "a.yml", "c.json", "d.txt", ".e.yaml", "f.yaml~", "yaml"} {
+	for _, sub := range []string{"g.yaml", "sub/deep", ".git", "..v1", "volume/..v1"} {
+		must(t, os.MkdirAll(at(sub), 0o755))
+	}
+	for _, name := range []string{
+		"b.yaml", "a.yml", "c.json", "d.txt", ".e.yaml", "f.yaml~", "yaml", "g.yaml/in.yaml",
+		"sub/deep/k.yaml", ".git/l.yaml", "..v1/m.yaml", "volume/..v1/n.yaml",
+	} {
 		must(t, os.WriteFile(at(name), []byte(name), 0o644))
 	}
-	must(t, os.Mkdir(at("g.yaml"), 0o755))
-	must(t, os.Symlink("b.yaml", at("h.yaml")))
-	must(t, os.Symlink("nowhere", at("i.yaml")))
+	for name, to := range map[string]string{
+		"h.yaml": "b.yaml", "i.yaml": "nowhere", "sub/loop": "..", "twice": "sub/deep", "dev.yaml": "/dev/zero",
+		"volume/..data": "..v1", "volume/n.yaml": "..data/n.yaml",
+	} {
+		must(t, os.Symlink(to, at(name)))
+	}
 	must(t, syscall.Mkfifo(at("j.yaml"), 0o644))
+	must(t, os.WriteFile(at("large.yaml"), nil, 0o644))
+	must(t, os.Truncate(at("large.yaml"), 1<<30))
 
 	files, err := Read(dir)
 	must(t, err)
@@ -44,8 +57,10 @@ func TestRead(t *testing.T) {
 		got = append(got, strings.TrimPrefix(f.Name, dir+"/")+": "+text)
 	}
 	want := []string{
-		"a.yml: a.yml", "b.yaml: b.yaml", "c.json: c.json", "h.yaml: b.yaml",
-		"i.yaml: no such file or directory", "j.yaml: is a p---------, want a file",
+		"a.yml: a.yml", "b.yaml: b.yaml", "c.json: c.json", "dev.yaml: is a device, want a file", "g.yaml/in.yaml: g.yaml/in.yaml",
+		"h.yaml: b.yaml", "i.yaml: no such file or directory", "j.yaml: is a pipe, want a file",
+		"large.yaml: is 1024 MiB long, want at most 16: put its objects into several files", "sub/deep/k.yaml: sub/deep/k.yaml",
+		"volume/n.yaml: volume/..v1/n.yaml",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -58,16 +73,67 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// manual ticks when the test says so.
-type manual chan struct{}
+// All files together have a bound, too, and the one that passes it is named.
+func TestReadBoundsTheSum(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	must(t, os.WriteFile(path, []byte("12345"), 0o644))
+	never := func(Stat) bool { return false }
+	if f := read(path, 5, never); f.Err != nil || len(f.Data) != 5 {
+		t.Errorf("five bytes of five: %+v", f)
+	}
+	if f := read(path, 4, never); f.Err == nil || !strings.Contains(f.Err.Error(), "want at most 256 MiB of configuration in all files") {
+		t.Errorf("five bytes of four: %+v", f)
+	}
+	s := newState(0)
+	s.replace("b.yaml", nil, &parsed{stat: Stat{Size: maxTotal - 4}}, map[string]bool{})
+	if found := s.read([]string{path}, time.Now()); len(found) != 1 || len(found[0].problems) != 1 {
+		t.Errorf("with all that is known: %+v", found)
+	}
+}
 
-func (m manual) Run(ctx context.Context, ticks chan<- struct{}) error {
+// What has no end is not read to its end.
+func TestReadAllIsBounded(t *testing.T) {
+	if f := ReadAll("stdin", endless{}); f.Err == nil || f.Data != nil || !strings.Contains(f.Err.Error(), "is longer than 16 MiB") {
+		t.Errorf("of an endless input %d bytes are read, %v", len(f.Data), f.Err)
+	}
+	if f := ReadAll("stdin", strings.NewReader("a: b")); f.Err != nil || string(f.Data) != "a: b" || f.Name != "stdin" {
+		t.Errorf("of a short one: %+v", f)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
+
+// A file that a process has open for writing is not finished, whatever stands in it.
+func TestReadSeesAWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	w, err := os.Create(path)
+	must(t, err)
+	defer w.Close()
+	always := func(Stat) bool { return true }
+	if f := read(path, maxTotal, always); !f.Unfinished || !f.Stat.Writing {
+		t.Errorf("while it is open for writing: %+v", f)
+	}
+	if f := read(path, maxTotal, func(Stat) bool { return false }); f.Unfinished || f.Err != nil {
+		t.Errorf("when it is not waited for: %+v", f)
+	}
+	must(t, w.Close())
+	if f := read(path, maxTotal, always); f.Unfinished || f.Stat.Writing {
+		t.Errorf("when it is closed: %+v", f)
+	}
+}
+
+// manual says that all may have changed when the test says so.
+type manual chan watch.Changes
+
+func (m manual) Run(ctx context.Context, changes chan<- watch.Changes) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-m:
-			ticks <- struct{}{}
+		case c := <-m:
+			changes <- c
 		}
 	}
 }
@@ -81,13 +147,13 @@ func TestSource(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		hand, updates := manual(make(chan struct{})), make(chan model.Update, 1)
-		start(t, Source{dir, hand, slog.New(slog.NewTextHandler(&log, nil))}, updates)
+		hand, updates := manual(make(chan watch.Changes)), make(chan model.Update, 1)
+		start(t, &Source{Path: dir, Watcher: hand, Log: slog.New(slog.NewTextHandler(&log, nil))}, updates)
 		// tick returns what the source says to it: its update, and the problems that it logs.
 		tick := func(what string, want *model.Update, problems ...string) {
 			t.Helper()
 			log.Reset()
-			hand <- struct{}{}
+			hand <- watch.Changes{All: true}
 			synctest.Wait()
 			var got *model.Update
 			select {
@@ -116,7 +182,8 @@ func TestSource(t *testing.T) {
 		tick("the same fault is logged once", nil)
 		must(t, os.Mkdir(dir, 0o755))
 		write("broken.yaml", "a: b: c")
-		tick("the first update, though a file is broken", &model.Update{Groups: map[string]model.Group{}, Synced: true}, "broken.yaml")
+		tick("the first update, though a file is broken", &model.Update{Groups: map[string]model.Group{}, Synced: true},
+			"broken.yaml", "started without configuration that is refused")
 		write("a.yaml", rule("a", "x"))
 		tick("a new file", changed(a, model.Group{Objects: []*model.Object{{
 			Meta: model.Meta{
@@ -132,7 +199,7 @@ func TestSource(t *testing.T) {
 		tick("the directory goes away", nil, "no such file")
 		must(t, os.Rename(dir+".gone", dir))
 		must(t, os.Remove(filepath.Join(dir, "a.yaml")))
-		tick("it is back, the file is not", changed(a, model.Group{}), "broken.yaml")
+		tick("it is back, the file is not", changed(a, model.Group{}))
 	})
 }
 
@@ -140,12 +207,97 @@ func TestSource(t *testing.T) {
 func TestNew(t *testing.T) {
 	dir := t.TempDir()
 	updates := make(chan model.Update)
-	start(t, New(dir, slog.New(slog.DiscardHandler)), updates)
+	start(t, New(dir, 0, slog.New(slog.DiscardHandler)), updates)
 	expect(t, updates, model.Update{Groups: map[string]model.Group{}, Synced: true})
 	must(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(rule("a", "x")), 0o644))
 	if u := receive(t, updates); len(u.Groups) != 1 {
 		t.Errorf("a new file: %+v", u)
 	}
+}
+
+// A file that is written in place, slowly, never takes services away: neither when it is empty, nor when it is cut between
+// two objects, nor when its writer pauses. It is read when the writer is done.
+func TestSourceSlowWriter(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.yaml")
+	var text strings.Builder
+	for i := range 20 {
+		text.WriteString("---\n" + rule(fmt.Sprint("r", i), "x"))
+	}
+	must(t, os.WriteFile(path, []byte(text.String()), 0o644))
+	updates := make(chan model.Update)
+	source := New(dir, 0, slog.New(slog.DiscardHandler))
+	start(t, source, updates)
+	if u := receive(t, updates); len(u.Groups) != 20 {
+		t.Fatalf("the first update has %d groups, want 20", len(u.Groups))
+	}
+	half := strings.ReplaceAll(text.String(), "host: x", "host: y")
+	half = half[:strings.Index(half, "---\n{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: r10}")]
+	w, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	must(t, err)
+	defer w.Close()
+	awaitWaiting(t, source, path)
+	_, err = w.WriteString(half)
+	must(t, err)
+	quietly(t, updates, 5*writePoll)
+	awaitWaiting(t, source, path)
+	_, err = w.WriteString(strings.ReplaceAll(text.String(), "host: x", "host: y")[len(half):])
+	must(t, err)
+	must(t, w.Close())
+	u := receive(t, updates)
+	for key, g := range u.Groups {
+		if g.Empty() {
+			t.Errorf("%s is gone", key)
+		}
+	}
+	if len(u.Groups) != 20 {
+		t.Errorf("%d groups changed, want 20", len(u.Groups))
+	}
+}
+
+func awaitWaiting(t *testing.T, s *Source, path string) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for len(s.Status().Waiting) != 1 || s.Status().Waiting[0] != path {
+		select {
+		case <-deadline:
+			t.Fatalf("waiting is %v, want %s", s.Status().Waiting, path)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func quietly(t *testing.T, updates <-chan model.Update, long time.Duration) {
+	t.Helper()
+	select {
+	case u := <-updates:
+		t.Errorf("an update: %v", shown(u.Groups))
+	case <-time.After(long):
+	}
+}
+
+// Files that move into a directory are where they were before, to proxies; and edits there are seen.
+func TestSourceTree(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(rule("a", "x")), 0o644))
+	updates := make(chan model.Update)
+	start(t, New(dir, 0, slog.New(slog.DiscardHandler)), updates)
+	expectChanges := func(what string, want map[string]string) {
+		t.Helper()
+		if diff := cmp.Diff(want, shown(receive(t, updates).Groups)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	const a = "DestinationRule/default/a"
+	expectChanges("at first", map[string]string{a: filepath.Join(dir, "a.yaml") + ":1 x"})
+	moved := filepath.Join(dir, "shop", "a.yaml")
+	must(t, os.Mkdir(filepath.Dir(moved), 0o755))
+	must(t, os.Rename(filepath.Join(dir, "a.yaml"), moved))
+	expectChanges("moved", map[string]string{a: moved + ":1 x"})
+	must(t, os.WriteFile(moved, []byte(rule("a", "y")), 0o644))
+	expectChanges("edited", map[string]string{a: moved + ":1 y"})
+	must(t, os.RemoveAll(filepath.Dir(moved)))
+	expectChanges("deleted", map[string]string{a: ""})
 }
 
 // start runs s until the test ends and waits for it to be gone.

@@ -7,6 +7,6 @@
 //	                                    │
 //	stop, the other way round:  agents ──▶ programs ──▶ discovery
 //
-// What runs where is a pure function of the flags (plan.go). It is a demonstration: it starts each process once and
-// watches over none; that is the agent's trade, and only for Envoy.
+// Which process runs where is a pure function of the flags (plan.go). It is a demonstration: it starts each process once and
+// does not restart any of them. The agents restart Envoy; nothing restarts the programs or discovery.
 package main

@@ -1,0 +1,188 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
+)
+
+// An epoch whose newcomer has closed its admin cannot be asked what it has to do, so its sockets are looked at. It is idle
+// when it listens nowhere, and none of its connections was accepted: those to upstreams, to discovery and to collectors
+// stay open until the end.
+
+// ports are local ones.
+type ports map[uint16]bool
+
+// outgoingPorts are those that the kernel gives to connections that a process opens: from, to.
+type outgoingPorts [2]uint16
+
+func (o outgoingPorts) has(port uint16) bool { return o[0] <= port && port <= o[1] }
+
+// awaitNoConnection reports Idle once the process has nothing more to do. Where connections keep the address that their
+// client has named (TPROXY), an accepted one cannot be told from another, and the process has its whole time.
+func (c *process) awaitNoConnection(ctx context.Context, report func(agent.Report)) {
+	if asks(c.launch.Config, "TPROXY") || asks(c.launch.Config, "transparent") {
+		return
+	}
+	for began := time.Now(); ctx.Err() == nil; {
+		busy, err := c.accepted()
+		if err != nil && ctx.Err() == nil {
+			c.Log.Warn("look for connections of an Envoy that drains; it has its whole time", "epoch", c.launch.Epoch, "error", err)
+			return
+		}
+		if !busy && ctx.Err() == nil {
+			report(agent.Idle)
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(max(time.Since(began)/10, calm), time.Second)):
+		}
+	}
+}
+
+// accepted reports whether the process listens, or has a connection that it has accepted.
+func (c *process) accepted() (bool, error) {
+	sockets, err := socketsOf(c.pid)
+	if err != nil {
+		return false, err
+	}
+	tables, err := readTables(c.pid)
+	if err != nil {
+		return false, err
+	}
+	var listened ports
+	if known := c.listened.Load(); known != nil {
+		listened = *known
+	}
+	return tables.accepted(sockets, listened), nil
+}
+
+// rememberPorts notes on which ports the process listens, before a newcomer takes them over: perhaps not all of them.
+func (c *process) rememberPorts() {
+	sockets, err := socketsOf(c.pid)
+	if err != nil {
+		return // it has ended
+	}
+	if tables, err := readTables(c.pid); err == nil {
+		listened := tables.listened(sockets)
+		c.listened.Store(&listened)
+	}
+}
+
+// socketsOf returns the inodes of a process's sockets.
+func socketsOf(pid int) (map[string]bool, error) {
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	sockets := map[string]bool{}
+	for _, name := range names {
+		link, err := os.Readlink(filepath.Join(dir.Name(), name))
+		if err != nil {
+			continue // closed since
+		}
+		if inode, found := strings.CutPrefix(link, "socket:["); found {
+			sockets[strings.TrimSuffix(inode, "]")] = true
+		}
+	}
+	return sockets, err
+}
+
+// socketTables are the kernel's lists of sockets of a network namespace.
+type socketTables struct {
+	tcp, udp, unix string
+	outgoing       outgoingPorts
+}
+
+func readTables(pid int) (t socketTables, err error) {
+	read := func(name string) string {
+		text, failed := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, name))
+		if !errors.Is(failed, os.ErrNotExist) || !strings.HasSuffix(name, "6") { // a kernel without IPv6
+			err = errors.Join(err, failed)
+		}
+		return string(text)
+	}
+	t.tcp, t.udp, t.unix = read("tcp")+read("tcp6"), read("udp")+read("udp6"), read("unix")
+	text, failed := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if _, scanned := fmt.Sscan(string(text), &t.outgoing[0], &t.outgoing[1]); scanned != nil {
+		failed = errors.Join(failed, scanned)
+	}
+	return t, errors.Join(err, failed)
+}
+
+// States of sockets, as /proc/net shows them.
+const (
+	tcpListens    = "0A"
+	unixStream    = "0001"
+	unixListens   = "00010000"
+	unixConnected = "03"
+)
+
+// accepted reports whether one of the sockets listens, or belongs to a connection that was accepted: one at a port that
+// is listened on, now or before, or at one that the kernel gives to no connection that goes out.
+func (t socketTables) accepted(sockets map[string]bool, listened ports) bool {
+	now := ports{} // of anybody: a newcomer's are the process's of before
+	for _, s := range inetSockets(t.tcp) {
+		if s.state == tcpListens {
+			now[s.port] = true
+		}
+	}
+	for _, s := range inetSockets(t.tcp) {
+		if sockets[s.inode] && (s.state == tcpListens || now[s.port] || listened[s.port] || !t.outgoing.has(s.port)) {
+			return true
+		}
+	}
+	for _, s := range inetSockets(t.udp) {
+		if sockets[s.inode] && s.port != 0 && (listened[s.port] || !t.outgoing.has(s.port)) {
+			return true
+		}
+	}
+	for line := range strings.Lines(t.unix) { // Num RefCount Protocol Flags Type St Inode Path
+		f := strings.Fields(line)
+		if len(f) >= 8 && sockets[f[6]] && f[4] == unixStream && (f[3] == unixListens || f[5] == unixConnected) {
+			return true // a socket that was accepted has its listener's path, one that has connected has none
+		}
+	}
+	return false
+}
+
+// listened returns the ports on which the sockets listen.
+func (t socketTables) listened(sockets map[string]bool) ports {
+	out := ports{}
+	for _, s := range inetSockets(t.tcp) {
+		if sockets[s.inode] && s.state == tcpListens {
+			out[s.port] = true
+		}
+	}
+	return out
+}
+
+// inetSocket is a line of /proc/net/tcp or udp.
+type inetSocket struct {
+	port         uint16 // local
+	state, inode string
+}
+
+func inetSockets(table string) (out []inetSocket) {
+	for line := range strings.Lines(table) { // sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …
+		f := strings.Fields(line)
+		if len(f) < 10 {
+			continue
+		}
+		_, hex, _ := strings.Cut(f[1], ":")
+		if port, err := strconv.ParseUint(hex, 16, 16); err == nil {
+			out = append(out, inetSocket{uint16(port), f[3], f[9]})
+		}
+	}
+	return out
+}

@@ -1,0 +1,55 @@
+package envoy
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Each way in which discovery cannot be reached is told with its remedy.
+func TestDiagnose(t *testing.T) {
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+	secure := httptest.NewUnstartedServer(hello)
+	secure.EnableHTTP2 = true
+	secure.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert} // as discovery does
+	secure.StartTLS()
+	defer secure.Close()
+	plain := httptest.NewServer(hello)
+	defer plain.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	port := func(a net.Addr) int { return a.(*net.TCPAddr).Port }
+	for _, test := range []struct {
+		name string
+		Discovery
+		want []string
+	}{
+		{"plain text to TLS", Discovery{"127.0.0.1", port(secure.Listener.Addr()), false, ""}, []string{"speaks TLS and is asked in plain text", "--controlPlaneAuthPolicy MUTUAL_TLS"}},
+		{"TLS to plain text", Discovery{"127.0.0.1", port(plain.Listener.Addr()), true, "x"}, []string{"does not speak TLS", "--controlPlaneAuthPolicy NONE"}},
+		{
+			"another identity",
+			Discovery{"127.0.0.1", port(secure.Listener.Addr()), true, "spiffe://a/b"},
+			[]string{"127.0.0.1:", "shows a certificate of example.com", "want spiffe://a/b", "--pilotIdentity"},
+		},
+		{"its identity", Discovery{"127.0.0.1", port(secure.Listener.Addr()), true, "example.com"}, nil},
+		{"nobody listens", Discovery{"127.0.0.1", port(gone.Addr()), false, ""}, []string{"connections to discovery at 127.0.0.1:", "refused", "is it running there?"}},
+		{"no address", Discovery{"no-such-name.invalid", 1, false, ""}, []string{"no-such-name.invalid has no address", "--discoveryAddress"}},
+	} {
+		got := test.Diagnose(t.Context())
+		if (got == "") != (test.want == nil) {
+			t.Errorf("%s: %q", test.name, got)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %q, want %q in it", test.name, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package envoy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
+)
+
+// An Envoy that crashes while the disk is full or read-only is started again all the same: its bootstrap is in memory
+// then, and its sockets, which take no space, are where they can be made.
+
+// inherited is the first descriptor that a child has beside its standard ones: see process.fork.
+const inherited = 3
+
+// keepInMemory has Envoy read the bootstrap from a descriptor that it inherits after the tie's. Envoy takes what has no ending
+// for JSON, so YAML is converted.
+func (f *files) keepInMemory(bootstrap string) error {
+	if f.yaml {
+		text, err := yamlAsJSON(bootstrap)
+		if err != nil {
+			return fmt.Errorf("keep the bootstrap in memory: %w", err)
+		}
+		bootstrap, f.yaml = text, false
+	}
+	fd, err := unix.MemfdCreate("envoy-bootstrap", unix.MFD_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("keep the bootstrap in memory: %w", err)
+	}
+	f.memory = os.NewFile(uintptr(fd), "envoy-bootstrap")
+	if _, err := f.memory.WriteString(f.withAdmin(bootstrap)); err != nil {
+		return fmt.Errorf("keep the bootstrap in memory: %w", errors.Join(err, f.memory.Close()))
+	}
+	f.bootstrap = fmt.Sprintf("/dev/fd/%d", inherited+1) // of /proc, Envoy opens nothing
+	return nil
+}
+
+func yamlAsJSON(text string) (string, error) {
+	var value map[string]any
+	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+		return "", err
+	}
+	converted, err := json.Marshal(value)
+	return string(converted), err
+}
+
+// Room returns a directory in which sockets can be made: the slot, else one that is made for this elsewhere, and removed
+// with the slot.
+func (s *Slot) Room() (string, error) {
+	cause := bindable(s.dir)
+	if cause == nil {
+		return s.dir, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuge != "" {
+		return s.refuge, nil
+	}
+	for _, parent := range []string{os.TempDir(), shmDir, "/run"} {
+		dir, err := os.MkdirTemp(parent, "pilotlight-") // 0700
+		if err != nil {
+			continue
+		}
+		if bindable(dir) != nil {
+			os.Remove(dir)
+			continue
+		}
+		s.refuge, s.made = dir, append([]string{dir}, s.made...)
+		s.log.Warn("use another directory for sockets", "dir", dir, "error", cause)
+		return dir, nil
+	}
+	return "", cause
+}
+
+// bindable tells whether a socket can be made in a directory.
+func bindable(dir string) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(fd)
+	path := filepath.Join(dir, ".envoy-0") // an heir sweeps it
+	os.Remove(path)
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		return &fs.PathError{Op: "bind", Path: path, Err: err}
+	}
+	return os.Remove(path)
+}

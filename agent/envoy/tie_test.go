@@ -1,0 +1,27 @@
+package envoy
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// A child dies when its agent's end of the pipe is closed: one that is frozen, and deaf to everything else.
+func TestTieKills(t *testing.T) {
+	tie, err := newTie()
+	must(t, err)
+	child := exec.Command("sh", "-c", "trap '' TERM HUP IO; kill -STOP $$")
+	child.ExtraFiles = []*os.File{tie.read}
+	must(t, child.Start())
+	must(t, tie.to(child.Process.Pid))
+	await(t, "the child is stopped", func() bool {
+		facts, err := FactsOf(child.Process.Pid)
+		return err == nil && facts.Stopped()
+	})
+	tie.cut()
+	child.Wait()
+	if status := child.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {
+		t.Errorf("the child ended by %s, want it killed", child.ProcessState)
+	}
+}

@@ -1,0 +1,13 @@
+// Package lossy writes a log to a file that may be blocked or broken, such as a pipe that nobody reads, and never makes
+// its caller wait.
+//
+//	Write ──▶ pending, at most limit bytes ──▶ one goroutine ──▶ the file
+//	              │ full                            │ flows again
+//	              ▼                                 ▼
+//	       dropped and counted               the callback tells how many
+//
+// What is dropped is whole lines: a caller writes one or more lines at a time. A caller that has only pieces, such as a
+// process's output, puts a Lines before it.
+//
+// It refuses to know what a log line looks like.
+package lossy

@@ -1,0 +1,46 @@
+package lossy
+
+import (
+	"bytes"
+	"io"
+)
+
+// longest is how much of a line waits for its end. A longer one is passed on in pieces.
+const longest = 64 << 10
+
+// Lines makes whole lines of pieces, for a Writer that may drop what it is given.
+type Lines struct {
+	To    io.Writer
+	begun []byte // of a line that has not ended
+}
+
+// Write takes any piece.
+func (l *Lines) Write(piece []byte) (int, error) {
+	end := bytes.LastIndexByte(piece, '\n') + 1
+	if end == 0 && len(l.begun)+len(piece) <= longest {
+		l.begun = append(l.begun, piece...)
+		return len(piece), nil
+	}
+	if end == 0 {
+		end = len(piece)
+	}
+	whole := piece[:end]
+	if len(l.begun) > 0 {
+		whole = append(l.begun, whole...)
+	}
+	if _, err := l.To.Write(whole); err != nil {
+		return 0, err
+	}
+	l.begun = append([]byte(nil), piece[end:]...)
+	return len(piece), nil
+}
+
+// Close passes on a line that has no end.
+func (l *Lines) Close() error {
+	if len(l.begun) == 0 {
+		return nil
+	}
+	_, err := l.To.Write(append(l.begun, '\n'))
+	l.begun = nil
+	return err
+}

@@ -1,0 +1,151 @@
+package lossy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipe is a file whose reader can be away, or dead.
+type pipe struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	fault error
+	gate  chan struct{} // each Write takes one; closed to let all pass
+}
+
+func (p *pipe) Write(text []byte) (int, error) {
+	<-p.gate
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fault != nil {
+		return 0, p.fault
+	}
+	return p.text.Write(text)
+}
+
+func (p *pipe) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+func (p *pipe) breaks(fault error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = fault
+}
+
+// A pipe that nobody reads takes nobody's time. When it is read again, what was dropped is told once, in its place.
+func TestNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pipe{gate: make(chan struct{})}
+		w := NewWriter(p)
+		w.OnFlow(func(n int64) { fmt.Fprintf(w, "dropped %d\n", n) })
+		line := strings.Repeat("x", 1023) + "\n"
+		for range 1000 { // the first is being written
+			io.WriteString(w, line)
+			synctest.Wait()
+		}
+		const fits = 1 + limit/1024
+		if got := w.Dropped(); got != 1000-fits {
+			t.Errorf("%d lines dropped, want %d", got, 1000-fits)
+		}
+		began := time.Now()
+		if w.Flush(time.Second); time.Since(began) != time.Second {
+			t.Errorf("Flush took %s, want its limit", time.Since(began))
+		}
+		close(p.gate)
+		synctest.Wait()
+		io.WriteString(w, "after\n")
+		w.Flush(time.Second)
+		want := strings.Repeat(line, fits) + fmt.Sprintf("dropped %d\n", 1000-fits) + "after\n"
+		if got := p.String(); got != want {
+			t.Errorf("%d bytes ... %q, want %d ... %q", len(got), got[max(0, len(got)-40):], len(want), want[len(want)-40:])
+		}
+	})
+}
+
+// A reader that dies costs the lines, and the next one hears of them.
+func TestTheReaderDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pipe{gate: make(chan struct{}), fault: errors.New("broken pipe")}
+		close(p.gate)
+		w := NewWriter(p)
+		w.OnFlow(func(n int64) { fmt.Fprintf(w, "dropped %d\n", n) })
+		for range 3 {
+			io.WriteString(w, "one\ntwo\n")
+			w.Flush(time.Second)
+		}
+		if got := w.Dropped(); got != 6 {
+			t.Errorf("%d lines dropped, want 6", got)
+		}
+		p.breaks(nil)
+		io.WriteString(w, "three\n")
+		w.Flush(time.Second)
+		if got, want := p.String(), "three\ndropped 6\n"; got != want {
+			t.Errorf("written %q, want %q", got, want)
+		}
+	})
+}
+
+// However many write, each line arrives whole and once.
+func TestManyWrite(t *testing.T) {
+	p := &pipe{gate: make(chan struct{})}
+	close(p.gate)
+	w := NewWriter(p)
+	var writers sync.WaitGroup
+	for range 8 {
+		writers.Go(func() {
+			for range 500 {
+				io.WriteString(w, "0123456789\n")
+			}
+		})
+	}
+	writers.Wait()
+	w.Flush(time.Minute)
+	if got := strings.ReplaceAll(p.String(), "0123456789\n", "."); got != strings.Repeat(".", 4000) || w.Dropped() != 0 {
+		t.Errorf("%d lines whole, %d dropped, want 4000", strings.Count(got, "."), w.Dropped())
+	}
+}
+
+func TestLines(t *testing.T) {
+	long := strings.Repeat("y", longest)
+	for _, test := range []struct {
+		name   string
+		pieces []string
+		want   []string
+	}{
+		{"whole", []string{"a\nb\n"}, []string{"a\nb\n"}},
+		{"cut", []string{"a\nb", "c", "d\n"}, []string{"a\n", "bcd\n"}},
+		{"without an end", []string{"a\nb"}, []string{"a\n", "b\n"}},
+		{"without an end at all", []string{long, "y", "z\n"}, []string{long + "y", "z\n"}},
+		{"nothing", []string{""}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			l := Lines{To: writerFunc(func(p []byte) { got = append(got, string(p)) })}
+			for _, piece := range test.pieces {
+				if n, err := io.WriteString(&l, piece); n != len(piece) || err != nil {
+					t.Errorf("write %d bytes: %d, %v", len(piece), n, err)
+				}
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", test.want) {
+				t.Errorf("got %.100q, want %.100q", got, test.want)
+			}
+		})
+	}
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }

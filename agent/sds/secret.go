@@ -1,0 +1,63 @@
+package sds
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+)
+
+// The names that Istio's control plane gives to a workload's own secrets.
+const (
+	Certificate = "default" // chain and key
+	Roots       = "ROOTCA"  // whose certificates are trusted
+)
+
+// Secret is one, as it is sent.
+type Secret struct {
+	Name    string
+	version string
+	message []byte // envoy.extensions.transport_sockets.tls.v3.Secret
+}
+
+// Secrets are those of a workload, by name.
+type Secrets map[string]Secret
+
+// NewSecrets makes a workload's secrets of PEM. What is empty makes none.
+func NewSecrets(chain, key, roots []byte) Secrets {
+	out := Secrets{}
+	if len(chain) > 0 && len(key) > 0 {
+		out.add(Certificate, [3][]byte{chain, key})
+	}
+	if len(roots) > 0 {
+		out.add(Roots, [3][]byte{2: roots})
+	}
+	return out
+}
+
+// Cover reports whether they have every secret that the others have.
+func (s Secrets) Cover(others Secrets) bool {
+	for name := range others {
+		if _, ok := s[name]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// add makes a secret of chain and key, or of roots.
+func (s Secrets) add(name string, pem [3][]byte) {
+	number, content := 4, field(nil, 1, inline(pem[2])) // validation_context with trusted_ca
+	if pem[0] != nil {
+		number, content = 2, field(field(nil, 1, inline(pem[0])), 2, inline(pem[1])) // tls_certificate
+	}
+	message := field(field(nil, 1, []byte(name)), number, content)
+	sum := sha256.Sum256(message)
+	s[name] = Secret{Name: name, version: hex.EncodeToString(sum[:8]), message: message}
+}
+
+func (s Secrets) equal(other Secrets) bool {
+	return maps.EqualFunc(s, other, func(a, b Secret) bool { return a.version == b.version })
+}
+
+// inline is a DataSource with inline_bytes.
+func inline(content []byte) []byte { return field(nil, 2, content) }

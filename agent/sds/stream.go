@@ -1,0 +1,89 @@
+package sds
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// maxNames is how many names one stream may ask for. Envoy asks for one.
+const maxNames = 100
+
+// stream is what one stream was sent. It does no I/O.
+type stream struct {
+	delta  bool
+	names  map[string]bool   // subscribed to
+	sent   map[string]string // the version of each secret that the client was sent
+	nonces int
+}
+
+// request takes a request and returns the response to send now, nil for none, and the client's refusal of the last
+// response, if it is one. An error ends the stream.
+func (s *stream) request(r request, all Secrets) (message []byte, refusal string, err error) {
+	if r.typeURL != "" && r.typeURL != typeURL {
+		return nil, "", fmt.Errorf("type %q is not served, want %s", r.typeURL, typeURL)
+	}
+	if s.names == nil {
+		s.names, s.sent = map[string]bool{}, map[string]string{}
+	}
+	if r.refused {
+		refusal = fmt.Sprintf("%.500s", r.refusal)
+	}
+	if r.nonce != "" && r.nonce != strconv.Itoa(s.nonces) && !s.delta {
+		return nil, refusal, nil // overtaken by a response that the client has yet to answer
+	}
+	for _, name := range r.subscribe {
+		s.names[name] = true
+		delete(s.sent, name) // who subscribes again is answered again
+	}
+	for _, name := range r.unsubscribe {
+		delete(s.names, name)
+		delete(s.sent, name)
+	}
+	if !s.delta {
+		s.replace(r.names)
+	}
+	if len(s.names) > maxNames {
+		return nil, refusal, fmt.Errorf("%d names are asked for, want at most %d", len(s.names), maxNames)
+	}
+	return s.update(all), refusal, nil
+}
+
+// replace makes the names those of a request of the state of the world.
+func (s *stream) replace(names []string) {
+	next := map[string]bool{}
+	for _, name := range names {
+		next[name] = true
+	}
+	maps.DeleteFunc(s.sent, func(name string, _ string) bool { return !next[name] })
+	s.names = next
+}
+
+// update returns the response that brings the client to these secrets, nil where it has them. The state of the world
+// has all that the client subscribes to, as far as it exists.
+func (s *stream) update(all Secrets) []byte {
+	var told []Secret
+	news := false
+	for _, name := range slices.Sorted(maps.Keys(s.names)) {
+		secret, exists := all[name]
+		if !exists {
+			continue
+		}
+		changed := s.sent[name] != secret.version
+		news = news || changed
+		if changed || !s.delta {
+			told = append(told, secret)
+		}
+	}
+	if !news {
+		return nil
+	}
+	version := ""
+	for _, secret := range told {
+		s.sent[secret.Name] = secret.version
+		version += secret.version
+	}
+	s.nonces++
+	return response(told, version, strconv.Itoa(s.nonces), s.delta)
+}

@@ -1,0 +1,69 @@
+package sds
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// The wire format of protobuf, as far as these messages need it: fields that are bytes, or are skipped.
+// https://protobuf.dev/programming-guides/encoding
+
+const (
+	varint = 0
+	fixed8 = 1 // bytes: 8
+	length = 2
+	fixed4 = 5
+)
+
+var errMalformed = errors.New("malformed protobuf")
+
+// field appends a field of bytes, of a string or of a message; an empty one is left out.
+func field(to []byte, number int, value []byte) []byte {
+	if len(value) == 0 {
+		return to
+	}
+	to = binary.AppendUvarint(to, uint64(number<<3|length))
+	to = binary.AppendUvarint(to, uint64(len(value)))
+	return append(to, value...)
+}
+
+// fields calls each with every field of bytes in a message, and skips all others.
+func fields(message []byte, each func(number int, value []byte) error) error {
+	for len(message) > 0 {
+		tag, n := binary.Uvarint(message)
+		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29 {
+			return errMalformed
+		}
+		message = message[n:]
+		size := 0
+		switch tag & 7 {
+		case varint:
+			_, n := binary.Uvarint(message)
+			if n <= 0 {
+				return errMalformed
+			}
+			size = n
+		case fixed8:
+			size = 8
+		case fixed4:
+			size = 4
+		case length:
+			value, n := binary.Uvarint(message)
+			if n <= 0 || value > uint64(len(message)-n) {
+				return errMalformed
+			}
+			end := n + int(value)
+			if err := each(int(tag>>3), message[n:end]); err != nil {
+				return err
+			}
+			size = end
+		default:
+			return errMalformed // groups are not used any more
+		}
+		if size > len(message) {
+			return errMalformed
+		}
+		message = message[size:]
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// SocketName is the Unix socket of a slot for its owner and root: all that the ports tell, and every write.
+const SocketName = "agent.sock"
+
+// The Hosts that a request of the owner's socket names.
+const (
+	HostAgent = "agent" // what the status port has
+	HostEnvoy = "envoy" // Envoy's admin
+)
+
+// ListenOwner opens the socket. One that is left over is replaced: the slot is the caller's.
+func ListenOwner(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return &owned{Listener: newGate(l, nil), uid: uint32(os.Geteuid())}, nil
+}
+
+// owned lets nobody in but its owner and root, whatever becomes of the file's mode.
+type owned struct {
+	net.Listener
+	uid uint32
+}
+
+func (o *owned) Accept() (net.Conn, error) {
+	for {
+		conn, err := o.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if peer, err := peerUID(conn.(*guest).Conn.(*net.UnixConn)); err == nil && o.lets(peer) {
+			return conn, nil
+		}
+		conn.Close()
+	}
+}
+
+func (o *owned) lets(uid uint32) bool { return uid == o.uid || uid == 0 }
+
+func peerUID(conn *net.UnixConn) (uid uint32, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var peer *unix.Ucred
+	asked := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(asked, err); err != nil {
+		return 0, fmt.Errorf("ask whose connection it is: %w", err)
+	}
+	return peer.Uid, nil
+}
+
+// Owner is what the socket serves: the status port with its writes, and Envoy's admin with the changes that are forwarded.
+func Owner(c Config, admin func() http.RoundTripper) http.Handler {
+	c.owner = true
+	mux := http.NewServeMux()
+	mux.Handle(HostAgent+"/", Handler(c))
+	mux.Handle(HostEnvoy+"/", forward(admin, c.Log))
+	return mux
+}

@@ -1,0 +1,11 @@
+// Agent is the sidecar's entry point: it starts Envoy, keeps it alive, replaces it and stops it.
+//
+//	agent proxy [sidecar|router|ingress]    run an Envoy until it is asked to stop
+//	agent wait                              wait until a proxy serves; with -- CMD run a program then
+//	agent status, agent request             ask a running agent
+//	agent bootstrap                         print Envoy's bootstrap without running an Envoy
+//	agent version, agent completion
+//
+// The package reads flags, the environment and files, and joins the packages below agent with bootstrap and watch. It leaves
+// every decision about a running Envoy to package agent, and the bootstrap's text to package bootstrap.
+package main

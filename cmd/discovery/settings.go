@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+// settings are those of serve, by pilot-discovery's names.
+type settings struct {
+	configDir      string
+	registries     []string
+	meshConfig     string // file, empty for Istio's defaults
+	networksConfig string // file, empty for one network
+	wipeDelay      time.Duration
+	syncTimeout    time.Duration // 0 for none
+
+	grpcAddr       string
+	secureGRPCAddr string // used with certificates only
+	httpAddr       string
+	monitoringAddr string
+	exposeDebug    bool
+
+	certificates ads.Certificates
+	secretsDir   string // empty for none
+
+	after, max time.Duration
+	limits     ads.Limits
+	streams    int // ads.Limits has another type
+
+	otlpEndpoint        string // base URL of a collector; empty for that of the environment
+	logLevel, logFormat string
+
+	origins setting.Origins
+}
+
+// given is the command line of a command that has all settings.
+type given struct {
+	flags setting.Flags
+	file  string
+}
+
+// register gives a command the flags of every setting.
+func (g *given) register(cmd *cobra.Command) {
+	table := newSettings().table()
+	g.flags.Register(cmd.Flags(), table)
+	cmd.Flags().StringVar(&g.file, "config", "", "YAML file of settings, by the names of the flags")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return table.Explain(err) })
+}
+
+// settings resolves flags, environment and file. It reports all faults together.
+func (g *given) settings(env map[string]string) (*settings, error) {
+	s := newSettings()
+	sources := setting.Sources{Flags: g.flags.Given, Env: env, FileAt: g.file}
+	if sources.FileAt == "" {
+		sources.FileAt = env["PILOTLIGHT_CONFIG"]
+	}
+	var faults []error
+	if sources.FileAt != "" {
+		data, err := os.ReadFile(sources.FileAt)
+		sources.File, faults = data, append(faults, err)
+	}
+	origins, wrong := s.table().Resolve(sources)
+	s.origins = origins
+	faults = append(append(faults, wrong.WrappedErrors()...), s.registryFaults()...)
+	s.limits.StreamsPerConnection = uint32(s.streams)
+	return s, setting.Usage("discovery", append(faults, s.contradictions()...)...)
+}
+
+// contradictions are values that are allowed one by one, and not together.
+func (s *settings) contradictions() (faults []error) {
+	fault := func(name string, value any, want string) { faults = append(faults, s.origins.Fault(name, value, want)) }
+	if s.after > s.max {
+		fault("debounceAfter", s.after, fmt.Sprintf("at most %s, which is %s", s.origins["debounceMax"].Name, s.max))
+	}
+	if s.secure() {
+		for _, file := range []struct{ name, path string }{
+			{"tlsCertFile", s.certificates.Cert}, {"tlsKeyFile", s.certificates.Key}, {"caCertFile", s.certificates.CA},
+		} {
+			if file.path == "" {
+				fault(file.name, `""`, "a path: --tlsCertFile, --tlsKeyFile and --caCertFile are used together, or none of them")
+			}
+		}
+	}
+	return faults
+}
+
+func (s *settings) secure() bool { return s.certificates != ads.Certificates{} }

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/internal/logger"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+func newSettings() *settings { return &settings{limits: ads.DefaultLimits()} }
+
+// table is every setting of serve: --help, --print-config and docs/cli/discovery_settings.md show it, and it is parsed by.
+func (s *settings) table() setting.Table {
+	return setting.Table{Prefix: "PILOTLIGHT_", Settings: slices.Concat(
+		under("Configuration", s.configuration()),
+		under("Addresses", s.addresses()),
+		under("Certificates and secrets", s.credentials()),
+		under("Pushes", s.pushes()),
+		under("Limits of proxies", s.limitsOfProxies()),
+		under("Observability", s.observability()),
+	)}
+}
+
+func under(group string, settings []setting.Setting) []setting.Setting {
+	for i := range settings {
+		settings[i].Group = group
+	}
+	return settings
+}
+
+func (s *settings) configuration() []setting.Setting {
+	return []setting.Setting{
+		{
+			Name: "configDir", Kind: setting.Path(&s.configDir),
+			Help: "directory, or file, of Istio objects; directories below it count, hidden ones do not; required without --registries",
+		},
+		{
+			Name: "registries", Kind: setting.List(&s.registries),
+			Help: "registries whose services are served beside those of --configDir. Mock is one with two fixed services, hello and world, for trials",
+		},
+		{
+			Name: "meshConfig", Kind: setting.Path(&s.meshConfig),
+			Help: "file of Istio's MeshConfig; read again when it changes",
+		},
+		{
+			Name: "networksConfig", Kind: setting.Path(&s.networksConfig),
+			Help: "file of Istio's MeshNetworks; read again when it changes",
+		},
+		{
+			Name: "wipeDelay", Default: "30s", Kind: setting.Duration(&s.wipeDelay, 0, setting.Forever),
+			Help: "serve more than half of all services, or all objects of a kind, for this time after they are gone from the files at once, " +
+				"or with a registry that is removed or comes back without them, which may be an accident; 0s removes them at once",
+		},
+		{
+			Name: "registrySyncTimeout", Default: "30s", Kind: setting.Duration(&s.syncTimeout, 0, setting.Forever),
+			Help: "become ready after this time without a source of services or configuration that has not sent all it knows, as long as another " +
+				"one has; 0s waits for all",
+		},
+	}
+}
+
+func (s *settings) addresses() []setting.Setting {
+	return []setting.Setting{
+		{Name: "grpcAddr", Default: ":15010", Kind: setting.Listen(&s.grpcAddr, false), Help: "address of ADS"},
+		{
+			Name: "secureGRPCAddr", Default: ":15012", Kind: setting.Listen(&s.secureGRPCAddr, false),
+			Help: "address of ADS with mutual TLS; used when --tlsCertFile is set",
+		},
+		{
+			Name: "httpAddr", Default: ":8080", Kind: setting.Listen(&s.httpAddr, false),
+			Help: "address of /ready, /v1/registration and /debug",
+		},
+		{
+			Name: "monitoringAddr", Default: ":15014", Kind: setting.Listen(&s.monitoringAddr, true),
+			Help: "address of /metrics and /version",
+		},
+		{
+			Name: "exposeDebug", Default: "false", Kind: setting.Bool(&s.exposeDebug),
+			Help: "answer /debug and /v1/registration to other hosts too: they show the whole mesh",
+		},
+	}
+}
+
+func (s *settings) credentials() []setting.Setting {
+	return []setting.Setting{
+		{
+			Name: "tlsCertFile", Kind: setting.Path(&s.certificates.Cert),
+			Help: "the server's certificate, PEM; read again when it changes",
+		},
+		{Name: "tlsKeyFile", Kind: setting.Path(&s.certificates.Key), Help: "its private key, PEM"},
+		{Name: "caCertFile", Kind: setting.Path(&s.certificates.CA), Help: "roots of the proxies' certificates, PEM"},
+		{
+			Name: "secretsDir", Kind: setting.Path(&s.secretsDir),
+			Help: "directory of the secrets that credentialName names, as NAMESPACE/NAME/tls.crt, tls.key and ca.crt; read again when it " +
+				"changes. A secret is sent over mutual TLS to proxies of its namespace whose configuration names it; a private key only to " +
+				"those of the service accounts that NAMESPACE/service-accounts or NAMESPACE/NAME/service-accounts lists",
+		},
+		{
+			Name: "plaintextSecrets", Default: "false", Kind: setting.Bool(&s.limits.PlaintextSecrets),
+			Help: "send secrets to proxies at 127.0.0.1 and ::1 without TLS too, for trials: every program on this host can then read every key",
+		},
+	}
+}
+
+func (s *settings) pushes() []setting.Setting {
+	return []setting.Setting{
+		{
+			Name: "debounceAfter", Default: "100ms", Kind: setting.Duration(&s.after, 0, setting.Forever),
+			Help: "a single change is pushed at once; after a push the next one waits this long, or four times as long as the push took",
+		},
+		{
+			Name: "debounceMax", Default: "1s", Kind: setting.Duration(&s.max, 0, setting.Forever),
+			Help: "no change waits longer than this",
+		},
+	}
+}
+
+func (s *settings) limitsOfProxies() []setting.Setting {
+	l, number := s.limits, func(n any) string { return fmt.Sprint(n) }
+	return []setting.Setting{
+		{
+			Name: "sendTimeout", Default: number(l.SendTimeout), Kind: setting.Duration(&s.limits.SendTimeout, time.Millisecond, setting.Forever),
+			Help: "disconnect a proxy that does not answer a response for this time",
+		},
+		{
+			Name: "keepaliveMaxServerConnectionAge", Default: number(l.MaxConnectionAge),
+			Kind: setting.Duration(&s.limits.MaxConnectionAge, 0, setting.Forever),
+			Help: "ask proxies to connect again after this time, give or take a tenth; 0s for never",
+		},
+		{
+			Name: "shutdownDuration", Default: number(l.Shutdown), Kind: setting.Duration(&s.limits.Shutdown, 0, setting.Forever),
+			Help: "how long a stop may take; in this time proxies are sent to other replicas one by one",
+		},
+		{
+			Name: "maxConnections", Default: "0", Kind: setting.Int(&s.limits.Connections, 0, setting.NoLimit),
+			Help: "connections of proxies at once; a further one closes a connection of the address that has most of them, first one without a " +
+				"stream; 0 for as many as there are descriptors, less 160 for all else",
+		},
+		{
+			Name: "maxRequestBytes", Default: number(l.MaxRequest), Kind: setting.Int(&s.limits.MaxRequest, 1, setting.NoLimit),
+			Help: "largest request of a proxy, in bytes",
+		},
+		{
+			Name: "maxStreamsPerConnection", Default: number(l.StreamsPerConnection), Kind: setting.Int(&s.streams, 0, math.MaxUint32),
+			Help: "streams that a proxy may have open on one connection",
+		},
+		{
+			Name: "maxViewsPerIdentity", Default: number(l.ViewsPerIdentity), Kind: setting.Int(&s.limits.ViewsPerIdentity, 0, setting.NoLimit),
+			Help: "different configurations that the proxies of one certificate's identity, or without certificates of one address, may " +
+				"make discovery hold; 0 for any number",
+		},
+		{
+			Name: "maxNewStreamsPerSecond", Default: number(l.StreamsPerSecond), Kind: setting.Number(&s.limits.StreamsPerSecond, 0),
+			Help: "new streams of all proxies; those beyond are told to come again; 0 for any number",
+		},
+	}
+}
+
+func (s *settings) observability() []setting.Setting {
+	return []setting.Setting{
+		{
+			Name: "otlpEndpoint", Kind: setting.URL(&s.otlpEndpoint),
+			Help: "send a trace of each push to this collector by OTLP over HTTP; if empty, to that of OTEL_EXPORTER_OTLP_ENDPOINT; if both are " +
+				"empty, there are no traces",
+		},
+		{Name: "logLevel", Default: "info", Kind: setting.OneOf(&s.logLevel, logger.Levels...), Help: "least level of the log"},
+		{Name: "logFormat", Default: "text", Kind: setting.OneOf(&s.logFormat, logger.Formats...), Help: "format of the log"},
+	}
+}

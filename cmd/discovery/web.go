@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Bounds of the HTTP ports. They have few clients, and ADS needs the descriptors.
+const (
+	maxConnections = 64               // of a port; one more costs the connection that has waited longest
+	headTimeout    = 10 * time.Second // of a request
+	idleTimeout    = 30 * time.Second // between requests
+	grace          = time.Second      // for requests that are under way at the stop
+)
+
+// serveHTTP serves until ctx is done; requests that are under way may end.
+func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) error {
+	open := &connections{at: map[net.Conn]place{}}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, ConnState: open.note,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve HTTP at %s: %w", l.Addr(), err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		<-ctx.Done()
+		late, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		if server.Shutdown(late) != nil {
+			_ = server.Close() // requests that take longer are cut off
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// connections are those of one port. They are never refused: a new one may be a probe, an old one that says nothing is not.
+type connections struct {
+	mu   sync.Mutex
+	at   map[net.Conn]place
+	last int
+}
+
+// place is when a connection came to its state, as a number that grows.
+type place struct {
+	busy  bool // a request is under way
+	since int
+}
+
+func (c *connections) note(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	switch state {
+	case http.StateNew, http.StateIdle, http.StateActive:
+		c.at[conn] = place{busy: state == http.StateActive, since: c.last}
+	default:
+		delete(c.at, conn)
+	}
+	if len(c.at) > maxConnections {
+		victim := c.oldest()
+		delete(c.at, victim)
+		_ = victim.Close() // the server notices
+	}
+}
+
+// oldest is the connection that has waited longest, of those without a request where there is one.
+func (c *connections) oldest() (victim net.Conn) {
+	for conn, p := range c.at {
+		if v := c.at[victim]; victim == nil || v.busy && !p.busy || v.busy == p.busy && p.since < v.since {
+			victim = conn
+		}
+	}
+	return victim
+}

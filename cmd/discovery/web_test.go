@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+)
+
+// Connections that say nothing, or no more, or only half a request, are closed for others: descriptors stay for ADS, and
+// /ready answers.
+func TestConnectionsThatWaitAreBounded(t *testing.T) {
+	s := startServe(t, "--configDir", t.TempDir())
+	s.await(t, http.StatusOK)
+	request := fmt.Sprintf("GET /ready HTTP/1.1\r\nHost: %s\r\n\r\n", s.web)
+	var open []net.Conn
+	for i := range 4 * maxConnections {
+		conn, err := net.Dial("tcp", s.web)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, []string{"", request, request[:10]}[i%3]); err != nil && i < maxConnections {
+			t.Fatal(err)
+		}
+		open = append(open, conn)
+	}
+	s.await(t, http.StatusOK)
+	kept := 0
+	for _, conn := range open {
+		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			kept++
+		}
+	}
+	if kept > maxConnections {
+		t.Errorf("%d connections that wait are kept, want at most %d", kept, maxConnections)
+	}
+	s.stop(t)
+}

@@ -1,0 +1,123 @@
+package ads
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// connections are those of all listeners. gRPC says of none of them when it ends, and they are not wrapped, which would cost
+// gRPC its shared read buffers: those that are closed are found when the list has grown to twice its length, or is full.
+//
+// Where it is full, one has to go: of the address that has most of them the oldest without a stream, else the newest.
+type connections struct {
+	limit    int                      // 0 for any number
+	streamed func() map[net.Conn]bool // those that have a stream
+	shed     func(net.Conn)           // told of each that has to go, before it is closed
+
+	mu      sync.Mutex
+	open    []arrival // and some that are closed; the oldest first
+	cleared int       // how many were open when the closed ones were taken out
+}
+
+type arrival struct {
+	conn     net.Conn
+	listener net.Listener
+	from     netip.Addr
+	at       time.Time
+}
+
+// entrance is a listener whose connections are listed.
+type entrance struct {
+	net.Listener
+	all *connections
+}
+
+func (e *entrance) Accept() (net.Conn, error) {
+	conn, err := e.Listener.Accept()
+	if err == nil {
+		e.all.add(arrival{conn, e, addressOf(conn), time.Now()})
+	}
+	return conn, err
+}
+
+// add lists a connection, and closes one, perhaps this, where there is no room.
+func (c *connections) add(a arrival) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = append(c.open, a)
+	full := c.limit > 0 && len(c.open) > c.limit
+	if !full && len(c.open) <= 2*max(c.cleared, 32) {
+		return
+	}
+	c.open = slices.DeleteFunc(c.open, func(old arrival) bool { return old.closed(a.at) })
+	c.cleared = len(c.open)
+	if c.limit == 0 || len(c.open) <= c.limit {
+		return
+	}
+	i := victim(c.open, c.streamed())
+	c.shed(c.open[i].conn)
+	_ = c.open[i].conn.Close()
+	c.open = slices.Delete(c.open, i, i+1)
+}
+
+// victim chooses the connection that has to go.
+func victim(open []arrival, streamed map[net.Conn]bool) int {
+	count, greediest := map[netip.Addr]int{}, open[0].from
+	for _, a := range open {
+		count[a.from]++
+		if count[a.from] > count[greediest] {
+			greediest = a.from
+		}
+	}
+	last := 0
+	for i, a := range open {
+		if a.from != greediest {
+			continue
+		}
+		if !streamed[a.conn] {
+			return i
+		}
+		last = i
+	}
+	return last
+}
+
+// closed reports whether a connection has ended. One that is not the kernel's is forgotten when gRPC has shaken hands.
+func (a arrival) closed(now time.Time) bool {
+	if of, ok := a.conn.(syscall.Conn); ok {
+		raw, err := of.SyscallConn()
+		return err != nil || raw.Control(func(uintptr) {}) != nil
+	}
+	return now.Sub(a.at) > handshake
+}
+
+// closeAllBut closes a listener's connections that have none of these streams: gRPC waits in a stop for those that it may
+// still be shaking hands with, and cannot be told to close them.
+func (c *connections) closeAllBut(l net.Listener, streams []*stream) {
+	used := connectionsOf(streams)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.open {
+		if a.listener == l && !used[a.conn] {
+			_ = a.conn.Close() // it may be closed already
+		}
+	}
+}
+
+func connectionsOf(streams []*stream) map[net.Conn]bool {
+	used := make(map[net.Conn]bool, len(streams))
+	for _, st := range streams {
+		used[linkOf(st.wire.Context()).conn] = true
+	}
+	return used
+}
+
+// addressOf is the zero address for a peer that has none.
+func addressOf(conn net.Conn) netip.Addr {
+	at, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+	return at.Addr().Unmap()
+}

@@ -1,0 +1,120 @@
+package ads
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+func TestVictim(t *testing.T) {
+	for name, test := range map[string]struct {
+		open string // address and whether it has a stream, the oldest first
+		want int
+	}{
+		"silent, the oldest":           {"a a+ a a", 0},
+		"an older one with a stream":   {"a+ a a", 1},
+		"of the greediest":             {"a b b+ b a", 1},
+		"the newest of many in use":    {"a b+ b+ b+ a", 3},
+		"a newcomer among those":       {"a+ a+ b+ a", 3},
+		"others' silence is no excuse": {"b a+ a+", 2},
+		"one":                          {"a", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var open []arrival
+			streamed := map[net.Conn]bool{}
+			for _, word := range strings.Fields(test.open) {
+				conn := &net.TCPConn{}
+				open = append(open, arrival{conn: conn, from: netip.AddrFrom4([4]byte{127, 0, 0, word[0]})})
+				streamed[conn] = word != word[:1]
+			}
+			if got := victim(open, streamed); got != test.want {
+				t.Errorf("%d has to go, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// Crowds of connections, silent ones and ones without a stream, keep no proxy out, and cost no proxy that has a stream
+// its own; those that were closed are not counted.
+func TestConnectionsAreBounded(t *testing.T) {
+	limits := testLimits()
+	limits.Connections = 20
+	log := &lockedBuffer{}
+	s := New(limits, slog.New(slog.NewTextHandler(log, nil)))
+	s.Push(meshOf(1, "a"), model.Change{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, l) }()
+	r := &running{Server: s, t: t, log: log}
+	dial := func() *grpc.ClientConn {
+		client, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		return client
+	}
+	first := r.openOn(dial())
+	first.ask(clusterType)
+	ended := make(chan error, 1)
+	go func() { _, err := first.Recv(); ended <- err }()
+	for i := range 8 * limits.Connections {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch i % 3 {
+		case 0:
+			newRawClient(t, conn, nil)
+		case 1:
+			t.Cleanup(func() { conn.Close() })
+		default:
+			conn.Close()
+		}
+	}
+	for range limits.Connections / 2 {
+		client := dial()
+		r.openOn(client).ask(clusterType)
+		client.Close()
+	}
+	open := func() (n int) {
+		s.connections.mu.Lock()
+		defer s.connections.mu.Unlock()
+		for _, a := range s.connections.open {
+			if !a.closed(time.Now()) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := open(); n > limits.Connections {
+		t.Errorf("%d connections are open, want at most %d", n, limits.Connections)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the first proxy lost its stream: %v", err)
+	default:
+	}
+	if n := strings.Count(log.String(), fmt.Sprintf("too many connections, one is closed\" limit=%d", limits.Connections)); n != 1 {
+		t.Errorf("said %d times, want once:\n%s", n, log)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	<-ended
+}

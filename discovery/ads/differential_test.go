@@ -1,0 +1,129 @@
+package ads
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/xds"
+)
+
+var (
+	worlds = flag.Int("worlds", 20, "how many random meshes are edited; make e2e-long says 400")
+	steps  = flag.Int("steps", 6, "how often each of them is")
+	first  = flag.Uint64("first", 1, "the seed of the first")
+)
+
+// What is made of the generation before is what is made from nothing: of random meshes, edited at random, each proxy is
+// told the same bytes, and the same is noted. A failure names its seed: -worlds 1 -first SEED makes it again.
+func TestEditsAreToldAsAFreshServerTellsThem(t *testing.T) {
+	names := slices.Sorted(maps.Keys(worldViews()))
+	for seed := *first; seed < *first+uint64(*worlds); seed++ {
+		w := newWorld(seed)
+		mesh := model.New(w.inOrder)
+		in := newInterner()
+		g := (*generation)(nil).follow(mesh, model.Change{}, in)
+		for _, name := range names {
+			g.snapshot(reader{View: worldViews()[name], names: true})
+		}
+		for step := range *steps {
+			next, edited := w.next(mesh)
+			mesh, g = next, g.follow(next, model.Change{}, in)
+			whole := model.New(w.inOrder)
+			for _, fault := range differences(whole, g, names) {
+				t.Errorf("seed %d, step %d, of %s: %s", seed, step, edited, fault)
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// differences compares what a generation tells with what one that knows nothing before tells of the same mesh.
+func differences(whole *model.Mesh, g *generation, names []string) (out []string) {
+	fresh := (*generation)(nil).follow(whole, model.Change{}, newInterner())
+	for _, name := range names {
+		v := worldViews()[name]
+		want, got := fresh.snapshot(reader{View: v, names: true}), g.snapshot(reader{View: v, names: true})
+		for k := range kinds {
+			if k == sds {
+				continue
+			}
+			out = append(out, unequal(fmt.Sprintf("%s of %s", k, name), want[k].all(), got[k].all())...)
+		}
+		// What a view leaves out makes no difference.
+		full := xds.BuildOutbound(whole, v.Outbound)
+		plain := encoder{g: fresh, messages: &sync.Map{}}.encode(full)
+		cut := g.outbound(v.Outbound)
+		for k := range kinds {
+			if !k.asked() {
+				out = append(out, unequal(fmt.Sprintf("%s of %s with all labels", k, name), plain.layers[k].resources, cut.layers[k].resources)...)
+			}
+		}
+	}
+	if a, b := fmt.Sprint(whole.Notes()), fmt.Sprint(g.mesh.Notes()); a != b {
+		out = append(out, fmt.Sprintf("notes are\n%s\nwant\n%s", b, a))
+	}
+	return out
+}
+
+func unequal(what string, want, got []*resource) (out []string) {
+	text := func(list []*resource) map[string][]byte {
+		m := map[string][]byte{}
+		for _, r := range list {
+			m[r.name] = r.content
+		}
+		return m
+	}
+	a, b := text(want), text(got)
+	for name := range a {
+		if !bytes.Equal(a[name], b[name]) {
+			out = append(out, fmt.Sprintf("%s: %s is\n%s\nwant\n%s", what, name, readable(b[name]), readable(a[name])))
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			out = append(out, fmt.Sprintf("%s: %s should not be there", what, name))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// readable is content without what is not text.
+func readable(content []byte) string {
+	return string(bytes.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '·'
+		}
+		return r
+	}, content))
+}
+
+// One mesh gives one answer, whatever the order of Go's maps, and that in which its groups are told.
+func TestOneMeshIsToldInOneWay(t *testing.T) {
+	for seed := uint64(1); seed <= uint64(max(1, *worlds/3)); seed++ {
+		w := newWorld(seed)
+		for range 20 {
+			w.edit()
+		}
+		names := slices.Sorted(maps.Keys(worldViews()))
+		g := (*generation)(nil).follow(model.New(w.inOrder), model.Change{}, newInterner())
+		for range 10 {
+			groups := slices.Collect(w.inOrder)
+			rand.Shuffle(len(groups), func(i, j int) {
+				groups[i], groups[j] = groups[j], groups[i]
+			})
+			for _, fault := range differences(model.New(slices.Values(groups)), g, names) {
+				t.Fatalf("seed %d: %s", seed, fault)
+			}
+		}
+	}
+}

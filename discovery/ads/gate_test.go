@@ -1,0 +1,157 @@
+package ads
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// later is what is sent when time has passed and nothing else happened.
+func (e *envoy) later(d time.Duration) string {
+	e.t.Helper()
+	e.clock = e.clock.Add(d)
+	return e.receive(e.protocol.push(e.protocol.latest, e.protocol.share, e.clock))
+}
+
+// One cluster never gets warm: its CDS response has no answer. What does not name it is not held up by it, what does
+// waits for a second.
+func TestWarmingHoldsUpOnlyWhatNamesIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		listeners, routes string
+		atOnce, later     string
+	}{
+		"a weight":                   {"l=1", "r=2", "rds:r", ""},
+		"a listener":                 {"l=1 m=1", "r=1", "lds:l,m", ""},
+		"a route to the new cluster": {"l=1", "r=c", "", "rds:r"},
+		"a route of two":             {"l=1 m=1", "r=c", "lds:l,m", "rds:r"},
+		"a listener that names it":   {"l=c", "r=2", "rds:r", "lds:l"},
+		"a route to a changed one":   {"l=1", "r=a", "rds:r", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := start(t, base)
+			e.want("c comes and does not get warm", e.push(state("a=2 b=1 c=1", "a=1 b=1", "l=1", "r=1")), "cds:a,b,c eds:a")
+			e.ack(eds)
+			e.want("at once", e.push(state("a=2 b=1 c=1", "a=1 b=1", test.listeners, test.routes)), test.atOnce)
+			e.want("soon", e.later(patience-1), "")
+			e.want("later", e.later(1), test.later)
+			for _, k := range []kind{lds, rds} {
+				e.ack(k)
+			}
+			e.want("at last", e.ack(cds), "")
+			if !e.protocol.reached() {
+				t.Error("something is missing at the end")
+			}
+		})
+	}
+}
+
+// Services come while another one's cluster does not get warm: their clusters are sent a second later, then their routes.
+// Of an Envoy that says nothing at all only one response more is to wait.
+func TestServicesComeWhileOneWarms(t *testing.T) {
+	e := start(t, base)
+	e.want("c comes", e.push(state("a=1 b=1 c=1", "a=1 b=1", "l=1", "r=1")), "cds:a,b,c")
+	e.want("d comes", e.push(state("a=1 b=1 c=1 d=1", "a=1 b=1 d=1", "l=1", "r=d")), "")
+	e.want("soon", e.later(patience-1), "")
+	e.want("its cluster", e.later(1), "cds:a,b,c,d")
+	e.want("e comes", e.push(state("a=1 b=1 c=1 d=1 e=1", "a=1 b=1 d=1", "l=1", "r=e")), "")
+	e.want("silence", e.later(10*patience), "rds:r") // of d
+	e.want("a word", e.ask(eds, "a", "b", "c", "d"), "cds:a,b,c,d,e eds:c,d")
+	e.ack(eds)
+	e.ack(rds)
+	e.want("its route", e.later(patience), "rds:r")
+	e.ack(rds)
+	e.want("all are warm", e.ack(cds), "")
+	if !e.protocol.reached() {
+		t.Error("something is missing at the end")
+	}
+}
+
+// Endpoints that have no answer hold up listeners and routes for a second, not longer.
+func TestEndpointsWithoutAnAnswer(t *testing.T) {
+	e := start(t, base)
+	e.want("first", e.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1")), "eds:a")
+	e.want("second", e.push(state("a=1 b=1", "a=2 b=2", "l=2", "r=2")), "")
+	e.want("later", e.later(patience), "lds:l rds:r")
+}
+
+// The alarm rings where something is held up, and nowhere else.
+func TestWakes(t *testing.T) {
+	e := start(t, base)
+	if wake := e.protocol.wakes(now); !wake.IsZero() {
+		t.Errorf("nothing to do, and woken at %s", wake)
+	}
+	e.push(state("a=1 b=1 c=1", "a=1 b=1", "l=1", "r=1"))
+	if wake := e.protocol.wakes(now); !wake.IsZero() {
+		t.Errorf("nothing is held up, and woken at %s", wake)
+	}
+	e.push(state("a=1 b=1 c=1", "a=1 b=1", "l=1", "r=c"))
+	if wake, want := e.protocol.wakes(now.Add(time.Millisecond)), now.Add(patience); !wake.Equal(want) {
+		t.Errorf("a route is held up: woken at %s, want %s", wake, want)
+	}
+	e.later(patience)
+	if wake := e.protocol.wakes(e.clock); !wake.IsZero() {
+		t.Errorf("all is sent, and woken at %s", wake)
+	}
+}
+
+// A stream rings by itself.
+func TestWhatWaitsIsSentThoughEnvoyIsSilent(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		c := r.started(v, base)
+		r.push(state("a=1 b=1 c=1", "a=1 b=1 c=1", "l=1", "r=c"))
+		c.want("c comes", c.got(), map[variant]string{sotw: "cds:a,b,c", delta: "cds:c"}[v])
+		pass(patience - time.Millisecond)
+		c.want("its route waits", c.got(), "")
+		pass(time.Millisecond)
+		c.want("and waits no longer", c.got(), "rds:r")
+	})
+}
+
+// A listener is refused, and services come and go: what nothing leads to any more is taken away.
+func TestClustersDoNotPileUpBehindARefusal(t *testing.T) {
+	for _, k := range []kind{lds, rds} {
+		t.Run(k.String(), func(t *testing.T) {
+			e := start(t, base)
+			bad := map[kind][2]string{lds: {"l=bad", "r=1"}, rds: {"l=1", "r=bad"}}[k]
+			e.push(state("a=1 b=1", "a=1 b=1", bad[0], bad[1]))
+			e.nack(k, "bad")
+			for i := range 100 {
+				more := fmt.Sprintf("c%d", i)
+				e.push(state("b=1 "+more+"=1", "b=1", bad[0], bad[1]))
+				e.ack(cds)
+			}
+			if got := e.protocol.types[cds].sent; got.size() != 3 || got.find("a") == nil {
+				t.Errorf("%d clusters, want those of the accepted state and the wanted one: a, b, c99", got.size())
+			}
+			e.push(state("b=1", "b=1", "l=2", "r=2"))
+			for _, k := range []kind{lds, rds, cds} {
+				e.ack(k)
+			}
+			if got := e.protocol.types[cds].sent; got.size() != 1 {
+				t.Errorf("%d clusters when all is accepted, want b", got.size())
+			}
+		})
+	}
+}
+
+// What all proxies are told is searched once for the clusters that are new, also where it is one large route
+// configuration; what is a proxy's own is searched each time.
+func TestLargePartsAreSearchedOnce(t *testing.T) {
+	sh := newShare(newInterner())
+	added := sh.interner.of([]string{"outbound|80||new.test"})
+	for _, test := range [][2]int{{100, 0}, {1 << 20, 1}} {
+		size, want := test[0], test[1]
+		routes := newSet(rds, []*resource{encode("80", wrapperspb.String(strings.Repeat("x", size)+"outbound|80||old.test"))})
+		for range 10 {
+			if sh.names(whole(routes), added) {
+				t.Errorf("%d bytes speak of what is not in them", size)
+			}
+		}
+		if got := len(sh.named.values); got != want {
+			t.Errorf("%d bytes: %d searches are remembered, want %d", size, got, want)
+		}
+	}
+}

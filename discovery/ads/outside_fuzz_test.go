@@ -1,0 +1,186 @@
+package ads
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// Whatever the directories of secrets are called and hold: no panic, what is served has names that Envoy can ask for, and a
+// second look at the same files changes nothing.
+func FuzzReadSecrets(f *testing.F) {
+	authority, err := lab.NewAuthority("root")
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, err := authority.Issue("app.test", 1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("default", "app", []byte{}, []byte{}, []byte{}, []byte("app *"))
+	f.Add("\xff", "app", []byte{}, []byte{}, good.Roots, []byte("app"))
+	f.Add("default", "\xc3\x28", []byte{}, []byte{}, good.Roots, []byte("\xff\n\x00"))
+	f.Add("default", "app-cacert", good.Chain, good.Key, []byte("-----BEGIN CERTIFICATE-----"), []byte(nil))
+	f.Add("*", "outbound|80||a.test", []byte("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"), good.Key, good.Roots, []byte(nil))
+	f.Add("..data", "%s%n", []byte("\xff"), []byte("\x00"), []byte("\xff"), []byte("\r\n"))
+	f.Fuzz(func(t *testing.T, namespace, name string, chain, key, roots, accounts []byte) {
+		for _, part := range []string{namespace, name} {
+			if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "/\x00") {
+				return // no directory has such a name
+			}
+		}
+		if len(chain)+len(key) == 0 { // what is not looked at further down is fuzzed above it
+			chain, key = good.Chain, good.Key
+		}
+		dir := t.TempDir()
+		folder := filepath.Join(dir, namespace, name)
+		if os.MkdirAll(folder, 0o700) != nil {
+			return // a name that is too long
+		}
+		for file, data := range map[string][]byte{secretCertificate: chain, secretKey: key, secretRoots: roots, secretAccounts: accounts} {
+			if err := os.WriteFile(filepath.Join(folder, file), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		SecretDirectories(dir)
+		found, _ := ReadSecrets(dir, nil)
+		first, _ := (*vault)(nil).next(found)
+		for namespace, shelf := range first.shelves {
+			for _, r := range shelf.set.all() {
+				if !utf8.ValidString(r.name) || !utf8.ValidString(namespace) {
+					t.Errorf("%q of %q is served", r.name, namespace)
+				}
+			}
+		}
+		again, _ := ReadSecrets(dir, found)
+		if _, changed := first.next(again); len(changed) > 0 {
+			t.Errorf("the same files are said to have changed: %q", changed)
+		}
+	})
+}
+
+// outsider is the wire of a client that sends what it is given, then leaves.
+type outsider struct {
+	t    *testing.T
+	ctx  context.Context
+	v    variant
+	says [][]byte
+	got  int
+}
+
+func (o *outsider) Context() context.Context     { return o.ctx }
+func (o *outsider) SetHeader(metadata.MD) error  { return nil }
+func (o *outsider) SendHeader(metadata.MD) error { return nil }
+func (o *outsider) SetTrailer(metadata.MD)       {}
+
+func (o *outsider) RecvMsg(r any) error {
+	if len(o.says) == 0 {
+		return io.EOF
+	}
+	r.(*request).readOrBlame(o.says[0])
+	o.says = o.says[1:]
+	return nil
+}
+
+// SendMsg checks that the client could read what it is sent.
+func (o *outsider) SendMsg(r any) error {
+	o.got++
+	buffers, err := newCodec().Marshal(r)
+	if err != nil {
+		o.t.Error(err)
+	}
+	var message proto.Message = &discoveryv3.DiscoveryResponse{}
+	if o.v == delta {
+		message = &discoveryv3.DeltaDiscoveryResponse{}
+	}
+	if err := proto.Unmarshal(buffers.Materialize(), message); err != nil {
+		o.t.Errorf("a response that nobody can read: %v", err)
+	}
+	return nil
+}
+
+// Whatever a client says of itself and asks for, by the names of resources of every kind: no panic, in the stream and in the
+// pages that show it, and every response can be read.
+func FuzzStream(f *testing.F) {
+	f.Add("sidecar~10.0.0.1~app.default~default.svc.cluster.local", `{"NAMESPACE": "default", "LABELS": {"app": "app"}}`, "r/z/s", "secret", "outbound|80||secret.com")
+	f.Add("router~~gw~", `{"NAMESPACE": "", "INSTANCE_IPS": ",,::,x", "PROXY_CONFIG": {"gatewayTopology": {"numTrustedProxies": -1}}}`, "", "*", "")
+	f.Add("sidecar~::~a~b", `{"GENERATOR": "grpc", "INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": "1"}`, "//", "xds.istio.io/grpc/lds/inbound/[::]:80", "echo:50051")
+	f.Add("sidecar~10.0.0.1~app.default~x", `{"PILOTLIGHT_SDS": "files", "TLS_CLIENT_KEY": "~", "UNPRIVILEGED_POD": "true"}`, "a", "inbound|80||", "|||")
+	f.Add("sidecar~10.0.0.1~app.default~x", `{"NETWORK": {"a": []}, "INSTANCE_IPS": 1e308, "PROXY_CONFIG": []}`, "\u0000", "file-cert:/a~/b", "\xff")
+	secrets := secretsOf("secret=chain other=x")
+	f.Fuzz(func(t *testing.T, id, meta, locality, one, two string) {
+		node := &corev3.Node{Id: id}
+		var fields map[string]any
+		if json.Unmarshal([]byte(meta), &fields) == nil {
+			node.Metadata, _ = structpb.NewStruct(fields) // what it cannot hold no client can send
+		}
+		region, zone, _ := strings.Cut(locality, "/")
+		node.Locality = &corev3.Locality{Region: region, Zone: zone, SubZone: one}
+		limits := testLimits()
+		limits.PlaintextSecrets = true
+		s := New(limits, slog.New(slog.DiscardHandler))
+		s.SetSecrets(secrets)
+		s.Push(namingSecrets("secret", "other"), model.Change{})
+		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}})
+		for v := range variants {
+			var says [][]byte
+			say := func(m proto.Message) {
+				if data, err := proto.Marshal(m); err == nil {
+					says = append(says, data)
+				}
+			}
+			for k := range kinds {
+				for _, names := range [][]string{{one}, {one, two}, {two, "*", two}, nil} {
+					r := &discoveryv3.DiscoveryRequest{Node: node, TypeUrl: k.typeURL(), ResourceNames: names, ResponseNonce: two}
+					d := &discoveryv3.DeltaDiscoveryRequest{
+						Node: node, TypeUrl: k.typeURL(), ResourceNamesSubscribe: names, ResourceNamesUnsubscribe: []string{two}, ResponseNonce: one,
+						InitialResourceVersions: map[string]string{one: two},
+					}
+					if len(names) == 3 {
+						r.ErrorDetail, r.ResponseNonce = refused("resource "+two+": "+one), "1"
+						d.ErrorDetail, d.ResponseNonce = refused(two), "1"
+					}
+					if v == delta {
+						say(d)
+					} else {
+						say(r)
+					}
+				}
+			}
+			wire := &outsider{t: t, ctx: ctx, v: v, says: says}
+			st := newStream(s, wire, v, aggregated)
+			s.add(st)
+			for r := (&request{variant: v, intern: s.names}); wire.RecvMsg(r) == nil; {
+				if st.take(r) != nil {
+					break
+				}
+			}
+			if _, err := json.Marshal(s.Clients()); err != nil {
+				t.Error(err)
+			}
+			if dump, err := s.Dump(st.node); err == nil {
+				if _, err := json.Marshal(dump); err != nil {
+					t.Error(err)
+				}
+			}
+			_ = s.remove(st, io.EOF)
+		}
+	})
+}

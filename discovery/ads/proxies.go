@@ -1,0 +1,46 @@
+package ads
+
+import (
+	"strings"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Proxies returns the connected proxies as objects select them.
+func (s *Server) Proxies() []model.Proxy {
+	var out []model.Proxy
+	for _, st := range s.all() {
+		st.mu.Lock()
+		if st.protocol != nil {
+			w := st.reader.Proxy()
+			w.Refused = st.protocol.refused()
+			out = append(out, w)
+		}
+		st.mu.Unlock()
+	}
+	return out
+}
+
+// OnRefusal has f called when a proxy is found to refuse a part of what it is sent. f returns at once. It is set before Serve.
+func (s *Server) OnRefusal(f func()) { s.onRefusal = f }
+
+// refused are the hosts of which the client refuses routes or clusters, nil for none.
+func (p *protocol) refused() (out []model.Refusal) {
+	for k := range kinds {
+		for _, part := range p.types[k].isolation.list() {
+			switch {
+			case k == rds && part.Host != "":
+				host := part.Host
+				if colon := strings.LastIndexByte(host, ':'); colon >= 0 { // the port
+					host = host[:colon]
+				}
+				out = append(out, model.Refusal{Host: host, Instead: part.Instead, Text: part.Text, Routes: true})
+			case k == cds:
+				if name := strings.Split(part.Resource, "|"); len(name) == 4 && name[0] == "outbound" {
+					out = append(out, model.Refusal{Host: name[3], Instead: part.Instead, Text: part.Text})
+				}
+			}
+		}
+	}
+	return out
+}

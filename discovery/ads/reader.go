@@ -1,0 +1,71 @@
+package ads
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pilotlight/pilotlight/discovery/xds"
+)
+
+// reader is everything that what a stream is sent depends on beside the mesh and the secrets: its view, whether it asks
+// for names, and of a stream that asks for secrets the service account of its certificate, "" in plaintext, which is of
+// this host then.
+type reader struct {
+	xds.View
+	names   bool
+	secrets bool
+	account string
+}
+
+// anyAccount stands for every service account of a namespace.
+const anyAccount = "*"
+
+// secrets are those that a reader may have. out is its outbound half as xds made it.
+func (g *generation) secrets(r reader, out *xds.Resources) *set {
+	var list []*resource
+	if s, some := g.vault.of(r.Outbound.Namespace); some && r.secrets {
+		for _, name := range xds.SecretNames(out, xds.BuildInbound(g.mesh, r.Inbound)) {
+			if secret := s.set.find(name); secret != nil && s.opens(name, r) {
+				list = append(list, secret)
+			}
+		}
+	}
+	return newSet(sds, list)
+}
+
+// opens reports whether a reader's certificate is enough for a secret.
+func (s shelf) opens(name string, r reader) bool {
+	accounts, key := s.accounts[name]
+	return !key || r.account == "" || slices.Contains(accounts, r.account) || slices.Contains(accounts, anyAccount)
+}
+
+// withheld says why a reader does not get a secret, "" where it does.
+func (g *generation) withheld(name string, r reader) string {
+	s, _ := g.vault.of(r.Outbound.Namespace)
+	switch {
+	case g.snapshot(r)[sds].find(name) != nil:
+		return ""
+	case s.set.find(name) == nil:
+		return fmt.Sprintf("namespace %q has no secret of this name", r.Outbound.Namespace)
+	case !s.opens(name, r):
+		return fmt.Sprintf("service account %q is not among its %s", r.account, secretAccounts)
+	}
+	return "no Gateway that selects the proxy names it, nor a DestinationRule that the proxy is under"
+}
+
+// tellWithheld logs which of the secrets that a stream asks for it does not get, each reason once.
+func (st *stream) tellWithheld(asked *names) {
+	for _, name := range asked.all() {
+		why := st.shown.withheld(name, st.reader)
+		_, told := st.withheld[name]
+		if why == st.withheld[name] || !told && len(st.withheld) == maxWithheld {
+			continue
+		}
+		if st.withheld == nil {
+			st.withheld = map[string]string{}
+		}
+		if st.withheld[name] = why; why != "" {
+			st.log.Warn("secret not sent", "node", st.node, "peer", st.peer, "secret", clip(name), "reason", why)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package ads
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// "*" after names is answered with everything, though all of it was told by name.
+func TestEverythingAfterNames(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		c := r.connect(v)
+		c.want("names", c.subscribe(cds, "a", "b"), "cds:a,b")
+		c.want("ACK", c.ack(cds), "")
+		c.names[cds] = []string{"*"}
+		c.want("everything", c.subscribe(cds, "*"), "cds:a,b")
+		c.want("ACK", c.ack(cds), "")
+		r.push(state("a=1 b=1 c=1", "", "", ""))
+		c.want("what nobody named", c.got(), map[variant]string{sotw: "cds:a,b,c", delta: "cds:c"}[v])
+	})
+}
+
+// Clusters were replaced by a server that could not know what Envoy had: what it says it has of their endpoints proves
+// nothing.
+func TestRewarmedEndpointsAreTold(t *testing.T) {
+	overWire(t, base, func(r *rig) {
+		before := r.started(delta, base)
+		c := r.connect(delta)
+		c.want("CDS without versions", c.sub(cds), "cds:a,b")
+		c.want("EDS, all equal", c.resume(eds, before.versions[eds], "a", "b"), "eds:a,b")
+	})
+}
+
+// An answer brings the newest, though no pusher has come by yet.
+func TestAnswersBringTheNewest(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		c := r.started(v, base)
+		r.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1"))
+		c.want("a change", c.got(), "eds:a")
+		g := r.current.Load().follow(meshOf(1), model.Change{}, r.names)
+		next := state("a=1 b=1", "a=2 b=2", "l=1", "r=1")
+		g.built.snapshots.get(reader{View: viewAt(r.t, "127.0.0.9")}, func() *snapshot { return next })
+		r.current.Store(g)
+		c.want("its answer", c.ack(eds), "eds:b")
+	})
+}
+
+// stuckWire is a stream that takes a response when it is told to.
+type stuckWire struct {
+	grpc.ServerStream
+	took chan kind
+}
+
+func (w stuckWire) Context() context.Context { return context.Background() }
+func (w stuckWire) SendMsg(m any) error      { w.took <- m.(*response).kind; return nil }
+
+// A push that comes while a stream sends is not lost: whether it sends an answer, what an answer left to be sent, a push
+// of one response, or a push of several.
+func TestPushWhileAnotherIsSent(t *testing.T) {
+	listener, route := state("a=1 b=1", "a=1 b=1", "l=2", "r=1"), state("a=1 b=1", "a=1 b=1", "l=2", "r=2")
+	endpoint := state("a=1 b=1", "a=2 b=1", "l=2", "r=2")
+	for name, test := range map[string]struct {
+		first  *snapshot   // nil where it answers a request first, with endpoints
+		pushes []*snapshot // one before each response is taken
+		want   []kind
+	}{
+		"an answer":         {nil, []*snapshot{listener}, []kind{eds, lds}},
+		"what it left":      {nil, []*snapshot{listener, route}, []kind{eds, lds, rds}},
+		"one response":      {listener, []*snapshot{route}, []kind{lds, rds}},
+		"several responses": {route, []*snapshot{endpoint}, []kind{lds, rds, eds}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &rig{running: run(t), t: t}
+				r.push(base)
+				e := start(t, base)
+				st := newStream(r.Server, stuckWire{took: make(chan kind)}, sotw, aggregated)
+				st.protocol, st.reader = e.protocol, reader{View: viewAt(t, "127.0.0.9")}
+				r.mu.Lock()
+				r.streams[st] = true
+				r.mu.Unlock()
+				if test.first != nil {
+					r.push(test.first)
+				} else {
+					go st.take(scan(t, r.names, &discoveryv3.DiscoveryRequest{
+						TypeUrl: endpointType, ResponseNonce: e.last[eds].nonce, ResourceNames: []string{"a", "b", "c"},
+					}))
+				}
+				took := st.wire.(stuckWire).took
+				for i, want := range test.want {
+					synctest.Wait()
+					if i < len(test.pushes) {
+						r.push(test.pushes[i])
+					}
+					synctest.Wait()
+					select {
+					case got := <-took:
+						if got != want {
+							t.Errorf("got %s, want %s", got, want)
+						}
+					default:
+						t.Fatalf("%s is never sent", want)
+					}
+				}
+				synctest.Wait()
+				r.mu.Lock()
+				delete(r.streams, st)
+				r.mu.Unlock()
+			})
+		})
+	}
+}

@@ -1,0 +1,134 @@
+package ads
+
+import (
+	"hash/maphash"
+	"iter"
+	"slices"
+)
+
+// versions is what a reconnecting Envoy says that it has: the fields initial_resource_versions of its request, a name and
+// a version in each.
+type versions []byte
+
+// entry is one of them. Its bytes are those of the request.
+type entry struct{ name, version, wire []byte }
+
+func (v versions) all() iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		for rest := []byte(v); len(rest) > 0; {
+			_, wire, after, ok := cutField(rest)
+			if !ok {
+				return
+			}
+			e := entry{wire: wire}
+			for len(wire) > 0 {
+				number, value, more, ok := cutField(wire)
+				if !ok {
+					return
+				}
+				switch number {
+				case 1:
+					e.name = value
+				case 2:
+					e.version = value
+				}
+				wire = more
+			}
+			if !yield(e) {
+				return
+			}
+			rest = after
+		}
+	}
+}
+
+// resumption is what clients say that they have of one layer, in whatever order. Proxies that reconnect say the same, but
+// for the few resources of their own: what they are told is then found and encoded once for all of them.
+type resumption struct {
+	now      *layer // nil for none
+	wildcard bool
+	entries  int
+	sum      uint64 // of the hashes of the entries
+}
+
+// resume returns the set that a client has by its own words; want itself where it has all of that.
+func (sh *share) resume(want *set, had versions, wildcard bool) *set {
+	common := want.largest()
+	own := make([][]entry, len(want.layers))
+	of := func(e entry) int {
+		return slices.IndexFunc(want.layers, func(l *layer) bool { return l != common && l.findBytes(e.name) != nil })
+	}
+	key := resumption{now: common, wildcard: wildcard}
+	for e := range had.all() {
+		if i := of(e); i >= 0 {
+			own[i] = append(own[i], e)
+			continue
+		}
+		key.entries++
+		key.sum += maphash.Bytes(sh.interner.seed, e.wire)
+	}
+	rest := func(yield func(entry) bool) {
+		for e := range had.all() {
+			if of(e) < 0 && !yield(e) {
+				return
+			}
+		}
+	}
+	layers := slices.Clone(want.layers)
+	for i, l := range layers {
+		if l != common {
+			layers[i] = resumed(want.kind, l, slices.Values(own[i]), wildcard)
+		}
+	}
+	shared := sh.resumed.getFor(1+key.entries, key, func() *layer { return resumed(want.kind, common, rest, wildcard) })
+	if common == nil {
+		layers = append(layers, shared)
+	} else {
+		layers[slices.Index(layers, common)] = shared
+	}
+	if slices.Equal(layers, want.layers) {
+		return want
+	}
+	return stack(want.kind, layers...)
+}
+
+// largest returns the layer with most resources, nil where there is none.
+func (s *set) largest() (largest *layer) {
+	for _, l := range s.layers {
+		if largest == nil || len(l.resources) > len(largest.resources) {
+			largest = l
+		}
+	}
+	return largest
+}
+
+// resumed returns what a client has of a layer, now itself where it has all of that. What it has with another content, or
+// what is not there any more, is a name.
+func resumed(k kind, now *layer, entries iter.Seq[entry], wildcard bool) *layer {
+	if now == nil {
+		now = &layer{}
+	}
+	var had []*resource
+	equal := 0
+	for e := range entries {
+		switch r := now.findBytes(e.name); {
+		case r != nil && r.exists() && r.version == string(e.version):
+			had = append(had, r)
+			equal++
+		case r != nil && k == sds && !r.exists(): // gone, and stays in use
+			had = append(had, r)
+			equal++
+		case r != nil && r.exists():
+			had = append(had, &resource{name: r.name, unknown: true})
+		case wildcard:
+			had = append(had, &resource{name: string(e.name), unknown: true})
+		}
+	}
+	if len(had) == equal && equal == len(now.resources) {
+		return now
+	}
+	slices.SortFunc(had, byName)
+	l := newLayer(k, slices.CompactFunc(had, func(a, b *resource) bool { return a.name == b.name }))
+	l.chosen = true
+	return l
+}

@@ -1,0 +1,159 @@
+package ads
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// initialOf writes what a client has as Envoy does: in any order.
+func initialOf(had map[string]string) versions {
+	var v versions
+	for name, version := range had {
+		e := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name)
+		e = protowire.AppendString(protowire.AppendTag(e, 2, protowire.BytesType), version)
+		v = protowire.AppendBytes(protowire.AppendTag(v, 5, protowire.BytesType), e)
+	}
+	return v
+}
+
+func versionsOf(s *set) map[string]string {
+	had := map[string]string{}
+	for _, r := range s.all() {
+		had[r.name] = r.version
+	}
+	return had
+}
+
+// withOwn is what many proxies share, and a cluster of one proxy's own.
+func withOwn(common *set, number, content int) *set {
+	own := newLayer(cds, []*resource{encode(fmt.Sprint("inbound", number), wrapperspb.Int32(int32(content)))})
+	return stack(cds, common.layers[0], own)
+}
+
+// A hundred clients come back after larger changes, each with a cluster of its own: what they share is compared once and
+// encoded once. It would be a hundred times.
+func TestResumptionsShareTheirAnswer(t *testing.T) {
+	var before, after strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&before, "c%03d=1 ", i)
+		fmt.Fprintf(&after, "c%03d=%d ", i+20, i%2+1) // 20 are gone, 20 are new, half of the others have changed
+	}
+	was, is := content(cds, before.String()), content(cds, after.String())
+	sh := newShare(newInterner())
+	encodings := map[*byte]bool{}
+	for i := range 100 {
+		p := newProtocol(delta, &snapshot{withOwn(is, i, 1), newSet(eds, nil), newSet(lds, nil), newSet(rds, nil), newSet(sds, nil)}, sh)
+		r := &request{variant: delta, initial: initialOf(versionsOf(withOwn(was, i, i%2)))}
+		responses, _, err := p.request(cds, r, now)
+		if err != nil || len(responses) != 1 {
+			t.Fatalf("%d responses, error %v", len(responses), err)
+		}
+		for _, part := range responses[0].news.parts {
+			if len(part.resources) > 1 {
+				encodings[&part.bytes(delta)[0]] = true
+			}
+		}
+	}
+	if got := len(sh.resumed.values); got != 1 {
+		t.Errorf("what clients have was made %d times, want once", got)
+	}
+	if len(encodings) != 2 {
+		t.Errorf("%d different encodings, want 2: what is new or changed, and what is gone", len(encodings))
+	}
+}
+
+// Whatever clients say that they have: each is told what it lacks, what it has in another form, and what it has that is
+// gone, and nothing else, though others have asked before.
+func TestResumedClientsAreToldTheDifference(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	sh := newShare(newInterner())
+	words := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			if random.IntN(3) > 0 {
+				fmt.Fprintf(&b, "c%02d=%d ", i, random.IntN(2))
+			}
+		}
+		return b.String()
+	}
+	for round := range 300 {
+		common, k := content(cds, words(1+random.IntN(40))), cds
+		want := common
+		if len(common.layers) > 0 && round%2 == 0 {
+			want = withOwn(common, random.IntN(2), random.IntN(2))
+		}
+		for range 4 {
+			had := versionsOf(content(k, words(40)))
+			for name := range had {
+				if r := want.find(name); r != nil && random.IntN(3) > 0 {
+					had[name] = r.version
+				}
+			}
+			if random.IntN(2) == 0 {
+				own := encode(fmt.Sprint("inbound", random.IntN(2)), wrapperspb.Int32(int32(random.IntN(2))))
+				had[own.name] = own.version
+			}
+			expected := map[string]bool{}
+			for name := range had {
+				if want.find(name) == nil {
+					expected["-"+name] = true
+				}
+			}
+			for _, r := range want.all() {
+				if had[r.name] != r.version {
+					expected[r.name] = true
+				}
+			}
+			got := map[string]bool{}
+			if n := sh.answer(question{had: sh.resume(want, initialOf(had), true), want: want, variant: delta, wildcard: true, gone: true}); n != nil {
+				for _, p := range n.parts {
+					for _, r := range p.resources {
+						name := r.name
+						if !r.exists() {
+							name = "-" + name
+						}
+						if got[name] {
+							t.Errorf("%s is told twice", name)
+						}
+						got[name] = true
+					}
+				}
+			}
+			if !maps.Equal(got, expected) {
+				t.Fatalf("round %d: told %v, want %v", round, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(expected)))
+			}
+		}
+	}
+}
+
+// A search for many names at once finds what a search for each of them would.
+func TestContentSpeaksOfNames(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	text := func(n int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = "ab|"[random.IntN(3)]
+		}
+		return string(b)
+	}
+	for range 20_000 {
+		body := []byte(text(random.IntN(30)))
+		var list []string
+		for range 1 + random.IntN(5) {
+			list = append(list, text(1+random.IntN(6)))
+		}
+		slices.Sort(list)
+		want := slices.ContainsFunc(list, func(name string) bool { return bytes.Contains(body, []byte(name)) })
+		if got := speaksOf(body, list); got != want {
+			t.Fatalf("%q in %q: %t, want %t", list, body, got, want)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package ads
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// stop moves proxies to other replicas: all are told to go, and connections that are open are closed in a spread, so that
+// the others are not asked for everything at once. It takes no longer than the limit, whatever clients do.
+func (s *Server) stop(server *grpc.Server, l net.Listener) {
+	late, cancel := context.WithTimeout(context.Background(), s.limits.Shutdown)
+	defer cancel()
+	graceful := make(chan struct{})
+	go func() {
+		defer close(graceful)
+		server.GracefulStop()
+	}()
+	streams := slices.DeleteFunc(s.all(), func(st *stream) bool { return st.listener != l })
+	s.connections.closeAllBut(l, streams)
+	pace := spread(len(streams), s.limits.Shutdown)
+	for _, st := range streams {
+		st.close()
+		select {
+		case <-time.After(pace):
+		case <-graceful:
+		case <-late.Done():
+		}
+	}
+	select {
+	case <-graceful:
+	case <-late.Done():
+		server.Stop()
+		<-graceful
+	}
+}
+
+// spread is the time between the ends of n streams: ten milliseconds, less where that would take most of the limit.
+func spread(n int, limit time.Duration) time.Duration {
+	return min(10*time.Millisecond, limit/2/time.Duration(max(n, 1)))
+}

@@ -1,0 +1,82 @@
+package ads
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// A stop ends within its time whatever clients do: one that has connected and says nothing, and one that opens streams
+// when it is told to go.
+func TestStopEndsInTime(t *testing.T) {
+	for name, attack := range map[string]func(t *testing.T, r *running){
+		"a silent connection": func(t *testing.T, r *running) {
+			conn, err := r.listener.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+		},
+		"streams on GOAWAY": streamsOnGoAway,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stopUnder(t, testLimits(), attack)
+			})
+			synctest.Test(t, func(t *testing.T) {
+				limits := testLimits()
+				limits.Shutdown = 0
+				stopUnder(t, limits, attack)
+			})
+		})
+	}
+}
+
+func stopUnder(t *testing.T, limits Limits, attack func(t *testing.T, r *running)) {
+	t.Helper()
+	r := runWith(t, limits, nil)
+	r.Push(meshOf(1, "a"), model.Change{})
+	for range 8 {
+		r.open().ask(clusterType)
+	}
+	attack(t, r)
+	synctest.Wait()
+	start := time.Now()
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > limits.Shutdown {
+		t.Errorf("stopped after %s, want at most %s", took, limits.Shutdown)
+	}
+}
+
+// A connection that carries nothing does not keep a descriptor.
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t)
+		r.Push(meshOf(1, "a"), model.Change{})
+		start := time.Now()
+		_, gone := r.dialRaw(func(c *rawClient, f http2.Frame) { c.pong(f) })
+		<-gone
+		if took := time.Since(start); took > idle+30*time.Second {
+			t.Errorf("closed after %s, want about %s", took, idle)
+		}
+	})
+}
+
+// streamsOnGoAway answers every GOAWAY, and every ping, with new streams, and goes on reading.
+func streamsOnGoAway(_ *testing.T, r *running) {
+	r.dialRaw(func(c *rawClient, f http2.Frame) {
+		switch f := f.(type) {
+		case *http2.GoAwayFrame:
+			c.open()
+		case *http2.PingFrame:
+			c.open()
+			c.pong(f)
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package ads
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// strangers opens a stream for each of n views that nobody else has.
+func (r *rig) strangers(conn *grpc.ClientConn, n int) (last *client) {
+	for i := range n {
+		last = r.connectBy(conn, sotw)
+		last.node.Metadata.Fields["NAMESPACE"] = structpb.NewStringValue(fmt.Sprint("namespace", i))
+		last.node.Metadata.Fields["TLS_CLIENT_KEY"] = structpb.NewStringValue(fmt.Sprint("/key", i))
+		last.subscribe(cds)
+	}
+	return last
+}
+
+// views are how many outbound ones are held.
+func (r *rig) views() int {
+	g := r.current.Load()
+	n := len(g.built.outbound.keys())
+	if last := g.last.Load(); last != nil {
+		n += len(last.outbound.keys())
+	}
+	return n
+}
+
+// What one client invents is gone a while after its streams, without a change of the mesh. Others are told nothing of it,
+// and lose nothing.
+func TestViewsGoWithTheirStreams(t *testing.T) {
+	for v := range variants {
+		t.Run(v.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { viewsGo(t, v) }) })
+	}
+}
+
+func viewsGo(t *testing.T, v variant) {
+	limits := testLimits()
+	limits.StreamsPerConnection = 100
+	r := &rig{running: runWith(t, limits, nil), t: t}
+	r.Push(meshOf(1, "a", "b"), model.Change{})
+	stays := r.started(v, r.current.Load().snapshot(reader{View: viewAt(r.t, "127.0.0.9")}))
+	before := r.current.Load()
+	hostile := r.dialPlain()
+	r.strangers(hostile, 50)
+	if got := r.views(); got != 51 {
+		t.Fatalf("%d views, want 51", got)
+	}
+	<-time.After(3 * tidyEvery)
+	synctest.Wait()
+	if g := r.current.Load(); g != before {
+		t.Error("views in use are tidied")
+	}
+	if err := hostile.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(3 * tidyEvery)
+	stays.want("of what others invented", stays.got(), "")
+	g := r.current.Load()
+	if got := r.views(); got != 1+1 || g.number != before.number || g.work != before.work {
+		t.Errorf("%d views in generations %d, want the one that is used, in two of one number", got, g.number)
+	}
+	settled := r.current.Load()
+	<-time.After(3 * tidyEvery)
+	if r.current.Load() != settled {
+		t.Error("it is tidied again and again")
+	}
+	r.Push(meshOf(2, "a", "b"), model.Change{})
+	stays.want("a change after that", stays.got(), "eds:"+cluster("a")+","+cluster("b"))
+}
+
+// One identity makes so many views at once, and others as many. A view that it has already costs nothing more.
+func TestViewsOfAnIdentityAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := testLimits()
+		limits.ViewsPerIdentity = 3
+		r := &rig{running: runWith(t, limits, nil), t: t}
+		r.Push(meshOf(1, "a"), model.Change{})
+		one := r.dialPlain()
+		if c := r.strangers(one, 3); c.ended != nil {
+			t.Fatalf("the third view: %v", c.ended)
+		}
+		if c := r.strangers(one, 3); c.ended != nil {
+			t.Fatalf("the third view again: %v", c.ended)
+		}
+		if c := r.strangers(one, 4); status.Code(c.ended) != codes.ResourceExhausted {
+			t.Errorf("the fourth: %v, want ResourceExhausted", c.ended)
+		}
+		_ = one.Close()
+		two := r.dialPlain()
+		if c := r.strangers(two, 4); status.Code(c.ended) != codes.ResourceExhausted {
+			t.Errorf("the fourth while the others are still held: %v, want ResourceExhausted", c.ended)
+		}
+		_ = two.Close()
+		<-time.After(3 * tidyEvery)
+		three := r.dialPlain()
+		c := r.connectBy(three, sotw)
+		c.node.Metadata.Fields["NAMESPACE"] = structpb.NewStringValue("another")
+		if c.subscribe(cds); c.ended != nil {
+			t.Errorf("another, when they are gone: %v", c.ended)
+		}
+	})
+}
+
+func TestIdentitiesByName(t *testing.T) {
+	for _, test := range []struct {
+		id         identity
+		peer, want string
+	}{
+		{identity{"td", "n", "a"}, "10.0.0.1:5", "spiffe://td/ns/n/sa/a"},
+		{identity{}, "10.0.0.1:5", "10.0.0.1"},
+		{identity{}, "[fd00::1]:5", "fd00::1"},
+		{identity{}, "bufconn", "bufconn"},
+	} {
+		if got := test.id.who(test.peer); got != test.want {
+			t.Errorf("%+v from %s is %s, want %s", test.id, test.peer, got, test.want)
+		}
+	}
+}

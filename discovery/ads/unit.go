@@ -1,0 +1,207 @@
+package ads
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"runtime"
+	"sync"
+	"weak"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// Fields of RouteConfiguration and VirtualHost.
+const (
+	fieldVirtualHosts = 2
+	fieldHostName     = 1
+	fieldDomains      = 2
+)
+
+// unit is the least that a refusal is found in: a virtual host of a route configuration, else a whole resource. With
+// another content it is another unit.
+type unit struct {
+	resource string
+	host     string // "" for the whole resource
+	hash     digest
+}
+
+// divided is a route configuration as its virtual hosts and what stands between them.
+type divided struct {
+	typeURL []byte    // of the Any, as a field
+	base    [2][]byte // the message before and after them
+	hosts   []hostUnit
+	byHost  map[string]int
+}
+
+type hostUnit struct {
+	unit
+	body []byte // of the virtual host
+}
+
+// has reports whether a unit is one of the hosts, with this content.
+func (d *divided) has(u unit) bool {
+	if d == nil {
+		return false
+	}
+	at, ok := d.byHost[u.host]
+	return ok && d.hosts[at].hash == u.hash
+}
+
+// body returns the host of that name, nil where there is none.
+func (d *divided) body(host string) []byte {
+	if d == nil {
+		return nil
+	}
+	if at, ok := d.byHost[host]; ok {
+		return d.hosts[at].body
+	}
+	return nil
+}
+
+// divide returns the virtual hosts of a route configuration, nil of anything else.
+func (sh *share) divide(k kind, r *resource) *divided {
+	if k != rds || r == nil || !r.exists() {
+		return nil
+	}
+	return sh.divisions.getFor(1+len(r.content)>>10, r, func() *divided {
+		if d := divide(r); d != nil && len(d.hosts) > 0 {
+			return d
+		}
+		return nil
+	})
+}
+
+// divide reads a route configuration without decoding it; nil of what is none.
+func divide(r *resource) *divided {
+	_, _, n := protowire.ConsumeField(r.content)
+	if n < 0 {
+		return nil
+	}
+	_, _, tag := protowire.ConsumeTag(r.content[n:])
+	if tag < 0 {
+		return nil
+	}
+	value, m := protowire.ConsumeBytes(r.content[n+tag:])
+	if m < 0 {
+		return nil
+	}
+	d := &divided{typeURL: r.content[:n], byHost: map[string]int{}}
+	for len(value) > 0 {
+		number, kind, size := protowire.ConsumeField(value)
+		if size < 0 {
+			return nil
+		}
+		if number != fieldVirtualHosts || kind != protowire.BytesType {
+			at := min(len(d.hosts), 1)
+			d.base[at], value = append(d.base[at], value[:size]...), value[size:]
+			continue
+		}
+		_, _, tag := protowire.ConsumeTag(value)
+		body, _ := protowire.ConsumeBytes(value[tag:])
+		name := string(fieldsOf(body, fieldHostName))
+		d.byHost[name] = len(d.hosts)
+		d.hosts = append(d.hosts, hostUnit{unit{r.name, name, sha256.Sum256(body)}, body})
+		value = value[size:]
+	}
+	return d
+}
+
+// fieldsOf returns the first field of that number, without its tag.
+func fieldsOf(message []byte, number protowire.Number) []byte {
+	for len(message) > 0 {
+		n, kind, size := protowire.ConsumeField(message)
+		if size < 0 {
+			return nil
+		}
+		if n == number && kind == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(message)
+			value, _ := protowire.ConsumeBytes(message[tag:])
+			return value
+		}
+		message = message[size:]
+	}
+	return nil
+}
+
+// standIn is a virtual host for the same domains that answers 503: without one, their requests would go where those to
+// unknown hosts go.
+func standIn(body []byte) []byte {
+	var host routev3.VirtualHost
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, &host); err != nil {
+		return nil
+	}
+	out, err := proto.MarshalOptions{Deterministic: true}.Marshal(&routev3.VirtualHost{
+		Name: host.Name, Domains: host.Domains, Routes: []*routev3.Route{{
+			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+			Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 503}},
+		}},
+	})
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// forms holds resources that were changed for clients which refuse a part of them, for as long as somebody has them.
+type forms struct {
+	mu   sync.Mutex
+	live map[formKey]weak.Pointer[resource]
+	size int
+}
+
+type formKey struct {
+	of   *resource
+	with digest // of the bodies of its virtual hosts
+}
+
+// maxForms bounds the bytes of all forms: clients that each refuse something else could else fill the memory.
+const maxForms = 64 << 20
+
+// of returns r with these virtual hosts; nil where there are too many such forms.
+func (f *forms) of(r *resource, d *divided, bodies [][]byte) *resource {
+	h := sha256.New()
+	size := len(d.base[0]) + len(d.base[1])
+	for _, body := range bodies {
+		sum := sha256.Sum256(body)
+		h.Write(sum[:])
+		size += len(body) + 8
+	}
+	key := formKey{r, digest(h.Sum(nil))}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.live[key].Value(); known != nil {
+		return known
+	}
+	if f.size+size > maxForms {
+		return nil
+	}
+	value := make([]byte, 0, size)
+	value = append(value, d.base[0]...)
+	for _, body := range bodies {
+		value = protowire.AppendBytes(protowire.AppendTag(value, fieldVirtualHosts, protowire.BytesType), body)
+	}
+	value = append(value, d.base[1]...)
+	content := append(make([]byte, 0, len(d.typeURL)+len(value)+8), d.typeURL...)
+	content = protowire.AppendBytes(protowire.AppendTag(content, 2, protowire.BytesType), value)
+	made := &resource{name: r.name, content: content, hash: sha256.Sum256(value)}
+	made.version = hex.EncodeToString(made.hash[:8])
+	if f.live == nil {
+		f.live = map[formKey]weak.Pointer[resource]{}
+	}
+	f.live[key] = weak.Make(made)
+	f.size += len(content)
+	size = len(content)
+	runtime.AddCleanup(made, func(key formKey) { f.forget(key, size) }, key)
+	return made
+}
+
+func (f *forms) forget(key formKey, size int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.size -= size
+	if f.live[key].Value() == nil {
+		delete(f.live, key)
+	}
+}

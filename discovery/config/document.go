@@ -1,0 +1,131 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Document is a part of a file that is read by itself: what is wrong in it says nothing about the others.
+type Document struct {
+	Line int // of its first line in the file, from 1
+	Data []byte
+}
+
+// Split cuts a YAML stream before each line "---" and after each line "...". YAML allows neither within a document, not
+// even in a text. Comments and directives stay with the document that follows them.
+func Split(data []byte) []Document {
+	if bytes.HasPrefix(data, []byte("\xfe\xff")) || bytes.HasPrefix(data, []byte("\xff\xfe")) {
+		return []Document{{1, data}} // UTF-16, whose lines are not to be seen here
+	}
+	var out []Document
+	line, empty := 1, true // of the document that begins at data[0]; whether nothing of it was met yet
+	cut := func(at int) {
+		out = append(out, Document{line, data[:at]})
+		line += breaks(data[:at])
+		data, empty = data[at:], true
+	}
+	for at := 0; at < len(data); {
+		end := at + len(data[at:])
+		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		text := data[at:end]
+		switch {
+		case isMarker(text, "..."):
+			cut(end)
+			at = 0
+			continue
+		case isMarker(text, "---") && !empty:
+			cut(at)
+			at, empty = end-at, false
+			continue
+		case empty:
+			trimmed := bytes.TrimSpace(text)
+			empty = len(trimmed) == 0 || trimmed[0] == '#' || text[0] == '%'
+		}
+		at = end
+	}
+	if len(data) > 0 {
+		cut(len(data))
+	}
+	return out
+}
+
+// isMarker reports whether a line is the marker, which a comment or a value may follow.
+func isMarker(line []byte, marker string) bool {
+	rest, found := bytes.CutPrefix(line, []byte(marker))
+	return found && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
+}
+
+// breaks counts lines as the YAML package does.
+func breaks(data []byte) int {
+	n := bytes.Count(data, []byte("\n")) + bytes.Count(data, []byte("\r")) - bytes.Count(data, []byte("\r\n"))
+	for _, other := range []string{"\u0085", "\u2028", "\u2029"} {
+		n += bytes.Count(data, []byte(other))
+	}
+	return n
+}
+
+// Item is one object of a document, or what stands in the place of one.
+type Item struct {
+	Object   *model.Object // nil where it is refused, or of a kind that is not served
+	Key      string        // which object it is or was to be; empty where that cannot be told, or is not served
+	Line     int
+	Problems []Problem
+}
+
+// Refused reports whether there would be an object, or more, without an error.
+func (i Item) Refused() bool { return HasErrors(i.Problems) }
+
+// At returns the item of a document that begins at a line of a file.
+func (i Item) At(file string, line int) Item {
+	i.Line += line - 1
+	if i.Object != nil {
+		o := *i.Object
+		o.Origin.File, o.Origin.Line = file, i.Line
+		i.Object = &o
+	}
+	problems := i.Problems
+	i.Problems = nil
+	for _, p := range problems {
+		p.File, p.Line = file, p.Line+line-1
+		i.Problems = append(i.Problems, p)
+	}
+	return i
+}
+
+// What is read of a document: the memory that it takes while it is read is up to a hundred times its size.
+const (
+	maxDocument = 8 << 20 // bytes
+	maxProblems = 10_000
+)
+
+// Read reads the objects of a document. Its lines count from 1, and there is no file: see Item.At.
+func Read(data []byte) []Item {
+	if len(data) > maxDocument {
+		return []Item{stopped(1, "has %d MiB, want at most %d in a document: put its objects into several, each after a line ---",
+			len(data)>>20, maxDocument>>20)}
+	}
+	var out []Item
+	roots, fault := documents(data)
+	faults := 0
+	for _, root := range unpack(roots) {
+		if faults > maxProblems {
+			out = append(out, stopped(root.Line, "more than %d faults stand above in this document: what follows is not read", maxProblems))
+			break
+		}
+		out = append(out, decodeObject(root))
+		faults += len(out[len(out)-1].Problems)
+	}
+	if fault != nil {
+		out = append(out, Item{Line: fault.Line, Problems: []Problem{*fault}})
+	}
+	return out
+}
+
+// stopped stands for what is not read from a line on.
+func stopped(line int, format string, args ...any) Item {
+	return Item{Line: line, Problems: []Problem{{Line: line, Severity: Error, Message: fmt.Sprintf(format, args...)}}}
+}

@@ -1,0 +1,80 @@
+package file
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// A file that is being written is not what its writer means. It is taken when it was not written to for so long:
+const (
+	lossWait  = time.Second            // where it holds less than before: it may have been cut, and be written again
+	writeWait = 30 * time.Second       // where a process has it open for writing; without one it is taken at once
+	writePoll = 200 * time.Millisecond // how often to look whether one has: nothing tells of a close
+)
+
+// waiting is a file with a new form that is not taken yet.
+type waiting struct {
+	stat  Stat
+	since time.Time // of these figures
+	until time.Time // when it is taken, unless it changes
+}
+
+// finished reports whether the new form of a file is to be taken now. If not, the file waits.
+func (s *state) finished(was, p *parsed, now time.Time) bool {
+	w, waits := s.waiting[p.name]
+	if !waits || !w.stat.same(p.stat) {
+		w.since = now
+	}
+	w.stat, w.until = p.stat, now
+	switch {
+	case p.stat.Writing:
+		w.until = w.since.Add(writeWait)
+	case p.unfinished:
+		w.until = now.Add(writePoll) // it is to be read first
+	case was != nil && p.takes(was):
+		if w.until = w.since.Add(lossWait); p.stat.Modified.Before(w.since) {
+			w.until = p.stat.Modified.Add(lossWait)
+		}
+	}
+	if !w.until.After(now) {
+		delete(s.waiting, p.name)
+		return true
+	}
+	s.waiting[p.name] = w
+	return false
+}
+
+// patient reports whether a file that is being written need not be read yet.
+func (s *state) patient(name string, stat Stat, now time.Time) bool {
+	w, waits := s.waiting[name]
+	return !waits || !w.stat.same(stat) || now.Before(w.since.Add(writeWait))
+}
+
+// next returns when time alone changes something.
+func (s *state) next(now time.Time) time.Time {
+	next := s.held.until
+	for _, w := range s.waiting {
+		at := w.until
+		if w.stat.Writing {
+			at = now.Add(writePoll)
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// due returns the files to look at when time is up.
+func (s *state) due() []string { return slices.Sorted(maps.Keys(s.waiting)) }
+
+// unwritten reports whether no file waits for the end of a write: until then a mesh that begins would be half of one.
+func (s *state) unwritten() bool {
+	for name, w := range s.waiting {
+		if w.stat.Writing && s.files[name] == nil {
+			return false
+		}
+	}
+	return true
+}

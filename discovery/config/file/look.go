@@ -1,0 +1,117 @@
+package file
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotlight/pilotlight/watch"
+)
+
+// look reads what may have changed. An error says that nothing is known.
+func (s *state) look(path string, c watch.Changes, now time.Time) (look, error) {
+	if c.All || !s.single(path, c.Paths) {
+		return s.lookAtAll(path, now)
+	}
+	var names, gone []string
+	for _, name := range c.Paths {
+		if !named(filepath.Base(name)) && name != path {
+			continue
+		}
+		if _, err := os.Lstat(name); err == nil {
+			names = append(names, name)
+		} else if s.knows(name) {
+			gone = append(gone, name)
+		}
+	}
+	return look{files: s.read(names, now), gone: gone}, nil
+}
+
+// single reports whether each path is that of one file, or of none: a directory, or a link, may stand for many.
+func (s *state) single(root string, paths []string) bool {
+	for _, path := range paths {
+		info, err := os.Lstat(path)
+		switch {
+		case err == nil && !info.Mode().IsRegular():
+			return false
+		case err != nil && !s.knows(path) && !named(filepath.Base(path)): // it may have been a directory
+			return false
+		case path == root && err != nil:
+			return false
+		}
+	}
+	return true
+}
+
+// lookAtAll reads the files whose figures are not those of the last time.
+func (s *state) lookAtAll(path string, now time.Time) (look, error) {
+	l, err := list(path)
+	if err != nil {
+		return look{}, err
+	}
+	there := make(map[string]bool, len(l.names))
+	var changed []string
+	for _, name := range l.names {
+		there[name] = true
+		if p := s.files[name]; p != nil && !p.stat.Fresh && s.waiting[name] == (waiting{}) {
+			if now, err := stat(name); err == nil && now.same(p.stat) {
+				continue
+			}
+		}
+		changed = append(changed, name)
+	}
+	for _, b := range l.blocked {
+		there[b.Name] = true
+	}
+	out := look{files: append(s.read(changed, now), parse(s.file, l.blocked)...)}
+	for name := range s.known {
+		if !there[name] && !slices.ContainsFunc(l.blocked, func(b File) bool { return strings.HasPrefix(name, b.Name+"/") }) {
+			out.gone = append(out.gone, name)
+		}
+	}
+	slices.Sort(out.gone)
+	return out, nil
+}
+
+func (s *state) file(name string) *parsed { return s.files[name] }
+
+func (s *state) knows(name string) bool {
+	_, waits := s.waiting[name]
+	return waits || s.files[name] != nil
+}
+
+// known yields the names of files that were there before.
+func (s *state) known(yield func(string) bool) {
+	for name := range s.files {
+		if !yield(name) {
+			return
+		}
+	}
+	for name := range s.waiting {
+		if s.files[name] == nil && !yield(name) {
+			return
+		}
+	}
+}
+
+// read reads files, and decodes what is new in them.
+func (s *state) read(names []string, now time.Time) []*parsed {
+	left := maxTotal - s.size
+	for _, name := range names {
+		if p := s.files[name]; p != nil {
+			left += p.stat.Size
+		}
+	}
+	var files []File
+	for _, name := range names {
+		f := read(name, left, func(stat Stat) bool { return s.patient(name, stat, now) })
+		if gone(f) {
+			continue
+		}
+		left -= int64(len(f.Data))
+		files = append(files, f)
+	}
+	return parse(s.file, files)
+}

@@ -1,0 +1,213 @@
+package file
+
+import (
+	"crypto/sha256"
+	"maps"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// File is one file as it was read.
+type File struct {
+	Name string // as problems call it
+	Data []byte
+	Stat Stat
+	Err  error // why there is no Data
+
+	Unfinished bool // it is being written, and was not read
+}
+
+// parsed is what a file comes to. It does not change once it is made.
+type parsed struct {
+	name       string
+	stat       Stat
+	unfinished bool // there is no more than this
+	documents  []document
+	problems   []config.Problem
+
+	declared map[string]*model.Object // by key: its objects, and the last good form of those that are broken now
+	kept     map[string]*model.Object // objects that a document which cannot be read may still hold
+	refused  map[string]int           // the line of each object that has an error and no good form; by key
+	lost     int                      // documents, or the file, of which it is not known what they hold
+}
+
+// document is a part of a file with what was decoded of it.
+type document struct {
+	hash  [sha256.Size]byte
+	line  int
+	items []config.Item // at their lines of the file
+}
+
+// parse decodes the documents of files that were not in the file before, several at a time.
+func parse(last func(name string) *parsed, files []File) []*parsed {
+	out := make([]*parsed, len(files))
+	var todo []func()
+	for i, f := range files {
+		was := last(f.Name)
+		if was == nil {
+			was = &parsed{name: f.Name}
+		}
+		p := &parsed{name: f.Name, stat: f.Stat}
+		out[i] = p
+		if f.Err != nil || f.Unfinished {
+			p.unfinished = f.Unfinished
+			continue
+		}
+		known := map[[sha256.Size]byte]*document{}
+		for i := range was.documents {
+			known[was.documents[i].hash] = &was.documents[i]
+		}
+		documents := config.Split(f.Data)
+		p.documents = make([]document, len(documents))
+		for i, d := range documents {
+			todo = append(todo, func() { p.documents[i] = decode(f.Name, d, known) })
+		}
+	}
+	inParallel(todo)
+	for i, f := range files {
+		if !f.Unfinished {
+			out[i].settle(last(f.Name), f.Err)
+		}
+	}
+	return out
+}
+
+// inParallel runs functions that need nothing but the processor.
+func inParallel(todo []func()) {
+	const each = 16 // of them between two looks at what is left
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for part := range slices.Chunk(todo, each) {
+		g.Go(func() error {
+			for _, do := range part {
+				do()
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // none has an error
+}
+
+// decode reads a document, or moves what was read of the same bytes to where they are now.
+func decode(name string, d config.Document, known map[[sha256.Size]byte]*document) document {
+	out := document{hash: sha256.Sum256(d.Data), line: d.Line}
+	was, from := known[out.hash], d.Line
+	switch {
+	case was == nil:
+		out.items = config.Read(d.Data)
+	case was.line == d.Line:
+		out.items = was.items
+		return out
+	default:
+		out.items, from = was.items, d.Line-was.line+1
+	}
+	out.items = slices.Clone(out.items)
+	for i, item := range out.items {
+		out.items[i] = item.At(name, from)
+	}
+	return out
+}
+
+// settle says what the file declares, given what it was before.
+func (p *parsed) settle(was *parsed, fault error) {
+	if was == nil {
+		was = &parsed{}
+	}
+	p.declared, p.kept, p.refused = map[string]*model.Object{}, map[string]*model.Object{}, map[string]int{}
+	if fault != nil { // it may still be what it was
+		p.problems = []config.Problem{{File: p.name, Severity: config.Error, Message: fault.Error()}}
+		p.documents, p.declared, p.kept, p.refused = was.documents, was.declared, was.kept, was.refused
+		p.lost = 1
+		return
+	}
+	broken := map[string]int{}
+	for _, d := range p.documents {
+		for _, i := range d.items {
+			p.problems = append(p.problems, i.Problems...)
+			first := p.declared[i.Key]
+			switch {
+			case i.Object != nil && first != nil:
+				p.problems = append(p.problems, config.Again(i.Object, first))
+			case i.Object != nil:
+				p.declared[i.Key] = i.Object
+			case i.Refused() && i.Key == "":
+				p.lost++
+			case i.Refused():
+				broken[i.Key] = i.Line
+			}
+		}
+	}
+	for key, line := range broken {
+		switch good := was.object(key); {
+		case p.declared[key] != nil:
+		case good != nil:
+			p.declared[key] = at(good, p.name, line)
+			p.refused[key] = line
+		default:
+			p.refused[key] = line
+		}
+	}
+	if p.lost > 0 {
+		maps.Copy(p.kept, was.declared)
+		maps.Copy(p.kept, was.kept)
+		maps.DeleteFunc(p.kept, func(key string, _ *model.Object) bool {
+			_, refused := p.refused[key]
+			return refused || p.declared[key] != nil
+		})
+	}
+}
+
+// object returns what the file has under a key.
+func (p *parsed) object(key string) *model.Object {
+	if o := p.declared[key]; o != nil {
+		return o
+	}
+	return p.kept[key]
+}
+
+// has reports whether the file has something to say of a key.
+func (p *parsed) has(key string) bool {
+	_, refused := p.refused[key]
+	return refused || p.object(key) != nil
+}
+
+// names yields the keys that the file has something to say of.
+func (p *parsed) names(yield func(string) bool) {
+	for key := range p.declared {
+		if !yield(key) {
+			return
+		}
+	}
+	for key := range p.kept {
+		if !yield(key) {
+			return
+		}
+	}
+	for key := range p.refused {
+		if p.declared[key] == nil && !yield(key) {
+			return
+		}
+	}
+}
+
+// takes reports whether an object of another form of the file is in this one no more.
+func (p *parsed) takes(was *parsed) bool {
+	for key := range was.names {
+		if !p.has(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// at returns an object as one of another place.
+func at(o *model.Object, file string, line int) *model.Object {
+	moved := *o
+	moved.Origin.File, moved.Origin.Line = file, line
+	return &moved
+}

@@ -1,0 +1,104 @@
+package file
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func service(name string, hosts ...string) string {
+	return "{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: " + name + "}, spec: {resolution: STATIC, " +
+		"hosts: [" + strings.Join(hosts, ", ") + "], ports: [{number: 80, name: http, protocol: HTTP}]}}\n"
+}
+
+// mesh has services s0, s1 … of one file each, and rules r0, r1 … in another file.
+func mesh(services, rules int) (files []File) {
+	for i := range services {
+		files = append(files, file(fmt.Sprintf("s%d.yaml", i), service(fmt.Sprint("s", i), fmt.Sprintf("s%d.com", i))))
+	}
+	for i := range rules {
+		files = append(files, file(fmt.Sprintf("r%d.yaml", i), rule(fmt.Sprint("r", i), fmt.Sprintf("s%d.com", i))))
+	}
+	return files
+}
+
+// TestWipe takes files away from a mesh of ten services and four rules.
+func TestWipe(t *testing.T) {
+	for name, test := range map[string]struct {
+		left []File
+		what string // that is held
+	}{
+		"nothing":                         {mesh(10, 4), ""},
+		"half of the services":            {mesh(5, 4), ""},
+		"more":                            {mesh(4, 4), "6 of 10 services"},
+		"all but one rule":                {mesh(10, 1), ""},
+		"all rules":                       {mesh(10, 0), "all 4 objects of kind DestinationRule"},
+		"everything":                      {nil, "10 of 10 services, all 4 objects of kind DestinationRule, all 10 objects of kind ServiceEntry"},
+		"other objects of the same hosts": {append(mesh(0, 4), file("all.yaml", service("all", "s0.com", "s1.com", "s2.com", "s3.com", "s4.com", "s5.com"))), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const delay = 30 * time.Second
+			s := newState(delay)
+			s.apply(s.lookAt(mesh(10, 4)), start0)
+			full, gone := len(s.objects), 0
+			out := s.apply(s.lookAt(test.left), start0)
+			for _, g := range out.groups {
+				if g.Empty() {
+					gone++
+				}
+			}
+			if s.held.what != test.what {
+				t.Fatalf("held is %q, want %q", s.held.what, test.what)
+			}
+			if test.what == "" {
+				if full+len(out.groups)-2*gone != len(s.objects) || !out.again.IsZero() || out.hold != "" {
+					t.Errorf("%d objects are served, %v, %q", len(s.objects), out.again, out.hold)
+				}
+				return
+			}
+			if gone > 0 || !out.again.Equal(start0.Add(delay)) || !strings.Contains(out.hold, "held for 30s") {
+				t.Errorf("%d objects are gone, want none; %v, %q", gone, out.again, out.hold)
+			}
+			if now := s.status(); now.Held != test.what || now.HeldNow == 0 || !strings.Contains(strings.Join(now.Lines(), "\n"), test.what) {
+				t.Errorf("the status is %+v", now)
+			}
+			if out = s.apply(look{}, start0.Add(delay-1)); len(out.groups) > 0 || out.hold != "" {
+				t.Errorf("before the time is over: %v, %q", out.groups, out.hold)
+			}
+			out = s.apply(look{}, start0.Add(delay))
+			if len(s.objects) != len(test.left) || !strings.Contains(out.hold, "time is over") || !out.again.IsZero() {
+				t.Errorf("when the time is over %d objects are served, want %d; %q, %v", len(s.objects), len(test.left), out.hold, out.again)
+			}
+		})
+	}
+}
+
+// Files that come back end a hold, and what changes meanwhile is served.
+func TestWipeReverted(t *testing.T) {
+	s := newState(30 * time.Second)
+	s.apply(s.lookAt(mesh(10, 4)), start0)
+	s.apply(s.lookAt(nil), start0)
+	out := s.apply(s.lookAt([]File{file("new.yaml", service("new", "new.com"))}), start0.Add(10*time.Second))
+	if len(out.groups) != 1 || len(s.objects) != 15 {
+		t.Errorf("a new service while others are held: %d groups, %d objects", len(out.groups), len(s.objects))
+	}
+	out = s.apply(s.lookAt(mesh(9, 4)), start0.Add(20*time.Second))
+	if len(s.objects) != 13 || !strings.Contains(out.hold, "files are back") || !out.again.IsZero() {
+		t.Errorf("%d objects are served, want 13; %q, %v", len(s.objects), out.hold, out.again)
+	}
+	s.apply(s.lookAt(nil), start0.Add(time.Minute))
+	if !s.held.until.Equal(start0.Add(90 * time.Second)) {
+		t.Errorf("a second wipe is held until %v", s.held.until)
+	}
+}
+
+// Without a delay everything goes at once.
+func TestWipeWithoutDelay(t *testing.T) {
+	s := newState(0)
+	s.apply(s.lookAt(mesh(10, 4)), start0)
+	if out := s.apply(s.lookAt(nil), start0); len(out.groups) != 14 || len(s.objects) > 0 {
+		t.Errorf("%d groups, %d objects", len(out.groups), len(s.objects))
+	}
+	checkCounts(t, s)
+}

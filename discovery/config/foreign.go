@@ -1,0 +1,51 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/internal/spelling"
+)
+
+// foreign judges an object that is not of a kind that is served. One that is meant to be is refused, under the key of what
+// it is meant to be, and so is one that asks for less traffic to be let through. Any other is left alone, with a warning.
+func foreign(e envelope) (key string, problems []Problem) {
+	in, version, _ := strings.Cut(e.apiVersion, "/")
+	p := Problem{Line: e.meta.Origin.Line, Severity: Error, Object: title(e.meta)}
+	meant := e.meta
+	near := spelling.Nearest(e.kind, kindNames())
+	switch {
+	case in == "security.istio.io" && slices.Contains(securityKinds(), e.kind):
+		p.Message = "is not served: nobody is kept out by it, and requests that it refuses elsewhere are let through here; " +
+			"want another place that keeps them out, and this object away from here"
+	case slices.Contains(kindNames(), e.kind) && (in == group || nearGroup(e.apiVersion)):
+		p.Path, p.Line = "apiVersion", e.line["apiVersion"]
+		p.Message = fmt.Sprintf("is %q, want %s", e.apiVersion, group+"/"+versions(e.kind)[0])
+	case in == group && slices.Contains(versions(near), version) && near != "":
+		meant.Kind, p.Path, p.Line = near, "kind", e.line["kind"]
+		p.Message = fmt.Sprintf("is %q, did you mean %s?", e.kind, near)
+	case in == group && e.kind != "EnvoyFilter":
+		p.Path, p.Line = "kind", e.line["kind"]
+		p.Message = fmt.Sprintf("is %q, want one of %s", e.kind, strings.Join(kindNames(), ", "))
+	default:
+		p.Severity, p.Message = Warning, fmt.Sprintf("%s of %s is not supported, ignored", e.kind, e.apiVersion)
+		return "", []Problem{p}
+	}
+	if meant.Name != "" && meant.Namespace != "" {
+		key = meant.Key()
+	}
+	return key, []Problem{p}
+}
+
+// nearGroup reports whether an apiVersion is likely to mean Istio's. Others have kinds of the same names: Gateway of
+// gateway.networking.k8s.io is one.
+func nearGroup(apiVersion string) bool {
+	in, _, found := strings.Cut(apiVersion, "/")
+	return !found || !strings.HasSuffix(in, ".k8s.io") && spelling.Nearest(in, []string{group}) != ""
+}
+
+// securityKinds are those of security.istio.io.
+func securityKinds() []string {
+	return []string{"AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"}
+}

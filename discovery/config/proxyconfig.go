@@ -1,0 +1,82 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	"istio.io/api/networking/v1beta1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+var (
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+	imageType    = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,127}$`) // a part of an image's tag
+)
+
+func proxyConfig(f field, c *v1beta1.ProxyConfig) {
+	f.at("selector").at("matchLabels").labels(c.GetSelector().GetMatchLabels())
+	f.at("concurrency").count(c.GetConcurrency().GetValue())
+	for _, name := range slices.Sorted(maps.Keys(c.EnvironmentVariables)) {
+		at := f.at("environmentVariables").at(name)
+		if !variableName.MatchString(name) {
+			at.errorf("the variable's name is %q, want letters, digits, '_', '-' and '.', no digit first", name)
+		}
+		if value := c.EnvironmentVariables[name]; len(value) > 2048 || strings.Contains(value, "\x00") {
+			at.errorf("has %d bytes, want at most 2048, without NUL", len(value))
+		}
+	}
+	if image := c.GetImage().GetImageType(); !imageType.MatchString(image) {
+		f.at("image").at("imageType").errorf("is %q, want default, debug, distroless or another end of an image's tag", image)
+	}
+}
+
+// ProxyConfigText returns the PROXY_CONFIG of a workload as one line of JSON. annotation is the text of its pod's
+// proxy.istio.io/config, empty for none.
+func ProxyConfigText(m *model.Mesh, namespace string, labels map[string]string, annotation string) (string, error) {
+	own, err := decodeProxyConfig(annotation)
+	if err != nil {
+		return "", fmt.Errorf("annotation proxy.istio.io/config: %w", err)
+	}
+	text, err := protojson.Marshal(m.ProxyConfig(namespace, labels, own))
+	if err != nil {
+		return "", err
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, text); err != nil { // whose spaces differ between builds
+		return "", err
+	}
+	return line.String(), nil
+}
+
+// decodeProxyConfig reads one as it stands in MeshConfig's defaultConfig.
+func decodeProxyConfig(text string) (*meshconfig.ProxyConfig, error) {
+	roots, fault := documents([]byte(text))
+	switch {
+	case fault != nil:
+		return nil, fmt.Errorf("line %d: %s", fault.Line, fault.Message)
+	case len(roots) == 0:
+		return nil, nil
+	case len(roots) > 1:
+		return nil, fmt.Errorf("line %d: is a second document, want one", roots[1].Line)
+	}
+	around := &yaml.Node{Kind: yaml.MappingNode, Line: 1, Content: []*yaml.Node{
+		{Kind: yaml.ScalarNode, Tag: "!!str", Value: "defaultConfig", Line: 1}, roots[0],
+	}}
+	spec := &meshconfig.MeshConfig{}
+	problems, _, _ := decodeBody(kindFor("MeshConfig", meshConfig), envelope{spec: around, specLine: 1}, spec)
+	for _, p := range problems {
+		if p.Severity == Error {
+			return nil, fmt.Errorf("line %d: %s: %s", p.Line, strings.TrimPrefix(p.Path, "spec.defaultConfig."), p.Message)
+		}
+	}
+	return spec.DefaultConfig, nil
+}

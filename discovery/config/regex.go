@@ -1,0 +1,103 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+const (
+	maxRegexLength = 1024 // Istio's
+	// maxRegexSize is re2.max_program_size.error_level of the bootstraps of this project and of Istio. Envoy's own default
+	// is 100. Envoy refuses a whole route configuration over one regular expression that is larger.
+	maxRegexSize = 32768
+)
+
+// regex wants what Envoy's RE2 takes, of Istio's length at most.
+func (f field) regex(pattern string) {
+	if len(pattern) > maxRegexLength {
+		f.errorf("is %d bytes long, want at most %d", len(pattern), maxRegexLength)
+	}
+	if _, err := regexp.Compile(pattern); err != nil {
+		f.errorf("is not a regular expression of RE2: %v", err)
+		return
+	}
+	if fault := re2Fault(pattern); fault != "" {
+		f.errorf("is not a regular expression of Envoy's RE2: %s", fault)
+	} else if size := re2Size(pattern); size > maxRegexSize {
+		f.errorf("is a regular expression of size %d or so, want at most %d: repeat less", size, maxRegexSize)
+	}
+}
+
+// escape is what RE2 reads as one where Go's reader takes more: quoted text, classes of Unicode, and characters by number.
+var escape = regexp.MustCompile(`(?s)\\Q.*?(?:\\E|$)|\\[pP](?:\{(\^?)([^}]*)\}|(.))|\\x\{([0-9a-fA-F]+)\}|\\.`)
+
+// re2Fault says what Go takes in a pattern and Envoy does not: classes by their long names, in other letters' case, and
+// characters beyond a byte, since Envoy matches bytes.
+func re2Fault(pattern string) string {
+	for _, m := range escape.FindAllStringSubmatch(pattern, -1) {
+		if class := m[2] + m[3]; class != "" && !re2Class(class) {
+			return fmt.Sprintf(`%s names no class: want a category such as \p{Lu}, or a script such as \p{Greek}`, m[0])
+		}
+		if n, err := strconv.ParseUint(m[4], 16, 32); m[4] != "" && (err != nil || n > 0xff) {
+			return fmt.Sprintf(`%s is more than a byte, and Envoy matches bytes: want the character itself`, m[0])
+		}
+	}
+	return ""
+}
+
+func re2Class(name string) bool {
+	if slices.Contains([]string{"LC", "Cn"}, name) { // younger than RE2's tables
+		return false
+	}
+	return name == "Any" || unicode.Scripts[name] != nil || unicode.Categories[name] != nil
+}
+
+// re2Size is the number of instructions of RE2's program for a pattern, or some more. Envoy has RE2 read bytes, as
+// characters of Latin-1: a class costs an instruction for each range of bytes.
+func re2Size(pattern string) int {
+	parsed, err := syntax.Parse(latin1(pattern), syntax.Perl)
+	if err != nil {
+		return len(pattern) // Go reads no more than bytes either
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return len(pattern)
+	}
+	const around = 4 // to begin anywhere, and to end
+	size := around
+	for _, i := range program.Inst {
+		switch i.Op {
+		case syntax.InstRune:
+			size += max(byteRanges(i.Rune), 1)
+		case syntax.InstRuneAnyNotNL:
+			size += 2
+		default:
+			size++
+		}
+	}
+	return size
+}
+
+// byteRanges counts the ranges, given as pairs, that begin within a byte.
+func byteRanges(pairs []rune) (n int) {
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i] <= 0xff {
+			n++
+		}
+	}
+	return n
+}
+
+// latin1 is the text with each byte as a character of its own.
+func latin1(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		b.WriteRune(rune(s[i]))
+	}
+	return b.String()
+}

@@ -1,0 +1,112 @@
+package model
+
+import (
+	"maps"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// declaredServices holds the services that a ServiceEntry declares.
+type declaredServices struct {
+	object   *Object
+	services []*Service
+}
+
+// declare returns the services of a ServiceEntry, and whether they are those of m: of an object that only stands elsewhere
+// now they are the same, and what was made of them is known again.
+func (m *Mesh) declare(o *Object, entry *networking.ServiceEntry) (services declaredServices, same bool) {
+	if m != nil {
+		known, ok := m.declared[entry]
+		if len(m.redeclared) > 0 {
+			if now, moved := m.redeclared[o.Key()]; moved {
+				known, ok = now, true
+			}
+		}
+		if ok && known.object.Spec == o.Spec && known.object.Namespace == o.Namespace && known.object.Name == o.Name &&
+			known.object.Created.Equal(o.Created) {
+			return declaredServices{o, known.services}, true
+		}
+	}
+	return declaredServices{o, servicesOf(o.Meta, entry)}, false
+}
+
+// redeclare notes in m, which was made of last by the short path, that an object declares other services now, and returns
+// those. An object that only stands elsewhere declares none.
+func (m *Mesh) redeclare(last *Mesh, o *Object, entry *networking.ServiceEntry) []*Service {
+	now, known := last.declare(o, entry)
+	if known {
+		return nil
+	}
+	if m.redeclared = maps.Clone(m.redeclared); m.redeclared == nil {
+		m.redeclared = map[string]declaredServices{}
+	}
+	m.redeclared[o.Key()] = now
+	return now.services
+}
+
+// servicesOf returns a service for each host. They share their ports, and their endpoints unless Envoy resolves the host.
+func servicesOf(meta Meta, entry *networking.ServiceEntry) []*Service {
+	ports, endpoints := portsOf(entry), endpointsOf(entry)
+	var out []*Service
+	for _, host := range entry.Hosts {
+		s := &Service{
+			Host:            strings.ToLower(host),
+			Namespace:       meta.Namespace,
+			Name:            meta.Name,
+			Created:         meta.Created,
+			Resolution:      resolutionOf(entry.Resolution),
+			External:        entry.Location == networking.ServiceEntry_MESH_EXTERNAL,
+			Addresses:       addressesOf(entry.Addresses),
+			Ports:           ports,
+			Endpoints:       endpoints,
+			Selector:        entry.GetWorkloadSelector().GetLabels(),
+			ExportTo:        entry.ExportTo,
+			SubjectAltNames: entry.SubjectAltNames,
+		}
+		if s.Resolution.IsDNS() && len(endpoints) == 0 && len(s.Selector) == 0 {
+			s.Endpoints = []Endpoint{{Address: s.Host}}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// addressesOf writes addresses in one spelling: Envoy refuses two listeners at one address.
+func addressesOf(given []string) []string {
+	var out []string
+	for _, a := range given {
+		out = append(out, Address(a))
+	}
+	return out
+}
+
+func resolutionOf(r networking.ServiceEntry_Resolution) Resolution {
+	switch r {
+	case networking.ServiceEntry_DNS:
+		return ResolutionDNS
+	case networking.ServiceEntry_DNS_ROUND_ROBIN:
+		return ResolutionDNSRoundRobin
+	case networking.ServiceEntry_NONE:
+		return ResolutionNone
+	default:
+		return ResolutionStatic
+	}
+}
+
+func portsOf(entry *networking.ServiceEntry) []Port {
+	var out []Port
+	for _, p := range entry.Ports {
+		protocol, _ := ParseProtocol(p.Protocol) // validated
+		out = append(out, Port{Name: p.Name, Number: p.Number, Target: p.TargetPort, Protocol: protocol})
+	}
+	return out
+}
+
+func endpointsOf(entry *networking.ServiceEntry) []Endpoint {
+	var out []Endpoint
+	for _, e := range entry.Endpoints {
+		out = append(out, workloadOf(e, Meta{}).endpoint())
+	}
+	return out
+}

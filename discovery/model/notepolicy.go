@@ -1,0 +1,218 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// What is noted about policies: those that do nothing, and TLS that only one side speaks.
+
+func (j *judge) destinationRule(meta Meta, r *networking.DestinationRule) {
+	host := Qualify(r.Host, meta.Namespace)
+	if !j.policyCounts(host) {
+		j.unknownHost(meta, "spec.host", host, "nothing follows this policy")
+	}
+	j.exportTo(meta, r.ExportTo)
+	j.selector(meta, "spec.workloadSelector.matchLabels", r.GetWorkloadSelector().GetMatchLabels(), meta.Namespace)
+	top := r.TrafficPolicy
+	j.policy(meta, host, "spec.trafficPolicy", top, nil, nil)
+	for i, subset := range r.Subsets {
+		at := index("spec.subsets", i)
+		j.subset(meta, host, at, subset)
+		j.policy(meta, host, at+".trafficPolicy", subset.GetTrafficPolicy(), top, subset.GetLabels())
+	}
+	if r.TrafficPolicy.GetTls() == nil {
+		j.tlsDropped(meta, host, r)
+	}
+	j.serverNames(meta, host, r)
+}
+
+// policyCounts reports whether the host is a service's, or a wildcard that services are below.
+func (j *judge) policyCounts(host string) bool {
+	return host == "*" || len(j.mesh.services) == 0 || j.mesh.Service(host) != nil ||
+		IsWildcard(host) && j.covered(host)
+}
+
+// subset wants labels that some endpoint has.
+func (j *judge) subset(meta Meta, host, path string, subset *networking.Subset) {
+	if len(subset.GetLabels()) == 0 {
+		return
+	}
+	var example map[string]string
+	for _, s := range j.mesh.claims(host) {
+		if s.Resolution == ResolutionNone {
+			return // nobody knows whom clients dial
+		}
+		for _, e := range s.Endpoints {
+			if Selects(subset.Labels, e.Labels) {
+				return
+			}
+			if len(e.Labels) > 0 || example == nil {
+				example = e.Labels
+				if example == nil {
+					example = map[string]string{}
+				}
+			}
+		}
+	}
+	if example == nil {
+		return // a service without endpoints is told already
+	}
+	has := "no labels"
+	if len(example) > 0 {
+		has = pairs(example)
+	}
+	j.note(EmptySubset, meta, path+".labels",
+		"no endpoint of %s has %s: requests to the subset are answered 503; one of its endpoints has %s",
+		host, pairs(subset.Labels), has)
+}
+
+// pairs writes labels as selectors are written.
+func pairs(labels map[string]string) string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		out = append(out, key+"="+labels[key])
+	}
+	return strings.Join(out, ", ")
+}
+
+// policy judges one policy. What it does not say holds as the policy above it says; labels are a subset's.
+func (j *judge) policy(meta Meta, host, path string, p, above *networking.TrafficPolicy, labels map[string]string) {
+	if p == nil {
+		return
+	}
+	outlier := cmp.Or(p.OutlierDetection, above.GetOutlierDetection(),
+		j.mesh.settings.Config.GetDefaultTrafficPolicy().GetOutlierDetection())
+	j.failover(meta, path, p.GetLoadBalancer().GetLocalityLbSetting(), outlier)
+	j.ejects(meta, host, path, p.OutlierDetection, labels)
+	for i, level := range p.PortLevelSettings {
+		at := index(path+".portLevelSettings", i)
+		j.failover(meta, at, level.GetLoadBalancer().GetLocalityLbSetting(), level.GetOutlierDetection())
+		j.ejects(meta, host, at, level.GetOutlierDetection(), labels)
+	}
+}
+
+func (j *judge) failover(meta Meta, path string, s *networking.LocalityLoadBalancerSetting, outlier *networking.OutlierDetection) {
+	if outlier != nil || s.GetEnabled() != nil && !s.GetEnabled().GetValue() {
+		return
+	}
+	field := "failover"
+	if len(s.GetFailover()) == 0 {
+		field = "failoverPriority"
+	}
+	if len(s.GetFailover())+len(s.GetFailoverPriority()) > 0 {
+		j.note(NeverFailsOver, meta, path+".loadBalancer.localityLbSetting."+field,
+			"does nothing without outlierDetection, which finds endpoints that fail; want outlierDetection beside loadBalancer")
+	}
+}
+
+// ejects wants a share of endpoints that one of them does not exceed.
+func (j *judge) ejects(meta Meta, host, path string, o *networking.OutlierDetection, labels map[string]string) {
+	service := j.mesh.Service(host)
+	if o == nil || service == nil || service.Resolution != ResolutionStatic {
+		return
+	}
+	n := 0
+	for _, e := range service.Endpoints {
+		if Selects(labels, e.Labels) {
+			n++
+		}
+	}
+	most := int(cmp.Or(o.MaxEjectionPercent, 10)) // Envoy's default
+	if n > 0 && most*n < 100 {
+		j.note(NeverEjects, meta, path+".outlierDetection",
+			"ejects no endpoint: one of %d is %d %%, and maxEjectionPercent is %d; want maxEjectionPercent %d or more",
+			n, 100/n, most, (100+n-1)/n)
+	}
+}
+
+// tlsDropped looks for wider policies that this one is in the place of, and whose TLS it does not repeat.
+func (j *judge) tlsDropped(meta Meta, host string, r *networking.DestinationRule) {
+	namespaces := []string{meta.Namespace}
+	for _, s := range j.mesh.claims(host) {
+		namespaces = append(namespaces, s.Namespace)
+	}
+	namespaces = append(namespaces, j.mesh.settings.RootNamespace())
+	slices.Sort(namespaces)
+	for _, namespace := range slices.Compact(namespaces) {
+		rules := j.mesh.destinationRules[namespace]
+		if rules == nil || meta.Namespace == j.mesh.settings.RootNamespace() && namespace != meta.Namespace {
+			continue // the root namespace's come last
+		}
+		for wider, all := range rules.matching(host) {
+			if namespace == meta.Namespace && wider == host || !speaksTLS(all[0].Spec.GetTrafficPolicy().GetTls()) {
+				continue
+			}
+			j.note(TLSDropped, meta, "spec.trafficPolicy",
+				"takes the place of the policy of %s, whose tls %s is not repeated here: connections to %s are plain text; "+
+					"want tls here too, or mode DISABLE", name(all[0].Meta), all[0].Spec.TrafficPolicy.Tls.Mode, host)
+			return
+		}
+	}
+}
+
+func speaksTLS(t *networking.ClientTLSSettings) bool {
+	return t != nil && t.Mode != networking.ClientTLSSettings_DISABLE
+}
+
+// asksForTLS reports whether some policy lets clients of a host speak TLS to it.
+func (j *judge) asksForTLS(host string) bool {
+	for _, rules := range j.mesh.destinationRules {
+		for _, all := range rules.matching(host) {
+			for _, r := range all {
+				policies := []*networking.TrafficPolicy{r.Spec.TrafficPolicy}
+				for _, s := range r.Spec.Subsets {
+					policies = append(policies, s.GetTrafficPolicy())
+				}
+				for _, p := range policies {
+					if speaksTLS(p.GetTls()) || slices.ContainsFunc(p.GetPortLevelSettings(),
+						func(l *networking.TrafficPolicy_PortTrafficPolicy) bool { return speaksTLS(l.GetTls()) }) {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// plainClients looks for the services of a port that ends TLS.
+func (j *judge) plainClients(meta Meta, path string, selector map[string]string, number uint32) {
+	for _, s := range j.mesh.services {
+		if s.Namespace != meta.Namespace {
+			continue
+		}
+		for _, p := range s.Ports {
+			serves := func(e Endpoint) bool { return Selects(selector, e.Labels) && e.PortOn(p) == number }
+			if p.Protocol.IsTLS() || !slices.ContainsFunc(s.Endpoints, serves) || j.asksForTLS(s.Host) {
+				continue
+			}
+			j.note(PlainToTLS, meta, path, "clients of %s speak plain text to this port: want a DestinationRule with tls for it", s.Host)
+			return
+		}
+	}
+}
+
+func (j *judge) serviceEntry(meta Meta, s *networking.ServiceEntry) {
+	j.exportTo(meta, s.ExportTo)
+	for i, p := range s.Ports {
+		j.reserved(meta, index("spec.ports", i)+".number", p.GetNumber())
+		j.servicePort(meta, index("spec.ports", i)+".number", s, p)
+		protocol, _ := ParseProtocol(p.GetProtocol())
+		const https = 443
+		if s.Location != networking.ServiceEntry_MESH_EXTERNAL || !protocol.IsHTTP() || p.Number != https ||
+			p.TargetPort != 0 && p.TargetPort != https {
+			continue
+		}
+		if slices.ContainsFunc(s.Endpoints, func(e *networking.WorkloadEntry) bool { return e.GetPorts()[p.Name] != 0 }) ||
+			slices.ContainsFunc(s.Hosts, func(host string) bool { return j.asksForTLS(strings.ToLower(host)) }) {
+			continue
+		}
+		j.note(PlainToTLS, meta, index("spec.ports", i)+".protocol", "is %s: clients speak plain text to port 443, "+
+			"where servers expect TLS; want HTTPS, or a DestinationRule with tls for the host", p.Protocol)
+	}
+}

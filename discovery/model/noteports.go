@@ -1,0 +1,118 @@
+package model
+
+import (
+	"net/netip"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// What is noted about ports that connected proxies cannot open: listeners at those are left out for the proxy, since Envoy
+// would refuse them for ever.
+
+// servicePort tells of proxies that have no listener for a service's port.
+func (j *judge) servicePort(meta Meta, path string, s *networking.ServiceEntry, p *networking.ServicePort) {
+	protocol, _ := ParseProtocol(p.GetProtocol())
+	if protocol == UDP {
+		return
+	}
+	loopback := slices.ContainsFunc(s.Addresses, func(address string) bool {
+		ip, err := netip.ParseAddr(address)
+		return err == nil && ip.IsLoopback()
+	})
+	exportTo := orDefault(s.ExportTo, j.mesh.settings.Config.GetDefaultServiceExportTo())
+	j.port(meta, path, p.GetNumber(), "a service's port, or Sidecars that do not import it there", func(w Proxy) portUse {
+		switch {
+		case w.Gateway || !Visible(exportTo, meta.Namespace, w.Namespace):
+			return unused
+		case !w.Binds && (protocol.IsHTTP() || len(s.Addresses) == 0):
+			return handed
+		case w.Binds && (loopback || !w.HTTPProxy):
+			return binds
+		default:
+			return unused
+		}
+	})
+}
+
+// gateway wants workloads, and ports that they can open.
+func (j *judge) gateway(meta Meta, g *networking.Gateway) {
+	j.selector(meta, "spec.selector", g.Selector, "")
+	for i, s := range g.Servers {
+		j.port(meta, index("spec.servers", i)+".port.number", s.GetPort().GetNumber(), "a server's port, and a Service's targetPort that leads to it",
+			func(w Proxy) portUse {
+				if w.Gateway && Selects(g.Selector, w.Labels) {
+					return binds
+				}
+				return unused
+			})
+	}
+}
+
+// sidecarPorts tells of the listeners that a Sidecar declares.
+func (j *judge) sidecarPorts(meta Meta, s *networking.Sidecar) {
+	mode := func(capture networking.CaptureMode) func(w Proxy) portUse {
+		return func(w Proxy) portUse {
+			switch {
+			case w.Gateway || w.Namespace != meta.Namespace || !Selects(s.GetWorkloadSelector().GetLabels(), w.Labels):
+				return unused
+			case capture == networking.CaptureMode_NONE || w.Binds && capture == networking.CaptureMode_DEFAULT:
+				return binds
+			default:
+				return handed
+			}
+		}
+	}
+	for i, l := range s.Egress {
+		j.port(meta, index("spec.egress", i)+".port.number", l.GetPort().GetNumber(), "a port", mode(l.GetCaptureMode()))
+	}
+	for i, l := range s.Ingress {
+		how := mode(l.GetCaptureMode())
+		j.port(meta, index("spec.ingress", i)+".port.number", l.GetPort().GetNumber(), "a port", func(w Proxy) portUse {
+			if how(w) == binds {
+				return binds
+			}
+			return unused // virtualInbound takes it, whatever its number
+		})
+	}
+}
+
+// portUse is what a proxy does at a port of an object.
+type portUse int
+
+const (
+	unused portUse = iota // nothing
+	handed                // its listener at all addresses is handed intercepted connections
+	binds                 // its listener binds
+)
+
+// port tells of one that some connected proxies cannot have a listener at, and names one of them.
+func (j *judge) port(meta Meta, path string, number uint32, want string, how func(Proxy) portUse) {
+	taken, low := "", 0
+	var example Proxy
+	for _, w := range j.connected {
+		at := ""
+		h := how(w)
+		switch h {
+		case handed:
+			at = w.Own.Listener(number)
+		case binds:
+			at = w.Own.Taken(number)
+			if w.Unprivileged && number > 0 && number < UnprivilegedFrom {
+				low++
+			}
+		}
+		if at != "" && taken == "" {
+			taken, example = at, w
+		}
+	}
+	if taken != "" {
+		j.note(ReservedPort, meta, path, "%d is the port of a proxy's own %s: such proxies, one of namespace %s with labels {%s}, "+
+			"have no listener for it; want another number for %s", number, taken, example.Namespace, pairs(example.Labels), want)
+	}
+	if low > 0 {
+		j.note(PrivilegedPort, meta, path, "%d proxies that are connected cannot open port %d, as their UNPRIVILEGED_POD says, and have no "+
+			"listener for it: want %d or more for %s, or the sysctl net.ipv4.ip_unprivileged_port_start=0 for their pods and no UNPRIVILEGED_POD",
+			low, number, UnprivilegedFrom, want)
+	}
+}

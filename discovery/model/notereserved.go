@@ -1,0 +1,43 @@
+package model
+
+import networking "istio.io/api/networking/v1alpha3"
+
+// reserved tells of a port that sidecars have for themselves.
+func (j *judge) reserved(meta Meta, path string, port uint32) {
+	if listener := j.mesh.settings.Reserved(port); listener != "" {
+		j.note(ReservedPort, meta, path, "%d is the port of every sidecar's own listener %s: sidecars that intercept have no "+
+			"listener for the service at this port, but at an address of its own", port, listener)
+	}
+}
+
+// MaxServerName is how many bytes of a server's name Envoy puts into a TLS handshake.
+const MaxServerName = 255
+
+// serverNames tells of subsets whose name is too long for a handshake under ISTIO_MUTUAL.
+func (j *judge) serverNames(meta Meta, host string, r *networking.DestinationRule) {
+	mutual := func(p *networking.TrafficPolicy) bool {
+		tls := p.GetTls()
+		for _, level := range p.GetPortLevelSettings() {
+			if level.GetTls().GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL {
+				tls = level.Tls
+			}
+		}
+		return tls.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL && tls.Sni == ""
+	}
+	service := j.mesh.Service(host)
+	if service == nil || len(service.Ports) == 0 {
+		return
+	}
+	port := service.Ports[0].Number
+	for i, subset := range r.Subsets {
+		name := ServerName(port, subset.GetName(), host)
+		if len(name) > MaxServerName && (mutual(r.TrafficPolicy) || mutual(subset.GetTrafficPolicy())) {
+			j.note(LongServerName, meta, index("spec.subsets", i)+".name", "makes the server's name %s, of %d bytes: a handshake "+
+				"takes %d, so connections to the subset name no server; want a shorter name, or tls.sni", name, len(name), MaxServerName)
+		}
+	}
+	if name := ServerName(port, "", host); len(name) > MaxServerName && mutual(r.TrafficPolicy) {
+		j.note(LongServerName, meta, "spec.host", "makes the server's name %s, of %d bytes: a handshake takes %d, so connections "+
+			"name no server; want tls.sni", name, len(name), MaxServerName)
+	}
+}

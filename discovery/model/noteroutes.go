@@ -1,0 +1,177 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// What is noted about where requests are led: VirtualServices, and the hosts that Sidecars import.
+
+func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
+	atGateway := false
+	for i, gateway := range v.Gateways {
+		full := QualifyGateway(gateway, meta.Namespace)
+		atGateway = atGateway || full != MeshGateway
+		if !j.gateways[full] {
+			j.note(UnknownGateway, meta, index("spec.gateways", i), "gateway %s does not exist", full)
+		}
+	}
+	for i, route := range v.Http {
+		if d := route.Delegate; d != nil && !j.delegates[delegateKey(d, meta.Namespace)] {
+			j.note(UnknownDelegate, meta, index("spec.http", i)+".delegate",
+				"VirtualService %s does not exist, or is not a delegate", delegateKey(d, meta.Namespace))
+		}
+	}
+	if !atGateway {
+		j.meshHosts(meta, v)
+	}
+	for d, path := range destinations(v) {
+		j.destination(meta, d, path)
+	}
+	j.exportTo(meta, v.ExportTo)
+}
+
+// meshHosts judges the hosts of rules that sidecars follow. A name of another domain may be a virtual one, which clients
+// write into their Host header; a service's short or full name is meant to be a service.
+func (j *judge) meshHosts(meta Meta, v *networking.VirtualService) {
+	var bytes *Service
+	for i, short := range v.Hosts {
+		host := Qualify(short, meta.Namespace)
+		s := j.mesh.Service(host)
+		switch {
+		case s == nil && strings.HasSuffix(host, "."+clusterDomain) && !j.covered(host):
+			j.unknownHost(meta, index("spec.hosts", i), host, "nobody follows these routes")
+		case s != nil && !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Protocol.IsHTTP() || p.Protocol == Unknown }):
+			bytes = s
+			continue
+		}
+		if s != nil {
+			return // some host takes HTTP
+		}
+	}
+	if bytes != nil && len(v.Http) > 0 && len(bytes.Ports) > 0 {
+		j.note(NotHTTP, meta, "spec.http", "no port of %s is HTTP, port %d is %s: nobody follows these routes; "+
+			"want tcp or tls routes, or another protocol of the port", bytes.Host, bytes.Ports[0].Number, bytes.Ports[0].Protocol)
+	}
+}
+
+// covered reports whether a wildcard has services below it, or a wildcard service stands for the host. Without any
+// service nothing is known of hosts: configuration is judged apart from the services that it is for.
+func (j *judge) covered(host string) bool {
+	if len(j.mesh.services) == 0 || j.mesh.Service(host) != nil {
+		return true
+	}
+	if IsWildcard(host) {
+		return slices.ContainsFunc(j.mesh.services, func(s *Service) bool { return HostMatches(host, s.Host) })
+	}
+	return slices.ContainsFunc(j.similar.wildcards(), func(wildcard string) bool { return HostMatches(wildcard, host) })
+}
+
+func (j *judge) unknownHost(meta Meta, path, host, so string) {
+	want := "want a ServiceEntry that declares it"
+	if near := j.similar.host(host); near != "" {
+		want = "did you mean " + near + "?"
+	}
+	j.note(UnknownHost, meta, path, "no service has the host %s: %s; %s", host, so, want)
+}
+
+func (j *judge) destination(meta Meta, d *networking.Destination, path string) {
+	host := Qualify(d.Host, meta.Namespace)
+	so := "requests are answered 503"
+	switch {
+	case strings.Contains(path, ".mirror"):
+		so = "nothing is mirrored"
+	case !strings.HasPrefix(path, "spec.http"):
+		so = "connections are closed"
+	}
+	service := j.mesh.Service(host)
+	if service == nil {
+		if len(j.mesh.services) > 0 {
+			j.unknownHost(meta, path+".host", host, so)
+		}
+		return
+	}
+	if port := d.GetPort().GetNumber(); port != 0 {
+		if _, ok := service.Port(port); !ok {
+			j.note(UnknownPort, meta, path+".port.number", "%s has no port %d: %s; it has %s", host, port, so, ports(service))
+		}
+	}
+	if d.Subset != "" && !j.hasSubset(host, d.Subset) {
+		j.note(UnknownSubset, meta, path+".subset", "no DestinationRule of %s has a subset %s: %s", host, d.Subset, so)
+	}
+}
+
+func ports(s *Service) string {
+	var out []string
+	for _, p := range s.Ports {
+		out = append(out, fmt.Sprint(p.Number))
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, ", ")
+}
+
+func (j *judge) hasSubset(host, name string) bool {
+	for _, rules := range j.mesh.destinationRules {
+		for _, all := range rules.matching(host) {
+			if slices.ContainsFunc(all, func(r *Config[*networking.DestinationRule]) bool { return hasSubset(r, name) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func hasSubset(r *Config[*networking.DestinationRule], name string) bool {
+	return slices.ContainsFunc(r.Spec.Subsets, func(s *networking.Subset) bool { return s.GetName() == name })
+}
+
+// sidecar judges what workloads import, whom a Sidecar is for, and the clients of ports that end TLS.
+func (j *judge) sidecar(meta Meta, s *networking.Sidecar) {
+	j.selector(meta, "spec.workloadSelector.labels", s.GetWorkloadSelector().GetLabels(), meta.Namespace)
+	j.sidecarPorts(meta, s)
+	for i, l := range s.Egress {
+		for k, entry := range l.Hosts {
+			path := index(index("spec.egress", i)+".hosts", k)
+			namespace, pattern, _ := strings.Cut(entry, "/")
+			if namespace == "." {
+				namespace = meta.Namespace
+			}
+			switch {
+			case namespace == "~" || len(j.mesh.services) == 0:
+			case namespace != "*" && !j.namespaces[namespace]:
+				j.unknownNamespace(meta, path, namespace)
+			case pattern != "*" && !j.imports(namespace, Qualify(pattern, meta.Namespace), meta.Namespace):
+				j.note(UnknownHost, meta, path, "stands for no service that namespace %s sees: nothing is imported by it; "+
+					"want a host of a ServiceEntry of namespace %s", meta.Namespace, namespace)
+			}
+		}
+	}
+	for i, l := range s.Ingress {
+		if l.Tls != nil {
+			j.plainClients(meta, index("spec.ingress", i)+".tls", s.GetWorkloadSelector().GetLabels(), l.GetPort().GetNumber())
+		}
+	}
+}
+
+// imports reports whether a pattern of a Sidecar of namespace own stands for a service or a VirtualService.
+func (j *judge) imports(namespace, pattern, own string) bool {
+	visible := func(s *Service) bool {
+		return (namespace == "*" || s.Namespace == namespace) && HostMatches(pattern, s.Host) && j.mesh.serviceVisible(s, own)
+	}
+	if !IsWildcard(pattern) {
+		if slices.ContainsFunc(j.mesh.claims(pattern), visible) {
+			return true
+		}
+	} else if slices.ContainsFunc(j.mesh.services, visible) {
+		return true
+	}
+	return slices.ContainsFunc(j.mesh.virtualServices, func(v *Config[*networking.VirtualService]) bool {
+		return (namespace == "*" || v.Namespace == namespace) && slices.ContainsFunc(v.Spec.Hosts,
+			func(host string) bool { return HostMatches(pattern, host) || HostMatches(host, pattern) })
+	})
+}

@@ -1,0 +1,93 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// BenchmarkNotes judges ten thousand services, of which each has a policy, and every tenth routes and a mistake.
+func BenchmarkNotes(b *testing.B) {
+	m := large(10000)
+	for b.Loop() {
+		if n := len(m.Notes()); n != 1000 {
+			b.Fatalf("%d notes", n)
+		}
+	}
+}
+
+func large(n int) *Mesh {
+	var services []*Service
+	var objects []*Object
+	for i := range n {
+		s := in(fmt.Sprintf("n%d", i%20), fmt.Sprintf("s%d.n%d.svc.cluster.local", i, i%20))
+		s.Resolution = ResolutionStatic
+		for e := range 3 {
+			s.Endpoints = append(s.Endpoints,
+				Endpoint{Address: fmt.Sprintf("10.%d.%d.%d", e, i/250, i%250), Labels: map[string]string{"app": fmt.Sprint("a", i), "version": fmt.Sprint("v", e)}})
+		}
+		services = append(services, s)
+		objects = append(objects, object("DestinationRule", s.Namespace, fmt.Sprint("d", i), 1,
+			&networking.DestinationRule{Host: s.Host, Subsets: []*networking.Subset{{Name: "v1", Labels: map[string]string{"version": "v1"}}}}))
+		if i%10 == 0 {
+			to := &networking.Destination{Host: fmt.Sprintf("t%d.n%d.svc.cluster.local", i, i%20)}
+			objects = append(objects, object("VirtualService", s.Namespace, fmt.Sprint("v", i), 1, &networking.VirtualService{
+				Hosts: []string{s.Host}, Http: []*networking.HTTPRoute{{Route: []*networking.HTTPRouteDestination{{Destination: to}}}},
+			}))
+		}
+	}
+	return meshOf(objects, services...)
+}
+
+// A workload that is connected is known, though it is no endpoint of anything.
+func TestNotesOfConnected(t *testing.T) {
+	m := meshOf([]*Object{
+		object("Sidecar", "shop", "s", 1, &networking.Sidecar{WorkloadSelector: &networking.WorkloadSelector{Labels: map[string]string{"app": "client"}}}),
+		object("VirtualService", "shop", "v", 1, &networking.VirtualService{
+			Hosts: []string{"a.test"}, ExportTo: []string{"clients"}, Http: []*networking.HTTPRoute{{}},
+		}),
+	}, &Service{Host: "a.test", Namespace: "shop", Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: map[string]string{"app": "server"}}}})
+	if notes := m.Notes(); len(notes) != 2 || notes[0].Code != EmptySelector || notes[1].Code != UnknownNamespace {
+		t.Errorf("without anybody: %+v", notes)
+	}
+	connected := []Proxy{{Namespace: "shop", Labels: map[string]string{"app": "client"}}, {Namespace: "clients"}}
+	if notes := m.Notes(connected...); len(notes) > 0 {
+		t.Errorf("with those who connected: %+v", notes)
+	}
+}
+
+// What an Envoy refuses is noted with the objects that it is made of.
+func TestNotesOfRefusals(t *testing.T) {
+	m := meshOf([]*Object{
+		object("VirtualService", "shop", "v", 1, &networking.VirtualService{Hosts: []string{"a.test"}, Http: []*networking.HTTPRoute{{}}}),
+		object("VirtualService", "shop", "wide", 2, &networking.VirtualService{Hosts: []string{"*.test"}, Http: []*networking.HTTPRoute{{}}}),
+		object("DestinationRule", "shop", "d", 3, &networking.DestinationRule{Host: "a.test"}),
+		object("ServiceEntry", "shop", "s", 4, &networking.ServiceEntry{Hosts: []string{"plain.example"}}),
+	}, &Service{Host: "a.test", Namespace: "shop", Ports: []Port{{Number: 80, Protocol: HTTP}}})
+	routes, cluster := Refusal{Host: "a.test", Routes: true, Text: "regex\n"}, Refusal{Host: "a.test"}
+	for name, test := range map[string]struct {
+		refused []Refusal
+		want    string
+	}{
+		"routes":           {[]Refusal{routes}, "VirtualService/shop/v VirtualService/shop/wide"},
+		"a cluster":        {[]Refusal{cluster}, "DestinationRule/shop/d"},
+		"both, twice":      {[]Refusal{routes, cluster, routes, cluster}, "VirtualService/shop/v VirtualService/shop/wide DestinationRule/shop/d"},
+		"a service's own":  {[]Refusal{{Host: "plain.example"}}, "ServiceEntry/shop/s"},
+		"of no object":     {[]Refusal{{Host: "gone.example", Routes: true}}, ""},
+		"nothing, refused": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			for _, n := range m.Notes(Proxy{Namespace: "clients", Refused: test.refused}) {
+				if n.Code == RefusedByProxy {
+					got += " " + n.Meta.Key()
+				}
+			}
+			if strings.TrimSpace(got) != test.want {
+				t.Errorf("noted are%s, want %s", got, test.want)
+			}
+		})
+	}
+}

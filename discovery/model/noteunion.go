@@ -1,0 +1,142 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// registries says what of a declaration does not count, since another registry declares the host in the same namespace. Of
+// two ServiceEntries entries says it.
+func (j *judge) registries() {
+	keys := slices.SortedFunc(maps.Keys(j.mesh.contested), func(a, b serviceKey) int {
+		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.namespace, b.namespace))
+	})
+	for _, key := range keys {
+		all := j.mesh.contested[key]
+		for _, s := range all[1:] {
+			if owner := all[0]; owner.Registry != "" {
+				j.united(owner, s)
+			}
+		}
+	}
+}
+
+// united compares a declaration with the owner's, which is registered.
+func (j *judge) united(owner, s *Service) {
+	winner, loser := j.declaredBy(owner), j.declaredBy(s)
+	if what := apart(owner, s); what != "" {
+		j.conflict(loser, winner, fieldOf(s, "hosts"), "%s is declared by %s, and with another %s: this declaration is not used for it", s.Host,
+			owner.place(), what)
+		return
+	}
+	for _, p := range s.Ports {
+		if known, ok := owner.Port(p.Number); ok && known.Protocol != p.Protocol {
+			j.conflict(loser, winner, fieldOf(s, "ports"), "%s:%d is %s by %s: this protocol, %s, is not used", s.Host, p.Number, known.Protocol,
+				owner.place(), p.Protocol)
+		}
+	}
+	for _, field := range []struct {
+		name string
+		same bool
+	}{
+		{"exportTo", slices.Equal(owner.ExportTo, s.ExportTo)},
+		// Each cluster gives a service an address of its own.
+		{"addresses", len(s.Addresses) == 0 || owner.Registry == s.Registry || slices.Equal(owner.Addresses, s.Addresses)},
+		{"subjectAltNames", slices.Equal(owner.SubjectAltNames, s.SubjectAltNames)},
+		{"location", owner.External == s.External},
+	} {
+		if !field.same {
+			j.conflict(loser, winner, fieldOf(s, field.name), "%s is declared by %s: what that says of this counts", s.Host, owner.place())
+		}
+	}
+}
+
+// fieldOf is the path of a field: of a ServiceEntry, or of what a registry has.
+func fieldOf(s *Service, field string) string {
+	if s.Registry == "" {
+		return "spec." + field
+	}
+	return field
+}
+
+// declaredBy returns the object that declares a service; of a registered service, one that stands for the registry's record.
+func (j *judge) declaredBy(s *Service) Meta {
+	if s.Registry == "" {
+		for _, o := range j.mesh.objects {
+			if entry, ok := o.Spec.(*networking.ServiceEntry); ok && o.Namespace == s.Namespace && o.Name == s.Name &&
+				slices.ContainsFunc(entry.Hosts, func(host string) bool { return strings.EqualFold(host, s.Host) }) {
+				return o.Meta
+			}
+		}
+	}
+	return Meta{Kind: "Service", Namespace: s.Namespace, Name: cmp.Or(s.Name, s.Host), Created: s.Created, Origin: s.Origin}
+}
+
+// place names a registered service for a message: "Kubernetes Service shop/reviews (cluster east)".
+func (s *Service) place() string {
+	out := s.Registry + " Service " + s.Namespace + "/" + cmp.Or(s.Name, s.Host)
+	if s.Cluster != "" {
+		out += " (cluster " + s.Cluster + ")"
+	}
+	return out
+}
+
+// entries says what of a ServiceEntry's does not count, since another declares the host in the same namespace. Of two
+// namespaces each sees its own.
+func (j *judge) entries() {
+	owners := map[serviceKey]*Object{}
+	for _, o := range j.mesh.objects {
+		entry, ok := o.Spec.(*networking.ServiceEntry)
+		if !ok {
+			continue
+		}
+		for i, host := range entry.Hosts {
+			key := serviceKey{strings.ToLower(host), o.Namespace}
+			if winner, taken := owners[key]; taken {
+				j.joined(winner, o, i)
+			} else {
+				owners[key] = o
+			}
+		}
+	}
+}
+
+func (j *judge) joined(winner, o *Object, i int) {
+	a, b := winner.Spec.(*networking.ServiceEntry), o.Spec.(*networking.ServiceEntry)
+	host, older := b.Hosts[i], name(winner.Meta)+", which is older or comes first"
+	if what := apart(compared(a), compared(b)); what != "" {
+		j.conflict(o.Meta, winner.Meta, index("spec.hosts", i), "%s is declared by %s, and with another %s: this one is not used for it", host,
+			older, what)
+		return
+	}
+	for at, p := range b.Ports {
+		first := slices.IndexFunc(a.Ports, func(known *networking.ServicePort) bool { return known.Number == p.Number })
+		if first >= 0 && a.Ports[first].Protocol != p.Protocol {
+			j.conflict(o.Meta, winner.Meta, index("spec.ports", at)+".protocol", "%s:%d is %s by %s: this protocol is not used", host, p.Number,
+				a.Ports[first].Protocol, older)
+		}
+	}
+	for _, field := range []struct {
+		path string
+		same bool
+	}{
+		{"spec.addresses", len(b.Addresses) == 0 || slices.Equal(a.Addresses, b.Addresses)},
+		{"spec.subjectAltNames", slices.Equal(a.SubjectAltNames, b.SubjectAltNames)},
+		{"spec.location", a.Location == b.Location},
+	} {
+		if !field.same {
+			j.conflict(o.Meta, winner.Meta, field.path, "%s is declared by %s: what it says of this counts", host, older)
+		}
+	}
+}
+
+// compared is a ServiceEntry as far as apart compares it.
+func compared(e *networking.ServiceEntry) *Service {
+	return &Service{
+		Resolution: Resolution(e.Resolution.String()), ExportTo: e.ExportTo, Selector: e.GetWorkloadSelector().GetLabels(),
+	}
+}

@@ -1,0 +1,316 @@
+package model
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// registered is a service x.test of a Kubernetes cluster, with one endpoint.
+func registered(cluster, endpoint string, change ...func(*Service)) *Service {
+	s := &Service{
+		Registry: "Kubernetes", Cluster: cluster, Origin: Origin{Record: &Record{Cluster: cluster, UID: "u-" + cluster, Generation: 3, Version: "7"}},
+		Host: "x.test", Namespace: "a", Name: "x", Created: time.Unix(100, 0), Resolution: ResolutionStatic, Addresses: []string{"10.96.0.1"},
+		Ports: []Port{{Name: "http", Number: 80, Protocol: HTTP}}, Endpoints: []Endpoint{{Address: endpoint, Cluster: cluster}},
+	}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+// entryOf is a ServiceEntry for x.test that is older than any registered service, with one endpoint.
+func entryOf(change ...func(*networking.ServiceEntry)) *Object {
+	e := &networking.ServiceEntry{
+		Hosts: []string{"X.test"}, Resolution: networking.ServiceEntry_STATIC, Location: networking.ServiceEntry_MESH_INTERNAL,
+		Ports:     []*networking.ServicePort{{Number: 80, Name: "web", Protocol: "HTTP"}},
+		Endpoints: []*networking.WorkloadEntry{{Address: "10.9.0.1"}},
+	}
+	for _, c := range change {
+		c(e)
+	}
+	return &Object{Meta{Kind: "ServiceEntry", Namespace: "a", Name: "se", Created: time.Unix(1, 0), Origin: Origin{File: "se.yaml", Line: 4}}, e}
+}
+
+// The rule of the union: who owns what of a host that several registries know, whose endpoints join, and what is said.
+func TestUnionOfRegistries(t *testing.T) {
+	type services = []*Service
+	younger := func(s *Service) { s.Created = time.Unix(200, 0) }
+	headless := func(s *Service) { s.Headless = true }
+	tcp := func(s *Service) { s.Ports[0].Protocol = TCP }
+	ownPort := func(s *Service) { s.Ports = []Port{{Name: "http", Number: 81, Protocol: HTTP}} }
+	address := func(s *Service) { s.Addresses = []string{"10.96.0.9"} }
+	export := func(s *Service) { s.ExportTo = []string{"."} }
+	for what, test := range map[string]struct {
+		services services
+		objects  []*Object
+		want     string   // registry and cluster of the owner, addresses, exportTo, ports: endpoints
+		said     []string // loser and winner, path, a part of the message
+	}{
+		"two clusters": {
+			services{registered("west", "10.2.0.1", younger, address), registered("east", "10.1.0.1")},
+			nil,
+			"Kubernetes east [10.96.0.1] [] http/80/HTTP: 10.1.0.1:80 10.2.0.1:80", nil,
+		},
+		"two clusters of one age": {
+			services{registered("west", "10.2.0.1"), registered("east", "10.1.0.1")},
+			nil,
+			"Kubernetes east [10.96.0.1] [] http/80/HTTP: 10.1.0.1:80 10.2.0.1:80", nil,
+		},
+		"two clusters, two ports": {
+			services{registered("west", "10.2.0.1", ownPort), registered("east", "10.1.0.1")},
+			nil,
+			"Kubernetes east [10.96.0.1] [] http/80/HTTP: 10.1.0.1:80, http-81/81/HTTP: 10.2.0.1:81", nil,
+		},
+		"two clusters, two protocols": {
+			services{registered("west", "10.2.0.1", tcp), registered("east", "10.1.0.1")},
+			nil,
+			"Kubernetes east [10.96.0.1] [] http/80/HTTP: 10.1.0.1:80 10.2.0.1:80",
+			[]string{"Service a/x (west) loses to Service a/x (east): ports: x.test:80 is HTTP by Kubernetes Service a/x (cluster east)"},
+		},
+		"one is headless": {
+			services{registered("west", "10.2.0.1", headless), registered("east", "10.1.0.1")},
+			nil,
+			"Kubernetes east [10.96.0.1] [] http/80/HTTP: 10.1.0.1:80",
+			[]string{"Service a/x (west) loses to Service a/x (east): hosts: with another cluster IP"},
+		},
+		"other readers in another cluster": {
+			services{registered("west", "10.2.0.1", export), registered("east", "10.1.0.1")},
+			nil,
+			"Kubernetes east [10.96.0.1] [] http/80/HTTP: 10.1.0.1:80 10.2.0.1:80",
+			[]string{"Service a/x (west) loses to Service a/x (east): exportTo: counts"},
+		},
+		"a ServiceEntry adds, though it is older": {
+			services{registered("east", "10.1.0.1")},
+			[]*Object{entryOf()},
+			"Kubernetes east [10.96.0.1] [] http/80/HTTP: 10.1.0.1:80 10.9.0.1:80", nil,
+		},
+		"a ServiceEntry with its own address": {
+			services{registered("east", "10.1.0.1")},
+			[]*Object{entryOf(func(e *networking.ServiceEntry) { e.Addresses = []string{"10.9.9.9"} })},
+			"Kubernetes east [10.96.0.1] [] http/80/HTTP: 10.1.0.1:80 10.9.0.1:80",
+			[]string{"ServiceEntry a/se (se.yaml:4) loses to Service a/x (east): spec.addresses: counts"},
+		},
+		"a ServiceEntry that Envoy resolves": {
+			services{registered("east", "10.1.0.1")},
+			[]*Object{entryOf(func(e *networking.ServiceEntry) { e.Resolution, e.Endpoints = networking.ServiceEntry_DNS, nil })},
+			"Kubernetes east [10.96.0.1] [] http/80/HTTP: 10.1.0.1:80",
+			[]string{"ServiceEntry a/se (se.yaml:4) loses to Service a/x (east): spec.hosts: with another resolution"},
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			m := meshOf(test.objects, test.services...)
+			if n := len(m.Services()); n != 1 {
+				t.Fatalf("%d services, want one", n)
+			}
+			s := m.Services()[0]
+			if got := fmt.Sprintf("%s %s %v %v %s", s.Registry, s.Cluster, s.Addresses, s.ExportTo, shown(s)); got != test.want {
+				t.Errorf("got %s\nwant %s", got, test.want)
+			}
+			var said []string
+			for _, n := range m.Notes() {
+				where := func(m Meta) string {
+					at := m.Origin.Cluster()
+					if at == "" {
+						at = m.Origin.String()
+					}
+					return name(m) + " (" + at + ")"
+				}
+				said = append(said, fmt.Sprintf("%s loses to %s: %s: %s", where(n.Meta), where(n.Other), n.Path, n.Message))
+			}
+			if !slices.EqualFunc(said, test.said, func(got, want string) bool {
+				i := strings.LastIndex(want, ": ")
+				return strings.HasPrefix(got, want[:i]) && strings.Contains(got, want[i+2:])
+			}) {
+				t.Errorf("said %q\nwant %q", said, test.said)
+			}
+		})
+	}
+}
+
+// shown writes ports and endpoints.
+func shown(s *Service) string {
+	var out []string
+	for _, p := range s.Ports {
+		var addresses []string
+		for _, e := range s.Endpoints {
+			if n := e.PortOn(p); n != 0 {
+				addresses = append(addresses, fmt.Sprintf("%s:%d", e.Address, n))
+			}
+		}
+		out = append(out, fmt.Sprintf("%s/%d/%s: %s", p.Name, p.Number, p.Protocol, strings.Join(addresses, " ")))
+	}
+	return strings.Join(out, ", ")
+}
+
+// A change of endpoints takes the short path for a host of two clusters too, and comes to what a new mesh has.
+func TestEndpointsOfUnitedServicesTakeTheShortPath(t *testing.T) {
+	east, west := registered("east", "10.1.0.1"), registered("west", "10.2.0.1")
+	m := meshOf(nil, east, west)
+	moved := registered("west", "10.2.0.9")
+	next, ok := m.With([]*Service{moved, registered("east", "10.1.0.9")}, nil)
+	if !ok {
+		t.Fatal("it takes the long path")
+	}
+	want := meshOf(nil, registered("east", "10.1.0.9"), moved)
+	if diff := cmp.Diff(want.Service("x.test"), next.Service("x.test")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if d := next.Delta().Services; len(d) != 1 || d[0] != next.Service("x.test") {
+		t.Errorf("the delta is %v", d)
+	}
+	if got := next.ServicesAt(netip.MustParseAddr("10.2.0.9")); len(got) != 1 {
+		t.Errorf("the services there are %v", got)
+	}
+	again, ok := next.With([]*Service{registered("west", "10.2.0.7")}, nil)
+	if !ok || shown(again.Service("x.test")) != "http/80/HTTP: 10.1.0.9:80 10.2.0.7:80" {
+		t.Errorf("after another change it is %t, %s", ok, shown(again.Service("x.test")))
+	}
+	if _, ok := next.With([]*Service{registered("west", "10.2.0.7", func(s *Service) { s.Ports[0].Number = 90 })}, nil); ok {
+		t.Error("another port takes the short path")
+	}
+}
+
+// Selectors take workloads of any registry; a registered service takes none of its own registry, which lists its endpoints.
+func TestSelectorsTakeWorkloadsOfAnyRegistry(t *testing.T) {
+	labels := map[string]string{"app": "x"}
+	pod := &Workload{
+		Registry: "Kubernetes", Cluster: "east", Namespace: "a", Name: "x-1", Addresses: []string{"10.1.0.1", "fd00::1"}, Labels: labels,
+		ServiceAccount: "runner", Locality: Locality{Region: "r"}, Network: "n1", Weight: 2, Health: HealthDraining,
+	}
+	instance := &Workload{Registry: "Consul", Namespace: "a", Name: "x-2", Addresses: []string{"10.3.0.1"}, Labels: labels, Health: HealthUnhealthy}
+	elsewhere := &Workload{Registry: "Consul", Namespace: "b", Name: "x-3", Addresses: []string{"10.3.0.2"}, Labels: labels}
+	entry := object("WorkloadEntry", "a", "vm", 1, &networking.WorkloadEntry{Address: "10.9.0.2", Labels: labels, ServiceAccount: "vm"})
+	entry.Labels = map[string]string{"app": "other", "tier": "back"}
+	declared := entryOf(func(e *networking.ServiceEntry) {
+		e.Hosts, e.Endpoints, e.WorkloadSelector = []string{"declared.test"}, nil, &networking.WorkloadSelector{Labels: labels}
+	})
+	service := registered("west", "10.2.0.1", func(s *Service) { s.Selector = labels })
+	group := Group{
+		Services: []*Service{service}, Workloads: []*Workload{pod, instance, elsewhere}, Objects: []*Object{entry, declared},
+	}
+	m := New(slices.Values([]Group{group}))
+	for host, want := range map[string]string{
+		"declared.test": "web/80/HTTP: 10.1.0.1:80 10.3.0.1:80 10.9.0.2:80",
+		"x.test":        "http/80/HTTP: 10.2.0.1:80 10.3.0.1:80 10.9.0.2:80",
+	} {
+		if got := shown(m.Service(host)); got != want {
+			t.Errorf("%s has %s\nwant %s", host, got, want)
+		}
+	}
+	want := []Endpoint{
+		{
+			Address: "10.1.0.1", Labels: labels, Cluster: "east", ServiceAccount: "runner", Locality: Locality{Region: "r"}, Network: "n1", Weight: 2,
+			Health: HealthDraining,
+		},
+		{Address: "10.3.0.1", Labels: labels, Health: HealthUnhealthy},
+		{Address: "10.9.0.2", Labels: map[string]string{"app": "x", "tier": "back"}, ServiceAccount: "vm"},
+	}
+	if diff := cmp.Diff(want, m.Service("declared.test").Endpoints); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if next := m.Next(slices.Values([]Group{group})); next.Service("declared.test") != m.Service("declared.test") {
+		t.Error("of the same workloads another service is made")
+	}
+	healthy := *instance
+	healthy.Health = HealthHealthy
+	group.Workloads = []*Workload{pod, &healthy, elsewhere}
+	if got := m.Next(slices.Values([]Group{group})).Service("declared.test").Endpoints[1].Health; got != HealthHealthy {
+		t.Errorf("after a change of health it is %s", got)
+	}
+}
+
+// Workloads that no service selects come, change and go by the short path; those that one selects do not.
+func TestWorkloadsThatNobodySelectsTakeTheShortPath(t *testing.T) {
+	selecting := entryOf(func(e *networking.ServiceEntry) {
+		e.Endpoints, e.WorkloadSelector = nil, &networking.WorkloadSelector{Labels: map[string]string{"app": "x"}}
+	})
+	pod := func(namespace, app, address string) *Workload {
+		return &Workload{Namespace: namespace, Name: "p", Addresses: []string{address}, Labels: map[string]string{"app": app}}
+	}
+	other, taken := pod("a", "y", "10.0.0.1"), pod("a", "x", "10.0.0.2")
+	m := New(slices.Values([]Group{{Objects: []*Object{selecting}, Workloads: []*Workload{other, taken}}}))
+	for what, test := range map[string]struct {
+		before, now *Workload
+		want        bool
+	}{
+		"comes":                     {nil, pod("a", "z", "10.0.0.3"), true},
+		"changes":                   {other, pod("a", "y", "10.0.0.4"), true},
+		"goes":                      {other, nil, true},
+		"in another namespace":      {nil, pod("b", "x", "10.0.0.3"), true},
+		"comes, and is selected":    {nil, pod("a", "x", "10.0.0.3"), false},
+		"goes, and was selected":    {taken, nil, false},
+		"is selected from now on":   {other, pod("a", "x", "10.0.0.1"), false},
+		"is no longer selected":     {taken, pod("a", "y", "10.0.0.2"), false},
+		"changes, and was selected": {taken, pod("a", "x", "10.0.0.9"), false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			group := func(w *Workload) (g Group) {
+				if w != nil {
+					g.Workloads = []*Workload{w}
+				}
+				return g
+			}
+			next, ok := m.With(nil, nil, WorkloadChanges(group(test.before), group(test.now))...)
+			if ok != test.want {
+				t.Fatalf("it takes the short path: %t, want %t", ok, test.want)
+			}
+			if !ok {
+				return
+			}
+			if d := next.Delta(); d.Since != m.Delta().ID || len(d.Services)+len(d.Rules) > 0 {
+				t.Errorf("the delta is %+v", d)
+			}
+			if test.now != nil && !slices.Contains(next.workloads[test.now.Namespace], test.now) ||
+				test.before != nil && slices.Contains(next.workloads["a"], test.before) {
+				t.Errorf("the workloads are %v", next.workloads)
+			}
+		})
+	}
+}
+
+func TestGroupSame(t *testing.T) {
+	group := func() Group {
+		return Group{
+			Services: []*Service{registered("east", "10.1.0.1")}, Workloads: []*Workload{{Name: "w", Labels: map[string]string{"a": "b"}}},
+			Objects: []*Object{entryOf()},
+		}
+	}
+	for name, change := range map[string]func(*Group){
+		"an endpoint's health": func(g *Group) { g.Services[0].Endpoints[0].Health = HealthDraining },
+		"a record's version":   func(g *Group) { g.Services[0].Origin.Record.Version = "8" },
+		"a workload's label":   func(g *Group) { g.Workloads[0].Labels["a"] = "c" },
+		"an object's spec":     func(g *Group) { g.Objects[0].Spec.(*networking.ServiceEntry).Ports[0].Number = 81 },
+		"an object's line":     func(g *Group) { g.Objects[0].Origin.Line = 5 },
+		"an object less":       func(g *Group) { g.Objects = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := group(), group()
+			if !a.Same(b) {
+				t.Fatal("equal groups are not the same")
+			}
+			if change(&b); a.Same(b) {
+				t.Error("it is not seen")
+			}
+		})
+	}
+}
+
+func TestOriginString(t *testing.T) {
+	for want, origin := range map[string]Origin{
+		"":       {},
+		"a.y:3":  {File: "a.y", Line: 3},
+		"uid u1": {Record: &Record{UID: "u1"}},
+		"cluster east, uid u1, generation 2, version 9": {Record: &Record{"east", "u1", 2, "9"}},
+	} {
+		if got := origin.String(); got != want {
+			t.Errorf("%+v is %q, want %q", origin, got, want)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// The union of registries: services of one host and namespace are one service, whichever sources declare them.
+//
+//	owner             a registered service before a ServiceEntry; then the older; then namespace, name, registry and cluster;
+//	                  then the order of the sources' names
+//	resolution,       the owner's. A declaration with another one is left out.
+//	headless
+//	exportTo,         the owner's. A declaration of the same registry and cluster with another one is left out. One of another
+//	selector          registry joins; its selector still adds workloads to its own endpoints.
+//	addresses,        the owner's.
+//	location, names
+//	ports             the owner's, and the numbers that others have beside them. A port of both is the owner's.
+//	endpoints         those of every declaration that joins, for the ports of that declaration; equal ones count once.
+//
+// What is left out, or does not count, is a Conflict in the notes, with the origin of both. Services of one host in two
+// namespaces stay two: see Scope.
+
+// byRight orders services by host, and those of one host by their right to it.
+func (s *Service) byRight(o *Service) int {
+	return cmp.Or(
+		cmp.Compare(s.Host, o.Host), first(s.Registry != "", o.Registry != ""), s.Created.Compare(o.Created),
+		cmp.Compare(s.Namespace, o.Namespace), cmp.Compare(s.Name, o.Name), cmp.Compare(s.Registry, o.Registry), cmp.Compare(s.Cluster, o.Cluster),
+	)
+}
+
+// first orders what a holds for before what b holds for.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// claimants are the services that are one: of one host and namespace, the owner first.
+type claimants []*Service
+
+func (c claimants) Same(o claimants) bool { return slices.Equal(c, o) }
+
+// join returns the owner's service with what joins it.
+func (c claimants) join() *Service {
+	out := c[0]
+	for _, s := range c[1:] {
+		if apart(c[0], s) == "" {
+			out = joined(out, s)
+		}
+	}
+	return out
+}
+
+// with returns the claimants with s in the place of its last form; false where there is none, or where more than
+// endpoints differs.
+func (c claimants) with(s *Service) (claimants, bool) {
+	own := func(o *Service) bool { return o.declaration() == s.declaration() }
+	i := slices.IndexFunc(c, own)
+	if i < 0 || slices.ContainsFunc(c[i+1:], own) || !onlyEndpoints(c[i], s) {
+		return nil, false
+	}
+	out := slices.Clone(c)
+	out[i] = s
+	return out, true
+}
+
+// declaration names a declaration of a service among all.
+func (s *Service) declaration() string {
+	return s.Registry + "/" + s.Cluster + "/" + s.Namespace + "/" + s.Name + "/" + s.Host
+}
+
+// apart returns in what two declarations differ that keeps them from being one, "" where nothing does. The one without the
+// right to the host is left out then.
+func apart(a, b *Service) string {
+	one := a.Registry == b.Registry && a.Cluster == b.Cluster
+	switch {
+	case a.Resolution != b.Resolution:
+		return "resolution"
+	case one && !slices.Equal(a.ExportTo, b.ExportTo):
+		return "exportTo"
+	case one && !maps.Equal(a.Selector, b.Selector):
+		return "workloadSelector"
+	case a.Headless != b.Headless:
+		return "cluster IP"
+	default:
+		return ""
+	}
+}
+
+// joined returns a with the ports and endpoints of b. A port that both have is a's.
+func joined(a, b *Service) *Service {
+	out := *a
+	if slices.Equal(a.Ports, b.Ports) && a.Resolution != ResolutionDNSRoundRobin {
+		out.Endpoints = withEndpoints(slices.Clone(a.Endpoints), b.Endpoints)
+		return &out
+	}
+	out.Ports = slices.Clone(a.Ports)
+	names := map[uint32]string{} // of b's ports in out
+	for _, p := range b.Ports {
+		if known, ok := a.Port(p.Number); ok {
+			names[p.Number] = known.Name
+			continue
+		}
+		if slices.ContainsFunc(out.Ports, func(o Port) bool { return o.Name == p.Name }) {
+			p.Name = fmt.Sprintf("%s-%d", p.Name, p.Number)
+		}
+		names[p.Number] = p.Name
+		out.Ports = append(out.Ports, p)
+	}
+	out.Endpoints = nil
+	for _, e := range a.Endpoints {
+		out.Endpoints = append(out.Endpoints, e.on(a.Ports, func(p Port) string { return p.Name }))
+	}
+	single := a.Resolution == ResolutionDNSRoundRobin // a port has a single endpoint
+	var more []Endpoint
+	for _, e := range b.Endpoints {
+		e = e.on(b.Ports, func(p Port) string {
+			if _, taken := a.Port(p.Number); taken && single {
+				return ""
+			}
+			return names[p.Number]
+		})
+		if len(e.Ports) > 0 {
+			more = append(more, e)
+		}
+	}
+	out.Endpoints = withEndpoints(out.Endpoints, more)
+	return &out
+}
+
+// withEndpoints adds to endpoints those of more that they do not have.
+func withEndpoints(endpoints, more []Endpoint) []Endpoint {
+	at := make(map[string][]int, len(endpoints))
+	for i, e := range endpoints {
+		at[e.Address] = append(at[e.Address], i)
+	}
+	for _, e := range more {
+		if slices.ContainsFunc(at[e.Address], func(i int) bool { return endpoints[i].same(e) }) {
+			continue
+		}
+		at[e.Address] = append(at[e.Address], len(endpoints))
+		endpoints = append(endpoints, e)
+	}
+	return endpoints
+}
+
+// on returns the endpoint as it serves these ports, by the names that name returns, and no others.
+func (e Endpoint) on(ports []Port, name func(Port) string) Endpoint {
+	served := map[string]uint32{}
+	for _, p := range ports {
+		if n := e.PortOn(p); n != 0 && name(p) != "" {
+			served[name(p)] = n
+		}
+	}
+	e.Ports, e.Partial = served, true
+	return e
+}
+
+func (e Endpoint) same(o Endpoint) bool {
+	return e.Address == o.Address && e.Weight == o.Weight && e.Locality == o.Locality && e.Network == o.Network &&
+		e.Cluster == o.Cluster && e.ServiceAccount == o.ServiceAccount && e.Health == o.Health && e.Partial == o.Partial &&
+		maps.Equal(e.Ports, o.Ports) && maps.Equal(e.Labels, o.Labels)
+}

@@ -1,0 +1,159 @@
+package notes
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestDifference(t *testing.T) {
+	note := func(code model.Code, name, path string, line int) model.Note {
+		return model.Note{Code: code, Meta: model.Meta{Name: name, Origin: model.Origin{Line: line}}, Path: path}
+	}
+	a, b := note(model.UnknownHost, "a", "x", 1), note(model.UnknownHost, "b", "x", 1)
+	for name, test := range map[string]struct{ last, now, added, mended []model.Note }{
+		"nothing":            {},
+		"new":                {nil, []model.Note{a, b}, []model.Note{a, b}, nil},
+		"mended":             {[]model.Note{a, b}, []model.Note{b}, nil, []model.Note{a}},
+		"both":               {[]model.Note{a}, []model.Note{b}, []model.Note{b}, []model.Note{a}},
+		"moved":              {[]model.Note{a}, []model.Note{note(model.UnknownHost, "a", "x", 9)}, nil, nil},
+		"twice":              {nil, []model.Note{a, a}, []model.Note{a}, nil},
+		"another field":      {[]model.Note{a}, []model.Note{note(model.UnknownHost, "a", "y", 1), a}, []model.Note{note(model.UnknownHost, "a", "y", 1)}, nil},
+		"another mistake":    {[]model.Note{a}, []model.Note{note(model.UnknownPort, "a", "x", 1), a}, []model.Note{note(model.UnknownPort, "a", "x", 1)}, nil},
+		"nothing new at all": {[]model.Note{a, b}, []model.Note{b, a}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			added, mended := difference(test.last, test.now)
+			if diff := cmp.Diff([][]model.Note{test.added, test.mended}, [][]model.Note{added, mended}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A note of a record says which version it is of; a conflict says where the winner is. The same object of two clusters has
+// notes of its own.
+func TestNotesTellTheOrigin(t *testing.T) {
+	record := func(cluster string) model.Meta {
+		r := &model.Record{Cluster: cluster, UID: "u1", Generation: 3, Version: "77"}
+		return model.Meta{Kind: "Service", Namespace: "n", Name: "a", Origin: model.Origin{Record: r}}
+	}
+	winner := model.Meta{Kind: "ServiceEntry", Namespace: "n", Name: "b", Origin: model.Origin{File: "b.yaml", Line: 4}}
+	var log bytes.Buffer
+	teller := New(nil, slog.New(slog.NewTextHandler(&log, nil)))
+	of := func(cluster string) model.Note {
+		return model.Note{Code: model.Conflict, Meta: record(cluster), Path: "ports", Message: "lost", Other: winner}
+	}
+	teller.tell([]model.Note{of("east"), of("west")})
+	const want = `code=conflict cluster=west uid=u1 generation=3 version=77 object="Service n/a" field=ports reason=lost ` +
+		`winner="ServiceEntry n/b" winnerOrigin=b.yaml:4`
+	if n := strings.Count(log.String(), "configuration note"); n != 2 || !strings.Contains(log.String(), want) {
+		t.Errorf("told %d notes, want 2, one with %s:\n%s", n, want, &log)
+	}
+	log.Reset()
+	changed := of("east")
+	changed.Meta.Origin.Record = &model.Record{Cluster: "east", UID: "u1", Generation: 4, Version: "78"}
+	teller.tell([]model.Note{changed})
+	if n := strings.Count(log.String(), "mended"); n != 1 || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("another version of the object makes another note:\n%s", &log)
+	}
+}
+
+// meshOf has a service a.test, and a rule of that line for each other host.
+func meshOf(line int, hosts ...string) *model.Mesh {
+	g := model.Group{Services: []*model.Service{{Host: "a.test", Namespace: "n"}}}
+	for _, host := range hosts {
+		g.Objects = append(g.Objects, &model.Object{
+			Meta: model.Meta{Kind: "DestinationRule", Namespace: "n", Name: host, Origin: model.Origin{File: "f", Line: line}},
+			Spec: &networking.DestinationRule{Host: host, ExportTo: []string{"clients"}},
+		})
+	}
+	return model.New(slices.Values([]model.Group{g}))
+}
+
+// guarded is a log that one goroutine writes and another takes.
+type guarded struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (g *guarded) Write(line []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.Write(line)
+}
+
+func (g *guarded) take() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer g.text.Reset()
+	return g.text.String()
+}
+
+func TestTeller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log guarded
+		var connected atomic.Pointer[[]model.Proxy]
+		connected.Store(&[]model.Proxy{{Namespace: "clients"}})
+		teller := New(func() []model.Proxy { return *connected.Load() }, slog.New(slog.NewTextHandler(&log, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- teller.Run(ctx) }()
+		// told waits, and compares the notes that the log tells after that with want.
+		told := func(wait time.Duration, want ...string) {
+			t.Helper()
+			<-time.After(wait)
+			synctest.Wait()
+			var got []string
+			for line := range strings.Lines(log.take()) {
+				m := regexp.MustCompile(`msg="(.*?)".* code=(\S+) .*line=(\d+) object="DestinationRule n/(\S+)"`).FindStringSubmatch(line)
+				if m == nil {
+					t.Fatalf("the log has %s", line)
+				}
+				got = append(got, strings.Join(m[1:], " "))
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		}
+		teller.Judge(meshOf(1, "a.test", "b.test"))
+		told(0, "configuration note unknown-host 1 b.test")
+		teller.Judge(meshOf(2, "b.test", "c.test")) // overtaken by the next before it is looked at
+		teller.Judge(meshOf(3, "b.test", "d.test"))
+		told(0)
+		told(time.Second, "configuration note unknown-host 3 d.test")
+		if err := testutil.CollectAndCompare(teller, strings.NewReader(
+			"# HELP pilotlight_config_notes What is to be said of configuration that is served, by code: see /debug/notes.\n"+
+				"# TYPE pilotlight_config_notes gauge\npilotlight_config_notes{code=\"unknown-host\"} 2\n")); err != nil {
+			t.Error(err)
+		}
+		teller.Judge(meshOf(4, "b.test"))
+		told(time.Second, "configuration note mended unknown-host 3 d.test")
+		connected.Store(&[]model.Proxy{}) // proxies go, and the mesh stays
+		told(again+time.Second, "configuration note unknown-namespace 4 b.test")
+		if notes := teller.Notes(); len(notes) != 2 {
+			t.Errorf("notes are %v", notes)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,349 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Discovery becomes ready without a source that does not sync in time, says so, and takes it in when it syncs.
+func TestServerGoesOnWithoutALateSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newFake(), newFake()
+		s, r := serve(t, map[string]Source{"a": a, "b": b})
+		a.updates <- update{"x": "1"}.model(true)
+		b.updates <- update{"y": "1"}.model(false)
+		b.broken <- errors.New("refused")
+		pass(syncTimeout - time.Second)
+		r.want(t)
+		if want := "source b: it has not synced yet: run source b: refused"; !slices.Equal(lines(s), []string{want}) {
+			t.Errorf("before the deadline the lines are %q, want %s", lines(s), want)
+		}
+		pass(time.Second)
+		r.want(t, push{syncTimeout, []string{"x1", "y1"}}) // what it told is served
+		if got := lines(s); len(got) != 1 || !strings.Contains(got[0], "ready without it: run source b: refused") || !s.Synced() {
+			t.Errorf("after the deadline the lines are %q", got)
+		}
+		b.updates <- update{"y": "2"}.model(true)
+		pass(time.Second)
+		r.want(t, push{syncTimeout, []string{"x1", "y1"}}, push{syncTimeout + 100*time.Millisecond, []string{"x1", "y2"}})
+		if got := lines(s); len(got) > 0 {
+			t.Errorf("when it has synced the lines are %q", got)
+		}
+	})
+}
+
+func lines(s *Server) (out []string) {
+	for _, now := range s.Statuses() {
+		out = append(out, now.Lines()...)
+	}
+	return out
+}
+
+// Without a single source that has synced there is no mesh: it would take away all that proxies have.
+func TestFirstMeshNeedsASource(t *testing.T) {
+	settings := func(s *state) {
+		o := &model.Object{Spec: &meshconfig.MeshConfig{}}
+		s.apply(said{feed: s.sources["settings"].feed, update: model.Update{
+			Synced: true, Groups: map[string]model.Group{"MeshConfig": {Objects: []*model.Object{o}}},
+		}}, epoch)
+	}
+	empty := func(s *state) { at{0, "a", update{}, true, false}.apply(s) }
+	partial := func(s *state) { at{0, "a", update{"x": "1"}, false, false}.apply(s) }
+	ended := func(s *state) { s.apply(said{feed: s.sources["a"].feed, ended: true}, epoch) }
+	for name, test := range map[string]struct {
+		does []func(*state)
+		want time.Duration // of the first push; negative for never
+	}{
+		"none syncs":                             {nil, -1},
+		"only settings":                          {[]func(*state){settings}, -1},
+		"a part is no mesh":                      {[]func(*state){settings, partial}, -1},
+		"one syncs, with nothing":                {[]func(*state){empty}, 30 * time.Second},
+		"all sync":                               {[]func(*state){settings, empty}, 0},
+		"one ends, and has no more to tell than": {[]func(*state){settings, ended}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stateOf("a", "settings")
+			for _, do := range test.does {
+				do(s)
+			}
+			wake, _ := s.wake(Debounce{})
+			s.expire(wake)
+			due, ok := s.due(Debounce{})
+			if ok != (test.want >= 0) || ok && !due.Equal(epoch) || ok && wake.Sub(epoch) != test.want {
+				t.Errorf("due = %v, %t; awake at %v, want %v", due, ok, wake, test.want)
+			}
+			if again, ok := s.wake(Debounce{}); ok != (test.want >= 0) {
+				t.Errorf("it wakes again at %v, %t", again, ok)
+			}
+		})
+	}
+}
+
+// hosts0 tells services h0, h1 …
+func hosts0(count int) update {
+	u := update{}
+	for i := range count {
+		u[fmt.Sprint("h", i, ".")] = "1"
+	}
+	return u
+}
+
+// Of groups that go with a removed source, or that a restarted one no longer has, most of the mesh is held for a while.
+func TestGroupsThatGoAtOnce(t *testing.T) {
+	remove := func(s *state, _ update) { s.reconcile(rosterLess(s, "b"), epoch.Add(time.Minute)) }
+	restart := func(s *state, left update) {
+		at{60000, "b", nil, false, true}.apply(s)
+		at{60000, "b", left, true, false}.apply(s)
+	}
+	for name, test := range map[string]struct {
+		a, b int
+		goes func(*state, update)
+		left int
+		held int
+	}{
+		"a small source is removed":   {4, 4, remove, 0, 0},
+		"most of the mesh is removed": {4, 5, remove, 0, 5},
+		"two services are no mesh":    {0, 2, remove, 0, 0},
+		"restarted with all":          {0, 9, restart, 9, 0},
+		"restarted with half":         {0, 8, restart, 4, 0},
+		"restarted with less":         {0, 9, restart, 4, 5},
+		"restarted with nothing":      {1, 9, restart, 0, 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stateOf("a", "b")
+			a := update{}
+			for i := range test.a {
+				a[fmt.Sprint("a", i)] = "1"
+			}
+			at{0, "a", a, true, false}.apply(s)
+			at{0, "b", hosts0(test.b), true, false}.apply(s)
+			s.take()
+			test.goes(s, hosts0(test.left))
+			want := test.a + test.left + test.held
+			if got := len(hosts(s.next())); got != want {
+				t.Errorf("%d hosts are served, want %d", got, want)
+			}
+			if test.held == 0 {
+				return
+			}
+			b := s.sources["b"].report()
+			until := epoch.Add(90 * time.Second)
+			if wake, _ := s.wake(Debounce{}); b.Held != test.held || !b.Until.Equal(until) || !wake.Equal(until) || len(b.Lines()) == 0 {
+				t.Errorf("the status is %+v, the next look at %v", b, wake)
+			}
+			s.expire(until.Add(-1))
+			if got := len(hosts(s.next())); got != want {
+				t.Errorf("before the time is over %d hosts are served, want %d", got, want)
+			}
+			s.expire(until)
+			if _, due := s.due(Debounce{}); !due || len(hosts(s.next())) != want-test.held {
+				t.Errorf("when the time is over %d hosts are served, want %d", len(hosts(s.next())), want-test.held)
+			}
+		})
+	}
+}
+
+func rosterLess(s *state, name string) map[string]*feed {
+	roster := map[string]*feed{}
+	for other, t := range s.sources {
+		if other != name {
+			roster[other] = t.feed
+		}
+	}
+	return roster
+}
+
+// A source that comes back within the time takes over what was held, and a replaced one keeps it until it has synced.
+func TestGroupsAreTakenOver(t *testing.T) {
+	for name, replaced := range map[string]bool{"removed, and added again": false, "replaced": true} {
+		t.Run(name, func(t *testing.T) {
+			s := stateOf("a")
+			at{0, "a", hosts0(5), true, false}.apply(s)
+			s.take()
+			old := s.sources["a"].feed
+			if !replaced {
+				s.reconcile(nil, epoch)
+			}
+			start, stop := s.reconcile(rosterOf("a"), epoch.Add(time.Second))
+			if len(start) != 1 || (len(stop) == 1) != replaced {
+				t.Fatalf("start %v, stop %v", start, stop)
+			}
+			at{2000, "a", nil, false, true}.apply(s)
+			s.apply(said{feed: old, update: update{"h0.": ""}.model(true)}, epoch) // the old one ends slowly, and is not heard
+			at{2000, "a", update{"new": "1"}, false, false}.apply(s)
+			if got := len(hosts(s.next())); got != 6 {
+				t.Errorf("before it has synced %d hosts are served, want 6", got)
+			}
+			at{3000, "a", hosts0(4), true, false}.apply(s)
+			if got := len(hosts(s.next())); got != 5 {
+				t.Errorf("when it has synced %d hosts are served, want 5", got)
+			}
+		})
+	}
+}
+
+// Sources come and go while the server runs.
+func TestServerAddsAndRemovesSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, c := newFake(), newFake(), newFake()
+		s, r := serve(t, map[string]Source{"a": a})
+		a.updates <- update{"x": "1"}.model(true)
+		pass(time.Second)
+		s.Add("b/c", b)
+		pass(time.Second)
+		a.updates <- update{"x": "2"}.model(true) // the new one has told nothing yet, and delays nothing
+		pass(time.Second)
+		b.updates <- update{"y": "1"}.model(true)
+		pass(time.Second)
+		s.Add("b/c", c)
+		c.updates <- update{"y": "1"}.model(true) // nothing new
+		pass(time.Second)
+		s.Remove("b/c")
+		pass(time.Second)
+		r.want(t,
+			push{0, []string{"x1"}}, push{2 * time.Second, []string{"x2"}},
+			push{3 * time.Second, []string{"x2", "y1"}}, push{5 * time.Second, []string{"x2"}})
+		if now := s.Statuses(); len(now) != 1 || now[0].Name != "a" {
+			t.Errorf("the sources are %+v, want a alone", now)
+		}
+	})
+}
+
+// deaf is a source that does not end with its context at once.
+type deaf struct {
+	fake
+	end chan struct{}
+}
+
+func (d deaf) Run(_ context.Context, updates chan<- model.Update) error {
+	for {
+		select {
+		case u := <-d.updates:
+			updates <- u
+		case <-d.end:
+			return nil
+		}
+	}
+}
+
+// The groups of a removed source go, though it does not end, and what it still tells is not heard.
+func TestServerRemovesASourceThatGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newFake(), deaf{newFake(), make(chan struct{})}
+		s, r := serve(t, map[string]Source{"a": a, "b": b})
+		a.updates <- update{"x": "1"}.model(true)
+		b.updates <- update{"y": "1"}.model(true)
+		pass(time.Second)
+		s.Remove("b")
+		pass(time.Second)
+		b.updates <- update{"z": "1"}.model(true)
+		pass(time.Second)
+		r.want(t, push{0, []string{"x1", "y1"}}, push{time.Second, []string{"x1"}})
+		close(b.end)
+	})
+}
+
+// A malformed record costs itself alone: its last good form stays, and it is named until it is mended or deleted.
+func TestMalformedRecords(t *testing.T) {
+	s := stateOf("a")
+	at{0, "a", update{"x": "1", "y": "1"}, true, false}.apply(s)
+	s.take()
+	tell := func(groups map[string]model.Group) {
+		s.apply(said{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
+	}
+	bad := model.Group{Faults: []string{"port 99999"}}
+	tell(map[string]model.Group{"x": bad, "new": bad})
+	tell(map[string]model.Group{"x": bad})
+	if _, due := s.due(Debounce{}); due {
+		t.Error("there is something to push")
+	}
+	if len(s.messages) != 2 || s.messages[0].text != "malformed record skipped" {
+		t.Errorf("told %v, want each record once", s.messages)
+	}
+	want := []string{"new: port 99999", "x: port 99999"}
+	if diff := cmp.Diff(want, s.sources["a"].report().Malformed); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	part := update{"x": "2"}.model(false).Groups["x"]
+	part.Faults = []string{"the second of 2 instances has no address"}
+	tell(map[string]model.Group{"x": part, "new": {}})
+	mesh, _ := s.take()
+	if diff := cmp.Diff([]string{"x2", "y1"}, hosts(mesh)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := s.sources["a"].report().Malformed; !slices.Equal(got, []string{"x: the second of 2 instances has no address"}) {
+		t.Errorf("malformed is %q", got)
+	}
+	at{0, "a", nil, false, true}.apply(s)
+	at{0, "a", update{"x": "2"}, true, false}.apply(s)
+	if now := s.sources["a"].report(); len(now.Malformed) > 0 || now.Objects != 1 {
+		t.Errorf("the status is %+v", now)
+	}
+}
+
+// What is told again without a change is no change.
+func TestEqualGroupsChangeNothing(t *testing.T) {
+	s := stateOf("a")
+	at{0, "a", update{"x": "1"}, true, false}.apply(s)
+	first, _ := s.take()
+	at{0, "a", nil, false, true}.apply(s)
+	at{0, "a", update{"x": "1"}, true, false}.apply(s)
+	if _, due := s.due(Debounce{}); due || s.next().Service("x1") != first.Service("x1") {
+		t.Error("a restart of the source makes a new mesh")
+	}
+}
+
+func TestJittered(t *testing.T) {
+	for random, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 6 * time.Second, 0.999999999: 4 * time.Second} {
+		if got := jittered(8*time.Second, random); got.Round(time.Millisecond) != want {
+			t.Errorf("jittered(8s, %g) = %v, want %v", random, got, want)
+		}
+	}
+}
+
+func TestSourceMetrics(t *testing.T) {
+	s := &Server{}
+	s.statuses.Store(&[]SourceStatus{{
+		Name: "a", State: SourceFailed, Objects: 7, Restarts: 2, Malformed: []string{"x: y"}, ErrorTime: time.Unix(5, 5e8), Late: true,
+	}})
+	const want = `# HELP pilotlight_source_last_error_timestamp_seconds When a source last failed; absent before that.
+# TYPE pilotlight_source_last_error_timestamp_seconds gauge
+pilotlight_source_last_error_timestamp_seconds{source="a"} 5.5
+# HELP pilotlight_source_late 1 while discovery goes on without a source that has not synced within its deadline.
+# TYPE pilotlight_source_late gauge
+pilotlight_source_late{source="a"} 1
+# HELP pilotlight_source_malformed_records Records of a source that cannot be read: see /debug/sources.
+# TYPE pilotlight_source_malformed_records gauge
+pilotlight_source_malformed_records{source="a"} 1
+# HELP pilotlight_source_objects Services and objects that are served of a source.
+# TYPE pilotlight_source_objects gauge
+pilotlight_source_objects{source="a"} 7
+# HELP pilotlight_source_restarts_total Starts of a source after an error.
+# TYPE pilotlight_source_restarts_total counter
+pilotlight_source_restarts_total{source="a"} 2
+# HELP pilotlight_source_state 1 for the state that a source is in: syncing, synced, failed, ended, removed.
+# TYPE pilotlight_source_state gauge
+pilotlight_source_state{source="a",state="ended"} 0
+pilotlight_source_state{source="a",state="failed"} 1
+pilotlight_source_state{source="a",state="removed"} 0
+pilotlight_source_state{source="a",state="synced"} 0
+pilotlight_source_state{source="a",state="syncing"} 0
+`
+	if err := testutil.CollectAndCompare(s, strings.NewReader(want), "pilotlight_source_state", "pilotlight_source_late", "pilotlight_source_objects",
+		"pilotlight_source_malformed_records", "pilotlight_source_restarts_total", "pilotlight_source_last_error_timestamp_seconds",
+		"pilotlight_source_last_change_timestamp_seconds"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,99 @@
+package xds
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Name is a host of the mesh and the addresses that DNS answers for it.
+type Name struct {
+	Host      string   // "*.example.com" stands for every name below
+	Addresses []string // IPv4 and IPv6
+	Service   string   // of a host SERVICE.NAMESPACE.svc.SUFFIX in the proxy's own domain, "" of any other
+	Namespace string
+}
+
+// Names returns the names that DNS answers for a proxy of view v, which r was built for, by host: those of the services
+// that it may call, with the addresses of the service, or of a headless one those of its endpoints. A service without an
+// address has no name here: only the network's own DNS knows it.
+func (r *Resources) Names(v Outbound) []Name {
+	if r.scope == nil {
+		return nil // gRPC's own clients find a service by its listener
+	}
+	return names(r.scope, v)
+}
+
+func names(scope *model.Scope, v Outbound) []Name {
+	byHost := map[string]*Name{}
+	for _, egress := range scope.Egress() {
+		for _, s := range egress.Services {
+			n := byHost[s.Host]
+			if n == nil {
+				n = &Name{Host: s.Host}
+				n.Service, n.Namespace = serviceOf(s.Host, v.Domain)
+				byHost[s.Host] = n
+			}
+			n.add(v.answers(scope, s))
+		}
+	}
+	var out []Name
+	for _, n := range byHost {
+		if len(n.Addresses) > 0 {
+			out = append(out, *n)
+		}
+	}
+	slices.SortFunc(out, func(a, b Name) int { return cmp.Compare(a.Host, b.Host) })
+	return out
+}
+
+// answers are the addresses that the name of a service leads to. Ranges are not addresses.
+func (v Outbound) answers(scope *model.Scope, s *model.Service) []string {
+	all := v.addressesOf(scope, s)
+	if s.Headless {
+		all = nil
+		for _, e := range s.Endpoints {
+			all = append(all, e.Address)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(a string) bool { return !isIP(a) })
+}
+
+// addressesOf are a service's own addresses, and of one that has none those that stand for it where DNS leads to them.
+func (v Outbound) addressesOf(scope *model.Scope, s *model.Service) []string {
+	if len(s.Addresses) > 0 || !v.AutoAddresses || v.none() {
+		return s.Addresses
+	}
+	four, six, ok := scope.AutoAddresses(s)
+	switch {
+	case !ok:
+		return nil
+	case v.Family == IPv4:
+		return []string{four.String()}
+	case v.Family == IPv6:
+		return []string{six.String()}
+	default:
+		return []string{four.String(), six.String()}
+	}
+}
+
+func (n *Name) add(addresses []string) {
+	for _, a := range addresses {
+		if a = canonical(a); !slices.Contains(n.Addresses, a) {
+			n.Addresses = append(n.Addresses, a)
+		}
+	}
+}
+
+// serviceOf splits SERVICE.NAMESPACE.svc.SUFFIX, where domain is ANY.svc.SUFFIX.
+func serviceOf(host, domain string) (service, namespace string) {
+	_, suffix, ok := strings.Cut(domain, ".svc.")
+	prefix, found := strings.CutSuffix(host, ".svc."+suffix)
+	service, namespace, qualified := strings.Cut(prefix, ".")
+	if !ok || !found || !qualified || strings.Contains(namespace, ".") || model.IsWildcard(host) {
+		return "", ""
+	}
+	return service, namespace
+}

@@ -1,0 +1,43 @@
+package lab
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// FreePort returns a TCP port on which nothing listens, at any address, and which no other call returns, in this process or
+// in another one, while this process lives. It is below those that the kernel gives to outgoing connections, for one of
+// these could take it before it is listened on.
+func FreePort() (int, error) {
+	var err error
+	for range 100 {
+		port := 10_000 + rand.IntN(22_000)
+		if err = reserve(port); err == nil {
+			return port, nil
+		}
+	}
+	return 0, err
+}
+
+// reserve fails for a port that is listened on, if only at one loopback address: an agent's status port listens at every
+// address. It fails for a port that was reserved before, which its user may not listen on yet, or not at this moment: an
+// abstract socket, open until the process ends, says that it is taken.
+func reserve(port int) error {
+	mark, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("reserve port %d: %w", port, err)
+	}
+	if err := unix.Bind(mark, &unix.SockaddrUnix{Name: fmt.Sprintf("@pilotlight-test-port-%d", port)}); err != nil {
+		unix.Close(mark)
+		return fmt.Errorf("reserve port %d: %w", port, err)
+	}
+	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+	if err != nil {
+		unix.Close(mark)
+		return err
+	}
+	return listener.Close()
+}

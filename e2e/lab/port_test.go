@@ -1,0 +1,28 @@
+package lab
+
+import (
+	"net"
+	"testing"
+)
+
+// An agent whose status port another test's Envoy held at a loopback address of its own, or had held a moment before,
+// ended at its start.
+func TestReserve(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.77.3.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	if reserve(port) == nil {
+		t.Errorf("port %d is free, want it taken: another loopback address listens on it", port)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := reserve(port); err != nil {
+		t.Errorf("%v, want it free once nobody listens", err)
+	}
+	if reserve(port) == nil {
+		t.Errorf("port %d is reserved twice", port)
+	}
+}

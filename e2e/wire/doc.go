@@ -1,0 +1,11 @@
+// Package wire tests pilotlight against software that it did not write, on the other side of the wire: gRPC's C core
+// and gRPC for Java as clients and servers that are configured by xDS, Istio's pilot-agent against our discovery, and our
+// agent against istiod.
+//
+//	discovery ──▶ pilot-agent ──▶ Envoy        istiod ──▶ Envoy ◀── agent
+//	    │
+//	    └───────▶ gRPC in Python, in Java
+//
+// They are built and fetched by envoy-tools/fetch-peers; istio, java and python pin their versions. The tests are behind
+// the build tag wire and run by make e2e-wire. It leaves to e2e what Envoy makes of our configuration.
+package wire

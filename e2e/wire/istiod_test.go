@@ -1,0 +1,105 @@
+//go:build wire
+
+package wire
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// istiod is Istio's control plane. It reads files and no Kubernetes.
+type istiod struct {
+	*lab.Process
+	w    *world
+	spec lab.Spec
+	grpc string // host:port of its plain-text xDS
+}
+
+func (w *world) istiod() *istiod {
+	w.t.Helper()
+	work := filepath.Join(w.Dir, "istiod")
+	w.check(os.MkdirAll(work, 0o755))
+	mesh := filepath.Join(work, "mesh.yaml")
+	w.check(os.WriteFile(mesh, []byte(`{"defaultConfig": {"discoveryAddress": "istiod.istio-system.svc:15012"}}`), 0o644))
+	local := func() string { return fmt.Sprintf("127.0.0.1:%d", w.port()) }
+	i := &istiod{w: w, grpc: local()}
+	i.spec = lab.Spec{Name: "istiod", Work: work, Env: []string{
+		"POD_NAMESPACE=istio-system", "CLOUD_PLATFORM=none", "ENABLE_CA_SERVER=false", "PILOT_CERT_PROVIDER=none",
+		// Filters that only Istio's own build of Envoy has.
+		"PILOT_ENABLE_METADATA_EXCHANGE=false", "PILOT_ENABLE_ALPN_FILTER=false",
+	}, Argv: []string{
+		filepath.Join(peers, "pilot-discovery"), "discovery", "--registries=", "--configDir", w.config, "--meshConfig", mesh,
+		"--httpAddr", local(), "--grpcAddr", i.grpc, "--httpsAddr", "", "--secureGRPCAddr", "", "--monitoringAddr", local(),
+		"--ctrlz_port", fmt.Sprint(w.port()), "--shutdownDuration", "1s",
+	}}
+	i.restart()
+	return i
+}
+
+// restart starts istiod, again, on the same ports, and waits until it takes connections. Its readiness is no measure: it
+// waits for the injector, which only Kubernetes brings.
+func (i *istiod) restart() {
+	i.w.t.Helper()
+	i.Process = i.w.start(i.spec)
+	i.w.check(lab.Eventually(30*time.Second, func() error {
+		connection, err := net.Dial("tcp", i.grpc)
+		if err == nil {
+			err = connection.Close()
+		}
+		return err
+	}))
+}
+
+// Our agent gets ready with istiod, and its Envoy presents the certificate that the agent serves; a service and a rule are
+// served; a change arrives, and neither that nor the loss of istiod fails a request; istiod restarts, and the next change
+// arrives.
+func TestOurAgentWithIstiod(t *testing.T) {
+	w := newWorld(t)
+	authority, err := lab.NewAuthority("mesh")
+	w.check(err)
+	identity, err := authority.Issue(spiffe, 1001)
+	w.check(err)
+	certs := filepath.Join(w.Dir, "certs")
+	w.check(os.MkdirAll(certs, 0o755))
+	w.check(identity.Mount(certs))
+	one, two := w.backend("one"), w.backend("two")
+	// What istiod finds in its files at its start it sometimes does not serve; what comes later it does.
+	server := w.istiod()
+	w.write("echo.yaml", entry("echo", "240.1.2.3", one)+aside)
+	w.write("two.yaml", entry("two", "240.1.2.5", two))
+	w.write("secure.yaml", entry("secure", "240.1.2.4", w.mutual(authority, "secure.test"))+ofTheMesh)
+
+	port := w.port()
+	proxy := fmt.Sprintf("127.0.0.1:%d", port)
+	agent, err := w.Sidecar(lab.Workload{
+		Name: "own", App: "own", Version: "v1", IP: w.addresses + "1", ProxyPort: port, Discovery: server.grpc,
+		Flags: []string{"--certDir", certs},
+	})
+	w.check(err)
+	t.Cleanup(func() {
+		agent.Stop(stopLimit)
+		if t.Failed() {
+			t.Logf("agent:\n%s", tail(agent.Log()))
+		}
+	})
+	w.check(agent.AwaitReady())
+	w.answers(proxy, "http://secure.test/", spiffe+" 1001")
+	w.answers(proxy, "http://echo.test/aside", "two")
+	load := w.load(proxy, "http://echo.test/", "one")
+
+	w.write("echo.yaml", entry("echo", "240.1.2.3", two)+aside)
+	w.answers(proxy, "http://echo.test/", "two")
+	server.Stop(stopLimit)
+	w.check(agent.AwaitReady())
+	w.answers(proxy, "http://echo.test/", "two")
+	w.unharmed(load)
+	server.restart()
+	w.write("echo.yaml", entry("echo", "240.1.2.3", one)+aside)
+	w.answers(proxy, "http://echo.test/", "one")
+}

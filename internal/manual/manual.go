@@ -1,0 +1,100 @@
+package manual
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotlight/pilotlight/internal/golden"
+)
+
+// Check compares the pages in dir with the commands: each command has a page that says what its --help says, and no page
+// describes a command that is gone.
+func Check(t *testing.T, root *cobra.Command, dir string) {
+	pages := map[string]bool{}
+	for _, cmd := range All(root) {
+		path := filepath.Join(dir, pageName(cmd))
+		pages[path] = true
+		t.Run(cmd.CommandPath(), func(t *testing.T) { golden.Document(t, path, page(cmd)) })
+	}
+	pages[filepath.Join(dir, root.Name()+"_settings.md")] = true
+	found, err := filepath.Glob(filepath.Join(dir, root.Name()+"*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range found {
+		if !pages[path] {
+			t.Errorf("%s describes no command: remove it", path)
+		}
+	}
+}
+
+// All returns a command and all below it.
+func All(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, sub := range cmd.Commands() {
+		all = append(all, All(sub)...)
+	}
+	return all
+}
+
+func pageName(cmd *cobra.Command) string {
+	return strings.ReplaceAll(cmd.CommandPath(), " ", "_") + ".md"
+}
+
+// page is Markdown of what cobra prints.
+func page(cmd *cobra.Command) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "<!-- Made from the command's own help by make golden. -->\n# %s\n\n", cmd.CommandPath())
+	if cmd.Long != "" {
+		fmt.Fprintf(&out, "%s.\n\n%s\n\n", cmd.Short, cmd.Long)
+	} else {
+		fmt.Fprintf(&out, "%s.\n\n", cmd.Short)
+	}
+	if cmd.Runnable() && !cmd.HasSubCommands() {
+		fmt.Fprintf(&out, "    %s\n\n", cmd.UseLine())
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(&out, "## Examples\n\n```\n%s\n```\n\n", regexp.MustCompile(`(?m)^  `).ReplaceAllString(cmd.Example, ""))
+	}
+	if cmd.HasSubCommands() {
+		out.WriteString("## Commands\n\n| command | what |\n|---|---|\n")
+		for _, sub := range cmd.Commands() {
+			fmt.Fprintf(&out, "| [%s](%s) | %s |\n", sub.CommandPath(), pageName(sub), cell(sub.Short))
+		}
+		out.WriteString("\n")
+	}
+	if cmd.HasAvailableLocalFlags() {
+		out.WriteString("## Flags\n\n| flag | default | what |\n|---|---|---|\n")
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				fmt.Fprintln(&out, flagRow(f))
+			}
+		})
+	}
+	return strings.TrimRight(out.String(), "\n") + "\n"
+}
+
+func flagRow(f *pflag.Flag) string {
+	name := "`--" + f.Name + "`"
+	if f.Shorthand != "" {
+		name = "`-" + f.Shorthand + "`, " + name
+	}
+	value := f.DefValue
+	if value != "" {
+		value = "`" + value + "`"
+	}
+	kind, usage := pflag.UnquoteUsage(f)
+	if kind != "" {
+		name += " " + kind
+	}
+	return fmt.Sprintf("| %s | %s | %s |", name, cell(value), cell(usage))
+}
+
+// cell keeps a text inside a table's cell.
+func cell(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) }

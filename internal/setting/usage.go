@@ -1,0 +1,36 @@
+package setting
+
+import (
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+)
+
+// UsageError is a fault of flags, arguments or environment: the caller's, who can mend it there.
+type UsageError struct{ error }
+
+func (e UsageError) Unwrap() error { return e.error }
+
+// Usage makes one UsageError of faults, a line each that begins with the program's name but for the first, which main
+// writes. Nil faults are left out, and without any it is nil.
+func Usage(program string, faults ...error) error {
+	var all *multierror.Error
+	for _, fault := range faults {
+		all = multierror.Append(all, fault)
+	}
+	if all.ErrorOrNil() == nil {
+		return nil
+	}
+	separator := "\n"
+	if program != "" {
+		separator += program + ": "
+	}
+	all.ErrorFormat = func(errs []error) string {
+		lines := make([]string, len(errs))
+		for i, err := range errs {
+			lines[i] = err.Error()
+		}
+		return strings.Join(lines, separator)
+	}
+	return UsageError{all}
+}

@@ -39,6 +39,8 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/xds/x.go", `import _ "./discovery/ads"`, "a function of a Mesh and a Node"},
 	{"discovery/ads/x.go", `import _ "./discovery"`, "the arrows have one direction"},
 	{"agent/health/x.go", `import _ "./agent/envoy"`, "health is judged from observations"},
+	{"agent/identity/x.go", `import _ "./bootstrap"`, "needs neither a host nor a pod"},
+	{"agent/identity/x.go", `import _ "os"`, "no goroutine and no I/O"},
 	{"agent/status/x.go", `import _ "./agent/envoy"`, "only the joining room sees the child processes"},
 	{"internal/version/x.go", `import _ "./node"`, "small tools stand alone"},
 	{"internal/manual/x.go", `import _ "./node"`, "of whichever program"},

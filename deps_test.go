@@ -31,7 +31,7 @@ type rule struct {
 
 const (
 	adapters = "discovery/registry/* discovery/config/*"
-	pure     = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/health bootstrap node templates " +
+	pure     = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/health agent/identity bootstrap node templates " +
 		"discovery/model discovery/config discovery/xds discovery/inject/patch.go cmd/agent/statustable.go"
 	programs = "cmd/... examples/... e2e/..."
 )
@@ -131,6 +131,7 @@ var rules = []rule{
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
 	{who: "agent/*", only: "agent/... bootstrap node internal/local", why: "the agent's rooms know the agent, not the commands"},
 	{who: "agent/health", only: "nothing", why: "health is judged from observations: it must not reach the Envoy that it judges"},
+	{who: "agent/identity", only: "node", why: "an identity is made of texts and addresses: a test of it needs neither a host nor a pod"},
 	{
 		who: "agent/status agent/flight agent/client agent/cert agent/cgroup", never: "import ./agent/envoy, import ./agent/application",
 		why: "only the joining room sees the child processes: others get values, so that a test needs no process",

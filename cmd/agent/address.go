@@ -7,18 +7,17 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
-// How long a machine may take to get an address that others can reach, and how often it is looked for.
-const (
-	addressLimit = 2 * time.Minute
-	addressStep  = 100 * time.Millisecond
-)
+// addressStep is how often an address is looked for.
+const addressStep = 100 * time.Millisecond
 
 // awaitPrivate lists addresses until there is a private one among them, the limit is over, or ctx ends. It returns the
 // last list.
 func awaitPrivate(ctx context.Context, list func() ([]netip.Addr, error)) ([]netip.Addr, error) {
-	ctx, cancel := context.WithTimeout(ctx, addressLimit)
+	ctx, cancel := context.WithTimeout(ctx, identity.AddressLimit)
 	defer cancel()
 	for {
 		addresses, err := list()

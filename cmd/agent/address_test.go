@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
 func TestAwaitPrivate(t *testing.T) {
@@ -21,7 +23,7 @@ func TestAwaitPrivate(t *testing.T) {
 	}{
 		{"there already", 0, 0, 2, 0},
 		{"later", 30 * time.Second, 0, 2, 30 * time.Second},
-		{"never", time.Hour, 0, 1, addressLimit},
+		{"never", time.Hour, 0, 1, identity.AddressLimit},
 		{"asked to stop", time.Hour, time.Second, 1, time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {

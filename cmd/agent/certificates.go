@@ -33,11 +33,11 @@ type certificateSet struct {
 // certificates are the sets of a role: the workload's identity, by pilot-agent's names, and at an ingress what it shows
 // to the world.
 func (s *settings) certificates(role node.Role) []*certificateSet {
-	sets := []*certificateSet{{Files: s.controlPlaneCertificates(), optional: !s.given("certDir")}}
+	sets := []*certificateSet{{Files: s.controlPlaneCertificates(), optional: !s.set("certDir")}}
 	if role == node.Ingress {
 		in := func(name string) string { return filepath.Join(s.ingressCertDir, name) }
 		files := cert.Files{Chain: in("tls.crt"), Key: in("tls.key")}
-		sets = append(sets, &certificateSet{Files: files, optional: !s.given("ingressCertDir")})
+		sets = append(sets, &certificateSet{Files: files, optional: !s.set("ingressCertDir")})
 	}
 	return sets
 }

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strconv"
 	"strings"
+
+	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
 // Kubernetes allows 256 KiB of annotations a pod; what is more was not written by it.
@@ -15,7 +16,7 @@ const downwardLimit = 256 << 10
 // readDownward reads a file of labels or annotations. The default one is Kubernetes': elsewhere there is none.
 func (s *settings) readDownward(root fs.FS, name, path string) (map[string]string, error) {
 	file, err := root.Open(strings.TrimPrefix(path, "/"))
-	if errors.Is(err, fs.ErrNotExist) && !s.given(name) {
+	if errors.Is(err, fs.ErrNotExist) && !s.set(name) {
 		return nil, nil
 	}
 	if err != nil {
@@ -33,29 +34,9 @@ func (s *settings) readDownward(root fs.FS, name, path string) (map[string]strin
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.origins[name].Name, err)
 	}
-	values, err := parseDownward(string(data))
+	values, err := identity.ParseDownward(string(data))
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", s.origins[name].Name, path, err)
 	}
 	return values, nil
-}
-
-// parseDownward reads lines of name="value", the value quoted as Go does it.
-func parseDownward(text string) (map[string]string, error) {
-	out := map[string]string{}
-	number := 0
-	for line := range strings.Lines(text) {
-		number++
-		line = strings.TrimSpace(line)
-		if line == "" {
-			continue
-		}
-		name, quoted, found := strings.Cut(line, "=")
-		value, err := strconv.Unquote(quoted)
-		if !found || name == "" || err != nil {
-			return nil, fmt.Errorf(`line %d: is %.40q, want name="value"`, number, line)
-		}
-		out[name] = value
-	}
-	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pilotlight/pilotlight/agent/cgroup"
+	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
 // TestEverySettingHasAnEffect gives each setting a value of its own, and finds it where it must arrive.
@@ -108,17 +109,35 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 	}
 }
 
-// What nobody said comes from the control group.
-func TestLimit(t *testing.T) {
-	s := resolved(t, nil)
-	s.limit(cgroup.Limits{CPUs: 2.5, Memory: 1000 << 20}, 8)
-	if s.concurrency != 2 || s.memoryLimit != 900<<20 {
-		t.Errorf("got %d workers, %d bytes; want 2 and nine tenths of the limit", s.concurrency, s.memoryLimit)
-	}
-	s = resolved(t, nil, "--concurrency", "7", "--memoryLimit", "1Gi")
-	s.limit(cgroup.Limits{CPUs: 2.5, Memory: 512 << 20}, 8)
-	if s.concurrency != 7 || s.memoryLimit != 1<<30 {
-		t.Errorf("got %d workers, %d bytes; want what was given", s.concurrency, s.memoryLimit)
+// What nobody said comes from PROXY_CONFIG, else from the control group. What was read stays as it is.
+func TestLimits(t *testing.T) {
+	for _, test := range []struct {
+		config  string
+		flags   []string
+		memory  int64
+		workers int
+		limit   int64
+	}{
+		{"", nil, 1000 << 20, 2, 900 << 20},
+		{"", []string{"--concurrency", "7", "--memoryLimit", "1Gi"}, 512 << 20, 7, 1 << 30},
+		{"", nil, 0, 2, 0},
+		{"concurrency: 3", nil, 0, 3, 0},
+		{"concurrency: 0", nil, 0, 8, 0},
+		{"concurrency: 3", []string{"--concurrency", "5"}, 0, 5, 0},
+	} {
+		s := resolved(t, nil, test.flags...)
+		before := *s
+		c, err := identity.ReadProxyConfig(identity.Environment{"PROXY_CONFIG": test.config})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.with(s.limits(c, cgroup.Limits{CPUs: 2.5, Memory: test.memory}, 8)...)
+		if err != nil || got.concurrency != test.workers || got.memoryLimit != test.limit {
+			t.Errorf("%q %v: got %d workers, %d bytes, %v; want %d and %d", test.config, test.flags, got.concurrency, got.memoryLimit, err, test.workers, test.limit)
+		}
+		if s.concurrency != before.concurrency || s.memoryLimit != before.memoryLimit || s.origins["concurrency"] != before.origins["concurrency"] {
+			t.Errorf("%q %v: the settings that were read have changed", test.config, test.flags)
+		}
 	}
 }
 
@@ -128,7 +147,7 @@ func TestServiceName(t *testing.T) {
 		{"OTEL_RESOURCE_ATTRIBUTES=zone=b", "zone=b,service.name=shop%20a"},
 		{"OTEL_RESOURCE_ATTRIBUTES=service.name=mine", "service.name=mine"},
 	} {
-		got := parseEnvironment(withServiceName([]string{"A=b", test.given}, "shop a"))
+		got := identity.ParseEnvironment(withServiceName([]string{"A=b", test.given}, "shop a"))
 		if got["OTEL_RESOURCE_ATTRIBUTES"] != test.want || got["A"] != "b" {
 			t.Errorf("%q: got %q, want %q", test.given, got["OTEL_RESOURCE_ATTRIBUTES"], test.want)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/node"
 )
@@ -25,8 +26,8 @@ func rendered(t *testing.T, s *settings) string {
 		"labels":      {Data: []byte(`app="of-the-file"`)},
 		"annotations": {Data: []byte(`note="of-the-file"`)},
 	}
-	env := environment{"POD_NAME": "p", "POD_NAMESPACE": "n"}
-	params, err := s.params(node.Sidecar, env, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, root)
+	env := identity.Environment{"POD_NAME": "p", "POD_NAMESPACE": "n"}
+	params, _, err := s.params(node.Sidecar, env, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, root, addressIn(s.statsdUDPAddress))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func renderedTLS(t *testing.T, s *settings) string {
 // started is a proxy of these settings, as the command makes it, that writes its log to w.
 func started(t *testing.T, s *settings, w io.Writer) *proxy {
 	t.Helper()
-	env := environment{"POD_NAME": "p", "POD_NAMESPACE": "n", "INSTANCE_IP": "10.0.0.1"}
+	env := identity.Environment{"POD_NAME": "p", "POD_NAMESPACE": "n", "INSTANCE_IP": "10.0.0.1"}
 	said := lossy.NewWriter(w)
 	t.Cleanup(func() { said.Flush(flushLimit) })
 	p, err := newProxy(t.Context(), given{command: command{said: said, stdout: io.Discard}, env: env}, s, node.Sidecar, false)
@@ -83,7 +84,7 @@ func rotation(t *testing.T, s *settings) (text string) {
 // served are the ports that the agent listens on.
 func served(t *testing.T, s *settings) string {
 	for name, port := range map[string]*int{"statusPort": &s.statusPort, "proxyAdminPort": &s.proxyAdminPort} {
-		if !s.given(name) {
+		if !s.set(name) {
 			*port = 0 // the default may be another program's
 		}
 	}

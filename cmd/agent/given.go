@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
 
+	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/node"
 )
@@ -14,7 +15,7 @@ import (
 // given is what a command that needs all of a proxy's settings was told, as text.
 type given struct {
 	command
-	env   environment // parsed once, with the settings
+	env   identity.Environment // parsed once, with the settings
 	flags flags
 	args  []string // before --
 	extra []string // after it: Envoy's own
@@ -41,7 +42,7 @@ func (g *given) arguments(cmd *cobra.Command, args []string) {
 func (g *given) settings() (*settings, node.Role, error) {
 	role, err := roleOf(g.args)
 	faults := multierror.Append(nil, err)
-	g.env = parseEnvironment(g.environ)
+	g.env = identity.ParseEnvironment(g.environ)
 	sources := setting.Sources{Flags: g.flags.Given, Env: g.env, FileAt: g.file}
 	if sources.FileAt == "" {
 		sources.FileAt = sources.Env["PILOTLIGHT_CONFIG"]

@@ -7,6 +7,8 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
 // notifier tells a service manager how the agent is, by the protocol of systemd's sd_notify(3). Without a manager that
@@ -21,7 +23,7 @@ type notifier struct {
 const notifyTimeout = 100 * time.Millisecond
 
 // newNotifier reads what a service manager asks of process pid.
-func newNotifier(env environment, pid int, log *slog.Logger) notifier {
+func newNotifier(env identity.Environment, pid int, log *slog.Logger) notifier {
 	n := notifier{socket: env["NOTIFY_SOCKET"], log: log}
 	microseconds, err := strconv.ParseInt(env["WATCHDOG_USEC"], 10, 64)
 	if of := env["WATCHDOG_PID"]; err == nil && n.socket != "" && (of == "" || of == strconv.Itoa(pid)) {

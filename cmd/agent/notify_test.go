@@ -11,27 +11,28 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
 func TestNotifierReadsWhatTheManagerAsks(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		env      environment
+		env      identity.Environment
 		socket   string
 		watchdog time.Duration
 	}{
-		{"no manager", environment{}, "", 0},
-		{"readiness", environment{"NOTIFY_SOCKET": "/run/n"}, "/run/n", 0},
-		{"watchdog", environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "30000000"}, "@n", 30 * time.Second},
+		{"no manager", identity.Environment{}, "", 0},
+		{"readiness", identity.Environment{"NOTIFY_SOCKET": "/run/n"}, "/run/n", 0},
+		{"watchdog", identity.Environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "30000000"}, "@n", 30 * time.Second},
 		{
 			"watchdog of ours",
-			environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "7"},
+			identity.Environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "7"},
 			"@n",
 			time.Millisecond,
 		},
-		{"watchdog of another", environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "8"}, "@n", 0},
-		{"not a number", environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "soon"}, "@n", 0},
-		{"a watchdog that cannot be told", environment{"WATCHDOG_USEC": "1000"}, "", 0},
+		{"watchdog of another", identity.Environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "8"}, "@n", 0},
+		{"not a number", identity.Environment{"NOTIFY_SOCKET": "@n", "WATCHDOG_USEC": "soon"}, "@n", 0},
+		{"a watchdog that cannot be told", identity.Environment{"WATCHDOG_USEC": "1000"}, "", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			n := newNotifier(test.env, 7, slog.New(slog.DiscardHandler))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"path/filepath"
@@ -9,12 +10,13 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/node"
 )
 
 // bootstrap joins who the proxy is with what it was told. What Envoy reads beside its bootstrap is in dir.
-func (s *settings) bootstrap(id node.ID, metadata node.Metadata, env environment) bootstrap.Params {
+func (s *settings) bootstrap(id node.ID, metadata node.Metadata, env identity.Environment) bootstrap.Params {
 	discovery := addressIn(s.discoveryAddress)
 	p := bootstrap.Params{
 		Node:     id,
@@ -28,7 +30,6 @@ func (s *settings) bootstrap(id node.ID, metadata node.Metadata, env environment
 		},
 		Zipkin:           addressIn(s.zipkinAddress),
 		OpenTelemetry:    addressIn(s.openTelemetryAddress),
-		Statsd:           addressIn(s.statsdUDPAddress),
 		MetricsService:   addressIn(s.envoyMetricsService),
 		AccessLogService: addressIn(s.envoyAccessLogService),
 		Stats: bootstrap.Stats{
@@ -48,7 +49,7 @@ func (s *settings) bootstrap(id node.ID, metadata node.Metadata, env environment
 		files := s.controlPlaneCertificates()
 		p.Discovery.TLS = &bootstrap.TLS{
 			Chain: files.Chain, Key: files.Key, Roots: files.Roots,
-			SAN: s.discoveryIdentity(discovery.Host, env),
+			SAN: cmp.Or(s.pilotIdentity, identity.Discovery(discovery.Host, s.trustDomain, env)),
 		}
 	}
 	return withSecretsIn(p, s.configPath)
@@ -122,7 +123,7 @@ func (s *settings) supervision() agent.Settings {
 // own environment says goes before.
 func withServiceName(environ []string, service string) []string {
 	const variable, name = "OTEL_RESOURCE_ATTRIBUTES", "service.name="
-	attributes := parseEnvironment(environ)[variable]
+	attributes := identity.ParseEnvironment(environ)[variable]
 	if strings.Contains(attributes, name) {
 		return environ
 	}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/cgroup"
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/agent/sds"
 	"github.com/pilotlight/pilotlight/agent/status"
@@ -55,7 +57,7 @@ changes nothing, for many senders signal twice; a later one ends Envoy at once, 
 				if err != nil {
 					fmt.Fprintln(c.said, "agent: it would not start:", err)
 				}
-				return s.table().Effective(cmd.OutOrStdout(), s.origins)
+				return p.settings.table().Effective(cmd.OutOrStdout(), p.settings.origins)
 			}
 			if err != nil {
 				return err
@@ -116,57 +118,80 @@ func newProxy(ctx context.Context, g given, s *settings, role node.Role, wait bo
 	p.printed.OnFlow(p.tellDropped("stdout"))
 	warnRetired(p.log, g.flags.retired.Given)
 	list := hostAddresses
-	if wait && s.waitsForAddress() {
+	if wait && s.given(role).AwaitsAddress() {
 		list = func() ([]netip.Addr, error) { return awaitPrivate(ctx, hostAddresses) }
 	}
 	addresses, err := list()
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	p.resolveStatsd(ctx, net.DefaultResolver.LookupNetIP)
-	config, err := readProxyConfig(g.env)
+	statsd := resolveStatsd(ctx, addressIn(s.statsdUDPAddress), net.DefaultResolver.LookupNetIP, p.log)
+	config, err := identity.ReadProxyConfig(g.env)
 	if err != nil {
-		return nil, usage(multierror.Append(nil, err))
+		return p, usage(multierror.Append(nil, err))
 	}
-	config.warnUnread(p.log)
-	s.takeProxyConfig(config, runtime.NumCPU())
-	s.limit(cgroup.ReadLimits(os.DirFS("/")), runtime.NumCPU())
+	warnUnread(p.log, config)
 	p.hostIP = g.env["HOST_IP"]
 	p.notifier = newNotifier(g.env, os.Getpid(), p.log)
-	p.params, err = s.params(role, g.env, addresses, os.DirFS("/"))
+	limits := s.limits(config, cgroup.ReadLimits(os.DirFS("/")), runtime.NumCPU())
+	if p.settings, err = s.with(limits...); err != nil {
+		return p, err
+	}
+	var derived []identity.Derived
+	p.params, derived, err = p.settings.params(role, g.env, addresses, os.DirFS("/"), statsd)
 	faults := multierror.Append(nil, err)
-	p.workload, err = s.workload(g.env, addresses)
+	p.workload, err = workloadOf(g.env, p.settings.statusPort, p.params.Node.IP, addresses)
+	faults = multierror.Append(faults, err)
+	p.settings, err = p.settings.with(derived...)
 	return p, usage(multierror.Append(faults, err))
 }
 
-// limit works out what Envoy may use, where nobody said it. Every epoch must have the same, so it is done once.
-func (s *settings) limit(l cgroup.Limits, processors int) {
-	if s.concurrency == 0 {
-		s.concurrency = l.Workers(processors)
-		s.origins.Derive("concurrency", fmt.Sprintf("%d processors, CPU limit %g", processors, l.CPUs))
+// warnUnread tells of what PROXY_CONFIG says in vain.
+func warnUnread(log *slog.Logger, c identity.ProxyConfig) {
+	keys, names := c.Unread()
+	if len(keys) > 0 {
+		log.Warn("keys of "+identity.ProxyConfigVariable+" are not read, use the agent's flags", "keys", keys)
 	}
-	if s.memoryLimit == 0 && l.Memory != 0 {
-		s.memoryLimit = l.Memory / 10 * 9
-		s.origins.Derive("memoryLimit", "nine tenths of the control group's limit, which the agent shares")
+	if len(names) > 0 {
+		log.Warn("proxyMetadata of "+identity.ProxyConfigVariable+" is read for "+identity.MetaPrefix+" names only, set others in the environment", "names", names)
 	}
 }
 
+// limits works out what Envoy may use, where nobody set it. Every epoch must have the same, so it is done once.
+func (s *settings) limits(c identity.ProxyConfig, l cgroup.Limits, processors int) (derived []identity.Derived) {
+	if s.concurrency == 0 {
+		workers, how := l.Workers(processors), fmt.Sprintf("%d processors, CPU limit %g", processors, l.CPUs)
+		if n, said := c.Workers(processors); said {
+			workers, how = n, "concurrency of "+identity.ProxyConfigVariable
+		}
+		derived = append(derived, identity.Derived{Setting: "concurrency", Value: strconv.Itoa(workers), How: how})
+	}
+	if s.memoryLimit == 0 && l.Memory != 0 {
+		how := "nine tenths of the control group's limit, which the agent shares"
+		derived = append(derived, identity.Derived{Setting: "memoryLimit", Value: strconv.FormatInt(l.Memory/10*9, 10), How: how})
+	}
+	return derived
+}
+
 // params are what the role's bootstrap depends on. It tells every fault of identity and metadata at once.
-func (s *settings) params(role node.Role, env environment, addresses []netip.Addr, root fs.FS) (bootstrap.Params, error) {
-	id, err := identify(role, s, env, addresses)
+func (s *settings) params(role node.Role, env identity.Environment, addresses []netip.Addr, root fs.FS, statsd bootstrap.Address) (
+	bootstrap.Params, []identity.Derived, error,
+) {
+	id, derived, err := identity.Identify(s.given(role), env, addresses)
 	faults := multierror.Append(nil, err)
-	var downward pod
-	downward.labels, err = s.readDownward(root, "labelsFile", s.labelsFile)
+	var pod identity.Pod
+	pod.Labels, err = s.readDownward(root, "labelsFile", s.labelsFile)
 	faults = multierror.Append(faults, err)
-	downward.annotations, err = s.readDownward(root, "annotationsFile", s.annotationsFile)
+	pod.Annotations, err = s.readDownward(root, "annotationsFile", s.annotationsFile)
 	faults = multierror.Append(faults, err)
-	metadata, err := describe(id, downward, env, addresses)
+	metadata, err := identity.Describe(id, pod, env, addresses)
 	if faults = multierror.Append(faults, err); faults.ErrorOrNil() != nil {
-		return bootstrap.Params{}, usage(faults)
+		return bootstrap.Params{}, derived, usage(faults)
 	}
-	p := s.bootstrap(id, s.likeIstio(metadata, id, env), env)
+	p := s.bootstrap(id, identity.LikeIstio(metadata, id, env, s.presented()), env)
+	p.Statsd = statsd
 	if s.customConfigFile != "" {
-		return p, nil // nothing is rendered
+		return p, derived, nil // nothing is rendered
 	}
-	return p, usage(multierror.Append(nil, p.Validate()))
+	return p, derived, usage(multierror.Append(nil, p.Validate()))
 }

@@ -44,7 +44,7 @@ func (p *proxy) serve(dir string) (stop func(), err error) {
 		}
 		listener, server, err := port.open(port.number)
 		switch {
-		case err != nil && p.settings.given(port.flag):
+		case err != nil && p.settings.set(port.flag):
 			stop()
 			return nil, fmt.Errorf("--%s: %w: name a free port, or 0 for none", port.flag, err)
 		case err != nil:

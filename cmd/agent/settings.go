@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/internal/setting"
+	"github.com/pilotlight/pilotlight/node"
 )
 
 // settings are those of proxy, by pilot-agent's names.
@@ -105,8 +108,33 @@ func (s *settings) contradictions() (faults []error) {
 	return faults
 }
 
-// given reports whether somebody set it, rather than left it at its default.
-func (s *settings) given(name string) bool { return s.origins[name].Set() }
+// set reports whether somebody set it, rather than left it at its default.
+func (s *settings) set(name string) bool { return s.origins[name].Set() }
+
+// with returns the settings and, in place of those that nobody gave, what was worked out for them.
+func (s *settings) with(derived ...identity.Derived) (*settings, error) {
+	out := *s
+	out.origins = maps.Clone(s.origins)
+	table := out.table()
+	var faults *multierror.Error
+	for _, d := range derived {
+		faults = multierror.Append(faults, table.Derive(out.origins, d.Setting, d.Value, d.How))
+	}
+	return &out, faults.ErrorOrNil()
+}
+
+// given is what they say of the proxy's identity.
+func (s *settings) given(role node.Role) identity.Given {
+	return identity.Given{Role: role, Registry: s.serviceRegistry, IP: s.ip, Name: s.id, Domain: s.domain}
+}
+
+// presented is what they have discovery told of the proxy.
+func (s *settings) presented() identity.Settings {
+	return identity.Settings{
+		Registry: s.serviceRegistry, TrustDomain: s.trustDomain, OwnBootstrap: s.customConfigFile != "" || s.templateFile != "",
+		StatusPort: s.statusPort, AdminPort: s.proxyAdminPort, PrometheusPort: s.envoyPrometheusPort, ReadinessPort: s.envoyStatusPort,
+	}
+}
 
 // ways are the values of --handover.
 func ways() []string {

@@ -2,30 +2,32 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/pilotlight/pilotlight/bootstrap"
 )
 
 // lookupLimit is what a start may lose to a name of statsd.
 const lookupLimit = 2 * time.Second
 
-// resolveStatsd puts an address in the place of a name, which Envoy does not look up for what it sends over UDP. A proxy
-// without statistics is better than none: a name that nobody knows is told, and left out.
-func (p *proxy) resolveStatsd(ctx context.Context, lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) {
-	s := p.settings
-	address := addressIn(s.statsdUDPAddress)
+// resolveStatsd returns an address in the place of a name, which Envoy does not look up for what it sends over UDP. A proxy
+// without statistics is better than none: a name that no resolver knows is logged, and left out.
+func resolveStatsd(
+	ctx context.Context, address bootstrap.Address, lookup func(ctx context.Context, network, host string) ([]netip.Addr, error), log *slog.Logger,
+) bootstrap.Address {
 	if !address.IsSet() || address.IsIP() {
-		return
+		return address
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
 	defer cancel()
 	found, err := lookup(ctx, "ip", address.Host)
 	if err != nil || len(found) == 0 {
-		p.log.Warn("go on without statsd: nobody knows its name", "address", s.statsdUDPAddress, "error", err)
-		s.statsdUDPAddress = ""
-		return
+		log.Warn("go on without statsd: nobody knows its name", "address", net.JoinHostPort(address.Host, strconv.Itoa(address.Port)), "error", err)
+		return bootstrap.Address{}
 	}
-	s.statsdUDPAddress = net.JoinHostPort(found[0].Unmap().String(), strconv.Itoa(address.Port))
+	return bootstrap.Address{Host: found[0].Unmap().String(), Port: address.Port}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/netip"
 	"testing"
@@ -23,9 +22,8 @@ func TestResolveStatsd(t *testing.T) {
 	for given, want := range map[string]string{
 		"statsd.monitoring:9125": "10.0.0.9:9125", "six:9125": "[fd00::9]:9125", "none:9125": "", "10.1.1.1:9125": "10.1.1.1:9125", "": "",
 	} {
-		p := proxy{settings: &settings{statsdUDPAddress: given}, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-		if p.resolveStatsd(t.Context(), lookup); p.settings.statsdUDPAddress != want {
-			t.Errorf("%q: got %q, want %q", given, p.settings.statsdUDPAddress, want)
+		if got := resolveStatsd(t.Context(), addressIn(given), lookup, slog.New(slog.DiscardHandler)); got != addressIn(want) {
+			t.Errorf("%q: got %v, want %q", given, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -45,7 +46,7 @@ func statusCommand(c command) *cobra.Command {
 }
 
 func printStatus(ctx context.Context, out io.Writer, c command, t *target, output string, timeout time.Duration) error {
-	agent, err := t.client(parseEnvironment(c.environ), timeout)
+	agent, err := t.client(identity.ParseEnvironment(c.environ), timeout)
 	if err != nil {
 		return err
 	}

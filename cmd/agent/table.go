@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/internal/logger"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
@@ -30,7 +31,7 @@ func under(group string, settings []setting.Setting) []setting.Setting {
 func (s *settings) identity() []setting.Setting {
 	return []setting.Setting{
 		{
-			Name: "serviceregistry", Default: "Kubernetes", Kind: setting.OneOf(&s.serviceRegistry, registries()...),
+			Name: "serviceregistry", Default: "Kubernetes", Kind: setting.OneOf(&s.serviceRegistry, identity.Registries()...),
 			Help: "where the workload is registered: it decides the node's name and domain",
 		},
 		{

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotlight/pilotlight/agent/client"
+	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
@@ -46,7 +47,7 @@ func newTarget(f *pflag.FlagSet, host, name, port, help string) *target {
 }
 
 // client returns who asks there. A fault names the flag or the variable.
-func (t *target) client(env environment, timeout time.Duration) (*client.Client, error) {
+func (t *target) client(env identity.Environment, timeout time.Duration) (*client.Client, error) {
 	origins, faults := t.table.Resolve(setting.Sources{Flags: t.flags.Given, Env: env})
 	if faults.ErrorOrNil() != nil {
 		return nil, usage(faults)

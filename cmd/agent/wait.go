@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent/application"
 	"github.com/pilotlight/pilotlight/agent/client"
+	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
 // wait is the command with its flags.
@@ -51,7 +52,7 @@ func (w *wait) resolve() error {
 	case !w.shutdown && len(w.argv) > 0:
 		faults = multierror.Append(faults, fmt.Errorf("arguments %q: want none without --shutdown", w.argv))
 	}
-	agent, err := w.target.client(parseEnvironment(w.environ), w.requestTimeout)
+	agent, err := w.target.client(identity.ParseEnvironment(w.environ), w.requestTimeout)
 	if err != nil {
 		return usage(multierror.Append(faults, err))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
@@ -22,9 +23,9 @@ type workload struct {
 	probes      status.Probes
 }
 
-// workload reads what was told, or every fault of it. A probe may name addresses of this host.
-func (s *settings) workload(env environment, addresses []netip.Addr) (w workload, err error) {
-	own := []string{s.ip}
+// workloadOf reads what was told, or every fault of it. A probe may name the proxy's address and those of this host.
+func workloadOf(env identity.Environment, statusPort int, ip string, addresses []netip.Addr) (w workload, err error) {
+	own := []string{ip}
 	for _, address := range addresses {
 		own = append(own, address.String())
 	}
@@ -34,7 +35,7 @@ func (s *settings) workload(env environment, addresses []netip.Addr) (w workload
 		faults = multierror.Append(faults, ofVariable(probesVariable, err)...)
 	}
 	if text := env[prometheusVariable]; text != "" {
-		w.application, err = status.ParseApplication(text, s.statusPort)
+		w.application, err = status.ParseApplication(text, statusPort)
 		faults = multierror.Append(faults, ofVariable(prometheusVariable, err)...)
 	}
 	return w, usage(faults)

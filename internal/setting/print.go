@@ -29,11 +29,23 @@ func orEmpty(value string) string {
 	return value
 }
 
-// Derive notes that a value that nobody gave was worked out, and how.
-func (o Origins) Derive(name, how string) {
-	if !o[name].Set() {
-		o[name] = Origin{Name: how}
+// Derive puts a value that was worked out into the place of a setting that nobody gave, and notes how it was. What somebody gave
+// stays. The value must be one that the setting allows.
+func (t Table) Derive(o Origins, name, value, how string) error {
+	if o[name].Set() {
+		return nil
 	}
+	for _, s := range t.Settings {
+		if s.Name != name {
+			continue
+		}
+		if err := s.Kind.parse(value); err != nil {
+			return s.fault(Origin{Name: how}, value)
+		}
+		o[name] = Origin{Name: how}
+		return nil
+	}
+	return fmt.Errorf("no setting is called %s", name)
 }
 
 // Markdown writes the table, a section for each group.

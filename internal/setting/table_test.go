@@ -133,9 +133,17 @@ func TestEffective(t *testing.T) {
 	var v values
 	table := tableOf(&v)
 	origins, _ := table.Resolve(Sources{Flags: []Given{{"statusPort", "1"}}, FileAt: "a.yaml", File: []byte("memoryLimit: 1Gi")})
-	origins.Derive("ip", "the first private address")
-	v.ip = "10.0.0.7"
-	origins.Derive("statusPort", "nothing: a flag gave it")
+	for _, d := range [][3]string{{"ip", "10.0.0.7", "the first private address"}, {"statusPort", "2", "nothing: a flag gave it"}} {
+		if err := table.Derive(origins, d[0], d[1], d[2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := table.Derive(origins, "drainDuration", "soon", "a guess"); err == nil || !strings.Contains(err.Error(), "a guess soon: want ") {
+		t.Errorf("a value that is not allowed: %v, want a fault that names it", err)
+	}
+	if err := table.Derive(origins, "nosuch", "1", "a guess"); err == nil || !strings.Contains(err.Error(), "nosuch") {
+		t.Errorf("no such setting: %v, want a fault that names it", err)
+	}
 	var b strings.Builder
 	if err := table.Effective(&b, origins); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package main
+package identity
 
 import (
 	"cmp"
@@ -12,15 +12,28 @@ import (
 // istioVersion is the release of Istio whose proxies ours behaves as. Istio's control plane chooses by it what it sends.
 const istioVersion = "1.31.1"
 
-// likeIstio fills in what a proxy of Istio's always says of itself, where the environment does not. The service account is
+// Settings are those that discovery is told beside the identity.
+type Settings struct {
+	Registry     string // becomes the cluster's name where nobody gave it one
+	TrustDomain  string
+	OwnBootstrap bool // the bootstrap is not the role's own, so that its cluster sds-grpc may be missing
+
+	StatusPort, AdminPort         int // of the agent
+	PrometheusPort, ReadinessPort int // of Envoy's listeners, 0 for none
+}
+
+// LikeIstio fills in what a proxy of Istio's always says of itself, where the environment does not. The service account is
 // none of it: a wrong one would be refused, and only the platform knows it (SERVICE_ACCOUNT). Neither is the interception mode:
 // a control plane takes one that is missing for REDIRECT, and readiness asks for redirected listeners only where it was said.
-func (s *settings) likeIstio(m node.Metadata, id node.ID, env environment) node.Metadata {
+func LikeIstio(m node.Metadata, id node.ID, env Environment, s Settings) node.Metadata {
+	extra := map[string]any{}
+	maps.Copy(extra, m.Extra)
+	m.Extra = extra
 	name := cmp.Or(env["POD_NAME"], id.Name)
 	for key, value := range map[string]string{
 		"ISTIO_VERSION": istioVersion,
-		"CLUSTER_ID":    s.serviceRegistry, // Kubernetes, as Istio calls a single cluster
-		"MESH_ID":       s.trustDomain,
+		"CLUSTER_ID":    s.Registry, // Kubernetes, as Istio calls a single cluster
+		"MESH_ID":       s.TrustDomain,
 		"NAME":          name,
 		"WORKLOAD_NAME": workloadName(name, m.Labels),
 	} {
@@ -33,8 +46,8 @@ func (s *settings) likeIstio(m node.Metadata, id node.ID, env environment) node.
 	}
 	s.tellPorts(m.Extra)
 	serves := node.SDSFiles
-	if s.customConfigFile != "" || s.templateFile != "" {
-		serves = node.SDSNone // the cluster sds-grpc may be missing: who has it there sets ISTIO_META_PILOTLIGHT_SDS=files
+	if s.OwnBootstrap {
+		serves = node.SDSNone // an own bootstrap that has the cluster sds-grpc says ISTIO_META_PILOTLIGHT_SDS=files
 	}
 	m.AgentSDS = cmp.Or(m.AgentSDS, serves)
 	return m
@@ -42,17 +55,17 @@ func (s *settings) likeIstio(m node.Metadata, id node.ID, env environment) node.
 
 // tellPorts says which ports the proxy and the agent listen on themselves, so that discovery gives no service a listener in
 // their place.
-func (s *settings) tellPorts(extra map[string]any) {
-	for key, port := range map[string]int{"ENVOY_PROMETHEUS_PORT": s.envoyPrometheusPort, "ENVOY_STATUS_PORT": s.envoyStatusPort} {
+func (s Settings) tellPorts(extra map[string]any) {
+	for key, port := range map[string]int{"ENVOY_PROMETHEUS_PORT": s.PrometheusPort, "ENVOY_STATUS_PORT": s.ReadinessPort} {
 		if port != 0 { // one of a custom bootstrap may be in the environment
 			extra[key] = port
 		}
 	}
-	said, _ := extra[proxyConfigVariable].(map[string]any)
+	said, _ := extra[ProxyConfigVariable].(map[string]any)
 	config := map[string]any{}
 	maps.Copy(config, said)
-	config["statusPort"], config["proxyAdminPort"] = s.statusPort, s.proxyAdminPort
-	extra[proxyConfigVariable] = config
+	config["statusPort"], config["proxyAdminPort"] = s.StatusPort, s.AdminPort
+	extra[ProxyConfigVariable] = config
 }
 
 // workloadName is the Deployment, StatefulSet or the like that made a pod, as far as the pod's name tells: a Deployment

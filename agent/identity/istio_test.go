@@ -1,6 +1,7 @@
-package main
+package identity
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,9 +10,9 @@ import (
 )
 
 func TestLikeIstio(t *testing.T) {
-	s := &settings{serviceRegistry: "Kubernetes", trustDomain: "mesh.test", statusPort: 15020, proxyAdminPort: 15000, envoyPrometheusPort: 15090}
+	s := Settings{Registry: "Kubernetes", TrustDomain: "mesh.test", StatusPort: 15020, AdminPort: 15000, PrometheusPort: 15090}
 	id := node.ID{Role: node.Sidecar, IP: "10.0.0.1", Name: "reviews-v1-6d4b75cb6d-hlmzt.shop"}
-	env := environment{"POD_NAME": "reviews-v1-6d4b75cb6d-hlmzt"}
+	env := Environment{"POD_NAME": "reviews-v1-6d4b75cb6d-hlmzt"}
 	m := node.Metadata{Labels: map[string]string{"pod-template-hash": "6d4b75cb6d"}, Extra: map[string]any{
 		"CLUSTER_ID": "c1", "PROXY_CONFIG": map[string]any{"statusPort": 1, "gatewayTopology": "x"}, "ENVOY_STATUS_PORT": "15021",
 	}}
@@ -20,26 +21,30 @@ func TestLikeIstio(t *testing.T) {
 		"WORKLOAD_NAME": "reviews-v1", "ENVOY_PROMETHEUS_PORT": 15090, "ENVOY_STATUS_PORT": "15021",
 		"PROXY_CONFIG": map[string]any{"statusPort": 15020, "proxyAdminPort": 15000, "gatewayTopology": "x"},
 	}
-	got := s.likeIstio(m, id, env)
+	before := maps.Clone(m.Extra)
+	got := LikeIstio(m, id, env, s)
+	if diff := cmp.Diff(before, m.Extra); diff != "" {
+		t.Errorf("what it was given has changed (-want +got):\n%s", diff)
+	}
 	if diff := cmp.Diff(want, got.Extra); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got.AgentSDS != node.SDSFiles {
 		t.Errorf("SDS with a bootstrap of ours: %q", got.AgentSDS)
 	}
-	own := &settings{templateFile: "/own"}
-	if got := own.likeIstio(node.Metadata{Extra: map[string]any{}}, id, env); got.AgentSDS != node.SDSNone {
+	own := Settings{OwnBootstrap: true}
+	if got := LikeIstio(node.Metadata{Extra: map[string]any{}}, id, env, own); got.AgentSDS != node.SDSNone {
 		t.Errorf("SDS with a bootstrap of one's own: %q", got.AgentSDS)
 	}
-	if got := own.likeIstio(node.Metadata{AgentSDS: node.SDSFiles, Extra: map[string]any{}}, id, env); got.AgentSDS != node.SDSFiles {
+	if got := LikeIstio(node.Metadata{AgentSDS: node.SDSFiles, Extra: map[string]any{}}, id, env, own); got.AgentSDS != node.SDSFiles {
 		t.Errorf("SDS as the environment says: %q", got.AgentSDS)
 	}
 	for said, want := range map[string]any{"true": "true", "false": nil} {
-		if got := s.likeIstio(node.Metadata{Extra: map[string]any{"DNS_CAPTURE": said}}, id, env); got.Extra["DNS_FILTER"] != want {
+		if got := LikeIstio(node.Metadata{Extra: map[string]any{"DNS_CAPTURE": said}}, id, env, s); got.Extra["DNS_FILTER"] != want {
 			t.Errorf("DNS_CAPTURE %s: %+v", said, got)
 		}
 	}
-	if got := s.likeIstio(node.Metadata{Extra: map[string]any{}}, id, environment{}); got.Extra["NAME"] != id.Name {
+	if got := LikeIstio(node.Metadata{Extra: map[string]any{}}, id, Environment{}, s); got.Extra["NAME"] != id.Name {
 		t.Errorf("without a pod's name: %+v", got)
 	}
 }

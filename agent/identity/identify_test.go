@@ -1,26 +1,24 @@
-package main
+package identity
 
 import (
 	"net/netip"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/node"
 )
 
 // A row of the registries' table each, and what goes before it.
 func TestIdentify(t *testing.T) {
-	pod := environment{"POD_NAME": "reviews-1", "POD_NAMESPACE": "shop", "INSTANCE_IP": "10.0.0.9"}
-	bare := environment{"POD_NAME": "reviews-1", "POD_NAMESPACE": "shop"}
+	pod := Environment{"POD_NAME": "reviews-1", "POD_NAMESPACE": "shop", "INSTANCE_IP": "10.0.0.9"}
+	bare := Environment{"POD_NAME": "reviews-1", "POD_NAMESPACE": "shop"}
 	host := []netip.Addr{netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}
 	for _, test := range []struct {
 		name      string
 		flags     string
-		env       environment
+		env       Environment
 		addresses []netip.Addr
 		want      string // a node ID, or the error after "!"
 	}{
@@ -41,8 +39,7 @@ func TestIdentify(t *testing.T) {
 		{"an address that is none", "--serviceregistry Other --ip localhost", nil, nil, `!ip "localhost": want an IPv4 or IPv6 address`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := resolved(t, test.env, strings.Fields(test.flags)...)
-			id, err := identify(node.Sidecar, s, test.env, test.addresses)
+			id, _, err := Identify(given(t, test.env, test.flags), test.env, test.addresses)
 			if fault, ok := strings.CutPrefix(test.want, "!"); ok {
 				if err == nil || !strings.Contains(err.Error(), fault) {
 					t.Errorf("got %v, %v; want an error with %q", id, err, fault)
@@ -56,44 +53,67 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// resolved are the settings of some flags: "--ip", "10.0.0.1".
-func resolved(t *testing.T, env environment, flags ...string) *settings {
+// given is what a row's flags and its environment say, with the default registry.
+func given(t *testing.T, env Environment, flags string) Given {
 	t.Helper()
-	sources := setting.Sources{Env: env}
-	for i := 0; i < len(flags); i += 2 {
-		sources.Flags = append(sources.Flags, setting.Given{Name: strings.TrimPrefix(flags[i], "--"), Text: flags[i+1]})
+	g := Given{Role: node.Sidecar, Registry: Kubernetes, IP: env["INSTANCE_IP"]}
+	places := map[string]*string{"--serviceregistry": &g.Registry, "--ip": &g.IP, "--id": &g.Name, "--domain": &g.Domain}
+	for words := strings.Fields(flags); len(words) > 1; words = words[2:] {
+		place := places[words[0]]
+		if place == nil {
+			t.Fatalf("no such flag: %s", words[0])
+		}
+		*place = words[1]
 	}
-	s := &settings{}
-	if faults := s.resolve(sources); len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	return s
+	return g
 }
 
-func TestDiscoveryIdentity(t *testing.T) {
-	env := environment{"POD_NAMESPACE": "shop"}
+func TestDiscovery(t *testing.T) {
+	env := Environment{"POD_NAMESPACE": "shop"}
 	for _, test := range []struct {
-		host  string
-		env   environment
-		flags []string
-		want  string
+		host   string
+		env    Environment
+		domain string
+		want   string
 	}{
-		{"istio-pilot", env, nil, "spiffe://cluster.local/ns/shop/sa/istio-pilot-service-account"},
-		{"istio-pilot.control", env, nil, "spiffe://cluster.local/ns/control/sa/istio-pilot-service-account"},
-		{"istio-pilot.control.svc", env, nil, "spiffe://cluster.local/ns/istio-system/sa/istio-pilot-service-account"},
-		{"istio-pilot.control.svc", environment{"ISTIO_NAMESPACE": "i"}, nil, "spiffe://cluster.local/ns/i/sa/istio-pilot-service-account"},
-		{"istio-pilot.a", env, []string{"--trust-domain", "td"}, "spiffe://td/ns/a/sa/istio-pilot-service-account"},
-		{"istio-pilot.a", env, []string{"--pilotIdentity", "spiffe://x/y"}, "spiffe://x/y"},
+		{"istio-pilot", env, "cluster.local", "spiffe://cluster.local/ns/shop/sa/istio-pilot-service-account"},
+		{"istio-pilot.control", env, "cluster.local", "spiffe://cluster.local/ns/control/sa/istio-pilot-service-account"},
+		{"istio-pilot.control.svc", env, "cluster.local", "spiffe://cluster.local/ns/istio-system/sa/istio-pilot-service-account"},
+		{"istio-pilot.control.svc", Environment{"ISTIO_NAMESPACE": "i"}, "cluster.local", "spiffe://cluster.local/ns/i/sa/istio-pilot-service-account"},
+		{"istio-pilot.a", env, "td", "spiffe://td/ns/a/sa/istio-pilot-service-account"},
 	} {
-		if got := resolved(t, test.env, test.flags...).discoveryIdentity(test.host, test.env); got != test.want {
-			t.Errorf("%s %v: got %s, want %s", test.host, test.flags, got, test.want)
+		if got := Discovery(test.host, test.domain, test.env); got != test.want {
+			t.Errorf("%s: got %s, want %s", test.host, got, test.want)
+		}
+	}
+}
+
+// What is worked out is told, and what was given is not.
+func TestDerived(t *testing.T) {
+	host := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+	for _, test := range []struct {
+		flags string
+		env   Environment
+		want  []Derived
+	}{
+		{"--serviceregistry Other", nil, []Derived{
+			{"ip", "10.0.0.1", "the first private address of this host"},
+			{"id", "10.0.0.1", "as Other names it"},
+			{"domain", "", "as Other names it"},
+		}},
+		{"--ip 10.9.9.9 --id vm-1 --domain x.y", nil, nil},
+		{"--ip 10.9.9.9", nil, []Derived{{"id", "", "as Kubernetes names it"}, {"domain", "", "as Kubernetes names it"}}}, // not enough for an ID
+	} {
+		_, got, _ := Identify(given(t, test.env, test.flags), test.env, host)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.flags, diff)
 		}
 	}
 }
 
 func TestDescribe(t *testing.T) {
 	id := node.ID{Role: node.Sidecar, IP: "10.0.0.1", Name: "x"}
-	got, err := describe(id, pod{labels: map[string]string{"app": "old", "version": "v1"}}, environment{
+	got, err := Describe(id, Pod{Labels: map[string]string{"app": "old", "version": "v1"}}, Environment{
 		"POD_NAMESPACE":              "shop",
 		"POD_NAME":                   "reviews-1",
 		"SERVICE_ACCOUNT":            "reviews",
@@ -114,7 +134,7 @@ func TestDescribe(t *testing.T) {
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("describe (-want +got):\n%s", diff)
+		t.Errorf("Describe (-want +got):\n%s", diff)
 	}
 }
 
@@ -123,58 +143,30 @@ func TestDescribeNamesTheVariable(t *testing.T) {
 		"ISTIO_METAJSON_LABELS":        "app=reviews",
 		"ISTIO_META_INTERCEPTION_MODE": "none",
 	} {
-		_, err := describe(node.ID{IP: "10.0.0.1"}, pod{}, environment{name: value}, nil)
-		if key := strings.TrimPrefix(name, metaPrefix); err == nil || !strings.Contains(err.Error(), key) {
+		_, err := Describe(node.ID{IP: "10.0.0.1"}, Pod{}, Environment{name: value}, nil)
+		if key := strings.TrimPrefix(name, MetaPrefix); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s=%s: got error %v, want one that names it", name, value, err)
 		}
 	}
 }
 
 func TestMetadataIsBounded(t *testing.T) {
-	env := environment{"ISTIO_META_BIG": strings.Repeat("x", metadataLimit), "ISTIO_META_SMALL": "x"}
-	_, err := describe(node.ID{IP: "10.0.0.1"}, pod{}, env, nil)
+	env := Environment{"ISTIO_META_BIG": strings.Repeat("x", metadataLimit), "ISTIO_META_SMALL": "x"}
+	_, err := Describe(node.ID{IP: "10.0.0.1"}, Pod{}, env, nil)
 	if err == nil || !strings.Contains(err.Error(), "the greatest is BIG with 524290") {
 		t.Errorf("got %v, want an error that names BIG", err)
 	}
 }
 
 func TestParseDownward(t *testing.T) {
-	got, err := parseDownward("app=\"reviews\"\nnote=\"two\\nlines, \\\"quoted\\\"\"\n\nempty=\"\"\n")
+	got, err := ParseDownward("app=\"reviews\"\nnote=\"two\\nlines, \\\"quoted\\\"\"\n\nempty=\"\"\n")
 	want := map[string]string{"app": "reviews", "note": "two\nlines, \"quoted\"", "empty": ""}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("parseDownward: %v (-want +got):\n%s", err, diff)
+		t.Errorf("ParseDownward: %v (-want +got):\n%s", err, diff)
 	}
 	for _, text := range []string{"a=\"b\"\napp", "\n=\"x\"", "\na=b"} {
-		if _, err := parseDownward(text); err == nil || !strings.Contains(err.Error(), "line 2: is ") {
-			t.Errorf("parseDownward(%q): got %v, want an error with the line", text, err)
+		if _, err := ParseDownward(text); err == nil || !strings.Contains(err.Error(), "line 2: is ") {
+			t.Errorf("ParseDownward(%q): got %v, want an error with the line", text, err)
 		}
-	}
-}
-
-func TestReadDownward(t *testing.T) {
-	root := fstest.MapFS{
-		"etc/istio/pod/labels": {Data: []byte("app=\"reviews\"\n")},
-		"big":                  {Data: make([]byte, downwardLimit+1)},
-		"bad":                  {Data: []byte("app\n")},
-	}
-	for _, test := range []struct {
-		flags []string
-		want  map[string]string
-		fault string
-	}{
-		{nil, map[string]string{"app": "reviews"}, ""},
-		{[]string{"--labelsFile", "/none"}, nil, "--labelsFile: open none: file does not exist"},
-		{[]string{"--labelsFile", "/big"}, nil, "--labelsFile /big: has 262145 bytes, want at most 262144"},
-		{[]string{"--labelsFile", "/bad"}, nil, `--labelsFile /bad: line 1: is "app", want name="value"`},
-	} {
-		s := resolved(t, nil, test.flags...)
-		got, err := s.readDownward(root, "labelsFile", s.labelsFile)
-		if cmp.Diff(test.want, got) != "" || (err == nil) != (test.fault == "") || err != nil && err.Error() != test.fault {
-			t.Errorf("%v: got %v, %v; want %v, %s", test.flags, got, err, test.want, test.fault)
-		}
-	}
-	s := resolved(t, nil)
-	if got, err := s.readDownward(fstest.MapFS{}, "labelsFile", s.labelsFile); got != nil || err != nil {
-		t.Errorf("the default file is missing: got %v, %v; want nothing", got, err)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package identity
 
 import (
 	"cmp"
@@ -12,21 +12,22 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
+// MetaPrefix begins the variables that are node metadata: ISTIO_META_X=v says that X is the text v.
 const (
-	metaPrefix = "ISTIO_META_"     // ISTIO_META_X=v: X is the string v
+	MetaPrefix = "ISTIO_META_"
 	jsonPrefix = "ISTIO_METAJSON_" // ISTIO_METAJSON_X={…}: an object, merged
 )
 
 // metadataLimit keeps a node within what discovery takes as a request: Envoy sends it with the first of each stream.
 const metadataLimit = 512 << 10
 
-// pod is what Kubernetes' downward API tells of a workload beside its environment.
-type pod struct{ labels, annotations map[string]string }
+// Pod is what Kubernetes' downward API tells of a workload beside its environment.
+type Pod struct{ Labels, Annotations map[string]string }
 
-// describe reads what the proxy tells about itself: the pod's labels and annotations, the environment over them. Labels
+// Describe returns what the proxy tells about itself: the pod's labels and annotations, the environment over them. Labels
 // and annotations are objects under their own key; any other ISTIO_METAJSON_ object is merged into the metadata itself,
 // as pilot-agent does.
-func describe(id node.ID, p pod, env environment, addresses []netip.Addr) (node.Metadata, error) {
+func Describe(id node.ID, p Pod, env Environment, addresses []netip.Addr) (node.Metadata, error) {
 	raw := map[string]any{}
 	for key, variable := range map[string]string{
 		"NAMESPACE": "POD_NAMESPACE", "POD_NAME": "POD_NAME", "SERVICE_ACCOUNT": "SERVICE_ACCOUNT",
@@ -35,24 +36,24 @@ func describe(id node.ID, p pod, env environment, addresses []netip.Addr) (node.
 			raw[key] = value
 		}
 	}
-	for key, values := range map[string]map[string]string{"LABELS": p.labels, "ANNOTATIONS": p.annotations} {
+	for key, values := range map[string]map[string]string{"LABELS": p.Labels, "ANNOTATIONS": p.Annotations} {
 		if len(values) > 0 {
 			raw[key] = objectOf(values)
 		}
 	}
-	config, err := readProxyConfig(env)
+	config, err := ReadProxyConfig(env)
 	if err != nil {
 		return node.Metadata{}, err
 	}
 	if len(config) > 0 {
-		raw[proxyConfigVariable] = map[string]any(config)
+		raw[ProxyConfigVariable] = map[string]any(config)
 	}
 	said, _ := config.metadata()
 	for key, value := range said {
 		raw[key] = value
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if key, ok := strings.CutPrefix(name, metaPrefix); ok && key != "" {
+		if key, ok := strings.CutPrefix(name, MetaPrefix); ok && key != "" {
 			raw[key] = env[name]
 		}
 	}
@@ -66,7 +67,7 @@ func describe(id node.ID, p pod, env environment, addresses []netip.Addr) (node.
 	}
 	metadata, err := node.ParseMetadata(raw)
 	if err != nil {
-		return node.Metadata{}, fmt.Errorf("environment %s*: %w", metaPrefix, err)
+		return node.Metadata{}, fmt.Errorf("environment %s*: %w", MetaPrefix, err)
 	}
 	metadata.Namespace = cmp.Or(metadata.Namespace, "default")
 	if metadata.Extra == nil {

@@ -1,0 +1,119 @@
+package identity
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotlight/pilotlight/node"
+)
+
+// Kubernetes is the registry whose pods have an address, a name and a namespace from their first moment.
+const Kubernetes = "Kubernetes"
+
+// Registries are the known values of --serviceregistry.
+func Registries() []string {
+	return []string{Kubernetes, "Consul", "Eureka", "CloudFoundry", "Config", "Mock", "Other"}
+}
+
+// Given is what the settings say of a proxy. An empty IP, Name or Domain is worked out.
+type Given struct {
+	Role     node.Role
+	Registry string // one of Registries
+	IP       string
+	Name     string // the node ID's third part, unique in the mesh: --id
+	Domain   string
+}
+
+// Derived is a setting that nobody gave, and the value that was worked out for it.
+type Derived struct {
+	Setting string // by the name of its flag: "ip"
+	Value   string // as the flag would be written
+	How     string // "the first private address of this host"
+}
+
+// AddressLimit is how long a host may take to get a private address. One without is known to have none.
+const AddressLimit = 2 * time.Minute
+
+// AwaitsAddress reports whether a host that has no private address yet is worth waiting for. A pod has its own from its
+// first moment.
+func (g Given) AwaitsAddress() bool { return g.IP == "" && g.Registry != Kubernetes }
+
+// Identify returns the proxy's node ID: what was given, else what the registry's rule says. addresses are the host's, in the
+// order of its interfaces. It returns what it worked out even if that is not enough for an ID.
+func Identify(g Given, env Environment, addresses []netip.Addr) (id node.ID, derived []Derived, err error) {
+	id = node.ID{Role: g.Role, IP: g.IP, Name: g.Name, Domain: g.Domain}
+	if id.IP == "" {
+		ip, how := addressOf(g.Registry, addresses)
+		if ip == "" {
+			return node.ID{}, nil, errors.New("--ip: not set, and this host has no private address to take: set --ip or INSTANCE_IP")
+		}
+		id.IP = ip
+		derived = append(derived, Derived{"ip", ip, how})
+	}
+	name, domain := registered(g.Registry, env, id.IP)
+	if id.Name == "" {
+		id.Name = name
+		derived = append(derived, Derived{"id", name, "as " + g.Registry + " names it"})
+	}
+	if id.Domain == "" {
+		id.Domain = domain
+		derived = append(derived, Derived{"domain", domain, "as " + g.Registry + " names it"})
+	}
+	if id.Name == "" {
+		return node.ID{}, derived, fmt.Errorf("--id: not set, and under --serviceregistry Kubernetes it is made of POD_NAME %q "+
+			"and POD_NAMESPACE %q: set all or --id", env["POD_NAME"], env["POD_NAMESPACE"])
+	}
+	if err := id.Validate(); err != nil {
+		return node.ID{}, derived, fmt.Errorf("node ID %s: %w", id, err)
+	}
+	return id, derived, nil
+}
+
+// addressOf takes the first private address. Where there is none, a proxy outside of Kubernetes serves its own host.
+func addressOf(registry string, addresses []netip.Addr) (ip, how string) {
+	if i := slices.IndexFunc(addresses, netip.Addr.IsPrivate); i >= 0 {
+		return addresses[i].String(), "the first private address of this host"
+	}
+	if registry == Kubernetes {
+		return "", ""
+	}
+	return "127.0.0.1", "no private address within " + AddressLimit.String()
+}
+
+// registered returns how a registry names a proxy and which domain it has there; empty where it cannot say.
+func registered(registry string, env Environment, ip string) (name, domain string) {
+	pod, namespace := env["POD_NAME"], env["POD_NAMESPACE"]
+	switch registry {
+	case Kubernetes:
+		if namespace != "" {
+			domain = namespace + ".svc.cluster.local"
+		}
+		if pod != "" && namespace != "" {
+			name = pod + "." + namespace
+		}
+		return name, domain
+	case "Consul":
+		return ip + ".service.consul", "service.consul"
+	}
+	return ip, ""
+}
+
+// Discovery returns the SPIFFE identity that discovery's certificate must have where none was set: that of istio-pilot's
+// service account, in the namespace that discovery's host names.
+func Discovery(host, trustDomain string, env Environment) string {
+	var namespace string
+	switch labels := strings.Split(host, "."); len(labels) {
+	case 1:
+		namespace = env["POD_NAMESPACE"]
+	case 2:
+		namespace = labels[1]
+	default:
+		namespace = cmp.Or(env["ISTIO_NAMESPACE"], "istio-system")
+	}
+	return fmt.Sprintf("spiffe://%s/ns/%s/sa/istio-pilot-service-account", trustDomain, namespace)
+}

@@ -16,22 +16,24 @@ type Agent struct {
 	HurryCh  <-chan struct{} // once it shall stop: leave at once; the next time: kill
 	AskCh    <-chan Ask      // nil for none
 	Log      *slog.Logger
-	Observe  func(Status) // called with each change, from the loop: it must not block
-	Seed     uint64       // of the back-off's jitter; any number
+	// Observe is called with each change and the events that it added to the history, oldest first. It is called from the loop, so
+	// it must not block.
+	Observe func(Status, []Event)
+	Seed    uint64 // of the back-off's jitter; any number
 }
 
-// Ask is a wish, and whom to tell that it was taken: Observe has been called with it by then.
+// Ask is a command, and a channel that is closed once it is taken: Observe has been called with it by then.
 type Ask struct {
-	Wish  Wish
-	Taken chan<- struct{} // closed
+	Command Command
+	Taken   chan<- struct{}
 }
 
-// Tell hands a wish to the loop that takes askCh, and returns once it has taken it. The loop only decides, and waits for
+// Tell hands a command to the loop that takes askCh, and returns once it has taken it. The loop only decides, and waits for
 // nobody: one that does not answer within a moment is stuck.
-func Tell(ctx context.Context, askCh chan<- Ask, wish Wish) error {
+func Tell(ctx context.Context, askCh chan<- Ask, command Command) error {
 	taken := make(chan struct{})
 	select {
-	case askCh <- Ask{Wish: wish, Taken: taken}:
+	case askCh <- Ask{Command: command, Taken: taken}:
 	case <-ctx.Done():
 		return fmt.Errorf("the supervisor's loop does not answer: %w", context.Cause(ctx))
 	}
@@ -51,7 +53,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	l := &loop{
 		Agent:    a,
 		state:    state{seed: a.Seed},
-		statusCh: make(chan any),
+		statusCh: make(chan event),
 		abortCh:  map[int]chan Order{},
 		timer:    time.NewTimer(time.Hour),
 		tasks:    tasks,
@@ -67,7 +69,7 @@ type loop struct {
 	*Agent
 	state    state
 	history  history
-	statusCh chan any           // events of the epochs, and of what is done on the side
+	statusCh chan event         // events of the epochs, and of what is done on the side
 	abortCh  map[int]chan Order // one for each living epoch
 	timer    *time.Timer        // fires at state.wake
 	end      *finish            // set by the last action
@@ -83,8 +85,8 @@ func (l *loop) run(ctx context.Context) error {
 		select {
 		case config := <-l.ConfigCh:
 			l.step(configured{config})
-		case event := <-l.statusCh:
-			l.step(event)
+		case happened := <-l.statusCh:
+			l.step(happened)
 		case <-l.timer.C:
 			l.step(tick{})
 		case <-asked:
@@ -93,8 +95,8 @@ func (l *loop) run(ctx context.Context) error {
 		case <-l.HurryCh:
 			l.step(terminate{})
 		case ask := <-l.AskCh:
-			if ask.Wish != Nothing {
-				l.step(wished{ask.Wish})
+			if ask.Command != Nothing {
+				l.step(commanded{ask.Command})
 			}
 			close(ask.Taken)
 		}
@@ -106,16 +108,17 @@ func (l *loop) run(ctx context.Context) error {
 }
 
 // step takes one event through the core and does what the core says.
-func (l *loop) step(event any) {
-	if e, ok := event.(exited); ok {
+func (l *loop) step(happened event) {
+	if e, ok := happened.(exited); ok {
 		delete(l.abortCh, e.epoch)
 	}
 	now := time.Now()
-	var actions []any
-	l.state, actions = l.Settings.next(l.state, event, now)
+	var actions []action
+	var events []Event
+	l.state, actions = l.Settings.next(l.state, happened, now)
 	for _, action := range actions {
 		if n, ok := action.(noted); ok {
-			l.history.tell(n, now, l.Log)
+			events = append(events, l.history.tell(n, now, l.Log))
 			continue
 		}
 		l.do(action)
@@ -127,12 +130,12 @@ func (l *loop) step(event any) {
 		l.timer.Reset(wake.Sub(now))
 	}
 	if l.Observe != nil {
-		l.Observe(l.state.status(&l.history, l.Settings))
+		l.Observe(l.state.status(&l.history, l.Settings), events)
 	}
 }
 
-func (l *loop) do(action any) {
-	switch a := action.(type) {
+func (l *loop) do(todo action) {
+	switch a := todo.(type) {
 	case start:
 		l.start(a.launch)
 	case signal:
@@ -140,17 +143,15 @@ func (l *loop) do(action any) {
 		l.order(a.epoch, Order{Signal: a.signal})
 	case drain:
 		l.order(a.epoch, Order{Drain: true})
-	case lull:
-		l.order(a.epoch, Order{Lull: true})
+	case drainInbound:
+		l.order(a.epoch, Order{DrainInbound: true, UntilIdle: a.untilIdle})
 	case await:
 		l.order(a.epoch, Order{Await: true})
-	case fade:
-		l.order(a.epoch, Order{Fade: true})
 	case check:
 		l.check(a.config)
-	case mend:
-		if err := l.Proxy.Mend(a.launch); err != nil {
-			l.Log.Warn("mend after a newcomer that failed", "epoch", a.launch.Epoch, "error", err)
+	case repair:
+		if err := l.Proxy.Repair(a.launch); err != nil {
+			l.Log.Warn("repair after a newcomer that failed", "epoch", a.launch.Epoch, "error", err)
 		}
 	case rescue:
 		l.aside(func(ctx context.Context) {
@@ -176,11 +177,11 @@ func (l *loop) check(config Config) {
 		if ctx.Err() != nil {
 			return
 		}
-		event := checked{config: config, hot: hot}
+		result := checked{config: config, hot: hot}
 		if err != nil {
-			event.fault = err.Error()
+			result.fault = err.Error()
 		}
-		l.tell(ctx, event)
+		l.tell(ctx, result)
 	})
 }
 
@@ -216,9 +217,9 @@ func (l *loop) aside(task func(ctx context.Context)) {
 }
 
 // tell gives the loop an event, unless the loop has ended.
-func (l *loop) tell(ctx context.Context, event any) {
+func (l *loop) tell(ctx context.Context, happened event) {
 	select {
-	case l.statusCh <- event:
+	case l.statusCh <- happened:
 	case <-ctx.Done():
 	}
 }

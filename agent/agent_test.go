@@ -14,19 +14,19 @@ import (
 
 // fakeProxy runs epochs that do as script says, in virtual time.
 type fakeProxy struct {
-	script  func(run int, l Launch) life
-	check   func(Config) (bool, error)
-	began   time.Time
-	starts  []time.Duration // since began
-	ran     []Launch
-	mended  []Launch
-	rescued []Launch
+	script   func(run int, l Launch) life
+	check    func(Config) (bool, error)
+	began    time.Time
+	starts   []time.Duration // since began
+	ran      []Launch
+	repaired []Launch
+	rescued  []Launch
 }
 
 // life is what one run of an epoch does, unless a signal ends it.
 type life struct {
 	liveAfter time.Duration // zero: never
-	idleAfter time.Duration // after it was told to drain or lull; zero: never
+	idleAfter time.Duration // after it was told to drain; zero: never
 	hungAfter time.Duration // zero: never
 	endAfter  time.Duration // zero: only by signal
 	exit      Exit
@@ -51,7 +51,7 @@ func (p *fakeProxy) Run(launch Launch, abortCh <-chan Order, report func(Report)
 			return l.exit
 		case order := <-abortCh:
 			switch {
-			case order.Drain || order.Lull || order.Await:
+			case order.Drain || order.UntilIdle || order.Await:
 				idleCh = after(l.idleAfter)
 			case order.Signal != l.ignore:
 				return Exit{Code: -1, Signal: order.Signal}
@@ -67,7 +67,7 @@ func (p *fakeProxy) Check(_ context.Context, config Config) (bool, error) {
 	return p.check(config)
 }
 
-func (p *fakeProxy) Mend(l Launch) error { p.mended = append(p.mended, l); return nil }
+func (p *fakeProxy) Repair(l Launch) error { p.repaired = append(p.repaired, l); return nil }
 
 func (p *fakeProxy) Rescue(_ context.Context, l Launch, _ time.Time) error {
 	p.rescued = append(p.rescued, l)
@@ -102,10 +102,10 @@ func supervise(p *fakeProxy, limit time.Duration, configs ...Config) (Status, er
 	var last Status
 	agent := &Agent{
 		Settings: Settings{
-			Handover: Auto, HandoverTimeout: 30 * time.Second, ParentShutdown: time.Minute, TerminationDrain: 5 * time.Second,
+			HandoverWay: Auto, HandoverTimeout: 30 * time.Second, ParentShutdown: time.Minute, TerminationDrain: 5 * time.Second,
 			RestartBudget: 10, BackOffBase: 200 * time.Millisecond,
 		},
-		Proxy: p, ConfigCh: configCh, Log: slog.New(slog.DiscardHandler), Observe: func(s Status) { last = s },
+		Proxy: p, ConfigCh: configCh, Log: slog.New(slog.DiscardHandler), Observe: func(s Status, _ []Event) { last = s },
 	}
 	err := agent.Run(ctx)
 	cancel()
@@ -169,8 +169,8 @@ func TestRunHandsOverAndRollsBack(t *testing.T) {
 		if !slices.Equal(p.ran, want) {
 			t.Errorf("ran %v, want %v", p.ran, want)
 		}
-		if !slices.Equal(p.mended, want[1:3]) {
-			t.Errorf("mended %v, want %v", p.mended, want[1:3])
+		if !slices.Equal(p.repaired, want[1:3]) {
+			t.Errorf("repaired %v, want %v", p.repaired, want[1:3])
 		}
 		counts := map[Note]int{HandedOver: 1, RolledBack: 2, Hanging: 2, Rejected: 1, Serving: 2}
 		for note, n := range counts {
@@ -230,6 +230,34 @@ func TestRunLetsAnIdleParentLeave(t *testing.T) {
 	})
 }
 
+// Observe gets each event once, in its order, together with the status that has it.
+func TestRunHandsOverEachEventOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var handed []Event
+		configCh := make(chan Config, 1)
+		configCh <- a
+		agent := &Agent{
+			Settings: settings, ConfigCh: configCh, Log: slog.New(slog.DiscardHandler),
+			Proxy: &fakeProxy{script: func(int, Launch) life { return life{liveAfter: time.Second, endAfter: 6 * time.Minute} }, began: time.Now()},
+			Observe: func(s Status, news []Event) {
+				handed = append(handed, news...)
+				if kept := handed[max(0, len(handed)-keptEvents):]; !slices.Equal(kept, s.Events) {
+					t.Fatalf("the last of %d events that were handed over are\n%v, the status has\n%v", len(handed), kept, s.Events)
+				}
+			},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+		defer cancel()
+		var gaveUp *GaveUp
+		if err := agent.Run(ctx); err != nil && !errors.As(err, &gaveUp) {
+			t.Fatal(err)
+		}
+		if len(handed) <= keptEvents {
+			t.Errorf("%d events were handed over, want more than the %d that a status keeps", len(handed), keptEvents)
+		}
+	})
+}
+
 // A check that takes long is given up when the next one begins, and what it says then counts for nothing.
 func TestRunGivesUpAnOvertakenCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -239,7 +267,7 @@ func TestRunGivesUpAnOvertakenCheck(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var last Status
 		agent := &Agent{
-			Settings: settings, Proxy: p, ConfigCh: configCh, Log: slog.New(slog.DiscardHandler), Observe: func(s Status) { last = s },
+			Settings: settings, Proxy: p, ConfigCh: configCh, Log: slog.New(slog.DiscardHandler), Observe: func(s Status, _ []Event) { last = s },
 		}
 		done := make(chan error)
 		go func() { done <- agent.Run(ctx) }()

@@ -8,7 +8,7 @@ import (
 
 // Settings bound what the supervisor does. They never change while it runs.
 type Settings struct {
-	Handover         Way           // Auto, Hot or SideBySide
+	HandoverWay      Way           // Auto, Hot or SideBySide
 	HandoverTimeout  time.Duration // how long a newcomer has to become live
 	ParentShutdown   time.Duration // how long a replaced epoch may finish its work
 	TerminationDrain time.Duration // how long the work in flight has when the supervisor stops
@@ -62,8 +62,21 @@ type (
 	}
 	tick      struct{} // the time that wake named has come
 	terminate struct{} // stop; a later one hurries, a third kills
-	wished    struct{ wish Wish }
+	commanded struct{ command Command }
 )
+
+// event is one of the above.
+type event interface{ event() }
+
+func (configured) event() {}
+func (checked) event()    {}
+func (live) event()       {}
+func (idle) event()       {}
+func (hung) event()       {}
+func (exited) event()     {}
+func (tick) event()       {}
+func (terminate) event()  {}
+func (commanded) event()  {}
 
 // What the supervisor wants done.
 type (
@@ -73,11 +86,13 @@ type (
 		epoch  int
 		signal syscall.Signal
 	}
-	drain  struct{ epoch int }     // close its listeners; say when it is idle
-	lull   struct{ epoch int }     // drain inbound, serving on; say when it is idle
+	drain        struct{ epoch int } // close its listeners; say when it is idle
+	drainInbound struct {            // let inbound connections end, serving on
+		epoch     int
+		untilIdle bool // say when it is idle
+	}
 	await  struct{ epoch int }     // its newcomer drains it; say when it is idle
-	fade   struct{ epoch int }     // drain inbound, serving on
-	mend   struct{ launch Launch } // a newcomer failed: undo what it did to its family
+	repair struct{ launch Launch } // a newcomer failed: undo what it did to its family
 	rescue struct {                // a parent died in the overlap: answer its newcomer in its place
 		launch Launch
 		until  time.Time
@@ -85,11 +100,25 @@ type (
 	finish struct{ gaveUp *GaveUp } // nil: as asked
 )
 
+// action is one of the above, or noted.
+type action interface{ action() }
+
+func (check) action()        {}
+func (start) action()        {}
+func (signal) action()       {}
+func (drain) action()        {}
+func (drainInbound) action() {}
+func (await) action()        {}
+func (repair) action()       {}
+func (rescue) action()       {}
+func (finish) action()       {}
+func (noted) action()        {}
+
 // next decides what an event changes and what is to be done about it.
-func (c Settings) next(s state, event any, now time.Time) (state, []any) {
+func (c Settings) next(s state, happened event, now time.Time) (state, []action) {
 	s.epochs = slices.Clone(s.epochs)
 	d := &decision{Settings: c, state: s, now: now}
-	switch e := event.(type) {
+	switch e := happened.(type) {
 	case configured:
 		d.configured(e.config)
 	case checked:
@@ -104,8 +133,8 @@ func (c Settings) next(s state, event any, now time.Time) (state, []any) {
 		d.exited(e.epoch, e.exit)
 	case terminate:
 		d.terminate()
-	case wished:
-		d.wished(e.wish)
+	case commanded:
+		d.commanded(e.command)
 	}
 	d.advance()
 	return d.state, d.actions
@@ -116,10 +145,10 @@ type decision struct {
 	Settings
 	state
 	now     time.Time
-	actions []any
+	actions []action
 }
 
-func (d *decision) do(action any) { d.actions = append(d.actions, action) }
+func (d *decision) do(a action) { d.actions = append(d.actions, a) }
 
 // advance does everything whose time has come.
 func (d *decision) advance() {

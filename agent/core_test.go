@@ -14,7 +14,7 @@ import (
 var (
 	origin   = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	settings = Settings{
-		Handover: Auto, HandoverTimeout: 30 * time.Second, ParentShutdown: time.Minute, TerminationDrain: 5 * time.Second,
+		HandoverWay: Auto, HandoverTimeout: 30 * time.Second, ParentShutdown: time.Minute, TerminationDrain: 5 * time.Second,
 		RestartBudget: 3, BackOffBase: 200 * time.Millisecond,
 	}
 	crash   = Exit{Code: -1, Signal: syscall.SIGSEGV}
@@ -27,8 +27,8 @@ var (
 // step is an event at a time after the origin, and what it shall cause, notes left out.
 type step struct {
 	at    time.Duration
-	event any
-	want  []any
+	event event
+	want  []action
 }
 
 // first and its like are launches as the rows need them.
@@ -38,15 +38,15 @@ func launch(epoch, family, restart int, c Config) Launch { return Launch{epoch, 
 
 // serving is how most rows begin: epoch 0 of configuration a is live.
 func serving(more ...step) []step {
-	return append([]step{{0, configured{a}, []any{start{first(a)}}}, {0, live{0}, nil}}, more...)
+	return append([]step{{0, configured{a}, []action{start{first(a)}}}, {0, live{0}, nil}}, more...)
 }
 
 // overlap is serving, and a handover to b that has begun at second 10 and has a newcomer by hot restart.
 func overlap(more ...step) []step {
 	return serving(append([]step{
 		{10 * time.Second, configured{b}, nil},
-		{11 * time.Second, tick{}, []any{check{b}}},
-		{11 * time.Second, checked{b, true, ""}, []any{start{launch(1, 0, 1, b)}}},
+		{11 * time.Second, tick{}, []action{check{b}}},
+		{11 * time.Second, checked{b, true, ""}, []action{start{launch(1, 0, 1, b)}}},
 	}, more...)...)
 }
 
@@ -54,11 +54,11 @@ func run(t *testing.T, steps []step) state {
 	t.Helper()
 	var s state
 	for i, step := range steps {
-		var got []any
+		var got []action
 		s, got = settings.next(s, step.event, origin.Add(step.at))
-		got = slices.DeleteFunc(got, func(action any) bool { _, is := action.(noted); return is })
-		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, drain{}, lull{}, await{}, fade{}, check{}, mend{}, rescue{}, finish{}),
-			cmp.Transformer("nil", func(in []any) []any { return append([]any{}, in...) })); diff != "" {
+		got = slices.DeleteFunc(got, func(a action) bool { _, is := a.(noted); return is })
+		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, drain{}, drainInbound{}, await{}, check{}, repair{}, rescue{}, finish{}),
+			cmp.Transformer("nil", func(in []action) []action { return append([]action{}, in...) })); diff != "" {
 			t.Fatalf("step %d, %T at %s (-want +got):\n%s", i, step.event, step.at, diff)
 		}
 	}
@@ -76,79 +76,79 @@ func TestLife(t *testing.T) {
 			step{time.Minute, tick{}, nil},
 		)},
 		{"replaces at once what was live", serving(
-			step{time.Millisecond, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}},
+			step{time.Millisecond, exited{0, crash}, []action{start{launch(0, 1, 0, a)}}},
 		)},
 		{"a clean exit that nobody asked for is a failure (pilot-agent: clean exit wedges)", serving(
-			step{time.Minute, exited{0, Exit{Code: 0}}, []any{start{launch(0, 1, 0, a)}}},
+			step{time.Minute, exited{0, Exit{Code: 0}}, []action{start{launch(0, 1, 0, a)}}},
 		)},
 		{"a dead epoch leaves no gap in the numbers (pilot-agent: growing epochs with gaps)", serving(
-			step{1 * time.Minute, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}},
+			step{1 * time.Minute, exited{0, crash}, []action{start{launch(0, 1, 0, a)}}},
 			step{1 * time.Minute, live{0}, nil},
-			step{2 * time.Minute, exited{0, crash}, []any{start{launch(0, 2, 0, a)}}},
+			step{2 * time.Minute, exited{0, crash}, []action{start{launch(0, 2, 0, a)}}},
 		)},
 		{"each start that is no hot restart has a base-id of its own (pilot-agent: colliding base-id)", serving(
-			step{1 * time.Minute, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}},
+			step{1 * time.Minute, exited{0, crash}, []action{start{launch(0, 1, 0, a)}}},
 		)},
 		{"gives up when the budget is spent", []step{
-			{0, configured{a}, []any{start{first(a)}}},
+			{0, configured{a}, []action{start{first(a)}}},
 			{0, exited{0, crash}, nil},
-			{1 * time.Second, tick{}, []any{start{launch(0, 1, 0, a)}}},
+			{1 * time.Second, tick{}, []action{start{launch(0, 1, 0, a)}}},
 			{1 * time.Second, exited{0, crash}, nil},
-			{2 * time.Second, tick{}, []any{start{launch(0, 2, 0, a)}}},
+			{2 * time.Second, tick{}, []action{start{launch(0, 2, 0, a)}}},
 			{2 * time.Second, exited{0, crash}, nil},
-			{4 * time.Second, tick{}, []any{start{launch(0, 3, 0, a)}}},
-			{4 * time.Second, exited{0, crash}, []any{finish{&GaveUp{Exit: crash, Attempts: 4}}}},
+			{4 * time.Second, tick{}, []action{start{launch(0, 3, 0, a)}}},
+			{4 * time.Second, exited{0, crash}, []action{finish{&GaveUp{Exit: crash, Attempts: 4}}}},
 		}},
 		{"the budget heals after a stable period (pilot-agent: budget that never heals)", serving(
-			step{1 * time.Minute, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}},
+			step{1 * time.Minute, exited{0, crash}, []action{start{launch(0, 1, 0, a)}}},
 			step{1 * time.Minute, live{0}, nil},
-			step{2 * time.Minute, exited{0, crash}, []any{start{launch(0, 2, 0, a)}}},
+			step{2 * time.Minute, exited{0, crash}, []action{start{launch(0, 2, 0, a)}}},
 			step{2 * time.Minute, live{0}, nil},
-			step{3 * time.Minute, exited{0, crash}, []any{start{launch(0, 3, 0, a)}}},
+			step{3 * time.Minute, exited{0, crash}, []action{start{launch(0, 3, 0, a)}}},
 			step{3 * time.Minute, live{0}, nil},
-			step{8 * time.Minute, exited{0, crash}, []any{start{launch(0, 4, 0, a)}}},
+			step{8 * time.Minute, exited{0, crash}, []action{start{launch(0, 4, 0, a)}}},
 		)},
 		{"served time refills the budget, and what is over is saved up: then the delay grows", func() []step {
-			steps := serving(step{500 * time.Second, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}}) // worth five
+			steps := serving(step{500 * time.Second, exited{0, crash}, []action{start{launch(0, 1, 0, a)}}}) // worth five
 			at, family := 500*time.Second, 2
 			for range 2 { // the budget, at once
-				steps = append(steps, step{at, live{0}, nil}, step{at, exited{0, crash}, []any{start{launch(0, family, 0, a)}}})
+				steps = append(steps, step{at, live{0}, nil}, step{at, exited{0, crash}, []action{start{launch(0, family, 0, a)}}})
 				family++
 			}
 			for range 5 {
 				steps = append(steps, step{at, live{0}, nil}, step{at, exited{0, crash}, nil})
 				at += time.Minute
-				steps = append(steps, step{at, tick{}, []any{start{launch(0, family, 0, a)}}})
+				steps = append(steps, step{at, tick{}, []action{start{launch(0, family, 0, a)}}})
 				family++
 			}
-			return append(steps, step{at, live{0}, nil}, step{at, exited{0, crash}, []any{finish{&GaveUp{Exit: crash, Attempts: 9}}}})
+			return append(steps, step{at, live{0}, nil}, step{at, exited{0, crash}, []action{finish{&GaveUp{Exit: crash, Attempts: 9}}}})
 		}()},
 		{"a new configuration refills the budget", []step{
-			{0, configured{a}, []any{start{first(a)}}},
+			{0, configured{a}, []action{start{first(a)}}},
 			{0, exited{0, crash}, nil},
-			{0, configured{b}, []any{start{launch(0, 1, 0, b)}}},
+			{0, configured{b}, []action{start{launch(0, 1, 0, b)}}},
 			{0, exited{0, crash}, nil},
-			{1 * time.Second, tick{}, []any{start{launch(0, 2, 0, b)}}},
+			{1 * time.Second, tick{}, []action{start{launch(0, 2, 0, b)}}},
 			{1 * time.Second, exited{0, crash}, nil},
-			{2 * time.Second, tick{}, []any{start{launch(0, 3, 0, b)}}},
+			{2 * time.Second, tick{}, []action{start{launch(0, 3, 0, b)}}},
 			{2 * time.Second, exited{0, crash}, nil},
-			{4 * time.Second, tick{}, []any{start{launch(0, 4, 0, b)}}},
+			{4 * time.Second, tick{}, []action{start{launch(0, 4, 0, b)}}},
 		}},
 		{"a refusal of its configuration is worth one more try", []step{
-			{0, configured{a}, []any{start{first(a)}}},
+			{0, configured{a}, []action{start{first(a)}}},
 			{0, exited{0, refuses}, nil},
-			{time.Second, tick{}, []any{start{launch(0, 1, 0, a)}}},
-			{time.Second, exited{0, refuses}, []any{finish{&GaveUp{Exit: refuses, Attempts: 2, Refused: true}}}},
+			{time.Second, tick{}, []action{start{launch(0, 1, 0, a)}}},
+			{time.Second, exited{0, refuses}, []action{finish{&GaveUp{Exit: refuses, Attempts: 2, Refused: true}}}},
 		}},
 		{"an exit with 1 by one that has served is no refusal", serving(
-			step{time.Minute, exited{0, refuses}, []any{start{launch(0, 1, 0, a)}}},
+			step{time.Minute, exited{0, refuses}, []action{start{launch(0, 1, 0, a)}}},
 			step{time.Minute, exited{0, refuses}, nil},
-			step{2 * time.Minute, tick{}, []any{start{launch(0, 2, 0, a)}}},
+			step{2 * time.Minute, tick{}, []action{start{launch(0, 2, 0, a)}}},
 		)},
 		{"kills and replaces what hangs", serving(
-			step{time.Minute, hung{0}, []any{signal{0, syscall.SIGKILL}}},
+			step{time.Minute, hung{0}, []action{signal{0, syscall.SIGKILL}}},
 			step{time.Minute, hung{0}, nil},
-			step{time.Minute, exited{0, killed}, []any{start{launch(0, 1, 0, a)}}},
+			step{time.Minute, exited{0, killed}, []action{start{launch(0, 1, 0, a)}}},
 		)},
 		{"an exit of an epoch that it does not know changes nothing", serving(
 			step{0, exited{7, crash}, nil},
@@ -158,7 +158,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestHandover: from one configuration to the next.
+// TestHandoverWay: from one configuration to the next.
 func TestHandover(t *testing.T) {
 	const s = time.Second
 	until := origin.Add(12*s + time.Minute + parentGrace)
@@ -167,33 +167,33 @@ func TestHandover(t *testing.T) {
 		steps []step
 	}{
 		{"check, start, commit, and the parent leaves by Envoy's protocol", overlap(
-			step{12 * s, live{1}, []any{await{0}}},
-			step{72 * s, exited{0, Exit{}}, []any{rescue{first(a), until}}},
+			step{12 * s, live{1}, []action{await{0}}},
+			step{72 * s, exited{0, Exit{}}, []action{rescue{first(a), until}}},
 			step{80 * s, tick{}, nil},
 		)},
 		{"a parent that is idle leaves early, and opens the gate", overlap(
-			step{12 * s, live{1}, []any{await{0}}},
-			step{13 * s, idle{0}, []any{signal{0, syscall.SIGTERM}}},
+			step{12 * s, live{1}, []action{await{0}}},
+			step{13 * s, idle{0}, []action{signal{0, syscall.SIGTERM}}},
 			step{13 * s, configured{c}, nil},
-			step{14 * s, tick{}, []any{check{c}}},
+			step{14 * s, tick{}, []action{check{c}}},
 			step{14 * s, checked{c, true, ""}, nil},
-			step{14 * s, exited{0, Exit{}}, []any{rescue{first(a), until}, start{launch(2, 0, 2, c)}}},
+			step{14 * s, exited{0, Exit{}}, []action{rescue{first(a), until}, start{launch(2, 0, 2, c)}}},
 		)},
 		{"while a parent works on, only the newest of the changes waits", overlap(
-			step{12 * s, live{1}, []any{await{0}}},
+			step{12 * s, live{1}, []action{await{0}}},
 			step{13 * s, configured{c}, nil},
-			step{14 * s, tick{}, []any{check{c}}},
+			step{14 * s, tick{}, []action{check{c}}},
 			step{14 * s, checked{c, true, ""}, nil},
 			step{20 * s, configured{d}, nil},
-			step{21 * s, tick{}, []any{check{d}}},
+			step{21 * s, tick{}, []action{check{d}}},
 			step{21 * s, checked{d, true, ""}, nil},
-			step{72 * s, exited{0, Exit{}}, []any{rescue{first(a), until}, start{launch(2, 0, 2, d)}}},
+			step{72 * s, exited{0, Exit{}}, []action{rescue{first(a), until}, start{launch(2, 0, 2, d)}}},
 		)},
 		{"changes come to rest first, and only the last one counts", serving(
 			step{10 * s, configured{b}, nil},
 			step{10*s + 50*time.Millisecond, configured{c}, nil},
 			step{10*s + 100*time.Millisecond, tick{}, nil},
-			step{10*s + 150*time.Millisecond, tick{}, []any{check{c}}},
+			step{10*s + 150*time.Millisecond, tick{}, []action{check{c}}},
 		)},
 		{"changes that do not come to rest are not waited for beyond the ceiling", func() []step {
 			steps := serving()
@@ -201,30 +201,30 @@ func TestHandover(t *testing.T) {
 				config := Config{Bootstrap: strings.Repeat("x", i+1)}
 				steps = append(steps, step{10*s + time.Duration(i)*99*time.Millisecond, configured{config}, nil})
 			}
-			return append(steps, step{20 * s, tick{}, []any{check{Config{Bootstrap: strings.Repeat("x", 101)}}}})
+			return append(steps, step{20 * s, tick{}, []action{check{Config{Bootstrap: strings.Repeat("x", 101)}}}})
 		}()},
 		{"a refused configuration changes nothing (pilot-agent: half-written pair)", serving(
 			step{10 * s, configured{b}, nil},
-			step{11 * s, tick{}, []any{check{b}}},
+			step{11 * s, tick{}, []action{check{b}}},
 			step{12 * s, checked{b, true, "key does not match"}, nil},
 			step{60 * s, tick{}, nil},
-			step{60 * s, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}}, // what had served
+			step{60 * s, exited{0, crash}, []action{start{launch(0, 1, 0, a)}}}, // what had served
 		)},
 		{"what a check refused is checked again after a while: its reason may have gone", serving(
 			step{10 * s, configured{b}, nil},
-			step{11 * s, tick{}, []any{check{b}}},
+			step{11 * s, tick{}, []action{check{b}}},
 			step{12 * s, checked{b, true, "no space left on device"}, nil},
 			step{71 * s, tick{}, nil},
-			step{72 * s, tick{}, []any{check{b}}},
-			step{72 * s, checked{b, true, ""}, []any{start{launch(1, 0, 1, b)}}},
+			step{72 * s, tick{}, []action{check{b}}},
+			step{72 * s, checked{b, true, ""}, []action{start{launch(1, 0, 1, b)}}},
 		)},
 		{"the next good configuration after a refused one works", serving(
 			step{10 * s, configured{b}, nil},
-			step{11 * s, tick{}, []any{check{b}}},
+			step{11 * s, tick{}, []action{check{b}}},
 			step{12 * s, checked{b, true, "key does not match"}, nil},
 			step{20 * s, configured{c}, nil},
-			step{21 * s, tick{}, []any{check{c}}},
-			step{21 * s, checked{c, true, ""}, []any{start{launch(1, 0, 1, c)}}},
+			step{21 * s, tick{}, []action{check{c}}},
+			step{21 * s, checked{c, true, ""}, []action{start{launch(1, 0, 1, c)}}},
 		)},
 		{"a return to what runs needs no handover", serving(
 			step{10 * s, configured{b}, nil},
@@ -233,78 +233,78 @@ func TestHandover(t *testing.T) {
 		)},
 		{"a check of what is no longer desired is not acted on", serving(
 			step{10 * s, configured{b}, nil},
-			step{11 * s, tick{}, []any{check{b}}},
+			step{11 * s, tick{}, []action{check{b}}},
 			step{11 * s, configured{c}, nil},
 			step{11 * s, checked{b, true, ""}, nil},
-			step{12 * s, tick{}, []any{check{c}}},
+			step{12 * s, tick{}, []action{check{c}}},
 		)},
 		{"no third epoch: the next handover waits for the parent to leave", overlap(
-			step{12 * s, live{1}, []any{await{0}}},
+			step{12 * s, live{1}, []action{await{0}}},
 			step{13 * s, configured{c}, nil},
-			step{14 * s, tick{}, []any{check{c}}},
+			step{14 * s, tick{}, []action{check{c}}},
 			step{14 * s, checked{c, true, ""}, nil},
-			step{72 * s, exited{0, Exit{}}, []any{rescue{first(a), until}, start{launch(2, 0, 2, c)}}},
+			step{72 * s, exited{0, Exit{}}, []action{rescue{first(a), until}, start{launch(2, 0, 2, c)}}},
 		)},
 		{"what is asked for while a newcomer starts comes after it", overlap(
 			step{11 * s, configured{c}, nil},
-			step{12 * s, live{1}, []any{await{0}}},
-			step{13 * s, tick{}, []any{check{c}}},
+			step{12 * s, live{1}, []action{await{0}}},
+			step{13 * s, tick{}, []action{check{c}}},
 		)},
 		{"a parent that outstays its time is killed (pilot-agent: kill without wait)", overlap(
-			step{12 * s, live{1}, []any{await{0}}},
+			step{12 * s, live{1}, []action{await{0}}},
 			step{73 * s, tick{}, nil},
-			step{74 * s, tick{}, []any{signal{0, syscall.SIGKILL}}},
+			step{74 * s, tick{}, []action{signal{0, syscall.SIGKILL}}},
 			step{75 * s, tick{}, nil},
 			step{75 * s, exited{0, killed}, nil},
 		)},
 		{"a newcomer that fails: hot again with the same number, then side by side, then refused (pilot-agent: one crash kills all)", overlap(
-			step{12 * s, exited{1, crash}, []any{mend{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
-			step{14 * s, exited{1, crash}, []any{mend{launch(1, 0, 1, b)}}},
-			step{15 * s, tick{}, []any{start{launch(1, 1, 0, b)}}},
+			step{12 * s, exited{1, crash}, []action{repair{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
+			step{14 * s, exited{1, crash}, []action{repair{launch(1, 0, 1, b)}}},
+			step{15 * s, tick{}, []action{start{launch(1, 1, 0, b)}}},
 			step{16 * s, exited{1, crash}, nil},
 			step{99 * s, tick{}, nil},
 			step{99 * s, configured{c}, nil},
-			step{100 * s, tick{}, []any{check{c}}},
-			step{100 * s, checked{c, true, ""}, []any{start{launch(1, 0, 1, c)}}},
+			step{100 * s, tick{}, []action{check{c}}},
+			step{100 * s, checked{c, true, ""}, []action{start{launch(1, 0, 1, c)}}},
 		)},
 		{"a newcomer that is not live in time is killed, never asked: TERM would take its parent along", overlap(
 			step{40 * s, tick{}, nil},
-			step{41 * s, tick{}, []any{signal{1, syscall.SIGKILL}}},
-			step{41 * s, exited{1, killed}, []any{mend{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
+			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
+			step{41 * s, exited{1, killed}, []action{repair{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
 		)},
 		{"a newcomer that hangs is killed, its parent serves on", overlap(
-			step{13 * s, hung{1}, []any{signal{1, syscall.SIGKILL}}},
-			step{13 * s, exited{1, killed}, []any{mend{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
+			step{13 * s, hung{1}, []action{signal{1, syscall.SIGKILL}}},
+			step{13 * s, exited{1, killed}, []action{repair{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
 		)},
 		{"the parent dies before the newcomer is live: afresh at once, and the newcomer goes", overlap(
-			step{12 * s, exited{0, crash}, []any{signal{1, syscall.SIGKILL}, start{launch(2, 1, 0, a)}}},
+			step{12 * s, exited{0, crash}, []action{signal{1, syscall.SIGKILL}, start{launch(2, 1, 0, a)}}},
 			step{12 * s, exited{1, killed}, nil},
 			step{12 * s, live{2}, nil},
-			step{13 * s, tick{}, []any{check{b}}},
+			step{13 * s, tick{}, []action{check{b}}},
 		)},
 		{"the parent dies in the overlap: somebody must take the message", overlap(
-			step{12 * s, live{1}, []any{await{0}}},
-			step{20 * s, exited{0, crash}, []any{rescue{first(a), until}}},
+			step{12 * s, live{1}, []action{await{0}}},
+			step{20 * s, exited{0, crash}, []action{rescue{first(a), until}}},
 		)},
 		{"the newcomer dies in the overlap: a fresh family, and the parent drains on", overlap(
-			step{12 * s, live{1}, []any{await{0}}},
-			step{20 * s, exited{1, crash}, []any{start{launch(1, 1, 0, b)}}},
+			step{12 * s, live{1}, []action{await{0}}},
+			step{20 * s, exited{1, crash}, []action{start{launch(1, 1, 0, b)}}},
 			step{20 * s, live{1}, nil},
 			step{21 * s, hung{0}, nil},
-			step{74 * s, tick{}, []any{signal{0, syscall.SIGKILL}}},
+			step{74 * s, tick{}, []action{signal{0, syscall.SIGKILL}}},
 		)},
 		{"side by side, where hot is not possible: the old one is told to drain, and leaves when it is idle", serving(
 			step{10 * s, configured{b}, nil},
-			step{11 * s, tick{}, []any{check{b}}},
-			step{11 * s, checked{b, false, ""}, []any{start{launch(1, 1, 0, b)}}},
-			step{12 * s, live{1}, []any{drain{0}}},
-			step{13 * s, idle{0}, []any{signal{0, syscall.SIGTERM}}},
+			step{11 * s, tick{}, []action{check{b}}},
+			step{11 * s, checked{b, false, ""}, []action{start{launch(1, 1, 0, b)}}},
+			step{12 * s, live{1}, []action{drain{0}}},
+			step{13 * s, idle{0}, []action{signal{0, syscall.SIGTERM}}},
 			step{13 * s, exited{0, Exit{}}, nil},
 		)},
 		{"side by side, the old one dies first: the newcomer needs no parent", serving(
 			step{10 * s, configured{b}, nil},
-			step{11 * s, tick{}, []any{check{b}}},
-			step{11 * s, checked{b, false, ""}, []any{start{launch(1, 1, 0, b)}}},
+			step{11 * s, tick{}, []action{check{b}}},
+			step{11 * s, checked{b, false, ""}, []action{start{launch(1, 1, 0, b)}}},
 			step{12 * s, exited{0, crash}, nil},
 			step{40 * s, tick{}, nil},
 			step{40 * s, live{1}, nil},
@@ -312,20 +312,20 @@ func TestHandover(t *testing.T) {
 		)},
 		{"side by side, the old one dies first and the newcomer is not live in time: what has served comes back", serving(
 			step{10 * s, configured{b}, nil},
-			step{11 * s, tick{}, []any{check{b}}},
-			step{11 * s, checked{b, false, ""}, []any{start{launch(1, 1, 0, b)}}},
+			step{11 * s, tick{}, []action{check{b}}},
+			step{11 * s, checked{b, false, ""}, []action{start{launch(1, 1, 0, b)}}},
 			step{12 * s, exited{0, crash}, nil},
-			step{41 * s, tick{}, []any{signal{1, syscall.SIGKILL}}},
+			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
 			step{41 * s, exited{1, killed}, nil},
-			step{42 * s, tick{}, []any{start{launch(0, 2, 0, a)}}},
+			step{42 * s, tick{}, []action{start{launch(0, 2, 0, a)}}},
 			step{42 * s, live{0}, nil},
-			step{43 * s, tick{}, []any{check{b}}},
+			step{43 * s, tick{}, []action{check{b}}},
 		)},
 		{"one that has never been live serves nobody, so it is not waited for", []step{
-			{0, configured{a}, []any{start{first(a)}}},
+			{0, configured{a}, []action{start{first(a)}}},
 			{10 * s, configured{b}, nil},
-			{11 * s, tick{}, []any{check{b}}},
-			{11 * s, checked{b, true, ""}, []any{signal{0, syscall.SIGKILL}, start{launch(1, 1, 0, b)}}},
+			{11 * s, tick{}, []action{check{b}}},
+			{11 * s, checked{b, true, ""}, []action{signal{0, syscall.SIGKILL}, start{launch(1, 1, 0, b)}}},
 			{12 * s, exited{0, killed}, nil},
 			{13 * s, live{1}, nil},
 		}},
@@ -341,74 +341,74 @@ func TestStop(t *testing.T) {
 		name  string
 		steps []step
 	}{
-		{"before it has started anything", []step{{0, terminate{}, []any{finish{}}}}},
+		{"before it has started anything", []step{{0, terminate{}, []action{finish{}}}}},
 		{"while it waits to retry", []step{
-			{0, configured{a}, []any{start{first(a)}}},
+			{0, configured{a}, []action{start{first(a)}}},
 			{0, exited{0, crash}, nil},
-			{0, terminate{}, []any{finish{}}},
+			{0, terminate{}, []action{finish{}}},
 		}},
 		{"as soon as nothing is in flight", serving(
-			step{60 * s, terminate{}, []any{lull{0}}},
-			step{61 * s, idle{0}, []any{signal{0, syscall.SIGTERM}}},
-			step{61 * s, exited{0, Exit{}}, []any{finish{}}},
+			step{60 * s, terminate{}, []action{drainInbound{0, true}}},
+			step{61 * s, idle{0}, []action{signal{0, syscall.SIGTERM}}},
+			step{61 * s, exited{0, Exit{}}, []action{finish{}}},
 		)},
 		{"at the latest at the end of the drain, then by KILL", serving(
-			step{60 * s, terminate{}, []any{lull{0}}},
-			step{65 * s, tick{}, []any{signal{0, syscall.SIGTERM}}},
-			step{68 * s, tick{}, []any{signal{0, syscall.SIGKILL}}},
+			step{60 * s, terminate{}, []action{drainInbound{0, true}}},
+			step{65 * s, tick{}, []action{signal{0, syscall.SIGTERM}}},
+			step{68 * s, tick{}, []action{signal{0, syscall.SIGKILL}}},
 			step{90 * s, tick{}, nil},
-			step{90 * s, exited{0, killed}, []any{finish{}}},
+			step{90 * s, exited{0, killed}, []action{finish{}}},
 		)},
-		{"a second wish hurries, a third kills", serving(
-			step{60 * s, terminate{}, []any{lull{0}}},
-			step{62 * s, terminate{}, []any{signal{0, syscall.SIGTERM}}},
-			step{62 * s, terminate{}, []any{signal{0, syscall.SIGKILL}}},
+		{"a second command hurries, a third kills", serving(
+			step{60 * s, terminate{}, []action{drainInbound{0, true}}},
+			step{62 * s, terminate{}, []action{signal{0, syscall.SIGTERM}}},
+			step{62 * s, terminate{}, []action{signal{0, syscall.SIGKILL}}},
 			step{63 * s, terminate{}, nil},
-			step{63 * s, exited{0, killed}, []any{finish{}}},
+			step{63 * s, exited{0, killed}, []action{finish{}}},
 		)},
 		{"a sender that signals twice changes nothing", serving(
-			step{60 * s, terminate{}, []any{lull{0}}},
+			step{60 * s, terminate{}, []action{drainInbound{0, true}}},
 			step{60 * s, terminate{}, nil},
 			step{62*s - 1, terminate{}, nil},
-			step{65 * s, tick{}, []any{signal{0, syscall.SIGTERM}}},
-			step{65 * s, exited{0, Exit{}}, []any{finish{}}},
+			step{65 * s, tick{}, []action{signal{0, syscall.SIGTERM}}},
+			step{65 * s, exited{0, Exit{}}, []action{finish{}}},
 		)},
 		{"nor before it is live", []step{
-			{0, configured{a}, []any{start{first(a)}}},
-			{0, terminate{}, []any{signal{0, syscall.SIGTERM}}},
+			{0, configured{a}, []action{start{first(a)}}},
+			{0, terminate{}, []action{signal{0, syscall.SIGTERM}}},
 			{1 * s, terminate{}, nil},
-			{2 * s, terminate{}, []any{signal{0, syscall.SIGKILL}}},
+			{2 * s, terminate{}, []action{signal{0, syscall.SIGKILL}}},
 		}},
 		{"before it is live: at once", []step{
-			{0, configured{a}, []any{start{first(a)}}},
-			{0, terminate{}, []any{signal{0, syscall.SIGTERM}}},
-			{0, exited{0, Exit{Code: -1, Signal: syscall.SIGTERM}}, []any{finish{}}},
+			{0, configured{a}, []action{start{first(a)}}},
+			{0, terminate{}, []action{signal{0, syscall.SIGTERM}}},
+			{0, exited{0, Exit{Code: -1, Signal: syscall.SIGTERM}}, []action{finish{}}},
 		}},
 		{"one that hangs is killed", serving(
-			step{60 * s, terminate{}, []any{lull{0}}},
-			step{61 * s, hung{0}, []any{signal{0, syscall.SIGKILL}}},
-			step{61 * s, exited{0, killed}, []any{finish{}}},
+			step{60 * s, terminate{}, []action{drainInbound{0, true}}},
+			step{61 * s, hung{0}, []action{signal{0, syscall.SIGKILL}}},
+			step{61 * s, exited{0, killed}, []action{finish{}}},
 		)},
 		{"in a handover the newcomer is killed, for its TERM would take the parent along", overlap(
-			step{12 * s, terminate{}, []any{lull{0}, signal{1, syscall.SIGKILL}}},
+			step{12 * s, terminate{}, []action{drainInbound{0, true}, signal{1, syscall.SIGKILL}}},
 			step{12 * s, exited{1, killed}, nil},
-			step{13 * s, idle{0}, []any{signal{0, syscall.SIGTERM}}},
-			step{13 * s, exited{0, Exit{}}, []any{finish{}}},
+			step{13 * s, idle{0}, []action{signal{0, syscall.SIGTERM}}},
+			step{13 * s, exited{0, Exit{}}, []action{finish{}}},
 		)},
 		{"in the overlap both finish their work", overlap(
-			step{12 * s, live{1}, []any{await{0}}},
-			step{13 * s, terminate{}, []any{lull{0}, lull{1}}},
+			step{12 * s, live{1}, []action{await{0}}},
+			step{13 * s, terminate{}, []action{drainInbound{0, true}, drainInbound{1, true}}},
 			step{13 * s, idle{1}, nil},
-			step{14 * s, idle{0}, []any{signal{0, syscall.SIGTERM}, signal{1, syscall.SIGTERM}}},
+			step{14 * s, idle{0}, []action{signal{0, syscall.SIGTERM}, signal{1, syscall.SIGTERM}}},
 			step{14 * s, exited{1, Exit{}}, nil},
-			step{14 * s, exited{0, Exit{}}, []any{finish{}}},
+			step{14 * s, exited{0, Exit{}}, []action{finish{}}},
 		)},
 		{"nothing is started any more", serving(
 			step{10 * s, configured{b}, nil},
-			step{10 * s, terminate{}, []any{lull{0}}},
+			step{10 * s, terminate{}, []action{drainInbound{0, true}}},
 			step{11 * s, configured{c}, nil},
 			step{12 * s, tick{}, nil},
-			step{12 * s, exited{0, crash}, []any{finish{}}},
+			step{12 * s, exited{0, crash}, []action{finish{}}},
 		)},
 	} {
 		t.Run(test.name, func(t *testing.T) { run(t, test.steps) })
@@ -418,7 +418,7 @@ func TestStop(t *testing.T) {
 func TestARefusalIsRememberedUntilItIsAnswered(t *testing.T) {
 	steps := serving(
 		step{time.Second, configured{b}, nil},
-		step{2 * time.Second, tick{}, []any{check{b}}},
+		step{2 * time.Second, tick{}, []action{check{b}}},
 		step{2 * time.Second, checked{b, true, "expired"}, nil},
 	)
 	s := run(t, steps)
@@ -469,7 +469,7 @@ func TestStopWaitsOut(t *testing.T) {
 		step{64 * time.Second, tick{}, nil},
 		step{65 * time.Second, tick{}, nil},
 	) {
-		var actions []any
+		var actions []action
 		s, actions = patient.next(s, step.event, origin.Add(step.at))
 		for _, a := range actions {
 			if a == (signal{0, syscall.SIGTERM}) {

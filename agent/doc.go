@@ -14,7 +14,7 @@
 //	    └───────────── a parent serves? ── no: restart (budget, back-off)        gone
 //	                       │ yes
 //	                       ▼
-//	                   roll back: KILL, mend, hot again, then side by side, then refused
+//	                   roll back: KILL, repair, hot again, then side by side, then refused
 //
 //	handover:  configured ▶ quiet ▶ checking ▶ gated ▶ starting ▶ committed
 //	                                   └▶ refused: what runs, serves on

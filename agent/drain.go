@@ -1,30 +1,30 @@
 package agent
 
-// Wish is what somebody beside the configuration wants of the supervisor.
-type Wish string
+// Command is what a person or a program asks of the supervisor while it runs.
+type Command string
 
-// The wishes. A drain lasts: whichever epoch serves later, after a handover or a crash, is drained as well. Envoy cannot
+// The commands. A drain lasts: whichever epoch serves later, after a handover or a crash, is drained as well. Envoy cannot
 // take back what it has told its connections, so the end of a drain is a handover to an epoch that was not told.
 const (
-	Nothing Wish = ""       // but to know that the loop answers
-	Drain   Wish = "drain"  // out of service, and inbound connections close with their next answer
-	Resume  Wish = "resume" // the drain is over
+	Nothing Command = ""       // but to know that the loop answers
+	Drain   Command = "drain"  // out of service, and inbound connections close with their next answer
+	Resume  Command = "resume" // the drain is over
 )
 
-func (d *decision) wished(w Wish) {
+func (d *decision) commanded(c Command) {
 	if d.stopping.stage != notStopping {
 		return
 	}
 	switch {
-	case w == Drain && !d.drained:
+	case c == Drain && !d.drained:
 		d.drained = true
 		d.note(Drained, -1, "")
 		for i := range d.epochs {
 			if e := &d.epochs[i]; !e.liveAt.IsZero() && !e.draining {
-				d.fade(e)
+				d.drainInbound(e)
 			}
 		}
-	case w == Resume && d.outOfService():
+	case c == Resume && d.outOfService():
 		d.drained = false
 		d.note(Resumed, -1, "")
 		if d.mustRefresh() && d.handover.stage != starting {
@@ -36,20 +36,20 @@ func (d *decision) wished(w Wish) {
 // mustRefresh reports whether the newest epoch is drained though nobody wants that any more.
 func (s *state) mustRefresh() bool {
 	newest := s.newest()
-	return !s.drained && newest != nil && newest.faded
+	return !s.drained && newest != nil && newest.drainedInbound
 }
 
-func (d *decision) fade(e *epoch) {
-	if !e.faded && !e.killed {
-		e.faded = true
-		d.do(fade{e.Epoch})
+func (d *decision) drainInbound(e *epoch) {
+	if !e.drainedInbound && !e.killed {
+		e.drainedInbound = true
+		d.do(drainInbound{e.Epoch, false})
 	}
 }
 
 // outOfService reports whether who serves is drained, or shall be.
 func (s *state) outOfService() bool {
 	for _, e := range s.epochs {
-		if e.faded && !e.draining {
+		if e.drainedInbound && !e.draining {
 			return true
 		}
 	}

@@ -14,86 +14,86 @@ func TestDrain(t *testing.T) {
 	const s = time.Second
 	until := origin.Add(12*s + time.Minute + parentGrace)
 	drained := func(more ...step) []step {
-		return serving(append([]step{{s, wished{Drain}, []any{fade{0}}}}, more...)...)
+		return serving(append([]step{{s, commanded{Drain}, []action{drainInbound{0, false}}}}, more...)...)
 	}
 	for _, test := range []struct {
 		name    string
 		steps   []step
 		drained bool // in the end
 	}{
-		{"drains at once, and once", drained(step{2 * s, wished{Drain}, nil}), true},
-		{"nothing asked changes nothing", serving(step{s, wished{Nothing}, nil}), false},
-		{"resume without a drain", serving(step{s, wished{Resume}, nil}), false},
+		{"drains at once, and once", drained(step{2 * s, commanded{Drain}, nil}), true},
+		{"nothing asked changes nothing", serving(step{s, commanded{Nothing}, nil}), false},
+		{"resume without a drain", serving(step{s, commanded{Resume}, nil}), false},
 		{"drained before the first epoch is live", []step{
-			{0, configured{a}, []any{start{first(a)}}},
-			{0, wished{Drain}, nil},
-			{s, live{0}, []any{fade{0}}},
+			{0, configured{a}, []action{start{first(a)}}},
+			{0, commanded{Drain}, nil},
+			{s, live{0}, []action{drainInbound{0, false}}},
 		}, true},
-		{"drained while nothing serves", []step{{0, configured{a}, []any{start{first(a)}}}, {0, wished{Drain}, nil}}, true},
+		{"drained while nothing serves", []step{{0, configured{a}, []action{start{first(a)}}}, {0, commanded{Drain}, nil}}, true},
 		{"an epoch that replaces a crashed one is drained as well", drained(
-			step{2 * s, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}},
-			step{3 * s, live{0}, []any{fade{0}}},
+			step{2 * s, exited{0, crash}, []action{start{launch(0, 1, 0, a)}}},
+			step{3 * s, live{0}, []action{drainInbound{0, false}}},
 		), true},
 		{"so is a newcomer", drained(
 			step{10 * s, configured{b}, nil},
-			step{11 * s, tick{}, []any{check{b}}},
-			step{11 * s, checked{b, true, ""}, []any{start{launch(1, 0, 1, b)}}},
-			step{12 * s, live{1}, []any{fade{1}, await{0}}},
+			step{11 * s, tick{}, []action{check{b}}},
+			step{11 * s, checked{b, true, ""}, []action{start{launch(1, 0, 1, b)}}},
+			step{12 * s, live{1}, []action{drainInbound{1, false}, await{0}}},
 		), true},
 		{"drained in the overlap: who serves at once, who shall when it does", overlap(
-			step{11 * s, wished{Drain}, []any{fade{0}}},
-			step{12 * s, live{1}, []any{fade{1}, await{0}}},
+			step{11 * s, commanded{Drain}, []action{drainInbound{0, false}}},
+			step{12 * s, live{1}, []action{drainInbound{1, false}, await{0}}},
 		), true},
 		{"drained when the newcomer serves: its parent drains already", overlap(
-			step{12 * s, live{1}, []any{await{0}}},
-			step{12 * s, wished{Drain}, []any{fade{1}}},
-			step{13 * s, exited{0, killed}, []any{rescue{launch(0, 0, 0, a), until}}},
+			step{12 * s, live{1}, []action{await{0}}},
+			step{12 * s, commanded{Drain}, []action{drainInbound{1, false}}},
+			step{13 * s, exited{0, killed}, []action{rescue{launch(0, 0, 0, a), until}}},
 		), true},
 		{"resumed: ready again only when an epoch serves that was not drained", drained(
-			step{10 * s, wished{Resume}, nil},
-			step{11 * s, tick{}, []any{check{a}}},
-			step{11 * s, checked{a, true, ""}, []any{start{launch(1, 0, 1, a)}}},
+			step{10 * s, commanded{Resume}, nil},
+			step{11 * s, tick{}, []action{check{a}}},
+			step{11 * s, checked{a, true, ""}, []action{start{launch(1, 0, 1, a)}}},
 		), true},
 		{"and then it is", drained(
-			step{10 * s, wished{Resume}, nil},
-			step{11 * s, tick{}, []any{check{a}}},
-			step{11 * s, checked{a, true, ""}, []any{start{launch(1, 0, 1, a)}}},
-			step{12 * s, live{1}, []any{await{0}}},
+			step{10 * s, commanded{Resume}, nil},
+			step{11 * s, tick{}, []action{check{a}}},
+			step{11 * s, checked{a, true, ""}, []action{start{launch(1, 0, 1, a)}}},
+			step{12 * s, live{1}, []action{await{0}}},
 		), false},
 		{"resumed while a newcomer starts: it is enough", overlap(
-			step{11 * s, wished{Drain}, []any{fade{0}}},
-			step{11 * s, wished{Resume}, nil},
-			step{12 * s, live{1}, []any{await{0}}},
+			step{11 * s, commanded{Drain}, []action{drainInbound{0, false}}},
+			step{11 * s, commanded{Resume}, nil},
+			step{12 * s, live{1}, []action{await{0}}},
 		), false},
 		{"resumed, and the crash does it", drained(
-			step{2 * s, wished{Resume}, nil},
-			step{2 * s, exited{0, crash}, []any{start{launch(0, 1, 0, a)}}},
+			step{2 * s, commanded{Resume}, nil},
+			step{2 * s, exited{0, crash}, []action{start{launch(0, 1, 0, a)}}},
 		), false},
 		{"a change and its undoing do not cancel the resume", drained(
-			step{10 * s, wished{Resume}, nil},
+			step{10 * s, commanded{Resume}, nil},
 			step{10 * s, configured{b}, nil},
 			step{10 * s, configured{a}, nil},
-			step{11 * s, tick{}, []any{check{a}}},
+			step{11 * s, tick{}, []action{check{a}}},
 		), true},
 		{"resumed in vain: refused, and asked again", drained(
-			step{10 * s, wished{Resume}, nil},
-			step{11 * s, tick{}, []any{check{a}}},
+			step{10 * s, commanded{Resume}, nil},
+			step{11 * s, tick{}, []action{check{a}}},
 			step{11 * s, checked{a, true, "no room"}, nil},
-			step{12 * s, wished{Resume}, nil},
-			step{13 * s, tick{}, []any{check{a}}},
+			step{12 * s, commanded{Resume}, nil},
+			step{13 * s, tick{}, []action{check{a}}},
 		), true},
 		{"drained while it resumes", drained(
-			step{10 * s, wished{Resume}, nil},
-			step{10 * s, wished{Drain}, nil},
-			step{11 * s, tick{}, []any{check{a}}},
-			step{11 * s, checked{a, true, ""}, []any{start{launch(1, 0, 1, a)}}},
-			step{12 * s, live{1}, []any{fade{1}, await{0}}},
+			step{10 * s, commanded{Resume}, nil},
+			step{10 * s, commanded{Drain}, nil},
+			step{11 * s, tick{}, []action{check{a}}},
+			step{11 * s, checked{a, true, ""}, []action{start{launch(1, 0, 1, a)}}},
+			step{12 * s, live{1}, []action{drainInbound{1, false}, await{0}}},
 		), true},
 		{"a stop after it finishes the work as any", drained(
-			step{10 * s, terminate{}, []any{lull{0}}},
-			step{11 * s, idle{0}, []any{signal{0, syscall.SIGTERM}}},
+			step{10 * s, terminate{}, []action{drainInbound{0, true}}},
+			step{11 * s, idle{0}, []action{signal{0, syscall.SIGTERM}}},
 		), true},
-		{"a stop takes no wishes", serving(step{s, terminate{}, []any{lull{0}}}, step{2 * s, wished{Drain}, nil}), false},
+		{"a stop takes no commands", serving(step{s, terminate{}, []action{drainInbound{0, true}}}, step{2 * s, commanded{Drain}, nil}), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := run(t, test.steps)
@@ -113,16 +113,16 @@ func TestAsk(t *testing.T) {
 		agent := &Agent{
 			Settings: settings, ConfigCh: configCh, AskCh: askCh, Log: slog.New(slog.DiscardHandler),
 			Proxy:   &fakeProxy{script: func(int, Launch) life { return life{liveAfter: time.Second} }, began: time.Now()},
-			Observe: func(s Status) { last = s },
+			Observe: func(s Status, _ []Event) { last = s },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- agent.Run(ctx) }()
 		synctest.Wait()
 		<-time.After(2 * time.Second)
-		for _, wish := range []Wish{Nothing, Drain} {
+		for _, command := range []Command{Nothing, Drain} {
 			taken := make(chan struct{})
-			askCh <- Ask{wish, taken}
+			askCh <- Ask{command, taken}
 			<-taken
 		}
 		if !last.Drained || last.Counts[Drained] != 1 {

@@ -9,13 +9,13 @@ import (
 // epoch is one process of Envoy. The newest serves, or shall; an older one serves until a newer is live, then drains.
 type epoch struct {
 	Launch
-	startedAt time.Time
-	liveAt    time.Time // zero before it is live
-	draining  bool      // a newer epoch has taken over
-	idle      bool      // it drains, and has nothing left to do
-	faded     bool      // it was told to close its inbound connections, which cannot be taken back
-	killed    bool      // KILL was sent
-	deadline  time.Time // when it is killed: a newcomer that is not live, a parent that has not left; zero for never
+	startedAt      time.Time
+	liveAt         time.Time // zero before it is live
+	draining       bool      // a newer epoch has taken over
+	idle           bool      // it drains, and has nothing left to do
+	drainedInbound bool      // it was told to close its inbound connections, which cannot be taken back
+	killed         bool      // KILL was sent
+	deadline       time.Time // when it is killed: a newcomer that is not live, a parent that has not left; zero for never
 }
 
 // Launch says which epoch to start, and how.
@@ -91,7 +91,7 @@ func (d *decision) live(number int) {
 		return
 	}
 	if d.drained {
-		d.fade(e)
+		d.drainInbound(e)
 	}
 	for i := range d.epochs {
 		if older := &d.epochs[i]; older.Epoch < number && !older.draining {

@@ -17,13 +17,13 @@ type world struct {
 	asked   bool      // terminate was said
 	checks  []Config
 	ended   bool
-	drained bool // was wished last
+	drained bool // was commanded last
 	configs int
 }
 
 type process struct {
 	Launch
-	live, killed, faded bool
+	live, killed, drainedInbound bool
 }
 
 // FuzzNext throws any sequence of events at the core and holds it to what must always be true.
@@ -62,10 +62,10 @@ func (w *world) blow(b byte) {
 		}
 	case 12:
 		w.drained = true
-		w.feed(wished{Drain})
+		w.feed(commanded{Drain})
 	case 15:
 		w.drained = false
-		w.feed(wished{Resume})
+		w.feed(commanded{Resume})
 	case 4:
 		if n > 1 {
 			w.exit(0, Exit{Code: -1, Signal: syscall.SIGKILL})
@@ -121,17 +121,17 @@ func (w *world) bury() {
 	w.t.Fatalf("it does not come to its end: %+v", w.state)
 }
 
-func (w *world) feed(event any) {
-	var actions []any
-	w.state, actions = settings.next(w.state, event, w.now)
+func (w *world) feed(happened event) {
+	var actions []action
+	w.state, actions = settings.next(w.state, happened, w.now)
 	for _, action := range actions {
 		w.perform(action)
 	}
-	w.invariants(event)
+	w.invariants(happened)
 }
 
-func (w *world) perform(action any) {
-	switch a := action.(type) {
+func (w *world) perform(todo action) {
+	switch a := todo.(type) {
 	case start:
 		w.started(a.launch)
 	case signal:
@@ -142,11 +142,14 @@ func (w *world) perform(action any) {
 		if p := w.find(a.epoch); p == nil || !p.live {
 			w.t.Fatalf("epoch %d is told to drain, alive are %v", a.epoch, w.alive)
 		}
-	case fade:
-		if p := w.find(a.epoch); p == nil || !p.live || p.faded || !w.drained {
-			w.t.Fatalf("epoch %d is drained, wished %v, alive are %+v", a.epoch, w.drained, w.alive)
+	case drainInbound:
+		if a.untilIdle {
+			break
+		}
+		if p := w.find(a.epoch); p == nil || !p.live || p.drainedInbound || !w.drained {
+			w.t.Fatalf("epoch %d is drained, commanded %v, alive are %+v", a.epoch, w.drained, w.alive)
 		} else {
-			p.faded = true
+			p.drainedInbound = true
 		}
 	case finish:
 		if w.ended || len(w.alive) > 0 {
@@ -197,10 +200,10 @@ func (w *world) find(epoch int) *process {
 }
 
 // invariants hold after every event.
-func (w *world) invariants(event any) {
+func (w *world) invariants(happened event) {
 	s := w.state
 	if len(s.epochs) != len(w.alive) {
-		w.t.Fatalf("after %T: the core knows %d epochs, %d live", event, len(s.epochs), len(w.alive))
+		w.t.Fatalf("after %T: the core knows %d epochs, %d live", happened, len(s.epochs), len(w.alive))
 	}
 	hopeful := 0
 	for _, p := range w.alive {
@@ -210,17 +213,19 @@ func (w *world) invariants(event any) {
 	}
 	switch {
 	case s.failures < 0 || s.failures > settings.RestartBudget+s.saved+1 || s.saved > savedBudgets*settings.RestartBudget:
-		w.t.Fatalf("after %T: %d failures of a budget of %d and %d", event, s.failures, settings.RestartBudget, s.saved)
+		w.t.Fatalf("after %T: %d failures of a budget of %d and %d", happened, s.failures, settings.RestartBudget, s.saved)
 	case !w.ended && !w.asked && w.configs > 0 && len(w.alive) == 0 && s.wake().IsZero():
-		w.t.Fatalf("after %T: nothing lives and nothing is due", event)
+		w.t.Fatalf("after %T: nothing lives and nothing is due", happened)
 	case w.drained && s.stopping.stage == notStopping && !s.outOfService():
-		w.t.Fatalf("after %T: in service though drained", event)
+		w.t.Fatalf("after %T: in service though drained", happened)
 	case w.drained && s.stopping.stage == notStopping && slices.ContainsFunc(s.epochs, undrained):
-		w.t.Fatalf("after %T: serves though drained: %+v", event, w.alive)
+		w.t.Fatalf("after %T: serves though drained: %+v", happened, w.alive)
 	case hopeful > 3:
-		w.t.Fatalf("after %T: %d processes: %+v", event, hopeful, w.alive)
+		w.t.Fatalf("after %T: %d processes: %+v", happened, hopeful, w.alive)
 	}
 }
 
 // undrained is a process that serves and was not told that it shall not.
-func undrained(e epoch) bool { return !e.liveAt.IsZero() && !e.draining && !e.killed && !e.faded }
+func undrained(e epoch) bool {
+	return !e.liveAt.IsZero() && !e.draining && !e.killed && !e.drainedInbound
+}

@@ -87,7 +87,7 @@ func (d *decision) checked(e checked) {
 		return // it answers an older question
 	}
 	fault := e.fault
-	if fault == "" && d.Handover == Hot && !e.hot {
+	if fault == "" && d.HandoverWay == Hot && !e.hot {
 		fault = "hot restart is not possible, and no other way is allowed"
 	}
 	if fault != "" {
@@ -136,8 +136,8 @@ func (l Launch) way() Way {
 // way is how the next newcomer shall take over.
 func (d *decision) way() Way {
 	switch {
-	case d.Handover != Auto:
-		return d.Handover
+	case d.HandoverWay != Auto:
+		return d.HandoverWay
 	case !d.handover.hot || d.handover.failed >= hotAttempts:
 		return SideBySide
 	}
@@ -169,7 +169,7 @@ func (d *decision) committed() {
 func (d *decision) rollBack(newcomer epoch, exit Exit) {
 	d.note(RolledBack, newcomer.Epoch, exit.String())
 	if newcomer.Hot() {
-		d.do(mend{newcomer.Launch})
+		d.do(repair{newcomer.Launch})
 	}
 	d.handover.failed++
 	switch {

@@ -64,13 +64,14 @@ type history struct {
 	events []Event
 }
 
-// tell notes in log and history.
-func (h *history) tell(n noted, now time.Time, log *slog.Logger) {
+// tell notes in log and history, and returns the event that it made of it.
+func (h *history) tell(n noted, now time.Time, log *slog.Logger) Event {
 	if h.counts == nil {
 		h.counts = map[Note]int{}
 	}
 	h.counts[n.note]++
-	h.events = append(h.events[max(0, len(h.events)-keptEvents+1):], Event{now, n.note, n.epoch, n.why})
+	e := Event{now, n.note, n.epoch, n.why}
+	h.events = append(h.events[max(0, len(h.events)-keptEvents+1):], e)
 	var attributes []any
 	if n.epoch >= 0 {
 		attributes = append(attributes, "epoch", n.epoch)
@@ -83,6 +84,7 @@ func (h *history) tell(n noted, now time.Time, log *slog.Logger) {
 	} else {
 		log.Info(string(n.note), attributes...)
 	}
+	return e
 }
 
 // copied returns a history that the loop does not change.

@@ -22,19 +22,19 @@ type Proxy interface {
 	Run(launch Launch, abortCh <-chan Order, report func(Report)) Exit
 	// Check says whether an epoch of config could run, and whether it could take over by hot restart.
 	Check(ctx context.Context, config Config) (hot bool, err error)
-	// Mend undoes what a newcomer that failed has done to its family.
-	Mend(newcomer Launch) error
+	// Repair undoes what a newcomer that failed has done to its family.
+	Repair(newcomer Launch) error
 	// Rescue stands in for a parent that died, until then, so that its newcomer lives on.
 	Rescue(ctx context.Context, parent Launch, until time.Time) error
 }
 
 // Order is what an epoch shall do. A Signal is sent as it is.
 type Order struct {
-	Signal syscall.Signal
-	Drain  bool // close the listeners, and report Idle
-	Lull   bool // let inbound connections end, still serving, and report Idle
-	Fade   bool // let inbound connections end, still serving
-	Await  bool // a newcomer has told it to drain: report Idle
+	Signal       syscall.Signal
+	Drain        bool // close the listeners, and report Idle
+	DrainInbound bool // let inbound connections end, still serving
+	UntilIdle    bool // with DrainInbound: report Idle
+	Await        bool // a newcomer has told it to drain: report Idle
 }
 
 // Report is what an epoch's process does.

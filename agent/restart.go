@@ -60,7 +60,7 @@ func (d *decision) startFresh() {
 	d.start(config, false)
 }
 
-// budget is how many failures in a row are retried. A refusal of its own configuration at first start will not mend
+// budget is how many failures in a row are retried. A refusal of its own configuration at first start does not cure
 // itself, so it is worth one more try only.
 func (c Settings) budget(refused bool) int {
 	if refused {

@@ -16,14 +16,14 @@ type stopping struct {
 type stopStage int
 
 const (
-	notStopping stopStage = iota
-	lulling               // still serving; leaves as soon as nothing is in flight
-	terminating           // TERM was sent
-	killing               // KILL was sent
-	finished              // every process is reaped
+	notStopping     stopStage = iota
+	drainingInbound           // still serving; leaves as soon as nothing is in flight
+	terminating               // TERM was sent
+	killing                   // KILL was sent
+	finished                  // every process is reaped
 )
 
-// repeated is how soon after the first wish to stop a second one is the same: many senders signal twice.
+// repeated is how soon after the first command to stop a second one is the same: many senders signal twice.
 const repeated = 2 * time.Second
 
 // killGrace is how long Envoy has after TERM: it needs 10 to 600 ms, more on a busy machine.
@@ -37,17 +37,17 @@ func (d *decision) terminate() {
 	}
 	switch d.stopping.stage {
 	case notStopping:
-		d.lull()
-	case lulling:
+		d.beginStop()
+	case drainingInbound:
 		d.term()
 	case terminating:
 		d.killAll()
 	}
 }
 
-func (d *decision) lull() {
+func (d *decision) beginStop() {
 	d.note(Stopping, -1, "")
-	d.stopping.stage, d.stopping.asked, d.stopping.due = lulling, d.now, d.now.Add(d.TerminationDrain)
+	d.stopping.stage, d.stopping.asked, d.stopping.due = drainingInbound, d.now, d.now.Add(d.TerminationDrain)
 	d.handover, d.retryAt = handover{}, time.Time{}
 	for i := range d.epochs {
 		switch e := &d.epochs[i]; {
@@ -56,7 +56,7 @@ func (d *decision) lull() {
 		case e.liveAt.IsZero():
 			d.term() // nothing is in flight
 		default:
-			d.do(lull{e.Epoch})
+			d.do(drainInbound{e.Epoch, true})
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (d *decision) advanceStop() {
 	case len(d.epochs) == 0:
 		s.stage, s.due = finished, time.Time{}
 		d.do(finish{s.gaveUp})
-	case s.stage == lulling && (d.allIdle() && !d.WaitOut || d.due(s.due)):
+	case s.stage == drainingInbound && (d.allIdle() && !d.WaitOut || d.due(s.due)):
 		d.term()
 	case s.stage == terminating && d.due(s.due):
 		d.killAll()

@@ -2,7 +2,7 @@
 // protocol and shared memory, and a client of its admin. It is the only place that starts a process.
 //
 //	Run: bootstrap ─▶ slot/envoy-rev{epoch}.json (0600) ─▶ fork ─▶ watch: /proc, /ready ─▶ Live, Hung
-//	                                                        │ abortCh: signals, drain, lull ─▶ Idle
+//	                                                        │ abortCh: signals, drain ─▶ Idle
 //	                                                        ▼
 //	                                       reaped ─▶ files removed, family swept ─▶ Exit
 //

@@ -126,8 +126,8 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 				c.cmd.Process.Signal(order.Signal) // a process that has just ended needs none
 				continue
 			}
-			if order.Fade {
-				tasks.Go(func() { c.fade(ctx) })
+			if order.DrainInbound && !order.UntilIdle {
+				tasks.Go(func() { c.drainInbound(ctx) })
 				continue
 			}
 			if order.Await {
@@ -158,10 +158,10 @@ func (c *process) exit() agent.Exit {
 // have most often asked within it, and been told to close.
 const calm = 20 * time.Millisecond
 
-// empty drains or lulls the process, and reports when it is idle. One whose admin a newcomer has closed is drained by
+// empty drains the process, or its inbound side, and reports when it is idle. One whose admin a newcomer has closed is drained by
 // Envoy's own protocol, and judged by its sockets.
 func (c *process) empty(ctx context.Context, order agent.Order, report func(agent.Report)) {
-	how := fading
+	how := inbound
 	if order.Drain {
 		how = Drain{}
 		c.drained.Store(true)
@@ -174,7 +174,7 @@ func (c *process) empty(ctx context.Context, order agent.Order, report func(agen
 	before := Work{Begun: -1}
 	for ctx.Err() == nil {
 		now, err := c.admin.Work(ctx)
-		if err == nil && now.idle(before, order.Lull) {
+		if err == nil && now.idle(before, order.DrainInbound) {
 			report(agent.Idle)
 			return
 		}
@@ -186,13 +186,13 @@ func (c *process) empty(ctx context.Context, order agent.Order, report func(agen
 	}
 }
 
-// fading accepts on, so that whoever has not heard yet is served; outbound stays until the end.
-var fading = Drain{InboundOnly: true, Graceful: true, SkipExit: true}
+// inbound accepts on, so that whoever has not heard yet is served; outbound stays until the end.
+var inbound = Drain{InboundOnly: true, Graceful: true, SkipExit: true}
 
-// fade tells inbound connections to close, each with its next answer. An Envoy that cannot be asked goes on as it is:
+// drainInbound tells inbound connections to close, each with its next answer. An Envoy that cannot be asked goes on as it is:
 // what matters, that it gets no new work, is readiness's.
-func (c *process) fade(ctx context.Context) {
-	if err := c.admin.DrainListeners(ctx, fading); err != nil && ctx.Err() == nil {
+func (c *process) drainInbound(ctx context.Context) {
+	if err := c.admin.DrainListeners(ctx, inbound); err != nil && ctx.Err() == nil {
 		c.Log.Warn("drain inbound listeners", "epoch", c.launch.Epoch, "error", err)
 	}
 }

@@ -247,8 +247,8 @@ func (p *Proxy) sameProtocol(ctx context.Context) (bool, error) {
 	return next == current, nil
 }
 
-// Mend implements agent.Proxy: a newcomer that ended before it served leaves its family's flag set.
-func (p *Proxy) Mend(newcomer agent.Launch) error {
+// Repair implements agent.Proxy: a newcomer that ended before it served leaves its family's flag set.
+func (p *Proxy) Repair(newcomer agent.Launch) error {
 	family := p.family(newcomer.Family).family
 	if family == 0 {
 		return nil

@@ -26,20 +26,20 @@ func (c Config) live(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusOK, "live")
 }
 
-// ask returns once the loop has taken a wish.
-func (c Config) ask(ctx context.Context, wish agent.Wish) error {
+// ask returns once the loop has taken a command.
+func (c Config) ask(ctx context.Context, command agent.Command) error {
 	ctx, cancel := context.WithTimeout(ctx, loopBound)
 	defer cancel()
-	return agent.Tell(ctx, c.AskCh, wish)
+	return agent.Tell(ctx, c.AskCh, command)
 }
 
-func (c Config) wish(wish agent.Wish, answer string) http.HandlerFunc {
+func (c Config) command(command agent.Command, answer string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch d := c.Document(); {
 		case d.Supervisor.Stopping:
 			plain(w, http.StatusConflict, "stopping: it is too late")
 		default:
-			if err := c.ask(r.Context(), wish); err != nil {
+			if err := c.ask(r.Context(), command); err != nil {
 				plain(w, http.StatusServiceUnavailable, err.Error())
 				return
 			}

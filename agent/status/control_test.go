@@ -52,13 +52,13 @@ func TestOnlyLocalProgramsControl(t *testing.T) {
 	}
 }
 
-func TestWishes(t *testing.T) {
-	for path, want := range map[string]agent.Wish{"/drain": agent.Drain, "/undrain": agent.Resume} {
+func TestCommands(t *testing.T) {
+	for path, want := range map[string]agent.Command{"/drain": agent.Drain, "/undrain": agent.Resume} {
 		askCh := make(chan agent.Ask)
-		asked := make(chan agent.Wish, 1)
+		asked := make(chan agent.Command, 1)
 		go func() {
 			ask := <-askCh
-			asked <- ask.Wish
+			asked <- ask.Command
 			close(ask.Taken)
 		}()
 		c := configOf(t, serving())
@@ -68,7 +68,7 @@ func TestWishes(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		Handler(c).ServeHTTP(recorder, request)
 		if got := <-asked; got != want || recorder.Code != 200 {
-			t.Errorf("%s: wish %q, status %d; want %q, 200", path, got, recorder.Code, want)
+			t.Errorf("%s: command %q, status %d; want %q, 200", path, got, recorder.Code, want)
 		}
 	}
 	stopping := configOf(t, but(func(d *Document) { d.Supervisor.Stopping = true }))

@@ -37,8 +37,8 @@ func Handler(c Config) http.Handler {
 	if !c.owner { // one merger has the bounds of all scrapes
 		mux.Handle("GET /stats/prometheus", newMerger(c))
 	}
-	mux.Handle("/drain", c.localOnly(c.wish(agent.Drain, "drained: POST /undrain ends it")))
-	mux.Handle("/undrain", c.localOnly(c.wish(agent.Resume, "resuming: ready once an Envoy serves that was not drained")))
+	mux.Handle("/drain", c.localOnly(c.command(agent.Drain, "drained: POST /undrain ends it")))
+	mux.Handle("/undrain", c.localOnly(c.command(agent.Resume, "resuming: ready once an Envoy serves that was not drained")))
 	mux.Handle("/quitquitquit", c.localOnly(c.quit))
 	mux.Handle("/app-health/", c.Probes)
 	mux.Handle("/app-lifecycle/", c.Probes)

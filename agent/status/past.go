@@ -42,7 +42,6 @@ type Past struct {
 type Journal struct {
 	mu   sync.Mutex
 	past Past
-	last agent.Event // that was looked at
 }
 
 // Ready takes note of readiness, which it asks for itself so that an older answer never follows a newer one.
@@ -65,16 +64,11 @@ var endings = map[agent.Note]bool{
 	agent.Failed: true, agent.RolledBack: true, agent.Replaced: false, agent.Stopped: false,
 }
 
-// Observe takes the ends of Envoys from the supervisor's status. lines returns an epoch's last lines.
-func (j *Journal) Observe(s agent.Status, lines func(epoch int) []string) {
+// Observe takes the ends of Envoys from new events of the supervisor. lines returns an epoch's last lines.
+func (j *Journal) Observe(news []agent.Event, lines func(epoch int) []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	news := s.Events
-	if i := slices.Index(s.Events, j.last); i >= 0 {
-		news = s.Events[i+1:]
-	}
 	for _, e := range news {
-		j.last = e
 		failure, isEnd := endings[e.Note]
 		if !isEnd {
 			continue

@@ -45,9 +45,9 @@ func TestJournalTellsExits(t *testing.T) {
 		{At: began.Add(2), Note: agent.Serving, Epoch: 1},
 		{At: began.Add(3), Note: agent.Replaced, Epoch: 1, Why: "exit status 0"},
 	}
-	for n := range events { // each status has the events before as well
-		j.Observe(agent.Status{Events: events[:n+1]}, lines)
-		j.Observe(agent.Status{Events: events[:n+1]}, lines)
+	for n := range events {
+		j.Observe(events[n:n+1], lines)
+		j.Observe(nil, lines) // a change without an event
 	}
 	past := j.Past()
 	if asked != 2 {
@@ -61,7 +61,7 @@ func TestJournalTellsExits(t *testing.T) {
 		t.Errorf("last exit: %+v", e)
 	}
 	secret := func(int) []string { return []string{"authorization: Bearer hidden-token"} }
-	j.Observe(agent.Status{Events: []agent.Event{{At: began.Add(4), Note: agent.Stopped, Epoch: 2}}}, secret) // a history that has lost the seen one
+	j.Observe([]agent.Event{{At: began.Add(4), Note: agent.Stopped, Epoch: 2}}, secret)
 	if e := j.Past().LastExit; e.Epoch != 2 || strings.Contains(e.Lines[0], "hidden") {
 		t.Errorf("last exit: %+v, want that of epoch 2, its secret masked", e)
 	}

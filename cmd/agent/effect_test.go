@@ -49,7 +49,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		"parentShutdownDuration":      {given: "77s", in: options, want: "ParentShutdown:1m17s"},
 		"terminationDrainDuration":    {given: "8s", in: supervision, want: "TerminationDrain:8s"},
 		"exitOnZeroActiveConnections": {given: "false", in: supervision, want: "WaitOut:true"},
-		"handover":                    {given: "side-by-side", in: supervision, want: "Handover:side-by-side"},
+		"handover":                    {given: "side-by-side", in: supervision, want: "HandoverWay:side-by-side"},
 		"handoverTimeout":             {given: "9s", in: supervision, want: "HandoverTimeout:9s"},
 		"restartBudget":               {given: "3", in: supervision, want: "RestartBudget:3"},
 		"restartBackOff":              {given: "5ms", in: supervision, want: "BackOffBase:5ms"},

@@ -109,7 +109,7 @@ func (s *settings) envoyLogLevel() string {
 // supervision is how the supervisor decides.
 func (s *settings) supervision() agent.Settings {
 	return agent.Settings{
-		Handover:         agent.Way(s.handover),
+		HandoverWay:      agent.Way(s.handover),
 		HandoverTimeout:  s.handoverTimeout,
 		ParentShutdown:   s.parentShutdownDuration,
 		TerminationDrain: s.terminationDrainDuration,

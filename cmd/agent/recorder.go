@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/pilotlight/pilotlight/agent"
@@ -21,7 +20,6 @@ type recorder struct {
 	dir    string
 	remain func(epoch int) envoy.Remains
 	log    *slog.Logger
-	seen   agent.Event // the last event that was looked at
 	before cgroup.Memory
 	crash  chan crashed // one that comes while another is written is dropped
 }
@@ -36,20 +34,13 @@ func newRecorder(dir string, remain func(epoch int) envoy.Remains, log *slog.Log
 	return &recorder{dir: dir, remain: remain, log: log, crash: make(chan crashed, 1)}
 }
 
-// observe is called from the supervisor's loop: it only notes.
-func (r *recorder) observe(s agent.Status) {
-	news := s.Events
-	if i := slices.Index(s.Events, r.seen); i >= 0 {
-		news = s.Events[i+1:]
-	}
-	if len(news) == 0 {
-		return
-	}
-	r.seen = news[len(news)-1]
-	for _, e := range news {
+// observe is called from the supervisor's loop: it only notes. news are the last events of history.
+func (r *recorder) observe(history, news []agent.Event) {
+	before := len(history) - len(news)
+	for i, e := range news {
 		if e.Note == agent.Failed || e.Note == agent.RolledBack {
 			select {
-			case r.crash <- crashed{s.Events[:slices.Index(s.Events, e)+1], r.remain(e.Epoch)}:
+			case r.crash <- crashed{history[:max(0, before+i+1)], r.remain(e.Epoch)}:
 			default:
 			}
 		}

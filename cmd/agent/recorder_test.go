@@ -20,7 +20,8 @@ func TestARecordIsOfItsOwnProcess(t *testing.T) {
 	r := newRecorder(dir, func(epoch int) envoy.Remains {
 		return envoy.Remains{Epoch: epoch, LastLines: []string{lines}}
 	}, slog.New(slog.DiscardHandler))
-	r.observe(agent.Status{Events: []agent.Event{{At: time.Unix(1, 0), Note: agent.Failed, Why: "killed by signal 11"}}})
+	crash := []agent.Event{{At: time.Unix(1, 0), Note: agent.Failed, Why: "killed by signal 11"}}
+	r.observe(crash, crash)
 	lines = "the second process"
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -113,11 +113,11 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 		HurryCh:  p.hurry,
 		AskCh:    p.askCh,
 		Log:      p.log,
-		Observe: func(s agent.Status) {
+		Observe: func(s agent.Status, news []agent.Event) {
 			p.status.Store(&s)
 			p.remember()
-			p.journal.Observe(s, func(epoch int) []string { return p.child.Remains(epoch).LastLines })
-			recorder.observe(s)
+			p.journal.Observe(news, func(epoch int) []string { return p.child.Remains(epoch).LastLines })
+			recorder.observe(s.Events, news)
 			settle(s)
 		},
 		Seed: rand.Uint64(),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/flight"
 )
 
 // Proxy runs epochs of the Envoy at Binary. It implements agent.Proxy.
@@ -43,7 +44,8 @@ type Proxy struct {
 	mu        sync.Mutex
 	processes map[int]*process // by epoch
 	families  map[int]sockets  // by the core's number, while an epoch of it lives
-	remains   Remains          // of the last process that ended
+	remains   flight.Remains   // of the last process that ended
+	ended     int              // its epoch
 	good      *executable      // that has served last; nil for none
 }
 

@@ -2,19 +2,9 @@ package envoy
 
 import "github.com/pilotlight/pilotlight/agent/flight"
 
-// Remains are what is known of a process that has ended, for its flight record.
-type Remains struct {
-	Epoch     int
-	Process   flight.Process // last seen
-	LastLines []string
-	Stats     map[string]int64 // last asked
-	Bootstrap []byte           // with its secrets
-}
-
 // keep remembers the last process that ended; one is enough, since each is asked for when it ends.
 func (p *Proxy) keep(c *process) {
-	remains := Remains{
-		Epoch:     c.launch.Epoch,
+	remains := flight.Remains{
 		Process:   c.kernel,
 		LastLines: c.output.lastLines(),
 		Stats:     c.received.stats(),
@@ -22,15 +12,15 @@ func (p *Proxy) keep(c *process) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.remains = remains
+	p.remains, p.ended = remains, c.launch.Epoch
 }
 
 // Remains returns those of an epoch, nothing where another has ended since.
-func (p *Proxy) Remains(epoch int) Remains {
+func (p *Proxy) Remains(epoch int) flight.Remains {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.remains.Epoch != epoch {
-		return Remains{Epoch: epoch}
+	if p.ended != epoch {
+		return flight.Remains{}
 	}
 	return p.remains
 }

@@ -1,7 +1,8 @@
 // Package flight writes the record of a crash, a hang or a failed handover: what an engineer asks for the next morning.
 //
+//	new events of the supervisor ──▶ Recorder ──▶ Record, with what is left of the process
 //	Record ──▶ Mask, cut ──▶ dir/20261121T182508.577000000Z-epoch3.json (0600) ──▶ the oldest but keep are removed
 //
-// A record holds no secret that Mask knows, and is bounded whatever goes into it. The package refuses to watch
-// anything: it reads /proc when it is asked to, from any fs.FS, and what it is given for the rest.
+// A record holds no secret that Mask knows, and is bounded whatever goes into it. The package does not watch
+// anything: it gets the supervisor's events, and reads /proc and the control group when it is asked to.
 package flight

@@ -74,7 +74,7 @@ func rotation(t *testing.T, s *settings) (text string) {
 		p := &proxy{settings: s, child: &envoy.Proxy{}, log: slog.New(slog.DiscardHandler)}
 		began := time.Now()
 		next := cert.Observation{Infos: []cert.Info{{Serial: "03e9"}}}
-		if !p.taken(t.Context(), next, next) {
+		if !p.proof().Taken(t.Context(), next, next) {
 			text = fmt.Sprintf("a handover after %s", time.Since(began))
 		}
 	})

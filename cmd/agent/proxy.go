@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/agent/cgroup"
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/identity"
@@ -100,7 +101,7 @@ type proxy struct {
 	status  atomic.Pointer[agent.Status]
 	journal status.Journal
 	askCh   chan agent.Ask
-	certs   []*certificateSet
+	certs   cert.Sets
 }
 
 // newProxy says who the proxy is and what it is told. Whoever only wants to know does not wait for an address.

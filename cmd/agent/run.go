@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/footprint"
 	"github.com/pilotlight/pilotlight/node"
 	"github.com/pilotlight/pilotlight/watch"
@@ -70,8 +72,8 @@ func (p *proxy) newChild(slot *envoy.Slot) *envoy.Proxy {
 		Spare:             envoy.NewSpare(),
 		Redirected:        p.redirected(),
 		Discovery:         p.discovery(),
-		CheckCertificates: p.checkCertificates,
-		CertificateFault:  p.certificateFault,
+		CheckCertificates: func() error { return p.certs.Check(time.Now()) },
+		CertificateFault:  p.certs.Fault,
 		Judged:            p.remember,
 		Fork: func(f func()) {
 			p.fork(f)
@@ -105,7 +107,7 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 	configCh <- first
 	defer context.AfterFunc(ctx, func() { p.notifier.tell("STOPPING=1") })()
 	settle := onceServing(func() { footprint.Shrink(p.fork) })
-	recorder := newRecorder(filepath.Join(dir, "flight"), p.child.Remains, p.log)
+	recorder := flight.NewRecorder(filepath.Join(dir, "flight"), p.child.Remains, p.log)
 	supervisor := &agent.Agent{
 		Settings: p.settings.supervision(),
 		Proxy:    p.child,
@@ -117,7 +119,7 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 			p.status.Store(&s)
 			p.remember()
 			p.journal.Observe(news, func(epoch int) []string { return p.child.Remains(epoch).LastLines })
-			recorder.observe(s.Events, news)
+			recorder.Observe(s.Events, news)
 			settle(s)
 		},
 		Seed: rand.Uint64(),
@@ -135,7 +137,7 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 		}
 		p.feed(feeding, &feeders, first, configCh)
 		feeders.Go(func() { p.lookOnChange(feeding) })
-		feeders.Go(func() { recorder.run(feeding) })
+		feeders.Go(func() { recorder.Run(feeding) })
 		feeders.Go(func() { footprint.Keep(feeding) })
 		feeders.Go(func() { p.notifier.live(feeding, p.loopAnswers) })
 		if os.Getpid() == 1 {
@@ -174,10 +176,11 @@ func (p *proxy) feed(ctx context.Context, feeders *sync.WaitGroup, first agent.C
 			p.log.Error("watch files", "error", err)
 		}
 	})
+	follower := cert.Follower{Recheck: recheck, Proof: p.proof(), Log: p.log}
 	for _, set := range p.certs {
 		certTicks := make(chan struct{}, 1)
 		listeners = append(listeners, certTicks)
-		feeders.Go(func() { p.rotate(ctx, set, certTicks, rotations) })
+		feeders.Go(func() { follower.Follow(ctx, set, certTicks, rotations) })
 	}
 	secretTicks := make(chan struct{}, 1)
 	listeners = append(listeners, secretTicks)

@@ -157,12 +157,12 @@ func (f *fileWatch) stop() {
 
 // readSecrets reads the workload's certificate. What is missing is left out.
 func (s *settings) readSecrets(now time.Time) (sds.Secrets, error) {
-	contents, err := readFiles(s.controlPlaneCertificates())
+	contents, err := s.controlPlaneCertificates().Read()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := cert.Check(contents[0], contents[1], contents[2], now); err != nil {
+	if _, err := contents.Check(now); err != nil {
 		return nil, err
 	}
-	return sds.NewSecrets(contents[0], contents[1], contents[2]), nil
+	return sds.NewSecrets(contents.Chain, contents.Key, contents.Roots), nil
 }

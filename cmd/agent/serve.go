@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/status"
 )
@@ -102,7 +102,7 @@ func (p *proxy) document() status.Document {
 	d.Node, d.Pids, d.Past = p.params.Node.String(), p.child.Pids(), p.journal.Past()
 	d.Dropped = []status.Dropped{{Stream: "stderr", Lines: p.said.Dropped()}, {Stream: "stdout", Lines: p.printed.Dropped()}}
 	for _, set := range p.certs {
-		d.Certificates = append(d.Certificates, set.told()...)
+		d.Certificates = append(d.Certificates, certificateStatus(set)...)
 	}
 	d.Certificates = append(d.Certificates, p.toldFiles(d.Certificates)...)
 	if facts, err := envoy.FactsOf(os.Getpid()); err == nil {
@@ -130,21 +130,15 @@ func (p *proxy) remember() {
 	})
 }
 
-// told is what is known of a set, nothing where the workload has none.
-func (c *certificateSet) told() []status.Certificate {
-	seen := c.seen.Load()
+// certificateStatus is what is known of a set, nothing where the workload has none.
+func certificateStatus(set *cert.Set) []status.Certificate {
+	seen := set.Seen()
 	if seen == nil {
 		return nil
 	}
-	out := status.Certificate{Path: c.Chain, Serial: seen.Infos[0].Serial}
+	out := status.Certificate{Path: set.Chain, Serial: seen.Infos[0].Serial, Fault: seen.Fault()}
 	if ends := seen.Infos[0].NotAfter; !ends.IsZero() {
 		out.NotAfter = &ends
-	}
-	switch {
-	case seen.Err != nil:
-		out.Fault = seen.Err.Error()
-	case len(seen.Missing) > 0:
-		out.Fault = "missing: " + strings.Join(seen.Missing, ", ")
 	}
 	return []status.Certificate{out}
 }

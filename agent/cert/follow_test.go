@@ -1,4 +1,4 @@
-package main
+package cert
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -16,14 +15,14 @@ import (
 func TestCertificatesThatComeLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	in := func(name string) string { return filepath.Join(dir, name) }
-	set := &certificateSet{
-		Files: cert.Files{Chain: in("cert-chain.pem"), Key: in("key.pem"), Roots: in("root-cert.pem")}, optional: true,
+	set := &Set{
+		Files: Files{Chain: in("cert-chain.pem"), Key: in("key.pem"), Roots: in("root-cert.pem")}, Optional: true,
 	}
-	p := &proxy{settings: &settings{}, log: slog.New(slog.DiscardHandler)}
+	f := Follower{Recheck: time.Minute, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	ticks := make(chan struct{})
 	var rotating sync.WaitGroup
-	rotating.Go(func() { p.rotate(ctx, set, ticks, make(chan string)) })
+	rotating.Go(func() { f.Follow(ctx, set, ticks, make(chan string)) })
 	defer func() { cancel(); rotating.Wait() }()
 
 	tick := func() {
@@ -36,7 +35,7 @@ func TestCertificatesThatComeLater(t *testing.T) {
 	}
 	tick() // another file has changed
 	tick()
-	if fault := set.fault(); fault != "" || set.seen.Load() != nil {
+	if fault := set.Fault(); fault != "" || set.Seen() != nil {
 		t.Errorf("while there is no directory: fault %q, want none", fault)
 	}
 	authority, err := lab.NewAuthority("root")
@@ -52,15 +51,15 @@ func TestCertificatesThatComeLater(t *testing.T) {
 	}
 	tick()
 	err = lab.Eventually(10*time.Second, func() error {
-		if seen := set.seen.Load(); seen == nil || len(seen.Infos) == 0 {
+		if seen := set.Seen(); seen == nil || len(seen.Infos) == 0 {
 			return context.DeadlineExceeded
 		}
 		return nil
 	})
 	if err != nil {
-		t.Errorf("the certificates are not looked at: %v, fault %q", err, set.fault())
+		t.Errorf("the certificates are not looked at: %v, fault %q", err, set.Fault())
 	}
-	if fault := set.fault(); fault != "" {
+	if fault := set.Fault(); fault != "" {
 		t.Errorf("fault %q, want none", fault)
 	}
 }

@@ -1,0 +1,46 @@
+package cert
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// An Envoy that does not answer, as in a handover, has proven nothing: the change of a root bundle would be lost.
+func TestNoAnswerProvesNoRotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		p := Proof{Presented: func(context.Context) ([]string, bool) { return nil, false }, Log: slog.New(slog.DiscardHandler)}
+		same := Observation{Infos: []Info{{Serial: "03e9"}}}
+		if p.Taken(t.Context(), same, same) {
+			t.Error("taken, though nobody said so")
+		}
+		if waited := time.Since(began); waited < proofLimit || waited > 2*proofLimit {
+			t.Errorf("given up after %s, want about %s", waited, proofLimit)
+		}
+	})
+}
+
+func TestVerdict(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		question question
+		want     verdict
+	}{
+		{"no answer yet", question{old: "1", new: "2"}, undecided},
+		{"no answer in time", question{old: "1", new: "2", late: true}, silent},
+		{"it presents both", question{old: "1", new: "2", presented: []string{"1", "2"}, answered: true}, taken},
+		{"it presents the old one, yet", question{old: "1", new: "2", presented: []string{"1"}, answered: true}, undecided},
+		{"it presents the old one still", question{old: "1", new: "2", presented: []string{"1"}, answered: true, late: true}, refused},
+		{"it may be between the two", question{old: "1", new: "2", presented: []string{"7"}, answered: true}, undecided},
+		{"it has no use for these files", question{old: "1", new: "2", presented: []string{"7"}, answered: true, late: true}, taken},
+		{"its key or the roots have changed", question{old: "1", new: "1", presented: []string{"1"}, answered: true}, unproven},
+		{"those of files that it has no use for", question{old: "1", new: "1", presented: []string{"7"}, answered: true}, taken},
+	} {
+		if got := test.question.verdict(); got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package cert
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Set is files that belong together, and what was last seen of them. A Set must not be copied.
+type Set struct {
+	Files
+	Optional bool // its directory is a default: where that is missing, the workload has no such certificates
+
+	absent atomic.Bool
+	seen   atomic.Pointer[Observation]
+}
+
+// Seen returns what was last seen, nil before the first look and where the workload has no such certificates.
+func (s *Set) Seen() *Observation { return s.seen.Load() }
+
+// Check reads the files anew, and returns what is wrong with them. A workload without certificates has nothing to check.
+func (s *Set) Check(now time.Time) error {
+	contents, err := s.Read()
+	if err != nil {
+		return err
+	}
+	if contents.Chain == nil && contents.Key == nil {
+		return nil
+	}
+	if _, err := contents.Check(now); err != nil {
+		return fmt.Errorf("check certificates in %s: %w", s.dir(), err)
+	}
+	return nil
+}
+
+// Fault returns what the last look found, nothing where all is well. What was not looked at is not known to be good.
+func (s *Set) Fault() string {
+	seen := s.seen.Load()
+	switch {
+	case s.absent.Load():
+		return ""
+	case seen == nil:
+		return "the certificates in " + s.dir() + " have not been looked at yet"
+	case seen.Err == nil && len(seen.Missing) == len(s.Paths()) && s.Optional:
+		return "" // a default directory that holds something else
+	}
+	return seen.Fault()
+}
+
+// Fault returns what is wrong with the files that were seen, nothing where all is well.
+func (o *Observation) Fault() string {
+	switch {
+	case o.Err != nil:
+		return o.Err.Error()
+	case len(o.Missing) > 0:
+		return "missing: " + strings.Join(o.Missing, ", ")
+	}
+	return ""
+}
+
+func (s *Set) dir() string { return filepath.Dir(s.Chain) }
+
+// missing reports whether the workload has no such certificates.
+func (s *Set) missing() bool {
+	_, err := os.Stat(s.dir())
+	return s.Optional && err != nil
+}
+
+// Sets are all of a proxy.
+type Sets []*Set
+
+// Check checks each of them, as before an epoch is started.
+func (s Sets) Check(now time.Time) error {
+	for _, set := range s {
+		if err := set.Check(now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Fault returns the first one's that has a fault.
+func (s Sets) Fault() string {
+	for _, set := range s {
+		if fault := set.Fault(); fault != "" {
+			return fault
+		}
+	}
+	return ""
+}
+
+// Contents are those of Files; nil for a file that is missing, or that the set does not have.
+type Contents struct{ Chain, Key, Roots []byte }
+
+// Check is the function Check of them.
+func (c Contents) Check(now time.Time) (Info, error) { return Check(c.Chain, c.Key, c.Roots, now) }
+
+// Read reads the files. One that is missing is no error.
+func (f Files) Read() (c Contents, err error) {
+	for _, file := range []struct {
+		path string
+		to   *[]byte
+	}{{f.Chain, &c.Chain}, {f.Key, &c.Key}, {f.Roots, &c.Roots}} {
+		if file.path == "" {
+			continue
+		}
+		data, err := ReadFile(file.path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Contents{}, fmt.Errorf("read certificate: %w", err)
+		}
+		*file.to = data
+	}
+	return c, nil
+}

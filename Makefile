@@ -1,9 +1,9 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire image soak chaos fuzz security lint bench bench-ads golden clean
+.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire e2e-registries image soak chaos fuzz security lint bench bench-ads golden clean
 
 module  := github.com/pilotlight/pilotlight
-scripts := envoy-tools/fetch-envoy envoy-tools/fetch-peers envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
+scripts := envoy-tools/fetch-envoy envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
 	$(wildcard envoy-tools/pod-init.d/*.sh) .ci/run
 
 # Every go command builds with the flags of the programs that are shipped, so that each package is compiled once for all of
@@ -64,6 +64,12 @@ e2e-wire: bin/envoy ## run the tests against what others wrote: Istio's pilot-ag
 	@envoy-tools/fetch-peers
 	go test -tags wire -count=1 -timeout 10m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire
 
+# Their builds take ten minutes of two cores the first time, and seconds from then on.
+e2e-registries: build bin/envoy ## run the tests with real registries, Consul and Eureka; RUN=name of one
+	@envoy-tools/packages registries
+	@envoy-tools/fetch-registries
+	go test -tags registries -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/registries
+
 soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
 	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e -soak 200
 
@@ -78,12 +84,12 @@ fuzz: ## run every fuzzer for FUZZTIME, a minute each unless it is set
 
 # The database of vulnerabilities is Go's own, on the network; VULNDB names another, such as a copy in file:///DIR.
 security: ## known vulnerabilities of what the binaries link, then every fuzzer
-	go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) -tags pod,long,wire ./...
+	go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) -tags pod,long,wire,registries ./...
 	@$(MAKE) --no-print-directory fuzz
 
 lint: ## vet, staticcheck, gofumpt, and shellcheck where it is installed
-	go vet -tags pod,long,wire ./...
-	go tool staticcheck -tags pod,long,wire ./...
+	go vet -tags pod,long,wire,registries ./...
+	go tool staticcheck -tags pod,long,wire,registries ./...
 	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || \
 		{ echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); \

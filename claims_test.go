@@ -15,6 +15,7 @@ var claims = map[string]string{
 	"Envoy 1.40, as a sidecar":               "TestInterceptedSidecarsTakeEverything TestARequestPassesEverySidecar TestIngressGateway TestRoles",
 	"`networking.istio.io` from a directory": "TestMeshConfig TestNetworks TestSupportKnowsEveryField TestMistakes TestScopes TestEgress",
 	"Several sources at once":                "TestServeRegistries TestServeGoesOnWithoutSettings TestUnionOfRegistries TestContract TestServerGoesOnWithoutALateSource",
+	"Consul's services":                      "TestContract TestGroupOf TestRoundsReadOnce TestBadAnswers",
 	"What is wrong with it":                  "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees",
 	"ADS in both variants":                   "TestADSConnectAndChange TestADSProxylessGRPC TestADSOverMTLS TestBootstrapVariant",
 	"A pod's redirection":                    "TestTwoPods TestRedirect TestImagesAreReproducible TestUnits",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -9,13 +10,29 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/registry/consul"
 	"github.com/pilotlight/pilotlight/discovery/registry/mock"
 )
 
-// registries are the adapters by the names that --registries knows, which are pilot-discovery's.
-func registries() map[string]func(*slog.Logger) discovery.Source {
-	return map[string]func(*slog.Logger) discovery.Source{
-		"Mock": func(*slog.Logger) discovery.Source { return mock.Source{Registry: mock.New(mock.HelloWorld()...)} },
+// registry is one that --registries knows.
+type registry struct {
+	source func(*slog.Logger) discovery.Source
+
+	// needs is the setting without which it cannot be reached, "" for none.
+	needs string
+	given bool
+}
+
+// known are the registries by their names, which are pilot-discovery's.
+func (s *settings) known() map[string]registry {
+	return map[string]registry{
+		"Consul": {
+			source: func(log *slog.Logger) discovery.Source {
+				return consul.Source{Config: s.consul, Log: log.With("source", "Consul")}
+			},
+			needs: "consulserverURL", given: s.consul.URL != "",
+		},
+		"Mock": {source: func(*slog.Logger) discovery.Source { return mock.Source{Registry: mock.New(mock.HelloWorld()...)} }},
 	}
 }
 
@@ -24,13 +41,21 @@ func (s *settings) registryFaults() (faults []error) {
 	if s.configDir == "" && len(s.registries) == 0 {
 		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries"))
 	}
-	known := registries()
+	known := s.known()
 	for i, name := range s.registries {
+		one, is := known[name]
 		switch {
-		case known[name] == nil:
+		case !is:
 			faults = append(faults, s.origins.Fault("registries", name, "one or more of "+strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
 		case slices.Contains(s.registries[:i], name):
 			faults = append(faults, s.origins.Fault("registries", name, "each name once"))
+		case one.needs != "" && !one.given:
+			faults = append(faults, fmt.Errorf("--%s is missing: --registries %s needs it", one.needs, name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if one := known[name]; one.given && !slices.Contains(s.registries, name) {
+			faults = append(faults, fmt.Errorf("--%s is given, and --registries does not name %s", one.needs, name))
 		}
 	}
 	return faults
@@ -40,7 +65,7 @@ func (s *settings) registryFaults() (faults []error) {
 func (s *settings) sources(store discovery.Source, log *slog.Logger) map[string]discovery.Source {
 	out := map[string]discovery.Source{}
 	for _, name := range s.registries {
-		out[name] = registries()[name](log)
+		out[name] = s.known()[name].source(log)
 	}
 	if s.configDir != "" {
 		out["config"] = store

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/registry/consul"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -15,6 +16,7 @@ import (
 type settings struct {
 	configDir      string
 	registries     []string
+	consul         consul.Config
 	meshConfig     string // file, empty for Istio's defaults
 	networksConfig string // file, empty for one network
 	wipeDelay      time.Duration
@@ -77,6 +79,9 @@ func (s *settings) contradictions() (faults []error) {
 	fault := func(name string, value any, want string) { faults = append(faults, s.origins.Fault(name, value, want)) }
 	if s.after > s.max {
 		fault("debounceAfter", s.after, fmt.Sprintf("at most %s, which is %s", s.origins["debounceMax"].Name, s.max))
+	}
+	if (s.consul.ClientCert == "") != (s.consul.ClientKey == "") {
+		fault("consulClientCertFile", s.consul.ClientCert, "--consulClientCertFile and --consulClientKeyFile together, or none of them")
 	}
 	if s.secure() {
 		for _, file := range []struct{ name, path string }{

@@ -17,6 +17,7 @@ func newSettings() *settings { return &settings{limits: ads.DefaultLimits()} }
 func (s *settings) table() setting.Table {
 	return setting.Table{Prefix: "PILOTLIGHT_", Settings: slices.Concat(
 		under("Configuration", s.configuration()),
+		under("Registries", s.registrySettings()),
 		under("Addresses", s.addresses()),
 		under("Certificates and secrets", s.credentials()),
 		under("Pushes", s.pushes()),
@@ -40,7 +41,8 @@ func (s *settings) configuration() []setting.Setting {
 		},
 		{
 			Name: "registries", Kind: setting.List(&s.registries),
-			Help: "registries whose services are served beside those of --configDir. Mock is one with two fixed services, hello and world, for trials",
+			Help: "registries whose services are served beside those of --configDir: Consul, and Mock, which has two fixed services, hello and " +
+				"world, for trials",
 		},
 		{
 			Name: "meshConfig", Kind: setting.Path(&s.meshConfig),
@@ -59,6 +61,33 @@ func (s *settings) configuration() []setting.Setting {
 			Name: "registrySyncTimeout", Default: "30s", Kind: setting.Duration(&s.syncTimeout, 0, setting.Forever),
 			Help: "become ready after this time without a source of services or configuration that has not sent all it knows, as long as another " +
 				"one has; 0s waits for all",
+		},
+	}
+}
+
+func (s *settings) registrySettings() []setting.Setting {
+	return []setting.Setting{
+		{
+			Name: "consulserverURL", Kind: setting.URL(&s.consul.URL),
+			Help: "Consul, as http://host:port; needed by --registries Consul. Consul's own environment variables are not read",
+		},
+		{
+			Name: "consulTokenFile", Kind: setting.Path(&s.consul.TokenFile),
+			Help: "file of Consul's ACL token, read again for each request; it needs service:read and node:read",
+		},
+		{
+			Name: "consulCACertFile", Kind: setting.Path(&s.consul.CACert),
+			Help: "roots of the certificate of Consul, PEM; if empty, those of the system",
+		},
+		{Name: "consulClientCertFile", Kind: setting.Path(&s.consul.ClientCert), Help: "certificate that Consul asks for, PEM; read again for each connection"},
+		{Name: "consulClientKeyFile", Kind: setting.Path(&s.consul.ClientKey), Help: "its private key, PEM"},
+		{
+			Name: "consulNamespace", Kind: setting.Text(&s.consul.Namespace, "a namespace of Consul Enterprise"),
+			Help: "namespace of Consul Enterprise whose services are served; if empty, the default one",
+		},
+		{
+			Name: "consulPartition", Kind: setting.Text(&s.consul.Partition, "an admin partition of Consul Enterprise"),
+			Help: "admin partition of Consul Enterprise; if empty, that of the agent at --consulserverURL",
 		},
 	}
 }

@@ -1,0 +1,360 @@
+package consul
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+const patience = 20 * time.Second
+
+// following is a run of a source.
+type following struct {
+	t       *testing.T
+	updates chan model.Update
+	done    chan error
+	groups  map[string]model.Group
+}
+
+func follower(t *testing.T, s Source) *following {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &following{t, make(chan model.Update), make(chan error, 1), map[string]model.Group{}}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.done <- s.Run(ctx, f.updates)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return f
+}
+
+// until takes updates until the groups are as wanted.
+func (f *following) until(want func(groups map[string]model.Group) bool) {
+	f.t.Helper()
+	for deadline := time.After(patience); ; {
+		select {
+		case u := <-f.updates:
+			for key, g := range u.Groups {
+				if f.groups[key] = g; g.Empty() {
+					delete(f.groups, key)
+				}
+			}
+			if want(f.groups) {
+				return
+			}
+		case err := <-f.done:
+			f.t.Fatalf("it ended with %v", err)
+		case <-deadline:
+			f.t.Fatalf("the groups are %+v", f.groups)
+		}
+	}
+}
+
+// fails waits for the end of the run, and wants this in its error.
+func (f *following) fails(want string) {
+	f.t.Helper()
+	for deadline := time.After(patience); ; {
+		select {
+		case u := <-f.updates:
+			if len(u.Groups) > 0 {
+				f.t.Errorf("it tells %+v, want nothing", u.Groups)
+			}
+		case err := <-f.done:
+			if err == nil || !strings.Contains(err.Error(), want) {
+				f.t.Errorf("it ended with %v, want %q", err, want)
+			}
+			return
+		case <-deadline:
+			f.t.Fatal("it does not end")
+		}
+	}
+}
+
+// What is no good answer ends the run with an error that says what was asked, and nothing is told.
+func TestBadAnswers(t *testing.T) {
+	write := func(status int, header, body string) func(w http.ResponseWriter, r *http.Request) bool {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if key, value, ok := strings.Cut(header, ": "); ok {
+				w.Header().Set(key, value)
+			}
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+			return true
+		}
+	}
+	only := func(path string, then func(w http.ResponseWriter, r *http.Request) bool) func(w http.ResponseWriter, r *http.Request) bool {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			return strings.HasPrefix(r.URL.Path, path) && then(w, r)
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		broken func(w http.ResponseWriter, r *http.Request) bool
+		want   string
+	}{
+		{"garbage", only(catalogPath, write(200, "X-Consul-Index: 7", "<html>")), "read Consul's services: invalid character '<'"},
+		{"garbage for a service", only(servicePath, write(200, "X-Consul-Index: 7", `[{"Node": 1}]`)), `read Consul's service "web": json: cannot unmarshal`},
+		{"half an answer", only(statePath, func(w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("X-Consul-Index", "7")
+			w.Header().Set("Content-Length", "1000")
+			fmt.Fprint(w, `[{"Node": "a`)
+			return true
+		}), "read Consul's health checks: unexpected EOF"},
+		{"null", only(nodesPath, write(200, "X-Consul-Index: 7", "null")), "read Consul's nodes: the answer is null"},
+		{"another server", only(catalogPath, write(200, "", "{}")), "has no X-Consul-Index"},
+		{"denied", write(403, "", "ACL not found"), "403 (ACL not found)"},
+		{"too many requests", write(429, "", "rate limit exceeded"), "429"},
+		{"no leader", refuse, "500 (No cluster leader"},
+		{"everything hidden", only(catalogPath, func(w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("X-Consul-LastContact", "0")
+			w.Header().Set("X-Consul-Results-Filtered-By-ACLs", "true")
+			return write(200, "X-Consul-Index: 7", "{}")(w, r)
+		}), "the token may not read any service"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake(t)
+			f.put(entry("web", "1", "10.0.0.1", 80))
+			f.breakWith(tt.broken)
+			follower(t, f.source()).fails(tt.want)
+		})
+	}
+}
+
+// A list of 10 MB is read; an answer that does not end is not.
+func TestLongAnswers(t *testing.T) {
+	f := newFake(t)
+	const services = 50_000
+	f.breakWith(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != catalogPath || r.URL.Query().Get("index") != "" {
+			return false
+		}
+		w.Header().Set("X-Consul-Index", "10")
+		fmt.Fprint(w, `{"consul": []`)
+		for i := range services {
+			fmt.Fprintf(w, `, "s-%d": [%q]`, i, strings.Repeat("t", 200))
+		}
+		fmt.Fprint(w, "}")
+		return true
+	})
+	client, idle, err := f.source().client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle()
+	if list, _, err := (asker{client}).services(nil); err != nil || len(list) != services+1 {
+		t.Errorf("%d services, %v, want %d", len(list), err, services+1)
+	}
+	endless := &limited{ReadCloser: http.NoBody, left: 0}
+	if _, err := endless.Read(make([]byte, 1)); err != errTooLong {
+		t.Errorf("%v, want that the answer is too long", err)
+	}
+}
+
+// A Consul that takes connections and says nothing does not hold up the end.
+func TestSilence(t *testing.T) {
+	f := newFake(t)
+	var silent sync.WaitGroup
+	silent.Add(lists)
+	f.breakWith(func(_ http.ResponseWriter, r *http.Request) bool {
+		silent.Done()
+		<-r.Context().Done()
+		return true
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f.source().Run(ctx, nil) }()
+	silent.Wait()
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+}
+
+// The token is read for each request, and what the environment says for Consul's own programs does not count.
+func TestTokenAndPlace(t *testing.T) {
+	for name, value := range map[string]string{
+		"CONSUL_HTTP_TOKEN": "environment", "CONSUL_HTTP_TOKEN_FILE": "/none", "CONSUL_NAMESPACE": "environment", "CONSUL_HTTP_ADDR": "127.0.0.1:1",
+		"CONSUL_HTTP_SSL": "true", "CONSUL_PARTITION": "environment",
+	} {
+		t.Setenv(name, value)
+	}
+	f := newFake(t)
+	f.put(entry("web", "1", "10.0.0.1", 80))
+	var mu sync.Mutex
+	got := map[string]bool{}
+	f.breakWith(func(_ http.ResponseWriter, r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		got[r.Header.Get("X-Consul-Token")+" "+r.URL.Query().Get("ns")+" "+r.URL.Query().Get("partition")] = true
+		return false
+	})
+	want := func(want string) {
+		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(got) != 1 || !got[want] {
+			t.Errorf("requests had token, namespace and partition %v, want %q", got, want)
+		}
+		clear(got)
+	}
+	has := func(port uint32) func(map[string]model.Group) bool {
+		return func(groups map[string]model.Group) bool {
+			return len(groups) == 1 && groups["web"].Services[0].Ports[0].Number == port
+		}
+	}
+	follower(t, f.source()).until(has(80))
+	want("  ")
+
+	s := f.source()
+	s.Namespace, s.Partition, s.TokenFile = "team", "part", filepath.Join(t.TempDir(), "token")
+	follower(t, s).fails("read Consul's token: open " + s.TokenFile)
+	write := func(token string) {
+		t.Helper()
+		if err := os.WriteFile(s.TokenFile, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one\n")
+	run := follower(t, s)
+	run.until(has(80))
+	mu.Lock()
+	clear(got)
+	mu.Unlock()
+	write("two\n")
+	f.put(entry("web", "1", "10.0.0.1", 81))
+	run.until(has(81))
+	mu.Lock()
+	if !got["two team part"] {
+		t.Errorf("requests after another token was written had %v", got)
+	}
+	mu.Unlock()
+}
+
+// Over TLS the server's certificate is verified.
+func TestTLS(t *testing.T) {
+	f := &fake{}
+	f.empty()
+	server := httptest.NewTLSServer(f)
+	defer server.Close()
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s := Source{Config: Config{URL: server.URL}, Log: slog.New(slog.DiscardHandler)}
+	follower(t, s).fails("certificate signed by unknown authority")
+	s.CACert = filepath.Join(t.TempDir(), "ca.pem")
+	follower(t, s).fails("read the roots of Consul's certificate: open")
+	if err := os.WriteFile(s.CACert, []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	follower(t, s).fails("holds no PEM certificate")
+	root := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(s.CACert, root, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	follower(t, s).until(func(groups map[string]model.Group) bool { return len(groups) == 0 })
+	s.URL = strings.Replace(server.URL, "https", "http", 1)
+	follower(t, s).fails("400")
+}
+
+// A change of the catalogue that nothing names is found by one reading of each service, and a named one by one of its own.
+func TestRoundsReadOnce(t *testing.T) {
+	f := newFake(t)
+	const services = 40
+	name := func(i int) string { return fmt.Sprintf("s-%d", i) }
+	instance := func(i int) *api.ServiceEntry { return entry(name(i), name(i), "10.0.0.1", 80) }
+	for i := range services {
+		f.put(instance(i))
+	}
+	run := follower(t, f.source())
+	run.until(func(groups map[string]model.Group) bool { return len(groups) == services })
+	read := func() (total int) {
+		for i := range services {
+			total += f.times(servicePath + name(i))
+		}
+		return total
+	}
+	if got := read(); got != services {
+		t.Errorf("%d services were read %d times at the start", services, got)
+	}
+	// Named by its check, which is critical now.
+	sick := instance(7)
+	sick.Checks[0].Status = api.HealthCritical
+	f.change(func() { f.entries[name(7)][name(7)] = sick }, statePath)
+	run.until(func(groups map[string]model.Group) bool {
+		return groups[name(7)].Services[0].Endpoints[0].Health == model.HealthUnhealthy
+	})
+	if got := read(); got != services+1 {
+		t.Errorf("a check of one service changed, and %d were read", got-services)
+	}
+	// Another weight: nothing but the index of the catalogue says so.
+	heavy := instance(9)
+	heavy.Service.Weights.Passing = 5
+	f.change(func() { f.entries[name(9)][name(9)] = heavy }, catalogPath)
+	run.until(func(groups map[string]model.Group) bool { return groups[name(9)].Services[0].Endpoints[0].Weight == 5 })
+	if got := read(); got > 2*services+1 {
+		t.Errorf("one weight changed, and %d services were read, want each once at most", got-services-1)
+	}
+}
+
+// Indexes that go backwards, as after a snapshot was restored, are taken as another history.
+func TestIndexesGoBackwards(t *testing.T) {
+	f := newFake(t)
+	f.put(entry("old", "2", "10.0.0.1", 80))
+	f.put(entry("both", "1", "10.0.0.1", 80))
+	run := follower(t, f.source())
+	run.until(func(groups map[string]model.Group) bool { return len(groups) == 2 })
+	f.change(func() {
+		delete(f.entries, "old")
+		changed := entry("both", "1", "10.0.0.2", 80)
+		f.entries["both"]["1"] = changed
+		f.entries["new"] = map[string]*api.ServiceEntry{"3": entry("new", "3", "10.0.0.3", 80)}
+		for list := range f.index {
+			f.index[list] = 3
+		}
+	})
+	run.until(func(groups map[string]model.Group) bool {
+		return len(groups) == 2 && groups["new"].Len() == 1 && groups["both"].Services[0].Endpoints[0].Address == "10.0.0.2"
+	})
+}
+
+// What is left out is said once.
+func TestLeftOutIsSaid(t *testing.T) {
+	f := newFake(t)
+	proxy := entry("web-sidecar-proxy", "1", "10.0.0.1", 21000)
+	proxy.Service.Kind = api.ServiceKindConnectProxy
+	f.put(proxy)
+	var log bytes.Buffer
+	s := f.source()
+	s.Log = slog.New(slog.NewTextHandler(&log, nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	updates, done := make(chan model.Update), make(chan error, 1)
+	go func() { done <- s.Run(ctx, updates) }()
+	if u := <-updates; len(u.Groups) != 0 || !u.Synced {
+		t.Errorf("it tells %+v", u)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := log.String(); strings.Count(got, "service=web-sidecar-proxy") != 1 {
+		t.Errorf("the log is %q", got)
+	}
+}

@@ -1,0 +1,188 @@
+package consul
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+const (
+	dialTimeout = 10 * time.Second
+	askTimeout  = 30 * time.Second // for an answer that does not wait for a change
+	mostBytes   = 256 << 20        // of one answer
+)
+
+// Config says where Consul is and how it is asked.
+type Config struct {
+	URL       string // http://host:port, or https; a path before /v1 may follow
+	TokenFile string // of the ACL token, read for each request; "" for none
+	Namespace string // of Consul Enterprise; "" for the default one
+	Partition string // of Consul Enterprise; "" for that of the agent at URL
+
+	CACert     string // PEM file of roots; "" for the system's
+	ClientCert string // PEM files of the certificate that Consul may ask for; "" for none
+	ClientKey  string
+}
+
+// client returns a client of its own connections, which idle ends.
+func (c Config) client() (client *api.Client, idle func(), err error) {
+	at, err := url.Parse(c.URL)
+	if err != nil {
+		return nil, nil, fmt.Errorf("parse the URL of Consul: %w", err)
+	}
+	secure, err := c.tls()
+	if err != nil {
+		return nil, nil, err
+	}
+	transport := &http.Transport{
+		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout, TLSClientConfig: secure,
+		MaxIdleConnsPerHost: lists + workers, IdleConnTimeout: time.Minute,
+	}
+	client, err = api.NewClient(&api.Config{
+		Address: at.Host, Scheme: at.Scheme, PathPrefix: strings.TrimRight(at.Path, "/"), HttpClient: &http.Client{Transport: door{c, transport}},
+		Token: "of the file", // which door puts into its place: without one the library reads the environment
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client of Consul: %w", err)
+	}
+	return client, transport.CloseIdleConnections, nil
+}
+
+// tls returns the settings of https. The client's certificate is read for each connection, the roots are read now.
+func (c Config) tls() (*tls.Config, error) {
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CACert != "" {
+		pem, err := os.ReadFile(c.CACert)
+		if err != nil {
+			return nil, fmt.Errorf("read the roots of Consul's certificate: %w", err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read the roots of Consul's certificate: %s holds no PEM certificate", c.CACert)
+		}
+	}
+	if c.ClientCert != "" {
+		out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(c.ClientCert, c.ClientKey)
+			if err != nil {
+				return nil, fmt.Errorf("read the certificate for Consul: %w", err)
+			}
+			return &pair, nil
+		}
+	}
+	return out, nil
+}
+
+// door is what every request passes. The library fills what is not set from its own environment variables; here the settings win.
+type door struct {
+	c    Config
+	next http.RoundTripper
+}
+
+// RoundTrip sends a request with the token as it is now, and limits the answer.
+func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Del("X-Consul-Token")
+	if d.c.TokenFile != "" {
+		token, err := os.ReadFile(d.c.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("read Consul's token: %w", err)
+		}
+		r.Header.Set("X-Consul-Token", strings.TrimSpace(string(token)))
+	}
+	query := r.URL.Query()
+	for name, value := range map[string]string{"ns": d.c.Namespace, "partition": d.c.Partition} {
+		if query.Del(name); value != "" {
+			query.Set(name, value)
+		}
+	}
+	r.URL.RawQuery = query.Encode()
+	response, err := d.next.RoundTrip(r)
+	if err == nil {
+		response.Body = &limited{response.Body, mostBytes}
+	}
+	return response, err
+}
+
+// limited ends an answer that does not end by itself.
+type limited struct {
+	io.ReadCloser
+	left int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := l.ReadCloser.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
+var (
+	errTooLong = fmt.Errorf("the answer is longer than %d MiB", mostBytes>>20)
+	errNull    = errors.New("the answer is null, want a list")
+	errNoIndex = errors.New("the answer has no X-Consul-Index: want the URL of a Consul")
+	errHidden  = errors.New("the token may not read any service: want service:read and node:read for those that are to be served")
+)
+
+// asker asks one Consul. Its errors say what was asked.
+type asker struct{ client *api.Client }
+
+// services returns the tags of each service.
+func (a asker) services(q *api.QueryOptions) (map[string][]string, *api.QueryMeta, error) {
+	list, meta, err := a.client.Catalog().Services(q)
+	if err == nil && len(list) == 0 && meta.ResultsFilteredByACLs {
+		err = errHidden
+	}
+	return list, meta, listFault("services", list == nil, meta, err)
+}
+
+func (a asker) checks(q *api.QueryOptions) (api.HealthChecks, *api.QueryMeta, error) {
+	list, meta, err := a.client.Health().State(api.HealthAny, q)
+	return list, meta, listFault("health checks", list == nil, meta, err)
+}
+
+func (a asker) nodes(q *api.QueryOptions) ([]*api.Node, *api.QueryMeta, error) {
+	list, meta, err := a.client.Catalog().Nodes(q)
+	return list, meta, listFault("nodes", list == nil, meta, err)
+}
+
+func listFault(what string, null bool, meta *api.QueryMeta, err error) error {
+	switch {
+	case err == nil && null:
+		err = errNull
+	case err == nil && meta.LastIndex == 0:
+		err = errNoIndex
+	}
+	return about(what, err)
+}
+
+// instances returns those of a service, with the health checks of each.
+func (a asker) instances(ctx context.Context, name string) ([]*api.ServiceEntry, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	list, _, err := a.client.Health().Service(name, "", false, (&api.QueryOptions{}).WithContext(ctx))
+	if err == nil && list == nil {
+		err = errNull
+	}
+	return list, about(fmt.Sprintf("service %q", name), err)
+}
+
+func about(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("read Consul's %s: %w", what, err)
+}

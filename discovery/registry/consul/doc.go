@@ -1,0 +1,13 @@
+// Package consul is the registry of HashiCorp's Consul: its services, instances and health checks.
+//
+//	/v1/catalog/services ─┐                                        ┌──▶ workers: /v1/health/service/NAME
+//	/v1/health/state/any ─┼─ blocking queries ─▶ view: what changed ──┤        │
+//	/v1/catalog/nodes ────┘      one of each                       └── round  └─▶ groupOf ──▶ Update
+//
+// Three blocking queries stand, however many services there are. They name the services that changed, and these are read, some at
+// once. A change that none of the three names, such as another weight, is found by a round that reads each service once.
+// docs/design/014-consul-eureka.md says why.
+//
+// A service NAME is the host NAME.service.consul. The package refuses to serve the proxies and gateways of Consul's own mesh,
+// and to write to Consul.
+package consul

@@ -1,0 +1,201 @@
+package consul
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// fake speaks the part of Consul's protocol that the source uses: indexes, blocking queries, and the lists.
+type fake struct {
+	*httptest.Server
+	mu       sync.Mutex
+	index    map[string]uint64                       // of the lists
+	entries  map[string]map[string]*api.ServiceEntry // by service and instance id
+	nodes    map[string]*api.Node
+	changed  chan struct{}
+	asked    map[string]int // how often each path was
+	inFlight int
+	most     int // in flight at once, of services
+	broken   func(w http.ResponseWriter, r *http.Request) bool
+}
+
+const (
+	catalogPath = "/v1/catalog/services"
+	statePath   = "/v1/health/state/any"
+	nodesPath   = "/v1/catalog/nodes"
+	servicePath = "/v1/health/service/"
+)
+
+func newFake(t *testing.T) *fake {
+	f := &fake{}
+	f.empty()
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(func() {
+		f.CloseClientConnections()
+		f.Close()
+	})
+	return f
+}
+
+// empty makes it know nothing.
+func (f *fake) empty() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.index = map[string]uint64{catalogPath: 10, statePath: 10, nodesPath: 10}
+	f.entries, f.nodes, f.asked = map[string]map[string]*api.ServiceEntry{}, map[string]*api.Node{}, map[string]int{}
+	f.changed, f.broken = make(chan struct{}), nil
+}
+
+// change changes what the fake knows. The indexes of these lists become the next one.
+func (f *fake) change(do func(), lists ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
+	next := f.highest() + 1
+	for _, list := range lists {
+		f.index[list] = next
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *fake) highest() (most uint64) {
+	for _, index := range f.index {
+		most = max(most, index)
+	}
+	return most
+}
+
+// entry returns an instance with a passing check.
+func entry(service, id, address string, port int) *api.ServiceEntry {
+	return &api.ServiceEntry{
+		Node:    &api.Node{Node: "node-" + id, Address: "10.9.9.9", Datacenter: "dc1"},
+		Service: &api.AgentService{ID: id, Service: service, Address: address, Port: port, Weights: api.AgentWeights{Passing: 1, Warning: 1}},
+		Checks:  api.HealthChecks{{Node: "node-" + id, CheckID: "service:" + id, ServiceID: id, ServiceName: service, Status: api.HealthPassing}},
+	}
+}
+
+// put registers an instance, as an agent does: with its check, in one write.
+func (f *fake) put(e *api.ServiceEntry) {
+	f.change(func() {
+		if f.entries[e.Service.Service] == nil {
+			f.entries[e.Service.Service] = map[string]*api.ServiceEntry{}
+		}
+		e.Service.ModifyIndex = f.highest() + 1
+		f.entries[e.Service.Service][e.Service.ID] = e
+		f.nodes[e.Node.Node] = e.Node
+	}, catalogPath, statePath, nodesPath)
+}
+
+func (f *fake) remove(service string) {
+	f.change(func() { delete(f.entries, service) }, catalogPath, statePath)
+}
+
+// break_ makes every answer fail; nil mends.
+func (f *fake) breakWith(broken func(w http.ResponseWriter, r *http.Request) bool) {
+	f.change(func() { f.broken = broken })
+	f.CloseClientConnections()
+}
+
+func (f *fake) times(path string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[path]
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.asked[r.URL.Path]++
+	broken := f.broken
+	f.mu.Unlock()
+	if broken != nil && broken(w, r) {
+		return
+	}
+	switch path := r.URL.Path; {
+	case strings.HasPrefix(path, servicePath):
+		f.service(w, strings.TrimPrefix(path, servicePath))
+	case f.index[path] != 0:
+		f.list(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// list answers a list, when its index has moved or the time is over.
+func (f *fake) list(w http.ResponseWriter, r *http.Request) {
+	after, _ := strconv.ParseUint(r.URL.Query().Get("index"), 10, 64)
+	limit, _ := time.ParseDuration(r.URL.Query().Get("wait"))
+	over := time.After(limit)
+	for {
+		f.mu.Lock()
+		index, changed := f.index[r.URL.Path], f.changed
+		if after == 0 || index != after {
+			break
+		}
+		f.mu.Unlock()
+		select {
+		case <-changed:
+			f.mu.Lock()
+			broken := f.broken
+			f.mu.Unlock()
+			if broken != nil && broken(w, r) {
+				return
+			}
+			continue
+		case <-r.Context().Done():
+			return
+		case <-over:
+		}
+		f.mu.Lock()
+		break
+	}
+	defer f.mu.Unlock()
+	w.Header().Set("X-Consul-Index", fmt.Sprint(f.index[r.URL.Path]))
+	var answer any
+	switch r.URL.Path {
+	case catalogPath:
+		tags := map[string][]string{"consul": {}}
+		for name, entries := range f.entries {
+			tags[name] = []string{}
+			for _, e := range entries {
+				tags[name] = append(tags[name], e.Service.Tags...)
+			}
+		}
+		answer = tags
+	case statePath:
+		checks := api.HealthChecks{}
+		for _, entries := range f.entries {
+			for _, e := range entries {
+				checks = append(checks, e.Checks...)
+			}
+		}
+		answer = checks
+	case nodesPath:
+		nodes := []*api.Node{}
+		for _, n := range f.nodes {
+			nodes = append(nodes, n)
+		}
+		answer = nodes
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func (f *fake) service(w http.ResponseWriter, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	entries := []*api.ServiceEntry{}
+	for _, e := range f.entries[name] {
+		entries = append(entries, e)
+	}
+	w.Header().Set("X-Consul-Index", fmt.Sprint(f.highest()))
+	_ = json.NewEncoder(w).Encode(entries)
+}

@@ -1,0 +1,58 @@
+package consul
+
+// queue holds the names of services that are to be read, each once, in the order in which they came. A service that is being
+// read is not handed out again before its answer is there: an older answer must not replace a newer one.
+type queue struct {
+	order   []string
+	waiting names
+	reading names
+}
+
+func newQueue() *queue { return &queue{waiting: names{}, reading: names{}} }
+
+func (q *queue) add(all names) {
+	for name := range all {
+		if !q.waiting[name] {
+			q.waiting[name] = true
+			q.order = append(q.order, name)
+		}
+	}
+}
+
+// drop forgets services that are gone.
+func (q *queue) drop(all names) {
+	for name := range all {
+		delete(q.waiting, name)
+	}
+}
+
+// next returns a service that can be read now.
+func (q *queue) next() (string, bool) {
+	kept := q.order[:0]
+	found, at := "", false
+	for i, name := range q.order {
+		switch {
+		case !q.waiting[name]: // dropped, or handed out
+			continue
+		case !q.reading[name]:
+			found, at = name, true
+			kept = append(kept, q.order[i:]...)
+		default:
+			kept = append(kept, name)
+			continue
+		}
+		break
+	}
+	q.order = kept
+	return found, at
+}
+
+// begin notes that a service is being read, end that it was.
+func (q *queue) begin(name string) {
+	delete(q.waiting, name)
+	q.reading[name] = true
+}
+
+func (q *queue) end(name string) { delete(q.reading, name) }
+
+func (q *queue) empty() bool { return len(q.waiting)+len(q.reading) == 0 }

@@ -1,0 +1,268 @@
+package consul
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Keys of an instance's meta, or of its node's, that say what Consul has no field for.
+const (
+	metaProtocol = "protocol"     // of its port: http, http2, grpc, tcp, …
+	metaPort     = "service-port" // that clients dial, where it is not the instance's own
+	metaRegion   = "region"       // of the node
+	metaZone     = "zone"
+	metaSubZone  = "subzone"
+)
+
+// servers is the service under which Consul registers its own servers.
+const servers = "consul"
+
+var (
+	hostName    = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
+	defaultSpot = "default" // Consul's name of the namespace that is none, and the mesh's
+)
+
+// instance is an entry of a service that can be served.
+type instance struct {
+	*api.ServiceEntry
+	endpoint model.Endpoint
+	ports    []port
+}
+
+// port is one of an instance.
+type port struct {
+	name     string // as Consul has it, "" for none
+	number   uint32 // that clients dial
+	own      uint32 // that the instance listens on
+	protocol model.Protocol
+}
+
+// Host returns the host of a service. The default namespace is not written.
+func Host(name, namespace string) string {
+	host := strings.ToLower(name) + ".service"
+	if namespace != "" && namespace != defaultSpot {
+		host += "." + strings.ToLower(namespace) + ".ns"
+	}
+	return host + ".consul"
+}
+
+// groupOf converts a service and all its instances. A service without one that can be served has an empty group, or one of faults.
+func groupOf(name, namespace string, entries []*api.ServiceEntry) model.Group {
+	if !hostName.MatchString(strings.ToLower(name)) {
+		return model.Group{Faults: []string{fmt.Sprintf(`name is %q, want letters, digits, "-", "_" and "."`, name)}}
+	}
+	service := &model.Service{
+		Registry: "Consul", Host: Host(name, namespace), Namespace: cmp.Or(namespace, defaultSpot), Name: name, Resolution: model.ResolutionStatic,
+	}
+	var instances []instance
+	var faults []string
+	for _, e := range inOrder(entries) {
+		i, wrong := instanceOf(e)
+		for _, fault := range wrong {
+			faults = append(faults, fmt.Sprintf("instance %s of node %s: %s", e.Service.ID, e.Node.Node, fault))
+		}
+		if i == nil {
+			continue
+		}
+		instances = append(instances, *i)
+		service.Cluster = e.Node.Datacenter
+		if _, err := netip.ParseAddr(i.endpoint.Address); err != nil {
+			service.Resolution = model.ResolutionDNS
+		}
+	}
+	if len(instances) == 0 {
+		return model.Group{Faults: faults}
+	}
+	service.Origin.Record = &model.Record{Cluster: service.Cluster}
+	service.Ports, faults = portsOf(instances, faults)
+	for _, i := range instances {
+		i.endpoint.Ports, i.endpoint.Partial = i.listens(service.Ports)
+		service.Endpoints = append(service.Endpoints, i.endpoint)
+	}
+	return model.Group{Services: []*model.Service{service}, Faults: faults}
+}
+
+// inOrder returns the entries that are services of their own, by node and id: proxies and gateways of Consul's mesh are left out.
+func inOrder(entries []*api.ServiceEntry) (out []*api.ServiceEntry) {
+	for _, e := range entries {
+		if e != nil && e.Node != nil && e.Service != nil && e.Service.Kind == api.ServiceKindTypical {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b *api.ServiceEntry) int {
+		return cmp.Or(strings.Compare(a.Node.Node, b.Node.Node), strings.Compare(a.Service.ID, b.Service.ID))
+	})
+	return out
+}
+
+// instanceOf returns nil for an instance that cannot be served.
+func instanceOf(e *api.ServiceEntry) (*instance, []string) {
+	var faults []string
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	address := cmp.Or(e.Service.Address, e.Node.Address)
+	if !servable(address) {
+		wrong("address is %q, want an IP address or a host name", address)
+	}
+	ports, badPorts := ownPorts(e)
+	faults = append(faults, badPorts...)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	health, weight, fault := healthOf(e)
+	if fault != "" {
+		wrong("%s", fault)
+	}
+	return &instance{e, model.Endpoint{
+		Address: address, Labels: labelsOf(e.Service), Weight: weight, Locality: localityOf(e), Cluster: e.Node.Datacenter, Health: health,
+	}, ports}, faults
+}
+
+// servable reports whether clients can dial an address. One that stands for every address cannot be dialled.
+func servable(address string) bool {
+	if ip, err := netip.ParseAddr(address); err == nil {
+		return !ip.IsUnspecified() && ip.Zone() == ""
+	}
+	return hostName.MatchString(strings.ToLower(address))
+}
+
+// ownPorts reads the ports of an instance: several with names, or the one without.
+func ownPorts(e *api.ServiceEntry) (out []port, faults []string) {
+	all := e.Service.Ports
+	if len(all) == 0 {
+		all = api.ServicePorts{{Port: e.Service.Port}}
+	}
+	dialled := e.Service.Meta[metaPort]
+	for _, p := range all {
+		if p.Port < 1 || p.Port > 65535 {
+			faults = append(faults, fmt.Sprintf("port is %d, want 1 to 65535", p.Port))
+			continue
+		}
+		own := port{name: p.Name, number: uint32(p.Port), own: uint32(p.Port)}
+		if dialled != "" && len(all) == 1 {
+			n, err := strconv.ParseUint(dialled, 10, 16)
+			if err != nil || n == 0 {
+				faults = append(faults, fmt.Sprintf("meta %s is %q, want 1 to 65535", metaPort, dialled))
+				continue
+			}
+			own.number = uint32(n)
+		}
+		said := cmp.Or(e.Service.Meta[metaProtocol], e.Node.Meta[metaProtocol])
+		if p.Name != "" {
+			said = "" // the names tell them apart
+		}
+		if _, known := model.ParseProtocol(said); said != "" && !known {
+			faults = append(faults, fmt.Sprintf("meta %s is %q, want a protocol such as http, grpc or tcp", metaProtocol, said))
+			continue
+		}
+		own.protocol = model.DetectProtocol(said, p.Name, own.number)
+		out = append(out, own)
+	}
+	return out, faults
+}
+
+// portsOf returns the ports of a service: each number that an instance wants to be dialled at. The first instance says what it speaks.
+func portsOf(instances []instance, faults []string) ([]model.Port, []string) {
+	var out []model.Port
+	for _, i := range instances {
+		for _, p := range i.ports {
+			at := slices.IndexFunc(out, func(o model.Port) bool { return o.Number == p.number })
+			if at < 0 {
+				out = append(out, model.Port{
+					Name: strings.ToLower(cmp.Or(p.name, string(p.protocol), "port")) + "-" + strconv.Itoa(int(p.number)), Number: p.number, Protocol: p.protocol,
+				})
+			} else if out[at].Protocol != p.protocol {
+				faults = append(faults, fmt.Sprintf("instance %s of node %s: port %d speaks %s, and with another instance %s, which is taken",
+					i.Service.ID, i.Node.Node, p.number, cmp.Or(p.protocol, "an unknown protocol"), cmp.Or(out[at].Protocol, "an unknown protocol")))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b model.Port) int { return cmp.Compare(a.Number, b.Number) })
+	return out, faults
+}
+
+// listens returns where an instance listens for the ports of its service: nil for the same numbers.
+func (i instance) listens(ports []model.Port) (own map[string]uint32, partial bool) {
+	same := len(i.ports) == len(ports)
+	own = map[string]uint32{}
+	for _, p := range ports {
+		if at := slices.IndexFunc(i.ports, func(o port) bool { return o.number == p.Number }); at >= 0 {
+			own[p.Name] = i.ports[at].own
+			same = same && i.ports[at].own == p.Number
+		} else {
+			same = false
+		}
+	}
+	if same {
+		return nil, false
+	}
+	return own, true
+}
+
+// healthOf returns the health and the weight of an instance. Maintenance is the operator's wish that it gets no new requests.
+func healthOf(e *api.ServiceEntry) (h model.Health, weight uint32, fault string) {
+	passing, warning := uint32(max(0, e.Service.Weights.Passing)), uint32(max(0, e.Service.Weights.Warning))
+	if len(e.Checks) == 0 {
+		return model.HealthUnknown, passing, ""
+	}
+	switch status := e.Checks.AggregatedStatus(); status {
+	case api.HealthPassing:
+		return model.HealthHealthy, passing, ""
+	case api.HealthWarning:
+		if warning == 0 {
+			return model.HealthDraining, passing, ""
+		}
+		return model.HealthHealthy, warning, ""
+	case api.HealthMaint:
+		return model.HealthDraining, passing, ""
+	case api.HealthCritical:
+		return model.HealthUnhealthy, passing, ""
+	default:
+		for _, c := range e.Checks {
+			if !slices.Contains([]string{api.HealthPassing, api.HealthWarning, api.HealthCritical}, c.Status) {
+				fault = fmt.Sprintf("check %s is %q, want passing, warning or critical", c.CheckID, c.Status)
+			}
+		}
+		return model.HealthUnhealthy, passing, fault
+	}
+}
+
+// labelsOf returns tags and meta as labels: a tag "k=v" or "k|v" is k: v, any other is "true". Meta wins over tags.
+func labelsOf(s *api.AgentService) map[string]string {
+	labels := map[string]string{}
+	for _, tag := range s.Tags {
+		key, value := tag, "true"
+		if at := strings.IndexAny(tag, "=|"); at > 0 {
+			key, value = tag[:at], tag[at+1:]
+		}
+		if key != "" {
+			labels[key] = value
+		}
+	}
+	for key, value := range s.Meta {
+		labels[key] = value
+	}
+	if len(labels) == 0 {
+		return nil
+	}
+	return labels
+}
+
+// localityOf returns the locality that Consul knows, else that of the node's meta, else the datacentre as a region.
+func localityOf(e *api.ServiceEntry) model.Locality {
+	for _, l := range []*api.Locality{e.Service.Locality, e.Node.Locality} {
+		if l != nil && l.Region != "" {
+			return model.Locality{Region: l.Region, Zone: l.Zone, SubZone: e.Node.Meta[metaSubZone]}
+		}
+	}
+	meta := e.Node.Meta
+	return model.Locality{Region: cmp.Or(meta[metaRegion], e.Node.Datacenter), Zone: meta[metaZone], SubZone: meta[metaSubZone]}
+}

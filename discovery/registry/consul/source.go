@@ -1,0 +1,293 @@
+package consul
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+const (
+	lists   = 3 // that stand as blocking queries
+	workers = 8 // that read services at once
+
+	wait = time.Minute            // of a blocking query; Consul adds up to a sixteenth
+	pace = 250 * time.Millisecond // between two answers of one list
+	step = 10 * time.Millisecond  // between two services of a round
+)
+
+// Source follows a Consul.
+type Source struct {
+	Config
+	Log *slog.Logger
+}
+
+// Run sends updates until ctx is done or Consul fails. It keeps nothing between two runs.
+func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
+	client, idle, err := s.client()
+	if err != nil {
+		return err
+	}
+	defer idle()
+	r := &run{
+		namespace: s.Namespace, log: s.Log, ask: asker{client}, events: make(chan func(now time.Time)), work: make(chan string), view: newView(), todo: newQueue(),
+		missing: names{}, told: map[string]model.Group{}, outbox: map[string]model.Group{}, meshes: names{},
+	}
+	g, inner := errgroup.WithContext(ctx)
+	g.Go(func() error { return follow(inner, r, r.ask.services, r.catalogue) })
+	g.Go(func() error { return follow(inner, r, r.ask.checks, r.checks) })
+	g.Go(func() error { return follow(inner, r, r.ask.nodes, r.nodes) })
+	for range workers {
+		g.Go(func() error { return r.fetch(inner) })
+	}
+	g.Go(func() error { return r.loop(inner, updates) })
+	if err := g.Wait(); ctx.Err() == nil {
+		return err
+	}
+	return nil // it was stopped
+}
+
+// run is one run of a Source. What is below events belongs to loop.
+type run struct {
+	namespace string
+	log       *slog.Logger
+	ask       asker
+	work      chan string // names of services to read
+	events    chan func(now time.Time)
+
+	view    *view
+	todo    *queue
+	rounds  rounds
+	round   []string  // the services that the present round has not read yet
+	began   time.Time // the present round; zero for none
+	stepped time.Time // its last service
+	heard   int       // how many of the lists have answered
+	missing names     // services of the first catalogue that were not read yet
+	synced  bool
+	told    map[string]model.Group
+	outbox  map[string]model.Group
+	meshes  names // services of Consul's own mesh, which are left out
+	partial bool  // it was said that the token hides services
+}
+
+// answer is what one answer of a list says of itself.
+type answer struct {
+	index uint64
+	first bool // of the run
+	lost  bool // the index went backwards
+}
+
+// follow asks for a list again and again, each time until it has changed.
+func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, *api.QueryMeta, error), take func(T, answer, *api.QueryMeta, time.Time)) error {
+	var index uint64
+	for first := true; ; first = false {
+		limited, cancel := context.WithTimeout(ctx, wait+wait/16+askTimeout)
+		list, meta, err := ask((&api.QueryOptions{WaitIndex: index, WaitTime: wait}).WithContext(limited))
+		cancel()
+		if err != nil {
+			return err
+		}
+		next, moved, lost := nextIndex(index, meta.LastIndex)
+		if moved {
+			a := answer{meta.LastIndex, first, lost}
+			select {
+			case r.events <- func(now time.Time) { take(list, a, meta, now) }:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		index = next
+		select {
+		case <-time.After(pace):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// nextIndex returns the index to wait for after an answer with index got to a question with index last, which is 0 for one that
+// did not wait. An index that goes backwards is of other data, such as a snapshot that was restored: the next question does not wait.
+func nextIndex(last, got uint64) (next uint64, moved, lost bool) {
+	if got < last {
+		return 0, true, true
+	}
+	return got, got != last, false
+}
+
+// fetch reads the services that are handed to it.
+func (r *run) fetch(ctx context.Context) error {
+	for {
+		var name string
+		select {
+		case name = <-r.work:
+		case <-ctx.Done():
+			return nil
+		}
+		entries, err := r.ask.instances(ctx, name)
+		if err != nil {
+			return err
+		}
+		select {
+		case r.events <- func(time.Time) { r.read(name, entries) }:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// loop owns the state of the run.
+func (r *run) loop(ctx context.Context, updates chan<- model.Update) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		now := time.Now()
+		timer.Reset(r.tick(now))
+		work, name := r.next()
+		var out chan<- model.Update
+		update := model.Update{Groups: r.outbox, Synced: true}
+		if r.ready() {
+			out = updates
+		}
+		select {
+		case event := <-r.events:
+			event(time.Now())
+		case work <- name:
+			r.todo.begin(name)
+		case out <- update:
+			r.outbox, r.synced = map[string]model.Group{}, true
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// ready reports whether there is something to send: everything at first, then what changed.
+func (r *run) ready() bool {
+	if !r.synced {
+		return r.heard == lists && len(r.missing) == 0
+	}
+	return len(r.outbox) > 0
+}
+
+// next returns a service to read, and where to, which is nil for none. Nothing is read before every list has answered: what changes
+// after its service was read is then named by one of them.
+func (r *run) next() (chan<- string, string) {
+	name, ok := r.todo.next()
+	if !ok || r.heard < lists {
+		return nil, ""
+	}
+	return r.work, name
+}
+
+// tick does what is due, and returns when to come again.
+func (r *run) tick(now time.Time) time.Duration {
+	if !r.synced {
+		return wait
+	}
+	if r.began.IsZero() {
+		due := r.rounds.due()
+		if due.IsZero() {
+			return wait
+		}
+		if now.Before(due) {
+			return due.Sub(now)
+		}
+		r.began, r.round = now, slices.Sorted(maps.Keys(r.view.tags))
+	}
+	if len(r.round) == 0 {
+		r.rounds.done(r.began, now)
+		r.began = time.Time{}
+		return step
+	}
+	if next := r.stepped.Add(step); now.Before(next) {
+		return next.Sub(now)
+	}
+	if r.todo.empty() { // what was named comes first
+		r.todo.add(names{r.round[0]: true})
+		r.round, r.stepped = r.round[1:], now
+	}
+	return step
+}
+
+func (r *run) catalogue(list map[string][]string, a answer, meta *api.QueryMeta, now time.Time) {
+	r.note(a, now)
+	if !a.first && !a.lost {
+		r.rounds.moved(a.index, now)
+	}
+	if meta.ResultsFilteredByACLs && !r.partial {
+		r.partial = true
+		r.log.Warn("Consul's token hides services, which are not served", "services", len(list))
+	}
+	changed, gone := r.view.services(list)
+	if a.first {
+		maps.Copy(r.missing, changed)
+	}
+	r.todo.add(changed)
+	r.todo.drop(gone)
+	for name := range gone {
+		delete(r.missing, name)
+		r.tell(name, model.Group{})
+	}
+}
+
+func (r *run) checks(list api.HealthChecks, a answer, _ *api.QueryMeta, now time.Time) {
+	r.note(a, now)
+	changed := r.view.known(r.view.state(list))
+	if len(changed) > 0 {
+		r.rounds.named(a.index)
+	}
+	r.todo.add(changed)
+}
+
+func (r *run) nodes(list []*api.Node, a answer, _ *api.QueryMeta, now time.Time) {
+	r.note(a, now)
+	r.todo.add(r.view.known(r.view.list(list)))
+}
+
+func (r *run) note(a answer, now time.Time) {
+	if a.first {
+		r.heard++
+	}
+	if a.lost {
+		r.rounds.lost(now)
+	}
+}
+
+// read takes a service that was read.
+func (r *run) read(name string, entries []*api.ServiceEntry) {
+	r.todo.end(name)
+	if _, known := r.view.tags[name]; !known {
+		return // it has gone meanwhile
+	}
+	delete(r.missing, name)
+	r.view.read(name, entries)
+	for _, e := range entries {
+		if e != nil && e.Service != nil {
+			r.rounds.named(e.Service.ModifyIndex)
+		}
+	}
+	if len(entries) > 0 && len(inOrder(entries)) == 0 && !r.meshes[name] {
+		r.meshes[name] = true
+		r.log.Info("not served: a proxy or gateway of Consul's own mesh", "service", name)
+	}
+	r.tell(name, groupOf(name, r.namespace, entries))
+}
+
+// tell puts a group into the next update, unless it was told.
+func (r *run) tell(name string, g model.Group) {
+	if reflect.DeepEqual(g, r.told[name]) {
+		return
+	}
+	r.outbox[name] = g
+	if r.told[name] = g; g.Empty() {
+		delete(r.told, name)
+	}
+}

@@ -1,0 +1,143 @@
+package consul
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// view is what Consul's lists said last. Each of its methods takes a list and returns the names of the services that must be read
+// again.
+type view struct {
+	tags   map[string][]string // of each service, in order
+	checks map[checkKey]check  // of instances and of nodes
+	nodes  map[string]api.Node // by name
+	on     map[string]names    // the services that have an instance on a node
+	where  map[string][]string // the nodes of a service
+}
+
+type checkKey struct{ node, id string }
+
+// check is of a check what a service is made of. Its output is not.
+type check struct{ service, serviceID, status string }
+
+func newView() *view {
+	return &view{
+		tags: map[string][]string{}, checks: map[checkKey]check{}, nodes: map[string]api.Node{}, on: map[string]names{}, where: map[string][]string{},
+	}
+}
+
+// names is a set of services.
+type names map[string]bool
+
+// services takes the catalogue. Those that are gone need not be read.
+func (v *view) services(list map[string][]string) (changed, gone names) {
+	changed, gone = names{}, names{}
+	now := make(map[string][]string, len(list))
+	for name, tags := range list {
+		if name == servers {
+			continue
+		}
+		tags = slices.Sorted(slices.Values(tags))
+		if before, known := v.tags[name]; !known || !slices.Equal(before, tags) {
+			changed[name] = true
+		}
+		now[name] = tags
+	}
+	for name := range v.tags {
+		if _, is := now[name]; !is {
+			gone[name] = true
+			v.leaves(name)
+		}
+	}
+	v.tags = now
+	return changed, gone
+}
+
+// state takes all health checks.
+func (v *view) state(list api.HealthChecks) names {
+	changed, now := names{}, make(map[checkKey]check, len(list))
+	for _, c := range list {
+		if c != nil {
+			now[checkKey{c.Node, c.CheckID}] = check{c.ServiceName, c.ServiceID, c.Status}
+		}
+	}
+	for key, c := range now {
+		if before, known := v.checks[key]; !known || before != c {
+			v.touch(changed, key, c)
+			v.touch(changed, key, before)
+		}
+	}
+	for key, before := range v.checks {
+		if _, is := now[key]; !is {
+			v.touch(changed, key, before)
+		}
+	}
+	v.checks = now
+	return changed
+}
+
+// touch adds the services that a check speaks of: its own, or all on its node.
+func (v *view) touch(changed names, key checkKey, c check) {
+	switch {
+	case c.service != "":
+		changed[c.service] = true
+	case c.status != "":
+		maps.Copy(changed, v.on[key.node])
+	}
+}
+
+// list takes the nodes.
+func (v *view) list(nodes []*api.Node) names {
+	changed, now := names{}, make(map[string]api.Node, len(nodes))
+	for _, n := range nodes {
+		if n != nil {
+			now[n.Node] = api.Node{Address: n.Address, Datacenter: n.Datacenter, Meta: n.Meta, Locality: n.Locality}
+		}
+	}
+	for name, n := range now {
+		if before, known := v.nodes[name]; known && !reflect.DeepEqual(before, n) {
+			maps.Copy(changed, v.on[name])
+		}
+	}
+	v.nodes = now
+	return changed
+}
+
+// read takes the instances of a service.
+func (v *view) read(name string, entries []*api.ServiceEntry) {
+	v.leaves(name)
+	for _, e := range entries {
+		if e == nil || e.Node == nil {
+			continue
+		}
+		node := e.Node.Node
+		if v.on[node] == nil {
+			v.on[node] = names{}
+		}
+		v.on[node][name] = true
+		v.where[name] = append(v.where[name], node)
+	}
+}
+
+func (v *view) leaves(name string) {
+	for _, node := range v.where[name] {
+		if delete(v.on[node], name); len(v.on[node]) == 0 {
+			delete(v.on, node)
+		}
+	}
+	delete(v.where, name)
+}
+
+// known keeps the services that the catalogue has: a check may come before its service.
+func (v *view) known(all names) names {
+	out := names{}
+	for name := range all {
+		if _, is := v.tags[name]; is {
+			out[name] = true
+		}
+	}
+	return out
+}

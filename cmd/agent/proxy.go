@@ -94,7 +94,7 @@ type proxy struct {
 	sds         *sds.Server
 	servedFiles atomic.Pointer[[]sds.Seen] // what was last found of the files that Envoy asks for by SDS
 
-	forked     chan struct{} // closed when the first Envoy was
+	forked     chan struct{} // closed when the first Envoy was, or could not be
 	forkedOnce sync.Once
 	toldReady  sync.Once // the service manager
 

@@ -108,14 +108,38 @@ func rootCommand(c command) *cobra.Command {
 	root.Flags().BoolVar(&showVersion, "version", false, "print which build this is")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return setting.Usage("agent", err) })
-	root.AddCommand(
-		proxyCommand(c), bootstrapCommand(c), waitCommand(c), statusCommand(c), requestCommand(c),
-		versionCommand(), completionCommand(),
-	)
+	root.AddCommand(subcommands(c)...)
 	for _, sub := range append(root.Commands(), root) {
 		sub.Args = usageArgs(sub.Args)
 	}
 	return root
+}
+
+// subcommands are all commands, or only the one that the arguments begin with: proxy and bootstrap have a flag for each
+// setting, and a start of Envoy does not wait until the flags of the other one are made.
+func subcommands(c command) (out []*cobra.Command) {
+	subs := []struct {
+		name  string
+		build func(command) *cobra.Command
+	}{
+		{"proxy", proxyCommand},
+		{"bootstrap", bootstrapCommand},
+		{"wait", waitCommand},
+		{"status", statusCommand},
+		{"request", requestCommand},
+		{"version", func(command) *cobra.Command { return versionCommand() }},
+		{"completion", func(command) *cobra.Command { return completionCommand() }},
+	}
+	for i, sub := range subs {
+		if len(c.args) > 0 && c.args[0] == sub.name {
+			subs = subs[i : i+1]
+			break
+		}
+	}
+	for _, sub := range subs {
+		out = append(out, sub.build(c))
+	}
+	return out
 }
 
 // usageArgs makes a refusal of arguments a usage error.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -49,11 +50,6 @@ func (p *proxy) run(ctx context.Context) error {
 		return err
 	}
 	p.child = p.newChild(slot)
-	stop, err := p.serve(slot.Dir())
-	if err != nil {
-		return err
-	}
-	defer stop()
 	p.log.Info("proxy",
 		"node", p.params.Node.String(), "envoy", p.binary, "discovery", p.settings.discoveryAddress, "dir", slot.Dir())
 	return p.supervise(ctx, first, slot.Dir())
@@ -103,6 +99,8 @@ func (p *proxy) discovery() envoy.Discovery {
 
 // supervise runs the supervisor and what feeds it, until it ends.
 func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) error {
+	ctx, refuse := context.WithCancelCause(ctx)
+	defer refuse(nil)
 	configCh := make(chan agent.Config, 1)
 	configCh <- first
 	defer context.AfterFunc(ctx, func() { p.notifier.tell("STOPPING=1") })()
@@ -121,6 +119,9 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 			p.journal.Observe(news, func(epoch int) []string { return p.child.Remains(epoch).LastLines })
 			recorder.Observe(s.Events, news)
 			settle(s)
+			if s.Failures > 0 { // perhaps before a fork
+				p.forkedOnce.Do(func() { close(p.forked) })
+			}
 		},
 		Seed: rand.Uint64(),
 	}
@@ -135,6 +136,13 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 		case <-feeding.Done():
 			return
 		}
+		stop, err := p.serve(dir)
+		if err != nil {
+			refuse(&unserved{err})
+			return
+		}
+		defer stop()
+		defer func() { <-feeding.Done() }()
 		p.feed(feeding, &feeders, first, configCh)
 		feeders.Go(func() { p.lookOnChange(feeding) })
 		feeders.Go(func() { recorder.Run(feeding) })
@@ -144,8 +152,15 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 			feeders.Go(func() { reapOrphans(feeding, p.log) })
 		}
 	})
-	return supervisor.Run(ctx)
+	err := supervisor.Run(ctx)
+	if busy := new(unserved); errors.As(context.Cause(ctx), &busy) {
+		return busy.error
+	}
+	return err
 }
+
+// unserved ends a start: a port that was asked for cannot be opened.
+type unserved struct{ error }
 
 // onceServing does something when an epoch serves for the first time, and never again: it costs a collection, and the supervisor
 // tells its status at each step.

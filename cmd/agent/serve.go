@@ -14,8 +14,9 @@ import (
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
-// serve opens the agent's own ports and its socket in dir before Envoy starts, so that a busy one harms nobody. A busy port
-// that was asked for is an error; one that is a default is not, since two agents with default settings may share a host.
+// serve opens the agent's own ports and its socket in dir. A busy port that was asked for is an error, which ends the Envoy
+// that was forked a moment ago, long before it listens; one that is a default is not, since two agents with default settings
+// may share a host.
 func (p *proxy) serve(dir string) (stop func(), err error) {
 	var servers []*http.Server
 	stop = func() {

@@ -149,7 +149,7 @@ func (p *proxy) supervise(ctx context.Context, first agent.Config, dir string) e
 		feeders.Go(func() { footprint.Keep(feeding) })
 		feeders.Go(func() { p.notifier.live(feeding, p.loopAnswers) })
 		if os.Getpid() == 1 {
-			feeders.Go(func() { reapOrphans(feeding, p.log) })
+			feeders.Go(func() { envoy.ReapOrphans(feeding, p.log) })
 		}
 	})
 	err := supervisor.Run(ctx)

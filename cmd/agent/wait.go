@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent/application"
 	"github.com/pilotlight/pilotlight/agent/client"
+	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
@@ -77,7 +78,7 @@ func (w *wait) run(ctx context.Context) error {
 	if os.Getpid() == 1 {
 		reaping, cancel := context.WithCancel(ctx)
 		var reaper sync.WaitGroup
-		reaper.Go(func() { reapOrphans(reaping, newLogger(w.said, "warn", "text")) })
+		reaper.Go(func() { envoy.ReapOrphans(reaping, newLogger(w.said, "warn", "text")) })
 		defer reaper.Wait()
 		defer cancel()
 	}

@@ -39,6 +39,8 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/xds/x.go", `import _ "./discovery/ads"`, "a function of a Mesh and a Node"},
 	{"discovery/ads/x.go", `import _ "./discovery"`, "the arrows have one direction"},
 	{"agent/health/x.go", `import _ "./agent/envoy"`, "health is judged from observations"},
+	{"agent/cert/x.go", `import _ "./agent/proxy"`, "none of them may need it"},
+	{"agent/proxy/x.go", `import _ "./internal/setting"`, "joined from a Config"},
 	{"agent/identity/x.go", `import _ "./bootstrap"`, "needs neither a host nor a pod"},
 	{"agent/identity/x.go", `import _ "os"`, "no goroutine and no I/O"},
 	{"agent/status/x.go", `import _ "./agent/envoy"`, "only the joining room sees the child processes"},
@@ -50,7 +52,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/kube/x.go", `import _ "./discovery/model"`, "knows neither"},
 	{"discovery/config/x.go", `import _ "./watch"`, "not the stores"},
 	{"discovery/registry/eureka/x.go", `import _ "./discovery/ads"`, "how it looks for it"},
-	{"cmd/agent/x.go", `import _ "./templates"`, "joins the agent's half"},
+	{"cmd/agent/x.go", `import _ "./watch"`, "joins the agent's half"},
 	{"cmd/discovery/x.go", `import _ "./templates"`, "joins discovery's half"},
 	{"discovery/ads/x.go", `import _ "./internal/golden"`, "what helps tests"},
 	{"discovery/ads/x.go", `import _ "testing"`, "what helps tests"},
@@ -89,12 +91,13 @@ func TestEveryRuleCanFail(t *testing.T) {
 
 func TestWhatTheRulesAllow(t *testing.T) {
 	files := tree(t, map[string]string{
-		"cmd/agent/x.go": `import ("os"; "runtime"; _ "./agent/envoy"; _ "./bootstrap"; _ "./watch")
+		"cmd/agent/x.go": `import ("os"; "runtime"; _ "./agent/proxy"; _ "./bootstrap")
 			func init() { runtime.LockOSThread() }
 			var home = os.Getenv("HOME")`,
 		"cmd/discovery/x.go":                 `import (_ "./discovery/registry/consul"; _ "./discovery/config/file")`,
 		"agent/agent.go":                     `import "time"; func run() { go run(); time.Now() }`,
 		"agent/core.go":                      `import "time"; type state struct{ since time.Time }; func (s *state) f(now time.Time) { s.since = now }`,
+		"agent/proxy/x.go":                   `import (_ "./agent/envoy"; _ "./agent/identity"; _ "./bootstrap"; _ "./watch")`,
 		"agent/envoy/x.go":                   `import (_ "os/exec"; _ "./agent"; _ "./bootstrap")`,
 		"discovery/ads/x.go":                 `import (_ "./discovery/xds"; "google.golang.org/grpc"); func f() { grpc.NewServer() }`,
 		"discovery/config/file/x.go":         `import (_ "./discovery/config"; _ "./discovery/model"; _ "./watch"; _ "istio.io/api/networking/v1alpha3")`,

@@ -129,7 +129,12 @@ var rules = []rule{
 	{who: "internal/golden internal/logger internal/spelling internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
 	{who: "internal/manual", only: "internal/golden", why: "pages are made from commands, of whichever program"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
-	{who: "agent/*", only: "agent/... bootstrap node internal/local", why: "the agent's rooms know the agent, not the commands"},
+	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/local", why: "the agent's rooms know the agent, not the commands"},
+	{
+		who: "agent/*", except: "agent/proxy", never: "import ./agent/proxy",
+		why: "agent/proxy joins the other rooms: none of them may need it",
+	},
+	{who: "agent/proxy", only: "agent/... bootstrap node watch", why: "a proxy is joined from a Config: flags and their table stay in cmd"},
 	{who: "agent/health", only: "nothing", why: "health is judged from observations: it must not reach the Envoy that it judges"},
 	{who: "agent/identity", only: "node", why: "an identity is made of texts and addresses: a test of it needs neither a host nor a pod"},
 	{
@@ -158,8 +163,10 @@ var rules = []rule{
 		why: "an adapter tells the model what it finds; how it looks for it is its own business",
 	},
 	{
-		who: "cmd/agent", only: "agent/... bootstrap node watch internal/logger internal/setting internal/spelling internal/version",
-		why: "cmd/agent joins the agent's half",
+		who: "cmd/agent",
+		only: "agent agent/application agent/cert agent/client agent/envoy agent/identity agent/lossy agent/proxy agent/status " +
+			"bootstrap node internal/logger internal/setting internal/version",
+		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},
 	{
 		who: "cmd/discovery", only: "discovery/... node watch internal/logger internal/setting internal/version",

@@ -6,6 +6,6 @@
 //	agent bootstrap                         print Envoy's bootstrap without running an Envoy
 //	agent version, agent completion
 //
-// The package reads flags, the environment and files, and joins the packages below agent with bootstrap and watch. It leaves
-// every decision about a running Envoy to package agent, and the bootstrap's text to package bootstrap.
+// The package makes a Config of flags, the environment and a file, and calls one function with it. It leaves the joining of a
+// proxy to agent/proxy, every decision about a running Envoy to package agent, and the bootstrap's text to package bootstrap.
 package main

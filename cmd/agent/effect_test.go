@@ -5,9 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/pilotlight/pilotlight/agent/cgroup"
-	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
 // TestEverySettingHasAnEffect gives each setting a value of its own, and finds it where it must arrive.
@@ -106,50 +103,5 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 	}
 	for name := range rows {
 		t.Errorf("--%s is no setting", name)
-	}
-}
-
-// What nobody said comes from PROXY_CONFIG, else from the control group. What was read stays as it is.
-func TestLimits(t *testing.T) {
-	for _, test := range []struct {
-		config  string
-		flags   []string
-		memory  int64
-		workers int
-		limit   int64
-	}{
-		{"", nil, 1000 << 20, 2, 900 << 20},
-		{"", []string{"--concurrency", "7", "--memoryLimit", "1Gi"}, 512 << 20, 7, 1 << 30},
-		{"", nil, 0, 2, 0},
-		{"concurrency: 3", nil, 0, 3, 0},
-		{"concurrency: 0", nil, 0, 8, 0},
-		{"concurrency: 3", []string{"--concurrency", "5"}, 0, 5, 0},
-	} {
-		s := resolved(t, nil, test.flags...)
-		before := *s
-		c, err := identity.ReadProxyConfig(identity.Environment{"PROXY_CONFIG": test.config})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := s.with(s.limits(c, cgroup.Limits{CPUs: 2.5, Memory: test.memory}, 8)...)
-		if err != nil || got.concurrency != test.workers || got.memoryLimit != test.limit {
-			t.Errorf("%q %v: got %d workers, %d bytes, %v; want %d and %d", test.config, test.flags, got.concurrency, got.memoryLimit, err, test.workers, test.limit)
-		}
-		if s.concurrency != before.concurrency || s.memoryLimit != before.memoryLimit || s.origins["concurrency"] != before.origins["concurrency"] {
-			t.Errorf("%q %v: the settings that were read have changed", test.config, test.flags)
-		}
-	}
-}
-
-func TestServiceName(t *testing.T) {
-	for _, test := range []struct{ given, want string }{
-		{"", "service.name=shop%20a"},
-		{"OTEL_RESOURCE_ATTRIBUTES=zone=b", "zone=b,service.name=shop%20a"},
-		{"OTEL_RESOURCE_ATTRIBUTES=service.name=mine", "service.name=mine"},
-	} {
-		got := identity.ParseEnvironment(withServiceName([]string{"A=b", test.given}, "shop a"))
-		if got["OTEL_RESOURCE_ATTRIBUTES"] != test.want || got["A"] != "b" {
-			t.Errorf("%q: got %q, want %q", test.given, got["OTEL_RESOURCE_ATTRIBUTES"], test.want)
-		}
 	}
 }

@@ -2,10 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"testing"
 	"testing/fstest"
@@ -13,25 +14,32 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/cert"
-	"github.com/pilotlight/pilotlight/agent/envoy"
-	"github.com/pilotlight/pilotlight/agent/identity"
-	"github.com/pilotlight/pilotlight/agent/lossy"
+	"github.com/pilotlight/pilotlight/agent/proxy"
+	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// rendered is the bootstrap that a pod's sidecar gets.
-func rendered(t *testing.T, s *settings) string {
+// resolvedProxy is the proxy of a pod's sidecar with these settings.
+func resolvedProxy(t *testing.T, s *settings) *proxy.Proxy {
 	t.Helper()
-	root := fstest.MapFS{
-		"labels":      {Data: []byte(`app="of-the-file"`)},
-		"annotations": {Data: []byte(`note="of-the-file"`)},
-	}
-	env := identity.Environment{"POD_NAME": "p", "POD_NAMESPACE": "n"}
-	params, _, err := s.params(node.Sidecar, env, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, root, addressIn(s.statsdUDPAddress))
+	config := s.config(node.Sidecar, []string{"POD_NAME=p", "POD_NAMESPACE=n"}, slog.New(slog.DiscardHandler))
+	p, err := proxy.Resolve(config, proxy.Host{
+		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+		Files: fstest.MapFS{
+			"labels":      {Data: []byte(`app="of-the-file"`)},
+			"annotations": {Data: []byte(`note="of-the-file"`)},
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _, err := s.bootstrapText(params)
+	return p
+}
+
+// rendered is the bootstrap that it gets.
+func rendered(t *testing.T, s *settings) string {
+	t.Helper()
+	text, _, err := resolvedProxy(t, s).Bootstrap()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,25 +51,12 @@ func renderedTLS(t *testing.T, s *settings) string {
 	return rendered(t, s)
 }
 
-// started is a proxy of these settings, as the command makes it, that writes its log to w.
-func started(t *testing.T, s *settings, w io.Writer) *proxy {
-	t.Helper()
-	env := identity.Environment{"POD_NAME": "p", "POD_NAMESPACE": "n", "INSTANCE_IP": "10.0.0.1"}
-	said := lossy.NewWriter(w)
-	t.Cleanup(func() { said.Flush(flushLimit) })
-	p, err := newProxy(t.Context(), given{command: command{said: said, stdout: io.Discard}, env: env}, s, node.Sidecar, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // refused is why the proxy does not even start.
 func refused(t *testing.T, s *settings) string {
 	if s.origins["configPath"].Set() {
 		s.binaryPath = "/bin/sh" // which is there
 	}
-	err := started(t, s, io.Discard).run(t.Context())
+	err := resolvedProxy(t, s).Run(t.Context(), proxy.Process{})
 	if err == nil {
 		t.Fatal("it starts")
 	}
@@ -71,10 +66,12 @@ func refused(t *testing.T, s *settings) string {
 // rotation is how a new certificate is answered while Envoy does not say what it presents.
 func rotation(t *testing.T, s *settings) (text string) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &proxy{settings: s, child: &envoy.Proxy{}, log: slog.New(slog.DiscardHandler)}
+		log := slog.New(slog.DiscardHandler)
+		silent := func(context.Context) ([]string, bool) { return nil, false }
+		proof := cert.Proof{Never: s.config(node.Sidecar, nil, log).NewEpochs, Presented: silent, Log: log}
 		began := time.Now()
 		next := cert.Observation{Infos: []cert.Info{{Serial: "03e9"}}}
-		if !p.proof().Taken(t.Context(), next, next) {
+		if !proof.Taken(t.Context(), next, next) {
 			text = fmt.Sprintf("a handover after %s", time.Since(began))
 		}
 	})
@@ -84,11 +81,12 @@ func rotation(t *testing.T, s *settings) (text string) {
 // served are the ports that the agent listens on.
 func served(t *testing.T, s *settings) string {
 	for name, port := range map[string]*int{"statusPort": &s.statusPort, "proxyAdminPort": &s.proxyAdminPort} {
-		if !s.set(name) {
+		if !s.origins[name].Set() {
 			*port = 0 // the default may be another program's
 		}
 	}
-	stop, err := (&proxy{settings: s, child: &envoy.Proxy{}, log: slog.New(slog.DiscardHandler)}).serve(t.TempDir())
+	config := status.Config{Envoy: func() http.RoundTripper { return nil }, Log: slog.New(slog.DiscardHandler)}
+	stop, err := status.Serve(config, s.config(node.Sidecar, nil, config.Log).Ports, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,12 +102,11 @@ func served(t *testing.T, s *settings) string {
 }
 
 // logged is what the agent's own log looks like.
-func logged(t *testing.T, s *settings) string {
+func logged(_ *testing.T, s *settings) string {
 	var out bytes.Buffer
-	p := started(t, s, &out)
-	p.log.Debug("told")
-	p.log.Info("told")
-	p.said.Flush(flushLimit)
+	log := newLogger(&out, s.logLevel, s.logFormat)
+	log.Debug("told")
+	log.Info("told")
 	return out.String()
 }
 
@@ -124,12 +121,17 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-func options(_ *testing.T, s *settings) string     { return fmt.Sprintf("%+v", s.options()) }
-func supervision(_ *testing.T, s *settings) string { return fmt.Sprintf("%+v", s.supervision()) }
+func options(_ *testing.T, s *settings) string {
+	return fmt.Sprintf("%+v", s.config(node.Sidecar, nil, nil).Envoy)
+}
+
+func supervision(_ *testing.T, s *settings) string {
+	return fmt.Sprintf("%+v", s.config(node.Sidecar, nil, nil).Supervision)
+}
 
 func certificateFiles(_ *testing.T, s *settings) string {
 	var paths []string
-	for _, set := range s.certificates(node.Ingress) {
+	for _, set := range s.config(node.Ingress, nil, nil).Certificates {
 		paths = append(paths, set.Paths()...)
 	}
 	return fmt.Sprint(paths)

@@ -8,14 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/agent/proxy"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// given is what a command that needs all of a proxy's settings was told, as text.
+// given is what a command that needs all of a proxy's settings was given, as text.
 type given struct {
 	command
-	env   identity.Environment // parsed once, with the settings
 	flags flags
 	args  []string // before --
 	extra []string // after it: Envoy's own
@@ -38,12 +38,11 @@ func (g *given) arguments(cmd *cobra.Command, args []string) {
 	}
 }
 
-// settings resolves all of it, and the role. It reports every fault at once.
-func (g *given) settings() (*settings, node.Role, error) {
+// config resolves all of it, and what it means to a proxy. It reports every fault at once.
+func (g *given) config() (*settings, proxy.Config, error) {
 	role, err := roleOf(g.args)
 	faults := multierror.Append(nil, err)
-	g.env = identity.ParseEnvironment(g.environ)
-	sources := setting.Sources{Flags: g.flags.Given, Env: g.env, FileAt: g.file}
+	sources := setting.Sources{Flags: g.flags.Given, Env: identity.ParseEnvironment(g.environ), FileAt: g.file}
 	if sources.FileAt == "" {
 		sources.FileAt = sources.Env["PILOTLIGHT_CONFIG"]
 	}
@@ -53,10 +52,12 @@ func (g *given) settings() (*settings, node.Role, error) {
 	}
 	s := &settings{}
 	if faults = multierror.Append(faults, s.resolve(sources)...); faults.ErrorOrNil() != nil {
-		return nil, "", usage(faults)
+		return nil, proxy.Config{}, usage(faults)
 	}
 	s.envoyArguments = append(s.envoyArguments, g.extra...)
-	return s, role, nil
+	log := newLogger(g.said, s.logLevel, s.logFormat)
+	warnRetired(log, g.flags.retired.Given)
+	return s, s.config(role, g.environ, log), nil
 }
 
 // roleOf takes the only argument. Without it the proxy is a sidecar.

@@ -24,9 +24,9 @@ func levelWord(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// tellDropped returns what says that lines of a stream were dropped, once the stream flows again.
-func (p *proxy) tellDropped(stream string) func(int64) {
+// dropped returns a function that logs how many lines of a stream were dropped, once the stream flows again.
+func dropped(log *slog.Logger, stream string) func(int64) {
 	return func(lines int64) {
-		p.log.Warn("dropped lines: nobody read them", "stream", stream, "lines", lines)
+		log.Warn("dropped lines: nobody read them", "stream", stream, "lines", lines)
 	}
 }

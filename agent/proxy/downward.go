@@ -1,4 +1,4 @@
-package main
+package proxy
 
 import (
 	"errors"
@@ -14,29 +14,29 @@ import (
 const downwardLimit = 256 << 10
 
 // readDownward reads a file of labels or annotations. The default one is Kubernetes': elsewhere there is none.
-func (s *settings) readDownward(root fs.FS, name, path string) (map[string]string, error) {
-	file, err := root.Open(strings.TrimPrefix(path, "/"))
-	if errors.Is(err, fs.ErrNotExist) && !s.set(name) {
+func (i Input) readDownward(root fs.FS) (map[string]string, error) {
+	file, err := root.Open(strings.TrimPrefix(i.Path, "/"))
+	if errors.Is(err, fs.ErrNotExist) && !i.Given {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.origins[name].Name, err)
+		return nil, fmt.Errorf("%s: %w", i.Name, err)
 	}
 	defer file.Close()
 	var data []byte
 	info, err := file.Stat()
 	if err == nil && info.Size() > downwardLimit {
-		return nil, fmt.Errorf("%s %s: has %d bytes, want at most %d", s.origins[name].Name, path, info.Size(), downwardLimit)
+		return nil, fmt.Errorf("%s %s: has %d bytes, want at most %d", i.Name, i.Path, info.Size(), downwardLimit)
 	}
 	if err == nil {
 		data, err = io.ReadAll(file)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.origins[name].Name, err)
+		return nil, fmt.Errorf("%s: %w", i.Name, err)
 	}
 	values, err := identity.ParseDownward(string(data))
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", s.origins[name].Name, path, err)
+		return nil, fmt.Errorf("%s %s: %w", i.Name, i.Path, err)
 	}
 	return values, nil
 }

@@ -1,4 +1,4 @@
-package main
+package proxy
 
 import (
 	"errors"
@@ -38,7 +38,7 @@ func workloadOf(env identity.Environment, statusPort int, ip string, addresses [
 		w.application, err = status.ParseApplication(text, statusPort)
 		faults = multierror.Append(faults, ofVariable(prometheusVariable, err)...)
 	}
-	return w, usage(faults)
+	return w, faults.ErrorOrNil()
 }
 
 // ofVariable says of each fault in which variable it is.

@@ -1,0 +1,115 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/flight"
+	"github.com/pilotlight/pilotlight/bootstrap"
+)
+
+// Bootstrap returns the bootstrap that Envoy would get, less the admin, which each epoch has its own; format is its file's ending.
+func (p *Proxy) Bootstrap() (text []byte, format string, err error) {
+	return p.config.Source.bootstrap(p.params)
+}
+
+// Validate asks the real Envoy whether it takes the bootstrap, with the arguments that it would be started with.
+func (p *Proxy) Validate(ctx context.Context) error {
+	binary, err := p.findEnvoy()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "agent-bootstrap-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	text, format, err := p.config.Source.bootstrap(withSecretsIn(p.params, dir))
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "bootstrap."+format)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return err
+	}
+	return envoy.Validate(ctx, binary, path, p.config.Envoy)
+}
+
+// Diff returns how the bootstrap differs from the one that runs, secrets masked: lines that begin with "-" are of what runs, with
+// "+" of what would. at is a file, a directory with those of each epoch, or empty for the proxy's own.
+func (p *Proxy) Diff(at string) (lines string, err error) {
+	path, err := newestBootstrap(at, p.config.Dir.Path)
+	if err != nil {
+		return "", err
+	}
+	text, format, err := p.config.Source.bootstrap(withSecretsIn(p.params, filepath.Dir(path)))
+	if err != nil {
+		return "", err
+	}
+	if format != "json" || filepath.Ext(path) != ".json" {
+		return "", errors.New("compares JSON, and one of the two is YAML")
+	}
+	running, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if running, err = withoutAdmin(running); err != nil {
+		return "", fmt.Errorf("parse %s: %w", path, err)
+	}
+	if text, err = withoutAdmin(text); err != nil {
+		return "", err
+	}
+	return bootstrap.Diff(running, text, flight.Mask)
+}
+
+// newestBootstrap finds what the newest epoch runs in a directory; a file is it itself.
+func newestBootstrap(at, dir string) (string, error) {
+	if at == "" {
+		at = dir
+	}
+	if info, err := os.Stat(at); err != nil || !info.IsDir() {
+		return at, err
+	}
+	found, _ := filepath.Glob(filepath.Join(at, "envoy-rev*")) // its pattern is right
+	newest, epoch := "", -1
+	for _, path := range found {
+		name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+		if n, err := strconv.Atoi(strings.TrimPrefix(name, "envoy-rev")); err == nil && n > epoch {
+			newest, epoch = path, n
+		}
+	}
+	if newest == "" {
+		return "", fmt.Errorf("%s: no Envoy runs there: it has no envoy-revN.json", at)
+	}
+	return newest, nil
+}
+
+func withoutAdmin(text []byte) ([]byte, error) {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(text, &keys); err != nil {
+		return nil, err
+	}
+	delete(keys, "admin")
+	return json.Marshal(keys)
+}
+
+func (p *Proxy) findEnvoy() (string, error) {
+	path, err := envoy.Find(p.config.Binary.Path)
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", p.config.Binary.Name, p.config.Binary.Path, err)
+	}
+	return path, nil
+}
+
+// withSecretsIn says where the socket of the agent's own SDS is.
+func withSecretsIn(p bootstrap.Params, dir string) bootstrap.Params {
+	p.SecretsSocket = filepath.Join(dir, "sds.sock")
+	return p
+}

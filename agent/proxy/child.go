@@ -1,0 +1,89 @@
+package proxy
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/node"
+)
+
+// newChild returns what runs Envoy's processes.
+func (p *Proxy) newChild(binary string, slot *envoy.Slot, process Process, judged func(), forked func()) *envoy.Proxy {
+	c := p.config
+	return &envoy.Proxy{
+		Binary:            binary,
+		Slot:              slot,
+		HotRestart:        true,
+		Options:           c.Envoy,
+		Env:               withServiceName(c.Environ, c.Params.Cluster),
+		Log:               c.Log,
+		Output:            c.Log,
+		Stdout:            process.Printed,
+		Spare:             envoy.NewSpare(),
+		Redirected:        p.redirected(),
+		Discovery:         p.discovery(),
+		CheckCertificates: func() error { return c.Certificates.Check(time.Now()) },
+		CertificateFault:  c.Certificates.Fault,
+		Judged:            judged,
+		Fork: func(f func()) {
+			process.Fork(f)
+			forked()
+		},
+	}
+}
+
+// redirected reports whether traffic that is redirected depends on the listeners of discovery.
+func (p *Proxy) redirected() bool {
+	mode := p.params.Metadata.InterceptionMode
+	return p.params.Node.Role == node.Sidecar && (mode == node.Redirect || mode == node.TProxy) && p.config.Source.Custom.Path == ""
+}
+
+// discovery is the one that a bootstrap that is rendered here names.
+func (p *Proxy) discovery() envoy.Discovery {
+	if p.config.Source.Custom.Path != "" {
+		return envoy.Discovery{}
+	}
+	d := p.params.Discovery
+	out := envoy.Discovery{Host: d.Host, Port: d.Port, TLS: d.TLS != nil}
+	if d.TLS != nil {
+		out.SAN = d.TLS.SAN
+	}
+	return out
+}
+
+// presented asks Envoy which certificates it has. No answer is no proof of anything.
+func presented(child *envoy.Proxy) func(ctx context.Context) (serials []string, answered bool) {
+	return func(ctx context.Context) (serials []string, answered bool) {
+		admin := child.Admin()
+		if admin == nil {
+			return nil, false
+		}
+		certificates, err := admin.Certificates(ctx)
+		if err != nil {
+			return nil, false
+		}
+		for _, c := range certificates {
+			serials = append(serials, c.Serial)
+		}
+		return serials, true
+	}
+}
+
+// withServiceName tells Envoy whose spans it sends, as OpenTelemetry wants it told to any program. What the workload's
+// own environment says goes before.
+func withServiceName(environ []string, service string) []string {
+	const variable, name = "OTEL_RESOURCE_ATTRIBUTES", "service.name="
+	attributes := identity.ParseEnvironment(environ)[variable]
+	if strings.Contains(attributes, name) {
+		return environ
+	}
+	if attributes != "" {
+		attributes += ","
+	}
+	return append(slices.Clone(environ), variable+"="+attributes+name+url.PathEscape(service))
+}

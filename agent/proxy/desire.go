@@ -1,0 +1,64 @@
+package proxy
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/bootstrap"
+)
+
+// desired is what Envoy shall run.
+type desired struct {
+	binary string
+	source Source
+	params bootstrap.Params
+}
+
+// read reads it now.
+func (d desired) read() (agent.Config, error) {
+	binary, err := envoy.Fingerprint(d.binary)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	text, format, err := d.source.bootstrap(d.params)
+	return agent.Config{Bootstrap: string(text), Format: format, Binary: binary}, err
+}
+
+// feed keeps the supervisor, which has first already, told of what Envoy shall run: at each tick of the watched files, and when
+// certificates need a new epoch. What cannot be read is said once, and changes nothing.
+func (d desired) feed(
+	ctx context.Context, first agent.Config, ticks <-chan struct{}, certificates <-chan string, configCh chan<- agent.Config, log *slog.Logger,
+) {
+	last, said := first, ""
+	for {
+		for changed := false; !changed; {
+			next := last
+			select {
+			case <-ctx.Done():
+				return
+			case next.Certificates = <-certificates:
+			case <-ticks:
+				read, err := d.read()
+				if err != nil {
+					if said != err.Error() {
+						log.Warn("read what Envoy shall run; what runs, stays", "error", err)
+					}
+					said = err.Error()
+					continue
+				}
+				said = ""
+				read.Certificates = last.Certificates
+				next = read
+			}
+			changed = next != last
+			last = next
+		}
+		select {
+		case configCh <- last:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

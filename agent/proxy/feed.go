@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/watch"
+)
+
+// recheck is how often watched files are looked at without an event, against those that get lost.
+const recheck = time.Minute
+
+// feed watches the inputs and tells the supervisor what is desired.
+func (r *running) feed(ctx context.Context, feeders *sync.WaitGroup, first agent.Config, configCh chan<- agent.Config) {
+	log := r.config.Log
+	ticks, configTicks := make(chan struct{}, 1), make(chan struct{}, 1)
+	listeners := []chan<- struct{}{configTicks}
+	rotations := make(chan string)
+	watcher := watch.Watcher{
+		Paths: r.watched(), Quiet: 20 * time.Millisecond, Ceiling: time.Second, Recheck: recheck, Log: log,
+	}
+	feeders.Go(func() {
+		if err := watcher.Run(ctx, ticks); err != nil && ctx.Err() == nil {
+			log.Error("watch files", "error", err)
+		}
+	})
+	follower := cert.Follower{
+		Recheck: recheck, Proof: cert.Proof{Never: r.config.NewEpochs, Presented: presented(r.child), Log: log}, Log: log,
+	}
+	for _, set := range r.config.Certificates {
+		certTicks := make(chan struct{}, 1)
+		listeners = append(listeners, certTicks)
+		feeders.Go(func() { follower.Follow(ctx, set, certTicks, rotations) })
+	}
+	secretTicks := make(chan struct{}, 1)
+	listeners = append(listeners, secretTicks)
+	feeders.Go(func() { r.secrets.follow(ctx, secretTicks) })
+	feeders.Go(func() { r.lookOnHangUp(ctx, ticks) })
+	feeders.Go(func() { fan(ctx, ticks, listeners...) })
+	feeders.Go(func() { r.want.feed(ctx, first, configTicks, rotations, configCh, log) })
+}
+
+// watched are the files whose change means something.
+func (r *running) watched() []string {
+	paths := append(r.want.source.paths(), r.want.binary)
+	for _, set := range r.config.Certificates {
+		paths = append(paths, set.Paths()...)
+	}
+	return paths
+}
+
+// lookOnHangUp has every watched file looked at when the agent gets SIGHUP.
+func (r *running) lookOnHangUp(ctx context.Context, ticks chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.process.HangUp:
+		}
+		r.config.Log.Info("SIGHUP: look at every watched file")
+		select {
+		case ticks <- struct{}{}:
+		default: // they are about to be looked at
+		}
+	}
+}
+
+// lookOnChange has Envoy looked at when the kernel says that a child has stopped or ended.
+func (r *running) lookOnChange(ctx context.Context) {
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGCHLD)
+	defer signal.Stop(changed)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			r.child.Stirred()
+		}
+	}
+}
+
+// fan repeats each tick to several listeners; one that has not taken the last yet will see all in one.
+func fan(ctx context.Context, ticks <-chan struct{}, listeners ...chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+		}
+		for _, l := range listeners {
+			select {
+			case l <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package proxy
+
+import (
+	"context"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/pilotlight/pilotlight/agent/cgroup"
+	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/bootstrap"
+)
+
+// Proxy is one that can be started, or asked what it would start with.
+type Proxy struct {
+	config   Config
+	env      identity.Environment
+	derived  []identity.Derived
+	params   bootstrap.Params
+	workload workload
+}
+
+// Host is what is read of the host that a proxy runs on.
+type Host struct {
+	Addresses  []netip.Addr // in the order of its interfaces
+	Limits     cgroup.Limits
+	Processors int
+	Files      fs.FS // from its root: those of the downward API
+}
+
+// New reads the host and makes a proxy for it. Faults of what it was given are a *multierror.Error, with all of them. The Proxy
+// that comes with an error cannot be started, but says what was worked out.
+func New(ctx context.Context, config Config) (*Proxy, error) {
+	list := hostAddresses
+	if config.AwaitAddress && config.Identity.AwaitsAddress() {
+		list = func() ([]netip.Addr, error) { return awaitPrivate(ctx, hostAddresses) }
+	}
+	addresses, err := list()
+	if err != nil {
+		return &Proxy{config: config}, err
+	}
+	root := os.DirFS("/")
+	config.Params.Statsd = resolveStatsd(ctx, config.Params.Statsd, net.DefaultResolver.LookupNetIP, config.Log)
+	return Resolve(config, Host{Addresses: addresses, Limits: cgroup.ReadLimits(root), Processors: runtime.NumCPU(), Files: root})
+}
+
+// Resolve works out who the proxy is and what Envoy may use. Its errors are those of New.
+func Resolve(config Config, host Host) (*Proxy, error) {
+	p := &Proxy{config: config, env: identity.ParseEnvironment(config.Environ)}
+	p.config.Ports.HostIP = p.env["HOST_IP"]
+	given, err := identity.ReadProxyConfig(p.env)
+	if err != nil {
+		return p, multierror.Append(nil, err)
+	}
+	warnUnread(config.Log, given)
+	limits := limitsOf(config, given, host.Limits, host.Processors)
+	p.config.Envoy.Concurrency, p.config.Params.MemoryLimit = limits.workers, limits.memory
+	params, derived, err := paramsOf(p.config, p.env, host)
+	p.params, p.derived = params, append(limits.derived, derived...)
+	faults := multierror.Append(nil, err)
+	p.workload, err = workloadOf(p.env, config.Ports.Status.Number, params.Node.IP, host.Addresses)
+	return p, multierror.Append(faults, err).ErrorOrNil()
+}
+
+// Derived are the settings that nobody gave, and what was worked out for them.
+func (p *Proxy) Derived() []identity.Derived { return p.derived }
+
+// paramsOf are what the bootstrap depends on. It tells every fault of identity and metadata at once.
+func paramsOf(c Config, env identity.Environment, host Host) (bootstrap.Params, []identity.Derived, error) {
+	id, derived, err := identity.Identify(c.Identity, env, host.Addresses)
+	faults := multierror.Append(nil, err)
+	var pod identity.Pod
+	pod.Labels, err = c.Labels.readDownward(host.Files)
+	faults = multierror.Append(faults, err)
+	pod.Annotations, err = c.Annotations.readDownward(host.Files)
+	faults = multierror.Append(faults, err)
+	metadata, err := identity.Describe(id, pod, env, host.Addresses)
+	if faults = multierror.Append(faults, err); faults.ErrorOrNil() != nil {
+		return bootstrap.Params{}, derived, faults
+	}
+	p := c.Params
+	p.Node, p.Metadata = id, identity.LikeIstio(metadata, id, env, c.Metadata)
+	if tls := p.Discovery.TLS; tls != nil && tls.SAN == "" {
+		named := *tls
+		named.SAN = identity.Discovery(p.Discovery.Address.Host, c.Metadata.TrustDomain, env)
+		p.Discovery.TLS = &named
+	}
+	p = withSecretsIn(p, c.Dir.Path)
+	if c.Source.Custom.Path != "" {
+		return p, derived, nil // nothing is rendered
+	}
+	return p, derived, p.Validate()
+}

@@ -1,0 +1,92 @@
+package proxy
+
+import (
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/lossy"
+	"github.com/pilotlight/pilotlight/agent/status"
+)
+
+// report is what is told of a running proxy, on the status port and to the service manager.
+type report struct {
+	node            string
+	child           *envoy.Proxy
+	certificates    cert.Sets
+	secrets         *secrets
+	notifier        notifier
+	stderr, printed *lossy.Writer
+
+	supervisor atomic.Pointer[agent.Status]
+	journal    status.Journal
+	ready      sync.Once // the service manager was told so
+}
+
+// observe takes the supervisor's status and its new events.
+func (r *report) observe(s agent.Status, news []agent.Event) {
+	r.supervisor.Store(&s)
+	r.remember()
+	r.journal.Observe(news, func(epoch int) []string { return r.child.Remains(epoch).LastLines })
+}
+
+// document is what the status port tells.
+func (r *report) document() status.Document {
+	r.remember()
+	d := r.readiness()
+	d.Node, d.Pids, d.Past = r.node, r.child.Pids(), r.journal.Past()
+	d.Dropped = []status.Dropped{{Stream: "stderr", Lines: r.stderr.Dropped()}, {Stream: "stdout", Lines: r.printed.Dropped()}}
+	for _, set := range r.certificates {
+		d.Certificates = append(d.Certificates, certificateOf(set)...)
+	}
+	d.Certificates = append(d.Certificates, r.secrets.certificates(d.Certificates)...)
+	if facts, err := envoy.FactsOf(os.Getpid()); err == nil {
+		d.Memory = facts.RSS
+	}
+	return d
+}
+
+// readiness is the part of the document that readiness depends on.
+func (r *report) readiness() (d status.Document) {
+	if s := r.supervisor.Load(); s != nil {
+		d.Supervisor, d.Health = *s, r.child.Health()
+	}
+	return d
+}
+
+// remember is called when readiness may have changed.
+func (r *report) remember() {
+	r.journal.Ready(time.Now(), func() (bool, string) {
+		ready, reason := r.readiness().Ready()
+		if ready {
+			r.ready.Do(func() { r.notifier.tell("READY=1\nSTATUS=ready: Envoy serves") })
+		}
+		return ready, reason
+	})
+}
+
+// admin leads to the admin of the epoch that serves, nil while none runs.
+func (r *report) admin() http.RoundTripper {
+	if a := r.child.Admin(); a != nil {
+		return a.Transport()
+	}
+	return nil
+}
+
+// certificateOf is what is known of a set, nothing where the workload has none.
+func certificateOf(set *cert.Set) []status.Certificate {
+	seen := set.Seen()
+	if seen == nil {
+		return nil
+	}
+	out := status.Certificate{Path: set.Chain, Serial: seen.Infos[0].Serial, Fault: seen.Fault()}
+	if ends := seen.Infos[0].NotAfter; !ends.IsZero() {
+		out.NotAfter = &ends
+	}
+	return []status.Certificate{out}
+}

@@ -1,0 +1,199 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/flight"
+	"github.com/pilotlight/pilotlight/agent/footprint"
+	"github.com/pilotlight/pilotlight/agent/sds"
+	"github.com/pilotlight/pilotlight/agent/status"
+	"github.com/pilotlight/pilotlight/bootstrap"
+	"github.com/pilotlight/pilotlight/node"
+)
+
+// Run launches Envoy, keeps it alive until ctx ends, and returns when it is gone: nil when it was asked to stop.
+func (p *Proxy) Run(ctx context.Context, process Process) error {
+	c := p.config
+	binary, err := p.findEnvoy()
+	if err != nil {
+		return err
+	}
+	slot, err := envoy.Claim(c.Dir.Path, c.Log)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Dir.Name, err)
+	}
+	defer func() {
+		if err := slot.Release(); err != nil {
+			c.Log.Warn("clear up", "error", err)
+		}
+	}()
+	s := &secrets{workload: c.Certificates[0].Files, server: &sds.Server{Log: c.Log}, log: c.Log}
+	params, stop, err := p.serveSecrets(s, slot.Dir()) // before the bootstrap is rendered, which says whether there is SDS
+	if err != nil {
+		return err
+	}
+	defer stop()
+	want := desired{binary, c.Source, params}
+	first, err := want.read()
+	if err != nil {
+		return err
+	}
+	r := p.newRunning(want, s, slot, process)
+	c.Log.Info("proxy", "node", params.Node.String(), "envoy", binary, "discovery", text(params.Discovery.Address), "dir", slot.Dir())
+	return r.supervise(ctx, first)
+}
+
+func text(a bootstrap.Address) string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
+
+// serveSecrets serves SDS before Envoy starts. Where it cannot, the bootstrap has no cluster for it, and discovery is told so.
+func (p *Proxy) serveSecrets(s *secrets, dir string) (params bootstrap.Params, stop func(), err error) {
+	params = withSecretsIn(p.params, dir)
+	stop, err = s.listen(params.SecretsSocket)
+	switch {
+	case err == nil:
+		return params, stop, nil
+	case params.Discovery.TLS != nil:
+		return params, nil, fmt.Errorf("serve the certificates for discovery's mutual TLS: %w", err)
+	}
+	p.config.Log.Warn("go on without SDS", "error", err)
+	params.SecretsSocket, params.Metadata.AgentSDS = "", node.SDSNone
+	return params, func() {}, nil
+}
+
+// running is a proxy that runs.
+type running struct {
+	config   Config
+	process  Process
+	dir      string
+	workload workload
+	want     desired
+	secrets  *secrets
+	child    *envoy.Proxy
+	report   *report
+	askCh    chan agent.Ask
+	forked   latch // opened when the first Envoy was forked, or could not be
+}
+
+func (p *Proxy) newRunning(want desired, s *secrets, slot *envoy.Slot, process Process) *running {
+	r := &running{
+		config: p.config, process: process, dir: slot.Dir(), workload: p.workload, want: want, secrets: s,
+		askCh: make(chan agent.Ask), forked: latch{ch: make(chan struct{})},
+	}
+	r.report = &report{
+		node: want.params.Node.String(), certificates: p.config.Certificates, secrets: s,
+		notifier: newNotifier(p.env, os.Getpid(), p.config.Log), stderr: process.Stderr, printed: process.Printed,
+	}
+	r.child = p.newChild(want.binary, slot, process, r.report.remember, r.forked.open)
+	r.report.child = r.child
+	return r
+}
+
+// supervise runs the supervisor and what feeds it, until it ends.
+func (r *running) supervise(ctx context.Context, first agent.Config) error {
+	log := r.config.Log
+	ctx, refuse := context.WithCancelCause(ctx)
+	defer refuse(nil)
+	configCh := make(chan agent.Config, 1)
+	configCh <- first
+	defer context.AfterFunc(ctx, func() { r.report.notifier.tell("STOPPING=1") })()
+	settle := onceServing(func() { footprint.Shrink(r.process.Fork) })
+	recorder := flight.NewRecorder(filepath.Join(r.dir, "flight"), r.child.Remains, log)
+	supervisor := &agent.Agent{
+		Settings: r.config.Supervision,
+		Proxy:    r.child,
+		ConfigCh: configCh,
+		HurryCh:  r.process.Hurry,
+		AskCh:    r.askCh,
+		Log:      log,
+		Observe: func(s agent.Status, news []agent.Event) {
+			r.report.observe(s, news)
+			recorder.Observe(s.Events, news)
+			settle(s)
+			if s.Failures > 0 { // perhaps before a fork
+				r.forked.open()
+			}
+		},
+		Seed: rand.Uint64(),
+	}
+	// What feeds the supervisor ends with it, not before: certificates matter until the last request.
+	feeding, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var feeders sync.WaitGroup
+	defer feeders.Wait()
+	defer cancel()
+	feeders.Go(func() {
+		select { // nothing of this is needed before, and a start is in a hurry
+		case <-r.forked.ch:
+		case <-feeding.Done():
+			return
+		}
+		stop, err := status.Serve(r.statusConfig(), r.config.Ports, r.dir)
+		if err != nil {
+			refuse(&unserved{err})
+			return
+		}
+		defer stop()
+		defer func() { <-feeding.Done() }()
+		r.feed(feeding, &feeders, first, configCh)
+		feeders.Go(func() { r.lookOnChange(feeding) })
+		feeders.Go(func() { recorder.Run(feeding) })
+		feeders.Go(func() { footprint.Keep(feeding) })
+		feeders.Go(func() { r.report.notifier.live(feeding, r.loopAnswers) })
+		if os.Getpid() == 1 {
+			feeders.Go(func() { envoy.ReapOrphans(feeding, log) })
+		}
+	})
+	err := supervisor.Run(ctx)
+	if busy := new(unserved); errors.As(context.Cause(ctx), &busy) {
+		return busy.error
+	}
+	return err
+}
+
+// unserved ends a start: a port that was asked for cannot be opened.
+type unserved struct{ error }
+
+func (r *running) statusConfig() status.Config {
+	return status.Config{
+		Document:    r.report.document,
+		AskCh:       r.askCh,
+		Quit:        r.process.Stop, // no signal: beside another one it would be the second, which hurries
+		Envoy:       r.report.admin,
+		Application: r.workload.application,
+		Probes:      r.workload.probes,
+		Log:         r.config.Log,
+	}
+}
+
+// loopAnswers reports that the supervisor still decides.
+func (r *running) loopAnswers(ctx context.Context) error {
+	return agent.Tell(ctx, r.askCh, agent.Nothing)
+}
+
+// onceServing does something when an epoch serves for the first time, and never again: it costs a collection, and the supervisor
+// tells its status at each step.
+func onceServing(do func()) func(agent.Status) {
+	var once sync.Once
+	return func(s agent.Status) {
+		if s.Counts[agent.Serving] > 0 {
+			once.Do(do)
+		}
+	}
+}
+
+// latch is a channel that is closed once.
+type latch struct {
+	once sync.Once
+	ch   chan struct{}
+}
+
+func (l *latch) open() { l.once.Do(func() { close(l.ch) }) }

@@ -1,0 +1,120 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/agent/sds"
+	"github.com/pilotlight/pilotlight/agent/status"
+)
+
+// secrets are what Envoy gets by SDS: the workload's certificate, and those of the files that it asks for.
+type secrets struct {
+	workload cert.Files
+	server   *sds.Server
+	log      *slog.Logger
+	seen     atomic.Pointer[[]sds.Seen] // what was last found of the files that Envoy asks for
+}
+
+// listen opens the socket that the bootstrap's cluster sds-grpc leads to. Only the agent's own user may connect.
+func (s *secrets) listen(socket string) (stop func(), err error) {
+	listener, err := status.ListenOwner(socket)
+	if err != nil {
+		return nil, err
+	}
+	server := s.server.NewHTTPServer(s.log)
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("serve SDS", "error", err)
+		}
+	}()
+	return func() { server.Close() }, nil
+}
+
+// follow gives Envoy its secrets, and again when they change, until ctx ends. A set that Envoy would refuse, such as one that is
+// half written, is not given, and a secret whose files are gone is not taken back: an Envoy that is started again then has the
+// last good ones.
+func (s *secrets) follow(ctx context.Context, ticks <-chan struct{}) {
+	own, files := sds.Secrets{}, sds.Secrets{}
+	f := fileWatch{ticks: make(chan struct{}, 1), log: s.log}
+	defer f.stop()
+	for {
+		if now, err := s.readOwn(time.Now()); err == nil && now.Cover(own) {
+			own = now
+		} // else it is told with the other faults of the certificates
+		names := s.server.Asked()
+		f.follow(ctx, names)
+		var seen []sds.Seen
+		files, seen = sds.OfFiles(names, files, cert.ReadFile, time.Now())
+		s.report(seen)
+		all := maps.Clone(files)
+		maps.Copy(all, own)
+		s.server.Set(all)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+		case <-f.ticks:
+		case <-s.server.AskedCh():
+		}
+	}
+}
+
+// readOwn reads the workload's certificate. A file that is missing is left out.
+func (s *secrets) readOwn(now time.Time) (sds.Secrets, error) {
+	contents, err := s.workload.Read()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := contents.Check(now); err != nil {
+		return nil, err
+	}
+	return sds.NewSecrets(contents.Chain, contents.Key, contents.Roots), nil
+}
+
+// report tells of files that Envoy asks for by SDS, in the log when something is new and on the status port always.
+func (s *secrets) report(seen []sds.Seen) {
+	before := map[cert.Files]sds.Seen{}
+	if last := s.seen.Load(); last != nil {
+		for _, one := range *last {
+			before[one.Files] = one
+		}
+	}
+	for _, now := range seen {
+		last, had := before[now.Files]
+		switch {
+		case now.Fault != "" && now.Fault != last.Fault:
+			s.log.Warn("a certificate that discovery names cannot be used, other hosts are not affected", "files", now.Files.Paths(), "error", now.Fault)
+		case now.Fault == "" && (!had || last.Fault != "" || last.Info.Serial != now.Info.Serial):
+			s.log.Info("certificate served", "files", now.Files.Paths(), "serial", now.Info.Serial)
+		}
+	}
+	s.seen.Store(&seen)
+}
+
+// certificates are those files for the status port, but for paths that are among others.
+func (s *secrets) certificates(others []status.Certificate) (out []status.Certificate) {
+	seen := s.seen.Load()
+	if seen == nil {
+		return nil
+	}
+	for _, one := range *seen {
+		path := one.Files.Paths()[0]
+		if slices.ContainsFunc(slices.Concat(others, out), func(c status.Certificate) bool { return c.Path == path }) {
+			continue
+		}
+		c := status.Certificate{Path: path, Serial: one.Info.Serial, Fault: one.Fault}
+		if ends := one.Info.NotAfter; !ends.IsZero() {
+			c.NotAfter = &ends
+		}
+		out = append(out, c)
+	}
+	return out
+}

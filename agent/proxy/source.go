@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pilotlight/pilotlight/bootstrap"
+)
+
+// Source says what a bootstrap is made of, beside its parameters. The zero Source is the role's own template.
+type Source struct {
+	Custom   Input // a bootstrap to use as it is
+	Template Input // in place of the role's own
+	Override Input // JSON or YAML, merged over what was rendered
+}
+
+// own reports whether the bootstrap is not the one of the role.
+func (s Source) own() bool { return s.Custom.Path != "" || s.Template.Path != "" }
+
+// paths are the files that a bootstrap is made of.
+func (s Source) paths() (paths []string) {
+	for _, input := range []Input{s.Custom, s.Template, s.Override} {
+		if input.Path != "" {
+			paths = append(paths, input.Path)
+		}
+	}
+	return paths
+}
+
+// bootstrap returns the bootstrap's text; format is its file's ending.
+func (s Source) bootstrap(params bootstrap.Params) (text []byte, format string, err error) {
+	if s.Custom.Path != "" {
+		text, err := s.Custom.read()
+		return text, strings.TrimPrefix(filepath.Ext(s.Custom.Path), "."), err
+	}
+	if s.Template.Path != "" {
+		template, err := s.Template.read()
+		if err != nil {
+			return nil, "", err
+		}
+		if text, err = bootstrap.RenderTemplate(string(template), params); err != nil {
+			return nil, "", fmt.Errorf("%s %s: %w", s.Template.Name, s.Template.Path, err)
+		}
+	} else if text, err = bootstrap.Render(params); err != nil {
+		return nil, "", err
+	}
+	text, err = s.overridden(text)
+	return text, "json", err
+}
+
+func (s Source) overridden(text []byte) ([]byte, error) {
+	if s.Override.Path == "" {
+		return text, nil
+	}
+	override, err := s.Override.read()
+	if err != nil {
+		return nil, err
+	}
+	if override, err = asJSON(s.Override.Path, override); err == nil {
+		text, err = bootstrap.Merge(text, override)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", s.Override.Name, s.Override.Path, err)
+	}
+	return text, nil
+}
+
+// asJSON takes what is YAML by its name for such. JSON stays as it is, for faults to be found where they are.
+func asJSON(path string, text []byte) ([]byte, error) {
+	if ext := filepath.Ext(path); ext != ".yaml" && ext != ".yml" {
+		return text, nil
+	}
+	var value map[string]any
+	if err := yaml.Unmarshal(text, &value); err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
+}
+
+// longestInput is the most that is read of a file that a bootstrap is made of, in bytes.
+const longestInput = 64 << 20
+
+func (i Input) read() ([]byte, error) {
+	file, err := os.Open(i.Path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", i.Name, err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, longestInput+1))
+	if err == nil && len(text) > longestInput {
+		err = fmt.Errorf("read %s: more than %d bytes", i.Path, longestInput)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", i.Name, err)
+	}
+	return text, nil
+}

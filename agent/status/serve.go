@@ -1,0 +1,81 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+)
+
+// OwnPort is one of the agent's own.
+type OwnPort struct {
+	Name   string // of its setting, for messages: "--statusPort"
+	Number int    // 0 for none
+	Given  bool   // it is not the default
+}
+
+// Ports are those of an agent.
+type Ports struct {
+	Status OwnPort // on every address
+	Admin  OwnPort // on loopback, it forwards to Envoy's admin
+	HostIP string  // of the Kubernetes node, for whose probes room is kept; empty where nobody says it
+}
+
+// Serve opens the ports, and the owner's socket in dir. A busy port that was asked for is an error; one that is a default is
+// not, since two agents with default settings may share a host.
+func Serve(c Config, ports Ports, dir string) (stop func(), err error) {
+	var servers []*http.Server
+	stop = func() {
+		for _, server := range servers {
+			server.Close()
+		}
+	}
+	start := func(at string, listener net.Listener, server *http.Server) {
+		servers = append(servers, server)
+		go func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				c.Log.Error("serve", "at", at, "error", err)
+			}
+		}()
+	}
+	for _, door := range []struct {
+		OwnPort
+		open func(port int) (net.Listener, *http.Server, error)
+	}{{ports.Admin, c.openFront}, {ports.Status, func(port int) (net.Listener, *http.Server, error) { return c.openStatus(port, ports.HostIP) }}} {
+		if door.Number == 0 {
+			continue
+		}
+		listener, server, err := door.open(door.Number)
+		switch {
+		case err != nil && door.Given:
+			stop()
+			return nil, fmt.Errorf("%s: %w: name a free port, or 0 for none", door.Name, err)
+		case err != nil:
+			c.Log.Warn("go on without a port", "flag", door.Name, "error", err)
+			continue
+		}
+		start(door.Name, listener, server)
+	}
+	socket, err := ListenOwner(filepath.Join(dir, SocketName))
+	if err != nil {
+		c.Log.Warn("go on without the owner's socket", "error", err)
+		return stop, nil
+	}
+	start(SocketName, socket, NewFrontServer(Owner(c, c.Envoy), c.Log))
+	return stop, nil
+}
+
+func (c Config) openFront(port int) (net.Listener, *http.Server, error) {
+	listener, err := ListenFront(port)
+	return listener, NewFrontServer(Front(c.Envoy, c.Log), c.Log), err
+}
+
+func (c Config) openStatus(port int, hostIP string) (net.Listener, *http.Server, error) {
+	listener, onlyIPv4, err := Listen(port, NodeAddresses(os.DirFS("/"), hostIP))
+	if err == nil && onlyIPv4 {
+		c.Log.Info("no IPv6 here: the status port is on IPv4 only", "port", port)
+	}
+	return listener, NewServer(Handler(c), c.Log), err
+}

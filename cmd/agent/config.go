@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/agent/proxy"
+	"github.com/pilotlight/pilotlight/agent/status"
+	"github.com/pilotlight/pilotlight/bootstrap"
+	"github.com/pilotlight/pilotlight/node"
+)
+
+// config is what the settings mean to a proxy of a role.
+func (s *settings) config(role node.Role, environ []string, log *slog.Logger) proxy.Config {
+	return proxy.Config{
+		Environ:  environ,
+		Identity: identity.Given{Role: role, Registry: s.serviceRegistry, IP: s.ip, Name: s.id, Domain: s.domain},
+		Metadata: identity.Settings{
+			Registry: s.serviceRegistry, TrustDomain: s.trustDomain, OwnBootstrap: s.customConfigFile != "" || s.templateFile != "",
+			StatusPort: s.statusPort, AdminPort: s.proxyAdminPort, PrometheusPort: s.envoyPrometheusPort, ReadinessPort: s.envoyStatusPort,
+		},
+		Labels:      s.input("labelsFile", s.labelsFile),
+		Annotations: s.input("annotationsFile", s.annotationsFile),
+		Dir:         s.input("configPath", s.configPath),
+		Binary:      s.input("binaryPath", s.binaryPath),
+		Source: proxy.Source{
+			Custom:   s.input("customConfigFile", s.customConfigFile),
+			Template: s.input("templateFile", s.templateFile),
+			Override: s.input("bootstrapOverride", s.bootstrapOverride),
+		},
+		Params:       s.params(),
+		Envoy:        s.options(),
+		Supervision:  s.supervision(),
+		Certificates: s.certificates(role),
+		NewEpochs:    s.certRotation == rotateRestart,
+		Ports: status.Ports{
+			Status: s.port("statusPort", s.statusPort),
+			Admin:  s.port("proxyAdminPort", s.proxyAdminPort),
+		},
+		Log: log,
+	}
+}
+
+func (s *settings) input(name, path string) proxy.Input {
+	return proxy.Input{Name: s.origins[name].Name, Path: path, Given: s.origins[name].Set()}
+}
+
+func (s *settings) port(name string, number int) status.OwnPort {
+	return status.OwnPort{Name: "--" + name, Number: number, Given: s.origins[name].Set()}
+}
+
+// params are what the settings say of the bootstrap.
+func (s *settings) params() bootstrap.Params {
+	p := bootstrap.Params{
+		Cluster:  s.serviceCluster,
+		Locality: bootstrap.ParseLocality(s.availabilityZone),
+		Discovery: bootstrap.Discovery{
+			Address:        addressIn(s.discoveryAddress),
+			ConnectTimeout: s.connectTimeout,
+			Variant:        bootstrap.Variant(s.xdsVariant),
+		},
+		Zipkin:           addressIn(s.zipkinAddress),
+		OpenTelemetry:    addressIn(s.openTelemetryAddress),
+		Statsd:           addressIn(s.statsdUDPAddress),
+		MetricsService:   addressIn(s.envoyMetricsService),
+		AccessLogService: addressIn(s.envoyAccessLogService),
+		Stats: bootstrap.Stats{
+			InclusionPrefixes: s.statsInclusionPrefixes,
+			InclusionSuffixes: s.statsInclusionSuffixes,
+			InclusionRegexps:  s.statsInclusionRegexps,
+		},
+		Runtime:        runtimeOf(s.runtimeValues),
+		MemoryLimit:    uint64(s.memoryLimit),
+		OutlierLogPath: s.outlierLogPath,
+		PrometheusPort: s.envoyPrometheusPort,
+		ReadinessPort:  s.envoyStatusPort,
+		AdminPort:      s.proxyAdminPort,
+		StatusPort:     s.statusPort,
+	}
+	if s.controlPlaneAuthPolicy == authMutualTLS {
+		files := s.controlPlaneCertificates()
+		p.Discovery.TLS = &bootstrap.TLS{Chain: files.Chain, Key: files.Key, Roots: files.Roots, SAN: s.pilotIdentity}
+	}
+	return p
+}
+
+// addressIn reads what its Kind has let pass.
+func addressIn(text string) bootstrap.Address {
+	a, _ := bootstrap.ParseAddress(text)
+	return a
+}
+
+// runtimeOf takes numbers and truth values for such; all else is text.
+func runtimeOf(values map[string]string) map[string]any {
+	out := make(map[string]any, len(values))
+	for name, text := range values {
+		out[name] = text
+		var value any
+		if json.Unmarshal([]byte(text), &value) == nil {
+			switch value.(type) {
+			case float64, bool:
+				out[name] = json.RawMessage(text) // as it was written
+			}
+		}
+	}
+	return out
+}
+
+// options become Envoy's arguments.
+func (s *settings) options() envoy.Options {
+	return envoy.Options{
+		Concurrency:       s.concurrency,
+		LogLevel:          envoyLogLevel(s.proxyLogLevel),
+		ComponentLogLevel: s.proxyComponentLogLevel,
+		DrainTime:         s.drainDuration,
+		ParentShutdown:    s.parentShutdownDuration,
+		Extra:             s.envoyArguments,
+	}
+}
+
+// envoyLogLevel is the level in Envoy's own words of today.
+func envoyLogLevel(level string) string {
+	switch level {
+	case "warn":
+		return "warning"
+	case "err":
+		return "error"
+	}
+	return level
+}
+
+// supervision is how the supervisor decides.
+func (s *settings) supervision() agent.Settings {
+	return agent.Settings{
+		HandoverWay:      agent.Way(s.handover),
+		HandoverTimeout:  s.handoverTimeout,
+		ParentShutdown:   s.parentShutdownDuration,
+		TerminationDrain: s.terminationDrainDuration,
+		WaitOut:          !s.exitOnZeroActiveConnections,
+		RestartBudget:    s.restartBudget,
+		BackOffBase:      s.restartBackOff,
+	}
+}
+
+// certificates are the sets of a role: the workload's identity, by pilot-agent's names, and at an ingress what it shows
+// to the world.
+func (s *settings) certificates(role node.Role) cert.Sets {
+	sets := cert.Sets{{Files: s.controlPlaneCertificates(), Optional: !s.origins["certDir"].Set()}}
+	if role == node.Ingress {
+		in := func(name string) string { return filepath.Join(s.ingressCertDir, name) }
+		files := cert.Files{Chain: in("tls.crt"), Key: in("tls.key")}
+		sets = append(sets, &cert.Set{Files: files, Optional: !s.origins["ingressCertDir"].Set()})
+	}
+	return sets
+}
+
+func (s *settings) controlPlaneCertificates() cert.Files {
+	in := func(name string) string { return filepath.Join(s.certDir, name) }
+	return cert.Files{Chain: in("cert-chain.pem"), Key: in("key.pem"), Roots: in("root-cert.pem")}
+}

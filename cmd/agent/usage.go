@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/hashicorp/go-multierror"
+	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+// Exit statuses. 0 means: did what it was asked.
+const (
+	exitConfiguration = 1 // the configuration, or what it names, cannot be used
+	exitUsage         = 2 // flags, arguments or environment are wrong
+	exitGaveUp        = 3 // Envoy could not be kept alive
+)
+
+func exitStatus(err error) int {
+	var usage setting.UsageError
+	var gaveUp *agent.GaveUp
+	var ended *exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &ended):
+		return ended.status
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &gaveUp) && !gaveUp.Refused:
+		return exitGaveUp
+	}
+	return exitConfiguration
+}
+
+// exit is an end with a status of its own.
+type exit struct {
+	status int
+	error  // nil where the status says all
+}
+
+func (e *exit) Unwrap() error { return e.error }
+
+func (e *exit) Error() string {
+	if e.error == nil {
+		return ""
+	}
+	return e.error.Error()
+}
+
+// usage makes one error of faults, each of which names its flag, variable or line. Without faults it is no error.
+func usage(faults *multierror.Error) error { return setting.Usage("agent", faults.WrappedErrors()...) }
+
+// usageOf makes one of the faults of what a proxy was given. Any other error stays as it is.
+func usageOf(err error) error {
+	var faults *multierror.Error
+	if errors.As(err, &faults) {
+		return usage(faults)
+	}
+	return err
+}
+
+// usageArgs makes a refusal of arguments a usage error.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return setting.Usage("agent", err)
+		}
+		return nil
+	}
+}

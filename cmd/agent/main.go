@@ -14,7 +14,7 @@ func main() {
 	forks := make(chan func())
 	code := make(chan int)
 	go func() {
-		code <- run(context.Background(), command{
+		code <- execute(context.Background(), command{
 			args:    os.Args[1:],
 			environ: os.Environ(),
 			stdout:  os.Stdout,

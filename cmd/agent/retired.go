@@ -3,6 +3,8 @@ package main
 import (
 	"log/slog"
 
+	"github.com/spf13/pflag"
+
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -52,14 +54,27 @@ var retired = []struct {
 }
 
 // warnRetired tells of each retired flag once.
-func warnRetired(log *slog.Logger, given []setting.Given) {
-	told := map[string]bool{}
-	for _, g := range given {
+func warnRetired(log *slog.Logger, used []setting.Given) {
+	warned := map[string]bool{}
+	for _, g := range used {
 		for _, r := range retired {
-			if r.name == g.Name && !told[g.Name] {
-				told[g.Name] = true
+			if r.name == g.Name && !warned[g.Name] {
+				warned[g.Name] = true
 				log.Warn("a flag means nothing any more", "flag", "--"+r.name, "instead", r.instead)
 			}
 		}
+	}
+}
+
+// flags are those of the settings, and those that mean nothing any more.
+type flags struct {
+	setting.Flags
+	retired setting.Flags
+}
+
+func (f *flags) register(set *pflag.FlagSet, table setting.Table) {
+	f.Register(set, table)
+	for _, r := range retired {
+		f.retired.RegisterHidden(set, r.name, r.instead, r.bare)
 	}
 }

@@ -14,8 +14,8 @@ import (
 // flushLimit is how long the last lines may take to be written.
 const flushLimit = 500 * time.Millisecond
 
-// run executes an invocation and returns its exit status.
-func run(ctx context.Context, c command) int {
+// execute runs an invocation and returns its exit status.
+func execute(ctx context.Context, c command) int {
 	ctx, c.stop, c.hurry = signalled(ctx)
 	c.said = lossy.NewWriter(c.stderr)
 	defer c.said.Flush(flushLimit)

@@ -20,19 +20,19 @@ const shownEvents = 10
 // statusTable is a status for people: what matters first, then tables.
 func statusTable(s client.Status, now time.Time) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s\n%s\n\n", printable(s.Node), strings.Join(readiness(s, now), "\n"))
-	writeTable(&out, []string{"EPOCH", "PID", "STATE", "AGE", "LIVE FOR", "FAMILY", "RESTART"}, epochs(s, now))
-	writeTable(&out, []string{"CONDITION", "STATUS", "FOR", "REASON"}, conditions(s, now))
-	writeTable(&out, nil, facts(s, now))
-	writeTable(&out, []string{"AGE", "EPOCH", "EVENT", "WHY"}, events(s, now))
+	fmt.Fprintf(&out, "%s\n%s\n\n", printable(s.Node), strings.Join(readinessLines(s, now), "\n"))
+	writeTable(&out, []string{"EPOCH", "PID", "STATE", "AGE", "LIVE FOR", "FAMILY", "RESTART"}, epochRows(s, now))
+	writeTable(&out, []string{"CONDITION", "STATUS", "FOR", "REASON"}, conditionRows(s, now))
+	writeTable(&out, nil, factRows(s, now))
+	writeTable(&out, []string{"AGE", "EPOCH", "EVENT", "WHY"}, eventRows(s, now))
 	return strings.TrimRight(out.String(), "\n") + "\n"
 }
 
-const none = "-" // in a cell
+const emptyCell = "-" // in a cell
 
-func epochs(s client.Status, now time.Time) (rows [][]string) {
+func epochRows(s client.Status, now time.Time) (rows [][]string) {
 	for _, e := range s.Epochs {
-		pid, live := none, none
+		pid, live := emptyCell, emptyCell
 		if e.Pid != 0 {
 			pid = strconv.Itoa(e.Pid)
 		}
@@ -46,7 +46,7 @@ func epochs(s client.Status, now time.Time) (rows [][]string) {
 	return rows
 }
 
-func conditions(s client.Status, now time.Time) (rows [][]string) {
+func conditionRows(s client.Status, now time.Time) (rows [][]string) {
 	for _, c := range s.Health.Conditions {
 		holds := "False"
 		if c.Status {
@@ -57,19 +57,19 @@ func conditions(s client.Status, now time.Time) (rows [][]string) {
 	return rows
 }
 
-func events(s client.Status, now time.Time) (rows [][]string) {
+func eventRows(s client.Status, now time.Time) (rows [][]string) {
 	for _, e := range s.Events[max(0, len(s.Events)-shownEvents):] {
-		epoch := none
+		epoch := emptyCell
 		if e.Epoch >= 0 {
 			epoch = strconv.Itoa(e.Epoch)
 		}
-		rows = append(rows, []string{age(e.At, now), epoch, string(e.Note), cmp.Or(e.Why, none)})
+		rows = append(rows, []string{age(e.At, now), epoch, string(e.Note), cmp.Or(e.Why, emptyCell)})
 	}
 	return rows
 }
 
 // readiness says in a line or more whether the proxy is ready, and if not, why.
-func readiness(s client.Status, now time.Time) []string {
+func readinessLines(s client.Status, now time.Time) []string {
 	state := "not ready"
 	if s.Ready {
 		state = "ready"
@@ -97,7 +97,7 @@ func readiness(s client.Status, now time.Time) []string {
 }
 
 // facts are the rows that have no table of their own.
-func facts(s client.Status, now time.Time) [][]string {
+func factRows(s client.Status, now time.Time) [][]string {
 	rows := [][]string{{"restarts left", fmt.Sprintf("%d of %d", max(0, s.Budget-s.Failures), s.Budget)}}
 	if s.RetryAt != nil {
 		rows = append(rows, []string{"next start", "in " + rounded(s.RetryAt.Sub(now))})
@@ -149,7 +149,7 @@ func writeTable(out *strings.Builder, heading []string, rows [][]string) {
 // age is how long ago a time was, as kubectl writes it: its two greatest units.
 func age(t, now time.Time) string {
 	if t.IsZero() {
-		return none
+		return emptyCell
 	}
 	return rounded(now.Sub(t))
 }

@@ -74,9 +74,9 @@ func TestNarrator(t *testing.T) {
 		want    bool
 	}{
 		{0, "nobody listens", false},
-		{quiet - 1, "nobody listens", false},
-		{quiet, "nobody listens", true},
-		{quiet + 1, "nobody listens", false},
+		{quietLimit - 1, "nobody listens", false},
+		{quietLimit, "nobody listens", true},
+		{quietLimit + 1, "nobody listens", false},
 		{time.Minute, "not ready", true},
 		{time.Hour, "not ready", false},
 		{time.Hour, "nobody listens", true},

@@ -19,8 +19,8 @@ import (
 	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
-// wait is the command with its flags.
-type wait struct {
+// waiting is the command with its flags.
+type waiting struct {
 	command
 	target                            *target
 	url                               string
@@ -34,8 +34,14 @@ type wait struct {
 	ready func(context.Context) error
 }
 
+// The values of --onTimeout.
+const (
+	onTimeoutFail  = "fail"
+	onTimeoutStart = "start"
+)
+
 // resolve reports every fault of the usage at once.
-func (w *wait) resolve() error {
+func (w *waiting) resolve() error {
 	var faults *multierror.Error
 	check := func(ok bool, flag string, given any, allowed string) {
 		if !ok {
@@ -67,7 +73,7 @@ func (w *wait) resolve() error {
 	return usage(faults)
 }
 
-func (w *wait) run(ctx context.Context) error {
+func (w *waiting) run(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // which signals end what is decided here
 	survivePipes()
 	signals, stop := application.Catch()
@@ -95,7 +101,7 @@ func (w *wait) run(ctx context.Context) error {
 }
 
 // runApplication returns nil where it has ended with status 0.
-func (w *wait) runApplication(signals <-chan os.Signal) error {
+func (w *waiting) runApplication(signals <-chan os.Signal) error {
 	status, err := application.Application{
 		Argv: w.argv, Env: w.environ, Stdin: w.stdin, Stdout: w.stdout, Stderr: w.stderr,
 	}.Run(signals)
@@ -114,7 +120,7 @@ type notInTime struct {
 func (n *notInTime) Error() string { return fmt.Sprintf("not within %s: %v", n.timeout, n.blocker) }
 
 // untilReady returns nil when the proxy is ready, *notInTime, or *exit for a signal that ends the command.
-func (w *wait) untilReady(ctx context.Context, signals <-chan os.Signal) error {
+func (w *waiting) untilReady(ctx context.Context, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n := narrator{from: time.Now()}
@@ -151,7 +157,7 @@ func (w *wait) untilReady(ctx context.Context, signals <-chan os.Signal) error {
 const quitLimit = 3 * time.Second
 
 // quit tells the agent to stop. Nothing depends on whether it could.
-func (w *wait) quit(ctx context.Context) {
+func (w *waiting) quit(ctx context.Context) {
 	patience := client.Patience{Interval: w.interval, Limit: quitLimit}
 	if failure := patience.Until(ctx, w.agent.Quit, func(error) {}); failure != nil {
 		fmt.Fprintln(w.said, "agent: the proxy could not be told to stop:", failure)
@@ -169,11 +175,11 @@ type narrator struct {
 	told string
 }
 
-// quiet is how long nothing is told: most waits are over before.
-const quiet = 2 * time.Second
+// quietLimit is how long nothing is told: most waits are over before.
+const quietLimit = 2 * time.Second
 
 func (n *narrator) tells(blocker error, now time.Time) bool {
-	if now.Sub(n.from) < quiet || blocker.Error() == n.told {
+	if now.Sub(n.from) < quietLimit || blocker.Error() == n.told {
 		return false
 	}
 	n.told = blocker.Error()

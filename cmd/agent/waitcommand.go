@@ -30,7 +30,7 @@ const waitExample = `  agent wait --timeout 60s
   agent wait --url http://localhost:15021/healthz/ready --timeoutSeconds 60 --periodMillis 500`
 
 func waitCommand(c command) *cobra.Command {
-	w := &wait{command: c}
+	w := &waiting{command: c}
 	cmd := &cobra.Command{
 		Use:     "wait [flags] [--shutdown -- CMD [ARG...]]",
 		Short:   "Wait until the proxy is ready; with --shutdown run a program then, and stop the proxy after it",
@@ -49,7 +49,7 @@ func waitCommand(c command) *cobra.Command {
 	return cmd
 }
 
-func (w *wait) register(f *pflag.FlagSet) {
+func (w *waiting) register(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.SetInterspersed(false) // what follows CMD is CMD's
 	w.target = statusTarget(f)
@@ -64,12 +64,6 @@ func (w *wait) register(f *pflag.FlagSet) {
 	f.Var(units{&w.interval, time.Millisecond}, "periodMillis", "--interval as pilot-agent has it")
 	f.Var(units{&w.requestTimeout, time.Millisecond}, "requestTimeoutMillis", "--requestTimeout as pilot-agent has it")
 }
-
-// The values of --onTimeout.
-const (
-	onTimeoutFail  = "fail"
-	onTimeoutStart = "start"
-)
 
 // units is a duration that is written as a whole number of a unit.
 type units struct {

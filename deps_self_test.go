@@ -50,6 +50,8 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/inject/x.go", `import _ "./discovery/model"`, "made from a pod and text"},
 	{"discovery/heap/x.go", `import _ "./discovery/model"`, "seen from the heap alone"},
 	{"discovery/kube/x.go", `import _ "./discovery/model"`, "knows neither"},
+	{"discovery/kube/catalog/x.go", `import _ "./discovery/kube"`, "where they come from"},
+	{"discovery/kube/catalog/x.go", `import _ "k8s.io/client-go/rest"`, "does not depend on a client"},
 	{"discovery/config/x.go", `import _ "./watch"`, "not the stores"},
 	{"discovery/registry/eureka/x.go", `import _ "./discovery/ads"`, "how it looks for it"},
 	{"cmd/agent/x.go", `import _ "./watch"`, "joins the agent's half"},

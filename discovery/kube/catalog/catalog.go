@@ -1,0 +1,231 @@
+package catalog
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Options are of a whole cluster.
+type Options struct {
+	Registry        string // the name of the registry; "Kubernetes" if empty
+	Cluster         string // of all objects
+	Domain          string // of hosts, NAME.NAMESPACE.svc.DOMAIN; "cluster.local" if empty
+	TrustDomain     string // of service accounts that annotations name; "cluster.local" if empty
+	SystemNamespace string // whose label topology.istio.io/network is the cluster's network; "istio-system" if empty
+}
+
+// Object is one of those that a Catalog reads.
+type Object interface {
+	*corev1.Service | *discoveryv1.EndpointSlice | *corev1.Pod | *corev1.Node | *corev1.Namespace
+}
+
+// Kind names a type of Object.
+type Kind string
+
+const (
+	Service       Kind = "Service"
+	EndpointSlice Kind = "EndpointSlice"
+	Pod           Kind = "Pod"
+	Node          Kind = "Node"
+	Namespace     Kind = "Namespace"
+)
+
+// Key names an object. The namespace of a Node and of a Namespace is empty.
+type Key struct {
+	Kind            Kind
+	Namespace, Name string
+}
+
+// String is the key of the object's group.
+func (k Key) String() string { return string(k.Kind) + "/" + k.Namespace + "/" + k.Name }
+
+// Catalog holds what is known of a cluster. The zero value is not usable: see New.
+type Catalog struct {
+	options Options
+	network string // of pods that name none
+
+	services map[Key]*service
+	slices   map[Key]*slice
+	pods     map[Key]*pod
+	nodes    map[string]*node
+
+	slicesOf  index[Key, Key]    // slices by service
+	slicesFor index[Key, Key]    // slices by the pods that they name
+	slicesOn  index[string, Key] // slices by the nodes that they name
+	podsOn    index[string, Key] // pods by node
+
+	dirty map[Key]bool // services and pods whose groups may have changed
+	told  map[Key]model.Group
+}
+
+// New returns an empty catalog.
+func New(o Options) *Catalog {
+	for _, field := range []struct {
+		value     *string
+		otherwise string
+	}{
+		{&o.Registry, "Kubernetes"}, {&o.Domain, "cluster.local"}, {&o.TrustDomain, "cluster.local"}, {&o.SystemNamespace, "istio-system"},
+	} {
+		if *field.value == "" {
+			*field.value = field.otherwise
+		}
+	}
+	return &Catalog{
+		options: o, services: map[Key]*service{}, slices: map[Key]*slice{}, pods: map[Key]*pod{}, nodes: map[string]*node{},
+		slicesOf: index[Key, Key]{}, slicesFor: index[Key, Key]{}, slicesOn: index[string, Key]{}, podsOn: index[string, Key]{},
+		dirty: map[Key]bool{}, told: map[Key]model.Group{},
+	}
+}
+
+// Record is the origin of an object of an API server. It has no version: a change of the object's status is not one of it.
+func Record(cluster string, o metav1.Object) model.Origin {
+	return model.Origin{Record: &model.Record{Cluster: cluster, UID: string(o.GetUID()), Generation: o.GetGeneration()}}
+}
+
+// KeyOf names an object that is one of Object; false for any other.
+func KeyOf(o any) (Key, bool) {
+	switch o := o.(type) {
+	case *corev1.Service:
+		return keyOf(Service, o), true
+	case *discoveryv1.EndpointSlice:
+		return keyOf(EndpointSlice, o), true
+	case *corev1.Pod:
+		return keyOf(Pod, o), true
+	case *corev1.Node:
+		return Key{Kind: Node, Name: o.Name}, true
+	case *corev1.Namespace:
+		return Key{Kind: Namespace, Name: o.Name}, true
+	default:
+		return Key{}, false
+	}
+}
+
+func keyOf(kind Kind, o metav1.Object) Key { return Key{kind, o.GetNamespace(), o.GetName()} }
+
+// Put takes an object, in the place of an older form of it. It keeps nothing of o but strings and the maps of its labels,
+// which must not change any more. at is where a person finds it. An o that is not one of Object changes nothing.
+func (c *Catalog) Put(o any, at model.Origin) {
+	key, _ := KeyOf(o)
+	switch o := o.(type) {
+	case *corev1.Service:
+		c.putService(key, o, at)
+	case *discoveryv1.EndpointSlice:
+		c.putSlice(key, sliceOf(o))
+	case *corev1.Pod:
+		c.putPod(key, podOf(o, at))
+	case *corev1.Node:
+		c.putNode(o.Name, nodeOf(o))
+	case *corev1.Namespace:
+		if o.Name == c.options.SystemNamespace {
+			c.setNetwork(o.Labels[networkLabel])
+		}
+	}
+}
+
+// Delete takes an object away. One that is not known changes nothing.
+func (c *Catalog) Delete(key Key) {
+	switch key.Kind {
+	case Service:
+		delete(c.services, key)
+		c.dirty[key] = true
+	case EndpointSlice:
+		c.putSlice(key, nil)
+	case Pod:
+		c.putPod(key, nil)
+	case Node:
+		c.putNode(key.Name, nil)
+	case Namespace:
+		if key.Name == c.options.SystemNamespace {
+			c.setNetwork("")
+		}
+	}
+}
+
+// Keep deletes the objects of a kind but those that keep holds for: those that a new list of them does not have.
+func (c *Catalog) Keep(kind Kind, keep func(Key) bool) {
+	var gone []Key
+	look := func(key Key) {
+		if !keep(key) {
+			gone = append(gone, key)
+		}
+	}
+	switch kind {
+	case Service:
+		for key := range c.services {
+			look(key)
+		}
+	case EndpointSlice:
+		for key := range c.slices {
+			look(key)
+		}
+	case Pod:
+		for key := range c.pods {
+			look(key)
+		}
+	case Node:
+		for name := range c.nodes {
+			look(Key{Kind: Node, Name: name})
+		}
+	case Namespace:
+		look(Key{Kind: Namespace, Name: c.options.SystemNamespace})
+	}
+	for _, key := range gone {
+		c.Delete(key)
+	}
+}
+
+// Changes returns the groups that are others than at the last call, by key. An empty group is gone.
+func (c *Catalog) Changes() map[string]model.Group {
+	out := map[string]model.Group{}
+	for key := range c.dirty {
+		now, was := c.group(key), c.told[key]
+		if now.Same(was) && slices.Equal(now.Faults, was.Faults) {
+			continue
+		}
+		if c.told[key] = now; now.Empty() {
+			delete(c.told, key)
+		}
+		out[key.String()] = now
+	}
+	clear(c.dirty)
+	return out
+}
+
+func (c *Catalog) group(key Key) model.Group {
+	switch {
+	case key.Kind == Pod && c.pods[key] != nil:
+		if w := c.workload(key, c.pods[key]); w != nil {
+			return model.Group{Workloads: []*model.Workload{w}}
+		}
+	case key.Kind == Service && c.services[key] != nil:
+		s := c.services[key]
+		g := model.Group{Faults: s.faults}
+		if s.good != nil {
+			service, faults := c.withEndpoints(key, s.good)
+			g.Services, g.Faults = []*model.Service{service}, append(slices.Clone(s.faults), faults...)
+		}
+		return g
+	}
+	return model.Group{}
+}
+
+// index finds values by what they belong to.
+type index[K, V comparable] map[K]map[V]bool
+
+func (i index[K, V]) add(key K, value V) {
+	if i[key] == nil {
+		i[key] = map[V]bool{}
+	}
+	i[key][value] = true
+}
+
+func (i index[K, V]) remove(key K, value V) {
+	if delete(i[key], value); len(i[key]) == 0 {
+		delete(i, key)
+	}
+}

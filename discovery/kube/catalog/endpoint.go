@@ -1,0 +1,147 @@
+package catalog
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// candidate is an endpoint of one slice.
+type candidate struct {
+	model.Endpoint
+	pod    Key
+	uid    string
+	family corev1.IPFamily
+	known  bool // its Pod is known, and is the one that the slice means
+}
+
+// candidates appends the endpoints of a slice.
+func (c *Catalog) candidates(out []candidate, d *declared, in *slice) []candidate {
+	ports, partial := in.portsFor(d.Ports)
+	if partial && len(ports) == 0 && len(d.Ports) > 0 {
+		return out // it serves nothing of the service
+	}
+	for _, e := range in.endpoints {
+		if _, err := netip.ParseAddr(e.address); err != nil {
+			continue
+		}
+		p := c.pods[e.pod]
+		if p != nil && (e.uid != "" && p.uid != "" && e.uid != p.uid) {
+			p = nil // it is another one of that name
+		}
+		one := candidate{
+			Endpoint: model.Endpoint{
+				Address: e.address, Ports: ports, Partial: partial, Locality: c.locality(p, e.node, e.zone), Network: c.networkOf(p),
+				Cluster: c.options.Cluster, Health: e.health,
+			},
+			pod: e.pod, uid: e.uid, family: in.family, known: p != nil,
+		}
+		if d.always {
+			one.Health = model.HealthHealthy
+		}
+		if p != nil {
+			one.Labels, one.ServiceAccount = p.labels, p.account
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// portsFor returns the numbers of the service's ports that the slice has, where they are not what the service says; of
+// all that it has where it does not have all.
+func (s *slice) portsFor(ports []model.Port) (out map[string]uint32, partial bool) {
+	if s.every {
+		return nil, false
+	}
+	all, differing := map[string]uint32{}, map[string]uint32{}
+	for _, p := range ports {
+		own := (model.Endpoint{}).PortOn(p)
+		number, ok := s.ports[p.Name]
+		if !ok {
+			partial = true
+			continue
+		}
+		if number == 0 {
+			number = own
+		}
+		if all[p.Name] = number; number != own {
+			differing[p.Name] = number
+		}
+	}
+	if partial {
+		return all, true
+	}
+	if len(differing) == 0 {
+		return nil, false
+	}
+	return differing, false
+}
+
+// chosen returns each endpoint once. Slices may list one twice while it moves from one to another, with what they knew at
+// different times, and one of a Pod with addresses of two families is in slices of both: the first family's counts then.
+func chosen(all []candidate, families []corev1.IPFamily) []model.Endpoint {
+	at := map[string][]int{} // of out, by address
+	var out []candidate
+	for _, one := range all {
+		i := slices.IndexFunc(at[one.Address], func(i int) bool {
+			return out[i].Partial == one.Partial && maps.Equal(out[i].Ports, one.Ports)
+		})
+		if i < 0 {
+			at[one.Address] = append(at[one.Address], len(out))
+			out = append(out, one)
+		} else if j := at[one.Address][i]; one.before(out[j]) {
+			out[j] = one
+		}
+	}
+	out = firstFamily(out, families)
+	endpoints := make([]model.Endpoint, len(out))
+	for i, one := range out {
+		endpoints[i] = one.Endpoint
+	}
+	if len(endpoints) == 0 {
+		return nil
+	}
+	return endpoints
+}
+
+// before reports whether of two listings of one endpoint this one is to be believed: an address may have been another
+// Pod's, which takes no requests any more.
+func (one candidate) before(o candidate) bool {
+	if one.known != o.known && one.Health.TakesRequests() == o.Health.TakesRequests() {
+		return one.known
+	}
+	return rank(one.Health) < rank(o.Health)
+}
+
+func rank(h model.Health) int {
+	switch h {
+	case model.HealthHealthy:
+		return 0
+	case model.HealthDraining:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// firstFamily leaves out further addresses of Pods that have one of the service's first family.
+func firstFamily(all []candidate, families []corev1.IPFamily) []candidate {
+	if len(families) < 2 {
+		return all
+	}
+	type who struct {
+		pod Key
+		uid string
+	}
+	first := map[who]bool{}
+	for _, one := range all {
+		if one.pod != (Key{}) && one.family == families[0] {
+			first[who{one.pod, one.uid}] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(one candidate) bool { return one.family != families[0] && first[who{one.pod, one.uid}] })
+}

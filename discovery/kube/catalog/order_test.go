@@ -1,0 +1,65 @@
+package catalog
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// TestOrderDoesNotMatter puts and deletes objects of few names at random, and looks at the changes from time to time. What was told
+// in sum is what a catalog tells that is shown the objects of the end alone: no endpoint is lost, and no stale one is kept.
+func TestOrderDoesNotMatter(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		pick := func(all ...string) string { return all[random.IntN(len(all))] }
+		random1 := func() string { return fmt.Sprintf("10.0.0.%d", 1+random.IntN(3)) }
+		make1 := func() string {
+			switch pick("service", "slice", "slice", "pod", "pod", "node", "namespace") {
+			case "service":
+				exported := pick("uid: s1", "uid: s1, annotations: {networking.istio.io/exportTo: .}")
+				return strings.NewReplacer("name: web", "name: "+pick("web", "other"), "uid: s1", exported).Replace(web)
+			case "slice":
+				var endpoints []string
+				for range random.IntN(3) {
+					endpoints = append(endpoints, pick(at(random1()), of(pick("a", "b"), pick("u1", "u2"), random1())))
+				}
+				return slicing(pick("one", "two"), pick("web", "other"), endpoints...)
+			case "pod":
+				return strings.Replace(running(pick("a", "b"), pick("u1", "u2"), random1(), pick("v1", "v2")), "Running", pick("Running", "Failed"), 1)
+			case "node":
+				return strings.Replace(n1, "zone: z1", "zone: "+pick("z1", "z2"), 1)
+			default:
+				return "kind: Namespace\nmetadata: {name: istio-system, labels: {topology.istio.io/network: " + pick("east", "west") + "}}"
+			}
+		}
+		w, objects := newWorld(), map[Key]string{}
+		for range 40 {
+			text := make1()
+			key, _ := KeyOf(parse(t, text))
+			if pick("put", "put", "delete") == "put" {
+				w.put(t, text)
+				objects[key] = text
+			} else {
+				w.Delete(key)
+				delete(objects, key)
+			}
+			if pick("look", "wait") == "look" {
+				w.take()
+			}
+		}
+		w.take()
+		fresh := newWorld()
+		for _, text := range objects {
+			fresh.put(t, text)
+		}
+		fresh.take()
+		if diff := cmp.Diff(fresh.groups, w.groups, cmp.Comparer(model.Group.Same)); diff != "" {
+			t.Fatalf("seed %d (-fresh +told):\n%s", seed, diff)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package catalog
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Annotations of Services that Istio's users set.
+const (
+	exportToAnnotation  = "networking.istio.io/exportTo"
+	accountsAnnotation  = "alpha.istio.io/kubernetes-serviceaccounts" // names of the Service's namespace
+	canonicalAnnotation = "alpha.istio.io/canonical-serviceaccounts"  // full names
+)
+
+// service is a Service, and what is wrong with its newest form.
+type service struct {
+	good   *declared // its last good form; nil for none
+	faults []string
+}
+
+// declared is a Service without its endpoints.
+type declared struct {
+	model.Service
+	families  []corev1.IPFamily // the first is the one that endpoints are called by
+	always    bool              // endpoints take requests whatever their readiness is
+	endpoints bool              // they come from EndpointSlices
+	accounts  []string          // subject names by annotation; those of the endpoints are added
+}
+
+func (c *Catalog) putService(key Key, o *corev1.Service, at model.Origin) {
+	s := c.services[key]
+	if s == nil {
+		s = &service{}
+		c.services[key] = s
+	}
+	d, faults := c.declare(o, at)
+	if s.faults = faults; len(faults) == 0 {
+		s.good = d
+	}
+	c.dirty[key] = true
+}
+
+// declare reads a Service.
+func (c *Catalog) declare(o *corev1.Service, at model.Origin) (*declared, []string) {
+	var r faults
+	d := &declared{
+		Service: model.Service{
+			Registry: c.options.Registry, Cluster: c.options.Cluster, Origin: at,
+			Host:      strings.ToLower(o.Name + "." + o.Namespace + ".svc." + c.options.Domain),
+			Namespace: o.Namespace, Name: o.Name, Created: o.CreationTimestamp.Time, Resolution: model.ResolutionStatic,
+			Selector: o.Spec.Selector,
+		},
+		families: o.Spec.IPFamilies, always: o.Spec.PublishNotReadyAddresses, endpoints: true,
+	}
+	d.Ports = r.ports(o.Spec.Ports)
+	switch o.Spec.Type {
+	case corev1.ServiceTypeExternalName:
+		d.externalName(&r, o)
+	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, "":
+		d.clusterIPs(&r, o)
+	default:
+		r.addf("spec.type is %q, want ClusterIP, NodePort, LoadBalancer or ExternalName", o.Spec.Type)
+	}
+	d.ExportTo = r.exportTo(o.Annotations[exportToAnnotation])
+	for _, account := range list(o.Annotations[accountsAnnotation]) {
+		if !name.MatchString(account) {
+			r.addf("metadata.annotations[%s] has %q, want names of service accounts, with commas between them", accountsAnnotation, account)
+		}
+		d.accounts = append(d.accounts, c.identity(o.Namespace, account))
+	}
+	d.accounts = append(d.accounts, list(o.Annotations[canonicalAnnotation])...)
+	return d, r
+}
+
+// identity is the name of a service account in certificates.
+func (c *Catalog) identity(namespace, account string) string {
+	return "spiffe://" + c.options.TrustDomain + "/ns/" + namespace + "/sa/" + account
+}
+
+// externalName makes it a service of a DNS name, or of an address that stands in the place of one.
+func (d *declared) externalName(r *faults, o *corev1.Service) {
+	target := strings.TrimSuffix(strings.ToLower(o.Spec.ExternalName), ".")
+	d.endpoints, d.Selector, d.External, d.Resolution = false, nil, true, model.ResolutionDNS
+	if _, err := netip.ParseAddr(target); err == nil {
+		d.Resolution = model.ResolutionStatic
+	} else if !name.MatchString(target) {
+		r.addf("spec.externalName is %q, want a DNS name", o.Spec.ExternalName)
+	}
+	d.Endpoints = []model.Endpoint{{Address: target, Cluster: d.Cluster}}
+	for i := range d.Ports {
+		d.Ports[i].Target = 0 // clients dial the name at the service's port: nothing translates it
+	}
+}
+
+func (d *declared) clusterIPs(r *faults, o *corev1.Service) {
+	addresses := o.Spec.ClusterIPs
+	if len(addresses) == 0 && o.Spec.ClusterIP != "" {
+		addresses = []string{o.Spec.ClusterIP}
+	}
+	if slices.Equal(addresses, []string{corev1.ClusterIPNone}) {
+		d.Headless, d.Resolution = true, model.ResolutionNone
+		return
+	}
+	for _, a := range addresses {
+		if _, err := netip.ParseAddr(a); err != nil {
+			r.addf("spec.clusterIPs has %q, want IP addresses, or None alone", a)
+		}
+		d.Addresses = append(d.Addresses, model.Address(a))
+	}
+}
+
+// name is Kubernetes' DNS-1123 subdomain, and word its label.
+var (
+	name = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	word = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+)
+
+// faults are what is wrong with one object.
+type faults []string
+
+func (r *faults) addf(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
+
+func (r *faults) ports(in []corev1.ServicePort) (out []model.Port) {
+	names := map[string]bool{}
+	for i, p := range in {
+		if p.Protocol == corev1.ProtocolSCTP {
+			continue
+		}
+		if p.Port < 1 || p.Port > 65535 {
+			r.addf("spec.ports[%d].port is %d, want 1 to 65535", i, p.Port)
+		}
+		if names[p.Name] {
+			r.addf("spec.ports[%d].name is %q, which another port of the Service has", i, p.Name)
+		}
+		names[p.Name] = true
+		port := model.Port{Name: p.Name, Number: uint32(p.Port), Protocol: protocolOf(p)}
+		if p.TargetPort.Type == intstr.Int && p.TargetPort.IntVal != p.Port {
+			port.Target = uint32(p.TargetPort.IntVal)
+		}
+		out = append(out, port)
+	}
+	return slices.DeleteFunc(out, func(p model.Port) bool { // ports are found by number, and no proxy takes UDP
+		return p.Protocol == model.UDP && slices.ContainsFunc(in, func(o corev1.ServicePort) bool {
+			return uint32(o.Port) == p.Number && (o.Protocol == corev1.ProtocolTCP || o.Protocol == "")
+		})
+	})
+}
+
+func protocolOf(p corev1.ServicePort) model.Protocol {
+	if p.Protocol == corev1.ProtocolUDP {
+		return model.UDP
+	}
+	application := ""
+	if p.AppProtocol != nil {
+		application = *p.AppProtocol
+	}
+	return model.DetectProtocol(application, p.Name, uint32(p.Port))
+}
+
+func (r *faults) exportTo(text string) []string {
+	out := list(text)
+	for _, to := range out {
+		switch {
+		case to == "." || to == "*" || word.MatchString(to):
+		case to == "~" && len(out) == 1:
+		default:
+			r.addf(`metadata.annotations[%s] has %q, want namespaces, ".", "*", or "~" alone, with commas between them`, exportToAnnotation, to)
+		}
+	}
+	return out
+}
+
+// list splits a text at its commas; nothing stands between two of them.
+func list(text string) (out []string) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}

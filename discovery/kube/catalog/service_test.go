@@ -1,0 +1,160 @@
+package catalog
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+func TestServiceOf(t *testing.T) {
+	http := []model.Port{{Name: "http", Number: 80, Target: 8080, Protocol: model.HTTP}}
+	own := func(change func(*model.Service)) *model.Service {
+		s := &model.Service{
+			Registry: "Kubernetes", Cluster: "c1", Host: "a.shop.svc.cluster.local", Namespace: "shop", Name: "a", Resolution: model.ResolutionStatic,
+			Addresses: []string{"10.96.0.1"}, Ports: http,
+		}
+		change(s)
+		return s
+	}
+	const ports = "ports: [{name: http, port: 80, targetPort: 8080}]"
+	for name, test := range map[string]struct {
+		metadata, spec string
+		want           *model.Service
+	}{
+		"ClusterIP": {
+			"creationTimestamp: 2026-01-31T12:00:00Z", "type: ClusterIP, clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], selector: {app: a}, " + ports,
+			own(func(s *model.Service) {
+				s.Created, s.Selector = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), map[string]string{"app": "a"}
+			}),
+		},
+		"without a type, as a person writes it": {"", "clusterIP: 10.96.0.1, " + ports, own(func(*model.Service) {})},
+		"without an address":                    {"", ports, own(func(s *model.Service) { s.Addresses = nil })},
+		"dual stack": {
+			"", "clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1, FD00::A], ipFamilies: [IPv4, IPv6], " + ports,
+			own(func(s *model.Service) { s.Addresses = []string{"10.96.0.1", "fd00::a"} }),
+		},
+		"headless": {
+			"", "clusterIP: None, clusterIPs: [None], " + ports,
+			own(func(s *model.Service) { s.Addresses, s.Headless, s.Resolution = nil, true, model.ResolutionNone }),
+		},
+		"NodePort": {
+			"", "type: NodePort, clusterIP: 10.96.0.1, ports: [{name: http, port: 80, targetPort: 8080, nodePort: 30080}]", own(func(*model.Service) {}),
+		},
+		// kube-proxy leads external addresses to the endpoints; in the mesh they are not the service's, as in Istio: a Service may name any.
+		"LoadBalancer and external addresses": {
+			"", "type: LoadBalancer, clusterIP: 10.96.0.1, externalIPs: [192.0.2.1], " + ports, own(func(*model.Service) {}),
+		},
+		"ExternalName": {
+			"", "type: ExternalName, externalName: Example.COM., selector: {app: a}, " + ports,
+			own(func(s *model.Service) {
+				s.Addresses, s.External, s.Resolution = nil, true, model.ResolutionDNS
+				s.Endpoints = []model.Endpoint{{Address: "example.com", Cluster: "c1"}}
+				s.Ports = []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}}
+			}),
+		},
+		"ExternalName that is an address": {
+			"", "type: ExternalName, externalName: 192.0.2.1, " + ports,
+			own(func(s *model.Service) {
+				s.Addresses, s.External = nil, true
+				s.Endpoints = []model.Endpoint{{Address: "192.0.2.1", Cluster: "c1"}}
+				s.Ports = []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}}
+			}),
+		},
+		"protocols": {
+			"", `clusterIP: 10.96.0.1, ports: [{name: http, port: 80, appProtocol: kubernetes.io/h2c}, {name: grpc-api, port: 81},
+			 {name: x, port: 82, appProtocol: tcp}, {name: any, port: 83}, {name: db, port: 3306}, {name: dns, port: 53, protocol: UDP},
+			 {name: s, port: 99, protocol: SCTP}, {name: tls-x, port: 443, targetPort: https}]`,
+			own(func(s *model.Service) {
+				s.Ports = []model.Port{
+					{Name: "http", Number: 80, Protocol: model.HTTP2},
+					{Name: "grpc-api", Number: 81, Protocol: model.GRPC},
+					{Name: "x", Number: 82, Protocol: model.TCP},
+					{Name: "any", Number: 83},
+					{Name: "db", Number: 3306, Protocol: model.TCP},
+					{Name: "dns", Number: 53, Protocol: model.UDP},
+					{Name: "tls-x", Number: 443, Protocol: model.TLS},
+				}
+			}),
+		},
+		"a number of two protocols is TCP's": {
+			"", "clusterIP: 10.96.0.1, ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53, protocol: TCP}]",
+			own(func(s *model.Service) {
+				s.Ports = []model.Port{{Name: "dns-tcp", Number: 53, Protocol: model.TCP}}
+			}),
+		},
+		"exportTo": {
+			`annotations: {networking.istio.io/exportTo: "., bank"}`, "clusterIP: 10.96.0.1, " + ports,
+			own(func(s *model.Service) { s.ExportTo = []string{".", "bank"} }),
+		},
+		"service accounts": {
+			`annotations: {alpha.istio.io/kubernetes-serviceaccounts: "one,two", alpha.istio.io/canonical-serviceaccounts: x.example.com}`,
+			"clusterIP: 10.96.0.1, " + ports,
+			own(func(s *model.Service) {
+				s.SubjectAltNames = []string{"spiffe://cluster.local/ns/shop/sa/one", "spiffe://cluster.local/ns/shop/sa/two", "x.example.com"}
+			}),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld().put(t, "kind: Service\nmetadata: {name: a, namespace: shop, "+test.metadata+"}\nspec: {"+test.spec+"}")
+			w.take()
+			if diff := cmp.Diff(model.Group{Services: []*model.Service{test.want}}, w.groups["Service/shop/a"]); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The accounts that an annotation names come to those of the endpoints: a certificate of either is the service's.
+func TestSubjectsOfEndpoints(t *testing.T) {
+	named := strings.Replace(web, "uid: s1", "uid: s1, annotations: {alpha.istio.io/kubernetes-serviceaccounts: z}", 1)
+	w := newWorld().put(t, named, running("a", "u1", "10.0.0.1", "v1"), slicing("a", "web", of("a", "u1", "10.0.0.1")))
+	w.take()
+	want := []string{"spiffe://cluster.local/ns/shop/sa/web-account", "spiffe://cluster.local/ns/shop/sa/z"}
+	if got := w.groups["Service/shop/web"].Services[0].SubjectAltNames; !slices.Equal(got, want) {
+		t.Errorf("the names are %q, want %q", got, want)
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	for name, test := range map[string]struct{ from, to, fault string }{
+		"exportTo":         {"uid: s1", `uid: s1, annotations: {networking.istio.io/exportTo: "Shop"}`, `exportTo] has "Shop", want namespaces, ".", "*", or "~" alone`},
+		"exportTo twice":   {"uid: s1", `uid: s1, annotations: {networking.istio.io/exportTo: "~,shop"}`, `exportTo] has "~", want`},
+		"service accounts": {"uid: s1", "uid: s1, annotations: {alpha.istio.io/kubernetes-serviceaccounts: a b}", `has "a b", want names of service accounts`},
+		"address":          {"clusterIPs: [10.96.0.1]", "clusterIPs: [None, 10.96.0.1]", `spec.clusterIPs has "None", want IP addresses, or None alone`},
+		"port":             {"port: 80,", "port: 70000,", "spec.ports[0].port is 70000, want 1 to 65535"},
+		"port twice":       {"ports: [", "ports: [{name: http, port: 81}, ", `spec.ports[1].name is "http", which another port of the Service has`},
+		"type":             {"spec: {", "spec: {type: Loadbalancer, ", `spec.type is "Loadbalancer", want ClusterIP, NodePort, LoadBalancer or ExternalName`},
+		"external name":    {"spec: {", "spec: {type: ExternalName, externalName: a_b, ", `spec.externalName is "a_b", want a DNS name`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := strings.Replace(web, test.from, test.to, 1)
+			w := newWorld().put(t, broken)
+			w.take()
+			if g := w.groups["Service/shop/web"]; !g.Malformed() || len(g.Faults) != 1 || !strings.Contains(g.Faults[0], test.fault) {
+				t.Errorf("of a Service that was never good: %+v, want the fault %s", g, test.fault)
+			}
+			w.put(t, web, slicing("a", "web", at("10.0.0.1"))).want(t, "web", "10.0.0.1 http=8080")
+			if g := w.groups["Service/shop/web"]; len(g.Faults) != 0 {
+				t.Errorf("mended, it has the faults %q", g.Faults)
+			}
+			w.put(t, broken, slicing("a", "web", at("10.0.0.2"))).want(t, "web", "10.0.0.2 http=8080")
+			if g := w.groups["Service/shop/web"]; len(g.Faults) != 1 {
+				t.Errorf("broken again, it has the faults %q", g.Faults)
+			}
+		})
+	}
+}
+
+func TestSlicesThatCannotBeServed(t *testing.T) {
+	w := newWorld().put(t, web, slicing("a", "web", at("10.0.0.1"), at("here")), strings.Replace(slicing("b", "web", at("a.com")), "IPv4", "FQDN", 1))
+	w.want(t, "web", "10.0.0.1 http=8080")
+	want := []string{`EndpointSlice a has the address "here", want an IP address`, `EndpointSlice b has the addressType "FQDN", want IPv4 or IPv6`}
+	if got := w.groups["Service/shop/web"].Faults; !slices.Equal(got, want) {
+		t.Errorf("the faults are %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,149 @@
+package catalog
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// slice is an EndpointSlice of a Service.
+type slice struct {
+	service   Key
+	family    corev1.IPFamily
+	wrong     string            // an addressType whose addresses cannot be served
+	ports     map[string]uint32 // by name; 0 is the service's own number
+	every     bool              // it has no list of ports: all of the service's
+	endpoints []listed
+}
+
+// listed is one endpoint of a slice.
+type listed struct {
+	address    string
+	pod        Key // the zero one where it is none
+	uid        string
+	node, zone string
+	health     model.Health
+}
+
+// sliceOf reads an EndpointSlice; nil for one that belongs to no Service.
+func sliceOf(o *discoveryv1.EndpointSlice) *slice {
+	name := o.Labels[discoveryv1.LabelServiceName]
+	if name == "" {
+		return nil
+	}
+	s := &slice{service: Key{Service, o.Namespace, name}, family: corev1.IPFamily(o.AddressType), ports: map[string]uint32{}}
+	if s.family != corev1.IPv4Protocol && s.family != corev1.IPv6Protocol {
+		s.wrong = string(o.AddressType)
+		return s
+	}
+	s.every = o.Ports == nil
+	for _, p := range o.Ports {
+		var name string
+		var number uint32
+		if p.Name != nil {
+			name = *p.Name
+		}
+		if p.Port != nil && *p.Port > 0 && *p.Port <= 65535 {
+			number = uint32(*p.Port)
+		}
+		s.ports[name] = number
+	}
+	for _, e := range o.Endpoints {
+		if len(e.Addresses) > 0 { // all of them are one endpoint's
+			s.endpoints = append(s.endpoints, listedOf(o.Namespace, e))
+		}
+	}
+	return s
+}
+
+func listedOf(namespace string, e discoveryv1.Endpoint) listed {
+	// What is not said is ready, and a ready one serves.
+	ready := e.Conditions.Ready == nil || *e.Conditions.Ready
+	serving := e.Conditions.Serving == nil && ready || e.Conditions.Serving != nil && *e.Conditions.Serving
+	terminating := e.Conditions.Terminating != nil && *e.Conditions.Terminating
+	out := listed{address: model.Address(e.Addresses[0]), health: healthOf(ready, serving, terminating)}
+	if t := e.TargetRef; t != nil && t.Kind == "Pod" {
+		out.pod, out.uid = Key{Pod, cmp.Or(t.Namespace, namespace), t.Name}, string(t.UID)
+	}
+	if e.NodeName != nil {
+		out.node = *e.NodeName
+	}
+	if e.Zone != nil {
+		out.zone = *e.Zone
+	}
+	return out
+}
+
+// touch notes that what a slice's endpoints are made of may have changed.
+func (c *Catalog) touch(slice Key) { c.dirty[c.slices[slice].service] = true }
+
+// putSlice takes an EndpointSlice; nil for one that is gone.
+func (c *Catalog) putSlice(key Key, now *slice) {
+	if was := c.slices[key]; was != nil {
+		c.dirty[was.service] = true
+		c.slicesOf.remove(was.service, key)
+		for _, e := range was.endpoints {
+			c.slicesFor.remove(e.pod, key)
+			c.slicesOn.remove(e.node, key)
+		}
+		delete(c.slices, key)
+	}
+	if now == nil {
+		return
+	}
+	c.slices[key], c.dirty[now.service] = now, true
+	c.slicesOf.add(now.service, key)
+	for _, e := range now.endpoints {
+		if e.pod != (Key{}) {
+			c.slicesFor.add(e.pod, key)
+		}
+		if e.node != "" {
+			c.slicesOn.add(e.node, key)
+		}
+	}
+}
+
+// withEndpoints returns a service with the endpoints of all its slices.
+func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string) {
+	s := d.Service
+	var wrong faults
+	if d.endpoints {
+		var found []candidate
+		for _, name := range slices.SortedFunc(maps.Keys(c.slicesOf[key]), func(a, b Key) int { return cmp.Compare(a.Name, b.Name) }) {
+			in := c.slices[name]
+			if in.wrong != "" {
+				wrong.addf("EndpointSlice %s has the addressType %q, want IPv4 or IPv6", name.Name, in.wrong)
+				continue
+			}
+			found = c.candidates(found, d, in)
+			for _, e := range in.endpoints {
+				if _, err := netip.ParseAddr(e.address); err != nil {
+					wrong.addf("EndpointSlice %s has the address %q, want an IP address", name.Name, e.address)
+				}
+			}
+		}
+		s.Endpoints = chosen(found, d.families)
+	}
+	if len(d.accounts) > 0 {
+		s.SubjectAltNames = c.subjects(d, s.Endpoints)
+	}
+	return &s, wrong
+}
+
+// subjects are the names that certificates of the service may have.
+func (c *Catalog) subjects(d *declared, endpoints []model.Endpoint) []string {
+	out := slices.Clone(d.accounts)
+	for _, e := range endpoints {
+		if e.ServiceAccount != "" {
+			out = append(out, c.identity(d.Namespace, e.ServiceAccount))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -3,7 +3,7 @@
 .PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire e2e-registries image soak chaos fuzz security lint bench bench-ads golden clean
 
 module  := github.com/pilotlight/pilotlight
-scripts := envoy-tools/fetch-envoy envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
+scripts := envoy-tools/fetch-envoy envoy-tools/fetch-kube envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
 	$(wildcard envoy-tools/pod-init.d/*.sh) .ci/run
 
 # Every go command builds with the flags of the programs that are shipped, so that each package is compiled once for all of

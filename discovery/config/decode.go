@@ -15,8 +15,9 @@ func Decode(file string, data []byte) ([]*model.Object, []Problem) {
 	var objects []*model.Object
 	var problems []Problem
 	first := map[string]*model.Object{}
+	var reader Reader
 	for _, d := range Split(data) {
-		for _, i := range Read(d.Data) {
+		for _, i := range reader.Read(d.Data) {
 			i = i.At(file, d.Line)
 			problems = append(problems, i.Problems...)
 			if i.Object == nil {

@@ -102,14 +102,20 @@ const (
 	maxProblems = 10_000
 )
 
+// Reader reads documents one after another in memory that it uses again. It is for one goroutine; the zero value is ready.
+type Reader struct{ nodes nodes }
+
 // Read reads the objects of a document. Its lines count from 1, and there is no file: see Item.At.
-func Read(data []byte) []Item {
+func Read(data []byte) []Item { return new(Reader).Read(data) }
+
+// Read is the function Read. Nothing that it returns is in the memory that is used again.
+func (r *Reader) Read(data []byte) []Item {
 	if len(data) > maxDocument {
 		return []Item{stopped(1, "has %d MiB, want at most %d in a document: put its objects into several, each after a line ---",
 			len(data)>>20, maxDocument>>20)}
 	}
 	var out []Item
-	roots, fault := documents(data)
+	roots, fault := r.nodes.documents(data)
 	faults := 0
 	for _, root := range unpack(roots) {
 		if faults > maxProblems {

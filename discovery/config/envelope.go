@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -113,7 +114,7 @@ func (r *envelopeReader) labels(metadata entry, path string) map[string]string {
 	out := map[string]string{}
 	for _, e := range r.object(metadata.value, path) {
 		if n, _ := r.enter(e.value, false, 0); n.Kind == yaml.ScalarNode {
-			out[e.key] = n.Value
+			out[strings.Clone(e.key)] = strings.Clone(n.Value)
 		}
 	}
 	return out
@@ -140,6 +141,9 @@ func (r *envelopeReader) object(n *yaml.Node, path string) []entry {
 
 func (r *envelopeReader) text(e entry, path string) string {
 	n, _ := r.enter(e.value, false, 0)
+	if n.Kind == yaml.ScalarNode && n.Style == 0 && formOf(n.Value) == text && utf8.ValidString(n.Value) {
+		return strings.Clone(n.Value)
+	}
 	var s string
 	if n.Kind != yaml.ScalarNode || json.Unmarshal([]byte(scalar(n)), &s) != nil || s == "" {
 		r.faultf(e.line, path, "is %s, want a string", describe(n))

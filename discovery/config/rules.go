@@ -17,8 +17,6 @@ import (
 // The rules that several kinds share. Each speaks at the field it is given.
 
 var (
-	dnsLabel   = regexp.MustCompile(`^[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?$`)
-	labelName  = regexp.MustCompile(`^[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?$`)
 	headerName = regexp.MustCompile("^:?[-!#$%&'*+.^_`|~0-9a-zA-Z]+$") // RFC 9110, section 5.1, and HTTP/2's own
 	digits     = regexp.MustCompile(`^[0-9]+$`)
 
@@ -53,7 +51,18 @@ func (f field) host(host string, wildcard bool) {
 	}
 }
 
-func (field) isLabel(s string) bool { return len(s) <= 63 && dnsLabel.MatchString(s) }
+func (field) isLabel(s string) bool { return len(s) <= 63 && isWord(s, "-") }
+
+// isWord reports whether s is letters and digits, with others between the first and the last.
+func isWord(s, others string) bool {
+	alphanumeric := func(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
+	for i := range len(s) {
+		if !alphanumeric(s[i]) && (i == 0 || i == len(s)-1 || strings.IndexByte(others, s[i]) < 0) {
+			return false
+		}
+	}
+	return s != ""
+}
 
 func (f field) label(name string) {
 	switch {
@@ -84,15 +93,20 @@ func (f field) ip(address string) {
 
 // labels wants Kubernetes' form of labels: prefix/name and a short value.
 func (f field) labels(labels map[string]string) {
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
+	keys := make([]string, 0, 4) // few have more
+	for key := range labels {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
 		prefix, name, found := strings.Cut(key, "/")
 		if !found {
 			prefix, name = "", key
 		}
-		if len(name) > 63 || !labelName.MatchString(name) || found && !objectName.MatchString(prefix) {
+		if len(name) > 63 || !isWord(name, "-_.") || found && !objectName.MatchString(prefix) {
 			f.at(key).errorf("the label's name is %q, want letters, digits, '-', '_' and '.', at most 63", key)
 		}
-		if value := labels[key]; len(value) > 63 || value != "" && !labelName.MatchString(value) {
+		if value := labels[key]; len(value) > 63 || value != "" && !isWord(value, "-_.") {
 			f.at(key).errorf("is %q, want letters, digits, '-', '_' and '.', at most 63", value)
 		}
 	}

@@ -115,7 +115,7 @@ func (s *straight) entries(n *yaml.Node, fd protoreflect.FieldDescriptor, to pro
 		if !plainKey(name) {
 			return false
 		}
-		key := protoreflect.ValueOfString(name.Value).MapKey()
+		key := protoreflect.ValueOfString(strings.Clone(name.Value)).MapKey()
 		if to.Has(key) {
 			return false
 		}
@@ -194,7 +194,7 @@ func value(n *yaml.Node, fd protoreflect.FieldDescriptor) (v protoreflect.Value,
 	}
 	switch kind := fd.Kind(); {
 	case kind == protoreflect.StringKind:
-		return protoreflect.ValueOfString(n.Value), form == text
+		return protoreflect.ValueOfString(strings.Clone(n.Value)), form == text // which is a part of the document
 	case kind == protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(n.Value == "true"), form == boolean
 	case kind == protoreflect.EnumKind && form == text:

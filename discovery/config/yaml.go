@@ -17,6 +17,20 @@ const (
 
 // documents returns the root node of each document of a YAML stream. JSON is YAML as well. Empty documents are left out.
 func documents(data []byte) (roots []*yaml.Node, fault *Problem) {
+	return new(nodes).documents(data)
+}
+
+// documents is valid until the next call.
+func (s *nodes) documents(data []byte) (roots []*yaml.Node, fault *Problem) {
+	s.used = 0
+	if root, ok := readPlain(string(data), s); ok {
+		return []*yaml.Node{root}, nil
+	}
+	return anyDocuments(data)
+}
+
+// anyDocuments reads all of YAML.
+func anyDocuments(data []byte) (roots []*yaml.Node, fault *Problem) {
 	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
 		var doc yaml.Node
 		err := decoder.Decode(&doc)

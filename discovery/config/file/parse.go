@@ -46,7 +46,7 @@ type document struct {
 // parse decodes the documents of files that were not in the file before, several at a time.
 func parse(last func(name string) *parsed, files []File) []*parsed {
 	out := make([]*parsed, len(files))
-	var todo []func()
+	var todo []func(*config.Reader)
 	for i, f := range files {
 		was := last(f.Name)
 		if was == nil {
@@ -65,7 +65,7 @@ func parse(last func(name string) *parsed, files []File) []*parsed {
 		documents := config.Split(f.Data)
 		p.documents = make([]document, len(documents))
 		for i, d := range documents {
-			todo = append(todo, func() { p.documents[i] = decode(f.Name, d, known) })
+			todo = append(todo, func(r *config.Reader) { p.documents[i] = decode(r, f.Name, d, known) })
 		}
 	}
 	inParallel(todo)
@@ -78,14 +78,15 @@ func parse(last func(name string) *parsed, files []File) []*parsed {
 }
 
 // inParallel runs functions that need nothing but the processor.
-func inParallel(todo []func()) {
+func inParallel(todo []func(*config.Reader)) {
 	const each = 16 // of them between two looks at what is left
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for part := range slices.Chunk(todo, each) {
 		g.Go(func() error {
+			var r config.Reader
 			for _, do := range part {
-				do()
+				do(&r)
 			}
 			return nil
 		})
@@ -94,12 +95,12 @@ func inParallel(todo []func()) {
 }
 
 // decode reads a document, or moves what was read of the same bytes to where they are now.
-func decode(name string, d config.Document, known map[[sha256.Size]byte]*document) document {
+func decode(r *config.Reader, name string, d config.Document, known map[[sha256.Size]byte]*document) document {
 	out := document{hash: sha256.Sum256(d.Data), line: d.Line}
 	was, from := known[out.hash], d.Line
 	switch {
 	case was == nil:
-		out.items = config.Read(d.Data)
+		out.items = r.Read(d.Data)
 	case was.line == d.Line:
 		out.items = was.items
 		return out

@@ -1,0 +1,212 @@
+package config
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// nodes hands out nodes of memory that it uses again: a document has a hundred of them for each object, and none is needed
+// when the object is read.
+type nodes struct {
+	all  []*[128]yaml.Node
+	used int
+}
+
+// scalar returns a node of the style with a value.
+func (s *nodes) scalar(value string, style yaml.Style, line int) *yaml.Node {
+	n := s.take(yaml.ScalarNode, line)
+	n.Value, n.Style = value, style
+	return n
+}
+
+func (s *nodes) take(k yaml.Kind, line int) *yaml.Node {
+	part, at := s.used/128, s.used%128
+	if part == len(s.all) {
+		s.all = append(s.all, new([128]yaml.Node))
+	}
+	s.used++
+	n := &s.all[part][at]
+	*n = yaml.Node{Kind: k, Line: line, Content: n.Content[:0]}
+	return n
+}
+
+// plain reads YAML of the form that nearly all configuration has, many times faster than the YAML package: one document in
+// ASCII of block mappings and block lists, whose scalars stand on one line and have no escapes. It gives up on all else,
+// and on what is wrong; the YAML package reads that from the start. Nodes have a kind, a value, a style and a line.
+type plain struct {
+	*nodes
+	text string
+	next int // where the line after the current one begins
+
+	// The current position: at the first character of a node, or of a key.
+	line   int
+	indent int // its column, from 0; -1 after the end of the document
+	rest   string
+	failed bool
+}
+
+// readPlain returns the root node of a document, false where it gives up.
+func readPlain(text string, memory *nodes) (*yaml.Node, bool) {
+	for i := range len(text) {
+		if c := text[i]; c != '\n' && (c < ' ' || c > '~') {
+			return nil, false
+		}
+	}
+	p := plain{nodes: memory, text: text}
+	p.advance()
+	if p.indent == 0 && strings.TrimRight(p.rest, " ") == "---" {
+		p.advance()
+	}
+	if p.indent != 0 || p.failed {
+		return nil, false
+	}
+	root := p.block()
+	return root, !p.failed && p.indent < 0
+}
+
+func (p *plain) fail() *yaml.Node {
+	p.failed, p.indent = true, -1
+	return nil
+}
+
+// advance goes to the next line that holds more than a comment.
+func (p *plain) advance() {
+	for p.next < len(p.text) {
+		line := p.text[p.next:]
+		if end := strings.IndexByte(line, '\n'); end >= 0 {
+			line = line[:end]
+		}
+		p.next += len(line) + 1
+		p.line++
+		p.rest = strings.TrimLeft(line, " ")
+		p.indent = len(line) - len(p.rest)
+		if p.rest == "" || p.rest[0] == '#' {
+			continue
+		}
+		return
+	}
+	p.indent, p.rest = -1, ""
+}
+
+// block reads the mapping or list that begins here.
+func (p *plain) block() *yaml.Node {
+	if isItem(p.rest) {
+		return p.list()
+	}
+	return p.mapping()
+}
+
+// isItem reports whether an item of a list begins here.
+func isItem(rest string) bool {
+	return rest != "" && rest[0] == '-' && (len(rest) == 1 || rest[1] == ' ')
+}
+
+func (p *plain) mapping() *yaml.Node {
+	n, indent := p.take(yaml.MappingNode, p.line), p.indent
+	for p.indent == indent {
+		key, value, found := p.key()
+		if !found {
+			return p.fail()
+		}
+		n.Content = append(n.Content, p.scalar(key, 0, p.line))
+		n.Content = append(n.Content, p.value(value, indent))
+		if p.indent > indent {
+			return p.fail()
+		}
+	}
+	return n
+}
+
+// key cuts "key: value" in two.
+func (p *plain) key() (key, value string, found bool) {
+	for i := range len(p.rest) {
+		switch {
+		case p.rest[i] == ' ' && i+1 < len(p.rest) && p.rest[i+1] == '#':
+			return "", "", false
+		case p.rest[i] == ':' && (i+1 == len(p.rest) || p.rest[i+1] == ' '):
+			key = p.rest[:i]
+			found = isPlain(key) && i < 1000 && p.rest[i-1] != ' ' && key != "<<" && !(p.indent == 0 && isMarked(key))
+			return key, strings.TrimLeft(p.rest[i+1:], " "), found
+		}
+	}
+	return "", "", false
+}
+
+// isMarked reports whether a text at the beginning of a line may be the end of a document, or another one's beginning.
+func isMarked(text string) bool {
+	return strings.HasPrefix(text, "---") || strings.HasPrefix(text, "...")
+}
+
+// value reads what follows a key of a mapping, and goes to the line after it.
+func (p *plain) value(text string, indent int) *yaml.Node {
+	line := p.line
+	if text != "" && text[0] != '#' {
+		return p.oneLine(text)
+	}
+	p.advance()
+	switch {
+	case p.indent == indent && isItem(p.rest):
+		return p.list()
+	case p.indent > indent:
+		return p.block()
+	default:
+		return p.scalar("", 0, line)
+	}
+}
+
+func (p *plain) list() *yaml.Node {
+	n, indent := p.take(yaml.SequenceNode, p.line), p.indent
+	for p.indent == indent && isItem(p.rest) {
+		text := strings.TrimLeft(p.rest[1:], " ")
+		if text == "" || text[0] == '#' || isItem(text) {
+			return p.fail()
+		}
+		p.indent += len(p.rest) - len(text)
+		p.rest = text
+		if _, _, found := p.key(); found {
+			n.Content = append(n.Content, p.mapping())
+		} else {
+			n.Content = append(n.Content, p.oneLine(text))
+		}
+		if p.indent > indent {
+			return p.fail()
+		}
+	}
+	return n
+}
+
+// oneLine reads a scalar that ends with its line, and goes to the next one.
+func (p *plain) oneLine(text string) *yaml.Node {
+	var n *yaml.Node
+	switch c := text[0]; {
+	case c == '"' || c == '\'':
+		value, after, found := strings.Cut(text[1:], text[:1])
+		rest := strings.TrimLeft(after, " ")
+		if !found || c == '"' && strings.Contains(value, `\`) || rest != "" && (rest[0] != '#' || len(rest) == len(after)) {
+			return p.fail()
+		}
+		style := yaml.DoubleQuotedStyle
+		if c == '\'' {
+			style = yaml.SingleQuotedStyle
+		}
+		n = p.scalar(value, style, p.line)
+	default:
+		value, _, _ := strings.Cut(text, " #")
+		value = strings.TrimRight(value, " ")
+		if !isPlain(value) || strings.Contains(value, ": ") || value[len(value)-1] == ':' {
+			return p.fail()
+		}
+		n = p.scalar(value, 0, p.line)
+	}
+	p.advance()
+	return n
+}
+
+// isPlain reports whether a text begins as a scalar without quotes does, and as nothing else.
+func isPlain(text string) bool {
+	if text == "" || strings.IndexByte("?:,[]{}#&*!|>'\"%@`", text[0]) >= 0 {
+		return false
+	}
+	return text[0] != '-' || len(text) > 1 && text[1] != ' '
+}

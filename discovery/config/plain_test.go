@@ -1,0 +1,113 @@
+package config
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// seen is what the package reads of a node.
+type seen struct {
+	kind       yaml.Kind
+	value, tag string
+	style      yaml.Style
+	line       int
+	depth      int
+}
+
+func look(n *yaml.Node, depth int, out []seen) []seen {
+	out = append(out, seen{n.Kind, n.Value, n.ShortTag(), n.Style, n.Line, depth})
+	for _, child := range n.Content {
+		out = look(child, depth+1, out)
+	}
+	return out
+}
+
+// plainAgrees reads data by both ways, and reports whether the short one takes it.
+func plainAgrees(t *testing.T, memory *nodes, data string) bool {
+	t.Helper()
+	memory.used = 0
+	root, ok := readPlain(data, memory)
+	if !ok {
+		return false
+	}
+	roots, fault := anyDocuments([]byte(data))
+	if fault != nil || len(roots) != 1 {
+		t.Fatalf("taken, though there are %d documents with %v:\n%q", len(roots), fault, data)
+	}
+	got, want := look(root, 0, nil), look(roots[0], 0, nil)
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			t.Fatalf("node %d of\n%q\nis %+v\nwant %+v", i, data, got[min(i, len(got)-1):], want[min(i, len(want)-1):])
+		}
+	}
+	return true
+}
+
+func TestPlain(t *testing.T) {
+	var memory nodes
+	for _, d := range Split(services(2)) {
+		if !plainAgrees(t, &memory, string(d.Data)) {
+			t.Errorf("takes the long way:\n%s", d.Data)
+		}
+	}
+	for _, data := range []string{
+		"a: b", "---\na: b\n", "# c\n---\n# d\na: b # e\n\n# f\nc:\n  # g\n  d: e\n# h", "a:\n- b\n- c: d\n  e: f\n-   g: h\n    i: j\nk: l", "a:\n  - b\n  - c\n",
+		"a:\nb: c\nd:", "a: 'b # c'\nd: \"e: f\" # g\n", "- a\n- b: c", "a: b:c\nd: -e\nf: g#h\ni: 10.0.0.0/8\n", "a: http://b\n", "a: ''\nb: \"\"", "a.b/c: d",
+	} {
+		if !plainAgrees(t, &memory, data) {
+			t.Errorf("takes the long way: %q", data)
+		}
+	}
+	for _, data := range []string{ // of which there is more to know, or that are wrong
+		"", "a", "---", "--- a: b", "...", "a: b\n---\nc: d", "a: b\n...\n", "%YAML 1.2\n---\na: b", "a: &b c", "a: *b", "a: !c d", "a: |\n  b", "a: >\n  b", "? a\n: b",
+		"a: [b]", "a: {b: c}", "a: b\n  c", "a: b\n c: d", "  a: b", "a:\n    b: c\n  d: e", "a: b: c", "a: 'b''c'", `a: "b\"c"`, "a: 'b'c", "a: 'b'#c", "a: 'b", "<<: a",
+		"a : b", "\"a\": b", "a:\tb", "a: b\r\nc: d", "a: é", "- - a", "-\n  a: b", "a: b\n- c", "- a\nb: c", "a:\n- b\n  c", "@a: b", "a: `b", "a: ]", "a:\n  b", "---a: b", "...a: b",
+	} {
+		if plainAgrees(t, &memory, data) {
+			t.Errorf("is taken: %q", data)
+		}
+	}
+}
+
+// Documents of random pieces of YAML: what is taken is read as the YAML package reads it.
+func TestPlainAtRandom(t *testing.T) {
+	pieces := []string{
+		"a: ", "b: ", "c:", "d", "- ", "- ", "\n", "\n", "\n  ", "\n  ", "\n    ", " ", "#", " # ", "'", `"`, ":", "---", "...", "-", "?", "&e", "*e", "{", "}", "[", "]",
+		",", "|", ">", "!", "%", "<<", "@", "=", "~", "1", ".", "\\",
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	var memory nodes
+	taken := 0
+	for range 30_000 {
+		var b strings.Builder
+		for range random.IntN(16) {
+			piece := pieces[random.IntN(len(pieces))]
+			if random.IntN(3) > 0 {
+				piece = pieces[random.IntN(12)]
+			}
+			b.WriteString(piece)
+		}
+		for _, d := range Split([]byte(b.String())) {
+			if plainAgrees(t, &memory, string(d.Data)) {
+				taken++
+			}
+		}
+	}
+	if taken < 1000 {
+		t.Errorf("%d documents are taken: too few to show anything", taken)
+	}
+}
+
+func FuzzPlain(f *testing.F) {
+	f.Add("---\na: b # c\nd:\n- e: 'f'\n  g: \"h\"\n- i\n")
+	f.Add("a:\n  b: c\n  # d\n  e:\n  - f\ng: h: i\n")
+	var memory nodes
+	f.Fuzz(func(t *testing.T, data string) {
+		for _, d := range Split([]byte(data)) {
+			plainAgrees(t, &memory, string(d.Data))
+		}
+	})
+}

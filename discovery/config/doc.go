@@ -4,8 +4,9 @@
 //	              │                │                    │                             │
 //	              └──── line ◀─────┴────── place ◀──────┴──────────── path ◀──────────┴──▶ Problem{file, line, path, message}
 //
-// That is how faults are found. What is plainly sound, and so nearly all there is, goes straight from nodes to Istio's type
-// (straight.go); what that way gives up on goes the long one from the start.
+// That is how faults are found. What is plainly sound, and so nearly all there is, takes two short ways. A document of block
+// mappings and lists is read into nodes without the YAML package (plain.go); nodes go straight to Istio's type (straight.go).
+// What a short way gives up on goes the long one from the start, so each verdict is the long way's.
 //
 // There is no schema beside protobuf's. YAML is rewritten as JSON with one node a line, so that the line of an error of
 // protojson names the node: its line in the file, its path, and what the field would take. Rules name fields by the

@@ -10,20 +10,22 @@ import (
 const (
 	// ease is how far the heap may grow, in bytes, before garbage is worth the work.
 	ease = 96 << 20
+	// outset is that for the first time: the mesh is read, and all proxies connect at once.
+	outset = 160 << 20
 	// usual is the runtime's own GOGC.
 	usual = 100
 	// least is what the runtime takes a smaller heap for, in bytes.
 	least = 4 << 20
 )
 
-// percent returns the GOGC by which a heap is collected at ease, or at GOGC=100 where that is later. Bytes live, and
+// percent returns the GOGC by which a heap is collected at a size, or at GOGC=100 where that is later. Bytes live, and
 // roots, which are stacks and globals, are as the last collection found them: the runtime's goal is
 // live + (live + roots) × GOGC/100, but not below 4 MiB × GOGC/100.
-func percent(live, roots uint64) int {
-	if live >= ease {
+func percent(size, live, roots uint64) int {
+	if live >= size {
 		return usual
 	}
-	return max(usual, int((ease-live)*100/max(live+roots, least)))
+	return max(usual, int((size-live)*100/max(live+roots, least)))
 }
 
 // Pace keeps GOGC at what fits the heap, and gives back what a burst leaves, until stop is called; it leaves both alone
@@ -35,7 +37,7 @@ func Pace(getenv func(string) string) (stop func()) {
 	p := &pacer{found: []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
 	}}
-	p.before = p.set()
+	p.before = p.set(outset)
 	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -48,7 +50,7 @@ func Pace(getenv func(string) string) (stop func()) {
 	}
 }
 
-// pacer sets GOGC after each collection.
+// pacer sets GOGC at the start and after each collection.
 type pacer struct {
 	mu      sync.Mutex
 	found   []metrics.Sample // live, stacks, globals
@@ -60,10 +62,10 @@ type pacer struct {
 // neighbours that could keep it.
 type cycle struct{ _ *cycle }
 
-// set returns the last GOGC.
-func (p *pacer) set() int {
+// set lets the heap grow to a size, and returns the last GOGC.
+func (p *pacer) set(size uint64) int {
 	metrics.Read(p.found)
-	last := debug.SetGCPercent(percent(p.found[0].Value.Uint64(), p.found[1].Value.Uint64()+p.found[2].Value.Uint64()))
+	last := debug.SetGCPercent(percent(size, p.found[0].Value.Uint64(), p.found[1].Value.Uint64()+p.found[2].Value.Uint64()))
 	runtime.AddCleanup(&cycle{}, (*pacer).collected, p)
 	return last
 }
@@ -72,7 +74,7 @@ func (p *pacer) collected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.stopped {
-		p.set()
+		p.set(ease)
 	}
 }
 

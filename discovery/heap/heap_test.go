@@ -1,6 +1,7 @@
 package heap
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/metrics"
@@ -15,11 +16,13 @@ const mebibyte = 1 << 20
 func TestPercent(t *testing.T) {
 	for _, c := range []struct {
 		name        string
+		size        uint64 // MiB, 96 if 0
 		live, roots uint64 // MiB
 		want        int
 		goal        uint64 // MiB, by the runtime's rule
 	}{
 		{name: "before the first collection", want: 2400, goal: 96},
+		{name: "a server that starts", size: 160, live: 2, roots: 1, want: 3950, goal: 158},
 		{name: "a tiny heap counts as 4 MiB", live: 1, want: 2375, goal: 95},
 		{name: "a mesh without proxies", live: 12, want: 700, goal: 96},
 		{name: "stacks count as what lives does", live: 12, roots: 9, want: 400, goal: 96},
@@ -30,7 +33,7 @@ func TestPercent(t *testing.T) {
 		{name: "a large mesh", live: 4096, roots: 100, want: 100, goal: 8292},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := percent(c.live*mebibyte, c.roots*mebibyte)
+			got := percent(cmp.Or(c.size, 96)*mebibyte, c.live*mebibyte, c.roots*mebibyte)
 			if got != c.want {
 				t.Errorf("GOGC is %d, want %d", got, c.want)
 			}
@@ -46,6 +49,8 @@ func TestPercent(t *testing.T) {
 func TestPaceFollowsTheHeap(t *testing.T) {
 	before := gogc()
 	stop := Pace(func(string) string { return "" })
+	atFirst := gogc()
+	becomes(t, "after the first collection", func(percent uint64) bool { return percent < atFirst })
 	becomes(t, "of a small heap", func(percent uint64) bool { return percent > usual })
 	large := make([]byte, 2*ease)
 	becomes(t, "of a large heap", func(percent uint64) bool { return percent == usual })

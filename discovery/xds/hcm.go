@@ -51,19 +51,18 @@ func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *
 		AccessLog:         o.logs,
 		Tracing:           o.tracing,
 		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
-		HttpFilters: []*hcmv3.HttpFilter{
+	}
+	if direction == corev3.TrafficDirection_INBOUND {
+		m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
+	} else { // what routes ask of these filters is done where calls start
+		m.HttpFilters = []*hcmv3.HttpFilter{
 			httpFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{}),
 			httpFilter(faultFilter, &faultv3.HTTPFault{}),
 			httpFilter(corsFilter, &corsv3.Cors{}),
-			httpFilter(routerFilter, &routerv3.Router{}),
-		},
-	}
-	if direction == corev3.TrafficDirection_INBOUND {
-		m.HttpFilters = m.HttpFilters[len(m.HttpFilters)-1:] // what routes ask of the others is done where calls start
-		m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
-	} else {
+		}
 		m.StripTrailingHostDot = true // "reviews.default.svc.cluster.local." is the same host
 	}
+	m.HttpFilters = append(m.HttpFilters, httpFilter(routerFilter, &routerv3.Router{}))
 	return m
 }
 

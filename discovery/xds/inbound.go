@@ -119,22 +119,27 @@ func (p inboundPort) listener(seen observed, mesh model.Settings) *listenerv3.Li
 
 // chains returns the ways into the workload by one port. One whose protocol is to be found out has two.
 func (p inboundPort) chains(seen observed, statPrefix string) []*listenerv3.FilterChain {
-	tcp := &listenerv3.FilterChain{Filters: []*listenerv3.Filter{seen.tcpTo(p.name())}}
-	manager := seen.newHCM(statPrefix, corev3.TrafficDirection_INBOUND)
-	manager.RouteSpecifier = inlined(fmt.Sprintf("inbound|http|%d", p.port()), toCluster("default", p.name()))
-	http := networkFilter(hcmFilter, manager)
-	switch {
-	case p.protocol == model.Unknown:
-		return []*listenerv3.FilterChain{httpChain(http), tcp}
-	case p.protocol.IsHTTP():
-		tcp.Filters[0] = http
+	if p.protocol == model.Unknown {
+		return []*listenerv3.FilterChain{httpChain(p.http(seen, statPrefix)), {Filters: []*listenerv3.Filter{seen.tcpTo(p.name())}}}
+	}
+	chain := &listenerv3.FilterChain{}
+	if p.protocol.IsHTTP() {
+		chain.Filters = []*listenerv3.Filter{p.http(seen, statPrefix)}
+	} else {
+		chain.Filters = []*listenerv3.Filter{seen.tcpTo(p.name())}
 	}
 	if p.tls != nil {
 		if context := serverTLS(p.tls, p.identity, []string{"h2", "http/1.1"}); context != nil {
-			tcp.TransportSocket = transportSocket(tlsSocket, context)
+			chain.TransportSocket = transportSocket(tlsSocket, context)
 		}
 	}
-	return []*listenerv3.FilterChain{tcp}
+	return []*listenerv3.FilterChain{chain}
+}
+
+func (p inboundPort) http(seen observed, statPrefix string) *listenerv3.Filter {
+	manager := seen.newHCM(statPrefix, corev3.TrafficDirection_INBOUND)
+	manager.RouteSpecifier = inlined(fmt.Sprintf("inbound|http|%d", p.port()), toCluster("default", p.name()))
+	return networkFilter(hcmFilter, manager)
 }
 
 // virtualInbound takes every intercepted connection, by the port that was dialled. Ports that no service declares lead to

@@ -12,6 +12,7 @@ type bench struct {
 	services, endpoints, proxies, namespaces, runs, changes int
 	debounce, storm, rest                                   time.Duration
 	only, profile                                           string
+	cold                                                    bool // measure the first configuration, and nothing after it
 }
 
 // figures are what one run measured, by name, and the order they are printed in.

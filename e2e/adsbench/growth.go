@@ -68,10 +68,11 @@ func (s *script) once() (err error) {
 		return err
 	}
 	defer s.server.stop()
-	if err := s.configure(); err != nil {
+	if err := s.first(); err != nil {
 		return err
 	}
 	defer s.fleet.stop()
+	s.set("settled RSS, MB", float64(s.settled())/mebibyte)
 	return s.change("endpoint", eds, "endpoint")
 }
 

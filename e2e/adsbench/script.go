@@ -25,10 +25,34 @@ func (s *script) delta() string { return fmt.Sprintf("-delta=%t", s.variant == "
 
 const mebibyte = 1 << 20
 
-// configure lets all proxies connect at once.
-func (s *script) configure() (err error) {
-	before, cpu := s.settled(), s.server.cpu()
+// first lets all proxies connect at once to a server that has just started, and that nobody makes give memory back: neither
+// before, for that would cost it a collection, nor after.
+func (s *script) first() error {
 	s.started = time.Now()
+	before := s.server.cpu()
+	if err := s.connect(); err != nil {
+		return err
+	}
+	a, err := s.fleet.ask("report", rds)
+	if err != nil {
+		return err
+	}
+	s.set("all configured, s", time.Unix(0, a.Last).Sub(s.started).Seconds())
+	s.set("server CPU of that, s", (s.server.cpu() - before).Seconds())
+	s.set("server CPU, its start and model too, s", s.server.cpu().Seconds())
+	s.set("sent to each, MB", float64(a.Bytes)/float64(s.proxies)/1e6)
+	_, peak := s.server.memory()
+	s.set("peak RSS, MB", float64(peak)/mebibyte)
+	if s.rest > 0 && !s.cold {
+		time.Sleep(s.rest)
+		rss, _ := s.server.memory()
+		s.set(fmt.Sprintf("RSS %s later, unforced, MB", s.rest), float64(rss)/mebibyte)
+	}
+	return nil
+}
+
+// connect starts a fleet, and waits until all of it is configured.
+func (s *script) connect() (err error) {
 	if s.fleet, err = start("fleet", "-namespaces", s.namespaces, "-target", s.target, "-proxies", s.proxies, s.delta()); err != nil {
 		return err
 	}
@@ -39,12 +63,15 @@ func (s *script) configure() (err error) {
 	if a.Proxies < s.proxies {
 		return fmt.Errorf("%d of %d proxies are configured", a.Proxies, s.proxies)
 	}
-	s.set("all configured, s", time.Unix(0, a.Last).Sub(s.started).Seconds())
-	s.set("server CPU of that, s", (s.server.cpu() - cpu).Seconds())
-	s.set("server CPU, its start and model too, s", s.server.cpu().Seconds())
-	s.set("sent to each, MB", float64(a.Bytes)/float64(s.proxies)/1e6)
-	_, peak := s.server.memory()
-	s.set("peak RSS, MB", float64(peak)/mebibyte)
+	return nil
+}
+
+// settle measures what proxies hold of a server's memory.
+func (s *script) settle() error {
+	before := s.settled()
+	if err := s.connect(); err != nil {
+		return err
+	}
 	after := s.settled()
 	s.set("settled RSS, MB", float64(after)/mebibyte)
 	s.set("an idle stream, kB of RSS", float64(after-before)/float64(s.proxies)/1024)
@@ -143,29 +170,6 @@ func (s *script) write(dir string) error {
 	return os.Mkdir(s.mesh, 0o700)
 }
 
-// rests measures a server of its own that nobody makes give memory back: all proxies connect, and nothing happens after.
-func (s *script) rests() error {
-	if s.rest == 0 {
-		return nil
-	}
-	if err := s.serve(); err != nil {
-		return err
-	}
-	defer func() { s.server.stop() }()
-	fleet, err := start("fleet", "-namespaces", s.namespaces, "-target", s.target, "-proxies", s.proxies, s.delta())
-	if err != nil {
-		return err
-	}
-	defer fleet.stop()
-	if _, err := fleet.ask("await", rds, 4*time.Minute); err != nil {
-		return err
-	}
-	time.Sleep(s.rest)
-	rss, _ := s.server.memory()
-	s.set(fmt.Sprintf("RSS %s later, unforced, MB", s.rest), float64(rss)/mebibyte)
-	return nil
-}
-
 func (s *script) runOurs(dir string) (err error) {
 	if s.target, err = freePort(); err != nil {
 		return err
@@ -173,17 +177,25 @@ func (s *script) runOurs(dir string) (err error) {
 	if err := s.write(dir); err != nil {
 		return err
 	}
-	if err := s.rests(); err != nil {
-		return err
-	}
 	if err := s.serve(s.profiled("cold")...); err != nil {
 		return err
 	}
 	defer func() { s.server.stop() }()
-	if err := s.configure(); err != nil {
+	if err := s.first(); err != nil {
 		return err
 	}
 	defer func() { s.fleet.stop() }()
+	if s.cold {
+		return capture(s.target, dir, s.variant == "delta", s.server)
+	}
+	s.fleet.stop()
+	s.server.stop()
+	if err := s.serve(s.profiled("changes")...); err != nil {
+		return err
+	}
+	if err := s.settle(); err != nil {
+		return err
+	}
 	if err := s.again(); err != nil {
 		return err
 	}
@@ -221,14 +233,29 @@ func (s *script) runFloor(dir string) (err error) {
 	if s.target, err = freePort(); err != nil {
 		return err
 	}
-	if s.server, err = start("floor", "-listen", s.target, "-dir", dir, s.delta()); err != nil {
+	serve := func() (err error) {
+		s.server, err = start("floor", "-listen", s.target, "-dir", dir, s.delta())
 		return err
 	}
-	defer s.server.stop()
-	if err := s.configure(); err != nil {
+	if err := serve(); err != nil {
 		return err
 	}
-	defer s.fleet.stop()
+	defer func() { s.server.stop() }()
+	if err := s.first(); err != nil {
+		return err
+	}
+	defer func() { s.fleet.stop() }()
+	if s.cold {
+		return nil
+	}
+	s.fleet.stop()
+	s.server.stop()
+	if err := serve(); err != nil {
+		return err
+	}
+	if err := s.settle(); err != nil {
+		return err
+	}
 	if err := s.again(); err != nil {
 		return err
 	}

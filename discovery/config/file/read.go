@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -180,7 +181,10 @@ func read(name string, left int64, wait func(Stat) bool) File {
 		return f
 	}
 	most := min(maxFile, left)
-	switch f.Data, err = io.ReadAll(io.LimitReader(file, most+1)); {
+	content := bytes.NewBuffer(make([]byte, 0, min(max(f.Stat.Size, 0), most)+bytes.MinRead)) // one read finds the end
+	_, err = content.ReadFrom(io.LimitReader(file, most+1))
+	f.Data = content.Bytes()
+	switch {
 	case err != nil:
 		f.Data, f.Err = nil, reason(err)
 	case int64(len(f.Data)) <= most:

@@ -32,14 +32,15 @@ build: ## build bin/agent, bin/discovery, bin/bookinfo, bin/demo
 demo: build bin/envoy ## run the bookinfo mesh on this machine until Ctrl-C; DEMO=-help for its flags
 	@bin/demo $(DEMO)
 
-# The tests with a real Envoy wait for other processes most of the time, so three run at once, on any number of processors. They
-# have no race detector: the programs that they test are built as they are shipped.
+# The tests with a real Envoy wait for other processes most of the time: two of a package run at once, on any number of
+# processors, and packages beside each other. They have no race detector: the programs that they test are built as they are
+# shipped.
 test: setup build ## run every test, those with a real Envoy included
 	CGO_ENABLED=1 go test -race -timeout 10m $$(go list ./... | grep -v /e2e)
-	go test -timeout 10m -parallel 3 ./e2e/...
+	go test -timeout 10m -parallel 2 ./e2e/...
 
 e2e: build bin/envoy ## run the tests with a real Envoy only
-	go test -count=1 -timeout 10m -parallel 3 ./e2e/...
+	go test -count=1 -timeout 10m -parallel 2 ./e2e/...
 
 # These are kept out of make test, which has ten minutes: attacks that last, parts that need Java (by a build tag), and edited
 # meshes in large numbers: compared with fresh ones, and shown to the real Envoy.
@@ -48,7 +49,7 @@ e2e-long: build bin/envoy ## run the tests that take long or need further parts;
 	@envoy-tools/fetch-zipkin
 	go test -count=1 -timeout 10m -run '^TestEditsAreToldAsAFreshServerTellsThem$$|^TestOneMeshIsToldInOneWay$$' ./discovery/ads -worlds 400
 	go test -count=1 -timeout 10m -run '^TestEnvoyTakesWhatValidationTakes$$' ./discovery/xds -edits 1200
-	go test -tags long -count=1 -timeout 30m -run '$(or $(RUN),^TestLong)' -v ./e2e
+	go test -tags long -count=1 -timeout 30m -p 1 -run '$(or $(RUN),^TestLong)' -v ./e2e/agent ./e2e/ads
 
 image: bin/envoy ## build the images proxy and discovery into run/image; ARCH=arm64, INIT=no, ENGINE=docker|buildah
 	@envoy-tools/image
@@ -71,10 +72,10 @@ e2e-registries: build bin/envoy ## run the tests with real registries, Consul an
 	go test -tags registries -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/registries
 
 soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
-	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e -soak 200
+	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e/agent -soak 200
 
 chaos: build bin/envoy ## two minutes of random blows under load; -chaos-seed reproduces a failure
-	go test -count=1 -timeout 15m -run 'TestChaos' -v ./e2e -chaos 120
+	go test -count=1 -timeout 15m -run 'TestChaos' -v ./e2e/agent -chaos 120
 
 # A fuzzer of go test runs alone, so they take turns. What one finds lies in its package's testdata/fuzz: commit it with the mend.
 FUZZTIME ?= 1m

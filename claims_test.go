@@ -17,7 +17,7 @@ var claims = map[string]string{
 	"Several sources at once":                "TestServeRegistries TestServeGoesOnWithoutSettings TestUnionOfRegistries TestContract TestServerGoesOnWithoutALateSource",
 	"Consul's services":                      "TestContract TestGroupOf TestRoundsReadOnce TestBadAnswers",
 	"What is wrong with it":                  "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees",
-	"ADS in both variants":                   "TestADSConnectAndChange TestADSProxylessGRPC TestADSOverMTLS TestBootstrapVariant",
+	"ADS in both variants":                   "TestConnectAndChange TestProxylessGRPC TestOverMutualTLS TestBootstrapVariant",
 	"A pod's redirection":                    "TestTwoPods TestRedirect TestImagesAreReproducible TestUnits",
 	"An agent that replaces an Envoy": "TestAKilledEnvoyComesBack TestHangFrozen TestHandoverHot TestHandoverSideBySide TestRotation " +
 		"TestDrain TestPIDOneReapsOrphans TestMergedMetrics TestApplicationProbes TestQuitQuitQuit TestStatusTellsThePast",

@@ -4,5 +4,6 @@
 //
 //	istio.io/api's CRDs ──▶ schema per kind and version ──▶ Judge(YAML) ──▶ faults
 //
-// It uses the API server's own code and starts no server. It refuses to know discovery's rules.
+// It uses the API server's own code and starts no server. The reference does not know discovery's rules; Sound asks both, for
+// tests that write configuration.
 package crd

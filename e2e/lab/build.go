@@ -6,44 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
-	"testing"
 )
-
-// programsVariable names the directory of the programs to a test binary that starts itself again, in a namespace of its own.
-const programsVariable = "PILOTLIGHT_PROGRAMS"
-
-// Run is the body of a TestMain: it builds the programs, finds Envoy, runs the tests and returns the exit status. It writes the
-// directory of agent, discovery, bookinfo, demo and envoy to *bin, and the path of Envoy to *envoy.
-func Run(m *testing.M, bin, envoy *string) int {
-	done, err := prepare(bin, envoy)
-	defer done()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		return 1
-	}
-	return m.Run()
-}
-
-func prepare(bin, envoy *string) (done func(), err error) {
-	done = func() {}
-	if *envoy, err = FindEnvoy(); err != nil {
-		return done, err
-	}
-	if *bin = os.Getenv(programsVariable); *bin != "" {
-		return done, nil
-	}
-	if *bin, err = os.MkdirTemp("", "pilotlight-e2e-"); err != nil {
-		return done, err
-	}
-	done = func() { os.RemoveAll(*bin) }
-	if err = Build(*bin, "./cmd/agent", "./cmd/discovery", "./examples/bookinfo", "./examples/bookinfo/demo"); err != nil {
-		return done, err
-	}
-	if err = os.Symlink(*envoy, filepath.Join(*bin, "envoy")); err != nil {
-		return done, err
-	}
-	return done, os.Setenv(programsVariable, *bin)
-}
 
 // Build builds programs from this tree as they are shipped, and puts them into dir. The linked files are kept in run/e2e, so
 // that only the first of several test binaries links them; a lock makes the others wait for it.

@@ -42,6 +42,15 @@ func Root() (string, error) {
 	return "", errors.New("find go.mod: not in the project's tree")
 }
 
+// Path is a path in the project: Path("examples", "bookinfo").
+func Path(elem ...string) string {
+	root, err := Root()
+	if err != nil {
+		panic(err) // the test's working directory is always in the project
+	}
+	return filepath.Join(append([]string{root}, elem...)...)
+}
+
 // Validate asks the real Envoy whether it would take a bootstrap. The error is Envoy's own.
 func Validate(bootstrap []byte) error {
 	_, err := Warnings(bootstrap)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 )
 
@@ -64,6 +65,16 @@ func (l *Load) Stop() (int64, []string) {
 	}
 	l.clients.Wait()
 	return l.requests.Load(), l.failures
+}
+
+// Unharmed ends a load, and reports every request of it that failed.
+func Unharmed(t *testing.T, load *Load) {
+	t.Helper()
+	requests, failures := load.Stop()
+	t.Logf("%d requests, %d failed", requests, len(failures))
+	if n := len(failures); n > 0 {
+		t.Errorf("%d requests failed, want none; the first: %q", n, failures[:min(n, 3)])
+	}
 }
 
 // Bodies counts the answers by their body.

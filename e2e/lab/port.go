@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"testing"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,16 @@ func FreePort() (int, error) {
 		}
 	}
 	return 0, err
+}
+
+// Port is FreePort for a test, which ends where there is none.
+func Port(t *testing.T) int {
+	t.Helper()
+	port, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // reserve fails for a port that is listened on, if only at one loopback address: an agent's status port listens at every

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
 // image is a built one, unpacked.
@@ -51,7 +53,7 @@ func built(t *testing.T, name string, settings ...string) *image {
 }
 
 func buildImages(settings []string) (map[string]*image, error) {
-	pattern := filepath.Join(root, "run", "image", "*.tar")
+	pattern := lab.Path("run", "image", "*.tar")
 	old, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil, err
@@ -61,7 +63,7 @@ func buildImages(settings []string) (map[string]*image, error) {
 			return nil, err
 		}
 	}
-	command := exec.Command(filepath.Join(root, "envoy-tools", "image"))
+	command := exec.Command(lab.Path("envoy-tools", "image"))
 	command.Env = append(os.Environ(), settings...)
 	if output, err := command.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build images: %w:\n%s", err, output)
@@ -77,7 +79,7 @@ func buildImages(settings []string) (map[string]*image, error) {
 			return nil, err
 		}
 		name, _, _ := strings.Cut(filepath.Base(archive), "-")
-		dir, err := os.MkdirTemp(bin, name+"-")
+		dir, err := os.MkdirTemp(lab.Programs(), name+"-")
 		if err != nil {
 			return nil, err
 		}
@@ -249,7 +251,7 @@ func (i *image) isVersion(t *testing.T, program string) {
 // The same inputs make the same image, whatever was built before and whoever builds.
 func TestImagesAreReproducible(t *testing.T) {
 	first := map[string]*image{"proxy": built(t, "proxy"), "discovery": built(t, "discovery")}
-	check(t, os.RemoveAll(filepath.Join(root, "run", "image")))
+	check(t, os.RemoveAll(lab.Path("run", "image")))
 	for name := range first {
 		second := built(t, name, "HOSTNAME=elsewhere", "TZ=Asia/Tokyo")
 		if first[name].digest != second.digest {

@@ -79,7 +79,7 @@ func newMesh(t *testing.T, six bool, mode string, config string) *mesh {
 	settings := filepath.Join(dir, "settings.yaml") // for a program that speaks first on a port that nobody declares
 	check(t, os.WriteFile(settings, []byte("protocolDetectionTimeout: 1s\n"), 0o644))
 	m.discovery = m.start(d, lab.Spec{Name: "discovery", Argv: []string{
-		filepath.Join(bin, "discovery"), "serve", "--configDir", filepath.Join(dir, "config"), "--meshConfig", settings,
+		lab.Program("discovery"), "serve", "--configDir", filepath.Join(dir, "config"), "--meshConfig", settings,
 		"--grpcAddr", at(15010), "--httpAddr", at(8080), "--monitoringAddr", at(15014),
 	}})
 	check(t, lab.Eventually(stopLimit, func() error {
@@ -205,8 +205,8 @@ func (w *workload) inject(flags ...string) {
 			"POD_NAME=" + w.name, "POD_NAMESPACE=default", "INSTANCE_IP=" + w.ip, "ISTIO_META_INTERCEPTION_MODE=" + w.mesh.mode,
 			fmt.Sprintf(`ISTIO_METAJSON_LABELS={"app":%q}`, w.name),
 		}, w.environment...),
-		Argv: append(append(w.around, user...), filepath.Join(bin, "agent"), "proxy", "sidecar", "--serviceCluster", w.name, "--concurrency", "1",
-			"--configPath", config, "--binaryPath", envoy, "--certDir", filepath.Join(w.mesh.dir, w.name+"-certs"),
+		Argv: append(append(w.around, user...), lab.Program("agent"), "proxy", "sidecar", "--serviceCluster", w.name, "--concurrency", "1",
+			"--configPath", config, "--binaryPath", lab.Envoy(), "--certDir", filepath.Join(w.mesh.dir, w.name+"-certs"),
 			"--discoveryAddress", net.JoinHostPort(w.mesh.family().discovery, "15010")),
 	})
 	check(t, lab.Eventually(2*stopLimit, func() error {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
 // systemd takes the units without a word, and finds little in them that it would close.
@@ -17,12 +19,11 @@ func TestUnits(t *testing.T) {
 	needs(t, "systemd-analyze", "unshare", "mount")
 	programs := t.TempDir()
 	for name, path := range map[string]string{
-		"agent": filepath.Join(bin, "agent"), "discovery": filepath.Join(bin, "discovery"), "pod-init": filepath.Join(root,
-			"envoy-tools", "pod-init"),
+		"agent": lab.Program("agent"), "discovery": lab.Program("discovery"), "pod-init": lab.Path("envoy-tools", "pod-init"),
 	} {
 		check(t, os.Symlink(path, filepath.Join(programs, name)))
 	}
-	units, err := filepath.Glob(filepath.Join(root, "deploy", "systemd", "*.service"))
+	units, err := filepath.Glob(lab.Path("deploy", "systemd", "*.service"))
 	check(t, err)
 	if len(units) != 3 {
 		t.Fatalf("units are %v, want three", units)
@@ -34,7 +35,7 @@ func TestUnits(t *testing.T) {
 		check(t, err)
 		check(t, os.WriteFile(filepath.Join(dropIns, filepath.Base(unit)), data, 0o644))
 	}
-	example, err := os.ReadFile(filepath.Join(root, "deploy", "systemd", "pilotlight-agent.service.d",
+	example, err := os.ReadFile(lab.Path("deploy", "systemd", "pilotlight-agent.service.d",
 		"tproxy.conf.example"))
 	check(t, err)
 	check(t, os.Mkdir(filepath.Join(dropIns, "pilotlight-agent.service.d"), 0o755))
@@ -61,7 +62,7 @@ func TestUnits(t *testing.T) {
 		"pilotlight-agent": 2, "pilotlight-discovery": 2,
 		"pilotlight-redirect": 3,
 	} {
-		output := analyze("security", "--offline=yes", filepath.Join(root, "deploy", "systemd", unit+".service"))
+		output := analyze("security", "--offline=yes", lab.Path("deploy", "systemd", unit+".service"))
 		found := regexp.MustCompile(`exposure level for \S+: ([0-9.]+)`).FindStringSubmatch(output)
 		if len(found) != 2 {
 			t.Fatalf("no exposure level of %s:\n%s", unit, output)

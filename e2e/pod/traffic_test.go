@@ -226,7 +226,7 @@ func (s *scene) datagram(from, to *lab.Netns, address string) {
 func TestShellsAndPrivileges(t *testing.T) {
 	needs(t, "dash", "busybox", "bash", "setpriv")
 	s := newScene(t)
-	script := root + "/envoy-tools/pod-init"
+	script := lab.Path("envoy-tools", "pod-init")
 	for _, shell := range [][]string{{"dash"}, {"busybox", "sh"}, {"bash", "--posix"}} {
 		for _, name := range []string{"nft", "iptables"} {
 			argv := append([]string{"setpriv", "--inh-caps=-all", "--bounding-set=-all,+net_admin", "--no-new-privs"}, shell...)

@@ -7,5 +7,5 @@
 //	    └───────▶ gRPC in Python, in Java
 //
 // They are built and fetched by envoy-tools/fetch-peers; istio, java and python pin their versions. The tests are behind
-// the build tag wire and run by make e2e-wire. It leaves to e2e what Envoy makes of our configuration.
+// the build tag wire and run by make e2e-wire. It leaves to e2e/traffic what Envoy makes of our configuration.
 package wire

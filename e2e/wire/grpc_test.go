@@ -22,14 +22,14 @@ type language struct {
 
 func languages() []language {
 	java := func(name string) language {
-		dir := filepath.Join(peers, name)
+		dir := lab.Path("bin", "peers", name)
 		return language{name: name, argv: []string{
 			"java", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", dir + ":" + filepath.Join(dir, "*"), "Peer",
 		}}
 	}
 	return []language{
-		{name: "go", argv: []string{filepath.Join(bin, "peer")}},
-		{name: "python", argv: []string{"python3", "python/peer.py"}, env: []string{"PYTHONPATH=" + filepath.Join(peers, "python")}},
+		{name: "go", argv: []string{lab.Program("peer")}},
+		{name: "python", argv: []string{"python3", "python/peer.py"}, env: []string{"PYTHONPATH=" + lab.Path("bin", "peers", "python")}},
 		java("java"), java("java-1.68.0"),
 	}
 }
@@ -59,7 +59,7 @@ func (w *world) client(l language, name string, targets ...string) calls {
 // server starts a program that asks our discovery for its listener, and returns its port of all addresses.
 func (w *world) server(l language, name string) int {
 	w.t.Helper()
-	port := w.port()
+	port := lab.Port(w.t)
 	w.start(lab.Spec{
 		Name: l.name + "-server", Env: append(l.env, "GRPC_XDS_BOOTSTRAP="+w.bootstrapOf(l.name+"-server")),
 		Argv: append(append(l.argv, "server"), strconv.Itoa(port), name),
@@ -70,8 +70,8 @@ func (w *world) server(l language, name string) int {
 // plain starts a server of gRPC that knows nothing of xDS, and returns its port.
 func (w *world) plain(name string) int {
 	w.t.Helper()
-	port := w.port()
-	w.start(lab.Spec{Name: "plain-" + name, Argv: []string{filepath.Join(bin, "peer"), "server", strconv.Itoa(port), name}})
+	port := lab.Port(w.t)
+	w.start(lab.Spec{Name: "plain-" + name, Argv: []string{lab.Program("peer"), "server", strconv.Itoa(port), name}})
 	return port
 }
 

@@ -27,16 +27,16 @@ func (w *world) istiod() *istiod {
 	w.check(os.MkdirAll(work, 0o755))
 	mesh := filepath.Join(work, "mesh.yaml")
 	w.check(os.WriteFile(mesh, []byte(`{"defaultConfig": {"discoveryAddress": "istiod.istio-system.svc:15012"}}`), 0o644))
-	local := func() string { return fmt.Sprintf("127.0.0.1:%d", w.port()) }
+	local := func() string { return fmt.Sprintf("127.0.0.1:%d", lab.Port(w.t)) }
 	i := &istiod{w: w, grpc: local()}
 	i.spec = lab.Spec{Name: "istiod", Work: work, Env: []string{
 		"POD_NAMESPACE=istio-system", "CLOUD_PLATFORM=none", "ENABLE_CA_SERVER=false", "PILOT_CERT_PROVIDER=none",
 		// Filters that only Istio's own build of Envoy has.
 		"PILOT_ENABLE_METADATA_EXCHANGE=false", "PILOT_ENABLE_ALPN_FILTER=false",
 	}, Argv: []string{
-		filepath.Join(peers, "pilot-discovery"), "discovery", "--registries=", "--configDir", w.config, "--meshConfig", mesh,
+		lab.Path("bin", "peers", "pilot-discovery"), "discovery", "--registries=", "--configDir", w.config, "--meshConfig", mesh,
 		"--httpAddr", local(), "--grpcAddr", i.grpc, "--httpsAddr", "", "--secureGRPCAddr", "", "--monitoringAddr", local(),
-		"--ctrlz_port", fmt.Sprint(w.port()), "--shutdownDuration", "1s",
+		"--ctrlz_port", fmt.Sprint(lab.Port(w.t)), "--shutdownDuration", "1s",
 	}}
 	i.restart()
 	return i
@@ -75,7 +75,7 @@ func TestOurAgentWithIstiod(t *testing.T) {
 	w.write("two.yaml", entry("two", "240.1.2.5", two))
 	w.write("secure.yaml", entry("secure", "240.1.2.4", w.mutual(authority, "secure.test"))+ofTheMesh)
 
-	port := w.port()
+	port := lab.Port(w.t)
 	proxy := fmt.Sprintf("127.0.0.1:%d", port)
 	agent, err := w.Sidecar(lab.Workload{
 		Name: "own", App: "own", Version: "v1", IP: w.addresses + "1", ProxyPort: port, Discovery: server.grpc,

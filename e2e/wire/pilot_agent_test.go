@@ -37,18 +37,18 @@ func (w *world) pilotAgent(identity lab.Identity, delta, mutual bool) *pilotAgen
 	for _, dir := range []string{certs, state} {
 		w.check(os.MkdirAll(dir, 0o755))
 	}
-	w.check(os.Symlink(filepath.Join(peers, "envoy_bootstrap.json"), filepath.Join(state, "envoy_bootstrap_tmpl.json")))
+	w.check(os.Symlink(lab.Path("bin", "peers", "envoy_bootstrap.json"), filepath.Join(state, "envoy_bootstrap_tmpl.json")))
 	w.check(identity.Mount(certs))
 
 	local := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
-	status, admin, proxy := w.port(), w.port(), w.port()
-	a := &pilotAgent{status: local(status), admin: local(admin), http: local(proxy), dns: local(w.port()), certs: certs}
+	status, admin, proxy := lab.Port(w.t), lab.Port(w.t), lab.Port(w.t)
+	a := &pilotAgent{status: local(status), admin: local(admin), http: local(proxy), dns: local(lab.Port(w.t)), certs: certs}
 	env := []string{
 		"INSTANCE_IP=" + w.addresses + "1", "POD_NAME=istio", "POD_NAMESPACE=default",
 		"CLOUD_PLATFORM=none", // else it asks the clouds' metadata servers where it is
 		"ISTIO_META_INTERCEPTION_MODE=NONE", fmt.Sprintf("ISTIO_META_HTTP_PROXY_PORT=%d", proxy),
 		"ISTIO_META_DNS_CAPTURE=true", "DNS_PROXY_ADDR=" + a.dns, fmt.Sprintf("ISTIO_DELTA_XDS=%t", delta),
-		fmt.Sprintf("ENVOY_STATUS_PORT=%d", w.port()), fmt.Sprintf("ENVOY_PROMETHEUS_PORT=%d", w.port()),
+		fmt.Sprintf("ENVOY_STATUS_PORT=%d", lab.Port(w.t)), fmt.Sprintf("ENVOY_PROMETHEUS_PORT=%d", lab.Port(w.t)),
 		"MINIMUM_DRAIN_DURATION=1s",
 	}
 	policy, discovery := "NONE", w.discovery.GRPC
@@ -59,7 +59,7 @@ func (w *world) pilotAgent(identity lab.Identity, delta, mutual bool) *pilotAgen
 		"statusPort": %d, "proxyAdminPort": %d, "concurrency": 1, "controlPlaneAuthPolicy": %q,
 		"terminationDrainDuration": "1s", "drainDuration": "1s"}`, discovery, w.Envoy, status, admin, policy))
 	a.Process = w.start(lab.Spec{Name: "pilot-agent", Work: at, Env: env, Argv: []string{
-		filepath.Join(peers, "pilot-agent"), "proxy", "sidecar", "--domain", "default.svc.cluster.local", "--log_output_level=default:info",
+		lab.Path("bin", "peers", "pilot-agent"), "proxy", "sidecar", "--domain", "default.svc.cluster.local", "--log_output_level=default:info",
 	}})
 	return a
 }
@@ -128,7 +128,7 @@ func (w *world) mutualFlags(authority *lab.Authority) []string {
 	identity, err := authority.Issue("discovery.test", 3)
 	w.check(err)
 	w.check(identity.Mount(dir))
-	w.secure = fmt.Sprintf("127.0.0.1:%d", w.port())
+	w.secure = fmt.Sprintf("127.0.0.1:%d", lab.Port(w.t))
 	return []string{
 		"--secureGRPCAddr", w.secure, "--tlsCertFile", filepath.Join(dir, "cert-chain.pem"),
 		"--tlsKeyFile", filepath.Join(dir, "key.pem"), "--caCertFile", filepath.Join(dir, "root-cert.pem"),

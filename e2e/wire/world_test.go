@@ -28,7 +28,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{Lab: lab.Lab{Bin: bin, Envoy: envoy, Dir: dir}, t: t, addresses: lab.Addresses(), config: filepath.Join(dir, "config")}
+	w := &world{Lab: lab.New(dir), t: t, addresses: lab.Addresses(), config: filepath.Join(dir, "config")}
 	w.check(os.MkdirAll(w.config, 0o755))
 	return w
 }
@@ -52,13 +52,6 @@ func (w *world) check(err error) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-func (w *world) port() int {
-	w.t.Helper()
-	port, err := lab.FreePort()
-	w.check(err)
-	return port
 }
 
 // write replaces a file of the configuration, as an editor does: a new file renamed over the old one.

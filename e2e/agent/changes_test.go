@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// Three changes in a row under load do not wait for one another's parents, which leave as soon as they are idle. A request
+// that takes long keeps its parent, and then only the newest of the changes waits. A stop after that is quick.
+func TestChangesInARow(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t, "--handover", "hot", "--parentShutdownDuration", "50s", "--drainDuration", "1s", "--terminationDrainDuration", "20s")
+	load := s.load()
+	var took []time.Duration
+	for revision := 2; revision <= 4; revision++ {
+		began := time.Now()
+		s.configure(revision)
+		s.must(s.awaitRevision(revision, handoverLimit))
+		took = append(took, time.Since(began).Round(time.Millisecond))
+		if limit := 5 * time.Second; took[len(took)-1] > limit { // under a second on a machine of its own
+			t.Errorf("change %d was in force after %s, want at most %s", revision, took[len(took)-1], limit)
+		}
+	}
+	t.Logf("three changes under load were in force after %v", took)
+	s.must(s.awaitAlone(handoverLimit))
+	lab.Unharmed(t, load)
+
+	const long = 3 * time.Second // as s.slow
+	began := time.Now()
+	answered := s.slow(s.address)
+	s.awaitInFlight(1)
+	s.configure(5)
+	s.must(s.awaitRevision(5, handoverLimit))
+	for revision := 6; revision <= 8; revision++ {
+		s.configure(revision)
+		s.must(s.awaitStatus(handoverLimit, "a change that waits", func(a agentStatus) bool { return a.Handover == "gated" }))
+	}
+	s.must(<-answered)
+	s.must(s.awaitRevision(8, handoverLimit))
+	if waited := time.Since(began); waited < long {
+		t.Errorf("the last change was in force after %s, though a request took %s", waited, long)
+	}
+	a, err := s.ask()
+	s.must(err)
+	if got := a.Counts["starting Envoy"]; got != 6 {
+		t.Errorf("%d Envoys were started, want six: of the changes that wait only the newest counts", got)
+	}
+	s.stopsQuickly()
+}
+
+// stopsQuickly stops an agent in an overlap, when nothing is in flight but a connection that its client keeps.
+func (s *standalone) stopsQuickly() {
+	s.t.Helper()
+	began := time.Now()
+	if code := s.Stop(lab.StopLimit); code != 0 {
+		s.t.Errorf("exit status %d, want 0", code)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		s.t.Errorf("an idle stop after a hot handover took %s", took)
+	}
+}

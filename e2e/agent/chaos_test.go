@@ -1,0 +1,211 @@
+package agent
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// chaos is a standalone that gets blows.
+type chaos struct {
+	*standalone
+	random   *rand.Rand
+	revision int
+	struck   []string
+	proxy    string // the agent's configPath, a small file system
+	binary   string // of Envoy
+	flags    []string
+}
+
+func (c *chaos) next() int {
+	c.revision++
+	return c.revision
+}
+
+func (c *chaos) told() string { return strings.Join(c.struck, ", then ") }
+
+// Blows at random, under load: what is never allowed never happens, requests fail only after a blow that excuses it,
+// it always comes to rest serving, and ends clean.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-chaos-seed %d", seed)
+	lab.InMountNamespace(t, func(t *testing.T) { runChaos(t, seed) })
+}
+
+func runChaos(t *testing.T, seed uint64) {
+	c := &chaos{random: rand.New(rand.NewPCG(seed, 0)), revision: 1, proxy: lab.ShortDir(t), binary: filepath.Join(lab.ShortDir(t), "envoy")}
+	lab.MountTmpfs(t, c.proxy, "size=1m", 0)
+	lab.MountTmpfs(t, "/dev/shm", "size=64k", 0)
+	if output, err := exec.Command("cp", "-p", lab.Envoy(), c.binary).CombinedOutput(); err != nil {
+		t.Fatalf("copy Envoy: %v: %s", err, output)
+	}
+	c.flags = []string{
+		"--restartBudget", "1000000", "--handoverTimeout", "5s", "--terminationDrainDuration", "1s",
+		"--configPath", c.proxy, "--binaryPath", c.binary,
+	}
+	c.standalone = startStandalone(t, c.flags...)
+	for end := time.Now().Add(time.Duration(*chaosSeconds) * time.Second); time.Now().Before(end); {
+		c.bout()
+		if t.Failed() {
+			return
+		}
+	}
+	c.configure(c.next())
+	c.must(c.awaitRevision(c.revision, 30*time.Second))
+}
+
+// bout strikes one to four blows a short time apart, then waits for rest.
+func (c *chaos) bout() {
+	c.t.Helper()
+	load := lab.StartLoad(c.address, "http://"+c.address+"/", 3, 3)
+	excused := false
+	c.struck = nil
+	for range 1 + c.random.IntN(4) {
+		b := blows[c.random.IntN(len(blows))]
+		c.struck = append(c.struck, b.name)
+		excused = excused || b.excuses
+		b.strike(c)
+		c.oneServes()
+		<-time.After(time.Duration(c.random.IntN(400)) * time.Millisecond)
+	}
+	c.settle(40 * time.Second)
+	c.cure()
+	c.settle(40 * time.Second)
+	requests, failures := load.Stop()
+	if len(failures) > 0 && !excused {
+		c.t.Errorf("%d of %d requests failed after %s; the first: %q", len(failures), requests, c.told(), failures[:min(3, len(failures))])
+	}
+	c.t.Logf("%d requests, %d failed: %s", requests, len(failures), c.told())
+}
+
+// chaosSeconds and chaosSeed: make chaos says minutes. A seed that failed is printed, and reproduces the blows.
+var (
+	chaosSeconds = flag.Int("chaos", 6, "seconds of chaos")
+	chaosSeed    = flag.Uint64("chaos-seed", 0, "seed of the chaos; 0 draws one")
+)
+
+// blow is something that happens to the agent's Envoys, and whether requests may fail for it: when a process that
+// serves is killed or frozen, what it had accepted is lost.
+type blow struct {
+	name    string
+	strike  func(c *chaos)
+	excuses bool
+}
+
+var blows = []blow{
+	{"a new configuration", func(c *chaos) { c.configure(c.next()) }, false},
+	{"an invalid configuration", func(c *chaos) {
+		c.mutate = func(text string) string { return strings.Replace(text, `"node"`, `"nodde"`, 1) }
+		c.configure(c.next())
+		c.mutate = nil
+	}, false},
+	{"kill whoever serves", func(c *chaos) { c.kill("serving", syscall.SIGKILL) }, true},
+	{"freeze whoever serves", func(c *chaos) { c.kill("serving", syscall.SIGSTOP) }, true},
+	{"end whoever serves", func(c *chaos) { c.kill("serving", syscall.SIGTERM) }, true},
+	{"kill a newcomer", func(c *chaos) { c.kill("starting", syscall.SIGKILL) }, false},
+	{"kill whoever drains", func(c *chaos) { c.kill("draining", syscall.SIGKILL) }, true},
+	{"freeze whoever drains", func(c *chaos) { c.kill("draining", syscall.SIGSTOP) }, true},
+	{"fill the disk", func(c *chaos) { fill(c.t, filepath.Join(c.proxy, "ballast")) }, false},
+	{"fill the shared memory", func(c *chaos) { fill(c.t, "/dev/shm/ballast") }, false},
+	{"replace the binary by rubbish", func(c *chaos) {
+		if _, err := os.Stat(c.binary + ".good"); err != nil {
+			c.must(os.Rename(c.binary, c.binary+".good"))
+			c.must(os.WriteFile(c.binary, []byte("rubbish"), 0o755))
+		}
+	}, false},
+	{"unlink the admin's socket", func(c *chaos) {
+		paths, err := filepath.Glob(filepath.Join(c.proxy, "admin-rev*.sock"))
+		c.must(err)
+		for _, path := range paths {
+			_ = os.Remove(path) // perhaps its Envoy has just ended
+		}
+	}, true},
+	{"kill the agent in a handover", func(c *chaos) {
+		c.cure()
+		c.configure(c.next())
+		<-time.After(time.Duration(c.random.IntN(600)) * time.Millisecond)
+		former := c.Sidecar
+		former.Signal(syscall.SIGKILL)
+		_, err := former.Wait(lab.StopLimit)
+		c.must(err)
+		c.must(lab.Eventually(orphanLimit, func() error {
+			if left := envoysIn(c.proxy); len(left) > 0 {
+				return fmt.Errorf("Envoys %v outlive their agent", left)
+			}
+			return nil
+		}))
+		c.launchIn(former, c.flags...)
+		c.must(c.awaitAlone(lab.StopLimit))
+	}, true},
+	{"nothing", func(*chaos) {}, false},
+}
+
+// cure takes back what does not pass by itself.
+func (c *chaos) cure() {
+	for _, path := range []string{filepath.Join(c.proxy, "ballast"), "/dev/shm/ballast"} {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			c.must(err)
+		}
+	}
+	if _, err := os.Stat(c.binary + ".good"); err == nil {
+		c.must(os.Rename(c.binary+".good", c.binary))
+	}
+}
+
+func (c *chaos) kill(state string, signal syscall.Signal) {
+	a, err := c.ask()
+	c.must(err)
+	for _, e := range a.Epochs {
+		if e.State == state && e.Pid != 0 {
+			_ = syscall.Kill(e.Pid, signal)
+			return
+		}
+	}
+}
+
+// oneServes reports more processes than a handover explains: a parent that the newcomer has just replaced may count as
+// serving for a moment, and one that was killed may not be reaped yet.
+func (c *chaos) oneServes() {
+	a, err := c.ask()
+	c.must(err)
+	serving := 0
+	for _, e := range a.Epochs {
+		if e.State == "serving" {
+			serving++
+		}
+	}
+	if serving > 2 || len(a.Epochs) > 4 {
+		c.t.Errorf("%d epochs serve of %+v", serving, a.Epochs)
+	}
+}
+
+// settle waits until one epoch serves alone, and does so: what has just been frozen is said to serve for another second.
+func (c *chaos) settle(limit time.Duration) {
+	c.t.Helper()
+	c.must(lab.Eventually(limit, func() error {
+		if _, err := lab.Get("http://" + c.address); err != nil {
+			return err
+		}
+		a, err := c.ask()
+		alone := err == nil && len(a.Epochs) == 1 && a.Epochs[0].State == "serving"
+		if err == nil && !(alone && a.Ready && (a.Handover == "" || a.Handover == "refused")) {
+			err = fmt.Errorf("status is %+v, want one epoch that serves, after %s", a, c.told())
+		}
+		return err
+	}))
+}

@@ -1,0 +1,226 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// standalone is an agent over a custom bootstrap without discovery: one listener in front of a program of the test.
+// Each revision of the bootstrap is told by the header x-rev of every answer.
+type standalone struct {
+	*lab.Sidecar
+	t       *testing.T
+	config  string // file
+	address string // host:port of the listener
+	status  string // host:port of the agent's own status
+	program *program
+	env     []string
+	stdout  *os.File // of the agent; nil for its log
+	stderr  *os.File
+	mutate  func(bootstrap string) string // what to do to every revision; nil for nothing
+}
+
+// program is what stands behind Envoy: "/" answers at once, "/slow?3s" after that time.
+type program struct {
+	*httptest.Server
+	inFlight atomic.Int64
+}
+
+func startProgram(t *testing.T) *program {
+	p := &program{}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.inFlight.Add(1)
+		defer p.inFlight.Add(-1)
+		if d, err := time.ParseDuration(r.URL.RawQuery); err == nil {
+			select {
+			case <-time.After(d):
+			case <-r.Context().Done():
+				return
+			}
+		}
+		io.WriteString(w, "ok")
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// startStandalone starts an agent and waits until its Envoy serves revision 1. When the test ends the agent is
+// stopped, and it is an error if anything of it is left.
+func startStandalone(t *testing.T, flags ...string) *standalone {
+	t.Helper()
+	s := newStandalone(t)
+	s.launch(flags...)
+	s.must(s.awaitRevision(1, startLimit))
+	s.must(s.awaitAlone(lab.StopLimit))
+	return s
+}
+
+func newStandalone(t *testing.T) *standalone {
+	t.Helper()
+	port, err := lab.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &standalone{t: t, config: filepath.Join(t.TempDir(), "bootstrap.json"), address: fmt.Sprintf("%s1:%d", lab.Addresses(), port), program: startProgram(t)}
+	s.configure(1)
+	return s
+}
+
+// launch starts the agent with short times; flags may override them.
+func (s *standalone) launch(flags ...string) {
+	s.launchAt(lab.ShortDir(s.t), flags...)
+}
+
+// launchIn starts another agent in the place of one that is gone.
+func (s *standalone) launchIn(former *lab.Sidecar, flags ...string) {
+	s.launchAt(filepath.Dir(former.ConfigPath), flags...)
+}
+
+func (s *standalone) launchAt(dir string, flags ...string) {
+	s.t.Helper()
+	s.start(dir, flags...)
+	s.t.Cleanup(func() {
+		if s.t.Failed() {
+			s.t.Logf("the agent's log:\n%s", tail(s.Log(), 60))
+		}
+		select {
+		case <-s.Done(): // the test has stopped it, and judged that itself; a killed one leaves its shared memory
+			removeSegments(s.Log())
+			return
+		default:
+		}
+		if code := s.Stop(lab.StopLimit); code != 0 {
+			s.t.Errorf("the agent's exit status is %d, want 0:\n%s", code, tail(s.Log(), 20))
+		}
+		if left := leftovers(s.t, s.ConfigPath); len(left) > 0 {
+			s.t.Errorf("left in configPath: %v", left)
+		}
+	})
+}
+
+// start starts an agent that the caller ends.
+func (s *standalone) start(dir string, flags ...string) {
+	s.t.Helper()
+	port, err := lab.FreePort()
+	s.must(err)
+	s.status = fmt.Sprintf("127.0.0.1:%d", port)
+	s.Sidecar, err = lab.New(dir).Sidecar(lab.Workload{
+		Name: "standalone", App: "standalone", IP: "127.0.0.1", Discovery: "127.0.0.1:1", Env: s.env, Stdout: s.stdout, Stderr: s.stderr,
+		Flags: append([]string{
+			"--customConfigFile", s.config, "--statusPort", fmt.Sprint(port),
+			"--drainDuration", "1s", "--parentShutdownDuration", "2s", "--handoverTimeout", "10s", "--logLevel", "debug",
+		}, flags...),
+	})
+	s.must(err)
+}
+
+func (s *standalone) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// configure writes a revision of the bootstrap, as an editor does.
+func (s *standalone) configure(revision int) {
+	s.t.Helper()
+	text := lab.StaticBootstrap(s.address, s.program.Listener.Addr().String(), revision)
+	if s.mutate != nil {
+		text = s.mutate(text)
+	}
+	s.must(os.WriteFile(s.config+"~", []byte(text), 0o600))
+	s.must(os.Rename(s.config+"~", s.config))
+}
+
+// awaitRevision waits until a new connection is answered by a revision, and the handover is over: nobody else lives.
+func (s *standalone) awaitRevision(revision int, limit time.Duration) error {
+	s.t.Helper()
+	return lab.Eventually(limit, func() error {
+		select {
+		case <-s.Done():
+			return nil
+		default:
+		}
+		response, err := fresh.Get("http://" + s.address + "/")
+		if err != nil {
+			return err
+		}
+		response.Body.Close()
+		if got := response.Header.Get("x-rev"); got != fmt.Sprint(revision) {
+			return fmt.Errorf("revision %q answers, want %d", got, revision)
+		}
+		return nil
+	})
+}
+
+// awaitAlone waits until one epoch lives, and serves.
+func (s *standalone) awaitAlone(limit time.Duration) error {
+	return s.awaitStatus(limit, "one epoch that serves", func(a agentStatus) bool {
+		return len(a.Epochs) == 1 && a.Epochs[0].State == "serving"
+	})
+}
+
+func (s *standalone) awaitStatus(limit time.Duration, what string, is func(agentStatus) bool) error {
+	return lab.Eventually(limit, func() error {
+		a, err := s.ask()
+		if err == nil && !is(a) {
+			err = fmt.Errorf("status is %+v, want %s", a, what)
+		}
+		return err
+	})
+}
+
+// agentStatus is what /status tells, as far as the tests ask.
+type agentStatus struct {
+	Ready    bool
+	Epochs   []epochStatus
+	Handover string
+	Refusal  *struct{ Reason string }
+	Counts   map[string]int
+}
+
+type epochStatus struct {
+	Epoch, Pid int
+	State      string
+}
+
+func (s *standalone) ask() (a agentStatus, err error) {
+	body, err := lab.Get("http://" + s.status + "/status")
+	if err == nil {
+		err = json.Unmarshal([]byte(body), &a)
+	}
+	return a, err
+}
+
+// pid returns the process of the epoch in a state.
+func (s *standalone) pid(state string) int {
+	s.t.Helper()
+	a, err := s.ask()
+	s.must(err)
+	for _, e := range a.Epochs {
+		if e.State == state {
+			return e.Pid
+		}
+	}
+	s.t.Fatalf("no epoch is %s: %+v", state, a)
+	return 0
+}
+
+// fresh is a client whose every request has a connection of its own.
+var fresh = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

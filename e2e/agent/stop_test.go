@@ -1,0 +1,238 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// slow sends a request that takes three seconds through a listener; its end is sent on the channel.
+func (s *standalone) slow(address string) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		response, err := fresh.Get("http://" + address + "/slow?3s")
+		if err == nil {
+			var body []byte
+			body, err = io.ReadAll(response.Body)
+			response.Body.Close()
+			if err == nil && string(body) != "ok" {
+				err = fmt.Errorf("%s: %q", response.Status, body)
+			}
+		}
+		ended <- err
+	}()
+	return ended
+}
+
+// withOutbound adds a listener without a direction of its own beside the inbound one.
+func withOutbound(s *standalone) (address string) {
+	port, err := lab.FreePort()
+	s.must(err)
+	address = fmt.Sprintf("%s2:%d", lab.Addresses(), port)
+	s.mutate = func(text string) string {
+		from := strings.Index(text, `{
+      "name": "inbound"`)
+		to := strings.Index(text, `],
+    "clusters"`)
+		outbound := strings.NewReplacer(`"inbound"`, `"outbound"`, `"INBOUND"`, `"OUTBOUND"`, lab.SocketAddress(s.address), lab.SocketAddress(address)).
+			Replace(text[from:to])
+		return text[:to] + ", " + outbound + text[to:]
+	}
+	return address
+}
+
+// Whoever is told to stop, agent or whole process group, by TERM or INT: requests in flight are answered, inbound and
+// outbound, new ones too until then; right after, the agent is gone with status 0.
+func TestStopFinishesTheWork(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(s *standalone){
+		"SIGTERM":              func(s *standalone) { s.Signal(syscall.SIGTERM) },
+		"SIGINT":               func(s *standalone) { s.Signal(syscall.SIGINT) },
+		"SIGTERM to the group": func(s *standalone) { s.must(syscall.Kill(-s.Pid, syscall.SIGTERM)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStandalone(t)
+			outbound := withOutbound(s)
+			s.configure(1)
+			s.launch()
+			s.must(s.awaitRevision(1, lab.StopLimit))
+			s.must(s.awaitAlone(lab.StopLimit))
+			in, out := s.slow(s.address), s.slow(outbound)
+			s.must(lab.Eventually(lab.StopLimit, func() error {
+				if n := s.program.inFlight.Load(); n != 2 {
+					return fmt.Errorf("%d requests in flight", n)
+				}
+				return nil
+			}))
+			stop(s)
+			s.must(lab.Eventually(lab.StopLimit, func() error {
+				if _, err := lab.Get("http://" + s.status + "/healthz/ready"); err == nil {
+					return fmt.Errorf("it is said to be ready")
+				}
+				return nil
+			}))
+			if _, err := lab.Get("http://" + s.address); err != nil {
+				t.Errorf("a new request while the work in flight is done: %v", err)
+			}
+			for direction, ended := range map[string]<-chan error{"inbound": in, "outbound": out} {
+				if err := <-ended; err != nil {
+					t.Errorf("%s request in flight: %v", direction, err)
+				}
+			}
+			answered := time.Now()
+			code, err := s.Wait(lab.StopLimit)
+			s.must(err)
+			t.Logf("gone %s after the last answer", time.Since(answered).Round(time.Millisecond))
+			if code != 0 {
+				t.Errorf("exit status %d, want 0", code)
+			}
+			if took := time.Since(answered); took > time.Second {
+				t.Errorf("gone only %s after the last answer", took)
+			}
+		})
+	}
+}
+
+// The other ends: each is bounded, and with status 0.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	var answered <-chan error
+	for _, test := range []struct {
+		name  string
+		setup func(s *standalone)
+		stop  func(s *standalone)
+		limit time.Duration
+	}{
+		{"idle", nil, func(s *standalone) { s.Signal(syscall.SIGTERM) }, time.Second},
+		{
+			"frozen", func(s *standalone) { s.must(syscall.Kill(s.pid("serving"), syscall.SIGSTOP)) },
+			func(s *standalone) { s.Signal(syscall.SIGTERM) }, 5 * time.Second,
+		},
+		{"twice at once: the work is finished", func(s *standalone) { answered = s.slow(s.address); s.awaitInFlight(1) }, func(s *standalone) {
+			s.Signal(syscall.SIGTERM)
+			s.must(s.awaitLog(`msg=stopping`))
+			s.Signal(syscall.SIGTERM)
+			s.must(<-answered)
+		}, 2 * time.Second},
+		{"twice: it hurries", func(s *standalone) {
+			s.slow(s.address)
+			s.awaitInFlight(1)
+			go fresh.Get("http://" + s.address + "/slow?20s")
+			s.awaitInFlight(2)
+		}, func(s *standalone) {
+			s.Signal(syscall.SIGTERM)
+			s.must(s.awaitLog(`msg=stopping`))
+			<-time.After(2100 * time.Millisecond)
+			s.Signal(syscall.SIGTERM)
+		}, 2 * time.Second},
+		{"three times: it kills", func(s *standalone) {
+			s.slow(s.address)
+			s.awaitInFlight(1)
+			s.must(syscall.Kill(s.pid("serving"), syscall.SIGSTOP)) // TERM will not end it
+		}, func(s *standalone) {
+			s.Signal(syscall.SIGTERM)
+			s.must(s.awaitLog(`msg=stopping`))
+			<-time.After(2100 * time.Millisecond)
+			s.Signal(syscall.SIGTERM)
+			s.Signal(syscall.SIGTERM)
+		}, 2 * time.Second},
+		{"in a handover", func(s *standalone) {
+			s.configure(2)
+			s.must(s.awaitStatus(handoverLimit, "two epochs", func(a agentStatus) bool { return len(a.Epochs) == 2 }))
+		}, func(s *standalone) { s.Signal(syscall.SIGTERM) }, 8 * time.Second},
+		{ // nobody can ask the parent, whose admin is closed: its sockets tell that it has nothing to do
+			"after a hot handover", func(s *standalone) {
+				s.configure(2)
+				s.must(s.awaitRevision(2, handoverLimit))
+			}, func(s *standalone) { s.Signal(syscall.SIGTERM) }, 2 * time.Second,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := startStandalone(t)
+			if test.setup != nil {
+				test.setup(s)
+			}
+			envoys := lab.Children(s.Pid)
+			began := time.Now()
+			test.stop(s)
+			code, err := s.Wait(test.limit)
+			s.must(err)
+			t.Logf("gone after %s", time.Since(began).Round(time.Millisecond))
+			if code != 0 {
+				t.Errorf("exit status %d, want 0", code)
+			}
+			for _, pid := range envoys {
+				if lab.Alive(pid) {
+					t.Errorf("Envoy %d lives", pid)
+				}
+			}
+		})
+	}
+}
+
+// Before Envoy is live there is nothing to wait for.
+func TestStopBeforeLive(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		s := newStandalone(t)
+		s.launch()
+		s.must(s.awaitLog(`msg="Envoy started"`))
+		s.Signal(syscall.SIGTERM)
+		code, err := s.Wait(2 * time.Second)
+		s.must(err)
+		if code != 0 {
+			t.Errorf("exit status %d, want 0:\n%s", code, s.Log())
+		}
+	}
+}
+
+func (s *standalone) awaitInFlight(n int64) {
+	s.t.Helper()
+	s.must(lab.Eventually(lab.StopLimit, func() error {
+		if got := s.program.inFlight.Load(); got != n {
+			return fmt.Errorf("%d requests in flight, want %d", got, n)
+		}
+		return nil
+	}))
+}
+
+func (s *standalone) awaitLog(text string) error {
+	return lab.Eventually(lab.StopLimit, func() error {
+		if !strings.Contains(s.Log(), text) {
+			return fmt.Errorf("the log has no %q", text)
+		}
+		return nil
+	})
+}
+
+// A client that goes on asking while the agent stops: what was begun is answered, and each answer says to go away.
+func TestStopUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t)
+	load := s.load()
+	s.must(lab.Eventually(lab.StopLimit, func() error {
+		if n := load.Requests(); n < 200 {
+			return fmt.Errorf("%d requests", n)
+		}
+		return nil
+	}))
+	// As behind a balancer that has heard: no new connections, kept ones go on.
+	load.Leave()
+	var left sync.WaitGroup
+	left.Go(func() { lab.Unharmed(t, load) })
+	s.Signal(syscall.SIGTERM)
+	left.Wait()
+	code, err := s.Wait(lab.StopLimit)
+	s.must(err)
+	if code != 0 {
+		t.Errorf("exit status %d, want 0", code)
+	}
+}

@@ -1,0 +1,59 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// World is discovery with a directory of configuration, backends inside the test, and Envoys that discovery configures
+// without an agent: what is shown is the translation.
+type World struct {
+	Lab
+	T         *testing.T
+	Config    string     // directory that discovery serves
+	Env       []string   // of Envoys
+	Discovery *Discovery // shadows the function of the lab that starts it
+	API       string     // of ADS, "DELTA_GRPC"; "GRPC" where it is ""
+
+	judge     func(text []byte) error
+	addresses string
+	next      int
+}
+
+// NewWorld starts discovery with these flags. judge returns what is wrong with a file of objects: it is asked before discovery
+// gets to read one, for a refused file shows nothing. When the test ends it is an error if an Envoy has refused what
+// discovery sent.
+func NewWorld(t *testing.T, judge func(text []byte) error, flags ...string) *World {
+	t.Helper()
+	dir := t.TempDir()
+	w := &World{Lab: New(dir), T: t, Config: filepath.Join(dir, "config"), judge: judge, addresses: Addresses()}
+	w.Check(os.MkdirAll(w.Config, 0o755))
+	var err error
+	w.Discovery, err = w.Lab.Discovery(w.Config, flags...)
+	w.Check(err)
+	t.Cleanup(func() {
+		w.Discovery.Stop(StopLimit)
+		log := w.Discovery.Log()
+		if strings.Contains(log, "response refused") || strings.Contains(log, "proxy refuses a part") {
+			t.Errorf("an Envoy refused what discovery sent:\n%s", log)
+		}
+	})
+	return w
+}
+
+// Check ends the test with an error, if there is one.
+func (w *World) Check(err error) {
+	w.T.Helper()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// Address returns a loopback address that nobody else has.
+func (w *World) Address() string {
+	w.next++
+	return fmt.Sprintf("%s%d", w.addresses, w.next)
+}

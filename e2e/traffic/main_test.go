@@ -1,0 +1,20 @@
+package traffic
+
+import (
+	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/crd"
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+func TestMain(m *testing.M) {
+	lab.Main(m, lab.Suite{Name: "e2e/traffic", Programs: []string{"./examples/bookinfo", "./examples/bookinfo/demo"}})
+}
+
+// world is discovery with what these tests ask of it.
+type world struct{ *lab.World }
+
+func newWorld(t *testing.T, flags ...string) *world {
+	t.Helper()
+	return &world{lab.NewWorld(t, crd.Sound, flags...)}
+}

@@ -1,0 +1,85 @@
+package traffic
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// A port without a protocol carries gRPC and HTTP/1.1, each as what it is, through the client's Envoy and the server's. What
+// is sent to an address that a service has for itself is the service's, whatever name a request or a handshake has.
+func TestAPortWithoutAProtocol(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server, vip, port := w.Address(), w.Address(), lab.Port(t)
+	secure, secureVIP := w.tlsBackend(w.certificates(), "secure.test"), w.Address()
+	w.anyHTTP(fmt.Sprintf("127.0.0.1:%d", port))
+	w.Apply("ServiceEntry any", fmt.Sprintf("hosts: [any.test]\naddresses: [%s]\nlocation: MESH_INTERNAL\nresolution: STATIC\n"+
+		"ports: [{number: %d, name: any}]\nendpoints: [{address: %s}]", vip, port, server),
+		"ServiceEntry secure", fmt.Sprintf("hosts: [secure.test]\naddresses: [%s]\nlocation: MESH_INTERNAL\nresolution: STATIC\n"+
+			"ports: [{number: 443, name: tls, protocol: TLS}]\nendpoints: [{address: %s, ports: {tls: %d}}]", secureVIP, secure.IP, secure.Port),
+		"Sidecar server", "workloadSelector: {labels: {app: server}}\negress: [{hosts: [./nobody.test]}]") // binds no VIP
+	sidecar := func(app, ip string) *lab.Proxy {
+		return w.RunEnvoy("sidecar~"+ip+"~"+app+".default~default.svc.cluster.local", "", map[string]any{
+			"NAMESPACE": "default", "INTERCEPTION_MODE": "NONE", "LABELS": map[string]string{"app": app},
+		})
+	}
+	inbound, outbound := sidecar("server", server), sidecar("client", w.Address())
+	address := fmt.Sprintf("%s:%d", vip, port)
+
+	client, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	w.Check(err)
+	defer client.Close()
+	w.Check(lab.Eventually(lab.StopLimit, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := healthpb.NewHealthClient(client).Check(ctx, &healthpb.HealthCheckRequest{})
+		return err
+	}))
+	for _, host := range []string{"any.test", "any.test.", "other.test"} {
+		if a := w.Await(lab.ClientTo(address, nil), "http://"+host+"/", lab.Status(200)); a.Body != "HTTP/1.1" {
+			t.Errorf("a client of HTTP/1.1 is answered by a server that was spoken to in %s", a.Body)
+		}
+	}
+	w.Await(lab.ClientTo(secureVIP+":443", &tls.Config{ServerName: "other.test", InsecureSkipVerify: true}), "https://other.test/", lab.From("secure.test"))
+	for direction, p := range map[string]*lab.Proxy{"outbound": outbound, "inbound": inbound} {
+		for _, version := range []string{"http1", "http2"} {
+			if n := p.Stat(fmt.Sprintf(`^cluster\.%s\|%d\|.*upstream_cx_%s_total$`, direction, port, version)); n == 0 {
+				t.Errorf("%s: Envoy counts no connection of %s", direction, version)
+			}
+		}
+	}
+}
+
+// anyHTTP serves gRPC's health over HTTP/2, and tells every other request what it was asked in.
+func (w *world) anyHTTP(address string) {
+	w.T.Helper()
+	l, err := net.Listen("tcp", address)
+	w.Check(err)
+	program := grpc.NewServer()
+	healthpb.RegisterHealthServer(program, health.NewServer())
+	server := &http.Server{Protocols: &http.Protocols{}, Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+			program.ServeHTTP(out, r)
+			return
+		}
+		io.WriteString(out, r.Proto)
+	})}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	go server.Serve(l)
+	w.T.Cleanup(func() { server.Close() })
+}

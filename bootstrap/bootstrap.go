@@ -13,13 +13,17 @@ func Render(p Params) ([]byte, error) {
 	if p.Node.Role == node.Ingress || p.Node.Role == node.Router {
 		text = templates.Gateway
 	}
-	return RenderTemplate(text, p)
+	return render(executeOwn, text, p)
 }
 
 // RenderTemplate renders a template of the user's own, which must yield a JSON object; docs/bootstrap.md tells the
 // keys, and the parts that it may take over. Values are written as JSON whether or not the template says so, so that
 // none can break the document. An error names the line of the template, or of what it yields.
 func RenderTemplate(text string, p Params) ([]byte, error) {
+	return render(execute, text, p)
+}
+
+func render(execute func(string, Params) ([]byte, error), text string, p Params) ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("render bootstrap: %w", err)
 	}

@@ -14,9 +14,23 @@ import (
 	"github.com/pilotlight/pilotlight/templates"
 )
 
-// execute runs a template that may use the parts.
+// execute runs a template that may use all parts.
 func execute(text string, p Params) ([]byte, error) {
-	t, err := template.New("parts").Option("missingkey=error").Funcs(functions()).Parse(templates.Parts)
+	return executeWith(templates.Parts+templates.Optional, text, p)
+}
+
+// executeOwn runs a template of package templates. Most bootstraps need no optional part, and to parse those takes longer than
+// all the rest: they are parsed when the template turns out to need one.
+func executeOwn(text string, p Params) ([]byte, error) {
+	if out, err := executeWith(templates.Parts, text, p); err == nil {
+		return out, nil
+	}
+	return execute(text, p)
+}
+
+// executeWith runs a template that may use these parts.
+func executeWith(parts, text string, p Params) ([]byte, error) {
+	t, err := template.New("parts").Option("missingkey=error").Funcs(functions()).Parse(parts)
 	if err != nil {
 		return nil, fmt.Errorf("parse parts of the bootstrap template: %w", err)
 	}

@@ -41,6 +41,17 @@ func documentation(t *testing.T) string {
 	return string(text)
 }
 
+// A start without further settings does not wait until the optional parts are parsed.
+func TestNoOptionalPartIsNeeded(t *testing.T) {
+	p := sidecar()
+	p.SecretsSocket = secretsSocket
+	for name, text := range map[string]string{"sidecar": templates.Sidecar, "gateway": templates.Gateway} {
+		if _, err := executeWith(templates.Parts, text, p); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestDocumentedKeys holds that a user is told every key and every part, and none that is not there.
 func TestDocumentedKeys(t *testing.T) {
 	text := documentation(t)
@@ -50,7 +61,7 @@ func TestDocumentedKeys(t *testing.T) {
 		}
 	}
 	defined := map[string]bool{}
-	for _, match := range regexp.MustCompile(`{{define "(.*)"`).FindAllStringSubmatch(templates.Parts, -1) {
+	for _, match := range regexp.MustCompile(`{{define "(.*)"`).FindAllStringSubmatch(templates.Parts+templates.Optional, -1) {
 		defined[match[1]] = true
 	}
 	_, parts, _ := strings.Cut(text, "\nParts, ")

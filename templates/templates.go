@@ -15,4 +15,8 @@ var (
 	//
 	//go:embed parts.json.tmpl
 	Parts string
+	// Optional are further parts, which a bootstrap needs only when some setting asks for them.
+	//
+	//go:embed optional.json.tmpl
+	Optional string
 )

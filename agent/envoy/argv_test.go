@@ -41,7 +41,12 @@ func TestAdminIsTheEpochsOwn(t *testing.T) {
 	for _, test := range []struct{ name, bootstrap, want string }{
 		{"none yet", `{"node":{"id":"x"}}`, `{"admin":` + admin + `,"node":{"id":"x"}}`},
 		{"another", `{"admin":{"address":{"socket_address":{}}}}`, `{"admin":` + admin + `}`},
+		{"another, after spaces", `{"node":{}, "admin" : {}}`, `{"admin":` + admin + `,"node":{}}`},
+		{"another, written otherwise", `{"\u0061dmin":{}}`, `{"admin":` + admin + `}`},
+		{"deeper", `{"a":{"name":"admin"}}`, `{"admin":` + admin + `,"a":{"name":"admin"}}`},
+		{"nothing", `{}`, `{"admin":` + admin + `}`},
 		{"no JSON: Envoy shall say so", `{"node"`, `{"node"`},
+		{"no JSON at its end", `{"node":{}} ]`, `{"node":{}}]`},
 		{"no object", `[]`, `[]`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

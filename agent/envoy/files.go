@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/pilotlight/pilotlight/agent"
 )
@@ -58,8 +59,14 @@ func (f files) adminYAML() string { return fmt.Sprintf(`{"admin":%s}`, f.adminJS
 
 // withAdmin puts the epoch's admin into a bootstrap. In YAML Envoy does it, and what is no JSON it shall refuse itself.
 func (f files) withAdmin(bootstrap string) string {
+	if f.yaml {
+		return bootstrap
+	}
+	if members, sure := withoutKeyAdmin(bootstrap); sure && json.Valid([]byte(bootstrap)) {
+		return fmt.Sprintf(`{"admin": %s,%s`, f.adminJSON(), members)
+	}
 	var keys map[string]json.RawMessage
-	if f.yaml || json.Unmarshal([]byte(bootstrap), &keys) != nil || keys == nil {
+	if json.Unmarshal([]byte(bootstrap), &keys) != nil || keys == nil {
 		return bootstrap
 	}
 	keys["admin"] = f.adminJSON()
@@ -68,6 +75,21 @@ func (f files) withAdmin(bootstrap string) string {
 		return bootstrap
 	}
 	return string(text)
+}
+
+// withoutKeyAdmin returns what follows the brace of an object that has members, and surely none that is called admin: a start
+// does not wait until it is parsed. A key may be written with \u, so a text that has any is not sure.
+func withoutKeyAdmin(bootstrap string) (members string, sure bool) {
+	members, object := strings.CutPrefix(strings.TrimSpace(bootstrap), "{")
+	if !object || !strings.HasPrefix(strings.TrimSpace(members), `"`) || strings.Contains(members, `\u`) {
+		return "", false
+	}
+	for rest, found := members, true; found; {
+		if _, rest, found = strings.Cut(rest, `"admin"`); strings.HasPrefix(strings.TrimSpace(rest), ":") {
+			return "", false
+		}
+	}
+	return members, true
 }
 
 func (f files) remove() error {

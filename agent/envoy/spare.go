@@ -5,12 +5,14 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Spare holds descriptors for what must not fail when the process has no other left: to ask Envoy, and to start it.
 type Spare struct {
 	mu   sync.Mutex
-	held []*os.File
+	held []int
 }
 
 const spareFiles = 12 // a start has pipes, a pid's file and its bootstrap open at once
@@ -23,12 +25,13 @@ func NewSpare() *Spare {
 }
 
 func (s *Spare) refill() {
-	for len(s.held) < spareFiles {
-		file, err := os.Open(os.DevNull)
-		if err != nil {
+	fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	for err == nil {
+		s.held = append(s.held, fd)
+		if len(s.held) == spareFiles {
 			return
 		}
-		s.held = append(s.held, file)
+		fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) // no os.File: a start would register each for polling
 	}
 }
 
@@ -40,8 +43,8 @@ func (s *Spare) lend(do func() error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, file := range s.held {
-		file.Close()
+	for _, fd := range s.held {
+		unix.Close(fd)
 	}
 	s.held = nil
 	defer s.refill()

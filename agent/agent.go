@@ -151,12 +151,12 @@ func (l *loop) do(todo action) {
 		l.check(a.config)
 	case repair:
 		if err := l.Proxy.Repair(a.launch); err != nil {
-			l.Log.Warn("repair after a newcomer that failed", "epoch", a.launch.Epoch, "error", err)
+			l.Log.Warn("repair after a newcomer that failed", "epoch", a.launch.Epoch, "err", err)
 		}
 	case rescue:
 		l.aside(func(ctx context.Context) {
 			if err := l.Proxy.Rescue(ctx, a.launch, a.until); err != nil {
-				l.Log.Warn("stand in for a parent that died", "epoch", a.launch.Epoch, "error", err)
+				l.Log.Warn("stand in for a parent that died", "epoch", a.launch.Epoch, "err", err)
 			}
 		})
 	case finish:

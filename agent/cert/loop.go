@@ -68,7 +68,7 @@ func (l *Loop) Run(ctx context.Context, ticks <-chan struct{}, out chan<- Observ
 func (l *Loop) report(o Observation) {
 	switch {
 	case o.Err != nil:
-		l.Log.Warn("certificates cannot be used", "error", o.Err)
+		l.Log.Warn("certificates cannot be used", "err", o.Err)
 	case len(o.Missing) > 0:
 		l.Log.Warn("certificates are missing, waiting for them", "paths", o.Missing)
 	default:

@@ -63,7 +63,7 @@ func readRecord(r io.Reader) (old record, found bool, err error) {
 func (s *Slot) inherit() []child {
 	old, found, err := readRecord(io.NewSectionReader(s.lock, 0, 1<<20))
 	if err != nil {
-		s.log.Warn("read the record of a killed agent; an Envoy of it may still run", "file", s.lock.Name(), "error", err)
+		s.log.Warn("read the record of a killed agent; an Envoy of it may still run", "file", s.lock.Name(), "err", err)
 	}
 	if !found {
 		return nil
@@ -77,7 +77,7 @@ func (s *Slot) inherit() []child {
 		killed, err := c.kill(s.record.Agent)
 		switch {
 		case err != nil:
-			s.log.Warn("kill the Envoy of a killed agent", "pid", c.Pid, "base_id", c.Family, "error", err)
+			s.log.Warn("kill the Envoy of a killed agent", "pid", c.Pid, "base_id", c.Family, "err", err)
 			remaining = append(remaining, c)
 		case killed:
 			s.log.Info("killed the Envoy of a killed agent", "pid", c.Pid, "base_id", c.Family)
@@ -85,11 +85,11 @@ func (s *Slot) inherit() []child {
 	}
 	for _, c := range old.Children {
 		if err := s.sweep(c.Family); err != nil {
-			s.log.Warn("sweep shared memory and sockets of a killed agent", "base_id", c.Family, "error", err)
+			s.log.Warn("sweep shared memory and sockets of a killed agent", "base_id", c.Family, "err", err)
 		}
 	}
 	if err := sweepFiles(s.dir); err != nil {
-		s.log.Warn("sweep files of a killed agent", "dir", s.dir, "error", err)
+		s.log.Warn("sweep files of a killed agent", "dir", s.dir, "err", err)
 	}
 	return remaining
 }

@@ -71,7 +71,7 @@ func (s *Slot) Room() (string, error) {
 			continue
 		}
 		s.refuge, s.made = dir, append([]string{dir}, s.made...)
-		s.log.Warn("use another directory for sockets", "dir", dir, "error", cause)
+		s.log.Warn("use another directory for sockets", "dir", dir, "err", cause)
 		return dir, nil
 	}
 	return "", cause

@@ -96,10 +96,10 @@ func (c *process) fork() (err error) {
 	c.known(c.cmd.Process.Pid)
 	c.Log.Info("Envoy started", "epoch", c.launch.Epoch, "pid", c.pid, "base_id", uint32(c.sockets.family))
 	if tied != nil { // its parent-death signal is left, and the slot's next owner
-		c.Log.Warn("have Envoy end with the agent", "pid", c.pid, "error", tied)
+		c.Log.Warn("have Envoy end with the agent", "pid", c.pid, "err", tied)
 	}
 	if recorded != nil {
-		c.Log.Warn("record Envoy for a next agent", "pid", c.pid, "error", recorded)
+		c.Log.Warn("record Envoy for a next agent", "pid", c.pid, "err", recorded)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ var inbound = Drain{InboundOnly: true, Graceful: true, SkipExit: true}
 // what matters, that it gets no new work, is readiness's.
 func (c *process) drainInbound(ctx context.Context) {
 	if err := c.admin.DrainListeners(ctx, inbound); err != nil && ctx.Err() == nil {
-		c.Log.Warn("drain inbound listeners", "epoch", c.launch.Epoch, "error", err)
+		c.Log.Warn("drain inbound listeners", "epoch", c.launch.Epoch, "err", err)
 	}
 }
 
@@ -205,10 +205,10 @@ func (w Work) idle(before Work, accepts bool) bool {
 
 func (c *process) drainByProtocol(cause error) {
 	if c.sockets.family == 0 {
-		c.Log.Warn("drain listeners", "epoch", c.launch.Epoch, "error", cause)
+		c.Log.Warn("drain listeners", "epoch", c.launch.Epoch, "err", cause)
 		return
 	}
 	if err := c.sockets.DrainListeners(c.launch.Restart); err != nil {
-		c.Log.Warn("drain listeners", "epoch", c.launch.Epoch, "error", errors.Join(cause, err))
+		c.Log.Warn("drain listeners", "epoch", c.launch.Epoch, "err", errors.Join(cause, err))
 	}
 }

@@ -85,7 +85,7 @@ func (p *Proxy) begin(launch agent.Launch) (*process, error) {
 		if kept := c.files.keepInMemory(launch.Config.Bootstrap); kept != nil {
 			return nil, errors.Join(err, kept)
 		}
-		p.Log.Warn("give Envoy its bootstrap in memory", "epoch", launch.Epoch, "error", err)
+		p.Log.Warn("give Envoy its bootstrap in memory", "epoch", launch.Epoch, "err", err)
 	}
 	if err := p.join(c); err != nil {
 		return nil, errors.Join(err, c.files.remove())
@@ -108,11 +108,11 @@ func (p *Proxy) join(c *process) error {
 	if !known && p.HotRestart {
 		var err error
 		if family, err = newSockets(filepath.Dir(c.files.admin)); err != nil {
-			p.Log.Warn("no hot restart: handovers are side by side", "epoch", c.launch.Epoch, "error", err)
+			p.Log.Warn("no hot restart: handovers are side by side", "epoch", c.launch.Epoch, "err", err)
 		}
 	}
 	if err := p.Slot.Starting(family.family); err != nil { // but then the next agent would have to know of it
-		p.Log.Warn("record Envoy for a next agent", "epoch", c.launch.Epoch, "error", err)
+		p.Log.Warn("record Envoy for a next agent", "epoch", c.launch.Epoch, "err", err)
 	}
 	c.sockets, c.parent = family, p.processes[c.launch.Epoch-1]
 	if c.parent != nil && c.parent.launch.Family == c.launch.Family {
@@ -155,7 +155,7 @@ func (c *process) known(pid int) {
 func (p *Proxy) bury(c *process) {
 	p.forget(c)
 	if err := errors.Join(c.files.remove(), p.Slot.Ended(c.pid)); err != nil {
-		p.Log.Warn("clear up after Envoy", "epoch", c.launch.Epoch, "error", err)
+		p.Log.Warn("clear up after Envoy", "epoch", c.launch.Epoch, "err", err)
 	}
 }
 

@@ -57,7 +57,7 @@ func (r *Reaper) Run(ctx context.Context, sigchld <-chan os.Signal) error {
 		}
 		next, err := r.look(looks)
 		if err != nil {
-			r.Log.Warn("reap orphans", "error", err)
+			r.Log.Warn("reap orphans", "err", err)
 		}
 		if looks = next; len(looks) > 0 {
 			again.Reset(lookInterval)

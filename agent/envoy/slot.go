@@ -76,7 +76,7 @@ func slotDir(configPath string, n int) string {
 func (s *Slot) inheritOthers(configPath string, from int) {
 	entries, err := os.ReadDir(configPath) // one question, where most often there is nothing
 	if err != nil {
-		s.log.Warn("look for the slots of other agents", "dir", configPath, "error", err)
+		s.log.Warn("look for the slots of other agents", "dir", configPath, "err", err)
 		return
 	}
 	for _, entry := range entries {
@@ -95,7 +95,7 @@ func (s *Slot) inheritOthers(configPath string, from int) {
 			err = other.Release()
 		}
 		if err != nil {
-			s.log.Warn("clear the slot of another agent", "dir", dir, "error", err)
+			s.log.Warn("clear the slot of another agent", "dir", dir, "err", err)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (r *Recorder) write(c crashed) {
 	}
 	path, err := Write(r.dir, record, keptRecords)
 	if err != nil {
-		r.log.Warn("write flight record", "error", err)
+		r.log.Warn("write flight record", "err", err)
 	}
 	if path != "" {
 		r.log.Info("flight record", "path", path, "epoch", c.end.Epoch, "oom_killed", record.OOMKilled)
@@ -105,7 +105,7 @@ func (r *Recorder) write(c crashed) {
 func (r *Recorder) cgroup() cgroup.Memory {
 	c, err := cgroup.ReadMemory(os.DirFS("/"))
 	if err != nil {
-		r.log.Debug("read control group", "error", err)
+		r.log.Debug("read control group", "err", err)
 	}
 	return c
 }

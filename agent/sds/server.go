@@ -140,7 +140,7 @@ func (s *Server) serve(ctx context.Context, w io.Writer, c *http.ResponseControl
 				return statusInvalidArgument, err
 			}
 			if r.refused {
-				s.Log.Error("Envoy refuses a certificate", "secrets", slices.Sorted(maps.Keys(st.names)), "error", refusal)
+				s.Log.Error("Envoy refuses a certificate", "secrets", slices.Sorted(maps.Keys(st.names)), "err", refusal)
 			}
 			var refused []string
 			if files, refused = s.asked.replace(files, st.names); len(refused) > 0 {

@@ -16,6 +16,7 @@ var claims = map[string]string{
 	"`networking.istio.io` from a directory": "TestMeshConfig TestNetworks TestSupportKnowsEveryField TestMistakes TestScopes TestEgress",
 	"Several sources at once":                "TestServeRegistries TestServeGoesOnWithoutSettings TestUnionOfRegistries TestContract TestServerGoesOnWithoutALateSource",
 	"Consul's services":                      "TestContract TestGroupOf TestRoundsReadOnce TestBadAnswers",
+	"Eureka's services":                      "TestContract TestGroupsOf TestARestartedServerDoesNotWipe TestHashCode TestFailover",
 	"What is wrong with it":                  "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees",
 	"ADS in both variants":                   "TestConnectAndChange TestProxylessGRPC TestOverMutualTLS TestBootstrapVariant",
 	"A pod's redirection":                    "TestTwoPods TestRedirect TestImagesAreReproducible TestUnits",

@@ -11,6 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/registry/consul"
+	"github.com/pilotlight/pilotlight/discovery/registry/eureka"
 	"github.com/pilotlight/pilotlight/discovery/registry/mock"
 )
 
@@ -31,6 +32,10 @@ func (s *settings) known() map[string]registry {
 				return consul.Source{Config: s.consul, Log: log.With("source", "Consul")}
 			},
 			needs: "consulserverURL", given: s.consul.URL != "",
+		},
+		"Eureka": {
+			source: func(log *slog.Logger) discovery.Source { return eureka.New(s.eureka, log.With("source", "Eureka")) },
+			needs:  "eurekaserverURL", given: len(s.eureka.URLs) > 0,
 		},
 		"Mock": {source: func(*slog.Logger) discovery.Source { return mock.Source{Registry: mock.New(mock.HelloWorld()...)} }},
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/registry/consul"
+	"github.com/pilotlight/pilotlight/discovery/registry/eureka"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -17,6 +19,7 @@ type settings struct {
 	configDir      string
 	registries     []string
 	consul         consul.Config
+	eureka         eureka.Config
 	meshConfig     string // file, empty for Istio's defaults
 	networksConfig string // file, empty for one network
 	wipeDelay      time.Duration
@@ -82,6 +85,11 @@ func (s *settings) contradictions() (faults []error) {
 	}
 	if (s.consul.ClientCert == "") != (s.consul.ClientKey == "") {
 		fault("consulClientCertFile", s.consul.ClientCert, "--consulClientCertFile and --consulClientKeyFile together, or none of them")
+	}
+	for _, server := range s.eureka.URLs {
+		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			fault("eurekaserverURL", server, "URLs such as http://host:8761/eureka, parted by commas")
+		}
 	}
 	if s.secure() {
 		for _, file := range []struct{ name, path string }{

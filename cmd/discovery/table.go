@@ -41,8 +41,8 @@ func (s *settings) configuration() []setting.Setting {
 		},
 		{
 			Name: "registries", Kind: setting.List(&s.registries),
-			Help: "registries whose services are served beside those of --configDir: Consul, and Mock, which has two fixed services, hello and " +
-				"world, for trials",
+			Help: "registries whose services are served beside those of --configDir: Consul, Eureka, and Mock, which has two fixed services, hello " +
+				"and world, for trials",
 		},
 		{
 			Name: "meshConfig", Kind: setting.Path(&s.meshConfig),
@@ -88,6 +88,15 @@ func (s *settings) registrySettings() []setting.Setting {
 		{
 			Name: "consulPartition", Kind: setting.Text(&s.consul.Partition, "an admin partition of Consul Enterprise"),
 			Help: "admin partition of Consul Enterprise; if empty, that of the agent at --consulserverURL",
+		},
+		{
+			Name: "eurekaserverURL", Kind: setting.List(&s.eureka.URLs),
+			Help: "Eureka's servers, as http://host:8761/eureka, of Netflix's own http://host:8080/eureka/v2; needed by --registries Eureka. The first " +
+				"that answers is asked",
+		},
+		{
+			Name: "eurekaserverInterval", Default: "2s", Kind: setting.Duration(&s.eureka.Interval, 100*time.Millisecond, setting.Forever),
+			Help: "time between two questions for what has changed",
 		},
 	}
 }

@@ -1,0 +1,141 @@
+package eureka
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// answer is what /apps and /apps/delta say.
+type answer struct {
+	Applications *applications `json:"applications"`
+}
+
+type applications struct {
+	Hash        text              `json:"apps__hashcode"` // "DOWN_1_UP_2_": how many instances have which status
+	Application many[application] `json:"application"`
+}
+
+type application struct {
+	Name     text                  `json:"name"`
+	Instance many[json.RawMessage] `json:"instance"` // each is read by itself: a malformed one costs itself
+}
+
+// instance is one process of an application. Fields that are not read here are left out.
+type instance struct {
+	head
+	IPAddr     text `json:"ipAddr"`
+	VIP        text `json:"vipAddress"` // names by which it is asked for, parted by commas
+	SecureVIP  text `json:"secureVipAddress"`
+	Port       port `json:"port"`
+	SecurePort port `json:"securePort"`
+	DataCenter struct {
+		Metadata map[string]text `json:"metadata"`
+	} `json:"dataCenterInfo"`
+	Metadata map[string]text `json:"metadata"`
+	Lease    struct {
+		Seconds json.Number `json:"durationInSecs"`
+	} `json:"leaseInfo"`
+}
+
+// head is what is read even of an instance that is malformed otherwise.
+type head struct {
+	ID     text `json:"instanceId"`
+	Host   text `json:"hostName"`
+	Status text `json:"status"`
+	Action text `json:"actionType"` // in a delta: ADDED, MODIFIED, DELETED
+}
+
+type port struct {
+	Number  text `json:"$"`
+	Enabled text `json:"@enabled"`
+}
+
+// text is a string, a number or a truth value as text: Eureka's encoders differ in which one they write. It is "" for null.
+type text string
+
+// UnmarshalJSON refuses lists and objects.
+func (t *text) UnmarshalJSON(data []byte) error {
+	switch {
+	case bytes.Equal(data, []byte("null")):
+		return nil
+	case data[0] == '"':
+		return json.Unmarshal(data, (*string)(t))
+	case data[0] == '{' || data[0] == '[':
+		return fmt.Errorf("found %.40s, want a text", data)
+	}
+	*t = text(data)
+	return nil
+}
+
+// many is a list, of which some encoders write a single element without brackets.
+type many[T any] []T
+
+// UnmarshalJSON reads both forms.
+func (m *many[T]) UnmarshalJSON(data []byte) error {
+	if bytes.Equal(data, []byte("null")) {
+		return nil
+	}
+	if data[0] == '[' {
+		return json.Unmarshal(data, (*[]T)(m))
+	}
+	*m = make([]T, 1)
+	return json.Unmarshal(data, &(*m)[0])
+}
+
+// key names an instance.
+type key struct{ app, id string }
+
+// record is an instance as the last answer that has it says.
+type record struct {
+	key
+	status   string
+	instance instance
+	fault    string   // why the instance could not be read; "" for one that could
+	hosts    []string // of the form before, where it could not be read
+}
+
+// change is a record and, in a delta, what became of it.
+type change struct {
+	record
+	deleted bool
+}
+
+// changes reads all instances of an answer.
+func (a *applications) changes() (out []change) {
+	for _, app := range a.Application {
+		for _, raw := range app.Instance {
+			var c change
+			var h head
+			err := json.Unmarshal(raw, &c.instance)
+			if err != nil {
+				c.fault = err.Error()
+				_ = json.Unmarshal(raw, &h) // as far as it goes
+				c.instance = instance{head: h}
+			}
+			id := c.instance.ID
+			if id == "" {
+				id = c.instance.Host
+			}
+			if id == "" && c.fault == "" {
+				c.fault = "it has neither an instanceId nor a hostName"
+			}
+			c.key = key{strings.ToUpper(string(app.Name)), string(id)}
+			c.status, c.deleted = strings.ToUpper(string(c.instance.Status)), c.instance.Action == "DELETED"
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// hashOf returns the hash code of instances: how many have each status.
+func hashOf(statuses map[string]int) string {
+	var out strings.Builder
+	for _, status := range slices.Sorted(maps.Keys(statuses)) {
+		fmt.Fprintf(&out, "%s_%d_", status, statuses[status])
+	}
+	return out.String()
+}

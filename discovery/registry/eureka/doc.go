@@ -1,0 +1,11 @@
+// Package eureka is the registry of Netflix's Eureka, by its REST API.
+//
+//	/apps        whole, at the start and when the hash code differs ─┐
+//	/apps/delta  every few seconds ──────────────────────────────────┼─▶ registry: records ─▶ groupsOf ─▶ Update
+//	             of the first server that answers                    └── lacking: kept until its lease is over
+//
+// A vipAddress is a host: reviews is reviews.service.eureka. docs/design/014-consul-eureka.md says what becomes of the rest.
+//
+// A Eureka server keeps everything in its memory, and is empty after a restart until the instances have renewed. So a Source, other
+// than those of other registries, remembers over its own restarts what it knew. The package refuses to register anything.
+package eureka

@@ -1,0 +1,140 @@
+package eureka
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// fake speaks the part of Eureka's protocol that the source uses, as Spring Cloud's server was seen to.
+type fake struct {
+	*httptest.Server
+	mu      sync.Mutex
+	known   map[key]map[string]any
+	recent  map[key]map[string]any // as deltas tell
+	asked   map[string]int
+	noDelta bool
+	hash    string // instead of the true one
+	broken  func(w http.ResponseWriter, r *http.Request) bool
+}
+
+func newFake(t *testing.T) *fake {
+	f := &fake{}
+	f.empty()
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(func() {
+		f.CloseClientConnections()
+		f.Close()
+	})
+	return f
+}
+
+// empty makes it forget everything, as a restart does.
+func (f *fake) empty() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known, f.recent, f.asked, f.broken = map[key]map[string]any{}, map[key]map[string]any{}, map[string]int{}, nil
+}
+
+// instanceOf returns an instance as Eureka writes it.
+func instanceOf(app, id, address string, port int) map[string]any {
+	return map[string]any{
+		"instanceId": id, "hostName": id + ".local", "app": strings.ToUpper(app), "ipAddr": address, "status": "UP", "overriddenStatus": "UNKNOWN",
+		"vipAddress": app, "secureVipAddress": app,
+		"port": map[string]any{"$": port, "@enabled": "true"}, "securePort": map[string]any{"$": 443, "@enabled": "false"},
+		"countryId": 1, "dataCenterInfo": map[string]any{"@class": "com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo", "name": "MyOwn"},
+		"leaseInfo": map[string]any{"renewalIntervalInSecs": 30, "durationInSecs": 90},
+		"metadata":  map[string]any{"@class": "java.util.Collections$EmptyMap"},
+	}
+}
+
+func (f *fake) put(i map[string]any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := key{i["app"].(string), i["instanceId"].(string)}
+	i["actionType"] = "ADDED"
+	f.known[k], f.recent[k] = i, i
+}
+
+func (f *fake) remove(app, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := key{strings.ToUpper(app), id}
+	gone := map[string]any{}
+	for name, value := range f.known[k] {
+		gone[name] = value
+	}
+	gone["actionType"] = "DELETED"
+	f.recent[k] = gone
+	delete(f.known, k)
+}
+
+// forget removes an instance without a word, as a server does that lags behind its peers.
+func (f *fake) forget(app, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := key{strings.ToUpper(app), id}
+	delete(f.known, k)
+	delete(f.recent, k)
+}
+
+func (f *fake) breakWith(broken func(w http.ResponseWriter, r *http.Request) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.broken = broken
+}
+
+func (f *fake) times(path string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[path]
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked[r.URL.Path]++
+	if f.broken != nil && f.broken(w, r) {
+		return
+	}
+	if r.Header.Get("Accept") != "application/json" {
+		fmt.Fprint(w, "<applications/>")
+		return
+	}
+	from := f.known
+	switch r.URL.Path {
+	case "/eureka/apps":
+	case "/eureka/apps/delta":
+		from = f.recent
+		if f.noDelta {
+			http.Error(w, "disabled", http.StatusForbidden)
+			return
+		}
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	apps, statuses := map[string][]any{}, map[string]int{}
+	for _, i := range f.known {
+		status, _ := i["status"].(string)
+		statuses[status]++
+	}
+	for k, i := range from {
+		apps[k.app] = append(apps[k.app], i)
+	}
+	list := []any{}
+	for name, instances := range apps {
+		list = append(list, map[string]any{"name": name, "instance": instances})
+	}
+	hash := hashOf(statuses)
+	if f.hash != "" {
+		hash = f.hash
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"applications": map[string]any{"versions__delta": "1", "apps__hashcode": hash, "application": list},
+	})
+}

@@ -1,0 +1,243 @@
+package eureka
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Keys of an instance's metadata that say what Eureka has no field for.
+const (
+	metaProtocol = "protocol"       // of its plain port: http, http2, grpc, tcp, …
+	metaIstio    = "istio.protocol" // the same, as Istio 1.0 reads it
+	metaPort     = "service-port"   // that clients dial, where it is not the plain port itself
+	metaWeight   = "weight"
+	metaRegion   = "region"
+	metaZone     = "zone"
+	metaSubZone  = "subzone"
+	metaAmazon   = "availability-zone" // of dataCenterInfo
+)
+
+var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
+
+// place is a port of an instance under one of its hosts.
+type place struct {
+	host     string
+	number   uint32 // that clients dial
+	own      uint32 // that the instance listens on
+	protocol model.Protocol
+}
+
+// Host returns the host of a vipAddress. One with a dot is taken as it is.
+func Host(vip string) string {
+	vip = strings.ToLower(vip)
+	if strings.Contains(vip, ".") {
+		return vip
+	}
+	return vip + ".service.eureka"
+}
+
+// groupsOf converts all instances to a group for each host, by host.
+func groupsOf(r *registry) map[string]model.Group {
+	all := make([]record, 0, len(r.records))
+	for _, c := range r.records {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b record) int { return cmp.Or(strings.Compare(a.app, b.app), strings.Compare(a.id, b.id)) })
+	hosts := map[string]*hosted{}
+	at := func(name string) *hosted {
+		if hosts[name] == nil {
+			hosts[name] = &hosted{}
+		}
+		return hosts[name]
+	}
+	for _, c := range all {
+		endpoint, places, faults := c.convert()
+		if _, lacks := r.lacking[c.key]; lacks {
+			faults = append(faults, fmt.Sprintf("Eureka's answers lack it, and do not say that it was removed: it is served until its lease of %s is over", c.lease()))
+		}
+		for _, name := range c.allHosts() {
+			for _, f := range faults {
+				h := at(name)
+				h.faults = append(h.faults, fmt.Sprintf("instance %s of application %s: %s", c.id, c.app, f))
+			}
+		}
+		for _, p := range places {
+			at(p.host).add(c.key, endpoint, p)
+		}
+	}
+	out := make(map[string]model.Group, len(hosts))
+	for name, h := range hosts {
+		out[name] = h.group(name)
+	}
+	return out
+}
+
+// allHosts are the hosts that the instance belongs to. One that cannot be read belongs to those that it had, or to one of its
+// application.
+func (c record) allHosts() (out []string) {
+	if c.fault != "" {
+		if len(c.hosts) > 0 {
+			return c.hosts
+		}
+		return []string{Host(c.app)}
+	}
+	for _, names := range []text{c.instance.VIP, c.instance.SecureVIP} {
+		for vip := range parts(names) {
+			host, _, _ := strings.Cut(vip, ":")
+			if host = Host(host); !slices.Contains(out, host) {
+				out = append(out, host)
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = []string{Host(c.app)}
+	}
+	return out
+}
+
+// parts yields the names of a vipAddress.
+func parts(t text) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for name := range strings.SplitSeq(string(t), ",") {
+			if name = strings.TrimSpace(name); name != "" && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// convert returns an instance as an endpoint, and where it is served: nowhere, if it cannot be served.
+func (c record) convert() (e model.Endpoint, places []place, faults []string) {
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if c.fault != "" {
+		return e, nil, []string{c.fault}
+	}
+	i := c.instance
+	e = model.Endpoint{Address: cmp.Or(string(i.IPAddr), string(i.Host)), Labels: labelsOf(i.Metadata), Locality: localityOf(i)}
+	var known bool
+	if e.Health, known = healthOf(c.status); !known {
+		wrong("status is %q, want UP, DOWN, STARTING, OUT_OF_SERVICE or UNKNOWN: it is not used", c.status)
+	}
+	if weight := string(i.Metadata[metaWeight]); weight != "" {
+		n, err := strconv.ParseUint(weight, 10, 32)
+		if err != nil || n == 0 {
+			wrong("metadata %s is %q, want 1 or more: it is taken for 1", metaWeight, weight)
+		}
+		e.Weight = uint32(n)
+	}
+	if !servable(e.Address) {
+		wrong("ipAddr is %q, want an IP address, or a hostName without it", e.Address)
+		return e, nil, faults
+	}
+	places, unplaced := i.places(c.app)
+	return e, places, append(faults, unplaced...)
+}
+
+func servable(address string) bool {
+	if ip, err := netip.ParseAddr(address); err == nil {
+		return !ip.IsUnspecified() && ip.Zone() == ""
+	}
+	return hostName.MatchString(strings.ToLower(address))
+}
+
+// places returns the enabled ports of an instance under each of its hosts.
+func (i instance) places(app string) (out []place, faults []string) {
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	plainNames, secureNames := i.VIP, i.SecureVIP
+	if plainNames == "" {
+		plainNames = text(app)
+	}
+	if secureNames == "" {
+		secureNames = plainNames
+	}
+	said := cmp.Or(string(i.Metadata[metaProtocol]), string(i.Metadata[metaIstio]))
+	plain := model.HTTP
+	if said != "" {
+		var known bool
+		if plain, known = model.ParseProtocol(said); !known {
+			wrong("metadata %s is %q, want a protocol such as http, grpc or tcp", metaProtocol, said)
+			return nil, faults
+		}
+	}
+	for _, of := range []struct {
+		name     string
+		port     port
+		names    text
+		dialled  string
+		protocol model.Protocol
+	}{{"port", i.Port, plainNames, string(i.Metadata[metaPort]), plain}, {"securePort", i.SecurePort, secureNames, "", model.HTTPS}} {
+		if of.port.Enabled != "true" {
+			continue
+		}
+		own, ok := number(string(of.port.Number))
+		if !ok {
+			wrong("%s is %q, want 1 to 65535", of.name, of.port.Number)
+			continue
+		}
+		for vip := range parts(of.names) {
+			host, dialled, _ := strings.Cut(vip, ":")
+			p := place{Host(host), own, own, of.protocol}
+			if dialled = cmp.Or(dialled, of.dialled); dialled != "" {
+				if p.number, ok = number(dialled); !ok {
+					wrong("the port that clients dial is %q, want 1 to 65535", dialled)
+					continue
+				}
+			}
+			if !hostName.MatchString(p.host) {
+				wrong(`vipAddress is %q, want letters, digits, "-", "_" and "."`, vip)
+				continue
+			}
+			out = append(out, p)
+		}
+	}
+	if len(out)+len(faults) == 0 {
+		wrong("neither port nor securePort is enabled")
+	}
+	return out, faults
+}
+
+func number(s string) (uint32, bool) {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return uint32(n), err == nil && n > 0
+}
+
+// healthOf returns the health of a status. Eureka's own clients use UP alone. One that was taken out of service by hand finishes what it has.
+func healthOf(status string) (h model.Health, known bool) {
+	switch status {
+	case "UP":
+		return model.HealthHealthy, true
+	case "OUT_OF_SERVICE":
+		return model.HealthDraining, true
+	case "DOWN", "STARTING", "UNKNOWN":
+		return model.HealthUnhealthy, true
+	}
+	return model.HealthUnhealthy, false
+}
+
+// labelsOf returns the metadata without the notes of Eureka's encoder, "@class".
+func labelsOf(metadata map[string]text) map[string]string {
+	var out map[string]string
+	for k, v := range metadata {
+		if !strings.HasPrefix(k, "@") {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[k] = string(v)
+		}
+	}
+	return out
+}
+
+func localityOf(i instance) model.Locality {
+	return model.Locality{
+		Region: string(i.Metadata[metaRegion]), Zone: string(cmp.Or(i.Metadata[metaZone], i.DataCenter.Metadata[metaAmazon])),
+		SubZone: string(i.Metadata[metaSubZone]),
+	}
+}

@@ -1,0 +1,194 @@
+package eureka
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+const (
+	askTimeout  = 15 * time.Second
+	dialTimeout = 5 * time.Second // a server that is away must not hold up the next one
+	mostBytes   = 256 << 20       // of one answer
+
+	// renewal is longer than instances wait between two signs of life, by default. An answer without any instance counts after this time only.
+	renewal = 40 * time.Second
+)
+
+// Config says where Eureka is and how it is asked.
+type Config struct {
+	URLs     []string      // of servers that know the same: http://host:port/eureka; the first that answers is asked
+	Interval time.Duration // between two questions
+}
+
+// Source follows a Eureka. It remembers what it knew over its runs, since a server that starts knows nothing.
+type Source struct {
+	Config
+	log    *slog.Logger
+	settle time.Duration // before nothing at all is believed
+
+	mu       sync.Mutex // of a run
+	registry *registry
+	server   int // that answered last
+}
+
+// New returns a source.
+func New(c Config, log *slog.Logger) *Source {
+	return &Source{Config: c, log: log, settle: renewal, registry: newRegistry()}
+}
+
+// Run sends updates until ctx is done or no server answers.
+func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: time.Minute}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: askTimeout}
+
+	told, began := map[string]model.Group{}, time.Now()
+	tick := time.NewTicker(s.Interval)
+	defer tick.Stop()
+	for whole, synced := true, false; ; whole = false {
+		err := s.read(ctx, client, whole)
+		if ctx.Err() != nil {
+			return nil // it was stopped
+		}
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		s.registry.expire(now)
+		changes := difference(told, groupsOf(s.registry))
+		ready := synced || len(s.registry.records) > 0 || now.Sub(began) >= s.settle
+		if ready && (len(changes) > 0 || !synced) {
+			select {
+			case updates <- model.Update{Groups: changes, Synced: true}:
+				synced = true
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// difference returns the groups that differ from those that were told, and notes them as told.
+func difference(told, now map[string]model.Group) map[string]model.Group {
+	changes := map[string]model.Group{}
+	for host, group := range now {
+		if !reflect.DeepEqual(told[host], group) {
+			changes[host], told[host] = group, group
+		}
+	}
+	for host := range told {
+		if _, is := now[host]; !is {
+			changes[host] = model.Group{}
+			delete(told, host)
+		}
+	}
+	return changes
+}
+
+// read asks one server after another, beginning with the one that answered last, until one answers. Another one is read whole: its
+// deltas are of another time.
+func (s *Source) read(ctx context.Context, client *http.Client, whole bool) error {
+	var faults []error
+	for i := range s.URLs {
+		server := (s.server + i) % len(s.URLs)
+		err := s.readFrom(ctx, client, s.URLs[server], whole || server != s.server)
+		if err == nil {
+			if server != s.server {
+				s.log.Warn("another Eureka is asked", "server", redacted(s.URLs[server]), "before", redacted(s.URLs[s.server]), "err", errors.Join(faults...))
+				s.server = server
+			}
+			return nil
+		}
+		if faults = append(faults, err); ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// readFrom brings the registry up to date: by a delta, or where that does not lead to the hash code of the server, whole.
+func (s *Source) readFrom(ctx context.Context, client *http.Client, server string, whole bool) error {
+	if !whole {
+		delta, err := ask(ctx, client, server, "/apps/delta")
+		switch {
+		case errors.Is(err, errRefused): // a server may have deltas switched off
+		case err != nil:
+			return err
+		default:
+			if s.registry.delta(delta.changes()); s.registry.hash() == string(delta.Hash) {
+				return nil
+			}
+		}
+	}
+	all, err := ask(ctx, client, server, "/apps")
+	if err != nil {
+		return err
+	}
+	s.registry.whole(all.changes(), time.Now())
+	return nil
+}
+
+var errRefused = errors.New("the server refuses")
+
+// ask returns an answer of a server.
+func ask(ctx context.Context, client *http.Client, server, path string) (*applications, error) {
+	wrong := func(err error) error {
+		var at *url.Error
+		if errors.As(err, &at) {
+			err = at.Err // without the URL, which may hold a password
+		}
+		return fmt.Errorf("read %s of Eureka at %s: %w", path, redacted(server), err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(server, "/")+path, nil)
+	if err != nil {
+		return nil, wrong(err)
+	}
+	request.Header.Set("Accept", "application/json") // the default is XML
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, wrong(err)
+	}
+	defer response.Body.Close()
+	body := io.LimitReader(response.Body, mostBytes)
+	if response.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(body, 200))
+		return nil, wrong(fmt.Errorf("%w: %s: %s", errRefused, response.Status, strings.TrimSpace(string(said))))
+	}
+	var a answer
+	if err := json.NewDecoder(body).Decode(&a); err != nil {
+		return nil, wrong(err)
+	}
+	if a.Applications == nil {
+		return nil, wrong(errors.New("the answer has no applications: want a URL such as http://host:8761/eureka"))
+	}
+	return a.Applications, nil
+}
+
+// redacted returns a URL without its password.
+func redacted(server string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return "a URL that cannot be read"
+	}
+	return u.Redacted()
+}

@@ -20,8 +20,10 @@ type world struct {
 	lab.Lab
 	t         *testing.T
 	addresses string // prefix of loopback addresses of its own
+	configDir string // "" for none
 	discovery *lab.Discovery
 	proxy     string // host:port of the sidecar's outbound HTTP
+	admin     string // host:port of its Envoy's admin
 }
 
 func newWorld(t *testing.T) *world {
@@ -49,7 +51,7 @@ func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 func (w *world) serve(flags ...string) {
 	w.t.Helper()
 	var err error
-	w.discovery, err = w.Discovery("", append([]string{"--shutdownDuration", "2s"}, flags...)...)
+	w.discovery, err = w.Discovery(w.configDir, append([]string{"--shutdownDuration", "2s"}, flags...)...)
 	w.check(err)
 	w.t.Cleanup(func() {
 		w.discovery.Stop(stopLimit)
@@ -75,6 +77,7 @@ func (w *world) sidecar(flags ...string) {
 		}
 	})
 	w.check(s.AwaitReady())
+	w.admin = s.Admin
 }
 
 // backend is an HTTP server that answers with its name, and at /health with what it is told.

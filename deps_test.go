@@ -110,9 +110,13 @@ var rules = []rule{
 		why: "Consul's types stop at their adapter; tests start the server itself",
 	},
 	{
-		who: "...", except: "discovery/xds discovery/ads e2e/adsbench",
+		who: "...", except: "discovery/registry/cloudfoundry/... e2e/registries/...", never: "import github.com/nats-io/...",
+		why: "NATS stops at the adapter of Cloud Foundry",
+	},
+	{
+		who: "...", except: "discovery/xds discovery/ads discovery/config/mcp e2e/adsbench",
 		never: "import github.com/envoyproxy/..., import github.com/cncf/xds/...",
-		why:   "Envoy's types live in xds and ads: the model must not be shaped by one consumer",
+		why:   "Envoy's types live in xds and ads, and those of ADS in the store that asks another control plane: the model must not be shaped by one consumer",
 	},
 	{
 		who: "...", except: "discovery/model discovery/xds discovery/config/... e2e/adsbench",

@@ -1,0 +1,146 @@
+package cloudfoundry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Broker says how NATS is reached.
+type Broker struct {
+	URLs        []string // nats://host:port or tls://host:port, without credentials; the first that answers is used
+	Credentials string   // file of USER:PASSWORD, or of a user's JWT and seed; read at each connection; "" for none
+	CA          string   // PEM file of roots; "" for the system's
+	Cert, Key   string   // PEM files of a client's certificate; "" for none
+
+	patience time.Duration // instead of dialTimeout, for a test to set
+}
+
+// A connection whose broker says nothing is given up: after dialTimeout while it is made, after two pings later, and before
+// anything is pruned after flushTimeout.
+const (
+	dialTimeout  = 5 * time.Second
+	flushTimeout = 2 * time.Second
+	pingInterval = 10 * time.Second
+	lostPings    = 2
+)
+
+// connection is one to a broker, until it ends: it does not come back by itself.
+type connection struct {
+	*nats.Conn
+	ended chan struct{}
+	fault chan error // what the broker says of a subscription, or that messages were dropped
+}
+
+// connect dials until ctx is done: nats.go itself knows no context.
+func (b Broker) connect(ctx context.Context) (*connection, error) {
+	limit := cmp.Or(b.patience, dialTimeout)
+	c := &connection{ended: make(chan struct{}), fault: make(chan error, 1)}
+	options := []nats.Option{
+		nats.Name("pilotlight discovery"), nats.NoReconnect(), nats.Timeout(limit), nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(lostPings), nats.SetCustomDialer(dialUntil(ctx, limit)),
+		nats.ClosedHandler(func(*nats.Conn) { close(c.ended) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			select {
+			case c.fault <- err:
+			default:
+			}
+		}),
+	}
+	if b.CA != "" {
+		options = append(options, nats.RootCAs(b.CA))
+	}
+	if b.Cert != "" {
+		options = append(options, nats.ClientCert(b.Cert, b.Key))
+	}
+	if b.Credentials != "" {
+		option, err := credentials(b.Credentials)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, option)
+	}
+	var err error
+	if c.Conn, err = nats.Connect(strings.Join(b.URLs, ","), options...); err != nil {
+		return nil, fmt.Errorf("connect to NATS at %s: %w", strings.Join(b.URLs, ", "), err)
+	}
+	return c, nil
+}
+
+// dialer is a function that nats.go dials by.
+type dialer func(network, address string) (net.Conn, error)
+
+// Dial calls it.
+func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
+
+// dialUntil gives a connection up when ctx is done, also one that was made.
+func dialUntil(ctx context.Context, limit time.Duration) dialer {
+	return func(network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{Timeout: limit}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &closer{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
+	}
+}
+
+// closer forgets its context when it is closed.
+type closer struct {
+	net.Conn
+	forget func() bool
+}
+
+func (c *closer) Close() error {
+	c.forget()
+	return c.Conn.Close()
+}
+
+// credentials reads the file of them.
+func credentials(path string) (nats.Option, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read credentials of NATS: %w", err)
+	}
+	text := strings.TrimSpace(string(data))
+	if strings.Contains(text, "-----BEGIN NATS USER JWT-----") {
+		return nats.UserCredentials(path), nil
+	}
+	user, password, ok := strings.Cut(text, ":")
+	if !ok || user == "" || strings.ContainsAny(text, "\r\n") {
+		return nil, errors.New("read credentials of NATS: " + path + ": want one line USER:PASSWORD, or a user's JWT with its seed")
+	}
+	return nats.UserInfo(user, password), nil
+}
+
+// reason says why a connection has ended.
+func (c *connection) reason() error {
+	select {
+	case err := <-c.fault:
+		return err
+	default:
+	}
+	if err := c.LastError(); err != nil {
+		return err
+	}
+	return errors.New("the broker closed the connection")
+}
+
+// answer waits until the broker has answered to all that it was told.
+func (c *connection) answer(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return c.FlushWithContext(ctx)
+}
+
+// end closes the connection, and returns when nothing of it runs any more.
+func (c *connection) end() {
+	c.Close()
+	<-c.ended
+}

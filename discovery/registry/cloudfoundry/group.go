@@ -1,0 +1,58 @@
+package cloudfoundry
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// port is where clients call every route: gorouter serves them all at the port of HTTP.
+const port = 80
+
+// groupOf converts a route. One without instances is an empty group, which deletes.
+func groupOf(host string, route map[string]instance) model.Group {
+	if len(route) == 0 {
+		return model.Group{}
+	}
+	s := &model.Service{
+		Registry: "CloudFoundry", Host: host, Namespace: "default", Name: host, Resolution: model.ResolutionStatic,
+		Ports: []model.Port{{Name: "http", Number: port, Protocol: model.HTTP2}},
+	}
+	tls, http2, balancing := 0, 0, ""
+	for _, place := range slices.Sorted(maps.Keys(route)) {
+		i := route[place]
+		s.Endpoints = append(s.Endpoints, model.Endpoint{
+			Address: i.address, Ports: map[string]uint32{"http": i.port}, Labels: i.labels, Locality: model.Locality{Zone: i.zone},
+		})
+		if i.tls {
+			tls++
+		}
+		if i.protocol == model.HTTP2 {
+			http2++
+		}
+		if i.serverName != "" {
+			s.SubjectAltNames = append(s.SubjectAltNames, i.serverName)
+		}
+		balancing = i.balancing
+	}
+	slices.Sort(s.SubjectAltNames)
+	s.SubjectAltNames = slices.Compact(s.SubjectAltNames)
+	if http2 < len(route) {
+		s.Ports[0].Protocol = model.HTTP
+	}
+	var faults []string
+	mixed := func(n int, what, rest string) {
+		if n > 0 && n < len(route) {
+			faults = append(faults, fmt.Sprintf("%d of %d instances %s: %s", n, len(route), what, rest))
+		}
+	}
+	mixed(tls, "take TLS, the others plain text", "want subsets by the label "+labelTLS+", each with its own trafficPolicy.tls")
+	mixed(http2, "take HTTP/2, the others HTTP/1.1", "all are called by HTTP/1.1")
+	if balancing != "" {
+		faults = append(faults, fmt.Sprintf("options.loadbalancing is %q, which is not served: want trafficPolicy.loadBalancer of a DestinationRule",
+			clip(balancing)))
+	}
+	return model.Group{Services: []*model.Service{s}, Faults: faults}
+}

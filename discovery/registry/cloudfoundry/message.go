@@ -1,0 +1,163 @@
+package cloudfoundry
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// message is the body of router.register and router.unregister, by the names that gorouter reads.
+type message struct {
+	URIs             []string          `json:"uris"`
+	Host             string            `json:"host"`
+	Port             int64             `json:"port"`
+	TLSPort          int64             `json:"tls_port"`
+	ServerName       string            `json:"server_cert_domain_san"`
+	App              string            `json:"app"`
+	InstanceID       string            `json:"private_instance_id"`
+	InstanceIndex    string            `json:"private_instance_index"`
+	Protocol         string            `json:"protocol"`
+	StaleThreshold   int64             `json:"stale_threshold_in_seconds"`
+	AvailabilityZone string            `json:"availability_zone"`
+	Tags             map[string]string `json:"tags"`
+	RouteServiceURL  string            `json:"route_service_url"`
+	Options          struct {
+		LoadBalancing string `json:"loadbalancing"`
+	} `json:"options"`
+}
+
+// read decodes a message. With an error, what could be read is returned as well: it may say of which routes the message is.
+func read(data []byte) (m message, err error) {
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, fmt.Errorf("is no registration: %w", err)
+	}
+	if len(m.URIs) == 0 {
+		return m, errors.New("uris is missing: want the hosts of the route")
+	}
+	return m, nil
+}
+
+// who names the instance that a message is of, as far as it says.
+func (m message) who() string {
+	return cmp.Or(m.InstanceID, m.Host+":"+strconv.FormatInt(cmp.Or(m.TLSPort, m.Port), 10))
+}
+
+// instance is one address that a route leads to.
+type instance struct {
+	address    string
+	port       uint32
+	tls        bool   // it takes TLS, and is never pruned
+	serverName string // in its certificate, "" for plain text
+	protocol   model.Protocol
+	labels     map[string]string
+	zone       string
+	balancing  string        // what the route asks for; not served
+	stale      time.Duration // how long it lives unless it is announced again; 0 for ever
+	updated    time.Time
+}
+
+// place names an instance within its route, as gorouter does.
+func (i instance) place() string { return i.address + ":" + strconv.FormatUint(uint64(i.port), 10) }
+
+// Labels that Cloud Foundry's own fields become, beside those of tags.
+const (
+	labelApp      = "cloudfoundry.org/app"
+	labelInstance = "cloudfoundry.org/instance"
+	labelIndex    = "cloudfoundry.org/index"
+	labelTLS      = "cloudfoundry.org/tls"
+)
+
+// instance returns what the message announces. Ages are those of the table: a message only makes them shorter.
+func (m message) instance(threshold time.Duration) (instance, error) {
+	address, err := netip.ParseAddr(m.Host)
+	if err != nil {
+		return instance{}, fmt.Errorf("host is %q, want an IP address", clip(m.Host))
+	}
+	i := instance{
+		address: address.Unmap().String(), stale: threshold, zone: m.AvailabilityZone, balancing: m.Options.LoadBalancing, protocol: model.HTTP,
+		labels: maps.Clone(m.Tags),
+	}
+	field, port := "port", m.Port
+	if m.TLSPort != 0 {
+		field, port, i.tls, i.stale, i.serverName = "tls_port", m.TLSPort, true, 0, m.ServerName
+	}
+	if port < 1 || port > 65535 {
+		return instance{}, fmt.Errorf("%s is %d, want a port from 1 to 65535", field, port)
+	}
+	i.port = uint32(port)
+	if own := m.StaleThreshold; !i.tls && own > 0 && own < int64(threshold/time.Second) {
+		i.stale = time.Duration(own) * time.Second
+	}
+	switch m.Protocol {
+	case "", "http1":
+	case "http2":
+		i.protocol = model.HTTP2
+	default:
+		return instance{}, fmt.Errorf("protocol is %q, want http1 or http2", clip(m.Protocol))
+	}
+	if m.RouteServiceURL != "" {
+		return instance{}, fmt.Errorf("route_service_url is %q, which is not served: requests would get past that service, so the instance is left out",
+			clip(m.RouteServiceURL))
+	}
+	tls := ""
+	if i.tls {
+		tls = "true"
+	}
+	for _, label := range []struct{ name, value string }{
+		{labelApp, m.App},
+		{labelInstance, m.InstanceID},
+		{labelIndex, m.InstanceIndex},
+		{labelTLS, tls},
+	} {
+		if label.value == "" {
+			continue
+		}
+		if i.labels == nil {
+			i.labels = map[string]string{}
+		}
+		i.labels[label.name] = label.value
+	}
+	return i, nil
+}
+
+// hostPattern is a DNS name, of which the first label may be a wildcard.
+var hostPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
+
+// maxURI bounds what of a route's name is kept.
+const maxURI = 512
+
+// parseURI reads a route's name, in lower case. A route below a path is one of its own, and is not served: another application
+// may have the host itself.
+func parseURI(uri string) (string, error) {
+	name := strings.TrimSuffix(strings.ToLower(uri), "/")
+	if len(name) > maxURI {
+		return clip(name), fmt.Errorf("has %d bytes, want at most %d", len(name), maxURI)
+	}
+	host, path, below := strings.Cut(name, "/")
+	if len(host) > 253 || !hostPattern.MatchString(host) {
+		return name, errors.New("is no host name: want one such as shop.example.com or *.example.com")
+	}
+	if below {
+		return name, fmt.Errorf("has the path /%s, which is not served: want a host of its own, or a VirtualService that routes the path to one", path)
+	}
+	return host, nil
+}
+
+// maxText is how much of a publisher's words is repeated.
+const maxText = 200
+
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
+}

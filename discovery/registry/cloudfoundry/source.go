@@ -1,0 +1,181 @@
+package cloudfoundry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// How publishers announce routes, as gorouter asks of them.
+const (
+	DefaultInterval  = 20 * time.Second
+	DefaultThreshold = 120 * time.Second
+)
+
+// Source tells the routes that are announced on NATS. One run follows it at a time. It holds the routes between two runs.
+type Source struct {
+	broker    Broker
+	id        string
+	hosts     []string      // of this program, for publishers' logs
+	interval  time.Duration // between two announcements of a route
+	threshold time.Duration // after which a plain route that was not announced is gone
+	counts    counts
+
+	table  *table
+	synced bool // an interval has passed since the table was empty
+}
+
+// New returns a Source that asks for an announcement of each route every interval, and drops a plain one after threshold. id
+// names this router among others; address is its own, if it has one.
+func New(b Broker, id string, address netip.Addr, interval, threshold time.Duration) *Source {
+	s := &Source{broker: b, id: id, hosts: []string{}, interval: interval, threshold: threshold, counts: newCounts(), table: newTable(threshold)}
+	if address.IsValid() {
+		s.hosts = append(s.hosts, address.String())
+	}
+	return s
+}
+
+// Run follows the announcements until ctx is done or the broker is lost. It has synced when an interval has passed, in which
+// every publisher has announced what it has. After that a loss of the broker loses nothing: a new run begins with what the
+// last one knew.
+func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := s.broker.connect(ctx)
+	if ctx.Err() != nil {
+		if err == nil {
+			c.end()
+		}
+		return nil // it was stopped
+	}
+	if err != nil {
+		return err
+	}
+	defer c.end()
+	defer cancel() // before that: what delivers a message must not wait
+	in := make(chan *nats.Msg)
+	// One subscription, as gorouter has: messages of several would overtake each other, an announcement its withdrawal.
+	_, err = c.Subscribe("router.*", func(m *nats.Msg) {
+		select {
+		case in <- m:
+		case <-ctx.Done():
+		}
+	})
+	if err == nil {
+		err = c.Publish("router.start", s.start())
+	}
+	if err == nil {
+		err = c.answer(ctx, dialTimeout)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("subscribe to router.*: %w", err)
+	}
+	return s.follow(ctx, c, in, updates)
+}
+
+func (s *Source) start() []byte { return startMessage(s.id, s.hosts, s.interval, s.threshold) }
+
+func (s *Source) follow(ctx context.Context, c *connection, in <-chan *nats.Msg, updates chan<- model.Update) error {
+	s.table.refresh(time.Now())
+	s.table.tellAgain()
+	every := max(s.threshold/4, 10*time.Millisecond)
+	sweep := time.NewTicker(every)
+	defer sweep.Stop()
+	swept := time.Now()
+	var told <-chan time.Time // until everything was announced once
+	if !s.synced {
+		told = time.After(s.interval)
+	}
+	pending := model.Update{Groups: map[string]model.Group{}}
+	ready := s.synced // there is something to send: at the start that everything was sent
+	for {
+		for key, group := range s.table.take() {
+			pending.Groups[key] = group
+		}
+		s.counts.routes.Store(int64(len(s.table.routes)))
+		pending.Synced = s.synced
+		var out chan<- model.Update
+		if ready || len(pending.Groups) > 0 {
+			out = updates
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case out <- pending:
+			pending, ready = model.Update{Groups: map[string]model.Group{}}, false
+		case m := <-in:
+			s.takeAll(c, m, in)
+		case <-sweep.C:
+			now := time.Now()
+			switch {
+			case now.Sub(swept) > 2*every: // this program stood still: what was announced meanwhile is still to be read
+				s.table.refresh(now)
+			case !s.table.due(now):
+			case c.answer(ctx, flushTimeout) == nil:
+				s.counts.pruned.Add(float64(s.table.sweep(now)))
+			case ctx.Err() == nil:
+				return s.lost(errors.New("the broker does not answer: nothing is pruned"))
+			}
+			swept = time.Now()
+		case <-told:
+			s.synced, ready = true, true
+		case err := <-c.fault:
+			return s.lost(err)
+		case <-c.ended:
+			return s.lost(c.reason())
+		}
+	}
+}
+
+// lost says why a run ends. Where messages were dropped, nothing that is known can be relied on: the next run begins anew.
+func (s *Source) lost(err error) error {
+	if errors.Is(err, nats.ErrSlowConsumer) {
+		s.table, s.synced = newTable(s.threshold), false
+		return errors.New("follow router.*: messages came faster than they could be read, and some were dropped")
+	}
+	return fmt.Errorf("follow router.*: %w", err)
+}
+
+// burst is how many messages are taken between two looks at anything else.
+const burst = 1024
+
+// takeAll takes a message and those that are there already.
+func (s *Source) takeAll(c *connection, m *nats.Msg, in <-chan *nats.Msg) {
+	for range burst {
+		s.take(c, m)
+		select {
+		case m = <-in:
+		default:
+			return
+		}
+	}
+	s.take(c, m)
+}
+
+func (s *Source) take(c *connection, m *nats.Msg) {
+	refused := 0
+	switch m.Subject {
+	case "router.register":
+		refused = s.table.register(m.Data, time.Now())
+	case "router.unregister":
+		refused = s.table.unregister(m.Data, time.Now())
+	case "router.greet":
+		if !mayAnswer(m.Reply) {
+			refused = 1
+		} else if err := c.Publish(m.Reply, s.start()); err != nil {
+			refused = 1 // the connection has ended, or the subject is none: the former is told by the run
+		}
+	default:
+		return // of other routers
+	}
+	s.counts.message(m.Subject, refused > 0)
+}

@@ -1,0 +1,252 @@
+package cloudfoundry
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// maxEntries bounds the table: a publisher that invents routes must not take all memory.
+const maxEntries = 250_000
+
+// table is every route that was announced. It knows no clock.
+type table struct {
+	threshold time.Duration // how long a plain instance lives without being announced again
+	limit     int
+	routes    map[string]map[string]instance // by host, then by place
+	faults    map[string]map[string]fault    // of malformed messages: by what they are of, then by who announced it
+	entries   int                            // of both
+	changed   map[string]bool                // hosts of routes that changed since they were taken
+	blamed    map[string]bool                // names of faults that changed since they were taken
+}
+
+// fault is what is wrong with the last message of an instance.
+type fault struct {
+	text    string
+	updated time.Time
+}
+
+func newTable(threshold time.Duration) *table {
+	return &table{
+		threshold: threshold, limit: maxEntries, routes: map[string]map[string]instance{}, faults: map[string]map[string]fault{},
+		changed: map[string]bool{}, blamed: map[string]bool{},
+	}
+}
+
+// register takes a message of router.register at now. It reports how many routes the message could not be taken for.
+func (t *table) register(data []byte, now time.Time) (refused int) {
+	m, err := read(data)
+	if err != nil && len(m.URIs) == 0 {
+		t.blame("router.register", "", fmt.Sprintf("a message %v, in %q", err, clip(string(data))), now)
+		return 1
+	}
+	i, wrong := m.instance(t.threshold)
+	if err != nil {
+		wrong = err
+	}
+	i.updated = now
+	for _, uri := range m.URIs {
+		name, fault := parseURI(uri)
+		if fault == nil {
+			fault = wrong
+		}
+		if fault == nil && !t.put(name, i) {
+			t.blame("router.register", "", fmt.Sprintf("there are %d instances and faults already: a further one is left out", t.limit), now)
+			refused++
+			continue
+		}
+		if fault != nil {
+			t.blame(name, m.who(), fault.Error(), now)
+			refused++
+			continue
+		}
+		t.forgive(name, m.who())
+	}
+	return refused
+}
+
+// unregister takes a message of router.unregister. What is announced at the same place goes, whoever announced it.
+func (t *table) unregister(data []byte, now time.Time) (refused int) {
+	m, err := read(data)
+	if len(m.URIs) == 0 {
+		t.blame("router.unregister", "", fmt.Sprintf("a message %v, in %q", err, clip(string(data))), now)
+		return 1
+	}
+	m.RouteServiceURL, m.Protocol = "", "" // what they say does not matter for a removal
+	i, wrong := m.instance(t.threshold)
+	for _, uri := range m.URIs {
+		name, _ := parseURI(uri)
+		if wrong == nil {
+			t.drop(name, i.place())
+		}
+		if !t.forgive(name, m.who()) && (wrong != nil || err != nil) {
+			refused++
+		}
+	}
+	return refused
+}
+
+// put reports false where there is no room.
+func (t *table) put(host string, i instance) bool {
+	was, known := t.routes[host][i.place()]
+	if !known {
+		if t.entries >= t.limit {
+			return false
+		}
+		t.entries++
+	}
+	if t.routes[host] == nil {
+		t.routes[host] = map[string]instance{}
+	}
+	t.routes[host][i.place()] = i
+	if !known || !was.same(i) {
+		t.changed[host] = true
+	}
+	return true
+}
+
+// same reports whether two instances are served alike.
+func (i instance) same(o instance) bool {
+	return i.address == o.address && i.port == o.port && i.tls == o.tls && i.serverName == o.serverName && i.protocol == o.protocol &&
+		i.zone == o.zone && i.balancing == o.balancing && maps.Equal(i.labels, o.labels)
+}
+
+func (t *table) drop(host, place string) {
+	if _, known := t.routes[host][place]; !known {
+		return
+	}
+	if delete(t.routes[host], place); len(t.routes[host]) == 0 {
+		delete(t.routes, host)
+	}
+	t.entries--
+	t.changed[host] = true
+}
+
+// blame notes what is wrong with the message of an instance. What was wrong with it before is not said anew.
+func (t *table) blame(name, who, text string, now time.Time) {
+	was, known := t.faults[name][who]
+	if !known {
+		if t.entries >= t.limit && who != "" {
+			return // it is counted
+		}
+		t.entries++
+	}
+	if t.faults[name] == nil {
+		t.faults[name] = map[string]fault{}
+	}
+	if who == "" && known {
+		text = was.text // of a flood of nonsense the first is shown
+	}
+	t.faults[name][who] = fault{text, now}
+	if !known || was.text != text {
+		t.blamed[name] = true
+	}
+}
+
+// forgive reports whether there was something to forgive.
+func (t *table) forgive(name, who string) bool {
+	if _, known := t.faults[name][who]; !known {
+		return false
+	}
+	if delete(t.faults[name], who); len(t.faults[name]) == 0 {
+		delete(t.faults, name)
+	}
+	t.entries--
+	t.blamed[name] = true
+	return true
+}
+
+// due reports whether a sweep at now would drop something.
+func (t *table) due(now time.Time) bool {
+	for _, route := range t.routes {
+		for _, i := range route {
+			if i.aged(now) {
+				return true
+			}
+		}
+	}
+	return len(t.faults) > 0
+}
+
+// aged reports whether an instance was not announced for as long as it may.
+func (i instance) aged(now time.Time) bool { return i.stale > 0 && now.Sub(i.updated) > i.stale }
+
+// sweep drops plain instances that were not announced for as long as they may, and faults of as long ago. It returns how
+// many instances went.
+func (t *table) sweep(now time.Time) (pruned int) {
+	for host, route := range t.routes {
+		for place, i := range route {
+			if i.aged(now) {
+				t.drop(host, place)
+				pruned++
+			}
+		}
+	}
+	for name, faults := range t.faults {
+		for who, f := range faults {
+			if now.Sub(f.updated) > t.threshold {
+				t.forgive(name, who)
+			}
+		}
+	}
+	return pruned
+}
+
+// refresh makes everything as young as now: while NATS was away nobody could announce anything.
+func (t *table) refresh(now time.Time) {
+	for _, route := range t.routes {
+		for place, i := range route {
+			i.updated = now
+			route[place] = i
+		}
+	}
+	for _, faults := range t.faults {
+		for who, f := range faults {
+			f.updated = now
+			faults[who] = f
+		}
+	}
+}
+
+// tellAgain makes everything new for take.
+func (t *table) tellAgain() {
+	for host := range t.routes {
+		t.changed[host] = true
+	}
+	for name := range t.faults {
+		t.blamed[name] = true
+	}
+}
+
+// take returns the groups that changed since the last call.
+func (t *table) take() map[string]model.Group {
+	groups := make(map[string]model.Group, len(t.changed)+len(t.blamed))
+	for host := range t.changed {
+		groups[host] = groupOf(host, t.routes[host])
+	}
+	for name := range t.blamed {
+		group := model.Group{}
+		faults := t.faults[name]
+		for _, who := range slices.Sorted(maps.Keys(faults)) {
+			if len(group.Faults) == maxFaults {
+				group.Faults = append(group.Faults, "further instances have faults")
+				break
+			}
+			text := faults[who].text
+			if who != "" {
+				text = clip(who) + ": " + text
+			}
+			group.Faults = append(group.Faults, text)
+		}
+		groups["messages for "+name] = group // never with a service: a malformed message takes nothing away
+	}
+	clear(t.changed)
+	clear(t.blamed)
+	return groups
+}
+
+// maxFaults is how many faults of one route are shown.
+const maxFaults = 8

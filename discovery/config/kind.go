@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 const group = "networking.istio.io"
@@ -55,6 +56,24 @@ func versions(kind string) []string {
 // KindNames returns the kinds of objects that are served, and the two of the mesh's settings, which have files of
 // their own.
 func KindNames() []string { return append(kindNames(), "MeshConfig", "MeshNetworks") }
+
+// Kind is a kind of object that is served, at the version that is best.
+type Kind struct {
+	APIVersion string // "networking.istio.io/v1"
+	Name       string
+	Spec       protoreflect.FullName // of the message in an object's spec
+}
+
+// Kinds returns the kinds that are served, but the mesh's settings.
+func Kinds() []Kind {
+	var out []Kind
+	for _, name := range kindNames() {
+		apiVersion := group + "/" + versions(name)[0]
+		k, _ := kindOf(apiVersion, name)
+		out = append(out, Kind{apiVersion, name, k.spec().ProtoReflect().Descriptor().FullName()})
+	}
+	return out
+}
 
 func kindNames() []string {
 	return []string{

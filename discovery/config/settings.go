@@ -102,6 +102,7 @@ func meshConfig(f field, c *meshconfig.MeshConfig) {
 		f.at("accessLogFormat").format(fields)
 	}
 	providers(f, c)
+	configSources(f.at("configSources"), c.ConfigSources)
 }
 
 // providers wants default providers that exist and can be served.

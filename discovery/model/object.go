@@ -64,6 +64,7 @@ type Record struct {
 	UID        string // stays when it is changed, and is another one when it is deleted and made again
 	Generation int64  // grows with each change of its specification; 0 where nobody counts
 	Version    string // changes with every change of it: Kubernetes' resourceVersion, Consul's index
+	Relayed    bool   // another control plane serves it: it is not served on as an object, or two would keep it for each other
 }
 
 // String names the place, "" where it is not known.

@@ -1,0 +1,145 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
+	mcpv1 "istio.io/api/mcp/v1alpha1"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// read is what a resource comes to.
+type read struct {
+	key      string // of its group; "" where it does not say which object it is
+	group    model.Group
+	warnings []config.Problem
+}
+
+// readObject decodes and validates a resource of a kind, as if a file held it. address is where it comes from.
+func readObject(address string, k config.Kind, in *anypb.Any) read {
+	fail := func(key, format string, args ...any) read {
+		return read{key: key, group: model.Group{Faults: []string{fmt.Sprintf(format, args...)}}}
+	}
+	var r mcpv1.Resource
+	if in.MessageName() != r.ProtoReflect().Descriptor().FullName() {
+		return fail("", "is of type %q, want istio.mcp.v1alpha1.Resource", clip(in.GetTypeUrl()))
+	}
+	if err := proto.Unmarshal(in.Value, &r); err != nil {
+		return fail("", "read resource: %v", err)
+	}
+	namespace, name, ok := strings.Cut(r.GetMetadata().GetName(), "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return fail("", "metadata.name is %q, want NAMESPACE/NAME", clip(r.GetMetadata().GetName()))
+	}
+	key := model.Meta{Kind: k.Name, Namespace: namespace, Name: name}.Key()
+	if len(key) > maxText {
+		return fail("", "metadata.name is %q, want at most %d bytes", clip(r.Metadata.Name), maxText)
+	}
+	if r.GetBody().MessageName() != k.Spec {
+		return fail(key, "body is of type %q, want %s", clip(r.GetBody().GetTypeUrl()), k.Spec)
+	}
+	spec, err := r.Body.UnmarshalNew()
+	if err != nil {
+		return fail(key, "read body: %v", err)
+	}
+	document, err := document(k, namespace, name, r.Metadata, spec)
+	if err != nil {
+		return fail(key, "read body: %v", err)
+	}
+	out := read{key: key}
+	origin := model.Origin{Record: &model.Record{Cluster: address, Version: r.Metadata.GetVersion(), Relayed: true}}
+	for _, item := range config.Read(document) {
+		for _, p := range item.Problems {
+			p.File, p.Line = address, 0
+			if p.Severity == config.Error {
+				out.group.Faults = append(out.group.Faults, strings.TrimPrefix(p.Path+": "+p.Message, ": "))
+			} else {
+				out.warnings = append(out.warnings, p)
+			}
+		}
+		if item.Object != nil {
+			o := *item.Object
+			o.Origin = origin
+			out.group.Objects = append(out.group.Objects, &o)
+		}
+	}
+	if path := unknownField(spec.ProtoReflect()); path != "" && len(out.group.Objects) > 0 {
+		out.warnings = append(out.warnings, config.Problem{
+			File: address, Severity: config.Warning, Object: k.Name + " " + namespace + "/" + name, Path: "spec" + path,
+			Message: "has a field of a newer API, which is not known here, ignored",
+		})
+	}
+	return out
+}
+
+// document writes an object as Kubernetes does.
+func document(k config.Kind, namespace, name string, meta *mcpv1.Metadata, spec proto.Message) ([]byte, error) {
+	body, err := protojson.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	type metadata struct {
+		Name      string            `json:"name"`
+		Namespace string            `json:"namespace"`
+		Labels    map[string]string `json:"labels,omitempty"`
+		Created   string            `json:"creationTimestamp,omitempty"`
+	}
+	m := metadata{Name: name, Namespace: namespace, Labels: meta.GetLabels()}
+	if created := meta.GetCreateTime(); created.IsValid() {
+		m.Created = created.AsTime().UTC().Format(time.RFC3339)
+	}
+	return json.Marshal(struct {
+		APIVersion string          `json:"apiVersion"`
+		Kind       string          `json:"kind"`
+		Metadata   metadata        `json:"metadata"`
+		Spec       json.RawMessage `json:"spec"`
+	}{k.APIVersion, k.Name, m, body})
+}
+
+// unknownField returns the path of a message with a field that its type does not have, in which JSON would lose it; "" for none.
+func unknownField(m protoreflect.Message) (path string) {
+	if len(m.GetUnknown()) > 0 {
+		return "."
+	}
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		below := func(m protoreflect.Message) bool {
+			if p := unknownField(m); p != "" {
+				path = strings.TrimSuffix("."+f.JSONName()+p, ".")
+			}
+			return path == ""
+		}
+		switch {
+		case f.IsMap() && f.MapValue().Message() != nil:
+			v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool { return below(v.Message()) })
+		case f.IsMap() || f.Message() == nil:
+		case f.IsList():
+			for i := range v.List().Len() {
+				if !below(v.List().Get(i).Message()) {
+					break
+				}
+			}
+		default:
+			below(v.Message())
+		}
+		return path == ""
+	})
+	return path
+}
+
+// maxText is how much of a server's words is kept.
+const maxText = 1024
+
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
+}

@@ -1,0 +1,161 @@
+package mcp
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// state is what one run has told, and what earlier ones knew.
+type state struct {
+	address string
+	kinds   map[string]config.Kind // by type URL
+	told    map[string]map[string]*known
+	had     map[string]map[string]*known // of the run before, by type URL and key
+	first   bool                         // there was no run that synced
+	doubted map[string]bool              // type URLs that were answered with nothing, which may be a server that has just started
+}
+
+// known is a resource, and what it came to.
+type known struct {
+	bytes []byte
+	read
+}
+
+// typeURL names a kind as Istio's generator does.
+func typeURL(k config.Kind) string { return k.APIVersion + "/" + k.Name }
+
+func newState(address string, before *state) *state {
+	s := &state{
+		address: address, kinds: map[string]config.Kind{}, told: map[string]map[string]*known{}, had: map[string]map[string]*known{},
+		first: true, doubted: map[string]bool{},
+	}
+	for _, k := range config.Kinds() {
+		s.kinds[typeURL(k)] = k
+	}
+	if before != nil {
+		maps.Copy(s.had, before.had) // where that run did not get far
+		maps.Copy(s.had, before.told)
+		s.first = before.first
+	}
+	return s
+}
+
+// answered reports whether every kind was.
+func (s *state) answered() bool { return len(s.told) == len(s.kinds) }
+
+// doubtful reports whether what was answered is to be believed only when time has passed: objects are gone, or there are none.
+func (s *state) doubtful() bool {
+	if !s.first {
+		return len(s.doubted) > 0
+	}
+	for _, objects := range s.told {
+		if len(objects) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// apply takes all resources of a type. It returns the groups that changed, and warnings that were not given before.
+func (s *state) apply(url string, resources []*anypb.Any) (groups map[string]model.Group, warnings []config.Problem) {
+	k, now := s.kinds[url], make(map[string]*known, len(resources))
+	groups = map[string]model.Group{}
+	before, answered := s.told[url]
+	last := before
+	if !answered {
+		last = s.had[url]
+	}
+	for i, in := range resources {
+		r := s.remember(last, i, url, in)
+		if r == nil {
+			r = &known{in.GetValue(), readObject(s.address, k, in)}
+			if r.key == "" {
+				r.key = unnamed(url, i)
+			}
+			warnings = append(warnings, r.warnings...)
+		}
+		if twin := now[r.key]; twin != nil {
+			r = &known{nil, read{key: twin.key, group: twin.group}}
+			r.group.Faults = append(slices.Clone(r.group.Faults), fmt.Sprintf("%s is sent more than once: the first is used", r.key))
+		}
+		now[r.key] = r
+		if was := before[r.key]; was != r {
+			groups[r.key] = r.group
+		}
+	}
+	for key := range before {
+		if now[key] == nil {
+			groups[key] = model.Group{}
+		}
+	}
+	s.told[url] = now
+	if delete(s.doubted, url); !answered && len(now) == 0 && len(last) > 0 {
+		s.doubted[url] = true
+	}
+	return groups, warnings
+}
+
+// unnamed is the key of a resource that does not say which object it is.
+func unnamed(url string, i int) string { return fmt.Sprintf("%s, resource %d", url, i) }
+
+// remember returns what the same bytes came to before.
+func (s *state) remember(last map[string]*known, i int, url string, in *anypb.Any) *known {
+	for _, key := range []string{keyOf(s.kinds[url], in), unnamed(url, i)} {
+		if was := last[key]; was != nil && was.bytes != nil && bytes.Equal(was.bytes, in.GetValue()) {
+			return was
+		}
+	}
+	return nil
+}
+
+// keyOf returns the key that a resource has, where it says which object it is.
+func keyOf(k config.Kind, in *anypb.Any) string {
+	meta, _ := field(in.GetValue(), 1)
+	name, _ := field(meta, 1)
+	return k.Name + "/" + string(name)
+}
+
+// field returns the first bytes of a field of an encoded message.
+func field(data []byte, number protowire.Number) ([]byte, bool) {
+	for len(data) > 0 {
+		n, kind, tag := protowire.ConsumeTag(data)
+		if tag < 0 {
+			return nil, false
+		}
+		size := protowire.ConsumeFieldValue(n, kind, data[tag:])
+		if size < 0 {
+			return nil, false
+		}
+		if n == number && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(data[tag:])
+			return value, true
+		}
+		data = data[tag+size:]
+	}
+	return nil, false
+}
+
+// missing are the types that were not answered.
+func (s *state) missing() (out []string) {
+	for _, url := range slices.Sorted(maps.Keys(s.kinds)) {
+		if _, ok := s.told[url]; !ok {
+			out = append(out, url)
+		}
+	}
+	return out
+}
+
+func (s *state) count() (n int) {
+	for _, objects := range s.told {
+		n += len(objects)
+	}
+	return n
+}

@@ -28,6 +28,9 @@ func (st *stream) identify(r *request) error {
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "node: %v", err)
 	}
+	if asksForObjects(node) {
+		return errForObjects
+	}
 	if node.GetId() == "" {
 		return status.Error(codes.InvalidArgument, "the stream's first request has no node.id")
 	}

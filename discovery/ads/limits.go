@@ -25,6 +25,7 @@ type Limits struct {
 	MaxConnectionAge     time.Duration // a client is then asked to connect anew, maybe to another replica; 0 for never
 	Shutdown             time.Duration // how long a stop may take
 	PlaintextSecrets     bool          // programs on this host get secrets without TLS too
+	ExposeObjects        bool          // programs on other hosts get configuration objects without TLS too
 }
 
 // DefaultLimits fit a mesh of ten thousand services.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -34,6 +35,7 @@ type Server struct {
 	tracer  trace.Tracer // nil for none
 	metrics *metrics
 	vault   atomic.Pointer[vault] // nil for none
+	objects objects
 
 	onRefusal func() // see OnRefusal
 
@@ -42,6 +44,7 @@ type Server struct {
 
 	mu          sync.Mutex
 	streams     map[*stream]bool
+	apart       map[*stream]bool // those that ask for objects
 	viewers     viewers
 	pushers     pushers
 	connections connections
@@ -50,13 +53,13 @@ type Server struct {
 // New returns a Server that answers Unavailable until the first Push.
 func New(limits Limits, log *slog.Logger) *Server {
 	s := &Server{
-		limits: limits, log: log, names: newInterner(), streams: map[*stream]bool{},
+		limits: limits, log: log, names: newInterner(), streams: map[*stream]bool{}, apart: map[*stream]bool{},
 		onRefusal: func() {}, rate: newRate(limits.StreamsPerSecond), pushers: newPushers(),
 	}
 	s.metrics = newMetrics(s)
 	s.connections = connections{
 		limit: limits.Connections, shed: s.shed,
-		streamed: func() map[net.Conn]bool { return connectionsOf(s.all()) },
+		streamed: func() map[net.Conn]bool { return connectionsOf(s.everyone()) },
 	}
 	return s
 }
@@ -105,6 +108,7 @@ func (s *Server) publish(g *generation) {
 	s.current.Store(g)
 	s.history.begin(g, len(s.streams), time.Now())
 	s.mu.Unlock()
+	s.objects.wake()
 	s.pushers.start(s.all())
 }
 
@@ -254,6 +258,24 @@ func (d door) open(w grpc.ServerStream, v variant, only kind) (*stream, error) {
 	return st, nil
 }
 
+// everyone returns the streams of proxies and of control planes.
+func (s *Server) everyone() []*stream {
+	all := s.all()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.AppendSeq(all, maps.Keys(s.apart))
+}
+
+// setApart lists a stream as one that asks for objects, or ends that.
+func (s *Server) setApart(st *stream, apart bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.streams, st)
+	if delete(s.apart, st); apart {
+		s.apart[st] = true
+	}
+}
+
 func (s *Server) add(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,11 +283,17 @@ func (s *Server) add(st *stream) {
 	s.streams[st] = true
 }
 
+// ended is what a client is told at the end of its stream: nothing where it left by itself.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
 // remove ends a stream, and returns what its client is told: nothing where it left by itself.
 func (s *Server) remove(st *stream, err error) error {
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
+	err = ended(err)
 	reached, cause := st.leave(err) // who does not read may keep a sender until it is cut off, so it is still listed
 	s.mu.Lock()
 	delete(s.streams, st)

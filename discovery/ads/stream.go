@@ -69,6 +69,9 @@ func (st *stream) run() error {
 		if err == nil {
 			err = st.take(r)
 		}
+		if err == errForObjects {
+			return st.serveObjects(r)
+		}
 		if err != nil {
 			return st.server.remove(st, err)
 		}

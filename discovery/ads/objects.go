@@ -1,0 +1,271 @@
+package ads
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/xds"
+	"github.com/pilotlight/pilotlight/internal/local"
+)
+
+// Another control plane asks for the objects that configuration is made of, as it asks Istio's API generator (MCP over xDS): a stream
+// whose node has the metadata GENERATOR "api". Every type is answered once, with everything or with nothing, and again when
+// its objects change. There are few such clients, so that nothing here is shared but the encoding of each object.
+
+// errForObjects says that a stream is one of those.
+var errForObjects = errors.New("the stream asks for objects")
+
+// maxObjectTypes bounds what one stream asks for; Istio has half as many.
+const maxObjectTypes = 64
+
+func asksForObjects(n *corev3.Node) bool {
+	return n.GetMetadata().GetFields()["GENERATOR"].GetStringValue() == "api"
+}
+
+// objectSet is everything of a type.
+type objectSet struct {
+	resources []*anypb.Any
+	version   string
+}
+
+// objects makes sets of them, and wakes the streams that want to know.
+type objects struct {
+	mu      sync.Mutex
+	of      *model.Mesh
+	sets    map[string]objectSet
+	encoded map[*model.Object]*anypb.Any
+	changed chan struct{} // closed by the next generation
+}
+
+func (o *objects) wake() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.changed != nil {
+		close(o.changed)
+	}
+	o.changed = make(chan struct{})
+}
+
+// next is closed when there is a newer generation.
+func (o *objects) next() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.changed == nil {
+		o.changed = make(chan struct{})
+	}
+	return o.changed
+}
+
+// all returns the sets of a mesh. An object that was in the mesh before is not encoded again.
+func (o *objects) all(m *model.Mesh) map[string]objectSet {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of == m {
+		return o.sets
+	}
+	encoded := map[*model.Object]*anypb.Any{}
+	all := xds.Objects(m, func(object *model.Object) *anypb.Any {
+		encoded[object] = o.encoded[object]
+		if encoded[object] == nil {
+			encoded[object] = xds.EncodeObject(object)
+		}
+		return encoded[object]
+	})
+	sets := make(map[string]objectSet, len(all))
+	for url, resources := range all {
+		sum := sha256.New()
+		for _, r := range resources {
+			one := sha256.Sum256(r.Value)
+			sum.Write(one[:])
+		}
+		sets[url] = objectSet{resources, hex.EncodeToString(sum.Sum(nil)[:8])}
+	}
+	o.of, o.sets, o.encoded = m, sets, encoded
+	return sets
+}
+
+// maySeeObjects says why a stream gets none. They show the whole mesh, as the debug pages do: in plaintext programs on this host read
+// them, with mutual TLS a control plane, which has a certificate of the root namespace.
+func (s *Server) maySeeObjects(ctx context.Context) error {
+	if _, secure := linkOf(ctx).AuthInfo.(credentials.TLSInfo); secure {
+		settings := s.current.Load().mesh.Settings()
+		_, err := authorize(ctx, settings.RootNamespace(), settings.TrustDomains())
+		return err
+	}
+	if !s.limits.ExposeObjects && !local.Peer(peerOf(ctx)) {
+		return status.Error(codes.PermissionDenied, "configuration objects are sent over mutual TLS with a certificate of the root namespace, "+
+			"and in plaintext to 127.0.0.1 and ::1 only")
+	}
+	return nil
+}
+
+// objectStream is one that asks for objects.
+type objectStream struct {
+	*stream
+	sending sync.Mutex
+	sent    map[string]sentObjects // by type
+	nonce   int
+	slow    *time.Timer // closes the connection of a client that does not answer; nil before the first response
+}
+
+type sentObjects struct {
+	version, nonce string
+	waits          bool // for its answer
+}
+
+// unanswered is the type that Istio's client takes and never answers.
+const unanswered = "core/v1alpha1/MeshConfig"
+
+// serveObjects serves a stream from its first request on, until its client leaves.
+func (st *stream) serveObjects(first *request) error {
+	s := st.server
+	s.setApart(st, true)
+	defer s.setApart(st, false)
+	if st.variant != sotw || st.only != aggregated {
+		return status.Error(codes.Unimplemented, "objects are served by StreamAggregatedResources only")
+	}
+	ctx := st.wire.Context()
+	if err := s.maySeeObjects(ctx); err != nil {
+		st.log.Warn("control plane refused", "peer", st.peer, "err", err)
+		return err
+	}
+	st.log.Info("control plane connected", "peer", st.peer)
+	defer st.log.Info("control plane disconnected", "peer", st.peer)
+	o := &objectStream{stream: st, sent: map[string]sentObjects{}}
+	ctx, cancel := context.WithCancel(ctx)
+	var pushing sync.WaitGroup
+	pushing.Go(func() { o.follow(ctx) })
+	defer pushing.Wait()
+	defer cancel()
+	defer o.stopAlarm()
+	for r := first; ; {
+		err := o.answer(r)
+		if err == nil {
+			err = st.wire.RecvMsg(r)
+		}
+		if err != nil {
+			return ended(err)
+		}
+	}
+}
+
+// follow sends what is newer until ctx is done.
+func (o *objectStream) follow(ctx context.Context) {
+	for {
+		next := o.server.objects.next()
+		if err := o.push(); err != nil {
+			o.fail(err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-next:
+		}
+	}
+}
+
+// answer takes a request. The first of a type is answered whatever its nonce is: Istio's client invents one.
+func (o *objectStream) answer(r *request) error {
+	o.sending.Lock()
+	defer o.sending.Unlock()
+	r.done()
+	o.answered(r)
+	switch known, again := o.sent[r.typeURL]; {
+	case r.fault != nil:
+		return status.Error(codes.InvalidArgument, r.fault.Error())
+	case r.typeURL == "":
+		return status.Error(codes.InvalidArgument, "request has no type_url, which an aggregated stream needs")
+	case again && r.refusal != "" && r.nonce == known.nonce:
+		o.log.Warn("control plane refuses objects", "peer", o.peer, "type_url", r.typeURL, "error", r.refusal)
+		return nil
+	case again:
+		return nil
+	case len(o.sent) == maxObjectTypes:
+		return status.Errorf(codes.ResourceExhausted, "more than %d types are asked for", maxObjectTypes)
+	default:
+		return o.send(r.typeURL, o.current()[r.typeURL])
+	}
+}
+
+func (o *objectStream) current() map[string]objectSet {
+	return o.server.objects.all(o.server.current.Load().mesh)
+}
+
+// push sends the types that were asked for and differ from what was sent.
+func (o *objectStream) push() error {
+	o.sending.Lock()
+	defer o.sending.Unlock()
+	if len(o.sent) == 0 {
+		return nil
+	}
+	all := o.current()
+	for _, url := range slices.Sorted(maps.Keys(o.sent)) {
+		if set := all[url]; set.version != o.sent[url].version {
+			if err := o.send(url, set); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// answered notes that a response has its answer. A client that answers one of several has the time for the next.
+func (o *objectStream) answered(r *request) {
+	known := o.sent[r.typeURL]
+	if !known.waits || r.nonce != known.nonce {
+		return
+	}
+	known.waits = false
+	o.sent[r.typeURL] = known
+	for _, other := range o.sent {
+		if other.waits {
+			o.slow.Reset(o.server.limits.SendTimeout)
+			return
+		}
+	}
+	o.slow.Stop()
+}
+
+func (o *objectStream) stopAlarm() {
+	o.sending.Lock()
+	defer o.sending.Unlock()
+	if o.slow != nil {
+		o.slow.Stop()
+	}
+}
+
+// send sets the alarm: a response of any size is taken from the server while none is on its way, so only an answer tells that
+// the client reads.
+func (o *objectStream) send(url string, set objectSet) error {
+	o.nonce++
+	nonce := strconv.Itoa(o.nonce)
+	o.sent[url] = sentObjects{set.version, nonce, url != unanswered}
+	switch {
+	case url == unanswered:
+	case o.slow == nil:
+		o.slow = time.AfterFunc(o.server.limits.SendTimeout, func() {
+			o.log.Warn("control plane cut off: a response has no answer", "peer", o.peer)
+			o.close()
+		})
+	default:
+		o.slow.Reset(o.server.limits.SendTimeout)
+	}
+	o.log.Debug("push of objects", "peer", o.peer, "type_url", url, "version", set.version, "resources", len(set.resources))
+	return o.wire.SendMsg(&discoveryv3.DiscoveryResponse{TypeUrl: url, VersionInfo: set.version, Nonce: nonce, Resources: set.resources})
+}

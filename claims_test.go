@@ -17,6 +17,8 @@ var claims = map[string]string{
 	"Several sources at once":                "TestServeRegistries TestServeGoesOnWithoutSettings TestUnionOfRegistries TestContract TestServerGoesOnWithoutALateSource",
 	"Consul's services":                      "TestContract TestGroupOf TestRoundsReadOnce TestBadAnswers",
 	"Eureka's services":                      "TestContract TestGroupsOf TestARestartedServerDoesNotWipe TestHashCode TestFailover",
+	"Cloud Foundry's routes":                 "TestContract TestAges TestPruningAndWhatIsNeverPruned TestNothingAgesWhileTheBrokerIsAway",
+	"Objects from further directories":       "TestServeConfigSources TestAnEmptyFirstAnswerDoesNotWipe TestObjects TestObjectsAreForFew",
 	"What is wrong with it":                  "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees",
 	"ADS in both variants":                   "TestConnectAndChange TestProxylessGRPC TestOverMutualTLS TestBootstrapVariant",
 	"A pod's redirection":                    "TestTwoPods TestRedirect TestImagesAreReproducible TestUnits",

@@ -27,6 +27,7 @@ var broken = []struct{ path, source, fault string }{
 	{"node/x.go", `import "time"; func f() time.Time { return time.Now() }`, "time is an argument"},
 	{"discovery/ads/x.go", `import _ "k8s.io/api/core/v1"`, "Kubernetes' types stop"},
 	{"discovery/model/x.go", `import _ "github.com/hashicorp/consul/api"`, "Consul's types stop"},
+	{"discovery/model/x.go", `import _ "github.com/nats-io/nats.go"`, "NATS stops"},
 	{"discovery/model/x.go", `import _ "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"`, "Envoy's types live"},
 	{"discovery/ads/x.go", `import _ "istio.io/api/networking/v1alpha3"`, "Istio's types are"},
 	{"watch/x.go", `import _ "./node"`, "the bottom of the house"},

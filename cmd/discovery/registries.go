@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/registry/consul"
@@ -27,6 +29,10 @@ type registry struct {
 // known are the registries by their names, which are pilot-discovery's.
 func (s *settings) known() map[string]registry {
 	return map[string]registry{
+		"CloudFoundry": {
+			source: func(*slog.Logger) discovery.Source { return s.cloudFoundry.source() },
+			needs:  "natsURL", given: len(s.cloudFoundry.broker.URLs) > 0,
+		},
 		"Consul": {
 			source: func(log *slog.Logger) discovery.Source {
 				return consul.Source{Config: s.consul, Log: log.With("source", "Consul")}
@@ -43,8 +49,8 @@ func (s *settings) known() map[string]registry {
 
 // registryFaults are what is wrong with the sources of services and configuration.
 func (s *settings) registryFaults() (faults []error) {
-	if s.configDir == "" && len(s.registries) == 0 {
-		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries"))
+	if s.configDir == "" && len(s.registries) == 0 && s.meshConfig == "" {
+		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries, or --meshConfig with configSources"))
 	}
 	known := s.known()
 	for i, name := range s.registries {
@@ -80,6 +86,16 @@ func (s *settings) sources(store discovery.Source, log *slog.Logger) map[string]
 	}
 	if s.networksConfig != "" {
 		out["networksConfig"] = file.NewSettings("MeshNetworks", s.networksConfig, log)
+	}
+	return out
+}
+
+// collectors are the sources that count something of their own.
+func collectors(sources map[string]discovery.Source) (out []prometheus.Collector) {
+	for _, s := range sources {
+		if c, counts := s.(prometheus.Collector); counts {
+			out = append(out, c)
+		}
 	}
 	return out
 }

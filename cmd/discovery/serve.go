@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/heap"
 	"github.com/pilotlight/pilotlight/discovery/notes"
@@ -69,6 +71,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	}
 	defer heap.Pace(os.Getenv)()
 	limits := c.limits
+	limits.ExposeObjects = c.exposeDebug
 	limits.Connections = cmp.Or(limits.Connections, roomFor(descriptors()))
 	proxies := ads.New(limits, log)
 	if traces, err := newTracing(c.otlpEndpoint, os.Getenv).provider(ctx, log); err != nil {
@@ -89,10 +92,19 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		Patience: discovery.Patience{Sync: c.syncTimeout, Wipe: c.wipeDelay},
 		Log:      log,
 	}
+	further := newConfigSources(server, c.wipeDelay, log)
+	if settings, known := server.Sources["meshConfig"]; known {
+		server.Sources["meshConfig"] = further.followed(settings)
+		if o, _ := file.ReadSettings("MeshConfig", c.meshConfig); o != nil { // before the first mesh, which waits for them
+			further.set(config.ConfigSources(o))
+		}
+	}
 	pages := status.Pages{
 		Ready: server.Synced, Mesh: proxies.Mesh, Notes: teller.Notes, Proxies: proxies, Exposed: c.exposeDebug,
 		Config: func() any { return store.Status() }, Sources: func() any { return server.Statuses() },
-		Faults: func() []string { return append(store.Status().Lines(), sourceLines(server.Statuses())...) },
+		Faults: func() []string {
+			return slices.Concat(store.Status().Lines(), further.lines(), sourceLines(server.Statuses()))
+		},
 	}
 	log.Info("serving", "configDir", c.configDir, "registries", c.registries, "grpcAddr", doors.grpc.Addr().String(), "httpAddr", doors.web.Addr().String(),
 		"secureGRPCAddr", addressOf(doors.secure), "monitoringAddr", addressOf(doors.monitoring))
@@ -113,7 +125,11 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	}
 	if doors.monitoring != nil {
 		g.Go(func() error {
-			return serveHTTP(ctx, doors.monitoring, status.Monitoring(version.Get(), proxies.Metrics(), server, store, teller), log)
+			metrics := append(collectors(server.Sources), proxies.Metrics(), server, teller)
+			if c.configDir == "" {
+				metrics = append(metrics, store)
+			}
+			return serveHTTP(ctx, doors.monitoring, status.Monitoring(version.Get(), metrics...), log)
 		})
 	}
 	err = g.Wait()

@@ -153,6 +153,7 @@ func TestServeNamesBusyPorts(t *testing.T) {
 type serving struct {
 	web    string // its HTTP address
 	stats  string // where its metrics are
+	grpc   string // of ADS
 	cancel context.CancelFunc
 	exit   <-chan int
 }
@@ -167,20 +168,20 @@ func startServe(t *testing.T, args ...string) serving {
 		defer stderr.Close()
 		exit <- run(ctx, args, nil, io.Discard, stderr)
 	}()
-	web, drained := make(chan [2]string, 1), make(chan struct{})
+	web, drained := make(chan [3]string, 1), make(chan struct{})
 	go func() {
 		defer close(drained)
 		for lines := bufio.NewScanner(log); lines.Scan(); {
-			var line struct{ Msg, HTTPAddr, MonitoringAddr string }
+			var line struct{ Msg, HTTPAddr, MonitoringAddr, GRPCAddr string }
 			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "serving" {
-				web <- [2]string{line.HTTPAddr, line.MonitoringAddr}
+				web <- [3]string{line.HTTPAddr, line.MonitoringAddr, line.GRPCAddr}
 			}
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-drained })
 	select {
 	case address := <-web:
-		return serving{address[0], address[1], cancel, exit}
+		return serving{address[0], address[1], address[2], cancel, exit}
 	case code := <-exit:
 		t.Fatalf("it ended with code %d", code)
 	case <-time.After(10 * time.Second):

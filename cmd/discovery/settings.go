@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +22,7 @@ type settings struct {
 	registries     []string
 	consul         consul.Config
 	eureka         eureka.Config
+	cloudFoundry   cloudFoundry
 	meshConfig     string // file, empty for Istio's defaults
 	networksConfig string // file, empty for one network
 	wipeDelay      time.Duration
@@ -90,6 +93,10 @@ func (s *settings) contradictions() (faults []error) {
 		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			fault("eurekaserverURL", server, "URLs such as http://host:8761/eureka, parted by commas")
 		}
+	}
+	wrong := s.cloudFoundry.faults()
+	for _, name := range slices.Sorted(maps.Keys(wrong)) {
+		fault(name, wrong[name].found, wrong[name].want)
 	}
 	if s.secure() {
 		for _, file := range []struct{ name, path string }{

@@ -18,6 +18,7 @@ func (s *settings) table() setting.Table {
 	return setting.Table{Prefix: "PILOTLIGHT_", Settings: slices.Concat(
 		under("Configuration", s.configuration()),
 		under("Registries", s.registrySettings()),
+		under("Registries", s.cloudFoundry.settings()),
 		under("Addresses", s.addresses()),
 		under("Certificates and secrets", s.credentials()),
 		under("Pushes", s.pushes()),
@@ -41,12 +42,13 @@ func (s *settings) configuration() []setting.Setting {
 		},
 		{
 			Name: "registries", Kind: setting.List(&s.registries),
-			Help: "registries whose services are served beside those of --configDir: Consul, Eureka, and Mock, which has two fixed services, hello " +
-				"and world, for trials",
+			Help: "registries whose services are served beside those of --configDir: CloudFoundry, Consul, Eureka, and Mock, which has two fixed " +
+				"services, hello and world, for trials",
 		},
 		{
 			Name: "meshConfig", Kind: setting.Path(&s.meshConfig),
-			Help: "file of Istio's MeshConfig; read again when it changes",
+			Help: "file of Istio's MeshConfig; read again when it changes. Its configSources are further sources of objects: xds://host:port is another " +
+				"discovery or an istiod, fs:///dir a directory",
 		},
 		{
 			Name: "networksConfig", Kind: setting.Path(&s.networksConfig),
@@ -118,7 +120,8 @@ func (s *settings) addresses() []setting.Setting {
 		},
 		{
 			Name: "exposeDebug", Default: "false", Kind: setting.Bool(&s.exposeDebug),
-			Help: "answer /debug and /v1/registration to other hosts too: they show the whole mesh",
+			Help: "answer /debug and /v1/registration to other hosts too, and control planes there that ask for configuration objects without TLS: these " +
+				"show the whole mesh",
 		},
 	}
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -46,9 +45,7 @@ func parseConfigSource(address string) (ConfigSource, string) {
 	s := ConfigSource{URL: address, Scheme: u.Scheme}
 	switch u.Scheme {
 	case "xds":
-		host, port, err := net.SplitHostPort(u.Host)
-		number, wrong := strconv.ParseUint(port, 10, 16)
-		if err != nil || wrong != nil || number == 0 || host == "" || u.Path != "" {
+		if port, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || port == 0 || u.Hostname() == "" || u.Path != "" {
 			return s, "want xds://host:port"
 		}
 		s.Place = u.Host

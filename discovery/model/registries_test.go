@@ -307,7 +307,7 @@ func TestOriginString(t *testing.T) {
 		"":       {},
 		"a.y:3":  {File: "a.y", Line: 3},
 		"uid u1": {Record: &Record{UID: "u1"}},
-		"cluster east, uid u1, generation 2, version 9": {Record: &Record{"east", "u1", 2, "9"}},
+		"cluster east, uid u1, generation 2, version 9": {Record: &Record{Cluster: "east", UID: "u1", Generation: 2, Version: "9"}},
 	} {
 		if got := origin.String(); got != want {
 			t.Errorf("%+v is %q, want %q", origin, got, want)

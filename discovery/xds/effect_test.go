@@ -242,6 +242,9 @@ func (d draft) views() (out []View) {
 // noEffect says why fields that are served change nothing.
 func noEffect() map[string]string {
 	return map[string]string{
+		"MeshConfig.configSources":          "where objects come from, not what they say: TestServeConfigSources and TestAnEmptyFirstAnswerDoesNotWipe show it",
+		"ConfigSource.address":              "the same",
+		"ConfigSource.tlsSettings":          "the same: TestServersOfTLS of discovery/config/mcp",
 		"ServiceEntry.location":             "traffic to both is proxied alike",
 		"Server.name":                       "told by nobody",
 		"MeshConfig.ExtensionProvider.name": "defaultProviders refers to it, and has an effect",

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pilotlight/pilotlight/discovery"
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/config/mcp"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// configSources are the sources that MeshConfig names, which come and go with its file.
+type configSources struct {
+	wipeDelay time.Duration
+	log       *slog.Logger
+	add       func(name string, source discovery.Source)
+	remove    func(name string)
+
+	mu      sync.Mutex
+	running map[string]config.ConfigSource // by URL, which is the source's name
+	stores  map[string]*file.Source        // those of files
+}
+
+func newConfigSources(server *discovery.Server, wipeDelay time.Duration, log *slog.Logger) *configSources {
+	return &configSources{
+		wipeDelay: wipeDelay, log: log, add: server.Add, remove: server.Remove,
+		running: map[string]config.ConfigSource{}, stores: map[string]*file.Source{},
+	}
+}
+
+// set makes these the sources that run.
+func (c *configSources) set(sources []config.ConfigSource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	named := map[string]bool{}
+	for _, s := range sources {
+		named[s.URL] = true
+		if was, runs := c.running[s.URL]; runs && proto.Equal(was.TLS, s.TLS) {
+			continue
+		}
+		c.log.Info("configuration is read from a source of MeshConfig", "source", s.URL)
+		c.running[s.URL] = s
+		c.add(s.URL, c.source(s))
+	}
+	for _, url := range slices.Sorted(maps.Keys(c.running)) {
+		if !named[url] {
+			delete(c.running, url)
+			delete(c.stores, url)
+			c.remove(url)
+		}
+	}
+}
+
+func (c *configSources) source(s config.ConfigSource) discovery.Source {
+	switch s.Scheme {
+	case "xds":
+		return mcp.New(s.Place, s.TLS, c.wipeDelay, c.log)
+	case "fs":
+		store := file.New(s.Place, c.wipeDelay, c.log)
+		c.stores[s.URL] = store
+		return store
+	default:
+		return noStore{}
+	}
+}
+
+// lines says how the stores of files do not stand as they should.
+func (c *configSources) lines() (out []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, url := range slices.Sorted(maps.Keys(c.stores)) {
+		out = append(out, c.stores[url].Status().Lines()...)
+	}
+	return out
+}
+
+// followed returns a source of settings whose MeshConfig says from then on what runs.
+func (c *configSources) followed(settings discovery.Source) discovery.Source {
+	return tapped{settings, func(u model.Update) {
+		for _, group := range u.Groups {
+			for _, o := range group.Objects {
+				if o.Kind == "MeshConfig" {
+					c.set(config.ConfigSources(o))
+				}
+			}
+		}
+	}}
+}
+
+// tapped shows each update to a function before it passes it on.
+type tapped struct {
+	discovery.Source
+	tap func(model.Update)
+}
+
+func (t tapped) Run(ctx context.Context, updates chan<- model.Update) error {
+	in := make(chan model.Update)
+	var g errgroup.Group
+	g.Go(func() error {
+		defer close(in)
+		return t.Source.Run(ctx, in)
+	})
+	g.Go(func() error {
+		for u := range in {
+			t.tap(u)
+			select {
+			case updates <- u:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// noStore stands for a source that this program cannot read.
+type noStore struct{}
+
+func (noStore) Run(context.Context, chan<- model.Update) error {
+	return errors.New("read configuration of Kubernetes: it is not read from MeshConfig's configSources: want xds:// or fs://")
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// One discovery feeds another, and a further directory a third part, as MeshConfig names them; when it names them no more, their
+// objects go. A source that cannot be read keeps nothing up, and is named.
+func TestServeConfigSources(t *testing.T) {
+	objects := func(name string) string {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "a.yaml"), fmt.Sprintf("{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: %s}, spec: {hosts: [%s.test], "+
+			"resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}], endpoints: [{address: 10.0.0.1}]}}", name, name))
+		return dir
+	}
+	far := startServe(t, "--configDir", objects("far"))
+	far.await(t, http.StatusOK)
+
+	mesh := filepath.Join(t.TempDir(), "mesh.yaml")
+	write(t, mesh, fmt.Sprintf("configSources: [{address: 'xds://%s'}, {address: 'fs://%s'}, {address: 'k8s://'}]", far.grpc, objects("further")))
+	s := startServe(t, "--configDir", objects("own"), "--meshConfig", mesh, "--registrySyncTimeout", "2s")
+	s.await(t, http.StatusOK)
+	shows := func(path string, ok func(page string) bool) {
+		t.Helper()
+		s.awaitPage(t, path, ok)
+	}
+	shows("/debug/configz", func(page string) bool {
+		return strings.Contains(page, "far.test") && strings.Contains(page, "further.test") && strings.Contains(page, "own.test")
+	})
+	shows("/ready?verbose", func(page string) bool {
+		return strings.Contains(page, "source k8s://") && strings.Contains(page, "want xds:// or fs://")
+	})
+	write(t, mesh, "configSources: []")
+	shows("/debug/configz", func(page string) bool {
+		return !strings.Contains(page, "far.test") && !strings.Contains(page, "further.test") && strings.Contains(page, "own.test")
+	})
+	shows("/ready?verbose", func(page string) bool { return page == "ready\n" })
+	s.stop(t)
+	far.stop(t)
+}
+
+// A registry that is away keeps the others from nothing, and is named.
+func TestServeWithARegistryThatIsAway(t *testing.T) {
+	s := startServe(t, "--registries", "CloudFoundry,Mock", "--natsURL", "nats://127.0.0.1:1", "--registrySyncTimeout", "300ms")
+	s.await(t, http.StatusOK)
+	for path, want := range map[string]string{
+		"/v1/registration": "hello.default.svc.cluster.local",
+		"/ready?verbose":   "source CloudFoundry: it has not synced within its deadline",
+		"/debug/sources":   "connect to NATS at nats://127.0.0.1:1",
+	} {
+		if page := s.get(t, s.web, path); !strings.Contains(page, want) {
+			t.Errorf("%s is %q, want %q in it", path, page, want)
+		}
+	}
+	s.stop(t)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+"~", []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+"~", path); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,110 @@
+package mcp
+
+import (
+	"crypto/tls"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// Servers of TLS are checked by roots and name, and see the client's certificate where there is one.
+func TestServersOfTLS(t *testing.T) {
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	authority, err := lab.NewAuthority("mesh")
+	check(err)
+	stranger, err := lab.NewAuthority("stranger")
+	check(err)
+	dir, foreign := t.TempDir(), t.TempDir()
+	server, err := authority.Issue("istiod.test", 2)
+	check(err)
+	client, err := authority.Issue("spiffe://cluster.local/ns/istio-system/sa/pilot", 3)
+	check(err)
+	check(client.Mount(dir))
+	other, err := stranger.Issue("x", 4)
+	check(err)
+	check(other.Mount(foreign))
+	pair, err := server.Pair()
+	check(err)
+
+	asks := make(chan tls.ClientAuthType, 1)
+	i := &istiod{objects: nil, silent: map[string]bool{}, changed: make(chan struct{})}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	serving := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			ask := <-asks
+			asks <- ask
+			return &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: ask, ClientCAs: authority.Pool(), NextProtos: []string{"h2"}}, nil
+		},
+	})))
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(serving, i)
+	done := make(chan error, 1)
+	go func() { done <- serving.Serve(l) }()
+	defer func() { serving.Stop(); <-done }()
+
+	roots, cert, key := filepath.Join(dir, "root-cert.pem"), filepath.Join(dir, "cert-chain.pem"), filepath.Join(dir, "key.pem")
+	simple := func(change func(*networking.ClientTLSSettings)) *networking.ClientTLSSettings {
+		s := &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE, CaCertificates: roots, Sni: "istiod.test"}
+		change(s)
+		return s
+	}
+	for name, test := range map[string]struct {
+		settings *networking.ClientTLSSettings
+		ask      tls.ClientAuthType
+		fault    string // "" for a server that is taken
+	}{
+		"its name":            {simple(func(*networking.ClientTLSSettings) {}), tls.NoClientCert, ""},
+		"another name":        {simple(func(s *networking.ClientTLSSettings) { s.Sni = "" }), tls.NoClientCert, "certificate"},
+		"foreign roots":       {simple(func(s *networking.ClientTLSSettings) { s.CaCertificates = filepath.Join(foreign, "root-cert.pem") }), tls.NoClientCert, "certificate"},
+		"the system's roots":  {simple(func(s *networking.ClientTLSSettings) { s.CaCertificates = "" }), tls.NoClientCert, "certificate"},
+		"no file of roots":    {simple(func(s *networking.ClientTLSSettings) { s.CaCertificates = "/none" }), tls.NoClientCert, "read caCertificates"},
+		"roots that are none": {simple(func(s *networking.ClientTLSSettings) { s.CaCertificates = key }), tls.NoClientCert, "no certificate in it"},
+		"one of its names":    {simple(func(s *networking.ClientTLSSettings) { s.SubjectAltNames = []string{"a", "istiod.test"} }), tls.NoClientCert, ""},
+		"none of its names":   {simple(func(s *networking.ClientTLSSettings) { s.SubjectAltNames = []string{"a"} }), tls.NoClientCert, "want one of ["},
+		"names and foreign roots": {simple(func(s *networking.ClientTLSSettings) {
+			s.SubjectAltNames, s.CaCertificates = []string{"istiod.test"}, filepath.Join(foreign, "root-cert.pem")
+		}), tls.NoClientCert, "unknown authority"},
+		"anything, unchecked": {simple(func(s *networking.ClientTLSSettings) {
+			s.Sni, s.CaCertificates, s.InsecureSkipVerify = "", "", wrapperspb.Bool(true)
+		}), tls.NoClientCert, ""},
+		"a certificate is missing": {simple(func(*networking.ClientTLSSettings) {}), tls.RequireAndVerifyClientCert, "certificate"},
+		"a certificate": {simple(func(s *networking.ClientTLSSettings) {
+			s.Mode, s.ClientCertificate, s.PrivateKey = networking.ClientTLSSettings_MUTUAL, cert, key
+		}), tls.RequireAndVerifyClientCert, ""},
+		"no file of a certificate": {simple(func(s *networking.ClientTLSSettings) {
+			s.Mode, s.ClientCertificate, s.PrivateKey = networking.ClientTLSSettings_MUTUAL, "/none", key
+		}), tls.NoClientCert, "read clientCertificate"},
+		"plain text": {nil, tls.NoClientCert, "read configuration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asks <- test.ask
+			defer func() { <-asks }()
+			s := New(l.Addr().String(), test.settings, 10*time.Millisecond, quiet())
+			if test.fault != "" {
+				if err := ends(t, s); err == nil || !strings.Contains(err.Error(), test.fault) {
+					t.Errorf("it ends with %v, want %q", err, test.fault)
+				}
+				return
+			}
+			_, _, stop := follow(t, s)
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -66,7 +66,7 @@ e2e-wire: bin/envoy ## run the tests against what others wrote: Istio's pilot-ag
 	go test -tags wire -count=1 -timeout 10m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire
 
 # Their builds take ten minutes of two cores the first time, and seconds from then on.
-e2e-registries: build bin/envoy ## run the tests with real registries, Consul and Eureka; RUN=name of one
+e2e-registries: build bin/envoy ## run the tests with real registries, Consul, Eureka and NATS; RUN=name of one
 	@envoy-tools/packages registries
 	@envoy-tools/fetch-registries
 	go test -tags registries -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/registries

@@ -5,6 +5,8 @@ package registries
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -146,7 +148,7 @@ func TestCloudFoundry(t *testing.T) {
 
 	load := w.load(url)
 	b.kill()
-	w.eventually("source CloudFoundry: failed", func() string { return w.get("/ready?verbose") })
+	w.eventually("source CloudFoundry: it failed at", func() string { return w.get("/ready?verbose") })
 	w.answers(url, "one", "two")
 	b.restart()
 	w.eventually("ready\n", func() string { return w.get("/ready?verbose") })
@@ -221,8 +223,71 @@ func TestSeveralAtOnce(t *testing.T) {
 	}
 	b.kill()
 	w.answers("http://shop.cf.test/", "one")
-	w.eventually("source CloudFoundry: failed", func() string { return w.get("/ready?verbose") })
+	w.eventually("source CloudFoundry: it failed at", func() string { return w.get("/ready?verbose") })
 	w.eventually("hello.default.svc.cluster.local", func() string { return w.get("/debug/registryz") })
+}
+
+// line is a way to a broker that can be cut.
+type line struct {
+	address, to string
+	mu          sync.Mutex
+	cut         bool
+	ends        map[net.Conn]bool
+}
+
+func (w *world) line(to string) *line {
+	w.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	w.check(err)
+	out := &line{address: l.Addr().String(), to: to, ends: map[net.Conn]bool{}}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { out.carry(near) })
+		}
+	})
+	w.t.Cleanup(func() { _ = l.Close(); out.set(true); running.Wait() })
+	return out
+}
+
+// set cuts the line, or mends it.
+func (l *line) set(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut = cut; cut {
+		for end := range l.ends {
+			_ = end.Close()
+		}
+	}
+}
+
+func (l *line) carry(near net.Conn) {
+	defer near.Close()
+	far, err := net.Dial("tcp", l.to)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	l.mu.Lock()
+	cut := l.cut
+	l.ends[near], l.ends[far] = true, true
+	l.mu.Unlock()
+	if cut {
+		return
+	}
+	var back sync.WaitGroup
+	back.Go(func() { _, _ = io.Copy(near, far); _ = near.Close() })
+	_, _ = io.Copy(far, near)
+	_ = far.Close()
+	back.Wait()
+	l.mu.Lock()
+	delete(l.ends, near)
+	delete(l.ends, far)
+	l.mu.Unlock()
 }
 
 // The source keeps its contract with the real broker.
@@ -230,6 +295,7 @@ func TestCloudFoundryContract(t *testing.T) {
 	w := newWorld(t)
 	b := w.broker()
 	c := w.cells(b)
+	line := w.line(strings.TrimPrefix(b.url, "nats://"))
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Registry {
 		c.mu.Lock()
 		clear(c.routes)
@@ -246,13 +312,13 @@ func TestCloudFoundryContract(t *testing.T) {
 			}
 		}
 		return sourcetest.Registry{
-			Source: cloudfoundry.New(cloudfoundry.Broker{URLs: []string{b.url}, Credentials: b.credentials}, "tested", netip.Addr{}, 500*time.Millisecond, time.Hour),
+			Source: cloudfoundry.New(cloudfoundry.Broker{URLs: []string{"nats://" + line.address}, Credentials: b.credentials}, "tested", netip.Addr{}, 500*time.Millisecond, time.Hour),
 			Host:   func(name string) string { return name + ".cf.test" },
 			Put:    put,
 			Delete: func(name string) { w.check(c.unregister(name)) },
 			Spoil:  func(name string) { put(name, "none") },
-			Break:  b.kill,
-			Mend:   b.restart,
+			Break:  func() { line.set(true) },
+			Mend:   func() { line.set(false) },
 			Touch:  c.announce,
 		}
 	})

@@ -17,10 +17,10 @@ import (
 type Config struct {
 	Environ      []string // of this process; Envoy gets it too
 	Identity     identity.Given
-	Metadata     identity.Settings // that discovery is told beside it
-	Labels       Input             // of the pod, by the downward API; that which is missing and not Given is no fault
-	Annotations  Input             // alike
-	AwaitAddress bool              // give a host time to get an address
+	TrustDomain  string // of the mesh
+	Labels       Input  // of the pod, by the downward API; that which is missing and not Given is no fault
+	Annotations  Input  // alike
+	AwaitAddress bool   // give a host time to get an address
 
 	Dir    Input // for the bootstrap, sockets and flight records
 	Binary Input // Envoy

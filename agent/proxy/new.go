@@ -83,10 +83,10 @@ func paramsOf(c Config, env identity.Environment, host Host) (bootstrap.Params, 
 		return bootstrap.Params{}, derived, faults
 	}
 	p := c.Params
-	p.Node, p.Metadata = id, identity.LikeIstio(metadata, id, env, c.Metadata)
+	p.Node, p.Metadata = id, identity.LikeIstio(metadata, id, env, c.metadata())
 	if tls := p.Discovery.TLS; tls != nil && tls.SAN == "" {
 		named := *tls
-		named.SAN = identity.Discovery(p.Discovery.Address.Host, c.Metadata.TrustDomain, env)
+		named.SAN = identity.Discovery(p.Discovery.Address.Host, c.TrustDomain, env)
 		p.Discovery.TLS = &named
 	}
 	p = withSecretsIn(p, c.Dir.Path)
@@ -94,4 +94,12 @@ func paramsOf(c Config, env identity.Environment, host Host) (bootstrap.Params, 
 		return p, derived, nil // nothing is rendered
 	}
 	return p, derived, p.Validate()
+}
+
+// metadata is what discovery is told of the proxy beside its identity.
+func (c Config) metadata() identity.Settings {
+	return identity.Settings{
+		Registry: c.Identity.Registry, TrustDomain: c.TrustDomain, OwnBootstrap: c.Source.own(),
+		StatusPort: c.Params.StatusPort, AdminPort: c.Params.AdminPort, PrometheusPort: c.Params.PrometheusPort, ReadinessPort: c.Params.ReadinessPort,
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,12 +31,16 @@ func (s *secrets) listen(socket string) (stop func(), err error) {
 		return nil, err
 	}
 	server := s.server.NewHTTPServer(s.log)
-	go func() {
+	var serving sync.WaitGroup
+	serving.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("serve SDS", "error", err)
 		}
-	}()
-	return func() { server.Close() }, nil
+	})
+	return func() {
+		server.Close()
+		serving.Wait()
+	}, nil
 }
 
 // follow gives Envoy its secrets, and again when they change, until ctx ends. A set that Envoy would refuse, such as one that is

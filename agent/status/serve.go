@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 )
 
 // OwnPort is one of the agent's own.
@@ -24,21 +25,23 @@ type Ports struct {
 }
 
 // Serve opens the ports, and the owner's socket in dir. A busy port that was asked for is an error; one that is a default is
-// not, since two agents with default settings may share a host.
+// not, since two agents with default settings may share a host. What it opened is closed when stop returns.
 func Serve(c Config, ports Ports, dir string) (stop func(), err error) {
 	var servers []*http.Server
+	var serving sync.WaitGroup
 	stop = func() {
 		for _, server := range servers {
 			server.Close()
 		}
+		serving.Wait()
 	}
 	start := func(at string, listener net.Listener, server *http.Server) {
 		servers = append(servers, server)
-		go func() {
+		serving.Go(func() {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				c.Log.Error("serve", "at", at, "error", err)
 			}
-		}()
+		})
 	}
 	for _, door := range []struct {
 		OwnPort

@@ -18,12 +18,9 @@ import (
 // config is what the settings mean to a proxy of a role.
 func (s *settings) config(role node.Role, environ []string, log *slog.Logger) proxy.Config {
 	return proxy.Config{
-		Environ:  environ,
-		Identity: identity.Given{Role: role, Registry: s.serviceRegistry, IP: s.ip, Name: s.id, Domain: s.domain},
-		Metadata: identity.Settings{
-			Registry: s.serviceRegistry, TrustDomain: s.trustDomain, OwnBootstrap: s.customConfigFile != "" || s.templateFile != "",
-			StatusPort: s.statusPort, AdminPort: s.proxyAdminPort, PrometheusPort: s.envoyPrometheusPort, ReadinessPort: s.envoyStatusPort,
-		},
+		Environ:     environ,
+		Identity:    identity.Given{Role: role, Registry: s.serviceRegistry, IP: s.ip, Name: s.id, Domain: s.domain},
+		TrustDomain: s.trustDomain,
 		Labels:      s.input("labelsFile", s.labelsFile),
 		Annotations: s.input("annotationsFile", s.annotationsFile),
 		Dir:         s.input("configPath", s.configPath),

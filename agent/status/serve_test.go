@@ -1,0 +1,50 @@
+package status
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A busy port is an error where somebody asked for it, and a warning where it is the default: all else is served.
+func TestServeBusyPort(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for _, given := range []bool{false, true} {
+		var log bytes.Buffer
+		dir := t.TempDir()
+		config := Config{Envoy: func() http.RoundTripper { return nil }, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		ports := Ports{Admin: OwnPort{Name: "--proxyAdminPort", Number: busy.Addr().(*net.TCPAddr).Port, Given: given}}
+		stop, err := Serve(config, ports, dir)
+		if given {
+			if err == nil || !strings.HasPrefix(err.Error(), "--proxyAdminPort: ") || !strings.HasSuffix(err.Error(), "name a free port, or 0 for none") {
+				t.Errorf("a port that was asked for: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(log.String(), "go on without a port") || !strings.Contains(log.String(), "flag=--proxyAdminPort") {
+			t.Errorf("a default port: log %q", log.String())
+		}
+		conn, err := net.Dial("unix", filepath.Join(dir, SocketName))
+		if err != nil {
+			t.Errorf("the owner's socket: %v", err)
+		} else {
+			conn.Close()
+		}
+		stop()
+		if conn, err := net.Dial("unix", filepath.Join(dir, SocketName)); err == nil {
+			conn.Close()
+			t.Error("the owner's socket is open after stop")
+		}
+	}
+}

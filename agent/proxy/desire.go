@@ -43,7 +43,7 @@ func (d desired) feed(
 				read, err := d.read()
 				if err != nil {
 					if said != err.Error() {
-						log.Warn("read what Envoy shall run; what runs, stays", "error", err)
+						log.Warn("read what Envoy shall run; what runs, stays", "err", err)
 					}
 					said = err.Error()
 					continue

@@ -27,7 +27,7 @@ func (r *running) feed(ctx context.Context, feeders *sync.WaitGroup, first agent
 	}
 	feeders.Go(func() {
 		if err := watcher.Run(ctx, ticks); err != nil && ctx.Err() == nil {
-			log.Error("watch files", "error", err)
+			log.Error("watch files", "err", err)
 		}
 	})
 	follower := cert.Follower{

@@ -45,7 +45,7 @@ func (f *fileWatch) follow(ctx context.Context, names []string) {
 	go func() {
 		defer close(done)
 		if err := watcher.Run(ctx, f.ticks); err != nil && ctx.Err() == nil {
-			f.log.Error("watch files of secrets", "error", err)
+			f.log.Error("watch files of secrets", "err", err)
 		}
 	}()
 }

@@ -38,7 +38,7 @@ func (n notifier) tell(state string) {
 		return
 	}
 	if err := n.send(state); err != nil {
-		n.log.Warn("notify the service manager", "state", state, "error", err)
+		n.log.Warn("notify the service manager", "state", state, "err", err)
 	}
 }
 
@@ -80,7 +80,7 @@ func (n notifier) answers(ctx context.Context, alive func(context.Context) error
 	defer cancel()
 	err := alive(ctx)
 	if err != nil {
-		n.log.Error("say nothing to the service manager", "error", err)
+		n.log.Error("say nothing to the service manager", "err", err)
 	}
 	return err == nil
 }

@@ -34,7 +34,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 	}
 	defer func() {
 		if err := slot.Release(); err != nil {
-			c.Log.Warn("clear up", "error", err)
+			c.Log.Warn("clear up", "err", err)
 		}
 	}()
 	s := &secrets{workload: c.Certificates[0].Files, server: &sds.Server{Log: c.Log}, log: c.Log}
@@ -65,7 +65,7 @@ func (p *Proxy) serveSecrets(s *secrets, dir string) (params bootstrap.Params, s
 	case params.Discovery.TLS != nil:
 		return params, nil, fmt.Errorf("serve the certificates for discovery's mutual TLS: %w", err)
 	}
-	p.config.Log.Warn("go on without SDS", "error", err)
+	p.config.Log.Warn("go on without SDS", "err", err)
 	params.SecretsSocket, params.Metadata.AgentSDS = "", node.SDSNone
 	return params, func() {}, nil
 }

@@ -34,7 +34,7 @@ func (s *secrets) listen(socket string) (stop func(), err error) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("serve SDS", "error", err)
+			s.log.Error("serve SDS", "err", err)
 		}
 	})
 	return func() {
@@ -96,7 +96,7 @@ func (s *secrets) report(seen []sds.Seen) {
 		last, had := before[now.Files]
 		switch {
 		case now.Fault != "" && now.Fault != last.Fault:
-			s.log.Warn("a certificate that discovery names cannot be used, other hosts are not affected", "files", now.Files.Paths(), "error", now.Fault)
+			s.log.Warn("a certificate that discovery names cannot be used, other hosts are not affected", "files", now.Files.Paths(), "err", now.Fault)
 		case now.Fault == "" && (!had || last.Fault != "" || last.Info.Serial != now.Info.Serial):
 			s.log.Info("certificate served", "files", now.Files.Paths(), "serial", now.Info.Serial)
 		}

@@ -39,7 +39,7 @@ func Serve(c Config, ports Ports, dir string) (stop func(), err error) {
 		servers = append(servers, server)
 		serving.Go(func() {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-				c.Log.Error("serve", "at", at, "error", err)
+				c.Log.Error("serve", "at", at, "err", err)
 			}
 		})
 	}
@@ -56,14 +56,14 @@ func Serve(c Config, ports Ports, dir string) (stop func(), err error) {
 			stop()
 			return nil, fmt.Errorf("%s: %w: name a free port, or 0 for none", door.Name, err)
 		case err != nil:
-			c.Log.Warn("go on without a port", "flag", door.Name, "error", err)
+			c.Log.Warn("go on without a port", "flag", door.Name, "err", err)
 			continue
 		}
 		start(door.Name, listener, server)
 	}
 	socket, err := ListenOwner(filepath.Join(dir, SocketName))
 	if err != nil {
-		c.Log.Warn("go on without the owner's socket", "error", err)
+		c.Log.Warn("go on without the owner's socket", "err", err)
 		return stop, nil
 	}
 	start(SocketName, socket, NewFrontServer(Owner(c, c.Envoy), c.Log))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,9 +23,9 @@ func execute(ctx context.Context, c command) int {
 	root.SetArgs(c.args)
 	root.SetOut(c.stdout)
 	root.SetErr(c.said)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintln(c.said, "agent:", err)
+		setting.Report(c.said, ran.CommandPath(), err)
 	}
 	return exitStatus(err)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -29,9 +28,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(stderr, "discovery: %v\n", err)
+	setting.Report(stderr, command.CommandPath(), err)
 	if errors.As(err, &setting.UsageError{}) {
-		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", command.CommandPath())
 		return 2
 	}
 	return 1

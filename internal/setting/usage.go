@@ -1,12 +1,15 @@
 package setting
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
 )
 
-// UsageError is a fault of flags, arguments or environment: the caller's, who can mend it there.
+// UsageError is a fault of flags, arguments or environment.
 type UsageError struct{ error }
 
 func (e UsageError) Unwrap() error { return e.error }
@@ -33,4 +36,14 @@ func Usage(program string, faults ...error) error {
 		return strings.Join(lines, separator)
 	}
 	return UsageError{all}
+}
+
+// Report writes the error that a command ends with, after the program's name. A usage error comes with where usage is explained.
+// command is the whole of it: "agent proxy".
+func Report(w io.Writer, command string, err error) {
+	program, _, _ := strings.Cut(command, " ")
+	fmt.Fprintf(w, "%s: %v\n", program, err)
+	if errors.As(err, &UsageError{}) {
+		fmt.Fprintf(w, "Run '%s --help' for usage.\n", command)
+	}
 }

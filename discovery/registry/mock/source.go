@@ -9,7 +9,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Source tells the services of a Registry, and then what changes.
+// Source sends the services of a Registry, and then what changes.
 type Source struct {
 	Registry *Registry
 }
@@ -17,7 +17,7 @@ type Source struct {
 // Run sends updates until ctx is done or the registry fails. It keeps nothing between two runs: after an error the server
 // starts it again, and it sends everything again.
 func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
-	told := map[string]model.Group{}
+	sent := map[string]model.Group{}
 	for version := 0; ; {
 		records, next, err := s.Registry.Records(ctx, version)
 		if ctx.Err() != nil {
@@ -28,7 +28,7 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		}
 		first := version == 0
 		version = next
-		changes := difference(told, records)
+		changes := difference(sent, records)
 		if len(changes) == 0 && !first {
 			continue
 		}
@@ -40,20 +40,20 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 }
 
-// difference returns the groups that differ from those that were told, and notes them as told.
-func difference(told map[string]model.Group, records []Record) map[string]model.Group {
+// difference returns the groups that differ from those that were sent, and notes them as sent.
+func difference(sent map[string]model.Group, records []Record) map[string]model.Group {
 	changes := map[string]model.Group{}
 	now := make(map[string]bool, len(records))
 	for _, r := range records {
 		now[r.Name] = true
-		if group := groupOf(r); !reflect.DeepEqual(told[r.Name], group) {
-			changes[r.Name], told[r.Name] = group, group
+		if group := groupOf(r); !reflect.DeepEqual(sent[r.Name], group) {
+			changes[r.Name], sent[r.Name] = group, group
 		}
 	}
-	for name := range told {
+	for name := range sent {
 		if !now[name] {
 			changes[name] = model.Group{} // it was deleted
-			delete(told, name)
+			delete(sent, name)
 		}
 	}
 	return changes

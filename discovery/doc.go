@@ -1,13 +1,13 @@
-// Package discovery is the server's loop: what sources tell becomes a mesh, and the mesh is pushed.
+// Package discovery is the server's loop: the groups of all sources become a mesh, and the mesh is pushed.
 //
 //	Source ─┐                                           every source synced or late, and quiet or ceiling
 //	Source ─┼─ Update ──▶ state.apply(update, now) ──▶ due ──▶ model.New(all groups) ──▶ Pusher.Push
 //	Source ─┘ ▲                 └ plain data, no goroutine
 //	          └── restarted with a growing delay; its last good groups stay
 //
-// Changes that come close together cost one push. Nothing is pushed before every source has told what it knew at its
+// Changes that come close together cost one push. Nothing is pushed before every source has sent what it knew at its
 // start, or its deadline has passed: half a mesh would take away from proxies what they already have. Sources can be added
 // and removed while the server runs. docs/design/007-sources.md has the contract.
 //
-// The package refuses to know where updates come from and who is told: adapters are joined in cmd.
+// The package does not know where updates come from, nor which proxies there are: cmd joins it with both.
 package discovery

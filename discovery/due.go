@@ -9,9 +9,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// rest is how many times as long as a push took there is none after it: pushes cost a fifth of the time at most, where
-// the ceiling allows for that.
-const rest = 4
+// After a push there is a pause that is pauseFactor times as long as the push was: pushes cost a fifth of the time at most,
+// unless Debounce.Max ends the pause earlier.
+const pauseFactor = 4
 
 // due returns when to push; false where nothing changed, or where the first mesh waits for a source. A change that comes
 // alone is pushed at once.
@@ -19,40 +19,40 @@ func (s *state) due(d Debounce) (time.Time, bool) {
 	if !s.pushed && !s.complete() {
 		return time.Time{}, false
 	}
-	due := s.last.Add(max(d.After, rest*s.took))
-	if ceiling := s.first.Add(d.Max); due.After(ceiling) {
+	due := s.lastPush.Add(max(d.After, pauseFactor*s.pushTime))
+	if ceiling := s.firstChange.Add(d.Max); due.After(ceiling) {
 		due = ceiling
 	}
-	if due.Before(s.first) {
-		due = s.first
+	if due.Before(s.firstChange) {
+		due = s.firstChange
 	}
-	return due, !s.first.IsZero()
+	return due, !s.firstChange.IsZero()
 }
 
-// complete reports whether the first mesh can be made: every source has synced or is late. Where some are late, one must
-// have synced that holds more than settings of the mesh: a mesh of nothing would take away from proxies all they have.
+// complete reports whether the first mesh can be made: every source has synced or is late. Where some are late, another one
+// must have synced that holds more than settings of the mesh: an empty mesh would take away all that proxies have.
 func (s *state) complete() bool {
 	late, synced := false, false
-	for _, t := range s.sources {
+	for _, c := range s.sources {
 		switch {
-		case t.settled:
-			synced = synced || !t.onlySettings()
-		case t.status.Late:
+		case c.settled:
+			synced = synced || !c.onlySettings()
+		case c.status.Late:
 			late = true
-		case t.waits():
+		case c.pending():
 			return false
 		}
 	}
 	return synced || !late && len(s.sources) > 0
 }
 
-func (t *told) onlySettings() bool {
-	for _, group := range t.groups {
+func (c *cache) onlySettings() bool {
+	for _, group := range c.groups {
 		if !group.Settings() {
 			return false
 		}
 	}
-	return len(t.groups) > 0
+	return len(c.groups) > 0
 }
 
 // wake returns when there is something to do if nothing else happens; false for never.
@@ -64,72 +64,72 @@ func (s *state) wake(d Debounce) (time.Time, bool) {
 		}
 	}
 	for _, t := range s.sources {
-		if t.waits() {
+		if t.pending() {
 			sooner(t.deadline)
 		}
-		sooner(t.until)
+		sooner(t.heldUntil)
 	}
 	return at, ok
 }
 
-// expire notes which deadlines have passed at now, and lets go what was held until now.
+// expire notes the deadlines that have passed at now, and removes the groups that were held until now.
 func (s *state) expire(now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
-		t := s.sources[name]
-		if t.waits() && !t.deadline.IsZero() && !now.Before(t.deadline) {
-			t.status.Late = true
-			s.say(slog.LevelError, "source has not synced in time, discovery goes on without it", "source", name, "timeout", s.patience.Sync,
-				"reason", t.status.Error)
+		c := s.sources[name]
+		if c.pending() && !c.deadline.IsZero() && !now.Before(c.deadline) {
+			c.status.Late = true
+			s.log(slog.LevelError, "source has not synced in time, discovery goes on without it", "source", name, "timeout", s.patience.Sync,
+				"reason", c.status.Error)
 			if !s.pushed {
-				s.begin(now)
+				s.markChange(now)
 			}
 		}
 		switch {
-		case t.until.IsZero():
-		case len(t.held) == 0:
-			t.until = time.Time{}
-			s.say(slog.LevelInfo, "groups are no longer held, for the source has them again", "source", name)
-		case !now.Before(t.until):
-			s.say(slog.LevelError, "groups are no longer held, for the time is over", "source", name, "groups", len(t.held))
-			t.until = time.Time{}
-			for _, key := range slices.Sorted(maps.Keys(t.held)) {
-				s.note(t, groupKey{name, key}, t.groups[key], now)
-				t.drop(key)
+		case c.heldUntil.IsZero():
+		case len(c.held) == 0:
+			c.heldUntil = time.Time{}
+			s.log(slog.LevelInfo, "groups are no longer held, for the source has them again", "source", name)
+		case !now.Before(c.heldUntil):
+			s.log(slog.LevelError, "groups are no longer held, for the time is over", "source", name, "groups", len(c.held))
+			c.heldUntil = time.Time{}
+			for _, key := range slices.Sorted(maps.Keys(c.held)) {
+				s.markGroup(c, groupKey{name, key}, c.groups[key], now)
+				c.drop(key)
 			}
-			if t.feed == nil {
+			if c.feed == nil {
 				delete(s.sources, name)
 			}
 		}
 	}
 }
 
-// done notes when a push began and ended, as far as that is known yet.
-func (s *state) done(began, ended time.Time) {
-	s.last, s.build = ended, ended.Sub(began)
-	s.spend(0)
+// recordPush notes when a push began and ended. recordPushTime adds how long the proxies take.
+func (s *state) recordPush(began, ended time.Time) {
+	s.lastPush, s.buildTime = ended, ended.Sub(began)
+	s.recordPushTime(0)
 }
 
-// spend notes how long it took to offer the last push to every proxy.
-func (s *state) spend(offering time.Duration) { s.took = s.build + offering }
+// recordPushTime notes how long it took to offer the last push to every proxy.
+func (s *state) recordPushTime(offering time.Duration) { s.pushTime = s.buildTime + offering }
 
 // maxKeys is how many keys of a change are named.
 const maxKeys = 16
 
-// take returns the mesh of now and why it is new; nothing is left to push then.
-func (s *state) take() (*model.Mesh, model.Change) {
+// flush returns the mesh of all changes so far, and what changed. Nothing is left to push after it.
+func (s *state) flush() (*model.Mesh, model.Change) {
 	keys := make([]string, 0, len(s.changed))
 	for key := range s.changed {
 		keys = append(keys, key.String())
 	}
 	slices.Sort(keys)
-	change := model.Change{Since: s.first, Count: len(keys), Keys: slices.Clone(keys[:min(len(keys), maxKeys)])}
-	s.first, s.pushed = time.Time{}, true
+	change := model.Change{Since: s.firstChange, Count: len(keys), Keys: slices.Clone(keys[:min(len(keys), maxKeys)])}
+	s.firstChange, s.pushed = time.Time{}, true
 	s.mesh = s.next()
 	clear(s.changed)
 	return s.mesh, change
 }
 
-// next makes the mesh of now: by the short path where nothing but endpoints and routes changed, which costs what changed.
+// next makes the mesh of all groups. Where only endpoints and routes changed, the cost is in proportion to the change.
 func (s *state) next() *model.Mesh {
 	if s.mesh == nil {
 		return model.New(s.groups())
@@ -139,8 +139,8 @@ func (s *state) next() *model.Mesh {
 	var workloads []model.WorkloadChange
 	for key, before := range s.changed {
 		var now model.Group
-		if t := s.sources[key.source]; t != nil {
-			now = t.groups[key.key]
+		if c := s.sources[key.source]; c != nil {
+			now = c.groups[key.key]
 		}
 		if !now.Covers(before) {
 			return s.mesh.Next(s.groups())

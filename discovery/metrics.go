@@ -15,32 +15,32 @@ var (
 	sourceMalformed = perSource("malformed_records", "Records of a source that cannot be read: see /debug/sources.")
 	sourceHeld      = perSource("held_groups", "Groups that a source no longer has, served for a while since most of the mesh went at once.")
 	sourceRestarts  = perSource("restarts_total", "Starts of a source after an error.")
-	sourceChanged   = perSource("last_change_timestamp_seconds", "When a source last told something new; absent before that.")
+	sourceChanged   = perSource("last_change_timestamp_seconds", "When a source last sent a change; absent before that.")
 	sourceFailed    = perSource("last_error_timestamp_seconds", "When a source last failed; absent before that.")
 )
 
-// Describe sends nothing: which sources there are changes.
+// Describe sends nothing: the sources may change.
 func (s *Server) Describe(chan<- *prometheus.Desc) {}
 
-// Collect tells how each source is doing.
+// Collect sends the status of each source.
 func (s *Server) Collect(out chan<- prometheus.Metric) {
 	for _, now := range s.Statuses() {
-		tell := func(what *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		emit := func(what *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(what, kind, value, append([]string{now.Name}, labels...)...)
 		}
 		for _, state := range sourceStates {
-			tell(sourceState, prometheus.GaugeValue, number(state == now.State), string(state))
+			emit(sourceState, prometheus.GaugeValue, number(state == now.State), string(state))
 		}
-		tell(sourceLate, prometheus.GaugeValue, number(now.Late))
-		tell(sourceObjects, prometheus.GaugeValue, float64(now.Objects))
-		tell(sourceMalformed, prometheus.GaugeValue, float64(len(now.Malformed)))
-		tell(sourceHeld, prometheus.GaugeValue, float64(now.Held))
-		tell(sourceRestarts, prometheus.CounterValue, float64(now.Restarts))
+		emit(sourceLate, prometheus.GaugeValue, number(now.Late))
+		emit(sourceObjects, prometheus.GaugeValue, float64(now.Objects))
+		emit(sourceMalformed, prometheus.GaugeValue, float64(len(now.Malformed)))
+		emit(sourceHeld, prometheus.GaugeValue, float64(now.Held))
+		emit(sourceRestarts, prometheus.CounterValue, float64(now.Restarts))
 		if !now.Changed.IsZero() {
-			tell(sourceChanged, prometheus.GaugeValue, float64(now.Changed.UnixMilli())/1000)
+			emit(sourceChanged, prometheus.GaugeValue, float64(now.Changed.UnixMilli())/1000)
 		}
 		if !now.ErrorTime.IsZero() {
-			tell(sourceFailed, prometheus.GaugeValue, float64(now.ErrorTime.UnixMilli())/1000)
+			emit(sourceFailed, prometheus.GaugeValue, float64(now.ErrorTime.UnixMilli())/1000)
 		}
 	}
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Pusher takes each new mesh, and why there is one. It is used by one goroutine at a time.
+// Pusher sends each new mesh to the proxies. It is used by one goroutine at a time.
 type Pusher interface {
 	Push(*model.Mesh, model.Change)
-	// Took returns how long the last push took until every proxy was offered it; of one that goes on, how long it has
-	// taken so far.
+	// Took returns how long the last push took, until every proxy was offered it; if it is not over, how long it has taken
+	// so far.
 	Took() time.Duration
 }
 
-// Judge takes each new mesh as well, to say what is wrong with it. It returns at once, and changes nothing.
+// Judge looks for mistakes in each new mesh. It returns at once, and changes nothing.
 type Judge interface {
 	Judge(*model.Mesh)
 }
@@ -54,17 +54,17 @@ type Server struct {
 	statuses atomic.Pointer[[]SourceStatus]
 }
 
-// Synced reports whether a mesh was pushed: until then a proxy would be told nothing.
+// Synced reports whether a mesh was pushed: before that a proxy would get nothing.
 func (s *Server) Synced() bool { return s.synced.Load() }
 
-// Add starts a source, or puts it in the place of the one of that name: what that told stays until the new one has synced.
+// Add starts a source, or replaces the one of that name, whose groups are served until the new one has synced.
 // Any goroutine may call it, before Run or while it runs.
 func (s *Server) Add(name string, source Source) { s.roster.set(name, source) }
 
-// Remove stops a source. What it told goes with it, at once unless that is most of the mesh (see Patience).
+// Remove stops a source and removes its groups: at once, unless they are most of the mesh (see Patience).
 func (s *Server) Remove(name string) { s.roster.set(name, nil) }
 
-// Statuses returns how each source is doing, by name.
+// Statuses returns the status of each source, ordered by name.
 func (s *Server) Statuses() []SourceStatus {
 	if now := s.statuses.Load(); now != nil {
 		return *now
@@ -85,7 +85,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed <-chan struct{}) error {
 	state := newState(s.Patience)
-	in := make(chan said)
+	in := make(chan sourceEvent)
 	stops := map[*feed]context.CancelFunc{}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -108,10 +108,10 @@ func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed <-chan str
 				running, stops[f] = context.WithCancel(ctx)
 				g.Go(func() error { s.supervise(running, f, s.random, in); return nil })
 			}
-		case said := <-in:
-			state.apply(said, time.Now())
+		case event := <-in:
+			state.apply(event, time.Now())
 		case <-timer.C:
-			state.spend(s.Pusher.Took())
+			state.recordPushTime(s.Pusher.Took())
 			if due, ok := state.due(s.Debounce); ok && !due.After(time.Now()) {
 				s.push(state)
 			}
@@ -126,7 +126,7 @@ func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed <-chan str
 	}
 }
 
-// report logs what the state has to say, and shows how the sources are doing.
+// report logs the messages of the state, and publishes the status of each source.
 func (s *Server) report(state *state) {
 	for _, m := range state.messages {
 		s.Log.Log(context.Background(), m.level, m.text, m.args...)
@@ -139,14 +139,15 @@ func (s *Server) report(state *state) {
 	s.statuses.Store(&statuses)
 }
 
+// push pushes the mesh of all changes so far.
 func (s *Server) push(state *state) {
 	began := time.Now()
-	mesh, change := state.take()
+	mesh, change := state.flush()
 	s.Pusher.Push(mesh, change)
 	if s.Judge != nil {
 		s.Judge.Judge(mesh)
 	}
 	s.synced.Store(true)
 	s.Log.Info("pushed", "services", len(mesh.Services()), "changes", change.Count, "took", time.Since(change.Since))
-	state.done(began, time.Now())
+	state.recordPush(began, time.Now())
 }

@@ -44,7 +44,7 @@ func (r *roster) set(name string, source Source) {
 }
 
 // begin adds the sources that the server starts with, except under names that were added before. It returns the channel
-// that says that the roster has changed, which it says once at the start.
+// that gets a value when the roster has changed, and one at the start.
 func (r *roster) begin(sources map[string]Source) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -55,13 +55,13 @@ func lines(s *Server) (out []string) {
 func TestFirstMeshNeedsASource(t *testing.T) {
 	settings := func(s *state) {
 		o := &model.Object{Spec: &meshconfig.MeshConfig{}}
-		s.apply(said{feed: s.sources["settings"].feed, update: model.Update{
+		s.apply(sourceEvent{feed: s.sources["settings"].feed, update: model.Update{
 			Synced: true, Groups: map[string]model.Group{"MeshConfig": {Objects: []*model.Object{o}}},
 		}}, epoch)
 	}
 	empty := func(s *state) { at{0, "a", update{}, true, false}.apply(s) }
 	partial := func(s *state) { at{0, "a", update{"x": "1"}, false, false}.apply(s) }
-	ended := func(s *state) { s.apply(said{feed: s.sources["a"].feed, ended: true}, epoch) }
+	ended := func(s *state) { s.apply(sourceEvent{feed: s.sources["a"].feed, ended: true}, epoch) }
 	for name, test := range map[string]struct {
 		does []func(*state)
 		want time.Duration // of the first push; negative for never
@@ -129,7 +129,7 @@ func TestGroupsThatGoAtOnce(t *testing.T) {
 			}
 			at{0, "a", a, true, false}.apply(s)
 			at{0, "b", hosts0(test.b), true, false}.apply(s)
-			s.take()
+			s.flush()
 			test.goes(s, hosts0(test.left))
 			want := test.a + test.left + test.held
 			if got := len(hosts(s.next())); got != want {
@@ -171,7 +171,7 @@ func TestGroupsAreTakenOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := stateOf("a")
 			at{0, "a", hosts0(5), true, false}.apply(s)
-			s.take()
+			s.flush()
 			old := s.sources["a"].feed
 			if !replaced {
 				s.reconcile(nil, epoch)
@@ -181,7 +181,7 @@ func TestGroupsAreTakenOver(t *testing.T) {
 				t.Fatalf("start %v, stop %v", start, stop)
 			}
 			at{2000, "a", nil, false, true}.apply(s)
-			s.apply(said{feed: old, update: update{"h0.": ""}.model(true)}, epoch) // the old one ends slowly, and is not heard
+			s.apply(sourceEvent{feed: old, update: update{"h0.": ""}.model(true)}, epoch) // the old one ends slowly, and is not heard
 			at{2000, "a", update{"new": "1"}, false, false}.apply(s)
 			if got := len(hosts(s.next())); got != 6 {
 				t.Errorf("before it has synced %d hosts are served, want 6", got)
@@ -259,9 +259,9 @@ func TestServerRemovesASourceThatGoesOn(t *testing.T) {
 func TestMalformedRecords(t *testing.T) {
 	s := stateOf("a")
 	at{0, "a", update{"x": "1", "y": "1"}, true, false}.apply(s)
-	s.take()
+	s.flush()
 	tell := func(groups map[string]model.Group) {
-		s.apply(said{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
+		s.apply(sourceEvent{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
 	}
 	bad := model.Group{Faults: []string{"port 99999"}}
 	tell(map[string]model.Group{"x": bad, "new": bad})
@@ -279,7 +279,7 @@ func TestMalformedRecords(t *testing.T) {
 	part := update{"x": "2"}.model(false).Groups["x"]
 	part.Faults = []string{"the second of 2 instances has no address"}
 	tell(map[string]model.Group{"x": part, "new": {}})
-	mesh, _ := s.take()
+	mesh, _ := s.flush()
 	if diff := cmp.Diff([]string{"x2", "y1"}, hosts(mesh)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -297,7 +297,7 @@ func TestMalformedRecords(t *testing.T) {
 func TestEqualGroupsChangeNothing(t *testing.T) {
 	s := stateOf("a")
 	at{0, "a", update{"x": "1"}, true, false}.apply(s)
-	first, _ := s.take()
+	first, _ := s.flush()
 	at{0, "a", nil, false, true}.apply(s)
 	at{0, "a", update{"x": "1"}, true, false}.apply(s)
 	if _, due := s.due(Debounce{}); due || s.next().Service("x1") != first.Service("x1") {

@@ -5,65 +5,66 @@ import (
 	"time"
 )
 
-// SourceState is what a source does.
+// SourceState is the state of a source.
 type SourceState string
 
 const (
-	SourceSyncing SourceState = "syncing" // it runs, and has not told all that it knew at its start
-	SourceSynced  SourceState = "synced"  // it runs, and tells what changes
+	SourceSyncing SourceState = "syncing" // it runs, and has not sent all that it knew at its start
+	SourceSynced  SourceState = "synced"  // it runs, and sends changes
 	SourceFailed  SourceState = "failed"  // it ended with an error, and is started again after a while
-	SourceEnded   SourceState = "ended"   // it has nothing more to tell
+	SourceEnded   SourceState = "ended"   // it has nothing more to send
 	SourceRemoved SourceState = "removed" // it was removed, and its groups are held for a while
 )
 
 var sourceStates = []SourceState{SourceSyncing, SourceSynced, SourceFailed, SourceEnded, SourceRemoved}
 
-// SourceStatus is how a source is doing.
+// SourceStatus is the state of a source, with its errors.
 type SourceStatus struct {
 	Name      string      `json:"name"`
 	State     SourceState `json:"state"`
 	Late      bool        `json:"late,omitempty"`       // it never synced within its deadline: discovery is ready without it
 	Objects   int         `json:"objects"`              // services and objects that are served of it
-	Changed   time.Time   `json:"changed,omitzero"`     // when it last told something new
+	Changed   time.Time   `json:"changed,omitzero"`     // when it last sent a change
 	Restarts  int         `json:"restarts"`             // after errors
 	Error     string      `json:"error,omitempty"`      // the last one
 	ErrorTime time.Time   `json:"errorTime,omitzero"`   // when that was
 	Malformed []string    `json:"malformed,omitempty"`  // records that cannot be read: key, and reason
-	Held      int         `json:"heldGroups,omitempty"` // that the source no longer has, and that are served still
-	Until     time.Time   `json:"until,omitzero"`       // when those go
+	Held      int         `json:"heldGroups,omitempty"` // groups that the source no longer has, and that are still served
+	Until     time.Time   `json:"until,omitzero"`       // when those are removed
 }
 
 // maxNamed is how many malformed records Lines names.
 const maxNamed = 10
 
-// Lines says what does not stand as it should, a line for each.
+// Lines returns a line for each fault of the source.
 func (s SourceStatus) Lines() []string {
 	var out []string
-	say := func(format string, args ...any) {
+	add := func(format string, args ...any) {
 		out = append(out, "source "+s.Name+": "+fmt.Sprintf(format, args...))
 	}
 	switch {
 	case s.Late:
-		say("it has not synced within its deadline, discovery is ready without it%s", s.because())
+		add("it has not synced within its deadline, discovery is ready without it%s", s.reason())
 	case s.State == SourceSyncing:
-		say("it has not synced yet%s", s.because())
+		add("it has not synced yet%s", s.reason())
 	case s.State == SourceFailed:
-		say("it failed at %s and is started again, what it told before is served%s", clock(s.ErrorTime), s.because())
+		add("it failed at %s and is started again, its last groups are served%s", clock(s.ErrorTime), s.reason())
 	}
 	for i, record := range s.Malformed {
 		if i == maxNamed {
-			say("%d more malformed records: see /debug/sources", len(s.Malformed)-maxNamed)
+			add("%d more malformed records: see /debug/sources", len(s.Malformed)-maxNamed)
 			break
 		}
-		say("malformed: %s", record)
+		add("malformed: %s", record)
 	}
 	if s.Held > 0 {
-		say("%d groups are gone at once, served until %s", s.Held, clock(s.Until))
+		add("%d groups are gone at once, served until %s", s.Held, clock(s.Until))
 	}
 	return out
 }
 
-func (s SourceStatus) because() string {
+// reason is the last error, as the end of a line.
+func (s SourceStatus) reason() string {
 	if s.Error == "" {
 		return ""
 	}

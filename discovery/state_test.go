@@ -45,9 +45,9 @@ func TestDue(t *testing.T) {
 				said.apply(s)
 			}
 			if p := test.pushed; p != nil {
-				s.take()
-				s.done(epoch.Add(p.began), epoch.Add(p.ended))
-				s.spend(p.offering)
+				s.flush()
+				s.recordPush(epoch.Add(p.began), epoch.Add(p.ended))
+				s.recordPushTime(p.offering)
 			}
 			for _, said := range test.then {
 				said.apply(s)
@@ -83,14 +83,14 @@ func TestApply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := stateOf("a")
 			at{0, "a", update{"x": "1", "y": "1"}, true, false}.apply(s)
-			s.take()
+			s.flush()
 			for _, said := range test.said {
 				said.apply(s)
 			}
 			if _, due := s.due(Debounce{}); due != test.due {
 				t.Errorf("due = %t, want %t", due, test.due)
 			}
-			mesh, _ := s.take()
+			mesh, _ := s.flush()
 			if diff := cmp.Diff(test.want, hosts(mesh)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -107,7 +107,7 @@ func TestTakeIsDeterministic(t *testing.T) {
 		}
 		s.sources["b"].groups["1"] = service("b1")
 		s.sources["a"].groups["2"], s.sources["a"].groups["1"] = service("a2"), service("a1")
-		mesh, _ := s.take()
+		mesh, _ := s.flush()
 		if got := mesh.Service("h").Ports[0].Name; got != "a1" {
 			t.Fatalf("the host is the one of %s, want a1's", got)
 		}
@@ -121,7 +121,7 @@ func TestTakeTellsWhatChanged(t *testing.T) {
 	s := stateOf("a", "b")
 	at{5, "a", update{"x": "1", "y": "1"}, true, false}.apply(s)
 	at{7, "b", update{"x": "1"}, true, false}.apply(s)
-	_, got := s.take()
+	_, got := s.flush()
 	want := model.Change{Since: epoch.Add(5 * time.Millisecond), Keys: []string{"a/x", "a/y", "b/x"}, Count: 3}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -131,7 +131,7 @@ func TestTakeTellsWhatChanged(t *testing.T) {
 		many[fmt.Sprint(i)] = "1"
 	}
 	at{9, "a", many, false, false}.apply(s)
-	if _, got := s.take(); got.Count != 3*maxKeys || len(got.Keys) != maxKeys {
+	if _, got := s.flush(); got.Count != 3*maxKeys || len(got.Keys) != maxKeys {
 		t.Errorf("of %d keys: told %d, count %d", 3*maxKeys, len(got.Keys), got.Count)
 	}
 }
@@ -161,7 +161,7 @@ type at struct {
 
 func (a at) apply(s *state) {
 	now := epoch.Add(time.Duration(a.ms) * time.Millisecond)
-	s.apply(said{feed: s.sources[a.source].feed, update: a.update.model(a.synced), started: a.restart}, now)
+	s.apply(sourceEvent{feed: s.sources[a.source].feed, update: a.update.model(a.synced), started: a.restart}, now)
 }
 
 // stateOf has sources that were added at the epoch.
@@ -198,8 +198,8 @@ func TestEndpointsTakeTheShortPath(t *testing.T) {
 	}
 	s := stateOf("a")
 	tell := func(groups map[string]model.Group) *model.Mesh {
-		s.apply(said{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
-		mesh, _ := s.take()
+		s.apply(sourceEvent{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
+		mesh, _ := s.flush()
 		return mesh
 	}
 	first := tell(map[string]model.Group{"x": group("x.test", "10.0.0.1", 80), "y": group("y.test", "10.0.0.2", 80)})
@@ -239,8 +239,8 @@ func TestWhatOnlyMovesTakesTheShortPath(t *testing.T) {
 	}
 	s := stateOf("a")
 	tell := func(groups map[string]model.Group) *model.Mesh {
-		s.apply(said{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
-		mesh, _ := s.take()
+		s.apply(sourceEvent{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
+		mesh, _ := s.flush()
 		return mesh
 	}
 	before, after := groups(1, "10.0.0.1"), groups(2, "10.0.0.2")
@@ -271,14 +271,14 @@ func TestAGroupThatLosesAService(t *testing.T) {
 		s := stateOf("a")
 		tell := func(services ...*model.Service) {
 			groups := map[string]model.Group{"x": {Services: services}}
-			s.apply(said{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
+			s.apply(sourceEvent{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
 		}
 		tell(service("a.test", "10.0.0.1"), service("b.test", "10.0.0.1"))
-		s.take()
+		s.flush()
 		for _, services := range steps {
 			tell(services...)
 		}
-		if mesh, _ := s.take(); !slices.Equal(hosts(mesh), []string{"a.test"}) {
+		if mesh, _ := s.flush(); !slices.Equal(hosts(mesh), []string{"a.test"}) {
 			t.Errorf("after %d steps the mesh has %v, want a.test", len(steps), hosts(mesh))
 		}
 	}
@@ -289,12 +289,12 @@ func TestNamesOfSourcesHoldAnyCharacter(t *testing.T) {
 	s := stateOf("kubernetes", "kubernetes/east")
 	at{0, "kubernetes", update{"east/x": "1"}, true, false}.apply(s)
 	at{0, "kubernetes/east", update{"x": "2"}, true, false}.apply(s)
-	mesh, change := s.take()
+	mesh, change := s.flush()
 	if diff := cmp.Diff([]string{"east/x1", "x2"}, hosts(mesh)); diff != "" || change.Count != 2 {
 		t.Errorf("%d changes, (-want +got):\n%s", change.Count, diff)
 	}
 	at{0, "kubernetes/east", update{"x": "3"}, false, false}.apply(s)
-	if mesh, _ = s.take(); !slices.Equal(hosts(mesh), []string{"east/x1", "x3"}) {
+	if mesh, _ = s.flush(); !slices.Equal(hosts(mesh), []string{"east/x1", "x3"}) {
 		t.Errorf("the mesh has %v, want east/x1 and x3", hosts(mesh))
 	}
 }

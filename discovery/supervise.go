@@ -31,8 +31,8 @@ func jittered(delay time.Duration, random float64) time.Duration {
 	return delay - time.Duration(random*float64(delay)/2)
 }
 
-// supervise runs one source again and again until ctx is done or it has nothing more to tell.
-func (s *Server) supervise(ctx context.Context, f *feed, random func() float64, in chan<- said) {
+// supervise runs one source again and again until ctx is done or it has nothing more to send.
+func (s *Server) supervise(ctx context.Context, f *feed, random func() float64, in chan<- sourceEvent) {
 	for delay := time.Duration(0); ; {
 		start := time.Now()
 		err := follow(ctx, f, in)
@@ -41,7 +41,7 @@ func (s *Server) supervise(ctx context.Context, f *feed, random func() float64, 
 		}
 		delay = nextDelay(delay, time.Since(start))
 		wait := jittered(delay, random())
-		send(ctx, in, said{feed: f, ended: true, err: err, restart: wait})
+		send(ctx, in, sourceEvent{feed: f, ended: true, err: err, restart: wait})
 		if err == nil {
 			return
 		}
@@ -53,9 +53,9 @@ func (s *Server) supervise(ctx context.Context, f *feed, random func() float64, 
 	}
 }
 
-// follow runs a source once and passes on what it says.
-func follow(ctx context.Context, f *feed, in chan<- said) error {
-	send(ctx, in, said{feed: f, started: true})
+// follow runs a source once and sends its events to in.
+func follow(ctx context.Context, f *feed, in chan<- sourceEvent) error {
+	send(ctx, in, sourceEvent{feed: f, started: true})
 	var g errgroup.Group
 	updates := make(chan model.Update)
 	g.Go(func() error {
@@ -64,7 +64,7 @@ func follow(ctx context.Context, f *feed, in chan<- said) error {
 	})
 	g.Go(func() error {
 		for u := range updates {
-			send(ctx, in, said{feed: f, update: u})
+			send(ctx, in, sourceEvent{feed: f, update: u})
 		}
 		return nil
 	})
@@ -74,7 +74,7 @@ func follow(ctx context.Context, f *feed, in chan<- said) error {
 	return nil
 }
 
-func send(ctx context.Context, in chan<- said, s said) {
+func send(ctx context.Context, in chan<- sourceEvent, s sourceEvent) {
 	select {
 	case in <- s:
 	case <-ctx.Done():

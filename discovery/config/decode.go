@@ -24,7 +24,7 @@ func Decode(file string, data []byte) ([]*model.Object, []Problem) {
 				continue
 			}
 			if twin, ok := first[i.Key]; ok {
-				problems = append(problems, Again(i.Object, twin))
+				problems = append(problems, Duplicate(i.Object, twin))
 				continue
 			}
 			first[i.Key] = i.Object
@@ -35,8 +35,8 @@ func Decode(file string, data []byte) ([]*model.Object, []Problem) {
 	return objects, problems
 }
 
-// Again is the error of an object that another one already is.
-func Again(o, first *model.Object) Problem {
+// Duplicate is the error of an object that was declared before, as first.
+func Duplicate(o, first *model.Object) Problem {
 	return Problem{
 		File: o.Origin.File, Line: o.Origin.Line, Severity: Error, Object: title(o.Meta),
 		Message: fmt.Sprintf("is declared already at %s", first.Origin),

@@ -74,8 +74,8 @@ func (r *envelopeReader) faultf(line int, path, format string, args ...any) {
 }
 
 func (r *envelopeReader) require(line int, path, value string) {
-	told := slices.ContainsFunc(r.problems, func(p Problem) bool { return p.Path == path })
-	if value == "" && !told {
+	reported := slices.ContainsFunc(r.problems, func(p Problem) bool { return p.Path == path })
+	if value == "" && !reported {
 		r.faultf(line, path, "is missing")
 	}
 }
@@ -129,13 +129,13 @@ func (r *envelopeReader) object(n *yaml.Node, path string) []entry {
 	}
 	seen := map[string]int{}
 	return slices.DeleteFunc(r.entries(n, false, 0), func(e entry) bool {
-		line, again := seen[e.key]
-		if again {
+		line, duplicate := seen[e.key]
+		if duplicate {
 			r.faultf(e.line, strings.TrimPrefix(path+"."+e.key, "."), "is given already at line %d", line)
 		} else {
 			seen[e.key] = e.line
 		}
-		return again
+		return duplicate
 	})
 }
 

@@ -134,18 +134,18 @@ func httpDestinations(f field, route []*networking.HTTPRouteDestination) {
 	}
 	weights(f, len(route), sum)
 	for i, d := range route {
-		f.item(i).at("weight").beside(d.GetWeight(), sum)
+		f.item(i).at("weight").warnMissingWeight(d.GetWeight(), sum)
 	}
 }
 
-// beside tells of a weight that is missing beside others: nothing said is 0.
-func (f field) beside(weight int32, sum int64) {
+// warnMissingWeight warns of a weight that is missing beside others: it is 0.
+func (f field) warnMissingWeight(weight int32, sum int64) {
 	if weight == 0 && sum > 0 && !f.given() {
 		f.warnf("is missing beside others: the destination gets nothing; want a weight, or 0 to say so")
 	}
 }
 
-// weights must leave somebody who gets requests. A single destination gets everything, whatever its weight.
+// weights checks that at least one destination gets requests. A single destination gets all, whatever its weight is.
 func weights(f field, n int, sum int64) {
 	switch {
 	case n > 1 && sum == 0:
@@ -312,6 +312,6 @@ func routeDestinations(f field, route []*networking.RouteDestination) {
 	}
 	weights(f, len(route), sum)
 	for i, d := range route {
-		f.item(i).at("weight").beside(d.GetWeight(), sum)
+		f.item(i).at("weight").warnMissingWeight(d.GetWeight(), sum)
 	}
 }

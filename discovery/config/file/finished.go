@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// A file that is being written is not what its writer means. It is taken when it was not written to for so long:
+// A file that is being written is not complete. Its new form is applied when there was no write for this long:
 const (
 	lossWait  = time.Second            // where it holds less than before: it may have been cut, and be written again
-	writeWait = 30 * time.Second       // where a process has it open for writing; without one it is taken at once
-	writePoll = 200 * time.Millisecond // how often to look whether one has: nothing tells of a close
+	writeWait = 30 * time.Second       // where a process has it open for writing; without one it is applied at once
+	writePoll = 200 * time.Millisecond // how often to look whether one has: there is no event for a close
 )
 
-// waiting is a file with a new form that is not taken yet.
+// waiting is a file with a new form that is not applied yet.
 type waiting struct {
 	stat  Stat
 	since time.Time // of these figures
-	until time.Time // when it is taken, unless it changes
+	until time.Time // when it is applied, unless it changes
 }
 
-// finished reports whether the new form of a file is to be taken now. If not, the file waits.
+// finished reports whether the new form of a file is to be applied now. If not, the file waits.
 func (s *state) finished(was, p *parsed, now time.Time) bool {
 	w, waits := s.waiting[p.name]
 	if !waits || !w.stat.same(p.stat) {
@@ -32,7 +32,7 @@ func (s *state) finished(was, p *parsed, now time.Time) bool {
 		w.until = w.since.Add(writeWait)
 	case p.unfinished:
 		w.until = now.Add(writePoll) // it is to be read first
-	case was != nil && p.takes(was):
+	case was != nil && p.drops(was):
 		if w.until = w.since.Add(lossWait); p.stat.Modified.Before(w.since) {
 			w.until = p.stat.Modified.Add(lossWait)
 		}
@@ -45,14 +45,14 @@ func (s *state) finished(was, p *parsed, now time.Time) bool {
 	return false
 }
 
-// patient reports whether a file that is being written need not be read yet.
-func (s *state) patient(name string, stat Stat, now time.Time) bool {
+// skipsRead reports whether a file that is being written need not be read yet.
+func (s *state) skipsRead(name string, stat Stat, now time.Time) bool {
 	w, waits := s.waiting[name]
 	return !waits || !w.stat.same(stat) || now.Before(w.since.Add(writeWait))
 }
 
-// next returns when time alone changes something.
-func (s *state) next(now time.Time) time.Time {
+// wakeAt returns when time alone changes something.
+func (s *state) wakeAt(now time.Time) time.Time {
 	next := s.held.until
 	for _, w := range s.waiting {
 		at := w.until
@@ -66,8 +66,8 @@ func (s *state) next(now time.Time) time.Time {
 	return next
 }
 
-// due returns the files to look at when time is up.
-func (s *state) due() []string { return slices.Sorted(maps.Keys(s.waiting)) }
+// waitingFiles returns the files to look at when the time is over.
+func (s *state) waitingFiles() []string { return slices.Sorted(maps.Keys(s.waiting)) }
 
 // unwritten reports whether no file waits for the end of a write: until then a mesh that begins would be half of one.
 func (s *state) unwritten() bool {

@@ -15,7 +15,7 @@ func (s *state) look(path string, c watch.Changes, now time.Time) (look, error) 
 	if c.All || !s.single(path, c.Paths) {
 		return s.lookAtAll(path, now)
 	}
-	var names, gone []string
+	var names, deleted []string
 	for _, name := range c.Paths {
 		if !named(filepath.Base(name)) && name != path {
 			continue
@@ -23,10 +23,10 @@ func (s *state) look(path string, c watch.Changes, now time.Time) (look, error) 
 		if _, err := os.Lstat(name); err == nil {
 			names = append(names, name)
 		} else if s.knows(name) {
-			gone = append(gone, name)
+			deleted = append(deleted, name)
 		}
 	}
-	return look{files: s.read(names, now), gone: gone}, nil
+	return look{files: s.read(names, now), deleted: deleted}, nil
 }
 
 // single reports whether each path is that of one file, or of none: a directory, or a link, may stand for many.
@@ -68,10 +68,10 @@ func (s *state) lookAtAll(path string, now time.Time) (look, error) {
 	out := look{files: append(s.read(changed, now), parse(s.file, l.blocked)...)}
 	for name := range s.known {
 		if !there[name] && !slices.ContainsFunc(l.blocked, func(b File) bool { return strings.HasPrefix(name, b.Name+"/") }) {
-			out.gone = append(out.gone, name)
+			out.deleted = append(out.deleted, name)
 		}
 	}
-	slices.Sort(out.gone)
+	slices.Sort(out.deleted)
 	return out, nil
 }
 
@@ -106,8 +106,8 @@ func (s *state) read(names []string, now time.Time) []*parsed {
 	}
 	var files []File
 	for _, name := range names {
-		f := read(name, left, func(stat Stat) bool { return s.patient(name, stat, now) })
-		if gone(f) {
+		f := read(name, left, func(stat Stat) bool { return s.skipsRead(name, stat, now) })
+		if isDeleted(f) {
 			continue
 		}
 		left -= int64(len(f.Data))

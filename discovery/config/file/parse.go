@@ -22,7 +22,7 @@ type File struct {
 	Unfinished bool // it is being written, and was not read
 }
 
-// parsed is what a file comes to. It does not change once it is made.
+// parsed is a file, decoded. It does not change once it is made.
 type parsed struct {
 	name       string
 	stat       Stat
@@ -30,10 +30,10 @@ type parsed struct {
 	documents  []document
 	problems   []config.Problem
 
-	declared map[string]*model.Object // by key: its objects, and the last good form of those that are broken now
-	kept     map[string]*model.Object // objects that a document which cannot be read may still hold
-	refused  map[string]int           // the line of each object that has an error and no good form; by key
-	lost     int                      // documents, or the file, of which it is not known what they hold
+	declared   map[string]*model.Object // by key: its objects, and the last good form of those that are broken now
+	kept       map[string]*model.Object // objects that a document which cannot be read may still hold
+	refused    map[string]int           // the line of each object that has an error and no good form; by key
+	unreadable int                      // documents, or the file, whose objects are not known
 }
 
 // document is a part of a file with what was decoded of it.
@@ -71,7 +71,7 @@ func parse(last func(name string) *parsed, files []File) []*parsed {
 	inParallel(todo)
 	for i, f := range files {
 		if !f.Unfinished {
-			out[i].settle(last(f.Name), f.Err)
+			out[i].resolve(last(f.Name), f.Err)
 		}
 	}
 	return out
@@ -114,8 +114,8 @@ func decode(r *config.Reader, name string, d config.Document, known map[[sha256.
 	return out
 }
 
-// settle says what the file declares, given what it was before.
-func (p *parsed) settle(was *parsed, fault error) {
+// resolve decides which objects the file declares, given its form before.
+func (p *parsed) resolve(was *parsed, fault error) {
 	if was == nil {
 		was = &parsed{}
 	}
@@ -123,7 +123,7 @@ func (p *parsed) settle(was *parsed, fault error) {
 	if fault != nil { // it may still be what it was
 		p.problems = []config.Problem{{File: p.name, Severity: config.Error, Message: fault.Error()}}
 		p.documents, p.declared, p.kept, p.refused = was.documents, was.declared, was.kept, was.refused
-		p.lost = 1
+		p.unreadable = 1
 		return
 	}
 	broken := map[string]int{}
@@ -133,11 +133,11 @@ func (p *parsed) settle(was *parsed, fault error) {
 			first := p.declared[i.Key]
 			switch {
 			case i.Object != nil && first != nil:
-				p.problems = append(p.problems, config.Again(i.Object, first))
+				p.problems = append(p.problems, config.Duplicate(i.Object, first))
 			case i.Object != nil:
 				p.declared[i.Key] = i.Object
 			case i.Refused() && i.Key == "":
-				p.lost++
+				p.unreadable++
 			case i.Refused():
 				broken[i.Key] = i.Line
 			}
@@ -153,7 +153,7 @@ func (p *parsed) settle(was *parsed, fault error) {
 			p.refused[key] = line
 		}
 	}
-	if p.lost > 0 {
+	if p.unreadable > 0 {
 		maps.Copy(p.kept, was.declared)
 		maps.Copy(p.kept, was.kept)
 		maps.DeleteFunc(p.kept, func(key string, _ *model.Object) bool {
@@ -163,7 +163,7 @@ func (p *parsed) settle(was *parsed, fault error) {
 	}
 }
 
-// object returns what the file has under a key.
+// object returns the object of the file that has a key, or nil.
 func (p *parsed) object(key string) *model.Object {
 	if o := p.declared[key]; o != nil {
 		return o
@@ -171,13 +171,13 @@ func (p *parsed) object(key string) *model.Object {
 	return p.kept[key]
 }
 
-// has reports whether the file has something to say of a key.
+// has reports whether the file declares, refuses, or may hold an object with a key.
 func (p *parsed) has(key string) bool {
 	_, refused := p.refused[key]
 	return refused || p.object(key) != nil
 }
 
-// names yields the keys that the file has something to say of.
+// names yields the keys for which has is true.
 func (p *parsed) names(yield func(string) bool) {
 	for key := range p.declared {
 		if !yield(key) {
@@ -196,8 +196,8 @@ func (p *parsed) names(yield func(string) bool) {
 	}
 }
 
-// takes reports whether an object of another form of the file is in this one no more.
-func (p *parsed) takes(was *parsed) bool {
+// drops reports whether an object of the form before is no longer in this one.
+func (p *parsed) drops(was *parsed) bool {
 	for key := range was.names {
 		if !p.has(key) {
 			return true

@@ -12,43 +12,43 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// state is what the store knows and has told. It knows no clock and reads no file.
+// state is the files as they were read, and the objects that were sent. It knows no clock and reads no file.
 type state struct {
-	wipeDelay time.Duration
-	files     map[string]*parsed
-	size      int64                       // of all files, in bytes
-	faulty    map[string]bool             // names of files with something to refuse
-	claims    map[string][]string         // by key: the files that say something of it, by name
-	again     map[string][]config.Problem // by key: that files declare what another one has declared
-	objects   map[string]*model.Object    // by key: what was told
-	kinds     map[string]int              // how many of objects are of each kind
-	gone      map[string]bool             // keys of objects that were told and are in no file any more
-	held      hold                        // why they are told still
-	waiting   map[string]waiting          // by name: files with a new form that is not taken yet
+	wipeDelay  time.Duration
+	files      map[string]*parsed
+	size       int64                       // of all files, in bytes
+	faulty     map[string]bool             // names of files with something to refuse
+	claims     map[string][]string         // by key: names of the files that declare it, or may, sorted
+	duplicates map[string][]config.Problem // by key: errors of files that declare an object of another file
+	objects    map[string]*model.Object    // by key: those that were sent
+	kinds      map[string]int              // how many of objects are of each kind
+	missing    map[string]bool             // keys of objects that were sent and are in no file any more
+	held       hold                        // why those are still served
+	waiting    map[string]waiting          // by name: files with a new form that is not applied yet
 }
 
 func newState(wipeDelay time.Duration) *state {
 	return &state{
-		wipeDelay: wipeDelay, files: map[string]*parsed{}, faulty: map[string]bool{}, claims: map[string][]string{}, again: map[string][]config.Problem{},
-		objects: map[string]*model.Object{}, kinds: map[string]int{}, gone: map[string]bool{}, waiting: map[string]waiting{},
+		wipeDelay: wipeDelay, files: map[string]*parsed{}, faulty: map[string]bool{}, claims: map[string][]string{}, duplicates: map[string][]config.Problem{},
+		objects: map[string]*model.Object{}, kinds: map[string]int{}, missing: map[string]bool{}, waiting: map[string]waiting{},
 	}
 }
 
-// look is what a look at the files found.
+// look is the result of a look at the files.
 type look struct {
-	files []*parsed // those that are new, or may have changed
-	gone  []string  // names of those that are not there any more
+	files   []*parsed // those that are new, or may have changed
+	deleted []string  // names of those that are not there any more
 }
 
-// outcome is what a look, or time, has changed.
+// outcome is what changed with a look, or with time.
 type outcome struct {
 	groups   map[string]model.Group
 	problems []config.Problem // that were not there before
-	hold     string           // what is held from now on, or is no longer, in words; empty for no change
-	again    time.Time        // when to look again though nothing changes; zero for never
+	hold     string           // in words: objects that are held from now on, or no longer; empty for no change
+	wakeAt   time.Time        // when to look again though nothing changes; zero for never
 }
 
-// apply takes what was found to the next state.
+// apply applies a look.
 func (s *state) apply(l look, now time.Time) outcome {
 	out := outcome{groups: map[string]model.Group{}}
 	changed := map[string]bool{}
@@ -58,23 +58,23 @@ func (s *state) apply(l look, now time.Time) outcome {
 			s.replace(p.name, was, p, changed)
 		}
 	}
-	for _, name := range l.gone {
+	for _, name := range l.deleted {
 		delete(s.waiting, name)
 		s.replace(name, s.files[name], nil, changed)
 	}
 	for _, key := range slices.Sorted(maps.Keys(changed)) {
-		known := s.again[key]
+		known := s.duplicates[key]
 		s.choose(key, out.groups)
-		for _, p := range s.again[key] {
+		for _, p := range s.duplicates[key] {
 			if !slices.Contains(known, p) {
 				out.problems = append(out.problems, p)
 			}
 		}
 	}
 	if len(changed) > 0 || s.held.since != (time.Time{}) {
-		out.hold = s.guard(out.groups, now)
+		out.hold = s.removeMissing(out.groups, now)
 	}
-	out.again = s.next(now)
+	out.wakeAt = s.wakeAt(now)
 	return out
 }
 
@@ -90,8 +90,7 @@ func news(was, p *parsed) []config.Problem {
 	return slices.DeleteFunc(slices.Clone(p.problems), func(p config.Problem) bool { return known[p] })
 }
 
-// replace puts a new form of a file, nil for none, in the place of another one. It adds the keys of which the files say
-// something else now.
+// replace replaces a form of a file by a new one, nil for none. It adds to changed the keys whose declarations changed.
 func (s *state) replace(name string, was, is *parsed, changed map[string]bool) {
 	if was == nil {
 		was = &parsed{}
@@ -101,7 +100,7 @@ func (s *state) replace(name string, was, is *parsed, changed map[string]bool) {
 		delete(s.files, name)
 	}
 	s.size += is.stat.Size - was.stat.Size
-	if delete(s.faulty, name); is.lost > 0 || len(is.refused) > 0 {
+	if delete(s.faulty, name); is.unreadable > 0 || len(is.refused) > 0 {
 		s.faulty[name] = true
 	}
 	for key := range was.names {
@@ -121,11 +120,11 @@ func (s *state) replace(name string, was, is *parsed, changed map[string]bool) {
 	}
 }
 
-// choose says which object a key is now: of two files that declare it the first one's, by name. An object that is
-// refused, or may be in what cannot be read, stays as it was told; a sound one of another file goes before the latter.
+// choose decides which object has a key: of two files that declare it, the first one by name wins. An object that is refused,
+// or that may be in a part that cannot be read, stays as it was sent; a valid one of another file goes before the latter.
 func (s *state) choose(key string, groups map[string]model.Group) {
 	var first, kept *model.Object
-	var again []config.Problem
+	var duplicates []config.Problem
 	for _, name := range s.claims[key] {
 		f := s.files[name]
 		switch o := f.declared[key]; {
@@ -135,13 +134,13 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 				kept = at(s.objects[key], name, line)
 			}
 		case first != nil:
-			again = append(again, config.Again(o, first))
+			duplicates = append(duplicates, config.Duplicate(o, first))
 		default:
 			first = o
 		}
 	}
-	if delete(s.again, key); len(again) > 0 {
-		s.again[key] = again
+	if delete(s.duplicates, key); len(duplicates) > 0 {
+		s.duplicates[key] = duplicates
 	}
 	if len(s.claims[key]) == 0 {
 		delete(s.claims, key)
@@ -149,16 +148,16 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 	o, was := cmp.Or(first, kept), s.objects[key]
 	if o == nil {
 		if was != nil {
-			s.gone[key] = true
+			s.missing[key] = true
 		}
 		return
 	}
-	delete(s.gone, key)
+	delete(s.missing, key)
 	if was != nil && proto.Equal(was.Spec.(proto.Message), o.Spec.(proto.Message)) {
 		if was.Origin == o.Origin && was.Created.Equal(o.Created) && maps.Equal(was.Labels, o.Labels) {
 			return
 		}
-		o = &model.Object{Meta: o.Meta, Spec: was.Spec} // whoever made something of it knows it again
+		o = &model.Object{Meta: o.Meta, Spec: was.Spec} // the same message, so that what was made of it can be reused
 	}
 	if was == nil {
 		s.kinds[objectKind(key)]++
@@ -167,24 +166,24 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 	groups[key] = model.Group{Objects: []*model.Object{o}}
 }
 
-// problems returns all that is wrong, by file.
+// problems returns all problems, ordered by file and line.
 func (s *state) problems() []config.Problem {
-	again := map[string][]config.Problem{}
-	for _, key := range slices.Sorted(maps.Keys(s.again)) {
-		for _, p := range s.again[key] {
-			again[p.File] = append(again[p.File], p)
+	duplicates := map[string][]config.Problem{}
+	for _, key := range slices.Sorted(maps.Keys(s.duplicates)) {
+		for _, p := range s.duplicates[key] {
+			duplicates[p.File] = append(duplicates[p.File], p)
 		}
 	}
 	var out []config.Problem
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
-		all := append(slices.Clone(s.files[name].problems), again[name]...)
+		all := append(slices.Clone(s.files[name].problems), duplicates[name]...)
 		slices.SortStableFunc(all, func(a, b config.Problem) int { return cmp.Compare(a.Line, b.Line) })
 		out = append(out, all...)
 	}
 	return out
 }
 
-// Check returns the objects that would be served of files, and all that is wrong with them.
+// Check returns the objects of files that would be served, and all problems.
 func Check(files []File) (objects []*model.Object, problems []config.Problem) {
 	s := newState(0)
 	s.apply(look{files: parse(func(string) *parsed { return nil }, files)}, time.Time{})

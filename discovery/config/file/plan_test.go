@@ -33,7 +33,7 @@ func (s *state) lookAt(files []File) look {
 			there = there || f.Name == name
 		}
 		if !there {
-			l.gone = append(l.gone, name)
+			l.deleted = append(l.deleted, name)
 		}
 	}
 	return l
@@ -281,27 +281,27 @@ func TestFinished(t *testing.T) {
 				t.Errorf("%d objects are served, want %d", len(s.objects), test.objects)
 			}
 			if test.until == 0 {
-				if !out.again.IsZero() {
-					t.Errorf("it is to be looked at again at %v", out.again)
+				if !out.wakeAt.IsZero() {
+					t.Errorf("it is to be looked at again at %v", out.wakeAt)
 				}
 				return
 			}
-			if out.again.IsZero() || out.again.After(start0.Add(test.until)) {
-				t.Errorf("it is to be looked at again at %v, want %v after the first time at the latest", out.again, test.until)
+			if out.wakeAt.IsZero() || out.wakeAt.After(start0.Add(test.until)) {
+				t.Errorf("it is to be looked at again at %v, want %v after the first time at the latest", out.wakeAt, test.until)
 			}
 			if len(s.status().Waiting) != 1 {
 				t.Errorf("waiting is %v, want the file", s.status().Waiting)
 			}
 			early := start0.Add(test.until - 1)
 			s.apply(s.lookAt([]File{f}), early)
-			if f.Unfinished && !s.patient(f.Name, f.Stat, early) {
+			if f.Unfinished && !s.skipsRead(f.Name, f.Stat, early) {
 				t.Error("it is read though it is being written")
 			}
 			if len(s.objects) != 3 {
 				t.Errorf("%d objects are served before it is finished, want 3", len(s.objects))
 			}
 			if f.Unfinished {
-				if s.patient(f.Name, f.Stat, early.Add(1)) {
+				if s.skipsRead(f.Name, f.Stat, early.Add(1)) {
 					t.Fatal("it is not read though time is up")
 				}
 				f.Unfinished = false

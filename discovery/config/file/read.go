@@ -51,7 +51,7 @@ func Read(path string) ([]File, error) {
 	var files []File
 	for _, name := range l.names {
 		f := read(name, maxTotal-total, func(Stat) bool { return false })
-		if gone(f) {
+		if isDeleted(f) {
 			continue
 		}
 		total += int64(len(f.Data))
@@ -104,7 +104,7 @@ func (l *listing) walk(todo []string, known map[[2]uint64]bool) (links []string)
 		}
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			if f := (File{Name: dir, Err: reason(err)}); !gone(f) {
+			if f := (File{Name: dir, Err: reason(err)}); !isDeleted(f) {
 				l.blocked = append(l.blocked, f)
 			}
 			continue
@@ -175,7 +175,7 @@ func read(name string, left int64, wait func(Stat) bool) File {
 	}
 	f.Stat = statOf(info)
 	f.Stat.Fresh = time.Since(time.Unix(0, f.Stat.Changed)) < fresh
-	f.Stat.Writing = written(file)
+	f.Stat.Writing = openForWriting(file)
 	if f.Stat.Writing && wait(f.Stat) {
 		f.Unfinished = true
 		return f
@@ -244,9 +244,9 @@ func kindOf(mode fs.FileMode) string {
 	}
 }
 
-// written reports whether a process has the file open for writing: then no read lease is granted. Leases of others'
+// openForWriting reports whether a process has the file open for writing: then no read lease is granted. Leases of others'
 // files need CAP_LEASE, and some file systems have none; time alone tells there.
-func written(file *os.File) bool {
+func openForWriting(file *os.File) bool {
 	_, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	if err == nil {
 		_, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) // the close would do it too
@@ -254,8 +254,8 @@ func written(file *os.File) bool {
 	return errors.Is(err, unix.EAGAIN)
 }
 
-// gone holds for a file that was deleted since the directory was listed, not for a link that leads nowhere.
-func gone(f File) bool {
+// isDeleted holds for a file that was deleted since the directory was listed, not for a link that leads nowhere.
+func isDeleted(f File) bool {
 	if !errors.Is(f.Err, fs.ErrNotExist) {
 		return false
 	}

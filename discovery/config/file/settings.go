@@ -53,7 +53,7 @@ func (s Settings) follow(ctx context.Context, ticks <-chan struct{}, updates cha
 		}
 		next, problems := s.read()
 		was := faults(known)
-		tell(s.Log, slices.DeleteFunc(slices.Clone(problems),
+		logProblems(s.Log, slices.DeleteFunc(slices.Clone(problems),
 			func(p config.Problem) bool { return p.Severity == config.Error || slices.Contains(known, p) }))
 		known = problems
 		group := model.Group{Faults: faults(problems)}

@@ -15,19 +15,19 @@ import (
 	"github.com/pilotlight/pilotlight/watch"
 )
 
-// How patiently files are watched. Quiet outlasts the writes of one save.
+// How long changes of files are collected. quiet is longer than the writes of one save.
 const (
 	quiet   = 50 * time.Millisecond
 	ceiling = time.Second
 	recheck = 30 * time.Second
 )
 
-// Watcher says which files may have changed: all of them at its start.
+// Watcher sends the files that may have changed: all of them at its start.
 type Watcher interface {
 	Run(ctx context.Context, changes chan<- watch.Changes) error
 }
 
-// Source tells the objects of the files at Path and below it, and then what changes.
+// Source sends the objects of the files at Path and below it, and then what changes.
 type Source struct {
 	Path      string // a directory or a file
 	WipeDelay time.Duration
@@ -37,14 +37,14 @@ type Source struct {
 	status atomic.Pointer[Status]
 }
 
-// New returns the Source of a directory or file that the system watches. It goes on for wipeDelay to tell of more than
-// half of all services, or all objects of a kind, that go at once.
+// New returns the Source of a directory or file that the system watches. Where more
+// than half of all services, or all objects of a kind, go at once, they are served for wipeDelay.
 func New(path string, wipeDelay time.Duration, log *slog.Logger) *Source {
 	files := watch.Tree{Path: path, Quiet: quiet, Ceiling: ceiling, Recheck: recheck, Log: log}
 	return &Source{Path: path, WipeDelay: wipeDelay, Watcher: files, Log: log}
 }
 
-// Status returns how the store stands.
+// Status returns the state of the store.
 func (s *Source) Status() Status {
 	if now := s.status.Load(); now != nil {
 		return *now
@@ -63,25 +63,25 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 
 func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updates chan<- model.Update) error {
 	st := newState(s.WipeDelay)
-	again := time.NewTimer(0)
-	defer again.Stop()
-	again.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	timer.Stop()
 	fault, synced := "", false
-	untold := map[string]model.Group{}
+	unsent := map[string]model.Group{}
 	for {
 		var c watch.Changes
 		select {
 		case <-ctx.Done():
 			return nil
 		case c = <-changes:
-		case <-again.C:
-			c.Paths = st.due()
+		case <-timer.C:
+			c.Paths = st.waitingFiles()
 		}
 		l, err := st.look(s.Path, c, time.Now())
 		if err != nil {
 			if err.Error() != fault {
 				fault = err.Error()
-				tell(s.Log, []config.Problem{{File: s.Path, Severity: config.Error, Message: fault}})
+				logProblems(s.Log, []config.Problem{{File: s.Path, Severity: config.Error, Message: fault}})
 				status := s.Status()
 				status.Fault = fault
 				s.status.Store(&status)
@@ -90,33 +90,33 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		}
 		fault = ""
 		out := st.apply(l, time.Now())
-		tell(s.Log, out.problems)
+		logProblems(s.Log, out.problems)
 		if out.hold != "" {
-			s.Log.Error("configuration is "+out.hold, "path", s.Path, "objects", len(st.gone))
+			s.Log.Error("configuration is "+out.hold, "path", s.Path, "objects", len(st.missing))
 		}
-		if again.Stop(); !out.again.IsZero() {
-			again.Reset(time.Until(out.again))
+		if timer.Stop(); !out.wakeAt.IsZero() {
+			timer.Reset(time.Until(out.wakeAt))
 		}
 		status := st.status()
 		s.status.Store(&status)
-		maps.Copy(untold, out.groups)
-		if synced && len(untold) == 0 || !synced && !st.unwritten() {
+		maps.Copy(unsent, out.groups)
+		if synced && len(unsent) == 0 || !synced && !st.unwritten() {
 			continue
 		}
 		if !synced {
 			s.warn(status)
 		}
-		s.Log.Info("configuration read", "path", s.Path, "objects", len(st.objects), "changed", len(untold))
+		s.Log.Info("configuration read", "path", s.Path, "objects", len(st.objects), "changed", len(unsent))
 		select {
-		case updates <- model.Update{Groups: untold, Synced: true}:
-			untold, synced = map[string]model.Group{}, true
+		case updates <- model.Update{Groups: unsent, Synced: true}:
+			unsent, synced = map[string]model.Group{}, true
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// warn says at the start what is missing. What proxies were told before is not known here: they lose it.
+// warn logs at the start which objects are missing. What proxies were sent before the start is not known here: they lose it.
 func (s *Source) warn(now Status) {
 	if missing := len(now.Refused) + len(now.Lost); missing > 0 {
 		const most = 10
@@ -126,8 +126,8 @@ func (s *Source) warn(now Status) {
 	}
 }
 
-// tell logs problems.
-func tell(log *slog.Logger, problems []config.Problem) {
+// logProblems logs problems.
+func logProblems(log *slog.Logger, problems []config.Problem) {
 	for _, p := range problems {
 		level := slog.LevelWarn
 		if p.Severity == config.Error {

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Status is how the store stands, for people who look at it.
+// Status is the state of the store, for people.
 type Status struct {
 	Objects  int       `json:"objects"`            // that are served
 	LastGood []string  `json:"lastGood,omitempty"` // those of them that are refused as they are written now, each with its place
 	Refused  []string  `json:"refused,omitempty"`  // objects that are not served at all, each with its place
 	Lost     []string  `json:"lost,omitempty"`     // files in which not even the names of all objects can be read
-	Waiting  []string  `json:"waiting,omitempty"`  // files that are being written, with a new form that is not taken yet
-	Held     string    `json:"held,omitempty"`     // what went at once and is served still
-	Until    time.Time `json:"until,omitzero"`     // when that goes
-	HeldNow  int       `json:"heldObjects"`        // how many objects that is
+	Waiting  []string  `json:"waiting,omitempty"`  // files that are being written, with a new form that is not applied yet
+	Held     string    `json:"held,omitempty"`     // in words: objects that went at once and are still served
+	Until    time.Time `json:"until,omitzero"`     // when those are removed
+	HeldNow  int       `json:"heldObjects"`        // how many they are
 	Fault    string    `json:"fault,omitempty"`    // why the store as a whole cannot be read now
 
 	Kinds map[string]Count `json:"kinds"`
@@ -36,11 +36,11 @@ func objectKind(key string) string {
 	return kind
 }
 
-// status says how things stand.
+// status returns the state of the store.
 func (s *state) status() Status {
 	out := Status{
 		Objects: len(s.objects), Waiting: slices.Sorted(maps.Keys(s.waiting)),
-		Held: s.held.what, Until: s.held.until, HeldNow: len(s.gone),
+		Held: s.held.what, Until: s.held.until, HeldNow: len(s.missing),
 		Kinds: make(map[string]Count, len(s.kinds)),
 	}
 	count := func(kind string, add Count) {
@@ -50,22 +50,22 @@ func (s *state) status() Status {
 	for kind, n := range s.kinds {
 		count(kind, Count{Served: n})
 	}
-	for key := range s.gone {
+	for key := range s.missing {
 		count(objectKind(key), Count{Served: -1, Held: 1})
 	}
 	counted := map[string]bool{} // two files may refuse one object
 	for _, name := range slices.Sorted(maps.Keys(s.faulty)) {
 		f := s.files[name]
-		if f.lost > 0 {
+		if f.unreadable > 0 {
 			out.Lost = append(out.Lost, name)
 		}
 		for _, key := range slices.Sorted(maps.Keys(f.refused)) {
-			told := fmt.Sprintf("%s (%s:%d)", key, name, f.refused[key])
+			entry := fmt.Sprintf("%s (%s:%d)", key, name, f.refused[key])
 			add := Count{Refused: 1}
 			if s.objects[key] == nil {
-				out.Refused = append(out.Refused, told)
+				out.Refused = append(out.Refused, entry)
 			} else {
-				out.LastGood = append(out.LastGood, told)
+				out.LastGood = append(out.LastGood, entry)
 				add = Count{Served: -1, LastGood: 1}
 			}
 			if !counted[key] {
@@ -77,7 +77,7 @@ func (s *state) status() Status {
 	return out
 }
 
-// Lines says what does not stand as it should, a line for each.
+// Lines returns a line for each fault of the store.
 func (s Status) Lines() []string {
 	var out []string
 	if s.Fault != "" {

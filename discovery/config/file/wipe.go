@@ -15,26 +15,26 @@ import (
 // fewest is how many services, or objects of a kind, must go at once for that to be more than an edit.
 const fewest = 3
 
-// hold is why objects are told that are in no file any more: so many went at once that it may be an accident. They go
-// when the time is over, and stay when the files are back.
+// hold is why objects are served that are in no file any more: so many went at once that it may be an accident. They are
+// removed when the time is over, and stay when the files are back.
 type hold struct {
 	since, until time.Time // zero for no hold
 	what         string    // what went
 }
 
-// guard lets objects go that are in no file any more, unless they are to be held. It says in words what it began or
-// ended to hold.
-func (s *state) guard(groups map[string]model.Group, now time.Time) (said string) {
+// removeMissing removes objects that are in no file any more, unless they are to be held. It returns in words what is held from
+// now on, or no longer.
+func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (message string) {
 	what := ""
-	if len(s.gone) > 0 && s.wipeDelay > 0 {
-		what = wipe(s.objects, s.gone)
+	if len(s.missing) > 0 && s.wipeDelay > 0 {
+		what = wipe(s.objects, s.missing)
 	}
 	was := s.held
 	switch {
 	case what == "":
 		s.held = hold{}
 		if was.what != "" {
-			said = "no longer held, for files are back: " + was.what
+			message = "no longer held, for files are back: " + was.what
 		}
 	case was.what == "":
 		s.held = hold{since: now, until: now.Add(s.wipeDelay), what: what}
@@ -44,18 +44,18 @@ func (s *state) guard(groups map[string]model.Group, now time.Time) (said string
 		return ""
 	default:
 		s.held = hold{}
-		said = "no longer held, for the time is over: " + what
+		message = "no longer held, for the time is over: " + what
 	}
-	for key := range s.gone {
+	for key := range s.missing {
 		delete(s.objects, key)
 		s.kinds[objectKind(key)]--
 		groups[key] = model.Group{}
 	}
-	clear(s.gone)
-	return said
+	clear(s.missing)
+	return message
 }
 
-// wipe says what goes, where that is more than half of all services, or all objects of a kind; else it is empty.
+// wipe returns in words what goes, where it is more than half of all services, or all objects of a kind; else "".
 func wipe(objects map[string]*model.Object, gone map[string]bool) string {
 	hosts := map[string]bool{} // and whether an object that stays has it
 	all, left := map[string]int{}, map[string]int{}

@@ -52,13 +52,13 @@ func TestWipe(t *testing.T) {
 				t.Fatalf("held is %q, want %q", s.held.what, test.what)
 			}
 			if test.what == "" {
-				if full+len(out.groups)-2*gone != len(s.objects) || !out.again.IsZero() || out.hold != "" {
-					t.Errorf("%d objects are served, %v, %q", len(s.objects), out.again, out.hold)
+				if full+len(out.groups)-2*gone != len(s.objects) || !out.wakeAt.IsZero() || out.hold != "" {
+					t.Errorf("%d objects are served, %v, %q", len(s.objects), out.wakeAt, out.hold)
 				}
 				return
 			}
-			if gone > 0 || !out.again.Equal(start0.Add(delay)) || !strings.Contains(out.hold, "held for 30s") {
-				t.Errorf("%d objects are gone, want none; %v, %q", gone, out.again, out.hold)
+			if gone > 0 || !out.wakeAt.Equal(start0.Add(delay)) || !strings.Contains(out.hold, "held for 30s") {
+				t.Errorf("%d objects are gone, want none; %v, %q", gone, out.wakeAt, out.hold)
 			}
 			if now := s.status(); now.Held != test.what || now.HeldNow == 0 || !strings.Contains(strings.Join(now.Lines(), "\n"), test.what) {
 				t.Errorf("the status is %+v", now)
@@ -67,8 +67,8 @@ func TestWipe(t *testing.T) {
 				t.Errorf("before the time is over: %v, %q", out.groups, out.hold)
 			}
 			out = s.apply(look{}, start0.Add(delay))
-			if len(s.objects) != len(test.left) || !strings.Contains(out.hold, "time is over") || !out.again.IsZero() {
-				t.Errorf("when the time is over %d objects are served, want %d; %q, %v", len(s.objects), len(test.left), out.hold, out.again)
+			if len(s.objects) != len(test.left) || !strings.Contains(out.hold, "time is over") || !out.wakeAt.IsZero() {
+				t.Errorf("when the time is over %d objects are served, want %d; %q, %v", len(s.objects), len(test.left), out.hold, out.wakeAt)
 			}
 		})
 	}
@@ -84,8 +84,8 @@ func TestWipeReverted(t *testing.T) {
 		t.Errorf("a new service while others are held: %d groups, %d objects", len(out.groups), len(s.objects))
 	}
 	out = s.apply(s.lookAt(mesh(9, 4)), start0.Add(20*time.Second))
-	if len(s.objects) != 13 || !strings.Contains(out.hold, "files are back") || !out.again.IsZero() {
-		t.Errorf("%d objects are served, want 13; %q, %v", len(s.objects), out.hold, out.again)
+	if len(s.objects) != 13 || !strings.Contains(out.hold, "files are back") || !out.wakeAt.IsZero() {
+		t.Errorf("%d objects are served, want 13; %q, %v", len(s.objects), out.hold, out.wakeAt)
 	}
 	s.apply(s.lookAt(nil), start0.Add(time.Minute))
 	if !s.held.until.Equal(start0.Add(90 * time.Second)) {

@@ -5,12 +5,12 @@ import (
 	"syscall"
 )
 
-// reserve are the descriptors that proxies do not get: two HTTP ports of maxConnections, and 32 for listeners and files.
-const reserve = 2*maxConnections + 32
+// reservedDescriptors is how many descriptors proxies do not get: two HTTP ports of maxConnections, and 32 for listeners and files.
+const reservedDescriptors = 2*maxConnections + 32
 
-// roomFor returns the number of proxies' connections for which there are descriptors.
-func roomFor(descriptors int) int {
-	return max(descriptors-reserve, descriptors/4, 1)
+// maxProxyConnections returns the number of proxies' connections for which there are descriptors.
+func maxProxyConnections(descriptors int) int {
+	return max(descriptors-reservedDescriptors, descriptors/4, 1)
 }
 
 // descriptors returns how many the process may have. Go has raised the soft limit to the hard one.

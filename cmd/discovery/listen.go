@@ -8,14 +8,14 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads"
 )
 
-// doors are the addresses that are served; secure and monitoring are nil where they are not wanted.
-type doors struct {
+// listeners are the addresses that are served; secure and monitoring are nil where they are not wanted.
+type listeners struct {
 	grpc, web, secure, monitoring net.Listener
 	tls                           *ads.TLS
 }
 
-// open opens all of them, or none, and says everything that is in the way.
-func (c *settings) open() (d doors, err error) {
+// open opens all of them, or none, and returns every error.
+func (c *settings) open() (d listeners, err error) {
 	var faults []error
 	listen := func(wanted bool, flag, address string) net.Listener {
 		if !wanted {
@@ -39,13 +39,13 @@ func (c *settings) open() (d doors, err error) {
 	}
 	if err := errors.Join(faults...); err != nil {
 		d.close()
-		return doors{}, err
+		return listeners{}, err
 	}
 	return d, nil
 }
 
 // close closes those that are open. Nothing was accepted.
-func (d doors) close() {
+func (d listeners) close() {
 	for _, l := range []net.Listener{d.grpc, d.web, d.monitoring, d.secure} {
 		if l != nil {
 			_ = l.Close()

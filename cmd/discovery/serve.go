@@ -72,7 +72,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	defer heap.Pace(os.Getenv)()
 	limits := c.limits
 	limits.ExposeObjects = c.exposeDebug
-	limits.Connections = cmp.Or(limits.Connections, roomFor(descriptors()))
+	limits.Connections = cmp.Or(limits.Connections, maxProxyConnections(descriptors()))
 	proxies := ads.New(limits, log)
 	if traces, err := newTracing(c.otlpEndpoint, os.Getenv).provider(ctx, log); err != nil {
 		doors.close()
@@ -82,12 +82,12 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		defer flushTraces(traces, log)
 	}
 	store := file.New(c.configDir, c.wipeDelay, log)
-	teller := notes.New(proxies.Proxies, log)
-	proxies.OnRefusal(teller.Again)
+	reporter := notes.New(proxies.Proxies, log)
+	proxies.OnRefusal(reporter.Recheck)
 	server := &discovery.Server{
 		Sources:  c.sources(store, log),
 		Pusher:   proxies,
-		Judge:    teller,
+		Judge:    reporter,
 		Debounce: discovery.Debounce{After: c.after, Max: c.max},
 		Patience: discovery.Patience{Sync: c.syncTimeout, Wipe: c.wipeDelay},
 		Log:      log,
@@ -100,7 +100,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		}
 	}
 	pages := status.Pages{
-		Ready: server.Synced, Mesh: proxies.Mesh, Notes: teller.Notes, Proxies: proxies, Exposed: c.exposeDebug,
+		Ready: server.Synced, Mesh: proxies.Mesh, Notes: reporter.Notes, Proxies: proxies, Exposed: c.exposeDebug,
 		Config: func() any { return store.Status() }, Sources: func() any { return server.Statuses() },
 		Faults: func() []string {
 			return slices.Concat(store.Status().Lines(), further.lines(), sourceLines(server.Statuses()))
@@ -116,7 +116,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		g.Go(func() error { return s.follow(ctx, proxies) })
 	}
 	g.Go(func() error { return server.Run(ctx) })
-	g.Go(func() error { return teller.Run(ctx) })
+	g.Go(func() error { return reporter.Run(ctx) })
 	g.Go(func() error { return proxies.Serve(ctx, doors.grpc) })
 	g.Go(func() error { return serveHTTP(ctx, doors.web, pages.Handler(), log) })
 	if doors.secure != nil {
@@ -125,7 +125,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	}
 	if doors.monitoring != nil {
 		g.Go(func() error {
-			metrics := append(collectors(server.Sources), proxies.Metrics(), server, teller)
+			metrics := append(collectors(server.Sources), proxies.Metrics(), server, reporter)
 			if c.configDir == "" {
 				metrics = append(metrics, store)
 			}

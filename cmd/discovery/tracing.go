@@ -15,19 +15,19 @@ import (
 	"github.com/pilotlight/pilotlight/internal/version"
 )
 
-// tracing says where traces of pushes go. The rest (headers, sampling, names) is OpenTelemetry's own environment.
+// tracing is where traces of pushes go. The rest (headers, sampling, names) is OpenTelemetry's own environment.
 type tracing struct {
 	endpoint string // base URL of a collector; "" for that of the environment
 	wanted   bool   // by the environment
 }
 
-// newTracing adds to the setting what the environment wants: a collector, unless traces are switched off.
+// newTracing adds to the setting the collector of the environment, unless that switches traces off.
 func newTracing(endpoint string, getenv func(string) string) tracing {
 	named := getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 	return tracing{endpoint, named && getenv("OTEL_TRACES_EXPORTER") != "none" && getenv("OTEL_SDK_DISABLED") != "true"}
 }
 
-// provider returns what spans are handed to, nil where nobody wants them. It is to be shut down.
+// provider returns what spans are given to, nil where there is no collector. The caller shuts it down.
 func (t tracing) provider(ctx context.Context, log *slog.Logger) (*trace.TracerProvider, error) {
 	var options []otlptracehttp.Option
 	switch {
@@ -50,16 +50,16 @@ func (t tracing) provider(ctx context.Context, log *slog.Logger) (*trace.TracerP
 	if err != nil {
 		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	return trace.NewTracerProvider(trace.WithBatcher(told{exporter, log}), trace.WithResource(about)), nil
+	return trace.NewTracerProvider(trace.WithBatcher(loggedExporter{exporter, log}), trace.WithResource(about)), nil
 }
 
-// told is an exporter whose faults are in the log: a collector that is away must not be.
-type told struct {
+// loggedExporter is an exporter that logs its errors and returns none: a collector that is away is not an error.
+type loggedExporter struct {
 	trace.SpanExporter
 	log *slog.Logger
 }
 
-func (e told) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
+func (e loggedExporter) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		e.log.Warn("traces not delivered", "spans", len(spans), "err", err)
 	}

@@ -23,9 +23,9 @@ const (
 
 // serveHTTP serves until ctx is done; requests that are under way may end.
 func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) error {
-	open := &connections{at: map[net.Conn]place{}}
+	open := &connections{activity: map[net.Conn]activity{}}
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, ConnState: open.note,
+		Handler: handler, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, ConnState: open.track,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -49,38 +49,38 @@ func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, log *s
 
 // connections are those of one port. They are never refused: a new one may be a probe, an old one that says nothing is not.
 type connections struct {
-	mu   sync.Mutex
-	at   map[net.Conn]place
-	last int
+	mu       sync.Mutex
+	activity map[net.Conn]activity
+	last     int
 }
 
-// place is when a connection came to its state, as a number that grows.
-type place struct {
+// activity is the state of a connection, and when it came to it, as a number that grows.
+type activity struct {
 	busy  bool // a request is under way
 	since int
 }
 
-func (c *connections) note(conn net.Conn, state http.ConnState) {
+func (c *connections) track(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
 	switch state {
 	case http.StateNew, http.StateIdle, http.StateActive:
-		c.at[conn] = place{busy: state == http.StateActive, since: c.last}
+		c.activity[conn] = activity{busy: state == http.StateActive, since: c.last}
 	default:
-		delete(c.at, conn)
+		delete(c.activity, conn)
 	}
-	if len(c.at) > maxConnections {
+	if len(c.activity) > maxConnections {
 		victim := c.oldest()
-		delete(c.at, victim)
+		delete(c.activity, victim)
 		_ = victim.Close() // the server notices
 	}
 }
 
 // oldest is the connection that has waited longest, of those without a request where there is one.
 func (c *connections) oldest() (victim net.Conn) {
-	for conn, p := range c.at {
-		if v := c.at[victim]; victim == nil || v.busy && !p.busy || v.busy == p.busy && p.since < v.since {
+	for conn, p := range c.activity {
+		if v := c.activity[victim]; victim == nil || v.busy && !p.busy || v.busy == p.busy && p.since < v.since {
 			victim = conn
 		}
 	}

@@ -2,7 +2,7 @@ package notes
 
 import "github.com/pilotlight/pilotlight/discovery/model"
 
-// identity is what makes two notes the same, whatever line the field is on by now and whatever is suggested instead.
+// identity is what two notes have in common that count as one: the line and the suggestion may differ.
 type identity struct {
 	code    model.Code
 	cluster string
@@ -14,7 +14,7 @@ func identityOf(n model.Note) identity {
 	return identity{n.Code, n.Meta.Origin.Cluster(), n.Meta.Key(), n.Path}
 }
 
-// difference returns what now has and last had not, and what is mended: the other way round. Each is told once.
+// difference returns the notes of now that last has not, and the mended ones: those of last that now has not. Each comes once.
 func difference(last, now []model.Note) (added, mended []model.Note) {
 	return without(now, last), without(last, now)
 }

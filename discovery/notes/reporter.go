@@ -12,91 +12,91 @@ import (
 )
 
 const (
-	// again is how often a mesh is judged that does not change: proxies come and go.
-	again = 30 * time.Second
+	// recheckInterval is how often a mesh that does not change is judged again: proxies come and go.
+	recheckInterval = 30 * time.Second
 	// Between two judgements there is a second at least, and 20 times what the last one took: at most 5 % of a CPU.
-	least, share = time.Second, 20
-	// most is how many notes of one judgement are logged; /debug/notes has all.
-	most = 100
+	minPause, pauseFactor = time.Second, 20
+	// maxLogged is how many notes of one judgement are logged at most; /debug/notes has all.
+	maxLogged = 100
 )
 
-// Teller tells the notes of the newest mesh. New makes one.
-type Teller struct {
+// Reporter logs, shows and counts the notes of the newest mesh. New makes one.
+type Reporter struct {
 	connected func() []model.Proxy
 	log       *slog.Logger
 	meshes    chan *model.Mesh // the newest
-	soon      chan struct{}    // the same mesh is to be judged again
+	recheck   chan struct{}    // the same mesh is to be judged again
 	notes     atomic.Pointer[[]model.Note]
 }
 
-// New returns a Teller; connected are the proxies that are connected now.
-func New(connected func() []model.Proxy, log *slog.Logger) *Teller {
-	t := &Teller{connected: connected, log: log, meshes: make(chan *model.Mesh, 1), soon: make(chan struct{}, 1)}
-	t.notes.Store(&[]model.Note{})
-	return t
+// New returns a Reporter; connected returns the proxies that are connected now.
+func New(connected func() []model.Proxy, log *slog.Logger) *Reporter {
+	r := &Reporter{connected: connected, log: log, meshes: make(chan *model.Mesh, 1), recheck: make(chan struct{}, 1)}
+	r.notes.Store(&[]model.Note{})
+	return r
 }
 
-// Judge takes the newest mesh, in the place of one that was not looked at yet. It returns at once. It is called by one
-// goroutine at a time.
-func (t *Teller) Judge(m *model.Mesh) {
+// Judge has the newest mesh judged, instead of one that still waits for it. It returns at once. It is called by one goroutine
+// at a time.
+func (r *Reporter) Judge(m *model.Mesh) {
 	select {
-	case <-t.meshes:
+	case <-r.meshes:
 	default:
 	}
-	t.meshes <- m
+	r.meshes <- m
 }
 
-// Again has the newest mesh judged once more, since a proxy has said something of it. It returns at once.
-func (t *Teller) Again() {
+// Recheck has the newest mesh judged once more, since a proxy has refused a part of it. It returns at once.
+func (r *Reporter) Recheck() {
 	select {
-	case t.soon <- struct{}{}:
+	case r.recheck <- struct{}{}:
 	default:
 	}
 }
 
-// Notes returns what was noted last.
-func (t *Teller) Notes() []model.Note { return *t.notes.Load() }
+// Notes returns the notes of the last judgement.
+func (r *Reporter) Notes() []model.Note { return *r.notes.Load() }
 
 // Run judges meshes until ctx is done.
-func (t *Teller) Run(ctx context.Context) error {
+func (r *Reporter) Run(ctx context.Context) error {
 	var mesh *model.Mesh
 	for {
 		var unchanged <-chan time.Time
 		if mesh != nil {
-			unchanged = time.After(again)
+			unchanged = time.After(recheckInterval)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case mesh = <-t.meshes:
+		case mesh = <-r.meshes:
 		case <-unchanged:
-		case <-t.soon:
+		case <-r.recheck:
 		}
 		if mesh == nil {
 			continue
 		}
 		began := time.Now()
-		t.tell(mesh.Notes(t.connected()...))
+		r.report(mesh.Notes(r.connected()...))
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(max(least, share*time.Since(began))):
+		case <-time.After(max(minPause, pauseFactor*time.Since(began))):
 		}
 	}
 }
 
-// tell logs what is new and what is mended.
-func (t *Teller) tell(now []model.Note) {
-	added, mended := difference(t.Notes(), now)
-	t.notes.Store(&now)
-	for _, n := range added[:min(len(added), most)] {
-		t.log.Warn("configuration note", about(n)...)
+// report logs the notes that are new, and those that are mended.
+func (r *Reporter) report(now []model.Note) {
+	added, mended := difference(r.Notes(), now)
+	r.notes.Store(&now)
+	for _, n := range added[:min(len(added), maxLogged)] {
+		r.log.Warn("configuration note", about(n)...)
 	}
-	for _, n := range mended[:min(len(mended), most)] {
-		t.log.Info("configuration note mended", about(n)...)
+	for _, n := range mended[:min(len(mended), maxLogged)] {
+		r.log.Info("configuration note mended", about(n)...)
 	}
-	if untold := max(len(added)-most, 0) + max(len(mended)-most, 0); untold > 0 {
-		t.log.Warn("more configuration notes: see /debug/notes", "count", untold)
+	if unlogged := max(len(added)-maxLogged, 0) + max(len(mended)-maxLogged, 0); unlogged > 0 {
+		r.log.Warn("more configuration notes: see /debug/notes", "count", unlogged)
 	}
 }
 
@@ -116,12 +116,12 @@ var count = prometheus.NewDesc("pilotlight_config_notes", "What is to be said of
 	[]string{"code"}, nil)
 
 // Describe names the metric.
-func (t *Teller) Describe(out chan<- *prometheus.Desc) { out <- count }
+func (r *Reporter) Describe(out chan<- *prometheus.Desc) { out <- count }
 
-// Collect counts the notes by code. A code that was noted never is not there.
-func (t *Teller) Collect(out chan<- prometheus.Metric) {
+// Collect counts the notes by code. A code without a note is left out.
+func (r *Reporter) Collect(out chan<- prometheus.Metric) {
 	codes := map[model.Code]int{}
-	for _, n := range t.Notes() {
+	for _, n := range r.Notes() {
 		codes[n.Code]++
 	}
 	for code, n := range codes {

@@ -57,11 +57,11 @@ func TestNotesTellTheOrigin(t *testing.T) {
 	}
 	winner := model.Meta{Kind: "ServiceEntry", Namespace: "n", Name: "b", Origin: model.Origin{File: "b.yaml", Line: 4}}
 	var log bytes.Buffer
-	teller := New(nil, slog.New(slog.NewTextHandler(&log, nil)))
+	reporter := New(nil, slog.New(slog.NewTextHandler(&log, nil)))
 	of := func(cluster string) model.Note {
 		return model.Note{Code: model.Conflict, Meta: record(cluster), Path: "ports", Message: "lost", Other: winner}
 	}
-	teller.tell([]model.Note{of("east"), of("west")})
+	reporter.report([]model.Note{of("east"), of("west")})
 	const want = `code=conflict cluster=west uid=u1 generation=3 version=77 object="Service n/a" field=ports reason=lost ` +
 		`winner="ServiceEntry n/b" winnerOrigin=b.yaml:4`
 	if n := strings.Count(log.String(), "configuration note"); n != 2 || !strings.Contains(log.String(), want) {
@@ -70,7 +70,7 @@ func TestNotesTellTheOrigin(t *testing.T) {
 	log.Reset()
 	changed := of("east")
 	changed.Meta.Origin.Record = &model.Record{Cluster: "east", UID: "u1", Generation: 4, Version: "78"}
-	teller.tell([]model.Note{changed})
+	reporter.report([]model.Note{changed})
 	if n := strings.Count(log.String(), "mended"); n != 1 || strings.Count(log.String(), "\n") != 1 {
 		t.Errorf("another version of the object makes another note:\n%s", &log)
 	}
@@ -107,15 +107,15 @@ func (g *guarded) take() string {
 	return g.text.String()
 }
 
-func TestTeller(t *testing.T) {
+func TestReporter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log guarded
 		var connected atomic.Pointer[[]model.Proxy]
 		connected.Store(&[]model.Proxy{{Namespace: "clients"}})
-		teller := New(func() []model.Proxy { return *connected.Load() }, slog.New(slog.NewTextHandler(&log, nil)))
+		reporter := New(func() []model.Proxy { return *connected.Load() }, slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- teller.Run(ctx) }()
+		go func() { done <- reporter.Run(ctx) }()
 		// told waits, and compares the notes that the log tells after that with want.
 		told := func(wait time.Duration, want ...string) {
 			t.Helper()
@@ -133,22 +133,22 @@ func TestTeller(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		}
-		teller.Judge(meshOf(1, "a.test", "b.test"))
+		reporter.Judge(meshOf(1, "a.test", "b.test"))
 		told(0, "configuration note unknown-host 1 b.test")
-		teller.Judge(meshOf(2, "b.test", "c.test")) // overtaken by the next before it is looked at
-		teller.Judge(meshOf(3, "b.test", "d.test"))
+		reporter.Judge(meshOf(2, "b.test", "c.test")) // overtaken by the next before it is looked at
+		reporter.Judge(meshOf(3, "b.test", "d.test"))
 		told(0)
 		told(time.Second, "configuration note unknown-host 3 d.test")
-		if err := testutil.CollectAndCompare(teller, strings.NewReader(
+		if err := testutil.CollectAndCompare(reporter, strings.NewReader(
 			"# HELP pilotlight_config_notes What is to be said of configuration that is served, by code: see /debug/notes.\n"+
 				"# TYPE pilotlight_config_notes gauge\npilotlight_config_notes{code=\"unknown-host\"} 2\n")); err != nil {
 			t.Error(err)
 		}
-		teller.Judge(meshOf(4, "b.test"))
+		reporter.Judge(meshOf(4, "b.test"))
 		told(time.Second, "configuration note mended unknown-host 3 d.test")
 		connected.Store(&[]model.Proxy{}) // proxies go, and the mesh stays
-		told(again+time.Second, "configuration note unknown-namespace 4 b.test")
-		if notes := teller.Notes(); len(notes) != 2 {
+		told(recheckInterval+time.Second, "configuration note unknown-namespace 4 b.test")
+		if notes := reporter.Notes(); len(notes) != 2 {
 			t.Errorf("notes are %v", notes)
 		}
 		cancel()

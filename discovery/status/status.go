@@ -16,7 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// Proxies is who is connected and what they were told.
+// Proxies is the connected proxies, and what they were sent.
 type Proxies interface {
 	Clients() []ads.Client
 	Pushes() []ads.Push
@@ -25,13 +25,13 @@ type Proxies interface {
 
 // Pages is what the pages show. Its functions are called for each request, from any goroutine.
 type Pages struct {
-	Ready   func() bool        // whether there is a mesh: every source has told what it knew, or is not waited for any longer
+	Ready   func() bool        // whether there is a mesh: every source has synced, or its deadline has passed
 	Mesh    func() *model.Mesh // the newest, nil before the first
 	Notes   func() []model.Note
 	Proxies Proxies
-	Config  func() any      // how the store of configuration stands
-	Sources func() any      // how each source is doing
-	Faults  func() []string // what does not stand as it should, though discovery is ready: a line for each
+	Config  func() any      // state of the store of configuration
+	Sources func() any      // state of each source
+	Faults  func() []string // faults, though discovery is ready: a line for each
 	// Exposed lets callers from other hosts see /debug and /v1/registration.
 	Exposed bool
 }
@@ -61,14 +61,14 @@ func (p Pages) Handler() http.Handler {
 	return mux
 }
 
-// ready answers with a word; asked for more, callers on this host are told also what does not stand as it should.
+// ready answers with a word, and with ?verbose lists the faults to callers on this host.
 func (p Pages) ready(w http.ResponseWriter, r *http.Request) {
-	said := "ready\n"
+	text := "ready\n"
 	if !p.Ready() {
-		said = "not ready: the sources have not synced yet\n"
+		text = "not ready: the sources have not synced yet\n"
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_, _ = io.WriteString(w, said) // a caller that left needs no answer
+	_, _ = io.WriteString(w, text) // a caller that left needs no answer
 	if r.URL.Query().Has("verbose") && p.allowed(r) == nil {
 		for _, fault := range p.Faults() {
 			_, _ = io.WriteString(w, fault+"\n")
@@ -76,7 +76,7 @@ func (p Pages) ready(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Monitoring serves what a monitoring system reads.
+// Monitoring serves /metrics and /version.
 func Monitoring(version any, metrics ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -108,7 +108,7 @@ func (p Pages) configDump(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, resources)
 }
 
-// guard lets only programs on this host through; where the pages are exposed, everybody but a page of another site.
+// guard admits only programs on this host; where the pages are exposed, every caller but a page of another site.
 func (p Pages) guard(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := p.allowed(r); err != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// RebuildBeside returns what RebuildOutbound does. What is equal to a message of beside, built for another view of the
-// same mesh, is that message: views that differ in little then cost little. beside may be nil.
-func RebuildBeside(last, beside *Resources, m *model.Mesh, v Outbound) *Resources {
+// RebuildBeside returns what RebuildOutbound does. A message that is equal to one of sibling, which was built for another view
+// of the same mesh, is that message: views that differ in little then cost little. sibling may be nil.
+func RebuildBeside(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
 	if v.Proxyless {
-		return buildProxyless(m, v).reuse(beside)
+		return buildProxyless(m, v).reuse(sibling)
 	}
 	if patched := last.patch(m, v); patched != nil {
 		if len(m.Delta().Services) > 0 { // these lists are its own then
-			patched.reuseEndpoints(beside)
+			patched.reuseEndpoints(sibling)
 		}
 		return patched
 	}
-	return build(last, beside, m, v).reuse(last).reuse(beside)
+	return build(last, sibling, m, v).reuse(last).reuse(sibling)
 }
 
 func (r *Resources) reuseEndpoints(last *Resources) {
@@ -33,25 +33,25 @@ func (r *Resources) reuseEndpoints(last *Resources) {
 	}
 }
 
-// take puts beside's messages in the place of equal ones of a service that was just made, which nobody else has yet.
-func (made *Resources) take(beside *Resources) {
-	if beside == nil {
+// reuseEqualOf replaces messages of a service that was just made, and that no other view has yet, by equal ones of sibling.
+func (made *Resources) reuseEqualOf(sibling *Resources) {
+	if sibling == nil {
 		return
 	}
-	takeEqual(made.Clusters, beside.Clusters, (*clusterv3.Cluster).GetName)
-	takeEqual(made.Endpoints, beside.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
+	reuseEqualUnsorted(made.Clusters, sibling.Clusters, (*clusterv3.Cluster).GetName)
+	reuseEqualUnsorted(made.Endpoints, sibling.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
 }
 
-// take does the same for virtual hosts, and for all of them together.
-func (t *routeTable) take(beside *Resources) {
-	if beside == nil {
+// reuseEqualOf does the same for virtual hosts, and for all of them together.
+func (t *routeTable) reuseEqualOf(sibling *Resources) {
+	if sibling == nil {
 		return
 	}
-	i, ok := find(beside.Routes, t.config.Name, (*routev3.RouteConfiguration).GetName)
+	i, ok := find(sibling.Routes, t.config.Name, (*routev3.RouteConfiguration).GetName)
 	if !ok {
 		return
 	}
-	other := beside.Routes[i]
+	other := sibling.Routes[i]
 	byName := map[string]*routev3.VirtualHost{}
 	for _, h := range other.VirtualHosts {
 		byName[h.Name] = h
@@ -66,8 +66,8 @@ func (t *routeTable) take(beside *Resources) {
 	}
 }
 
-// takeEqual is reuseEqual of a short list that need not be sorted.
-func takeEqual[T proto.Message](list, sorted []T, name func(T) string) {
+// reuseEqualUnsorted is reuseEqual of a short list that need not be sorted.
+func reuseEqualUnsorted[T proto.Message](list, sorted []T, name func(T) string) {
 	for i, m := range list {
 		if at, ok := find(sorted, name(m), name); ok && proto.Equal(sorted[at], m) {
 			list[i] = sorted[at]

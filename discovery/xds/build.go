@@ -48,8 +48,8 @@ func RebuildOutbound(last *Resources, m *model.Mesh, v Outbound) *Resources {
 	return RebuildBeside(last, nil, m, v)
 }
 
-func build(last, beside *Resources, m *model.Mesh, v Outbound) *Resources {
-	b := &builder{mesh: m, view: v, last: last, beside: beside, out: &Resources{memory: model.NewMemory(last.memoryOf())}}
+func build(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
+	b := &builder{mesh: m, view: v, last: last, sibling: sibling, out: &Resources{memory: model.NewMemory(last.memoryOf())}}
 	b.scope = m.Scope(v.Namespace, v.Labels())
 	b.seen = observe(m.Settings(), tracerOf(m, v.Namespace))
 	b.clusters()
@@ -70,13 +70,13 @@ func BuildInbound(m *model.Mesh, v Inbound) *Resources { return InboundOf(m, v).
 
 // builder collects what one outbound view is told.
 type builder struct {
-	mesh   *model.Mesh
-	view   Outbound
-	scope  *model.Scope
-	seen   observed
-	last   *Resources
-	beside *Resources // of another view, nil for none
-	out    *Resources
+	mesh    *model.Mesh
+	view    Outbound
+	scope   *model.Scope
+	seen    observed
+	last    *Resources
+	sibling *Resources // of another view, nil for none
+	out     *Resources
 }
 
 // clusters adds those of every service that the proxy may be led to.
@@ -87,7 +87,7 @@ func (b *builder) clusters() {
 		known := b.out.memory.Made()
 		made := model.Recall(b.out.memory, "cluster "+s.Host, inputs, clusterInputs.clusters)
 		if b.out.memory.Made() > known {
-			made.take(b.beside)
+			made.reuseEqualOf(b.sibling)
 		}
 		b.out.Clusters = append(b.out.Clusters, made.Clusters...)
 		b.out.Endpoints = append(b.out.Endpoints, made.Endpoints...)

@@ -73,7 +73,7 @@ func (rs *routeSet) add(name string, egress int, port uint32, build func(hostMak
 		return m.table
 	})
 	if rs.b.out.memory.Made() > known {
-		table.take(rs.b.beside)
+		table.reuseEqualOf(rs.b.sibling)
 	}
 	rs.b.out.Routes = append(rs.b.out.Routes, table.config)
 	rs.b.out.tables = append(rs.b.out.tables, table)

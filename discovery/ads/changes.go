@@ -21,7 +21,7 @@ type changes struct {
 	applied  time.Time // when there was a list of changes the last time
 }
 
-// add remembers a request.
+// add adds a request.
 func (c *changes) add(subscribe, unsubscribe *names, sh *share) error {
 	if subscribe == nil && unsubscribe == nil {
 		return nil
@@ -39,8 +39,8 @@ func (c *changes) add(subscribe, unsubscribe *names, sh *share) error {
 	return nil
 }
 
-// ripe returns from when on the changes of a subscription to n names should be applied.
-func (c *changes) ripe(n int) time.Time {
+// applyAfter returns the time after which the changes of a subscription to n names should be applied.
+func (c *changes) applyAfter(n int) time.Time {
 	if n < manyNames || c.on+c.off >= n/worthwhile {
 		return time.Time{}
 	}
@@ -50,8 +50,9 @@ func (c *changes) ripe(n int) time.Time {
 // fewRequests is up to how many requests are merged by what all streams share.
 const fewRequests = 8
 
-// take returns what is to be subscribed and unsubscribed, and forgets it. A later request counts, of one both lists.
-func (c *changes) take(sh *share, now time.Time) (on, off *names) {
+// flush returns the names to subscribe and to unsubscribe, and forgets them. Of two requests with one name the later
+// counts; of one request both lists.
+func (c *changes) flush(sh *share, now time.Time) (on, off *names) {
 	if len(c.requests) <= fewRequests {
 		for _, r := range c.requests {
 			on, off = sh.merge(on, r.add, r.drop), sh.merge(off, r.drop, r.add)
@@ -91,22 +92,22 @@ func replay(requests []merging, sh *share) (on, off *names) {
 	return sh.interner.with(list[0], star[0]), sh.interner.with(list[1], star[1])
 }
 
-func (s *subscription) changing() bool { return len(s.changes.requests) > 0 }
+func (s *subscription) hasChanges() bool { return len(s.changes.requests) > 0 }
 
 // mayApply reports whether changes that came may be applied now: not while a response has no answer, since what is due
 // then would be told twice.
 func (s *subscription) mayApply(now time.Time) bool {
-	return s.changing() && !s.pending && !now.Before(s.changes.ripe(s.names.len()))
+	return s.hasChanges() && !s.pending && !now.Before(s.changes.applyAfter(s.names.len()))
 }
 
 // apply brings the changes of a delta subscription into effect. A name that is subscribed again is answered again; one
 // that is unsubscribed while everything is wanted is answered with what it is without that; one that never was
 // subscribed is ignored.
 func (s *subscription) apply(k kind, sh *share, now time.Time) error {
-	if !s.changing() {
+	if !s.hasChanges() {
 		return nil
 	}
-	on, off := s.changes.take(sh, now)
+	on, off := s.changes.flush(sh, now)
 	if k.whole() && on.everything() {
 		s.wildcard, s.sent = true, nil
 	} else if off.everything() {

@@ -41,6 +41,6 @@ func (p *protocol) resumeDelta(k kind, r *request) {
 	}
 	s.sent, s.accepted = had, had
 	if k == cds { // what listeners and routes name is not known
-		p.relied[lds].accepted, p.relied[rds].accepted = had, had
+		p.references[lds].accepted, p.references[rds].accepted = had, had
 	}
 }

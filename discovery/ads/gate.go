@@ -64,8 +64,8 @@ func (p *protocol) wakes(now time.Time) (wake time.Time) {
 		wake = time.Time{}
 	}
 	for k := range kinds {
-		if s := &p.types[k]; s.changing() && !s.pending {
-			wake = earliest(now, wake, s.changes.ripe(s.names.len()))
+		if s := &p.types[k]; s.hasChanges() && !s.pending {
+			wake = earliest(now, wake, s.changes.applyAfter(s.names.len()))
 		}
 	}
 	return wake

@@ -45,7 +45,7 @@ func (st *stream) identify(r *request) error {
 		return err
 	}
 	own := reader{View: xds.ViewOf(proxy), account: id.account}
-	who, view := id.who(st.peer), own.Outbound.In(shown.mesh)
+	who, view := id.owner(st.peer), own.Outbound.In(shown.mesh)
 	if err := st.server.viewers.enter(who, view, st.server.limits.ViewsPerIdentity); err != nil {
 		st.log.Warn("proxy refused", "node", proxy.ID.String(), "peer", st.peer, "err", err)
 		return err

@@ -168,7 +168,7 @@ func FuzzStream(f *testing.F) {
 			st := newStream(s, wire, v, aggregated)
 			s.add(st)
 			for r := (&request{variant: v, intern: s.names}); wire.RecvMsg(r) == nil; {
-				if st.take(r) != nil {
+				if st.handle(r) != nil {
 					break
 				}
 			}

@@ -8,15 +8,15 @@ import (
 
 // protocol decides what one stream is sent. It is plain state without I/O; one goroutine at a time uses it.
 type protocol struct {
-	variant variant
-	share   *share    // of the newest generation
-	latest  *snapshot // newest
-	rollout *snapshot // what clusters, listeners and routes are being brought to
-	types   [kinds]subscription
-	nonces  int
-	fault   error           // what the client has asked for is too much; its next request ends the stream
-	heard   time.Time       // when the last request came
-	relied  [kinds]reliance // of listeners and routes
+	variant    variant
+	share      *share    // of the newest generation
+	latest     *snapshot // newest
+	rollout    *snapshot // what clusters, listeners and routes are being brought to
+	types      [kinds]subscription
+	nonces     int
+	fault      error             // what the client has asked for is too much; its next request ends the stream
+	heard      time.Time         // when the last request came
+	references [kinds]references // from listeners and routes
 }
 
 func newProtocol(v variant, first *snapshot, sh *share) *protocol {
@@ -97,7 +97,7 @@ func (p *protocol) flush(now time.Time) []response {
 		}
 		p.rollout = p.latest
 	}
-	p.rely()
+	p.resetReferences()
 	return out
 }
 
@@ -133,7 +133,7 @@ func (p *protocol) next(k kind, now time.Time) (response, bool) {
 	case cds:
 		p.types[eds].rewarm(old, want, p.share)
 	case lds, rds:
-		p.relied[k].sent = p.clusters()
+		p.references[k].sent = p.clusters()
 	}
 	p.nonces++
 	if !s.pending {
@@ -167,7 +167,7 @@ func (p *protocol) target(k kind) *set {
 	s := &p.types[k]
 	want := s.withheld(s.wanted(p.state(k), p.share), p.share)
 	if k == cds && s.sent != nil && s.sent != want {
-		want = p.withRelied(want)
+		want = p.withReferenced(want)
 	}
 	return want
 }
@@ -175,7 +175,7 @@ func (p *protocol) target(k kind) *set {
 // behind reports whether Envoy has not been sent the state of k.
 func (p *protocol) behind(k kind) bool {
 	s := &p.types[k]
-	return s.asked && (s.greet || s.changing() || p.news(k, p.target(k)) != nil)
+	return s.asked && (s.greet || s.hasChanges() || p.news(k, p.target(k)) != nil)
 }
 
 // settled reports whether Envoy has accepted the latest state of k.

@@ -87,7 +87,7 @@ func TestPushWhileAnotherIsSent(t *testing.T) {
 				if test.first != nil {
 					r.push(test.first)
 				} else {
-					go st.take(scan(t, r.names, &discoveryv3.DiscoveryRequest{
+					go st.handle(scan(t, r.names, &discoveryv3.DiscoveryRequest{
 						TypeUrl: endpointType, ResponseNonce: e.last[eds].nonce, ResourceNames: []string{"a", "b", "c"},
 					}))
 				}

@@ -110,7 +110,7 @@ func (r *request) read(data []byte) error {
 				return errors.New("a field of the request has the wrong type")
 			}
 			value, _ := protowire.ConsumeBytes(field[tag:])
-			if err := r.take(f, value); err != nil {
+			if err := r.decodeField(f, value); err != nil {
 				return err
 			}
 			if f == fieldOfNames || f == fieldOfUnsubscribe || f == fieldOfInitial {
@@ -131,7 +131,7 @@ func (r *request) repeats(data []byte) (int, bool) {
 	return n, len(data) >= n && string(data[:n]) == r.likely.wire && (len(data) == n || data[n] != r.likely.wire[0])
 }
 
-func (r *request) take(f requestField, value []byte) error {
+func (r *request) decodeField(f requestField, value []byte) error {
 	switch f {
 	case fieldOfNode:
 		r.node = append([]byte(nil), value...)

@@ -197,7 +197,7 @@ func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure cr
 		running.Go(func() { s.pushers.run(ctx) })
 	}
 	running.Go(func() { s.cutSlow(ctx, l) })
-	running.Go(func() { s.tidyOften(ctx) })
+	running.Go(func() { s.runCleanUp(ctx) })
 	running.Go(func() {
 		<-ctx.Done()
 		s.stop(server, l)

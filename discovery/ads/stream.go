@@ -67,7 +67,7 @@ func (st *stream) run() error {
 	for {
 		err := st.wire.RecvMsg(r)
 		if err == nil {
-			err = st.take(r)
+			err = st.handle(r)
 		}
 		if err == errForObjects {
 			return st.serveObjects(r)
@@ -78,7 +78,8 @@ func (st *stream) run() error {
 	}
 }
 
-func (st *stream) take(r *request) error {
+// handle answers a request, and sends what is due.
+func (st *stream) handle(r *request) error {
 	if err := st.answer(r); err != nil {
 		return err
 	}

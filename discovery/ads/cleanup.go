@@ -18,35 +18,36 @@ import (
 // followed by one of the same mesh that takes over what streams use. Proxies that lose their connection for a moment
 // find their view again.
 const (
-	tidyEvery = 5 * time.Second
-	maxSpare  = 256 // snapshots without a stream; they share nearly everything with those that have one
+	cleanUpInterval = 5 * time.Second
+	maxUnused       = 256 // snapshots without a stream; they share nearly everything with those that have one
 )
 
-// tidyOften drops views that no stream uses any more until ctx is done.
-func (s *Server) tidyOften(ctx context.Context) {
-	tick := time.NewTicker(tidyEvery)
+// runCleanUp drops views that no stream uses any more until ctx is done.
+func (s *Server) runCleanUp(ctx context.Context) {
+	tick := time.NewTicker(cleanUpInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.tidy()
+			s.cleanUp()
 		}
 	}
 }
 
-func (s *Server) tidy() {
+// cleanUp drops the views of the current generation that no stream uses.
+func (s *Server) cleanUp() {
 	s.pushing.Lock()
 	defer s.pushing.Unlock()
-	if g := s.current.Load(); g != nil && g.hasSpare(s.readers()) {
-		s.current.Store(g.again(s.names))
+	if g := s.current.Load(); g != nil && g.hasUnused(s.readers()) {
+		s.current.Store(g.renew(s.names))
 		s.pushers.start(s.all())
 	}
 	s.viewers.forget()
 }
 
-// readers are those of all streams.
+// readers returns the readers of all streams.
 func (s *Server) readers() map[reader]bool {
 	out := map[reader]bool{}
 	for _, st := range s.all() {
@@ -59,11 +60,11 @@ func (s *Server) readers() map[reader]bool {
 	return out
 }
 
-// hasSpare reports whether g, or what is kept of the one before, has made more than what is read.
-func (g *generation) hasSpare(read map[reader]bool) bool {
+// hasUnused reports whether g, or the part that is kept of the generation before, holds more than the readers use.
+func (g *generation) hasUnused(read map[reader]bool) bool {
 	views, used := map[xds.Outbound]bool{}, map[xds.Outbound]bool{}
 	for r := range read {
-		if !views[r.Outbound] { // many readers have one, and to look up what it comes to takes a while
+		if !views[r.Outbound] { // many readers share one, and to find the view of the mesh for it costs time
 			views[r.Outbound], used[r.Outbound.In(g.mesh)] = true, true
 		}
 	}
@@ -76,77 +77,77 @@ func (g *generation) hasSpare(read map[reader]bool) bool {
 				return true
 			}
 		}
-		spare := 0
+		unused := 0
 		for _, r := range b.snapshots.keys() {
 			if !read[r] {
-				spare++
+				unused++
 			}
 		}
-		if spare > maxSpare {
+		if unused > maxUnused {
 			return true
 		}
 	}
 	return false
 }
 
-// again is g once more, with only those views that somebody asks for from now on; they are taken over as they are.
-func (g *generation) again(in *interner) *generation {
+// renew returns a generation of the same mesh, which takes from g the views that are asked for from now on, as they are.
+func (g *generation) renew(in *interner) *generation {
 	next := g.follow(g.mesh, g.change, in)
 	next.number, next.work, next.span, next.same = g.number, g.work, g.span, true
 	return next
 }
 
-// viewers bounds how many different views the streams of one identity may have made.
+// viewers limits how many different views the streams of one identity may need.
 type viewers struct {
 	mu    sync.Mutex
 	views map[string]map[xds.Outbound]int // streams, by identity, then view
 }
 
-// enter counts a stream. A view that is made already costs nothing more.
-func (v *viewers) enter(who string, view xds.Outbound, limit int) error {
+// enter counts a stream. A view that the identity has already is always allowed.
+func (v *viewers) enter(owner string, view xds.Outbound, limit int) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	own := v.views[who]
+	own := v.views[owner]
 	if _, known := own[view]; !known && limit > 0 && len(own) >= limit {
 		return status.Errorf(codes.ResourceExhausted,
-			"%s has %d different views already, by namespace, labels, locality and others of its nodes: at most --maxViewsPerIdentity", who, len(own))
+			"%s has %d different views already, by namespace, labels, locality and others of its nodes: at most --maxViewsPerIdentity", owner, len(own))
 	}
 	if own == nil {
 		own = map[xds.Outbound]int{}
 		if v.views == nil {
 			v.views = map[string]map[xds.Outbound]int{}
 		}
-		v.views[who] = own
+		v.views[owner] = own
 	}
 	own[view]++
 	return nil
 }
 
 // leave ends what enter counted. The view is kept until forget, and so it still counts.
-func (v *viewers) leave(who string, view xds.Outbound) {
+func (v *viewers) leave(owner string, view xds.Outbound) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.views[who][view]--
+	v.views[owner][view]--
 }
 
 // forget drops the views that no stream has.
 func (v *viewers) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for who, own := range v.views {
+	for owner, own := range v.views {
 		for view, streams := range own {
 			if streams == 0 {
 				delete(own, view)
 			}
 		}
 		if len(own) == 0 {
-			delete(v.views, who)
+			delete(v.views, owner)
 		}
 	}
 }
 
-// who names an identity, of a client without a certificate its host.
-func (id identity) who(peer string) string {
+// owner returns the name of an identity, or the host of a client without a certificate.
+func (id identity) owner(peer string) string {
 	if id != (identity{}) {
 		return fmt.Sprintf("spiffe://%s/ns/%s/sa/%s", id.trustDomain, id.namespace, id.account)
 	}

@@ -55,7 +55,7 @@ func viewsGo(t *testing.T, v variant) {
 	if got := r.views(); got != 51 {
 		t.Fatalf("%d views, want 51", got)
 	}
-	<-time.After(3 * tidyEvery)
+	<-time.After(3 * cleanUpInterval)
 	synctest.Wait()
 	if g := r.current.Load(); g != before {
 		t.Error("views in use are tidied")
@@ -63,14 +63,14 @@ func viewsGo(t *testing.T, v variant) {
 	if err := hostile.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-time.After(3 * tidyEvery)
+	<-time.After(3 * cleanUpInterval)
 	stays.want("of what others invented", stays.got(), "")
 	g := r.current.Load()
 	if got := r.views(); got != 1+1 || g.number != before.number || g.work != before.work {
 		t.Errorf("%d views in generations %d, want the one that is used, in two of one number", got, g.number)
 	}
 	settled := r.current.Load()
-	<-time.After(3 * tidyEvery)
+	<-time.After(3 * cleanUpInterval)
 	if r.current.Load() != settled {
 		t.Error("it is tidied again and again")
 	}
@@ -101,7 +101,7 @@ func TestViewsOfAnIdentityAreBounded(t *testing.T) {
 			t.Errorf("the fourth while the others are still held: %v, want ResourceExhausted", c.ended)
 		}
 		_ = two.Close()
-		<-time.After(3 * tidyEvery)
+		<-time.After(3 * cleanUpInterval)
 		three := r.dialPlain()
 		c := r.connectBy(three, sotw)
 		c.node.Metadata.Fields["NAMESPACE"] = structpb.NewStringValue("another")
@@ -121,7 +121,7 @@ func TestIdentitiesByName(t *testing.T) {
 		{identity{}, "[fd00::1]:5", "fd00::1"},
 		{identity{}, "bufconn", "bufconn"},
 	} {
-		if got := test.id.who(test.peer); got != test.want {
+		if got := test.id.owner(test.peer); got != test.want {
 			t.Errorf("%+v from %s is %s, want %s", test.id, test.peer, got, test.want)
 		}
 	}

@@ -28,8 +28,8 @@ type Ask struct {
 	Taken   chan<- struct{}
 }
 
-// Tell hands a command to the loop that takes askCh, and returns once it has taken it. The loop only decides, and waits for
-// nobody: one that does not answer within a moment is stuck.
+// Tell hands a command to the loop that takes askCh, and returns once it has taken it. The loop only decides and never
+// waits: one that does not answer within a moment is stuck.
 func Tell(ctx context.Context, askCh chan<- Ask, command Command) error {
 	taken := make(chan struct{})
 	select {

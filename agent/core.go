@@ -190,7 +190,7 @@ func (s state) wake() time.Time {
 	return first
 }
 
-// hung kills what has no hope: whoever serves, or shall. An epoch that only drains has a deadline of its own.
+// hung kills a hanging epoch that serves or starts. An epoch that only drains has a deadline of its own.
 func (d *decision) hung(number int) {
 	if e := d.find(number); e != nil && !e.killed && (!e.draining || d.stopping.stage != notStopping) {
 		d.note(Hanging, number, "")

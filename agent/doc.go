@@ -1,5 +1,5 @@
-// Package agent is the supervisor: it keeps one Envoy alive, replaces it without a failed request when what it shall run
-// changes, and sees it buried when the work is done.
+// Package agent is the supervisor: it keeps one Envoy alive, replaces it without a failed request when its configuration or
+// binary changes, and reaps it when the work is done.
 //
 // The decision is next(state, event, now) → state, actions, in core.go and the files beside it: epoch.go (processes),
 // handover.go (from one configuration to the next), restart.go (failures), drain.go (out of service), stop.go (the
@@ -22,5 +22,5 @@
 // An epoch is one process of Envoy, numbered newest + 1, from 0 when none lives. Each epoch has its own abortCh, which
 // carries the orders that the core gives.
 //
-// The package imports nothing of ours and refuses to know what a bootstrap, a flag or a file is.
+// The package imports no other package of ours. It leaves bootstraps, flags and files to its callers.
 package agent

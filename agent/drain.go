@@ -33,7 +33,7 @@ func (d *decision) commanded(c Command) {
 	}
 }
 
-// mustRefresh reports whether the newest epoch is drained though nobody wants that any more.
+// mustRefresh reports whether the newest epoch is still drained after the drain was ended.
 func (s *state) mustRefresh() bool {
 	newest := s.newest()
 	return !s.drained && newest != nil && newest.drainedInbound
@@ -46,7 +46,7 @@ func (d *decision) drainInbound(e *epoch) {
 	}
 }
 
-// outOfService reports whether who serves is drained, or shall be.
+// outOfService reports whether the epoch that serves is drained, or is about to be.
 func (s *state) outOfService() bool {
 	for _, e := range s.epochs {
 		if e.drainedInbound && !e.draining {

@@ -128,7 +128,7 @@ func (d *decision) idle(number int) {
 	}
 }
 
-// exited judges an exit by who it was, not by its status.
+// exited judges an exit by the role of the epoch (newest, replaced, told to leave), not by its status.
 func (d *decision) exited(number int, exit Exit) {
 	found := d.find(number)
 	if found == nil {
@@ -154,8 +154,8 @@ func (d *decision) exited(number int, exit Exit) {
 	d.reopen()
 }
 
-// parentGone sees a replaced epoch off. If it left before its newcomer told it to, somebody must take that message, or
-// the newcomer would abort itself. That cannot be told for certain from here, and standing in for nothing is harmless.
+// parentGone answers the exit of a replaced epoch. If it left before its newcomer told it to, another socket must take that
+// message, or the newcomer would abort itself. The core cannot know whether it did, and an unneeded rescue is harmless.
 func (d *decision) parentGone(parent epoch, newcomer *epoch, exit Exit) {
 	if newcomer == nil || newcomer.Family != parent.Family || newcomer.Restart != parent.Restart+1 {
 		return

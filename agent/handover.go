@@ -48,7 +48,7 @@ func (d *decision) configured(config Config) {
 	d.desired, d.refusal, d.failures = config, refusal{}, 0
 	switch newest := d.newest(); {
 	case newest == nil:
-		d.start(config, false) // its own refusal is the check: nobody is harmed
+		d.start(config, false) // Envoy's own refusal is the check: no other epoch serves yet
 	case d.handover.stage == starting:
 		// The one under way is finished first.
 	case newest.Config == config && !d.mustRefresh():
@@ -109,7 +109,7 @@ func (d *decision) refuse(reason string) {
 }
 
 // throughGate starts the newcomer once the newest epoch is alone: a third one would cut the oldest one's work. One
-// that has never been live serves nobody, so it is not waited for.
+// that has never been live has no connections, so the gate does not wait for it.
 func (d *decision) throughGate() {
 	newest := d.newest()
 	switch {

@@ -9,8 +9,8 @@ const (
 	jitter       = 0.2              // a delay varies by this share either way, so that a fleet does not restart as one
 )
 
-// failed answers an end that nobody asked for, of whoever served or should have. One that was live is replaced at
-// once, as long as there is budget; else the delay grows.
+// failed answers the unexpected exit of the epoch that served or was to serve. One that was live is replaced at once, as
+// long as there is budget; else the delay grows.
 func (d *decision) failed(gone epoch, exit Exit) {
 	wasLive := !gone.liveAt.IsZero()
 	if wasLive {

@@ -8,9 +8,9 @@ import (
 // stopping is how the supervisor comes to its end. The zero stopping is: it does not.
 type stopping struct {
 	stage  stopStage
-	asked  time.Time // zero when nobody did
-	due    time.Time // when the next stage is entered whatever happens
-	gaveUp *GaveUp   // why, when nobody asked for it
+	asked  time.Time // zero when no stop was asked for
+	due    time.Time // when the next stage is entered at the latest
+	gaveUp *GaveUp   // why, when the supervisor stops by its own decision
 }
 
 type stopStage int
@@ -77,7 +77,7 @@ func (d *decision) killAll() {
 	}
 }
 
-// giveUp ends the supervisor by its own decision. Whoever still drains is not waited for: the exit status is due.
+// giveUp ends the supervisor by its own decision. It does not wait for epochs that still drain: the caller waits for the exit status.
 func (d *decision) giveUp(why *GaveUp) {
 	d.handover, d.retryAt = handover{}, time.Time{}
 	d.stopping.gaveUp = why
@@ -97,7 +97,7 @@ func (d *decision) advanceStop() {
 	}
 }
 
-// allIdle reports whether nobody has anything left to do. A newcomer that is told to leave takes its parent along,
+// allIdle reports whether no epoch has work left. A newcomer that is told to leave takes its parent along,
 // so all leave together.
 func (d *decision) allIdle() bool {
 	for _, e := range d.epochs {

@@ -3,7 +3,7 @@
 //	Params ── template of the role, or the user's ──▶ JSON object ── Merge ──▶ what Envoy reads
 //	                                                        override ──┘
 //
-// It is pure: no files, no environment, no clock. Who the proxy is comes from package node, the text from package
-// templates; where the bytes go is the caller's business. It refuses what Envoy would refuse only where the reason
-// can be said better here; Envoy itself is the judge of the rest.
+// It is pure: no files, no environment, no clock. The identity comes from package node, the text from package templates; the
+// caller writes the bytes. It refuses a value that Envoy would refuse only where it can give a better reason, and leaves
+// all other checks to Envoy.
 package bootstrap

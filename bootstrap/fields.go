@@ -6,7 +6,7 @@ import (
 )
 
 // fieldsText tells of each message its name, and below that of each field: name, kind, argument ("-" for none) and
-// the oneof that it is of, if any. Whoever merges need not know more of Envoy's protos, which would outweigh the agent.
+// the oneof that it is of, if any. A merge needs no more of Envoy's protos; all of them would be larger than the agent.
 //
 //go:embed fields.txt
 var fieldsText string

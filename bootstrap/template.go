@@ -95,7 +95,7 @@ func endsInJSON(p *parse.PipeNode) bool {
 func marshal(value any) (string, error) {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false) // nobody shows a bootstrap in a browser, and people read "a&b"
+	encoder.SetEscapeHTML(false) // a bootstrap is not shown in a browser, and "a&b" is easier to read
 	if err := encoder.Encode(value); err != nil {
 		return "", err
 	}

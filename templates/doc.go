@@ -1,4 +1,4 @@
 // Package templates holds the text templates of Envoy's bootstrap, one for each role.
 //
-// It refuses to know the values that fill them: package bootstrap renders.
+// It holds text only. Package bootstrap renders it, and knows the values.
 package templates

@@ -2,7 +2,7 @@ package watch
 
 import "time"
 
-// rechecked are watches that stand, and the timer after which everything is looked at whatever was seen.
+// rechecked are watches that stand, and the timer after which everything is looked at, also without an event.
 type rechecked struct {
 	*armed
 	timer *time.Timer

@@ -21,7 +21,7 @@ type Tree struct {
 	Path    string
 	Quiet   time.Duration // changes are told after this long without another
 	Ceiling time.Duration // but not later than this after the first one
-	Recheck time.Duration // everything is to be looked at this often, whatever was seen; 0 is never
+	Recheck time.Duration // how often everything is to be looked at, also without an event; 0 is never
 	Log     *slog.Logger
 }
 
@@ -31,7 +31,7 @@ type Changes struct {
 	Paths []string
 }
 
-// Run says All when the watches stand, then what changes, until ctx is done. Changes that come while nobody takes the
+// Run says All when the watches stand, then what changes, until ctx is done. Changes that come while no receiver takes the
 // last ones are told together.
 func (t Tree) Run(ctx context.Context, out chan<- Changes) error {
 	watched := newArmed([]string{t.Path}, t.Log)
@@ -156,7 +156,7 @@ func below(dir string) (dirs []string, linked bool) {
 		todo = todo[1:]
 		entries, err := os.ReadDir(at)
 		if err != nil {
-			continue // whoever reads it will say so
+			continue // the reader of the file reports that
 		}
 		for _, e := range entries {
 			path := filepath.Join(at, e.Name())

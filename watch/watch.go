@@ -16,12 +16,12 @@ type Watcher struct {
 	Paths   []string      // files and directories; what does not exist yet is waited for
 	Quiet   time.Duration // a tick follows a change after this long without another
 	Ceiling time.Duration // but not later than this after the first one
-	Recheck time.Duration // ticks this often whatever happened; 0 is never
+	Recheck time.Duration // how often it ticks without an event; 0 is never
 	Log     *slog.Logger
 }
 
 // Run ticks once when the watches stand, then after each burst of changes, until ctx is done. ticks needs a capacity
-// of one: a tick that nobody has taken yet stands for the next ones too.
+// of one: a tick that was not received yet stands for the next ones too.
 //
 // Where the system grants no watch (inotify's limits: 128 watchers for a user, by default), Run says so in the log and
 // ticks every second until it gets one. Where files beside the watched ones have too many events, it is deaf for a

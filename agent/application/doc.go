@@ -1,5 +1,5 @@
-// Package application runs the program that a proxy stands beside, as if nobody stood between it and whoever started
-// it: with the same input, output and environment, its signals, its exit status.
+// Package application runs the program that a proxy stands beside, as if it had been started directly: with
+// the same input, output and environment, its signals, its exit status.
 //
 //	signals ──▶ Run ──▶ the application, in a process group of its own
 //	terminal ──────────▶ its foreground while it runs

@@ -6,14 +6,14 @@ import (
 	"syscall"
 )
 
-// Signals are those that can be passed on: not KILL and STOP, which nobody can catch, nor those that are about the
+// Signals are those that can be passed on: not KILL and STOP, which no process can catch, nor those that are about the
 // process that gets them: its faults, its children, its timers, its terminal.
 func Signals() []os.Signal {
 	out := []os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGUSR1, syscall.SIGUSR2,
 		syscall.SIGALRM, syscall.SIGTERM, syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGWINCH, syscall.SIGIO, syscall.SIGPWR,
 	}
-	const firstRealTime, lastRealTime = 35, 64 // three below are the C libraries' own, which Go lets nobody catch
+	const firstRealTime, lastRealTime = 35, 64 // three below are the C libraries' own, which Go does not allow to catch
 	for s := syscall.Signal(firstRealTime); s <= lastRealTime; s++ {
 		out = append(out, s)
 	}
@@ -26,7 +26,7 @@ func Catch() (signals <-chan os.Signal, stop func()) {
 	if signal.Ignored(syscall.SIGINT) {
 		signal.Ignore(syscall.SIGQUIT)
 	}
-	caught := make(chan os.Signal, 16) // more than anybody sends before they are passed on
+	caught := make(chan os.Signal, 16) // more than arrive before they are passed on
 	for _, s := range Signals() {
 		if !signal.Ignored(s) {
 			signal.Notify(caught, s)

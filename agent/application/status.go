@@ -29,5 +29,5 @@ func exitStatus(w syscall.WaitStatus) int {
 	return w.ExitStatus()
 }
 
-// SignalStatus is the exit status of who was ended by a signal.
+// SignalStatus is the exit status of a process that a signal ended.
 func SignalStatus(s syscall.Signal) int { return 128 + int(s) }

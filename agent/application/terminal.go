@@ -41,16 +41,16 @@ func (t *terminal) take() {
 	}
 }
 
-// foreground may be asked from the background, which stops whoever does not ignore that. The application, which is
-// started before, does not inherit it. A terminal that is gone has no foreground to care for.
+// foreground may be called from the background: the kernel then sends SIGTTOU, which stops a process that does not ignore it. The
+// application was started before and does not inherit that. A terminal that is gone has no foreground.
 func (t *terminal) foreground(group int) {
 	signal.Ignore(syscall.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group)
 }
 
 // stopWith stops this process and its group, a script perhaps, where a key of the terminal has stopped the application,
-// so that the shell notices. Who leads a session, as the first process of a container does, has no shell to wake it: the
-// application goes on.
+// so that the shell notices. A session leader, such as the first process of a container, has no shell that would continue it:
+// then the application goes on.
 func (t *terminal) stopWith(pid int) {
 	var info unix.Siginfo
 	if t == nil || unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) != nil || info.Signo == 0 {

@@ -113,7 +113,7 @@ func parseCertificate(block *pem.Block) (*x509.Certificate, error) {
 	return x509.ParseCertificate(der)
 }
 
-// parseKey takes PKCS #8, PKCS #1 and SEC 1, whatever is beside it: parameters of its curve, its certificate.
+// parseKey takes PKCS #8, PKCS #1 and SEC 1. It ignores other blocks of the file, such as curve parameters or a certificate.
 func parseKey(data []byte) (crypto.Signer, error) {
 	found, err := blocks(data)
 	if err != nil {

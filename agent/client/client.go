@@ -15,21 +15,21 @@ import (
 // Client asks one server. Its requests never go through an HTTP proxy, each has a connection of its own, and redirects
 // are not followed.
 type Client struct {
-	Base    *url.URL      // http://localhost:15020; "localhost" is 127.0.0.1, else ::1, whatever /etc/hosts says
+	Base    *url.URL      // http://localhost:15020; "localhost" is 127.0.0.1, else ::1, independent of /etc/hosts
 	Setting string        // that names the port, for complaints: "--statusPort"
 	Timeout time.Duration // of an answer; of its beginning where it is streamed
 
 	Socket string // of the agent's owner, asked first for what is no read; empty for none
-	Host   string // whom to name there: status.HostAgent or HostEnvoy
+	Host   string // the host to name there: status.HostAgent or HostEnvoy
 }
 
-// ErrNobody is in the error of a request where nobody listens.
+// ErrNobody is in the error of a request to a port where no process listens.
 var ErrNobody = errors.New("nobody listens")
 
 // maxAnswer bounds what is read of an answer that is not streamed, in bytes.
 const maxAnswer = 4 << 20
 
-// Do sends a request and returns the answer whatever its status. Its body is the caller's to read and to close.
+// Do sends a request and returns the answer, of any status. The caller reads and closes its body.
 func (c *Client) Do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	target, err := c.Base.Parse(path)
 	if err != nil {

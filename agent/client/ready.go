@@ -111,7 +111,7 @@ func (c *Client) Quit(ctx context.Context) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 == 2 {
-		return nil // whoever stops may not come to the end of its answer
+		return nil // an agent that stops may not finish its answer
 	}
 	a, err := c.read(response)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 	longestBody  = 8 << 20         // bytes; Envoy has 0.2 MB for /server_info, a few for statistics of 1,000 listeners
 )
 
-// Transport sends any request to the admin, whatever host it names.
+// Transport sends any request to the admin, and ignores its host.
 func (a *Admin) Transport() http.RoundTripper {
 	return &http.Transport{
 		DisableKeepAlives: true,
@@ -75,7 +75,7 @@ func (a *Admin) ok(ctx context.Context, method, path string) ([]byte, error) {
 }
 
 // ask puts one question on a connection of its own. It writes the request itself: net/http's client takes longer, by
-// a quarter to a half, and 10 KB more, for goroutines and a pool of connections that nobody keeps (BenchmarkProbe).
+// a quarter to a half, and 10 KB more, for goroutines and a pool of connections, of which none is kept (BenchmarkProbe).
 func (a *Admin) ask(ctx context.Context, method, path string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()

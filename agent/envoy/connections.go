@@ -131,7 +131,7 @@ const (
 // accepted reports whether one of the sockets listens, or belongs to a connection that was accepted: one at a port that
 // is listened on, now or before, or at one that the kernel gives to no connection that goes out.
 func (t socketTables) accepted(sockets map[string]bool, listened ports) bool {
-	now := ports{} // of anybody: a newcomer's are the process's of before
+	now := ports{} // of any process: a newcomer inherits those of its parent
 	for _, s := range inetSockets(t.tcp) {
 		if s.state == tcpListens {
 			now[s.port] = true

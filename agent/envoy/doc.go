@@ -1,4 +1,4 @@
-// Package envoy runs the real Envoy as a child: its arguments, files, start, signals and last words, its hot-restart
+// Package envoy runs the real Envoy as a child: its arguments, files, start, signals and last log lines, its hot-restart
 // protocol and shared memory, and a client of its admin. It is the only place that starts a process.
 //
 //	Run: bootstrap ─▶ slot/envoy-rev{epoch}.json (0600) ─▶ fork ─▶ watch: /proc, /ready ─▶ Live, Hung
@@ -10,6 +10,6 @@
 //	Family  a base-id: shared memory and sockets of epochs that hand over to each other; repairs of both
 //	Admin   one epoch's admin, a question a connection
 //
-// It refuses to decide: whether an exit was a failure, and what follows, is package agent's. Facts about Envoy 1.40
+// It decides nothing: package agent judges whether an exit was a failure, and what to do. Facts about Envoy 1.40
 // that the code relies on are cited where it does.
 package envoy

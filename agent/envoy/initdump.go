@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// waits asks what an Envoy that initializes waits for: "virtualInbound waits for SDS default". Nothing where nobody can say.
+// waits asks what an Envoy that initializes waits for: "virtualInbound waits for SDS default". Empty where it is not known.
 func (a *Admin) waits(ctx context.Context) string {
 	body, err := a.get(ctx, "/init_dump")
 	if err != nil {

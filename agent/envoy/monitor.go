@@ -146,7 +146,7 @@ func (c *process) ready(ctx context.Context) error {
 // asks finds a key of the bootstrap, in JSON and YAML alike.
 func asks(config agent.Config, key string) bool { return strings.Contains(config.Bootstrap, key) }
 
-// closed reports that nobody listens at the socket, rather than that whoever listens does not answer.
+// closed reports that no process listens at the socket. It is false where one listens and does not answer.
 func closed(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }

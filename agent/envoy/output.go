@@ -26,7 +26,7 @@ type output struct {
 	rejected map[string]rejection // the last one of each type
 }
 
-// newOutput forwards to log whatever its level, for Envoy's own --log-level has chosen.
+// newOutput forwards lines of every level, since Envoy's own --log-level has chosen them.
 func newOutput(log *slog.Logger, epoch int) *output {
 	return &output{log: log.With("epoch", epoch).Handler()}
 }
@@ -172,7 +172,7 @@ func (o *output) rejectedSince(at time.Time) bool {
 // rejectionOf reads "Error adding/updating cluster(s) NAME: WHY, NAME: WHY", or listener(s), whose parts are lines. A
 // part of a reason is not a name: it has blanks. White space is one blank each in what is told.
 func rejectionOf(text string, at time.Time) rejection {
-	told := flight.MaskText(strings.Join(strings.Fields(text), " ")) // anybody may read it
+	told := flight.MaskText(strings.Join(strings.Fields(text), " ")) // any user may read it
 	r := rejection{Rejection: health.Rejection{Text: told, At: at}}
 	_, list, _ := strings.Cut(text, "(s) ")
 	for line := range strings.Lines(list) {

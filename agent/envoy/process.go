@@ -22,7 +22,7 @@ type process struct {
 	*Proxy
 	launch  agent.Launch
 	sockets sockets  // of its family; zero without hot restart
-	parent  *process // who serves while this one starts; nil for none
+	parent  *process // serves while this one starts; nil for none
 	files   files
 	output  *output
 	stdout  *lossy.Lines
@@ -64,8 +64,8 @@ func (c *process) fork() (err error) {
 		return errors.Join(err, c.Slot.NotStarted(c.sockets.family))
 	}
 	c.cmd = exec.Command(c.choose(c), argv(c.Options, c.files, c.sockets, c.launch.Restart)...)
-	// Pipes of the agent's own, which are always read: whatever the agent's are, Envoy never waits for a reader, and can
-	// open /dev/stdout, which a socket cannot be.
+	// Pipes of the agent's own, which are always read: so Envoy never waits for a reader, and can open /dev/stdout, which it could
+	// not if the agent's own stdout, a socket perhaps, were passed on.
 	c.cmd.Env, c.cmd.Stderr = c.Env, c.output
 	if c.Stdout != nil {
 		c.stdout = &lossy.Lines{To: c.Stdout}
@@ -148,7 +148,7 @@ func (c *process) exit() agent.Exit {
 	if status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		exit.Signal = status.Signal()
 	}
-	if exit.Signal != syscall.SIGKILL && exit.Signal != syscall.SIGTERM { // somebody else's will: Envoy had no reason
+	if exit.Signal != syscall.SIGKILL && exit.Signal != syscall.SIGTERM { // sent by another process: Envoy gives no reason
 		exit.Reason = c.output.reason()
 	}
 	return exit
@@ -186,11 +186,11 @@ func (c *process) empty(ctx context.Context, order agent.Order, report func(agen
 	}
 }
 
-// inbound accepts on, so that whoever has not heard yet is served; outbound stays until the end.
+// inbound goes on accepting, so that clients that do not know of the drain yet are served; outbound stays until the end.
 var inbound = Drain{InboundOnly: true, Graceful: true, SkipExit: true}
 
 // drainInbound tells inbound connections to close, each with its next answer. An Envoy that cannot be asked goes on as it is:
-// what matters, that it gets no new work, is readiness's.
+// readiness alone then keeps new work away.
 func (c *process) drainInbound(ctx context.Context) {
 	if err := c.admin.DrainListeners(ctx, inbound); err != nil && ctx.Err() == nil {
 		c.Log.Warn("drain inbound listeners", "epoch", c.launch.Epoch, "err", err)

@@ -27,7 +27,7 @@ type Proxy struct {
 	Output     *slog.Logger // of Envoy's own lines; it must not block
 	Stdout     io.Writer    // of what Envoy is configured to print, access logs, in whole lines; nil for none. It must not block
 
-	Discovery  Discovery // whom a bootstrap of the agent's own names
+	Discovery  Discovery // the server that a bootstrap of the agent's own names
 	Redirected bool      // traffic is redirected to listeners that discovery sends: see intercepting
 	Spare      *Spare    // of descriptors, for what must not fail when there are none; nil for none
 
@@ -35,7 +35,7 @@ type Proxy struct {
 	// be nil.
 	CheckCertificates func() error
 	CertificateFault  func() string
-	// Judged is called when Health may have changed; nil for nobody.
+	// Judged is called when Health may have changed; nil for none.
 	Judged func()
 	// Fork runs its argument on a thread that lives as long as the agent: a parent-death signal comes when the
 	// forking *thread* ends, and Go ends threads.
@@ -144,7 +144,7 @@ func migrates() bool {
 	return err == nil && strings.TrimSpace(string(value)) == "1"
 }
 
-// known makes a forked process known to those who ask.
+// known publishes the pid of a forked process.
 func (c *process) known(pid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,7 +274,7 @@ func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time
 	if err := rescue.Swallow(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return nil // nobody came: the parent had been told before it died
+	return nil // no newcomer sent it: the parent had been told before it died
 }
 
 func (p *Proxy) family(number int) sockets {

@@ -19,7 +19,7 @@ import (
 //	              └────── again after lookInterval
 //
 // It never waits for any child, as that would steal the status from os/exec, which waits for each child of ours from
-// its start on. A zombie that os/exec has not taken for some time is nobody's. That also spares a child that ends
+// its start on. A zombie that os/exec has not reaped for some time is no child of ours. That also spares a child that ends
 // before its pid is known, or that is no epoch, such as --mode validate.
 type Reaper struct {
 	Own func(pid int) bool // children that are never reaped here; nil for none
@@ -67,7 +67,7 @@ func (r *Reaper) Run(ctx context.Context, sigchld <-chan os.Signal) error {
 	}
 }
 
-// look counts the zombies, reaps those that nobody else does, and returns those that are left.
+// look counts the zombies, reaps those that no other code waits for, and returns those that are left.
 func (r *Reaper) look(before map[int]int) (map[int]int, error) {
 	zombies, err := r.list()
 	looks := map[int]int{}

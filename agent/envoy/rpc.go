@@ -58,7 +58,7 @@ func frame(message string) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(len(message))), message...)
 }
 
-// Rescue stands in for a parent that died in the overlap. Its child would find nobody to send Terminate to, freeze
+// Rescue stands in for a parent that died in the overlap. Its child would find no socket to send Terminate to, freeze
 // for 10 s and abort (measured on 1.40).
 type Rescue struct {
 	conn  *net.UnixConn

@@ -115,7 +115,7 @@ func (f Family) Sweep() error {
 	return nil
 }
 
-// mapped reports whether any process has the file open or mapped for writing, whatever namespaces it is in, which
+// mapped reports whether any process has the file open or mapped for writing, in any namespace, which
 // /proc/*/maps would not show: the kernel grants no read lease then (fcntl(2), F_SETLEASE). Closing the file ends
 // the lease.
 func mapped(file *os.File) (bool, error) {

@@ -21,8 +21,8 @@ import (
 //	configPath/agent.lock          the first agent
 //	configPath/agent-1/agent.lock  one that found configPath taken, and so on
 //
-// The kernel drops the lock when its agent dies, however it dies. Whoever locks a file that has a record in it is the
-// heir of a killed agent. What a record does not name is not touched.
+// The kernel drops the lock when its agent dies in any way. An agent that locks a file with a record in it clears up after the
+// killed agent that wrote the record. It touches nothing that the record does not name.
 type Slot struct {
 	dir  string
 	made []string // directories that were not there before, to be removed in this order
@@ -72,7 +72,7 @@ func slotDir(configPath string, n int) string {
 	return filepath.Join(configPath, slotPrefix+strconv.Itoa(n))
 }
 
-// inheritOthers sees to free slots that nobody may claim for long: what runs there would keep its ports.
+// inheritOthers clears up free slots, which may stay unclaimed for long: an Envoy that runs there would keep its ports.
 func (s *Slot) inheritOthers(configPath string, from int) {
 	entries, err := os.ReadDir(configPath) // one question, where most often there is nothing
 	if err != nil {
@@ -124,7 +124,7 @@ func take(dir string, log *slog.Logger) (*Slot, error) {
 	return s, nil
 }
 
-// checkDir looks at a directory that a slot is in. One that was there may be somebody else's.
+// checkDir looks at a directory that a slot is in. One that was there before may belong to another user.
 func checkDir(dir string, there bool, log *slog.Logger) error {
 	if !there {
 		return nil
@@ -149,7 +149,7 @@ func checkDir(dir string, there bool, log *slog.Logger) error {
 }
 
 // judgeDir refuses a directory of a user who is neither root nor self: its owner may rename and replace each file in it,
-// whatever the modes of those. It reports whether others may do the same.
+// even if the modes of the files forbid writing. It reports whether others may do the same.
 func judgeDir(owner, self uint32, mode fs.FileMode) (open bool, err error) {
 	if owner != self && owner != 0 {
 		return false, fmt.Errorf("belongs to user %d, who may replace what Envoy reads there: want one of user %d, or of root", owner, self)

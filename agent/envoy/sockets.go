@@ -53,7 +53,7 @@ func (s sockets) check() error {
 }
 
 // listen binds a socket's path, in the place of what is there, without a moment in which there is nothing or in which
-// somebody else may write to it.
+// another user may write to it.
 func (s sockets) listen(role string, epoch int) (*net.UnixConn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -76,7 +76,7 @@ func nameOf(node map[string]any) string {
 	return ""
 }
 
-// isSecret knows names whatever their spelling: private_key, privateKey, X-Api-Key.
+// isSecret knows names in each spelling: private_key, privateKey, X-Api-Key.
 func isSecret(name string) bool {
 	name = strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 	for _, word := range []string{

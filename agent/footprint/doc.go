@@ -6,6 +6,6 @@
 //	       ── timers: 5 ms late at most                  wake-ups that are close together become one
 //	       ── pages of the program's own text: dropped   the kernel reads back what runs again, from its cache
 //
-// It knows nothing of Envoy but that its threads must keep exact timers: a forked process inherits those of the thread
-// that forks it.
+// It knows one fact about Envoy: its threads need exact timers, and a forked process inherits the timer slack of the thread that
+// forks it.
 package footprint

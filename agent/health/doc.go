@@ -9,8 +9,8 @@
 //	   │ process stopped     └──────────▶ busy ── 60 s ─────────▶ replace
 //	   └──────────────────────────────────────────────────────▶ stopped: replace
 //
-// A condition is true at once. What was received stays so for the process's life, for anybody may reset the counters. What
-// ends service, process, admin and listeners, is false at once, or after the two seconds that make silence; certificates,
+// A condition is true at once. CDS and LDS stay received for the process's life, since any client may reset the counters. The
+// conditions without which Envoy does not serve (process, admin, listeners) are false at once, or after the two seconds that make silence; certificates,
 // without which Envoy serves on, five seconds after they went wrong. An observation that has grown old counts as no answer.
 //
 // A rejected update leaves what was good in service, so it degrades. Only a first LDS of which nothing is left does more:
@@ -30,7 +30,7 @@
 // others were accepted since. Routes, endpoints and secrets have counters of their own: they
 // are mended by what is accepted later, or when their subscription has ended, which takes a listener's drain.
 //
-// It refuses to look: the process, the admin and the certificates are observed elsewhere. It knows which of Envoy's own
+// It observes nothing itself: agent/envoy observes the process and the admin, agent/cert the certificates. It knows which of Envoy's own
 // words mislead (server.live and server.state, which lag; update_success, which one bad cluster keeps at 0) and has
 // no place for them.
 package health

@@ -13,7 +13,7 @@ type Link struct {
 	Why             string // what the agent itself found, with the remedy; empty for nothing
 }
 
-// why says what is amiss, for a person who waits.
+// why states the problem, for a person to read.
 func (l Link) why() string {
 	switch {
 	case l.Why != "" && l.Connected == 0:

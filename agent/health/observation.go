@@ -21,7 +21,7 @@ type Observation struct {
 
 	AdminExpected bool    // false for a parent that has handed its admin over
 	Unasked       string  // why it could not be asked, where that is the agent's own failure, such as no descriptor left
-	Deaf          bool    // nobody listens at the admin, though nobody has taken it over
+	Deaf          bool    // no process listens at the admin, though no newcomer has taken it over
 	Answer        *Answer // of the admin; nil for none. It is given up soon enough to be seen every second
 
 	AsksCDS, AsksLDS bool    // whether the bootstrap asks for them
@@ -34,7 +34,7 @@ type Observation struct {
 
 // Answer is the admin's.
 type Answer struct {
-	Epoch int    // of who answers
+	Epoch int    // of the Envoy that answers
 	Ready bool   // /ready is 200
 	State string // the body of /ready
 	Waits string // what an Envoy that initializes waits for; empty where it was not asked for

@@ -17,7 +17,7 @@ type Rejected struct {
 	accepted int64 // successes when the last rejection was seen
 }
 
-// received keeps what was once true of this process: its counters may be reset by anybody.
+// received keeps a condition true once it was true in this process: any client may reset the counters.
 func (s State) received(o Observation, c Config, now time.Time) State {
 	s.update(cdsReceived, o.AsksCDS, c.CDS, now)
 	s.update(ldsReceived, o.AsksLDS, c.LDS, now)
@@ -55,8 +55,8 @@ func (s *State) update(i int, asked bool, u Updates, now time.Time) {
 	}
 }
 
-// bound says whether traffic can come in. Envoy is LIVE whatever became of its listeners: one on a port that another
-// has counts as rejected, like one that is malformed. A proxy without any is not out of service while nobody sent it one.
+// bound says whether traffic can come in. Envoy is LIVE even if it has no listener: one on a port that is taken counts as
+// rejected, like one that is malformed. A proxy to which discovery sent no listener is not out of service.
 func (c Config) bound() (bool, string) {
 	switch {
 	case c.Stopped > 0:

@@ -63,7 +63,7 @@ const (
 	HangNone    Hang = ""
 	HangStopped Hang = "stopped"
 	HangSilent  Hang = "silent" // no answer, and its main thread does nothing
-	HangDeaf    Hang = "deaf"   // nobody listens at its admin: it can neither be asked nor told
+	HangDeaf    Hang = "deaf"   // no process listens at its admin, so the agent can neither observe nor drain it
 	HangBusy    Hang = "busy"   // no answer, but its main thread works
 )
 

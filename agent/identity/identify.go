@@ -29,7 +29,7 @@ type Given struct {
 	Domain   string
 }
 
-// Derived is a setting that nobody gave, and the value that was worked out for it.
+// Derived is a setting that was not given, and the value that was computed for it.
 type Derived struct {
 	Setting string // by the name of its flag: "ip"
 	Value   string // as the flag would be written

@@ -14,7 +14,7 @@ const istioVersion = "1.31.1"
 
 // Settings are those that discovery is told beside the identity.
 type Settings struct {
-	Registry     string // becomes the cluster's name where nobody gave it one
+	Registry     string // becomes the cluster's name where none was given
 	TrustDomain  string
 	OwnBootstrap bool // the bootstrap is not the role's own, so that its cluster sds-grpc may be missing
 

@@ -1,4 +1,4 @@
-// Package lossy writes a log to a file that may be blocked or broken, such as a pipe that nobody reads, and never makes
+// Package lossy writes a log to a file that may be blocked or broken, such as a pipe that no process reads, and never makes
 // its caller wait.
 //
 //	Write ──▶ pending, at most limit bytes ──▶ one goroutine ──▶ the file

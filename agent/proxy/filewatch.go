@@ -23,7 +23,7 @@ type fileWatch struct {
 func (f *fileWatch) follow(ctx context.Context, names []string) {
 	var paths []string
 	for _, name := range names {
-		files, _ := sds.FilesOf(name) // nobody asks for others
+		files, _ := sds.FilesOf(name) // Envoy is given no other names
 		paths = append(paths, files.Paths()...)
 	}
 	slices.Sort(paths)

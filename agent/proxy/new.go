@@ -48,7 +48,7 @@ func New(ctx context.Context, config Config) (*Proxy, error) {
 	return Resolve(config, Host{Addresses: addresses, Limits: cgroup.ReadLimits(root), Processors: runtime.NumCPU(), Files: root})
 }
 
-// Resolve works out who the proxy is and what Envoy may use. Its errors are those of New.
+// Resolve computes the identity of the proxy and the resources that Envoy may use. Its errors are those of New.
 func Resolve(config Config, host Host) (*Proxy, error) {
 	p := &Proxy{config: config, env: identity.ParseEnvironment(config.Environ)}
 	p.config.Ports.HostIP = p.env["HOST_IP"]
@@ -66,7 +66,7 @@ func Resolve(config Config, host Host) (*Proxy, error) {
 	return p, multierror.Append(faults, err).ErrorOrNil()
 }
 
-// Derived are the settings that nobody gave, and what was worked out for them.
+// Derived are the settings that were not given, and the values that were computed for them.
 func (p *Proxy) Derived() []identity.Derived { return p.derived }
 
 // paramsOf are what the bootstrap depends on. It tells every fault of identity and metadata at once.

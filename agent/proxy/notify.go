@@ -19,7 +19,7 @@ type notifier struct {
 	log      *slog.Logger
 }
 
-// notifyTimeout bounds a message: whoever tells is in the supervisor's loop.
+// notifyTimeout bounds the sending of a message, which the supervisor's loop waits for.
 const notifyTimeout = 100 * time.Millisecond
 
 // newNotifier reads what a service manager asks of process pid.

@@ -13,7 +13,7 @@ const maxAsked = 1000
 type asked struct {
 	mu      sync.Mutex
 	streams map[string]int
-	changed chan struct{} // has a value when names were added that nobody has been told of
+	changed chan struct{} // has a value when names were added since it was last read
 }
 
 // Asked returns the names of files' secrets that streams ask for now.

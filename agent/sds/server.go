@@ -65,8 +65,8 @@ func (s *Server) newest() (Secrets, <-chan struct{}) {
 	return s.secrets, s.changed
 }
 
-// NewHTTPServer serves it by HTTP/2 without TLS. The listener's socket must be the owner's alone: a client is not asked
-// who it is.
+// NewHTTPServer serves it by HTTP/2 without TLS. Only the agent's own user may be able to open the listener's socket:
+// clients are not authenticated.
 func (s *Server) NewHTTPServer(log *slog.Logger) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)

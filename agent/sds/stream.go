@@ -35,7 +35,7 @@ func (s *stream) request(r request, all Secrets) (message []byte, refusal string
 	}
 	for _, name := range r.subscribe {
 		s.names[name] = true
-		delete(s.sent, name) // who subscribes again is answered again
+		delete(s.sent, name) // a client that subscribes again is answered again
 	}
 	for _, name := range r.unsubscribe {
 		delete(s.names, name)

@@ -10,10 +10,10 @@ import (
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// loopBound is how long the supervisor's loop may take for an answer: it only decides, and waits for nobody.
+// loopBound is how long the supervisor's loop may take for an answer: it only decides and never waits.
 const loopBound = time.Second
 
-// live is whether the agent itself does its work, whatever Envoy does: its loop answers, and it has not given up.
+// live is whether the agent itself works, independent of Envoy: its loop answers, and it has not given up.
 func (c Config) live(w http.ResponseWriter, r *http.Request) {
 	if gaveUp := c.Document().Supervisor.GaveUp; gaveUp != "" {
 		plain(w, http.StatusServiceUnavailable, gaveUp)
@@ -50,7 +50,7 @@ func (c Config) command(command agent.Command, answer string) http.HandlerFunc {
 
 func (c Config) quit(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusOK, "stopping")
-	_ = http.NewResponseController(w).Flush() // before there is nobody left to answer
+	_ = http.NewResponseController(w).Flush() // before the agent ends
 	c.Quit()
 }
 
@@ -69,7 +69,7 @@ func (c Config) localOnly(next http.HandlerFunc) http.Handler {
 			next(w, r)
 		case local.Request(r) != nil:
 			refuse(local.Request(r).Error())
-		case r.Header.Get("Origin") != "": // nobody has a page of ours to ask from
+		case r.Header.Get("Origin") != "": // the agent serves no page that could ask
 			refuse("asked by a browser")
 		default:
 			next(w, r)

@@ -1,5 +1,5 @@
-// Package status is the agent's HTTP: what it tells about itself, what it asks in others' stead, and the front of
-// Envoy's admin.
+// Package status is the agent's HTTP: its own state, the application's probes and metrics, and the front of Envoy's
+// admin.
 //
 //	:15020           ── Handler ──▶ Document: a copy of what is known
 //	  GET  /healthz/ready[?verbose]   a proxy serves and shall get work: 200, else 503 and what is missing
@@ -23,7 +23,7 @@
 // A port accepts every connection, and holds 96 at most: 64 of strangers, 8 of one of them, 16 of this host, 16 of the node,
 // whose kubelet probes (HOST_IP, the gateways of the default routes, and the pod's own addresses); fewer where the process
 // may open fewer than 512 files. When a room is full, the oldest connection that has not sent its request yet is closed, of
-// the source that has most. So a probe is heard whatever else holds connections open.
+// the source that has most. So a probe is answered while other clients hold connections open.
 //
 // # Shapes
 //
@@ -54,7 +54,7 @@
 //
 // # Metrics in one
 //
-// The answer is Prometheus's text format 0.0.4, whatever was asked for, not compressed. Each source is streamed, with
+// The answer is always Prometheus's text format 0.0.4, not compressed. Each source is streamed, with
 // its own share of the scraper's time and a bound of its bytes. What a source writes cannot spoil the others': a line
 // that is none, or cut short, is dropped, as is "# EOF" and a second TYPE; OpenMetrics is turned into text. What is
 // missing is told by pilotlight_agent_metrics_source_up and its like, at the end of the answer.

@@ -21,7 +21,7 @@ type Document struct {
 	Memory       int64 // of the agent, resident, in bytes
 }
 
-// Dropped counts lines that nobody read.
+// Dropped counts lines that were dropped because the reader of the stream did not keep up.
 type Dropped struct {
 	Stream string // stderr, or stdout for what Envoy prints
 	Lines  int64
@@ -80,7 +80,7 @@ type statusView struct {
 	Health       health.Verdict `json:"health"`
 	Readiness    readinessView  `json:"readiness"`
 	LastExit     *Exit          `json:"last_exit,omitempty"`    // of any Envoy
-	LastFailure  *Exit          `json:"last_failure,omitempty"` // the last that nobody asked for
+	LastFailure  *Exit          `json:"last_failure,omitempty"` // the last unexpected one
 	Certificates []Certificate  `json:"certificates"`
 	Memory       int64          `json:"memory_bytes"`
 }
@@ -114,5 +114,5 @@ func writeJSON(w http.ResponseWriter, code int, document any) {
 	w.WriteHeader(code)
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(document) // whoever asked has gone away
+	_ = encoder.Encode(document) // the client may have gone away
 }

@@ -97,7 +97,7 @@ func (e *exposition) line(text, family []byte, open bool) ([]byte, bool) {
 		return e.comment(text, family, open)
 	}
 	s, ok := parseSample(text, open)
-	if !ok || bytes.HasPrefix(s.name, []byte(prefix)) { // what the agent tells of itself nobody else does
+	if !ok || bytes.HasPrefix(s.name, []byte(prefix)) { // another source must not write the agent's own metrics
 		return family, false
 	}
 	if !belongs(s.name, family) {

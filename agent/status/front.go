@@ -30,7 +30,7 @@ func Front(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 	})
 }
 
-// forward takes reads and mutations, of whoever asks.
+// forward takes reads and mutations of every client.
 func forward(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -58,7 +58,7 @@ func forward(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 	})
 }
 
-// allowed relies on Envoy answering 405 to a GET of whatever changes it.
+// allowed relies on Envoy: it answers 405 to a GET of a path that changes its state.
 func allowed(method, path string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead:

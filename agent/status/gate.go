@@ -182,7 +182,7 @@ func addressOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// network is what counts as one source: whoever has an address of IPv6 has 2^64 of them.
+// network is the range of addresses that counts as one source: a client with one IPv6 address has 2^64 of them.
 func network(a netip.Addr) netip.Prefix {
 	bits := a.BitLen()
 	if a.Is6() {

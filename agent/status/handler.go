@@ -82,5 +82,5 @@ func plain(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(text + "\n")) // whoever asked has gone away
+	_, _ = w.Write([]byte(text + "\n")) // the client may have gone away
 }

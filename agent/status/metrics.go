@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 )
 
-// textFormat is the one format that is written, whatever a scraper would prefer: every one takes it.
+// textFormat is the only format that is written. Every scraper takes it, also one that prefers another.
 const textFormat = "text/plain; version=0.0.4; charset=utf-8"
 
 // prefix begins the name of every metric of the agent.

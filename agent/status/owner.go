@@ -35,7 +35,7 @@ func ListenOwner(path string) (net.Listener, error) {
 	return &owned{Listener: newGate(l, nil), uid: uint32(os.Geteuid())}, nil
 }
 
-// owned lets nobody in but its owner and root, whatever becomes of the file's mode.
+// owned accepts connections of its owner and of root only, also if the file's mode is changed.
 type owned struct {
 	net.Listener
 	uid uint32

@@ -30,7 +30,7 @@ const (
 	keptLines       = 20
 )
 
-// Past is what was before: bounded, whatever happens.
+// Past is the bounded history of readiness and exits.
 type Past struct {
 	Readiness   []Transition // the last ones, oldest first
 	Changes     int          // of readiness, ever
@@ -59,7 +59,7 @@ func (j *Journal) Ready(now time.Time, ask func() (ready bool, reason string)) {
 	p.Readiness = append(p.Readiness[max(0, len(p.Readiness)-keptTransitions+1):], Transition{now, ready, reason})
 }
 
-// endings are the notes of an Envoy's end; true for those that nobody asked for.
+// endings are the notes of an Envoy's end; true for the unexpected ones.
 var endings = map[agent.Note]bool{
 	agent.Failed: true, agent.RolledBack: true, agent.Replaced: false, agent.Stopped: false,
 }

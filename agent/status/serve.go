@@ -21,7 +21,7 @@ type OwnPort struct {
 type Ports struct {
 	Status OwnPort // on every address
 	Admin  OwnPort // on loopback, it forwards to Envoy's admin
-	HostIP string  // of the Kubernetes node, for whose probes room is kept; empty where nobody says it
+	HostIP string  // of the Kubernetes node, for whose probes room is kept; empty where it is not known
 }
 
 // Serve opens the ports, and the owner's socket in dir. A busy port that was asked for is an error; one that is a default is

@@ -32,7 +32,7 @@ func Listen(port int, node []netip.Addr) (l net.Listener, onlyIPv4 bool, err err
 	return newGate(l, node), err != nil, nil
 }
 
-// NewServer returns a server of h that nobody can make wait or grow: each request has its own connection, its time and
+// NewServer returns a server of h that no client can block or make grow: each request has its own connection, its time and
 // its size. A status port has few clients, which ask seldom, and kept connections would cost memory in between.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	server := &http.Server{

@@ -4,6 +4,6 @@
 //	variables PILOTLIGHT_STATUS_PORT    ├─▶ Table.Resolve ─▶ values in their places, Origins, every fault at once
 //	file      statusPort: 15021 (YAML)  ┘       first of: flag, variable, file, default
 //
-// Each source is text until the setting's Kind parses it, so that a fault has the same form whatever its source. The package
-// does no I/O: its callers read the environment and the file. It refuses to know what a setting means.
+// Each source is text until the setting's Kind parses it, so that a fault has the same form for every source. The package
+// does no I/O: its callers read the environment and the file. It does not know the meaning of a setting.
 package setting

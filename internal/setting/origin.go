@@ -23,7 +23,7 @@ type Origin struct {
 	Source Source
 }
 
-// Set reports whether somebody gave the value.
+// Set reports whether the value was given.
 func (o Origin) Set() bool { return o.Source != Default && o.Source != "" }
 
 // Origins are the settings' by name.

@@ -15,7 +15,7 @@ func (t Table) Effective(w io.Writer, origins Origins) error {
 		if o := origins[s.Name]; o.Set() {
 			from = string(o.Source) + " " + o.Name
 		} else if o.Source == "" && o.Name != "" {
-			from = o.Name // somebody worked it out
+			from = o.Name // it was computed
 		}
 		fmt.Fprintf(lines, "%s\t%s\t%s\n", s.Name, orEmpty(s.Kind.show()), from)
 	}
@@ -29,7 +29,7 @@ func orEmpty(value string) string {
 	return value
 }
 
-// Derive puts a value that was worked out into the place of a setting that nobody gave, and notes how it was. What somebody gave
+// Derive puts a computed value into the place of a setting that was not given, and notes how it was computed. A value that was given
 // stays. The value must be one that the setting allows.
 func (t Table) Derive(o Origins, name, value, how string) error {
 	if o[name].Set() {

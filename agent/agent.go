@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Agent keeps Envoy alive, and what it runs up to date.
+// Agent keeps Envoy alive, and its configuration up to date.
 type Agent struct {
 	Settings Settings
 	Proxy    Proxy

@@ -114,7 +114,7 @@ func (rescue) action()       {}
 func (finish) action()       {}
 func (noted) action()        {}
 
-// next decides what an event changes and what is to be done about it.
+// next returns the state after an event, and the actions that it asks for.
 func (c Settings) next(s state, happened event, now time.Time) (state, []action) {
 	s.epochs = slices.Clone(s.epochs)
 	d := &decision{Settings: c, state: s, now: now}
@@ -140,7 +140,7 @@ func (c Settings) next(s state, happened event, now time.Time) (state, []action)
 	return d.state, d.actions
 }
 
-// decision is one call of next: a copy of the state, changed step by step, and what shall be done.
+// decision is one call of next: a copy of the state, changed step by step, and the actions.
 type decision struct {
 	Settings
 	state

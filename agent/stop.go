@@ -30,7 +30,7 @@ const repeated = 2 * time.Second
 const killGrace = 3 * time.Second
 
 // terminate enters the next stage: the first time Envoy may finish its work, the second time it must leave, the third
-// time it is killed. What comes right after the first time does not count.
+// time it is killed. A call right after the first one does not count.
 func (d *decision) terminate() {
 	if d.stopping.stage != notStopping && d.now.Sub(d.stopping.asked) < repeated {
 		return

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Diff tells how bootstrap b differs from a, both JSON: a line "- path: value" for what only a has, "+ path: value"
-// for what only b has, both for what has changed; empty for nothing. What has names, such as clusters, is compared by
-// name. mask returns a bootstrap of the same structure without its secrets, and only its values are shown; one that is
+// Diff returns how bootstrap b differs from a, both JSON: a line "- path: value" for a value that only a has, "+ path: value"
+// for one that only b has, both for one that differs; empty if nothing differs. Lists of named objects, such as clusters, are
+// compared by name. mask returns a bootstrap of the same structure without its secrets, and only its values are shown; one that is
 // hidden by it and differs is said to.
 func Diff(a, b []byte, mask func(bootstrap []byte) ([]byte, error)) (string, error) {
 	s := parseFields(fieldsText)

@@ -11,7 +11,7 @@ import (
 //go:embed fields.txt
 var fieldsText string
 
-// kind is how a field is merged, and what JSON it is.
+// kind is how a field is merged, and its type in JSON.
 type kind string
 
 const (

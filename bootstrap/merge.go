@@ -9,8 +9,8 @@ import (
 
 // Merge puts an override over a bootstrap, both JSON objects, as Envoy does with --config-yaml: by protobuf's
 // MergeFrom. Scalars replace, messages merge, lists append, entries of maps and typed configurations are replaced as a
-// whole, and of a oneof the override's member stays. What proto3 cannot tell from unset replaces nothing: "", 0, false,
-// and an enum's first value. A field that Envoy does not know is left for Envoy to refuse.
+// whole, and of a oneof the override's member stays. A value that proto3 cannot tell from unset replaces nothing: "",
+// 0, false, and an enum's first value. A field that Envoy does not know is left for Envoy to refuse.
 func Merge(bootstrap, override []byte) ([]byte, error) {
 	s := parseFields(fieldsText)
 	into, err := parseObject(s, bootstrap)
@@ -94,7 +94,7 @@ func (s schema) mergeField(f field, old, value any, at string) (any, error) {
 	return value, nil
 }
 
-// mergeAny has the type and the bytes of an Any as its two fields: what holds nothing but a type has no bytes.
+// mergeAny has the type and the bytes of an Any as its two fields: an object with only a type has no bytes.
 func mergeAny(old, value map[string]any) any {
 	const typeURL = "@type"
 	if len(value) > 1 {

@@ -86,7 +86,7 @@ func (t TLS) SANType() string {
 }
 
 // Stats chooses the stats that Envoy keeps, each by a pattern of its full name. Without any pattern it keeps all; with
-// some it keeps those, and what the agent itself looks at.
+// some it keeps those, and those that the agent itself reads.
 type Stats struct{ InclusionPrefixes, InclusionSuffixes, InclusionRegexps []string }
 
 // Limited reports whether stats are chosen.

@@ -91,7 +91,7 @@ func endsInJSON(p *parse.PipeNode) bool {
 	return ok && name.Ident == "json"
 }
 
-// marshal is the function json. What JSON cannot carry is an error, where encoding/json would put another value.
+// marshal is the function json. A value that JSON cannot hold is an error, where encoding/json would write another value.
 func marshal(value any) (string, error) {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)

@@ -4,5 +4,6 @@
 //
 //	agent ── ID.String, Metadata.Map ──▶ bootstrap ──▶ Envoy ── DiscoveryRequest.node ──▶ ParseID, ParseMetadata ── discovery
 //
-// The package does not read flags, environment or addresses: its callers do. It imports nothing but the standard library, so the agent stays lean.
+// The package does not read flags, environment or addresses: its callers do. It imports nothing but the standard library,
+// so the agent stays lean.
 package node

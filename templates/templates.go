@@ -11,7 +11,7 @@ var (
 	//
 	//go:embed gateway.json.tmpl
 	Gateway string
-	// Parts are what the bootstraps share, and what a user's own template may take over: each a JSON value by name.
+	// Parts are the templates that the bootstraps share, and that a user's own template may redefine: each a JSON value by name.
 	//
 	//go:embed parts.json.tmpl
 	Parts string

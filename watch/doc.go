@@ -3,15 +3,15 @@
 //	inotify ──▶ relevant? ──▶ pending (first, last) ── quiet, or ceiling ──▶ tick (capacity 1, never blocks)
 //	recheck ──▶ arm again ─────────────────────────────────────────────────▶ tick
 //
-// A tick says "look again", not what changed: the reader reads everything and compares. So a tick too many costs one
-// read, and no order of events (an editor's rename, Kubernetes' swap of ..data, a directory deleted and made anew)
-// needs a case of its own in the reader. What must not happen is a tick too few; the periodic recheck bounds that. Where
-// the system grants no watch at all, it comes every second, and so it does while other files of a watched directory are
-// written all the time: each of their events would wake the process up.
+// A tick says "look again", not what changed: the reader reads everything and compares. So a tick too many costs one read,
+// and no order of events (an editor's rename, Kubernetes' swap of ..data, a directory deleted and made anew) needs a case
+// of its own in the reader. A missing tick would be a fault; the periodic recheck bounds how long it lasts. Where the
+// system grants no watch at all, it comes every second, and so it does while other files of a watched directory are written
+// all the time: each of their events would wake the process up.
 //
 // A Tree is for many files: it watches a directory with all below it, and names the files that an event was about, so
 // that a change costs what changed. Where an event does not say (a directory, a link, a lost event), it asks for a look
 // at everything, and so it does from time to time.
 //
-// The package refuses to read the files. It is the only door to fsnotify.
+// The package does not read the files. It is the only package that imports fsnotify.
 package watch

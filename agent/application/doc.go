@@ -5,8 +5,8 @@
 //	terminal ──────────▶ its foreground while it runs
 //	exit status ◀── Run ◀── its end: its status, or 128 + the signal
 //
-// The group of its own makes sure that a signal comes once: what is sent to the caller's group reaches the application
-// by Run alone. A signal goes to the application's process, not to its group, as it would without Run.
+// The group of its own makes sure that a signal comes once: a signal to the caller's group reaches the application only
+// by Run. A signal goes to the application's process, not to its group, as it would without Run.
 //
 // It sets no parent-death signal: when the caller is killed the application lives on, for its work is worth more than
 // the order in which things end. It leaves all other children to its caller: an agent that is PID 1 runs a reaper beside

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Follower keeps sets looked at. What Envoy does not take by itself becomes a handover.
+// Follower looks at sets again and again. A change that Envoy does not take by itself becomes a handover.
 type Follower struct {
 	Recheck time.Duration // between two looks without a tick
 	Proof   Proof

@@ -12,7 +12,7 @@ import (
 // longestFile is the most that is read of a file, in bytes: the roots of a whole distribution have 0.3 MB.
 const longestFile = 4 << 20
 
-// ReadFile reads a file of certificates. It never waits, and never reads without an end: what the name leads to may be a
+// ReadFile reads a file of certificates. It never waits, and reads a bounded number of bytes: the name may lead to a
 // device or a pipe.
 func ReadFile(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Set is files that belong together, and what was last seen of them. A Set must not be copied.
+// Set is files that belong together, and the last observation of them. A Set must not be copied.
 type Set struct {
 	Files
 	Optional bool // its directory is a default: where that is missing, the workload has no such certificates
@@ -38,7 +38,7 @@ func (s *Set) Check(now time.Time) error {
 	return nil
 }
 
-// Fault returns what the last look found, nothing where all is well. What was not looked at is not known to be good.
+// Fault returns the fault that the last look found, empty for none. Files that were not looked at yet count as faulty.
 func (s *Set) Fault() string {
 	seen := s.seen.Load()
 	switch {

@@ -1,3 +1,4 @@
-// Package cgroup reads what the kernel's control groups allow a process, and what they have counted of it: versions 1
-// and 2, from the files of any root. It sets nothing.
+// Package cgroup reads the limits that the kernel's control groups set for a process, and their counters of it: versions
+// 1 and 2, from the files of any root. It sets no limit: it leaves that to the
+// container runtime.
 package cgroup

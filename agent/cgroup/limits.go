@@ -12,7 +12,7 @@ type Limits struct {
 	Memory int64   // bytes
 }
 
-// ReadLimits reads those of the process itself. What cannot be read limits nothing.
+// ReadLimits reads those of the process itself. A file that cannot be read sets no limit.
 func ReadLimits(root fs.FS) Limits {
 	data, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {

@@ -52,7 +52,7 @@ func (n *NotReady) Error() string {
 	return strings.Join(lines, "\n  ")
 }
 
-// Ready returns nil when the agent is ready, and what blocks otherwise: a *NotReady, an error with ErrNobody, or one
+// Ready returns nil when the agent is ready, and the reason otherwise: a *NotReady, an error with ErrNobody, or one
 // that says that the server is slow, or no agent.
 func (c *Client) Ready(ctx context.Context) error {
 	a, err := c.ask(ctx, http.MethodGet, "/healthz/ready?verbose")

@@ -27,7 +27,7 @@ type Discovery struct {
 // diagnosisTimeout bounds each step of a diagnosis.
 const diagnosisTimeout = time.Second
 
-// Diagnose says why an Envoy could not talk to discovery, and what to do about it; empty where nothing is amiss. Envoy's own
+// Diagnose says why an Envoy could not talk to discovery, and what to do about it; empty where there is no fault. Envoy's own
 // counters do not tell a refused connection from a server that wants TLS, and its log says nothing of either.
 func (d Discovery) Diagnose(ctx context.Context) string {
 	address := net.JoinHostPort(d.Host, strconv.Itoa(d.Port))

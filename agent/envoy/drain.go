@@ -2,7 +2,7 @@ package envoy
 
 import "context"
 
-// Drain says how Envoy is to close its listeners. The zero value closes all at once: what is in flight is answered,
+// Drain says how Envoy is to close its listeners. The zero value closes all at once: requests in flight are answered,
 // each answer closes its connection.
 type Drain struct {
 	InboundOnly bool // those with traffic_direction INBOUND

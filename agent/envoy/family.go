@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Family is a base-id: what joins the Envoys that hand over to each other by hot restart. Envoy scales it by ten, and
+// Family is a base-id, which the Envoys share that hand over to each other by hot restart. Envoy scales it by ten, and
 // names by that a segment of shared memory and four sockets per process (hot_restart_impl.cc,
 // hot_restarting_base.cc):
 //

@@ -42,8 +42,8 @@ func (f files) check() error {
 	return nil
 }
 
-// adminPaths are those of Envoy's admin that tell, and those that the agent and its front use. What would end Envoy,
-// change its runtime or profile it is not among them. Envoy matches path and query.
+// adminPaths are the paths of Envoy's admin that only read, and those that the agent and its front use. Paths that end Envoy,
+// change its runtime or profile it are not among them. Envoy matches path and query.
 const adminPaths = `/(certs|clusters|config_dump|drain_listeners|help|hot_restart_version|init_dump|listeners|logging|memory|ready|` +
 	`reopen_logs|reset_counters|runtime|server_info|stats(/prometheus)?)?(\?.*)?`
 
@@ -57,7 +57,8 @@ func (f files) adminJSON() json.RawMessage {
 // adminYAML is the same to be merged by Envoy over a YAML bootstrap: of an address's two forms the later one stays.
 func (f files) adminYAML() string { return fmt.Sprintf(`{"admin":%s}`, f.adminJSON()) }
 
-// withAdmin puts the epoch's admin into a bootstrap. In YAML Envoy does it, and what is no JSON it shall refuse itself.
+// withAdmin puts the epoch's admin into a bootstrap. Into YAML Envoy merges it. A text that is no JSON stays as it is,
+// for Envoy to refuse.
 func (f files) withAdmin(bootstrap string) string {
 	if f.yaml {
 		return bootstrap
@@ -112,12 +113,12 @@ func (f files) remove() error {
 func writeCheck(dir string, config agent.Config) (path string, err error) {
 	file, err := os.CreateTemp(dir, "envoy-check-*."+config.Format) // 0600
 	if err != nil {
-		return "", fmt.Errorf("write what is to be checked: %w", err)
+		return "", fmt.Errorf("write the bootstrap to check: %w", err)
 	}
 	_, err = file.WriteString(config.Bootstrap)
 	if err = errors.Join(err, file.Close()); err != nil {
 		os.Remove(file.Name())
-		return "", fmt.Errorf("write what is to be checked: %w", err)
+		return "", fmt.Errorf("write the bootstrap to check: %w", err)
 	}
 	return file.Name(), nil
 }

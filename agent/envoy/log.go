@@ -73,7 +73,7 @@ func parseJSON(line []byte) (Record, bool) {
 	return Record{at, level, fields[2], fields[3], fields[4], message}, known && err == nil
 }
 
-// unescape reads the inside of a JSON string. What is no such thing, since it was cut, stays as it is.
+// unescape reads the inside of a JSON string. A text that is not the inside of a JSON string, since it was cut, stays as it is.
 func unescape(text []byte) string {
 	if bytes.IndexByte(text, '\\') < 0 {
 		return string(text)

@@ -131,7 +131,7 @@ func reasonOf(lines []Record) string {
 	return ""
 }
 
-// rejection is one, and what Envoy named in it.
+// rejection is a rejected update, and the names in it.
 type rejection struct {
 	health.Rejection
 	names []string

@@ -96,7 +96,7 @@ func (c *process) fork() (err error) {
 	c.known(c.cmd.Process.Pid)
 	c.Log.Info("Envoy started", "epoch", c.launch.Epoch, "pid", c.pid, "base_id", uint32(c.sockets.family))
 	if tied != nil { // its parent-death signal is left, and the slot's next owner
-		c.Log.Warn("have Envoy end with the agent", "pid", c.pid, "err", tied)
+		c.Log.Warn("tie Envoy to the agent", "pid", c.pid, "err", tied)
 	}
 	if recorded != nil {
 		c.Log.Warn("record Envoy for a next agent", "pid", c.pid, "err", recorded)

@@ -135,14 +135,14 @@ func checkDir(dir string, there bool, log *slog.Logger) error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return fmt.Errorf("%s: its owner is not told", dir)
+		return fmt.Errorf("%s: its owner is unknown", dir)
 	}
 	open, err := judgeDir(stat.Uid, uint32(os.Geteuid()), info.Mode())
 	if err != nil {
 		return fmt.Errorf("%s %w", dir, err)
 	}
 	if open {
-		log.Info("others may write to the directory: who can reach it may give Envoy another bootstrap; mount it into no other container",
+		log.Info("other users may write to the directory, and so give Envoy another bootstrap; mount it into no other container",
 			"dir", dir, "mode", info.Mode().String())
 	}
 	return nil

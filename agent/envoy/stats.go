@@ -117,7 +117,7 @@ var ownPrefixes = []string{"admin", "admin.main_thread", "agent_prometheus", "ag
 // work adds up the listeners and HTTP connection managers of the data plane. In flight is each HTTP request, stream
 // and upgraded connection, and each connection that carries something else; an HTTP connection without a request is
 // not. It relies on two counts of a connection: its listener's, and its HTTP connection manager's from the moment it
-// is accepted. What has the first only is not HTTP.
+// is accepted. A connection that only the listener counts is not HTTP.
 func work(stats map[string]int64) Work {
 	var w Work
 	var notHTTP int64

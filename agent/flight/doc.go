@@ -1,4 +1,4 @@
-// Package flight writes the record of a crash, a hang or a failed handover: what an engineer asks for the next morning.
+// Package flight writes the record of a crash, a hang or a failed handover, for the engineer who looks for the cause later.
 //
 //	new events of the supervisor ──▶ Recorder ──▶ Record, with what is left of the process
 //	Record ──▶ Mask, cut ──▶ dir/20261121T182508.577000000Z-epoch3.json (0600) ──▶ the oldest but keep are removed

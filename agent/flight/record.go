@@ -44,7 +44,7 @@ const (
 	bootstrapBound = 64 << 10
 )
 
-// bounded returns the record without secrets, and cut to its bounds. What is oldest is left out first.
+// bounded returns the record without secrets, and cut to its bounds. The oldest lines are left out first.
 func (r Record) bounded() Record {
 	r.Notes = slices.Clone(r.Notes)
 	r.Cause, r.Exit = cut(MaskText(r.Cause)), cut(MaskText(r.Exit))

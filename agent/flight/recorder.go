@@ -30,7 +30,8 @@ type Recorder struct {
 	crash  chan crashed // what does not fit in is dropped, and logged
 }
 
-// crashed is an end and the history up to it, and what is left of the process: kept at once, for the next one may have its number.
+// crashed is an exit, the history up to it, and the remains of the process. They are copied at once, since the next process may
+// have the same epoch number.
 type crashed struct {
 	end     agent.Event
 	history []agent.Event
@@ -57,7 +58,7 @@ func (r *Recorder) Observe(history, news []agent.Event) {
 	}
 }
 
-// Run writes until ctx ends, and what has come until then.
+// Run writes records until ctx ends, and then those that were queued before.
 func (r *Recorder) Run(ctx context.Context) {
 	r.before = r.cgroup()
 	for {

@@ -1,5 +1,5 @@
-// Package footprint makes an agent small once its Envoy serves: it then sleeps beside a workload for weeks, and what it
-// holds and how often it wakes is paid a thousand times. A start has no time for any of it.
+// Package footprint reduces an agent's memory and wake-ups once its Envoy serves. It then idles beside a workload for
+// weeks, with thousands of others. During a start there is no time for this work.
 //
 //	Shrink ── collector: eager, memory given back        its heap is mostly garbage of probes
 //	       ── processors: one                            a second one is only woken to look for work that is not there

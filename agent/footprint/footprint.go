@@ -14,8 +14,8 @@ const (
 	slack     = 5 * time.Millisecond // of timers, which count seconds here
 )
 
-// Shrink does all of it. fork runs its argument on the thread that forks Envoys, whose timers stay exact. What the kernel
-// refuses stays as it was, for nothing depends on it.
+// Shrink does all of it. fork runs its argument on the thread that forks Envoys, whose timers stay exact. A step that the
+// kernel refuses is skipped, for nothing depends on it.
 func Shrink(fork func(func())) {
 	debug.SetGCPercent(gcPercent)
 	debug.FreeOSMemory() // what the start needed and nothing will again

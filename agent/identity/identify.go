@@ -43,7 +43,7 @@ const AddressLimit = 2 * time.Minute
 // first moment.
 func (g Given) AwaitsAddress() bool { return g.IP == "" && g.Registry != Kubernetes }
 
-// Identify returns the proxy's node ID: what was given, else what the registry's rule says. addresses are the host's, in the
+// Identify returns the proxy's node ID: the given parts, else those by the registry's rule. addresses are the host's, in the
 // order of its interfaces. It returns what it worked out even if that is not enough for an ID.
 func Identify(g Given, env Environment, addresses []netip.Addr) (id node.ID, derived []Derived, err error) {
 	id = node.ID{Role: g.Role, IP: g.IP, Name: g.Name, Domain: g.Domain}

@@ -29,8 +29,8 @@ type Writer struct {
 // NewWriter returns a writer to a file.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
-// OnFlow sets what is called each time that the file takes lines again after some were dropped, with their number. What it
-// writes stands in their place.
+// OnFlow sets the function that is called each time the file takes lines again after some were dropped, with their number. The
+// lines that it writes stand in the place of the dropped ones.
 func (w *Writer) OnFlow(flowing func(dropped int64)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -74,8 +74,8 @@ func presented(child *envoy.Proxy) func(ctx context.Context) (serials []string, 
 	}
 }
 
-// withServiceName tells Envoy whose spans it sends, as OpenTelemetry wants it told to any program. What the workload's
-// own environment says goes before.
+// withServiceName gives Envoy the service name for its spans, by OpenTelemetry's variable. A name in the workload's own environment
+// takes precedence.
 func withServiceName(environ []string, service string) []string {
 	const variable, name = "OTEL_RESOURCE_ATTRIBUTES", "service.name="
 	attributes := identity.ParseEnvironment(environ)[variable]

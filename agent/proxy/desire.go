@@ -26,8 +26,8 @@ func (d desired) read() (agent.Config, error) {
 	return agent.Config{Bootstrap: string(text), Format: format, Binary: binary}, err
 }
 
-// feed keeps the supervisor, which has first already, told of what Envoy shall run: at each tick of the watched files, and when
-// certificates need a new epoch. What cannot be read is said once, and changes nothing.
+// feed sends the supervisor, which has first already, the desired configuration: at each tick of the watched files, and when
+// certificates need a new epoch. An input that cannot be read is logged once, and changes nothing.
 func (d desired) feed(
 	ctx context.Context, first agent.Config, ticks <-chan struct{}, certificates <-chan string, configCh chan<- agent.Config, log *slog.Logger,
 ) {
@@ -43,7 +43,7 @@ func (d desired) feed(
 				read, err := d.read()
 				if err != nil {
 					if said != err.Error() {
-						log.Warn("read what Envoy shall run; what runs, stays", "err", err)
+						log.Warn("read the configuration for Envoy; the running Envoy keeps its own", "err", err)
 					}
 					said = err.Error()
 					continue

@@ -1,4 +1,4 @@
-// Package proxy joins one proxy: an Envoy with its supervisor, its certificates, its ports and what is told of it.
+// Package proxy joins one proxy: an Envoy with its supervisor, its certificates, its ports and its status.
 //
 //	Config ─▶ New: addresses, limits, identity ─▶ Proxy ─┬▶ Bootstrap, Diff, Validate
 //	                                                     └▶ Run

@@ -80,7 +80,7 @@ func (n notifier) answers(ctx context.Context, alive func(context.Context) error
 	defer cancel()
 	err := alive(ctx)
 	if err != nil {
-		n.log.Error("say nothing to the service manager", "err", err)
+		n.log.Error("go on without the service manager", "err", err)
 	}
 	return err == nil
 }

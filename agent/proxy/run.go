@@ -98,7 +98,7 @@ func (p *Proxy) newRunning(want desired, s *secrets, slot *envoy.Slot, process P
 	return r
 }
 
-// supervise runs the supervisor and what feeds it, until it ends.
+// supervise runs the supervisor and the goroutines that feed it, until it ends.
 func (r *running) supervise(ctx context.Context, first agent.Config) error {
 	log := r.config.Log
 	ctx, refuse := context.WithCancelCause(ctx)

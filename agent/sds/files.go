@@ -33,7 +33,7 @@ type Seen struct {
 	Fault string    // why the files are not served as they are, or that they are served though they expired
 }
 
-// OfFiles reads the files that names stand for, and returns their secrets and what was found. Files with a fault leave a
+// OfFiles reads the files that names stand for, and returns their secrets and the observations. Files with a fault leave a
 // secret as it is in last; one that is not there is left out.
 func OfFiles(names []string, last Secrets, read func(path string) ([]byte, error), now time.Time) (Secrets, []Seen) {
 	out, all := Secrets{}, make([]Seen, 0, len(names))

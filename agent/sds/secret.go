@@ -22,7 +22,7 @@ type Secret struct {
 // Secrets are those of a workload, by name.
 type Secrets map[string]Secret
 
-// NewSecrets makes a workload's secrets of PEM. What is empty makes none.
+// NewSecrets makes a workload's secrets of PEM. An empty text makes none.
 func NewSecrets(chain, key, roots []byte) Secrets {
 	out := Secrets{}
 	if len(chain) > 0 && len(key) > 0 {

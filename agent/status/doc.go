@@ -13,10 +13,10 @@
 //	127.0.0.1:15000  ── Front: GET and HEAD ──▶ Unix socket of the epoch that serves
 //	agent.sock       ── Owner ──▶ both: the port's for Host agent; the admin's, and a few POST requests, for Host envoy
 //
-// Envoy's admin has no authentication and can end the process, so it listens on a socket that only its owner may
-// open, one per epoch. The front gives it the port that people and tools know, for reads. What changes something, such as
-// log levels, goes through the slot's own socket, by the agent's user or root: any user and any page in a browser can ask
-// at a port.
+// Envoy's admin has no authentication and can end the process, so it listens on a socket that only its owner may open, one
+// per epoch. The front gives it the port that people and tools know, for reads. Requests that change something, such as log
+// levels, go through the slot's own socket, by the agent's user or root: any user and any page in a browser can ask at a
+// port.
 //
 // # Bounds
 //
@@ -54,10 +54,10 @@
 //
 // # Metrics in one
 //
-// The answer is always Prometheus's text format 0.0.4, not compressed. Each source is streamed, with
-// its own share of the scraper's time and a bound of its bytes. What a source writes cannot spoil the others': a line
-// that is none, or cut short, is dropped, as is "# EOF" and a second TYPE; OpenMetrics is turned into text. What is
-// missing is told by pilotlight_agent_metrics_source_up and its like, at the end of the answer.
+// The answer is always Prometheus's text format 0.0.4, not compressed. Each source is streamed, with its own share of the
+// scraper's time and a bound of its bytes. One source cannot spoil the text of the others: a line that is not valid, or cut
+// short, is dropped, as is "# EOF" and a second TYPE; OpenMetrics is turned into text. At the end of the answer,
+// pilotlight_agent_metrics_source_up and similar metrics name the sources that are missing.
 //
-// Everything has a time and a size; a connection serves one request, and nothing runs in between.
+// Each request is bounded in time and size. A connection serves one request, and no goroutine runs between requests.
 package status

@@ -35,7 +35,7 @@ type Certificate struct {
 	Fault    string     `json:"fault,omitempty"` // why Envoy cannot use it, or that it is missing
 }
 
-// Ready is whether a proxy serves and shall get work, and what stands against it, else what it does not take. A
+// Ready is whether a proxy serves and shall get work, with the reason if not, else with the updates that it rejected. A
 // supervisor that stops or is drained says no at once, though Envoy serves until the work in flight is done.
 func (d Document) Ready() (ready bool, reason string) {
 	switch {

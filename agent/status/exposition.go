@@ -11,8 +11,8 @@ import (
 )
 
 // exposition joins texts of several sources into one that a scraper takes. A scraper refuses a whole text for one bad
-// line, so a line that is none goes no further, nor does one that was cut short: what one source writes never costs
-// the others. A family's second TYPE or HELP is dropped, wherever it comes from.
+// line, so a line that is not valid, or was cut short, is dropped: one source never spoils the text of the
+// others. A family's second TYPE or HELP is dropped, wherever it comes from.
 type exposition struct {
 	to    *bufio.Writer
 	lines *bufio.Reader

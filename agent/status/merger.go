@@ -29,7 +29,7 @@ const writeGrace = 5 * time.Second
 const timeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
 
 // merger answers with the metrics of Envoy, the agent and the application. Each is streamed, so memory does not grow
-// with what they have to tell. It does not compress: what that saves on the wire it costs beside the workload.
+// with their answers. It does not compress: that would cost the workload processor time.
 type merger struct {
 	Config
 	running, waiting chan struct{}

@@ -107,7 +107,7 @@ func number(b bool) int {
 	return 0
 }
 
-// snake makes a label of a note: "Envoy ended unasked" → "envoy_ended_unasked". What follows a colon explains.
+// snake makes a label of a note: "Envoy ended unasked" → "envoy_ended_unasked". It leaves out the explanation after a colon.
 func snake(n agent.Note) string {
 	notLetter := func(r rune) bool { return r < 'a' || r > 'z' }
 	name, _, _ := strings.Cut(strings.ToLower(string(n)), ":")

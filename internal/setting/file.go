@@ -15,7 +15,7 @@ type entry struct {
 	line int
 }
 
-// entries reads the file: each known key with its value as text, and what is wrong, by line.
+// entries reads the file: each known key with its value as text, and the faults, by line.
 func (t Table) entries(s Sources) (entries []entry, faults []error) {
 	root, err := mapping(s.File)
 	if err != nil {

@@ -261,7 +261,7 @@ func bytesIn(text string) (int64, bool) {
 
 func same(s string) string { return s }
 
-// Hint is the end of a help text: what is allowed, where the type does not say it.
+// Hint is the end of a help text: the allowed values, where the type does not say them.
 func (k Kind) Hint() string {
 	if k.Type == "bool" || k.Allowed == "a path" {
 		return ""

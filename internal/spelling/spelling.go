@@ -5,7 +5,7 @@ import "strings"
 // longest is more than any name has that a person types; the rest of a longer one is not compared.
 const longest = 64
 
-// Nearest returns the known name that name is likely to mean, or nothing. Case and what parts words do not count.
+// Nearest returns the known name that name is likely to mean, or nothing. Case and the separators of words do not count.
 func Nearest(name string, known []string) string {
 	name = fold(name)
 	best, distance := "", 2+len(name)/4 // that many letters wrong is another word

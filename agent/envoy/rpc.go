@@ -80,7 +80,8 @@ func bindParent(s sockets, epoch int) (*Rescue, error) {
 	return &Rescue{conn: conn, child: s.address("child", epoch+1), epoch: epoch}, nil
 }
 
-// Swallow waits for the one Terminate, returns nil when it came, and closes in any case. End ctx only when the child is gone, for it sends its Terminate also when it is ended early.
+// Swallow waits for the one Terminate, returns nil when it came, and closes in any case. End ctx only when the child is gone,
+// for it sends its Terminate also when it is ended early.
 func (r *Rescue) Swallow(ctx context.Context) error {
 	defer r.Close()
 	stop := context.AfterFunc(ctx, func() { r.conn.SetReadDeadline(time.Unix(1, 0)) })

@@ -137,7 +137,7 @@ func TestPackageRulesCanFail(t *testing.T) {
 
 func TestARuleForNothingIsFound(t *testing.T) {
 	files := tree(t, map[string]string{"agent/core.go": "", "node/x.go": ""})
-	faults := idle([]rule{{who: "agent/core.go node discovery/kube agent/*", except: "agent/gone.go"}}, files)
+	faults := idle([]rule{{who: "agent/core.go node discovery/inject agent/*", except: "agent/gone.go"}}, files)
 	if len(faults) != 1 || !strings.Contains(faults[0], "agent/gone.go") {
 		t.Errorf("got %q, want agent/gone.go alone", faults)
 	}

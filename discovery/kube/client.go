@@ -1,0 +1,77 @@
+package kube
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
+)
+
+// Client asks one API server. Any goroutine may use it.
+type Client struct {
+	config *rest.Config
+	http   *http.Client
+	dialer *connrotation.Dialer
+}
+
+// New returns a Client with connections of its own. Nothing is asked yet.
+func New(config *rest.Config, userAgent string) (*Client, error) {
+	dialer := connrotation.NewDialer((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
+	config = rest.CopyConfig(config)
+	config.UserAgent, config.Dial = userAgent, dialer.DialContext
+	config.QPS = -1 // a few watches, which the server protects itself from
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of the API server: %w", err)
+	}
+	return &Client{config, client, dialer}, nil
+}
+
+// of returns a client of one version of an API, whose types are in known.
+func (c *Client) of(version schema.GroupVersion, known *runtime.Scheme, contentTypes string) (*rest.RESTClient, error) {
+	own := rest.CopyConfig(c.config)
+	own.GroupVersion, own.NegotiatedSerializer = &version, serializer.NewCodecFactory(known).WithoutConversion()
+	own.AcceptContentTypes = contentTypes
+	if own.APIPath = "/apis"; version.Group == "" {
+		own.APIPath = "/api"
+	}
+	client, err := rest.RESTClientForConfigAndClient(own, c.http)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of %s: %w", version, err)
+	}
+	return client, nil
+}
+
+// typed returns a client of a version of core or discovery, in the encoding that costs least.
+func (c *Client) typed(version schema.GroupVersion) (*rest.RESTClient, error) {
+	known := runtime.NewScheme()
+	metav1.AddToGroupVersion(known, version)
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme} {
+		if err := add(known); err != nil {
+			return nil, fmt.Errorf("know the types of %s: %w", version, err)
+		}
+	}
+	return c.of(version, known, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON)
+}
+
+// untyped returns a client of objects of any kind.
+func (c *Client) untyped(kind schema.GroupVersionKind) (*rest.RESTClient, error) {
+	known := runtime.NewScheme()
+	metav1.AddToGroupVersion(known, kind.GroupVersion())
+	known.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
+	known.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
+	return c.of(kind.GroupVersion(), known, runtime.ContentTypeJSON)
+}
+
+// Close closes all connections, those in use too. The client may be used again.
+func (c *Client) Close() { c.dialer.CloseAll() }

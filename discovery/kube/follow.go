@@ -1,0 +1,124 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// How long to go on when the server does not answer.
+const (
+	// Patience is for a server that was there: another one may take its place, or it restarts.
+	Patience = 5 * time.Second
+
+	listTimeout = time.Minute            // of one list
+	between     = time.Second            // the least between two lists
+	pause       = 400 * time.Millisecond // the longest between two attempts: client-go sleeps it through, even when it is stopped
+)
+
+// Follow sends all objects of a Watch, and then each that changes, until ctx is done. It returns an error when the server
+// cannot be asked: at once where it has not answered before, else after Patience.
+func (c *Client) Follow(ctx context.Context, w *Watch, events chan<- Event) error {
+	s := &store{ctx: ctx, watch: w, events: events}
+	lister, err := c.lister(w)
+	if err != nil {
+		return err
+	}
+	l := &line{ListerWatcherWithContext: lister}
+	var object any
+	if w.Object != nil {
+		object = w.Object
+	}
+	reflector := cache.NewReflectorWithOptions(l, object, s, cache.ReflectorOptions{
+		Name: w.Named(), TypeDescription: w.Named(), Backoff: &wait.Backoff{Duration: pause / 4, Factor: 2, Steps: 3, Cap: pause},
+	})
+	for {
+		began := time.Now()
+		err := reflector.ListAndWatchWithContext(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && l.spent() {
+			return fmt.Errorf("follow %s: %w", w.Named(), err)
+		}
+		select {
+		case <-time.After(between - time.Since(began)):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// line is the way to the server. It remembers since when it is bad.
+type line struct {
+	cache.ListerWatcherWithContext
+
+	mu    sync.Mutex
+	known bool      // the server has answered
+	bad   time.Time // zero while it answers
+}
+
+// note takes the outcome of an attempt.
+func (l *line) note(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil:
+		l.known, l.bad = true, time.Time{}
+	case l.bad.IsZero():
+		l.bad = time.Now()
+	}
+}
+
+// spent reports whether the patience is: at once with a server that has never answered.
+func (l *line) spent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.bad.IsZero() && (!l.known || time.Since(l.bad) >= Patience)
+}
+
+// ListWithContext lists. A refusal ends all patience: it is not an outage.
+func (l *line) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	out, err := l.ListerWatcherWithContext.ListWithContext(ctx, o)
+	l.note(err)
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
+		l.mu.Lock()
+		l.known = false
+		l.mu.Unlock()
+	}
+	return out, err
+}
+
+// WatchWithContext begins a watch. A reflector repeats the attempt for ever when the server refuses connections, or says that
+// it has too much to do; so it is not told that when the patience is spent.
+func (l *line) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	out, err := l.ListerWatcherWithContext.WatchWithContext(ctx, o)
+	if err == nil && reflect.TypeOf(out) == reflect.TypeOf(watch.NewEmptyWatch()) { // in the place of an error
+		out, err = nil, errors.New("the connection was closed")
+	}
+	if l.note(err); err != nil && l.spent() {
+		err = errors.New(err.Error())
+	}
+	return out, err
+}
+
+// List and Watch are the older forms of a ListerWatcher.
+func (l *line) List(o metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), o)
+}
+
+func (l *line) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return l.WatchWithContext(context.Background(), o)
+}

@@ -1,0 +1,27 @@
+package kube
+
+import (
+	"context"
+	"log/slog"
+
+	"k8s.io/klog/v2"
+)
+
+// LogTo makes client-go, which has one log for a whole process, write to log, at the level debug: what it calls an error is
+// returned as one where it matters, and is the end of a request that was stopped where it does not.
+func LogTo(log *slog.Logger) { klog.SetSlogLogger(slog.New(quiet{log.Handler()})) }
+
+// quiet lowers every level to debug.
+type quiet struct{ slog.Handler }
+
+func (q quiet) Enabled(ctx context.Context, _ slog.Level) bool {
+	return q.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return q.Handler.Handle(ctx, r)
+}
+
+func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
+func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handler.WithGroup(name)} }

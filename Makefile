@@ -1,6 +1,6 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire e2e-registries image soak chaos fuzz security lint bench bench-ads golden clean
+.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire e2e-registries e2e-kube image soak chaos fuzz security lint bench bench-ads golden clean
 
 module  := github.com/pilotlight/pilotlight
 scripts := envoy-tools/fetch-envoy envoy-tools/fetch-kube envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
@@ -71,6 +71,12 @@ e2e-registries: build bin/envoy ## run the tests with real registries, Consul, E
 	@envoy-tools/fetch-registries
 	go test -tags registries -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/registries
 
+# Its builds take fifteen minutes of one processor and two gigabytes the first time, and seconds from then on.
+e2e-kube: build bin/envoy ## run the tests with a real API server of Kubernetes and its etcd; RUN=name of one
+	@envoy-tools/packages kube
+	@envoy-tools/fetch-kube
+	go test -tags kube -count=1 -timeout 10m -v $(if $(RUN),-run '$(RUN)') ./e2e/kube
+
 soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
 	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e/agent -soak 200
 
@@ -85,12 +91,12 @@ fuzz: ## run every fuzzer for FUZZTIME, a minute each unless it is set
 
 # The database of vulnerabilities is Go's own, on the network; VULNDB names another, such as a copy in file:///DIR.
 security: ## known vulnerabilities of what the binaries link, then every fuzzer
-	go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) -tags pod,long,wire,registries ./...
+	go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) -tags pod,long,wire,registries,kube ./...
 	@$(MAKE) --no-print-directory fuzz
 
 lint: ## vet, staticcheck, gofumpt, and shellcheck where it is installed
-	go vet -tags pod,long,wire,registries ./...
-	go tool staticcheck -tags pod,long,wire,registries ./...
+	go vet -tags pod,long,wire,registries,kube ./...
+	go tool staticcheck -tags pod,long,wire,registries,kube ./...
 	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || \
 		{ echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); \

@@ -19,6 +19,7 @@ var claims = map[string]string{
 	"Eureka's services":                      "TestContract TestGroupsOf TestARestartedServerDoesNotWipe TestHashCode TestFailover",
 	"Cloud Foundry's routes":                 "TestContract TestAges TestPruningAndWhatIsNeverPruned TestNothingAgesWhileTheBrokerIsAway",
 	"Objects from further directories":       "TestServeConfigSources TestAnEmptyFirstAnswerDoesNotWipe TestObjects TestObjectsAreForFew",
+	"A Kubernetes cluster":                   "TestRegistryContract TestKubernetesMesh TestSlicesAreOneService TestHealth TestServiceOf",
 	"What is wrong with it":                  "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees",
 	"ADS in both variants":                   "TestConnectAndChange TestProxylessGRPC TestOverMutualTLS TestBootstrapVariant",
 	"A pod's redirection":                    "TestTwoPods TestRedirect TestImagesAreReproducible TestUnits",

@@ -43,15 +43,17 @@ func (s *settings) known() map[string]registry {
 			source: func(log *slog.Logger) discovery.Source { return eureka.New(s.eureka, log.With("source", "Eureka")) },
 			needs:  "eurekaserverURL", given: len(s.eureka.URLs) > 0,
 		},
-		"Mock": {source: func(*slog.Logger) discovery.Source { return mock.Source{Registry: mock.New(mock.HelloWorld()...)} }},
+		kubernetesRegistry: {source: s.cluster.services},
+		"Mock":             {source: func(*slog.Logger) discovery.Source { return mock.Source{Registry: mock.New(mock.HelloWorld()...)} }},
 	}
 }
 
 // registryFaults are what is wrong with the sources of services and configuration.
 func (s *settings) registryFaults() (faults []error) {
-	if s.configDir == "" && len(s.registries) == 0 && s.meshConfig == "" {
-		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries, or --meshConfig with configSources"))
+	if s.configDir == "" && len(s.registries) == 0 && s.meshConfig == "" && !s.cluster.config {
+		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries, --kubernetesConfig, or --meshConfig with configSources"))
 	}
+	faults = append(faults, s.clusterFaults()...)
 	known := s.known()
 	for i, name := range s.registries {
 		one, is := known[name]
@@ -74,7 +76,7 @@ func (s *settings) registryFaults() (faults []error) {
 
 // sources are where services and configuration come from: registries, a store of objects, and files of the mesh's settings.
 func (s *settings) sources(store discovery.Source, log *slog.Logger) map[string]discovery.Source {
-	out := map[string]discovery.Source{}
+	out := s.cluster.stores(log)
 	for _, name := range s.registries {
 		out[name] = s.known()[name].source(log)
 	}

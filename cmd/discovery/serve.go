@@ -16,6 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/heap"
+	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/notes"
 	"github.com/pilotlight/pilotlight/discovery/status"
 	"github.com/pilotlight/pilotlight/internal/logger"
@@ -81,6 +82,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		proxies.Trace(traces)
 		defer flushTraces(traces, log)
 	}
+	kube.LogTo(log)
 	store := file.New(c.configDir, c.wipeDelay, log)
 	reporter := notes.New(proxies.Proxies, log)
 	proxies.OnRefusal(reporter.Recheck)

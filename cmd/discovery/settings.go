@@ -23,6 +23,7 @@ type settings struct {
 	consul         consul.Config
 	eureka         eureka.Config
 	cloudFoundry   cloudFoundry
+	cluster        cluster
 	meshConfig     string // file, empty for Istio's defaults
 	networksConfig string // file, empty for one network
 	wipeDelay      time.Duration

@@ -19,6 +19,7 @@ func (s *settings) table() setting.Table {
 		under("Configuration", s.configuration()),
 		under("Registries", s.registrySettings()),
 		under("Registries", s.cloudFoundry.settings()),
+		under("Kubernetes", s.kubernetes()),
 		under("Addresses", s.addresses()),
 		under("Certificates and secrets", s.credentials()),
 		under("Pushes", s.pushes()),
@@ -38,11 +39,11 @@ func (s *settings) configuration() []setting.Setting {
 	return []setting.Setting{
 		{
 			Name: "configDir", Kind: setting.Path(&s.configDir),
-			Help: "directory, or file, of Istio objects; directories below it count, hidden ones do not; required without --registries",
+			Help: "directory, or file, of Istio objects; directories below it count, hidden ones do not; required without --registries and --kubernetesConfig",
 		},
 		{
 			Name: "registries", Kind: setting.List(&s.registries),
-			Help: "registries whose services are served beside those of --configDir: CloudFoundry, Consul, Eureka, and Mock, which has two fixed " +
+			Help: "registries whose services are served beside those of --configDir: CloudFoundry, Consul, Eureka, Kubernetes, and Mock, which has two fixed " +
 				"services, hello and world, for trials",
 		},
 		{

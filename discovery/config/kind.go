@@ -90,3 +90,23 @@ func kindFor[M proto.Message](name string, rules func(field, M)) kind {
 		rules: func(f field, m proto.Message) { rules(f, m.(M)) },
 	}
 }
+
+// Resource is how an API server knows a kind.
+type Resource struct {
+	Group, Kind, Plural string
+	Versions            []string // the best first
+}
+
+// Resources returns those of all kinds that are served, but the two of the mesh's settings.
+func Resources() []Resource {
+	plurals := map[string]string{"ServiceEntry": "serviceentries", "WorkloadEntry": "workloadentries"}
+	var out []Resource
+	for _, name := range kindNames() {
+		plural := plurals[name]
+		if plural == "" {
+			plural = strings.ToLower(name) + "s"
+		}
+		out = append(out, Resource{group, name, plural, versions(name)})
+	}
+	return out
+}

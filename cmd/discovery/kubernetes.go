@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/discovery"
+	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/kube/catalog"
+	services "github.com/pilotlight/pilotlight/discovery/registry/kubernetes"
+	"github.com/pilotlight/pilotlight/internal/setting"
+	"github.com/pilotlight/pilotlight/internal/version"
+)
+
+// cluster is a Kubernetes cluster: what is taken from it, and how it is reached.
+type cluster struct {
+	access     kube.Access
+	id         string
+	namespaces []string // empty for all
+	config     bool     // its Istio objects
+	settings   string   // NAMESPACE/NAME of the ConfigMap of the mesh's settings; empty for none
+}
+
+const kubernetesRegistry = "Kubernetes"
+
+func (s *settings) kubernetes() []setting.Setting {
+	return []setting.Setting{
+		{
+			Name: "kubeconfig", Kind: setting.Path(&s.cluster.access.File),
+			Help: "kubeconfig file of the API server of --registries Kubernetes, --kubernetesConfig and --meshConfigMap; if empty, that of the cluster " +
+				"whose Pod this is",
+		},
+		{Name: "kubeContext", Kind: setting.Text(&s.cluster.access.Context, "a context of --kubeconfig"), Help: "context of --kubeconfig; if empty, its current one"},
+		{
+			Name: "clusterID", Default: "Kubernetes", Kind: setting.Name(&s.cluster.id, "a name"),
+			Help: "name of the cluster: the CLUSTER_ID of its proxies, and the cluster of its endpoints",
+		},
+		{
+			Name: "appNamespace", Kind: setting.List(&s.cluster.namespaces),
+			Help: "namespaces whose Services, Pods and Istio objects count; if empty, all",
+		},
+		{
+			Name: "kubernetesConfig", Default: "false", Kind: setting.Bool(&s.cluster.config),
+			Help: "serve the Istio objects of the API server, beside those of --configDir; kinds whose definitions come later are served from then on",
+		},
+		{
+			Name: "meshConfigMap", Kind: setting.Text(&s.cluster.settings, "NAMESPACE/NAME"),
+			Help: "ConfigMap of the mesh's settings, as NAMESPACE/NAME: MeshConfig in its key mesh, MeshNetworks in meshNetworks; read again when it changes",
+		},
+	}
+}
+
+// clusterFaults are what is wrong with these settings.
+func (s *settings) clusterFaults() (faults []error) {
+	c := s.cluster
+	used := c.config || c.settings != "" || slices.Contains(s.registries, kubernetesRegistry)
+	if c.access.File != "" && !used {
+		faults = append(faults, errors.New("--kubeconfig is given, and none of --registries Kubernetes, --kubernetesConfig and --meshConfigMap"))
+	}
+	if c.access.Context != "" && c.access.File == "" {
+		faults = append(faults, errors.New("--kubeContext is given without --kubeconfig"))
+	}
+	namespace, name, found := strings.Cut(c.settings, "/")
+	if c.settings != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")) {
+		faults = append(faults, s.origins.Fault("meshConfigMap", c.settings, "NAMESPACE/NAME"))
+	}
+	for _, file := range []struct{ name, path string }{{"meshConfig", s.meshConfig}, {"networksConfig", s.networksConfig}} {
+		if file.path != "" && c.settings != "" {
+			faults = append(faults, fmt.Errorf("--%s and --meshConfigMap are both given, want one of them", file.name))
+		}
+	}
+	return faults
+}
+
+// services is the registry of the cluster.
+func (c cluster) services(*slog.Logger) discovery.Source {
+	return services.Source{Connect: c.connect, Namespaces: c.namespaces, Options: catalog.Options{Cluster: c.id}}
+}
+
+func (c cluster) connect() (*kube.Client, error) {
+	c.access.UserAgent = "pilotlight-discovery/" + version.Get().Version
+	return c.access.Client()
+}
+
+// stores are the sources of the cluster's configuration, by name.
+func (c cluster) stores(log *slog.Logger) map[string]discovery.Source {
+	out := map[string]discovery.Source{}
+	if c.config {
+		out["kubernetesConfig"] = configs.Source{Connect: c.connect, Cluster: c.id, Namespaces: c.namespaces, Log: log}
+	}
+	if namespace, name, found := strings.Cut(c.settings, "/"); found {
+		out["meshConfigMap"] = configs.Settings{Connect: c.connect, Cluster: c.id, Namespace: namespace, Name: name}
+	}
+	return out
+}

@@ -1,0 +1,42 @@
+package kubernetes
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// groupOf decodes an object as one of a file is. Of one with an error there are the faults only.
+func groupOf(o *unstructured.Unstructured, cluster string) (group model.Group, warnings []config.Problem) {
+	data, err := o.MarshalJSON()
+	if err != nil {
+		return model.Group{Faults: []string{err.Error()}}, nil
+	}
+	for _, item := range config.Read(data) {
+		for _, p := range item.Problems {
+			if p.Severity == config.Error {
+				group.Faults = append(group.Faults, faultOf(p))
+			} else {
+				warnings = append(warnings, p)
+			}
+		}
+		if item.Object != nil {
+			object := *item.Object
+			object.Origin = model.Origin{Record: &model.Record{
+				Cluster: cluster, UID: string(o.GetUID()), Generation: o.GetGeneration(), Version: o.GetResourceVersion(),
+			}}
+			group.Objects = append(group.Objects, &object)
+		}
+	}
+	if group.Empty() {
+		group.Faults = []string{fmt.Sprintf("%s of %s is not served", o.GetKind(), o.GetAPIVersion())}
+	}
+	return group, warnings
+}
+
+// faultOf says what is wrong, and where in the object.
+func faultOf(p config.Problem) string { return strings.TrimSpace(p.Path + " " + p.Message) }

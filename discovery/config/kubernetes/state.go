@@ -1,0 +1,231 @@
+package kubernetes
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// state is what is known of a cluster. follow begins to follow a Watch.
+type state struct {
+	cluster    string
+	namespaces []string
+	follow     func(*kube.Watch) (stop func())
+
+	kinds    map[*kube.Watch]*kind // by the watch of the definition, and by those of the objects that are followed
+	unlisted map[*kube.Watch]bool
+	untold   map[string]model.Group
+	warnings []config.Problem
+}
+
+// kind is one kind of object.
+type kind struct {
+	config.Resource
+	version string                 // that is followed; "" while there is no definition
+	watches map[*kube.Watch]func() // of its objects, with how to stop them
+	known   map[string]known       // objects by the keys of their groups
+}
+
+// known tells one form of an object from another.
+type known struct {
+	uid        string
+	generation int64
+	labels     map[string]string
+	namespace  string
+}
+
+func newState(cluster string, namespaces []string, follow func(*kube.Watch) (stop func())) *state {
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	return &state{
+		cluster: cluster, namespaces: slices.Compact(slices.Sorted(slices.Values(namespaces))), follow: follow,
+		kinds: map[*kube.Watch]*kind{}, unlisted: map[*kube.Watch]bool{}, untold: map[string]model.Group{},
+	}
+}
+
+// define returns the watch of a kind's definition.
+func (st *state) define(r config.Resource) *kube.Watch {
+	w := &kube.Watch{
+		Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+		Kind:     "CustomResourceDefinition", Fields: "metadata.name=" + r.Plural + "." + r.Group, Strip: withoutSchemas,
+	}
+	st.kinds[w] = &kind{Resource: r, watches: map[*kube.Watch]func(){}, known: map[string]known{}}
+	st.unlisted[w] = true
+	return w
+}
+
+// complete reports whether all that there is has been listed.
+func (st *state) complete() bool { return len(st.unlisted) == 0 }
+
+// apply takes one event.
+func (st *state) apply(e kube.Event) {
+	k := st.kinds[e.Of]
+	if k == nil {
+		return // of a watch that was stopped
+	}
+	if e.List {
+		delete(st.unlisted, e.Of)
+	}
+	if _, ofObjects := k.watches[e.Of]; !ofObjects {
+		st.defined(k, e)
+		return
+	}
+	switch {
+	case e.List:
+		listed := map[string]bool{}
+		for _, o := range e.All {
+			listed[st.put(k, o)] = true
+		}
+		for key, was := range k.known {
+			if !listed[key] && (e.Of.Namespace == "" || was.namespace == e.Of.Namespace) {
+				st.drop(k, key)
+			}
+		}
+	case e.Put != nil:
+		st.put(k, e.Put)
+	default:
+		if o, ok := e.Gone.(*unstructured.Unstructured); ok {
+			st.drop(k, keyOf(k, o))
+		}
+	}
+}
+
+// defined takes what became of a kind's definition.
+func (st *state) defined(k *kind, e kube.Event) {
+	version := ""
+	for _, o := range append(e.All, e.Put) {
+		if o, ok := o.(*unstructured.Unstructured); ok && o != nil {
+			version = servedVersion(o, k.Versions)
+		}
+	}
+	if version == k.version {
+		return
+	}
+	st.unfollow(k)
+	if k.version = version; version == "" {
+		for key := range maps.Clone(k.known) {
+			st.drop(k, key)
+		}
+		return
+	}
+	for _, namespace := range st.namespaces {
+		w := &kube.Watch{
+			Resource: schema.GroupVersionResource{Group: k.Group, Version: version, Resource: k.Plural},
+			Kind:     k.Kind, Namespace: namespace, Strip: strip,
+		}
+		st.kinds[w], st.unlisted[w] = k, true
+		k.watches[w] = st.follow(w)
+	}
+}
+
+func (st *state) unfollow(k *kind) {
+	for w, stop := range k.watches {
+		stop()
+		delete(st.kinds, w)
+		delete(st.unlisted, w)
+	}
+	clear(k.watches)
+}
+
+// stop ends all watches of objects.
+func (st *state) stop() {
+	for _, k := range st.kinds {
+		for _, stop := range k.watches {
+			stop()
+		}
+	}
+}
+
+// put takes an object, and returns its key.
+func (st *state) put(k *kind, o any) string {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return ""
+	}
+	key := keyOf(k, u)
+	now := known{string(u.GetUID()), u.GetGeneration(), u.GetLabels(), u.GetNamespace()}
+	was, had := k.known[key]
+	if had && was.uid == now.uid && was.generation == now.generation && maps.Equal(was.labels, now.labels) {
+		return key // its status changed, or nothing
+	}
+	k.known[key] = now
+	group, warnings := groupOf(u, st.cluster)
+	st.untold[key], st.warnings = group, append(st.warnings, warnings...)
+	return key
+}
+
+func (st *state) drop(k *kind, key string) {
+	if _, had := k.known[key]; had {
+		delete(k.known, key)
+		st.untold[key] = model.Group{}
+	}
+}
+
+func keyOf(k *kind, o *unstructured.Unstructured) string {
+	return k.Kind + "/" + o.GetNamespace() + "/" + o.GetName()
+}
+
+// servedVersion returns the best version that a definition serves; "" while it serves none.
+func servedVersion(o *unstructured.Unstructured, want []string) string {
+	if o.GetDeletionTimestamp() != nil {
+		return ""
+	}
+	established := false
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == "Established" {
+			established = c["status"] == "True"
+		}
+	}
+	served := map[string]bool{}
+	versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+	for _, v := range versions {
+		if v, ok := v.(map[string]any); ok {
+			name, _ := v["name"].(string)
+			served[name], _ = v["served"].(bool)
+		}
+	}
+	i := slices.IndexFunc(want, func(v string) bool { return served[v] })
+	if i < 0 || !established {
+		return ""
+	}
+	return want[i]
+}
+
+// strip takes away what no one reads: an applied object holds a second copy of itself.
+func strip(o any) {
+	if o, ok := o.(*unstructured.Unstructured); ok {
+		o.SetManagedFields(nil)
+		unstructured.RemoveNestedField(o.Object, "status")
+		annotations := o.GetAnnotations()
+		maps.DeleteFunc(annotations, func(key, _ string) bool { return !strings.Contains(key, "istio.io/") })
+		o.SetAnnotations(annotations)
+	}
+}
+
+// withoutSchemas takes the schemas out of a definition: they are nearly all of it.
+func withoutSchemas(o any) {
+	d, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	d.SetManagedFields(nil)
+	d.SetAnnotations(nil)
+	versions, _, _ := unstructured.NestedSlice(d.Object, "spec", "versions")
+	for _, v := range versions {
+		if v, ok := v.(map[string]any); ok {
+			delete(v, "schema")
+		}
+	}
+	if len(versions) > 0 {
+		_ = unstructured.SetNestedSlice(d.Object, versions, "spec", "versions") // there is a spec
+	}
+}

@@ -1,0 +1,108 @@
+package kubernetes
+
+import (
+	"context"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/kube/catalog"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Source tells the services and workloads of a cluster.
+type Source struct {
+	Connect    func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
+	Namespaces []string                     // whose Services, EndpointSlices and Pods count; empty for all
+	Options    catalog.Options
+}
+
+// many is how many events may wait for the ones before them.
+const many = 1024
+
+// Run sends updates until ctx is done, or the API server refuses or is away. It keeps nothing between two runs.
+func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
+	client, err := s.Connect()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	g, ctx := errgroup.WithContext(ctx)
+	events := make(chan kube.Event, many)
+	watches := watches(s.Namespaces, s.Options.SystemNamespace)
+	for i := range watches {
+		g.Go(func() error { return client.Follow(ctx, &watches[i].Watch, events) })
+	}
+	g.Go(func() error {
+		s.tell(ctx, watches, events, updates)
+		return nil
+	})
+	return g.Wait()
+}
+
+// tell takes events until ctx is done, and sends what changes. While nobody takes an update, it grows.
+func (s Source) tell(ctx context.Context, watches []watched, events <-chan kube.Event, updates chan<- model.Update) {
+	known := catalog.New(s.Options)
+	kinds := map[*kube.Watch]catalog.Kind{}
+	unlisted := map[*kube.Watch]bool{}
+	for i := range watches {
+		kinds[&watches[i].Watch], unlisted[&watches[i].Watch] = watches[i].kind, true
+	}
+	untold, synced := map[string]model.Group{}, false
+	for {
+		var out chan<- model.Update
+		if len(unlisted) == 0 && (len(untold) > 0 || !synced) {
+			out = updates
+		}
+		select {
+		case e := <-events:
+			for more := true; more; {
+				if apply(known, e, kinds[e.Of], s.Options.Cluster); e.List {
+					delete(unlisted, e.Of)
+				}
+				select {
+				case e = <-events:
+				default:
+					more = false
+				}
+			}
+			if len(unlisted) == 0 {
+				maps.Copy(untold, known.Changes())
+			}
+		case out <- model.Update{Groups: untold, Synced: true}:
+			untold, synced = map[string]model.Group{}, true
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// apply takes one event.
+func apply(known *catalog.Catalog, e kube.Event, kind catalog.Kind, cluster string) {
+	put := func(o any) {
+		if m, ok := o.(metav1.Object); ok {
+			known.Put(o, catalog.Record(cluster, m))
+		}
+	}
+	switch {
+	case e.List:
+		listed := make(map[catalog.Key]bool, len(e.All))
+		for _, o := range e.All {
+			put(o)
+			key, _ := catalog.KeyOf(o)
+			listed[key] = true
+		}
+		known.Keep(kind, func(key catalog.Key) bool {
+			return listed[key] || e.Of.Namespace != "" && key.Namespace != e.Of.Namespace
+		})
+	case e.Put != nil:
+		put(e.Put)
+	default:
+		if key, ok := catalog.KeyOf(e.Gone); ok {
+			known.Delete(key)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+//go:build kube
+
+package kube
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+const stopLimit = 20 * time.Second
+
+func TestMain(m *testing.M) { lab.Main(m, lab.Suite{Name: "e2e/kube", Need: need}) }
+
+// part is the path of etcd or kube-apiserver.
+func part(name string) string { return lab.Path("bin", "kube", name) }
+
+func need() error {
+	for _, name := range []string{"etcd", "kube-apiserver"} {
+		if _, err := os.Stat(part(name)); err != nil {
+			return fmt.Errorf("%w: run make e2e-kube, which builds it", err)
+		}
+	}
+	return nil
+}

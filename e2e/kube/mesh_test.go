@@ -1,0 +1,271 @@
+//go:build kube
+
+package kube
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/registry/kubernetes"
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// rights are all that discovery needs.
+const rights = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: discovery}
+rules:
+- {apiGroups: [""], resources: [services, pods, nodes, namespaces, configmaps], verbs: [list, watch]}
+- {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch]}
+- apiGroups: [networking.istio.io]
+  resources: [destinationrules, gateways, proxyconfigs, serviceentries, sidecars, virtualservices, workloadentries, workloadgroups]
+  verbs: [list, watch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: discovery}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: discovery}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: discovery}]`
+
+const echo = `
+apiVersion: v1
+kind: Node
+metadata: {name: n1, labels: {topology.kubernetes.io/region: r1, topology.kubernetes.io/zone: z1}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: echo, namespace: default}
+spec: {selector: {app: echo}, ports: [{name: http, port: 80}]}`
+
+// policy divides the traffic of echo.
+func policy(v1, v2 int) string {
+	return fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: echo, namespace: default}
+spec: {host: echo, subsets: [{name: v1, labels: {version: v1}}, {name: v2, labels: {version: v2}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: echo, namespace: default}
+spec:
+  hosts: [echo]
+  http: [{route: [{destination: {host: echo, subset: v1}, weight: %d}, {destination: {host: echo, subset: v2}, weight: %d}]}]`, v1, v2)
+}
+
+// world is a cluster, discovery that follows it, and pods with their sidecars.
+type world struct {
+	*cluster
+	lab       lab.Lab
+	hand      hand
+	discovery *lab.Discovery
+	proxy     string // host:port of the client's outbound HTTP
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	// The API server takes no loopback address for an endpoint, so others lead to loopback here.
+	if output, err := exec.Command("ip", "route", "add", "local", "10.1.0.0/16", "dev", "lo").CombinedOutput(); err != nil {
+		t.Fatalf("lead the pods' addresses to loopback: %v: %s", err, output)
+	}
+	c := startCluster(t)
+	w := &world{cluster: c, lab: lab.New(t.TempDir()), hand: c.hand()}
+	w.hand.apply(rights)
+	files := filepath.Join(w.lab.Dir, "none")
+	check(t, os.Mkdir(files, 0o755))
+	var err error
+	w.discovery, err = w.lab.Discovery(files, "--registries", "Kubernetes", "--kubernetesConfig", "--kubeconfig", c.kubeconfig("discovery"), "--kubeContext", "test")
+	check(t, err)
+	t.Cleanup(func() {
+		w.discovery.Stop(stopLimit)
+		if log := w.discovery.Log(); strings.Contains(log, "response refused") || t.Failed() {
+			t.Errorf("discovery:\n%s", log)
+		}
+	})
+	return w
+}
+
+// pod writes a Pod of the app echo, and starts its server and its sidecar.
+func (w *world) pod(name, version, ip string) (port int) {
+	w.t.Helper()
+	w.hand.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: default, labels: {app: echo, version: %s}}
+spec: {nodeName: n1, containers: [{name: app, image: none}]}
+status: {phase: Running, podIP: %s, podIPs: [{ip: %[3]s}], conditions: [{type: Ready, status: "True"}]}`, name, version, ip))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(w.t, err)
+	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { fmt.Fprint(out, version) })}
+	go server.Serve(l) //nolint:errcheck // it is closed
+	w.t.Cleanup(func() { server.Close() })
+	w.sidecar(name, version, ip, 0)
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func (w *world) sidecar(name, version, ip string, proxy int) {
+	w.t.Helper()
+	s, err := w.lab.Sidecar(lab.Workload{
+		Name: name, App: "echo", Version: version, IP: ip, ProxyPort: proxy, Discovery: w.discovery.GRPC,
+		Flags: []string{"--serviceregistry", "Kubernetes"}, Env: []string{"ISTIO_META_CLUSTER_ID=Kubernetes"},
+	})
+	check(w.t, err)
+	w.t.Cleanup(func() {
+		s.Stop(stopLimit)
+		if w.t.Failed() {
+			w.t.Logf("%s:\n%s", name, tail(s.Log()))
+		}
+	})
+	check(w.t, s.AwaitReady())
+}
+
+// slice lists one pod as an endpoint of echo, at its own port.
+func slice(pod, ip string, port int, conditions string) string {
+	return fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: echo-%[1]s, namespace: default, labels: {kubernetes.io/service-name: echo}}
+addressType: IPv4
+ports: [{name: http, port: %[3]d, protocol: TCP}]
+endpoints: [{addresses: [%[2]s], conditions: {%[4]s}, nodeName: n1, targetRef: {kind: Pod, namespace: default, name: %[1]s}}]`, pod, ip, port, conditions)
+}
+
+// answers waits until requests are answered by these versions and no others, several times in a row.
+func (w *world) answers(versions ...string) {
+	w.t.Helper()
+	const row = 30
+	check(w.t, lab.Eventually(60*time.Second, func() error {
+		seen := map[string]int{}
+		for range row {
+			body, err := lab.GetThrough(w.proxy, "http://echo.default.svc.cluster.local/")
+			if err != nil {
+				return err
+			}
+			seen[body]++
+		}
+		for _, v := range versions {
+			if seen[v] == 0 {
+				return fmt.Errorf("answered by %v, want %v", seen, versions)
+			}
+		}
+		if len(seen) != len(versions) {
+			return fmt.Errorf("answered by %v, want %v", seen, versions)
+		}
+		return nil
+	}))
+}
+
+// sources waits until the page of sources has a text.
+func (w *world) sources(text string) {
+	w.t.Helper()
+	check(w.t, lab.Eventually(60*time.Second, func() error {
+		page, err := lab.Get("http://" + w.discovery.HTTP + "/debug/sources")
+		if err == nil && !strings.Contains(page, text) {
+			err = fmt.Errorf("the sources are %s, want %s", page, text)
+		}
+		return err
+	}))
+}
+
+// Sidecars of Pods are told of the Services and the Istio objects of their cluster: routes work, changes arrive, kinds may come
+// late and go, the API server may go and come back. No request fails.
+func TestKubernetesMesh(t *testing.T) { lab.InNetworkNamespace(t, kubernetesMesh) }
+
+func kubernetesMesh(t *testing.T) {
+	w := newWorld(t)
+	w.hand.apply(echo)
+	one := w.pod("v1-a", "v1", "10.1.0.11")
+	w.hand.apply(slice("v1-a", "10.1.0.11", one, "ready: true"))
+	port, err := lab.FreePort()
+	check(t, err)
+	w.proxy = fmt.Sprintf("127.0.0.1:%d", port)
+	w.sidecar("client", "client", "10.1.0.1", port)
+	w.answers("v1")
+	load := lab.StartLoad(w.proxy, "http://echo.default.svc.cluster.local/", 2, 1)
+
+	// An endpoint comes, drains, and comes back.
+	two := w.pod("v2-a", "v2", "10.1.0.12")
+	w.hand.apply(slice("v2-a", "10.1.0.12", two, "ready: true"))
+	w.answers("v1", "v2")
+	w.hand.apply(slice("v2-a", "10.1.0.12", two, "ready: false, serving: true, terminating: true"))
+	w.answers("v1")
+	w.hand.apply(slice("v2-a", "10.1.0.12", two, "ready: true"))
+	w.answers("v1", "v2")
+
+	// The definitions come late. Labels of the Pods make the subsets.
+	definitions := istioDefinitions(t)
+	w.hand.apply(definitions)
+	w.hand.apply(policy(0, 100))
+	w.answers("v2")
+	w.hand.apply(policy(100, 0))
+	w.answers("v1")
+
+	// An object that is wrong keeps its last good form, and is named.
+	w.hand.apply(strings.Replace(policy(0, 100), "hosts: [echo]", `hosts: ["echo_"]`, 1))
+	w.sources("VirtualService/default/echo: spec.hosts[0]")
+	w.answers("v1")
+	w.hand.apply(policy(100, 0))
+
+	// The API server goes for longer than a source waits, and comes back.
+	w.stop()
+	w.sources(`"failed"`)
+	w.answers("v1")
+	w.start()
+	w.hand.apply(policy(50, 50))
+	w.answers("v1", "v2")
+	w.hand.apply(slice("v2-a", "10.1.0.12", two, "ready: false"))
+	w.hand.apply(policy(100, 0))
+	w.answers("v1")
+
+	// The definitions go, and all objects with them: the routes first, for they name what the others declare.
+	w.hand.apply(slice("v2-a", "10.1.0.12", two, "ready: true"))
+	w.hand.apply(policy(0, 100))
+	w.answers("v2")
+	w.hand.delete("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: virtualservices.networking.istio.io}")
+	w.answers("v1", "v2")
+	w.hand.delete(definitions)
+	w.answers("v1", "v2")
+
+	lab.Unharmed(t, load)
+	w.refusals(t)
+}
+
+// refusals shows that a user without rights is told so at once: a source does not wait for what will not come.
+func (w *world) refusals(t *testing.T) {
+	for user, want := range map[string]string{"stranger": "forbidden", "nobody": "Unauthorized"} {
+		source := kubernetes.Source{Connect: func() (*kube.Client, error) { return kube.New(w.config(user), "test") }}
+		if err := source.Run(t.Context(), make(chan model.Update)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gets %v, want that it is %s", user, err, want)
+		}
+	}
+}
+
+// istioDefinitions are those of networking.istio.io that the project's version of istio.io/api ships.
+func istioDefinitions(t *testing.T) string {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "istio.io/api").Output()
+	check(t, err)
+	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "kubernetes", "customresourcedefinitions.gen.yaml"))
+	check(t, err)
+	var out []string
+	for document := range strings.SplitSeq(string(data), "\n---\n") {
+		if strings.Contains(document, "group: networking.istio.io") {
+			out = append(out, document)
+		}
+	}
+	if len(out) < 8 {
+		t.Fatalf("there are %d definitions of networking.istio.io, want 8 or more", len(out))
+	}
+	return strings.Join(out, "\n---\n")
+}

@@ -167,12 +167,17 @@ func (w *world) answers(versions ...string) {
 }
 
 // sources waits until the page of sources has a text.
-func (w *world) sources(text string) {
+func (w *world) sources(text string) { w.page("/debug/sources", text) }
+
+// registered waits until the registration has a host.
+func (w *world) registered(host string) { w.page("/v1/registration", host) }
+
+func (w *world) page(path, text string) {
 	w.t.Helper()
-	check(w.t, lab.Eventually(60*time.Second, func() error {
-		page, err := lab.Get("http://" + w.discovery.HTTP + "/debug/sources")
+	check(w.t, lab.Eventually(2*time.Minute, func() error {
+		page, err := lab.Get("http://" + w.discovery.HTTP + path)
 		if err == nil && !strings.Contains(page, text) {
-			err = fmt.Errorf("the sources are %s, want %s", page, text)
+			err = fmt.Errorf("%s is %s, want %s", path, page, text)
 		}
 		return err
 	}))

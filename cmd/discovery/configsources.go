@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -23,6 +22,7 @@ import (
 type configSources struct {
 	wipeDelay time.Duration
 	log       *slog.Logger
+	cluster   cluster // that k8s:// is
 	add       func(name string, source discovery.Source)
 	remove    func(name string)
 
@@ -31,9 +31,9 @@ type configSources struct {
 	stores  map[string]*file.Source        // those of files
 }
 
-func newConfigSources(server *discovery.Server, wipeDelay time.Duration, log *slog.Logger) *configSources {
+func newConfigSources(server *discovery.Server, wipeDelay time.Duration, c cluster, log *slog.Logger) *configSources {
 	return &configSources{
-		wipeDelay: wipeDelay, log: log, add: server.Add, remove: server.Remove,
+		wipeDelay: wipeDelay, log: log, cluster: c, add: server.Add, remove: server.Remove,
 		running: map[string]config.ConfigSource{}, stores: map[string]*file.Source{},
 	}
 }
@@ -70,7 +70,7 @@ func (c *configSources) source(s config.ConfigSource) discovery.Source {
 		c.stores[s.URL] = store
 		return store
 	default:
-		return noStore{}
+		return c.cluster.store(s.Place, c.log)
 	}
 }
 
@@ -121,11 +121,4 @@ func (t tapped) Run(ctx context.Context, updates chan<- model.Update) error {
 		return nil
 	})
 	return g.Wait()
-}
-
-// noStore stands for a source that this program cannot read.
-type noStore struct{}
-
-func (noStore) Run(context.Context, chan<- model.Update) error {
-	return errors.New("read configuration of Kubernetes: it is not read from MeshConfig's configSources: want xds:// or fs://")
 }

@@ -22,7 +22,7 @@ func TestServeConfigSources(t *testing.T) {
 	far.await(t, http.StatusOK)
 
 	mesh := filepath.Join(t.TempDir(), "mesh.yaml")
-	write(t, mesh, fmt.Sprintf("configSources: [{address: 'xds://%s'}, {address: 'fs://%s'}, {address: 'k8s://'}]", far.grpc, objects("further")))
+	write(t, mesh, fmt.Sprintf("configSources: [{address: 'xds://%s'}, {address: 'fs://%s'}, {address: 'k8s://elsewhere'}]", far.grpc, objects("further")))
 	s := startServe(t, "--configDir", objects("own"), "--meshConfig", mesh, "--registrySyncTimeout", "2s")
 	s.await(t, http.StatusOK)
 	shows := func(path string, ok func(page string) bool) {
@@ -33,7 +33,7 @@ func TestServeConfigSources(t *testing.T) {
 		return strings.Contains(page, "far.test") && strings.Contains(page, "further.test") && strings.Contains(page, "own.test")
 	})
 	shows("/ready?verbose", func(page string) bool {
-		return strings.Contains(page, "source k8s://") && strings.Contains(page, "want xds:// or fs://")
+		return strings.Contains(page, "source k8s://elsewhere") && strings.Contains(page, "want k8s:// for the one of --kubeconfig")
 	})
 	write(t, mesh, "configSources: []")
 	shows("/debug/configz", func(page string) bool {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/kube/catalog"
+	"github.com/pilotlight/pilotlight/discovery/model"
 	services "github.com/pilotlight/pilotlight/discovery/registry/kubernetes"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/version"
@@ -57,9 +59,9 @@ func (s *settings) kubernetes() []setting.Setting {
 // clusterFaults are what is wrong with these settings.
 func (s *settings) clusterFaults() (faults []error) {
 	c := s.cluster
-	used := c.config || c.settings != "" || slices.Contains(s.registries, kubernetesRegistry)
+	used := c.config || c.settings != "" || s.meshConfig != "" || slices.Contains(s.registries, kubernetesRegistry)
 	if c.access.File != "" && !used {
-		faults = append(faults, errors.New("--kubeconfig is given, and none of --registries Kubernetes, --kubernetesConfig and --meshConfigMap"))
+		faults = append(faults, errors.New("--kubeconfig is given, and none of --registries Kubernetes, --kubernetesConfig, --meshConfigMap and --meshConfig"))
 	}
 	if c.access.Context != "" && c.access.File == "" {
 		faults = append(faults, errors.New("--kubeContext is given without --kubeconfig"))
@@ -86,11 +88,38 @@ func (c cluster) connect() (*kube.Client, error) {
 	return c.access.Client()
 }
 
+// objects are the cluster's Istio objects.
+func (c cluster) objects(log *slog.Logger) discovery.Source {
+	return configs.Source{Connect: c.connect, Cluster: c.id, Namespaces: c.namespaces, Log: log}
+}
+
+// store is what MeshConfig's configSources call k8s://PLACE: the objects of this cluster, unless they are served already.
+func (c cluster) store(place string, log *slog.Logger) discovery.Source {
+	switch {
+	case place != "":
+		return noStore("k8s://" + place + " is no cluster that is known here, want k8s:// for the one of --kubeconfig")
+	case c.config:
+		return noStore("")
+	default:
+		return c.objects(log)
+	}
+}
+
+// noStore stands for a source that has nothing to tell, and why; "" where nothing is wrong.
+type noStore string
+
+func (n noStore) Run(context.Context, chan<- model.Update) error {
+	if n != "" {
+		return errors.New(string(n))
+	}
+	return nil
+}
+
 // stores are the sources of the cluster's configuration, by name.
 func (c cluster) stores(log *slog.Logger) map[string]discovery.Source {
 	out := map[string]discovery.Source{}
 	if c.config {
-		out["kubernetesConfig"] = configs.Source{Connect: c.connect, Cluster: c.id, Namespaces: c.namespaces, Log: log}
+		out["kubernetesConfig"] = c.objects(log)
 	}
 	if namespace, name, found := strings.Cut(c.settings, "/"); found {
 		out["meshConfigMap"] = configs.Settings{Connect: c.connect, Cluster: c.id, Namespace: namespace, Name: name}

@@ -94,7 +94,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		Patience: discovery.Patience{Sync: c.syncTimeout, Wipe: c.wipeDelay},
 		Log:      log,
 	}
-	further := newConfigSources(server, c.wipeDelay, log)
+	further := newConfigSources(server, c.wipeDelay, c.cluster, log)
 	if settings, known := server.Sources["meshConfig"]; known {
 		server.Sources["meshConfig"] = further.followed(settings)
 		if o, _ := file.ReadSettings("MeshConfig", c.meshConfig); o != nil { // before the first mesh, which waits for them

@@ -53,10 +53,10 @@ func (w *world) get(path string) string {
 	return body
 }
 
-// eventually waits until something holds a text.
+// eventually waits until something holds a text. A source that has failed several times is started again after half a minute.
 func (w *world) eventually(want string, got func() string) {
 	w.t.Helper()
-	w.check(lab.Eventually(30*time.Second, func() error {
+	w.check(lab.Eventually(time.Minute, func() error {
 		if now := got(); !strings.Contains(now, want) {
 			return fmt.Errorf("%.2000s does not hold %q", now, want)
 		}

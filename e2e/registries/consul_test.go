@@ -110,7 +110,7 @@ func TestConsul(t *testing.T) {
 
 	load := w.load(url)
 	server.kill()
-	w.eventually("source Consul: failed", func() string { return w.get("/ready?verbose") })
+	w.eventually("source Consul: it failed", func() string { return w.get("/ready?verbose") })
 	w.answers(url, "one", "two")
 	server.restart()
 	w.eventually("ready\n", func() string { return w.get("/ready?verbose") })
@@ -234,7 +234,7 @@ func TestConsulToken(t *testing.T) {
 	write("")
 	w.configDir = config
 	w.serve("--registries", "Consul", "--consulserverURL", server.url, "--consulTokenFile", token, "--registrySyncTimeout", "100ms")
-	w.eventually("the token may not read any service", func() string { return w.get("/ready?verbose") })
+	w.eventually("may not read any service", func() string { return w.get("/ready?verbose") })
 	write("99999999-2222-3333-4444-555555555555")
 	w.eventually("ACL not found", func() string { return w.get("/ready?verbose") })
 	write(management)

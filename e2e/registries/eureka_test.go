@@ -77,7 +77,7 @@ func TestEureka(t *testing.T) {
 
 	load := w.load(url)
 	e.kill()
-	w.eventually("source Eureka: failed", func() string { return w.get("/ready?verbose") })
+	w.eventually("source Eureka: it failed", func() string { return w.get("/ready?verbose") })
 	w.answers(url, "one", "two")
 	e.restart()
 	w.eventually("Eureka's answers lack it", func() string { return w.get("/ready?verbose") })

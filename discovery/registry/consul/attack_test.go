@@ -125,6 +125,7 @@ func TestBadAnswers(t *testing.T) {
 			w.Header().Set("X-Consul-Results-Filtered-By-ACLs", "true")
 			return write(200, "X-Consul-Index: 7", "{}")(w, r)
 		}), "the token may not read any service"},
+		{"everything hidden from a request without a token", only(catalogPath, write(200, "X-Consul-Index: 7", "{}")), "the token may not read any service"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t)
@@ -156,7 +157,7 @@ func TestLongAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer idle()
-	if list, _, err := (asker{client}).services(nil); err != nil || len(list) != services+1 {
+	if list, _, err := (asker{client, Config{}}).services(nil); err != nil || len(list) != services+1 {
 		t.Errorf("%d services, %v, want %d", len(list), err, services+1)
 	}
 	endless := &limited{ReadCloser: http.NoBody, left: 0}

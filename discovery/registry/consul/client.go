@@ -134,16 +134,20 @@ var (
 	errTooLong = fmt.Errorf("the answer is longer than %d MiB", mostBytes>>20)
 	errNull    = errors.New("the answer is null, want a list")
 	errNoIndex = errors.New("the answer has no X-Consul-Index: want the URL of a Consul")
-	errHidden  = errors.New("the token may not read any service: want service:read and node:read for those that are to be served")
+	errHidden  = errors.New("there is none, not even Consul's own: the token may not read any service; it needs service:read and node:read")
 )
 
 // asker asks one Consul. Its errors say what was asked.
-type asker struct{ client *api.Client }
+type asker struct {
+	client *api.Client
+	Config
+}
 
-// services returns the tags of each service.
+// services returns the tags of each service. Consul's servers are a service too, of the default namespace, so that there is none only
+// for a token that sees none. Consul says so by a header, but to a request without a token it does not.
 func (a asker) services(q *api.QueryOptions) (map[string][]string, *api.QueryMeta, error) {
 	list, meta, err := a.client.Catalog().Services(q)
-	if err == nil && len(list) == 0 && meta.ResultsFilteredByACLs {
+	if err == nil && len(list) == 0 && meta.LastIndex != 0 && (meta.ResultsFilteredByACLs || a.Namespace+a.Partition == "") {
 		err = errHidden
 	}
 	return list, meta, listFault("services", list == nil, meta, err)

@@ -19,7 +19,7 @@ const (
 	workers = 8 // that read services at once
 
 	wait = time.Minute            // of a blocking query; Consul adds up to a sixteenth
-	pace = 250 * time.Millisecond // between two answers of one list
+	pace = 250 * time.Millisecond // between an answer of a list and the next question but one
 	step = 10 * time.Millisecond  // between two services of a round
 )
 
@@ -37,7 +37,7 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 	defer idle()
 	r := &run{
-		namespace: s.Namespace, log: s.Log, ask: asker{client}, events: make(chan func(now time.Time)), work: make(chan string), view: newView(), todo: newQueue(),
+		namespace: s.Namespace, log: s.Log, ask: asker{client, s.Config}, events: make(chan func(now time.Time)), work: make(chan string), view: newView(), todo: newQueue(),
 		missing: names{}, told: map[string]model.Group{}, outbox: map[string]model.Group{}, meshes: names{},
 	}
 	g, inner := errgroup.WithContext(ctx)
@@ -87,6 +87,7 @@ type answer struct {
 // follow asks for a list again and again, each time until it has changed.
 func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, *api.QueryMeta, error), take func(T, answer, *api.QueryMeta, time.Time)) error {
 	var index uint64
+	var before time.Time // when the last answer came
 	for first := true; ; first = false {
 		limited, cancel := context.WithTimeout(ctx, wait+wait/16+askTimeout)
 		list, meta, err := ask((&api.QueryOptions{WaitIndex: index, WaitTime: wait}).WithContext(limited))
@@ -104,8 +105,11 @@ func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, 
 			}
 		}
 		index = next
+		now := time.Now()
+		soonest := before.Add(pace)
+		before = now
 		select {
-		case <-time.After(pace):
+		case <-time.After(soonest.Sub(now)): // at once, after an answer that was long in coming
 		case <-ctx.Done():
 			return nil
 		}

@@ -101,7 +101,7 @@ func (m *Mesh) moveServices(services []*Service) bool {
 
 func onlyEndpoints(a, b *Service) bool {
 	return !a.Headless && !b.Headless && len(a.Selector)+len(b.Selector) == 0 &&
-		a.Created.Equal(b.Created) && a.Resolution == b.Resolution && a.External == b.External &&
+		a.Created.Equal(b.Created) && a.Resolution == b.Resolution && a.External == b.External && a.Checked == b.Checked &&
 		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Ports, b.Ports) &&
 		slices.Equal(a.ExportTo, b.ExportTo) &&
 		slices.Equal(a.SubjectAltNames, b.SubjectAltNames)

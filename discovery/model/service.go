@@ -19,6 +19,7 @@ type Service struct {
 	Resolution Resolution
 	External   bool     // outside the mesh
 	Headless   bool     // without an address of its own: clients dial the endpoints
+	Checked    bool     // its registry knows which endpoints are healthy: the others get requests only where none is
 	Addresses  []string // its own, IP addresses or CIDRs; none where clients dial what its name resolves to
 	Ports      []Port
 	Endpoints  []Endpoint

@@ -98,6 +98,7 @@ func apart(a, b *Service) string {
 // joined returns a with the ports and endpoints of b. A port that both have is a's.
 func joined(a, b *Service) *Service {
 	out := *a
+	out.Checked = a.Checked || b.Checked
 	if slices.Equal(a.Ports, b.Ports) && a.Resolution != ResolutionDNSRoundRobin {
 		out.Endpoints = withEndpoints(slices.Clone(a.Endpoints), b.Endpoints)
 		return &out

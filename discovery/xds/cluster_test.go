@@ -45,6 +45,36 @@ func TestClusterPerPortAndSubset(t *testing.T) {
 	}
 }
 
+// Where a registry knows which endpoints are healthy, the others get requests only where none is, unless a rule says more.
+func TestUnhealthyEndpointsGetNothing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		checked  bool
+		outliers *networking.OutlierDetection
+		want     float64 // percent; -1 for Envoy's default
+	}{
+		"nobody knows":           {false, nil, -1},
+		"the registry knows":     {true, nil, 1},
+		"and the rule says more": {true, &networking.OutlierDetection{MinHealthPercent: 30}, 30},
+	} {
+		s := service(fqdn("reviews"), httpPort(9080), at("127.0.0.13", "v1"))
+		s.Checked = tt.checked
+		rule := versions("reviews")
+		rule.TrafficPolicy = &networking.TrafficPolicy{OutlierDetection: tt.outliers}
+		for _, c := range Build(mesh(s, rule), viewOf(t, "127.0.0.9")).Clusters {
+			if !strings.HasPrefix(c.Name, "outbound|") {
+				continue
+			}
+			got := -1.0
+			if p := c.CommonLbConfig.GetHealthyPanicThreshold(); p != nil {
+				got = p.Value
+			}
+			if got != tt.want {
+				t.Errorf("%s: %s panics below %v %%, want %v", name, c.Name, got, tt.want)
+			}
+		}
+	}
+}
+
 func TestEndpointsAreTheServices(t *testing.T) {
 	port := httpPort(80)
 	tests := map[string]struct {

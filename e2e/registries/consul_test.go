@@ -122,6 +122,12 @@ func TestConsul(t *testing.T) {
 	three := w.backend("three", 13, port)
 	agent.register("web", three)
 	w.answers(url, "two", "three")
+	// Of three instances two are not healthy: that is most of them, and no reason to send requests to all.
+	four := w.backend("four", 14, port)
+	four.sick.Store(true)
+	agent.register("web", four)
+	three.sick.Store(true)
+	w.answers(url, "two")
 }
 
 // The time from a change until Envoy has it.

@@ -29,7 +29,7 @@ func run(m *testing.M) int {
 	if err == nil {
 		defer os.RemoveAll(dir)
 		bin = dir
-		err = lab.Build(dir, "./cmd/agent", "./cmd/discovery")
+		err = lab.Build(dir, "./cmd/agent", "./cmd/discovery", "./examples/bookinfo", "./examples/bookinfo/demo")
 	}
 	if err == nil {
 		envoy, err = lab.FindEnvoy()

@@ -58,7 +58,7 @@ func (s reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s reviewer) addStars(r *http.Request, answer *reviews) {
 	var stars ratings
-	answer.RatingsError = s.up.fetch(r, "http://ratings:9080/ratings/0", &stars)
+	answer.RatingsError = s.up.fetch(r, "ratings", "/ratings/0", &stars)
 	for i := range answer.Reviews {
 		answer.Reviews[i].Stars = stars[answer.Reviews[i].Reviewer]
 	}

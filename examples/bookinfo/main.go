@@ -29,10 +29,13 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	service := flags.String("service", "", "what to be: productpage, details, reviews or ratings")
 	version := flags.String("version", "v1", "of the service: v1 or v2; reviews v2 shows ratings")
 	listen := flags.String("listen", ":9080", "address to serve on")
+	domain := flags.String("domain", "", "after the names of the other services, such as service.consul")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	handler, err := newService(*service, *version, newUpstream(http.ProxyFromEnvironment))
+	up := newUpstream(http.ProxyFromEnvironment)
+	up.domain = *domain
+	handler, err := newService(*service, *version, up)
 	if err != nil {
 		fmt.Fprintln(stderr, "bookinfo:", err)
 		return 2

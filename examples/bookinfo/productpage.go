@@ -76,8 +76,8 @@ func (s productPage) product(r *http.Request) product {
 	var about details
 	var said reviews
 	var both sync.WaitGroup
-	both.Go(func() { p.DetailsError = s.up.fetch(r, "http://details:9080/details/0", &about) })
-	both.Go(func() { p.ReviewsError = s.up.fetch(r, "http://reviews:9080/reviews/0", &said) })
+	both.Go(func() { p.DetailsError = s.up.fetch(r, "details", "/details/0", &about) })
+	both.Go(func() { p.ReviewsError = s.up.fetch(r, "reviews", "/reviews/0", &said) })
 	both.Wait()
 	if p.DetailsError == nil {
 		p.Details = &about

@@ -18,7 +18,10 @@ var forwarded = []string{
 }
 
 // upstream calls the other services.
-type upstream struct{ client *http.Client }
+type upstream struct {
+	client *http.Client
+	domain string // after the names of the services, "" for none
+}
 
 // newUpstream calls through the proxy that proxy names for a request, nil for none.
 func newUpstream(proxy func(*http.Request) (*url.URL, error)) *upstream {
@@ -34,8 +37,12 @@ type failure struct {
 	Text   string `json:"error"`
 }
 
-// fetch decodes the JSON of url into value, on behalf of the request r.
-func (u *upstream) fetch(r *http.Request, url string, value any) *failure {
+// fetch decodes the JSON that a service answers at a path into value, on behalf of the request r.
+func (u *upstream) fetch(r *http.Request, service, path string, value any) *failure {
+	if u.domain != "" {
+		service += "." + u.domain
+	}
+	url := "http://" + service + ":9080" + path
 	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		return &failure{Text: err.Error()}

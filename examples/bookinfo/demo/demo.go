@@ -62,11 +62,25 @@ func (d *demo) prepare() error {
 	if d.plan.config == d.options.config {
 		return nil
 	}
-	return copyConfig(d.options.config, d.plan.config, d.addresses)
+	if d.consulAt == "" {
+		return copyConfig(d.options.config, d.plan.config, d.addresses)
+	}
+	if err := d.consulThere(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(d.consulAt, d.services, 0o644); err != nil {
+		return err
+	}
+	if err := copyConfig(d.options.config, d.plan.config, d.addresses, ".default.svc.cluster.local", "."+consulDomain); err != nil {
+		return err
+	}
+	return os.Remove(filepath.Join(d.plan.config, "services.yaml")) // Consul has them
 }
 
-// copyConfig copies the YAML files of from to a new folder, their addresses moved to another prefix.
-func copyConfig(from, to, addresses string) error {
+// copyConfig copies the YAML files of from to a new folder, their addresses moved to another prefix, and with further texts replaced,
+// given as pairs.
+func copyConfig(from, to, addresses string, further ...string) error {
+	replace := strings.NewReplacer(append([]string{defaultAddresses, addresses}, further...)...)
 	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err != nil {
 		return err
@@ -82,8 +96,7 @@ func copyConfig(from, to, addresses string) error {
 		if err != nil {
 			return err
 		}
-		moved := strings.ReplaceAll(string(text), defaultAddresses, addresses)
-		if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), []byte(moved), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), []byte(replace.Replace(string(text))), 0o644); err != nil {
 			return err
 		}
 	}
@@ -174,6 +187,9 @@ func (d *demo) cleanUp() error {
 	}
 	if d.plan.config != d.options.config {
 		err = errors.Join(err, os.RemoveAll(d.plan.config))
+	}
+	if d.consulAt != "" {
+		err = errors.Join(err, os.Remove(d.consulAt))
 	}
 	return err
 }

@@ -183,6 +183,13 @@ func TestDemoFails(t *testing.T) {
 		},
 		{"not loopback", nil, []string{"-addresses", "10.0.0."}, 2, []string{`-addresses "10.0.0."`, "127.7.0."}},
 		{"no dot", nil, []string{"-addresses", "127.0.0"}, 2, []string{`-addresses "127.0.0"`, "127.7.0."}},
+		{
+			"no Consul", nil,
+			[]string{"-registry", "consul"},
+			1,
+			[]string{"registries/consul: no such file", "envoy-tools/fetch-registries consul builds it"},
+		},
+		{"no such registry", nil, []string{"-registry", "consol"}, 2, []string{`-registry "consol": want consul, or nothing`}},
 		{"no such flag", nil, []string{"-ports"}, 2, []string{"-ports"}},
 	}
 	for _, tt := range tests {

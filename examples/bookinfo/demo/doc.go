@@ -7,6 +7,8 @@
 //	                                    │
 //	stop, the other way round:  agents ──▶ programs ──▶ discovery
 //
+// With -registry consul a Consul comes before discovery, and has the services.
+//
 // Which process runs where is a pure function of the flags (plan.go). It is a demonstration: it starts each process once and
 // does not restart any of them. The agents restart Envoy; nothing restarts the programs or discovery.
 package main

@@ -22,6 +22,12 @@ Try next:
   Kill one of the Envoys; its agent brings it back:
     pgrep -a envoy
 
+{{- with .Consul}}
+  See what Consul knows, and deregister reviews v1 there: the page says at once that there are no reviews.
+    curl -s {{.}}/v1/health/service/reviews
+    curl -X PUT {{.}}/v1/agent/service/deregister/reviews-v1
+{{- end}}
+
 Envoy's admin interface of
 {{- range .Sidecars}}
   {{printf "%-15s" .Name}} {{.Admin}}/clusters
@@ -37,8 +43,12 @@ func (d *demo) help() error {
 	if err != nil {
 		return err
 	}
+	at := ""
+	if d.consulAt != "" {
+		at = local(consulPort+d.offset, "")
+	}
 	return helpText.Execute(d.stdout, map[string]any{
-		"Page": d.page, "Rules": rules, "Sidecars": d.sidecars, "Run": d.run,
+		"Page": d.page, "Rules": rules, "Sidecars": d.sidecars, "Run": d.run, "Consul": at,
 	})
 }
 

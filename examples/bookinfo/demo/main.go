@@ -33,11 +33,17 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.addresses, "addresses", defaultAddresses, "first three bytes of the services' loopback addresses; "+
 		"for others than the default the configuration is copied to the run folder")
 	flags.IntVar(&o.offset, "port-offset", 0, "added to the ports of discovery, admin and outbound traffic")
+	flags.StringVar(&o.registry, "registry", "", "where the services are registered: consul for a real Consul, which the demo starts; "+
+		"empty for the configuration itself")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	if ip, err := netip.ParseAddr(o.ip(0)); err != nil || !ip.IsLoopback() || !strings.HasSuffix(o.addresses, ".") {
 		fmt.Fprintf(stderr, "demo: -addresses %q: want the start of loopback addresses, as 127.7.0.\n", o.addresses)
+		return 2
+	}
+	if o.registry != "" && o.registry != consul {
+		fmt.Fprintf(stderr, "demo: -registry %q: want consul, or nothing\n", o.registry)
 		return 2
 	}
 	if err := run(ctx, o, stdout); err != nil {

@@ -13,6 +13,7 @@ type options struct {
 	run       string // the folder of logs and of what the agents write
 	addresses string // the first three bytes of the services' addresses, "127.0.0."
 	offset    int    // added to every control port
+	registry  string // consul, or "" for the configuration
 }
 
 // spec is one process to run.
@@ -27,6 +28,8 @@ type spec struct {
 type plan struct {
 	config   string // what discovery reads, and a person edits
 	page     string // the product page's origin
+	consulAt string // Consul's configuration file, "" for none
+	services []byte // its content
 	phases   [][]spec
 	sidecars []sidecar
 }
@@ -66,8 +69,8 @@ func newPlan(o options) plan {
 		config: o.config,
 		page:   fmt.Sprintf("http://%s%d:%d", o.addresses, firstWorkload, servicePort),
 	}
-	if o.addresses != defaultAddresses {
-		p.config = filepath.Join(o.run, "config") // a copy with the other addresses
+	if o.addresses != defaultAddresses || o.registry == consul {
+		p.config = filepath.Join(o.run, "config") // a copy with the other addresses and hosts
 	}
 	var programs, agents []spec
 	for i, w := range workloads {
@@ -76,11 +79,15 @@ func newPlan(o options) plan {
 		p.sidecars = append(p.sidecars, sidecar{w.name(), o.configPath(w), local(adminPort+i+o.offset, "")})
 	}
 	p.phases = [][]spec{{o.discovery(p.config)}, programs, agents}
+	if o.registry == consul {
+		p.consulAt, p.services = filepath.Join(o.run, "consul.json"), o.consulConfig()
+		p.phases = append([][]spec{{o.consulServer(p.consulAt)}}, p.phases...)
+	}
 	return p
 }
 
 func (o options) discovery(config string) spec {
-	return spec{
+	s := spec{
 		name: "discovery",
 		argv: []string{
 			filepath.Join(o.bin, "discovery"), "serve",
@@ -90,18 +97,28 @@ func (o options) discovery(config string) spec {
 		},
 		ready: local(httpPort+o.offset, "/ready"),
 	}
+	if o.registry == consul {
+		s.argv = append(s.argv, "--registries", "Consul", "--consulserverURL", local(consulPort+o.offset, ""))
+	}
+	return s
 }
 
 // program is an ordinary process: all it knows of the mesh is http_proxy.
 func (o options) program(i int, w workload) spec {
-	address := fmt.Sprintf("%s:%d", o.ip(i), programPort)
-	return spec{
+	address := o.programAddress(i)
+	s := spec{
 		name:  w.name(),
 		argv:  []string{filepath.Join(o.bin, "bookinfo"), "-service", w.app, "-version", w.version, "-listen", address},
 		env:   []string{"http_proxy=" + local(outboundPort+i+o.offset, "")},
 		ready: "http://" + address + "/health",
 	}
+	if o.registry == consul {
+		s.argv = append(s.argv, "-domain", consulDomain)
+	}
+	return s
 }
+
+func (o options) programAddress(i int) string { return fmt.Sprintf("%s:%d", o.ip(i), programPort) }
 
 func (o options) agent(i int, w workload) spec {
 	return spec{

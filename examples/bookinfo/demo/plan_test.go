@@ -12,7 +12,9 @@ func TestPlan(t *testing.T) {
 	defaults := options{bin: "bin", config: "examples/bookinfo/config", run: "run", addresses: defaultAddresses}
 	moved := defaults
 	moved.addresses, moved.offset = "127.7.0.", 1000
-	for name, o := range map[string]options{"default": defaults, "moved": moved} {
+	registered := moved
+	registered.registry = consul
+	for name, o := range map[string]options{"default": defaults, "moved": moved, "consul": registered} {
 		t.Run(name, func(t *testing.T) { golden.Text(t, newPlan(o).String()) })
 	}
 }
@@ -23,6 +25,9 @@ func (p plan) String() string {
 	fmt.Fprintf(&out, "config %s\npage   %s\n", p.config, p.page)
 	for _, s := range p.sidecars {
 		fmt.Fprintf(&out, "admin  %s %s %s\n", s.Name, s.Admin, s.ConfigPath)
+	}
+	if p.consulAt != "" {
+		fmt.Fprintf(&out, "\n%s\n%s", p.consulAt, p.services)
 	}
 	for i, phase := range p.phases {
 		fmt.Fprintf(&out, "\nphase %d\n", i)

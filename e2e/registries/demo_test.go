@@ -1,0 +1,60 @@
+//go:build registries
+
+package registries
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// The demo's bookinfo comes out of Consul: an instance that is deregistered there gets no requests.
+func TestConsulDemo(t *testing.T) {
+	w := newWorld(t)
+	programs := filepath.Join(w.Dir, "bin")
+	w.check(os.MkdirAll(filepath.Join(programs, "registries"), 0o755))
+	for from, to := range map[string]string{
+		envoy: "envoy", needs(t, "consul"): "registries/consul", filepath.Join(bin, "agent"): "agent", filepath.Join(bin, "discovery"): "discovery",
+		filepath.Join(bin, "bookinfo"): "bookinfo",
+	} {
+		w.check(os.Symlink(from, filepath.Join(programs, to)))
+	}
+	root, err := lab.Root()
+	w.check(err)
+	offset := w.port() - 10_000
+	demo, err := lab.Start(lab.Spec{Name: "demo", Dir: w.Dir, Argv: []string{
+		filepath.Join(bin, "demo"), "-registry", "consul", "-bin", programs, "-config", filepath.Join(root, "examples/bookinfo/config"),
+		"-run", filepath.Join(w.Dir, "run"), "-addresses", w.addresses, "-port-offset", fmt.Sprint(offset),
+	}})
+	w.check(err)
+	t.Cleanup(func() {
+		demo.Stop(stopLimit)
+		if t.Failed() {
+			t.Logf("demo:\n%s", tail(demo.Log()))
+		}
+	})
+	page := "http://" + w.addresses + "11:9080/api/v1/products/0"
+	reviews := func() string {
+		body, err := lab.Get(page)
+		if err != nil {
+			return err.Error()
+		}
+		return body
+	}
+	w.eventually("Ctrl-C stops everything", demo.Log)
+	w.eventually(`"reviews":{"version":"v1"`, reviews)
+	consul := &consul{part: &part{w: w}, url: "http://" + local(8500+offset)}
+	consul.put("/v1/agent/service/deregister/reviews-v1", nil)
+	w.eventually(`"reviewsError"`, reviews)
+
+	demo.Signal(syscall.SIGINT)
+	if code, err := demo.Wait(time.Minute); code != 0 || err != nil || !strings.Contains(demo.Log(), "Stopped.") {
+		t.Errorf("after Ctrl-C it ends with %d, %v", code, err)
+	}
+}

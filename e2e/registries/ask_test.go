@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -131,6 +132,7 @@ func (w *world) counter(target string) *counter {
 	w.check(err)
 	c := &counter{}
 	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ErrorLog = log.New(io.Discard, "", 0) // discovery leaves in the midst of its questions
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		c.asked.Add(1)
 		proxy.ServeHTTP(out, r)

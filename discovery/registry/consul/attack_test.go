@@ -3,7 +3,9 @@ package consul
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -18,6 +20,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
 const patience = 20 * time.Second
@@ -256,7 +259,7 @@ func TestTLS(t *testing.T) {
 	f := &fake{}
 	f.empty()
 	server := httptest.NewTLSServer(f)
-	defer server.Close()
+	t.Cleanup(server.Close)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s := Source{Config: Config{URL: server.URL}, Log: slog.New(slog.DiscardHandler)}
 	follower(t, s).fails("certificate signed by unknown authority")
@@ -273,6 +276,35 @@ func TestTLS(t *testing.T) {
 	follower(t, s).until(func(groups map[string]model.Group) bool { return len(groups) == 0 })
 	s.URL = strings.Replace(server.URL, "https", "http", 1)
 	follower(t, s).fails("400")
+}
+
+// Consul may ask for a certificate, which is read for each connection.
+func TestClientCertificate(t *testing.T) {
+	ca, err := lab.NewAuthority("consul")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{}
+	f.empty()
+	server := httptest.NewUnstartedServer(f)
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool()}
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	s := Source{Config: Config{URL: server.URL, CACert: filepath.Join(dir, "roots.pem")}, Log: slog.New(slog.DiscardHandler)}
+	root := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(s.CACert, root, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	follower(t, s).fails("certificate required")
+	s.ClientCert, s.ClientKey = filepath.Join(dir, "cert-chain.pem"), filepath.Join(dir, "key.pem")
+	follower(t, s).fails("read the certificate for Consul: open " + s.ClientCert)
+	own, err := ca.Issue("discovery", 2)
+	if err := errors.Join(err, own.Mount(dir)); err != nil {
+		t.Fatal(err)
+	}
+	follower(t, s).until(func(groups map[string]model.Group) bool { return len(groups) == 0 })
 }
 
 // A change of the catalogue that nothing names is found by one reading of each service, and a named one by one of its own.

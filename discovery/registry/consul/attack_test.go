@@ -160,7 +160,7 @@ func TestLongAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer idle()
-	if list, _, err := (asker{client, Config{}}).services(nil); err != nil || len(list) != services+1 {
+	if list, _, err := (asker{client: client}).services(nil); err != nil || len(list) != services+1 {
 		t.Errorf("%d services, %v, want %d", len(list), err, services+1)
 	}
 	endless := &limited{ReadCloser: http.NoBody, left: 0}
@@ -191,6 +191,23 @@ func TestSilence(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Fatal("it does not end")
+	}
+}
+
+// Nor is it waited for without an end: neither for a list, nor for a service.
+func TestSilenceEnds(t *testing.T) {
+	for _, path := range []string{statePath, servicePath} {
+		f := newFake(t)
+		f.put(entry("web", "1", "10.0.0.1", 80))
+		f.breakWith(func(_ http.ResponseWriter, r *http.Request) bool {
+			if strings.HasPrefix(r.URL.Path, path) {
+				<-r.Context().Done()
+			}
+			return strings.HasPrefix(r.URL.Path, path)
+		})
+		s := f.source()
+		s.wait, s.silence = 10*time.Millisecond, 500*time.Millisecond
+		follower(t, s).fails("context deadline exceeded")
 	}
 }
 

@@ -141,6 +141,7 @@ var (
 type asker struct {
 	client *api.Client
 	Config
+	silence time.Duration // after which there will be no answer
 }
 
 // services returns the tags of each service. Consul's servers are a service too, of the default namespace, so that there is none only
@@ -175,7 +176,7 @@ func listFault(what string, null bool, meta *api.QueryMeta, err error) error {
 
 // instances returns those of a service, with the health checks of each.
 func (a asker) instances(ctx context.Context, name string) ([]*api.ServiceEntry, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.silence)
 	defer cancel()
 	list, _, err := a.client.Health().Service(name, "", false, (&api.QueryOptions{}).WithContext(ctx))
 	if err == nil && list == nil {

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -27,6 +28,8 @@ const (
 type Source struct {
 	Config
 	Log *slog.Logger
+
+	wait, silence time.Duration // instead of wait and askTimeout, if not 0
 }
 
 // Run sends updates until ctx is done or Consul fails. It keeps nothing between two runs.
@@ -37,8 +40,9 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 	defer idle()
 	r := &run{
-		namespace: s.Namespace, log: s.Log, ask: asker{client, s.Config}, events: make(chan func(now time.Time)), work: make(chan string), view: newView(), todo: newQueue(),
-		missing: names{}, told: map[string]model.Group{}, outbox: map[string]model.Group{}, meshes: names{},
+		namespace: s.Namespace, log: s.Log, ask: asker{client, s.Config, cmp.Or(s.silence, askTimeout)}, wait: cmp.Or(s.wait, wait),
+		work: make(chan string), events: make(chan func(now time.Time)), view: newView(), todo: newQueue(), missing: names{},
+		told: map[string]model.Group{}, outbox: map[string]model.Group{}, meshes: names{},
 	}
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return follow(inner, r, r.ask.services, r.catalogue) })
@@ -59,7 +63,8 @@ type run struct {
 	namespace string
 	log       *slog.Logger
 	ask       asker
-	work      chan string // names of services to read
+	wait      time.Duration // of a blocking query
+	work      chan string   // names of services to read
 	events    chan func(now time.Time)
 
 	view    *view
@@ -89,8 +94,8 @@ func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, 
 	var index uint64
 	var before time.Time // when the last answer came
 	for first := true; ; first = false {
-		limited, cancel := context.WithTimeout(ctx, wait+wait/16+askTimeout)
-		list, meta, err := ask((&api.QueryOptions{WaitIndex: index, WaitTime: wait}).WithContext(limited))
+		limited, cancel := context.WithTimeout(ctx, r.wait+r.wait/16+r.ask.silence)
+		list, meta, err := ask((&api.QueryOptions{WaitIndex: index, WaitTime: r.wait}).WithContext(limited))
 		cancel()
 		if err != nil {
 			return err

@@ -17,15 +17,13 @@ import (
 // fake speaks the part of Consul's protocol that the source uses: indexes, blocking queries, and the lists.
 type fake struct {
 	*httptest.Server
-	mu       sync.Mutex
-	index    map[string]uint64                       // of the lists
-	entries  map[string]map[string]*api.ServiceEntry // by service and instance id
-	nodes    map[string]*api.Node
-	changed  chan struct{}
-	asked    map[string]int // how often each path was
-	inFlight int
-	most     int // in flight at once, of services
-	broken   func(w http.ResponseWriter, r *http.Request) bool
+	mu      sync.Mutex
+	index   map[string]uint64                       // of the lists
+	entries map[string]map[string]*api.ServiceEntry // by service and instance id
+	nodes   map[string]*api.Node
+	changed chan struct{}
+	asked   map[string]int // how often each path was
+	broken  func(w http.ResponseWriter, r *http.Request) bool
 }
 
 const (
@@ -100,7 +98,7 @@ func (f *fake) remove(service string) {
 	f.change(func() { delete(f.entries, service) }, catalogPath, statePath)
 }
 
-// break_ makes every answer fail; nil mends.
+// breakWith has every question answered by a function, where it returns true; nil mends.
 func (f *fake) breakWith(broken func(w http.ResponseWriter, r *http.Request) bool) {
 	f.change(func() { f.broken = broken })
 	f.CloseClientConnections()

@@ -242,7 +242,10 @@ func TestBadAnswers(t *testing.T) {
 		{"nothing", body(""), "EOF"},
 		{"another server", body("{}"), "the answer has no applications: want a URL such as http://host:8761/eureka"},
 		{"another list", body(`{"applications": {"application": 7}}`), "cannot unmarshal"},
-		{"denied", func(w http.ResponseWriter, _ *http.Request) bool { http.Error(w, "who?", 401); return true }, "401 Unauthorized: who?"},
+		{"denied", func(w http.ResponseWriter, _ *http.Request) bool {
+			http.Error(w, "who?", http.StatusUnauthorized)
+			return true
+		}, "401 Unauthorized: who?"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t)

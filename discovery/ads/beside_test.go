@@ -160,7 +160,7 @@ func BenchmarkViews(b *testing.B) {
 		g := none.follow(fleetMesh(1000, 100, 1), model.Change{}, newInterner())
 		encode := func(r reader) {
 			for _, s := range g.snapshot(r)[:sds] {
-				whole(s).parts[0].bytes(sotw)
+				whole(s).parts[0].pieces(sotw)
 			}
 		}
 		encode(readerIn(t, "ns0", "/etc/key.pem"))

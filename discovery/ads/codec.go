@@ -34,7 +34,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	}
 	out := make(mem.BufferSlice, 0, len(r.news.parts)+1)
 	for _, p := range r.news.parts {
-		if b := p.bytes(r.variant); len(b) > 0 {
+		pieces, _ := p.pieces(r.variant)
+		for _, b := range pieces {
 			out = append(out, mem.SliceBuffer(b))
 		}
 	}
@@ -56,7 +57,8 @@ func (r *response) tail() []byte {
 // size is how many bytes of resources it carries.
 func (r *response) size() (n int) {
 	for _, p := range r.news.parts {
-		n += len(p.bytes(r.variant))
+		_, size := p.pieces(r.variant)
+		n += size
 	}
 	return n
 }

@@ -25,10 +25,15 @@ type part struct {
 	kind      kind
 	resources []*resource
 	wire      [variants]struct {
-		once  sync.Once
-		bytes []byte
+		once   sync.Once
+		pieces [][]byte
+		size   int
 	}
 }
+
+// large is from how many bytes on a resource is sent from where it lies. Smaller ones are copied into one buffer with their
+// neighbours, since many buffers cost a quarter more CPU.
+const large = 16 << 10
 
 // find returns the resource of that name, nil where there is none, in a part that is sorted by name.
 func (p *part) find(name string) *resource {
@@ -58,19 +63,38 @@ func (p *part) findBytes(name []byte) *resource {
 	return p.resources[i]
 }
 
-func (p *part) bytes(v variant) []byte {
+// pieces are the bytes of the part in their order, and how many there are.
+func (p *part) pieces(v variant) (pieces [][]byte, size int) {
 	w := &p.wire[v]
 	w.once.Do(func() {
-		size := 0
+		room := 0
 		for _, r := range p.resources {
-			size += len(r.content) + len(r.name) + frameSpace
+			if room += len(r.name) + frameSpace; len(r.content) < large {
+				room += len(r.content)
+			}
 		}
-		w.bytes = make([]byte, 0, size)
+		joined, from := make([]byte, 0, room), 0
+		cut := func() {
+			if from < len(joined) {
+				w.pieces, from = append(w.pieces, joined[from:len(joined):len(joined)]), len(joined)
+			}
+		}
 		for _, r := range p.resources {
-			w.bytes = appendFrame(w.bytes, p.kind, v, r)
+			f := frameOf(p.kind, v, r)
+			if joined = f.appendHead(joined); len(f.content) < large {
+				joined = append(joined, f.content...)
+			} else {
+				cut()
+				w.pieces = append(w.pieces, f.content)
+			}
+			joined = f.appendTail(joined)
+		}
+		cut()
+		for _, b := range w.pieces {
+			w.size += len(b)
 		}
 	})
-	return w.bytes
+	return w.pieces, w.size
 }
 
 // Fields of DiscoveryResponse and DeltaDiscoveryResponse; resources, type_url and nonce have one number in both.
@@ -92,28 +116,49 @@ const (
 // frameSpace is room for the tags, the lengths and the version of a frame.
 const frameSpace = 48
 
-// appendFrame appends one resource as a field of a response. One that does not exist is an empty resource where Envoy
-// would wait for one, a removal where the variant has removals, and nothing elsewhere.
-func appendFrame(b []byte, k kind, v variant, r *resource) []byte {
-	content := r.content
+// frame is one resource as a field of a response: head, content, tail.
+type frame struct {
+	variant
+	of      *resource
+	content []byte // nil for a removal, and for nothing
+	removed bool
+}
+
+// frameOf returns the frame of a resource. One that does not exist is an empty resource where Envoy would wait for one, a
+// removal where the variant has removals, and nothing elsewhere.
+func frameOf(k kind, v variant, r *resource) frame {
+	f := frame{variant: v, of: r, content: r.content}
+	if !r.exists() {
+		if v == sotw && !k.whole() && k != sds {
+			f.content = k.empty(r.name).content
+		}
+		f.removed = v == delta
+	}
+	return f
+}
+
+func (f frame) appendHead(b []byte) []byte {
 	switch {
-	case r.exists():
-	case v == sotw && !k.whole() && k != sds:
-		content = k.empty(r.name).content
-	case v == delta:
-		return protowire.AppendString(protowire.AppendTag(b, fieldRemoved, protowire.BytesType), r.name)
-	default:
+	case f.removed:
+		return protowire.AppendString(protowire.AppendTag(b, fieldRemoved, protowire.BytesType), f.of.name)
+	case f.content == nil:
 		return b
 	}
 	b = protowire.AppendTag(b, fieldResources, protowire.BytesType)
-	if v == sotw {
-		return protowire.AppendBytes(b, content)
+	if f.variant == delta {
+		b = protowire.AppendVarint(b, uint64(sizeText(f.of.version)+sizeText(f.of.name)+protowire.SizeTag(1)+
+			protowire.SizeBytes(len(f.content))))
+		b = protowire.AppendString(protowire.AppendTag(b, fieldResourceVersion, protowire.BytesType), f.of.version)
+		b = protowire.AppendTag(b, fieldResource, protowire.BytesType)
 	}
-	b = protowire.AppendVarint(b, uint64(sizeText(r.version)+sizeText(r.name)+protowire.SizeTag(1)+
-		protowire.SizeBytes(len(content))))
-	b = protowire.AppendString(protowire.AppendTag(b, fieldResourceVersion, protowire.BytesType), r.version)
-	b = protowire.AppendBytes(protowire.AppendTag(b, fieldResource, protowire.BytesType), content)
-	return protowire.AppendString(protowire.AppendTag(b, fieldResourceName, protowire.BytesType), r.name)
+	return protowire.AppendVarint(b, uint64(len(f.content)))
+}
+
+func (f frame) appendTail(b []byte) []byte {
+	if f.content == nil || f.variant == sotw {
+		return b
+	}
+	return protowire.AppendString(protowire.AppendTag(b, fieldResourceName, protowire.BytesType), f.of.name)
 }
 
 func sizeText(s string) int { return protowire.SizeTag(1) + protowire.SizeBytes(len(s)) }

@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // resource is one resource, encoded once and shared by every response that holds it.
@@ -31,17 +30,32 @@ func (r *resource) exists() bool { return r.content != nil }
 
 // encode can only fail on text that is not UTF-8, which no decoder of ours lets in.
 func encode(name string, m proto.Message) *resource {
-	value := &anypb.Any{}
-	if err := anypb.MarshalFrom(value, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+	options := proto.MarshalOptions{Deterministic: true}
+	size := options.Size(m)
+	options.UseCachedSize = true
+	content := contentOf("type.googleapis.com/"+string(m.ProtoReflect().Descriptor().FullName()), size)
+	from := len(content)
+	content, err := options.MarshalAppend(content, m)
+	if err != nil {
 		panic(fmt.Sprintf("encode %T %s: %v", m, name, err))
 	}
-	return newResource(name, value.TypeUrl, value.Value)
+	return newContent(name, content, content[from:])
 }
 
 // newResource takes an encoded message.
 func newResource(name, typeURL string, message []byte) *resource {
-	content := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), typeURL)
-	content = protowire.AppendBytes(protowire.AppendTag(content, 2, protowire.BytesType), message)
+	content := append(contentOf(typeURL, len(message)), message...)
+	return newContent(name, content, message)
+}
+
+// contentOf returns the beginning of an encoded Any, with room for the message that is its rest.
+func contentOf(typeURL string, size int) []byte {
+	b := make([]byte, 0, 2*protowire.SizeTag(1)+protowire.SizeBytes(len(typeURL))+protowire.SizeBytes(size))
+	b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), typeURL)
+	return protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.BytesType), uint64(size))
+}
+
+func newContent(name string, content, message []byte) *resource {
 	r := &resource{name: name, content: content, hash: sha256.Sum256(message)}
 	r.version = hex.EncodeToString(r.hash[:8])
 	return r

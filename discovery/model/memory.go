@@ -6,22 +6,32 @@ package model
 // Nobody lists by hand what a value is made of. It is either the one argument of the function that makes it (Recall),
 // or the answers of a Scope that notes what it is asked (RecallAsked).
 type Memory struct {
-	last, now map[string]cell
-	made      int
+	last, beside, now map[string]*cell
+	made              int
 }
 
+// cell is shared by all memories that know its value.
 type cell struct {
+	key    string
 	inputs any // what the value was made of; an *Asked by RecallAsked
 	value  any
 }
 
 // NewMemory returns a Memory that also knows what last was asked for, and no more: what is not asked for in one
-// generation is forgotten.
-func NewMemory(last *Memory) *Memory {
-	m := &Memory{now: map[string]cell{}}
+// generation is forgotten. It knows by Recall what beside was asked for, too, which is complete and of the same
+// generation. Both may be nil.
+func NewMemory(last, beside *Memory) *Memory {
+	m := &Memory{now: map[string]*cell{}}
+	for _, known := range []*Memory{beside, last} {
+		if known != nil {
+			m.now = make(map[string]*cell, len(known.now))
+		}
+	}
 	if last != nil {
 		m.last = last.now
-		m.now = make(map[string]cell, len(last.now))
+	}
+	if beside != nil {
+		m.beside = beside.now
 	}
 	return m
 }
@@ -29,8 +39,8 @@ func NewMemory(last *Memory) *Memory {
 // Made is how many values were not known yet.
 func (m *Memory) Made() int { return m.made }
 
-// Forget ends the memory's hold on the generation before.
-func (m *Memory) Forget() { m.last = nil }
+// Forget ends the memory's hold on the generation before, and on the one beside.
+func (m *Memory) Forget() { m.last, m.beside = nil, nil }
 
 // Inputs is what a value is made of. Same may compare pointers, as all that they point to is immutable.
 type Inputs[I any] interface{ Same(other I) bool }
@@ -41,9 +51,11 @@ func Recall[I Inputs[I], T any](m *Memory, key string, inputs I, build func(I) T
 	if m == nil {
 		return build(inputs)
 	}
-	if known, ok := m.last[key]; ok && known.inputs.(I).Same(inputs) {
-		m.now[key] = known
-		return known.value.(T)
+	for _, before := range []map[string]*cell{m.last, m.beside} {
+		if known := before[key]; known != nil && known.inputs.(I).Same(inputs) {
+			m.now[known.key] = known
+			return known.value.(T)
+		}
 	}
 	return m.keep(key, inputs, build(inputs)).(T)
 }
@@ -54,8 +66,8 @@ func RecallAsked[T any](m *Memory, key string, s *Scope, build func(*Scope) T) T
 	if m == nil {
 		return build(s.asking(&Asked{}))
 	}
-	if known, ok := m.last[key]; ok && known.inputs.(*Asked).same(s) {
-		m.now[key] = known
+	if known := m.last[key]; known != nil && known.inputs.(*Asked).same(s) {
+		m.now[known.key] = known
 		return known.value.(T)
 	}
 	asked := &Asked{}
@@ -66,6 +78,6 @@ func RecallAsked[T any](m *Memory, key string, s *Scope, build func(*Scope) T) T
 
 func (m *Memory) keep(key string, inputs, value any) any {
 	m.made++
-	m.now[key] = cell{inputs, value}
+	m.now[key] = &cell{key, inputs, value}
 	return value
 }

@@ -52,10 +52,10 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 		declared:         map[*networking.ServiceEntry]declaredServices{},
 		contested:        map[serviceKey]claimants{},
 		twins:            map[string]bool{},
-		memory:           NewMemory(nil),
+		memory:           NewMemory(nil, nil),
 	}
 	if m != nil {
-		next.memory = NewMemory(m.memory)
+		next.memory = NewMemory(m.memory, nil)
 	}
 	var objects []*Object
 	var services []*Service

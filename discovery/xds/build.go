@@ -49,7 +49,7 @@ func RebuildOutbound(last *Resources, m *model.Mesh, v Outbound) *Resources {
 }
 
 func build(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
-	b := &builder{mesh: m, view: v, last: last, sibling: sibling, out: &Resources{memory: model.NewMemory(last.memoryOf())}}
+	b := &builder{mesh: m, view: v, last: last, sibling: sibling, out: &Resources{memory: model.NewMemory(last.memoryOf(), sibling.memoryOf())}}
 	b.scope = m.Scope(v.Namespace, v.Labels())
 	b.seen = observe(m.Settings(), tracerOf(m, v.Namespace))
 	b.clusters()
@@ -81,7 +81,7 @@ type builder struct {
 
 // clusters adds those of every service that the proxy may be led to.
 func (b *builder) clusters() {
-	view := b.view
+	view := b.view.ofClusters()
 	for _, s := range b.scope.Services() {
 		inputs := clusterInputs{s, b.scope.DestinationRule(s), &view, b.mesh.Settings()}
 		known := b.out.memory.Made()

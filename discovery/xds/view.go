@@ -100,6 +100,15 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 	return v
 }
 
+// ofClusters returns v without what clusters and endpoints do not depend on. Views of two namespaces then share them without
+// a look at what was made.
+func (v Outbound) ofClusters() Outbound {
+	return Outbound{
+		Gateway: v.Gateway, Mode: v.Mode, Family: v.Family, Locality: v.Locality, Network: v.Network, Identity: v.Identity,
+		Proxyless: v.Proxyless, labels: v.labels,
+	}
+}
+
 // Labels returns the workload's labels.
 func (v Outbound) Labels() map[string]string { return decodeLabels(v.labels) }
 

@@ -10,6 +10,7 @@ import (
 
 type bench struct {
 	services, endpoints, proxies, namespaces, runs, changes int
+	many                                                    int // services of the large mesh
 	debounce, storm, rest                                   time.Duration
 	only, profile                                           string
 	cold                                                    bool // measure the first configuration, and nothing after it

@@ -32,6 +32,7 @@ func run(args []string) error {
 	flags.DurationVar(&b.rest, "rest", 30*time.Second, "how long a server has to give back memory by itself before it is measured; 0s to leave that out")
 	flags.StringVar(&b.only, "variant", "", "sotw or delta; both when empty")
 	flags.StringVar(&b.profile, "profile", "", "write CPU profiles of the server to files that begin so")
+	flags.IntVar(&b.many, "many", 10_000, "services of the mesh in which three proxies are told of one endpoint; 0 to leave that out")
 	flags.BoolVar(&b.cold, "cold", false, "measure the first configuration only: a run takes some seconds")
 	growth := flags.Bool("growth", false, "measure three sizes of each dimension and fit a line, instead")
 	if err := flags.Parse(args); err != nil {

@@ -220,6 +220,9 @@ func (s *script) runOurs(dir string) (err error) {
 	if err := s.deaf(); err != nil {
 		return err
 	}
+	if err := s.large(); err != nil {
+		return err
+	}
 	return capture(s.target, dir, s.variant == "delta", s.server)
 }
 

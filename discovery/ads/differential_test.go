@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -60,7 +59,7 @@ func differences(whole *model.Mesh, g *generation, names []string) (out []string
 		}
 		// What a view leaves out makes no difference.
 		full := xds.BuildOutbound(whole, v.Outbound)
-		plain := encoder{g: fresh, messages: &sync.Map{}}.encode(full)
+		plain := encoder{g: fresh}.encode(full)
 		cut := g.outbound(v.Outbound)
 		for k := range kinds {
 			if !k.asked() {

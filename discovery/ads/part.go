@@ -37,13 +37,18 @@ const large = 16 << 10
 
 // find returns the resource of that name, nil where there is none, in a part that is sorted by name.
 func (p *part) find(name string) *resource {
-	i, ok := slices.BinarySearchFunc(p.resources, name, func(r *resource, name string) int {
-		return strings.Compare(r.name, name)
-	})
+	i, ok := p.index(name)
 	if !ok {
 		return nil
 	}
 	return p.resources[i]
+}
+
+// index is where find finds it.
+func (p *part) index(name string) (int, bool) {
+	return slices.BinarySearchFunc(p.resources, name, func(r *resource, name string) int {
+		return strings.Compare(r.name, name)
+	})
 }
 
 // findBytes is find without a string of its own.

@@ -2,6 +2,8 @@ package ads
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -142,16 +144,52 @@ func TestResourcesAreCounted(t *testing.T) {
 func TestEncoderKnowsMessages(t *testing.T) {
 	g := (*generation)(nil).follow(nil, model.Change{}, newInterner())
 	m := meshOf(1, "a")
-	e := encoder{g: g, messages: &g.built.resources}
+	e := encoder{g: g}
 	build := xds.BuildOutbound(m, viewAt(t, "127.0.0.9").Outbound)
 	a := e.encode(build)
+	a.resources = build
 	n := g.work.encoded.total()
 	next := g.follow(nil, model.Change{}, newInterner())
-	b := encoder{g: next, last: g.built, messages: &next.built.resources}.encode(build)
+	b := encoder{g: next, old: a}.encode(build)
+	if c := (encoder{g: next, beside: a}).encode(build); c.layers[cds] != a.layers[cds] {
+		t.Error("another view has another layer")
+	}
 	if again := next.work.encoded.total(); n == 0 || again != 0 {
 		t.Errorf("encoded %d, then %d, want none again", n, again)
 	}
 	if a.layers[cds].resources[0] != b.layers[cds].resources[0] {
 		t.Error("the resource is another one")
+	}
+}
+
+// A layer that was made from another one has the version of one that was made anew.
+func TestLayersFromOthers(t *testing.T) {
+	of := func(names ...int) (out []*resource) {
+		for _, n := range names {
+			out = append(out, newResource(fmt.Sprintf("r%04d", n), "type", []byte(strconv.Itoa(n))))
+		}
+		return out
+	}
+	var all []int
+	for i := range 3*runLength + 5 {
+		all = append(all, i)
+	}
+	base := newLayer(cds, of(all...))
+	changed := slices.Clone(base.resources)
+	changed[runLength+1] = newResource(changed[runLength+1].name, "type", []byte("changed"))
+	lists := map[string][]*resource{
+		"the same": base.resources, "none": nil, "one changed": changed, "the last is gone": base.resources[:len(all)-1], "the first is gone": base.resources[1:],
+		"a whole run is gone": base.resources[:3*runLength], "one more": append(slices.Clone(base.resources), of(9999)...), "part of a run": base.resources[:7],
+	}
+	for name, list := range lists {
+		want := newLayer(cds, list)
+		for other, from := range lists {
+			if got := newLayerFrom(newLayer(cds, from), cds, list); got.version != want.version {
+				t.Errorf("%s, from %s: another version", name, other)
+			}
+		}
+		if name != "the same" && want.version == base.version {
+			t.Errorf("%s: the version is that of all", name)
+		}
 	}
 }

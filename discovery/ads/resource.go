@@ -69,9 +69,13 @@ func same(a, b *resource) bool {
 // layer is resources of one kind, immutable, sorted by name, each name once.
 type layer struct {
 	part
-	version digest // of the content: it survives a restart and is equal on every replica
-	chosen  bool   // it holds what a client named, be there such a thing or not
+	version digest   // of the content: it survives a restart and is equal on every replica
+	chosen  bool     // it holds what a client named, be there such a thing or not
+	runs    []digest // of which version is made: of each run of resources, so that a change costs that of its run
 }
+
+// runLength is how many resources have a digest together.
+const runLength = 64
 
 // cost is how many names a client made it hold; of a nil layer none.
 func (l *layer) cost() int {
@@ -82,12 +86,34 @@ func (l *layer) cost() int {
 }
 
 // newLayer takes resources that are sorted by name.
-func newLayer(k kind, resources []*resource) *layer {
-	h := sha256.New()
-	for _, r := range resources {
-		addVersion(h, r.name, r.hash)
+func newLayer(k kind, resources []*resource) *layer { return newLayerFrom(nil, k, resources) }
+
+// newLayerFrom is newLayer where there may be another layer, with much the same resources.
+func newLayerFrom(from *layer, k kind, resources []*resource) *layer {
+	l := &layer{part: part{kind: k, resources: resources}, runs: make([]digest, 0, (len(resources)+runLength-1)/runLength)}
+	var h hash.Hash
+	for i := 0; i < len(resources); i += runLength {
+		these := resources[i:min(i+runLength, len(resources))]
+		if from != nil && len(from.resources) >= i+len(these) && (len(these) == runLength || len(from.resources) == len(resources)) &&
+			slices.Equal(these, from.resources[i:i+len(these)]) {
+			l.runs = append(l.runs, from.runs[i/runLength])
+			continue
+		}
+		if h == nil {
+			h = sha256.New()
+		}
+		h.Reset()
+		for _, r := range these {
+			addVersion(h, r.name, r.hash)
+		}
+		l.runs = append(l.runs, digest(h.Sum(nil)))
 	}
-	return &layer{part: part{kind: k, resources: resources}, version: digest(h.Sum(nil))}
+	all := make([]byte, 0, len(l.runs)*sha256.Size)
+	for _, d := range l.runs {
+		all = append(all, d[:]...)
+	}
+	l.version = sha256.Sum256(all)
+	return l
 }
 
 func addVersion(h hash.Hash, name string, content digest) {

@@ -44,7 +44,6 @@ type built struct {
 	sets      memo[pair[*layer], *set]
 	tables    memo[xds.Outbound, *set] // of names
 	snapshots memo[reader, *snapshot]
-	resources sync.Map      // proto.Message → *resource
 	firsts    sync.Map      // role → *half, that of outbound which was made first
 	leads     sync.Mutex    // held while the first is made
 	room      chan struct{} // for halves of outbound that are being made
@@ -98,9 +97,9 @@ func (g *generation) snapshot(r reader) *snapshot {
 func (g *generation) outbound(v xds.Outbound) *half {
 	v = v.In(g.mesh) // proxies that differ in nothing that matters share it
 	return g.built.outbound.get(v, func() *half {
-		e := encoder{g: g, last: g.last.Load(), messages: &g.built.resources}
-		if e.last != nil {
-			e.old = e.last.outbound.peek(v)
+		e := encoder{g: g}
+		if last := g.last.Load(); last != nil {
+			e.old = last.outbound.peek(v)
 		}
 		if e.old != nil && g.same {
 			again := e.encode(e.old.resources)
@@ -161,9 +160,9 @@ func (b *built) show(v xds.Outbound, h *half) *half {
 func (g *generation) inbound(v xds.Inbound) *half {
 	return g.built.inbound.get(v, func() *half {
 		inputs := xds.InboundOf(g.mesh, v)
-		e := encoder{g: g, last: g.last.Load(), messages: &sync.Map{}}
-		if e.last != nil {
-			if e.old = e.last.inbound.peek(v); e.old != nil && e.old.inputs.Same(inputs) {
+		e := encoder{g: g}
+		if last := g.last.Load(); last != nil {
+			if e.old = last.inbound.peek(v); e.old != nil && e.old.inputs.Same(inputs) {
 				return e.old
 			}
 		}
@@ -191,62 +190,86 @@ func (g *generation) set(out, in *layer) *set {
 
 // encoder makes layers of messages.
 type encoder struct {
-	g        *generation
-	last     *built
-	old      *half     // the same one of the generation before
-	beside   *half     // of another view
-	messages *sync.Map // proto.Message → *resource, those of this generation
+	g      *generation
+	old    *half // the same one of the generation before
+	beside *half // of another view
 }
 
 func (e encoder) encode(r *xds.Resources) *half {
 	return &half{layers: [kinds]*layer{
-		cds: layerOf(e, cds, r.Clusters, (*clusterv3.Cluster).GetName),
-		eds: layerOf(e, eds, r.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName),
-		lds: layerOf(e, lds, r.Listeners, (*listenerv3.Listener).GetName),
-		rds: layerOf(e, rds, r.Routes, (*routev3.RouteConfiguration).GetName),
+		cds: layerOf(e, cds, r, func(r *xds.Resources) []*clusterv3.Cluster { return r.Clusters }, (*clusterv3.Cluster).GetName),
+		eds: layerOf(e, eds, r, func(r *xds.Resources) []*endpointv3.ClusterLoadAssignment { return r.Endpoints },
+			(*endpointv3.ClusterLoadAssignment).GetClusterName),
+		lds: layerOf(e, lds, r, func(r *xds.Resources) []*listenerv3.Listener { return r.Listeners }, (*listenerv3.Listener).GetName),
+		rds: layerOf(e, rds, r, func(r *xds.Resources) []*routev3.RouteConfiguration { return r.Routes }, (*routev3.RouteConfiguration).GetName),
 	}}
 }
 
-func layerOf[T proto.Message](e encoder, k kind, list []T, name func(T) string) *layer {
-	var old *layer
-	if e.old != nil {
-		old = e.old.layers[k]
-	}
-	resources := make([]*resource, 0, len(list))
-	for _, m := range list {
-		resources = append(resources, e.resource(k, old, name(m), m))
-	}
-	for _, known := range []*half{e.old, e.beside} {
-		if known != nil && slices.Equal(resources, known.layers[k].resources) {
-			return known.layers[k]
-		}
-	}
-	return newLayer(k, resources)
+type message interface {
+	comparable
+	proto.Message
 }
 
-// resource encodes a message, unless it is the very one of the generation before, or of another view; of one that has
-// the same content again the old bytes are kept.
-func (e encoder) resource(k kind, old *layer, name string, m proto.Message) *resource {
-	if r, ok := e.messages.Load(m); ok {
-		return r.(*resource)
-	}
-	var r *resource
-	if e.last != nil {
-		if known, ok := e.last.resources.Load(m); ok {
-			r = known.(*resource)
-		}
-	}
-	if r == nil {
-		r = encode(name, m)
-		e.g.work.encoded.add(k.String(), name)
-		if old != nil {
-			if known := old.find(name); known != nil && same(known, r) {
-				r = known
+func layerOf[T message](e encoder, k kind, r *xds.Resources, of func(*xds.Resources) []T, name func(T) string) *layer {
+	var all []*pairs[T]
+	for _, h := range []*half{e.old, e.beside} {
+		if h != nil {
+			known := &pairs[T]{layer: h.layers[k]}
+			if h.resources != nil {
+				known.messages = of(h.resources)
 			}
+			all = append(all, known)
 		}
 	}
-	kept, _ := e.messages.LoadOrStore(m, r)
-	return kept.(*resource)
+	resources := make([]*resource, 0, len(of(r)))
+	for _, m := range of(r) {
+		resources = append(resources, resourceOf(e, k, all, name(m), m))
+	}
+	var from *layer
+	for _, known := range all {
+		if from = known.layer; slices.Equal(resources, from.resources) {
+			return from
+		}
+	}
+	return newLayerFrom(from, k, resources)
+}
+
+// pairs is a layer with the messages that it was made of.
+type pairs[T message] struct {
+	messages []T
+	layer    *layer
+	next     int // where the message is expected, for both lists have one order
+}
+
+// find returns the resource that was made of the very message m.
+func (e *pairs[T]) find(name string, m T) *resource {
+	if e.next >= len(e.messages) || e.messages[e.next] != m {
+		at, ok := e.layer.index(name)
+		if !ok || at >= len(e.messages) || e.messages[at] != m {
+			return nil
+		}
+		e.next = at
+	}
+	e.next++
+	return e.layer.resources[e.next-1]
+}
+
+// resourceOf encodes a message, unless it is the very one of the generation before, or of another view; of one that has
+// the same content again the old bytes are kept.
+func resourceOf[T message](e encoder, k kind, all []*pairs[T], name string, m T) *resource {
+	for _, known := range all {
+		if r := known.find(name, m); r != nil {
+			return r
+		}
+	}
+	r := encode(name, m)
+	e.g.work.encoded.add(k.String(), name)
+	for _, known := range all {
+		if old := known.layer.find(name); old != nil && same(old, r) {
+			return old
+		}
+	}
+	return r
 }
 
 // resources counts what was made of the mesh. What several views share is counted once.

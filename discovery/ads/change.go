@@ -55,7 +55,7 @@ func (sh *share) told(from, to *set) []*part {
 		told := s.told
 		for _, l := range from.layers {
 			if l != s.from {
-				told = told.less(&l.part, same)
+				told = sh.less(less{told, &l.part, leaveSame})
 			}
 		}
 		if len(told.resources) > 0 {
@@ -71,12 +71,12 @@ func (sh *share) gone(from, to *set, told []*part) (out []*part) {
 		gone := s.gone
 		for _, l := range to.layers {
 			if l != s.to {
-				gone = gone.less(&l.part, func(_, other *resource) bool { return other.exists() })
+				gone = sh.less(less{gone, &l.part, leaveExisting})
 			}
 		}
 		for _, p := range told {
 			if p != s.told { // which has none of them
-				gone = gone.less(p, func(_, _ *resource) bool { return true })
+				gone = sh.less(less{gone, p, leaveNamed})
 			}
 		}
 		if len(gone.resources) > 0 {
@@ -84,6 +84,44 @@ func (sh *share) gone(from, to *set, told []*part) (out []*part) {
 		}
 	}
 	return out
+}
+
+// less is a part, without those resources that another part has too and a rule leaves out.
+type less struct {
+	of, other *part
+	rule      leave
+}
+
+// leave says which resources are left out of a part, by the resource of the same name of another part.
+type leave int
+
+const (
+	leaveSame     leave = iota // those that are the same
+	leaveExisting              // where the other exists
+	leaveKnown                 // where the other exists, or is of unknown content
+	leaveNamed                 // all
+)
+
+func (l leave) out(r, other *resource) bool {
+	switch l {
+	case leaveSame:
+		return same(r, other)
+	case leaveExisting:
+		return other.exists()
+	case leaveKnown:
+		return other.exists() || other.unknown
+	default:
+		return true
+	}
+}
+
+// less makes a part once where both are large, and so common to many proxies: after a restart with many changes a thousand
+// proxies ask for the same. A proxy's own part is small, and is looked for in the large one each time.
+func (sh *share) less(l less) *part {
+	if min(len(l.of.resources), len(l.other.resources)) < manyResources {
+		return l.of.less(l.other, l.rule.out)
+	}
+	return sh.lessened.getFor(1+len(l.of.resources), l, func() *part { return l.of.less(l.other, l.rule.out) })
 }
 
 // less returns p without the resources that another part has too, where drop says so; p itself where that is all of it.

@@ -86,7 +86,7 @@ func (sh *share) added(from, to *set) *names {
 			fresh := s.fresh
 			for _, l := range from.layers {
 				if l != s.from {
-					fresh = fresh.less(&l.part, func(_, old *resource) bool { return old.exists() || old.unknown })
+					fresh = sh.less(less{fresh, &l.part, leaveKnown})
 				}
 			}
 			list = sh.merge(list, sh.namesIn(fresh), nil)

@@ -30,6 +30,7 @@ type share struct {
 	resumed    memo[resumption, *layer]
 	merged     memo[merging, *names]
 	answers    memo[question, *news]
+	lessened   memo[less, *part]
 }
 
 type selection struct {
@@ -49,7 +50,7 @@ func newShare(in *interner) *share {
 	sh := &share{interner: in}
 	sh.selections.limit, sh.kept.limit, sh.merged.limit = maxChosen, maxChosen, maxMerged
 	sh.changes.limit, sh.missing.limit, sh.answers.limit = maxChosen, maxChosen, maxChosen
-	sh.divisions.limit = maxDivided
+	sh.divisions.limit, sh.lessened.limit = maxDivided, maxChosen
 	sh.lists.limit, sh.resumed.limit = maxMerged, maxChosen
 	sh.unions.limit, sh.changed.limit, sh.additions.limit, sh.named.limit = maxShared, maxShared, maxShared, maxShared
 	return sh

@@ -6,7 +6,7 @@ package model
 // Nobody lists by hand what a value is made of. It is either the one argument of the function that makes it (Recall),
 // or the answers of a Scope that notes what it is asked (RecallAsked).
 type Memory struct {
-	last, beside, now map[string]*cell
+	last, sibling, now map[string]*cell
 	made              int
 }
 
@@ -18,11 +18,11 @@ type cell struct {
 }
 
 // NewMemory returns a Memory that also knows what last was asked for, and no more: what is not asked for in one
-// generation is forgotten. It knows by Recall what beside was asked for, too, which is complete and of the same
+// generation is forgotten. It knows by Recall what sibling was asked for, too, which is complete and of the same
 // generation. Both may be nil.
-func NewMemory(last, beside *Memory) *Memory {
+func NewMemory(last, sibling *Memory) *Memory {
 	m := &Memory{now: map[string]*cell{}}
-	for _, known := range []*Memory{beside, last} {
+	for _, known := range []*Memory{sibling, last} {
 		if known != nil {
 			m.now = make(map[string]*cell, len(known.now))
 		}
@@ -30,8 +30,8 @@ func NewMemory(last, beside *Memory) *Memory {
 	if last != nil {
 		m.last = last.now
 	}
-	if beside != nil {
-		m.beside = beside.now
+	if sibling != nil {
+		m.sibling = sibling.now
 	}
 	return m
 }
@@ -39,8 +39,8 @@ func NewMemory(last, beside *Memory) *Memory {
 // Made is how many values were not known yet.
 func (m *Memory) Made() int { return m.made }
 
-// Forget ends the memory's hold on the generation before, and on the one beside.
-func (m *Memory) Forget() { m.last, m.beside = nil, nil }
+// Forget ends the memory's hold on the generation before, and on the sibling.
+func (m *Memory) Forget() { m.last, m.sibling = nil, nil }
 
 // Inputs is what a value is made of. Same may compare pointers, as all that they point to is immutable.
 type Inputs[I any] interface{ Same(other I) bool }
@@ -51,7 +51,7 @@ func Recall[I Inputs[I], T any](m *Memory, key string, inputs I, build func(I) T
 	if m == nil {
 		return build(inputs)
 	}
-	for _, before := range []map[string]*cell{m.last, m.beside} {
+	for _, before := range []map[string]*cell{m.last, m.sibling} {
 		if known := before[key]; known != nil && known.inputs.(I).Same(inputs) {
 			m.now[known.key] = known
 			return known.value.(T)

@@ -7,7 +7,7 @@ package model
 // or the answers of a Scope that notes what it is asked (RecallAsked).
 type Memory struct {
 	last, sibling, now map[string]*cell
-	made              int
+	made               int
 }
 
 // cell is shared by all memories that know its value.

@@ -11,7 +11,7 @@
 //
 //	no work for 5 s, and 16 MB or more beyond what lives ─▶ due (pure) ─▶ given back to the system
 //
-// The first collection comes at 160 MiB, if the heap grows so far: that is about what it takes to read a mesh and to configure
+// The first collection comes at 128 MiB, if the heap grows so far: that is nearly what it takes to read a mesh and to configure
 // a thousand proxies.
 //
 // A server that has just started has a small heap that grows fast: under Go's rule it is collected at 24, 40, 60 and 90 MiB

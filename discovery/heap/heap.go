@@ -11,7 +11,7 @@ const (
 	// ease is how far the heap may grow, in bytes, before garbage is worth the work.
 	ease = 96 << 20
 	// outset is that for the first time: the mesh is read, and all proxies connect at once.
-	outset = 160 << 20
+	outset = 128 << 20
 	// usual is the runtime's own GOGC.
 	usual = 100
 	// least is what the runtime takes a smaller heap for, in bytes.

@@ -22,7 +22,7 @@ func TestPercent(t *testing.T) {
 		goal        uint64 // MiB, by the runtime's rule
 	}{
 		{name: "before the first collection", want: 2400, goal: 96},
-		{name: "a server that starts", size: 160, live: 2, roots: 1, want: 3950, goal: 158},
+		{name: "a server that starts", size: 128, live: 2, roots: 1, want: 3150, goal: 126},
 		{name: "a tiny heap counts as 4 MiB", live: 1, want: 2375, goal: 95},
 		{name: "a mesh without proxies", live: 12, want: 700, goal: 96},
 		{name: "stacks count as what lives does", live: 12, roots: 9, want: 400, goal: 96},

@@ -118,7 +118,7 @@ func (l *loop) step(happened event) {
 	l.state, actions = l.Settings.next(l.state, happened, now)
 	for _, action := range actions {
 		if n, ok := action.(noted); ok {
-			events = append(events, l.history.tell(n, now, l.Log))
+			events = append(events, l.history.add(n, now, l.Log))
 			continue
 		}
 		l.do(action)
@@ -181,11 +181,11 @@ func (l *loop) check(config Config) {
 		if err != nil {
 			result.fault = err.Error()
 		}
-		l.tell(ctx, result)
+		l.send(ctx, result)
 	})
 }
 
-// order hands an epoch an order. One that takes none has been told to leave already.
+// order hands an epoch an order. One that takes none is leaving already.
 func (l *loop) order(epoch int, o Order) {
 	select {
 	case l.abortCh[epoch] <- o:
@@ -216,8 +216,8 @@ func (l *loop) aside(task func(ctx context.Context)) {
 	l.running.Go(func() { task(l.tasks) })
 }
 
-// tell gives the loop an event, unless the loop has ended.
-func (l *loop) tell(ctx context.Context, happened event) {
+// send gives the loop an event, unless the loop has ended.
+func (l *loop) send(ctx context.Context, happened event) {
 	select {
 	case l.statusCh <- happened:
 	case <-ctx.Done():

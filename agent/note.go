@@ -64,8 +64,8 @@ type history struct {
 	events []Event
 }
 
-// tell notes in log and history, and returns the event that it made of it.
-func (h *history) tell(n noted, now time.Time, log *slog.Logger) Event {
+// add notes in log and history, and returns the event that it made of the note.
+func (h *history) add(n noted, now time.Time, log *slog.Logger) Event {
 	if h.counts == nil {
 		h.counts = map[Note]int{}
 	}

@@ -68,7 +68,7 @@ const (
 	undecided verdict = iota // it may be about to take it
 	taken                    // it presents the new one, or has no use for these files
 	silent                   // it did not answer in time
-	unproven                 // it uses a chain whose key or roots have changed, of which it does not tell
+	unproven                 // it uses a chain whose key or roots have changed, which it does not show
 	refused                  // it presents the old one still
 )
 

@@ -12,7 +12,7 @@ import (
 // istioVersion is the release of Istio whose proxies ours behaves as. Istio's control plane chooses by it what it sends.
 const istioVersion = "1.31.1"
 
-// Settings are those that discovery is told beside the identity.
+// Settings are what discovery gets of an agent's settings, beside the identity.
 type Settings struct {
 	Registry     string // becomes the cluster's name where none was given
 	TrustDomain  string

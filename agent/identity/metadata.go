@@ -21,10 +21,10 @@ const (
 // metadataLimit keeps a node within what discovery takes as a request: Envoy sends it with the first of each stream.
 const metadataLimit = 512 << 10
 
-// Pod is what Kubernetes' downward API tells of a workload beside its environment.
+// Pod is what Kubernetes' downward API says of a workload, in files beside the environment.
 type Pod struct{ Labels, Annotations map[string]string }
 
-// Describe returns what the proxy tells about itself: the pod's labels and annotations, the environment over them. Labels
+// Describe returns the node metadata: the pod's labels and annotations, the environment over them. Labels
 // and annotations are objects under their own key; any other ISTIO_METAJSON_ object is merged into the metadata itself,
 // as pilot-agent does.
 func Describe(id node.ID, p Pod, env Environment, addresses []netip.Addr) (node.Metadata, error) {

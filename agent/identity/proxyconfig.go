@@ -13,7 +13,7 @@ import (
 // defaultConfig, the ProxyConfig objects that select the pod, and the pod's annotation in it.
 const ProxyConfigVariable = "PROXY_CONFIG"
 
-// ProxyConfig is an Istio ProxyConfig, by its keys. Discovery is told it whole.
+// ProxyConfig is an Istio ProxyConfig, by its keys. Discovery gets all of it.
 type ProxyConfig map[string]any
 
 // ReadProxyConfig reads the ProxyConfig of an environment, nil where it has none.

@@ -16,7 +16,7 @@ import (
 // recheck is how often watched files are looked at without an event, against those that get lost.
 const recheck = time.Minute
 
-// feed watches the inputs and tells the supervisor what is desired.
+// feed watches the files, and starts everything that follows their changes.
 func (r *running) feed(ctx context.Context, feeders *sync.WaitGroup, first agent.Config, configCh chan<- agent.Config) {
 	log := r.config.Log
 	ticks, configTicks := make(chan struct{}, 1), make(chan struct{}, 1)

@@ -35,7 +35,7 @@ func limitsOf(c Config, given identity.ProxyConfig, l cgroup.Limits, processors 
 	return out
 }
 
-// warnUnread tells of what PROXY_CONFIG says in vain.
+// warnUnread logs the parts of PROXY_CONFIG that have no effect.
 func warnUnread(log *slog.Logger, c identity.ProxyConfig) {
 	keys, names := c.Unread()
 	if len(keys) > 0 {

@@ -69,7 +69,7 @@ func Resolve(config Config, host Host) (*Proxy, error) {
 // Derived are the settings that were not given, and the values that were computed for them.
 func (p *Proxy) Derived() []identity.Derived { return p.derived }
 
-// paramsOf are what the bootstrap depends on. It tells every fault of identity and metadata at once.
+// paramsOf are what the bootstrap depends on. Its error has every fault of identity and metadata.
 func paramsOf(c Config, env identity.Environment, host Host) (bootstrap.Params, []identity.Derived, error) {
 	id, derived, err := identity.Identify(c.Identity, env, host.Addresses)
 	faults := multierror.Append(nil, err)
@@ -96,7 +96,7 @@ func paramsOf(c Config, env identity.Environment, host Host) (bootstrap.Params, 
 	return p, derived, p.Validate()
 }
 
-// metadata is what discovery is told of the proxy beside its identity.
+// metadata is what discovery gets of the settings, beside the identity.
 func (c Config) metadata() identity.Settings {
 	return identity.Settings{
 		Registry: c.Identity.Registry, TrustDomain: c.TrustDomain, OwnBootstrap: c.Source.own(),

@@ -11,18 +11,18 @@ import (
 	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
-// notifier tells a service manager how the agent is, by the protocol of systemd's sd_notify(3). Without a manager that
+// notifier reports the agent's state to a service manager, by the protocol of systemd's sd_notify(3). Without a manager that
 // asks, it is silent.
 type notifier struct {
 	socket   string        // of datagrams; @name is abstract
-	watchdog time.Duration // how long the manager bears silence, 0 for ever
+	watchdog time.Duration // how long the manager waits for a sign of life, 0 for ever
 	log      *slog.Logger
 }
 
 // notifyTimeout bounds the sending of a message, which the supervisor's loop waits for.
 const notifyTimeout = 100 * time.Millisecond
 
-// newNotifier reads what a service manager asks of process pid.
+// newNotifier reads from the environment which reports a service manager wants of process pid.
 func newNotifier(env identity.Environment, pid int, log *slog.Logger) notifier {
 	n := notifier{socket: env["NOTIFY_SOCKET"], log: log}
 	microseconds, err := strconv.ParseInt(env["WATCHDOG_USEC"], 10, 64)
@@ -32,8 +32,8 @@ func newNotifier(env identity.Environment, pid int, log *slog.Logger) notifier {
 	return n
 }
 
-// tell sends assignments such as READY=1, a line each.
-func (n notifier) tell(state string) {
+// notify sends assignments such as READY=1, a line each.
+func (n notifier) notify(state string) {
 	if n.socket == "" {
 		return
 	}
@@ -55,8 +55,8 @@ func (n notifier) send(state string) error {
 	return err
 }
 
-// live breaks the silence twice in the time that the manager bears it, until ctx ends; but not while alive fails, which
-// is asked each time and has until the next.
+// live sends a sign of life twice in the time that the manager waits for one, until ctx ends. It sends none while alive fails; alive
+// is called each time, and has until the next.
 func (n notifier) live(ctx context.Context, alive func(context.Context) error) {
 	if n.watchdog <= 0 {
 		return
@@ -69,7 +69,7 @@ func (n notifier) live(ctx context.Context, alive func(context.Context) error) {
 			return
 		case <-ticker.C:
 			if n.answers(ctx, alive) {
-				n.tell("WATCHDOG=1")
+				n.notify("WATCHDOG=1")
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func TestNotifierTells(t *testing.T) {
 		}
 		defer manager.Close()
 		n := notifier{socket: socket, watchdog: 2 * time.Millisecond, log: slog.New(slog.DiscardHandler)}
-		n.tell("READY=1\nSTATUS=Envoy serves")
+		n.notify("READY=1\nSTATUS=Envoy serves")
 		expect(t, manager, "READY=1\nSTATUS=Envoy serves")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
-// report is what is told of a running proxy, on the status port and to the service manager.
+// report is what others learn of a running proxy, from the status port and by the service manager.
 type report struct {
 	node            string
 	child           *envoy.Proxy
@@ -25,7 +25,7 @@ type report struct {
 
 	supervisor atomic.Pointer[agent.Status]
 	journal    status.Journal
-	ready      sync.Once // the service manager was told so
+	ready      sync.Once // was reported to the service manager
 }
 
 // observe takes the supervisor's status and its new events.
@@ -35,7 +35,7 @@ func (r *report) observe(s agent.Status, news []agent.Event) {
 	r.journal.Observe(news, func(epoch int) []string { return r.child.Remains(epoch).LastLines })
 }
 
-// document is what the status port tells.
+// document is what the status port shows.
 func (r *report) document() status.Document {
 	r.remember()
 	d := r.readiness()
@@ -64,7 +64,7 @@ func (r *report) remember() {
 	r.journal.Ready(time.Now(), func() (bool, string) {
 		ready, reason := r.readiness().Ready()
 		if ready {
-			r.ready.Do(func() { r.notifier.tell("READY=1\nSTATUS=ready: Envoy serves") })
+			r.ready.Do(func() { r.notifier.notify("READY=1\nSTATUS=ready: Envoy serves") })
 		}
 		return ready, reason
 	})

@@ -55,7 +55,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 
 func text(a bootstrap.Address) string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
 
-// serveSecrets serves SDS before Envoy starts. Where it cannot, the bootstrap has no cluster for it, and discovery is told so.
+// serveSecrets serves SDS before Envoy starts. Where it cannot, the bootstrap has no cluster for it, and the node metadata says so.
 func (p *Proxy) serveSecrets(s *secrets, dir string) (params bootstrap.Params, stop func(), err error) {
 	params = withSecretsIn(p.params, dir)
 	stop, err = s.listen(params.SecretsSocket)
@@ -105,7 +105,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 	defer refuse(nil)
 	configCh := make(chan agent.Config, 1)
 	configCh <- first
-	defer context.AfterFunc(ctx, func() { r.report.notifier.tell("STOPPING=1") })()
+	defer context.AfterFunc(ctx, func() { r.report.notifier.notify("STOPPING=1") })()
 	settle := onceServing(func() { footprint.Shrink(r.process.Fork) })
 	recorder := flight.NewRecorder(filepath.Join(r.dir, "flight"), r.child.Remains, log)
 	supervisor := &agent.Agent{
@@ -180,7 +180,7 @@ func (r *running) loopAnswers(ctx context.Context) error {
 }
 
 // onceServing does something when an epoch serves for the first time, and never again: it costs a collection, and the supervisor
-// tells its status at each step.
+// gives its status at each step.
 func onceServing(do func()) func(agent.Status) {
 	var once sync.Once
 	return func(s agent.Status) {

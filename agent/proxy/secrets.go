@@ -53,7 +53,7 @@ func (s *secrets) follow(ctx context.Context, ticks <-chan struct{}) {
 	for {
 		if now, err := s.readOwn(time.Now()); err == nil && now.Cover(own) {
 			own = now
-		} // else it is told with the other faults of the certificates
+		} // else the fault is reported with the others of the certificates
 		names := s.server.Asked()
 		f.follow(ctx, names)
 		var seen []sds.Seen
@@ -84,7 +84,7 @@ func (s *secrets) readOwn(now time.Time) (sds.Secrets, error) {
 	return sds.NewSecrets(contents.Chain, contents.Key, contents.Roots), nil
 }
 
-// report tells of files that Envoy asks for by SDS, in the log when something is new and on the status port always.
+// report keeps what was found of the files that Envoy asks for by SDS, for the status port, and logs what is new of it.
 func (s *secrets) report(seen []sds.Seen) {
 	before := map[cert.Files]sds.Seen{}
 	if last := s.seen.Load(); last != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
-// What the injector tells of the application, whose probes and metrics' annotations it has moved to the agent.
+// The variables in which the injector gives the application's probes and metrics' annotations, which it has moved to the agent.
 const (
 	probesVariable     = "ISTIO_KUBE_APP_PROBERS"
 	prometheusVariable = "ISTIO_PROMETHEUS_ANNOTATIONS"
 )
 
-// workload is the application that the proxy stands beside, as far as the agent asks it something.
+// workload is the application beside the proxy, as far as the agent sends requests to it.
 type workload struct {
 	application *status.Application
 	probes      status.Probes
 }
 
-// workloadOf reads what was told, or every fault of it. A probe may name the proxy's address and those of this host.
+// workloadOf reads these variables; its error has every fault. A probe may name the proxy's address and those of this host.
 func workloadOf(env identity.Environment, statusPort int, ip string, addresses []netip.Addr) (w workload, err error) {
 	own := []string{ip}
 	for _, address := range addresses {

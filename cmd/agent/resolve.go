@@ -51,8 +51,8 @@ func (s *settings) contradictions() (faults []error) {
 	return faults
 }
 
-// print writes each setting and where it came from, with what was worked out for those that nobody gave. The settings stay as
-// they are.
+// print writes each setting and where it came from, with what was worked out for those that were not given. The settings stay
+// as they are.
 func (s *settings) print(w io.Writer, derived []identity.Derived) error {
 	all := *s
 	all.origins = maps.Clone(s.origins)

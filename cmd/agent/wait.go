@@ -172,16 +172,16 @@ func ends(s syscall.Signal) bool {
 // narrator decides which blockers are worth a line.
 type narrator struct {
 	from time.Time // when the wait began
-	told string
+	last string    // that was written
 }
 
 // quietLimit is how long nothing is told: most waits are over before.
 const quietLimit = 2 * time.Second
 
 func (n *narrator) tells(blocker error, now time.Time) bool {
-	if now.Sub(n.from) < quietLimit || blocker.Error() == n.told {
+	if now.Sub(n.from) < quietLimit || blocker.Error() == n.last {
 		return false
 	}
-	n.told = blocker.Error()
+	n.last = blocker.Error()
 	return true
 }

@@ -65,7 +65,7 @@ func TestDesiredFollowsItsFiles(t *testing.T) {
 		for range 3 {
 			ticks <- struct{}{}
 		}
-		if got := told(); got != nil || strings.Count(log.String(), "what runs, stays") != 1 {
+		if got := told(); got != nil || strings.Count(log.String(), "the running Envoy keeps its own") != 1 {
 			t.Errorf("the bootstrap is gone: %+v, log\n%s", got, log.String())
 		}
 		put(custom, "3")

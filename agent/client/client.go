@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"syscall"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/status"
 )
 
 // Client asks one server. Its requests never go through an HTTP proxy, each has a connection of its own, and redirects
@@ -64,6 +66,10 @@ func (c *Client) owners(ctx context.Context, method string) net.Conn {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", c.Socket)
 	if err != nil {
+		return nil
+	}
+	if err := status.CheckServer(conn); err != nil {
+		conn.Close()
 		return nil
 	}
 	return conn

@@ -68,7 +68,7 @@ func (s *Slot) inherit() []child {
 	if !found {
 		return nil
 	}
-	s.log.Info("clear up after a killed agent", "dir", s.dir, "pid", old.Agent, "children", len(old.Children))
+	s.log.Info("clear up after a killed agent", "dir", s.name, "pid", old.Agent, "children", len(old.Children))
 	var remaining []child
 	for _, c := range old.Children {
 		if old.Boot != s.record.Boot {
@@ -89,7 +89,7 @@ func (s *Slot) inherit() []child {
 		}
 	}
 	if err := sweepFiles(s.dir); err != nil {
-		s.log.Warn("sweep files of a killed agent", "dir", s.dir, "err", err)
+		s.log.Warn("sweep files of a killed agent", "dir", s.name, "err", err)
 	}
 	return remaining
 }

@@ -6,10 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -21,12 +18,17 @@ import (
 //	configPath/agent.lock          the first agent
 //	configPath/agent-1/agent.lock  one that found configPath taken, and so on
 //
+// Where others may write to configPath, slots have other names: see privatePrefix.
+//
 // The kernel drops the lock when its agent dies in any way. An agent that locks a file with a record in it clears up after the
 // killed agent that wrote the record. It touches nothing that the record does not name.
 type Slot struct {
-	dir  string
+	dir  string   // by which its files are opened
+	name string   // for people; it may lead elsewhere where others may write to configPath
 	made []string // directories that were not there before, to be removed in this order
 	log  *slog.Logger
+
+	base, private *os.File // configPath and the slot, where others may write to configPath; else nil
 
 	mu     sync.Mutex
 	lock   *os.File
@@ -40,121 +42,15 @@ const (
 	lockName   = "agent.lock"
 )
 
-// Claim takes the first free slot of configPath, which it makes if it is missing, ends what killed predecessors left
-// running there and in the other free slots, and removes their files and shared memory.
-func Claim(configPath string, log *slog.Logger) (*Slot, error) {
-	made, err := makeDir(configPath)
-	if err != nil {
-		return nil, claimError(configPath, err)
+// close leaves everything where it is.
+func (s *Slot) close() (err error) {
+	if s.lock != nil {
+		err = s.lock.Close()
 	}
-	for n := range slots {
-		s, err := take(slotDir(configPath, n), log)
-		if err != nil {
-			return nil, claimError(configPath, err)
-		}
-		if s == nil {
-			continue
-		}
-		if err := errors.Join(filesOf(s.dir, maxEpoch, "json").check(), sockets{dir: s.dir}.check()); err != nil {
-			return nil, errors.Join(err, s.Release())
-		}
-		s.made = append(s.made, made...)
-		s.inheritOthers(configPath, n+1)
-		return s, nil
+	if s.private != nil {
+		err = errors.Join(err, s.private.Close())
 	}
-	return nil, fmt.Errorf("claim %s: %d agents hold it; set another configPath", configPath, slots)
-}
-
-func slotDir(configPath string, n int) string {
-	if n == 0 {
-		return configPath
-	}
-	return filepath.Join(configPath, slotPrefix+strconv.Itoa(n))
-}
-
-// inheritOthers clears up free slots, which may stay unclaimed for long: an Envoy that runs there would keep its ports.
-func (s *Slot) inheritOthers(configPath string, from int) {
-	entries, err := os.ReadDir(configPath) // one question, where most often there is nothing
-	if err != nil {
-		s.log.Warn("look for the slots of other agents", "dir", configPath, "err", err)
-		return
-	}
-	for _, entry := range entries {
-		number, ok := strings.CutPrefix(entry.Name(), slotPrefix)
-		n, err := strconv.Atoi(number)
-		if !ok || err != nil || n < from || n >= slots {
-			continue
-		}
-		dir := slotDir(configPath, n)
-		if _, err := os.Stat(filepath.Join(dir, lockName)); err != nil {
-			continue
-		}
-		other, err := take(dir, s.log)
-		if other != nil {
-			other.made = append(other.made, dir) // by the one that was killed
-			err = other.Release()
-		}
-		if err != nil {
-			s.log.Warn("clear the slot of another agent", "dir", dir, "err", err)
-		}
-	}
-}
-
-// take returns nil when another agent holds the slot.
-func take(dir string, log *slog.Logger) (*Slot, error) {
-	made, err := makeDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkDir(dir, len(made) == 0, log); err != nil {
-		return nil, err
-	}
-	lock, err := lockFile(filepath.Join(dir, lockName))
-	if lock == nil {
-		return nil, err
-	}
-	s := &Slot{dir: dir, made: made, log: log, lock: lock}
-	if s.record, err = newRecord(); err == nil {
-		s.record.Children = s.inherit()
-		err = s.record.write(lock)
-	}
-	if err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	return s, nil
-}
-
-// checkDir looks at a directory that a slot is in. One that was there before may belong to another user.
-func checkDir(dir string, there bool, log *slog.Logger) error {
-	if !there {
-		return nil
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return fmt.Errorf("%s: its owner is unknown", dir)
-	}
-	open, err := judgeDir(stat.Uid, uint32(os.Geteuid()), info.Mode())
-	if err != nil {
-		return fmt.Errorf("%s %w", dir, err)
-	}
-	if open {
-		log.Info("other users may write to the directory, and so give Envoy another bootstrap; mount it into no other container",
-			"dir", dir, "mode", info.Mode().String())
-	}
-	return nil
-}
-
-// judgeDir refuses a directory of a user who is neither root nor self: its owner may rename and replace each file in it,
-// even if the modes of the files forbid writing. It reports whether others may do the same.
-func judgeDir(owner, self uint32, mode fs.FileMode) (open bool, err error) {
-	if owner != self && owner != 0 {
-		return false, fmt.Errorf("belongs to user %d, who may replace what Envoy reads there: want one of user %d, or of root", owner, self)
-	}
-	return mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0, nil
+	return err
 }
 
 // lockFile returns nil without an error when another process holds the lock.
@@ -203,8 +99,12 @@ func sameFile(file *os.File, path string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(opened, named)
 }
 
-// Dir is where the owner's files go: bootstraps, admin sockets, flight records.
+// Dir is where the owner's files go: bootstraps, admin sockets, flight records. It is a path for this process and its
+// Envoys; Name is one for people.
 func (s *Slot) Dir() string { return s.dir }
+
+// Name is where a user finds what is in Dir.
+func (s *Slot) Name() string { return s.name }
 
 // Starting records that a child of a family, 0 for none, is about to be forked, so that a crash leaves at most a
 // family to sweep: until Started has recorded it, the child is killed with its agent. See tie.
@@ -275,39 +175,14 @@ func (s *Slot) Release() error {
 	var err error
 	if len(s.record.Children) == 0 {
 		err = os.Remove(s.lock.Name()) // still locked: see lockFile
+		if s.private != nil {
+			err = errors.Join(err, removePrivate(s.base, s.private))
+		}
 		for _, dir := range s.made {
 			if removed := os.Remove(dir); !errors.Is(removed, syscall.ENOTEMPTY) {
 				err = errors.Join(err, removed)
 			}
 		}
 	}
-	return errors.Join(err, s.lock.Close())
-}
-
-// makeDir makes a directory and its parents, and returns it if it was not there.
-func makeDir(dir string) ([]string, error) {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return nil, err
-	}
-	err := os.Mkdir(dir, 0o755)
-	if errors.Is(err, fs.ErrExist) {
-		return nil, nil
-	}
-	return []string{dir}, err
-}
-
-// claimError says what to do.
-func claimError(configPath string, err error) error {
-	advice := "set another configPath"
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		advice = "free some space there, or set another configPath"
-	case errors.Is(err, syscall.EROFS):
-		advice = "mount it writable, or set another configPath"
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		advice = fmt.Sprintf("let uid %d write there, or set another configPath", os.Getuid())
-	case errors.Is(err, syscall.ENOTDIR):
-		advice = "it must be a directory"
-	}
-	return fmt.Errorf("claim %s: %w; %s", configPath, err, advice)
+	return errors.Join(err, s.close())
 }

@@ -178,30 +178,6 @@ func TestAForgedLockFile(t *testing.T) {
 	}
 }
 
-// Who owns a directory owns what is in it.
-func TestJudgeDir(t *testing.T) {
-	for name, test := range map[string]struct {
-		owner, self   uint32
-		mode          fs.FileMode
-		open, refused bool
-	}{
-		"its own":            {1337, 1337, 0o755, false, false},
-		"root's":             {0, 1337, 0o755, false, false},
-		"an emptyDir":        {0, 1337, 0o777, true, false},
-		"of a group":         {0, 1337, 0o775 | fs.ModeSetgid, true, false},
-		"sticky":             {0, 1337, 0o777 | fs.ModeSticky, false, false},
-		"another user's":     {1000, 1337, 0o777, false, true},
-		"another's, to root": {1000, 0, 0o700, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			open, err := judgeDir(test.owner, test.self, test.mode)
-			if open != test.open || (err != nil) != test.refused {
-				t.Errorf("open %v, refused: %v", open, err)
-			}
-		})
-	}
-}
-
 // Nothing that the agent writes to its slot follows a link that somebody has put there.
 func TestFilesFollowNoLinks(t *testing.T) {
 	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")

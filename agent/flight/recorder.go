@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/pilotlight/pilotlight/agent"
@@ -24,6 +25,7 @@ type Remains struct {
 // Recorder writes a record of each crash and of each newcomer that failed.
 type Recorder struct {
 	dir    string
+	name   string // of dir, for people
 	remain func(epoch int) Remains
 	log    *slog.Logger
 	before cgroup.Memory
@@ -38,9 +40,9 @@ type crashed struct {
 	remains Remains
 }
 
-// NewRecorder returns one that writes to a directory of its own. remain returns what is left of an epoch's process.
-func NewRecorder(dir string, remain func(epoch int) Remains, log *slog.Logger) *Recorder {
-	return &Recorder{dir: dir, remain: remain, log: log, crash: make(chan crashed, 1)}
+// NewRecorder returns one that writes to a directory of its own; name is where a user finds it. remain returns what is left of an epoch's process.
+func NewRecorder(dir, name string, remain func(epoch int) Remains, log *slog.Logger) *Recorder {
+	return &Recorder{dir: dir, name: name, remain: remain, log: log, crash: make(chan crashed, 1)}
 }
 
 // Observe takes new events, the last ones of history. It only takes note, for it is called from the supervisor's loop.
@@ -99,7 +101,7 @@ func (r *Recorder) write(c crashed) {
 		r.log.Warn("write flight record", "err", err)
 	}
 	if path != "" {
-		r.log.Info("flight record", "path", path, "epoch", c.end.Epoch, "oom_killed", record.OOMKilled)
+		r.log.Info("flight record", "path", filepath.Join(r.name, filepath.Base(path)), "epoch", c.end.Epoch, "oom_killed", record.OOMKilled)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // crashed, though it is written later.
 func TestARecordIsOfItsOwnProcess(t *testing.T) {
 	dir, lines := t.TempDir(), "the first process"
-	r := NewRecorder(dir, func(int) Remains {
+	r := NewRecorder(dir, dir, func(int) Remains {
 		return Remains{LastLines: []string{lines}}
 	}, slog.New(slog.DiscardHandler))
 	crash := []agent.Event{{At: time.Unix(1, 0), Note: agent.Failed, Why: "killed by signal 11"}}

@@ -72,7 +72,7 @@ func (p *Proxy) Diff(at string) (lines string, err error) {
 // newestBootstrap finds what the newest epoch runs in a directory; a file is it itself.
 func newestBootstrap(at, dir string) (string, error) {
 	if at == "" {
-		at = dir
+		at = envoy.FindSlot(dir)
 	}
 	if info, err := os.Stat(at); err != nil || !info.IsDir() {
 		return at, err

@@ -49,7 +49,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 		return err
 	}
 	r := p.newRunning(want, s, slot, process)
-	c.Log.Info("proxy", "node", params.Node.String(), "envoy", binary, "discovery", text(params.Discovery.Address), "dir", slot.Dir())
+	c.Log.Info("proxy", "node", params.Node.String(), "envoy", binary, "discovery", text(params.Discovery.Address), "dir", slot.Name())
 	return r.supervise(ctx, first)
 }
 
@@ -74,7 +74,7 @@ func (p *Proxy) serveSecrets(s *secrets, dir string) (params bootstrap.Params, s
 type running struct {
 	config   Config
 	process  Process
-	dir      string
+	slot     *envoy.Slot
 	workload workload
 	want     desired
 	secrets  *secrets
@@ -86,7 +86,7 @@ type running struct {
 
 func (p *Proxy) newRunning(want desired, s *secrets, slot *envoy.Slot, process Process) *running {
 	r := &running{
-		config: p.config, process: process, dir: slot.Dir(), workload: p.workload, want: want, secrets: s,
+		config: p.config, process: process, slot: slot, workload: p.workload, want: want, secrets: s,
 		askCh: make(chan agent.Ask), forked: latch{ch: make(chan struct{})},
 	}
 	r.report = &report{
@@ -107,7 +107,8 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 	configCh <- first
 	defer context.AfterFunc(ctx, func() { r.report.notifier.notify("STOPPING=1") })()
 	settle := onceServing(func() { footprint.Shrink(r.process.Fork) })
-	recorder := flight.NewRecorder(filepath.Join(r.dir, "flight"), r.child.Remains, log)
+	const records = "flight"
+	recorder := flight.NewRecorder(filepath.Join(r.slot.Dir(), records), filepath.Join(r.slot.Name(), records), r.child.Remains, log)
 	supervisor := &agent.Agent{
 		Settings: r.config.Supervision,
 		Proxy:    r.child,
@@ -136,7 +137,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 		case <-feeding.Done():
 			return
 		}
-		stop, err := status.Serve(r.statusConfig(), r.config.Ports, r.dir)
+		stop, err := status.Serve(r.statusConfig(), r.config.Ports, r.slot.Dir())
 		if err != nil {
 			refuse(&unserved{err})
 			return

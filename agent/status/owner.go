@@ -56,6 +56,16 @@ func (o *owned) Accept() (net.Conn, error) {
 
 func (o *owned) lets(uid uint32) bool { return uid == o.uid || uid == 0 }
 
+// CheckServer refuses a server of a Unix socket that another user runs: in a directory where others may write, anybody can
+// put a socket. Root talks to all of them.
+func CheckServer(conn net.Conn) error {
+	peer, err := peerUID(conn.(*net.UnixConn))
+	if self := uint32(os.Geteuid()); err == nil && peer != self && peer != 0 && self != 0 {
+		err = fmt.Errorf("user %d listens there", peer)
+	}
+	return err
+}
+
 func peerUID(conn *net.UnixConn) (uid uint32, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

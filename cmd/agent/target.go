@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotlight/pilotlight/agent/client"
+	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/internal/setting"
@@ -56,7 +57,7 @@ func (t *target) client(env identity.Environment, timeout time.Duration) (*clien
 	port := origins[t.table.Settings[0].Name]
 	c := &client.Client{Base: base, Setting: port.Name, Timeout: timeout}
 	if origins["configPath"].Set() || !port.Set() { // the default directory belongs to the agent of the default port
-		c.Socket, c.Host = filepath.Join(t.configPath, status.SocketName), t.host
+		c.Socket, c.Host = filepath.Join(envoy.FindSlot(t.configPath), status.SocketName), t.host
 	}
 	return c, nil
 }

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -86,16 +87,30 @@ func (n *Netns) Must(argv ...string) string {
 // As calls f on a thread that is in the namespace, as a user without capabilities unless that is root. The thread ends
 // with f, and what f opens stays in the namespace.
 func (n *Netns) As(user User, f func() error) error {
+	return onThread(func() error { return n.as(user, f) })
+}
+
+// As calls f on a thread that is a user's without capabilities unless that is root. The thread ends with f.
+func (u User) As(f func() error) error {
+	return onThread(func() error {
+		if err := u.become(); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: nobody else may have this thread
-		done <- n.as(user, f)
+		done <- f()
 	}()
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(time.Minute):
-		return fmt.Errorf("%s: not done after a minute", n.Name)
+	case <-time.After(3 * time.Minute):
+		return errors.New("not done after three minutes")
 	}
 }
 
@@ -108,17 +123,25 @@ func (n *Netns) as(user User, f func() error) error {
 	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter namespace %s: %w", n.Name, err)
 	}
-	if user.GID == 0 {
-		user.GID = user.UID
-	}
-	// The bare system calls are of this thread only.
-	for _, call := range []struct{ number, id int }{{unix.SYS_SETRESGID, user.GID}, {unix.SYS_SETRESUID, user.UID}} {
-		id := uintptr(call.id)
-		if _, _, errno := syscall.RawSyscall(uintptr(call.number), id, id, id); errno != 0 {
-			return fmt.Errorf("become user %d of group %d: %w", user.UID, user.GID, errno)
-		}
+	if err := user.become(); err != nil {
+		return err
 	}
 	return f()
+}
+
+// become makes the thread the user's.
+func (u User) become() error {
+	if u.GID == 0 {
+		u.GID = u.UID
+	}
+	// The bare system calls are of this thread only.
+	for _, call := range []struct{ number, id int }{{unix.SYS_SETRESGID, u.GID}, {unix.SYS_SETRESUID, u.UID}} {
+		id := uintptr(call.id)
+		if _, _, errno := syscall.RawSyscall(uintptr(call.number), id, id, id); errno != 0 {
+			return fmt.Errorf("become user %d of group %d: %w", u.UID, u.GID, errno)
+		}
+	}
+	return nil
 }
 
 // Dial connects from the namespace, as a user.

@@ -1,0 +1,237 @@
+package envoy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ground is a configPath, in which slots are taken.
+type ground struct {
+	path string
+	base *os.File // where others may write to it; else nil
+	log  *slog.Logger
+}
+
+// Claim takes the first free slot of configPath, which it makes if it is missing, ends what killed predecessors left
+// running there and in the other free slots, and removes their files and shared memory.
+func Claim(configPath string, log *slog.Logger) (*Slot, error) {
+	made, err := makeDir(configPath)
+	if err != nil {
+		return nil, claimError(configPath, err)
+	}
+	g, err := survey(configPath, log)
+	if err != nil {
+		return nil, claimError(configPath, err)
+	}
+	s, n, err := g.claim()
+	if err != nil {
+		return nil, errors.Join(err, g.leave())
+	}
+	s.made = append(s.made, made...)
+	g.inheritOthers(n + 1)
+	return s, nil
+}
+
+func (g ground) claim() (s *Slot, number int, err error) {
+	strangers := 0
+	for n := range slots {
+		s, err := g.take(n, true)
+		var stranger notOurs
+		switch {
+		case errors.As(err, &stranger):
+			g.log.Warn("leave alone what has the name of a slot", "dir", g.name(n), "why", stranger.why)
+			strangers++
+			continue
+		case err != nil:
+			return nil, 0, claimError(g.path, err)
+		case s == nil:
+			continue
+		}
+		err = errors.Join(filesOf(s.dir, maxEpoch, "json").check(), sockets{dir: s.dir}.check())
+		if err == nil && s.private != nil {
+			_, err = unix.FcntlInt(s.private.Fd(), unix.F_SETFD, 0) // Envoy inherits it
+		}
+		if err != nil {
+			return nil, 0, errors.Join(err, s.Release())
+		}
+		return s, n, nil
+	}
+	if strangers > 0 {
+		return nil, 0, fmt.Errorf("claim %s: others have made %d of the %d names of slots: remove them, or set another configPath",
+			g.path, strangers, slots)
+	}
+	return nil, 0, fmt.Errorf("claim %s: %d agents hold it; set another configPath", g.path, slots)
+}
+
+// survey looks at configPath. One that was there may be somebody else's.
+func survey(configPath string, log *slog.Logger) (ground, error) {
+	g := ground{path: configPath, log: log}
+	base, err := os.OpenFile(configPath, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return g, err
+	}
+	if err := checkDir(base); err != nil {
+		return g, errors.Join(err, base.Close())
+	}
+	why, err := exposed(configPath, uint32(os.Geteuid()))
+	if why == "" {
+		return g, errors.Join(err, base.Close())
+	}
+	log.Info("others may write to configPath: the agent works in a directory of it that only its user may enter",
+		"configPath", configPath, "why", why)
+	g.base = base
+	return g, nil
+}
+
+func (g ground) leave() error {
+	if g.base == nil {
+		return nil
+	}
+	return g.base.Close()
+}
+
+func (g ground) name(n int) string {
+	switch {
+	case g.base != nil:
+		return filepath.Join(g.path, privateName(n))
+	case n == 0:
+		return g.path
+	}
+	return filepath.Join(g.path, slotPrefix+strconv.Itoa(n))
+}
+
+// inheritOthers sees to free slots that nobody may claim for long: what runs there would keep its ports.
+func (g ground) inheritOthers(from int) {
+	for _, n := range g.others(from) {
+		other, err := g.take(n, false)
+		if other != nil {
+			if g.base == nil {
+				other.made = append(other.made, other.dir) // by the one that was killed
+			}
+			err = other.Release()
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			g.log.Warn("clear the slot of another agent", "dir", g.name(n), "err", err)
+		}
+	}
+}
+
+// others are the numbers of slots that there may be. A directory in which others write is not listed: it may be endless.
+func (g ground) others(from int) (numbers []int) {
+	if g.base != nil {
+		for n := from; n < slots; n++ {
+			numbers = append(numbers, n)
+		}
+		return numbers
+	}
+	entries, err := os.ReadDir(g.path) // one question, where most often there is nothing
+	if err != nil {
+		g.log.Warn("look for the slots of other agents", "dir", g.path, "err", err)
+	}
+	for _, entry := range entries {
+		number, ok := strings.CutPrefix(entry.Name(), slotPrefix)
+		n, err := strconv.Atoi(number)
+		if !ok || err != nil || n < from || n >= slots {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(g.name(n), lockName)); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
+}
+
+// take returns nil when another agent holds the slot, and notOurs when a stranger has its name.
+func (g ground) take(n int, mayMake bool) (*Slot, error) {
+	s, err := g.enter(n, mayMake)
+	if err != nil {
+		return nil, err
+	}
+	s.lock, err = lockFile(filepath.Join(s.dir, lockName))
+	if s.lock == nil {
+		return nil, errors.Join(err, s.close())
+	}
+	if s.record, err = newRecord(); err == nil {
+		s.record.Children = s.inherit()
+		err = s.record.write(s.lock)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// enter opens the directory of a slot.
+func (g ground) enter(n int, mayMake bool) (*Slot, error) {
+	s := &Slot{name: g.name(n), base: g.base, log: g.log}
+	if g.base != nil {
+		dir, err := openPrivate(g.base, n, mayMake)
+		if err != nil {
+			return nil, err
+		}
+		s.private, s.dir = dir, throughFd(dir)
+		return s, nil
+	}
+	made, err := makeDir(s.name)
+	if err != nil {
+		return nil, err
+	}
+	s.dir, s.made = s.name, made
+	dir, err := os.OpenFile(s.dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	return s, errors.Join(checkDir(dir), dir.Close())
+}
+
+// checkDir refuses a directory of a user who is neither root nor self: its owner may rename and replace each file in it,
+// whatever the modes of those.
+func checkDir(dir *os.File) error {
+	info, err := dir.Stat()
+	if err != nil {
+		return err
+	}
+	owner, err := ownerOf(info)
+	if self := uint32(os.Geteuid()); err == nil && owner != self && owner != 0 {
+		err = fmt.Errorf("%s belongs to user %d, who may replace what Envoy reads there: want one of user %d, or of root",
+			dir.Name(), owner, self)
+	}
+	return err
+}
+
+// makeDir makes a directory and its parents, and returns it if it was not there.
+func makeDir(dir string) ([]string, error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, err
+	}
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, nil
+	}
+	return []string{dir}, err
+}
+
+// claimError says what to do.
+func claimError(configPath string, err error) error {
+	advice := "set another configPath"
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		advice = "free some space there, or set another configPath"
+	case errors.Is(err, syscall.EROFS):
+		advice = "mount it writable, or set another configPath"
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		advice = fmt.Sprintf("let uid %d write there, or set another configPath", os.Getuid())
+	case errors.Is(err, syscall.ENOTDIR):
+		advice = "it must be a directory"
+	}
+	return fmt.Errorf("claim %s: %w; %s", configPath, err, advice)
+}

@@ -1,0 +1,126 @@
+package envoy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where others may write to configPath, as to most volumes of Kubernetes (mode 0777), they can rename each file in it, and
+// give Envoy another bootstrap. There a slot is a directory that only its owner may enter:
+//
+//	configPath/private-0/agent.lock  the first agent
+//	configPath/private-1/agent.lock  one that found it taken, and so on
+//
+// Others can still rename that directory. So it is opened once, looked at by its descriptor, and each file in it has a path
+// through the descriptor, /dev/fd/64/envoy-rev0.json. Envoy inherits it under the same number: the same path works there.
+const privatePrefix = "private-"
+
+// firstPrivate is the least number of a slot's descriptor: a child has others below it.
+const firstPrivate = 64
+
+func privateName(n int) string { return privatePrefix + strconv.Itoa(n) }
+
+// notOurs is why a name in configPath is not used as a slot.
+type notOurs struct{ why string }
+
+func (e notOurs) Error() string { return e.why }
+
+// openPrivate opens the directory of a slot in configPath, which it makes if it is missing and may.
+func openPrivate(base *os.File, n int, mayMake bool) (*os.File, error) {
+	name := privateName(n)
+	path := filepath.Join(base.Name(), name)
+	if mayMake {
+		if err := unix.Mkdirat(int(base.Fd()), name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, &fs.PathError{Op: "mkdir", Path: path, Err: err}
+		}
+	}
+	fd, err := unix.Openat(int(base.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return nil, notOurs{"it is no directory"}
+	case errors.Is(err, unix.EACCES):
+		return nil, notOurs{"it may not be read"}
+	case err != nil:
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, firstPrivate)
+	if err != nil {
+		return nil, &fs.PathError{Op: "keep open", Path: path, Err: err}
+	}
+	dir := os.NewFile(uintptr(high), path)
+	if err := judgePrivate(dir); err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return dir, nil
+}
+
+// judgePrivate looks at an open directory, and at the way to it.
+func judgePrivate(dir *os.File) error {
+	info, err := dir.Stat()
+	if err != nil {
+		return err
+	}
+	owner, err := ownerOf(info)
+	switch {
+	case err != nil:
+		return err
+	case owner != uint32(os.Geteuid()):
+		return notOurs{fmt.Sprintf("it belongs to user %d", owner)}
+	case info.Mode().Perm()&0o077 != 0:
+		return notOurs{fmt.Sprintf("others may enter it: mode %s", info.Mode())}
+	}
+	named, err := os.Stat(throughFd(dir))
+	if err != nil || !os.SameFile(info, named) {
+		return fmt.Errorf("%s does not lead to %s, where others may write: mount /proc and /dev/fd (%w)",
+			throughFd(dir), dir.Name(), errors.Join(err, fs.ErrInvalid))
+	}
+	return nil
+}
+
+func throughFd(dir *os.File) string { return "/dev/fd/" + strconv.Itoa(int(dir.Fd())) }
+
+// removePrivate removes a slot's directory if it is empty and still has its name.
+func removePrivate(base, dir *os.File) error {
+	name := filepath.Base(dir.Name())
+	var ours, named unix.Stat_t
+	err := unix.Fstat(int(dir.Fd()), &ours)
+	if err == nil {
+		err = unix.Fstatat(int(base.Fd()), name, &named, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	if err == nil && (ours.Dev != named.Dev || ours.Ino != named.Ino) {
+		err = errors.New("another directory has taken its name")
+	}
+	if err == nil {
+		err = unix.Unlinkat(int(base.Fd()), name, unix.AT_REMOVEDIR)
+	}
+	if err == nil || errors.Is(err, unix.ENOTEMPTY) { // flight records stay
+		return nil
+	}
+	return &fs.PathError{Op: "remove", Path: dir.Name(), Err: err}
+}
+
+// FindSlot returns where the first agent of configPath has its files: configPath, or a directory in it that only the agent's
+// user may enter. Root cannot tell which user that is, and takes the first.
+func FindSlot(configPath string) string {
+	self := uint32(os.Geteuid())
+	for n := range slots {
+		dir := filepath.Join(configPath, privateName(n))
+		info, err := os.Lstat(dir)
+		if err != nil {
+			break
+		}
+		owner, err := ownerOf(info)
+		if err == nil && info.IsDir() && (self == 0 || owner == self) {
+			return dir
+		}
+	}
+	return configPath
+}

@@ -37,6 +37,8 @@ var broken = []struct{ path, source, fault string }{
 	{"agent/envoy/x.go", `import _ "./cmd/agent"`, "not the commands"},
 	{"bootstrap/x.go", `import _ "./agent"`, "made from parameters and text"},
 	{"discovery/x.go", `import _ "./discovery/ads"`, "behind Pusher"},
+	{"discovery/secret/x.go", `import _ "./discovery/model"`, "secrets go past the mesh"},
+	{"discovery/secret/vault/x.go", `import _ "./discovery/ads"`, "how it looks for it"},
 	{"discovery/xds/x.go", `import _ "./discovery/ads"`, "a function of a Mesh and a Node"},
 	{"discovery/ads/x.go", `import _ "./discovery"`, "the arrows have one direction"},
 	{"agent/health/x.go", `import _ "./agent/envoy"`, "health is judged from observations"},

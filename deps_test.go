@@ -30,7 +30,7 @@ type rule struct {
 }
 
 const (
-	adapters = "discovery/registry/* discovery/config/*"
+	adapters = "discovery/registry/* discovery/config/* discovery/secret/*"
 	pure     = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/health agent/identity bootstrap node templates " +
 		"discovery/model discovery/config discovery/xds discovery/kube/catalog discovery/inject/patch.go cmd/agent/statustable.go"
 	programs = "cmd/... examples/... e2e/..."
@@ -49,8 +49,8 @@ var rules = []rule{
 
 	// Adapters.
 	{
-		who: "...", except: "cmd/discovery e2e/adsbench", never: "import ./discovery/registry/*, import ./discovery/config/*",
-		why: "only cmd joins adapters, and the bench of their cost: no other may know where services and configuration come from, least of all another adapter",
+		who: "...", except: "cmd/discovery e2e/adsbench", never: "import ./discovery/registry/*, import ./discovery/config/*, import ./discovery/secret/*",
+		why: "only cmd joins adapters, and the bench of their cost: no other may know where services, configuration and secrets come from, least of all another adapter",
 	},
 
 	// One door each.
@@ -148,12 +148,13 @@ var rules = []rule{
 	{who: "discovery/model", only: "internal/spelling", why: "the model stands on nothing of ours; its notes say which name was meant"},
 	{who: "bootstrap", only: "node templates", why: "a bootstrap is made from parameters and text"},
 	{
-		who: "discovery", only: "discovery/model",
-		why: "the server loop moves a Mesh: what becomes of it is behind Pusher",
+		who: "discovery", only: "discovery/model discovery/secret",
+		why: "the server loop moves a Mesh, and secrets beside it: what becomes of them is behind Pusher and Vault",
 	},
+	{who: "discovery/secret", only: "nothing", why: "secrets go past the mesh: what knows one must not need the other"},
 	{who: "discovery/xds", only: "discovery/model node", why: "translation is a function of a Mesh and a Node"},
 	{
-		who: "discovery/ads", only: "discovery/xds discovery/model node internal/local",
+		who: "discovery/ads", only: "discovery/xds discovery/model discovery/secret node internal/local",
 		why: "ads → xds → model, node: the arrows have one direction",
 	},
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
@@ -168,7 +169,7 @@ var rules = []rule{
 	},
 	{who: "discovery/config", only: "discovery/model internal/spelling", why: "decoding and validating need the model, not the stores"},
 	{
-		who: adapters, only: "discovery/model discovery/config discovery/kube discovery/kube/catalog watch",
+		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/kube discovery/kube/catalog watch",
 		why: "an adapter tells the model what it finds; how it looks for it is its own business",
 	},
 	{

@@ -29,9 +29,12 @@ func (s *state) due(d Debounce) (time.Time, bool) {
 	return due, !s.firstChange.IsZero()
 }
 
-// complete reports whether the first mesh can be made: every source has synced or is late. Where some are late, another one
-// must have synced that holds more than settings of the mesh: an empty mesh would take away all that proxies have.
+// complete reports whether the first mesh can be made: every source, those of secrets too, has synced or is late. Where
+// some are late, another one must have synced that holds more than settings of the mesh: an empty mesh would take away all that proxies have.
 func (s *state) complete() bool {
+	if s.withoutSecrets {
+		return false
+	}
 	late, synced := false, false
 	for _, c := range s.sources {
 		switch {

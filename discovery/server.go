@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
 // Pusher sends each new mesh to the proxies. It is used by one goroutine at a time.
@@ -46,12 +47,17 @@ type Server struct {
 	Judge    Judge // nil for none
 	Debounce Debounce
 	Patience Patience
-	Log      *slog.Logger
+	// Secrets are sources of secrets, by name; Vault takes what they tell. The first mesh waits for them as for the others.
+	Secrets map[string]secret.Source
+	Vault   Vault // may be nil without Secrets
+	Log     *slog.Logger
 
 	roster   roster
 	random   func() float64 // for a test to set
 	synced   atomic.Bool
 	statuses atomic.Pointer[[]SourceStatus]
+
+	secretStatuses atomic.Pointer[[]SourceStatus]
 }
 
 // Synced reports whether a mesh was pushed: before that a proxy would get nothing.
@@ -64,12 +70,14 @@ func (s *Server) Add(name string, source Source) { s.roster.set(name, source) }
 // Remove stops a source and removes its groups: at once, unless they are most of the mesh (see Patience).
 func (s *Server) Remove(name string) { s.roster.set(name, nil) }
 
-// Statuses returns the status of each source, ordered by name.
-func (s *Server) Statuses() []SourceStatus {
-	if now := s.statuses.Load(); now != nil {
-		return *now
+// Statuses returns the status of each source, ordered by name; those of secrets come last.
+func (s *Server) Statuses() (out []SourceStatus) {
+	for _, statuses := range []*atomic.Pointer[[]SourceStatus]{&s.statuses, &s.secretStatuses} {
+		if now := statuses.Load(); now != nil {
+			out = append(out, *now...)
+		}
 	}
-	return nil
+	return out
 }
 
 // Run pushes a mesh for each burst of changes until ctx is done.
@@ -79,12 +87,19 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	var g errgroup.Group
 	changed := s.roster.begin(s.Sources)
-	g.Go(func() error { return s.loop(ctx, &g, changed) })
+	settled := make(chan struct{})
+	if len(s.Secrets) > 0 {
+		g.Go(func() error { return s.keep(ctx, func() { close(settled) }) })
+	} else {
+		close(settled)
+	}
+	g.Go(func() error { return s.loop(ctx, &g, changed, settled) })
 	return g.Wait()
 }
 
-func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed <-chan struct{}) error {
+func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed, settled <-chan struct{}) error {
 	state := newState(s.Patience)
+	state.withoutSecrets = true
 	in := make(chan sourceEvent)
 	stops := map[*feed]context.CancelFunc{}
 	timer := time.NewTimer(0)
@@ -108,6 +123,8 @@ func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed <-chan str
 				running, stops[f] = context.WithCancel(ctx)
 				g.Go(func() error { s.supervise(running, f, s.random, in); return nil })
 			}
+		case <-settled:
+			state.withoutSecrets, settled = false, nil
 		case event := <-in:
 			state.apply(event, time.Now())
 		case <-timer.C:

@@ -29,6 +29,7 @@ type SourceStatus struct {
 	Error     string      `json:"error,omitempty"`      // the last one
 	ErrorTime time.Time   `json:"errorTime,omitzero"`   // when that was
 	Malformed []string    `json:"malformed,omitempty"`  // records that cannot be read: key, and reason
+	Shadowed  []string    `json:"shadowed,omitempty"`   // secrets that are not served, since another source has one of that name
 	Held      int         `json:"heldGroups,omitempty"` // groups that the source no longer has, and that are still served
 	Until     time.Time   `json:"until,omitzero"`       // when those are removed
 }
@@ -56,6 +57,13 @@ func (s SourceStatus) Lines() []string {
 			break
 		}
 		add("malformed: %s", record)
+	}
+	for i, secret := range s.Shadowed {
+		if i == maxNamed {
+			add("%d more secrets are not served: see /debug/sources", len(s.Shadowed)-maxNamed)
+			break
+		}
+		add("%s", secret)
 	}
 	if s.Held > 0 {
 		add("%d groups are gone at once, served until %s", s.Held, clock(s.Until))

@@ -23,6 +23,8 @@ type state struct {
 	changed     map[groupKey]model.Group // groups that changed, as they were in the last mesh
 	mesh        *model.Mesh              // the last one pushed: the next shares with it what did not change
 	messages    []message                // for the log
+
+	withoutSecrets bool // the first mesh waits until the secrets are there
 }
 
 // groupKey names a group among those of all sources.

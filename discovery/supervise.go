@@ -33,15 +33,24 @@ func jittered(delay time.Duration, random float64) time.Duration {
 
 // supervise runs one source again and again until ctx is done or it has nothing more to send.
 func (s *Server) supervise(ctx context.Context, f *feed, random func() float64, in chan<- sourceEvent) {
+	again(ctx, random,
+		func() error { return follow(ctx, f, in) },
+		func(err error, wait time.Duration) {
+			send(ctx, in, sourceEvent{feed: f, ended: true, err: err, restart: wait})
+		})
+}
+
+// again runs something until ctx is done or it returns nil. ended is told of each end, and how long it is until the next start.
+func again(ctx context.Context, random func() float64, run func() error, ended func(err error, wait time.Duration)) {
 	for delay := time.Duration(0); ; {
 		start := time.Now()
-		err := follow(ctx, f, in)
+		err := run()
 		if ctx.Err() != nil {
 			return
 		}
 		delay = nextDelay(delay, time.Since(start))
 		wait := jittered(delay, random())
-		send(ctx, in, sourceEvent{feed: f, ended: true, err: err, restart: wait})
+		ended(err, wait)
 		if err == nil {
 			return
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/registry/consul"
 	"github.com/pilotlight/pilotlight/discovery/registry/eureka"
 	"github.com/pilotlight/pilotlight/discovery/registry/mock"
+	"github.com/pilotlight/pilotlight/discovery/secret"
+	secretfile "github.com/pilotlight/pilotlight/discovery/secret/file"
 )
 
 // registry is one that --registries knows.
@@ -100,6 +102,14 @@ func collectors(sources map[string]discovery.Source) (out []prometheus.Collector
 		}
 	}
 	return out
+}
+
+// secretSources are where secrets come from.
+func (s *settings) secretSources(log *slog.Logger) map[string]secret.Source {
+	if s.secretsDir == "" {
+		return nil
+	}
+	return map[string]secret.Source{"secretsDir": secretfile.New(s.secretsDir, log)}
 }
 
 // sourceLines says which sources do not stand as they should.

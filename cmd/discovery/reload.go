@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -59,43 +58,4 @@ func contents(paths ...string) [sha256.Size]byte {
 		fmt.Fprintf(hash, "%d %s", len(data), data)
 	}
 	return [sha256.Size]byte(hash.Sum(nil))
-}
-
-// secrets are those of a directory, as they were read last.
-type secrets struct {
-	dir   string
-	log   *slog.Logger
-	last  ads.Secrets
-	fault string // that was told last
-}
-
-// read hands what is there to the proxies. What cannot be read is told once, and the last good ones stay.
-func (s *secrets) read(proxies *ads.Server) {
-	found, err := ads.ReadSecrets(s.dir, s.last)
-	fault := fmt.Sprint(err)
-	if err != nil && fault != s.fault {
-		s.log.Error("secrets not read, the last ones stay", "err", err)
-	}
-	s.last, s.fault = found, fault
-	proxies.SetSecrets(found)
-}
-
-// follow reads them again when files change. A watch is of one directory, not of those below: when there are others, all
-// watches are made anew.
-func (s *secrets) follow(ctx context.Context, proxies *ads.Server) error {
-	for ctx.Err() == nil {
-		watched := ads.SecretDirectories(s.dir)
-		round, again := context.WithCancel(ctx)
-		err := onChange(round, s.log, func() {
-			s.read(proxies)
-			if !slices.Equal(ads.SecretDirectories(s.dir), watched) {
-				again()
-			}
-		}, watched...)
-		again()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/heap"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/notes"
+	"github.com/pilotlight/pilotlight/discovery/secret"
 	"github.com/pilotlight/pilotlight/discovery/status"
 	"github.com/pilotlight/pilotlight/internal/logger"
 	"github.com/pilotlight/pilotlight/internal/version"
@@ -92,7 +93,12 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		Judge:    reporter,
 		Debounce: discovery.Debounce{After: c.after, Max: c.max},
 		Patience: discovery.Patience{Sync: c.syncTimeout, Wipe: c.wipeDelay},
+		Secrets:  c.secretSources(log),
+		Vault:    proxies,
 		Log:      log,
+	}
+	if len(server.Secrets) > 0 {
+		proxies.SetSecrets(secret.Set{}) // before a proxy asks: one that is refused does not ask again
 	}
 	further := newConfigSources(server, c.wipeDelay, c.cluster, log)
 	if settings, known := server.Sources["meshConfig"]; known {
@@ -112,11 +118,6 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		"secureGRPCAddr", addressOf(doors.secure), "monitoringAddr", addressOf(doors.monitoring))
 
 	g, ctx := errgroup.WithContext(ctx)
-	if c.secretsDir != "" {
-		s := &secrets{dir: c.secretsDir, log: log}
-		s.read(proxies) // before anybody asks: who is refused does not ask again
-		g.Go(func() error { return s.follow(ctx, proxies) })
-	}
 	g.Go(func() error { return server.Run(ctx) })
 	g.Go(func() error { return reporter.Run(ctx) })
 	g.Go(func() error { return proxies.Serve(ctx, doors.grpc) })

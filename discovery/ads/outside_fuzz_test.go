@@ -6,11 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -20,61 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/e2e/lab"
 )
-
-// Whatever the directories of secrets are called and hold: no panic, what is served has names that Envoy can ask for, and a
-// second look at the same files changes nothing.
-func FuzzReadSecrets(f *testing.F) {
-	authority, err := lab.NewAuthority("root")
-	if err != nil {
-		f.Fatal(err)
-	}
-	good, err := authority.Issue("app.test", 1)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add("default", "app", []byte{}, []byte{}, []byte{}, []byte("app *"))
-	f.Add("\xff", "app", []byte{}, []byte{}, good.Roots, []byte("app"))
-	f.Add("default", "\xc3\x28", []byte{}, []byte{}, good.Roots, []byte("\xff\n\x00"))
-	f.Add("default", "app-cacert", good.Chain, good.Key, []byte("-----BEGIN CERTIFICATE-----"), []byte(nil))
-	f.Add("*", "outbound|80||a.test", []byte("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"), good.Key, good.Roots, []byte(nil))
-	f.Add("..data", "%s%n", []byte("\xff"), []byte("\x00"), []byte("\xff"), []byte("\r\n"))
-	f.Fuzz(func(t *testing.T, namespace, name string, chain, key, roots, accounts []byte) {
-		for _, part := range []string{namespace, name} {
-			if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "/\x00") {
-				return // no directory has such a name
-			}
-		}
-		if len(chain)+len(key) == 0 { // what is not looked at further down is fuzzed above it
-			chain, key = good.Chain, good.Key
-		}
-		dir := t.TempDir()
-		folder := filepath.Join(dir, namespace, name)
-		if os.MkdirAll(folder, 0o700) != nil {
-			return // a name that is too long
-		}
-		for file, data := range map[string][]byte{secretCertificate: chain, secretKey: key, secretRoots: roots, secretAccounts: accounts} {
-			if err := os.WriteFile(filepath.Join(folder, file), data, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		SecretDirectories(dir)
-		found, _ := ReadSecrets(dir, nil)
-		first, _ := (*vault)(nil).next(found)
-		for namespace, shelf := range first.shelves {
-			for _, r := range shelf.set.all() {
-				if !utf8.ValidString(r.name) || !utf8.ValidString(namespace) {
-					t.Errorf("%q of %q is served", r.name, namespace)
-				}
-			}
-		}
-		again, _ := ReadSecrets(dir, found)
-		if _, changed := first.next(again); len(changed) > 0 {
-			t.Errorf("the same files are said to have changed: %q", changed)
-		}
-	})
-}
 
 // outsider is the wire of a client that sends what it is given, then leaves.
 type outsider struct {

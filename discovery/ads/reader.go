@@ -48,7 +48,7 @@ func (g *generation) withheld(name string, r reader) string {
 	case s.set.find(name) == nil:
 		return fmt.Sprintf("namespace %q has no secret of this name", r.Outbound.Namespace)
 	case !s.opens(name, r):
-		return fmt.Sprintf("service account %q is not among its %s", r.account, secretAccounts)
+		return fmt.Sprintf("service account %q is not among its service-accounts", r.account)
 	}
 	return "no Gateway that selects the proxy names it, nor a DestinationRule that the proxy is under"
 }

@@ -13,25 +13,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/secret"
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// Secret is a certificate with its key, or roots to check others' by; all PEM.
-type Secret struct {
-	Certificate, Key, Roots []byte
-	// Accounts are the service accounts whose proxies may have Key, "*" for all of the namespace.
-	Accounts []string
-}
-
-// Secrets are what proxies may be sent, by namespace, then by the name that they ask for. A proxy gets one where all of
-// this holds: the secret is of its namespace; the configuration that discovery makes for it names the secret, since a
-// Gateway that selects it does, or a DestinationRule that it is under; and its certificate is of one of Accounts, where
-// the secret has a key.
-type Secrets map[string]map[string]Secret
-
 // SetSecrets makes these what proxies get that ask for secrets. Without a call none are served. A secret that is not
 // among them any more stays with the proxies that have it: they would serve nobody without.
-func (s *Server) SetSecrets(all Secrets) {
+func (s *Server) SetSecrets(all secret.Set) {
 	s.pushing.Lock()
 	defer s.pushing.Unlock()
 	v, changed := s.vault.Load().next(all)
@@ -51,16 +39,16 @@ type shelf struct {
 }
 
 // next returns the vault of these secrets, which shares with v what did not change, and the namespaces that did.
-func (v *vault) next(all Secrets) (*vault, []string) {
+func (v *vault) next(all secret.Set) (*vault, []string) {
 	out := &vault{shelves: map[string]shelf{}}
 	var changed []string
 	for namespace, secrets := range all {
 		now := shelf{accounts: map[string][]string{}}
 		var list []*resource
-		for name, secret := range secrets {
-			list = append(list, encode(name, secret.message(name)))
-			if len(secret.Key) > 0 {
-				now.accounts[name] = secret.Accounts
+		for name, s := range secrets {
+			list = append(list, encode(name, secretMessage(name, s)))
+			if len(s.Key) > 0 {
+				now.accounts[name] = s.Accounts
 			}
 		}
 		slices.SortFunc(list, byName)
@@ -94,7 +82,7 @@ func (s shelf) equal(other shelf) bool {
 	return s.set.version == other.set.version && maps.EqualFunc(s.accounts, other.accounts, slices.Equal)
 }
 
-func (s Secret) message(name string) *tlsv3.Secret {
+func secretMessage(name string, s secret.Secret) *tlsv3.Secret {
 	inline := func(text []byte) *corev3.DataSource {
 		return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: text}}
 	}

@@ -2,10 +2,7 @@ package ads
 
 import (
 	"encoding/json"
-	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,18 +17,19 @@ import (
 	typev1beta1 "istio.io/api/type/v1beta1"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/secret"
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 const secretKeyText = "the private key"
 
-func secretsOf(words string) Secrets {
-	out := map[string]Secret{}
+func secretsOf(words string) secret.Set {
+	out := map[string]secret.Secret{}
 	for _, word := range strings.Fields(words) {
 		name, text, _ := strings.Cut(word, "=")
-		out[name] = Secret{Certificate: []byte(text), Key: []byte(secretKeyText), Accounts: []string{"app"}}
+		out[name] = secret.Secret{Certificate: []byte(text), Key: []byte(secretKeyText), Accounts: []string{"app"}}
 	}
-	return Secrets{"default": out, "other": {"foreign": {Roots: []byte("r")}}}
+	return secret.Set{"default": out, "other": {"foreign": {Roots: []byte("r")}}}
 }
 
 // namingSecrets is a mesh with a DestinationRule for each secret.
@@ -84,14 +82,14 @@ func TestSecretsByWhatTheProxyIs(t *testing.T) {
 		Ports:     []model.Port{{Name: "tcp", Number: 80, Protocol: model.TCP}},
 		Endpoints: []model.Endpoint{{Address: "10.0.0.1"}},
 	}}}
-	shelf := map[string]Secret{}
+	shelf := map[string]secret.Secret{}
 	for _, name := range []string{"door", "in", "out", "unnamed"} {
-		shelf[name] = Secret{Certificate: []byte("c"), Key: []byte("k"), Accounts: []string{"gateway"}}
-		shelf[name+"-cacert"] = Secret{Roots: []byte("r")}
+		shelf[name] = secret.Secret{Certificate: []byte("c"), Key: []byte("k"), Accounts: []string{"gateway"}}
+		shelf[name+"-cacert"] = secret.Secret{Roots: []byte("r")}
 	}
 	var none *generation
 	g := none.follow(model.New(slices.Values([]model.Group{group})), model.Change{}, newInterner())
-	g.vault, _ = g.vault.next(Secrets{"default": shelf, "other": shelf})
+	g.vault, _ = g.vault.next(secret.Set{"default": shelf, "other": shelf})
 
 	for name, test := range map[string]struct {
 		role, namespace, labels, account string
@@ -123,8 +121,8 @@ func TestSecretsByWhatTheProxyIs(t *testing.T) {
 			}
 			r := reader{View: xds.ViewOf(proxy), secrets: true, account: test.account}
 			var got []string
-			for _, secret := range g.snapshot(r)[sds].all() {
-				got = append(got, secret.name)
+			for _, r := range g.snapshot(r)[sds].all() {
+				got = append(got, r.name)
 			}
 			if strings.Join(got, " ") != test.want {
 				t.Errorf("gets %q, want %q", got, test.want)
@@ -259,85 +257,4 @@ func TestSecretsAreNotServed(t *testing.T) {
 			t.Errorf("got %v, want Unimplemented with the reason", c.ended)
 		}
 	})
-}
-
-// Files are read as they stand; what cannot be read keeps what was read before, and is named.
-func TestReadSecrets(t *testing.T) {
-	a := newAuthority(t)
-	dir := t.TempDir()
-	put := func(name string, files map[string]string) {
-		a.check(os.MkdirAll(filepath.Join(dir, name), 0o755))
-		for file, text := range files {
-			a.check(os.WriteFile(filepath.Join(dir, name, file), []byte(text), 0o600))
-		}
-	}
-	read := a.write(t.TempDir(), a.issue(2, ""))
-	text := func(path string) string {
-		data, err := os.ReadFile(path)
-		a.check(err)
-		return string(data)
-	}
-	cert, key, roots := text(read.Cert), text(read.Key), text(read.CA)
-	put("default/pair", map[string]string{"tls.crt": cert, "tls.key": key})
-	put("default/mutual", map[string]string{"tls.crt": cert, "tls.key": key, "ca.crt": roots})
-	put("default/roots", map[string]string{"ca.crt": roots})
-	put("other/.data", nil)
-	got, err := ReadSecrets(dir, nil)
-	a.check(err)
-	if want := "default/mutual-cacert=roots default/mutual=pair default/pair=pair default/roots-cacert=roots default/roots=roots"; named(got) != want {
-		t.Errorf("read %q, want %q", named(got), want)
-	}
-
-	put("default", map[string]string{"service-accounts": "gateway\nother"})
-	put("default/mutual", map[string]string{"service-accounts": "mutual"})
-	put("default/pair", map[string]string{})
-	put("default/none", map[string]string{"tls.crt": cert, "tls.key": key, "service-accounts": ""})
-	put("default/\xff", map[string]string{"tls.crt": cert, "tls.key": key})
-	put("\xfe/a", map[string]string{"tls.crt": cert, "tls.key": key})
-	listed, err := ReadSecrets(dir, got)
-	for _, want := range []string{`default/\xff" is ignored: its name is not UTF-8`, `\xfe" is ignored: its name is not UTF-8`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want it to name %q", err, want)
-		}
-	}
-	for name, want := range map[string]string{"pair": "[gateway other]", "mutual": "[mutual]", "none": "[]", "mutual-cacert": "[]"} {
-		if got := fmt.Sprint(listed["default"][name].Accounts); got != want {
-			t.Errorf("the key of %s is for %s, want %s", name, got, want)
-		}
-	}
-	New(testLimits(), nil).SetSecrets(listed) // no name panics
-	for _, gone := range []string{"default/service-accounts", "default/mutual/service-accounts", "default/none", "default/\xff", "\xfe"} {
-		a.check(os.RemoveAll(filepath.Join(dir, gone)))
-	}
-
-	put("default/pair", map[string]string{"tls.key": "half a k"})
-	put("default/empty", nil)
-	put("default/wrong", map[string]string{"ca.crt": "no PEM"})
-	again, err := ReadSecrets(dir, got)
-	for _, want := range []string{"default/pair, of tls.crt and tls.key", "default/empty: it has neither tls.crt nor ca.crt", "default/wrong: no certificate in ca.crt"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want it to name %q", err, want)
-		}
-	}
-	if named(again) != named(got) {
-		t.Errorf("with broken files %q, want what was read before, %q", named(again), named(got))
-	}
-	if kept, err := ReadSecrets(filepath.Join(dir, "gone"), got); err == nil || named(kept) != named(got) {
-		t.Errorf("without the directory %q and %v, want what was read before and an error", named(kept), err)
-	}
-}
-
-func named(all Secrets) string {
-	var out []string
-	for namespace, secrets := range all {
-		for name, s := range secrets {
-			what := "roots"
-			if len(s.Certificate) > 0 && len(s.Key) > 0 && len(s.Roots) == 0 {
-				what = "pair"
-			}
-			out = append(out, fmt.Sprintf("%s/%s=%s", namespace, name, what))
-		}
-	}
-	slices.Sort(out)
-	return strings.Join(out, " ")
 }

@@ -159,7 +159,7 @@ func TestTemplateAndOverride(t *testing.T) {
 
 			// What cannot be read or rendered changes nothing.
 			s.must(os.WriteFile(override, []byte("- a list\n"), 0o600))
-			s.must(s.awaitLog("what runs, stays"))
+			s.must(s.awaitLog("the running Envoy keeps its own"))
 			s.must(s.awaitRevision(2, lab.StopLimit))
 		})
 	}

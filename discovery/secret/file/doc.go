@@ -1,0 +1,8 @@
+// Package file is the source of secrets in a directory of files, named as in a Kubernetes secret of type TLS:
+//
+//	DIR/NAMESPACE/NAME/tls.crt, tls.key          the secret NAME
+//	DIR/NAMESPACE/NAME/ca.crt                    the secret NAME-cacert; alone in its directory it is NAME as well
+//	DIR/NAMESPACE/[NAME/]service-accounts        the service accounts whose proxies may have the key, as words
+//
+// It refuses a pair that does not match, roots that are no PEM, and names that are not UTF-8, each with its path.
+package file

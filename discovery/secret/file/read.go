@@ -1,0 +1,177 @@
+package file
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/discovery/secret"
+)
+
+const (
+	certificateFile = "tls.crt"
+	keyFile         = "tls.key"
+	rootsFile       = "ca.crt"
+	accountsFile    = "service-accounts"
+	rootsSuffix     = "-cacert" // of the name that roots are asked for by, where they stand beside a certificate
+)
+
+// read returns a group for each directory of a secret, by NAMESPACE/NAME, and the directories that it has looked at. A
+// fault of dir, or of a whole namespace, stands beside the groups of last in it, which stay.
+func read(dir string, last map[string]secret.Group) (groups map[string]secret.Group, looked []string) {
+	groups, looked = map[string]secret.Group{}, []string{dir}
+	namespaces, ignored, err := directories(dir)
+	if err != nil {
+		maps.Copy(groups, last)
+		groups[dir] = secret.Group{Faults: []string{err.Error()}}
+		return groups, looked
+	}
+	ignore(groups, dir, ignored)
+	for _, namespace := range namespaces {
+		folder := filepath.Join(dir, namespace)
+		names, ignored, err := directories(folder)
+		if err == nil {
+			looked = append(looked, folder)
+			ignore(groups, folder, ignored)
+			var accounts []string
+			if accounts, err = readAccounts(folder); err == nil {
+				for _, name := range names {
+					at := filepath.Join(folder, name)
+					looked = append(looked, at)
+					groups[namespace+"/"+name] = readGroup(at, secret.Name{Namespace: namespace, Name: name}, accounts)
+				}
+				continue
+			}
+		}
+		groups[namespace] = secret.Group{Faults: []string{err.Error()}}
+		for key, group := range last {
+			if of, _, _ := strings.Cut(key, "/"); of == namespace && key != namespace {
+				groups[key] = group
+			}
+		}
+	}
+	return groups, looked
+}
+
+// ignore names directories that cannot be secrets.
+func ignore(groups map[string]secret.Group, dir string, names []string) {
+	for _, name := range names {
+		groups[fmt.Sprintf("%q", name)+" in "+dir] = secret.Group{Faults: []string{
+			fmt.Sprintf("directory %q is ignored: its name is not UTF-8", filepath.Join(dir, name)),
+		}}
+	}
+}
+
+// directories are those that people made: Kubernetes' own begin with two dots. No resource of Envoy can have the name of
+// those that are ignored.
+func directories(dir string) (names, ignored []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(dir, e.Name())) // which a link may lead to
+		switch {
+		case err != nil || !info.IsDir() || strings.HasPrefix(e.Name(), "."):
+		case !utf8.ValidString(e.Name()):
+			ignored = append(ignored, e.Name())
+		default:
+			names = append(names, e.Name())
+		}
+	}
+	return names, ignored, nil
+}
+
+func readGroup(dir string, name secret.Name, accounts []string) secret.Group {
+	certificate, roots, err := readSecret(dir, accounts)
+	if err != nil {
+		return secret.Group{Faults: []string{err.Error()}}
+	}
+	g := secret.Group{Secrets: map[secret.Name]secret.Secret{}}
+	if roots != nil {
+		g.Secrets[secret.Name{Namespace: name.Namespace, Name: name.Name + rootsSuffix}] = *roots
+		g.Secrets[name] = *roots
+	}
+	if certificate != nil {
+		g.Secrets[name] = *certificate
+	}
+	return g
+}
+
+// readSecret returns what a directory holds, nil for what it does not. accounts are those of its namespace.
+func readSecret(dir string, accounts []string) (certificate, roots *secret.Secret, err error) {
+	var files [3][]byte
+	for i, name := range []string{certificateFile, keyFile, rootsFile} {
+		if files[i], err = readFile(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, err
+		}
+	}
+	if files[0] == nil && files[1] == nil && files[2] == nil {
+		return nil, nil, fmt.Errorf("%s: it has neither %s nor %s", dir, certificateFile, rootsFile)
+	}
+	if files[0] != nil || files[1] != nil {
+		if _, err := tls.X509KeyPair(files[0], files[1]); err != nil {
+			return nil, nil, fmt.Errorf("%s, of %s and %s: %w", dir, certificateFile, keyFile, err)
+		}
+		own, err := readAccounts(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		if own != nil { // an empty file lets nobody in
+			accounts = own
+		}
+		certificate = &secret.Secret{Certificate: files[0], Key: files[1], Accounts: accounts}
+	}
+	if files[2] != nil {
+		if !x509.NewCertPool().AppendCertsFromPEM(files[2]) {
+			return nil, nil, fmt.Errorf("%s: no certificate in %s, want PEM", dir, rootsFile)
+		}
+		roots = &secret.Secret{Roots: files[2]}
+	}
+	return certificate, roots, nil
+}
+
+// readAccounts reads the words of DIR/service-accounts, nil where there is no such file. A fault lets nobody in.
+func readAccounts(dir string) ([]string, error) {
+	text, err := readFile(filepath.Join(dir, accountsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return strings.Fields(string(text)), err
+}
+
+// maxFile bounds a file, in bytes: Kubernetes bounds a whole secret by it.
+const maxFile = 1 << 20
+
+// readFile does not wait for the writer of a pipe, and does not read a device.
+func readFile(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file: %s", path, info.Mode())
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", path, info.Size(), maxFile)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxFile))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return text, nil
+}

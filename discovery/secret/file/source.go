@@ -1,0 +1,108 @@
+package file
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/discovery/secret"
+	"github.com/pilotlight/pilotlight/watch"
+)
+
+// Source tells the secrets of a directory. It implements secret.Source.
+type Source struct {
+	dir  string
+	log  *slog.Logger // of the watch
+	last map[string]secret.Group
+}
+
+// New returns the source of a directory.
+func New(dir string, log *slog.Logger) *Source { return &Source{dir: dir, log: log} }
+
+// Run tells what is there, and what changes. A watch is of one directory, not of those below: when there are others, all
+// watches are made anew.
+func (s *Source) Run(ctx context.Context, updates chan<- secret.Update) error {
+	r := &run{Source: s, out: updates, told: map[string]secret.Group{}}
+	for ctx.Err() == nil {
+		_, looked := read(s.dir, s.last)
+		if err := r.follow(ctx, looked); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run is one Run.
+type run struct {
+	*Source
+	out    chan<- secret.Update
+	told   map[string]secret.Group
+	synced bool
+}
+
+// follow tells what is there and what changes, until other directories are to be watched.
+func (r *run) follow(ctx context.Context, watched []string) error {
+	ticks := make(chan struct{}, 1) // the first comes when the watches stand
+	watcher := watch.Watcher{Paths: watched, Quiet: 100 * time.Millisecond, Ceiling: time.Second, Recheck: time.Minute, Log: r.log}
+	round, end := context.WithCancel(ctx)
+	defer end()
+	g, round := errgroup.WithContext(round)
+	g.Go(func() error { return watcher.Run(round, ticks) })
+	g.Go(func() error {
+		defer end()
+		for {
+			select {
+			case <-round.Done():
+				return nil
+			case <-ticks:
+			}
+			groups, looked := read(r.dir, r.last)
+			r.tell(round, groups)
+			if !slices.Equal(looked, watched) {
+				return nil
+			}
+		}
+	})
+	return g.Wait()
+}
+
+// tell sends what differs from what was told in this run.
+func (r *run) tell(ctx context.Context, groups map[string]secret.Group) {
+	u := secret.Update{Groups: map[string]secret.Group{}, Synced: !r.synced}
+	for key, group := range groups {
+		if told, had := r.told[key]; !had || !told.Same(group) || !slices.Equal(told.Faults, group.Faults) {
+			u.Groups[key] = group
+		}
+	}
+	for key := range r.told {
+		if _, still := groups[key]; !still {
+			u.Groups[key] = secret.Group{}
+		}
+	}
+	if len(u.Groups) == 0 && !u.Synced {
+		return
+	}
+	select {
+	case r.out <- u:
+		r.told, r.synced = groups, true
+		r.last = good(groups, r.last)
+	case <-ctx.Done():
+	}
+}
+
+// good are groups with the last good ones in the place of those that are malformed.
+func good(groups, last map[string]secret.Group) map[string]secret.Group {
+	out := map[string]secret.Group{}
+	for key, group := range groups {
+		if before, had := last[key]; group.Malformed() && had {
+			group = before
+		}
+		if len(group.Secrets) > 0 {
+			out[key] = group
+		}
+	}
+	return out
+}

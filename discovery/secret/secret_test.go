@@ -1,0 +1,49 @@
+package secret
+
+import (
+	"slices"
+	"testing"
+)
+
+func one(namespace, name, certificate string) Group {
+	return Group{Secrets: map[Name]Secret{{namespace, name}: {Certificate: []byte(certificate)}}}
+}
+
+// One name has one owner, the same whatever the order in which sources came; the others are named with what they lack.
+func TestUnite(t *testing.T) {
+	all, losers := Unite(map[string]map[string]Group{
+		"files":      {"shop/door": one("shop", "door", "of a file"), "shop/other": one("shop", "other", "x")},
+		"kubernetes": {"uid-7": one("shop", "door", "of Kubernetes"), "uid-8": one("bank", "door", "y")},
+		"authority":  {"broken": {Faults: []string{"no answer"}}},
+	})
+	for name, want := range map[Name]string{{"shop", "door"}: "of a file", {"shop", "other"}: "x", {"bank", "door"}: "y"} {
+		if got := string(all[name.Namespace][name.Name].Certificate); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if want := []string{"uid-7: the secret shop/door is not served, source files has one of that name"}; !slices.Equal(losers["kubernetes"], want) ||
+		len(losers["files"]) > 0 || len(losers["authority"]) > 0 {
+		t.Errorf("losers: %q", losers)
+	}
+}
+
+func TestGroupsThatAreTheSame(t *testing.T) {
+	a := one("shop", "door", "c")
+	for name, test := range map[string]struct {
+		b    Group
+		same bool
+	}{
+		"equal":           {one("shop", "door", "c"), true},
+		"other bytes":     {one("shop", "door", "d"), false},
+		"another name":    {one("shop", "window", "c"), false},
+		"nothing":         {Group{}, false},
+		"another account": {Group{Secrets: map[Name]Secret{{"shop", "door"}: {Certificate: []byte("c"), Accounts: []string{"a"}}}}, false},
+	} {
+		if a.Same(test.b) != test.same {
+			t.Errorf("%s: the same: %t", name, !test.same)
+		}
+	}
+	if !(Group{Faults: []string{"x"}}).Malformed() || a.Malformed() || (Group{}).Malformed() {
+		t.Error("malformed is a group with faults and without secrets")
+	}
+}

@@ -81,8 +81,8 @@ func (s *sharedDir) start() {
 	s.admin = port
 	s.agent, err = lab.Start(lab.Spec{
 		Name: "agent", Dir: filepath.Dir(s.configPath), Work: "/",
-		Argv: s.as(proxyUID, filepath.Join(bin, "agent"), "proxy", "sidecar", "--ip", "127.0.0.1", "--id", "a.default", "--domain", "d",
-			"--serviceregistry", "Other", "--configPath", s.configPath, "--binaryPath", envoy, "--customConfigFile", s.custom,
+		Argv: s.as(proxyUID, lab.Program("agent"), "proxy", "sidecar", "--ip", "127.0.0.1", "--id", "a.default", "--domain", "d",
+			"--serviceregistry", "Other", "--configPath", s.configPath, "--binaryPath", lab.Envoy(), "--customConfigFile", s.custom,
 			"--proxyAdminPort", strconv.Itoa(port), "--statusPort", "0", "--concurrency", "1",
 			"--drainDuration", "1s", "--parentShutdownDuration", "2s"),
 	})

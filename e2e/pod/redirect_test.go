@@ -100,6 +100,10 @@ var redirections = []struct {
 	{"-i: overlapping, and an address alone", []string{"-i", "10.0.0.0/8,10.96.0.0/16,10.96.0.1"}, []try{
 		outward(vip+":80", "out"), outward(otherIP+":80", "world"),
 	}},
+	{"-i: an address of loopback", []string{"-i", "127.1.2.0/24,10.96.0.0/16"}, []try{
+		outward("127.1.2.3:8080", "out"), outward("127.0.0.1:8080", "app:8080"), outward("127.1.3.3:8080", "app:8080"),
+		asProxy("127.1.2.3:8080", "app:8080"), outward(vip+":80", "out"), outward(podIP+":8080", "app:8080"),
+	}},
 	{"-i: none", []string{"-i", ""}, []try{
 		outward(vip+":80", "world"), outward("["+vip6+"]:80", "world"), inward(podIP+":8080", "in"),
 	}},

@@ -30,11 +30,15 @@ policy() {
 	rules_for output return gid "$GROUPS_SKIP"
 	[ "$GROUPS_ONLY" = '*' ] || only_groups output return
 	[ -z "$DNS" ] || to_resolvers output "redirect $DNS_PORT" daddr dport 53
+	inner=$(inner_of "$CIDRS")
+	[ -z "$inner" ] || rule output return daddr 127.0.0.1
+	rules_for output 'goto outbound' daddr "$inner"
 	rule output return oif lo
 	rule output 'goto outbound'
 	[ -z "$DNS" ] || dns
 
 	if [ -n "$SELF" ]; then
+		[ -z "$DNS" ] || [ -z "$RESOLVERS$DNS_ALL" ] || rule own return dport 53 # a resolver in the pod is asked, not proxied
 		rule own 'goto inbound' oif lo notto 127.0.0.0/8
 		rule own 'goto inbound' oif lo notto ::1
 	fi
@@ -54,6 +58,18 @@ policy() {
 	rule guard reset dport "$OUT" direct 1
 	rule guard reset dport "$IN" direct 1
 	[ -z "$DNS" ] || rule guard reset dport "$DNS_PORT" direct 1
+}
+
+# inner_of CIDRS prints those of the loopback interface: whose calls are redirected within the pod as well.
+inner_of() {
+	old=$IFS IFS=, found=
+	for item in $1; do
+		case $item in
+		127.*) found=$found${found:+,}$item ;;
+		esac
+	done
+	IFS=$old
+	printf '%s' "$found"
 }
 
 # dns sends what programs ask resolvers by UDP to Envoy, which asks them itself what it does not know. A program's question

@@ -100,11 +100,26 @@ groups_of() {
 
 group() { user "$1" || [ -n "$(id_of /etc/group "$1")" ]; }
 
+# hexadecimal ADDRESS prints it; where the end of an IPv6 address is written as one of IPv4, as in ::127.0.0.53, by digits of
+# its own.
+hexadecimal() {
+	case $1 in
+	*:*.*) four "${1##*:}" ;;
+	*) false ;;
+	esac || { echo "$1" && return; }
+	old=$IFS IFS=.
+	# shellcheck disable=SC2086 # split at the dots
+	set -- "${1%:*}" ${1##*:}
+	IFS=$old
+	printf '%s:%x:%x\n' "$1" $(($2 * 256 + $3)) $(($4 * 256 + $5))
+}
+
 # resolvers prints the nameservers of /etc/resolv.conf that rules can be made of.
 resolvers() {
 	[ -r "$RESOLV_CONF" ] || { say "$RESOLV_CONF cannot be read: no resolver is known, and DNS is not captured" && return; }
 	while read -r word resolver _; do
 		[ "$word" = nameserver ] || continue
+		resolver=$(hexadecimal "$resolver")
 		if [ "${resolver#*/}" = "$resolver" ] && cidr "$resolver"; then
 			echo "$resolver"
 		else

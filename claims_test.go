@@ -20,6 +20,7 @@ var claims = map[string]string{
 	"Cloud Foundry's routes":                 "TestContract TestAges TestPruningAndWhatIsNeverPruned TestNothingAgesWhileTheBrokerIsAway",
 	"Objects from further directories":       "TestServeConfigSources TestAnEmptyFirstAnswerDoesNotWipe TestObjects TestObjectsAreForFew",
 	"A Kubernetes cluster":                   "TestRegistryContract TestKubernetesMesh TestSlicesAreOneService TestHealth TestServiceOf",
+	"Kubernetes' Service":                    "TestBookinfo TestServeManifests",
 	"What is wrong with it":                  "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees",
 	"ADS in both variants":                   "TestConnectAndChange TestProxylessGRPC TestOverMutualTLS TestBootstrapVariant",
 	"A pod's redirection":                    "TestTwoPods TestRedirect TestImagesAreReproducible TestUnits",

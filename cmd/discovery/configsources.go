@@ -66,7 +66,7 @@ func (c *configSources) source(s config.ConfigSource) discovery.Source {
 	case "xds":
 		return mcp.New(s.Place, s.TLS, c.wipeDelay, c.log)
 	case "fs":
-		store := file.New(s.Place, c.wipeDelay, c.log)
+		store := newStore(s.Place, c.wipeDelay, c.log)
 		c.stores[s.URL] = store
 		return store
 	default:

@@ -84,7 +84,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		defer flushTraces(traces, log)
 	}
 	kube.LogTo(log)
-	store := file.New(c.configDir, c.wipeDelay, log)
+	store := newStore(c.configDir, c.wipeDelay, log)
 	reporter := notes.New(proxies.Proxies, log)
 	proxies.OnRefusal(reporter.Recheck)
 	server := &discovery.Server{

@@ -39,7 +39,8 @@ func (s *settings) configuration() []setting.Setting {
 	return []setting.Setting{
 		{
 			Name: "configDir", Kind: setting.Path(&s.configDir),
-			Help: "directory, or file, of Istio objects; directories below it count, hidden ones do not; required without --registries and --kubernetesConfig",
+			Help: "directory, or file, of Istio objects, and of Services, EndpointSlices and Pods; directories below it count, hidden ones do not; " +
+				"required without --registries and --kubernetesConfig",
 		},
 		{
 			Name: "registries", Kind: setting.List(&s.registries),

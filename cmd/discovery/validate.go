@@ -52,7 +52,9 @@ func newValidate() *cobra.Command {
 				}
 			}
 		}
-		mesh := model.New(slices.Values([]model.Group{{Objects: objects}}))
+		groups, found := understood(objects)
+		problems = append(problems, found...)
+		mesh := model.New(slices.Values(groups))
 		problems = append(problems, config.OfNotes(mesh.Notes())...)
 		verdict := verdict{Objects: len(objects), Problems: problems}
 		if err := verdict.print(cmd.OutOrStdout(), *output); err != nil {

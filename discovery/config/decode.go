@@ -58,6 +58,8 @@ func decodeObject(root *yaml.Node) Item {
 	k, served := kindOf(e.apiVersion, e.kind)
 	switch {
 	case served:
+	case e.apiVersion != "" && manifestVersion(e.kind) == e.apiVersion:
+		return manifest(root, e, problems)
 	case e.apiVersion != "" && e.kind != "": // whatever else is in it is not ours to judge
 		item.Key, item.Problems = foreign(e)
 		return item

@@ -30,6 +30,9 @@ func foreign(e envelope) (key string, problems []Problem) {
 		p.Message = fmt.Sprintf("is %q, want one of %s", e.kind, strings.Join(kindNames(), ", "))
 	default:
 		p.Severity, p.Message = Warning, fmt.Sprintf("%s of %s is not supported, ignored", e.kind, e.apiVersion)
+		if text, starts := withoutAddresses(e); starts {
+			p.Message = text
+		}
 		return "", []Problem{p}
 	}
 	if meant.Name != "" && meant.Namespace != "" {

@@ -39,6 +39,7 @@ func listItems(root *yaml.Node) ([]*yaml.Node, bool) {
 		}
 	}
 	_, served := kindOf(apiVersion, strings.TrimSuffix(kind, "List"))
+	served = served || apiVersion != "" && manifestVersion(strings.TrimSuffix(kind, "List")) == apiVersion
 	switch {
 	case !strings.HasSuffix(kind, "List") || !served && (apiVersion != "v1" || kind != "List"):
 		return nil, false

@@ -34,6 +34,9 @@ type Source struct {
 	Watcher   Watcher
 	Log       *slog.Logger
 
+	// Manifests returns what makes services and workloads of objects of Kubernetes' own kinds, anew for each run; nil leaves them out.
+	Manifests func() Manifests
+
 	status atomic.Pointer[Status]
 }
 
@@ -68,6 +71,10 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 	timer.Stop()
 	fault, synced := "", false
 	unsent := map[string]model.Group{}
+	var manifests Manifests
+	if s.Manifests != nil {
+		manifests = s.Manifests()
+	}
 	for {
 		var c watch.Changes
 		select {
@@ -90,6 +97,7 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		}
 		fault = ""
 		out := st.apply(l, time.Now())
+		out.problems = append(out.problems, understand(manifests, out.groups)...)
 		logProblems(s.Log, out.problems)
 		if out.hold != "" {
 			s.Log.Error("configuration is "+out.hold, "path", s.Path, "objects", len(st.missing))

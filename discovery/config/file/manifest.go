@@ -1,0 +1,47 @@
+package file
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Manifests makes groups of services and workloads of objects of Kubernetes' own kinds.
+type Manifests interface {
+	// Put takes an object that config.IsManifest holds for, and says what of it is not understood.
+	Put(o *model.Object) []config.Problem
+	Delete(o model.Meta)
+	// Changes returns the groups that are others than at the last call.
+	Changes() map[string]model.Group
+}
+
+// understand puts what is made of objects of Kubernetes in their place.
+func understand(m Manifests, groups map[string]model.Group) (problems []config.Problem) {
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		if !config.IsManifest(objectKind(key)) {
+			continue
+		}
+		switch objects := groups[key].Objects; {
+		case m == nil:
+		case len(objects) > 0:
+			problems = append(problems, m.Put(objects[0])...)
+		default:
+			m.Delete(metaOf(key))
+		}
+		delete(groups, key)
+	}
+	if m != nil {
+		maps.Copy(groups, m.Changes())
+	}
+	return problems
+}
+
+// metaOf reads the key of an object.
+func metaOf(key string) model.Meta {
+	kind, rest, _ := strings.Cut(key, "/")
+	namespace, name, _ := strings.Cut(rest, "/")
+	return model.Meta{Kind: kind, Namespace: namespace, Name: name}
+}

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// IsManifest reports whether objects of a kind are Kubernetes' own, and say which services and workloads there are. The Spec of such an
+// Object is the whole of what was written, a structpb.Struct: package manifest reads it.
+func IsManifest(kind string) bool { return manifestVersion(kind) != "" }
+
+// manifestVersion is the apiVersion of a kind, "" for one that is not read.
+func manifestVersion(kind string) string {
+	switch kind {
+	case "Service", "Pod", "Node", "Namespace":
+		return "v1"
+	case "EndpointSlice":
+		return "discovery.k8s.io/v1"
+	default:
+		return ""
+	}
+}
+
+// manifest reads an object of Kubernetes as far as this package does: which one it is, and where.
+func manifest(root *yaml.Node, e envelope, problems []Problem) Item {
+	item := Item{Line: e.meta.Origin.Line, Key: e.meta.Key()}
+	if e.meta.Name == "" || e.meta.Namespace == "" {
+		item.Key = ""
+	}
+	for _, p := range problems { // other fields than those of the envelope are for package manifest
+		if strings.HasPrefix(p.Path, "metadata") || p.Path == "" {
+			p.Object = title(e.meta)
+			item.Problems = append(item.Problems, p)
+		}
+	}
+	r := newReader()
+	var text bytes.Buffer
+	r.json(&text, root, false, 0)
+	spec := &structpb.Struct{}
+	if r.fault == nil {
+		if err := protojson.Unmarshal(text.Bytes(), spec); err != nil {
+			r.fail(item.Line, "cannot be read: "+strings.TrimSpace(err.Error()))
+		}
+	}
+	if r.fault != nil {
+		r.fault.Object = title(e.meta)
+		item.Problems = append(item.Problems, *r.fault)
+	}
+	if !item.Refused() {
+		item.Object = &model.Object{Meta: e.meta, Spec: spec}
+	}
+	return item
+}
+
+// json writes a node as JSON.
+func (r *reader) json(out *bytes.Buffer, n *yaml.Node, aliased bool, depth int) {
+	n, aliased = r.enter(n, aliased, depth)
+	switch {
+	case r.fault != nil:
+		out.WriteString("null") // nobody will read it
+	case n.Kind == yaml.MappingNode:
+		out.WriteByte('{')
+		for i, e := range r.entries(n, aliased, depth) {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			out.WriteString(quote(e.key) + ":")
+			r.json(out, e.value, aliased, depth+1)
+		}
+		out.WriteByte('}')
+	case n.Kind == yaml.SequenceNode:
+		out.WriteByte('[')
+		for i, item := range n.Content {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			r.json(out, item, aliased, depth+1)
+		}
+		out.WriteByte(']')
+	default:
+		out.WriteString(scalar(n))
+	}
+}
+
+// withoutAddresses says what stands for the pods that an object of Kubernetes would start.
+func withoutAddresses(e envelope) (string, bool) {
+	switch in, _, _ := strings.Cut(e.apiVersion, "/"); {
+	case in != "apps", e.kind != "Deployment" && e.kind != "StatefulSet" && e.kind != "DaemonSet" && e.kind != "ReplicaSet":
+		return "", false
+	}
+	return fmt.Sprintf("%s of %s says nothing that is served, for nobody here starts its pods: want Pod or EndpointSlice objects with their addresses, "+
+		"or WorkloadEntry objects with the labels of its template", e.kind, e.apiVersion), true
+}

@@ -19,6 +19,9 @@
 // What waits for a slow Envoy is one mark that something is newer, never a queue: the state at the time of its answer
 // is sent once. State belongs to the stream, not to the node: two Envoys of one node may be connected in a handover.
 //
+// A stream whose node has the metadata GENERATOR "api" is of another control plane: it gets the objects that configuration is made of
+// (objects.go), by a protocol of its own that knows neither names nor order.
+//
 // The package refuses to know how configuration is made (that is xds), and to answer before the first Push, since an
 // empty answer would take everything from an Envoy that still serves. It is the only place with a gRPC server.
 package ads

@@ -190,7 +190,7 @@ func TestObjectsAreBounded(t *testing.T) {
 }
 
 // A control plane that reads nothing is cut off, and keeps nobody else from what is new.
-func TestObjectsForWhoDoesNotRead(t *testing.T) {
+func TestObjectsOfAClientThatDoesNotRead(t *testing.T) {
 	l := testLimits()
 	l.ExposeObjects, l.SendTimeout = true, 200*time.Millisecond
 	r := runWith(t, l, nil)

@@ -91,9 +91,12 @@ func (i *istiod) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryServ
 		}
 	}()
 	asked := map[string]bool{}
+	i.mu.Lock()
+	changed := i.changed
+	i.mu.Unlock()
 	for n := 0; ; n++ {
 		i.mu.Lock()
-		away, changed := i.away, i.changed
+		away := i.away
 		i.mu.Unlock()
 		if away {
 			return status.Error(codes.Unavailable, "away")
@@ -116,6 +119,9 @@ func (i *istiod) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryServ
 			asked[r.TypeUrl] = true
 			send = []string{r.TypeUrl}
 		case <-changed:
+			i.mu.Lock()
+			changed = i.changed // before the objects are read: a change after that is another one
+			i.mu.Unlock()
 			for url := range asked {
 				send = append(send, url)
 			}

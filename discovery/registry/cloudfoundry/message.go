@@ -46,8 +46,8 @@ func read(data []byte) (m message, err error) {
 	return m, nil
 }
 
-// who names the instance that a message is of, as far as it says.
-func (m message) who() string {
+// publisher names the instance that a message is of, as far as it says.
+func (m message) publisher() string {
 	return cmp.Or(m.InstanceID, m.Host+":"+strconv.FormatInt(cmp.Or(m.TLSPort, m.Port), 10))
 }
 

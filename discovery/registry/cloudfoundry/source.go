@@ -86,7 +86,7 @@ func (s *Source) start() []byte { return startMessage(s.id, s.hosts, s.interval,
 
 func (s *Source) follow(ctx context.Context, c *connection, in <-chan *nats.Msg, updates chan<- model.Update) error {
 	s.table.refresh(time.Now())
-	s.table.tellAgain()
+	s.table.markAll()
 	every := max(s.threshold/4, 10*time.Millisecond)
 	sweep := time.NewTicker(every)
 	defer sweep.Stop()
@@ -123,21 +123,24 @@ func (s *Source) follow(ctx context.Context, c *connection, in <-chan *nats.Msg,
 			case c.answer(ctx, flushTimeout) == nil:
 				s.counts.pruned.Add(float64(s.table.sweep(now)))
 			case ctx.Err() == nil:
-				return s.lost(errors.New("the broker does not answer: nothing is pruned"))
+				return s.lost(ctx, errors.New("the broker does not answer: nothing is pruned"))
 			}
 			swept = time.Now()
 		case <-told:
 			s.synced, ready = true, true
 		case err := <-c.fault:
-			return s.lost(err)
+			return s.lost(ctx, err)
 		case <-c.ended:
-			return s.lost(c.reason())
+			return s.lost(ctx, c.reason())
 		}
 	}
 }
 
-// lost says why a run ends. Where messages were dropped, nothing that is known can be relied on: the next run begins anew.
-func (s *Source) lost(err error) error {
+// lost says why a run ends; nil where it was stopped, which closes the connection too. Where messages were dropped, nothing that is known can be relied on: the next run begins anew.
+func (s *Source) lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		s.table, s.synced = newTable(s.threshold), false
 		return errors.New("follow router.*: messages came faster than they could be read, and some were dropped")

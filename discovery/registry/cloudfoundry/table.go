@@ -20,7 +20,7 @@ type table struct {
 	faults    map[string]map[string]fault    // of malformed messages: by what they are of, then by who announced it
 	entries   int                            // of both
 	changed   map[string]bool                // hosts of routes that changed since they were taken
-	blamed    map[string]bool                // names of faults that changed since they were taken
+	faulty    map[string]bool                // names of faults that changed since they were taken
 }
 
 // fault is what is wrong with the last message of an instance.
@@ -32,7 +32,7 @@ type fault struct {
 func newTable(threshold time.Duration) *table {
 	return &table{
 		threshold: threshold, limit: maxEntries, routes: map[string]map[string]instance{}, faults: map[string]map[string]fault{},
-		changed: map[string]bool{}, blamed: map[string]bool{},
+		changed: map[string]bool{}, faulty: map[string]bool{},
 	}
 }
 
@@ -40,7 +40,7 @@ func newTable(threshold time.Duration) *table {
 func (t *table) register(data []byte, now time.Time) (refused int) {
 	m, err := read(data)
 	if err != nil && len(m.URIs) == 0 {
-		t.blame("router.register", "", fmt.Sprintf("a message %v, in %q", err, clip(string(data))), now)
+		t.addFault("router.register", "", fmt.Sprintf("a message %v, in %q", err, clip(string(data))), now)
 		return 1
 	}
 	i, wrong := m.instance(t.threshold)
@@ -54,16 +54,16 @@ func (t *table) register(data []byte, now time.Time) (refused int) {
 			fault = wrong
 		}
 		if fault == nil && !t.put(name, i) {
-			t.blame("router.register", "", fmt.Sprintf("there are %d instances and faults already: a further one is left out", t.limit), now)
+			t.addFault("router.register", "", fmt.Sprintf("there are %d instances and faults already: a further one is left out", t.limit), now)
 			refused++
 			continue
 		}
 		if fault != nil {
-			t.blame(name, m.who(), fault.Error(), now)
+			t.addFault(name, m.publisher(), fault.Error(), now)
 			refused++
 			continue
 		}
-		t.forgive(name, m.who())
+		t.clearFault(name, m.publisher())
 	}
 	return refused
 }
@@ -72,7 +72,7 @@ func (t *table) register(data []byte, now time.Time) (refused int) {
 func (t *table) unregister(data []byte, now time.Time) (refused int) {
 	m, err := read(data)
 	if len(m.URIs) == 0 {
-		t.blame("router.unregister", "", fmt.Sprintf("a message %v, in %q", err, clip(string(data))), now)
+		t.addFault("router.unregister", "", fmt.Sprintf("a message %v, in %q", err, clip(string(data))), now)
 		return 1
 	}
 	m.RouteServiceURL, m.Protocol = "", "" // what they say does not matter for a removal
@@ -82,7 +82,7 @@ func (t *table) unregister(data []byte, now time.Time) (refused int) {
 		if wrong == nil {
 			t.drop(name, i.place())
 		}
-		if !t.forgive(name, m.who()) && (wrong != nil || err != nil) {
+		if !t.clearFault(name, m.publisher()) && (wrong != nil || err != nil) {
 			refused++
 		}
 	}
@@ -125,11 +125,11 @@ func (t *table) drop(host, place string) {
 	t.changed[host] = true
 }
 
-// blame notes what is wrong with the message of an instance. What was wrong with it before is not said anew.
-func (t *table) blame(name, who, text string, now time.Time) {
-	was, known := t.faults[name][who]
+// addFault notes what is wrong with the message of an instance. What was wrong with it before is not reported anew.
+func (t *table) addFault(name, publisher, text string, now time.Time) {
+	was, known := t.faults[name][publisher]
 	if !known {
-		if t.entries >= t.limit && who != "" {
+		if t.entries >= t.limit && publisher != "" {
 			return // it is counted
 		}
 		t.entries++
@@ -137,25 +137,25 @@ func (t *table) blame(name, who, text string, now time.Time) {
 	if t.faults[name] == nil {
 		t.faults[name] = map[string]fault{}
 	}
-	if who == "" && known {
+	if publisher == "" && known {
 		text = was.text // of a flood of nonsense the first is shown
 	}
-	t.faults[name][who] = fault{text, now}
+	t.faults[name][publisher] = fault{text, now}
 	if !known || was.text != text {
-		t.blamed[name] = true
+		t.faulty[name] = true
 	}
 }
 
-// forgive reports whether there was something to forgive.
-func (t *table) forgive(name, who string) bool {
-	if _, known := t.faults[name][who]; !known {
+// clearFault reports whether there was a fault.
+func (t *table) clearFault(name, publisher string) bool {
+	if _, known := t.faults[name][publisher]; !known {
 		return false
 	}
-	if delete(t.faults[name], who); len(t.faults[name]) == 0 {
+	if delete(t.faults[name], publisher); len(t.faults[name]) == 0 {
 		delete(t.faults, name)
 	}
 	t.entries--
-	t.blamed[name] = true
+	t.faulty[name] = true
 	return true
 }
 
@@ -186,9 +186,9 @@ func (t *table) sweep(now time.Time) (pruned int) {
 		}
 	}
 	for name, faults := range t.faults {
-		for who, f := range faults {
+		for publisher, f := range faults {
 			if now.Sub(f.updated) > t.threshold {
-				t.forgive(name, who)
+				t.clearFault(name, publisher)
 			}
 		}
 	}
@@ -204,47 +204,47 @@ func (t *table) refresh(now time.Time) {
 		}
 	}
 	for _, faults := range t.faults {
-		for who, f := range faults {
+		for publisher, f := range faults {
 			f.updated = now
-			faults[who] = f
+			faults[publisher] = f
 		}
 	}
 }
 
-// tellAgain makes everything new for take.
-func (t *table) tellAgain() {
+// markAll makes everything new for take.
+func (t *table) markAll() {
 	for host := range t.routes {
 		t.changed[host] = true
 	}
 	for name := range t.faults {
-		t.blamed[name] = true
+		t.faulty[name] = true
 	}
 }
 
 // take returns the groups that changed since the last call.
 func (t *table) take() map[string]model.Group {
-	groups := make(map[string]model.Group, len(t.changed)+len(t.blamed))
+	groups := make(map[string]model.Group, len(t.changed)+len(t.faulty))
 	for host := range t.changed {
 		groups[host] = groupOf(host, t.routes[host])
 	}
-	for name := range t.blamed {
+	for name := range t.faulty {
 		group := model.Group{}
 		faults := t.faults[name]
-		for _, who := range slices.Sorted(maps.Keys(faults)) {
+		for _, publisher := range slices.Sorted(maps.Keys(faults)) {
 			if len(group.Faults) == maxFaults {
 				group.Faults = append(group.Faults, "further instances have faults")
 				break
 			}
-			text := faults[who].text
-			if who != "" {
-				text = clip(who) + ": " + text
+			text := faults[publisher].text
+			if publisher != "" {
+				text = clip(publisher) + ": " + text
 			}
 			group.Faults = append(group.Faults, text)
 		}
 		groups["messages for "+name] = group // never with a service: a malformed message takes nothing away
 	}
 	clear(t.changed)
-	clear(t.blamed)
+	clear(t.faulty)
 	return groups
 }
 

@@ -1,6 +1,7 @@
 package cloudfoundry
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -204,6 +205,25 @@ func TestFaults(t *testing.T) {
 	step(func() { table.register([]byte(bad), begin.Add(time.Second)) }, fault)
 	step(func() { table.sweep(begin.Add(122 * time.Second)) }, "a", "messages for a")
 	step(func() { table.unregister([]byte("{"), begin) }, `messages for router.unregister | a message is no registration: unexpected end of JSON input, in "{"`)
+}
+
+// A publisher that invents routes takes no more memory than the limit, and its first routes go on.
+func TestTheTableIsBounded(t *testing.T) {
+	table := newTable(DefaultThreshold)
+	table.limit = 20_000
+	refused := 0
+	for i := range 100_000 {
+		refused += table.register([]byte(fmt.Sprintf(`{"uris":["s%d.cf.test"],"host":"10.0.0.1","port":1}`, i)), begin)
+	}
+	if len(table.routes) != 20_000 || refused != 80_000 || table.entries != 20_001 {
+		t.Errorf("%d routes, %d refused, %d entries", len(table.routes), refused, table.entries)
+	}
+	if table.register([]byte(`{"uris":["s7.cf.test"],"host":"10.0.0.1","port":1,"availability_zone":"z2"}`), begin) != 0 || table.routes["s7.cf.test"]["10.0.0.1:1"].zone != "z2" {
+		t.Error("a route that is known cannot change any more")
+	}
+	if faults := table.take()["messages for router.register"].Faults; len(faults) != 1 || !strings.Contains(faults[0], "there are 20000") {
+		t.Errorf("the faults are %q", faults)
+	}
 }
 
 func FuzzMessages(f *testing.F) {

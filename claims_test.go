@@ -34,7 +34,8 @@ var claims = map[string]string{
 var absent = map[string]string{
 	"Kubernetes": "discovery/registry/kubernetes", "Consul": "discovery/registry/consul", "Eureka": "discovery/registry/eureka",
 	"Cloud Foundry": "discovery/registry/cloudfoundry", "other config stores": "discovery/config/kubernetes", "injection": "discovery/inject",
-	"access rules": "discovery/xds/rbac.go",
+	"Ingress objects": "discovery/ingress", "several clusters": "discovery/registry/kubernetes/clusters.go",
+	"status written to objects": "discovery/kube/status.go", "access rules": "discovery/xds/rbac.go",
 }
 
 // What the README says is shown by tests that are there, and what it says is not there is not.

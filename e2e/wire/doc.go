@@ -1,10 +1,10 @@
 // Package wire tests pilotlight against software that it did not write, on the other side of the wire: gRPC's C core
-// and gRPC for Java as clients and servers that are configured by xDS, Istio's pilot-agent against our discovery, and our
-// agent against istiod.
+// and gRPC for Java as clients and servers that are configured by xDS, Istio's pilot-agent against our discovery, our agent
+// against istiod, and discovery and istiod as sources of each other's configuration.
 //
 //	discovery ──▶ pilot-agent ──▶ Envoy        istiod ──▶ Envoy ◀── agent
 //	    │
-//	    └───────▶ gRPC in Python, in Java
+//	    └───────▶ gRPC in Python, in Java      istiod ──▶ discovery, discovery ──▶ istiod
 //
 // They are built and fetched by envoy-tools/fetch-peers; istio, java and python pin their versions. The tests are behind
 // the build tag wire and run by make e2e-wire. It leaves to e2e/traffic what Envoy makes of our configuration.

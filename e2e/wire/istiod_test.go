@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,23 +20,25 @@ type istiod struct {
 	w    *world
 	spec lab.Spec
 	grpc string // host:port of its plain-text xDS
+	http string // host:port of its debug pages
 }
 
-func (w *world) istiod() *istiod {
+// istiod starts one with these lines of MeshConfig. It reads the world's files, unless they name other sources.
+func (w *world) istiod(settings ...string) *istiod {
 	w.t.Helper()
 	work := filepath.Join(w.Dir, "istiod")
 	w.check(os.MkdirAll(work, 0o755))
 	mesh := filepath.Join(work, "mesh.yaml")
-	w.check(os.WriteFile(mesh, []byte(`{"defaultConfig": {"discoveryAddress": "istiod.istio-system.svc:15012"}}`), 0o644))
+	w.check(os.WriteFile(mesh, []byte("defaultConfig: {discoveryAddress: istiod.istio-system.svc:15012}\n"+strings.Join(settings, "")), 0o644))
 	local := func() string { return fmt.Sprintf("127.0.0.1:%d", lab.Port(w.t)) }
-	i := &istiod{w: w, grpc: local()}
+	i := &istiod{w: w, grpc: local(), http: local()}
 	i.spec = lab.Spec{Name: "istiod", Work: work, Env: []string{
 		"POD_NAMESPACE=istio-system", "CLOUD_PLATFORM=none", "ENABLE_CA_SERVER=false", "PILOT_CERT_PROVIDER=none",
 		// Filters that only Istio's own build of Envoy has.
 		"PILOT_ENABLE_METADATA_EXCHANGE=false", "PILOT_ENABLE_ALPN_FILTER=false",
 	}, Argv: []string{
 		lab.Path("bin", "peers", "pilot-discovery"), "discovery", "--registries=", "--configDir", w.config, "--meshConfig", mesh,
-		"--httpAddr", local(), "--grpcAddr", i.grpc, "--httpsAddr", "", "--secureGRPCAddr", "", "--monitoringAddr", local(),
+		"--httpAddr", i.http, "--grpcAddr", i.grpc, "--httpsAddr", "", "--secureGRPCAddr", "", "--monitoringAddr", local(),
 		"--ctrlz_port", fmt.Sprint(lab.Port(w.t)), "--shutdownDuration", "1s",
 	}}
 	i.restart()
@@ -56,6 +59,31 @@ func (i *istiod) restart() {
 	}))
 }
 
+// sidecar starts our agent with a certificate, without which the clusters that istiod sends do not get ready. It returns the agent
+// once it is ready, and its Envoy's HTTP proxy, host:port.
+func (w *world) sidecar(authority *lab.Authority, discovery string) (agent *lab.Sidecar, proxy string) {
+	w.t.Helper()
+	identity, err := authority.Issue(spiffe, 1001)
+	w.check(err)
+	certs := filepath.Join(w.Dir, "certs")
+	w.check(os.MkdirAll(certs, 0o755))
+	w.check(identity.Mount(certs))
+	port := lab.Port(w.t)
+	agent, err = w.Sidecar(lab.Workload{
+		Name: "own", App: "own", Version: "v1", IP: w.addresses + "1", ProxyPort: port, Discovery: discovery,
+		Flags: []string{"--certDir", certs},
+	})
+	w.check(err)
+	w.t.Cleanup(func() {
+		agent.Stop(stopLimit)
+		if w.t.Failed() {
+			w.t.Logf("agent:\n%s", tail(agent.Log()))
+		}
+	})
+	w.check(agent.AwaitReady())
+	return agent, fmt.Sprintf("127.0.0.1:%d", port)
+}
+
 // Our agent gets ready with istiod, and its Envoy presents the certificate that the agent serves; a service and a rule are
 // served; a change arrives, and neither that nor the loss of istiod fails a request; istiod restarts, and the next change
 // arrives.
@@ -63,11 +91,6 @@ func TestOurAgentWithIstiod(t *testing.T) {
 	w := newWorld(t)
 	authority, err := lab.NewAuthority("mesh")
 	w.check(err)
-	identity, err := authority.Issue(spiffe, 1001)
-	w.check(err)
-	certs := filepath.Join(w.Dir, "certs")
-	w.check(os.MkdirAll(certs, 0o755))
-	w.check(identity.Mount(certs))
 	one, two := w.backend("one"), w.backend("two")
 	// What istiod finds in its files at its start it sometimes does not serve; what comes later it does.
 	server := w.istiod()
@@ -75,20 +98,7 @@ func TestOurAgentWithIstiod(t *testing.T) {
 	w.write("two.yaml", entry("two", "240.1.2.5", two))
 	w.write("secure.yaml", entry("secure", "240.1.2.4", w.mutual(authority, "secure.test"))+ofTheMesh)
 
-	port := lab.Port(w.t)
-	proxy := fmt.Sprintf("127.0.0.1:%d", port)
-	agent, err := w.Sidecar(lab.Workload{
-		Name: "own", App: "own", Version: "v1", IP: w.addresses + "1", ProxyPort: port, Discovery: server.grpc,
-		Flags: []string{"--certDir", certs},
-	})
-	w.check(err)
-	t.Cleanup(func() {
-		agent.Stop(stopLimit)
-		if t.Failed() {
-			t.Logf("agent:\n%s", tail(agent.Log()))
-		}
-	})
-	w.check(agent.AwaitReady())
+	agent, proxy := w.sidecar(authority, server.grpc)
 	w.answers(proxy, "http://secure.test/", spiffe+" 1001")
 	w.answers(proxy, "http://echo.test/aside", "two")
 	load := w.load(proxy, "http://echo.test/", "one")

@@ -246,6 +246,7 @@ func TestConsulToken(t *testing.T) {
 	write(management)
 	w.eventually("web.service.consul", func() string { return w.get("/debug/registryz") })
 	w.check(os.Remove(token))
+	w.check(server.external("other", "one", "127.0.0.1", 1, "passing", 1)) // a change ends the questions that stand, for a minute else
 	w.eventually("read Consul's token", func() string { return w.get("/ready?verbose") })
 	if page := w.get("/debug/registryz"); !strings.Contains(page, "web.service.consul") {
 		t.Errorf("without its token discovery serves %s", page)

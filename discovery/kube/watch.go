@@ -31,6 +31,21 @@ type Event struct {
 	All  []any // whatever is not among it is gone
 }
 
+// Backlog is how many events may wait for the ones before them.
+const Backlog = 1024
+
+// Burst applies an event, and those that wait behind it: what follows an event is done once for all of them.
+func Burst(e Event, events <-chan Event, apply func(Event)) {
+	for {
+		apply(e)
+		select {
+		case e = <-events:
+		default:
+			return
+		}
+	}
+}
+
 // Named returns the resource's name, such as "services".
 func (w *Watch) Named() string { return w.Resource.GroupResource().String() }
 

@@ -22,9 +22,6 @@ type Source struct {
 	Log        *slog.Logger
 }
 
-// many is how many events may wait for the ones before them.
-const many = 1024
-
 // absence is how long to wait for a kind that the API server does not have, though it has its definition.
 const absence = time.Second
 
@@ -36,7 +33,7 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 	defer client.Close()
 	g, ctx := errgroup.WithContext(ctx)
-	events := make(chan kube.Event, many)
+	events := make(chan kube.Event, kube.Backlog)
 	follow := func(w *kube.Watch) (stop func()) {
 		ctx, cancel := context.WithCancel(ctx)
 		g.Go(func() error { return untilThere(ctx, client, w, events) })
@@ -78,14 +75,7 @@ func (s Source) tell(ctx context.Context, st *state, events <-chan kube.Event, u
 		}
 		select {
 		case e := <-events:
-			for more := true; more; {
-				st.apply(e)
-				select {
-				case e = <-events:
-				default:
-					more = false
-				}
-			}
+			kube.Burst(e, events, st.apply)
 			s.warn(st)
 		case out <- model.Update{Groups: st.untold, Synced: true}:
 			st.untold, synced = map[string]model.Group{}, true

@@ -20,9 +20,6 @@ type Source struct {
 	Options    catalog.Options
 }
 
-// many is how many events may wait for the ones before them.
-const many = 1024
-
 // Run sends updates until ctx is done, or the API server refuses or is away. It keeps nothing between two runs.
 func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	client, err := s.Connect()
@@ -31,7 +28,7 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 	defer client.Close()
 	g, ctx := errgroup.WithContext(ctx)
-	events := make(chan kube.Event, many)
+	events := make(chan kube.Event, kube.Backlog)
 	watches := watches(s.Namespaces, s.Options.SystemNamespace)
 	for i := range watches {
 		g.Go(func() error { return client.Follow(ctx, &watches[i].Watch, events) })
@@ -59,16 +56,11 @@ func (s Source) tell(ctx context.Context, watches []watched, events <-chan kube.
 		}
 		select {
 		case e := <-events:
-			for more := true; more; {
+			kube.Burst(e, events, func(e kube.Event) {
 				if apply(known, e, kinds[e.Of], s.Options.Cluster); e.List {
 					delete(unlisted, e.Of)
 				}
-				select {
-				case e = <-events:
-				default:
-					more = false
-				}
-			}
+			})
 			if len(unlisted) == 0 {
 				maps.Copy(untold, known.Changes())
 			}

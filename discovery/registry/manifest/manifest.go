@@ -92,13 +92,13 @@ func (m *Manifests) Delete(o model.Meta) {
 func (m *Manifests) Changes() map[string]model.Group {
 	out := m.catalog.Changes()
 	for key, g := range out {
-		for i, fault := range g.Faults {
-			if at := m.places[key]; at != "" {
-				g.Faults = slices.Clone(g.Faults)
+		if at := m.places[key]; at != "" {
+			g.Faults = slices.Clone(g.Faults)
+			for i, fault := range g.Faults {
 				g.Faults[i] = at + ": " + fault
 			}
+			out[key] = g
 		}
-		out[key] = g
 	}
 	maps.Copy(out, m.changed)
 	clear(m.changed)

@@ -12,7 +12,7 @@ import (
 // deltaVariant is in a bootstrap that asks discovery for changes instead of the state of the world.
 const deltaVariant = "DELTA_GRPC"
 
-// The types whose rejections are told apart.
+// The types whose rejections are distinguished.
 const (
 	clusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 	listenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Each way in which discovery cannot be reached is told with its remedy.
+// The agent names a remedy for each way in which discovery cannot be reached.
 func TestDiagnose(t *testing.T) {
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
 	secure := httptest.NewUnstartedServer(hello)

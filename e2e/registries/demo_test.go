@@ -20,8 +20,8 @@ func TestConsulDemo(t *testing.T) {
 	programs := filepath.Join(w.Dir, "bin")
 	w.check(os.MkdirAll(filepath.Join(programs, "registries"), 0o755))
 	for from, to := range map[string]string{
-		envoy: "envoy", needs(t, "consul"): "registries/consul", filepath.Join(bin, "agent"): "agent", filepath.Join(bin, "discovery"): "discovery",
-		filepath.Join(bin, "bookinfo"): "bookinfo",
+		lab.Envoy(): "envoy", needs(t, "consul"): "registries/consul", lab.Program("agent"): "agent", lab.Program("discovery"): "discovery",
+		lab.Program("bookinfo"): "bookinfo",
 	} {
 		w.check(os.Symlink(from, filepath.Join(programs, to)))
 	}
@@ -29,7 +29,7 @@ func TestConsulDemo(t *testing.T) {
 	w.check(err)
 	offset := w.port() - 10_000
 	demo, err := lab.Start(lab.Spec{Name: "demo", Dir: w.Dir, Argv: []string{
-		filepath.Join(bin, "demo"), "-registry", "consul", "-bin", programs, "-config", filepath.Join(root, "examples/bookinfo/config"),
+		lab.Program("demo"), "-registry", "consul", "-bin", programs, "-config", filepath.Join(root, "examples/bookinfo/config"),
 		"-run", filepath.Join(w.Dir, "run"), "-addresses", w.addresses, "-port-offset", fmt.Sprint(offset),
 	}})
 	w.check(err)

@@ -28,7 +28,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{Lab: lab.Lab{Bin: bin, Envoy: envoy, Dir: t.TempDir()}, t: t, addresses: lab.Addresses()}
+	return &world{Lab: lab.New(t.TempDir()), t: t, addresses: lab.Addresses()}
 }
 
 func (w *world) check(err error) {

@@ -156,18 +156,27 @@ func (g ground) take(n int, mayMake bool) (*Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.lock, err = lockFile(filepath.Join(s.dir, lockName))
-	if s.lock == nil {
+	held, err := s.hold()
+	if err != nil || !held {
 		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// hold locks a slot that has been entered, and inherits what its last owner left.
+func (s *Slot) hold() (held bool, err error) {
+	s.lock, err = lockFile(filepath.Join(s.dir, lockName))
+	switch {
+	case s.private != nil && errors.Is(err, fs.ErrNotExist):
+		return false, errRemoved
+	case s.lock == nil:
+		return false, err
 	}
 	if s.record, err = newRecord(); err == nil {
 		s.record.Children = s.inherit()
 		err = s.record.write(s.lock)
 	}
-	if err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	return s, nil
+	return err == nil, err
 }
 
 // enter opens the directory of a slot.

@@ -31,6 +31,9 @@ type notOurs struct{ why string }
 
 func (e notOurs) Error() string { return e.why }
 
+// errRemoved comes of a directory that the agent has just made, and another user has removed while it was empty.
+var errRemoved = notOurs{"another user has removed it"}
+
 // openPrivate opens the directory of a slot in configPath, which it makes if it is missing and may.
 func openPrivate(base *os.File, n int, mayMake bool) (*os.File, error) {
 	name := privateName(n)
@@ -46,6 +49,8 @@ func openPrivate(base *os.File, n int, mayMake bool) (*os.File, error) {
 		return nil, notOurs{"it is no directory"}
 	case errors.Is(err, unix.EACCES):
 		return nil, notOurs{"it may not be read"}
+	case mayMake && errors.Is(err, fs.ErrNotExist):
+		return nil, errRemoved
 	case err != nil:
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}

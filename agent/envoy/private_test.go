@@ -65,6 +65,21 @@ func TestAPrivateSlotIsReachedByItsDescriptor(t *testing.T) {
 	}
 }
 
+// Another user removes a slot while it is still empty: the agent takes the next one.
+func TestAPrivateSlotIsRemovedBeforeItIsHeld(t *testing.T) {
+	g, _ := openGround(t)
+	s, err := g.enter(0, true)
+	must(t, err)
+	must(t, os.Remove(s.Name()))
+	var stranger notOurs
+	if held, err := s.hold(); held || !errors.As(err, &stranger) || !strings.Contains(stranger.why, "removed") {
+		t.Errorf("hold: %t, %v; want it to say that the directory was removed", held, err)
+	}
+	must(t, s.close())
+	next, _ := g.mustClaim(t)
+	must(t, next.Release())
+}
+
 func TestPrivateSlotsAreSharedAndReleased(t *testing.T) {
 	g, _ := openGround(t)
 	first, _ := g.mustClaim(t)

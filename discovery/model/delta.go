@@ -70,6 +70,9 @@ func (m *Mesh) moveServices(services []*Service) bool {
 	}
 	var order []serviceKey
 	for _, s := range services {
+		if len(s.Selector) > 0 {
+			s = m.withWorkloads(s)
+		}
 		claims := m.claims(s.Host)
 		i := slices.IndexFunc(claims, func(o *Service) bool { return o.Namespace == s.Namespace })
 		if i < 0 {
@@ -100,7 +103,7 @@ func (m *Mesh) moveServices(services []*Service) bool {
 }
 
 func onlyEndpoints(a, b *Service) bool {
-	return !a.Headless && !b.Headless && len(a.Selector)+len(b.Selector) == 0 &&
+	return !a.Headless && !b.Headless && maps.Equal(a.Selector, b.Selector) &&
 		a.Created.Equal(b.Created) && a.Resolution == b.Resolution && a.External == b.External && a.Checked == b.Checked &&
 		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Ports, b.Ports) &&
 		slices.Equal(a.ExportTo, b.ExportTo) &&

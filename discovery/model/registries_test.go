@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -174,6 +175,63 @@ func TestEndpointsOfUnitedServicesTakeTheShortPath(t *testing.T) {
 	}
 	if _, ok := next.With([]*Service{registered("west", "10.2.0.7", func(s *Service) { s.Ports[0].Number = 90 })}, nil); ok {
 		t.Error("another port takes the short path")
+	}
+}
+
+// Services of Kubernetes have selectors. A change of their endpoints takes the short path, and keeps the workloads that they select.
+func TestEndpointsOfSelectingServicesTakeTheShortPath(t *testing.T) {
+	labels := map[string]string{"app": "x"}
+	selecting := func(s *Service) { s.Selector = labels }
+	vm := object("WorkloadEntry", "a", "vm", 1, &networking.WorkloadEntry{Address: "10.9.0.2", Labels: labels})
+	m := meshOf([]*Object{vm}, registered("east", "10.1.0.1", selecting), registered("west", "10.2.0.1", selecting))
+	moved := registered("west", "10.2.0.9", selecting)
+	next, ok := m.With([]*Service{moved}, nil)
+	if !ok {
+		t.Fatal("it takes the long path")
+	}
+	want := meshOf([]*Object{vm}, registered("east", "10.1.0.1", selecting), moved)
+	if diff := cmp.Diff(want.Service("x.test"), next.Service("x.test")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := shown(next.Service("x.test")); !strings.Contains(got, "10.9.0.2:80") {
+		t.Errorf("the service has %s, want the WorkloadEntry too", got)
+	}
+	for what, change := range map[string]func(*Service){
+		"another selector": func(s *Service) { s.Selector = map[string]string{"app": "y"} },
+		"no selector":      func(s *Service) { s.Selector = nil },
+	} {
+		if _, ok := m.With([]*Service{registered("west", "10.2.0.9", change)}, nil); ok {
+			t.Errorf("%s takes the short path", what)
+		}
+	}
+}
+
+// Many Pods of a namespace change at once, as in a rolling restart: the namespace's workloads are copied once, not for each.
+func TestManyWorkloadsCostOneCopy(t *testing.T) {
+	const all = 4000
+	pods := make([]*Workload, all)
+	for i := range pods {
+		pods[i] = &Workload{Registry: "Kubernetes", Namespace: "a", Name: fmt.Sprint(i)}
+	}
+	m := New(slices.Values([]Group{{Workloads: pods}}))
+	cost := func(n int) uint64 {
+		changes := make([]WorkloadChange, n)
+		for i := range changes {
+			changes[i] = WorkloadChange{From: pods[i], To: &Workload{Registry: "Kubernetes", Namespace: "a", Name: fmt.Sprint(i)}}
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		next, ok := m.With(nil, nil, changes...)
+		runtime.ReadMemStats(&after)
+		if !ok || len(next.workloads["a"]) != all || next.workloads["a"][all-n].Name != "0" {
+			t.Fatalf("%d changes: the short path is taken: %t, there are %d workloads", n, ok, len(next.workloads["a"]))
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	one, many := cost(1), cost(1000)
+	t.Logf("one change allocates %d bytes, a thousand %d", one, many)
+	if many > 20*one {
+		t.Errorf("a thousand changes allocate %d bytes, more than twenty times the %d of one", many, one)
 	}
 }
 

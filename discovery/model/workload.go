@@ -113,26 +113,36 @@ func WorkloadChanges(before, now Group) (out []WorkloadChange) {
 	return out
 }
 
-// moveWorkloads is false where a service takes one of them.
+// moveWorkloads is false where a service takes one of them. It costs what the namespaces have that they are in, once for all.
 func (m *Mesh) moveWorkloads(changes []WorkloadChange) bool {
-	if len(changes) == 0 {
+	gone, come := map[string]map[*Workload]bool{}, map[string][]*Workload{} // by namespace
+	for _, c := range changes {
+		for _, w := range []*Workload{c.From, c.To} {
+			switch {
+			case w == nil:
+				continue
+			case slices.ContainsFunc(m.selecting[w.Namespace], func(s *Service) bool { return s.takes(w) }):
+				return false
+			case gone[w.Namespace] == nil:
+				gone[w.Namespace] = map[*Workload]bool{}
+			}
+			if gone[w.Namespace][w] = true; w == c.To {
+				come[w.Namespace] = append(come[w.Namespace], w)
+			}
+		}
+	}
+	if len(gone) == 0 {
 		return true
 	}
 	m.workloads = maps.Clone(m.workloads)
-	for _, c := range changes {
-		for _, w := range []*Workload{c.From, c.To} {
-			if w == nil {
-				continue
+	for namespace, left := range gone {
+		stay := make([]*Workload, 0, len(m.workloads[namespace])+len(come[namespace]))
+		for _, w := range m.workloads[namespace] {
+			if !left[w] {
+				stay = append(stay, w)
 			}
-			if slices.ContainsFunc(m.selecting[w.Namespace], func(s *Service) bool { return s.takes(w) }) {
-				return false
-			}
-			others := slices.DeleteFunc(slices.Clone(m.workloads[w.Namespace]), func(o *Workload) bool { return o == w })
-			if w == c.To {
-				others = append(others, w)
-			}
-			m.workloads[w.Namespace] = others
 		}
+		m.workloads[namespace] = append(stay, come[namespace]...)
 	}
 	return true
 }
@@ -145,6 +155,9 @@ func (m *Mesh) withWorkloads(s *Service) *Service {
 		if s.takes(w) {
 			inputs.workloads = append(inputs.workloads, w)
 		}
+	}
+	if len(inputs.workloads) == 0 {
+		return s
 	}
 	return Recall(m.memory, "workloads of "+s.declaration(), inputs, selection.join)
 }

@@ -35,6 +35,7 @@ type Mesh struct {
 	delta            Delta
 	memory           *Memory
 	places           map[serviceKey]int // of services without an address, see AutoAddresses
+	readsNodes       bool               // some service's endpoints depend on the node that a proxy runs on
 }
 
 // New indexes groups, and makes services of their ServiceEntry objects. The order of the groups does not matter: of two
@@ -91,6 +92,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	}
 	next.objects = objects
 	next.addServices(services)
+	next.readsNodes = slices.ContainsFunc(next.services, (*Service).readsNode)
 	next.places = m.placesOf(next.services)
 	next.indexFronts(m)
 	next.indexWorkloads()
@@ -182,6 +184,9 @@ func (m *Mesh) Service(host string) *Service {
 	}
 	return nil
 }
+
+// ReadsNodes reports whether the node that a proxy runs on makes a difference to what it is told.
+func (m *Mesh) ReadsNodes() bool { return m.readsNodes }
 
 // Settings returns what holds for the whole mesh.
 func (m *Mesh) Settings() Settings { return m.settings }

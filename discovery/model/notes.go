@@ -28,6 +28,7 @@ func (m *Mesh) Notes(connected ...Proxy) []Note {
 			j.serviceEntry(o.Meta, spec)
 		}
 	}
+	j.ignored()
 	looked := len(j.notes)
 	j.conflicts()
 	j.refused()

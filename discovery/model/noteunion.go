@@ -46,11 +46,21 @@ func (j *judge) united(owner, s *Service) {
 		{"exportTo", slices.Equal(owner.ExportTo, s.ExportTo)},
 		// Each cluster gives a service an address of its own.
 		{"addresses", len(s.Addresses) == 0 || owner.Registry == s.Registry || slices.Equal(owner.Addresses, s.Addresses)},
-		{"subjectAltNames", slices.Equal(owner.SubjectAltNames, s.SubjectAltNames)},
+		{"subjectAltNames", slices.Equal(owner.SubjectAltNames, s.SubjectAltNames) && slices.Equal(owner.Accounts, s.Accounts)},
 		{"location", owner.External == s.External},
 	} {
 		if !field.same {
 			j.conflict(loser, winner, fieldOf(s, field.name), "%s is declared by %s: what that says of this counts", s.Host, owner.place())
+		}
+	}
+}
+
+// ignored tells of registered services whose record asks for what proxies do not do.
+func (j *judge) ignored() {
+	for _, s := range j.mesh.services {
+		for _, what := range s.Ignored {
+			field, _, _ := strings.Cut(what, " ")
+			j.note(IgnoredField, j.declaredBy(s), field, "%s", what)
 		}
 	}
 }

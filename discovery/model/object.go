@@ -140,5 +140,6 @@ const (
 	ReservedPort     Code = "reserved-port"     // proxies have it for themselves
 	RefusedByProxy   Code = "refused-by-proxy"  // an Envoy that is connected does not take what was made of it
 	PrivilegedPort   Code = "privileged-port"   // proxies that are connected cannot open it
+	IgnoredField     Code = "ignored-field"     // nothing is made of it
 	LongServerName   Code = "long-server-name"  // a handshake has no place for it
 )

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 )
 
@@ -203,6 +204,34 @@ func TestEndpointsOfSelectingServicesTakeTheShortPath(t *testing.T) {
 		if _, ok := m.With([]*Service{registered("west", "10.2.0.9", change)}, nil); ok {
 			t.Errorf("%s takes the short path", what)
 		}
+	}
+}
+
+// A certificate of a service account names the trust domain of the mesh, or an alias of it.
+func TestSubjects(t *testing.T) {
+	s := registered("east", "10.1.0.1", func(s *Service) { s.SubjectAltNames, s.Accounts = []string{"x.example.com"}, []string{"shop/one"} })
+	for name, test := range map[string]struct {
+		config *meshconfig.MeshConfig
+		want   string
+	}{
+		"by default": {nil, "spiffe://cluster.local/ns/shop/sa/one x.example.com"},
+		"named": {
+			&meshconfig.MeshConfig{TrustDomain: "corp", TrustDomainAliases: []string{"old"}},
+			"spiffe://corp/ns/shop/sa/one spiffe://old/ns/shop/sa/one x.example.com",
+		},
+	} {
+		if got := strings.Join((Settings{Config: test.config}).Subjects(s), " "); got != test.want {
+			t.Errorf("%s: the names are %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// Fields of a record that nothing is made of are noted, with the field's path.
+func TestIgnoredFieldsAreNoted(t *testing.T) {
+	m := meshOf(nil, registered("east", "10.1.0.1", func(s *Service) { s.Ignored = []string{"spec.sessionAffinity is ClientIP, which is not read"} }))
+	notes := m.Notes()
+	if len(notes) != 1 || notes[0].Code != IgnoredField || notes[0].Path != "spec.sessionAffinity" || notes[0].Meta.Name != "x" || notes[0].Meta.Origin.Record == nil {
+		t.Errorf("the notes are %+v", notes)
 	}
 }
 

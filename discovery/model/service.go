@@ -20,6 +20,8 @@ type Service struct {
 	External   bool     // outside the mesh
 	Headless   bool     // without an address of its own: clients dial the endpoints
 	Checked    bool     // its registry knows which endpoints are healthy: the others get requests only where none is
+	NodeLocal  bool     // a proxy gets the endpoints of its own node, and no others
+	Prefer     Prefer   // which endpoints get requests first, unless a DestinationRule says it
 	Addresses  []string // its own, IP addresses or CIDRs; none where clients dial what its name resolves to
 	Ports      []Port
 	Endpoints  []Endpoint
@@ -28,8 +30,12 @@ type Service struct {
 	// registry. Empty adds none.
 	Selector map[string]string
 
+	// Ignored are what its record says and nothing is made of, a sentence for each.
+	Ignored []string
+
 	ExportTo        []string // namespaces that see it, "." its own, "*" or empty every, "~" none
 	SubjectAltNames []string // of its certificates
+	Accounts        []string // NAMESPACE/NAME of service accounts, whose names are of its certificates too, in each trust domain
 }
 
 // Port returns the port of that number; false where the service has none.
@@ -62,7 +68,20 @@ type Endpoint struct {
 	Cluster        string // where it runs
 	ServiceAccount string // that it runs as, in the namespace of its service
 	Health         Health
+	Node           string // that it runs on; only where its service is NodeLocal or prefers the node
 }
+
+// Prefer is how near an endpoint must be to get requests before others: Kubernetes' trafficDistribution.
+type Prefer uint8
+
+const (
+	PreferNone Prefer = iota // as policies say
+	PreferZone               // of the proxy's zone, then of its region
+	PreferNode               // of the proxy's node, then of its zone and its region
+)
+
+// readsNode reports whether the node that a proxy runs on decides which endpoints it gets.
+func (s *Service) readsNode() bool { return s.NodeLocal || s.Prefer == PreferNode }
 
 // PortOn returns the number that the endpoint serves p on, 0 where it does not.
 func (e Endpoint) PortOn(p Port) uint32 {

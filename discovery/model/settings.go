@@ -3,6 +3,8 @@ package model
 import (
 	"cmp"
 	"iter"
+	"slices"
+	"strings"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
@@ -38,6 +40,22 @@ func (s Settings) RootNamespace() string {
 // aliases.
 func (s Settings) TrustDomains() []string {
 	return append([]string{cmp.Or(s.Config.GetTrustDomain(), "cluster.local")}, s.Config.GetTrustDomainAliases()...)
+}
+
+// Subjects are the names that certificates of a service may have: its own, and those of its accounts in each trust domain.
+func (s Settings) Subjects(of *Service) []string {
+	if len(of.Accounts) == 0 {
+		return of.SubjectAltNames
+	}
+	out := slices.Clone(of.SubjectAltNames)
+	for _, domain := range s.TrustDomains() {
+		for _, account := range of.Accounts {
+			namespace, name, _ := strings.Cut(account, "/")
+			out = append(out, "spiffe://"+domain+"/ns/"+namespace+"/sa/"+name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // RegistryOnly reports whether unknown destinations are refused, as MeshConfig says; Istio's default lets them pass.

@@ -21,6 +21,7 @@ type candidate struct {
 	weight   uint32
 	priority uint32
 	health   model.Health
+	node     string
 }
 
 // assignment returns the endpoints of a port that the subset's labels select, ordered by locality and address. A
@@ -59,7 +60,7 @@ func (t target) reachable() []candidate {
 	remote := map[string]int{} // gateway's address → index in out
 	scale := scaleOf(t.mesh)
 	for _, e := range t.service.Endpoints {
-		if !model.Selects(t.subset.GetLabels(), e.Labels) {
+		if !model.Selects(t.subset.GetLabels(), e.Labels) || t.service.NodeLocal && e.Node != t.view.Node {
 			continue
 		}
 		address, ok := t.addressOf(e)
@@ -78,7 +79,7 @@ func (t target) reachable() []candidate {
 		case behind && (near || len(gateways) == 0):
 			continue
 		case near || len(gateways) == 0:
-			out = append(out, candidate{address, e.Locality, e.Labels, weight, 0, e.Health})
+			out = append(out, candidate{address, e.Locality, e.Labels, weight, 0, e.Health, e.Node})
 			continue
 		case !e.Health.TakesRequests(): // a gateway would send it some
 			continue
@@ -91,7 +92,7 @@ func (t target) reachable() []candidate {
 				continue
 			}
 			remote[key] = len(out)
-			out = append(out, candidate{socket(g.Addr().String(), uint32(g.Port())), e.Locality, e.Labels, weight, 0, model.HealthUnknown})
+			out = append(out, candidate{socket(g.Addr().String(), uint32(g.Port())), e.Locality, e.Labels, weight, 0, model.HealthUnknown, e.Node})
 		}
 	}
 	return out

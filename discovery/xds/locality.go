@@ -39,6 +39,10 @@ func (t target) localitySetting() *networking.LocalityLoadBalancerSetting {
 // local gives each endpoint its priority: nearer ones first, as long as outlier detection can tell when they fail.
 func (t target) local(in []candidate) []candidate {
 	s := t.localitySetting()
+	if t.service.Prefer != model.PreferNone && t.policy.balancer.GetLocalityLbSetting() == nil {
+		ranked(in, t.preference)
+		return in
+	}
 	if s == nil || t.policy.outlier == nil || t.distribution() != nil {
 		return in
 	}
@@ -49,6 +53,28 @@ func (t target) local(in []candidate) []candidate {
 	} else if t.view.Locality.Region == "" {
 		return in
 	}
+	ranked(in, rank)
+	return in
+}
+
+// preference is how far an endpoint is by the service's own preference, which needs no outlier detection: an endpoint that is
+// not ready makes way for those further off.
+func (t target) preference(c candidate) uint32 {
+	own, there := t.view.Locality, c.locality
+	switch {
+	case t.service.Prefer == model.PreferNode && c.node != "" && c.node == t.view.Node:
+		return 0
+	case own == (model.Locality{}) || own.Region != there.Region:
+		return 3
+	case own.Zone != there.Zone:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// ranked gives each endpoint the priority of its rank.
+func ranked(in []candidate, rank func(candidate) uint32) {
 	var ranks []uint32
 	for i := range in {
 		in[i].priority = rank(in[i])
@@ -60,7 +86,6 @@ func (t target) local(in []candidate) []candidate {
 		p, _ := slices.BinarySearch(ranks, in[i].priority)
 		in[i].priority = uint32(p)
 	}
-	return in
 }
 
 // distance is 0 in one's own sub-zone, then 1 in the zone, 2 in the region, 3 elsewhere; where the setting names a region

@@ -69,7 +69,7 @@ func (p policy) applyTLS(c *clusterv3.Cluster, t target) {
 		context.CommonTlsContext.AlpnProtocols = append([]string{meshALPN}, context.CommonTlsContext.AlpnProtocols...)
 		names := tls.SubjectAltNames
 		if len(names) == 0 {
-			names = t.service.SubjectAltNames
+			names = t.mesh.Subjects(t.service)
 		}
 		t.view.Identity.setOwn(context.CommonTlsContext, validation{names: names})
 	case networking.ClientTLSSettings_MUTUAL:
@@ -84,7 +84,7 @@ func (p policy) applyTLS(c *clusterv3.Cluster, t target) {
 func (t target) clientValidation(tls *networking.ClientTLSSettings) validation {
 	names := tls.SubjectAltNames
 	if len(names) == 0 {
-		names = t.service.SubjectAltNames
+		names = t.mesh.Subjects(t.service)
 	}
 	v := validation{root: cmp.Or(tls.CaCertificates, systemRoots), names: names, crl: tls.CaCrl}
 	if tls.CredentialName != "" {

@@ -26,6 +26,7 @@ type Outbound struct {
 	HTTPProxyPort int    // on 127.0.0.1, 0 for none
 	Family        Family // of the proxy's addresses
 	Locality      model.Locality
+	Node          string // of Kubernetes, that it runs on
 	Network       string
 	Identity      Identity
 	Topology      Topology // of a gateway
@@ -61,7 +62,7 @@ func ViewOf(p Proxy) View {
 	return View{
 		Outbound: Outbound{
 			Gateway: gateway, Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), Domain: p.ID.Domain,
-			HTTPProxyPort: p.Metadata.HTTPProxyPort, Family: familyOf(ips), Locality: p.Locality,
+			HTTPProxyPort: p.Metadata.HTTPProxyPort, Family: familyOf(ips), Locality: p.Locality, Node: p.text("NODE_NAME"),
 			Network:   p.text("NETWORK"),
 			Identity:  p.identity(),
 			Topology:  p.Topology,
@@ -96,6 +97,9 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 		}
 	}
 	v.labels = encodeLabels(kept)
+	if !m.ReadsNodes() {
+		v.Node = ""
+	}
 	v.Namespace, v.Domain = m.NamespaceAs(v.Namespace), m.DomainAs(v.Domain)
 	return v
 }
@@ -104,7 +108,7 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 // a look at what was made.
 func (v Outbound) ofClusters() Outbound {
 	return Outbound{
-		Gateway: v.Gateway, Mode: v.Mode, Family: v.Family, Locality: v.Locality, Network: v.Network, Identity: v.Identity,
+		Gateway: v.Gateway, Mode: v.Mode, Family: v.Family, Locality: v.Locality, Node: v.Node, Network: v.Network, Identity: v.Identity,
 		Proxyless: v.Proxyless, labels: v.labels,
 	}
 }

@@ -15,7 +15,6 @@ type Options struct {
 	Registry        string // the name of the registry; "Kubernetes" if empty
 	Cluster         string // of all objects
 	Domain          string // of hosts, NAME.NAMESPACE.svc.DOMAIN; "cluster.local" if empty
-	TrustDomain     string // of service accounts that annotations name; "cluster.local" if empty
 	SystemNamespace string // whose label topology.istio.io/network is the cluster's network; "istio-system" if empty
 }
 
@@ -69,7 +68,7 @@ func New(o Options) *Catalog {
 		value     *string
 		otherwise string
 	}{
-		{&o.Registry, "Kubernetes"}, {&o.Domain, "cluster.local"}, {&o.TrustDomain, "cluster.local"}, {&o.SystemNamespace, "istio-system"},
+		{&o.Registry, "Kubernetes"}, {&o.Domain, "cluster.local"}, {&o.SystemNamespace, "istio-system"},
 	} {
 		if *field.value == "" {
 			*field.value = field.otherwise

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -39,6 +40,11 @@ func (c *Catalog) candidates(out []candidate, d *declared, in *slice) []candidat
 				Cluster: c.options.Cluster, Health: e.health,
 			},
 			pod: e.pod, uid: e.uid, family: in.family, known: p != nil,
+		}
+		if d.NodeLocal || d.Prefer == model.PreferNode {
+			if one.Node = e.node; p != nil {
+				one.Node = cmp.Or(p.node, e.node)
+			}
 		}
 		if d.always {
 			one.Health = model.HealthHealthy

@@ -15,9 +15,10 @@ import (
 
 // Annotations of Services that Istio's users set.
 const (
-	exportToAnnotation  = "networking.istio.io/exportTo"
-	accountsAnnotation  = "alpha.istio.io/kubernetes-serviceaccounts" // names of the Service's namespace
-	canonicalAnnotation = "alpha.istio.io/canonical-serviceaccounts"  // full names
+	exportToAnnotation     = "networking.istio.io/exportTo"
+	accountsAnnotation     = "alpha.istio.io/kubernetes-serviceaccounts" // names of the Service's namespace
+	distributionAnnotation = "networking.istio.io/traffic-distribution"  // as spec.trafficDistribution, which counts more
+	canonicalAnnotation    = "alpha.istio.io/canonical-serviceaccounts"  // full names
 )
 
 // service is a Service, and what is wrong with its newest form.
@@ -32,7 +33,6 @@ type declared struct {
 	families  []corev1.IPFamily // the first is the one that endpoints are called by
 	always    bool              // endpoints take requests whatever their readiness is
 	endpoints bool              // they come from EndpointSlices
-	accounts  []string          // subject names by annotation; those of the endpoints are added
 }
 
 func (c *Catalog) putService(key Key, o *corev1.Service, at model.Origin) {
@@ -69,20 +69,44 @@ func (c *Catalog) declare(o *corev1.Service, at model.Origin) (*declared, []stri
 	default:
 		r.addf("spec.type is %q, want ClusterIP, NodePort, LoadBalancer or ExternalName", o.Spec.Type)
 	}
+	d.near(o)
 	d.ExportTo = r.exportTo(o.Annotations[exportToAnnotation])
 	for _, account := range list(o.Annotations[accountsAnnotation]) {
 		if !name.MatchString(account) {
 			r.addf("metadata.annotations[%s] has %q, want names of service accounts, with commas between them", accountsAnnotation, account)
 		}
-		d.accounts = append(d.accounts, c.identity(o.Namespace, account))
+		d.Accounts = append(d.Accounts, o.Namespace+"/"+account)
 	}
-	d.accounts = append(d.accounts, list(o.Annotations[canonicalAnnotation])...)
+	d.SubjectAltNames = list(o.Annotations[canonicalAnnotation])
 	return d, r
 }
 
-// identity is the name of a service account in certificates.
-func (c *Catalog) identity(namespace, account string) string {
-	return "spiffe://" + c.options.TrustDomain + "/ns/" + namespace + "/sa/" + account
+// near reads which endpoints a client is to use, of those that there are. What is decided by a client's address is left to
+// policies: a proxy knows requests, not only connections.
+func (d *declared) near(o *corev1.Service) {
+	if !d.endpoints {
+		return
+	}
+	if p := o.Spec.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
+		d.NodeLocal = true
+	}
+	distribution := o.Annotations[distributionAnnotation]
+	if o.Spec.TrafficDistribution != nil {
+		distribution = *o.Spec.TrafficDistribution
+	}
+	switch distribution {
+	case "":
+	case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone:
+		d.Prefer = model.PreferZone
+	case corev1.ServiceTrafficDistributionPreferSameNode:
+		d.Prefer = model.PreferNode
+	default:
+		d.Ignored = append(d.Ignored, fmt.Sprintf("spec.trafficDistribution is %q, which is not known here: requests go to all endpoints", distribution))
+	}
+	if o.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+		d.Ignored = append(d.Ignored, "spec.sessionAffinity is ClientIP, which sidecars do not read, as Istio's do not: requests go to all endpoints; "+
+			"for one endpoint of each client want a DestinationRule with trafficPolicy.loadBalancer.consistentHash.useSourceIp")
+	}
 }
 
 // externalName makes it a service of a DNS name, or of an address that stands in the place of one.

@@ -91,11 +91,37 @@ func TestServiceOf(t *testing.T) {
 			`annotations: {networking.istio.io/exportTo: "., bank"}`, "clusterIP: 10.96.0.1, " + ports,
 			own(func(s *model.Service) { s.ExportTo = []string{".", "bank"} }),
 		},
+		"node local": {
+			"", "clusterIP: 10.96.0.1, internalTrafficPolicy: Local, " + ports,
+			own(func(s *model.Service) { s.NodeLocal = true }),
+		},
+		"near ones first": {
+			"", "clusterIP: 10.96.0.1, trafficDistribution: PreferClose, " + ports,
+			own(func(s *model.Service) { s.Prefer = model.PreferZone }),
+		},
+		"those of the node first, whatever the annotation says": {
+			"annotations: {networking.istio.io/traffic-distribution: PreferClose}", "clusterIP: 10.96.0.1, trafficDistribution: PreferSameNode, " + ports,
+			own(func(s *model.Service) { s.Prefer = model.PreferNode }),
+		},
+		"near ones first, by annotation": {
+			"annotations: {networking.istio.io/traffic-distribution: PreferClose}", "clusterIP: 10.96.0.1, " + ports,
+			own(func(s *model.Service) { s.Prefer = model.PreferZone }),
+		},
+		"what is not done": {
+			"", "clusterIP: 10.96.0.1, sessionAffinity: ClientIP, trafficDistribution: Sideways, " + ports,
+			own(func(s *model.Service) {
+				s.Ignored = []string{
+					`spec.trafficDistribution is "Sideways", which is not known here: requests go to all endpoints`,
+					"spec.sessionAffinity is ClientIP, which sidecars do not read, as Istio's do not: requests go to all endpoints; " +
+						"for one endpoint of each client want a DestinationRule with trafficPolicy.loadBalancer.consistentHash.useSourceIp",
+				}
+			}),
+		},
 		"service accounts": {
 			`annotations: {alpha.istio.io/kubernetes-serviceaccounts: "one,two", alpha.istio.io/canonical-serviceaccounts: x.example.com}`,
 			"clusterIP: 10.96.0.1, " + ports,
 			own(func(s *model.Service) {
-				s.SubjectAltNames = []string{"spiffe://cluster.local/ns/shop/sa/one", "spiffe://cluster.local/ns/shop/sa/two", "x.example.com"}
+				s.SubjectAltNames, s.Accounts = []string{"x.example.com"}, []string{"shop/one", "shop/two"}
 			}),
 		},
 	} {
@@ -114,9 +140,9 @@ func TestSubjectsOfEndpoints(t *testing.T) {
 	named := strings.Replace(web, "uid: s1", "uid: s1, annotations: {alpha.istio.io/kubernetes-serviceaccounts: z}", 1)
 	w := newWorld().put(t, named, running("a", "u1", "10.0.0.1", "v1"), slicing("a", "web", of("a", "u1", "10.0.0.1")))
 	w.take()
-	want := []string{"spiffe://cluster.local/ns/shop/sa/web-account", "spiffe://cluster.local/ns/shop/sa/z"}
-	if got := w.groups["Service/shop/web"].Services[0].SubjectAltNames; !slices.Equal(got, want) {
-		t.Errorf("the names are %q, want %q", got, want)
+	want := []string{"shop/web-account", "shop/z"}
+	if got := w.groups["Service/shop/web"].Services[0].Accounts; !slices.Equal(got, want) {
+		t.Errorf("the accounts are %q, want %q", got, want)
 	}
 }
 

@@ -130,18 +130,18 @@ func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string)
 		}
 		s.Endpoints = chosen(found, d.families)
 	}
-	if len(d.accounts) > 0 {
-		s.SubjectAltNames = c.subjects(d, s.Endpoints)
+	if len(s.Accounts)+len(s.SubjectAltNames) > 0 {
+		s.Accounts = accounts(&s)
 	}
 	return &s, wrong
 }
 
-// subjects are the names that certificates of the service may have.
-func (c *Catalog) subjects(d *declared, endpoints []model.Endpoint) []string {
-	out := slices.Clone(d.accounts)
-	for _, e := range endpoints {
+// accounts are those that the service names, and those of its endpoints: a certificate of either is the service's.
+func accounts(s *model.Service) []string {
+	out := slices.Clone(s.Accounts)
+	for _, e := range s.Endpoints {
 		if e.ServiceAccount != "" {
-			out = append(out, c.identity(d.Namespace, e.ServiceAccount))
+			out = append(out, s.Namespace+"/"+e.ServiceAccount)
 		}
 	}
 	slices.Sort(out)

@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"hash/fnv"
+	"maps"
 	"net/netip"
 	"slices"
 )
@@ -37,7 +38,7 @@ func (s *Scope) AutoAddresses(service *Service) (four, six netip.Addr, ok bool) 
 // placesOf are the places of services, those of m where nothing counts that differs.
 func (m *Mesh) placesOf(services []*Service) map[serviceKey]int {
 	if m != nil && slices.EqualFunc(m.services, services, func(a, b *Service) bool {
-		return a == b || a.key() == b.key() && a.Created.Equal(b.Created) && slices.Equal(a.Addresses, b.Addresses) &&
+		return a == b || a.key() == b.key() && a.Created.Equal(b.Created) && sameAddresses(a, b) &&
 			a.lacksAddress() == b.lacksAddress()
 	}) {
 		return m.places
@@ -55,9 +56,11 @@ func placed(services []*Service) map[serviceKey]int {
 	taken := map[int]bool{}
 	var wanting []*Service
 	for _, s := range services {
-		for _, a := range s.Addresses {
-			if place, ok := placeOf(a); ok {
-				taken[place] = true
+		for _, addresses := range append(slices.Collect(maps.Values(s.ClusterAddresses)), s.Addresses) {
+			for _, a := range addresses {
+				if place, ok := placeOf(a); ok {
+					taken[place] = true
+				}
 			}
 		}
 		if s.lacksAddress() {

@@ -25,6 +25,7 @@ type Mesh struct {
 	redeclared       map[string]declaredServices // by object's key, where the short path was taken since
 	labels           labels
 	namespaces       namespaces
+	clusters         map[string]bool           // that give services other addresses than their owners
 	byAddress        map[netip.Addr][]*Service // that have an endpoint there
 	moved            map[serviceKey]*Service   // whose endpoints byAddress does not know
 	fronts           map[serviceKey]front
@@ -94,6 +95,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next.addServices(services)
 	next.readsNodes = slices.ContainsFunc(next.services, (*Service).readsNode)
 	next.places = m.placesOf(next.services)
+	next.indexClusters()
 	next.indexFronts(m)
 	next.indexWorkloads()
 	next.delta.ID = new(Generation)

@@ -18,16 +18,17 @@ func (j *judge) registries() {
 	for _, key := range keys {
 		all := j.mesh.contested[key]
 		for _, s := range all[1:] {
-			if owner := all[0]; owner.Registry != "" {
-				j.united(owner, s)
+			if all[0].Registry != "" {
+				j.united(all, s)
 			}
 		}
 	}
 }
 
-// united compares a declaration with the owner's, which is registered.
-func (j *judge) united(owner, s *Service) {
-	winner, loser := j.declaredBy(owner), j.declaredBy(s)
+// united compares a declaration with the owner's, which is registered, and with the first one of its own cluster.
+func (j *judge) united(all claimants, s *Service) {
+	owner, loser := all[0], j.declaredBy(s)
+	winner := j.declaredBy(owner)
 	if what := apart(owner, s); what != "" {
 		j.conflict(loser, winner, fieldOf(s, "hosts"), "%s is declared by %s, and with another %s: this declaration is not used for it", s.Host,
 			owner.place(), what)
@@ -39,18 +40,20 @@ func (j *judge) united(owner, s *Service) {
 				owner.place(), p.Protocol)
 		}
 	}
+	addressed := all.addressed(s)
 	for _, field := range []struct {
-		name string
-		same bool
+		name  string
+		same  bool
+		owner *Service
 	}{
-		{"exportTo", slices.Equal(owner.ExportTo, s.ExportTo)},
-		// Each cluster gives a service an address of its own.
-		{"addresses", len(s.Addresses) == 0 || owner.Registry == s.Registry || slices.Equal(owner.Addresses, s.Addresses)},
-		{"subjectAltNames", slices.Equal(owner.SubjectAltNames, s.SubjectAltNames) && slices.Equal(owner.Accounts, s.Accounts)},
-		{"location", owner.External == s.External},
+		{"exportTo", slices.Equal(owner.ExportTo, s.ExportTo), owner},
+		{"addresses", len(s.Addresses) == 0 || slices.Equal(addressed.Addresses, s.Addresses), addressed},
+		{"subjectAltNames", slices.Equal(owner.SubjectAltNames, s.SubjectAltNames) && slices.Equal(owner.Accounts, s.Accounts), owner},
+		{"location", owner.External == s.External, owner},
 	} {
 		if !field.same {
-			j.conflict(loser, winner, fieldOf(s, field.name), "%s is declared by %s: what that says of this counts", s.Host, owner.place())
+			j.conflict(loser, j.declaredBy(field.owner), fieldOf(s, field.name), "%s is declared by %s: what that says of this counts", s.Host,
+				field.owner.place())
 		}
 	}
 }

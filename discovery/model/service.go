@@ -26,6 +26,10 @@ type Service struct {
 	Ports      []Port
 	Endpoints  []Endpoint
 
+	// ClusterAddresses are the addresses that other clusters than the owner's give it, by cluster: see AddressesIn. The union
+	// of registries sets it.
+	ClusterAddresses map[string][]string
+
 	// Selector adds the workloads of the service's namespace with these labels to Endpoints, except those of its own
 	// registry. Empty adds none.
 	Selector map[string]string

@@ -15,8 +15,8 @@ import (
 //	headless
 //	exportTo,         the owner's. A declaration of the same registry and cluster with another one is left out. One of another
 //	selector          registry joins; its selector still adds workloads to its own endpoints.
-//	addresses,        the owner's.
-//	location, names
+//	addresses         those that the proxy's own cluster gives the service: see clusteraddress.go; else the owner's.
+//	location, names   the owner's.
 //	ports             the owner's, and the numbers that others have beside them. A port of both is the owner's.
 //	endpoints         those of every declaration that joins, for the ports of that declaration; equal ones count once.
 //
@@ -55,6 +55,9 @@ func (c claimants) join() *Service {
 		if apart(c[0], s) == "" {
 			out = joined(out, s)
 		}
+	}
+	if out != c[0] { // it is a copy
+		out.ClusterAddresses = c.clusterAddresses()
 	}
 	return out
 }

@@ -61,10 +61,11 @@ func (v Outbound) answers(scope *model.Scope, s *model.Service) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(a string) bool { return !isIP(a) })
 }
 
-// addressesOf are a service's own addresses, and of one that has none those that stand for it where DNS leads to them.
+// addressesOf are a service's own addresses in the proxy's cluster, and of one that has none those that stand for it where DNS leads
+// to them.
 func (v Outbound) addressesOf(scope *model.Scope, s *model.Service) []string {
-	if len(s.Addresses) > 0 || !v.AutoAddresses || v.none() {
-		return s.Addresses
+	if own := s.AddressesIn(v.Cluster); len(own) > 0 || !v.AutoAddresses || v.none() {
+		return own
 	}
 	four, six, ok := scope.AutoAddresses(s)
 	switch {

@@ -121,8 +121,8 @@ func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p mode
 	rule := ruleSpec(e.Rules.For(s.Host))
 	r := router{scope: ls.scope, gateway: model.MeshGateway, port: p.Number}
 	var subnets []string
-	if len(singleAddresses(s.Addresses)) != len(s.Addresses) {
-		subnets = s.Addresses
+	if own := s.AddressesIn(ls.view.Cluster); len(singleAddresses(own)) != len(own) {
+		subnets = own
 	}
 	for _, address := range addresses {
 		address = canonical(address)

@@ -47,7 +47,7 @@ func buildProxyless(m *model.Mesh, v Outbound) *Resources {
 			}
 			out.Routes = append(out.Routes,
 				&routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{{
-					Name: name, Domains: domains(s, port.Number, v.Domain),
+					Name: name, Domains: domains(s, port.Number, v.Domain, v.Cluster),
 					Routes: router{scope: scope, gateway: model.MeshGateway, port: port.Number}.serviceRoutes(s.Host, rules[s]),
 				}}})
 		}

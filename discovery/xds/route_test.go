@@ -53,7 +53,7 @@ func TestDomains(t *testing.T) {
 			[]string{"a.com", "a.com:80", "10.1.0.1", "10.1.0.1:80", "[fd00::1]", "[fd00::1]:80"},
 		},
 	} {
-		if diff := cmp.Diff(test.want, domains(test.service, test.port, "")); diff != "" {
+		if diff := cmp.Diff(test.want, domains(test.service, test.port, "", "")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}

@@ -28,6 +28,7 @@ type Outbound struct {
 	Locality      model.Locality
 	Node          string // of Kubernetes, that it runs on
 	Network       string
+	Cluster       string // where the proxy runs, which may give services addresses of its own
 	Identity      Identity
 	Topology      Topology // of a gateway
 	Proxyless     bool     // the proxy is a program's own gRPC
@@ -64,6 +65,7 @@ func ViewOf(p Proxy) View {
 			Gateway: gateway, Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), Domain: p.ID.Domain,
 			HTTPProxyPort: p.Metadata.HTTPProxyPort, Family: familyOf(ips), Locality: p.Locality, Node: p.text("NODE_NAME"),
 			Network:   p.text("NETWORK"),
+			Cluster:   p.text("CLUSTER_ID"),
 			Identity:  p.identity(),
 			Topology:  p.Topology,
 			Proxyless: p.Proxyless(), Unprivileged: unprivileged, Own: own,
@@ -86,8 +88,9 @@ func (v View) Proxy() model.Proxy {
 	}
 }
 
-// In returns v without what makes no difference in m: labels that nothing selects by, and a namespace and DNS domain that
-// nothing is told of. Proxies of different workloads and namespaces then share what they may call.
+// In returns v without what makes no difference in m: labels that nothing selects by, a namespace and a DNS domain that no object
+// names, and a cluster that gives no service addresses of its own. Proxies of different workloads, namespaces and clusters then share
+// what they may call.
 func (v Outbound) In(m *model.Mesh) Outbound {
 	labels := decodeLabels(v.labels)
 	kept := map[string]string{}
@@ -100,7 +103,7 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 	if !m.ReadsNodes() {
 		v.Node = ""
 	}
-	v.Namespace, v.Domain = m.NamespaceAs(v.Namespace), m.DomainAs(v.Domain)
+	v.Namespace, v.Domain, v.Cluster = m.NamespaceAs(v.Namespace), m.DomainAs(v.Domain), m.ClusterAs(v.Cluster)
 	return v
 }
 

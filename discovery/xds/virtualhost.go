@@ -62,11 +62,11 @@ func (rs *routeSet) add(name string, egress int, port uint32, build func(hostMak
 		rs.seen = map[string]bool{}
 	}
 	rs.seen[name] = true
-	domain := rs.b.view.Domain
+	domain, cluster := rs.b.view.Domain, rs.b.view.Cluster
 	key := fmt.Sprintf("route %s of egress %d, port %d", name, egress, port)
 	known := rs.b.out.memory.Made()
 	table := model.RecallAsked(rs.b.out.memory, key, rs.b.scope, func(s *model.Scope) *routeTable {
-		m := hostMaker{s, egress, port, domain, &routeTable{config: newRouteConfig(name)}, map[string]bool{"*": true}}
+		m := hostMaker{s, egress, port, domain, cluster, &routeTable{config: newRouteConfig(name)}, map[string]bool{"*": true}}
 		if build(m); !m.table.everyHost {
 			m.table.config.VirtualHosts = append(m.table.config.VirtualHosts, unknownHost(s))
 		}
@@ -101,6 +101,7 @@ type hostMaker struct {
 	egress  int
 	number  uint32 // the listener's port
 	domain  string
+	cluster string // of the proxy
 	table   *routeTable
 	claimed map[string]bool // domains
 }
@@ -118,7 +119,7 @@ func (m hostMaker) port() {
 	rules := m.scope.Rules(m.egress)
 	for _, s := range m.scope.ServicesOn(m.egress, m.number) {
 		for _, p := range routed(s, m.number) {
-			m.addHost(s, p.Number, hostDomains(s, m.domain), rules.For(s.Host))
+			m.addHost(s, p.Number, hostDomains(s, m.domain, m.cluster), rules.For(s.Host))
 		}
 	}
 	if m.number == 80 || m.number == 0 { // as in Istio, or at a Unix socket
@@ -131,7 +132,7 @@ func (m hostMaker) httpProxy() {
 	rules := m.scope.Rules(m.egress)
 	for _, s := range m.scope.ServicesOn(m.egress, 0) {
 		for _, p := range routed(s, 0) {
-			m.addHost(s, p.Number, domains(s, p.Number, m.domain), rules.For(s.Host))
+			m.addHost(s, p.Number, domains(s, p.Number, m.domain, m.cluster), rules.For(s.Host))
 		}
 	}
 	m.addRuleHosts(rules, 80)
@@ -214,10 +215,10 @@ func asDomain(host string) string {
 	return host
 }
 
-// hostDomains returns how a client may write a service's host where ports do not count.
-func hostDomains(s *model.Service, domain string) []string {
+// hostDomains returns how a client of a DNS domain and a cluster may write a service's host where ports do not count.
+func hostDomains(s *model.Service, domain, cluster string) []string {
 	out := append([]string{asDomain(s.Host)}, shortNames(s.Host, domain)...)
-	for _, a := range s.Addresses {
+	for _, a := range s.AddressesIn(cluster) {
 		ip, err := netip.ParseAddr(a)
 		switch {
 		case err != nil:
@@ -231,9 +232,9 @@ func hostDomains(s *model.Service, domain string) []string {
 }
 
 // domains returns how a client may write a service's host with a port: 80 is left out in URLs.
-func domains(s *model.Service, port uint32, domain string) []string {
+func domains(s *model.Service, port uint32, domain, cluster string) []string {
 	var out []string
-	for _, name := range hostDomains(s, domain) {
+	for _, name := range hostDomains(s, domain, cluster) {
 		if port == 80 {
 			out = append(out, name)
 		}

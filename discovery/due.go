@@ -145,7 +145,7 @@ func (s *state) next() *model.Mesh {
 		if c := s.sources[key.source]; c != nil {
 			now = c.groups[key.key]
 		}
-		if !now.Covers(before) {
+		if !now.Covers(before) || !before.Covers(now) {
 			return s.mesh.Next(s.groups())
 		}
 		for _, service := range now.Services {

@@ -13,6 +13,7 @@ import (
 // conflicts notes each object that loses something to another one, and names the winner: the older, then the one whose
 // namespace and name come first.
 func (j *judge) conflicts() {
+	j.objectsInTwoStores()
 	j.rules()
 	j.policies()
 	j.entries()

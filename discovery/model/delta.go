@@ -86,7 +86,7 @@ func (m *Mesh) moveServices(services []*Service) bool {
 			m.contested = maps.Clone(m.contested)
 			m.contested[s.key()] = all
 			s = all.join()
-		} else if !onlyEndpoints(claims[i], s) {
+		} else if claims[i].declaration() != s.declaration() || !onlyEndpoints(claims[i], s) {
 			return false
 		}
 		claims[i] = s

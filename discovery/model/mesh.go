@@ -32,6 +32,7 @@ type Mesh struct {
 	contested        map[serviceKey]claimants // that more than one declares: all of them, the owner first
 	objects          []*Object                // all, oldest first
 	twins            map[string]bool          // keys that more than one has
+	unused           []twin                   // objects that another one of the same key stands for, in the order of objects
 	settings         Settings
 	delta            Delta
 	memory           *Memory
@@ -53,7 +54,6 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 		selecting:        map[string][]*Service{},
 		declared:         map[*networking.ServiceEntry]declaredServices{},
 		contested:        map[serviceKey]claimants{},
-		twins:            map[string]bool{},
 		memory:           NewMemory(nil, nil),
 	}
 	if m != nil {
@@ -69,15 +69,8 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 		objects = append(objects, group.Objects...)
 	}
 	slices.SortStableFunc(objects, func(a, b *Object) int { return a.Older(b.Meta) })
-	known := make(map[string]bool, len(objects))
-	for _, o := range objects {
-		if known[o.Key()] {
-			next.twins[o.Key()] = true
-		}
-		known[o.Key()] = true
-	}
 	var rules []*Object
-	for _, o := range objects {
+	for _, o := range next.addObjects(objects) {
 		switch spec := o.Spec.(type) {
 		case *networking.VirtualService:
 			rules = append(rules, o)
@@ -91,7 +84,6 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 			next.addObject(o)
 		}
 	}
-	next.objects = objects
 	next.addServices(services)
 	next.readsNodes = slices.ContainsFunc(next.services, (*Service).readsNode)
 	next.places = m.placesOf(next.services)

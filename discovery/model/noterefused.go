@@ -62,7 +62,7 @@ func (j *judge) sources(r Refusal) (out []Meta) {
 	if len(out) > 0 {
 		return out
 	}
-	for _, o := range j.mesh.objects {
+	for _, o := range j.mesh.used() {
 		if s, ok := o.Spec.(*networking.ServiceEntry); ok && slices.ContainsFunc(s.Hosts, func(host string) bool { return strings.EqualFold(host, r.Host) }) {
 			out = append(out, o.Meta)
 		}

@@ -14,7 +14,7 @@ import (
 // be an endpoint of anything.
 func (m *Mesh) Notes(connected ...Proxy) []Note {
 	j := newJudge(m, connected)
-	for _, o := range m.objects {
+	for _, o := range m.used() {
 		switch spec := o.Spec.(type) {
 		case *networking.VirtualService:
 			j.virtualService(o.Meta, spec)
@@ -89,7 +89,7 @@ func newJudge(m *Mesh, connected []Proxy) *judge {
 		namespaces: map[string]bool{m.settings.RootNamespace(): true},
 		connected:  connected, selected: selected{mesh: m, connected: connected}, similar: similar{mesh: m},
 	}
-	for _, o := range m.objects {
+	for _, o := range m.used() {
 		switch spec := o.Spec.(type) {
 		case *networking.Gateway:
 			j.gateways[o.Namespace+"/"+o.Name] = true

@@ -79,7 +79,7 @@ func fieldOf(s *Service, field string) string {
 // declaredBy returns the object that declares a service; of a registered service, one that stands for the registry's record.
 func (j *judge) declaredBy(s *Service) Meta {
 	if s.Registry == "" {
-		for _, o := range j.mesh.objects {
+		for _, o := range j.mesh.used() {
 			if entry, ok := o.Spec.(*networking.ServiceEntry); ok && o.Namespace == s.Namespace && o.Name == s.Name &&
 				slices.ContainsFunc(entry.Hosts, func(host string) bool { return strings.EqualFold(host, s.Host) }) {
 				return o.Meta
@@ -102,7 +102,7 @@ func (s *Service) place() string {
 // namespaces each sees its own.
 func (j *judge) entries() {
 	owners := map[serviceKey]*Object{}
-	for _, o := range j.mesh.objects {
+	for _, o := range j.mesh.used() {
 		entry, ok := o.Spec.(*networking.ServiceEntry)
 		if !ok {
 			continue

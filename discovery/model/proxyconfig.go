@@ -27,7 +27,7 @@ func (m *Mesh) ProxyConfig(namespace string, labels map[string]string, annotatio
 // proxyConfigOf is the oldest object of a namespace that selects labels or, where they are empty, has no selector.
 func (m *Mesh) proxyConfigOf(namespace string, labels map[string]string) *meshconfig.ProxyConfig {
 	var first *Object
-	for _, o := range m.objects {
+	for _, o := range m.used() {
 		spec, ok := o.Spec.(*v1beta1.ProxyConfig)
 		if !ok || o.Namespace != namespace || first != nil && first.Older(o.Meta) <= 0 {
 			continue
@@ -58,7 +58,7 @@ func over(into, from *meshconfig.ProxyConfig) {
 // proxyConfigs looks for ProxyConfig objects of a namespace for the same workloads.
 func (j *judge) proxyConfigs() {
 	owners := map[string]Meta{}
-	for _, o := range j.mesh.objects {
+	for _, o := range j.mesh.used() {
 		spec, ok := o.Spec.(*v1beta1.ProxyConfig)
 		if !ok {
 			continue
@@ -67,7 +67,7 @@ func (j *judge) proxyConfigs() {
 		j.selector(o.Meta, "spec.selector.matchLabels", selector, o.Namespace)
 		key := o.Namespace + " " + selectorKey(selector)
 		if winner, taken := owners[key]; taken {
-			j.note(Conflict, o.Meta, "spec", "the same workloads follow %s, %s", name(winner), notUsed)
+			j.conflict(o.Meta, winner, "spec", "the same workloads follow %s, %s", name(winner), notUsed)
 		} else {
 			owners[key] = o.Meta
 		}

@@ -73,9 +73,9 @@ func TestProxyConfig(t *testing.T) {
 	}
 	var conflicts []string
 	for _, n := range m.Notes() {
-		conflicts = append(conflicts, n.Meta.Name)
+		conflicts = append(conflicts, n.Meta.Name+" "+n.Other.Name)
 	}
-	if want := []string{"young", "a-young"}; !slices.Equal(conflicts, want) {
+	if want := []string{"young old", "a-young a"}; !slices.Equal(conflicts, want) {
 		t.Errorf("warned about %v, want %v", conflicts, want)
 	}
 }

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -28,15 +29,15 @@ func at(address string, version string) model.Endpoint {
 	return model.Endpoint{Address: address, Labels: map[string]string{"version": version}}
 }
 
-// mesh is made of services and Istio specs, all in namespace default.
+// mesh is made of services and Istio specs, all in namespace default. Specs have names in their order.
 func mesh(parts ...any) *model.Mesh {
 	group := model.Group{}
-	for _, part := range parts {
+	for i, part := range parts {
 		if s, ok := part.(*model.Service); ok {
 			group.Services = append(group.Services, s)
 			continue
 		}
-		group.Objects = append(group.Objects, &model.Object{Meta: model.Meta{Namespace: "default"}, Spec: part})
+		group.Objects = append(group.Objects, &model.Object{Meta: model.Meta{Namespace: "default", Name: fmt.Sprintf("%03d", i)}, Spec: part})
 	}
 	return model.New(slices.Values([]model.Group{group}))
 }

@@ -143,8 +143,9 @@ func TestBootstrapTelemetry(t *testing.T) {
 	}
 	statsd.await(w, request, "envoy.cluster.mine.upstream_rq_200:", "|c")
 	statsd.await(w, request, "envoy.http.mine.downstream_rq_total:") // which the agent needs to drain
-	metrics.await(w, request,
-		"/envoy.service.metrics.v3.MetricsService/StreamMetrics", "measured.default", "cluster.mine.upstream_rq_200")
+	const stream = "/envoy.service.metrics.v3.MetricsService/StreamMetrics"
+	metrics.await(w, request, stream, "measured.default") // the first message of a stream alone names the node
+	metrics.await(w, request, stream, "cluster.mine.upstream_rq_200")
 	logs.await(w, request,
 		"/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs", "logged-by-test", "measured.default")
 	logs.await(w, request, "/logged-path")

@@ -11,15 +11,18 @@ import (
 // that takes long keeps its parent, and then only the newest of the changes waits. A stop after that is quick.
 func TestChangesInARow(t *testing.T) {
 	t.Parallel()
+	began := time.Now()
 	s := startStandalone(t, "--handover", "hot", "--parentShutdownDuration", "50s", "--drainDuration", "1s", "--terminationDrainDuration", "20s")
+	// A second is enough on a machine of its own. On a busy one the start shows how much longer everything takes.
+	limit := max(5*time.Second, 5*time.Since(began))
 	load := s.load()
 	var took []time.Duration
 	for revision := 2; revision <= 4; revision++ {
-		began := time.Now()
+		began = time.Now()
 		s.configure(revision)
 		s.must(s.awaitRevision(revision, handoverLimit))
 		took = append(took, time.Since(began).Round(time.Millisecond))
-		if limit := 5 * time.Second; took[len(took)-1] > limit { // under a second on a machine of its own
+		if took[len(took)-1] > limit {
 			t.Errorf("change %d was in force after %s, want at most %s", revision, took[len(took)-1], limit)
 		}
 	}
@@ -27,9 +30,7 @@ func TestChangesInARow(t *testing.T) {
 	s.must(s.awaitAlone(handoverLimit))
 	lab.Unharmed(t, load)
 
-	const long = 3 * time.Second // as s.slow
-	began := time.Now()
-	answered := s.slow(s.address)
+	answered := send(s.address, "/held")
 	s.awaitInFlight(1)
 	s.configure(5)
 	s.must(s.awaitRevision(5, handoverLimit))
@@ -37,11 +38,10 @@ func TestChangesInARow(t *testing.T) {
 		s.configure(revision)
 		s.must(s.awaitStatus(handoverLimit, "a change that waits", func(a agentStatus) bool { return a.Handover == "gated" }))
 	}
+	s.must(s.awaitRevision(5, handoverLimit)) // which still holds
+	close(s.program.held)
 	s.must(<-answered)
 	s.must(s.awaitRevision(8, handoverLimit))
-	if waited := time.Since(began); waited < long {
-		t.Errorf("the last change was in force after %s, though a request took %s", waited, long)
-	}
 	a, err := s.ask()
 	s.must(err)
 	if got := a.Counts["starting Envoy"]; got != 6 {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,20 +32,30 @@ type standalone struct {
 	mutate  func(bootstrap string) string // what to do to every revision; nil for nothing
 }
 
-// program is what stands behind Envoy: "/" answers at once, "/slow?3s" after that time.
+// program stands behind Envoy: it answers "/" at once, "/slow?3s" after that time, and "/held" when held is closed.
 type program struct {
 	*httptest.Server
 	inFlight atomic.Int64
+	held     chan struct{}
 }
 
 func startProgram(t *testing.T) *program {
-	p := &program{}
+	p := &program{held: make(chan struct{})}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.inFlight.Add(1)
 		defer p.inFlight.Add(-1)
+		var until <-chan struct{}
 		if d, err := time.ParseDuration(r.URL.RawQuery); err == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), d)
+			defer cancel()
+			until = ctx.Done()
+		}
+		if r.URL.Path == "/held" {
+			until = p.held
+		}
+		if until != nil {
 			select {
-			case <-time.After(d):
+			case <-until:
 			case <-r.Context().Done():
 				return
 			}

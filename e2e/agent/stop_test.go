@@ -13,10 +13,13 @@ import (
 )
 
 // slow sends a request that takes three seconds through a listener; its end is sent on the channel.
-func (s *standalone) slow(address string) <-chan error {
+func (s *standalone) slow(address string) <-chan error { return send(address, "/slow?3s") }
+
+// send sends a request to which the program answers "ok".
+func send(address, path string) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
-		response, err := fresh.Get("http://" + address + "/slow?3s")
+		response, err := fresh.Get("http://" + address + path)
 		if err == nil {
 			var body []byte
 			body, err = io.ReadAll(response.Body)

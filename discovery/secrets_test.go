@@ -158,7 +158,7 @@ func TestSecretsAreKept(t *testing.T) {
 			t.Errorf("restarted: %+v", got)
 		}
 		for _, want := range []string{
-			"source of secrets failed, what it told before is served", "secret not read, the last one stays", "secret is read again", "two sources have one secret",
+			"source of secrets failed, its last secrets are served", "secret not read, the last one stays", "secret is read again", "two sources have one secret",
 		} {
 			if strings.Count(log.String(), want) == 0 {
 				t.Errorf("the log lacks %q:\n%s", want, log)
@@ -187,5 +187,89 @@ func TestSecretsThatNeverSync(t *testing.T) {
 		if status(s, "authority").Late {
 			t.Error("it is late still")
 		}
+	})
+}
+
+// Sources of secrets come and go while the server runs. One that replaces another takes over its secrets, and those that it does not
+// have go once it has synced.
+func TestSecretSourcesComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files, other, next := newFakeSecrets(), newFakeSecrets(), newFakeSecrets()
+		s, v, _, log := serveSecrets(t, syncTimeout, map[string]secret.Source{"files": files})
+		files.tell("a=door b=gate", true)
+		v.want(t, "at the start", "shop/door=a shop/gate=b")
+
+		s.AddSecrets("kubernetes", other)
+		other.tell("uid=lock", false)
+		v.want(t, "another was added", "shop/door=a shop/gate=b shop/lock=uid")
+		if got := status(s, "kubernetes"); got.State != SourceSyncing || got.Late {
+			t.Errorf("before it has synced: %+v", got)
+		}
+		pass(syncTimeout + time.Second)
+		if got := status(s, "kubernetes"); !got.Late {
+			t.Errorf("after its deadline: %+v", got)
+		}
+
+		s.AddSecrets("files", next)
+		v.want(t, "one is replaced")
+		next.tell("c=door", false)
+		v.want(t, "the new one has sent a secret", "shop/door=a shop/gate=b shop/lock=uid")
+		next.tell("", true)
+		v.want(t, "the new one has synced", "shop/door=c shop/lock=uid")
+		if got := status(s, "files"); got.State != SourceSynced || got.Restarts != 0 || got.Objects != 1 {
+			t.Errorf("replaced: %+v", got)
+		}
+
+		s.RemoveSecrets("kubernetes")
+		v.want(t, "one was removed", "shop/door=c")
+		s.RemoveSecrets("never")
+		s.RemoveSecrets("files")
+		v.want(t, "the last was removed", "")
+		if got := status(s, "files"); got.Name != "" {
+			t.Errorf("a source that was removed has a status: %+v", got)
+		}
+		if got := strings.Count(log.String(), "source of secrets removed"); got != 2 {
+			t.Errorf("%d removals are logged, want 2:\n%s", got, log)
+		}
+		for name, source := range map[string]fakeSecrets{"files": files, "next": next, "kubernetes": other} {
+			select {
+			case source.updates <- secret.Update{}:
+				t.Errorf("%s still runs", name)
+			default:
+			}
+		}
+	})
+}
+
+// A source that is added before Run is waited for, and one that is removed while it is waited for no longer delays the first mesh.
+func TestTheFirstMeshWaitsForSecretsThatWereAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files, silent := newFakeSecrets(), newFakeSecrets()
+		s, v, _, _ := serveSecrets(t, syncTimeout, map[string]secret.Source{"files": files, "silent": silent})
+		files.tell("a=door", true)
+		v.want(t, "while one is silent")
+		if s.Synced() {
+			t.Error("a mesh is pushed")
+		}
+		s.RemoveSecrets("silent")
+		v.want(t, "once the silent one was removed", "shop/door=a")
+		if !s.Synced() {
+			t.Error("no mesh is pushed")
+		}
+	})
+}
+
+// Without a source of secrets the vault is left alone until one is added.
+func TestNoSecretSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, v, _, _ := serveSecrets(t, syncTimeout, nil)
+		v.want(t, "without a source")
+		if !s.Synced() {
+			t.Error("no mesh is pushed")
+		}
+		files := newFakeSecrets()
+		s.AddSecrets("files", files)
+		files.tell("a=door", true)
+		v.want(t, "with one", "shop/door=a")
 	})
 }

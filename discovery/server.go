@@ -47,16 +47,18 @@ type Server struct {
 	Judge    Judge // nil for none
 	Debounce Debounce
 	Patience Patience
-	// Secrets are sources of secrets, by name; Vault takes what they tell. The first mesh waits for them as for the others.
+	// Secrets are sources of secrets that it starts with, by name; Vault takes what they send. The first mesh waits for them as
+	// for the others.
 	Secrets map[string]secret.Source
-	Vault   Vault // may be nil without Secrets
+	Vault   Vault // may be nil where there are never sources of secrets
 	Log     *slog.Logger
 
-	roster   roster
+	roster   roster[Source]
 	random   func() float64 // for a test to set
 	synced   atomic.Bool
 	statuses atomic.Pointer[[]SourceStatus]
 
+	secretRoster   roster[secret.Source]
 	secretStatuses atomic.Pointer[[]SourceStatus]
 }
 
@@ -65,10 +67,17 @@ func (s *Server) Synced() bool { return s.synced.Load() }
 
 // Add starts a source, or replaces the one of that name, whose groups are served until the new one has synced.
 // Any goroutine may call it, before Run or while it runs.
-func (s *Server) Add(name string, source Source) { s.roster.set(name, source) }
+func (s *Server) Add(name string, source Source) { s.roster.add(name, source) }
 
 // Remove stops a source and removes its groups: at once, unless they are most of the mesh (see Patience).
-func (s *Server) Remove(name string) { s.roster.set(name, nil) }
+func (s *Server) Remove(name string) { s.roster.remove(name) }
+
+// AddSecrets starts a source of secrets, or replaces the one of that name, whose secrets are served until the new one has
+// synced. Any goroutine may call it, before Run or while it runs.
+func (s *Server) AddSecrets(name string, source secret.Source) { s.secretRoster.add(name, source) }
+
+// RemoveSecrets stops a source of secrets and removes its secrets. Proxies keep the secrets that they have.
+func (s *Server) RemoveSecrets(name string) { s.secretRoster.remove(name) }
 
 // Statuses returns the status of each source, ordered by name; those of secrets come last.
 func (s *Server) Statuses() (out []SourceStatus) {
@@ -88,8 +97,9 @@ func (s *Server) Run(ctx context.Context) error {
 	var g errgroup.Group
 	changed := s.roster.begin(s.Sources)
 	settled := make(chan struct{})
-	if len(s.Secrets) > 0 {
-		g.Go(func() error { return s.keep(ctx, func() { close(settled) }) })
+	if s.Vault != nil {
+		changed := s.secretRoster.begin(s.Secrets)
+		g.Go(func() error { return s.runSecrets(ctx, changed, func() { close(settled) }) })
 	} else {
 		close(settled)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
 // Source sends groups of services and objects, and then what changes, until ctx is done. After an error the server starts
@@ -15,28 +16,37 @@ type Source interface {
 	Run(ctx context.Context, updates chan<- model.Update) error
 }
 
-// feed is a Source under a name. A source that is added again is another feed: updates of the old one are known by it.
-type feed struct {
+// feedOf is a source under a name. A source that is added again is another feed: updates of the old one are known by it.
+type feedOf[S any] struct {
 	name   string
-	source Source
+	source S
 }
 
+type (
+	feed       = feedOf[Source]
+	secretFeed = feedOf[secret.Source]
+)
+
 // roster holds the feeds that should run. Any goroutine may change it.
-type roster struct {
+type roster[S any] struct {
 	mu      sync.Mutex
-	feeds   map[string]*feed
+	feeds   map[string]*feedOf[S]
 	changed chan struct{} // nil until the server runs
 }
 
-func (r *roster) set(name string, source Source) {
+func (r *roster[S]) add(name string, source S) {
+	r.change(func() { r.feeds[name] = &feedOf[S]{name, source} })
+}
+
+func (r *roster[S]) remove(name string) { r.change(func() { delete(r.feeds, name) }) }
+
+func (r *roster[S]) change(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.feeds == nil {
-		r.feeds = map[string]*feed{}
+		r.feeds = map[string]*feedOf[S]{}
 	}
-	if delete(r.feeds, name); source != nil {
-		r.feeds[name] = &feed{name, source}
-	}
+	change()
 	select {
 	case r.changed <- struct{}{}: // a send to a nil channel is not ready
 	default:
@@ -45,15 +55,15 @@ func (r *roster) set(name string, source Source) {
 
 // begin adds the sources that the server starts with, except under names that were added before. It returns the channel
 // that gets a value when the roster has changed, and one at the start.
-func (r *roster) begin(sources map[string]Source) <-chan struct{} {
+func (r *roster[S]) begin(sources map[string]S) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.feeds == nil {
-		r.feeds = map[string]*feed{}
+		r.feeds = map[string]*feedOf[S]{}
 	}
 	for name, source := range sources {
 		if r.feeds[name] == nil {
-			r.feeds[name] = &feed{name, source}
+			r.feeds[name] = &feedOf[S]{name, source}
 		}
 	}
 	r.changed = make(chan struct{}, 1)
@@ -62,7 +72,7 @@ func (r *roster) begin(sources map[string]Source) <-chan struct{} {
 }
 
 // all returns the feeds by name, as a copy.
-func (r *roster) all() map[string]*feed {
+func (r *roster[S]) all() map[string]*feedOf[S] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.feeds)

@@ -40,7 +40,7 @@ func (s *Server) supervise(ctx context.Context, f *feed, random func() float64, 
 		})
 }
 
-// again runs something until ctx is done or it returns nil. ended is told of each end, and how long it is until the next start.
+// again runs something until ctx is done or it returns nil. It calls ended at each end, with the time until the next start.
 func again(ctx context.Context, random func() float64, run func() error, ended func(err error, wait time.Duration)) {
 	for delay := time.Duration(0); ; {
 		start := time.Now()

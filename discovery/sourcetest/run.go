@@ -34,13 +34,19 @@ func follow(t *testing.T, r Registry) *following {
 func (f *following) stop() {
 	f.t.Helper()
 	f.cancel()
+	ended(f.t, f.done)
+}
+
+// ended waits for the end of a run whose context is done.
+func ended(t *testing.T, done <-chan error) {
+	t.Helper()
 	select {
-	case err := <-f.done:
+	case err := <-done:
 		if err != nil {
-			f.t.Errorf("stopped, it returns %v, want nil", err)
+			t.Errorf("stopped, it returns %v, want nil", err)
 		}
 	case <-time.After(long):
-		f.t.Fatal("it does not end with its context")
+		t.Fatal("it does not end with its context")
 	}
 }
 

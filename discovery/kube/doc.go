@@ -1,5 +1,7 @@
 // Package kube asks the API server of a Kubernetes cluster, by client-go.
 //
+//	Access.Client ──▶ Election.Run ──▶ functions that run in one of several replicas, while it holds a Lease
+//
 //	Access.Client ──▶ Client.Follow(Watch) ──▶ Event: all objects, then each that changes
 //	                            │
 //	                            └── an error, when the server refuses, or is away for longer than Patience

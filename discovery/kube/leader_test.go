@@ -1,0 +1,296 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// shared is a Lease that several replicas ask for.
+type shared struct {
+	mu      sync.Mutex
+	version int
+	record  resourcelock.LeaderElectionRecord
+}
+
+// replica is one's way to it, which may be cut: then requests end when their patience does.
+type replica struct {
+	*shared
+	identity string
+	read     int // the version that was read last
+
+	mu      sync.Mutex
+	cut     bool
+	refused error
+}
+
+func (r *replica) set(cut bool, refused error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut, r.refused = cut, refused
+}
+
+func (r *replica) way(ctx context.Context) error {
+	r.mu.Lock()
+	cut, refused := r.cut, r.refused
+	r.mu.Unlock()
+	if cut {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return refused
+}
+
+func (r *replica) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if err := r.way(ctx); err != nil {
+		return nil, nil, err
+	}
+	r.shared.mu.Lock()
+	defer r.shared.mu.Unlock()
+	if r.version == 0 {
+		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "l")
+	}
+	r.read = r.version
+	record := r.record
+	raw, err := json.Marshal(record)
+	return &record, raw, err
+}
+
+func (r *replica) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return r.write(ctx, record, 0)
+}
+
+func (r *replica) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return r.write(ctx, record, r.read)
+}
+
+func (r *replica) write(ctx context.Context, record resourcelock.LeaderElectionRecord, read int) error {
+	if err := r.way(ctx); err != nil {
+		return err
+	}
+	r.shared.mu.Lock()
+	defer r.shared.mu.Unlock()
+	if r.version != read {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "l", errors.New("it has changed"))
+	}
+	r.version++
+	r.record, r.read = record, r.version
+	return nil
+}
+
+func (r *replica) RecordEvent(string) {}
+func (r *replica) Identity() string   { return r.identity }
+func (r *replica) Describe() string   { return "l" }
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// electorate are replicas that lead one after another.
+type electorate struct {
+	t       *testing.T
+	lease   *shared
+	mu      sync.Mutex
+	leaders []string
+	most    int
+}
+
+type elected struct {
+	*replica
+	*Election
+	log  *lines
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// start starts a replica whose function takes a while to end.
+func (e *electorate) start(name string, ending time.Duration) *elected {
+	r := &replica{shared: e.lease, identity: name}
+	out := &elected{replica: r, log: &lines{}, done: make(chan struct{})}
+	out.Election = &Election{
+		Namespace: "n", Name: "l", Identity: name, Log: slog.New(slog.NewTextHandler(out.log, nil)),
+		locked: func() (resourcelock.Interface, error) { return r, nil },
+	}
+	ctx, stop := context.WithCancel(e.t.Context())
+	out.stop = stop
+	go func() {
+		defer close(out.done)
+		if err := out.Run(ctx, func(ctx context.Context) error {
+			e.change(func() { e.leaders = append(e.leaders, name) })
+			<-ctx.Done()
+			<-time.After(ending)
+			e.change(func() { e.leaders = without(e.leaders, name) })
+			return ctx.Err()
+		}); err != nil {
+			e.t.Errorf("%s ends with %v", name, err)
+		}
+	}()
+	return out
+}
+
+func without(all []string, name string) (out []string) {
+	for _, one := range all {
+		if one != name {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+func (e *electorate) change(do func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	do()
+	e.most = max(e.most, len(e.leaders))
+}
+
+// want waits for a time, and wants these leaders then.
+func (e *electorate) want(after time.Duration, names ...string) {
+	e.t.Helper()
+	<-time.After(after)
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if fmt.Sprint(e.leaders) != fmt.Sprint(names) {
+		e.t.Errorf("the leaders are %v, want %v", e.leaders, names)
+	}
+	if e.most > 1 {
+		e.t.Errorf("there were %d leaders at once", e.most)
+	}
+}
+
+const second = time.Second
+
+// One leads. It stops: another one leads at once, though what the first did took a while to end.
+func TestElectionReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &electorate{t: t, lease: &shared{}}
+		a := e.start("a", 2*second)
+		e.want(second, "a")
+		b := e.start("b", 0)
+		e.want(time.Minute, "a")
+		if !a.Leading() || b.Leading() {
+			t.Errorf("a leads: %t, b leads: %t", a.Leading(), b.Leading())
+		}
+		if err := testutil.CollectAndCompare(a.Election, strings.NewReader("# HELP pilotlight_leading 1 while this replica leads: it holds the lease.\n"+
+			"# TYPE pilotlight_leading gauge\npilotlight_leading{lease=\"n/l\"} 1\n")); err != nil {
+			t.Error(err)
+		}
+		a.stop()
+		e.want(second, "a")
+		if a.record.HolderIdentity != "a" {
+			t.Error("the lease is released before the functions have ended")
+		}
+		e.want(6*second, "b")
+		<-a.done
+		b.stop()
+		<-b.done
+		e.want(0)
+		for text, want := range map[string]int{"msg=leading": 1, `msg="no longer leading"`: 1, "level=ERROR": 0} {
+			if n := a.log.count(text); n != want {
+				t.Errorf("the log of a has %s %d times, want %d:\n%s", text, n, want, &a.log.text)
+			}
+		}
+		if n := b.log.count(`msg="another replica leads"`); n != 1 {
+			t.Errorf("b tells %d times that a leads, want once:\n%s", n, &b.log.text)
+		}
+	})
+}
+
+// A leader that does not reach the API server ends before another one begins, and does not come back before its time.
+func TestElectionIsLostAndRegained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &electorate{t: t, lease: &shared{}}
+		a := e.start("a", 2*second)
+		e.want(second, "a")
+		a.set(true, nil)
+		e.want(renewalTime + retryTime + 3*second) // it ended, though nobody else is there
+		if n := a.log.count("level=ERROR"); n != 1 {
+			t.Errorf("a tells %d errors, want one:\n%s", n, &a.log.text)
+		}
+		a.set(false, nil)
+		e.want(20*second, "a")
+		b := e.start("b", 0)
+		e.want(second, "a")
+		a.set(true, nil)
+		e.want(leaseTime+3*retryTime, "b")
+		a.set(false, nil)
+		e.want(time.Minute, "b")
+		a.stop()
+		<-a.done
+		e.want(0, "b")
+		b.stop()
+		<-b.done
+		if n := a.log.count(`msg="the lease can be asked for again"`); n != 2 {
+			t.Errorf("a tells %d times that it can ask again, want twice:\n%s", n, &a.log.text)
+		}
+	})
+}
+
+// A missing right is told once. What fails while leading is begun again.
+func TestElectionTellsFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &electorate{t: t, lease: &shared{}}
+		r := &replica{shared: e.lease, identity: "a", refused: apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "l", errors.New("not for you"))}
+		log, connects, runs := &lines{}, 0, 0
+		election := &Election{Namespace: "n", Name: "l", Identity: "a", Log: slog.New(slog.NewTextHandler(log, nil)), locked: func() (resourcelock.Interface, error) {
+			if connects++; connects < 3 {
+				return nil, errors.New("no kubeconfig")
+			}
+			return r, nil
+		}}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- election.Run(ctx, func(ctx context.Context) error {
+				if runs++; runs < 3 {
+					return errors.New("no luck")
+				}
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		<-time.After(time.Minute)
+		for _, text := range []string{"no kubeconfig", "not for you"} {
+			if n := log.count(text); n != 1 {
+				t.Errorf("%q is told %d times, want once:\n%s", text, n, &log.text)
+			}
+		}
+		r.set(false, nil)
+		<-time.After(2 * time.Minute)
+		synctest.Wait()
+		if n := log.count("no luck"); n != 2 || runs != 3 {
+			t.Errorf("after %d runs, %d failures are told, want 3 and 2:\n%s", runs, n, &log.text)
+		}
+		stop()
+		if err := <-done; err != nil || r.record.HolderIdentity != "" {
+			t.Errorf("it ends with %v, and the lease is held by %q", err, r.record.HolderIdentity)
+		}
+	})
+}

@@ -102,7 +102,7 @@ var rules = []rule{
 
 	// Foreign types stop at their door.
 	{
-		who: "...", except: "discovery/kube/... discovery/registry/kubernetes/... discovery/registry/manifest discovery/config/kubernetes/... e2e/crd",
+		who: "...", except: "discovery/kube/... discovery/registry/kubernetes/... discovery/registry/manifest discovery/config/kubernetes/... discovery/webhook e2e/crd",
 		never: "import k8s.io/..., import sigs.k8s.io/...", why: "Kubernetes' types stop at their adapters, and at the reference of tests",
 	},
 	{
@@ -161,6 +161,7 @@ var rules = []rule{
 	{who: "discovery/status", only: "discovery/ads discovery/model internal/local", why: "pages show what the streams and the mesh are"},
 	{who: "discovery/inject", only: "node templates", why: "a patch is made from a pod and text"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
+	{who: "discovery/webhook", only: "discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
 	{who: "discovery/kube", only: "nothing", why: "the Kubernetes client serves its adapters and knows neither"},
 	{who: "discovery/kube/catalog", only: "discovery/model", why: "the meaning of Kubernetes' objects does not depend on where they come from"},
 	{

@@ -33,7 +33,7 @@ func (s *settings) kubernetes() []setting.Setting {
 	return []setting.Setting{
 		{
 			Name: "kubeconfig", Kind: setting.Path(&s.cluster.access.File),
-			Help: "kubeconfig file of the API server of --registries Kubernetes, --kubernetesConfig and --meshConfigMap; if empty, that of the cluster " +
+			Help: "kubeconfig file of the API server of --registries Kubernetes, --kubernetesConfig, --meshConfigMap and the webhooks; if empty, that of the cluster " +
 				"whose Pod this is",
 		},
 		{Name: "kubeContext", Kind: setting.Text(&s.cluster.access.Context, "a context of --kubeconfig"), Help: "context of --kubeconfig; if empty, its current one"},
@@ -59,9 +59,9 @@ func (s *settings) kubernetes() []setting.Setting {
 // clusterFaults are what is wrong with these settings.
 func (s *settings) clusterFaults() (faults []error) {
 	c := s.cluster
-	used := c.config || c.settings != "" || s.meshConfig != "" || slices.Contains(s.registries, kubernetesRegistry)
+	used := c.config || s.webhooks.used() || c.settings != "" || s.meshConfig != "" || slices.Contains(s.registries, kubernetesRegistry)
 	if c.access.File != "" && !used {
-		faults = append(faults, errors.New("--kubeconfig is given, and none of --registries Kubernetes, --kubernetesConfig, --meshConfigMap and --meshConfig"))
+		faults = append(faults, errors.New("--kubeconfig is given, and none of --registries Kubernetes, --kubernetesConfig, --meshConfigMap, --meshConfig and a webhook configuration"))
 	}
 	if c.access.Context != "" && c.access.File == "" {
 		faults = append(faults, errors.New("--kubeContext is given without --kubeconfig"))

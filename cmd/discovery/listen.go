@@ -8,10 +8,11 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads"
 )
 
-// listeners are the addresses that are served; secure and monitoring are nil where they are not wanted.
+// listeners are the addresses that are served; secure, monitoring and webhooks are nil where they are not wanted.
 type listeners struct {
-	grpc, web, secure, monitoring net.Listener
-	tls                           *ads.TLS
+	grpc, web, secure, monitoring, webhooks net.Listener
+
+	tls *ads.TLS
 }
 
 // open opens all of them, or none, and returns every error.
@@ -32,6 +33,7 @@ func (c *settings) open() (d listeners, err error) {
 	d.web = listen(true, "--httpAddr", c.httpAddr)
 	d.monitoring = listen(c.monitoringAddr != "", "--monitoringAddr", c.monitoringAddr)
 	d.secure = listen(c.secure(), "--secureGRPCAddr", c.secureGRPCAddr)
+	d.webhooks = listen(c.webhooks.used(), "--webhookAddr", c.webhooks.address)
 	if c.secure() {
 		if d.tls, err = ads.NewTLS(c.certificates); err != nil {
 			faults = append(faults, err)
@@ -46,7 +48,7 @@ func (c *settings) open() (d listeners, err error) {
 
 // close closes those that are open. Nothing was accepted.
 func (d listeners) close() {
-	for _, l := range []net.Listener{d.grpc, d.web, d.monitoring, d.secure} {
+	for _, l := range []net.Listener{d.grpc, d.web, d.monitoring, d.secure, d.webhooks} {
 		if l != nil {
 			_ = l.Close()
 		}

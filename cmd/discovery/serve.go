@@ -74,7 +74,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	defer heap.Pace(os.Getenv)()
 	limits := c.limits
 	limits.ExposeObjects = c.exposeDebug
-	limits.Connections = cmp.Or(limits.Connections, maxProxyConnections(descriptors()))
+	limits.Connections = cmp.Or(limits.Connections, maxProxyConnections(descriptors()-c.webhooks.descriptors()))
 	proxies := ads.New(limits, log)
 	if traces, err := newTracing(c.otlpEndpoint, os.Getenv).provider(ctx, log); err != nil {
 		doors.close()
@@ -115,13 +115,13 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		},
 	}
 	log.Info("serving", "configDir", c.configDir, "registries", c.registries, "grpcAddr", doors.grpc.Addr().String(), "httpAddr", doors.web.Addr().String(),
-		"secureGRPCAddr", addressOf(doors.secure), "monitoringAddr", addressOf(doors.monitoring))
+		"secureGRPCAddr", addressOf(doors.secure), "monitoringAddr", addressOf(doors.monitoring), "webhookAddr", addressOf(doors.webhooks))
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return server.Run(ctx) })
 	g.Go(func() error { return reporter.Run(ctx) })
 	g.Go(func() error { return proxies.Serve(ctx, doors.grpc) })
-	g.Go(func() error { return serveHTTP(ctx, doors.web, pages.Handler(), log) })
+	g.Go(func() error { return serveHTTP(ctx, doors.web, pages.Handler(), maxConnections, log) })
 	if doors.secure != nil {
 		g.Go(func() error { return proxies.ServeTLS(ctx, doors.secure, doors.tls) })
 		g.Go(func() error { return reload(ctx, doors.tls, c.certificates, log) })
@@ -132,8 +132,13 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 			if c.configDir == "" {
 				metrics = append(metrics, store)
 			}
-			return serveHTTP(ctx, doors.monitoring, status.Monitoring(version.Get(), metrics...), log)
+			return serveHTTP(ctx, doors.monitoring, status.Monitoring(version.Get(), metrics...), maxConnections, log)
 		})
+	}
+	if doors.webhooks != nil {
+		keeper := c.keeper(log)
+		g.Go(func() error { return keeper.Run(ctx) })
+		g.Go(func() error { return serveWebhooks(ctx, doors.webhooks, keeper, c.reviews(), log) })
 	}
 	err = g.Wait()
 	log.Info("stopped")

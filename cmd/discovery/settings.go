@@ -24,6 +24,7 @@ type settings struct {
 	eureka         eureka.Config
 	cloudFoundry   cloudFoundry
 	cluster        cluster
+	webhooks       webhooks
 	meshConfig     string // file, empty for Istio's defaults
 	networksConfig string // file, empty for one network
 	wipeDelay      time.Duration
@@ -95,6 +96,7 @@ func (s *settings) contradictions() (faults []error) {
 			fault("eurekaserverURL", server, "URLs such as http://host:8761/eureka, parted by commas")
 		}
 	}
+	faults = append(faults, s.webhookFaults()...)
 	wrong := s.cloudFoundry.faults()
 	for _, name := range slices.Sorted(maps.Keys(wrong)) {
 		fault(name, wrong[name].found, wrong[name].want)

@@ -20,6 +20,7 @@ func (s *settings) table() setting.Table {
 		under("Registries", s.registrySettings()),
 		under("Registries", s.cloudFoundry.settings()),
 		under("Kubernetes", s.kubernetes()),
+		under("Webhooks", s.webhookSettings()),
 		under("Addresses", s.addresses()),
 		under("Certificates and secrets", s.credentials()),
 		under("Pushes", s.pushes()),

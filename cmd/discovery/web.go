@@ -21,9 +21,9 @@ const (
 	grace          = time.Second      // for requests that are under way at the stop
 )
 
-// serveHTTP serves until ctx is done; requests that are under way may end.
-func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) error {
-	open := &connections{activity: map[net.Conn]activity{}}
+// serveHTTP serves until ctx is done, on so many connections at most; requests that are under way may end.
+func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, most int, log *slog.Logger) error {
+	open := &connections{most: most, activity: map[net.Conn]activity{}}
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, ConnState: open.track,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -49,6 +49,7 @@ func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, log *s
 
 // connections are those of one port. They are never refused: a new one may be a probe, an old one that says nothing is not.
 type connections struct {
+	most     int
 	mu       sync.Mutex
 	activity map[net.Conn]activity
 	last     int
@@ -70,7 +71,7 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	default:
 		delete(c.activity, conn)
 	}
-	if len(c.activity) > maxConnections {
+	if len(c.activity) > c.most {
 		victim := c.oldest()
 		delete(c.activity, victim)
 		_ = victim.Close() // the server notices

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/webhook"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+// webhooks are the admission webhooks that the API server calls here.
+type webhooks struct {
+	address              string
+	service              string // NAMESPACE/NAME
+	secret               string
+	hosts                []string
+	mutating, validating string // names of the configurations; empty for none
+}
+
+// maxReviews bounds the connections of the webhooks. An API server has one for each object that it asks about at the same time.
+const maxReviews = 512
+
+func (s *settings) webhookSettings() []setting.Setting {
+	w := &s.webhooks
+	return []setting.Setting{
+		{
+			Name: "webhookAddr", Default: ":15017", Kind: setting.Listen(&w.address, false),
+			Help: "address of the admission webhooks, HTTPS; used when one of the configurations below is named",
+		},
+		{
+			Name: "mutatingWebhookConfiguration", Kind: setting.Text(&w.mutating, "a name"),
+			Help: "MutatingWebhookConfiguration whose webhooks call /inject here; the roots of their certificate are written into it, and again when they are lost",
+		},
+		{
+			Name: "validatingWebhookConfiguration", Kind: setting.Text(&w.validating, "a name"),
+			Help: "ValidatingWebhookConfiguration whose webhooks call /validate here; the same",
+		},
+		{
+			Name: "webhookService", Kind: setting.Text(&w.service, "NAMESPACE/NAME"),
+			Help: "Service before the webhooks, as NAMESPACE/NAME; webhooks of other Services are left alone",
+		},
+		{
+			Name: "webhookSecret", Default: "discovery-webhook", Kind: setting.Name(&w.secret, "a name"),
+			Help: "Secret, in the Service's namespace, that holds the certificate for all replicas; it is made and renewed here. One that somebody else has made is left alone",
+		},
+		{
+			Name: "webhookHosts", Kind: setting.List(&w.hosts),
+			Help: "further names and addresses of the certificate, for webhooks that call a URL",
+		},
+	}
+}
+
+func (w webhooks) used() bool { return w.mutating != "" || w.validating != "" }
+
+// descriptors are those that proxies cannot have.
+func (w webhooks) descriptors() int {
+	if w.used() {
+		return maxReviews
+	}
+	return 0
+}
+
+// webhookFaults are what is wrong with these settings.
+func (s *settings) webhookFaults() (faults []error) {
+	w := s.webhooks
+	namespace, name, found := strings.Cut(w.service, "/")
+	if w.service != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")) {
+		faults = append(faults, s.origins.Fault("webhookService", w.service, "NAMESPACE/NAME"))
+	}
+	switch {
+	case w.used() && w.service == "":
+		faults = append(faults, errors.New("--webhookService is missing: --mutatingWebhookConfiguration and --validatingWebhookConfiguration need it"))
+	case !w.used() && w.service != "":
+		faults = append(faults, errors.New("--webhookService is given, and neither --mutatingWebhookConfiguration nor --validatingWebhookConfiguration"))
+	}
+	return faults
+}
+
+// keeper looks after the certificate of the webhooks.
+func (s *settings) keeper(log *slog.Logger) *webhook.Keeper {
+	w := s.webhooks
+	namespace, name, _ := strings.Cut(w.service, "/")
+	return &webhook.Keeper{
+		Connect: s.cluster.connect, Service: webhook.Service{Namespace: namespace, Name: name}, Secret: w.secret, Hosts: w.hosts,
+		Mutating: w.mutating, Validating: w.validating, Log: log, Now: time.Now,
+	}
+}
+
+// reviews are the webhooks, by path.
+func (s *settings) reviews() map[string]webhook.Review { return map[string]webhook.Review{} }
+
+// serveWebhooks answers the API server until ctx is done.
+func serveWebhooks(ctx context.Context, l net.Listener, k *webhook.Keeper, reviews map[string]webhook.Review, log *slog.Logger) error {
+	return serveHTTP(ctx, tls.NewListener(l, k.TLS()), webhook.NewHandler(reviews, log), maxReviews, log)
+}

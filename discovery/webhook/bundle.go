@@ -1,0 +1,68 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Service is the Service that stands before discovery's webhooks.
+type Service struct{ Namespace, Name string }
+
+// names are what the API server calls a Service.
+func (s Service) names() []string {
+	short := s.Name + "." + s.Namespace + ".svc"
+	return []string{short, short + ".cluster.local"}
+}
+
+// operation is one of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// bundlePatch returns the JSON patch that gives the roots to those webhooks of a configuration that call us: by our Service, or by a
+// URL of one of these hosts. It is nil where nothing differs. foreign are the names of the other webhooks.
+func bundlePatch(configuration *unstructured.Unstructured, s Service, hosts []string, roots []byte) (patch []byte, foreign []string, err error) {
+	var operations []operation
+	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
+	for i, w := range webhooks {
+		webhook, _ := w.(map[string]any)
+		name, _ := webhook["name"].(string)
+		client, _ := webhook["clientConfig"].(map[string]any)
+		if !calls(client, s, hosts) {
+			foreign = append(foreign, name)
+			continue
+		}
+		if has, _ := client["caBundle"].(string); has != "" {
+			if found, err := base64.StdEncoding.DecodeString(has); err == nil && bytes.Equal(found, roots) {
+				continue
+			}
+		}
+		at := fmt.Sprintf("/webhooks/%d", i)
+		operations = append(operations,
+			operation{"test", at + "/name", name}, // it may have moved
+			operation{"add", at + "/clientConfig/caBundle", roots})
+	}
+	if len(operations) == 0 {
+		return nil, foreign, nil
+	}
+	patch, err = json.Marshal(operations)
+	return patch, foreign, err
+}
+
+// calls reports whether a webhook's clientConfig leads to us.
+func calls(client map[string]any, s Service, hosts []string) bool {
+	if service, ok := client["service"].(map[string]any); ok {
+		return service["namespace"] == s.Namespace && service["name"] == s.Name
+	}
+	text, _ := client["url"].(string)
+	at, err := url.Parse(text)
+	return err == nil && text != "" && slices.Contains(hosts, at.Hostname())
+}

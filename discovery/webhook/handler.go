@@ -1,0 +1,164 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Review judges an object. The UID of its response is filled in for it. The context ends when the API server stops waiting.
+type Review func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
+
+// Bounds of a request. The API server takes objects of 3 MiB, and sends the old one with the new one.
+const (
+	maxBody     = 8 << 20
+	smallBody   = 64 << 10 // most Pods are smaller
+	largeBodies = 64 << 20 // that are held at once; small ones do not wait for them
+	readTimeout = 10 * time.Second
+	maxTimeout  = 30 * time.Second // what the API server may wait at most
+	timeout     = 10 * time.Second // what it waits unless it says so
+)
+
+// Handler answers AdmissionReviews of admission.k8s.io/v1.
+type Handler struct {
+	reviews map[string]Review
+	large   *semaphore.Weighted
+	log     *slog.Logger
+}
+
+// NewHandler returns a Handler of these paths, such as "/inject".
+func NewHandler(reviews map[string]Review, log *slog.Logger) *Handler {
+	return &Handler{reviews, semaphore.NewWeighted(largeBodies), log}
+}
+
+// fault is an answer to a request that is no review.
+type fault struct {
+	code int
+	text string
+}
+
+func (f fault) Error() string { return f.text }
+
+func faultf(code int, format string, args ...any) fault {
+	return fault{code, fmt.Sprintf(format, args...)}
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, err := h.answer(w, r)
+	if err != nil {
+		code := http.StatusInternalServerError
+		if f := (fault{}); errors.As(err, &f) {
+			code = f.code
+		}
+		w.Header().Set("Connection", "close") // what is left of the body is not read
+		http.Error(w, err.Error(), code)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(answer) // a client that is gone needs no answer
+}
+
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	review := h.reviews[r.URL.Path]
+	switch content, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); {
+	case review == nil:
+		return nil, faultf(http.StatusNotFound, "%.100q: there is no such webhook", r.URL.Path)
+	case r.Method != http.MethodPost:
+		return nil, faultf(http.StatusMethodNotAllowed, "method %.20q: want POST", r.Method)
+	case content != "application/json":
+		return nil, faultf(http.StatusUnsupportedMediaType, "content type %.100q: want application/json", content)
+	case r.ContentLength < 0:
+		return nil, faultf(http.StatusLengthRequired, "the length of the body is not said")
+	case r.ContentLength > maxBody:
+		return nil, faultf(http.StatusRequestEntityTooLarge, "the body has %d bytes, want at most %d", r.ContentLength, maxBody)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), waitOf(r))
+	defer cancel()
+	release, err := h.hold(ctx, r.ContentLength)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	request, kind, err := read(w, r)
+	if err != nil {
+		return nil, err
+	}
+	response := h.review(ctx, review, r.URL.Path, request)
+	if response == nil {
+		return nil, fmt.Errorf("%s: the webhook has no answer", r.URL.Path)
+	}
+	response.UID = request.UID
+	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: kind, Response: response})
+}
+
+// waitOf returns how long the API server waits.
+func waitOf(r *http.Request) time.Duration {
+	said, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || said <= 0 {
+		return timeout
+	}
+	return min(said, maxTimeout)
+}
+
+// hold waits until there is room for a large body.
+func (h *Handler) hold(ctx context.Context, size int64) (release func(), err error) {
+	if size <= smallBody {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if h.large.Acquire(ctx, size) != nil {
+		return nil, faultf(http.StatusServiceUnavailable, "too many large requests at once")
+	}
+	return func() { h.large.Release(size) }, nil
+}
+
+// read reads a review within its time.
+func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, metav1.TypeMeta, error) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(readTimeout)) // fails in tests without a connection
+	_ = control.SetWriteDeadline(time.Now().Add(maxTimeout + readTimeout))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return nil, metav1.TypeMeta{}, faultf(http.StatusRequestTimeout, "read the body: %v", err)
+	}
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(body, &review); err != nil {
+		return nil, metav1.TypeMeta{}, faultf(http.StatusBadRequest, "the body is no AdmissionReview: %v", err)
+	}
+	want := admissionv1.SchemeGroupVersion.String()
+	switch {
+	case review.APIVersion != want || review.Kind != "AdmissionReview":
+		return nil, metav1.TypeMeta{}, faultf(http.StatusBadRequest, "the body is %.60q, %.60q: want AdmissionReview of %s", review.Kind, review.APIVersion, want)
+	case review.Request == nil:
+		return nil, metav1.TypeMeta{}, faultf(http.StatusBadRequest, "the AdmissionReview has no request")
+	case review.Request.UID == "":
+		return nil, metav1.TypeMeta{}, faultf(http.StatusBadRequest, "request.uid: is missing")
+	}
+	return review.Request, review.TypeMeta, nil
+}
+
+// review asks the Review. One that panics costs its own request only.
+func (h *Handler) review(ctx context.Context, review Review, path string, r *admissionv1.AdmissionRequest) (out *admissionv1.AdmissionResponse) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.log.Error("a webhook panics", "path", path, "namespace", r.Namespace, "name", cmp.Or(r.Name, string(r.UID)),
+				"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			out = nil
+		}
+	}()
+	return review(ctx, r)
+}

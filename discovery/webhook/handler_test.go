@@ -1,0 +1,169 @@
+package webhook
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+const review = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u1", "name": "web", "namespace": "shop"}}`
+
+func handler() (*Handler, *bytes.Buffer) {
+	log := &bytes.Buffer{}
+	return NewHandler(map[string]Review{
+		"/inject": func(_ context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			return &admissionv1.AdmissionResponse{Allowed: r.Name == "web", Warnings: []string{"of " + r.Namespace}}
+		},
+		"/panics": func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse { panic("no") },
+		"/silent": func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse { return nil },
+		"/waits": func(ctx context.Context, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			deadline, _ := ctx.Deadline()
+			return &admissionv1.AdmissionResponse{Warnings: []string{time.Until(deadline).Round(time.Second).String()}}
+		},
+	}, slog.New(slog.NewTextHandler(log, nil))), log
+}
+
+func TestHandler(t *testing.T) {
+	for _, tt := range []struct {
+		name, method, path, content, body string
+		code                              int
+		want                              string
+	}{
+		{"a review", "POST", "/inject?timeout=5s", "application/json", review, 200, `"uid":"u1","allowed":true`},
+		{"with a charset", "POST", "/inject", "application/json; charset=utf-8", review, 200, `"warnings":["of shop"]`},
+		{"the API server's patience", "POST", "/waits?timeout=3s", "application/json", review, 200, `"3s"`},
+		{"too much patience", "POST", "/waits?timeout=3h", "application/json", review, 200, `"30s"`},
+		{"no patience", "POST", "/waits?timeout=soon", "application/json", review, 200, `"10s"`},
+		{"another path", "POST", "/", "application/json", review, 404, "no such webhook"},
+		{"a question", "GET", "/inject", "application/json", "", 405, "want POST"},
+		{"YAML", "POST", "/inject", "application/yaml", review, 415, "want application/json"},
+		{"no content type", "POST", "/inject", "", review, 415, "want application/json"},
+		{"nothing", "POST", "/inject", "application/json", "", 400, "no AdmissionReview"},
+		{"garbage", "POST", "/inject", "application/json", "\x16\x03\x01\x02", 400, "no AdmissionReview"},
+		{"too deep", "POST", "/inject", "application/json", strings.Repeat("[", 1<<20), 400, "no AdmissionReview"},
+		{"another version", "POST", "/inject", "application/json", strings.Replace(review, "io/v1", "io/v1beta1", 1), 400, "want AdmissionReview of admission.k8s.io/v1"},
+		{"another kind", "POST", "/inject", "application/json", `{"kind": "Pod", "apiVersion": "v1"}`, 400, "want AdmissionReview"},
+		{"no request", "POST", "/inject", "application/json", `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}`, 400, "has no request"},
+		{"no UID", "POST", "/inject", "application/json", strings.Replace(review, "u1", "", 1), 400, "request.uid"},
+		{"no answer", "POST", "/silent", "application/json", review, 500, "no answer"},
+		{"a panic", "POST", "/panics", "application/json", review, 500, "no answer"},
+		{"10 MB", "POST", "/inject", "application/json", strings.Repeat(" ", 10<<20) + review, 413, "want at most"},
+		{"a large one", "POST", "/inject", "application/json", strings.Repeat(" ", 3<<20) + review, 200, `"allowed":true`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h, _ := handler()
+			request := httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body))
+			request.Header.Set("Content-Type", tt.content)
+			answer := httptest.NewRecorder()
+			h.ServeHTTP(answer, request)
+			if answer.Code != tt.code || !strings.Contains(answer.Body.String(), tt.want) {
+				t.Fatalf("got %d %s, want %d with %s", answer.Code, answer.Body, tt.code, tt.want)
+			}
+			if tt.code != 200 {
+				return
+			}
+			var out admissionv1.AdmissionReview
+			if err := json.Unmarshal(answer.Body.Bytes(), &out); err != nil || out.Kind != "AdmissionReview" || out.APIVersion != "admission.k8s.io/v1" {
+				t.Errorf("the answer is %s: %v", answer.Body, err)
+			}
+		})
+	}
+}
+
+func TestAPanicIsLogged(t *testing.T) {
+	h, log := handler()
+	request := httptest.NewRequest("POST", "/panics", strings.NewReader(review))
+	request.Header.Set("Content-Type", "application/json")
+	h.ServeHTTP(httptest.NewRecorder(), request)
+	for _, want := range []string{"a webhook panics", "name=web", "panic=no", "handler_test.go"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not have %q: %s", want, log)
+		}
+	}
+}
+
+// pipes is a listener in memory, so that a test owns the time of its connections.
+type pipes struct{ conns chan net.Conn }
+
+func (p pipes) Accept() (net.Conn, error) {
+	conn, open := <-p.conns
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+func (p pipes) Close() error   { close(p.conns); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p pipes) dial() net.Conn {
+	here, there := net.Pipe()
+	p.conns <- there
+	return here
+}
+
+// A body that does not come costs ten seconds, and no small request waits for large ones that do not come.
+func TestSlowClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := handler()
+		l := pipes{make(chan net.Conn)}
+		server := &http.Server{Handler: h, ReadHeaderTimeout: time.Second}
+		done := make(chan error)
+		go func() { done <- server.Serve(l) }()
+		const header = "POST /inject?timeout=30s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+		answers := make(chan string)
+		ask := func(size int, body string) {
+			conn := l.dial()
+			go func() {
+				defer conn.Close()
+				fmt.Fprintf(conn, header+"%s", size, body)
+				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					answers <- err.Error()
+					return
+				}
+				text, _ := io.ReadAll(answer.Body)
+				answers <- answer.Status + " " + string(text)
+			}()
+		}
+		began := time.Now()
+		for range 2 * largeBodies / maxBody {
+			ask(maxBody, "{")
+		}
+		synctest.Wait()
+		ask(len(review), review)
+		if got := <-answers; !strings.Contains(got, `"allowed":true`) || time.Since(began) > time.Second {
+			t.Errorf("after %s a small request gets %s", time.Since(began), got)
+		}
+		slow, waited := 0, 0
+		for range 2 * largeBodies / maxBody {
+			switch got := <-answers; {
+			case strings.HasPrefix(got, "408"):
+				slow++
+			case strings.HasPrefix(got, "503"):
+				waited++
+			default:
+				t.Errorf("a slow client gets %s", got)
+			}
+		}
+		if took := time.Since(began); took > 2*readTimeout || slow < largeBodies/maxBody {
+			t.Errorf("after %s %d clients were told that they are slow, %d that there are too many", took, slow, waited)
+		}
+		if err := server.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+}

@@ -1,0 +1,182 @@
+package webhook
+
+import (
+	"crypto/x509"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	names = Service{"mesh", "discovery"}.names()
+)
+
+const day = 24 * time.Hour
+
+// step does what a replica does with a Secret: what it then holds, what is served, and why it was written.
+func step(t *testing.T, data map[string][]byte, names []string, now time.Time) (map[string][]byte, *pair, string) {
+	t.Helper()
+	found, err := readPairs(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, why, err := plan(found, names, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next == nil {
+		return data, found.served(names, now), ""
+	}
+	data = next.data()
+	if again, err := readPairs(data); err != nil || !maps.EqualFunc(again.data(), data, slices.Equal) {
+		t.Fatalf("what was written is read as something else: %v", err)
+	}
+	if again, why, _ := plan(next, names, now); again != nil {
+		t.Fatalf("what was just made is to be replaced: %s", why)
+	}
+	return data, next.served(names, now), why
+}
+
+// trusts verifies as an API server with these roots does.
+func trusts(p *pair, roots []byte, now time.Time) error {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(roots)
+	_, err := p.leaf().Verify(x509.VerifyOptions{DNSName: names[0], Roots: pool, CurrentTime: now})
+	return err
+}
+
+// Over four years each certificate that is served is trusted by an API server that has the roots of now, or those of five
+// minutes ago, and there is always one that serves.
+func TestRotation(t *testing.T) {
+	var data map[string][]byte
+	var before []byte // the roots of five minutes ago
+	made := 0
+	for now := start; now.Before(start.Add(4 * 365 * day)); now = now.Add(5 * time.Minute) {
+		next, served, why := step(t, data, names, now)
+		if why != "" {
+			made++
+		}
+		if err := trusts(served, next[rootsKey], now); err != nil {
+			t.Fatalf("at %s with the roots of now: %v", now, err)
+		}
+		if before != nil {
+			if err := trusts(served, before, now); err != nil {
+				t.Fatalf("at %s with the roots of before: %v", now, err)
+			}
+		}
+		data, before = next, next[rootsKey]
+		if now.Sub(start) > day && now.Sub(start)%day == 0 {
+			now = now.Add(day - 5*time.Minute) // most days nothing happens
+			before = nil
+		}
+	}
+	if made < 20 || made > 26 {
+		t.Errorf("%d certificates were made in four years, want one each sixty days", made)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	made := func(names []string, at time.Time) map[string][]byte {
+		p, err := newPair(names, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return (&pairs{newest: p}).data()
+	}
+	// A replica whose clock is a year ahead has replaced what is good.
+	ahead, _, why := step(t, made(names, start), names, start.Add(365*day))
+	if why == "" {
+		t.Fatal("a year later nothing is made")
+	}
+	for _, tt := range []struct {
+		name  string
+		data  map[string][]byte
+		names []string
+		now   time.Time
+		why   string // "" for nothing to do
+		first bool   // what the Secret held first is served
+	}{
+		{"nothing", nil, names, start, "there was none", false},
+		{"a good one", made(names, start), names, start.Add(59 * day), "", true},
+		{"from a clock that is half an hour ahead", made(names, start.Add(30*time.Minute)), names, start, "", true},
+		{"old", made(names, start), names, start.Add(60 * day), "the last one ends", true},
+		{"ended", made(names, start), names, start.Add(100 * day), "the last one ends", false},
+		{"for another service", made([]string{"other.mesh.svc"}, start), names, start, "it is not for discovery.mesh.svc", false},
+		{"one name more", made(names, start), append([]string{"10.0.0.1"}, names...), start, "it is not for 10.0.0.1", false},
+		{"one name less", made(append([]string{"10.0.0.1"}, names...), start), names, start, "", true},
+		{"from a clock that is a year ahead", ahead, names, start.Add(30 * day), "", true},
+		{"from such a clock, when the good one has ended", ahead, names, start.Add(91 * day), "is wrong", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, served, why := step(t, tt.data, tt.names, tt.now)
+			if (tt.why == "") != (why == "") || !strings.Contains(why, tt.why) {
+				t.Errorf("it is written because %q, want %q", why, tt.why)
+			}
+			if !served.serves(tt.names, tt.now) {
+				t.Errorf("what is served is for %v from %s to %s", served.names(), served.leaf().NotBefore, served.leaf().NotAfter)
+			}
+			held := func(key string) bool { return tt.data != nil && string(served.certificate) == string(tt.data[key]) }
+			if first := held(certificateKey) || held(previousCertificate); first != tt.first {
+				t.Errorf("the one that was there is served: %v, want %v", first, tt.first)
+			}
+		})
+	}
+}
+
+// Two replicas with different names, as in an update of the Deployment, agree on a certificate for both.
+func TestNamesGrow(t *testing.T) {
+	a, b := []string{"a.mesh.svc"}, []string{"b.mesh.svc"}
+	data, _, _ := step(t, nil, a, start)
+	data, _, why := step(t, data, b, start)
+	if why == "" {
+		t.Fatal("the second replica has no certificate")
+	}
+	for _, names := range [][]string{a, b, a} {
+		if _, _, why := step(t, data, names, start); why != "" {
+			t.Errorf("a replica for %v writes again: %s", names, why)
+		}
+	}
+}
+
+// A Secret that is not what was written is refused, without its key in the words.
+func TestBrokenSecrets(t *testing.T) {
+	one, err := newPair(names, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := newPair(names, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := (&pairs{one, other}).data()
+	for name, spoil := range map[string]func(map[string][]byte){
+		"another key":          func(d map[string][]byte) { d[keyKey] = other.key },
+		"no key":               func(d map[string][]byte) { delete(d, keyKey) },
+		"half a key":           func(d map[string][]byte) { d[keyKey] = one.key[:len(one.key)/2] },
+		"another root":         func(d map[string][]byte) { d[rootsKey] = other.root },
+		"no root":              func(d map[string][]byte) { delete(d, rootsKey) },
+		"garbage":              func(d map[string][]byte) { d[certificateKey] = []byte("x") },
+		"the leaf as its root": func(d map[string][]byte) { d[rootsKey] = one.certificate },
+		"another previous key": func(d map[string][]byte) { d[previousKey] = one.key },
+		"somebody's data":      func(d map[string][]byte) { clear(d); d["password"] = []byte("secret") },
+	} {
+		data := maps.Clone(good)
+		spoil(data)
+		_, err := readPairs(data)
+		if err == nil {
+			t.Errorf("%s: it is taken", name)
+			continue
+		}
+		for line := range strings.Lines(string(one.key) + string(other.key)) {
+			if line := strings.TrimSpace(line); len(line) > 30 && strings.Contains(err.Error(), line[:20]) {
+				t.Errorf("%s: the error holds a key: %v", name, err)
+			}
+		}
+	}
+	if _, err := readPairs(good); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,210 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pilotlight/pilotlight/discovery/kube"
+)
+
+// upkeep is what an attempt knows.
+type upkeep struct {
+	*Keeper
+	client         *kube.Client
+	secret         *kube.Watch
+	listed         bool // the Secret has been looked for
+	found          *corev1.Secret
+	configurations []*unstructured.Unstructured
+	told, foreign  string // the last fault, and the last webhooks of others, that were told
+}
+
+func (u *upkeep) run(ctx context.Context, events <-chan kube.Event) error {
+	due, wait := time.Now(), time.NewTimer(lookAgain)
+	defer wait.Stop()
+	for {
+		select {
+		case e := <-events:
+			u.take(e)
+		case <-wait.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if now := time.Now(); now.Before(due) {
+			wait.Reset(due.Sub(now))
+			continue
+		}
+		wrote, err := u.mend(ctx)
+		if err != nil {
+			return err
+		}
+		if wait.Reset(lookAgain); wrote {
+			due = time.Now().Add(writeAgain)
+			wait.Reset(writeAgain)
+		}
+	}
+}
+
+// take notes what there is now.
+func (u *upkeep) take(e kube.Event) {
+	if e.Of == u.secret {
+		u.listed, u.found = true, nil
+		for _, o := range append(e.All, e.Put) {
+			if s, ok := o.(*corev1.Secret); ok {
+				u.found = s
+			}
+		}
+		return
+	}
+	u.configurations = slices.DeleteFunc(u.configurations, func(c *unstructured.Unstructured) bool { return c.GetKind() == e.Of.Kind })
+	for _, o := range append(e.All, e.Put) {
+		if c, ok := o.(*unstructured.Unstructured); ok && c != nil {
+			u.configurations = append(u.configurations, c)
+		}
+	}
+}
+
+// mend does what is to be done now, and reports whether it wrote.
+func (u *upkeep) mend(ctx context.Context) (wrote bool, err error) {
+	if !u.listed {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	found, err := u.read()
+	if err != nil {
+		u.tell(err)
+		return false, nil // nothing is overwritten; what is served stays
+	}
+	now := u.Now()
+	next, why, err := plan(found, u.names(), now)
+	if err != nil {
+		return false, err
+	}
+	if next != nil {
+		if err := u.write(ctx, next); err != nil {
+			if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || u.found != nil && apierrors.IsNotFound(err) {
+				return true, nil // another replica was faster: the watch brings what it wrote
+			}
+			return true, fmt.Errorf("write secret %s: %w", u.at(), err)
+		}
+		u.Log.Info("made a certificate of webhooks", "secret", u.at(), "reason", why, "until", next.newest.leaf().NotAfter)
+		found = next
+	}
+	u.serve(found)
+	return u.spread(ctx, found.roots(), next != nil)
+}
+
+func (u *upkeep) at() string { return u.Service.Namespace + "/" + u.Secret }
+
+// read reads the Secret; nil where there is none, or an empty one of ours.
+func (u *upkeep) read() (*pairs, error) {
+	if u.found == nil {
+		return nil, nil
+	}
+	if u.found.Labels[ownerLabel] != owner {
+		return nil, fmt.Errorf("secret %s has no label %s: %s, so it is left alone: name another one by --webhookSecret, or label it", u.at(), ownerLabel, owner)
+	}
+	p, err := readPairs(u.found.Data)
+	if err != nil {
+		return nil, fmt.Errorf("secret %s is broken: %w: delete it, and another one is made", u.at(), err)
+	}
+	return p, nil
+}
+
+// write creates or updates the Secret. What it was read as must still be there.
+func (u *upkeep) write(ctx context.Context, p *pairs) error {
+	secrets, err := u.client.Secrets(u.Service.Namespace)
+	if err != nil {
+		return err
+	}
+	options := metav1.CreateOptions{FieldManager: owner}
+	if u.found == nil {
+		made := &corev1.Secret{Type: corev1.SecretTypeOpaque, Data: p.data()}
+		made.Name, made.Namespace, made.Labels = u.Secret, u.Service.Namespace, map[string]string{ownerLabel: owner}
+		made, err = secrets.Create(ctx, made, options)
+		if err == nil {
+			u.found = made
+		}
+		return err
+	}
+	changed := u.found.DeepCopy()
+	changed.Data = p.data()
+	changed, err = secrets.Update(ctx, changed, metav1.UpdateOptions{FieldManager: owner})
+	if err == nil {
+		u.found = changed
+	}
+	return err
+}
+
+// serve takes pairs into use.
+func (u *upkeep) serve(p *pairs) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.pairs, u.failed = p, nil; u.told != "" {
+		u.Log.Info("the certificate of webhooks is looked after again")
+		u.told = ""
+	}
+}
+
+// spread writes the roots where they are missing.
+func (u *upkeep) spread(ctx context.Context, roots []byte, wrote bool) (bool, error) {
+	foreign := ""
+	for _, c := range u.configurations {
+		patch, others, err := bundlePatch(c, u.Service, u.Hosts, roots)
+		if err != nil {
+			return wrote, err
+		}
+		for _, name := range others {
+			foreign += " " + c.GetKind() + "/" + c.GetName() + "/" + name
+		}
+		if patch == nil {
+			continue
+		}
+		wrote = true
+		switch err := u.patch(ctx, c, patch); {
+		case err == nil:
+			u.Log.Info("wrote the roots of webhooks", "kind", c.GetKind(), "name", c.GetName())
+		case apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err):
+			u.Log.Warn("the roots of webhooks are not written: the configuration has changed", "kind", c.GetKind(), "name", c.GetName(), "err", err)
+		default:
+			return wrote, fmt.Errorf("write the roots of %s %s: %w", c.GetKind(), c.GetName(), err)
+		}
+	}
+	if foreign != u.foreign && foreign != "" {
+		u.Log.Warn("webhooks that do not call this service are left alone", "webhooks", foreign[1:], "service", u.Service)
+	}
+	u.foreign = foreign
+	return wrote, nil
+}
+
+func (u *upkeep) patch(ctx context.Context, c *unstructured.Unstructured, patch []byte) error {
+	client, err := u.client.Webhooks()
+	if err != nil {
+		return err
+	}
+	options := metav1.PatchOptions{FieldManager: owner}
+	if c.GetKind() == mutatingKind {
+		_, err = client.MutatingWebhookConfigurations().Patch(ctx, c.GetName(), types.JSONPatchType, patch, options)
+	} else {
+		_, err = client.ValidatingWebhookConfigurations().Patch(ctx, c.GetName(), types.JSONPatchType, patch, options)
+	}
+	return err
+}
+
+// tell tells a fault once.
+func (u *upkeep) tell(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.failed = err; u.told != err.Error() {
+		u.told = err.Error()
+		u.Log.Error("the certificate of webhooks is not looked after", "err", err)
+	}
+}

@@ -130,15 +130,15 @@ var rules = []rule{
 		why: "the bottom of the house stands on nothing of ours",
 	},
 	{who: "internal/local", only: "nothing", why: "both halves ask what is local, so it stands on neither"},
-	{who: "internal/golden internal/logger internal/spelling internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
+	{who: "internal/golden internal/logger internal/regular internal/spelling internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
 	{who: "internal/manual", only: "internal/golden", why: "pages are made from commands, of whichever program"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
-	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/local", why: "the agent's rooms know the agent, not the commands"},
+	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/local internal/regular", why: "the agent's rooms know the agent, not the commands"},
 	{
 		who: "agent/*", except: "agent/proxy", never: "import ./agent/proxy",
 		why: "agent/proxy joins the other rooms: none of them may need it",
 	},
-	{who: "agent/proxy", only: "agent/... bootstrap node watch", why: "a proxy is joined from a Config: flags and their table stay in cmd"},
+	{who: "agent/proxy", only: "agent/... bootstrap node watch internal/regular", why: "a proxy is joined from a Config: flags and their table stay in cmd"},
 	{who: "agent/health", only: "nothing", why: "health is judged from observations: it must not reach the Envoy that it judges"},
 	{who: "agent/identity", only: "node", why: "an identity is made of texts and addresses: a test of it needs neither a host nor a pod"},
 	{
@@ -154,7 +154,7 @@ var rules = []rule{
 	{who: "discovery/secret", only: "nothing", why: "secrets go past the mesh: what knows one must not need the other"},
 	{who: "discovery/xds", only: "discovery/model node", why: "translation is a function of a Mesh and a Node"},
 	{
-		who: "discovery/ads", only: "discovery/xds discovery/model discovery/secret node internal/local",
+		who: "discovery/ads", only: "discovery/xds discovery/model discovery/secret node internal/local internal/regular",
 		why: "ads → xds → model, node: the arrows have one direction",
 	},
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
@@ -170,7 +170,7 @@ var rules = []rule{
 	},
 	{who: "discovery/config", only: "discovery/model internal/spelling", why: "decoding and validating need the model, not the stores"},
 	{
-		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/kube discovery/kube/catalog watch",
+		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/kube discovery/kube/catalog watch internal/regular",
 		why: "an adapter tells the model what it finds; how it looks for it is its own business",
 	},
 	{
@@ -180,7 +180,7 @@ var rules = []rule{
 		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},
 	{
-		who: "cmd/discovery", only: "discovery/... node watch internal/logger internal/setting internal/version",
+		who: "cmd/discovery", only: "discovery/... node watch internal/logger internal/regular internal/setting internal/version",
 		why: "cmd/discovery joins discovery's half",
 	},
 	{

@@ -29,7 +29,10 @@ func (i Input) readDownward(root fs.FS) (map[string]string, error) {
 		return nil, fmt.Errorf("%s %s: has %d bytes, want at most %d", i.Name, i.Path, info.Size(), downwardLimit)
 	}
 	if err == nil {
-		data, err = io.ReadAll(file)
+		data, err = io.ReadAll(io.LimitReader(file, downwardLimit+1))
+	}
+	if err == nil && len(data) > downwardLimit {
+		err = fmt.Errorf("%s grew beyond %d bytes while it was read", i.Path, downwardLimit)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", i.Name, err)

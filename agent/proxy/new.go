@@ -13,6 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/cgroup"
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/bootstrap"
+	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
 // Proxy is one that can be started, or asked what it would start with.
@@ -45,7 +46,7 @@ func New(ctx context.Context, config Config) (*Proxy, error) {
 	}
 	root := os.DirFS("/")
 	config.Params.Statsd = resolveStatsd(ctx, config.Params.Statsd, net.DefaultResolver.LookupNetIP, config.Log)
-	return Resolve(config, Host{Addresses: addresses, Limits: cgroup.ReadLimits(root), Processors: runtime.NumCPU(), Files: root})
+	return Resolve(config, Host{Addresses: addresses, Limits: cgroup.ReadLimits(root), Processors: runtime.NumCPU(), Files: regular.FS("/")})
 }
 
 // Resolve computes the identity of the proxy and the resources that Envoy may use. Its errors are those of New.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/bootstrap"
+	"github.com/pilotlight/pilotlight/internal/regular"
 	"github.com/pilotlight/pilotlight/node"
 )
 
@@ -153,5 +155,25 @@ func TestDiff(t *testing.T) {
 	}
 	if lines, err := p.Diff(filepath.Join(dir, "envoy-rev2.json")); err != nil || !strings.Contains(lines, "+") {
 		t.Errorf("another bootstrap: %v, %q", err, lines)
+	}
+}
+
+// A file that a bootstrap is made of, or of labels, never keeps the agent waiting.
+func TestInputsAreRegularFiles(t *testing.T) {
+	dir := t.TempDir()
+	pipe, zero := filepath.Join(dir, "pipe"), filepath.Join(dir, "zero")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink("/dev/zero", zero)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		pipe: "--x: read " + pipe + ": is a pipe, want a file", zero: "--x: read " + zero + ": is a device, want a file",
+	} {
+		input := Input{Name: "--x", Path: path, Given: true}
+		if _, err := input.read(); err == nil || err.Error() != want {
+			t.Errorf("read: %v, want %s", err, want)
+		}
+		if _, err := input.readDownward(regular.FS("/")); err == nil || err.Error() != want {
+			t.Errorf("read labels: %v, want %s", err, want)
+		}
 	}
 }

@@ -3,14 +3,13 @@ package proxy
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pilotlight/pilotlight/bootstrap"
+	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
 // Source says what a bootstrap is made of, beside its parameters. The zero Source is the role's own template.
@@ -87,15 +86,7 @@ func asJSON(path string, text []byte) ([]byte, error) {
 const longestInput = 64 << 20
 
 func (i Input) read() ([]byte, error) {
-	file, err := os.Open(i.Path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", i.Name, err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, longestInput+1))
-	if err == nil && len(text) > longestInput {
-		err = fmt.Errorf("read %s: more than %d bytes", i.Path, longestInput)
-	}
+	text, err := regular.Read(i.Path, longestInput)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", i.Name, err)
 	}

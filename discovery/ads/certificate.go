@@ -5,10 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
 // Certificates are the files that the secure port needs, in PEM.
@@ -17,6 +18,9 @@ type Certificates struct {
 	Key  string
 	CA   string // roots of the clients' certificates
 }
+
+// maxCertificates is the most that is read of a file, in bytes: the roots of a whole distribution have 0.3 MB.
+const maxCertificates = 4 << 20
 
 // TLS is what the secure port presents and accepts. It may change while streams are open: those stay.
 type TLS struct {
@@ -32,11 +36,11 @@ func NewTLS(files Certificates) (*TLS, error) {
 
 // Reload reads the files again. With an error what was read before stays.
 func (t *TLS) Reload() error {
-	pair, err := tls.LoadX509KeyPair(t.files.Cert, t.files.Key)
+	pair, err := regular.KeyPair(t.files.Cert, t.files.Key, maxCertificates)
 	if err != nil {
 		return fmt.Errorf("read certificate %s and key %s: %w", t.files.Cert, t.files.Key, err)
 	}
-	text, err := os.ReadFile(t.files.CA)
+	text, err := regular.Read(t.files.CA, maxCertificates)
 	if err != nil {
 		return fmt.Errorf("read roots: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -166,5 +167,24 @@ func TestSecureRefusesOldTLS(t *testing.T) {
 	a.check(old.SetDeadline(time.Now().Add(deadline)))
 	if err := old.Handshake(); err == nil || !strings.Contains(err.Error(), "protocol version") {
 		t.Errorf("TLS 1.1: %v, want it refused", err)
+	}
+}
+
+// A pipe in the place of a file is named, and never waited for.
+func TestCertificatesAreRegularFiles(t *testing.T) {
+	a := newAuthority(t)
+	files := a.write(t.TempDir(), a.issue(2, ""))
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	a.check(syscall.Mkfifo(pipe, 0o600))
+	for name, change := range map[string]func(*Certificates){
+		"the certificate": func(f *Certificates) { f.Cert = pipe },
+		"the key":         func(f *Certificates) { f.Key = pipe },
+		"the roots":       func(f *Certificates) { f.CA = pipe },
+	} {
+		broken := files
+		change(&broken)
+		if _, err := NewTLS(broken); err == nil || !strings.HasSuffix(err.Error(), pipe+": is a pipe, want a file") {
+			t.Errorf("%s: %v, want that it is a pipe", name, err)
+		}
 	}
 }

@@ -53,7 +53,7 @@ func TestACrashWithBrokenCertificates(t *testing.T) {
 				return err
 			}
 			return os.Mkdir(path, 0o700) // unreadable for root too
-		}, "it is no regular file"},
+		}, "is a directory, want a file"},
 		{"no directory", func() error { return os.RemoveAll(certs) }, "cert-chain.pem"},
 	} {
 		t.Log(blow.name)

@@ -1,7 +1,6 @@
 package file
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
 // What may be read, in bytes. A file that is larger, or one too many, is refused by name.
@@ -162,7 +163,7 @@ func statOf(info fs.FileInfo) Stat {
 // read reads a file of which so many bytes may be taken. Where wait says so, a file that is being written is not read.
 func read(name string, left int64, wait func(Stat) bool) File {
 	f := File{Name: name}
-	file, err := open(name)
+	file, err := regular.Open(name)
 	if err != nil {
 		f.Err = reason(err)
 		return f
@@ -181,18 +182,14 @@ func read(name string, left int64, wait func(Stat) bool) File {
 		return f
 	}
 	most := min(maxFile, left)
-	content := bytes.NewBuffer(make([]byte, 0, min(max(f.Stat.Size, 0), most)+bytes.MinRead)) // one read finds the end
-	_, err = content.ReadFrom(io.LimitReader(file, most+1))
-	f.Data = content.Bytes()
+	f.Data, err = regular.Content(file, most)
 	switch {
+	case errors.Is(err, regular.ErrTooLong) && most < maxFile:
+		f.Err = fmt.Errorf("is one too many, want at most %d MiB of configuration in all files", maxTotal>>20)
+	case errors.Is(err, regular.ErrTooLong):
+		f.Err = fmt.Errorf("%w: put its objects into several files", reason(err))
 	case err != nil:
-		f.Data, f.Err = nil, reason(err)
-	case int64(len(f.Data)) <= most:
-	case most < maxFile:
-		f.Data, f.Err = nil, fmt.Errorf("is one too many, want at most %d MiB of configuration in all files", maxTotal>>20)
-	default:
-		f.Data, f.Err = nil, fmt.Errorf("is %d MiB long, want at most %d: put its objects into several files",
-			f.Stat.Size>>20, maxFile>>20)
+		f.Err = reason(err)
 	}
 	return f
 }
@@ -204,44 +201,9 @@ func ReadAll(name string, in io.Reader) File {
 	case f.Err != nil:
 		f.Data = nil
 	case len(f.Data) > maxFile:
-		f.Data, f.Err = nil, fmt.Errorf("is longer than %d MiB: put its objects into several files", maxFile>>20)
+		f.Data, f.Err = nil, fmt.Errorf("%w: it has more than %d MiB: put its objects into several files", regular.ErrTooLong, maxFile>>20)
 	}
 	return f
-}
-
-// open opens a regular file. To open or to read a pipe or a device might not end.
-func open(name string) (*os.File, error) {
-	for range 2 { // what is seen may be another file than what is opened
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		if !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("is %s, want a file", kindOf(info.Mode()))
-		}
-		file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-		if err != nil {
-			return nil, err
-		}
-		if opened, err := file.Stat(); err == nil && os.SameFile(info, opened) {
-			return file, nil
-		}
-		_ = file.Close() // nothing was written
-	}
-	return nil, errors.New("is replaced all the time")
-}
-
-func kindOf(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "a directory"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a pipe"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	default:
-		return "a device"
-	}
 }
 
 // openForWriting reports whether a process has the file open for writing: then no read lease is granted. Leases of others'

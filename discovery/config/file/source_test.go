@@ -59,7 +59,7 @@ func TestRead(t *testing.T) {
 	want := []string{
 		"a.yml: a.yml", "b.yaml: b.yaml", "c.json: c.json", "dev.yaml: is a device, want a file", "g.yaml/in.yaml: g.yaml/in.yaml",
 		"h.yaml: b.yaml", "i.yaml: no such file or directory", "j.yaml: is a pipe, want a file",
-		"large.yaml: is 1024 MiB long, want at most 16: put its objects into several files", "sub/deep/k.yaml: sub/deep/k.yaml",
+		"large.yaml: is too long: it has 1024 MiB, want at most 16 MiB: put its objects into several files", "sub/deep/k.yaml: sub/deep/k.yaml",
 		"volume/n.yaml: volume/..v1/n.yaml",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -93,7 +93,7 @@ func TestReadBoundsTheSum(t *testing.T) {
 
 // What has no end is not read to its end.
 func TestReadAllIsBounded(t *testing.T) {
-	if f := ReadAll("stdin", endless{}); f.Err == nil || f.Data != nil || !strings.Contains(f.Err.Error(), "is longer than 16 MiB") {
+	if f := ReadAll("stdin", endless{}); f.Err == nil || f.Data != nil || !strings.Contains(f.Err.Error(), "is too long: it has more than 16 MiB") {
 		t.Errorf("of an endless input %d bytes are read, %v", len(f.Data), f.Err)
 	}
 	if f := ReadAll("stdin", strings.NewReader("a: b")); f.Err != nil || string(f.Data) != "a: b" || f.Name != "stdin" {

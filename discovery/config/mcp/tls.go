@@ -7,13 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/internal/regular"
 )
+
+// maxFile is the most that is read of a file, in bytes: the roots of a whole distribution have 0.3 MB.
+const maxFile = 4 << 20
 
 // secure reads the files of the settings; nil is plain text. address is host:port of the server.
 func secure(address string, s *networking.ClientTLSSettings) (credentials.TransportCredentials, error) {
@@ -26,7 +30,7 @@ func secure(address string, s *networking.ClientTLSSettings) (credentials.Transp
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cmp.Or(s.Sni, host)}
 	if s.CaCertificates != "" {
-		pem, err := os.ReadFile(s.CaCertificates)
+		pem, err := regular.Read(s.CaCertificates, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read caCertificates: %w", err)
 		}
@@ -35,7 +39,7 @@ func secure(address string, s *networking.ClientTLSSettings) (credentials.Transp
 		}
 	}
 	if s.Mode == networking.ClientTLSSettings_MUTUAL {
-		pair, err := tls.LoadX509KeyPair(s.ClientCertificate, s.PrivateKey)
+		pair, err := regular.KeyPair(s.ClientCertificate, s.PrivateKey, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read clientCertificate and privateKey: %w", err)
 		}

@@ -3,14 +3,17 @@ package cloudfoundry
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
 // Broker says how NATS is reached.
@@ -54,11 +57,12 @@ func (b Broker) connect(ctx context.Context) (*connection, error) {
 			}
 		}),
 	}
-	if b.CA != "" {
-		options = append(options, nats.RootCAs(b.CA))
-	}
-	if b.Cert != "" {
-		options = append(options, nats.ClientCert(b.Cert, b.Key))
+	if b.CA != "" || b.Cert != "" {
+		settings, err := b.tls()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, nats.Secure(settings))
 	}
 	if b.Credentials != "" {
 		option, err := credentials(b.Credentials)
@@ -102,15 +106,41 @@ func (c *closer) Close() error {
 	return c.Conn.Close()
 }
 
+// maxFile is the most that is read of a file, in bytes: the roots of a whole distribution have 0.3 MB.
+const maxFile = 4 << 20
+
+// tls reads the files of certificates.
+func (b Broker) tls() (*tls.Config, error) {
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	if b.CA != "" {
+		pem, err := regular.Read(b.CA, maxFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the roots of NATS' certificate: %w", err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read the roots of NATS' certificate: %s holds no PEM certificate", b.CA)
+		}
+	}
+	if b.Cert != "" {
+		pair, err := regular.KeyPair(b.Cert, b.Key, maxFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate for NATS: %w", err)
+		}
+		out.Certificates = []tls.Certificate{pair}
+	}
+	return out, nil
+}
+
 // credentials reads the file of them.
 func credentials(path string) (nats.Option, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read credentials of NATS: %w", err)
 	}
 	text := strings.TrimSpace(string(data))
 	if strings.Contains(text, "-----BEGIN NATS USER JWT-----") {
-		return nats.UserCredentials(path), nil
+		return nats.UserCredentialBytes(data), nil
 	}
 	user, password, ok := strings.Cut(text, ":")
 	if !ok || user == "" || strings.ContainsAny(text, "\r\n") {

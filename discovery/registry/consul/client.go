@@ -10,11 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
 const (
@@ -59,11 +60,14 @@ func (c Config) client() (client *api.Client, idle func(), err error) {
 	return client, transport.CloseIdleConnections, nil
 }
 
+// maxFile is the most that is read of a file, in bytes: the roots of a whole distribution have 0.3 MB.
+const maxFile = 4 << 20
+
 // tls returns the settings of https. The client's certificate is read for each connection, the roots are read now.
 func (c Config) tls() (*tls.Config, error) {
 	out := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CACert != "" {
-		pem, err := os.ReadFile(c.CACert)
+		pem, err := regular.Read(c.CACert, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read the roots of Consul's certificate: %w", err)
 		}
@@ -74,7 +78,7 @@ func (c Config) tls() (*tls.Config, error) {
 	}
 	if c.ClientCert != "" {
 		out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(c.ClientCert, c.ClientKey)
+			pair, err := regular.KeyPair(c.ClientCert, c.ClientKey, maxFile)
 			if err != nil {
 				return nil, fmt.Errorf("read the certificate for Consul: %w", err)
 			}
@@ -95,7 +99,7 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Del("X-Consul-Token")
 	if d.c.TokenFile != "" {
-		token, err := os.ReadFile(d.c.TokenFile)
+		token, err := regular.Read(d.c.TokenFile, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read Consul's token: %w", err)
 		}

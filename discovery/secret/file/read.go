@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,9 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pilotlight/pilotlight/discovery/secret"
+	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
 const (
@@ -112,7 +110,7 @@ func readGroup(dir string, name secret.Name, accounts []string) secret.Group {
 func readSecret(dir string, accounts []string) (certificate, roots *secret.Secret, err error) {
 	var files [3][]byte
 	for i, name := range []string{certificateFile, keyFile, rootsFile} {
-		if files[i], err = readFile(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if files[i], err = regular.Read(filepath.Join(dir, name), maxFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, err
 		}
 	}
@@ -143,7 +141,7 @@ func readSecret(dir string, accounts []string) (certificate, roots *secret.Secre
 
 // readAccounts reads the words of DIR/service-accounts, nil where there is no such file. A fault lets nobody in.
 func readAccounts(dir string) ([]string, error) {
-	text, err := readFile(filepath.Join(dir, accountsFile))
+	text, err := regular.Read(filepath.Join(dir, accountsFile), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -152,26 +150,3 @@ func readAccounts(dir string) ([]string, error) {
 
 // maxFile bounds a file, in bytes: Kubernetes bounds a whole secret by it.
 const maxFile = 1 << 20
-
-// readFile does not wait for the writer of a pipe, and does not read a device.
-func readFile(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file: %s", path, info.Mode())
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", path, info.Size(), maxFile)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxFile))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return text, nil
-}

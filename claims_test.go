@@ -20,6 +20,8 @@ var claims = map[string]string{
 	"Cloud Foundry's routes":                 "TestContract TestAges TestPruningAndWhatIsNeverPruned TestNothingAgesWhileTheBrokerIsAway",
 	"Objects from further directories":       "TestServeConfigSources TestAnEmptyFirstAnswerDoesNotWipe TestObjects TestObjectsAreForFew",
 	"A Kubernetes cluster":                   "TestRegistryContract TestKubernetesMesh TestSlicesAreOneService TestHealth TestServiceOf",
+	"Several Kubernetes clusters":            "TestClusters TestRemote TestSeveralClusters TestServerWaitsForSourcesThatASourceAdds",
+	"Kubernetes' Ingress objects":            "TestPaths TestHosts TestTLS TestHostileTenant TestClass TestIngressOfACluster",
 	"Kubernetes' Service":                    "TestBookinfo TestServeManifests",
 	"What is wrong with it":                  "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees",
 	"ADS in both variants":                   "TestConnectAndChange TestProxylessGRPC TestOverMutualTLS TestBootstrapVariant",

@@ -32,7 +32,7 @@ type rule struct {
 const (
 	adapters = "discovery/registry/* discovery/config/* discovery/secret/*"
 	pure     = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/health agent/identity bootstrap node templates " +
-		"discovery/model discovery/config discovery/xds discovery/kube/catalog discovery/inject/patch.go cmd/agent/statustable.go"
+		"discovery/model discovery/config discovery/xds discovery/kube/catalog discovery/ingress discovery/inject/patch.go cmd/agent/statustable.go"
 	programs = "cmd/... examples/... e2e/..."
 )
 
@@ -102,7 +102,8 @@ var rules = []rule{
 
 	// Foreign types stop at their door.
 	{
-		who: "...", except: "discovery/kube/... discovery/registry/kubernetes/... discovery/registry/manifest discovery/config/kubernetes/... discovery/webhook e2e/crd",
+		who: "...", except: "discovery/kube/... discovery/registry/kubernetes/... discovery/registry/manifest discovery/config/kubernetes/... discovery/secret/kubernetes/... " +
+			"discovery/ingress discovery/webhook e2e/crd",
 		never: "import k8s.io/..., import sigs.k8s.io/...", why: "Kubernetes' types stop at their adapters, and at the reference of tests",
 	},
 	{
@@ -119,7 +120,7 @@ var rules = []rule{
 		why:   "Envoy's types live in xds and ads, and those of ADS in the store that asks another control plane: the model must not be shaped by one consumer",
 	},
 	{
-		who: "...", except: "discovery/model discovery/xds discovery/config/... e2e/adsbench",
+		who: "...", except: "discovery/model discovery/xds discovery/config/... discovery/ingress e2e/adsbench",
 		never: "import istio.io/...",
 		why:   "Istio's types are the configuration's own words: leaf values for model and xds, and no other's business",
 	},
@@ -168,9 +169,11 @@ var rules = []rule{
 		who: "discovery/kube/catalog", never: "import k8s.io/client-go/...",
 		why: "the meaning of Kubernetes' objects does not depend on a client: files hold them too",
 	},
+	{who: "discovery/ingress", only: "discovery/model internal/spelling", why: "Gateways and VirtualServices are made of Ingresses, wherever these come from"},
+	{who: "discovery/ingress", never: "import k8s.io/client-go/...", why: "the meaning of Kubernetes' objects does not depend on a client: files hold them too"},
 	{who: "discovery/config", only: "discovery/model internal/spelling", why: "decoding and validating need the model, not the stores"},
 	{
-		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/kube discovery/kube/catalog watch internal/regular",
+		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/ingress discovery/kube discovery/kube/catalog watch internal/regular",
 		why: "an adapter tells the model what it finds; how it looks for it is its own business",
 	},
 	{

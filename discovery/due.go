@@ -30,7 +30,7 @@ func (s *state) due(d Debounce) (time.Time, bool) {
 }
 
 // complete reports whether the first mesh can be made: every source, those of secrets too, has synced or is late. Where
-// some are late, another one must have synced that holds more than settings of the mesh: an empty mesh would take away all that proxies have.
+// some are late, another one must have synced that holds more than settings of the mesh, or names of sources: an empty mesh would take away all that proxies have.
 func (s *state) complete() bool {
 	if s.withoutSecrets {
 		return false
@@ -39,7 +39,7 @@ func (s *state) complete() bool {
 	for _, c := range s.sources {
 		switch {
 		case c.settled:
-			synced = synced || !c.onlySettings()
+			synced = synced || !c.onlySettings() && !c.onlySources()
 		case c.status.Late:
 			late = true
 		case c.pending():
@@ -47,6 +47,14 @@ func (s *state) complete() bool {
 		}
 	}
 	return synced || !late && len(s.sources) > 0
+}
+
+func (c *cache) onlySources() bool {
+	if c.feed == nil {
+		return false
+	}
+	_, only := c.feed.source.(OnlySources)
+	return only
 }
 
 func (c *cache) onlySettings() bool {

@@ -112,6 +112,18 @@ func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed, settled <
 	state.withoutSecrets = true
 	in := make(chan sourceEvent)
 	stops := map[*feed]context.CancelFunc{}
+	reconcile := func() {
+		start, stop := state.reconcile(s.roster.all(), time.Now())
+		for _, f := range stop {
+			stops[f]()
+			delete(stops, f)
+		}
+		for _, f := range start {
+			var running context.Context
+			running, stops[f] = context.WithCancel(ctx)
+			g.Go(func() error { s.supervise(running, f, s.random, in); return nil })
+		}
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	timer.Stop()
@@ -123,19 +135,11 @@ func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed, settled <
 			}
 			return nil
 		case <-changed:
-			start, stop := state.reconcile(s.roster.all(), time.Now())
-			for _, f := range stop {
-				stops[f]()
-				delete(stops, f)
-			}
-			for _, f := range start {
-				var running context.Context
-				running, stops[f] = context.WithCancel(ctx)
-				g.Go(func() error { s.supervise(running, f, s.random, in); return nil })
-			}
+			reconcile()
 		case <-settled:
 			state.withoutSecrets, settled = false, nil
 		case event := <-in:
+			reconcile() // a source that was added before the event counts before it
 			state.apply(event, time.Now())
 		case <-timer.C:
 			state.recordPushTime(s.Pusher.Took())

@@ -16,6 +16,13 @@ type Source interface {
 	Run(ctx context.Context, updates chan<- model.Update) error
 }
 
+// OnlySources is a Source that adds other sources, before it syncs those that it knows at its start, and tells nothing but faults:
+// that it has synced makes no mesh by itself.
+type OnlySources interface {
+	Source
+	OnlySources()
+}
+
 // feedOf is a source under a name. A source that is added again is another feed: updates of the old one are known by it.
 type feedOf[S any] struct {
 	name   string

@@ -347,3 +347,47 @@ pilotlight_source_state{source="a",state="syncing"} 0
 		t.Error(err)
 	}
 }
+
+// adder is a source that has nothing of its own: it adds another one, and has synced.
+type adder struct{ add func() }
+
+func (a adder) Run(ctx context.Context, updates chan<- model.Update) error {
+	a.add()
+	select {
+	case updates <- model.Update{Synced: true}:
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (adder) OnlySources() {}
+
+// The first mesh waits for the sources that a source adds before it syncs, for as long as for any other. That such a source has
+// synced makes no mesh by itself.
+func TestServerWaitsForSourcesThatASourceAdds(t *testing.T) {
+	for range 20 { // the order of events is random
+		synctest.Test(t, func(t *testing.T) {
+			a, b := newFake(), newFake()
+			var s *Server
+			added := make(chan struct{})
+			s, r := serve(t, map[string]Source{"a": a, "adder": adder{func() {
+				<-added
+				s.Add("b", b)
+			}}})
+			a.updates <- update{"x": "1"}.model(true)
+			synctest.Wait()
+			close(added)
+			pass(time.Minute)
+			r.want(t)
+			b.updates <- update{"y": "1"}.model(true)
+			pass(time.Second)
+			r.want(t, push{time.Minute, []string{"x1", "y1"}})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		_, r := serve(t, map[string]Source{"a": newFake(), "adder": adder{func() {}}})
+		pass(2 * syncTimeout)
+		r.want(t)
+	})
+}

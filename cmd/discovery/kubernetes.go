@@ -24,6 +24,7 @@ type cluster struct {
 	id         string
 	namespaces []string // empty for all
 	config     bool     // its Istio objects
+	registries string   // namespace of the Secrets with kubeconfigs of other clusters; empty for that of this Pod
 	settings   string   // NAMESPACE/NAME of the ConfigMap of the mesh's settings; empty for none
 }
 
@@ -66,6 +67,9 @@ func (s *settings) clusterFaults() (faults []error) {
 	if c.access.Context != "" && c.access.File == "" {
 		faults = append(faults, errors.New("--kubeContext is given without --kubeconfig"))
 	}
+	if c.registries != "" && !slices.Contains(s.registries, kubernetesRegistry) {
+		faults = append(faults, errors.New("--clusterRegistriesNamespace is given, and --registries does not name Kubernetes"))
+	}
 	namespace, name, found := strings.Cut(c.settings, "/")
 	if c.settings != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")) {
 		faults = append(faults, s.origins.Fault("meshConfigMap", c.settings, "NAMESPACE/NAME"))
@@ -84,9 +88,11 @@ func (c cluster) services(*slog.Logger) discovery.Source {
 }
 
 func (c cluster) connect() (*kube.Client, error) {
-	c.access.UserAgent = "pilotlight-discovery/" + version.Get().Version
+	c.access.UserAgent = userAgent()
 	return c.access.Client()
 }
+
+func userAgent() string { return "pilotlight-discovery/" + version.Get().Version }
 
 // objects are the cluster's Istio objects.
 func (c cluster) objects(log *slog.Logger) discovery.Source {

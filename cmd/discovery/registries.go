@@ -55,7 +55,7 @@ func (s *settings) registryFaults() (faults []error) {
 	if s.configDir == "" && len(s.registries) == 0 && s.meshConfig == "" && !s.cluster.config {
 		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries, --kubernetesConfig, or --meshConfig with configSources"))
 	}
-	faults = append(faults, s.clusterFaults()...)
+	faults = append(append(faults, s.clusterFaults()...), s.ingressFaults()...)
 	known := s.known()
 	for i, name := range s.registries {
 		one, is := known[name]
@@ -106,10 +106,11 @@ func collectors(sources map[string]discovery.Source) (out []prometheus.Collector
 
 // secretSources are where secrets come from.
 func (s *settings) secretSources(log *slog.Logger) map[string]secret.Source {
-	if s.secretsDir == "" {
-		return nil
+	out := map[string]secret.Source{}
+	if s.secretsDir != "" {
+		out["secretsDir"] = secretfile.New(s.secretsDir, log)
 	}
-	return map[string]secret.Source{"secretsDir": secretfile.New(s.secretsDir, log)}
+	return out
 }
 
 // sourceLines says which sources do not stand as they should.

@@ -97,8 +97,12 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		Vault:    proxies,
 		Log:      log,
 	}
+	c.ingress.join(server, c.cluster)
 	if len(server.Secrets) > 0 {
 		proxies.SetSecrets(secret.Set{}) // before a proxy asks: one that is refused does not ask again
+	}
+	if others := c.others(server); others != nil {
+		server.Sources["clusters"] = others
 	}
 	further := newConfigSources(server, c.wipeDelay, c.cluster, log)
 	if settings, known := server.Sources["meshConfig"]; known {

@@ -25,6 +25,7 @@ type settings struct {
 	cloudFoundry   cloudFoundry
 	cluster        cluster
 	webhooks       webhooks
+	ingress        ingressSettings
 	meshConfig     string // file, empty for Istio's defaults
 	networksConfig string // file, empty for one network
 	wipeDelay      time.Duration

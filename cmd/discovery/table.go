@@ -20,6 +20,8 @@ func (s *settings) table() setting.Table {
 		under("Registries", s.registrySettings()),
 		under("Registries", s.cloudFoundry.settings()),
 		under("Kubernetes", s.kubernetes()),
+		under("Kubernetes", s.clusters()),
+		under("Kubernetes", s.ingresses()),
 		under("Webhooks", s.webhookSettings()),
 		under("Addresses", s.addresses()),
 		under("Certificates and secrets", s.credentials()),

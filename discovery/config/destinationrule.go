@@ -275,6 +275,7 @@ func clientTLS(f field, t *networking.ClientTLSSettings) {
 			f.at(name).errorf("is given beside credentialName, want one of them")
 		}
 	}
+	f.at("credentialName").credential(t.CredentialName)
 	if t.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL && t.CredentialName != "" {
 		f.at("credentialName").errorf("is given under ISTIO_MUTUAL, which takes the proxy's own")
 	}

@@ -96,6 +96,11 @@ func serverTLS(f field, t *networking.ServerTLSSettings) {
 	}) {
 		f.at(name).filePath(path)
 	}
+	f.at("credentialName").credential(t.CredentialName)
+	f.at("caCertCredentialName").credential(t.CaCertCredentialName)
+	for i, name := range t.CredentialNames {
+		f.at("credentialNames").item(i).credential(name)
+	}
 	named := t.CredentialName != "" || len(t.CredentialNames) > 0
 	files := t.ServerCertificate != "" || t.PrivateKey != "" || len(t.TlsCertificates) > 0
 	if t.CredentialName != "" && len(t.CredentialNames) > 0 {
@@ -131,6 +136,16 @@ func serverTLS(f field, t *networking.ServerTLSSettings) {
 			t.MaxProtocolVersion)
 	}
 	fingerprints(f, t)
+}
+
+// ingressCredential begins the names of certificates of Ingresses (see package ingress).
+const ingressCredential = "kubernetes-ingress:"
+
+// credential wants no name of an Ingress' certificate: it may be of any namespace.
+func (f field) credential(name string) {
+	if strings.HasPrefix(name, ingressCredential) {
+		f.errorf("is %q, which is for Ingress objects alone: want the name of a secret of the proxies' namespace", name)
+	}
 }
 
 func fingerprints(f field, t *networking.ServerTLSSettings) {

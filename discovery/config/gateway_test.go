@@ -12,6 +12,16 @@ func TestGateway(t *testing.T) {
 			- {port: {number: 15443, name: tls, protocol: TLS}, hosts: ["*.local"], tls: {mode: AUTO_PASSTHROUGH}}
 		`},
 		"nothing": {"{}", []string{"0: error: spec.servers: is missing"}},
+		"an Ingress' certificate": {`
+			servers:
+			- {port: {number: 443, name: https, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: "kubernetes-ingress://shop/a"}}
+			- {port: {number: 444, name: more, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialNames: [a, "kubernetes-ingress://shop/a"]}}
+			- {port: {number: 445, name: ca, protocol: HTTPS}, hosts: [a.com], tls: {mode: MUTUAL, credentialName: a, caCertCredentialName: "kubernetes-ingress://shop/a"}}
+		`, []string{
+			`2: error: spec.servers[0].tls.credentialName: is "kubernetes-ingress://shop/a", which is for Ingress objects alone: want the name of a secret of the proxies' namespace`,
+			`3: error: spec.servers[1].tls.credentialNames[1]: is "kubernetes-ingress://shop/a", which is for Ingress objects alone: want the name of a secret of the proxies' namespace`,
+			`4: error: spec.servers[2].tls.caCertCredentialName: is "kubernetes-ingress://shop/a", which is for Ingress objects alone: want the name of a secret of the proxies' namespace`,
+		}},
 		"everything wrong": {`
 			servers:
 			- {hosts: [a.com]}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,11 +53,11 @@ func (c *Client) of(version schema.GroupVersion, known *runtime.Scheme, contentT
 	return client, nil
 }
 
-// typed returns a client of a version of core or discovery, in the encoding that costs least.
+// typed returns a client of a version of core, discovery or networking, in the encoding that costs least.
 func (c *Client) typed(version schema.GroupVersion) (*rest.RESTClient, error) {
 	known := runtime.NewScheme()
 	metav1.AddToGroupVersion(known, version)
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme} {
 		if err := add(known); err != nil {
 			return nil, fmt.Errorf("know the types of %s: %w", version, err)
 		}

@@ -59,6 +59,30 @@ func (c *Client) Follow(ctx context.Context, w *Watch, events chan<- Event) erro
 	}
 }
 
+// Again is how long FollowIfAllowed waits before it asks for what was refused once more.
+const Again = time.Minute
+
+// FollowIfAllowed is Follow of objects that can be done without. Where the server refuses them (403), it sends an Event with Refused, and
+// asks again after Again: a list that comes then begins as any other.
+func (c *Client) FollowIfAllowed(ctx context.Context, w *Watch, events chan<- Event) error {
+	for {
+		err := c.Follow(ctx, w, events)
+		if !apierrors.IsForbidden(err) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case events <- Event{Of: w, Refused: err}:
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case <-time.After(Again):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
 // line is the way to the server. It remembers since when it is bad.
 type line struct {
 	cache.ListerWatcherWithContext

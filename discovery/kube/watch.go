@@ -15,10 +15,11 @@ import (
 // Watch is what to follow: the objects of a type.
 type Watch struct {
 	Resource  schema.GroupVersionResource
-	Object    runtime.Object // an empty one of a type of core/v1 or discovery/v1; nil where Kind is set
+	Object    runtime.Object // an empty one of a type of core/v1, discovery/v1 or networking/v1; nil where Kind is set
 	Kind      string         // of objects of any other type: they come as *unstructured.Unstructured
 	Namespace string         // of all namespaces if empty
 	Fields    string         // a selector, such as "metadata.name=x"; all if empty
+	Labels    string         // a selector, such as "app=x"; all if empty
 	Strip     func(any)      // takes away from an object what is not used; nil for nothing
 }
 
@@ -29,6 +30,8 @@ type Event struct {
 	Gone any   // the last form of one that was deleted
 	List bool  // All is all that there is now
 	All  []any // whatever is not among it is gone
+
+	Refused error // in the place of a list: the server does not let this user read these objects (see FollowIfAllowed)
 }
 
 // Backlog is how many events may wait for the ones before them.
@@ -62,7 +65,7 @@ func (c *Client) lister(w *Watch) (cache.ListerWatcherWithContext, error) {
 		return nil, err
 	}
 	request := func(o metav1.ListOptions) *rest.Request {
-		o.FieldSelector = w.Fields
+		o.FieldSelector, o.LabelSelector = w.Fields, w.Labels
 		return client.Get().NamespaceIfScoped(w.Namespace, w.Namespace != "").Resource(w.Resource.Resource).
 			VersionedParams(&o, metav1.ParameterCodec).MaxRetries(0)
 	}

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +32,11 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	events := make(chan kube.Event, kube.Backlog)
 	watches := watches(s.Namespaces, s.Options.SystemNamespace)
 	for i := range watches {
-		g.Go(func() error { return client.Follow(ctx, &watches[i].Watch, events) })
+		follow := client.Follow
+		if watches[i].without != "" {
+			follow = client.FollowIfAllowed
+		}
+		g.Go(func() error { return follow(ctx, &watches[i].Watch, events) })
 	}
 	g.Go(func() error {
 		s.tell(ctx, watches, events, updates)
@@ -43,10 +48,10 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 // tell takes events until ctx is done, and sends what changes. While nobody takes an update, it grows.
 func (s Source) tell(ctx context.Context, watches []watched, events <-chan kube.Event, updates chan<- model.Update) {
 	known := catalog.New(s.Options)
-	kinds := map[*kube.Watch]catalog.Kind{}
-	unlisted := map[*kube.Watch]bool{}
+	of := map[*kube.Watch]watched{}
+	unlisted, refused := map[*kube.Watch]bool{}, map[*kube.Watch]string{}
 	for i := range watches {
-		kinds[&watches[i].Watch], unlisted[&watches[i].Watch] = watches[i].kind, true
+		of[&watches[i].Watch], unlisted[&watches[i].Watch] = watches[i], true
 	}
 	untold, synced := map[string]model.Group{}, false
 	for {
@@ -57,9 +62,16 @@ func (s Source) tell(ctx context.Context, watches []watched, events <-chan kube.
 		select {
 		case e := <-events:
 			kube.Burst(e, events, func(e kube.Event) {
-				if apply(known, e, kinds[e.Of], s.Options.Cluster); e.List {
+				if e.List || e.Refused != nil {
 					delete(unlisted, e.Of)
 				}
+				if fault := refusal(e, of[e.Of].without); fault != refused[e.Of] && (e.List || fault != "") {
+					refused[e.Of], untold[e.Of.Named()] = fault, model.Group{}
+					if fault != "" {
+						untold[e.Of.Named()] = model.Group{Faults: []string{fault}}
+					}
+				}
+				apply(known, e, of[e.Of].kind, s.Options.Cluster)
 			})
 			if len(unlisted) == 0 {
 				maps.Copy(untold, known.Changes())
@@ -72,7 +84,15 @@ func (s Source) tell(ctx context.Context, watches []watched, events <-chan kube.
 	}
 }
 
-// apply takes one event.
+// refusal says what there is none of while the API server refuses some objects; "" while it does not.
+func refusal(e kube.Event, without string) string {
+	if e.Refused == nil {
+		return ""
+	}
+	return fmt.Sprintf("there is none of %s: %v", without, e.Refused)
+}
+
+// apply takes one event. What was known of objects that are refused now stays.
 func apply(known *catalog.Catalog, e kube.Event, kind catalog.Kind, cluster string) {
 	put := func(o any) {
 		if m, ok := o.(metav1.Object); ok {
@@ -80,6 +100,7 @@ func apply(known *catalog.Catalog, e kube.Event, kind catalog.Kind, cluster stri
 		}
 	}
 	switch {
+	case e.Refused != nil:
 	case e.List:
 		listed := make(map[catalog.Key]bool, len(e.All))
 		for _, o := range e.All {

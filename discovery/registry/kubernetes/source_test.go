@@ -65,26 +65,31 @@ func (r *telling) send(kind catalog.Kind, namespace string, e kube.Event) {
 	}
 }
 
-// next returns the keys of the next update, with a minus before those of empty groups.
-func (r *telling) next() []string {
+func (r *telling) update() model.Update {
 	r.t.Helper()
 	select {
 	case u := <-r.updates:
 		if !u.Synced {
 			r.t.Error("an update is not synced")
 		}
-		var out []string
-		for _, key := range slices.Sorted(maps.Keys(u.Groups)) {
-			if u.Groups[key].Empty() {
-				key = "-" + key
-			}
-			out = append(out, key)
-		}
-		return out
+		return u
 	case <-time.After(10 * time.Second):
 		r.t.Fatal("it tells nothing")
-		return nil
+		return model.Update{}
 	}
+}
+
+// next returns the keys of the next update, with a minus before those of empty groups.
+func (r *telling) next() (out []string) {
+	r.t.Helper()
+	u := r.update()
+	for _, key := range slices.Sorted(maps.Keys(u.Groups)) {
+		if u.Groups[key].Empty() {
+			key = "-" + key
+		}
+		out = append(out, key)
+	}
+	return out
 }
 
 func (r *telling) want(keys ...string) {
@@ -137,6 +142,29 @@ func TestTellOfNamespaces(t *testing.T) {
 	r.want("Service/a/one", "Service/b/two")
 	r.send(catalog.Service, "b", kube.Event{List: true})
 	r.want("-Service/b/two")
+}
+
+// Without the right to read Nodes or the system's Namespace everything else is told, and the fault is named until there is a list.
+func TestTellWithoutNodes(t *testing.T) {
+	r := startTelling(t)
+	for _, kind := range []catalog.Kind{catalog.EndpointSlice, catalog.Pod} {
+		r.send(kind, "", kube.Event{List: true})
+	}
+	r.send(catalog.Service, "", kube.Event{List: true, All: []any{service("a", "one")}})
+	r.send(catalog.Node, "", kube.Event{Refused: errors.New("nodes is forbidden")})
+	r.send(catalog.Namespace, "", kube.Event{Refused: errors.New("namespaces is forbidden")})
+	u := r.update()
+	if got := u.Groups["nodes"].Faults; len(got) != 1 || got[0] != "there is none of localities of Nodes: nodes is forbidden" {
+		t.Errorf("the faults of nodes are %q", got)
+	}
+	if got := slices.Sorted(maps.Keys(u.Groups)); !slices.Equal(got, []string{"Service/a/one", "namespaces", "nodes"}) {
+		t.Errorf("it tells %q", got)
+	}
+	r.send(catalog.Node, "", kube.Event{Refused: errors.New("nodes is forbidden")}) // again: nothing is new
+	r.send(catalog.Service, "", kube.Event{Put: service("a", "two")})
+	r.want("Service/a/two")
+	r.send(catalog.Node, "", kube.Event{List: true})
+	r.want("-nodes")
 }
 
 func TestStrip(t *testing.T) {

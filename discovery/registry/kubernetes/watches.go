@@ -18,18 +18,19 @@ import (
 // watched is a Watch of objects of one kind.
 type watched struct {
 	kube.Watch
-	kind catalog.Kind
+	kind    catalog.Kind
+	without string // what there is none of when the API server refuses these objects; "" where they are needed
 }
 
 // watches are what the source follows.
 func watches(namespaces []string, system string) []watched {
 	core := corev1.SchemeGroupVersion
 	out := []watched{
-		{kube.Watch{Resource: core.WithResource("nodes"), Object: &corev1.Node{}, Strip: strip}, catalog.Node},
+		{kube.Watch{Resource: core.WithResource("nodes"), Object: &corev1.Node{}, Strip: strip}, catalog.Node, "localities of Nodes"},
 		{kube.Watch{
 			Resource: core.WithResource("namespaces"), Object: &corev1.Namespace{}, Strip: strip,
 			Fields: "metadata.name=" + cmp.Or(system, "istio-system"),
-		}, catalog.Namespace},
+		}, catalog.Namespace, "the network of the cluster"},
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
@@ -37,7 +38,7 @@ func watches(namespaces []string, system string) []watched {
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
 		in := func(kind catalog.Kind, resource schema.GroupVersionResource, w kube.Watch) {
 			w.Resource, w.Namespace, w.Strip = resource, namespace, strip
-			out = append(out, watched{w, kind})
+			out = append(out, watched{w, kind, ""})
 		}
 		in(catalog.Service, core.WithResource("services"), kube.Watch{Object: &corev1.Service{}})
 		in(catalog.EndpointSlice, discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), kube.Watch{Object: &discoveryv1.EndpointSlice{}})

@@ -1,0 +1,192 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/discovery/ingress"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Ingress tells the Gateways and VirtualServices that package ingress makes of the Ingresses of a cluster.
+type Ingress struct {
+	Connect    func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
+	Cluster    string
+	Namespaces []string // whose Ingresses count; empty for all
+	Options    ingress.Options
+	Secrets    Secrets
+	// Show is given the Ingresses of our class with the addresses that their status has, after each change; nil for nobody.
+	Show func(map[ingress.Name][]networkingv1.IngressLoadBalancerIngress)
+}
+
+// Secrets reads the Secrets that Ingresses name.
+type Secrets interface {
+	Want([]ingress.Name)
+	// Known says what is wrong with those that were looked at, "" for nothing. Learned gets a value when it says something else.
+	Known() map[ingress.Name]string
+	Learned() <-chan struct{}
+}
+
+// Run sends updates until ctx is done, or the API server refuses or is away. It keeps nothing between two runs.
+func (s Ingress) Run(ctx context.Context, updates chan<- model.Update) error {
+	client, err := s.Connect()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	g, ctx := errgroup.WithContext(ctx)
+	events := make(chan kube.Event, kube.Backlog)
+	watches := ingressWatches(s.Namespaces)
+	for _, w := range watches {
+		follow := client.Follow
+		if _, optional := w.Object.(*networkingv1.IngressClass); optional {
+			follow = client.FollowIfAllowed
+		}
+		g.Go(func() error { return follow(ctx, w, events) })
+	}
+	g.Go(func() error {
+		s.tell(ctx, watches, events, updates)
+		return nil
+	})
+	return g.Wait()
+}
+
+func ingressWatches(namespaces []string) (out []*kube.Watch) {
+	api := networkingv1.SchemeGroupVersion
+	out = append(out, &kube.Watch{Resource: api.WithResource("ingressclasses"), Object: &networkingv1.IngressClass{}, Strip: stripIngress})
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
+		out = append(out,
+			&kube.Watch{Resource: api.WithResource("ingresses"), Object: &networkingv1.Ingress{}, Namespace: namespace, Strip: stripIngress},
+			&kube.Watch{Resource: corev1.SchemeGroupVersion.WithResource("services"), Object: &corev1.Service{}, Namespace: namespace, Strip: stripIngress})
+	}
+	return out
+}
+
+// stripIngress takes away what is not read: of a Service all but its ports.
+func stripIngress(o any) {
+	if m, ok := o.(metav1.Object); ok {
+		m.SetManagedFields(nil)
+		m.SetOwnerReferences(nil)
+		m.SetFinalizers(nil)
+	}
+	switch o := o.(type) {
+	case *networkingv1.Ingress:
+		maps.DeleteFunc(o.Annotations, func(key, _ string) bool { return key == corev1.LastAppliedConfigAnnotation })
+	case *corev1.Service:
+		o.Labels, o.Annotations = nil, nil
+		o.Spec, o.Status = corev1.ServiceSpec{Ports: o.Spec.Ports}, corev1.ServiceStatus{}
+	}
+}
+
+// tell takes events until ctx is done, and sends what changes. It syncs when the Secrets that are wanted were looked at: else
+// proxies would lose hosts of TLS at the start.
+func (s Ingress) tell(ctx context.Context, watches []*kube.Watch, events <-chan kube.Event, updates chan<- model.Update) {
+	t := &ingresses{Ingress: s, table: ingress.New(s.Options), status: map[ingress.Name][]networkingv1.IngressLoadBalancerIngress{}}
+	unlisted := map[*kube.Watch]bool{}
+	for _, w := range watches {
+		unlisted[w] = true
+	}
+	untold, synced := map[string]model.Group{}, false
+	for {
+		var out chan<- model.Update
+		if len(unlisted) == 0 && (len(untold) > 0 || !synced) && (synced || t.looked()) {
+			out = updates
+		}
+		select {
+		case e := <-events:
+			kube.Burst(e, events, func(e kube.Event) {
+				if e.List || e.Refused != nil {
+					delete(unlisted, e.Of)
+				}
+				if e.Refused != nil {
+					untold["IngressClass"] = model.Group{Faults: []string{fmt.Sprintf("classes are known by the name %s alone: %v", s.Options.Class, e.Refused)}}
+				}
+				t.apply(e)
+			})
+		case <-s.Secrets.Learned():
+		case out <- model.Update{Groups: untold, Synced: true}:
+			untold, synced = map[string]model.Group{}, true
+			continue
+		case <-ctx.Done():
+			return
+		}
+		if len(unlisted) == 0 {
+			maps.Copy(untold, t.changes())
+		}
+	}
+}
+
+// ingresses is what one Run knows.
+type ingresses struct {
+	Ingress
+	table  *ingress.Table
+	status map[ingress.Name][]networkingv1.IngressLoadBalancerIngress // of all Ingresses
+}
+
+// looked reports whether all Secrets that are wanted were looked at.
+func (t *ingresses) looked() bool {
+	known := t.Secrets.Known()
+	return !slices.ContainsFunc(t.table.Wanted(), func(n ingress.Name) bool {
+		_, looked := known[n]
+		return !looked
+	})
+}
+
+func (t *ingresses) changes() map[string]model.Group {
+	t.table.SetSecrets(t.Secrets.Known())
+	out := t.table.Changes()
+	t.Secrets.Want(t.table.Wanted())
+	if t.Show != nil {
+		ours := map[ingress.Name][]networkingv1.IngressLoadBalancerIngress{}
+		for _, name := range t.table.Ours() {
+			ours[name] = t.status[name]
+		}
+		t.Show(ours)
+	}
+	return out
+}
+
+// apply takes one event.
+func (t *ingresses) apply(e kube.Event) {
+	put := func(o any) {
+		if m, ok := o.(metav1.Object); ok {
+			t.table.Put(o, model.Origin{Record: &model.Record{
+				Cluster: t.Cluster, UID: string(m.GetUID()), Generation: m.GetGeneration(), Relayed: true,
+			}})
+		}
+		if i, ok := o.(*networkingv1.Ingress); ok {
+			t.status[ingress.Name{Namespace: i.Namespace, Name: i.Name}] = i.Status.LoadBalancer.Ingress
+		}
+	}
+	switch {
+	case e.Refused != nil:
+	case e.List:
+		listed := map[ingress.Name]bool{}
+		for _, o := range e.All {
+			put(o)
+			if m, ok := o.(metav1.Object); ok {
+				listed[ingress.Name{Namespace: m.GetNamespace(), Name: m.GetName()}] = true
+			}
+		}
+		t.table.Keep(e.Of.Object, func(n ingress.Name) bool { return listed[n] || e.Of.Namespace != "" && n.Namespace != e.Of.Namespace })
+	case e.Put != nil:
+		put(e.Put)
+	default:
+		t.table.Delete(e.Gone)
+		if i, ok := e.Gone.(*networkingv1.Ingress); ok {
+			delete(t.status, ingress.Name{Namespace: i.Namespace, Name: i.Name})
+		}
+	}
+}

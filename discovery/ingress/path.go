@@ -1,0 +1,89 @@
+package ingress
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+	networkingv1 "k8s.io/api/networking/v1"
+)
+
+// path is one of an Ingress.
+type path struct {
+	exact   bool
+	text    string // without the slashes at the end of a prefix; "" takes all
+	route   *networking.HTTPRoute
+	ingress *ingress
+	at      string // the field
+}
+
+// readPath reads the path and its type.
+func readPath(written string, kind *networkingv1.PathType) (p path, fault string) {
+	p.text = written
+	switch {
+	case kind == nil, *kind == networkingv1.PathTypeImplementationSpecific:
+		if p.text == "" {
+			p.text = "/"
+		}
+		p.text = strings.TrimSuffix(p.text, "*")
+		if p.text != written && !strings.HasSuffix(p.text, "/") || strings.ContainsAny(p.text, "*") {
+			return p, fmt.Sprintf("is %q, which no pathType takes: want a path, or one that ends in /*", written)
+		}
+	case *kind == networkingv1.PathTypeExact:
+		p.exact = true
+	case *kind == networkingv1.PathTypePrefix:
+	default:
+		return p, fmt.Sprintf("has pathType %q, want Exact, Prefix or ImplementationSpecific", *kind)
+	}
+	if !strings.HasPrefix(p.text, "/") {
+		return p, fmt.Sprintf("is %q, want a path that begins with /", written)
+	}
+	if !p.exact {
+		p.text = strings.TrimRight(p.text, "/")
+	}
+	return p, ""
+}
+
+func (p path) key() string { return fmt.Sprint(p.exact, p.text) }
+
+// inOrder sorts paths as Kubernetes takes them: the longest first, and Exact before Prefix.
+func inOrder(paths []path) {
+	slices.SortStableFunc(paths, func(a, b path) int {
+		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text), exactFirst(a.exact, b.exact))
+	})
+}
+
+func exactFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// matches are those of the path; under a wildcard, of hosts with one label in its place.
+func (p path) matches(host string) (out []*networking.HTTPMatchRequest) {
+	var authority *networking.StringMatch
+	if isWildcard(host) {
+		authority = &networking.StringMatch{MatchType: &networking.StringMatch_Regex{Regex: oneLabel(host)}}
+	}
+	exactly := &networking.StringMatch{MatchType: &networking.StringMatch_Exact{Exact: p.text}}
+	below := &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: p.text + "/"}}
+	switch {
+	case p.exact:
+		out = []*networking.HTTPMatchRequest{{Uri: exactly}}
+	case p.text == "":
+		out = []*networking.HTTPMatchRequest{{Uri: below}}
+	default: // /foo is not /foobar
+		out = []*networking.HTTPMatchRequest{{Uri: exactly}, {Uri: below}}
+	}
+	for _, m := range out {
+		m.Authority = authority
+	}
+	return out
+}

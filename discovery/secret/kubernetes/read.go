@@ -1,0 +1,48 @@
+package kubernetes
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pilotlight/pilotlight/discovery/secret"
+)
+
+// rootsSuffix ends the name that roots are asked for by, where they stand beside a certificate.
+const rootsSuffix = "-cacert"
+
+// read returns what a Secret holds, under the names that are wanted. The error does not hold what it holds.
+func read(o *corev1.Secret, w Wanted) (map[secret.Name]secret.Secret, error) {
+	first := func(keys ...string) (value []byte) {
+		for _, key := range keys {
+			if value = o.Data[key]; len(value) > 0 {
+				break
+			}
+		}
+		return value
+	}
+	certificate, key, roots := first(corev1.TLSCertKey, "cert"), first(corev1.TLSPrivateKeyKey, "key"), first("ca.crt", "cacert")
+	out := map[secret.Name]secret.Secret{}
+	if len(roots) > 0 {
+		if !x509.NewCertPool().AppendCertsFromPEM(roots) {
+			return nil, errors.New("has no certificate in ca.crt, want PEM")
+		}
+		s := secret.Secret{Roots: roots}
+		out[w.As], out[secret.Name{Namespace: w.As.Namespace, Name: w.As.Name + rootsSuffix}] = s, s
+	}
+	switch {
+	case len(certificate)+len(key) > 0:
+		if _, err := tls.X509KeyPair(certificate, key); err != nil {
+			return nil, fmt.Errorf("cannot be used, of tls.crt and tls.key: %w", err)
+		}
+		out[w.As] = secret.Secret{Certificate: certificate, Key: key, Accounts: w.Accounts}
+	case w.Pair:
+		return nil, errors.New("has no tls.crt and tls.key")
+	case len(roots) == 0:
+		return nil, errors.New("has neither tls.crt with tls.key nor ca.crt")
+	}
+	return out, nil
+}

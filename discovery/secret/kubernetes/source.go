@@ -1,0 +1,281 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/secret"
+)
+
+// Wanted is a Secret that is to be read.
+type Wanted struct {
+	Object   secret.Name // which one it is
+	As       secret.Name // what proxies ask for it by
+	Accounts []string    // that may have its key
+	Pair     bool        // it is of no use without a certificate and its key
+}
+
+func (w Wanted) same(o Wanted) bool {
+	return w.Object == o.Object && w.As == o.As && w.Pair == o.Pair && slices.Equal(w.Accounts, o.Accounts)
+}
+
+// Max is how many Secrets are read. Those beyond are named.
+const Max = 1000
+
+// Source tells the Secrets that are wanted. It implements secret.Source.
+type Source struct {
+	connect func() (*kube.Client, error)
+
+	mu     sync.Mutex
+	wanted []Wanted
+	asked  bool                   // Want was called
+	known  map[secret.Name]string // what is wrong with Secrets that were looked at
+	good   map[secret.Name]bool   // that have been good, and are served
+
+	changed chan struct{} // Want has other ones
+	learned chan struct{} // known is another one
+}
+
+// New returns a Source that wants nothing yet.
+func New(connect func() (*kube.Client, error)) *Source {
+	return &Source{
+		connect: connect, known: map[secret.Name]string{}, good: map[secret.Name]bool{},
+		changed: make(chan struct{}, 1), learned: make(chan struct{}, 1),
+	}
+}
+
+// Want says which Secrets are to be read from now on. Before the first call the Source has not synced. Any goroutine may call it.
+func (s *Source) Want(all []Wanted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked && slices.EqualFunc(all, s.wanted, Wanted.same) {
+		return
+	}
+	s.wanted, s.asked = slices.Clone(all), true
+	wake(s.changed)
+}
+
+// Known returns what is wrong with the Secrets that were looked at, by their names: "" for one that is served.
+func (s *Source) Known() map[secret.Name]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.known)
+}
+
+// Learned gets a value when Known returns something else.
+func (s *Source) Learned() <-chan struct{} { return s.learned }
+
+func wake(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+// want returns the Secrets that are wanted, by name, and whether they were said.
+func (s *Source) want() (out map[secret.Name]Wanted, beyond []Wanted, asked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out = map[secret.Name]Wanted{}
+	for _, w := range s.wanted {
+		if _, twice := out[w.Object]; !twice && len(out) == Max {
+			beyond = append(beyond, w)
+			continue
+		}
+		out[w.Object] = w
+	}
+	maps.DeleteFunc(s.known, func(n secret.Name, _ string) bool { _, still := out[n]; return !still })
+	maps.DeleteFunc(s.good, func(n secret.Name, _ bool) bool { _, still := out[n]; return !still })
+	return out, beyond, s.asked
+}
+
+// learn notes what is wrong with a Secret, "" for nothing. One that was good once is served on.
+func (s *Source) learn(name secret.Name, fault string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fault == "" {
+		s.good[name] = true
+	} else if s.good[name] {
+		fault = ""
+	}
+	if was, had := s.known[name]; !had || was != fault {
+		s.known[name] = fault
+		wake(s.learned)
+	}
+}
+
+// Run follows the Secrets until ctx is done, or the API server is away.
+func (s *Source) Run(ctx context.Context, updates chan<- secret.Update) error {
+	client, err := s.connect()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	g, ctx := errgroup.WithContext(ctx)
+	events := make(chan kube.Event, kube.Backlog)
+	r := &run{
+		Source: s, wanted: map[secret.Name]Wanted{}, follows: map[secret.Name]*follow{}, of: map[*kube.Watch]secret.Name{},
+		last: map[secret.Name]*corev1.Secret{}, untold: map[string]secret.Group{},
+		start: func(w *kube.Watch) context.CancelFunc {
+			ctx, cancel := context.WithCancel(ctx)
+			g.Go(func() error { return client.FollowIfAllowed(ctx, w, events) })
+			return cancel
+		},
+	}
+	g.Go(func() error {
+		r.tell(ctx, events, updates)
+		return nil
+	})
+	wake(s.changed)
+	return g.Wait()
+}
+
+// follow is a watch of one Secret.
+type follow struct {
+	watch  *kube.Watch
+	stop   context.CancelFunc
+	listed bool
+}
+
+// run is one Run.
+type run struct {
+	*Source
+	start func(*kube.Watch) context.CancelFunc
+
+	asked   bool
+	wanted  map[secret.Name]Wanted
+	follows map[secret.Name]*follow
+	of      map[*kube.Watch]secret.Name
+	last    map[secret.Name]*corev1.Secret
+	untold  map[string]secret.Group
+}
+
+func key(name secret.Name) string { return "Secret/" + name.String() }
+
+func (r *run) tell(ctx context.Context, events <-chan kube.Event, updates chan<- secret.Update) {
+	defer func() {
+		for _, f := range r.follows {
+			f.stop()
+		}
+	}()
+	synced := false
+	for {
+		var out chan<- secret.Update
+		if r.complete() && (len(r.untold) > 0 || !synced) {
+			out = updates
+		}
+		select {
+		case <-r.changed:
+			r.reconcile()
+		case e := <-events:
+			r.apply(e)
+		case out <- secret.Update{Groups: r.untold, Synced: true}:
+			r.untold, synced = map[string]secret.Group{}, true
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// complete reports whether every Secret that is wanted was looked at.
+func (r *run) complete() bool {
+	for _, f := range r.follows {
+		if !f.listed {
+			return false
+		}
+	}
+	return r.asked
+}
+
+// reconcile follows what is wanted now.
+func (r *run) reconcile() {
+	wanted, beyond, asked := r.want()
+	r.asked = asked
+	for name, f := range r.follows {
+		if _, still := wanted[name]; still {
+			continue
+		}
+		f.stop()
+		delete(r.follows, name)
+		delete(r.of, f.watch)
+		delete(r.last, name)
+		r.untold[key(name)] = secret.Group{}
+	}
+	before := r.wanted
+	r.wanted = wanted
+	for _, name := range slices.SortedFunc(maps.Keys(wanted), func(a, b secret.Name) int {
+		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
+	}) {
+		if r.follows[name] != nil {
+			if !before[name].same(wanted[name]) {
+				r.judge(name)
+			}
+			continue
+		}
+		w := &kube.Watch{
+			Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Object: &corev1.Secret{}, Namespace: name.Namespace,
+			Fields: "metadata.name=" + name.Name, Strip: strip,
+		}
+		r.of[w] = name
+		r.follows[name] = &follow{watch: w, stop: r.start(w)}
+	}
+	for _, w := range beyond {
+		r.untold[key(w.Object)] = secret.Group{Faults: []string{fmt.Sprintf("is one Secret more than %d, and is not read", Max)}}
+		r.learn(w.Object, fmt.Sprintf("is one more than %d, and is not read", Max))
+	}
+}
+
+// strip takes away what is not read. A Secret that was applied holds its text a second time.
+func strip(o any) {
+	if s, ok := o.(*corev1.Secret); ok {
+		s.ManagedFields, s.Annotations, s.Labels = nil, nil, nil
+	}
+}
+
+func (r *run) apply(e kube.Event) {
+	name, followed := r.of[e.Of]
+	if !followed {
+		return // of a watch that was stopped
+	}
+	r.follows[name].listed = true
+	if e.Refused != nil {
+		r.fault(name, fmt.Sprintf("cannot be read: %v", e.Refused))
+		return
+	}
+	r.last[name] = nil
+	for _, o := range append(e.All, e.Put) {
+		if s, ok := o.(*corev1.Secret); ok && s.Name == name.Name {
+			r.last[name] = s
+		}
+	}
+	r.judge(name)
+}
+
+// judge reads a Secret as it is now.
+func (r *run) judge(name secret.Name) {
+	o := r.last[name]
+	if o == nil {
+		r.fault(name, "is not there")
+		return
+	}
+	secrets, err := read(o, r.wanted[name])
+	if err != nil {
+		r.fault(name, err.Error())
+		return
+	}
+	r.untold[key(name)] = secret.Group{Secrets: secrets}
+	r.learn(name, "")
+}
+
+func (r *run) fault(name secret.Name, text string) {
+	r.untold[key(name)] = secret.Group{Faults: []string{text}}
+	r.learn(name, text)
+}

@@ -32,7 +32,10 @@ func (c *cluster) hand() hand {
 }
 
 // resources are the kinds whose plural is not the kind with an s.
-var resources = map[string]string{"NetworkPolicy": "networkpolicies", "Gateway": "gateways", "ServiceEntry": "serviceentries"}
+var resources = map[string]string{
+	"NetworkPolicy": "networkpolicies", "Gateway": "gateways", "ServiceEntry": "serviceentries",
+	"Ingress": "ingresses", "IngressClass": "ingressclasses",
+}
 
 func (h hand) resource(o *unstructured.Unstructured) dynamic.ResourceInterface {
 	gvk := o.GroupVersionKind()

@@ -28,6 +28,7 @@ type cluster struct {
 	address string // host:port of the API server
 	ca      []byte
 	etcd    *lab.Process
+	storage string // URL of etcd
 	server  *lab.Process
 	spec    lab.Spec // of the API server
 }
@@ -35,22 +36,38 @@ type cluster struct {
 // startCluster starts both, until the test ends.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: t.TempDir(), address: "127.0.0.1:" + port(t)}
-	c.credentials()
-	storage := "http://127.0.0.1:" + port(t)
+	c := &cluster{t: t, dir: t.TempDir(), storage: "http://127.0.0.1:" + port(t)}
 	var err error
 	c.etcd, err = lab.Start(lab.Spec{Name: "etcd", Dir: c.dir, Argv: []string{
 		part("etcd"), "--name", "t", "--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync",
-		"--listen-client-urls", storage, "--advertise-client-urls", storage,
+		"--listen-client-urls", c.storage, "--advertise-client-urls", c.storage,
 		"--listen-peer-urls", "http://127.0.0.1:0", "--initial-advertise-peer-urls", "http://127.0.0.1:0",
 	}})
 	check(t, err)
 	t.Cleanup(func() { c.etcd.Stop(stopLimit) })
+	c.serve("/registry")
+	return c
+}
+
+// another is an API server of another cluster, which has its objects under a prefix in the same etcd.
+func (c *cluster) another(prefix string) *cluster {
+	c.t.Helper()
+	o := &cluster{t: c.t, dir: c.t.TempDir(), storage: c.storage}
+	o.serve("/" + prefix)
+	return o
+}
+
+// serve starts the API server, until the test ends.
+func (c *cluster) serve(prefix string) {
+	t := c.t
+	t.Helper()
+	c.address = "127.0.0.1:" + port(t)
+	c.credentials()
 	in := func(name string) string { return filepath.Join(c.dir, name) }
 	_, own, err := net.SplitHostPort(c.address)
 	check(t, err)
 	c.spec = lab.Spec{Name: "kube-apiserver", Dir: c.dir, Argv: []string{
-		part("kube-apiserver"), "--etcd-servers=" + storage, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		part("kube-apiserver"), "--etcd-servers=" + c.storage, "--etcd-prefix=" + prefix, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
 		"--secure-port=" + own, "--cert-dir=" + c.dir, "--tls-cert-file=" + in("server.pem"), "--tls-private-key-file=" + in("server.key"),
 		"--client-ca-file=" + in("ca.pem"), "--token-auth-file=" + in("tokens.csv"),
 		"--service-account-issuer=https://" + c.address, "--service-account-key-file=" + in("sa.key"),
@@ -63,7 +80,6 @@ func startCluster(t *testing.T) *cluster {
 			t.Logf("kube-apiserver:\n%s", tail(c.server.Log()))
 		}
 	})
-	return c
 }
 
 // start starts the API server, again, on the same port, and waits until it is ready.

@@ -73,7 +73,16 @@ type world struct {
 	proxy     string // host:port of the client's outbound HTTP
 }
 
+// newWorld is a world whose discovery follows the cluster's Services and Istio objects.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := emptyWorld(t)
+	w.serve()
+	return w
+}
+
+// emptyWorld is a world without discovery.
+func emptyWorld(t *testing.T) *world {
 	t.Helper()
 	// The API server takes no loopback address for an endpoint, so others lead to loopback here.
 	if output, err := exec.Command("ip", "route", "add", "local", "10.1.0.0/16", "dev", "lo").CombinedOutput(); err != nil {
@@ -82,18 +91,25 @@ func newWorld(t *testing.T) *world {
 	c := startCluster(t)
 	w := &world{cluster: c, lab: lab.New(t.TempDir()), hand: c.hand()}
 	w.hand.apply(rights)
+	return w
+}
+
+// serve starts discovery, until the test ends.
+func (w *world) serve(flags ...string) {
+	w.t.Helper()
 	files := filepath.Join(w.lab.Dir, "none")
-	check(t, os.Mkdir(files, 0o755))
+	check(w.t, os.Mkdir(files, 0o755))
 	var err error
-	w.discovery, err = w.lab.Discovery(files, "--registries", "Kubernetes", "--kubernetesConfig", "--kubeconfig", c.kubeconfig("discovery"), "--kubeContext", "test")
-	check(t, err)
-	t.Cleanup(func() {
+	w.discovery, err = w.lab.Discovery(files, append([]string{
+		"--registries", "Kubernetes", "--kubernetesConfig", "--kubeconfig", w.kubeconfig("discovery"), "--kubeContext", "test",
+	}, flags...)...)
+	check(w.t, err)
+	w.t.Cleanup(func() {
 		w.discovery.Stop(stopLimit)
-		if log := w.discovery.Log(); strings.Contains(log, "response refused") || t.Failed() {
-			t.Errorf("discovery:\n%s", log)
+		if log := w.discovery.Log(); strings.Contains(log, "response refused") || w.t.Failed() {
+			w.t.Errorf("discovery:\n%s", log)
 		}
 	})
-	return w
 }
 
 // pod writes a Pod of the app echo, and starts its server and its sidecar.

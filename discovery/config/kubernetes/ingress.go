@@ -110,7 +110,11 @@ func (s Ingress) tell(ctx context.Context, watches []*kube.Watch, events <-chan 
 				if e.List || e.Refused != nil {
 					delete(unlisted, e.Of)
 				}
+				if _, class := e.Of.Object.(*networkingv1.IngressClass); class && e.List && t.refused {
+					t.refused, untold["IngressClass"] = false, model.Group{}
+				}
 				if e.Refused != nil {
+					t.refused = true
 					untold["IngressClass"] = model.Group{Faults: []string{fmt.Sprintf("classes are known by the name %s alone: %v", s.Options.Class, e.Refused)}}
 				}
 				t.apply(e)
@@ -133,6 +137,8 @@ type ingresses struct {
 	Ingress
 	table  *ingress.Table
 	status map[ingress.Name][]networkingv1.IngressLoadBalancerIngress // of all Ingresses
+
+	refused bool // the API server does not let us read classes
 }
 
 // looked reports whether all Secrets that are wanted were looked at.

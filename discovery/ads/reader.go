@@ -30,8 +30,13 @@ func (g *generation) secrets(r reader, out *xds.Resources) *set {
 			}
 		}
 	}
+	if len(list) == 0 {
+		return noSecrets
+	}
 	return newSet(sds, list)
 }
+
+var noSecrets = newSet(sds, nil) // of most proxies
 
 // opens reports whether a reader's certificate is enough for a secret.
 func (s shelf) opens(name string, r reader) bool {

@@ -43,6 +43,7 @@ type stream struct {
 	withheld map[string]string // why secrets were not sent, by name
 	version  string            // of Envoy
 	shown    *generation
+	asksMore bool        // the reader has changed since
 	reached  int64       // the generation that Envoy has, all of it
 	at       time.Time   // since when
 	alarm    *time.Timer // for what Envoy's silence holds up; nil before the first
@@ -181,9 +182,11 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 		if err := st.server.maySeeSecrets(st.wire.Context()); err != nil {
 			return nil, st.refuse(r.typeURL, err)
 		}
-		st.reader.secrets = true
+		st.ask(&st.reader.secrets)
 	}
-	st.reader.names = st.reader.names || k == nds
+	if k == nds {
+		st.ask(&st.reader.names)
+	}
 	st.dirty.Store(false)
 	st.refresh() // an answer that frees the way brings the newest, whoever comes first
 	waited, found := st.protocol.types[k].pending, st.protocol.found(k)
@@ -215,9 +218,19 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 	return responses, nil
 }
 
+// ask notes that the stream asks for what it has not asked for before.
+func (st *stream) ask(asked *bool) {
+	st.asksMore = st.asksMore || !*asked
+	*asked = true
+}
+
 // refresh shows the protocol the newest generation.
 func (st *stream) refresh() {
-	st.shown = st.server.current.Load()
+	newest := st.server.current.Load()
+	if newest == st.shown && !st.asksMore {
+		return // to look a snapshot up costs a copy of what the proxy is
+	}
+	st.shown, st.asksMore = newest, false
 	st.protocol.latest, st.protocol.share = st.shown.snapshot(st.reader), st.shown.share
 }
 

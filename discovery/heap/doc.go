@@ -3,11 +3,12 @@
 //	a collection ends ─▶ what lives, the roots ─▶ percent (pure) ─▶ GOGC
 //
 //	heap at the next collection
-//	       │                ╱ twice what lives, Go's own rule
-//	96 MiB ┼───────────────╱
+//	       │               _-- what lives + √(48 MiB × what lives)
+//	       │            _-
+//	96 MiB ┼───────────-
 //	       │
-//	       └───────────────┬──▶ what lives
-//	                  about 40 MiB
+//	       └───────────┬──▶ what lives
+//	                48 MiB
 //
 //	no work for 5 s, and 16 MB or more beyond what lives ─▶ due (pure) ─▶ given back to the system
 //
@@ -15,6 +16,6 @@
 // a thousand proxies.
 //
 // A server that has just started has a small heap that grows fast: under Go's rule it is collected at 24, 40, 60 and 90 MiB
-// while a thousand proxies wait. This package does not change the rule for a large mesh, nor for a server whose user sets
-// GOGC. It leaves GOMEMLIMIT to the runtime, which collects at the lower of the two limits.
+// while a thousand proxies wait. A large heap may grow to twice its size under Go's rule, which a hundred views of a mesh have as garbage
+// while they are made; here 140 MiB may grow to 222. This package changes nothing for a server whose user sets GOGC. It leaves GOMEMLIMIT to the runtime, which collects at the lower of the two limits.
 package heap

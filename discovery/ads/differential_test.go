@@ -77,7 +77,7 @@ func unequal(what string, want, got []*resource) (out []string) {
 	text := func(list []*resource) map[string][]byte {
 		m := map[string][]byte{}
 		for _, r := range list {
-			m[r.name] = r.content
+			m[r.name] = r.whole()
 		}
 		return m
 	}

@@ -70,7 +70,7 @@ func dumpOne(k kind, r *resource) (json.RawMessage, error) {
 		return json.Marshal(map[string]any{"name": r.name, "version": r.version})
 	}
 	packed := &anypb.Any{}
-	if err := proto.Unmarshal(r.content, packed); err != nil {
+	if err := proto.Unmarshal(r.whole(), packed); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", r.name, err)
 	}
 	if k == nds {

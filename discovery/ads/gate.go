@@ -116,7 +116,7 @@ const longPart = 16 << 10
 func (p *part) long() bool {
 	size := 0
 	for _, r := range p.resources {
-		if size += len(r.content); size >= longPart {
+		if size += r.size(); size >= longPart {
 			return true
 		}
 	}
@@ -132,6 +132,11 @@ func (p *part) names(list *names) bool {
 		_, _, typeURL := protowire.ConsumeField(r.content) // all of a kind have the same
 		if speaksOf(r.content[typeURL:], list.all()) {
 			return true
+		}
+		for _, hosts := range r.pieces() { // a name is within a host
+			if speaksOf(hosts, list.all()) {
+				return true
+			}
 		}
 	}
 	return false

@@ -206,7 +206,7 @@ func (s *subscription) candidates(sh *share) (list []hostUnit) {
 		}
 		d := sh.divide(s.sent.kind, r)
 		if d == nil {
-			list = append(list, hostUnit{unit{resource: r.name, hash: r.hash}, r.content})
+			list = append(list, hostUnit{unit{resource: r.name, hash: r.hash}, r.whole()})
 			continue
 		}
 		was := sh.divide(s.sent.kind, s.accepted.find(r.name))

@@ -57,7 +57,7 @@ func (e *refuser) settle(got string) {
 		}
 		r := e.last[rds].resources()[0]
 		packed, m := &anypb.Any{}, &routev3.RouteConfiguration{}
-		if err := proto.Unmarshal(r.content, packed); err != nil {
+		if err := proto.Unmarshal(r.whole(), packed); err != nil {
 			e.t.Fatal(err)
 		}
 		if err := packed.UnmarshalTo(m); err != nil || !m.IgnorePortInHostMatching {

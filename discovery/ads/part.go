@@ -74,8 +74,8 @@ func (p *part) pieces(v variant) (pieces [][]byte, size int) {
 	w.once.Do(func() {
 		room := 0
 		for _, r := range p.resources {
-			if room += len(r.name) + frameSpace; len(r.content) < large {
-				room += len(r.content)
+			if room += len(r.name) + frameSpace; r.size() < large {
+				room += r.size()
 			}
 		}
 		joined, from := make([]byte, 0, room), 0
@@ -86,11 +86,14 @@ func (p *part) pieces(v variant) (pieces [][]byte, size int) {
 		}
 		for _, r := range p.resources {
 			f := frameOf(p.kind, v, r)
-			if joined = f.appendHead(joined); len(f.content) < large {
+			if joined = f.appendHead(joined); f.size < large {
 				joined = append(joined, f.content...)
+				for _, piece := range f.rest {
+					joined = append(joined, piece...)
+				}
 			} else {
 				cut()
-				w.pieces = append(w.pieces, f.content)
+				w.pieces = append(append(w.pieces, f.content), f.rest...)
 			}
 			joined = f.appendTail(joined)
 		}
@@ -126,16 +129,19 @@ type frame struct {
 	variant
 	of      *resource
 	content []byte // nil for a removal, and for nothing
+	rest    [][]byte
+	size    int // of content and the rest
 	removed bool
 }
 
 // frameOf returns the frame of a resource. One that does not exist is an empty resource where Envoy would wait for one, a
 // removal where the variant has removals, and nothing elsewhere.
 func frameOf(k kind, v variant, r *resource) frame {
-	f := frame{variant: v, of: r, content: r.content}
+	f := frame{variant: v, of: r, content: r.content, rest: r.pieces(), size: r.size()}
 	if !r.exists() {
 		if v == sotw && !k.whole() && k != sds {
 			f.content = k.empty(r.name).content
+			f.size = len(f.content)
 		}
 		f.removed = v == delta
 	}
@@ -152,11 +158,11 @@ func (f frame) appendHead(b []byte) []byte {
 	b = protowire.AppendTag(b, fieldResources, protowire.BytesType)
 	if f.variant == delta {
 		b = protowire.AppendVarint(b, uint64(sizeText(f.of.version)+sizeText(f.of.name)+protowire.SizeTag(1)+
-			protowire.SizeBytes(len(f.content))))
+			protowire.SizeBytes(f.size)))
 		b = protowire.AppendString(protowire.AppendTag(b, fieldResourceVersion, protowire.BytesType), f.of.version)
 		b = protowire.AppendTag(b, fieldResource, protowire.BytesType)
 	}
-	return protowire.AppendVarint(b, uint64(len(f.content)))
+	return protowire.AppendVarint(b, uint64(f.size))
 }
 
 func (f frame) appendTail(b []byte) []byte {

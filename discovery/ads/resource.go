@@ -8,6 +8,7 @@ import (
 	"hash"
 	"slices"
 
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
@@ -16,7 +17,8 @@ import (
 type resource struct {
 	name    string
 	version string // of the content, "" where there is none
-	content []byte // an encoded Any; nil of a name that does not exist, or whose content is not known
+	content []byte // an encoded Any, or its beginning; nil of a name that does not exist, or whose content is not known
+	tail    *tail  // of a large route configuration, nil of others
 	hash    digest
 	unknown bool // a client has it with a content that is not known here
 }
@@ -28,29 +30,68 @@ func absent(name string) *resource { return &resource{name: name} }
 
 func (r *resource) exists() bool { return r.content != nil }
 
-// encode can only fail on text that is not UTF-8, which no decoder of ours lets in.
-func encode(name string, m proto.Message) *resource {
-	options := proto.MarshalOptions{Deterministic: true}
+// size is how many bytes the encoded Any is.
+func (r *resource) size() int {
+	if r.tail == nil {
+		return len(r.content)
+	}
+	return len(r.content) + r.tail.size
+}
+
+// pieces are the bytes of the encoded Any after its content.
+func (r *resource) pieces() [][]byte {
+	if r.tail == nil {
+		return nil
+	}
+	return r.tail.pieces
+}
+
+// whole is the encoded Any in one piece: a copy where it lies in several.
+func (r *resource) whole() []byte {
+	if len(r.pieces()) == 0 {
+		return r.content
+	}
+	return slices.Concat(slices.Insert(slices.Clone(r.pieces()), 0, r.content)...)
+}
+
+var deterministic = proto.MarshalOptions{Deterministic: true}
+
+// encode encodes a message. Others may have a part of it.
+func encode(name string, m proto.Message, others ...*resource) *resource {
+	if routes, ok := m.(*routev3.RouteConfiguration); ok && len(routes.VirtualHosts) >= manyHosts {
+		return encodeRoutes(name, routes, others)
+	}
+	options := deterministic
 	size := options.Size(m)
 	options.UseCachedSize = true
-	content := contentOf("type.googleapis.com/"+string(m.ProtoReflect().Descriptor().FullName()), size)
+	content := contentOf(typeOf(m), size, size)
 	from := len(content)
-	content, err := options.MarshalAppend(content, m)
-	if err != nil {
-		panic(fmt.Sprintf("encode %T %s: %v", m, name, err))
-	}
+	content = mustAppend(options, content, m)
 	return newContent(name, content, content[from:])
+}
+
+func typeOf(m proto.Message) string {
+	return "type.googleapis.com/" + string(m.ProtoReflect().Descriptor().FullName())
+}
+
+// mustAppend can only fail on text that is not UTF-8, which no decoder of ours lets in.
+func mustAppend(options proto.MarshalOptions, b []byte, m proto.Message) []byte {
+	b, err := options.MarshalAppend(b, m)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", m, err))
+	}
+	return b
 }
 
 // newResource takes an encoded message.
 func newResource(name, typeURL string, message []byte) *resource {
-	content := append(contentOf(typeURL, len(message)), message...)
+	content := append(contentOf(typeURL, len(message), len(message)), message...)
 	return newContent(name, content, message)
 }
 
-// contentOf returns the beginning of an encoded Any, with room for the message that is its rest.
-func contentOf(typeURL string, size int) []byte {
-	b := make([]byte, 0, 2*protowire.SizeTag(1)+protowire.SizeBytes(len(typeURL))+protowire.SizeBytes(size))
+// contentOf returns the beginning of an encoded Any with a message of a size, and room for so much of that.
+func contentOf(typeURL string, size, room int) []byte {
+	b := make([]byte, 0, 2*protowire.SizeTag(1)+protowire.SizeBytes(len(typeURL))+protowire.SizeVarint(uint64(size))+room)
 	b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), typeURL)
 	return protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.BytesType), uint64(size))
 }

@@ -140,7 +140,7 @@ func TestServePushStormIsCoalesced(t *testing.T) {
 	until(t, "the pushes", func() bool { return r.Clients()[0].Types[eds].State == StateStale })
 	s.ack(first, cluster("a"))
 	newest := r.current.Load().snapshot(reader{View: viewAt(t, "127.0.0.9")})[eds].find(cluster("a"))
-	if got := s.next(endpointType); !bytes.HasSuffix(newest.content, got.Resources[0].Value) {
+	if got := s.next(endpointType); !bytes.HasSuffix(newest.whole(), got.Resources[0].Value) {
 		t.Errorf("the answer to an unanswered response brought %s, want the newest of 200 pushes", got.Resources[0].Value)
 	}
 }

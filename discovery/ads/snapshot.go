@@ -262,11 +262,17 @@ func resourceOf[T message](e encoder, k kind, all []*pairs[T], name string, m T)
 			return r
 		}
 	}
-	r := encode(name, m)
-	e.g.work.encoded.add(k.String(), name)
+	var others []*resource
 	for _, known := range all {
-		if old := known.layer.find(name); old != nil && same(old, r) {
-			return old
+		if other := known.layer.find(name); other != nil {
+			others = append(others, other)
+		}
+	}
+	r := encode(name, m, others...)
+	e.g.work.encoded.add(k.String(), name)
+	for _, other := range others {
+		if same(other, r) {
+			return other
 		}
 	}
 	return r

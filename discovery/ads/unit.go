@@ -65,7 +65,7 @@ func (sh *share) divide(k kind, r *resource) *divided {
 	if k != rds || r == nil || !r.exists() {
 		return nil
 	}
-	return sh.divisions.getFor(1+len(r.content)>>10, r, func() *divided {
+	return sh.divisions.getFor(1+r.size()>>10, r, func() *divided {
 		if d := divide(r); d != nil && len(d.hosts) > 0 {
 			return d
 		}
@@ -75,19 +75,20 @@ func (sh *share) divide(k kind, r *resource) *divided {
 
 // divide reads a route configuration without decoding it; nil of what is none.
 func divide(r *resource) *divided {
-	_, _, n := protowire.ConsumeField(r.content)
+	content := r.whole()
+	_, _, n := protowire.ConsumeField(content)
 	if n < 0 {
 		return nil
 	}
-	_, _, tag := protowire.ConsumeTag(r.content[n:])
+	_, _, tag := protowire.ConsumeTag(content[n:])
 	if tag < 0 {
 		return nil
 	}
-	value, m := protowire.ConsumeBytes(r.content[n+tag:])
+	value, m := protowire.ConsumeBytes(content[n+tag:])
 	if m < 0 {
 		return nil
 	}
-	d := &divided{typeURL: r.content[:n], byHost: map[string]int{}}
+	d := &divided{typeURL: content[:n], byHost: map[string]int{}}
 	for len(value) > 0 {
 		number, kind, size := protowire.ConsumeField(value)
 		if size < 0 {

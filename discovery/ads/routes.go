@@ -1,0 +1,114 @@
+package ads
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// manyHosts is from how many virtual hosts on a route configuration shares the bytes of those that others have too. One holds
+// every host of a port, and those of two namespaces differ in a few.
+const manyHosts = 64
+
+// tail is the virtual hosts of such a route configuration, encoded as its fields.
+type tail struct {
+	hosts  []*routev3.VirtualHost
+	bytes  [][]byte // of each
+	pieces [][]byte // of all that do not follow the resource's content in memory; neighbours in memory are one piece
+	size   int      // of all pieces
+}
+
+// encodeRoutes encodes a route configuration. Of a host that is the very one of another, it takes the bytes. So the content is the
+// same without others, and what is encoded lies in memory side by side.
+func encodeRoutes(name string, m *routev3.RouteConfiguration, others []*resource) *resource {
+	known := hostsOf(others)
+	begin := encodeWithoutHosts(m)
+	size, fresh := len(begin), len(begin)
+	for _, host := range m.VirtualHosts {
+		if b, ok := known[host]; ok {
+			size += len(b)
+			continue
+		}
+		n := protowire.SizeTag(fieldVirtualHosts) + protowire.SizeBytes(deterministic.Size(host))
+		size, fresh = size+n, fresh+n
+	}
+	r := &resource{name: name, tail: &tail{hosts: m.VirtualHosts, bytes: make([][]byte, 0, len(m.VirtualHosts))}}
+	made := contentOf(typeOf(m), size, fresh)
+	head := len(made)
+	made = append(made, begin...)
+	r.content = made
+	for _, host := range m.VirtualHosts {
+		b, ok := known[host]
+		if !ok {
+			from := len(made)
+			made = appendHost(made, host)
+			b = made[from:]
+		}
+		r.add(b)
+	}
+	h := sha256.New()
+	h.Write(r.content[head:])
+	for _, piece := range r.tail.pieces {
+		h.Write(piece)
+	}
+	h.Sum(r.hash[:0])
+	r.version = hex.EncodeToString(r.hash[:8])
+	return r
+}
+
+// hostsOf returns the virtual hosts of resources with their bytes.
+func hostsOf(resources []*resource) map[*routev3.VirtualHost][]byte {
+	known := map[*routev3.VirtualHost][]byte{}
+	for _, r := range resources {
+		if r.tail != nil {
+			for i, host := range r.tail.hosts {
+				known[host] = r.tail.bytes[i]
+			}
+		}
+	}
+	return known
+}
+
+// appendHost encodes a host of which the size was asked for.
+func appendHost(b []byte, host *routev3.VirtualHost) []byte {
+	options := deterministic
+	options.UseCachedSize = true
+	b = protowire.AppendVarint(protowire.AppendTag(b, fieldVirtualHosts, protowire.BytesType), uint64(options.Size(host)))
+	return mustAppend(options, b, host)
+}
+
+// add appends the bytes of a host.
+func (r *resource) add(host []byte) {
+	t := r.tail
+	t.bytes = append(t.bytes, host)
+	n := len(t.pieces)
+	if n == 0 && follows(r.content, host) {
+		r.content = r.content[:len(r.content)+len(host)]
+		return
+	}
+	if t.size += len(host); n > 0 && follows(t.pieces[n-1], host) {
+		t.pieces[n-1] = t.pieces[n-1][:len(t.pieces[n-1])+len(host)]
+		return
+	}
+	t.pieces = append(t.pieces, host)
+}
+
+// follows reports whether b begins in memory where a ends.
+func follows(a, b []byte) bool {
+	return cap(a) > len(a) && len(b) > 0 && &a[:len(a)+1][len(a)] == &b[0]
+}
+
+// encodeWithoutHosts encodes what a route configuration is beside its virtual hosts.
+func encodeWithoutHosts(m *routev3.RouteConfiguration) []byte {
+	rest := &routev3.RouteConfiguration{}
+	m.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		if field.Number() != fieldVirtualHosts {
+			rest.ProtoReflect().Set(field, value)
+		}
+		return true
+	})
+	return mustAppend(deterministic, nil, rest)
+}

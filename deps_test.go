@@ -131,7 +131,7 @@ var rules = []rule{
 		why: "the bottom of the house stands on nothing of ours",
 	},
 	{who: "internal/local", only: "nothing", why: "both halves ask what is local, so it stands on neither"},
-	{who: "internal/golden internal/logger internal/regular internal/spelling internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
+	{who: "internal/environ internal/golden internal/logger internal/regular internal/spelling internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
 	{who: "internal/manual", only: "internal/golden", why: "pages are made from commands, of whichever program"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
 	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/local internal/regular", why: "the agent's rooms know the agent, not the commands"},
@@ -139,7 +139,7 @@ var rules = []rule{
 		who: "agent/*", except: "agent/proxy", never: "import ./agent/proxy",
 		why: "agent/proxy joins the other rooms: none of them may need it",
 	},
-	{who: "agent/proxy", only: "agent/... bootstrap node watch internal/regular", why: "a proxy is joined from a Config: flags and their table stay in cmd"},
+	{who: "agent/proxy", only: "agent/... bootstrap node watch internal/environ internal/regular", why: "a proxy is joined from a Config: flags and their table stay in cmd"},
 	{who: "agent/health", only: "nothing", why: "health is judged from observations: it must not reach the Envoy that it judges"},
 	{who: "agent/identity", only: "node", why: "an identity is made of texts and addresses: a test of it needs neither a host nor a pod"},
 	{
@@ -179,11 +179,11 @@ var rules = []rule{
 	{
 		who: "cmd/agent",
 		only: "agent agent/application agent/cert agent/client agent/envoy agent/identity agent/lossy agent/proxy agent/status " +
-			"bootstrap node internal/logger internal/setting internal/version",
+			"bootstrap node internal/environ internal/logger internal/setting internal/version",
 		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},
 	{
-		who: "cmd/discovery", only: "discovery/... node watch internal/logger internal/regular internal/setting internal/version",
+		who: "cmd/discovery", only: "discovery/... node watch internal/environ internal/logger internal/regular internal/setting internal/version",
 		why: "cmd/discovery joins discovery's half",
 	},
 	{

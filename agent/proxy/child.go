@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/envoy"
-	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/node"
 )
 
@@ -76,14 +76,14 @@ func presented(child *envoy.Proxy) func(ctx context.Context) (serials []string, 
 
 // withServiceName gives Envoy the service name for its spans, by OpenTelemetry's variable. A name in the workload's own environment
 // takes precedence.
-func withServiceName(environ []string, service string) []string {
+func withServiceName(own []string, service string) []string {
 	const variable, name = "OTEL_RESOURCE_ATTRIBUTES", "service.name="
-	attributes := identity.ParseEnvironment(environ)[variable]
+	attributes := environ.Parse(own)[variable]
 	if strings.Contains(attributes, name) {
-		return environ
+		return own
 	}
 	if attributes != "" {
 		attributes += ","
 	}
-	return append(slices.Clone(environ), variable+"="+attributes+name+url.PathEscape(service))
+	return append(slices.Clone(own), variable+"="+attributes+name+url.PathEscape(service))
 }

@@ -3,7 +3,7 @@ package proxy
 import (
 	"testing"
 
-	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/internal/environ"
 )
 
 func TestServiceName(t *testing.T) {
@@ -12,7 +12,7 @@ func TestServiceName(t *testing.T) {
 		{"OTEL_RESOURCE_ATTRIBUTES=zone=b", "zone=b,service.name=shop%20a"},
 		{"OTEL_RESOURCE_ATTRIBUTES=service.name=mine", "service.name=mine"},
 	} {
-		got := identity.ParseEnvironment(withServiceName([]string{"A=b", test.given}, "shop a"))
+		got := environ.Parse(withServiceName([]string{"A=b", test.given}, "shop a"))
 		if got["OTEL_RESOURCE_ATTRIBUTES"] != test.want || got["A"] != "b" {
 			t.Errorf("%q: got %q, want %q", test.given, got["OTEL_RESOURCE_ATTRIBUTES"], test.want)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/cgroup"
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/bootstrap"
+	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
@@ -51,7 +52,7 @@ func New(ctx context.Context, config Config) (*Proxy, error) {
 
 // Resolve computes the identity of the proxy and the resources that Envoy may use. Its errors are those of New.
 func Resolve(config Config, host Host) (*Proxy, error) {
-	p := &Proxy{config: config, env: identity.ParseEnvironment(config.Environ)}
+	p := &Proxy{config: config, env: environ.Parse(config.Environ)}
 	p.config.Ports.HostIP = p.env["HOST_IP"]
 	given, err := identity.ReadProxyConfig(p.env)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/proxy"
+	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/node"
 )
@@ -42,7 +42,7 @@ func (g *given) arguments(cmd *cobra.Command, args []string) {
 func (g *given) config() (*settings, proxy.Config, error) {
 	role, err := roleOf(g.args)
 	faults := multierror.Append(nil, err)
-	sources := setting.Sources{Flags: g.flags.Given, Env: identity.ParseEnvironment(g.environ), FileAt: g.file}
+	sources := setting.Sources{Flags: g.flags.Given, Env: environ.Parse(g.environ), FileAt: g.file}
 	if sources.FileAt == "" {
 		sources.FileAt = sources.Env["PILOTLIGHT_CONFIG"]
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -63,7 +63,7 @@ func requestCommand(c command) *cobra.Command {
 func request(
 	ctx context.Context, out io.Writer, c command, t *target, timeout time.Duration, method, path string, body io.Reader,
 ) error {
-	admin, err := t.client(identity.ParseEnvironment(c.environ), timeout)
+	admin, err := t.client(environ.Parse(c.environ), timeout)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -46,7 +46,7 @@ func statusCommand(c command) *cobra.Command {
 }
 
 func printStatus(ctx context.Context, out io.Writer, c command, t *target, output string, timeout time.Duration) error {
-	agent, err := t.client(identity.ParseEnvironment(c.environ), timeout)
+	agent, err := t.client(environ.Parse(c.environ), timeout)
 	if err != nil {
 		return err
 	}

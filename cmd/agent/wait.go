@@ -16,7 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/application"
 	"github.com/pilotlight/pilotlight/agent/client"
 	"github.com/pilotlight/pilotlight/agent/envoy"
-	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/internal/environ"
 )
 
 // waiting is the command with its flags.
@@ -59,7 +59,7 @@ func (w *waiting) resolve() error {
 	case !w.shutdown && len(w.argv) > 0:
 		faults = multierror.Append(faults, fmt.Errorf("arguments %q: want none without --shutdown", w.argv))
 	}
-	agent, err := w.target.client(identity.ParseEnvironment(w.environ), w.requestTimeout)
+	agent, err := w.target.client(environ.Parse(w.environ), w.requestTimeout)
 	if err != nil {
 		return usage(multierror.Append(faults, err))
 	}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -20,6 +19,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/notes"
 	"github.com/pilotlight/pilotlight/discovery/secret"
 	"github.com/pilotlight/pilotlight/discovery/status"
+	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/logger"
 	"github.com/pilotlight/pilotlight/internal/version"
 )
@@ -39,7 +39,7 @@ and a key of the YAML file that --config names. A flag beats a variable, a varia
   discovery serve --config /etc/pilotlight/discovery.yaml --print-config`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := g.settings(environment(os.Environ()))
+			s, err := g.settings(environ.Parse(os.Environ()))
 			if err != nil {
 				return err
 			}
@@ -52,17 +52,6 @@ and a key of the YAML file that --config names. A flag beats a variable, a varia
 	g.register(cmd)
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print each setting's value and where it came from, and serve nothing")
 	return cmd
-}
-
-// environment parses NAME=value pairs; of two for one name the last counts.
-func environment(pairs []string) map[string]string {
-	env := make(map[string]string, len(pairs))
-	for _, pair := range pairs {
-		if name, value, found := strings.Cut(pair, "="); found {
-			env[name] = value
-		}
-	}
-	return env
 }
 
 // serve joins the adapters and runs them until ctx is done or one of them fails.

@@ -43,6 +43,25 @@ func (p Problem) String() string {
 	return strings.TrimPrefix(b.String(), ": ")
 }
 
+// Log logs the problem: as an error where the object is refused, else as a warning.
+func (p Problem) Log(to Logger) {
+	args := []any{"object", p.Object, "field", p.Path, "reason", p.Message}
+	if p.File != "" {
+		args = append([]any{"file", p.File, "line", p.Line}, args...)
+	}
+	if p.Severity == Error {
+		to.Error("configuration problem", args...)
+		return
+	}
+	to.Warn("configuration problem", args...)
+}
+
+// Logger is the part of a *slog.Logger that a problem needs.
+type Logger interface {
+	Error(message string, args ...any)
+	Warn(message string, args ...any)
+}
+
 // OfNotes returns what is to be said of objects that ask for what is not there, as warnings.
 func OfNotes(notes []model.Note) []Problem {
 	var out []Problem

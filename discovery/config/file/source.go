@@ -137,11 +137,6 @@ func (s *Source) warn(now Status) {
 // logProblems logs problems.
 func logProblems(log *slog.Logger, problems []config.Problem) {
 	for _, p := range problems {
-		level := slog.LevelWarn
-		if p.Severity == config.Error {
-			level = slog.LevelError
-		}
-		log.Log(context.Background(), level, "configuration problem", "file", p.File, "line", p.Line,
-			"object", p.Object, "field", p.Path, "reason", p.Message)
+		p.Log(log)
 	}
 }

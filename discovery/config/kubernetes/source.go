@@ -89,7 +89,7 @@ func (s Source) tell(ctx context.Context, st *state, events <-chan kube.Event, u
 // warn logs what is ignored of objects that are served.
 func (s Source) warn(st *state) {
 	for _, p := range st.warnings {
-		s.Log.Warn("configuration problem", "object", p.Object, "field", p.Path, "reason", p.Message)
+		p.Log(s.Log)
 	}
 	st.warnings = nil
 }

@@ -128,7 +128,8 @@ func (s *Source) follow(ctx context.Context, st *state, in <-chan *discoveryv3.D
 
 func (s *Source) tell(warnings []config.Problem) {
 	for _, p := range warnings {
-		s.log.Warn("configuration problem", "object", p.Object, "field", p.Path, "reason", p.Message)
+		p.File = "" // each line of the log names the server
+		p.Log(s.log)
 	}
 }
 

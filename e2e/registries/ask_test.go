@@ -56,7 +56,7 @@ func (w *world) get(path string) string {
 
 // eventually waits until something holds a text. A source that has failed several times is started again after half a minute.
 func (w *world) eventually(want string, got func() string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.check(lab.Eventually(time.Minute, func() error {
 		if now := got(); !strings.Contains(now, want) {
 			return fmt.Errorf("%.2000s does not hold %q", now, want)
@@ -101,7 +101,7 @@ func (w *world) field(cluster, address, name string) string {
 
 // timed makes changes one after another, and prints how long each took to arrive in Envoy.
 func (w *world) timed(what string, n int, next func(i int) (change func() error, arrived func() bool)) {
-	w.t.Helper()
+	w.T.Helper()
 	var took []time.Duration
 	for i := range n {
 		change, arrived := next(i)
@@ -117,7 +117,7 @@ func (w *world) timed(what string, n int, next func(i int) (change func() error,
 	}
 	slices.Sort(took)
 	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
-	w.t.Logf("%s is in Envoy after %s (%s to %s, n=%d)", what, round(took[n/2]), round(took[0]), round(took[n-1]), n)
+	w.T.Logf("%s is in Envoy after %s (%s to %s, n=%d)", what, round(took[n/2]), round(took[0]), round(took[n-1]), n)
 }
 
 // counter stands before a registry and counts the questions.
@@ -127,7 +127,7 @@ type counter struct {
 }
 
 func (w *world) counter(target string) *counter {
-	w.t.Helper()
+	w.T.Helper()
 	to, err := url.Parse(target)
 	w.check(err)
 	c := &counter{}
@@ -137,7 +137,7 @@ func (w *world) counter(target string) *counter {
 		c.asked.Add(1)
 		proxy.ServeHTTP(out, r)
 	}))
-	w.t.Cleanup(server.Close)
+	w.T.Cleanup(server.Close)
 	c.url = server.URL
 	return c
 }

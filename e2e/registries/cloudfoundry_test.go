@@ -29,12 +29,12 @@ type broker struct {
 }
 
 func (w *world) broker() *broker {
-	w.t.Helper()
+	w.T.Helper()
 	port, monitoring := w.port(), w.port()
 	b := &broker{url: "nats://" + local(port), credentials: filepath.Join(w.Dir, "nats-credentials")}
 	w.check(os.WriteFile(b.credentials, []byte("router:secret\n"), 0o600))
 	b.part = w.part(lab.Spec{Name: "nats", Argv: []string{
-		needs(w.t, "nats-server"), "-a", "127.0.0.1", "-p", fmt.Sprint(port), "-m", fmt.Sprint(monitoring), "--user", "router", "--pass", "secret",
+		needs(w.T, "nats-server"), "-a", "127.0.0.1", "-p", fmt.Sprint(port), "-m", fmt.Sprint(monitoring), "--user", "router", "--pass", "secret",
 	}}, func() error {
 		_, err := lab.Get("http://" + local(monitoring) + "/healthz")
 		return err
@@ -55,7 +55,7 @@ type cells struct {
 }
 
 func (w *world) cells(b *broker) *cells {
-	w.t.Helper()
+	w.T.Helper()
 	nc, err := nats.Connect(b.url, nats.UserInfo("router", "secret"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
 	w.check(err)
 	c := &cells{nc: nc, routes: map[string][]byte{}}
@@ -75,7 +75,7 @@ func (w *world) cells(b *broker) *cells {
 			}
 		}
 	}()
-	w.t.Cleanup(func() { close(stop); <-done; nc.Close() })
+	w.T.Cleanup(func() { close(stop); <-done; nc.Close() })
 	return c
 }
 
@@ -153,7 +153,7 @@ func TestCloudFoundry(t *testing.T) {
 	b.restart()
 	w.eventually("ready\n", func() string { return w.get("/ready?verbose") })
 	w.answers(url, "one", "two")
-	w.unharmed(load)
+	w.Unharmed(load)
 
 	w.check(c.unregister("one"))
 	w.answers(url, "two")
@@ -236,7 +236,7 @@ type line struct {
 }
 
 func (w *world) line(to string) *line {
-	w.t.Helper()
+	w.T.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	w.check(err)
 	out := &line{address: l.Addr().String(), to: to, ends: map[net.Conn]bool{}}
@@ -250,7 +250,7 @@ func (w *world) line(to string) *line {
 			running.Go(func() { out.carry(near) })
 		}
 	})
-	w.t.Cleanup(func() { _ = l.Close(); out.set(true); running.Wait() })
+	w.T.Cleanup(func() { _ = l.Close(); out.set(true); running.Wait() })
 	return out
 }
 

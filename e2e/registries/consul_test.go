@@ -25,7 +25,7 @@ type consul struct {
 
 // consul starts an agent. Further settings win over these.
 func (w *world) consul(name string, further map[string]any) *consul {
-	w.t.Helper()
+	w.T.Helper()
 	http, serf := w.port(), w.port()
 	settings := map[string]any{
 		"node_name": name, "data_dir": filepath.Join(w.Dir, name), "bind_addr": "127.0.0.1", "client_addr": "127.0.0.1",
@@ -41,7 +41,7 @@ func (w *world) consul(name string, further map[string]any) *consul {
 	file := filepath.Join(w.Dir, name+".json")
 	w.check(os.WriteFile(file, text, 0o644))
 	c := &consul{url: "http://" + local(http), serf: local(serf)}
-	c.part = w.part(lab.Spec{Name: name, Argv: []string{needs(w.t, "consul"), "-config-file=" + file}}, func() error {
+	c.part = w.part(lab.Spec{Name: name, Argv: []string{needs(w.T, "consul"), "-config-file=" + file}}, func() error {
 		leader, err := lab.Get(c.url + "/v1/status/leader")
 		if err == nil && leader == `""` {
 			err = fmt.Errorf("%s has no leader", name)
@@ -52,18 +52,18 @@ func (w *world) consul(name string, further map[string]any) *consul {
 }
 
 func (w *world) consulServer() *consul {
-	w.t.Helper()
+	w.T.Helper()
 	return w.consul("server", map[string]any{"server": true, "bootstrap_expect": 1})
 }
 
 func (c *consul) put(path string, body any) {
-	c.w.t.Helper()
+	c.w.T.Helper()
 	c.w.check(send("PUT", c.url+path, c.token, body))
 }
 
 // register registers a backend with an agent, which asks for its health every second.
 func (c *consul) register(service string, b *backend) {
-	c.w.t.Helper()
+	c.w.T.Helper()
 	c.put("/v1/agent/service/register", map[string]any{
 		"ID": b.name, "Name": service, "Address": b.ip, "Port": b.port, "Meta": map[string]string{"protocol": "http"},
 		"Check": map[string]any{"HTTP": fmt.Sprintf("http://%s:%d/health", b.ip, b.port), "Interval": "1s"},
@@ -115,7 +115,7 @@ func TestConsul(t *testing.T) {
 	server.restart()
 	w.eventually("ready\n", func() string { return w.get("/ready?verbose") })
 	w.answers(url, "one", "two")
-	w.unharmed(load)
+	w.Unharmed(load)
 
 	agent.put("/v1/agent/service/deregister/one", nil)
 	w.answers(url, "two")

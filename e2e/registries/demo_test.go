@@ -30,16 +30,11 @@ func TestConsulDemo(t *testing.T) {
 	offset := w.port() - 10_000
 	demo, err := lab.Start(lab.Spec{Name: "demo", Dir: w.Dir, Argv: []string{
 		lab.Program("demo"), "-registry", "consul", "-bin", programs, "-config", filepath.Join(root, "examples/bookinfo/config"),
-		"-run", filepath.Join(w.Dir, "run"), "-addresses", w.addresses, "-port-offset", fmt.Sprint(offset),
+		"-run", filepath.Join(w.Dir, "run"), "-addresses", w.Addresses, "-port-offset", fmt.Sprint(offset),
 	}})
 	w.check(err)
-	t.Cleanup(func() {
-		demo.Stop(stopLimit)
-		if t.Failed() {
-			t.Logf("demo:\n%s", tail(demo.Log()))
-		}
-	})
-	page := "http://" + w.addresses + "11:9080/api/v1/products/0"
+	w.StopAtEnd("demo", demo)
+	page := "http://" + w.Addresses + "11:9080/api/v1/products/0"
 	reviews := func() string {
 		body, err := lab.Get(page)
 		if err != nil {

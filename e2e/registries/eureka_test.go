@@ -18,8 +18,8 @@ type eureka struct {
 
 // eureka starts a server. Evictions come after a second, and no answer is older than a change.
 func (w *world) eureka() *eureka {
-	w.t.Helper()
-	jars, port := needs(w.t, "eureka"), w.port()
+	w.T.Helper()
+	jars, port := needs(w.T, "eureka"), w.port()
 	e := &eureka{url: fmt.Sprintf("http://%s/eureka", local(port))}
 	e.part = w.part(lab.Spec{Name: "eureka", Argv: []string{
 		"java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", jars + ":" + jars + "/*", "Eureka",
@@ -45,7 +45,7 @@ func (e *eureka) register(app, id, ip string, port int, status string) error {
 }
 
 func (e *eureka) backend(b *backend, status string) {
-	e.w.t.Helper()
+	e.w.T.Helper()
 	e.w.check(e.register("web", b.name, b.ip, b.port, status))
 }
 
@@ -83,7 +83,7 @@ func TestEureka(t *testing.T) {
 	w.eventually("Eureka's answers lack it", func() string { return w.get("/ready?verbose") })
 	e.backend(one, "UP")
 	w.answers(url, "one", "two")
-	w.unharmed(load)
+	w.Unharmed(load)
 
 	w.check(send("DELETE", e.url+"/apps/WEB/one", "", nil))
 	w.answers(url, "two")

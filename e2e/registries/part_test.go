@@ -20,29 +20,24 @@ type part struct {
 
 // part starts one and waits until it is ready. It is stopped with the test.
 func (w *world) part(spec lab.Spec, ready func() error) *part {
-	w.t.Helper()
+	w.T.Helper()
 	spec.Dir = w.Dir
 	p := &part{w: w, spec: spec, ready: ready}
-	w.t.Cleanup(func() {
-		p.Stop(stopLimit)
-		if w.t.Failed() {
-			w.t.Logf("%s:\n%s", p.Name, tail(p.Log()))
-		}
-	})
+	w.StopAtEnd(spec.Name, p)
 	p.restart()
 	return p
 }
 
 // restart starts it, again.
 func (p *part) restart() {
-	p.w.t.Helper()
+	p.w.T.Helper()
 	process, err := lab.Start(p.spec)
 	p.w.check(err)
 	p.Process = process
 	p.w.check(lab.Eventually(2*time.Minute, func() error {
 		select {
 		case <-process.Done():
-			p.w.t.Fatalf("%s has ended:\n%s", p.Name, tail(p.Log()))
+			p.w.T.Fatalf("%s has ended:\n%s", p.Name, lab.Tail(p.Log()))
 		default:
 		}
 		return p.ready()
@@ -51,14 +46,8 @@ func (p *part) restart() {
 
 // kill ends it without a warning.
 func (p *part) kill() {
-	p.w.t.Helper()
+	p.w.T.Helper()
 	p.Signal(syscall.SIGKILL)
 	_, err := p.Wait(stopLimit)
 	p.w.check(err)
-}
-
-// tail keeps the end of a log.
-func tail(log string) string {
-	const most = 8_000
-	return log[max(0, len(log)-most):]
 }

@@ -17,9 +17,7 @@ import (
 
 // world is the parts of one test, our discovery that reads them, and a sidecar.
 type world struct {
-	lab.Lab
-	t         *testing.T
-	addresses string // prefix of loopback addresses of its own
+	*lab.Trial
 	configDir string // "" for none
 	discovery *lab.Discovery
 	proxy     string // host:port of the sidecar's outbound HTTP
@@ -28,18 +26,16 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{Lab: lab.New(t.TempDir()), t: t, addresses: lab.Addresses()}
+	return &world{Trial: lab.NewTrial(t)}
 }
 
 func (w *world) check(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	w.Check(err)
 }
 
 func (w *world) port() int {
-	w.t.Helper()
+	w.T.Helper()
 	port, err := lab.FreePort()
 	w.check(err)
 	return port
@@ -49,33 +45,20 @@ func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
 // serve starts discovery with a registry, or several.
 func (w *world) serve(flags ...string) {
-	w.t.Helper()
-	var err error
-	w.discovery, err = w.Discovery(w.configDir, append([]string{"--shutdownDuration", "2s"}, flags...)...)
-	w.check(err)
-	w.t.Cleanup(func() {
-		w.discovery.Stop(stopLimit)
-		if w.t.Failed() {
-			w.t.Logf("discovery:\n%s", tail(w.discovery.Log()))
-		}
-	})
+	w.T.Helper()
+	w.discovery = w.Serve(w.configDir, flags...)
 }
 
 // sidecar starts an agent with its Envoy, and waits until it is ready.
 func (w *world) sidecar(flags ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	port := w.port()
 	w.proxy = local(port)
 	s, err := w.Sidecar(lab.Workload{
-		Name: "client", App: "client", Version: "v1", IP: w.addresses + "1", ProxyPort: port, Discovery: w.discovery.GRPC, Flags: flags,
+		Name: "client", App: "client", Version: "v1", IP: w.Addresses + "1", ProxyPort: port, Discovery: w.discovery.GRPC, Flags: flags,
 	})
 	w.check(err)
-	w.t.Cleanup(func() {
-		s.Stop(stopLimit)
-		if w.t.Failed() {
-			w.t.Logf("agent:\n%s", tail(s.Log()))
-		}
-	})
+	w.StopAtEnd("agent", s)
 	w.check(s.AwaitReady())
 	w.admin = s.Admin
 }
@@ -89,8 +72,8 @@ type backend struct {
 
 // backend starts one at a port of an address of its own.
 func (w *world) backend(name string, last, port int) *backend {
-	w.t.Helper()
-	b := &backend{name: name, ip: fmt.Sprint(w.addresses, last), port: port}
+	w.T.Helper()
+	b := &backend{name: name, ip: fmt.Sprint(w.Addresses, last), port: port}
 	listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", b.ip, port))
 	w.check(err)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
@@ -102,13 +85,13 @@ func (w *world) backend(name string, last, port int) *backend {
 	w.check(server.Listener.Close())
 	server.Listener = listener
 	server.Start()
-	w.t.Cleanup(server.Close)
+	w.T.Cleanup(server.Close)
 	return b
 }
 
 // answers waits until a number of requests in a row are answered by these backends, each of them at least once, and by no other.
 func (w *world) answers(url string, backends ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.check(lab.Eventually(30*time.Second, func() error {
 		got := map[string]int{}
 		for range 10 * len(backends) {
@@ -129,13 +112,3 @@ func (w *world) answers(url string, backends ...string) {
 
 // load sends requests through the sidecar until unharmed.
 func (w *world) load(url string) *lab.Load { return lab.StartLoad(w.proxy, url, 2, 1) }
-
-// unharmed ends a load, of which no request may have failed.
-func (w *world) unharmed(load *lab.Load) {
-	w.t.Helper()
-	n, failures := load.Stop()
-	if n == 0 || len(failures) > 0 {
-		w.t.Errorf("%d requests were answered, %d failed, such as %q", n, len(failures), failures[:min(3, len(failures))])
-	}
-	w.t.Logf("%d requests, answered by %v", n, load.Bodies())
-}

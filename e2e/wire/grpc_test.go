@@ -36,19 +36,19 @@ func languages() []language {
 
 // bootstrapOf writes the file of GRPC_XDS_BOOTSTRAP.
 func (w *world) bootstrapOf(name string) string {
-	w.t.Helper()
+	w.T.Helper()
 	path := filepath.Join(w.Dir, name+".json")
 	w.check(os.WriteFile(path, fmt.Appendf(nil, `{
 		"xds_servers": [{"server_uri": %q, "channel_creds": [{"type": "insecure"}], "server_features": ["xds_v3"]}],
 		"node": {"id": "sidecar~%s1~%s.default~default.svc.cluster.local", "metadata": {"GENERATOR": "grpc"}},
 		"server_listener_resource_name_template": "xds.istio.io/grpc/lds/inbound/%%s"
-	}`, w.discovery.GRPC, w.addresses, name), 0o600))
+	}`, w.discovery.GRPC, w.Addresses, name), 0o600))
 	return path
 }
 
 // client starts a program that calls the targets, of our discovery, every 20 ms.
 func (w *world) client(l language, name string, targets ...string) calls {
-	w.t.Helper()
+	w.T.Helper()
 	name = l.name + "-" + name
 	return calls{w.start(lab.Spec{
 		Name: name, Env: append(l.env, "GRPC_XDS_BOOTSTRAP="+w.bootstrapOf(name)),
@@ -58,8 +58,8 @@ func (w *world) client(l language, name string, targets ...string) calls {
 
 // server starts a program that asks our discovery for its listener, and returns its port of all addresses.
 func (w *world) server(l language, name string) int {
-	w.t.Helper()
-	port := lab.Port(w.t)
+	w.T.Helper()
+	port := lab.Port(w.T)
 	w.start(lab.Spec{
 		Name: l.name + "-server", Env: append(l.env, "GRPC_XDS_BOOTSTRAP="+w.bootstrapOf(l.name+"-server")),
 		Argv: append(append(l.argv, "server"), strconv.Itoa(port), name),
@@ -69,8 +69,8 @@ func (w *world) server(l language, name string) int {
 
 // plain starts a server of gRPC that knows nothing of xDS, and returns its port.
 func (w *world) plain(name string) int {
-	w.t.Helper()
-	port := lab.Port(w.t)
+	w.T.Helper()
+	port := lab.Port(w.T)
 	w.start(lab.Spec{Name: "plain-" + name, Argv: []string{lab.Program("peer"), "server", strconv.Itoa(port), name}})
 	return port
 }
@@ -108,7 +108,7 @@ func (c calls) of(target string, since time.Time) (out []call) {
 
 // await waits until a call that was made from now on fits, and returns how long that took.
 func (c calls) await(target string, fits func(call) bool) time.Duration {
-	c.w.t.Helper()
+	c.w.T.Helper()
 	since := time.Now()
 	var found call
 	c.w.check(lab.Eventually(30*time.Second, func() error {
@@ -144,17 +144,17 @@ func (c calls) last(target string) string {
 
 // unharmed reports the calls of a target since a time that failed.
 func (c calls) unharmed(target string, since time.Time) {
-	c.w.t.Helper()
+	c.w.T.Helper()
 	made, failed := c.of(target, since), 0
 	for _, m := range made {
 		if m.err != "" {
 			if failed++; failed <= 3 {
-				c.w.t.Errorf("%s: a call of %s failed: %s", c.Name, target, m.err)
+				c.w.T.Errorf("%s: a call of %s failed: %s", c.Name, target, m.err)
 			}
 		}
 	}
 	if len(made) == 0 {
-		c.w.t.Errorf("%s: no call of %s", c.Name, target)
+		c.w.T.Errorf("%s: no call of %s", c.Name, target)
 	}
-	c.w.t.Logf("%s: %d calls of %s, %d failed", c.Name, len(made), target, failed)
+	c.w.T.Logf("%s: %d calls of %s, %d failed", c.Name, len(made), target, failed)
 }

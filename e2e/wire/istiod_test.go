@@ -25,12 +25,12 @@ type istiod struct {
 
 // istiod starts one with these lines of MeshConfig. It reads the world's files, unless they name other sources.
 func (w *world) istiod(settings ...string) *istiod {
-	w.t.Helper()
+	w.T.Helper()
 	work := filepath.Join(w.Dir, "istiod")
 	w.check(os.MkdirAll(work, 0o755))
 	mesh := filepath.Join(work, "mesh.yaml")
 	w.check(os.WriteFile(mesh, []byte("defaultConfig: {discoveryAddress: istiod.istio-system.svc:15012}\n"+strings.Join(settings, "")), 0o644))
-	local := func() string { return fmt.Sprintf("127.0.0.1:%d", lab.Port(w.t)) }
+	local := func() string { return fmt.Sprintf("127.0.0.1:%d", lab.Port(w.T)) }
 	i := &istiod{w: w, grpc: local(), http: local()}
 	i.spec = lab.Spec{Name: "istiod", Work: work, Env: []string{
 		"POD_NAMESPACE=istio-system", "CLOUD_PLATFORM=none", "ENABLE_CA_SERVER=false", "PILOT_CERT_PROVIDER=none",
@@ -39,7 +39,7 @@ func (w *world) istiod(settings ...string) *istiod {
 	}, Argv: []string{
 		lab.Path("bin", "peers", "pilot-discovery"), "discovery", "--registries=", "--configDir", w.config, "--meshConfig", mesh,
 		"--httpAddr", i.http, "--grpcAddr", i.grpc, "--httpsAddr", "", "--secureGRPCAddr", "", "--monitoringAddr", local(),
-		"--ctrlz_port", fmt.Sprint(lab.Port(w.t)), "--shutdownDuration", "1s",
+		"--ctrlz_port", fmt.Sprint(lab.Port(w.T)), "--shutdownDuration", "1s",
 	}}
 	i.restart()
 	return i
@@ -48,7 +48,7 @@ func (w *world) istiod(settings ...string) *istiod {
 // restart starts istiod, again, on the same ports, and waits until it takes connections. Its readiness is no measure: it
 // waits for the injector, which only Kubernetes brings.
 func (i *istiod) restart() {
-	i.w.t.Helper()
+	i.w.T.Helper()
 	i.Process = i.w.start(i.spec)
 	i.w.check(lab.Eventually(30*time.Second, func() error {
 		connection, err := net.Dial("tcp", i.grpc)
@@ -62,24 +62,19 @@ func (i *istiod) restart() {
 // sidecar starts our agent with a certificate, without which the clusters that istiod sends do not get ready. It returns the agent
 // once it is ready, and its Envoy's HTTP proxy, host:port.
 func (w *world) sidecar(authority *lab.Authority, discovery string) (agent *lab.Sidecar, proxy string) {
-	w.t.Helper()
+	w.T.Helper()
 	identity, err := authority.Issue(spiffe, 1001)
 	w.check(err)
 	certs := filepath.Join(w.Dir, "certs")
 	w.check(os.MkdirAll(certs, 0o755))
 	w.check(identity.Mount(certs))
-	port := lab.Port(w.t)
+	port := lab.Port(w.T)
 	agent, err = w.Sidecar(lab.Workload{
-		Name: "own", App: "own", Version: "v1", IP: w.addresses + "1", ProxyPort: port, Discovery: discovery,
+		Name: "own", App: "own", Version: "v1", IP: w.Addresses + "1", ProxyPort: port, Discovery: discovery,
 		Flags: []string{"--certDir", certs},
 	})
 	w.check(err)
-	w.t.Cleanup(func() {
-		agent.Stop(stopLimit)
-		if w.t.Failed() {
-			w.t.Logf("agent:\n%s", tail(agent.Log()))
-		}
-	})
+	w.StopAtEnd("agent", agent)
 	w.check(agent.AwaitReady())
 	return agent, fmt.Sprintf("127.0.0.1:%d", port)
 }
@@ -108,7 +103,7 @@ func TestOurAgentWithIstiod(t *testing.T) {
 	server.Stop(stopLimit)
 	w.check(agent.AwaitReady())
 	w.answers(proxy, "http://echo.test/", "two")
-	w.unharmed(load)
+	w.Unharmed(load)
 	server.restart()
 	w.write("echo.yaml", entry("echo", "240.1.2.3", one)+aside)
 	w.answers(proxy, "http://echo.test/", "one")

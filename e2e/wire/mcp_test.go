@@ -85,7 +85,7 @@ func configuration(address string) (map[string]any, error) {
 
 // agree waits until two control planes have the same objects, and so many.
 func (w *world) agree(one, other string, count int) {
-	w.t.Helper()
+	w.T.Helper()
 	w.check(lab.Eventually(20*time.Second, func() error {
 		a, err := configuration(one)
 		b, failed := configuration(other)
@@ -101,7 +101,7 @@ func (w *world) agree(one, other string, count int) {
 
 // lose kills a process, as a lack of memory does, and waits until its reader says so in its log.
 func (w *world) lose(p, reader *lab.Process, says string) {
-	w.t.Helper()
+	w.T.Helper()
 	p.Signal(syscall.SIGKILL)
 	_, err := p.Wait(stopLimit)
 	w.check(err)
@@ -155,7 +155,7 @@ func testControlPlanes(t *testing.T, start func(files, reader *world) controlPla
 	reader.answers(proxy, "http://echo.test/", "one")
 	reader.answers(proxy, "http://new.test/", "two")
 	reader.agree(c.debug[0], c.debug[1], kindCount+3)
-	reader.unharmed(load)
+	reader.Unharmed(load)
 }
 
 // Our discovery has istiod as a source of configuration, and serves an Envoy with it.

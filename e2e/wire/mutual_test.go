@@ -18,7 +18,7 @@ const spiffe = "spiffe://cluster.local/ns/default/sa/default"
 // mutual starts a server that asks for a client's certificate, answers with its SPIFFE ID and serial number, and returns
 // its port of 127.0.0.1. It speaks HTTP/1.1 under Istio's own name for it too, for istiod's clusters offer no other.
 func (w *world) mutual(authority *lab.Authority, host string) int {
-	w.t.Helper()
+	w.T.Helper()
 	identity, err := authority.Issue(host, 2)
 	w.check(err)
 	pair, err := identity.Pair()
@@ -37,7 +37,7 @@ func (w *world) mutual(authority *lab.Authority, host string) int {
 	}
 	server.SetKeepAlivesEnabled(false) // each request shows the certificate of its time
 	go server.Serve(bareListener{listener})
-	w.t.Cleanup(func() { server.Close() })
+	w.T.Cleanup(func() { server.Close() })
 	return portOf(listener.Addr().String())
 }
 

@@ -30,7 +30,7 @@ type pilotAgent struct {
 // is in the files where it looks for a workload's certificate, so that it needs no authority; by the same it is known to
 // discovery, if that is asked with mutual TLS.
 func (w *world) pilotAgent(identity lab.Identity, delta, mutual bool) *pilotAgent {
-	w.t.Helper()
+	w.T.Helper()
 	at := filepath.Join(w.Dir, "istio")
 	certs := filepath.Join(at, "var/run/secrets/workload-spiffe-credentials")
 	state := filepath.Join(at, "var/lib/istio/envoy")
@@ -41,14 +41,14 @@ func (w *world) pilotAgent(identity lab.Identity, delta, mutual bool) *pilotAgen
 	w.check(identity.Mount(certs))
 
 	local := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
-	status, admin, proxy := lab.Port(w.t), lab.Port(w.t), lab.Port(w.t)
-	a := &pilotAgent{status: local(status), admin: local(admin), http: local(proxy), dns: local(lab.Port(w.t)), certs: certs}
+	status, admin, proxy := lab.Port(w.T), lab.Port(w.T), lab.Port(w.T)
+	a := &pilotAgent{status: local(status), admin: local(admin), http: local(proxy), dns: local(lab.Port(w.T)), certs: certs}
 	env := []string{
-		"INSTANCE_IP=" + w.addresses + "1", "POD_NAME=istio", "POD_NAMESPACE=default",
+		"INSTANCE_IP=" + w.Addresses + "1", "POD_NAME=istio", "POD_NAMESPACE=default",
 		"CLOUD_PLATFORM=none", // else it asks the clouds' metadata servers where it is
 		"ISTIO_META_INTERCEPTION_MODE=NONE", fmt.Sprintf("ISTIO_META_HTTP_PROXY_PORT=%d", proxy),
 		"ISTIO_META_DNS_CAPTURE=true", "DNS_PROXY_ADDR=" + a.dns, fmt.Sprintf("ISTIO_DELTA_XDS=%t", delta),
-		fmt.Sprintf("ENVOY_STATUS_PORT=%d", lab.Port(w.t)), fmt.Sprintf("ENVOY_PROMETHEUS_PORT=%d", lab.Port(w.t)),
+		fmt.Sprintf("ENVOY_STATUS_PORT=%d", lab.Port(w.T)), fmt.Sprintf("ENVOY_PROMETHEUS_PORT=%d", lab.Port(w.T)),
 		"MINIMUM_DRAIN_DURATION=1s",
 	}
 	policy, discovery := "NONE", w.discovery.GRPC
@@ -114,7 +114,7 @@ func testPilotAgent(t *testing.T, delta, mutual bool) {
 	w.check(w.discovery.Restart())
 	w.write("echo.yaml", entry("echo", "240.1.2.3", one))
 	w.answers(a.http, "http://echo.test/", "one")
-	w.unharmed(load)
+	w.Unharmed(load)
 	if log := w.discovery.Log(); strings.Contains(log, "refused") || strings.Contains(log, "refuses") {
 		t.Error("the proxy refused a part of its configuration")
 	}
@@ -122,13 +122,13 @@ func testPilotAgent(t *testing.T, delta, mutual bool) {
 
 // mutualFlags are discovery's flags for a port of mutual TLS.
 func (w *world) mutualFlags(authority *lab.Authority) []string {
-	w.t.Helper()
+	w.T.Helper()
 	dir := filepath.Join(w.Dir, "discovery-certs")
 	w.check(os.MkdirAll(dir, 0o755))
 	identity, err := authority.Issue("discovery.test", 3)
 	w.check(err)
 	w.check(identity.Mount(dir))
-	w.secure = fmt.Sprintf("127.0.0.1:%d", lab.Port(w.t))
+	w.secure = fmt.Sprintf("127.0.0.1:%d", lab.Port(w.T))
 	return []string{
 		"--secureGRPCAddr", w.secure, "--tlsCertFile", filepath.Join(dir, "cert-chain.pem"),
 		"--tlsKeyFile", filepath.Join(dir, "key.pem"), "--caCertFile", filepath.Join(dir, "root-cert.pem"),

@@ -32,7 +32,7 @@ func TestProxyless(t *testing.T) {
 			w.serve()
 			own, other := w.server(l, "own"), w.plain("other")
 			// A server has a listener while it is an endpoint of some service.
-			w.write("own.yaml", grpcService("own", "STATIC", fmt.Sprintf("{address: %s1, ports: {grpc: %d}}", w.addresses, own)))
+			w.write("own.yaml", grpcService("own", "STATIC", fmt.Sprintf("{address: %s1, ports: {grpc: %d}}", w.Addresses, own)))
 			w.echo(own)
 			w.write("split.yaml", grpcService("split", "STATIC",
 				fmt.Sprintf("{address: 127.0.0.1, ports: {grpc: %d}, labels: {version: v1}}", w.plain("v1")),
@@ -89,29 +89,29 @@ func TestProxyless(t *testing.T) {
 
 // echo makes the service echo lead to a port of the proxies' own address.
 func (w *world) echo(port int) {
-	w.t.Helper()
-	w.write("echo.yaml", grpcService("echo", "STATIC", fmt.Sprintf("{address: %s1, ports: {grpc: %d}}", w.addresses, port)))
+	w.T.Helper()
+	w.write("echo.yaml", grpcService("echo", "STATIC", fmt.Sprintf("{address: %s1, ports: {grpc: %d}}", w.Addresses, port)))
 }
 
 // remove takes a file out of the configuration.
 func (w *world) remove(name string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.check(os.Remove(filepath.Join(w.config, name)))
 }
 
 // isBack waits until calls of a target are answered, which must not last.
 func (c calls) isBack(target, by string) {
-	c.w.t.Helper()
+	c.w.T.Helper()
 	took := c.await(target, answered(by))
-	c.w.t.Logf("%s: %s is back after %s", c.Name, target, took)
+	c.w.T.Logf("%s: %s is back after %s", c.Name, target, took)
 	if took > backLimit {
-		c.w.t.Errorf("%s: %s was back after %s only, want %s", c.Name, target, took, backLimit)
+		c.w.T.Errorf("%s: %s was back after %s only, want %s", c.Name, target, took, backLimit)
 	}
 }
 
 // shares judges how many of the calls of a target were answered by one of its servers.
 func (c calls) shares(target, by string, want float64) {
-	c.w.t.Helper()
+	c.w.T.Helper()
 	made, n := c.of(target, time.Time{}), 0
 	for _, m := range made {
 		if m.answer == by {
@@ -119,8 +119,8 @@ func (c calls) shares(target, by string, want float64) {
 		}
 	}
 	share := float64(n) / float64(len(made))
-	c.w.t.Logf("%s: %s answered %d of %d calls of %s, %.2f", c.Name, by, n, len(made), target, share)
+	c.w.T.Logf("%s: %s answered %d of %d calls of %s, %.2f", c.Name, by, n, len(made), target, share)
 	if share < want-0.1 || share > want+0.1 {
-		c.w.t.Errorf("%s: %s has %.2f of the calls, want %.2f", c.Name, by, share, want)
+		c.w.T.Errorf("%s: %s has %.2f of the calls, want %.2f", c.Name, by, share, want)
 	}
 }

@@ -17,9 +17,7 @@ import (
 
 // world is a directory of configuration and, where the test wants it, our discovery that serves it.
 type world struct {
-	lab.Lab
-	t         *testing.T
-	addresses string // prefix of loopback addresses of its own
+	*lab.Trial
 	config    string
 	discovery *lab.Discovery
 	secure    string // host:port of discovery's mutual TLS
@@ -27,36 +25,26 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	dir := t.TempDir()
-	w := &world{Lab: lab.New(dir), t: t, addresses: lab.Addresses(), config: filepath.Join(dir, "config")}
+	w := &world{Trial: lab.NewTrial(t)}
+	w.config = filepath.Join(w.Dir, "config")
 	w.check(os.MkdirAll(w.config, 0o755))
 	return w
 }
 
 // serve starts discovery.
 func (w *world) serve(flags ...string) {
-	w.t.Helper()
-	var err error
-	w.discovery, err = w.Discovery(w.config, append([]string{"--shutdownDuration", "2s"}, flags...)...)
-	w.check(err)
-	w.t.Cleanup(func() {
-		w.discovery.Stop(stopLimit)
-		if w.t.Failed() {
-			w.t.Logf("discovery:\n%s", w.discovery.Log())
-		}
-	})
+	w.T.Helper()
+	w.discovery = w.Serve(w.config, flags...)
 }
 
 func (w *world) check(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	w.Check(err)
 }
 
 // write replaces a file of the configuration, as an editor does: a new file renamed over the old one.
 func (w *world) write(name, text string) {
-	w.t.Helper()
+	w.T.Helper()
 	temporary := filepath.Join(w.Dir, name+".new")
 	w.check(os.WriteFile(temporary, []byte(text), 0o644))
 	w.check(os.Rename(temporary, filepath.Join(w.config, name)))
@@ -65,7 +53,7 @@ func (w *world) write(name, text string) {
 // backend starts an HTTP server that answers with its name, and returns its port of 127.0.0.1.
 func (w *world) backend(name string) int {
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { fmt.Fprint(out, name) }))
-	w.t.Cleanup(server.Close)
+	w.T.Cleanup(server.Close)
 	return portOf(server.Listener.Addr().String())
 }
 
@@ -76,28 +64,17 @@ func portOf(address string) (port int) {
 
 // start starts a process that is stopped with the test, and whose log is shown when the test has failed.
 func (w *world) start(s lab.Spec) *lab.Process {
-	w.t.Helper()
+	w.T.Helper()
 	s.Dir = w.Dir
 	p, err := lab.Start(s)
 	w.check(err)
-	w.t.Cleanup(func() {
-		p.Stop(stopLimit)
-		if w.t.Failed() {
-			w.t.Logf("%s:\n%s", p.Name, tail(p.Log()))
-		}
-	})
+	w.StopAtEnd(p.Name, p)
 	return p
-}
-
-// tail keeps the end of a log.
-func tail(log string) string {
-	const most = 8_000
-	return log[max(0, len(log)-most):]
 }
 
 // answers waits until a request through a proxy is answered by a backend.
 func (w *world) answers(proxy, url, backend string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.check(lab.Eventually(20*time.Second, func() error {
 		got, err := lab.GetThrough(proxy, url)
 		if err == nil && got != backend {
@@ -109,17 +86,7 @@ func (w *world) answers(proxy, url, backend string) {
 
 // load sends requests through a proxy, once they are answered by a backend, until unharmed.
 func (w *world) load(proxy, url, backend string) *lab.Load {
-	w.t.Helper()
+	w.T.Helper()
 	w.answers(proxy, url, backend)
 	return lab.StartLoad(proxy, url, 2, 1)
-}
-
-// unharmed ends a load, of which no request may have failed.
-func (w *world) unharmed(load *lab.Load) {
-	w.t.Helper()
-	n, failures := load.Stop()
-	if n == 0 || len(failures) > 0 {
-		w.t.Errorf("%d requests were answered, %d failed, such as %q", n, len(failures), failures[:min(3, len(failures))])
-	}
-	w.t.Logf("%d requests, answered by %v", n, load.Bodies())
 }

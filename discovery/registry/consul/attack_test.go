@@ -337,7 +337,7 @@ func TestRoundsReadOnce(t *testing.T) {
 	run.until(func(groups map[string]model.Group) bool { return len(groups) == services })
 	read := func() (total int) {
 		for i := range services {
-			total += f.times(servicePath + name(i))
+			total += f.Times(servicePath + name(i))
 		}
 		return total
 	}

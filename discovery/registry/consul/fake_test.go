@@ -12,18 +12,19 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/pilotlight/pilotlight/discovery/sourcetest"
 )
 
 // fake speaks the part of Consul's protocol that the source uses: indexes, blocking queries, and the lists.
 type fake struct {
 	*httptest.Server
+	sourcetest.Questions
 	mu      sync.Mutex
 	index   map[string]uint64                       // of the lists
 	entries map[string]map[string]*api.ServiceEntry // by service and instance id
 	nodes   map[string]*api.Node
 	changed chan struct{}
-	asked   map[string]int // how often each path was
-	broken  func(w http.ResponseWriter, r *http.Request) bool
 }
 
 const (
@@ -36,11 +37,7 @@ const (
 func newFake(t *testing.T) *fake {
 	f := &fake{}
 	f.empty()
-	f.Server = httptest.NewServer(f)
-	t.Cleanup(func() {
-		f.CloseClientConnections()
-		f.Close()
-	})
+	f.Server = sourcetest.Serve(t, f)
 	return f
 }
 
@@ -49,8 +46,9 @@ func (f *fake) empty() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.index = map[string]uint64{catalogPath: 10, statePath: 10, nodesPath: 10}
-	f.entries, f.nodes, f.asked = map[string]map[string]*api.ServiceEntry{}, map[string]*api.Node{}, map[string]int{}
-	f.changed, f.broken = make(chan struct{}), nil
+	f.entries, f.nodes = map[string]map[string]*api.ServiceEntry{}, map[string]*api.Node{}
+	f.changed = make(chan struct{})
+	f.Reset()
 }
 
 // change changes what the fake knows. The indexes of these lists become the next one.
@@ -100,28 +98,21 @@ func (f *fake) remove(service string) {
 
 // breakWith has every question answered by a function, where it returns true; nil mends.
 func (f *fake) breakWith(broken func(w http.ResponseWriter, r *http.Request) bool) {
-	f.change(func() { f.broken = broken })
+	f.change(func() { f.BreakWith(broken) })
 	f.CloseClientConnections()
 }
 
-func (f *fake) times(path string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.asked[path]
-}
-
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	f.asked[r.URL.Path]++
-	broken := f.broken
-	f.mu.Unlock()
-	if broken != nil && broken(w, r) {
+	if f.Asked(r); f.Broken(w, r) {
 		return
 	}
+	f.mu.Lock()
+	list := f.index[r.URL.Path] != 0
+	f.mu.Unlock()
 	switch path := r.URL.Path; {
 	case strings.HasPrefix(path, servicePath):
 		f.service(w, strings.TrimPrefix(path, servicePath))
-	case f.index[path] != 0:
+	case list:
 		f.list(w, r)
 	default:
 		http.NotFound(w, r)
@@ -142,10 +133,7 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 		f.mu.Unlock()
 		select {
 		case <-changed:
-			f.mu.Lock()
-			broken := f.broken
-			f.mu.Unlock()
-			if broken != nil && broken(w, r) {
+			if f.Broken(w, r) {
 				return
 			}
 			continue

@@ -8,28 +8,25 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/pilotlight/pilotlight/discovery/sourcetest"
 )
 
 // fake speaks the part of Eureka's protocol that the source uses, as Spring Cloud's server was seen to.
 type fake struct {
 	*httptest.Server
+	sourcetest.Questions
 	mu      sync.Mutex
 	known   map[key]map[string]any
 	recent  map[key]map[string]any // as deltas tell
-	asked   map[string]int
 	noDelta bool
 	hash    string // instead of the true one
-	broken  func(w http.ResponseWriter, r *http.Request) bool
 }
 
 func newFake(t *testing.T) *fake {
 	f := &fake{}
 	f.empty()
-	f.Server = httptest.NewServer(f)
-	t.Cleanup(func() {
-		f.CloseClientConnections()
-		f.Close()
-	})
+	f.Server = sourcetest.Serve(t, f)
 	return f
 }
 
@@ -37,7 +34,8 @@ func newFake(t *testing.T) *fake {
 func (f *fake) empty() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.known, f.recent, f.asked, f.broken = map[key]map[string]any{}, map[key]map[string]any{}, map[string]int{}, nil
+	f.known, f.recent = map[key]map[string]any{}, map[key]map[string]any{}
+	f.Reset()
 }
 
 // instanceOf returns an instance as Eureka writes it.
@@ -82,23 +80,10 @@ func (f *fake) forget(app, id string) {
 	delete(f.recent, k)
 }
 
-func (f *fake) breakWith(broken func(w http.ResponseWriter, r *http.Request) bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.broken = broken
-}
-
-func (f *fake) times(path string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.asked[path]
-}
-
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.asked[r.URL.Path]++
-	if f.broken != nil && f.broken(w, r) {
+	if f.Asked(r); f.Broken(w, r) {
 		return
 	}
 	if r.Header.Get("Accept") != "application/json" {

@@ -44,8 +44,8 @@ func TestContract(t *testing.T) {
 			Put:    func(name, address string) { f.put(instanceOf(name, name+"-1", address, 8080)) },
 			Delete: func(name string) { f.remove(name, name+"-1") },
 			Spoil:  func(name string) { f.put(instanceOf(name, name+"-1", "10.0.0.1", 0)) },
-			Break:  func() { f.breakWith(refuse) },
-			Mend:   func() { f.breakWith(nil) },
+			Break:  func() { f.BreakWith(refuse) },
+			Mend:   func() { f.BreakWith(nil) },
 			Touch:  func() {}, // each question is answered as if something may have changed
 		}
 	})
@@ -158,7 +158,7 @@ func TestNobodyIsBelievedLater(t *testing.T) {
 	s := f.source()
 	s.settle = time.Hour
 	run := follower(t, s)
-	for deadline := time.After(patience); f.times("/eureka/apps/delta") < 3; {
+	for deadline := time.After(patience); f.Times("/eureka/apps/delta") < 3; {
 		select {
 		case u := <-run.updates:
 			t.Fatalf("it tells %+v", u)
@@ -181,14 +181,14 @@ func TestHashCode(t *testing.T) {
 	sick["status"] = "DOWN"
 	f.put(sick)
 	run.until("a.service.eureka 10.0.0.1 unhealthy 0 faults")
-	if n := f.times("/eureka/apps"); n != 1 {
+	if n := f.Times("/eureka/apps"); n != 1 {
 		t.Errorf("everything was read %d times, though deltas say it", n)
 	}
 	f.mu.Lock()
 	f.known[key{"B", "b-1"}] = instanceOf("b", "b-1", "10.0.0.2", 80) // no delta has it
 	f.mu.Unlock()
 	run.until("a.service.eureka 10.0.0.1 unhealthy 0 faults", "b.service.eureka 10.0.0.2 healthy 0 faults")
-	if n := f.times("/eureka/apps"); n != 2 {
+	if n := f.Times("/eureka/apps"); n != 2 {
 		t.Errorf("everything was read %d times, want twice", n)
 	}
 	f.mu.Lock()
@@ -208,18 +208,18 @@ func TestFailover(t *testing.T) {
 	two.forget("b", "b-1")
 	run := follower(t, one.source(two))
 	run.until("a.service.eureka 10.0.0.1 healthy 0 faults", "b.service.eureka 10.0.0.2 healthy 0 faults")
-	if two.times("/eureka/apps") != 0 {
+	if two.Times("/eureka/apps") != 0 {
 		t.Error("the second server was asked, though the first answers")
 	}
-	one.breakWith(refuse)
+	one.BreakWith(refuse)
 	run.until("a.service.eureka 10.0.0.1 healthy 0 faults", "b.service.eureka 10.0.0.2 healthy 1 faults")
-	asked := one.times("/eureka/apps/delta")
+	asked := one.Times("/eureka/apps/delta")
 	two.put(instanceOf("c", "c-1", "10.0.0.3", 80))
 	run.until("a.service.eureka 10.0.0.1 healthy 0 faults", "b.service.eureka 10.0.0.2 healthy 1 faults", "c.service.eureka 10.0.0.3 healthy 0 faults")
-	if n := one.times("/eureka/apps/delta"); n != asked {
+	if n := one.Times("/eureka/apps/delta"); n != asked {
 		t.Errorf("the first server was asked %d times more, though the second answers", n-asked)
 	}
-	two.breakWith(refuse)
+	two.BreakWith(refuse)
 	run.fails("Eureka at " + two.URL)
 }
 
@@ -250,7 +250,7 @@ func TestBadAnswers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t)
 			f.put(instanceOf("a", "a-1", "10.0.0.1", 80))
-			f.breakWith(tt.broken)
+			f.BreakWith(tt.broken)
 			s := f.source()
 			s.URLs[0] = strings.Replace(s.URLs[0], "http://", "http://user:secret@", 1)
 			run := follower(t, s)
@@ -271,7 +271,7 @@ func ask2(t *testing.T, s *Source) error {
 func TestSilence(t *testing.T) {
 	f := newFake(t)
 	asked := make(chan struct{})
-	f.breakWith(func(_ http.ResponseWriter, r *http.Request) bool {
+	f.BreakWith(func(_ http.ResponseWriter, r *http.Request) bool {
 		close(asked)
 		<-r.Context().Done()
 		return true
@@ -293,7 +293,7 @@ func TestLongAnswer(t *testing.T) {
 		fmt.Fprintf(&out, `%s{"instanceId": "i-%d", "hostName": "h", "ipAddr": "10.0.0.1", "status": "UP", "vipAddress": "a", "metadata": {"x": %q},`+
 			`"port": {"$": "80", "@enabled": true}}`, strings.Repeat(",", min(i, 1)), i, strings.Repeat("y", 400))
 	}
-	f.breakWith(func(w http.ResponseWriter, _ *http.Request) bool {
+	f.BreakWith(func(w http.ResponseWriter, _ *http.Request) bool {
 		fmt.Fprintf(w, `{"applications": {"apps__hashcode": "UP_%d_", "application": {"name": "A", "instance": [%s]}}}`, instances, &out)
 		return true
 	})

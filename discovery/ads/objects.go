@@ -192,7 +192,7 @@ func (o *objectStream) answer(r *request) error {
 	case r.typeURL == "":
 		return status.Error(codes.InvalidArgument, "request has no type_url, which an aggregated stream needs")
 	case again && r.refusal != "" && r.nonce == known.nonce:
-		o.log.Warn("control plane refuses objects", "peer", o.peer, "type_url", r.typeURL, "error", r.refusal)
+		o.log.Warn("control plane refuses objects", "peer", o.peer, "type_url", r.typeURL, "err", r.refusal)
 		return nil
 	case again:
 		return nil

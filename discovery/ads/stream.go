@@ -207,13 +207,13 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 		st.server.onRefusal()
 		for _, part := range st.protocol.types[k].isolation.list() {
 			st.log.Warn("proxy refuses a part of its configuration, and has the rest", "node", st.node, "type_url", r.typeURL,
-				"resource", part.Resource, "virtual_host", part.Host, "instead", part.Instead, "error", part.Text)
+				"resource", part.Resource, "virtual_host", part.Host, "instead", part.Instead, "err", part.Text)
 		}
 	}
 	if nack != nil && st.protocol.types[k].searching() {
-		st.log.Debug("response refused, searching for the reason", "node", st.node, "type_url", r.typeURL, "version", nack.Version, "error", nack.Text)
+		st.log.Debug("response refused, searching for the reason", "node", st.node, "type_url", r.typeURL, "version", nack.Version, "err", nack.Text)
 	} else if nack != nil {
-		st.log.Warn("response refused", "node", st.node, "type_url", r.typeURL, "version", nack.Version, "error", nack.Text)
+		st.log.Warn("response refused", "node", st.node, "type_url", r.typeURL, "version", nack.Version, "err", nack.Text)
 	}
 	return responses, nil
 }

@@ -1,0 +1,109 @@
+package pilotlight_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// logFunctions are the methods whose arguments after the message are keys and values.
+var logFunctions = []string{"Debug", "Info", "Warn", "Error", "Log", "log", "With"}
+
+// errorKeys returns a line for each key of a log line that holds an error under another name than err.
+func errorKeys(path string, source any) (faults []string) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		method, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || !slices.Contains(logFunctions, method.Sel.Name) {
+			return true
+		}
+		for i := range max(0, len(call.Args)-1) {
+			literal, ok := call.Args[i].(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				continue
+			}
+			key, _ := strconv.Unquote(literal.Value)
+			if isError := holdsError(call.Args[i+1]); key == "error" || isError && key != "err" && !strings.Contains(key, " ") {
+				faults = append(faults, fmt.Sprintf("%s: key %q of a log line, want err for an error", set.Position(literal.Pos()), key))
+			}
+		}
+		return true
+	})
+	return faults
+}
+
+// holdsError reports whether an expression is an error by its name: err, x.err, failed.Err, err.Error().
+func holdsError(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name == "err"
+	case *ast.SelectorExpr:
+		return strings.EqualFold(e.Sel.Name, "err")
+	case *ast.CallExpr:
+		method, ok := e.Fun.(*ast.SelectorExpr)
+		return ok && method.Sel.Name == "Error" && len(e.Args) == 0
+	default:
+		return false
+	}
+}
+
+// An error has one key in every log line, so that one question finds all of them.
+func TestErrorsHaveOneKey(t *testing.T) {
+	for _, path := range goFiles(t) {
+		if !strings.HasSuffix(path, "_test.go") {
+			for _, fault := range errorKeys(path, nil) {
+				t.Error(fault)
+			}
+		}
+	}
+	for line, want := range map[string]int{
+		`log.Warn("it failed", "err", err)`:                          0,
+		`log.Warn("it failed", "error", err)`:                        1,
+		`s.log.Warn("it failed", "node", n, "cause", err)`:           1,
+		`log.Log(ctx, level, "it failed", "reason", err.Error())`:    1,
+		`log.With("error", text)`:                                    1,
+		`s.log(slog.LevelWarn, "it failed", "fault", in.err)`:        1,
+		`log.Info("it left", "cause", cause)`:                        0,
+		`attribute.String("error", text)`:                            0,
+		`log.Warn("it failed", append(args, "err", err.Error())...)`: 0,
+	} {
+		if got := errorKeys("x.go", "package x\nfunc f() { "+line+" }"); len(got) != want {
+			t.Errorf("%s: %q, want %d faults", line, got, want)
+		}
+	}
+}
+
+// goFiles are the paths of all Go files.
+func goFiles(t *testing.T) (out []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains(made, name):
+			return fs.SkipDir
+		case !d.IsDir() && strings.HasSuffix(name, ".go"):
+			out = append(out, name)
+		}
+		return nil
+	})
+	if err != nil || len(out) == 0 {
+		t.Fatalf("%d Go files, %v", len(out), err)
+	}
+	return out
+}

@@ -112,6 +112,15 @@ func (e *realEnvoy) bootstrap(upstream string) []byte {
 	listener := func(at string, chain m) m {
 		return m{"name": at, "address": address(at), "filter_chains": []m{chain}}
 	}
+	cluster := func(name string, thresholds m) m {
+		return m{
+			"name": name, "type": "STATIC",
+			"circuit_breakers": m{"thresholds": []m{thresholds}},
+			"load_assignment": m{"cluster_name": name, "endpoints": []m{{"lb_endpoints": []m{{
+				"endpoint": m{"address": address(upstream)},
+			}}}}},
+		}
+	}
 	secret := m{"name": "server", "sds_config": m{"path_config_source": m{
 		"path": filepath.Join(e.dir, "secret.json"), "watched_directory": m{"path": e.dir},
 	}}}
@@ -122,7 +131,7 @@ func (e *realEnvoy) bootstrap(upstream string) []byte {
 			"listeners": []m{
 				listener(e.http, m{"filters": []m{manager("inbound_0.0.0.0_80")}}),
 				listener(e.tcp, m{"filters": []m{
-					typed("tcp", "filters.network.tcp_proxy.v3.TcpProxy", m{"stat_prefix": "tcp", "cluster": "app"}),
+					typed("tcp", "filters.network.tcp_proxy.v3.TcpProxy", m{"stat_prefix": "tcp", "cluster": "tcp"}),
 				}}),
 				listener(e.tls, m{
 					"filters": []m{manager("secure")},
@@ -131,13 +140,7 @@ func (e *realEnvoy) bootstrap(upstream string) []byte {
 					}),
 				}),
 			},
-			"clusters": []m{{
-				"name": "app", "type": "STATIC",
-				"circuit_breakers": m{"thresholds": []m{{"max_connections": 2}}},
-				"load_assignment": m{"cluster_name": "app", "endpoints": []m{{"lb_endpoints": []m{{
-					"endpoint": m{"address": address(upstream)},
-				}}}}},
-			}},
+			"clusters": []m{cluster("app", m{"max_connections": 2}), cluster("tcp", m{})}, // whose connections do not count for app's
 		},
 	})
 	if err != nil {

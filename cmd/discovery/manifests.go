@@ -31,7 +31,8 @@ func understood(objects []*model.Object) (groups []model.Group, problems []confi
 			rest.Objects = append(rest.Objects, o)
 		}
 	}
-	made := manifests.Changes()
+	made, found := manifests.Changes()
+	problems = append(problems, found...)
 	groups = append(groups, rest)
 	for _, key := range slices.Sorted(maps.Keys(made)) {
 		g := made[key]

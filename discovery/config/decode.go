@@ -71,40 +71,38 @@ func decodeObject(root *yaml.Node) Item {
 		item.Key = e.meta.Key()
 	}
 	spec := k.spec()
-	faults, dropped, lines := decodeBody(k, e, spec)
+	faults, lines := decodeBody(k, e, spec)
 	e.meta.Origin.Fields = lines
 	problems = append(problems, faults...)
 	for i := range problems {
 		problems[i].Object = title(e.meta)
 	}
 	item.Problems = problems
-	if !dropped && !HasErrors(problems) {
+	if !HasErrors(problems) {
 		item.Object = &model.Object{Meta: e.meta, Spec: spec}
 	}
 	return item
 }
 
-// decodeBody fills spec from a node and says what is wrong with it, whether it is to be left out, and where its fields are.
-func decodeBody(k kind, e envelope, spec proto.Message) (faults []Problem, dropped bool, lines model.Lines) {
+// decodeBody fills spec from a node and says what is wrong with it, and where its fields are.
+func decodeBody(k kind, e envelope, spec proto.Message) (faults []Problem, lines model.Lines) {
 	var r report
 	lines, sound := decodeStraight(e.spec, e.specLine, e.meta.Origin.Line, spec)
 	if !sound {
 		proto.Reset(spec)
 		found, faults := decodeSpec(e.spec, e.specLine, spec)
 		if HasErrors(faults) { // a rule about a value that was not read would mislead
-			return faults, false, ""
+			return faults, ""
 		}
 		r.places, lines = found, found.lines(e.meta.Origin.Line)
 	}
 	r.read = func() places { return placesOf(e.spec, e.specLine, spec) }
 	k.rules(field{&r, "spec"}, spec)
-	if !r.dropped {
-		k.support(field{&r, "spec"}, spec)
-	}
+	k.support(field{&r, "spec"}, spec)
 	for _, p := range r.problems {
 		found := r.found()
 		p.Line = found[found.find(p.Path)].line
 		faults = append(faults, p)
 	}
-	return faults, r.dropped, lines
+	return faults, lines
 }

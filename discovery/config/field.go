@@ -10,7 +10,6 @@ type report struct {
 	places   places
 	read     func() places // finds them, where they are not known yet: few objects need them
 	problems []Problem
-	dropped  bool
 }
 
 // found returns where the object's nodes are.
@@ -39,12 +38,6 @@ func (f field) errorf(format string, args ...any) { f.add(Error, format, args) }
 
 // warnf tells what the object asks for and will not get.
 func (f field) warnf(format string, args ...any) { f.add(Warning, format, args) }
-
-// dropf leaves the object out: it is sound, but says nothing to what discovery serves.
-func (f field) dropf(format string, args ...any) {
-	f.report.dropped = true
-	f.add(Warning, format, args)
-}
 
 func (f field) add(severity Severity, format string, args []any) {
 	f.report.problems = append(f.report.problems, Problem{

@@ -16,6 +16,8 @@ func foreign(e envelope) (key string, problems []Problem) {
 	meant := e.meta
 	near := spelling.Nearest(e.kind, kindNames())
 	switch {
+	case e.kind == "ServiceAccount" && e.apiVersion == "v1": // pods and their templates name it, and that is all that is served of it
+		return "", nil
 	case in == "security.istio.io" && slices.Contains(securityKinds(), e.kind):
 		p.Message = "is not served: nobody is kept out by it, and requests that it refuses elsewhere are let through here; " +
 			"want another place that keeps them out, and this object away from here"
@@ -30,9 +32,6 @@ func foreign(e envelope) (key string, problems []Problem) {
 		p.Message = fmt.Sprintf("is %q, want one of %s", e.kind, strings.Join(kindNames(), ", "))
 	default:
 		p.Severity, p.Message = Warning, fmt.Sprintf("%s of %s is not supported, ignored", e.kind, e.apiVersion)
-		if text, starts := withoutAddresses(e); starts {
-			p.Message = text
-		}
 		return "", []Problem{p}
 	}
 	if meant.Name != "" && meant.Namespace != "" {

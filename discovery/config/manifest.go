@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -12,15 +11,17 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// IsManifest reports whether objects of a kind are Kubernetes' own, and say which services and workloads there are. The Spec of such an
+// IsManifest reports whether objects of a kind are Kubernetes' own, and say which services and workloads there are, or what workloads look like. The Spec of such an
 // Object is the whole of what was written, a structpb.Struct: package manifest reads it.
 func IsManifest(kind string) bool { return manifestVersion(kind) != "" }
 
 // manifestVersion is the apiVersion of a kind, "" for one that is not read.
 func manifestVersion(kind string) string {
 	switch kind {
-	case "Service", "Pod", "Node", "Namespace":
+	case "Service", "Endpoints", "Pod", "Node", "Namespace":
 		return "v1"
+	case "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet":
+		return "apps/v1"
 	case "EndpointSlice":
 		return "discovery.k8s.io/v1"
 	default:
@@ -87,14 +88,4 @@ func (r *reader) json(out *bytes.Buffer, n *yaml.Node, aliased bool, depth int) 
 	default:
 		out.WriteString(scalar(n))
 	}
-}
-
-// withoutAddresses says what stands for the pods that an object of Kubernetes would start.
-func withoutAddresses(e envelope) (string, bool) {
-	switch in, _, _ := strings.Cut(e.apiVersion, "/"); {
-	case in != "apps", e.kind != "Deployment" && e.kind != "StatefulSet" && e.kind != "DaemonSet" && e.kind != "ReplicaSet":
-		return "", false
-	}
-	return fmt.Sprintf("%s of %s says nothing that is served, for nobody here starts its pods: want Pod or EndpointSlice objects with their addresses, "+
-		"or WorkloadEntry objects with the labels of its template", e.kind, e.apiVersion), true
 }

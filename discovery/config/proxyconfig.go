@@ -72,7 +72,7 @@ func decodeProxyConfig(text string) (*meshconfig.ProxyConfig, error) {
 		{Kind: yaml.ScalarNode, Tag: "!!str", Value: "defaultConfig", Line: 1}, roots[0],
 	}}
 	spec := &meshconfig.MeshConfig{}
-	problems, _, _ := decodeBody(kindFor("MeshConfig", meshConfig), envelope{spec: around, specLine: 1}, spec)
+	problems, _ := decodeBody(kindFor("MeshConfig", meshConfig), envelope{spec: around, specLine: 1}, spec)
 	for _, p := range problems {
 		if p.Severity == Error {
 			return nil, fmt.Errorf("line %d: %s: %s", p.Line, strings.TrimPrefix(p.Path, "spec.defaultConfig."), p.Message)

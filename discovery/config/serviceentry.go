@@ -185,8 +185,9 @@ func workloadGroup(f field, g *networking.WorkloadGroup) {
 	for _, name := range slices.Sorted(maps.Keys(g.GetTemplate().GetPorts())) {
 		f.at("template").at("ports").at(name).port(g.Template.Ports[name])
 	}
+	f.at("template").at("labels").labels(g.GetTemplate().GetLabels())
+	weight(f.at("template").at("weight"), g.GetTemplate().GetWeight())
 	probe(f.at("probe"), g.Probe)
-	f.dropf("is a template: workloads are not registered by themselves, write WorkloadEntry objects")
 }
 
 func probe(f field, p *networking.ReadinessProbe) {

@@ -34,7 +34,7 @@ func DecodeSettings(kind, file string, data []byte) (*model.Object, []Problem) {
 	case len(roots) > 1:
 		problems = []Problem{{Line: roots[1].Line, Severity: Error, Message: "is a second document, want one " + kind}}
 	case len(roots) == 1:
-		problems, _, o.Origin.Fields = decodeBody(k,
+		problems, o.Origin.Fields = decodeBody(k,
 			envelope{meta: o.Meta, spec: roots[0], specLine: roots[0].Line}, o.Spec.(proto.Message))
 	}
 	for i := range problems {

@@ -62,13 +62,15 @@ func (j *judge) subset(meta Meta, host, path string, subset *networking.Subset) 
 	if example == nil {
 		return // a service without endpoints is told already
 	}
-	has := "no labels"
+	has := "one of its endpoints has no labels"
 	if len(example) > 0 {
-		has = pairs(example)
+		has = "one of its endpoints has " + pairs(example)
+	}
+	if t := j.templateWith(host, subset.Labels); t != nil {
+		has = name(t.Meta) + " has these labels, and its " + startedBy(t.Meta) + " have no addresses here"
 	}
 	j.note(EmptySubset, meta, path+".labels",
-		"no endpoint of %s has %s: requests to the subset are answered 503; one of its endpoints has %s",
-		host, pairs(subset.Labels), has)
+		"no endpoint of %s has %s: requests to the subset are answered 503; %s", host, pairs(subset.Labels), has)
 }
 
 // pairs writes labels as selectors are written.

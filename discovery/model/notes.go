@@ -26,6 +26,8 @@ func (m *Mesh) Notes(connected ...Proxy) []Note {
 			j.gateway(o.Meta, spec)
 		case *networking.ServiceEntry:
 			j.serviceEntry(o.Meta, spec)
+		case *networking.WorkloadGroup:
+			j.template(o)
 		}
 	}
 	j.ignored()

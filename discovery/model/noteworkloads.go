@@ -70,6 +70,9 @@ func (s *selected) values(namespace, key string) map[string]bool {
 		for _, w := range s.connected {
 			s.add(w.Namespace, w.Labels)
 		}
+		for _, o := range s.mesh.objects {
+			s.add(o.Namespace, TemplateLabels(o))
+		}
 	}
 	return s.labels[labelKey{namespace, key}]
 }

@@ -130,6 +130,7 @@ const (
 	UnknownDelegate  Code = "unknown-delegate"  // no VirtualService has the name
 	UnknownNamespace Code = "unknown-namespace" // nothing is in it
 	EmptySubset      Code = "empty-subset"      // no endpoint has its labels
+	NoAddress        Code = "no-address"        // nothing that a template starts is an endpoint
 	EmptySelector    Code = "empty-selector"    // no workload has its labels
 	NotHTTP          Code = "not-http"          // HTTP routes of a service without an HTTP port
 	NeverEjects      Code = "never-ejects"      // outlier detection that may eject nobody

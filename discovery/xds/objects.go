@@ -41,7 +41,7 @@ func Objects(m *model.Mesh, encode func(*model.Object) *anypb.Any) map[string][]
 // objectType is "" for what Istio's generator has no type of.
 func objectType(o *model.Object) string {
 	switch o.Kind {
-	case "MeshNetworks":
+	case "MeshNetworks", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet":
 		return ""
 	case "MeshConfig":
 		return meshConfigType

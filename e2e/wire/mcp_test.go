@@ -22,8 +22,7 @@ func readsFrom(address string) string {
 	return fmt.Sprintf("configSources: [{address: \"xds://%s\"}]\n", address)
 }
 
-// kinds has an object of every kind but ServiceEntry, and WorkloadGroup, which our discovery leaves out. Only its VirtualService is about
-// the requests of these tests.
+// kinds has an object of every kind but ServiceEntry. Only its VirtualService is about the requests of these tests.
 const kinds = `---
 apiVersion: networking.istio.io/v1
 kind: DestinationRule
@@ -54,10 +53,15 @@ apiVersion: networking.istio.io/v1
 kind: WorkloadEntry
 metadata: {name: entry, namespace: edge}
 spec: {address: 10.1.2.3, labels: {app: edge}, weight: 2}
+---
+apiVersion: networking.istio.io/v1
+kind: WorkloadGroup
+metadata: {name: group, namespace: edge}
+spec: {metadata: {labels: {app: edge}}, template: {ports: {http: 8080}, serviceAccount: edge, network: vms}}
 ` + aside
 
 // kindCount is how many objects kinds has.
-const kindCount = 6
+const kindCount = 7
 
 // configuration reads what /debug/configz of a control plane, ours or Istio's, shows: kind/namespace/name to spec. MeshConfig is not
 // among it, for each has its own.

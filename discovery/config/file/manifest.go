@@ -14,8 +14,8 @@ type Manifests interface {
 	// Put takes an object that config.IsManifest holds for, and says what of it is not understood.
 	Put(o *model.Object) []config.Problem
 	Delete(o model.Meta)
-	// Changes returns the groups that are others than at the last call.
-	Changes() map[string]model.Group
+	// Changes returns the groups that are others than at the last call, and the problems between objects that were not there then.
+	Changes() (map[string]model.Group, []config.Problem)
 }
 
 // understand puts what is made of objects of Kubernetes in their place.
@@ -34,7 +34,9 @@ func understand(m Manifests, groups map[string]model.Group) (problems []config.P
 		delete(groups, key)
 	}
 	if m != nil {
-		maps.Copy(groups, m.Changes())
+		made, found := m.Changes()
+		maps.Copy(groups, made)
+		problems = append(problems, found...)
 	}
 	return problems
 }

@@ -1,12 +1,16 @@
 package manifest
 
+//lint:file-ignore SA1019 what Kubernetes deprecates is read all the same: files still have it
+
 import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,29 +24,38 @@ import (
 // Manifests holds the objects of some files.
 type Manifests struct {
 	catalog *catalog.Catalog
-	places  map[string]string      // of objects, by key
-	broken  map[string]bool        // keys of objects that cannot be read
-	changed map[string]model.Group // faults that began or ended since the last call of Changes
+	known   map[string]namespace          // as they are written, by namespace
+	served  map[string]map[objectKey]held // as the catalog has them, by namespace
+	stale   map[string]bool               // namespaces with a change since the last call of Changes
+	said    map[string][]config.Problem   // by namespace
+	broken  map[string]bool               // keys of objects that cannot be read
+	changed map[string]model.Group        // groups that the catalog does not make, since the last call of Changes
+}
+
+// objectKey names an object of a namespace.
+type objectKey struct{ kind, name string }
+
+// held is an object, and what says where it stands.
+type held struct {
+	metav1.Object
+	meta model.Meta
 }
 
 // New returns an empty one.
 func New() *Manifests {
-	return &Manifests{catalog.New(catalog.Options{}), map[string]string{}, map[string]bool{}, map[string]model.Group{}}
+	return &Manifests{
+		catalog: catalog.New(catalog.Options{}), known: map[string]namespace{}, served: map[string]map[objectKey]held{}, stale: map[string]bool{},
+		said: map[string][]config.Problem{}, broken: map[string]bool{}, changed: map[string]model.Group{},
+	}
 }
 
 // Put takes an object whose Spec is the whole of it, a structpb.Struct. It says what of it is not understood: an error keeps
 // the form that was there before.
 func (m *Manifests) Put(o *model.Object) []config.Problem {
-	fault := func(severity config.Severity, format string, args ...any) config.Problem {
-		return config.Problem{
-			File: o.Origin.File, Line: o.Origin.Line, Severity: severity, Object: o.Kind + " " + o.Namespace + "/" + o.Name,
-			Message: fmt.Sprintf(format, args...),
-		}
-	}
 	broken := func(text string) []config.Problem {
 		m.broken[o.Key()] = true
 		m.changed[faultKey(o.Meta)] = model.Group{Faults: []string{o.Origin.String() + ": " + text}}
-		return []config.Problem{fault(config.Error, "%s", text)}
+		return []config.Problem{problem(o.Meta, config.Error, "", "%s", text)}
 	}
 	written, _ := o.Spec.(*structpb.Struct)
 	text, err := protojson.Marshal(written)
@@ -56,15 +69,26 @@ func (m *Manifests) Put(o *model.Object) []config.Problem {
 	}
 	var problems []config.Problem
 	for _, u := range unknown {
-		problems = append(problems, fault(config.Warning, "%v, ignored", u))
-	}
-	if namespaced(o.Kind) {
-		object.SetNamespace(o.Namespace) // "default" where it names none
+		problems = append(problems, problem(o.Meta, config.Warning, "", "%v, ignored", u))
 	}
 	m.mended(o.Meta)
-	m.places[o.Key()] = o.Origin.String()
-	m.catalog.Put(object, o.Origin)
+	meta := o.Meta
+	meta.Namespace = namespaceOf(meta)
+	object.SetNamespace(meta.Namespace) // "default" where it names none
+	if m.known[meta.Namespace] == nil {
+		m.known[meta.Namespace] = namespace{}
+	}
+	m.known[meta.Namespace][objectKey{o.Kind, o.Name}] = held{object, o.Meta}
+	m.stale[meta.Namespace] = true
 	return problems
+}
+
+// problem is one of an object.
+func problem(o model.Meta, severity config.Severity, path, format string, args ...any) config.Problem {
+	return config.Problem{
+		File: o.Origin.File, Line: o.Origin.Line, Severity: severity, Object: o.Kind + " " + o.Namespace + "/" + o.Name, Path: path,
+		Message: fmt.Sprintf(format, args...),
+	}
 }
 
 // faultKey is the key of a group that holds no service: a fault takes nothing away.
@@ -80,32 +104,91 @@ func (m *Manifests) mended(o model.Meta) {
 // Delete takes an object away.
 func (m *Manifests) Delete(o model.Meta) {
 	m.mended(o)
-	delete(m.places, o.Key())
-	key := catalog.Key{Kind: catalog.Kind(o.Kind), Name: o.Name}
-	if namespaced(o.Kind) {
-		key.Namespace = o.Namespace
+	in := namespaceOf(o)
+	if known := m.known[in]; known != nil {
+		delete(known, objectKey{o.Kind, o.Name})
+		m.stale[in] = true
 	}
-	m.catalog.Delete(key)
 }
 
-// Changes returns the groups that are others than at the last call. Faults begin with the file and line of their object.
-func (m *Manifests) Changes() map[string]model.Group {
+// Changes returns the groups that are others than at the last call, and the problems between objects that were not there
+// then. Faults begin with the file and line of their object.
+func (m *Manifests) Changes() (map[string]model.Group, []config.Problem) {
+	var problems []config.Problem
+	for _, name := range slices.Sorted(maps.Keys(m.stale)) {
+		served, templates, found := m.known[name].served()
+		for _, p := range found {
+			if !slices.Contains(m.said[name], p) {
+				problems = append(problems, p)
+			}
+		}
+		m.said[name] = found
+		m.replace(name, served, templates)
+	}
+	clear(m.stale)
 	out := m.catalog.Changes()
 	for key, g := range out {
-		if at := m.places[key]; at != "" {
-			g.Faults = slices.Clone(g.Faults)
-			for i, fault := range g.Faults {
+		if len(g.Faults) == 0 {
+			continue
+		}
+		g.Faults = slices.Clone(g.Faults)
+		for i, fault := range g.Faults {
+			if at := m.place(key); at != "" {
 				g.Faults[i] = at + ": " + fault
 			}
-			out[key] = g
 		}
+		out[key] = g
 	}
 	maps.Copy(out, m.changed)
 	clear(m.changed)
-	return out
+	return out, problems
 }
 
-func namespaced(kind string) bool { return kind != "Node" && kind != "Namespace" }
+// replace makes these the objects of a namespace that are served. Templates are told as they are, since the catalog has none.
+func (m *Manifests) replace(name string, served map[objectKey]held, templates []template) {
+	was := m.served[name]
+	for _, t := range templates {
+		served[objectKey{t.meta.Kind, t.meta.Name}] = held{meta: t.meta}
+		m.changed[t.meta.Key()] = model.Group{Objects: []*model.Object{model.NewTemplate(t.meta, t.labels, t.account, t.ports)}}
+	}
+	for key, o := range was {
+		if _, stays := served[key]; stays {
+			continue
+		}
+		if o.Object == nil {
+			m.changed[o.meta.Key()] = model.Group{}
+		} else {
+			m.catalog.Delete(catalog.Key{Kind: catalog.Kind(key.kind), Namespace: name, Name: key.name})
+		}
+	}
+	for _, o := range served {
+		if o.Object != nil {
+			m.catalog.Put(o.Object, o.meta.Origin)
+		}
+	}
+	m.served[name] = served
+	if len(served) == 0 {
+		delete(m.served, name)
+	}
+	if len(m.known[name]) == 0 {
+		delete(m.known, name)
+	}
+}
+
+// place is where the object of a group stands, "" where it is not known.
+func (m *Manifests) place(group string) string {
+	kind, rest, _ := strings.Cut(group, "/")
+	in, name, _ := strings.Cut(rest, "/")
+	return m.served[in][objectKey{kind, name}].meta.Origin.String()
+}
+
+// namespaceOf is the one that an object is in: none for a Node and a Namespace.
+func namespaceOf(o model.Meta) string {
+	if o.Kind == "Node" || o.Kind == "Namespace" {
+		return ""
+	}
+	return o.Namespace
+}
 
 // empty returns an object of a kind, nil where that is not read.
 func empty(kind string) metav1.Object {
@@ -118,8 +201,18 @@ func empty(kind string) metav1.Object {
 		return &corev1.Node{}
 	case "Namespace":
 		return &corev1.Namespace{}
+	case "Endpoints":
+		return &corev1.Endpoints{}
 	case "EndpointSlice":
 		return &discoveryv1.EndpointSlice{}
+	case "Deployment":
+		return &appsv1.Deployment{}
+	case "StatefulSet":
+		return &appsv1.StatefulSet{}
+	case "DaemonSet":
+		return &appsv1.DaemonSet{}
+	case "ReplicaSet":
+		return &appsv1.ReplicaSet{}
 	default:
 		return nil
 	}

@@ -1,0 +1,70 @@
+package model
+
+import "slices"
+
+// What is noted about templates: workloads that requests could go to, and that have no addresses.
+
+// template wants, of a service that selects its pods, an endpoint that may be one of them; of a WorkloadGroup a workload.
+func (j *judge) template(o *Object) {
+	labels := TemplateLabels(o)
+	if o.Kind == "WorkloadGroup" {
+		if !slices.ContainsFunc(j.mesh.workloads[o.Namespace], func(w *Workload) bool { return Selects(labels, w.Labels) }) {
+			j.note(NoAddress, o.Meta, "", "no workload that is known has %s: none is registered by itself; want a WorkloadEntry with these labels for each", pairs(labels))
+		}
+		return
+	}
+	for _, s := range j.mesh.selecting[o.Namespace] {
+		if s.External || !Selects(s.Selector, labels) || j.hasOneOf(s.Host, labels) {
+			continue
+		}
+		j.note(NoAddress, o.Meta, "", "no endpoint of %s has %s; want its pods' addresses: a WorkloadEntry with these labels, "+
+			"an EndpointSlice, Endpoints or a Pod", s.Host, pairs(labels))
+		return
+	}
+}
+
+// hasOneOf reports whether some endpoint of a host has no label that workloads with these labels do not have.
+func (j *judge) hasOneOf(host string, labels map[string]string) bool {
+	for _, s := range j.mesh.claims(host) {
+		for _, e := range s.Endpoints {
+			if agree(e.Labels, labels) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// agree reports whether no label has two values.
+func agree(a, b map[string]string) bool {
+	for key, value := range a {
+		if other, both := b[key]; both && other != value {
+			return false
+		}
+	}
+	return true
+}
+
+// templateWith returns the first template with these labels that a service of the host selects; nil for none.
+func (j *judge) templateWith(host string, labels map[string]string) *Object {
+	for _, o := range j.mesh.objects {
+		of := TemplateLabels(o)
+		if of == nil || !Selects(labels, of) {
+			continue
+		}
+		for _, s := range j.mesh.selecting[o.Namespace] {
+			if s.Host == host && Selects(s.Selector, of) {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// startedBy is how messages name what a template is of.
+func startedBy(m Meta) string {
+	if m.Kind == "WorkloadGroup" {
+		return "workloads"
+	}
+	return "pods"
+}

@@ -1,0 +1,197 @@
+package manifest
+
+//lint:file-ignore SA1019 what Kubernetes deprecates is read all the same: files still have it
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// namespace is the objects of one, as they are written.
+type namespace map[objectKey]held
+
+// served returns the objects that the catalog is to have, the templates, and what does not fit together.
+func (n namespace) served() (map[objectKey]held, []template, []config.Problem) {
+	c := controller{out: map[objectKey]held{}, templates: n.templates()}
+	slicesOf := map[string][]held{} // EndpointSlices and Endpoints, by Service
+	for _, key := range slices.SortedFunc(maps.Keys(n), func(a, b objectKey) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) }) {
+		o := n[key]
+		switch x := o.Object.(type) {
+		case *corev1.Service:
+			c.services = append(c.services, o)
+		case *corev1.Pod:
+			x = settled(x)
+			c.pods = append(c.pods, x)
+			c.put(x, o.meta)
+		case *discoveryv1.EndpointSlice:
+			name := x.Labels[discoveryv1.LabelServiceName]
+			slicesOf[name] = append(slicesOf[name], o)
+		case *corev1.Endpoints:
+			for _, s := range slicesOfEndpoints(x) {
+				slicesOf[x.Name] = append(slicesOf[x.Name], held{s, o.meta})
+			}
+		case *corev1.Node, *corev1.Namespace:
+			c.put(o.Object, o.meta)
+		}
+	}
+	for _, o := range c.services {
+		s := o.Object.(*corev1.Service).DeepCopy()
+		c.service(s, o.meta, slicesOf[s.Name])
+		delete(slicesOf, s.Name)
+	}
+	for _, rest := range slicesOf { // of a Service that is not there
+		for _, s := range rest {
+			c.put(s.Object, s.meta)
+		}
+	}
+	return c.out, c.templates, c.problems
+}
+
+// controller makes what the controllers of a cluster would.
+type controller struct {
+	services  []held
+	pods      []*corev1.Pod
+	templates []template
+	out       map[objectKey]held
+	problems  []config.Problem
+}
+
+func (c *controller) put(o metav1.Object, meta model.Meta) {
+	kind := meta.Kind
+	switch o.(type) {
+	case *discoveryv1.EndpointSlice:
+		kind = "EndpointSlice"
+	case *corev1.Pod:
+		kind = "Pod"
+	}
+	c.out[objectKey{kind, o.GetName()}] = held{o, meta}
+}
+
+// service takes a Service, which it may change, and its slices.
+func (c *controller) service(s *corev1.Service, meta model.Meta, written []held) {
+	defer c.put(s, meta)
+	if len(s.Spec.Selector) == 0 || s.Spec.Type == corev1.ServiceTypeExternalName {
+		for _, slice := range written {
+			c.put(slice.Object, slice.meta)
+		}
+		return
+	}
+	selected := slices.DeleteFunc(slices.Clone(c.templates), func(t template) bool { return !model.Selects(s.Spec.Selector, t.labels) })
+	pods := slices.DeleteFunc(slices.Clone(c.pods), func(p *corev1.Pod) bool { return !model.Selects(s.Spec.Selector, p.Labels) })
+	for _, slice := range written {
+		c.put(c.withPods(slice.Object.(*discoveryv1.EndpointSlice), selected, slice.meta), slice.meta)
+	}
+	if len(written) == 0 {
+		for _, p := range pods {
+			if slice := sliceOfPod(s, p); slice != nil {
+				c.put(slice, meta)
+			}
+		}
+	}
+	for i := range s.Spec.Ports {
+		c.number(s, i, selected, pods, meta, len(written) > 0)
+	}
+}
+
+// number puts the number of a target port in the place of its name. Endpoints of slices have their own: only endpoints from elsewhere
+// are called by it.
+func (c *controller) number(s *corev1.Service, i int, selected []template, pods []*corev1.Pod, meta model.Meta, listed bool) {
+	port := &s.Spec.Ports[i]
+	if port.TargetPort.Type != intstr.String || port.TargetPort.StrVal == "" {
+		return
+	}
+	name, number := port.TargetPort.StrVal, port.Port
+	var owners, different []string
+	add := func(owner string, containers [][]corev1.Container) {
+		n, ok := numberOf(containers, *port)
+		switch {
+		case !ok:
+		case len(owners) == 0:
+			number = n
+			owners = append(owners, fmt.Sprintf("%d of %s", n, owner))
+		case n != number:
+			different = append(different, fmt.Sprintf("%d of %s", n, owner))
+		}
+	}
+	for _, t := range selected {
+		add(t.meta.Kind+" "+t.meta.Name, t.containers)
+	}
+	for _, p := range pods {
+		add("Pod "+p.Name, [][]corev1.Container{p.Spec.Containers, sidecars(p.Spec.InitContainers)})
+	}
+	port.TargetPort = intstr.FromInt32(number)
+	path := fmt.Sprintf("spec.ports[%d].targetPort", i)
+	switch {
+	case len(owners) == 0 && !listed:
+		c.problems = append(c.problems, problem(meta, config.Warning, path,
+			"is %q, which is no port of the Pods and Deployments that it selects: %d is dialled where an endpoint says nothing else", name, number))
+	case len(different) > 0:
+		c.problems = append(c.problems, problem(meta, config.Warning, path,
+			"is %q, which is %s: %d is dialled where an endpoint says nothing else", name, strings.Join(append(owners, different...), " and "), number))
+	}
+}
+
+// numberOf finds the port of containers that a service's port means.
+func numberOf(containers [][]corev1.Container, of corev1.ServicePort) (int32, bool) {
+	for _, list := range containers {
+		for _, c := range list {
+			for _, p := range c.Ports {
+				if p.Name == of.TargetPort.StrVal && cmp.Or(p.Protocol, corev1.ProtocolTCP) == cmp.Or(of.Protocol, corev1.ProtocolTCP) {
+					return p.ContainerPort, true
+				}
+			}
+		}
+	}
+	return 0, false
+}
+
+// sidecars are the containers that run as long as the others.
+func sidecars(in []corev1.Container) (out []corev1.Container) {
+	for _, c := range in {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// withPods names a Pod for each endpoint of a slice that a template has started, and of which there is no Pod: one without addresses,
+// so that nothing but the endpoint has its labels.
+func (c *controller) withPods(s *discoveryv1.EndpointSlice, selected []template, meta model.Meta) *discoveryv1.EndpointSlice {
+	s = s.DeepCopy()
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		name := ""
+		if e.TargetRef != nil {
+			if e.TargetRef.Kind != "Pod" {
+				continue
+			}
+			name = e.TargetRef.Name
+		}
+		if len(e.Addresses) == 0 || name != "" && slices.ContainsFunc(c.pods, func(p *corev1.Pod) bool { return p.Name == name }) {
+			continue
+		}
+		t, ok := madeBy(selected, name)
+		if !ok {
+			continue
+		}
+		stand := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: fmt.Sprintf("of %s %s at %s", t.meta.Kind, t.meta.Name, e.Addresses[0]), Labels: t.labels},
+			Spec:       corev1.PodSpec{ServiceAccountName: t.account},
+		}
+		e.TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: s.Namespace, Name: stand.Name}
+		c.put(stand, meta)
+	}
+	return s
+}

@@ -1,0 +1,96 @@
+package manifest
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// template is what a Deployment, or another object that starts pods, says of them.
+type template struct {
+	meta       model.Meta
+	labels     map[string]string
+	account    string
+	containers [][]corev1.Container
+	ports      map[string]uint32 // those that have a name
+}
+
+// templates returns those of a namespace, by name. An object that starts none is left out, and so is one that another starts.
+func (n namespace) templates() (out []template) {
+	for _, o := range n {
+		var spec corev1.PodTemplateSpec
+		var replicas *int32
+		switch x := o.Object.(type) {
+		case *appsv1.Deployment:
+			spec, replicas = x.Spec.Template, x.Spec.Replicas
+		case *appsv1.StatefulSet:
+			spec, replicas = x.Spec.Template, x.Spec.Replicas
+		case *appsv1.ReplicaSet:
+			spec, replicas = x.Spec.Template, x.Spec.Replicas
+		case *appsv1.DaemonSet:
+			spec = x.Spec.Template
+		default:
+			continue
+		}
+		if replicas != nil && *replicas == 0 || n.owned(o.Object) {
+			continue
+		}
+		t := template{
+			meta: o.meta, labels: spec.Labels, account: cmp.Or(spec.Spec.ServiceAccountName, "default"), // as the API server fills it in
+			containers: [][]corev1.Container{spec.Spec.Containers, sidecars(spec.Spec.InitContainers)}, ports: map[string]uint32{},
+		}
+		for _, list := range t.containers {
+			for _, c := range list {
+				for _, p := range c.Ports {
+					if p.Name != "" && p.ContainerPort > 0 {
+						t.ports[p.Name] = uint32(p.ContainerPort)
+					}
+				}
+			}
+		}
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b template) int {
+		return cmp.Or(cmp.Compare(a.meta.Name, b.meta.Name), cmp.Compare(a.meta.Kind, b.meta.Kind))
+	})
+	return out
+}
+
+func (n namespace) owned(o metav1.Object) bool {
+	owner := metav1.GetControllerOf(o)
+	if owner == nil {
+		return false
+	}
+	_, known := n[objectKey{owner.Kind, owner.Name}]
+	return known
+}
+
+// names are those that Kubernetes gives to the pods of a kind, after the name of the object.
+var names = map[string]*regexp.Regexp{
+	"Deployment":  regexp.MustCompile(`^-[bcdfghjklmnpqrstvwxz2456789]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`),
+	"ReplicaSet":  regexp.MustCompile(`^-[bcdfghjklmnpqrstvwxz2456789]{5}$`),
+	"DaemonSet":   regexp.MustCompile(`^-[bcdfghjklmnpqrstvwxz2456789]{5}$`),
+	"StatefulSet": regexp.MustCompile(`^-[0-9]+$`),
+}
+
+// madeBy finds the template of a pod: the one that names pods so, of a pod without a name the only one.
+func madeBy(selected []template, pod string) (template, bool) {
+	if pod == "" {
+		if len(selected) == 1 {
+			return selected[0], true
+		}
+		return template{}, false
+	}
+	for _, t := range selected {
+		if len(pod) > len(t.meta.Name) && pod[:len(t.meta.Name)] == t.meta.Name && names[t.meta.Kind].MatchString(pod[len(t.meta.Name):]) {
+			return t, true
+		}
+	}
+	return template{}, false
+}

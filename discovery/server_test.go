@@ -180,7 +180,7 @@ func TestServerRestartsSources(t *testing.T) {
 		start := <-a.starts
 		a.updates <- update{"x": "1", "y": "1"}.model(true)
 		pass(time.Second)
-		for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		for _, want := range []time.Duration{1, 2, 4, 8, 10, 10, 10} {
 			broken := time.Now()
 			a.broken <- errors.New("broken")
 			if got := (<-a.starts).Sub(broken); got != want*time.Second {
@@ -191,7 +191,7 @@ func TestServerRestartsSources(t *testing.T) {
 
 		a.updates <- update{"x": "1"}.model(true) // y went away meanwhile
 		again := time.Since(start)
-		pass(lastDelay)
+		pass(longRun)
 		r.want(t, push{0, []string{"x1", "y1"}}, push{again, []string{"x1"}})
 
 		broken := time.Now()
@@ -200,6 +200,31 @@ func TestServerRestartsSources(t *testing.T) {
 			t.Errorf("after a long run restarted after %v, want %v", got, firstDelay)
 		}
 	})
+}
+
+// However long a registry was away, it is followed again within ten seconds of its return, and while it is away it is asked every few seconds.
+func TestARegistryThatComesBackIsFollowedSoon(t *testing.T) {
+	for _, random := range []float64{0, 0.5, 0.999} {
+		synctest.Test(t, func(t *testing.T) {
+			const away = time.Hour
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			began, asked, back := time.Now(), 0, time.Duration(0)
+			again(ctx, func() float64 { return random }, func() error {
+				if asked++; time.Since(began) < away {
+					return errors.New("away")
+				}
+				back = time.Since(began)
+				return nil
+			}, func(error, time.Duration) {})
+			if late := back - away; late < 0 || late > 10*time.Second {
+				t.Errorf("at random %v it is followed %s after its return, want 10 s at most", random, late)
+			}
+			if most := int(away / (5 * time.Second)); asked > most+10 {
+				t.Errorf("at random %v it was asked %d times in %s, want %d at most", random, asked, away, most+10)
+			}
+		})
+	}
 }
 
 // A source that ends without an error has nothing more to tell.

@@ -10,16 +10,17 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A source that fails is started again after firstDelay, then twice as long each time, up to lastDelay. One that ran as
-// long as lastDelay begins anew.
+// A source that fails is started again after firstDelay, then twice as long each time, up to lastDelay: a registry that comes back after a
+// long time is followed as soon after it. One that ran as long as longRun begins anew.
 const (
 	firstDelay = time.Second
-	lastDelay  = 30 * time.Second
+	lastDelay  = 10 * time.Second
+	longRun    = 30 * time.Second
 )
 
 // nextDelay returns how long to wait after a source ran for a while, given the delay before that.
 func nextDelay(last, ran time.Duration) time.Duration {
-	if last == 0 || ran >= lastDelay {
+	if last == 0 || ran >= longRun {
 		return firstDelay
 	}
 	return min(2*last, lastDelay)

@@ -37,7 +37,7 @@ func (s *settings) known() map[string]registry {
 		},
 		"Consul": {
 			source: func(log *slog.Logger) discovery.Source {
-				return consul.Source{Config: s.consul, Log: log.With("source", "Consul")}
+				return &consul.Source{Config: s.consul, Log: log.With("source", "Consul")}
 			},
 			needs: "consulserverURL", given: s.consul.URL != "",
 		},

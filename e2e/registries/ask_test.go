@@ -54,12 +54,23 @@ func (w *world) get(path string) string {
 	return body
 }
 
-// eventually waits until something holds a text. A source that has failed several times is started again after half a minute.
+// eventually waits until something holds a text. A source that has failed several times is started again after ten seconds.
 func (w *world) eventually(want string, got func() string) {
 	w.T.Helper()
 	w.check(lab.Eventually(time.Minute, func() error {
 		if now := got(); !strings.Contains(now, want) {
 			return fmt.Errorf("%.2000s does not hold %q", now, want)
+		}
+		return nil
+	}))
+}
+
+// settled waits until discovery is ready and has nothing to say of any source.
+func (w *world) settled() {
+	w.T.Helper()
+	w.check(lab.Eventually(time.Minute, func() error {
+		if page := w.get("/ready?verbose"); !strings.HasPrefix(page, "ready\n") || strings.Contains(page, "source ") {
+			return fmt.Errorf("discovery says %.2000s", page)
 		}
 		return nil
 	}))

@@ -56,7 +56,12 @@ type cells struct {
 
 func (w *world) cells(b *broker) *cells {
 	w.T.Helper()
-	nc, err := nats.Connect(b.url, nats.UserInfo("router", "secret"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
+	return w.cellsAt(b.url, nats.UserInfo("router", "secret"))
+}
+
+func (w *world) cellsAt(url string, options ...nats.Option) *cells {
+	w.T.Helper()
+	nc, err := nats.Connect(url, append(options, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))...)
 	w.check(err)
 	c := &cells{nc: nc, routes: map[string][]byte{}}
 	_, err = nc.Subscribe("router.start", func(*nats.Msg) { c.announce() })
@@ -150,9 +155,11 @@ func TestCloudFoundry(t *testing.T) {
 	b.kill()
 	w.eventually("source CloudFoundry: it failed at", func() string { return w.get("/ready?verbose") })
 	w.answers(url, "one", "two")
+	w.thousand(load) // while it is away
 	b.restart()
-	w.eventually("ready\n", func() string { return w.get("/ready?verbose") })
+	w.settled()
 	w.answers(url, "one", "two")
+	w.thousand(load)
 	w.Unharmed(load)
 
 	w.check(c.unregister("one"))

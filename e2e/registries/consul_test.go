@@ -112,9 +112,11 @@ func TestConsul(t *testing.T) {
 	server.kill()
 	w.eventually("source Consul: it failed", func() string { return w.get("/ready?verbose") })
 	w.answers(url, "one", "two")
+	w.thousand(load) // while it is away
 	server.restart()
-	w.eventually("ready\n", func() string { return w.get("/ready?verbose") })
+	w.settled()
 	w.answers(url, "one", "two")
+	w.thousand(load)
 	w.Unharmed(load)
 
 	agent.put("/v1/agent/service/deregister/one", nil)

@@ -79,10 +79,12 @@ func TestEureka(t *testing.T) {
 	e.kill()
 	w.eventually("source Eureka: it failed", func() string { return w.get("/ready?verbose") })
 	w.answers(url, "one", "two")
+	w.thousand(load) // while it is away
 	e.restart()
 	w.eventually("Eureka's answers lack it", func() string { return w.get("/ready?verbose") })
 	e.backend(one, "UP")
 	w.answers(url, "one", "two")
+	w.thousand(load)
 	w.Unharmed(load)
 
 	w.check(send("DELETE", e.url+"/apps/WEB/one", "", nil))

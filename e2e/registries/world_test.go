@@ -112,3 +112,15 @@ func (w *world) answers(url string, backends ...string) {
 
 // load sends requests through the sidecar until unharmed.
 func (w *world) load(url string) *lab.Load { return lab.StartLoad(w.proxy, url, 2, 1) }
+
+// thousand waits until a load has had a thousand further answers.
+func (w *world) thousand(load *lab.Load) {
+	w.T.Helper()
+	before := load.Requests()
+	w.check(lab.Eventually(time.Minute, func() error {
+		if n := load.Requests() - before; n < 1000 {
+			return fmt.Errorf("%d requests were answered, want 1,000", n)
+		}
+		return nil
+	}))
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -46,9 +47,10 @@ type connection struct {
 func (b Broker) connect(ctx context.Context) (*connection, error) {
 	limit := cmp.Or(b.patience, dialTimeout)
 	c := &connection{ended: make(chan struct{}), fault: make(chan error, 1)}
+	var dial dialFault
 	options := []nats.Option{
 		nats.Name("pilotlight discovery"), nats.NoReconnect(), nats.Timeout(limit), nats.PingInterval(pingInterval),
-		nats.MaxPingsOutstanding(lostPings), nats.SetCustomDialer(dialUntil(ctx, limit)),
+		nats.MaxPingsOutstanding(lostPings), nats.SetCustomDialer(dialUntil(ctx, limit, &dial)),
 		nats.ClosedHandler(func(*nats.Conn) { close(c.ended) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			select {
@@ -73,6 +75,9 @@ func (b Broker) connect(ctx context.Context) (*connection, error) {
 	}
 	var err error
 	if c.Conn, err = nats.Connect(strings.Join(b.URLs, ","), options...); err != nil {
+		if last := dial.last(); last != nil && errors.Is(err, nats.ErrNoServers) {
+			err = last // nats.go keeps it to itself
+		}
 		return nil, fmt.Errorf("connect to NATS at %s: %w", strings.Join(b.URLs, ", "), err)
 	}
 	return c, nil
@@ -85,14 +90,33 @@ type dialer func(network, address string) (net.Conn, error)
 func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
 
 // dialUntil gives a connection up when ctx is done, also one that was made.
-func dialUntil(ctx context.Context, limit time.Duration) dialer {
+func dialUntil(ctx context.Context, limit time.Duration, fault *dialFault) dialer {
 	return func(network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{Timeout: limit}).DialContext(ctx, network, address)
+		fault.set(err)
 		if err != nil {
 			return nil, err
 		}
 		return &closer{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
 	}
+}
+
+// dialFault is why the last broker that was dialled could not be reached; nil where it could.
+type dialFault struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (f *dialFault) set(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+func (f *dialFault) last() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
 }
 
 // closer forgets its context when it is closed.

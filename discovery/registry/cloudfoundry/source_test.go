@@ -283,3 +283,17 @@ func await(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// A broker that is not there is named with the reason, which nats.go itself does not tell.
+func TestABrokerThatIsNotThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	err = New(Broker{URLs: []string{"nats://" + address}}, "tested", netip.Addr{}, time.Second, time.Hour).Run(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "connect to NATS at nats://"+address) || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("it ends with %v", err)
+	}
+}

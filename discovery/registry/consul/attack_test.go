@@ -33,7 +33,7 @@ type following struct {
 	groups  map[string]model.Group
 }
 
-func follower(t *testing.T, s Source) *following {
+func follower(t *testing.T, s *Source) *following {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &following{t, make(chan model.Update), make(chan error, 1), map[string]model.Group{}}
@@ -278,7 +278,7 @@ func TestTLS(t *testing.T) {
 	server := httptest.NewTLSServer(f)
 	t.Cleanup(server.Close)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	s := Source{Config: Config{URL: server.URL}, Log: slog.New(slog.DiscardHandler)}
+	s := &Source{Config: Config{URL: server.URL}, Log: slog.New(slog.DiscardHandler)}
 	follower(t, s).fails("certificate signed by unknown authority")
 	s.CACert = filepath.Join(t.TempDir(), "ca.pem")
 	follower(t, s).fails("read the roots of Consul's certificate: open")
@@ -309,7 +309,7 @@ func TestClientCertificate(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
-	s := Source{Config: Config{URL: server.URL, CACert: filepath.Join(dir, "roots.pem")}, Log: slog.New(slog.DiscardHandler)}
+	s := &Source{Config: Config{URL: server.URL, CACert: filepath.Join(dir, "roots.pem")}, Log: slog.New(slog.DiscardHandler)}
 	root := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	if err := os.WriteFile(s.CACert, root, 0o600); err != nil {
 		t.Fatal(err)

@@ -24,16 +24,18 @@ const (
 	step = 10 * time.Millisecond  // between two services of a round
 )
 
-// Source follows a Consul.
+// Source follows a Consul. One run follows it at a time.
 type Source struct {
 	Config
 	Log *slog.Logger
 
-	wait, silence time.Duration // instead of wait and askTimeout, if not 0
+	wait, silence, keep time.Duration // instead of wait, askTimeout and keep, if not 0
+
+	told map[string]model.Group // by the run before
 }
 
-// Run sends updates until ctx is done or Consul fails. It keeps nothing between two runs.
-func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
+// Run sends updates until ctx is done or Consul fails. What a run has told the next one keeps for a while, where Consul lacks it.
+func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	client, idle, err := s.client()
 	if err != nil {
 		return err
@@ -43,7 +45,9 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		namespace: s.Namespace, log: s.Log, ask: asker{client, s.Config, cmp.Or(s.silence, askTimeout)}, wait: cmp.Or(s.wait, wait),
 		work: make(chan string), events: make(chan func(now time.Time)), view: newView(), todo: newQueue(), missing: names{},
 		told: map[string]model.Group{}, outbox: map[string]model.Group{}, meshes: names{},
+		lacking: lacking{before: s.told, kept: names{}}, keep: cmp.Or(s.keep, keep),
 	}
+	defer func() { s.told = r.lacking.remember(r.told, r.synced) }()
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return follow(inner, r, r.ask.services, r.catalogue) })
 	g.Go(func() error { return follow(inner, r, r.ask.checks, r.checks) })
@@ -80,6 +84,8 @@ type run struct {
 	outbox  map[string]model.Group
 	meshes  names // services of Consul's own mesh, which are left out
 	partial bool  // it was said that the token hides services
+	lacking lacking
+	keep    time.Duration
 }
 
 // answer is what one answer of a list says of itself.
@@ -157,7 +163,8 @@ func (r *run) loop(ctx context.Context, updates chan<- model.Update) error {
 	defer timer.Stop()
 	for {
 		now := time.Now()
-		timer.Reset(r.tick(now))
+		r.look(now)
+		timer.Reset(min(r.tick(now), r.patience(now)))
 		work, name := r.next()
 		var out chan<- model.Update
 		update := model.Update{Groups: r.outbox, Synced: true}
@@ -184,6 +191,29 @@ func (r *run) ready() bool {
 		return r.heard == lists && len(r.missing) == 0
 	}
 	return len(r.outbox) > 0
+}
+
+// look keeps what Consul lacks, and forgets it when the time is over.
+func (r *run) look(now time.Time) {
+	if !r.synced && r.ready() && r.lacking.until.IsZero() {
+		r.lacking.until = now.Add(r.keep)
+		for name := range r.lacking.before {
+			if _, known := r.told[name]; !known {
+				r.tell(name, model.Group{})
+			}
+		}
+	}
+	for _, name := range r.lacking.expire(now) {
+		r.tell(name, model.Group{})
+	}
+}
+
+// patience is how long what is lacking is kept yet.
+func (r *run) patience(now time.Time) time.Duration {
+	if r.lacking.until.IsZero() {
+		return wait
+	}
+	return max(0, r.lacking.until.Sub(now))
 }
 
 // next returns a service to read, and where to, which is nil for none. Nothing is read before every list has answered: what changes
@@ -292,6 +322,7 @@ func (r *run) read(name string, entries []*api.ServiceEntry) {
 
 // tell puts a group into the next update, unless it was told.
 func (r *run) tell(name string, g model.Group) {
+	g = r.lacking.instead(name, g)
 	if reflect.DeepEqual(g, r.told[name]) {
 		return
 	}

@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func (f *fake) source() Source {
-	return Source{Config: Config{URL: f.URL}, Log: slog.New(slog.DiscardHandler)}
+func (f *fake) source() *Source {
+	return &Source{Config: Config{URL: f.URL}, Log: slog.New(slog.DiscardHandler)}
 }
 
 func refuse(w http.ResponseWriter, _ *http.Request) bool {

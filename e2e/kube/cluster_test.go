@@ -33,8 +33,8 @@ type cluster struct {
 	spec    lab.Spec // of the API server
 }
 
-// startCluster starts both, until the test ends.
-func startCluster(t *testing.T) *cluster {
+// startCluster starts both, until the test ends, with further flags of the API server.
+func startCluster(t *testing.T, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), storage: "http://127.0.0.1:" + port(t)}
 	var err error
@@ -45,7 +45,7 @@ func startCluster(t *testing.T) *cluster {
 	}})
 	check(t, err)
 	t.Cleanup(func() { c.etcd.Stop(stopLimit) })
-	c.serve("/registry")
+	c.serve("/registry", flags...)
 	return c
 }
 
@@ -58,7 +58,7 @@ func (c *cluster) another(prefix string) *cluster {
 }
 
 // serve starts the API server, until the test ends.
-func (c *cluster) serve(prefix string) {
+func (c *cluster) serve(prefix string, flags ...string) {
 	t := c.t
 	t.Helper()
 	c.address = "127.0.0.1:" + port(t)
@@ -67,13 +67,18 @@ func (c *cluster) serve(prefix string) {
 	_, own, err := net.SplitHostPort(c.address)
 	check(t, err)
 	c.spec = lab.Spec{Name: "kube-apiserver", Dir: c.dir, Argv: []string{
+<<<<<<< HEAD
 		part("kube-apiserver"), "--etcd-servers=" + c.storage, "--etcd-prefix=" + prefix, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+=======
+		part("kube-apiserver"), "--etcd-servers=" + c.storage, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+>>>>>>> 9ad425c (e2e/kube: expire every watch by etcd's compaction, play older API servers, and have slices and Pods come in any order)
 		"--secure-port=" + own, "--cert-dir=" + c.dir, "--tls-cert-file=" + in("server.pem"), "--tls-private-key-file=" + in("server.key"),
 		"--client-ca-file=" + in("ca.pem"), "--token-auth-file=" + in("tokens.csv"),
 		"--service-account-issuer=https://" + c.address, "--service-account-key-file=" + in("sa.key"),
 		"--service-account-signing-key-file=" + in("sa.key"), "--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16",
 		"--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount", "--enable-priority-and-fairness=false",
 	}}
+	c.spec.Argv = append(c.spec.Argv, flags...)
 	c.start()
 	t.Cleanup(func() { // before etcd: it hangs on to one that is gone
 		if c.stop(); t.Failed() {

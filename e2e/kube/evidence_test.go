@@ -183,7 +183,7 @@ func TestRegistryLosesNothing(t *testing.T) {
 	hand.apply(podAt("kept", "v1", kept[1]) + "\n---" + slicing("kept-1", "kept", kept))
 	hand.apply(podAt("old", "v1", "10.2.0.2") + "\n---" + slicing("moving-1", "moving", [2]string{"old", "10.2.0.2"}))
 	hand.apply(slicing("gone-1", "gone", [2]string{"nobody", "10.2.0.3"}))
-	at := startDoor(t, c)
+	at := startDoor(t, c, c.config("admin"))
 	p := follow(t, at, map[string]string{"kept" + shop: "10.2.0.1 v1"})
 	p.await(t, "moving"+shop, "10.2.0.2 v1")
 
@@ -244,7 +244,7 @@ func TestRegistryLosesNothing(t *testing.T) {
 		t.Run("a server "+name, func(t *testing.T) {
 			hand := hand
 			hand.t = t
-			at := startDoor(t, c)
+			at := startDoor(t, c, c.config("admin"))
 			at.old = old
 			p := follow(t, at, nil)
 			p.await(t, "moving"+shop, "10.2.0.2 v2, 10.2.0.7 v4")

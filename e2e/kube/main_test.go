@@ -15,11 +15,11 @@ const stopLimit = 20 * time.Second
 
 func TestMain(m *testing.M) { lab.Main(m, lab.Suite{Name: "e2e/kube", Need: need}) }
 
-// part is the path of etcd or kube-apiserver.
+// part is the path of a program that envoy-tools/fetch-kube builds.
 func part(name string) string { return lab.Path("bin", "kube", name) }
 
 func need() error {
-	for _, name := range []string{"etcd", "kube-apiserver"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kustomize"} {
 		if _, err := os.Stat(part(name)); err != nil {
 			return fmt.Errorf("%w: run make e2e-kube, which builds it", err)
 		}

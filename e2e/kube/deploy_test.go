@@ -1,0 +1,299 @@
+//go:build kube
+
+package kube
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+const system = "istio-system"
+
+// deployment is what a kustomization makes.
+type deployment struct {
+	t       *testing.T
+	objects []*unstructured.Unstructured
+}
+
+// kustomized builds a directory of the project.
+func (h hand) kustomized(dir ...string) deployment {
+	h.t.Helper()
+	out, err := exec.Command(part("kustomize"), lab.Path(dir...)).Output()
+	var failed *exec.ExitError
+	if ok := asExit(err, &failed); ok {
+		h.t.Fatalf("kustomize: %s", failed.Stderr)
+	}
+	check(h.t, err)
+	d := deployment{t: h.t}
+	for document := range strings.SplitSeq(string(out), "\n---\n") {
+		d.objects = append(d.objects, h.parse(document))
+	}
+	return d
+}
+
+func asExit(err error, to **exec.ExitError) bool {
+	e, ok := err.(*exec.ExitError)
+	*to = e
+	return ok
+}
+
+func (d deployment) find(kind, name string) *unstructured.Unstructured {
+	d.t.Helper()
+	i := slices.IndexFunc(d.objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
+	if i < 0 {
+		d.t.Fatalf("there is no %s %s", kind, name)
+	}
+	return d.objects[i]
+}
+
+// accept has the API server judge every object with strict validation, first without taking it, then for good.
+func (h hand) accept(d deployment) {
+	h.t.Helper()
+	slices.SortStableFunc(d.objects, func(a, b *unstructured.Unstructured) int {
+		return first(a.GetKind() == "Namespace", b.GetKind() == "Namespace")
+	})
+	for _, o := range d.objects {
+		for _, dry := range [][]string{{metav1.DryRunAll}, nil} {
+			_, err := h.resource(o).Create(h.t.Context(), o.DeepCopy(), metav1.CreateOptions{FieldValidation: "Strict", DryRun: dry})
+			if err != nil {
+				h.t.Fatalf("%s %s/%s: %v", o.GetKind(), o.GetNamespace(), o.GetName(), err)
+			}
+		}
+	}
+}
+
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// podOf is the Pod that a Deployment makes.
+func (d deployment) podOf(name string) *unstructured.Unstructured {
+	d.t.Helper()
+	o := d.find("Deployment", name)
+	template, found, err := unstructured.NestedMap(o.Object, "spec", "template")
+	if err != nil || !found {
+		d.t.Fatalf("Deployment %s has no template: %v", name, err)
+	}
+	pod := &unstructured.Unstructured{Object: template}
+	pod.SetAPIVersion("v1")
+	pod.SetKind("Pod")
+	pod.SetNamespace(o.GetNamespace())
+	pod.SetName(name)
+	return pod
+}
+
+// argsOf are the arguments of a Deployment's first container.
+func (d deployment) argsOf(name string) []string {
+	d.t.Helper()
+	containers, _, err := unstructured.NestedSlice(d.podOf(name).Object, "spec", "containers")
+	check(d.t, err)
+	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+	check(d.t, err)
+	return args
+}
+
+// token is what the API server gives a Pod of a service account.
+func (h hand) token(namespace, account string) string {
+	h.t.Helper()
+	request := h.parse("apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nmetadata: {name: " + account + "}\nspec: {}")
+	o := h.parse("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: " + account + ", namespace: " + namespace + "}")
+	answer, err := h.resource(o).Create(h.t.Context(), request, metav1.CreateOptions{}, "token")
+	check(h.t, err)
+	token, _, err := unstructured.NestedString(answer.Object, "status", "token")
+	check(h.t, err)
+	return token
+}
+
+// deploy/kubernetes is taken by a real API server, whose policy for Pods is the restricted one, and discovery works with the
+// rights and the arguments that stand there. It uses each of these rights.
+func TestDeployment(t *testing.T) { lab.InNetworkNamespace(t, deployed) }
+
+func deployed(t *testing.T) {
+	dir := t.TempDir()
+	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	check(t, os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"), 0o600))
+	c := startCluster(t, "--audit-policy-file="+policy, "--audit-log-path="+log)
+	hand := c.hand()
+	hand.apply(istioDefinitions(t))
+	d := hand.kustomized("deploy", "kubernetes")
+	hand.accept(d)
+	for _, name := range []string{"discovery", "ingressgateway"} { // the namespace admits Pods that keep the restricted policy
+		pod := d.podOf(name)
+		_, err := hand.resource(pod).Create(t.Context(), pod, metav1.CreateOptions{FieldValidation: "Strict", DryRun: []string{metav1.DryRunAll}})
+		check(t, err)
+	}
+
+	account, _, err := unstructured.NestedString(d.podOf("discovery").Object, "spec", "serviceAccountName")
+	check(t, err)
+	own := c.config("")
+	own.BearerToken = hand.token(system, account)
+	at := startDoor(t, c, own)
+	at.old = answering(422, false) // so that lists are needed too, as with an older API server
+	kubeconfig := c.write("kubeconfig-account", fmt.Sprintf(`
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://%s"}}]
+contexts: [{name: c, context: {cluster: c}}]
+current-context: c
+`, at.address))
+	l := lab.New(t.TempDir())
+	files := filepath.Join(l.Dir, "none")
+	check(t, os.Mkdir(files, 0o755))
+	args := d.argsOf("discovery")
+	if len(args) == 0 || args[0] != "serve" {
+		t.Fatalf("discovery's arguments are %q, want serve first", args)
+	}
+	server, err := l.Discovery(files, append(slices.Clone(args[1:]), "--kubeconfig", kubeconfig)...)
+	check(t, err)
+	t.Cleanup(func() {
+		server.Stop(stopLimit)
+		if t.Failed() {
+			t.Logf("discovery:\n%s", tail(server.Log()))
+		}
+	})
+	w := &world{cluster: c, lab: l, hand: hand, discovery: server}
+	hand.apply(echo)
+	w.registered("echo.default.svc.cluster.local")
+	hand.apply(policyOf("echo"))
+	w.page("/debug/configz", `"echo"`)
+	check(t, lab.Eventually(time.Minute, func() error { return allSynced(server) }))
+
+	granted, user := d.rights(t, account), "system:serviceaccount:"+system+":"+account
+	check(t, lab.Eventually(time.Minute, func() error {
+		used, refused, err := audited(log, user)
+		switch {
+		case err != nil:
+			return err
+		case len(refused) > 0:
+			t.Fatalf("the API server refuses %q", slices.Sorted(maps.Keys(refused)))
+		case !maps.Equal(used, granted):
+			return fmt.Errorf("used are\n%q\ngranted are\n%q", slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(granted)))
+		}
+		return nil
+	}))
+	t.Logf("discovery uses the %d rights that it has, and no other", len(granted))
+}
+
+// allSynced reports which source of discovery is not.
+func allSynced(d *lab.Discovery) error {
+	page, err := lab.Get("http://" + d.HTTP + "/debug/sources")
+	if err != nil {
+		return err
+	}
+	var sources []struct{ Name, State, Error string }
+	if err := json.Unmarshal([]byte(page), &sources); err != nil {
+		return err
+	}
+	for _, s := range sources {
+		if s.State != "synced" {
+			return fmt.Errorf("source %s is %s: %s", s.Name, s.State, s.Error)
+		}
+	}
+	if len(sources) < 3 {
+		return fmt.Errorf("the sources are %s, want three or more", page)
+	}
+	return nil
+}
+
+// rights are those that the Roles of an account grant, one for each verb of each resource, by the names that they are for.
+func (d deployment) rights(t *testing.T, account string) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, o := range d.objects {
+		if o.GetKind() != "ClusterRole" && o.GetKind() != "Role" {
+			continue
+		}
+		bound := d.find(o.GetKind()+"Binding", o.GetName())
+		var binding rbacv1.RoleBinding
+		check(t, runtime.DefaultUnstructuredConverter.FromUnstructured(bound.Object, &binding))
+		if !slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return s.Name == account && s.Namespace == system }) {
+			continue
+		}
+		var role rbacv1.Role
+		check(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role))
+		for _, rule := range role.Rules {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					for _, name := range append(slices.Clone(rule.ResourceNames), "")[:max(1, len(rule.ResourceNames))] {
+						out[right(o.GetNamespace(), rule.APIGroups[0], resource, name, verb)] = true
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// right writes one as "verb resource.group name in namespace"; the namespace of a Role only.
+func right(namespace, group, resource, name, verb string) string {
+	out := strings.TrimSuffix(verb+" "+resource+"."+group, ".")
+	if name != "" {
+		out += " " + name
+	}
+	if namespace != "" {
+		out += " in " + namespace
+	}
+	return out
+}
+
+// audited reads what a user asked, as the API server noted it.
+func audited(path, user string) (used, refused map[string]bool, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	used, refused = map[string]bool{}, map[string]bool{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e struct {
+			Verb           string
+			User           struct{ Username string }
+			ObjectRef      struct{ Resource, APIGroup, Namespace, Name, Subresource string }
+			ResponseStatus struct{ Code int }
+		}
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, nil, fmt.Errorf("read the audit log: %w", err)
+		}
+		if e.User.Username != user || e.ObjectRef.Resource == "" {
+			continue
+		}
+		o := e.ObjectRef
+		what := right(o.Namespace, o.APIGroup, o.Resource, o.Name, e.Verb)
+		if e.ResponseStatus.Code == 401 || e.ResponseStatus.Code == 403 {
+			refused[what] = true
+		} else {
+			used[what] = true
+		}
+	}
+	return used, refused, lines.Err()
+}
+
+// policyOf is a DestinationRule of a host.
+func policyOf(host string) string {
+	return "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: " + host + ", namespace: default}\nspec: {host: " + host + "}"
+}

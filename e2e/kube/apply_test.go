@@ -20,7 +20,7 @@ import (
 
 // hand writes objects as an administrator does with kubectl.
 type hand struct {
-	t      *testing.T
+	t      testing.TB
 	client dynamic.Interface
 }
 

@@ -23,7 +23,7 @@ import (
 
 // cluster is etcd and an API server on loopback.
 type cluster struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	address string // host:port of the API server
 	ca      []byte
@@ -34,7 +34,7 @@ type cluster struct {
 }
 
 // startCluster starts both, until the test ends, with further flags of the API server.
-func startCluster(t *testing.T, flags ...string) *cluster {
+func startCluster(t testing.TB, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), storage: "http://127.0.0.1:" + port(t)}
 	var err error
@@ -67,11 +67,7 @@ func (c *cluster) serve(prefix string, flags ...string) {
 	_, own, err := net.SplitHostPort(c.address)
 	check(t, err)
 	c.spec = lab.Spec{Name: "kube-apiserver", Dir: c.dir, Argv: []string{
-<<<<<<< HEAD
 		part("kube-apiserver"), "--etcd-servers=" + c.storage, "--etcd-prefix=" + prefix, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-=======
-		part("kube-apiserver"), "--etcd-servers=" + c.storage, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
->>>>>>> 9ad425c (e2e/kube: expire every watch by etcd's compaction, play older API servers, and have slices and Pods come in any order)
 		"--secure-port=" + own, "--cert-dir=" + c.dir, "--tls-cert-file=" + in("server.pem"), "--tls-private-key-file=" + in("server.key"),
 		"--client-ca-file=" + in("ca.pem"), "--token-auth-file=" + in("tokens.csv"),
 		"--service-account-issuer=https://" + c.address, "--service-account-key-file=" + in("sa.key"),
@@ -153,14 +149,14 @@ current-context: other
 `, c.address, filepath.Join(c.dir, "ca.pem"), user))
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func port(t *testing.T) string {
+func port(t testing.TB) string {
 	t.Helper()
 	n, err := lab.FreePort()
 	check(t, err)

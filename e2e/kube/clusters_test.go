@@ -55,7 +55,7 @@ status: {phase: Running, podIP: %s, podIPs: [{ip: %[2]s}], conditions: [{type: R
 }
 
 // backend answers with a name, at a free port of an address.
-func backend(t *testing.T, name, ip string) (port int) {
+func backend(t testing.TB, name, ip string) (port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", ip+":0")
 	check(t, err)

@@ -27,7 +27,7 @@ const system = "istio-system"
 
 // deployment is what a kustomization makes.
 type deployment struct {
-	t       *testing.T
+	t       testing.TB
 	objects []*unstructured.Unstructured
 }
 

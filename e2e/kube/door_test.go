@@ -22,7 +22,7 @@ import (
 
 // door passes requests on to the API server, and counts them. It may be shut, and it may answer as an older server does.
 type door struct {
-	t       *testing.T
+	t       testing.TB
 	address string
 	handler http.Handler
 	server  *http.Server
@@ -35,7 +35,7 @@ type door struct {
 }
 
 // startDoor opens one whose requests are a user's, whoever makes them: nothing of it is encrypted.
-func startDoor(t *testing.T, c *cluster, as *rest.Config) *door {
+func startDoor(t testing.TB, c *cluster, as *rest.Config) *door {
 	t.Helper()
 	transport, err := rest.TransportFor(as)
 	check(t, err)

@@ -13,7 +13,9 @@ import (
 
 const stopLimit = 20 * time.Second
 
-func TestMain(m *testing.M) { lab.Main(m, lab.Suite{Name: "e2e/kube", Need: need}) }
+func TestMain(m *testing.M) {
+	lab.Main(m, lab.Suite{Name: "e2e/kube", Programs: []string{"./e2e/adsbench"}, Need: need})
+}
 
 // part is the path of a program that envoy-tools/fetch-kube builds.
 func part(name string) string { return lab.Path("bin", "kube", name) }

@@ -273,7 +273,7 @@ func (w *world) refusals(t *testing.T) {
 }
 
 // istioDefinitions are those of networking.istio.io that the project's version of istio.io/api ships.
-func istioDefinitions(t *testing.T) string {
+func istioDefinitions(t testing.TB) string {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "istio.io/api").Output()
 	check(t, err)

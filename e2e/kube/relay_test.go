@@ -9,18 +9,19 @@ import (
 	"testing"
 )
 
-// relay passes connections on to the API server, until it is cut.
+// relay passes connections on, until it is cut: to one address after the other, and past those where nothing listens.
 type relay struct {
 	listener net.Listener
-	to       string
 
 	mu    sync.Mutex
+	to    []string
+	next  int // of to
 	cut   bool
 	conns map[net.Conn]bool
 	wait  sync.WaitGroup
 }
 
-func startRelay(t *testing.T, to string) *relay {
+func startRelay(t testing.TB, to ...string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -54,10 +55,34 @@ func (r *relay) set(cut bool) {
 	}
 }
 
+// add lets connections go to a further address.
+func (r *relay) add(to string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.to = append(r.to, to)
+}
+
+// dial connects to the next address that takes it; nil where none does.
+func (r *relay) dial() net.Conn {
+	r.mu.Lock()
+	n, from := len(r.to), r.next
+	r.next++
+	r.mu.Unlock()
+	for i := range n {
+		r.mu.Lock()
+		to := r.to[(from+i)%n]
+		r.mu.Unlock()
+		if conn, err := net.Dial("tcp", to); err == nil {
+			return conn
+		}
+	}
+	return nil
+}
+
 func (r *relay) pass(from net.Conn) {
 	defer from.Close()
-	to, err := net.Dial("tcp", r.to)
-	if err != nil {
+	to := r.dial()
+	if to == nil {
 		return
 	}
 	defer to.Close()

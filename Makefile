@@ -1,6 +1,6 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire e2e-registries e2e-kube image soak chaos fuzz security lint bench bench-ads golden clean
+.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire e2e-registries e2e-kube image soak chaos fuzz security lint bench bench-ads bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
 scripts := envoy-tools/fetch-envoy envoy-tools/fetch-kube envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
@@ -109,6 +109,12 @@ bench: build bin/envoy ## measure the agent against a bare Envoy, as a table of 
 bench-ads: ## measure the ADS server beside a server that only sends captured bytes
 	@mkdir -p run && go build -o run/adsbench ./e2e/adsbench
 	run/adsbench -services 1000 -endpoints 10 -proxies 1000 -runs 3 -storm 60s $(if $(PROFILE),-profile run/ads.pprof) $(BENCH)
+
+# BENCH holds flags, such as "-args -services 100 -runs 3".
+bench-kube: build bin/envoy ## measure discovery with 1,000 services and 10,000 pods of a real API server of Kubernetes
+	@envoy-tools/packages kube
+	@envoy-tools/fetch-kube
+	go test -tags kube -count=1 -timeout 20m -run '^$$' -bench '^BenchmarkKubernetes$$' -benchtime 1x ./e2e/kube $(BENCH)
 
 golden: ## rewrite the golden files; read the diff before committing it
 	go test $$(grep -rl --include='*_test.go' '"$(module)/internal/golden"' . | xargs -n1 dirname | sort -u) -update

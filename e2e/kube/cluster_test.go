@@ -137,16 +137,18 @@ func (c *cluster) config(user string) *rest.Config {
 	return &rest.Config{Host: "https://" + c.address, BearerToken: "tok-" + user, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.ca}}
 }
 
-// kubeconfig is the same as a file.
-func (c *cluster) kubeconfig(user string) string {
-	return c.write("kubeconfig-"+user, fmt.Sprintf(`
+// kubeconfig is the same as a file, whose current context leads nowhere.
+func (c *cluster) kubeconfig(user string) string { return c.kubeconfigOf(user, "other") }
+
+func (c *cluster) kubeconfigOf(user, current string) string {
+	return c.write("kubeconfig-"+user+"-"+current, fmt.Sprintf(`
 apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: "https://%s", certificate-authority: %s}}]
 users: [{name: u, user: {token: tok-%s}}]
 contexts: [{name: test, context: {cluster: c, user: u}}, {name: other, context: {cluster: gone, user: u}}]
-current-context: other
-`, c.address, filepath.Join(c.dir, "ca.pem"), user))
+current-context: %s
+`, c.address, filepath.Join(c.dir, "ca.pem"), user, current))
 }
 
 func check(t testing.TB, err error) {

@@ -34,10 +34,10 @@ type deployment struct {
 // kustomized builds a directory of the project.
 func (h hand) kustomized(dir ...string) deployment {
 	h.t.Helper()
-	out, err := exec.Command(part("kustomize"), lab.Path(dir...)).Output()
+	out, err := exec.Command(part("kubectl"), "kustomize", lab.Path(dir...)).Output()
 	var failed *exec.ExitError
 	if ok := asExit(err, &failed); ok {
-		h.t.Fatalf("kustomize: %s", failed.Stderr)
+		h.t.Fatalf("kubectl kustomize: %s", failed.Stderr)
 	}
 	check(h.t, err)
 	d := deployment{t: h.t}
@@ -62,30 +62,41 @@ func (d deployment) find(kind, name string) *unstructured.Unstructured {
 	return d.objects[i]
 }
 
-// accept has the API server judge every object with strict validation, first without taking it, then for good.
+// accept has the API server judge every object by strict validation, without taking it: only the namespace is made.
 func (h hand) accept(d deployment) {
 	h.t.Helper()
-	slices.SortStableFunc(d.objects, func(a, b *unstructured.Unstructured) int {
-		return first(a.GetKind() == "Namespace", b.GetKind() == "Namespace")
-	})
 	for _, o := range d.objects {
-		for _, dry := range [][]string{{metav1.DryRunAll}, nil} {
-			_, err := h.resource(o).Create(h.t.Context(), o.DeepCopy(), metav1.CreateOptions{FieldValidation: "Strict", DryRun: dry})
-			if err != nil {
-				h.t.Fatalf("%s %s/%s: %v", o.GetKind(), o.GetNamespace(), o.GetName(), err)
-			}
+		dry := []string{metav1.DryRunAll}
+		if o.GetKind() == "Namespace" { // it is the first
+			dry = nil
+		}
+		_, err := h.resource(o).Create(h.t.Context(), o.DeepCopy(), metav1.CreateOptions{FieldValidation: "Strict", DryRun: dry})
+		if err != nil {
+			h.t.Fatalf("%s %s/%s: %v", o.GetKind(), o.GetNamespace(), o.GetName(), err)
 		}
 	}
 }
 
-func first(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	default:
-		return 1
+// follow runs the commands of a page of the documentation, in their order: those in blocks that are marked sh.
+func (c *cluster) follow(page ...string) {
+	c.t.Helper()
+	text, err := os.ReadFile(lab.Path(page...))
+	check(c.t, err)
+	blocks := strings.Split(string(text), "```sh\n")[1:]
+	if len(blocks) == 0 {
+		c.t.Fatalf("%s has no commands", filepath.Join(page...))
+	}
+	for _, block := range blocks {
+		commands, _, closed := strings.Cut(block, "\n```")
+		if !closed {
+			c.t.Fatalf("a block of %s is not closed:\n%s", filepath.Join(page...), block)
+		}
+		shell := exec.CommandContext(c.t.Context(), "bash", "-euo", "pipefail", "-c", commands)
+		shell.Dir = lab.Path()
+		shell.Env = append(os.Environ(), "PATH="+lab.Path("bin", "kube")+":"+os.Getenv("PATH"), "KUBECONFIG="+c.kubeconfigOf("admin", "test"))
+		if output, err := shell.CombinedOutput(); err != nil {
+			c.t.Fatalf("%s: %v\n%s\n%s", filepath.Join(page...), err, commands, output)
+		}
 	}
 }
 
@@ -137,9 +148,9 @@ func deployed(t *testing.T) {
 	check(t, os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"), 0o600))
 	c := startCluster(t, "--audit-policy-file="+policy, "--audit-log-path="+log)
 	hand := c.hand()
-	hand.apply(istioDefinitions(t))
 	d := hand.kustomized("deploy", "kubernetes")
 	hand.accept(d)
+	c.follow("docs", "kubernetes.md")
 	for _, name := range []string{"discovery", "ingressgateway"} { // the namespace admits Pods that keep the restricted policy
 		pod := d.podOf(name)
 		_, err := hand.resource(pod).Create(t.Context(), pod, metav1.CreateOptions{FieldValidation: "Strict", DryRun: []string{metav1.DryRunAll}})
@@ -177,8 +188,9 @@ current-context: c
 	w := &world{cluster: c, lab: l, hand: hand, discovery: server}
 	hand.apply(echo)
 	w.registered("echo.default.svc.cluster.local")
-	hand.apply(policyOf("echo"))
-	w.page("/debug/configz", `"echo"`)
+	w.registered("reviews.bookinfo.svc.cluster.local")
+	w.page("/debug/configz", `"outboundTrafficPolicy"`) // of the ConfigMap that the page patches
+	w.page("/debug/configz", `"weight": 80`)            // the route that the page changes last
 	check(t, lab.Eventually(time.Minute, func() error { return allSynced(server) }))
 
 	granted, user := d.rights(t, account), "system:serviceaccount:"+system+":"+account
@@ -291,9 +303,4 @@ func audited(path, user string) (used, refused map[string]bool, err error) {
 		}
 	}
 	return used, refused, lines.Err()
-}
-
-// policyOf is a DestinationRule of a host.
-func policyOf(host string) string {
-	return "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: " + host + ", namespace: default}\nspec: {host: " + host + "}"
 }

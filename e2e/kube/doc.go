@@ -1,5 +1,5 @@
 // Package kube tests pilotlight against the API server of Kubernetes, which stores what it has in etcd. Both are built by
-// envoy-tools/fetch-kube, from the versions that parts pins. deploy/kubernetes is applied to them by kustomize.
+// envoy-tools/fetch-kube, from the versions that parts pins. deploy/kubernetes is applied to them by kubectl.
 //
 //	etcd ◀── kube-apiserver ◀── discovery ──▶ agent ──▶ Envoy
 //	               ▲

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -41,7 +42,7 @@ func startDoor(t testing.TB, c *cluster, as *rest.Config) *door {
 	check(t, err)
 	d := &door{t: t, address: "127.0.0.1:" + port(t), calls: map[string]int{}}
 	pass := &httputil.ReverseProxy{
-		Transport: transport, FlushInterval: -1,
+		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "https", Host: c.address}) },
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ModifyResponse: func(r *http.Response) error {
@@ -123,6 +124,25 @@ func (d *door) count(prefix string) (n int) {
 		}
 	}
 	return n
+}
+
+// forget begins to count anew.
+func (d *door) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.calls)
+}
+
+// String is what was asked, and how often, by verb.
+func (d *door) String() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	verbs := map[string]int{}
+	for call, n := range d.calls {
+		verb, _, _ := strings.Cut(call, " ")
+		verbs[verb] += n
+	}
+	return fmt.Sprintf("%d streamed lists, %d lists, %d watches", verbs["stream"], verbs["list"], verbs["watch"])
 }
 
 // tooOld is how many answers said that a version is too old.

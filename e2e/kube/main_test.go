@@ -17,11 +17,11 @@ func TestMain(m *testing.M) {
 	lab.Main(m, lab.Suite{Name: "e2e/kube", Programs: []string{"./e2e/adsbench"}, Need: need})
 }
 
-// part is the path of a program that envoy-tools/fetch-kube builds.
+// part is the path of a program that envoy-tools/fetch-kube builds or downloads.
 func part(name string) string { return lab.Path("bin", "kube", name) }
 
 func need() error {
-	for _, name := range []string{"etcd", "kube-apiserver", "kustomize"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kubectl"} {
 		if _, err := os.Stat(part(name)); err != nil {
 			return fmt.Errorf("%w: run make e2e-kube, which builds it", err)
 		}

@@ -24,8 +24,8 @@ type Ingress struct {
 	Namespaces []string // whose Ingresses count; empty for all
 	Options    ingress.Options
 	Secrets    Secrets
-	// Show is given the Ingresses of our class with the addresses that their status has, after each change; nil for nobody.
-	Show func(map[ingress.Name][]networkingv1.IngressLoadBalancerIngress)
+	// Show is given the status of all Ingresses after each change; nil for nobody.
+	Show func(map[ingress.Name]Shown)
 }
 
 // Secrets reads the Secrets that Ingresses name.
@@ -77,7 +77,7 @@ func ingressWatches(namespaces []string) (out []*kube.Watch) {
 // stripIngress takes away what is not read: of a Service all but its ports.
 func stripIngress(o any) {
 	if m, ok := o.(metav1.Object); ok {
-		m.SetManagedFields(nil)
+		m.SetManagedFields(slices.DeleteFunc(m.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager != statusManager }))
 		m.SetOwnerReferences(nil)
 		m.SetFinalizers(nil)
 	}
@@ -93,7 +93,7 @@ func stripIngress(o any) {
 // tell takes events until ctx is done, and sends what changes. It syncs when the Secrets that are wanted were looked at: else
 // proxies would lose hosts of TLS at the start.
 func (s Ingress) tell(ctx context.Context, watches []*kube.Watch, events <-chan kube.Event, updates chan<- model.Update) {
-	t := &ingresses{Ingress: s, table: ingress.New(s.Options), status: map[ingress.Name][]networkingv1.IngressLoadBalancerIngress{}}
+	t := &ingresses{Ingress: s, table: ingress.New(s.Options), status: map[ingress.Name]Shown{}}
 	unlisted := map[*kube.Watch]bool{}
 	for _, w := range watches {
 		unlisted[w] = true
@@ -136,7 +136,7 @@ func (s Ingress) tell(ctx context.Context, watches []*kube.Watch, events <-chan 
 type ingresses struct {
 	Ingress
 	table  *ingress.Table
-	status map[ingress.Name][]networkingv1.IngressLoadBalancerIngress // of all Ingresses
+	status map[ingress.Name]Shown // of all Ingresses
 
 	refused bool // the API server does not let us read classes
 }
@@ -155,11 +155,13 @@ func (t *ingresses) changes() map[string]model.Group {
 	out := t.table.Changes()
 	t.Secrets.Want(t.table.Wanted())
 	if t.Show != nil {
-		ours := map[ingress.Name][]networkingv1.IngressLoadBalancerIngress{}
+		all := maps.Clone(t.status)
 		for _, name := range t.table.Ours() {
-			ours[name] = t.status[name]
+			is := all[name]
+			is.Ours = true
+			all[name] = is
 		}
-		t.Show(ours)
+		t.Show(all)
 	}
 	return out
 }
@@ -173,7 +175,9 @@ func (t *ingresses) apply(e kube.Event) {
 			}})
 		}
 		if i, ok := o.(*networkingv1.Ingress); ok {
-			t.status[ingress.Name{Namespace: i.Namespace, Name: i.Name}] = i.Status.LoadBalancer.Ingress
+			t.status[ingress.Name{Namespace: i.Namespace, Name: i.Name}] = Shown{
+				Wrote: wrote(i), Addresses: i.Status.LoadBalancer.Ingress,
+			}
 		}
 	}
 	switch {

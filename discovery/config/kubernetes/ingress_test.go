@@ -54,7 +54,7 @@ func TestIngressesWaitForSecrets(t *testing.T) {
 		shown := ""
 		source := Ingress{
 			Options: ingress.Options{Class: "pilotlight", Proxies: "gw", Selector: map[string]string{"a": "b"}}, Secrets: secrets,
-			Show: func(ours map[ingress.Name][]networkingv1.IngressLoadBalancerIngress) { shown = fmt.Sprint(ours) },
+			Show: func(all map[ingress.Name]Shown) { shown = fmt.Sprint(all) },
 		}
 		watches := ingressWatches(nil)
 		events, updates := make(chan kube.Event), make(chan model.Update)
@@ -99,7 +99,7 @@ func TestIngressesWaitForSecrets(t *testing.T) {
 		want()
 		send(1, kube.Event{List: true, All: []any{ingressWith("web", "foo.com", "cert")}})
 		want() // the Secret was not looked at
-		if fmt.Sprint(secrets.wanted) != "[shop/cert]" || !strings.Contains(shown, "shop/web") {
+		if fmt.Sprint(secrets.wanted) != "[shop/cert]" || !strings.Contains(shown, "shop/web:{true false []}") {
 			t.Errorf("it wants %v, and shows %s", secrets.wanted, shown)
 		}
 		secrets.known[ingress.Name{Namespace: "shop", Name: "cert"}] = ""

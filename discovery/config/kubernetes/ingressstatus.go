@@ -1,0 +1,235 @@
+package kubernetes
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/discovery/ingress"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+)
+
+// Shown is the status of an Ingress, as the API server has it.
+type Shown struct {
+	Ours      bool // it is of our class
+	Wrote     bool // we wrote its addresses
+	Addresses []networkingv1.IngressLoadBalancerIngress
+}
+
+// IngressStatus writes into the status of Ingresses where they are served. Run is for the one replica that leads.
+type IngressStatus struct {
+	Connect func() (*kube.Client, error)
+	Service ingress.Name // before the ingress proxies
+	Log     *slog.Logger
+
+	mu      sync.Mutex
+	shown   map[ingress.Name]Shown // nil while no Ingress is known
+	changed chan struct{}
+}
+
+// statusManager owns the addresses that we write.
+const statusManager = "pilotlight-ingress-status"
+
+// Between two rounds of writing there is a pause, a longer one after a round that failed.
+const (
+	pause       = time.Second
+	longerPause = 10 * time.Second
+)
+
+// NewIngressStatus returns one that does not know any Ingress.
+func NewIngressStatus(connect func() (*kube.Client, error), service ingress.Name, log *slog.Logger) *IngressStatus {
+	return &IngressStatus{Connect: connect, Service: service, Log: log, changed: make(chan struct{}, 1)}
+}
+
+// Show says what the Ingresses are like now. Any goroutine may call it.
+func (s *IngressStatus) Show(all map[ingress.Name]Shown) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown = all
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (s *IngressStatus) now() map[ingress.Name]Shown {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown
+}
+
+// wrote reports whether we wrote the status of an Ingress.
+func wrote(i *networkingv1.Ingress) bool {
+	return slices.ContainsFunc(i.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == statusManager && f.Subresource == "status" })
+}
+
+// Run follows the Service, its Pods and their Nodes, and writes what differs, until ctx is done or the API server is away.
+func (s *IngressStatus) Run(ctx context.Context) error {
+	client, err := s.Connect()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	core := corev1.SchemeGroupVersion
+	watches := []*kube.Watch{
+		{Resource: core.WithResource("services"), Object: &corev1.Service{}, Namespace: s.Service.Namespace, Fields: "metadata.name=" + s.Service.Name},
+		{Resource: core.WithResource("pods"), Object: &corev1.Pod{}, Namespace: s.Service.Namespace},
+		{Resource: core.WithResource("nodes"), Object: &corev1.Node{}, Strip: func(o any) {
+			if n, ok := o.(*corev1.Node); ok {
+				n.ManagedFields, n.Annotations, n.Spec = nil, nil, corev1.NodeSpec{}
+				n.Status = corev1.NodeStatus{Addresses: n.Status.Addresses}
+			}
+		}},
+	}
+	events := make(chan kube.Event, kube.Backlog)
+	g, ctx := errgroup.WithContext(ctx)
+	for _, w := range watches {
+		g.Go(func() error { return client.FollowIfAllowed(ctx, w, events) })
+	}
+	g.Go(func() error {
+		s.write(ctx, len(watches), events, func(ctx context.Context, name ingress.Name, addresses []networkingv1.IngressLoadBalancerIngress) error {
+			var status any
+			if len(addresses) > 0 {
+				status = networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: addresses}}
+			}
+			return client.ApplyStatus(ctx, networkingv1.SchemeGroupVersion.WithResource("ingresses"), "Ingress", name.Namespace, name.Name, statusManager, status)
+		})
+		return nil
+	})
+	return g.Wait()
+}
+
+// front is what the addresses are made of.
+type front struct {
+	service *corev1.Service
+	pods    map[string]*corev1.Pod
+	nodes   map[string]*corev1.Node
+}
+
+func (f *front) apply(e kube.Event) {
+	if e.List {
+		switch e.Of.Object.(type) {
+		case *corev1.Service:
+			f.service = nil
+		case *corev1.Pod:
+			clear(f.pods)
+		case *corev1.Node:
+			clear(f.nodes)
+		}
+	}
+	for _, o := range append(e.All, e.Put) {
+		switch o := o.(type) {
+		case *corev1.Service:
+			f.service = o
+		case *corev1.Pod:
+			f.pods[o.Name] = o
+		case *corev1.Node:
+			f.nodes[o.Name] = o
+		}
+	}
+	switch o := e.Gone.(type) {
+	case *corev1.Service:
+		f.service = nil
+	case *corev1.Pod:
+		delete(f.pods, o.Name)
+	case *corev1.Node:
+		delete(f.nodes, o.Name)
+	}
+}
+
+func (f *front) addresses() []networkingv1.IngressLoadBalancerIngress {
+	return ingress.Addresses(f.service, slices.Collect(maps.Values(f.pods)), f.nodes)
+}
+
+type apply func(context.Context, ingress.Name, []networkingv1.IngressLoadBalancerIngress) error
+
+// write writes what differs, once all watches have a list. Between two rounds there is a second: what comes in it costs one write.
+func (s *IngressStatus) write(ctx context.Context, watches int, events <-chan kube.Event, apply apply) {
+	f := &front{pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}}
+	listed := map[*kube.Watch]bool{}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	due, waiting := false, true
+	for {
+		if due && !waiting {
+			if due, waiting = s.round(ctx, f.addresses(), apply), true; due {
+				timer.Reset(longerPause)
+			} else {
+				timer.Reset(pause)
+			}
+		}
+		select {
+		case e := <-events:
+			kube.Burst(e, events, func(e kube.Event) {
+				f.apply(e)
+				if e.Refused != nil {
+					s.Log.Warn("addresses of Ingresses are known in part", "err", e.Refused)
+				}
+				if e.List || e.Refused != nil {
+					listed[e.Of] = true
+				}
+			})
+			due = len(listed) == watches
+		case <-s.changed:
+			due = len(listed) == watches
+		case <-timer.C:
+			waiting = false
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// round writes what differs, and reports whether something is left to do.
+func (s *IngressStatus) round(ctx context.Context, addresses []networkingv1.IngressLoadBalancerIngress, apply apply) (again bool) {
+	for name, is := range s.now() {
+		want := addresses
+		switch {
+		case !is.Ours && !is.Wrote:
+			continue // others write it
+		case !is.Ours:
+			want = nil
+		case len(want) == 0 && !is.Wrote:
+			continue // there is nothing of ours to remove
+		case same(is.Addresses, want):
+			continue
+		}
+		switch err := apply(ctx, name, want); {
+		case err == nil:
+			s.Log.Info("addresses of an Ingress written", "ingress", name.String(), "addresses", len(want))
+			s.wrote(name, is, want)
+		case ctx.Err() != nil:
+			return false
+		case !apierrors.IsNotFound(err):
+			s.Log.Warn("addresses of an Ingress not written", "err", err)
+			again = true
+		}
+	}
+	return again
+}
+
+// wrote notes what the API server will tell: until then it is not written again.
+func (s *IngressStatus) wrote(name ingress.Name, was Shown, addresses []networkingv1.IngressLoadBalancerIngress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is, known := s.shown[name]; known && is.Ours == was.Ours {
+		s.shown[name] = Shown{Ours: is.Ours, Wrote: len(addresses) > 0, Addresses: addresses}
+	}
+}
+
+// same compares addresses; what a load balancer says of ports does not count.
+func same(a, b []networkingv1.IngressLoadBalancerIngress) bool {
+	return slices.EqualFunc(a, b, func(a, b networkingv1.IngressLoadBalancerIngress) bool {
+		return a.IP == b.IP && a.Hostname == b.Hostname
+	})
+}

@@ -1,0 +1,95 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/pilotlight/pilotlight/discovery/ingress"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+)
+
+// What differs is written, once: a replica that begins to lead writes nothing where all is as it should be.
+func TestIngressStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewIngressStatus(nil, ingress.Name{Namespace: "gw", Name: "gw"}, slog.New(slog.DiscardHandler))
+		var writes []string
+		var refuse error
+		events := make(chan kube.Event)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.write(ctx, 2, events, func(_ context.Context, n ingress.Name, addresses []networkingv1.IngressLoadBalancerIngress) error {
+				writes = append(writes, strings.TrimSpace(fmt.Sprint(n.Name, " ", addresses)))
+				return refuse
+			})
+		}()
+		defer func() {
+			cancel()
+			<-done
+		}()
+		want := func(what string, want ...string) {
+			t.Helper()
+			<-time.After(5 * time.Second) // of the bubble's clock
+			synctest.Wait()
+			if slices.Sort(writes); !slices.Equal(writes, want) {
+				t.Errorf("%s: it writes %q, want %q", what, writes, want)
+			}
+			writes = nil
+		}
+		at := func(ips ...string) (out []networkingv1.IngressLoadBalancerIngress) {
+			for _, ip := range ips {
+				out = append(out, networkingv1.IngressLoadBalancerIngress{IP: ip})
+			}
+			return out
+		}
+		of := func(ips ...string) *corev1.Service {
+			return &corev1.Service{Spec: corev1.ServiceSpec{ExternalIPs: ips}}
+		}
+		services, pods := &kube.Watch{Object: &corev1.Service{}}, &kube.Watch{Object: &corev1.Pod{}}
+		name := func(n string) ingress.Name { return ingress.Name{Namespace: "shop", Name: n} }
+		s.Show(map[ingress.Name]Shown{
+			name("new"): {Ours: true}, name("good"): {true, true, at("192.0.2.1")}, name("old"): {true, true, at("192.0.2.9")},
+			name("theirs"): {false, false, at("192.0.2.8")}, name("left"): {false, true, at("192.0.2.1")},
+		})
+		events <- kube.Event{Of: services, List: true, All: []any{of("192.0.2.1")}}
+		want("before all is known")
+		events <- kube.Event{Of: pods, Refused: errors.New("pods is forbidden")}
+		want("at the start", "left []", "new [{192.0.2.1  []}]", "old [{192.0.2.1  []}]")
+		events <- kube.Event{Of: services, Put: of("192.0.2.1")}
+		want("nothing is new")
+		s.Show(map[ingress.Name]Shown{name("good"): {true, true, at("192.0.2.1")}, name("new"): {true, true, at("192.0.2.1")}, name("left"): {false, false, nil}})
+		want("the API server tells what was written")
+
+		refuse = errors.New("conflict")
+		events <- kube.Event{Of: services, Put: of("192.0.2.2")}
+		want("a write fails", "good [{192.0.2.2  []}]", "new [{192.0.2.2  []}]")
+		refuse = nil
+		<-time.After(longerPause)
+		want("it is repeated", "good [{192.0.2.2  []}]", "new [{192.0.2.2  []}]")
+		for i := range 9 { // a load balancer that cannot decide: the first is written, and after a pause the last
+			events <- kube.Event{Of: services, Put: of(fmt.Sprint("192.0.2.", 101+i))}
+		}
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+		last := slices.Sorted(slices.Values(writes[len(writes)-2:]))
+		if len(writes) > 4 || !slices.Equal(last, []string{"good [{192.0.2.109  []}]", "new [{192.0.2.109  []}]"}) {
+			t.Errorf("nine changes cost the writes %q, want two rounds", writes)
+		}
+		writes = nil
+		events <- kube.Event{Of: services, Gone: of()}
+		want("the Service is gone", "good []", "new []")
+		s.Show(map[ingress.Name]Shown{name("new"): {Ours: true}})
+		want("there are no addresses to write")
+	})
+}

@@ -21,7 +21,7 @@ var claims = map[string]string{
 	"Objects from further directories":       "TestServeConfigSources TestAnEmptyFirstAnswerDoesNotWipe TestObjects TestObjectsAreForFew",
 	"A Kubernetes cluster":                   "TestRegistryContract TestKubernetesMesh TestSlicesAreOneService TestHealth TestServiceOf",
 	"Several Kubernetes clusters":            "TestClusters TestRemote TestSeveralClusters TestServerWaitsForSourcesThatASourceAdds",
-	"Kubernetes' Ingress objects":            "TestPaths TestHosts TestTLS TestHostileTenant TestClass TestIngressOfACluster",
+	"Kubernetes' Ingress objects":            "TestPaths TestHosts TestTLS TestHostileTenant TestClass TestIngressOfACluster TestIngressAddresses",
 	"Kubernetes' Service":                    "TestBookinfo TestServeManifests",
 	"What is wrong with it":                  "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees",
 	"ADS in both variants":                   "TestConnectAndChange TestProxylessGRPC TestOverMutualTLS TestBootstrapVariant",

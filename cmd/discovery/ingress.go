@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ type ingressSettings struct {
 	selector map[string]string
 	identity string   // NAMESPACE/ACCOUNT of the proxies
 	ports    []string // of HTTP and HTTPS
+	service  string   // NAMESPACE/NAME before the proxies; "" for none
 }
 
 func (s *settings) ingresses() []setting.Setting {
@@ -41,6 +43,11 @@ func (s *settings) ingresses() []setting.Setting {
 			Name: "ingressPorts", Default: "80,443", Kind: setting.List(&s.ingress.ports),
 			Help: "ports of these proxies for HTTP and HTTPS",
 		},
+		{
+			Name: "ingressService", Kind: setting.Text(&s.ingress.service, "NAMESPACE/NAME"),
+			Help: "Service before these proxies, as NAMESPACE/NAME: its external addresses, or those of the nodes of its Pods, are written into the status of " +
+				"Ingresses by the replica that holds the Lease; if empty, none are",
+		},
 	}
 }
 
@@ -50,8 +57,15 @@ func (s *settings) ingressFaults() (faults []error) {
 	if c.class != "" && !slices.Contains(s.registries, kubernetesRegistry) {
 		faults = append(faults, errors.New("--ingressClass is given, and --registries does not name Kubernetes"))
 	}
-	if namespace, account, found := strings.Cut(c.identity, "/"); !found || namespace == "" || account == "" || strings.Contains(account, "/") {
+	if !twoNames(c.identity) {
 		faults = append(faults, s.origins.Fault("ingressIdentity", c.identity, "NAMESPACE/ACCOUNT"))
+	}
+	switch {
+	case c.service == "":
+	case !twoNames(c.service):
+		faults = append(faults, s.origins.Fault("ingressService", c.service, "NAMESPACE/NAME"))
+	case c.class == "":
+		faults = append(faults, errors.New("--ingressService is given without --ingressClass, whose Ingresses it is about"))
 	}
 	if _, _, ok := c.numbers(); !ok {
 		faults = append(faults, s.origins.Fault("ingressPorts", strings.Join(c.ports, ","), "two ports, such as 80,443"))
@@ -60,6 +74,12 @@ func (s *settings) ingressFaults() (faults []error) {
 		faults = append(faults, s.origins.Fault("ingressSelector", `""`, "one label or more: without any every gateway would serve Ingresses"))
 	}
 	return faults
+}
+
+// twoNames reports whether a text is two names with a slash between them.
+func twoNames(text string) bool {
+	namespace, name, found := strings.Cut(text, "/")
+	return found && namespace != "" && name != "" && !strings.Contains(name, "/")
 }
 
 func (c ingressSettings) numbers() (plain, encrypted uint32, ok bool) {
@@ -71,19 +91,26 @@ func (c ingressSettings) numbers() (plain, encrypted uint32, ok bool) {
 	return uint32(a), uint32(b), err == nil && also == nil && a > 0 && b > 0 && a != b
 }
 
-// join adds the sources of Ingresses, and of their Secrets, where they are served.
-func (c ingressSettings) join(server *discovery.Server, from cluster) {
+// join adds the sources of Ingresses, and of their Secrets, where they are served. It returns what writes their addresses, nil for
+// nothing.
+func (c ingressSettings) join(server *discovery.Server, from cluster, log *slog.Logger) (status *configs.IngressStatus) {
 	if c.class == "" {
-		return
+		return nil
 	}
 	namespace, account, _ := strings.Cut(c.identity, "/")
 	plain, encrypted, _ := c.numbers()
 	reader := secrets.New(from.connect)
 	server.Secrets["ingressSecrets"] = reader
-	server.Sources["ingress"] = configs.Ingress{
+	source := configs.Ingress{
 		Connect: from.connect, Cluster: from.id, Namespaces: from.namespaces, Secrets: named{reader, namespace, account},
 		Options: ingress.Options{Class: c.class, Proxies: namespace, Selector: c.selector, HTTP: plain, HTTPS: encrypted},
 	}
+	if namespace, name, found := strings.Cut(c.service, "/"); found {
+		status = configs.NewIngressStatus(from.connect, ingress.Name{Namespace: namespace, Name: name}, log)
+		source.Show = status.Show
+	}
+	server.Sources["ingress"] = source
+	return status
 }
 
 // named has Secrets read that the proxies of an identity may have.

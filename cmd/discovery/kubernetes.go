@@ -25,7 +25,8 @@ type cluster struct {
 	namespaces []string // empty for all
 	config     bool     // its Istio objects
 	registries string   // namespace of the Secrets with kubeconfigs of other clusters; empty for that of this Pod
-	settings   string   // NAMESPACE/NAME of the ConfigMap of the mesh's settings; empty for none
+	lease      lease
+	settings   string // NAMESPACE/NAME of the ConfigMap of the mesh's settings; empty for none
 }
 
 const kubernetesRegistry = "Kubernetes"
@@ -60,7 +61,7 @@ func (s *settings) kubernetes() []setting.Setting {
 // clusterFaults are what is wrong with these settings.
 func (s *settings) clusterFaults() (faults []error) {
 	c := s.cluster
-	used := c.config || s.webhooks.used() || c.settings != "" || s.meshConfig != "" || slices.Contains(s.registries, kubernetesRegistry)
+	used := c.config || len(s.gatewaySecrets) > 0 || s.webhooks.used() || c.settings != "" || s.meshConfig != "" || slices.Contains(s.registries, kubernetesRegistry)
 	if c.access.File != "" && !used {
 		faults = append(faults, errors.New("--kubeconfig is given, and none of --registries Kubernetes, --kubernetesConfig, --meshConfigMap, --meshConfig and a webhook configuration"))
 	}
@@ -70,8 +71,7 @@ func (s *settings) clusterFaults() (faults []error) {
 	if c.registries != "" && !slices.Contains(s.registries, kubernetesRegistry) {
 		faults = append(faults, errors.New("--clusterRegistriesNamespace is given, and --registries does not name Kubernetes"))
 	}
-	namespace, name, found := strings.Cut(c.settings, "/")
-	if c.settings != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")) {
+	if c.settings != "" && !twoNames(c.settings) {
 		faults = append(faults, s.origins.Fault("meshConfigMap", c.settings, "NAMESPACE/NAME"))
 	}
 	for _, file := range []struct{ name, path string }{{"meshConfig", s.meshConfig}, {"networksConfig", s.networksConfig}} {

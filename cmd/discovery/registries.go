@@ -56,6 +56,7 @@ func (s *settings) registryFaults() (faults []error) {
 		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries, --kubernetesConfig, or --meshConfig with configSources"))
 	}
 	faults = append(append(faults, s.clusterFaults()...), s.ingressFaults()...)
+	faults = append(faults, s.gatewayFaults()...)
 	known := s.known()
 	for i, name := range s.registries {
 		one, is := known[name]

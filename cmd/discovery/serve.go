@@ -86,7 +86,14 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		Vault:    proxies,
 		Log:      log,
 	}
-	c.ingress.join(server, c.cluster)
+	var leading []func(context.Context) error // what one replica does for all
+	if addresses := c.ingress.join(server, c.cluster, log); addresses != nil {
+		leading = append(leading, addresses.Run)
+	}
+	if wanted := gatewaySecrets(server, c.cluster, c.gatewaySecrets); wanted != nil {
+		server.Judge = judges{reporter, wanted}
+	}
+	election := c.cluster.election(identity(), log)
 	if len(server.Secrets) > 0 {
 		proxies.SetSecrets(secret.Set{}) // before a proxy asks: one that is refused does not ask again
 	}
@@ -113,6 +120,9 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return server.Run(ctx) })
 	g.Go(func() error { return reporter.Run(ctx) })
+	if len(leading) > 0 {
+		g.Go(func() error { return election.Run(ctx, leading...) })
+	}
 	g.Go(func() error { return proxies.Serve(ctx, doors.grpc) })
 	g.Go(func() error { return serveHTTP(ctx, doors.web, pages.Handler(), maxConnections, log) })
 	if doors.secure != nil {
@@ -122,6 +132,9 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	if doors.monitoring != nil {
 		g.Go(func() error {
 			metrics := append(collectors(server.Sources), proxies.Metrics(), server, reporter)
+			if len(leading) > 0 {
+				metrics = append(metrics, election)
+			}
 			if c.configDir == "" {
 				metrics = append(metrics, store)
 			}

@@ -26,8 +26,9 @@ type settings struct {
 	cluster        cluster
 	webhooks       webhooks
 	ingress        ingressSettings
-	meshConfig     string // file, empty for Istio's defaults
-	networksConfig string // file, empty for one network
+	gatewaySecrets []string // NAMESPACE/ACCOUNT of gateways
+	meshConfig     string   // file, empty for Istio's defaults
+	networksConfig string   // file, empty for one network
 	wipeDelay      time.Duration
 	syncTimeout    time.Duration // 0 for none
 

@@ -22,6 +22,8 @@ func (s *settings) table() setting.Table {
 		under("Kubernetes", s.kubernetes()),
 		under("Kubernetes", s.clusters()),
 		under("Kubernetes", s.ingresses()),
+		under("Kubernetes", s.gatewayIdentities()),
+		under("Kubernetes", s.leader()),
 		under("Webhooks", s.webhookSettings()),
 		under("Addresses", s.addresses()),
 		under("Certificates and secrets", s.credentials()),

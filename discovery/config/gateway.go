@@ -141,9 +141,11 @@ func serverTLS(f field, t *networking.ServerTLSSettings) {
 // ingressCredential begins the names of certificates of Ingresses (see package ingress).
 const ingressCredential = "kubernetes-ingress:"
 
+func isIngressCredential(name string) bool { return strings.HasPrefix(name, ingressCredential) }
+
 // credential wants no name of an Ingress' certificate: it may be of any namespace.
 func (f field) credential(name string) {
-	if strings.HasPrefix(name, ingressCredential) {
+	if isIngressCredential(name) {
 		f.errorf("is %q, which is for Ingress objects alone: want the name of a secret of the proxies' namespace", name)
 	}
 }

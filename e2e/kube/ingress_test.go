@@ -39,7 +39,11 @@ spec: {controller: pilotlight.io/ingress-controller}
 ---
 apiVersion: v1
 kind: Namespace
-metadata: {name: evil}`
+metadata: {name: evil}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: istio-system}`
 
 // inNamespace is a Service of one Pod, which answers with its name.
 func (w *world) inNamespace(namespace, name, ip string) {
@@ -130,11 +134,11 @@ func ingressOfACluster(t *testing.T) {
     http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: wild, port: {number: 80}}}}]}
   tls: [{hosts: [shop.test], secretName: shop}, {hosts: [late.shop.test], secretName: late}]`))
 	secure := "127.0.0.1:" + port(t)
-	plain, encrypted := port(t), port(t)
-	w.serve("--ingressClass", "pilotlight", "--ingressPorts", plain+","+encrypted,
+	plain, encrypted, further := port(t), port(t), port(t)
+	w.serve("--ingressClass", "pilotlight", "--ingressPorts", plain+","+encrypted, "--gatewaySecrets", "istio-system/ingressgateway",
 		"--secureGRPCAddr", secure, "--tlsCertFile", filepath.Join(own, "cert-chain.pem"), "--tlsKeyFile", filepath.Join(own, "key.pem"),
 		"--caCertFile", filepath.Join(own, "root-cert.pem"))
-	w.gateway(mesh, "ingressgateway", "10.1.0.40", secure)
+	proxy := w.gateway(mesh, "ingressgateway", "10.1.0.40", secure)
 
 	client := lab.ClientTo("10.1.0.40:"+plain, nil)
 	trusting := lab.ClientTo("10.1.0.40:"+encrypted, &tls.Config{RootCAs: public.Pool()})
@@ -181,24 +185,49 @@ func ingressOfACluster(t *testing.T) {
 	w.page("/ready?verbose", `Ingress/evil/thief: spec.rules[0].host is "shop.test", which belongs to namespace default`)
 	w.page("/ready?verbose", `Secret evil/shop is not there`)
 
-	// Another account of the namespace has the same labels, and no key.
-	w.gateway(mesh, "stranger", "10.1.0.41", secure)
-	ask(lab.ClientTo("10.1.0.41:"+plain, nil), "http://shop.test/foo", "exact")
-	check(t, lab.Eventually(time.Minute, func() error {
-		if log := w.discovery.Log(); !strings.Contains(log, "kubernetes-ingress://default/shop") {
-			return fmt.Errorf("discovery does not name the key that it withholds:\n%s", tail(log))
-		}
-		return nil
-	}))
-	if err := presents("10.1.0.41:"+encrypted, "shop.test", public, 21); err == nil {
-		t.Error("the stranger serves the certificate")
-	}
+	// A Gateway of the proxies' namespace names a Secret there, with Istio's keys.
+	issued, err := public.Issue("gateway.test", 31)
+	check(t, err)
+	encode := base64.StdEncoding.EncodeToString
+	w.hand.apply(fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: gw, namespace: istio-system}\ndata: {cert: %s, key: %s}", encode(issued.Chain), encode(issued.Key)))
+	check(t, os.WriteFile(filepath.Join(w.lab.Dir, "none", "gateway.yaml"), []byte(fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: gw, namespace: istio-system}
+spec:
+  selector: {istio: ingressgateway}
+  servers: [{port: {number: %s, name: https, protocol: HTTPS}, hosts: [gateway.test], tls: {mode: SIMPLE, credentialName: gw}}]
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: gw, namespace: istio-system}
+spec: {hosts: [gateway.test], gateways: [gw], http: [{route: [{destination: {host: app.default.svc.cluster.local, port: {number: 80}}}]}]}
+`, further)), 0o600))
+	ask(lab.ClientTo("10.1.0.40:"+further, &tls.Config{RootCAs: public.Pool()}), "https://gateway.test/", "app")
 
 	// It is no longer ours.
 	w.hand.apply(ingressOf("default", "rest", "ours", "  defaultBackend: {service: {name: rest, port: {number: 80}}}"))
 	ask(client, "http://other.test/", "rest")
 	w.hand.apply(strings.Replace(ingressOf("default", "rest", "ours", "  defaultBackend: {service: {name: rest, port: {number: 80}}}"), "ours", "nginx", 1))
 	ask(client, "http://other.test/", "404")
+
+	// Another account of the namespace has the same labels, and no key. Both would listen at every address, so the first one ends.
+	proxy.Stop(stopLimit)
+	w.gateway(mesh, "stranger", "10.1.0.41", secure)
+	ask(lab.ClientTo("10.1.0.41:"+plain, nil), "http://shop.test/foo", "exact")
+	check(t, lab.Eventually(time.Minute, func() error {
+		if log := w.discovery.Log(); !strings.Contains(log, "kubernetes-ingress://default/shop") || strings.Count(log, "stranger") == 0 {
+			return fmt.Errorf("discovery does not name the key that it withholds:\n%s", tail(log))
+		}
+		return nil
+	}))
+	for host, at := range map[string]string{"shop.test": encrypted, "late.shop.test": encrypted, "gateway.test": further} {
+		conn, err := tls.Dial("tcp", "10.1.0.41:"+at, &tls.Config{RootCAs: public.Pool(), ServerName: host})
+		if err == nil {
+			conn.Close()
+			t.Errorf("the stranger serves the certificate of %s", host)
+		}
+	}
 	if _, err := os.Stat(w.discovery.LogFile); err != nil || strings.Contains(w.discovery.Log(), "PRIVATE KEY") {
 		t.Error("the log holds a key")
 	}

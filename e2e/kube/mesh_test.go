@@ -97,19 +97,25 @@ func emptyWorld(t *testing.T) *world {
 // serve starts discovery, until the test ends.
 func (w *world) serve(flags ...string) {
 	w.t.Helper()
-	files := filepath.Join(w.lab.Dir, "none")
+	w.discovery = w.replica(w.lab, flags...)
+}
+
+// replica starts discovery with a directory of its own, until the test ends.
+func (w *world) replica(l lab.Lab, flags ...string) *lab.Discovery {
+	w.t.Helper()
+	files := filepath.Join(l.Dir, "none")
 	check(w.t, os.Mkdir(files, 0o755))
-	var err error
-	w.discovery, err = w.lab.Discovery(files, append([]string{
+	d, err := l.Discovery(files, append([]string{
 		"--registries", "Kubernetes", "--kubernetesConfig", "--kubeconfig", w.kubeconfig("discovery"), "--kubeContext", "test",
 	}, flags...)...)
 	check(w.t, err)
 	w.t.Cleanup(func() {
-		w.discovery.Stop(stopLimit)
-		if log := w.discovery.Log(); strings.Contains(log, "response refused") || w.t.Failed() {
+		d.Stop(stopLimit)
+		if log := d.Log(); strings.Contains(log, "response refused") || w.t.Failed() {
 			w.t.Errorf("discovery:\n%s", log)
 		}
 	})
+	return d
 }
 
 // pod writes a Pod of the app echo, and starts its server and its sidecar.

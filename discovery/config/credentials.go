@@ -1,0 +1,24 @@
+package config
+
+import (
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Credentials returns the names of the secrets that an object that is a Gateway serves, sorted; none of any other object, and none
+// of those of Ingresses.
+func Credentials(o *model.Object) (names []string) {
+	gateway, is := o.Spec.(*networking.Gateway)
+	if !is {
+		return nil
+	}
+	for _, s := range gateway.Servers {
+		names = append(names, s.GetTls().GetCredentialName(), s.GetTls().GetCaCertCredentialName())
+		names = append(names, s.GetTls().GetCredentialNames()...)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" || isIngressCredential(name) })
+}

@@ -1,0 +1,108 @@
+//go:build kube
+
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+const leaseRights = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: mesh}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: leader, namespace: mesh}
+rules: [{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: leader, namespace: mesh}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: leader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: discovery}]`
+
+func gatewayService(ips string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: ingressgateway, namespace: mesh}
+spec: {externalIPs: [%s], ports: [{name: http, port: 80}]}`, ips)
+}
+
+// One of two replicas writes the addresses of Ingresses. When it is killed the other one takes over, and writes nothing that stands
+// there already. An Ingress of another class loses what we wrote.
+func TestIngressAddresses(t *testing.T) { lab.InNetworkNamespace(t, ingressAddresses) }
+
+func ingressAddresses(t *testing.T) {
+	w := emptyWorld(t)
+	w.hand.apply(ingressRights)
+	w.hand.apply(leaseRights)
+	w.hand.apply(gatewayService("192.0.2.1"))
+	const spec = "  defaultBackend: {service: {name: app, port: {number: 80}}}"
+	web := ingressOf("default", "web", "pilotlight", spec)
+	w.hand.apply(web)
+	flags := []string{"--ingressClass", "pilotlight", "--ingressService", "mesh/ingressgateway", "--leaseNamespace", "mesh"}
+	w.serve(flags...)
+	first := w.discovery
+	now := func(name string) *unstructured.Unstructured {
+		t.Helper()
+		o := w.hand.parse(ingressOf("default", name, "pilotlight", spec))
+		var found *unstructured.Unstructured
+		check(t, w.hand.try(func(ctx context.Context) (err error) {
+			found, err = w.hand.resource(o).Get(ctx, name, metav1.GetOptions{})
+			return err
+		}))
+		return found
+	}
+	addresses := func(name, want string) {
+		t.Helper()
+		check(t, lab.Eventually(time.Minute, func() error {
+			list, _, _ := unstructured.NestedSlice(now(name).Object, "status", "loadBalancer", "ingress")
+			if got := fmt.Sprint(list); got != want {
+				return fmt.Errorf("the addresses of %s are %s, want %s", name, got, want)
+			}
+			return nil
+		}))
+	}
+	writes := func(d *lab.Discovery) int { return strings.Count(d.Log(), "addresses of an Ingress written") }
+	addresses("web", "[map[ip:192.0.2.1]]")
+
+	second := w.replica(lab.New(t.TempDir()), flags...)
+	before := now("web").GetResourceVersion()
+	first.Signal(syscall.SIGKILL)
+	killed := time.Now()
+	check(t, lab.Eventually(time.Minute, func() error {
+		page, err := lab.Get("http://" + second.Monitoring + "/metrics")
+		if err == nil && !strings.Contains(page, `pilotlight_leading{lease="mesh/pilotlight-discovery"} 1`) {
+			err = fmt.Errorf("the second replica does not lead")
+		}
+		return err
+	}))
+	t.Logf("the second replica leads after %s", time.Since(killed).Round(time.Second))
+	w.hand.apply(ingressOf("default", "more", "pilotlight", spec))
+	addresses("more", "[map[ip:192.0.2.1]]")
+	if after := now("web").GetResourceVersion(); after != before || writes(first) != 1 || writes(second) != 1 {
+		t.Errorf("the object went from %s to %s, and the replicas wrote %d and %d times, want once each", before, after, writes(first), writes(second))
+	}
+
+	w.hand.apply(gatewayService("192.0.2.2, 192.0.2.1"))
+	addresses("web", "[map[ip:192.0.2.1] map[ip:192.0.2.2]]")
+	addresses("more", "[map[ip:192.0.2.1] map[ip:192.0.2.2]]")
+	w.hand.apply(strings.Replace(web, "pilotlight", "nginx", 1))
+	addresses("web", "[]")
+	if n := writes(second); n != 4 {
+		t.Errorf("the second replica wrote %d times, want 4", n)
+	}
+	addresses("more", "[map[ip:192.0.2.1] map[ip:192.0.2.2]]")
+}

@@ -148,11 +148,11 @@ func (p *part) less(other *part, drop func(r, other *resource) bool) *part {
 
 // change returns the difference of two layers; nil is an empty one.
 func (sh *share) change(from, to *layer) *change {
-	return sh.changes.getFor(1+from.cost()+to.cost(), pair[*layer]{from, to}, func() *change { return compareLayers(from, to) })
+	return sh.changes.getFor(1+from.cost()+to.cost(), pair[*layer]{from, to}, func() *change { return compareLayers(from, to, sh.work) })
 }
 
-// compareLayers walks both layers in their order.
-func compareLayers(from, to *layer) *change {
+// compareLayers walks both layers in their order, or looks at the places where they differ, where that is known.
+func compareLayers(from, to *layer, w *work) *change {
 	var before, after []*resource
 	if from != nil {
 		before = from.resources
@@ -162,6 +162,14 @@ func compareLayers(from, to *layer) *change {
 	}
 	k := cmp.Or(from, to).kind
 	c := &change{told: &part{kind: k}, fresh: &part{kind: k}, gone: &part{kind: k}}
+	if from != nil && to != nil && to.since.Value() == from {
+		for _, at := range to.places {
+			c.compare(before[at], after[at])
+		}
+		w.looked.Add(int64(len(to.places)))
+		return c
+	}
+	w.looked.Add(int64(max(len(before), len(after))))
 	for len(before) > 0 || len(after) > 0 {
 		order := -1
 		if len(before) > 0 && len(after) > 0 {
@@ -177,15 +185,22 @@ func compareLayers(from, to *layer) *change {
 			c.come(after[0], !after[0].exists())
 			after = after[1:]
 		default:
-			if r := after[0]; !same(before[0], r) && r.exists() {
-				c.come(r, before[0].exists() || before[0].unknown)
-			} else if !same(before[0], r) {
-				c.leave(before[0])
-			}
+			c.compare(before[0], after[0])
 			before, after = before[1:], after[1:]
 		}
 	}
 	return c
+}
+
+// compare takes two resources of one name.
+func (c *change) compare(before, after *resource) {
+	switch {
+	case same(before, after):
+	case after.exists():
+		c.come(after, before.exists() || before.unknown)
+	default:
+		c.leave(before)
+	}
 }
 
 func (c *change) come(r *resource, known bool) {

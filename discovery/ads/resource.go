@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"slices"
+	"weak"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -113,6 +114,9 @@ type layer struct {
 	version digest   // of the content: it survives a restart and is equal on every replica
 	chosen  bool     // it holds what a client named, be there such a thing or not
 	runs    []digest // of which version is made: of each run of resources, so that a change costs that of its run
+
+	since  weak.Pointer[layer] // that it was made of by putting resources in the place of others
+	places []int               // of those, in order; none where it was made otherwise
 }
 
 // runLength is how many resources have a digest together.
@@ -132,7 +136,7 @@ func newLayer(k kind, resources []*resource) *layer { return newLayerFrom(nil, k
 // newLayerFrom is newLayer where there may be another layer, with much the same resources.
 func newLayerFrom(from *layer, k kind, resources []*resource) *layer {
 	l := &layer{part: part{kind: k, resources: resources}, runs: make([]digest, 0, (len(resources)+runLength-1)/runLength)}
-	var h hash.Hash
+	h := sha256.New()
 	for i := 0; i < len(resources); i += runLength {
 		these := resources[i:min(i+runLength, len(resources))]
 		if from != nil && len(from.resources) >= i+len(these) && (len(these) == runLength || len(from.resources) == len(resources)) &&
@@ -140,21 +144,54 @@ func newLayerFrom(from *layer, k kind, resources []*resource) *layer {
 			l.runs = append(l.runs, from.runs[i/runLength])
 			continue
 		}
-		if h == nil {
-			h = sha256.New()
-		}
-		h.Reset()
-		for _, r := range these {
-			addVersion(h, r.name, r.hash)
-		}
-		l.runs = append(l.runs, digest(h.Sum(nil)))
+		l.runs = append(l.runs, digestOf(h, these))
 	}
-	all := make([]byte, 0, len(l.runs)*sha256.Size)
-	for _, d := range l.runs {
+	l.version = versionOfRuns(l.runs)
+	return l
+}
+
+// patch returns l with other resources of the same names in some places; l itself where they are the same.
+func (l *layer) patch(places []int, other func(at int) *resource) *layer {
+	out := &layer{part: part{kind: l.kind}, chosen: l.chosen, since: weak.Make(l)}
+	for _, at := range slices.Compact(slices.Sorted(slices.Values(places))) {
+		r := other(at)
+		if r == l.resources[at] {
+			continue
+		}
+		if out.places == nil {
+			out.resources, out.runs = slices.Clone(l.resources), slices.Clone(l.runs)
+		}
+		out.resources[at] = r
+		out.places = append(out.places, at)
+	}
+	if out.places == nil {
+		return l
+	}
+	h, last := sha256.New(), -1
+	for _, at := range out.places {
+		if run := at / runLength; run != last {
+			last = run
+			out.runs[run] = digestOf(h, out.resources[run*runLength:min((run+1)*runLength, len(out.resources))])
+		}
+	}
+	out.version = versionOfRuns(out.runs)
+	return out
+}
+
+func digestOf(h hash.Hash, run []*resource) digest {
+	h.Reset()
+	for _, r := range run {
+		addVersion(h, r.name, r.hash)
+	}
+	return digest(h.Sum(nil))
+}
+
+func versionOfRuns(runs []digest) digest {
+	all := make([]byte, 0, len(runs)*sha256.Size)
+	for _, d := range runs {
 		all = append(all, d[:]...)
 	}
-	l.version = sha256.Sum256(all)
-	return l
+	return sha256.Sum256(all)
 }
 
 func addVersion(h hash.Hash, name string, content digest) {

@@ -1,6 +1,9 @@
 package ads
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // What is kept of each thing is bounded, so that hostile subscriptions cost little more than their own streams.
 const (
@@ -17,6 +20,7 @@ type merging struct{ list, add, drop *names }
 // It lives as long as a generation; a stream must not hold it longer than that.
 type share struct {
 	interner   *interner
+	work       *work // what its generation cost
 	selections memo[selection, *set]
 	kept       memo[selection, *set]
 	unions     memo[pair[*set], *set]
@@ -47,7 +51,7 @@ type naming struct {
 }
 
 func newShare(in *interner) *share {
-	sh := &share{interner: in}
+	sh := &share{interner: in, work: &work{}}
 	sh.selections.limit, sh.kept.limit, sh.merged.limit = maxChosen, maxChosen, maxMerged
 	sh.changes.limit, sh.missing.limit, sh.answers.limit = maxChosen, maxChosen, maxChosen
 	sh.divisions.limit, sh.lessened.limit = maxDivided, maxChosen
@@ -56,9 +60,20 @@ func newShare(in *interner) *share {
 	return sh
 }
 
-// choose returns what a subscription to names gets of all: for each name its resource, or that there is none.
-func (sh *share) choose(all *set, n *names) *set {
+// choice is what a selection was.
+type choice struct {
+	selection
+	got *set // nil where there was none
+}
+
+// choose returns what a subscription to names gets of all: for each name its resource, or that there is none. Last is what the
+// subscription got before.
+func (sh *share) choose(all *set, n *names, last choice) *set {
 	return sh.selections.getFor(1+n.len(), selection{all, n}, func() *set {
+		if again := sh.chooseAgain(all, n, last); again != nil {
+			return again
+		}
+		sh.work.looked.Add(int64(n.len()))
 		chosen, missing := make([]*resource, 0, n.len()), false
 		for _, name := range n.all() {
 			r := all.find(name)
@@ -72,6 +87,36 @@ func (sh *share) choose(all *set, n *names) *set {
 		}
 		return chosenSet(all.kind, chosen)
 	})
+}
+
+// chooseAgain is choose where resources have changed and none has come or gone since the last choice, by the same names; else nil.
+func (sh *share) chooseAgain(all *set, n *names, last choice) *set {
+	if last.got == nil || last.names != n || len(all.layers) != 1 || len(last.of.layers) != 1 {
+		return nil
+	}
+	c := sh.change(last.of.layers[0], all.layers[0])
+	if len(c.fresh.resources)+len(c.gone.resources) > 0 {
+		return nil
+	}
+	if last.got == last.of {
+		return all
+	}
+	if len(last.got.layers) != 1 {
+		return nil
+	}
+	had := last.got.layers[0]
+	changed := map[int]*resource{}
+	for _, r := range c.told.resources {
+		if at, ok := had.index(r.name); ok {
+			changed[at] = r
+		}
+	}
+	sh.work.looked.Add(int64(len(c.told.resources)))
+	now := had.patch(slices.Collect(maps.Keys(changed)), func(at int) *resource { return changed[at] })
+	if now == had {
+		return last.got
+	}
+	return stack(all.kind, now)
 }
 
 // keep returns what remains of a set when only names are subscribed.

@@ -58,7 +58,8 @@ type half struct {
 
 // follow makes the generation after g, which may be nil. What did not change is taken over, down to its bytes.
 func (g *generation) follow(m *model.Mesh, c model.Change, in *interner) *generation {
-	next := &generation{mesh: m, change: c, share: newShare(in), built: &built{room: make(chan struct{}, runtime.GOMAXPROCS(0))}, work: &work{}, span: silent(), number: 1}
+	next := &generation{mesh: m, change: c, share: newShare(in), built: &built{room: make(chan struct{}, runtime.GOMAXPROCS(0))}, span: silent(), number: 1}
+	next.work = next.share.work
 	if g == nil {
 		next.vault = &vault{}
 	} else {
@@ -193,9 +194,17 @@ type encoder struct {
 	g      *generation
 	old    *half // the same one of the generation before
 	beside *half // of another view
+
+	patched bool         // the messages are those of old, but for some in these places
+	places  [kinds][]int // of each list
 }
 
 func (e encoder) encode(r *xds.Resources) *half {
+	var patch xds.Patch
+	if e.old != nil {
+		patch, e.patched = r.PatchOf(e.old.resources)
+	}
+	e.places = [kinds][]int{cds: patch.Clusters, eds: patch.Endpoints, rds: patch.Routes}
 	return &half{layers: [kinds]*layer{
 		cds: layerOf(e, cds, r, func(r *xds.Resources) []*clusterv3.Cluster { return r.Clusters }, (*clusterv3.Cluster).GetName),
 		eds: layerOf(e, eds, r, func(r *xds.Resources) []*endpointv3.ClusterLoadAssignment { return r.Endpoints },
@@ -221,6 +230,14 @@ func layerOf[T message](e encoder, k kind, r *xds.Resources, of func(*xds.Resour
 			all = append(all, known)
 		}
 	}
+	if e.patched {
+		return e.old.layers[k].patch(e.places[k], func(at int) *resource {
+			e.g.work.looked.Add(1)
+			m := of(r)[at]
+			return resourceOf(e, k, all, name(m), m)
+		})
+	}
+	e.g.work.looked.Add(int64(len(of(r))))
 	resources := make([]*resource, 0, len(of(r)))
 	for _, m := range of(r) {
 		resources = append(resources, resourceOf(e, k, all, name(m), m))

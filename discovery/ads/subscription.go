@@ -15,12 +15,9 @@ type subscription struct {
 	isolation *isolation // of what the client refuses; nil when it never did
 	changes   changes    // delta: subscriptions that are not applied yet
 	due       *names     // names to be answered though their content may be unchanged
-	chosen    struct {   // what was wanted the last time
-		selection
-		got *set
-	}
-	sent  *set // what Envoy has; nil when that is not known
-	greet bool // the first subscription to everything is answered, though nothing may be new
+	chosen    choice     // what was wanted the last time
+	sent      *set       // what Envoy has; nil when that is not known
+	greet     bool       // the first subscription to everything is answered, though nothing may be new
 	// rewarmed says that clusters of unknown content were replaced before endpoints were first asked for, so that what
 	// Envoy says it has of those proves nothing.
 	rewarmed bool
@@ -87,7 +84,7 @@ func (s *subscription) wanted(all *set, sh *share) *set {
 		return all
 	}
 	if s.chosen.got == nil || s.chosen.selection != (selection{all, s.names}) {
-		s.chosen.selection, s.chosen.got = selection{all, s.names}, sh.choose(all, s.names)
+		s.chosen = choice{selection{all, s.names}, sh.choose(all, s.names, s.chosen)}
 	}
 	return s.chosen.got
 }

@@ -3,12 +3,16 @@ package ads
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 // work is what a generation cost: outbound views, resources.
-type work struct{ rebuilt, encoded tally }
+type work struct {
+	rebuilt, encoded tally
+	looked           atomic.Int64 // resources that were looked at one by one: compared, looked up, encoded
+}
 
 // tally counts things and remembers the names of the first few.
 type tally struct {

@@ -18,18 +18,25 @@ func RebuildBeside(last, sibling *Resources, m *model.Mesh, v Outbound) *Resourc
 		return buildProxyless(m, v).reuse(sibling)
 	}
 	if patched := last.patch(m, v); patched != nil {
-		if len(m.Delta().Services) > 0 { // these lists are its own then
-			patched.reuseEndpoints(sibling)
-		}
+		patched.reusePatched(sibling)
 		return patched
 	}
 	return build(last, sibling, m, v).reuse(last).reuse(sibling)
 }
 
-func (r *Resources) reuseEndpoints(last *Resources) {
-	if last != nil {
-		reuseEqual(r.Clusters, last.Clusters, (*clusterv3.Cluster).GetName)
-		reuseEqual(r.Endpoints, last.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
+// reusePatched is reuse of the messages that patch has put in the place of others.
+func (r *Resources) reusePatched(sibling *Resources) {
+	if sibling != nil {
+		reuseAt(r.Clusters, r.patched.Clusters, sibling.Clusters, (*clusterv3.Cluster).GetName)
+		reuseAt(r.Endpoints, r.patched.Endpoints, sibling.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
+	}
+}
+
+func reuseAt[T proto.Message](list []T, places []int, sibling []T, name func(T) string) {
+	for _, at := range places {
+		if i, found := find(sibling, name(list[at]), name); found && proto.Equal(sibling[i], list[at]) {
+			list[at] = sibling[i]
+		}
 	}
 }
 

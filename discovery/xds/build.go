@@ -25,6 +25,9 @@ type Resources struct {
 	tables     []*routeTable
 	scope      *model.Scope
 	generation *model.Generation
+
+	since   *model.Generation // of those that these were made of by patch, nil where they were built
+	patched Patch
 }
 
 // Build returns the whole configuration of the proxies with view v.

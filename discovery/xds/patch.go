@@ -12,6 +12,18 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
+// Patch says which messages of some Resources are others than in those that they were made of, by their places in the lists, which
+// are the same in both. Listeners are the same.
+type Patch struct{ Clusters, Endpoints, Routes []int }
+
+// PatchOf returns how r differs from last, where r was made of last by putting messages in the place of others.
+func (r *Resources) PatchOf(last *Resources) (Patch, bool) {
+	if r == last {
+		return Patch{}, true
+	}
+	return r.patched, last != nil && last.generation != nil && r.since == last.generation
+}
+
 // patch returns r with what changed since, where that is endpoints and HTTP routes only; nil where more may have. A
 // gateway's clusters also exist under other names, and its rules in several places, so it is built anew.
 func (r *Resources) patch(m *model.Mesh, v Outbound) *Resources {
@@ -24,7 +36,7 @@ func (r *Resources) patch(m *model.Mesh, v Outbound) *Resources {
 		return nil
 	}
 	out := *r
-	out.scope, out.generation = scope, delta.ID
+	out.scope, out.generation, out.since, out.patched = scope, delta.ID, r.generation, Patch{}
 	if len(delta.Services) > 0 {
 		out.patchServices(delta.Services, v, m.Settings())
 	}
@@ -35,21 +47,20 @@ func (r *Resources) patch(m *model.Mesh, v Outbound) *Resources {
 }
 
 func (r *Resources) patchServices(services []*model.Service, v Outbound, settings model.Settings) {
-	r.Clusters, r.Endpoints = slices.Clone(r.Clusters), slices.Clone(r.Endpoints)
 	for _, s := range services {
 		seen := r.scope.Service(s.Host)
 		if seen == nil || seen.Namespace != s.Namespace {
 			continue // this proxy is told of another of that host, or of none
 		}
 		made := clusterInputs{s, r.scope.DestinationRule(s), &v, settings}.clusters()
-		replace(r.Clusters, made.Clusters, (*clusterv3.Cluster).GetName)
-		replace(r.Endpoints, made.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
+		r.Clusters = replace(r.Clusters, &r.patched.Clusters, made.Clusters, (*clusterv3.Cluster).GetName)
+		r.Endpoints = replace(r.Endpoints, &r.patched.Endpoints, made.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
 	}
 }
 
 // patchRules makes the virtual hosts of changed rules anew. It is false where one comes or goes.
 func (r *Resources) patchRules(changes []model.RuleChange) bool {
-	r.Routes, r.tables = slices.Clone(r.Routes), slices.Clone(r.tables)
+	r.tables = slices.Clone(r.tables)
 	for i, t := range r.tables {
 		patched, ok := t.patch(changes, r.scope)
 		if !ok {
@@ -58,7 +69,7 @@ func (r *Resources) patchRules(changes []model.RuleChange) bool {
 		r.tables[i] = patched
 		if patched.config != t.config {
 			at, _ := find(r.Routes, patched.config.Name, (*routev3.RouteConfiguration).GetName)
-			r.Routes[at] = patched.config
+			r.Routes = put(r.Routes, &r.patched.Routes, at, patched.config)
 		}
 	}
 	return true
@@ -109,12 +120,23 @@ func (t *routeTable) set(last *routeTable, i int, h routedHost, routes []*routev
 }
 
 // replace puts messages in the place of those of the same name in a sorted list, unless they are equal.
-func replace[T proto.Message](list, messages []T, name func(T) string) {
+func replace[T proto.Message](list []T, places *[]int, messages []T, name func(T) string) []T {
 	for _, m := range messages {
 		if i, found := find(list, name(m), name); found && !proto.Equal(list[i], m) {
-			list[i] = m
+			list = put(list, places, i, m)
 		}
 	}
+	return list
+}
+
+// put puts a message in its place, and notes the place. The first time the list is copied, since others have it.
+func put[T any](list []T, places *[]int, at int, m T) []T {
+	if len(*places) == 0 {
+		list = slices.Clone(list)
+	}
+	list[at] = m
+	*places = append(*places, at)
+	return list
 }
 
 // find returns where a list that is sorted by name has one.

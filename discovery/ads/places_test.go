@@ -1,0 +1,116 @@
+package ads
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// What one endpoint costs does not depend on how many services there are: nothing looks at the resources that are as they were.
+func TestOneEndpointCostsWhatChanged(t *testing.T) {
+	for v := range variants {
+		for _, all := range []bool{true, false} { // endpoints of all services are wanted, or of some
+			var looked []int64
+			for _, n := range []int{200, 2_000} {
+				looked = append(looked, lookedAtFor(t, v, n, all))
+			}
+			if looked[0] != looked[1] || looked[0] == 0 || looked[0] > 8 {
+				t.Errorf("%s, all services %t: among 200 services %d resources are looked at, among 2,000 services %d: want the same few", v, all, looked[0], looked[1])
+			}
+		}
+	}
+}
+
+// lookedAtFor is at how many resources is looked to tell a proxy of one endpoint among n services.
+func lookedAtFor(t *testing.T, v variant, n int, all bool) int64 {
+	t.Helper()
+	var hosts []string
+	for i := range n {
+		hosts = append(hosts, fmt.Sprintf("s%04d", i))
+	}
+	mesh := meshOf(1, hosts...)
+	var none *generation
+	g := none.follow(mesh, model.Change{}, newInterner())
+	reader := reader{View: viewAt(t, "127.0.0.9")}
+	p := newProtocol(v, g.snapshot(reader), g.share)
+	ask := func(k kind, list []string) {
+		r := &request{variant: v, names: g.share.interner.of(list)}
+		for range 2 { // the answer to the response is a request as well
+			if _, _, err := p.request(k, r, now); err != nil {
+				t.Fatal(err)
+			}
+			r = &request{variant: v, nonce: p.types[k].nonce}
+			if v == sotw {
+				r.names = g.share.interner.of(list)
+			}
+		}
+	}
+	var wanted []string
+	for i, r := range p.latest[eds].all() {
+		if all || i%3 != 0 {
+			wanted = append(wanted, r.name)
+		}
+	}
+	ask(cds, nil)
+	ask(eds, wanted)
+	for round := range 3 {
+		changed := mesh.Services()[n/2+round%2]
+		next := *changed
+		next.Endpoints = []model.Endpoint{{Address: fmt.Sprintf("10.0.1.%d", round)}}
+		with, ok := mesh.With([]*model.Service{&next}, nil)
+		if !ok {
+			t.Fatal("an endpoint is more than a small change")
+		}
+		mesh, g = with, g.follow(with, model.Change{}, g.share.interner)
+		told := 0
+		for _, r := range p.push(g.snapshot(reader), g.share, now) {
+			if r.kind != eds {
+				t.Errorf("told of %s", r.kind)
+			}
+			told += r.news.size()
+		}
+		if want := slices.ContainsFunc(wanted, func(name string) bool { return name == "outbound|80||"+changed.Host }); want != (told == 1) || told > 1 {
+			t.Errorf("%d are told, wanted %t", told, want)
+		}
+		if _, _, err := p.request(eds, &request{variant: v, nonce: p.types[eds].nonce, names: map[variant]*names{sotw: p.types[eds].names}[v]}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return g.work.looked.Load()
+}
+
+// A layer that was made of another by putting resources in their places is as one that was made of all of them, and so is the
+// difference; what a client is said to have without its content is told of though the places say nothing of it.
+func TestLayersWithOthersInSomePlaces(t *testing.T) {
+	var resources []*resource
+	for i := range 3*runLength + 5 {
+		resources = append(resources, newResource(fmt.Sprintf("r%04d", i), "type", []byte("1")))
+	}
+	base := newLayer(eds, resources)
+	for name, places := range map[string][]int{"none": nil, "the first": {0}, "the last": {len(resources) - 1}, "some, one twice": {150, 3, 64, 3}} {
+		var w work
+		next := base.patch(places, func(at int) *resource { return newResource(resources[at].name, "type", []byte("2")) })
+		anew := newLayer(eds, next.resources)
+		if next.version != anew.version {
+			t.Errorf("%s: another version", name)
+		}
+		if (next == base) != (len(places) == 0) {
+			t.Errorf("%s: the same layer: %t", name, next == base)
+		}
+		got, want := compareLayers(base, next, &w), compareLayers(base, anew, &w)
+		for i, parts := range [][2]*part{{got.told, want.told}, {got.fresh, want.fresh}, {got.gone, want.gone}} {
+			if !slices.Equal(parts[0].resources, parts[1].resources) {
+				t.Errorf("%s: difference %d is another", name, i)
+			}
+		}
+		other := newLayer(eds, append(slices.Clone(resources[:9]), &resource{name: resources[9].name, unknown: true}))
+		if told := compareLayers(other, next, &w).told; told.find(resources[9].name) == nil {
+			t.Errorf("%s: what is not known is not told", name)
+		}
+	}
+	if same := base.patch([]int{5}, func(at int) *resource { return resources[at] }); same != base {
+		t.Error("the same resource makes another layer")
+	}
+}

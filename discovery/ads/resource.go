@@ -220,11 +220,12 @@ func chosenSet(k kind, resources []*resource) *set {
 
 func stack(k kind, layers ...*layer) *set {
 	layers = slices.DeleteFunc(layers, func(l *layer) bool { return len(l.resources) == 0 })
-	h := sha256.New()
+	versions := make([]byte, 0, 4*(1+sha256.Size)) // of as many layers as most sets have, and so without a cost
 	for _, l := range layers {
-		addVersion(h, "", l.version)
+		versions = append(append(versions, 0), l.version[:]...)
 	}
-	return &set{kind: k, layers: layers, version: hex.EncodeToString(h.Sum(nil)[:8])}
+	version := sha256.Sum256(versions)
+	return &set{kind: k, layers: layers, version: hex.EncodeToString(version[:8])}
 }
 
 // find returns the resource of that name, nil where there is none, also in a set that is nil.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -104,9 +105,12 @@ func portsOf(entry *networking.ServiceEntry) []Port {
 }
 
 func endpointsOf(entry *networking.ServiceEntry) []Endpoint {
-	var out []Endpoint
+	out := slices.Grow([]Endpoint(nil), len(entry.Endpoints))
 	for _, e := range entry.Endpoints {
-		out = append(out, workloadOf(e, Meta{}).endpoint())
+		out = append(out, Endpoint{
+			Address: e.Address, Ports: e.Ports, Labels: e.Labels, Weight: e.Weight, Locality: ParseLocality(e.Locality), Network: e.Network,
+			ServiceAccount: e.ServiceAccount,
+		})
 	}
 	return out
 }

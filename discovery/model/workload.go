@@ -55,7 +55,7 @@ func (w *Workload) endpoint() Endpoint {
 	return e
 }
 
-// workloadOf reads a workload as WorkloadEntry and the endpoints of ServiceEntry write it.
+// workloadOf reads a workload as WorkloadEntry writes it.
 func workloadOf(e *networking.WorkloadEntry, meta Meta) *Workload {
 	w := &Workload{
 		Namespace: meta.Namespace, Name: meta.Name, Ports: e.Ports, Labels: workloadLabels(e, meta), ServiceAccount: e.ServiceAccount,

@@ -22,7 +22,7 @@ type tail struct {
 }
 
 // encodeRoutes encodes a route configuration. Of a host that is the very one of another, it takes the bytes. So the content is the
-// same without others, and what is encoded lies in memory side by side.
+// same without others, and what is encoded lies in memory side by side, where it stays as long as one host of it is used.
 func encodeRoutes(name string, m *routev3.RouteConfiguration, others []*resource) *resource {
 	known := hostsOf(others)
 	begin := encodeWithoutHosts(m)

@@ -1,6 +1,7 @@
 package cloudfoundry
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -97,7 +98,7 @@ func dialUntil(ctx context.Context, limit time.Duration, fault *dialFault) diale
 		if err != nil {
 			return nil, err
 		}
-		return &closer{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
+		return &closer{Conn: conn, forget: context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
 	}
 }
 
@@ -119,10 +120,30 @@ func (f *dialFault) last() error {
 	return f.err
 }
 
-// closer forgets its context when it is closed.
+// mostLine is how many bytes a broker may send without the end of a line: nats.go collects a line as long as it is. No announcement
+// is as long.
+const mostLine = 8 << 20
+
+var errLongLine = fmt.Errorf("the broker sends a line of more than %d MiB", mostLine>>20)
+
+// closer forgets its context when it is closed, and ends lines that do not end by themselves.
 type closer struct {
 	net.Conn
 	forget func() bool
+	line   int // bytes since the end of the last line; TLS has such ends by chance
+}
+
+func (c *closer) Read(p []byte) (int, error) {
+	if c.line > mostLine {
+		return 0, errLongLine
+	}
+	n, err := c.Conn.Read(p)
+	if at := bytes.LastIndexByte(p[:n], '\n'); at >= 0 {
+		c.line = n - at - 1
+	} else {
+		c.line += n
+	}
+	return n, err
 }
 
 func (c *closer) Close() error {

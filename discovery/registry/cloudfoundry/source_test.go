@@ -1,13 +1,16 @@
 package cloudfoundry
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -295,5 +298,52 @@ func TestABrokerThatIsNotThere(t *testing.T) {
 	err = New(Broker{URLs: []string{"nats://" + address}}, "tested", netip.Addr{}, time.Second, time.Hour).Run(t.Context(), nil)
 	if err == nil || !strings.Contains(err.Error(), "connect to NATS at nats://"+address) || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("it ends with %v", err)
+	}
+}
+
+// A broker that talks without an end, or nonsense, is given up, and its words are not collected.
+func TestBrokersThatAreNone(t *testing.T) {
+	for name, test := range map[string]struct {
+		say  func(io.Writer) error
+		want string
+	}{
+		"a line without an end": {func(w io.Writer) error {
+			_, err := w.Write([]byte("INFO {"))
+			for chunk := bytes.Repeat([]byte("a"), 1<<20); err == nil; {
+				_, err = w.Write(chunk)
+			}
+			return err
+		}, "a line of more than 8 MiB"},
+		"another protocol": {func(w io.Writer) error { _, err := io.WriteString(w, "HTTP/1.1 400 Bad Request\r\n\r\n"); return err }, "connect to NATS"},
+		"half a line":      {func(w io.Writer) error { _, err := io.WriteString(w, `INFO {"server_id`); return err }, "connect to NATS"},
+		"junk after the connection": {func(w io.Writer) error {
+			_, err := io.WriteString(w, "INFO {\"server_id\":\"T\",\"version\":\"2.10.0\",\"proto\":1,\"max_payload\":1048576}\r\nPONG\r\nMSG junk\r\n")
+			return err
+		}, "nats"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var serving sync.WaitGroup
+			serving.Go(func() {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				if test.say(conn) == nil {
+					_, _ = io.Copy(io.Discard, conn) // until the client leaves
+				}
+			})
+			defer serving.Wait()
+			defer l.Close()
+			b := Broker{URLs: []string{"nats://" + l.Addr().String()}, patience: 5 * time.Second}
+			err = New(b, "tested", netip.Addr{}, time.Hour, 2*time.Hour).Run(t.Context(), nil)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("it ends with %v, want %q", err, test.want)
+			}
+		})
 	}
 }

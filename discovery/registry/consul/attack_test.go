@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -407,4 +408,87 @@ func TestLeftOutIsSaid(t *testing.T) {
 	if got := log.String(); strings.Count(got, "service=web-sidecar-proxy") != 1 {
 		t.Errorf("the log is %q", got)
 	}
+}
+
+// A token that sees more than the one before is noticed though nothing changes in Consul: the index of the lists stays as it is.
+func TestATokenThatSeesMore(t *testing.T) {
+	f := newFake(t)
+	f.put(entry("web", "1", "10.0.0.1", 80))
+	f.put(entry("vault", "1", "10.0.0.2", 80))
+	f.breakWith(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("X-Consul-Token") != "some" || r.URL.Path != catalogPath {
+			return false
+		}
+		if r.URL.Query().Get("index") != "" {
+			select {
+			case <-time.After(50 * time.Millisecond): // the time that it waits for a change is over
+			case <-r.Context().Done():
+			}
+		}
+		w.Header().Set("X-Consul-Index", fmt.Sprint(f.indexOf(catalogPath)))
+		w.Header().Set("X-Consul-Results-Filtered-By-ACLs", "true")
+		fmt.Fprint(w, `{"consul": [], "web": []}`)
+		return true
+	})
+	s := f.source()
+	s.TokenFile = filepath.Join(t.TempDir(), "token")
+	write := func(token string) {
+		if err := os.WriteFile(s.TokenFile, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("some")
+	run := follower(t, s)
+	run.until(func(groups map[string]model.Group) bool { return len(groups) == 1 && len(groups["web"].Services) == 1 })
+	write("all")
+	run.until(func(groups map[string]model.Group) bool {
+		return len(groups) == 2 && len(groups["vault"].Services) == 1
+	})
+}
+
+// A Consul that sends its questions elsewhere is not followed: the token would go there.
+func TestRedirections(t *testing.T) {
+	var stolen atomic.Bool
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		stolen.Store(r.Header.Get("X-Consul-Token") != "")
+	}))
+	t.Cleanup(elsewhere.Close)
+	for _, to := range []string{elsewhere.URL + catalogPath, catalogPath} {
+		f := newFake(t)
+		f.breakWith(func(w http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(w, r, to, http.StatusFound)
+			return true
+		})
+		s := f.source()
+		s.TokenFile = filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(s.TokenFile, []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		follower(t, s).fails("which is not followed: want the URL of Consul itself")
+	}
+	if stolen.Load() {
+		t.Error("the token was sent elsewhere")
+	}
+}
+
+// An answer that comes a byte at a time, without an end, is given up.
+func TestBytesThatDrip(t *testing.T) {
+	f := newFake(t)
+	f.breakWith(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("X-Consul-Index", "7")
+		fmt.Fprint(w, `{"consul": [`)
+		for tick := time.NewTicker(10 * time.Millisecond); ; {
+			select {
+			case <-tick.C:
+				fmt.Fprint(w, " ")
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				tick.Stop()
+				return true
+			}
+		}
+	})
+	s := f.source()
+	s.wait, s.silence = 10*time.Millisecond, 300*time.Millisecond
+	follower(t, s).fails("context deadline exceeded")
 }

@@ -51,7 +51,7 @@ func (c Config) client() (client *api.Client, idle func(), err error) {
 		MaxIdleConnsPerHost: lists + workers, IdleConnTimeout: time.Minute,
 	}
 	client, err = api.NewClient(&api.Config{
-		Address: at.Host, Scheme: at.Scheme, PathPrefix: strings.TrimRight(at.Path, "/"), HttpClient: &http.Client{Transport: door{c, transport}},
+		Address: at.Host, Scheme: at.Scheme, PathPrefix: strings.TrimRight(at.Path, "/"), HttpClient: &http.Client{Transport: door{c, transport}, CheckRedirect: stay},
 		Token: "of the file", // which door puts into its place: without one the library reads the environment
 	})
 	if err != nil {
@@ -88,6 +88,23 @@ func (c Config) tls() (*tls.Config, error) {
 	return out, nil
 }
 
+// token is the ACL token as it is now; "" for none.
+func (c Config) token() (string, error) {
+	if c.TokenFile == "" {
+		return "", nil
+	}
+	token, err := regular.Read(c.TokenFile, maxFile)
+	if err != nil {
+		return "", fmt.Errorf("read Consul's token: %w", err)
+	}
+	return strings.TrimSpace(string(token)), nil
+}
+
+// stay follows no redirection: a request has the token.
+func stay(r *http.Request, _ []*http.Request) error {
+	return fmt.Errorf("it leads to %s, which is not followed: want the URL of Consul itself", r.URL.Redacted())
+}
+
 // door is what every request passes. The library fills what is not set from its own environment variables; here the settings win.
 type door struct {
 	c    Config
@@ -98,12 +115,12 @@ type door struct {
 func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Del("X-Consul-Token")
+	token, err := d.c.token()
+	if err != nil {
+		return nil, err
+	}
 	if d.c.TokenFile != "" {
-		token, err := regular.Read(d.c.TokenFile, maxFile)
-		if err != nil {
-			return nil, fmt.Errorf("read Consul's token: %w", err)
-		}
-		r.Header.Set("X-Consul-Token", strings.TrimSpace(string(token)))
+		r.Header.Set("X-Consul-Token", token)
 	}
 	query := r.URL.Query()
 	for name, value := range map[string]string{"ns": d.c.Namespace, "partition": d.c.Partition} {

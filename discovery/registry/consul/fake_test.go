@@ -64,6 +64,12 @@ func (f *fake) change(do func(), lists ...string) {
 	f.changed = make(chan struct{})
 }
 
+func (f *fake) indexOf(path string) uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.index[path]
+}
+
 func (f *fake) highest() (most uint64) {
 	for _, index := range f.index {
 		most = max(most, index)

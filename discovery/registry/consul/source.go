@@ -99,7 +99,15 @@ type answer struct {
 func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, *api.QueryMeta, error), take func(T, answer, *api.QueryMeta, time.Time)) error {
 	var index uint64
 	var before time.Time // when the last answer came
+	var asked string     // the token of the last question
 	for first := true; ; first = false {
+		token, err := r.ask.token()
+		if err != nil {
+			return err
+		}
+		if token != asked {
+			index, asked = 0, token // it may see others in the same lists
+		}
 		limited, cancel := context.WithTimeout(ctx, r.wait+r.wait/16+r.ask.silence)
 		list, meta, err := ask((&api.QueryOptions{WaitIndex: index, WaitTime: r.wait}).WithContext(limited))
 		cancel()

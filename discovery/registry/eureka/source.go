@@ -36,8 +36,9 @@ type Config struct {
 // Source follows a Eureka. It remembers what it knew over its runs, since a server that starts knows nothing.
 type Source struct {
 	Config
-	log    *slog.Logger
-	settle time.Duration // before nothing at all is believed
+	log     *slog.Logger
+	settle  time.Duration // before nothing at all is believed
+	silence time.Duration // after which an answer is not waited for
 
 	mu       sync.Mutex // of a run
 	registry *registry
@@ -46,7 +47,7 @@ type Source struct {
 
 // New returns a source.
 func New(c Config, log *slog.Logger) *Source {
-	return &Source{Config: c, log: log, settle: renewal, registry: newRegistry()}
+	return &Source{Config: c, log: log, settle: renewal, silence: askTimeout, registry: newRegistry()}
 }
 
 // Run sends updates until ctx is done or no server answers.
@@ -55,7 +56,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	defer s.mu.Unlock()
 	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: time.Minute}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: askTimeout}
+	client := &http.Client{Transport: transport, Timeout: s.silence}
 
 	told, began := map[string]model.Group{}, time.Now()
 	tick := time.NewTicker(s.Interval)

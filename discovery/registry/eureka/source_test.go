@@ -304,3 +304,37 @@ func TestLongAnswer(t *testing.T) {
 		t.Errorf("of %d instances it tells %d groups", instances, len(u.Groups))
 	}
 }
+
+// A server that leads in a circle, and one whose answer comes a byte at a time without an end, are given up.
+func TestServersThatWasteTime(t *testing.T) {
+	for name, tt := range map[string]struct {
+		broken func(w http.ResponseWriter, r *http.Request) bool
+		want   string
+	}{
+		"in a circle": {func(w http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+			return true
+		}, "stopped after 10 redirects"},
+		"bytes that drip": {func(w http.ResponseWriter, r *http.Request) bool {
+			fmt.Fprint(w, `{"applications": {`)
+			for tick := time.NewTicker(10 * time.Millisecond); ; {
+				select {
+				case <-tick.C:
+					fmt.Fprint(w, " ")
+					_ = http.NewResponseController(w).Flush()
+				case <-r.Context().Done():
+					tick.Stop()
+					return true
+				}
+			}
+		}, "Client.Timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			f.BreakWith(tt.broken)
+			s := f.source()
+			s.silence = 300 * time.Millisecond
+			follower(t, s).fails(tt.want)
+		})
+	}
+}

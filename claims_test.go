@@ -22,6 +22,7 @@ var claims = map[string]string{
 	"A Kubernetes cluster":                   "TestRegistryContract TestKubernetesMesh TestSlicesAreOneService TestHealth TestServiceOf",
 	"Several Kubernetes clusters":            "TestClusters TestRemote TestSeveralClusters TestServerWaitsForSourcesThatASourceAdds",
 	"Kubernetes' Ingress objects":            "TestPaths TestHosts TestTLS TestHostileTenant TestClass TestIngressOfACluster TestIngressAddresses",
+	"Injection":                              "TestWebhookCertificate TestInjectionWebhook TestAPIServerTakesWhatIsInjected TestInjectedSidecarRuns TestKinds TestTemplateValuesStayValues",
 	"Kubernetes' Service":                    "TestBookinfo TestServeManifests",
 	"What is wrong with it":                  "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees",
 	"ADS in both variants":                   "TestConnectAndChange TestProxylessGRPC TestOverMutualTLS TestBootstrapVariant",

@@ -51,6 +51,7 @@ var broken = []struct{ path, source, fault string }{
 	{"internal/manual/x.go", `import _ "./node"`, "of whichever program"},
 	{"internal/setting/x.go", `import _ "./node"`, "does not know any of the programs"},
 	{"discovery/inject/x.go", `import _ "./discovery/model"`, "made from a pod and text"},
+	{"discovery/inject/admission/x.go", `import _ "./discovery/model"`, "joins what is asked"},
 	{"discovery/heap/x.go", `import _ "./discovery/model"`, "seen from the heap alone"},
 	{"discovery/webhook/x.go", `import _ "./discovery/model"`, "a way to be asked"},
 	{"discovery/kube/x.go", `import _ "./discovery/model"`, "knows neither"},
@@ -142,7 +143,7 @@ func TestPackageRulesCanFail(t *testing.T) {
 
 func TestARuleForNothingIsFound(t *testing.T) {
 	files := tree(t, map[string]string{"agent/core.go": "", "node/x.go": ""})
-	faults := idle([]rule{{who: "agent/core.go node discovery/inject agent/*", except: "agent/gone.go"}}, files)
+	faults := idle([]rule{{who: "agent/core.go node discovery/sourcetest agent/*", except: "agent/gone.go"}}, files)
 	if len(faults) != 1 || !strings.Contains(faults[0], "agent/gone.go") {
 		t.Errorf("got %q, want agent/gone.go alone", faults)
 	}

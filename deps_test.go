@@ -32,7 +32,7 @@ type rule struct {
 const (
 	adapters = "discovery/registry/* discovery/config/* discovery/secret/*"
 	pure     = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/health agent/identity bootstrap node templates " +
-		"discovery/model discovery/config discovery/xds discovery/kube/catalog discovery/ingress discovery/inject/patch.go cmd/agent/statustable.go"
+		"discovery/model discovery/config discovery/xds discovery/kube/catalog discovery/ingress discovery/inject cmd/agent/statustable.go"
 	programs = "cmd/... examples/... e2e/..."
 )
 
@@ -103,7 +103,7 @@ var rules = []rule{
 	// Foreign types stop at their door.
 	{
 		who: "...", except: "discovery/kube/... discovery/registry/kubernetes/... discovery/registry/manifest discovery/config/kubernetes/... discovery/secret/kubernetes/... " +
-			"discovery/ingress discovery/webhook e2e/crd",
+			"discovery/ingress discovery/webhook discovery/inject/... e2e/crd",
 		never: "import k8s.io/..., import sigs.k8s.io/...", why: "Kubernetes' types stop at their adapters, and at the reference of tests",
 	},
 	{
@@ -160,7 +160,8 @@ var rules = []rule{
 	},
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
 	{who: "discovery/status", only: "discovery/ads discovery/model internal/local", why: "pages show what the streams and the mesh are"},
-	{who: "discovery/inject", only: "node templates", why: "a patch is made from a pod and text"},
+	{who: "discovery/inject", only: "internal/spelling", why: "a patch is made from a pod and text"},
+	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/webhook", only: "discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
 	{who: "discovery/kube", only: "nothing", why: "the Kubernetes client serves its adapters and knows neither"},
@@ -207,7 +208,7 @@ var rules = []rule{
 }
 
 // planned are files and packages that the rules name before they exist. Take a name out when its first file comes.
-var planned = []string{"discovery/inject", "discovery/inject/patch.go", "discovery/sourcetest"}
+var planned = []string{"discovery/sourcetest"}
 
 // words are names that say nothing about what is inside.
 var words = []string{"util", "utils", "common", "helper", "helpers", "base", "types", "misc", "shared"}

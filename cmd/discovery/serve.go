@@ -142,9 +142,12 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		})
 	}
 	if doors.webhooks != nil {
-		keeper := c.keeper(log)
+		keeper, injection := c.keeper(log), c.injection(log)
+		if injection != nil {
+			g.Go(func() error { return injection.Run(ctx) })
+		}
 		g.Go(func() error { return keeper.Run(ctx) })
-		g.Go(func() error { return serveWebhooks(ctx, doors.webhooks, keeper, c.reviews(), log) })
+		g.Go(func() error { return serveWebhooks(ctx, doors.webhooks, keeper, c.reviews(injection), log) })
 	}
 	err = g.Wait()
 	log.Info("stopped")

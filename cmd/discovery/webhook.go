@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotlight/pilotlight/discovery/inject/admission"
 	"github.com/pilotlight/pilotlight/discovery/webhook"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
@@ -20,6 +21,7 @@ type webhooks struct {
 	secret               string
 	hosts                []string
 	mutating, validating string // names of the configurations; empty for none
+	injectConfigMap      string // NAMESPACE/NAME; empty for the defaults
 }
 
 // maxReviews bounds the connections of the webhooks. An API server has one for each object that it asks about at the same time.
@@ -52,6 +54,11 @@ func (s *settings) webhookSettings() []setting.Setting {
 			Name: "webhookHosts", Kind: setting.List(&w.hosts),
 			Help: "further names and addresses of the certificate, for webhooks that call a URL",
 		},
+		{
+			Name: "injectConfigMap", Kind: setting.Text(&w.injectConfigMap, "NAMESPACE/NAME"),
+			Help: "ConfigMap of what /inject injects, as NAMESPACE/NAME: its keys config and template, read again when they change; until it is there and " +
+				"is sound, /inject has no answer. If empty, the defaults",
+		},
 	}
 }
 
@@ -68,17 +75,34 @@ func (w webhooks) descriptors() int {
 // webhookFaults are what is wrong with these settings.
 func (s *settings) webhookFaults() (faults []error) {
 	w := s.webhooks
-	namespace, name, found := strings.Cut(w.service, "/")
-	if w.service != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")) {
-		faults = append(faults, s.origins.Fault("webhookService", w.service, "NAMESPACE/NAME"))
+	for name, value := range map[string]string{"webhookService": w.service, "injectConfigMap": w.injectConfigMap} {
+		if value != "" && !isNamespaced(value) {
+			faults = append(faults, s.origins.Fault(name, value, "NAMESPACE/NAME"))
+		}
 	}
 	switch {
+	case w.injectConfigMap != "" && w.mutating == "":
+		faults = append(faults, errors.New("--injectConfigMap is given without --mutatingWebhookConfiguration"))
 	case w.used() && w.service == "":
 		faults = append(faults, errors.New("--webhookService is missing: --mutatingWebhookConfiguration and --validatingWebhookConfiguration need it"))
 	case !w.used() && w.service != "":
 		faults = append(faults, errors.New("--webhookService is given, and neither --mutatingWebhookConfiguration nor --validatingWebhookConfiguration"))
 	}
 	return faults
+}
+
+func isNamespaced(text string) bool {
+	namespace, name, found := strings.Cut(text, "/")
+	return found && namespace != "" && name != "" && !strings.Contains(name, "/")
+}
+
+// injection is how Pods are injected; nil where they are not.
+func (s *settings) injection(log *slog.Logger) *admission.Source {
+	if s.webhooks.mutating == "" {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(s.webhooks.injectConfigMap, "/")
+	return &admission.Source{Connect: s.cluster.connect, Namespace: namespace, Name: name, Log: log}
 }
 
 // keeper looks after the certificate of the webhooks.
@@ -91,8 +115,14 @@ func (s *settings) keeper(log *slog.Logger) *webhook.Keeper {
 	}
 }
 
-// reviews are the webhooks, by path.
-func (s *settings) reviews() map[string]webhook.Review { return map[string]webhook.Review{} }
+// reviews are the webhooks, by path. injection may be nil.
+func (s *settings) reviews(injection *admission.Source) map[string]webhook.Review {
+	out := map[string]webhook.Review{}
+	if injection != nil {
+		out["/inject"] = injection.Review
+	}
+	return out
+}
 
 // serveWebhooks answers the API server until ctx is done.
 func serveWebhooks(ctx context.Context, l net.Listener, k *webhook.Keeper, reviews map[string]webhook.Review, log *slog.Logger) error {

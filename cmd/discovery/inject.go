@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/discovery/inject"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+func newInject() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "inject -f FILE|- [--config FILE] [--template FILE]",
+		Short: "Put the sidecar into the workloads of a manifest",
+		Long: "Reads Pods, Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs, CronJobs and Lists of them, and prints them with the sidecar\n" +
+			"that the webhook would put into their Pods. All else is printed as it is. On stderr it says which workload is not injected and why, and\n" +
+			"which annotation has no effect. Injecting again changes nothing. On an error it prints nothing and exits 1.",
+		Example: "  discovery inject -f deployment.yaml | kubectl apply -f -\n" +
+			"  kubectl -n mesh get configmap injection -o jsonpath='{.data.config}' > config.yaml; discovery inject -f app.yaml --config config.yaml",
+		Args: noArgs,
+	}
+	paths := cmd.Flags().StringArrayP("filename", "f", nil, "manifest to inject, - for standard input; repeatable")
+	config := cmd.Flags().String("config", "", "file of what the key config of the webhook's ConfigMap holds; if empty, the defaults")
+	template := cmd.Flags().String("template", "", "file of what the key template of the webhook's ConfigMap holds; if empty, the one that is built in")
+	namespace := cmd.Flags().StringP("namespace", "n", "default", "namespace of objects that name none")
+	native := cmd.Flags().Bool("nativeSidecar", true, "make the sidecar an init container that stays, for clusters since 1.29; --config may say it too, and beats it")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if len(*paths) == 0 {
+			return setting.Usage("discovery", errors.New("--filename is missing: want a file or -"))
+		}
+		i, err := injectorOf(*config, *template, *native)
+		if err != nil {
+			return err
+		}
+		text, err := manifests(*paths, cmd.InOrStdin())
+		if err != nil {
+			return err
+		}
+		out, notes, err := i.Manifest(text, *namespace)
+		for _, n := range notes {
+			cmd.PrintErrln(n)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := cmd.OutOrStdout().Write(out); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// injectorOf reads the files, if there are any.
+func injectorOf(configFile, templateFile string, native bool) (*inject.Injector, error) {
+	var text []byte
+	var err error
+	if configFile != "" {
+		if text, err = os.ReadFile(configFile); err != nil {
+			return nil, err
+		}
+	}
+	c, err := inject.ReadConfig(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("--config %s: %w", configFile, err)
+	}
+	if c.NativeSidecar == nil {
+		c.NativeSidecar = &native
+	}
+	if templateFile == "" {
+		return inject.New(c, inject.DefaultTemplate)
+	}
+	text, err = os.ReadFile(templateFile)
+	if err != nil {
+		return nil, err
+	}
+	i, err := inject.New(c, string(text))
+	if err != nil {
+		return nil, fmt.Errorf("--template %s: %w", templateFile, err)
+	}
+	return i, nil
+}
+
+// manifests reads files as one stream of documents.
+func manifests(paths []string, stdin io.Reader) ([]byte, error) {
+	var all [][]byte
+	for _, path := range paths {
+		var text []byte
+		var err error
+		if path == "-" {
+			text, err = io.ReadAll(stdin)
+		} else {
+			text, err = os.ReadFile(path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text)
+	}
+	return bytes.Join(all, []byte("\n---\n")), nil
+}

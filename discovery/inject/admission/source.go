@@ -1,0 +1,139 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pilotlight/pilotlight/discovery/inject"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+)
+
+// Source is where the configuration of injection comes from.
+type Source struct {
+	Connect         func() (*kube.Client, error) // called by each attempt, which closes the client's connections at its end
+	Namespace, Name string                       // of the ConfigMap; empty for the defaults
+	Log             *slog.Logger
+
+	mu      sync.Mutex
+	current *inject.Injector
+}
+
+const (
+	firstPause = time.Second // after an error, doubled
+	longPause  = 30 * time.Second
+
+	nativeSince = 29 // the minor version of Kubernetes whose init containers may stay
+)
+
+// Injector returns the last sound one; nil before there was one.
+func (s *Source) Injector() *inject.Injector {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// Run follows the ConfigMap until ctx is done. An error is told, and tried again.
+func (s *Source) Run(ctx context.Context) error {
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		began := time.Now()
+		err := s.attempt(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if time.Since(began) > longPause {
+			pause = firstPause
+		}
+		s.Log.Error("the configuration of injection is not followed", "err", err, "again", pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (s *Source) attempt(ctx context.Context) error {
+	client, err := s.Connect()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	minor, err := client.Minor(ctx)
+	if err != nil {
+		return err
+	}
+	native := minor >= nativeSince
+	if s.Name == "" {
+		if err := s.take(nil, native); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	events := make(chan kube.Event)
+	g.Go(func() error {
+		return client.Follow(ctx, &kube.Watch{
+			Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Object: &corev1.ConfigMap{},
+			Namespace: s.Namespace, Fields: "metadata.name=" + s.Name,
+		}, events)
+	})
+	g.Go(func() error {
+		for {
+			select {
+			case e := <-events:
+				if err := s.event(e, native); err != nil {
+					s.Log.Error("the configuration of injection is refused; the last sound one stays", "configMap", s.Namespace+"/"+s.Name,
+						"err", err, "has", s.Injector() != nil)
+				}
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	return g.Wait()
+}
+
+func (s *Source) event(e kube.Event, native bool) error {
+	for _, o := range append(e.All, e.Put) {
+		if m, ok := o.(*corev1.ConfigMap); ok {
+			return s.take(m.Data, native)
+		}
+	}
+	return fmt.Errorf("it is not there")
+}
+
+// take makes an Injector of a ConfigMap's data.
+func (s *Source) take(data map[string]string, native bool) error {
+	i, err := read(data, native)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.current = i
+	s.mu.Unlock()
+	s.Log.Info("Pods are injected by a new configuration", "native", native)
+	return nil
+}
+
+// read reads the keys config and template. native is what the cluster can do, where the configuration does not say it.
+func read(data map[string]string, native bool) (*inject.Injector, error) {
+	config, err := inject.ReadConfig(data["config"])
+	if err != nil {
+		return nil, err
+	}
+	if config.NativeSidecar == nil {
+		config.NativeSidecar = &native
+	}
+	text, given := data["template"]
+	if !given {
+		text = inject.DefaultTemplate
+	}
+	return inject.New(config, text)
+}

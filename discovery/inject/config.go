@@ -1,0 +1,104 @@
+package inject
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// DefaultTemplate is what is used where the ConfigMap has no template.
+//
+//go:embed sidecar.yaml.tmpl
+var DefaultTemplate string
+
+// Config is what holds for all Pods: the key config of the ConfigMap, as YAML.
+type Config struct {
+	Image            string                      `json:"image"`
+	ImagePullPolicy  corev1.PullPolicy           `json:"imagePullPolicy,omitempty"`
+	ImagePullSecrets []string                    `json:"imagePullSecrets,omitempty"`
+	Resources        corev1.ResourceRequirements `json:"resources"`
+	Revision         string                      `json:"revision"` // of istio.io/rev: Pods and namespaces that name another are left to another injector
+
+	DiscoveryAddress string `json:"discoveryAddress"` // host:port
+	TrustDomain      string `json:"trustDomain,omitempty"`
+	ClusterDomain    string `json:"clusterDomain"`
+	ClusterID        string `json:"clusterID"`
+	Network          string `json:"network,omitempty"`
+	LogLevel         string `json:"logLevel,omitempty"` // Envoy's
+
+	// NativeSidecar is whether the sidecar is an init container that stays; nil for what the caller knows of the cluster.
+	NativeSidecar        *bool  `json:"nativeSidecar,omitempty"`
+	RewriteProbes        bool   `json:"rewriteProbes"`
+	MergeMetrics         bool   `json:"mergeMetrics"`
+	HoldApplication      bool   `json:"holdApplicationUntilProxyStarts"`
+	InterceptionMode     string `json:"interceptionMode"` // REDIRECT, TPROXY or NONE
+	IncludeOutboundCIDRs string `json:"includeOutboundIPRanges"`
+	ExcludeOutboundCIDRs string `json:"excludeOutboundIPRanges,omitempty"`
+	IncludeInboundPorts  string `json:"includeInboundPorts"`
+	ExcludeInboundPorts  string `json:"excludeInboundPorts,omitempty"`
+	IncludeOutboundPorts string `json:"includeOutboundPorts,omitempty"`
+	ExcludeOutboundPorts string `json:"excludeOutboundPorts,omitempty"`
+
+	// ProxyConfig is Istio's, of every proxy. The annotation proxy.istio.io/config is laid over it.
+	ProxyConfig map[string]any `json:"proxyConfig,omitempty"`
+}
+
+const defaults = `
+image: pilotlight/proxy
+discoveryAddress: discovery.pilotlight.svc:15010
+clusterDomain: cluster.local
+clusterID: Kubernetes
+revision: default
+rewriteProbes: true
+mergeMetrics: true
+interceptionMode: REDIRECT
+includeOutboundIPRanges: "*"
+includeInboundPorts: "*"
+resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {cpu: "2", memory: 1Gi}}
+`
+
+// ReadConfig reads the YAML of a Config over the defaults. An unknown key is an error.
+func ReadConfig(text string) (Config, error) {
+	var c Config
+	if err := yaml.UnmarshalStrict([]byte(defaults), &c); err != nil {
+		return Config{}, err
+	}
+	given := c
+	given.Resources = corev1.ResourceRequirements{}
+	if err := yaml.UnmarshalStrict([]byte(text), &given); err != nil {
+		return Config{}, fmt.Errorf("read config: %w", err)
+	}
+	if given.Resources.Requests == nil && given.Resources.Limits == nil {
+		given.Resources = c.Resources
+	}
+	return given, given.check()
+}
+
+// check returns every fault.
+func (c Config) check() error {
+	var faults []error
+	fault := func(key string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("config: %s: %w", key, err))
+		}
+	}
+	for key, value := range map[string]string{"image": c.Image, "clusterDomain": c.ClusterDomain, "clusterID": c.ClusterID, "revision": c.Revision} {
+		if value == "" {
+			fault(key, errors.New("is empty"))
+		}
+	}
+	fault("discoveryAddress", isAddress(c.DiscoveryAddress))
+	fault("interceptionMode", isMode(c.InterceptionMode))
+	fault("includeOutboundIPRanges", areRanges(c.IncludeOutboundCIDRs))
+	fault("excludeOutboundIPRanges", areRanges(c.ExcludeOutboundCIDRs))
+	for key, value := range map[string]string{
+		"includeInboundPorts": c.IncludeInboundPorts, "excludeInboundPorts": c.ExcludeInboundPorts,
+		"includeOutboundPorts": c.IncludeOutboundPorts, "excludeOutboundPorts": c.ExcludeOutboundPorts,
+	} {
+		fault(key, arePorts(value))
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,68 @@
+package inject
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Namespace is what is known of a Pod's namespace.
+type Namespace struct {
+	Name   string
+	Labels map[string]string // nil where they are not known
+}
+
+const (
+	injectName   = "sidecar.istio.io/inject"
+	statusName   = "sidecar.istio.io/status"
+	revisionName = "istio.io/rev"
+	mirrorName   = "kubernetes.io/config.mirror"
+
+	proxyName = "istio-proxy"
+	initName  = "istio-init"
+)
+
+// never are namespaces that hold what a cluster runs by: without them no webhook answers.
+var never = []string{"kube-system", "kube-public", "kube-node-lease"}
+
+// skip returns why a Pod is not to be injected; "" where it is. An error is a Pod whose wish is not clear.
+func (i *Injector) skip(ns Namespace, p pod) (string, error) {
+	switch {
+	case p.spec()["hostNetwork"] == true:
+		return "it uses the network of its node (hostNetwork)", nil
+	case slices.Contains(never, ns.Name):
+		return "its namespace is " + ns.Name, nil
+	case p.annotations()[mirrorName] != "":
+		return "it is the mirror of a static Pod", nil
+	case textAt(p.spec(), "os", "name") == "windows" || textAt(p.spec(), "nodeSelector", "kubernetes.io/os") == "windows":
+		return "it runs on Windows", nil
+	case p.annotations()[statusName] != "" && (p.container(proxyName) != nil || p.initContainer(proxyName) != nil):
+		return "it has its sidecar already", nil
+	}
+	wish, at := p.labels()[injectName], "label"
+	if wish == "" {
+		wish, at = p.annotations()[injectName], "annotation"
+	}
+	switch wish {
+	case "false":
+		return fmt.Sprintf("its %s %s is false", at, injectName), nil
+	case "true", "":
+	default:
+		return "", fmt.Errorf("%s %s: is %.40q, want true or false", at, injectName, wish)
+	}
+	if revision := p.labels()[revisionName]; revision != "" {
+		if revision != i.config.Revision {
+			return fmt.Sprintf("its label %s is %s, and this is %s", revisionName, revision, i.config.Revision), nil
+		}
+		return "", nil
+	}
+	if wish == "true" {
+		return "", nil
+	}
+	if ns.Labels["istio-injection"] == "disabled" {
+		return "its namespace is labelled istio-injection: disabled", nil
+	}
+	if revision := ns.Labels[revisionName]; revision != "" && revision != i.config.Revision && ns.Labels["istio-injection"] != "enabled" {
+		return fmt.Sprintf("its namespace is labelled %s: %s, and this is %s", revisionName, revision, i.config.Revision), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,140 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"text/template"
+)
+
+// Injector injects by one Config and one template. It does not change.
+type Injector struct {
+	config   Config
+	template *template.Template
+}
+
+// Result is what became of a Pod.
+type Result struct {
+	Pod      map[string]any // as it is to be; the one that was given where it is skipped
+	Skipped  string         // why it is not injected; "" where it is
+	Warnings []string       // what of its wishes has no effect
+}
+
+// New returns an Injector, or what is wrong with the template. It is tried with Pods of each mode.
+func New(c Config, text string) (*Injector, error) {
+	parsed, err := parseTemplate(text)
+	if err != nil {
+		return nil, err
+	}
+	i := &Injector{c, parsed}
+	for _, mode := range []string{"REDIRECT", "TPROXY", "NONE"} {
+		for _, native := range []string{"true", "false"} {
+			trial := map[string]any{
+				"metadata": map[string]any{"name": "trial", "annotations": map[string]any{
+					"sidecar.istio.io/interceptionMode": mode, "sidecar.istio.io/nativeSidecar": native,
+					"proxy.istio.io/config":       `{"proxyMetadata": {"A": "b: c"}, "holdApplicationUntilProxyStarts": true}`,
+					"sidecar.istio.io/userVolume": `{"trial": {"emptyDir": {}}}`, "sidecar.istio.io/userVolumeMount": `{"trial": {"mountPath": "/trial"}}`,
+				}},
+				"spec": map[string]any{"containers": []any{map[string]any{"name": "trial", "image": "trial"}}},
+			}
+			if _, err := i.Pod(Namespace{Name: "trial"}, trial); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return i, nil
+}
+
+// Pod injects a Pod of a namespace, or the template of a workload. An error is a Pod that asks for what cannot be.
+func (i *Injector) Pod(ns Namespace, given map[string]any) (Result, error) {
+	why, err := i.skip(ns, pod(given))
+	if err != nil || why != "" {
+		return Result{Pod: given, Skipped: why}, err
+	}
+	p := pod(clone(given).(map[string]any))
+	if err := p.sound(); err != nil {
+		return Result{}, err
+	}
+	if p["metadata"] == nil {
+		p["metadata"] = map[string]any{}
+	}
+	if p.metadata() == nil {
+		return Result{}, errors.New("metadata: is no object")
+	}
+	w, err := i.wish(p)
+	if err != nil {
+		return Result{}, err
+	}
+	own, err := i.takeOut(p)
+	if err != nil {
+		return Result{}, err
+	}
+	native := w.native != nil && *w.native
+	asked := map[string]any{}
+	if w.probes {
+		asked = w.reroute(p, native)
+	}
+	annotations, _ := p.metadata()["annotations"].(map[string]any)
+	if annotations == nil {
+		annotations = map[string]any{}
+		p.metadata()["annotations"] = annotations
+	}
+	scrape := w.metricsOf(annotations)
+	part, err := render(i.template, i.facts(ns, pod(given), w, native, asked, scrape))
+	if err != nil {
+		return Result{}, err
+	}
+	if err := join(p, part, own, native, w.hold); err != nil {
+		return Result{}, err
+	}
+	annotations[statusName] = i.status(part, native)
+	i.doubts(p, w, native)
+	return Result{Pod: p, Warnings: w.warnings}, nil
+}
+
+// takeOut takes a container istio-proxy with the image auto out of the Pod: it is laid over ours.
+func (i *Injector) takeOut(p pod) (map[string]any, error) {
+	own := p.container(proxyName)
+	for _, name := range []string{proxyName, initName} {
+		if p.initContainer(name) != nil || name == initName && p.container(name) != nil {
+			return nil, fmt.Errorf("spec: the Pod has a container %s of its own", name)
+		}
+	}
+	if own == nil {
+		return nil, nil
+	}
+	if own["image"] != "auto" {
+		return nil, fmt.Errorf("spec.containers: the Pod has a container %s of its own, want the image auto where it is to change the sidecar", proxyName)
+	}
+	var kept []any
+	for _, c := range p.containers() {
+		if c["name"] != proxyName {
+			kept = append(kept, c)
+		}
+	}
+	if len(kept) == 0 {
+		return nil, errors.New("spec.containers: there is only istio-proxy: a Pod that is a proxy has its own manifest")
+	}
+	p.spec()["containers"] = kept
+	delete(own, "image")
+	return own, nil
+}
+
+// doubts names what will not work as it looks.
+func (i *Injector) doubts(p pod, w *wishes, native bool) {
+	security, _ := p.spec()["securityContext"].(map[string]any)
+	of := func(o map[string]any) bool {
+		user, said := numberOf(o["runAsUser"])
+		group, saidGroup := numberOf(o["runAsGroup"])
+		return said && user == uid || saidGroup && group == uid
+	}
+	all := append(p.containers(), p.initContainers()...)
+	for _, c := range all {
+		own, _ := c["securityContext"].(map[string]any)
+		if c["name"] != proxyName && c["name"] != initName && w.mode != "NONE" && (of(own) || of(security) && own["runAsUser"] == nil) {
+			w.warn("container %s: runs as %d, the sidecar's user or group, so its traffic passes the mesh by", c["name"], uid)
+		}
+	}
+	if policy := textAt(p.spec(), "restartPolicy"); !native && (policy == "Never" || policy == "OnFailure") {
+		w.warn("restartPolicy %s: the sidecar keeps the Pod from completing; start the program by `agent wait --shutdown -- CMD`, or use a native sidecar", policy)
+	}
+}

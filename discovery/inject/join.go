@@ -1,0 +1,166 @@
+package inject
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// keyed are the lists of a Pod whose items have a key.
+var keyed = map[string]string{
+	"containers": "name", "initContainers": "name", "volumes": "name", "imagePullSecrets": "name",
+	"env": "name", "volumeMounts": "mountPath", "ports": "containerPort",
+}
+
+// join joins a part to a Pod. own is laid over the part's sidecar.
+func join(p, part pod, own map[string]any, native, hold bool) error {
+	sidecar := part.container(proxyName)
+	if own != nil {
+		if sidecar == nil {
+			return fmt.Errorf("the template makes no container %s, which the Pod changes", proxyName)
+		}
+		overlay(sidecar, own)
+	}
+	var before, after []any // of the program's init containers
+	for _, c := range part.initContainers() {
+		if p.initContainer(textAt(c, "name")) != nil || p.container(textAt(c, "name")) != nil {
+			return fmt.Errorf("spec.initContainers: the Pod has a container %s of its own", c["name"])
+		}
+		if native {
+			before = append(before, c)
+		} else {
+			after = append(after, c)
+		}
+	}
+	var first, last []any // of the containers
+	for _, c := range part.containers() {
+		if p.initContainer(textAt(c, "name")) != nil || p.container(textAt(c, "name")) != nil {
+			return fmt.Errorf("spec.containers: the Pod has a container %s of its own", c["name"])
+		}
+		switch {
+		case native && c["name"] == proxyName:
+			c["restartPolicy"] = "Always"
+			before = append(before, c)
+		case hold && c["name"] == proxyName:
+			first = append(first, c)
+		default:
+			last = append(last, c)
+		}
+	}
+	spec := p.spec()
+	setList(spec, "initContainers", before, listAt(spec, "initContainers"), after)
+	setList(spec, "containers", first, listAt(spec, "containers"), last)
+	for key, value := range part.spec() {
+		switch theirs := spec[key]; {
+		case key == "containers" || key == "initContainers":
+		case keyed[key] != "":
+			for _, item := range objects(value) {
+				if there := named(objects(spec[key]), textAt(item, "name")); there != nil && key != "imagePullSecrets" {
+					return fmt.Errorf("spec.%s: there is a %.60s already", key, item["name"])
+				} else if there == nil {
+					spec[key] = append(slices.Clip(listAt(spec, key)), item)
+				}
+			}
+		case theirs == nil:
+			spec[key] = value
+		default:
+			if below, ok := theirs.(map[string]any); ok {
+				above, _ := value.(map[string]any)
+				under(below, above) // the Pod's own word counts
+			}
+		}
+	}
+	for _, key := range []string{"labels", "annotations"} {
+		add, _ := part.metadata()[key].(map[string]any)
+		has, _ := p.metadata()[key].(map[string]any)
+		if has == nil && len(add) > 0 {
+			has = map[string]any{}
+			p.metadata()[key] = has
+		}
+		under(has, add)
+	}
+	return nil
+}
+
+func listAt(o map[string]any, key string) []any { list, _ := o[key].([]any); return list }
+
+func setList(o map[string]any, key string, parts ...[]any) {
+	if list := slices.Concat(parts...); len(list) > 0 {
+		o[key] = list
+	}
+}
+
+// under adds what is missing.
+func under(has, add map[string]any) {
+	for key, value := range add {
+		if _, said := has[key]; !said && has != nil {
+			has[key] = value
+		}
+	}
+}
+
+// overlay lays an object over another, lists with keys by their key.
+func overlay(below, above map[string]any) {
+	for key, value := range above {
+		has, over := below[key], value
+		switch over := over.(type) {
+		case map[string]any:
+			if object, ok := has.(map[string]any); ok {
+				overlay(object, over)
+				continue
+			}
+		case []any:
+			if by := keyed[key]; by != "" {
+				below[key] = overlayList(listAt(below, key), over, by)
+				continue
+			}
+		}
+		below[key] = over
+	}
+}
+
+func overlayList(below, above []any, by string) []any {
+	out := slices.Clone(below)
+	for _, item := range above {
+		o, _ := item.(map[string]any)
+		i := slices.IndexFunc(out, func(b any) bool { m, _ := b.(map[string]any); return o != nil && m != nil && same(m[by], o[by]) })
+		if i < 0 {
+			out = append(out, item)
+			continue
+		}
+		merged, _ := clone(out[i]).(map[string]any)
+		overlay(merged, o)
+		if by == "name" && o["value"] != nil { // a variable has one of them
+			delete(merged, "valueFrom")
+		}
+		out[i] = merged
+	}
+	return out
+}
+
+func same(a, b any) bool {
+	n, isNumber := numberOf(a)
+	m, isToo := numberOf(b)
+	return isNumber && isToo && n == m || !isNumber && a == b
+}
+
+// status says what was added.
+func (i *Injector) status(part pod, native bool) string {
+	list := func(items []map[string]any) []string {
+		out := []string{}
+		for _, item := range items {
+			out = append(out, textAt(item, "name"))
+		}
+		return out
+	}
+	initial, containers := list(part.initContainers()), list(part.containers())
+	if native {
+		initial = append(initial, proxyName)
+		containers = slices.DeleteFunc(containers, func(name string) bool { return name == proxyName })
+	}
+	text, _ := json.Marshal(map[string]any{ // of texts
+		"initContainers": initial, "containers": containers, "volumes": list(objects(part.spec()["volumes"])),
+		"imagePullSecrets": list(objects(part.spec()["imagePullSecrets"])), "revision": i.config.Revision,
+	})
+	return string(text)
+}

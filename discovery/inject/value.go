@@ -1,0 +1,133 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The forms of values, as pod-init and the agent take them. Each returns what is wrong.
+
+func isBool(s string) error {
+	if s != "true" && s != "false" {
+		return fmt.Errorf("is %.40q, want true or false", s)
+	}
+	return nil
+}
+
+func isMode(s string) error { return isOneOf(s, "REDIRECT", "TPROXY", "NONE") }
+
+func isLogLevel(s string) error {
+	return isOneOf(s, "trace", "debug", "info", "warning", "warn", "error", "err", "critical", "off")
+}
+
+func isOneOf(s string, words ...string) error {
+	if !slices.Contains(words, s) {
+		return fmt.Errorf("is %.40q, want one of %s", s, strings.Join(words, ", "))
+	}
+	return nil
+}
+
+func isPort(s string) error {
+	if n, err := strconv.ParseUint(s, 10, 16); err != nil || n == 0 || s[0] == '+' {
+		return fmt.Errorf("is %.40q, want a port, 1 to 65535", s)
+	}
+	return nil
+}
+
+// arePorts takes "*", nothing, or numbers and ranges parted by commas.
+func arePorts(s string) error {
+	if s == "*" || s == "" {
+		return nil
+	}
+	for item := range strings.SplitSeq(s, ",") {
+		from, to, isRange := strings.Cut(strings.TrimSpace(item), "-")
+		if err := isPort(from); err != nil {
+			return fmt.Errorf("%.40q %w", item, errors.New("is no port: want *, or ports and ranges parted by commas"))
+		}
+		if isRange && isPort(to) != nil {
+			return fmt.Errorf("%.40q is no range of ports", item)
+		}
+	}
+	return nil
+}
+
+// areRanges takes "*", nothing, or CIDRs and addresses parted by commas.
+func areRanges(s string) error {
+	if s == "*" || s == "" {
+		return nil
+	}
+	for item := range strings.SplitSeq(s, ",") {
+		item = strings.TrimSpace(item)
+		_, notRange := netip.ParsePrefix(item)
+		address, notAddress := netip.ParseAddr(item)
+		if notRange != nil && (notAddress != nil || address.Zone() != "") {
+			return fmt.Errorf("%.60q is no range: want *, or CIDRs parted by commas", item)
+		}
+	}
+	return nil
+}
+
+var interfaceName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,15}$`)
+
+func areInterfaces(s string) error {
+	for item := range strings.SplitSeq(s, ",") {
+		if s != "" && !interfaceName.MatchString(strings.TrimSpace(item)) {
+			return fmt.Errorf("%.40q is no name of a network interface", item)
+		}
+	}
+	return nil
+}
+
+func isAddress(s string) error {
+	colon := strings.LastIndexByte(s, ':')
+	if colon < 1 || isPort(s[colon+1:]) != nil {
+		return fmt.Errorf("is %.80q, want host:port", s)
+	}
+	host := s[:colon]
+	if inside, bracketed := strings.CutPrefix(host, "["); bracketed {
+		if _, err := netip.ParseAddr(strings.TrimSuffix(inside, "]")); err != nil || !strings.HasSuffix(inside, "]") {
+			return fmt.Errorf("is %.80q, want host:port, such as [::1]:15010", s)
+		}
+	} else if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune("$/:[]", r) || r >= 0x7f }) {
+		return fmt.Errorf("is %.80q, want host:port", s)
+	}
+	return nil
+}
+
+func isDuration(s string) error {
+	if d, err := time.ParseDuration(s); err != nil || d < 0 {
+		return fmt.Errorf("is %.40q, want a duration such as 45s", s)
+	}
+	return nil
+}
+
+func isNumber(s string) error {
+	if n, err := strconv.ParseInt(s, 10, 32); err != nil || n < 0 || s[0] == '+' {
+		return fmt.Errorf("is %.40q, want a whole number", s)
+	}
+	return nil
+}
+
+// isText takes what stays one argument, and may be shown in a log.
+func isText(s string) error {
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fmt.Errorf("%.60q has control characters", s)
+	}
+	return nil
+}
+
+func isImage(s string) error {
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return fmt.Errorf("is %.80q, want the name of an image", s)
+	}
+	return nil
+}
+
+// literal is a text as an argument or variable, in which Kubernetes replaces $(NAME) and $$.
+func literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/inject"
+	"github.com/pilotlight/pilotlight/internal/regular"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
+
+// maxManifest bounds a file of the command inject.
+const maxManifest = 64 << 20
 
 func newInject() *cobra.Command {
 	cmd := &cobra.Command{
@@ -61,7 +64,7 @@ func injectorOf(configFile, templateFile string, native bool) (*inject.Injector,
 	var text []byte
 	var err error
 	if configFile != "" {
-		if text, err = os.ReadFile(configFile); err != nil {
+		if text, err = regular.Read(configFile, maxManifest); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +78,7 @@ func injectorOf(configFile, templateFile string, native bool) (*inject.Injector,
 	if templateFile == "" {
 		return inject.New(c, inject.DefaultTemplate)
 	}
-	text, err = os.ReadFile(templateFile)
+	text, err = regular.Read(templateFile, maxManifest)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +98,7 @@ func manifests(paths []string, stdin io.Reader) ([]byte, error) {
 		if path == "-" {
 			text, err = io.ReadAll(stdin)
 		} else {
-			text, err = os.ReadFile(path)
+			text, err = regular.Read(path, maxManifest)
 		}
 		if err != nil {
 			return nil, err

@@ -25,7 +25,7 @@ func (s *Source) Review(_ context.Context, r *admissionv1.AdmissionRequest) *adm
 	out, skipped, err := review(i, r)
 	switch {
 	case err != nil:
-		s.Log.Warn("a Pod is refused", "namespace", r.Namespace, "name", r.Name, "reason", err)
+		s.Log.Warn("a Pod is refused", "namespace", r.Namespace, "name", r.Name, "err", err)
 		return &admissionv1.AdmissionResponse{Result: &metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
 			Message: fmt.Sprintf("the sidecar cannot be injected: %v", err),

@@ -356,7 +356,7 @@ spec:
 			sidecar = c
 		}
 	}
-	env, argv := started(sidecar)
+	env, argv := kubeletStarts(sidecar)
 	work := filepath.Join(l.Dir, "work")
 	check(t, os.Mkdir(work, 0o700))
 	downward := func(name string, values map[string]string) string {
@@ -442,9 +442,9 @@ func statusOf(t *testing.T, url string) int {
 	return answer.StatusCode
 }
 
-// started returns the environment and the arguments that a kubelet starts a container with: fields of the Pod filled in, and $(NAME)
+// kubeletStarts returns the environment and the arguments that a kubelet starts a container with: fields of the Pod filled in, and $(NAME)
 // replaced by the variable, $$ by $.
-func started(container map[string]any) (env, argv []string) {
+func kubeletStarts(container map[string]any) (env, argv []string) {
 	fields := map[string]string{
 		"metadata.name": "web", "metadata.namespace": "shop", "status.podIP": "127.0.0.1", "status.hostIP": "127.0.0.1", "spec.serviceAccountName": "web",
 	}

@@ -1,0 +1,119 @@
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pilotlight/pilotlight/discovery/kube"
+)
+
+const pod = `{"metadata": {"annotations": {%s}}, "spec": {"containers": [{"name": "app"}]}}`
+
+func request(change func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionRequest {
+	r := &admissionv1.AdmissionRequest{
+		UID: "u", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Operation: admissionv1.Create, Namespace: "shop",
+		Object: runtime.RawExtension{Raw: fmt.Appendf(nil, pod, "")},
+	}
+	change(r)
+	return r
+}
+
+func TestReview(t *testing.T) {
+	s := &Source{Log: slog.New(slog.DiscardHandler)}
+	if got := s.Review(t.Context(), request(func(*admissionv1.AdmissionRequest) {})); got != nil {
+		t.Errorf("without a configuration it answers %v", got)
+	}
+	if err := s.take(nil, true); err != nil {
+		t.Fatal(err)
+	}
+	raw := func(annotations string) func(*admissionv1.AdmissionRequest) {
+		return func(r *admissionv1.AdmissionRequest) { r.Object.Raw = fmt.Appendf(nil, pod, annotations) }
+	}
+	many := ""
+	for n := range 40 {
+		many += fmt.Sprintf(`, "sidecar.istio.io/%d%s": ""`, n, strings.Repeat("x", 300))
+	}
+	for _, tt := range []struct {
+		name     string
+		change   func(*admissionv1.AdmissionRequest)
+		allowed  bool
+		patched  bool
+		message  string
+		warnings int
+	}{
+		{"a Pod", raw(""), true, true, "", 0},
+		{"out", raw(`"sidecar.istio.io/inject": "false"`), true, false, "", 0},
+		{"wrong", raw(`"sidecar.istio.io/proxyCPU": "x"`), false, false, "the sidecar cannot be injected: annotation sidecar.istio.io/proxyCPU", 0},
+		{"many warnings", raw(many[2:]), true, true, "", most},
+		{"an update", func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }, true, false, "", 0},
+		{"a deletion", func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }, true, false, "", 0},
+		{"an eviction", func(r *admissionv1.AdmissionRequest) { r.SubResource = "eviction" }, true, false, "", 0},
+		{"another kind", func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Service" }, true, false, "", 0},
+		{"a Pod of another group", func(r *admissionv1.AdmissionRequest) { r.Kind.Group = "example.org" }, true, false, "", 0},
+		{"nothing", func(r *admissionv1.AdmissionRequest) { r.Object.Raw = nil }, false, false, "the Pod is no object", 0},
+		{"null", func(r *admissionv1.AdmissionRequest) { r.Object.Raw = []byte("null") }, false, false, "is empty", 0},
+		{"kube-system", func(r *admissionv1.AdmissionRequest) { r.Namespace = "kube-system" }, true, false, "", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := s.Review(t.Context(), request(tt.change))
+			message := ""
+			if got.Result != nil {
+				message = got.Result.Message
+			}
+			if got.Allowed != tt.allowed || (got.Patch != nil) != tt.patched || !strings.Contains(message, tt.message) || len(got.Warnings) != tt.warnings {
+				t.Errorf("got %+v %s", got, message)
+			}
+			for _, w := range got.Warnings {
+				if len(w) > longest {
+					t.Errorf("a warning of %d bytes", len(w))
+				}
+			}
+			if got.Patch != nil && !json.Valid(got.Patch) {
+				t.Errorf("the patch is %s", got.Patch)
+			}
+		})
+	}
+}
+
+// A ConfigMap that is wrong, or gone, leaves what was.
+func TestLastSoundConfiguration(t *testing.T) {
+	s := &Source{Namespace: "mesh", Name: "injection", Log: slog.New(slog.DiscardHandler)}
+	event := func(data map[string]string) error {
+		return s.event(kube.Event{Put: &corev1.ConfigMap{Data: data}}, true)
+	}
+	if err := s.event(kube.Event{List: true}, true); err == nil || s.Injector() != nil {
+		t.Errorf("without a ConfigMap: %v, %v", err, s.Injector())
+	}
+	if err := event(map[string]string{"config": "image: a:1"}); err != nil {
+		t.Fatal(err)
+	}
+	first := s.Injector()
+	for _, data := range []map[string]string{
+		{"config": "imagee: a:1"},
+		{"config": "["},
+		{"config": "discoveryAddress: x"},
+		{"config": "interceptionMode: MAYBE"},
+		{"config": "includeInboundPorts: all"},
+		{"template": ""},
+		{"template": "{{"},
+		{"template": "spec: {containers: [{name: x, image: {{.Nothing}}}]}"},
+	} {
+		if err := event(data); err == nil || s.Injector() != first {
+			t.Errorf("%v: %v, and it is another: %v", data, err, s.Injector() != first)
+		}
+	}
+	if err := s.event(kube.Event{Gone: &corev1.ConfigMap{}}, true); err == nil || s.Injector() != first {
+		t.Errorf("when it is gone: %v", err)
+	}
+	if err := event(map[string]string{"config": "nativeSidecar: false"}); err != nil || s.Injector() == first {
+		t.Errorf("a sound one: %v", err)
+	}
+}

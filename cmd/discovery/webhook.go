@@ -75,9 +75,9 @@ func (w webhooks) descriptors() int {
 // webhookFaults are what is wrong with these settings.
 func (s *settings) webhookFaults() (faults []error) {
 	w := s.webhooks
-	for name, value := range map[string]string{"webhookService": w.service, "injectConfigMap": w.injectConfigMap} {
-		if value != "" && !isNamespaced(value) {
-			faults = append(faults, s.origins.Fault(name, value, "NAMESPACE/NAME"))
+	for _, given := range []struct{ name, value string }{{"webhookService", w.service}, {"injectConfigMap", w.injectConfigMap}} {
+		if given.value != "" && !isNamespaced(given.value) {
+			faults = append(faults, s.origins.Fault(given.name, given.value, "NAMESPACE/NAME"))
 		}
 	}
 	switch {

@@ -48,7 +48,7 @@ type Config struct {
 
 const defaults = `
 image: pilotlight/proxy
-discoveryAddress: discovery.pilotlight.svc:15010
+discoveryAddress: istio-pilot.istio-system.svc:15010
 clusterDomain: cluster.local
 clusterID: Kubernetes
 revision: default

@@ -3,6 +3,7 @@ package inject
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"text/template"
 )
 
@@ -88,6 +89,7 @@ func (i *Injector) Pod(ns Namespace, given map[string]any) (Result, error) {
 	}
 	annotations[statusName] = i.status(part, native)
 	i.doubts(p, w, native)
+	slices.Sort(w.warnings)
 	return Result{Pod: p, Warnings: w.warnings}, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"strings"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -169,7 +168,7 @@ func (i *Injector) workload(o map[string]any, namespace string, labels map[strin
 		return nil, []Note{{name, "not injected: " + r.Skipped}}, nil
 	}
 	var notes []Note
-	for _, warning := range slices.Sorted(slices.Values(r.Warnings)) {
+	for _, warning := range r.Warnings {
 		notes = append(notes, Note{name, warning})
 	}
 	if kind == "Pod" {

@@ -46,8 +46,6 @@ func readPath(written string, kind *networkingv1.PathType) (p path, fault string
 	return p, ""
 }
 
-func (p path) key() string { return fmt.Sprint(p.exact, p.text) }
-
 // inOrder sorts paths as Kubernetes takes them: the longest first, and Exact before Prefix.
 func inOrder(paths []path) {
 	slices.SortStableFunc(paths, func(a, b path) int {

@@ -392,3 +392,67 @@ func TestClass(t *testing.T) {
 		}
 	}
 }
+
+// What is told does not depend on the order in which objects come.
+func TestOrder(t *testing.T) {
+	all := []*networkingv1.Ingress{
+		read(t, "shop/a", 3, rules(rule("foo.com", to("/", "Prefix", "a")), rule("*.foo.com", to("/", "Prefix", "a")))+"\ntls: [{hosts: [foo.com, x.foo.com], secretName: one}]"),
+		read(t, "shop/b", 3, rules(rule("foo.com", to("/", "Prefix", "b"), to("/b", "Exact", "b")))+"\ntls: [{secretName: two}]"),
+		read(t, "evil/c", 3, rules(rule("foo.com", to("/c", "Prefix", "c")), rule("", to("/", "Prefix", "c")))),
+		read(t, "bank/d", 1, "defaultBackend: {service: {name: d, port: {number: 80}}}"),
+	}
+	var want map[string]model.Group
+	for n := range 24 {
+		order := slices.Clone(all)
+		for i, k := 0, n; i < len(order); i++ { // each permutation
+			j := i + k%(len(order)-i)
+			k /= len(order) - i
+			order[i], order[j] = order[j], order[i]
+		}
+		table := tableOf()
+		got := map[string]model.Group{}
+		for _, i := range order {
+			table.Put(i, model.Origin{File: i.Name})
+			for key, group := range table.Changes() {
+				if got[key] = group; group.Empty() {
+					delete(got, key)
+				}
+			}
+			table.SetSecrets(map[Name]string{{"shop", "one"}: "", {"shop", "two"}: "is not there"})
+		}
+		maps.Copy(got, table.Changes())
+		maps.DeleteFunc(got, func(_ string, g model.Group) bool { return g.Empty() })
+		if want == nil {
+			want = got
+		}
+		if !maps.EqualFunc(got, want, func(a, b model.Group) bool { return a.Same(b) && slices.Equal(a.Faults, b.Faults) }) {
+			t.Fatalf("order %d tells something else", n)
+		}
+	}
+}
+
+func BenchmarkTranslate(b *testing.B) {
+	table := New(Options{Class: "pilotlight", Proxies: "gateways"})
+	known := map[Name]string{}
+	class, prefix := "pilotlight", networkingv1.PathTypePrefix
+	for n := range 2000 {
+		name := Name{fmt.Sprint("ns-", n%50), fmt.Sprint("web-", n)}
+		known[name] = ""
+		i := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Spec: networkingv1.IngressSpec{
+			IngressClassName: &class, TLS: []networkingv1.IngressTLS{{SecretName: name.Name}},
+		}}
+		var paths []networkingv1.HTTPIngressPath
+		for p := range 5 {
+			paths = append(paths, networkingv1.HTTPIngressPath{Path: fmt.Sprint("/", p), PathType: &prefix, Backend: networkingv1.IngressBackend{
+				Service: &networkingv1.IngressServiceBackend{Name: "a", Port: networkingv1.ServiceBackendPort{Number: 80}},
+			}})
+		}
+		i.Spec.Rules = []networkingv1.IngressRule{{Host: name.Name + ".test", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: paths}}}}
+		table.Put(i, model.Origin{})
+	}
+	table.SetSecrets(known)
+	for b.Loop() {
+		table.dirty = true
+		table.Changes()
+	}
+}

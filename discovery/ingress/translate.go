@@ -21,6 +21,8 @@ type host struct {
 	fallback *path // for what no path takes; nil for none
 	routed   bool  // a rule names it, not a certificate alone
 	secret   *Name // of its certificate; nil for none
+
+	gateways []string // that it is served at
 }
 
 // translation is one call of translate.
@@ -50,6 +52,7 @@ func (t *Table) translate() map[string]model.Group {
 		t.ours = append(t.ours, i.name())
 		w.read(i)
 	}
+	w.bind()
 	out := map[string]model.Group{}
 	for _, name := range slices.Sorted(maps.Keys(w.hosts)) {
 		w.serve(w.hosts[name], out)
@@ -121,7 +124,7 @@ func (w *translation) readPath(i *ingress, h *host, in *networkingv1.HTTPIngress
 		return
 	}
 	p.ingress, p.at = i, at
-	if n := slices.IndexFunc(h.paths, func(o path) bool { return o.key() == p.key() }); n >= 0 {
+	if n := slices.IndexFunc(h.paths, func(o path) bool { return o.exact == p.exact && o.text == p.text }); n >= 0 {
 		w.faultf(i, "%s.path %q of %s is not served: Ingress %s has it in %s", at, in.Path, h.name, h.paths[n].ingress.name(), h.paths[n].at)
 		return
 	}
@@ -193,7 +196,7 @@ func (w *translation) serve(h *host, out map[string]model.Group) {
 		return
 	}
 	w.add(out, h.owner, "VirtualService", h.name, &networking.VirtualService{
-		Hosts: []string{h.name}, ExportTo: []string{w.options.Proxies}, Gateways: w.gatewaysOf(h), Http: routes,
+		Hosts: []string{h.name}, ExportTo: []string{w.options.Proxies}, Gateways: h.gateways, Http: routes,
 	})
 }
 
@@ -231,16 +234,27 @@ const objectName = "ingress~"
 // plain is the Gateway of HTTP of a namespace.
 const plain = "http"
 
-// gatewaysOf are the Gateways that a host is served at.
-func (w *translation) gatewaysOf(h *host) []string {
-	of := func(name string) string { return h.owner.Namespace + "/" + objectName + name }
-	out := []string{of(plain)}
-	for _, name := range slices.Sorted(maps.Keys(w.hosts)) {
-		if server := w.hosts[name]; server.owner.Namespace == h.owner.Namespace && w.encrypted(server) && w.under(h, server) {
-			out = append(out, of(name))
+// bind finds for each host the Gateways that it is served at.
+func (w *translation) bind() {
+	names := slices.Sorted(maps.Keys(w.hosts))
+	for _, h := range w.hosts {
+		h.gateways = []string{h.owner.Namespace + "/" + objectName + plain}
+	}
+	for _, name := range names {
+		server := w.hosts[name]
+		if !w.encrypted(server) {
+			continue
+		}
+		candidates := []string{name, above(name), anyHost}
+		if name == anyHost || isWildcard(name) {
+			candidates = names
+		}
+		for _, candidate := range slices.Compact(candidates) {
+			if h := w.hosts[candidate]; h != nil && h.owner.Namespace == server.owner.Namespace && w.under(h, server) {
+				h.gateways = append(h.gateways, server.owner.Namespace+"/"+objectName+name)
+			}
 		}
 	}
-	return out
 }
 
 // under reports whether what a certificate's host takes is routed by the rules of h: no narrower rules are there.

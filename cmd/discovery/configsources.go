@@ -74,6 +74,15 @@ func (c *configSources) source(s config.ConfigSource) discovery.Source {
 	}
 }
 
+// storesAnd returns the stores of files, and that of --configDir, by the names of their sources.
+func (c *configSources) storesAnd(own *file.Source) map[string]*file.Source {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := maps.Clone(c.stores)
+	out["config"] = own
+	return out
+}
+
 // lines says how the stores of files do not stand as they should.
 func (c *configSources) lines() (out []string) {
 	c.mu.Lock()

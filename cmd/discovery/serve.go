@@ -131,12 +131,11 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	}
 	if doors.monitoring != nil {
 		g.Go(func() error {
-			metrics := append(collectors(server.Sources), proxies.Metrics(), server, reporter)
+			metrics := append(collectors(server.Sources), proxies.Metrics(), server, reporter, file.Metrics(func() map[string]*file.Source {
+				return further.storesAnd(store)
+			}))
 			if len(leading) > 0 {
 				metrics = append(metrics, election)
-			}
-			if c.configDir == "" {
-				metrics = append(metrics, store)
 			}
 			return serveHTTP(ctx, doors.monitoring, status.Monitoring(version.Get(), metrics...), maxConnections, log)
 		})

@@ -15,7 +15,9 @@ func TestMetrics(t *testing.T) {
 		Kinds: map[string]Count{"Gateway": {Served: 5, LastGood: 1, Held: 4}, "Sidecar": {Refused: 2}},
 	})
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(s)
+	other := &Source{} // another directory
+	other.status.Store(&Status{Kinds: map[string]Count{"Gateway": {Served: 7}}})
+	registry.MustRegister(Metrics(func() map[string]*Source { return map[string]*Source{"config": s, "fs:///more": other} }))
 	families, err := registry.Gather()
 	must(t, err)
 	got := map[string]float64{}
@@ -29,9 +31,13 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"kind=Gateway state=served ": 5, "kind=Gateway state=last_good ": 1, "kind=Gateway state=refused ": 0, "kind=Gateway state=held ": 4,
-		"kind=Sidecar state=served ": 0, "kind=Sidecar state=last_good ": 0, "kind=Sidecar state=refused ": 2, "kind=Sidecar state=held ": 0,
-		"state=unreadable ": 1, "state=waiting ": 0,
+		"kind=Gateway source=config state=served ": 5, "kind=Gateway source=config state=last_good ": 1, "kind=Gateway source=config state=refused ": 0,
+		"kind=Gateway source=config state=held ": 4, "kind=Sidecar source=config state=served ": 0, "kind=Sidecar source=config state=last_good ": 0,
+		"kind=Sidecar source=config state=refused ": 2, "kind=Sidecar source=config state=held ": 0,
+		"source=config state=unreadable ": 1, "source=config state=waiting ": 0,
+		"kind=Gateway source=fs:///more state=served ": 7, "kind=Gateway source=fs:///more state=last_good ": 0,
+		"kind=Gateway source=fs:///more state=refused ": 0, "kind=Gateway source=fs:///more state=held ": 0,
+		"source=fs:///more state=unreadable ": 0, "source=fs:///more state=waiting ": 0,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -21,8 +21,8 @@ func TestServeConfigSources(t *testing.T) {
 	far := startServe(t, "--configDir", objects("far"))
 	far.await(t, http.StatusOK)
 
-	mesh := filepath.Join(t.TempDir(), "mesh.yaml")
-	write(t, mesh, fmt.Sprintf("configSources: [{address: 'xds://%s'}, {address: 'fs://%s'}, {address: 'k8s://elsewhere'}]", far.grpc, objects("further")))
+	mesh, extra := filepath.Join(t.TempDir(), "mesh.yaml"), objects("further")
+	write(t, mesh, fmt.Sprintf("configSources: [{address: 'xds://%s'}, {address: 'fs://%s'}, {address: 'k8s://elsewhere'}]", far.grpc, extra))
 	s := startServe(t, "--configDir", objects("own"), "--meshConfig", mesh, "--registrySyncTimeout", "2s")
 	s.await(t, http.StatusOK)
 	shows := func(path string, ok func(page string) bool) {
@@ -35,11 +35,20 @@ func TestServeConfigSources(t *testing.T) {
 	shows("/ready?verbose", func(page string) bool {
 		return strings.Contains(page, "source k8s://elsewhere") && strings.Contains(page, "want k8s:// for the one of --kubeconfig")
 	})
+	metrics := func() string { return s.get(t, s.stats, "/metrics") }
+	for _, source := range []string{"config", "fs://" + extra} {
+		if want := fmt.Sprintf(`pilotlight_config_objects{kind="ServiceEntry",source=%q,state="served"} 1`, source); !strings.Contains(metrics(), want) {
+			t.Errorf("the metrics have no %s", want)
+		}
+	}
 	write(t, mesh, "configSources: []")
 	shows("/debug/configz", func(page string) bool {
 		return !strings.Contains(page, "far.test") && !strings.Contains(page, "further.test") && strings.Contains(page, "own.test")
 	})
 	shows("/ready?verbose", func(page string) bool { return page == "ready\n" })
+	if page := metrics(); strings.Contains(page, extra) {
+		t.Errorf("a store that was removed is counted: %s", page)
+	}
 	s.stop(t)
 	far.stop(t)
 }

@@ -28,6 +28,11 @@ func TestShortNames(t *testing.T) {
 		"a proxy outside":      {"reviews.default.svc.cluster.local", "", nil},
 		"a name of two parts":  {"a.b.default.svc.cluster.local", clusterDomain, nil},
 		"no namespace in host": {"reviews.svc.cluster.local", clusterDomain, nil},
+		"of Consul":            {"web.service.consul", "service.consul", []string{"web"}},
+		"of a namespace":       {"web.service.team.ns.consul", "service.consul", nil},
+		"beside Consul":        {"web.default.svc.cluster.local", "service.consul", nil},
+		"the domain itself":    {"service.consul", "service.consul", nil},
+		"a wildcard":           {"*.service.consul", "service.consul", nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -244,8 +244,15 @@ func domains(s *model.Service, port uint32, domain, cluster string) []string {
 }
 
 // shortNames returns what the resolver of domain "NAMESPACE.svc.SUFFIX" completes to host:
-// "reviews.default.svc", "reviews.default" and, in its own namespace, "reviews".
+// "reviews.default.svc", "reviews.default" and, in its own namespace, "reviews". Of any other domain, such as "service.consul", it is
+// what stands before it.
 func shortNames(host, domain string) []string {
+	if domain != "" && !strings.Contains(domain, ".svc.") {
+		if short, below := strings.CutSuffix(host, "."+domain); below && !model.IsWildcard(host) {
+			return []string{short}
+		}
+		return nil
+	}
 	service, namespace := serviceOf(host, domain)
 	if service == "" {
 		return nil

@@ -108,6 +108,7 @@ func TestConsul(t *testing.T) {
 	agent.put("/v1/agent/service/maintenance/one?enable=false", nil)
 	w.answers(url, "one", "two")
 
+	w.answers(fmt.Sprintf("http://web:%d/", port), "one", "two") // as a resolver of service.consul completes it
 	load := w.load(url)
 	server.kill()
 	w.eventually("source Consul: it failed", func() string { return w.get("/ready?verbose") })

@@ -25,8 +25,10 @@ type cluster struct {
 	namespaces []string // empty for all
 	config     bool     // its Istio objects
 	registries string   // namespace of the Secrets with kubeconfigs of other clusters; empty for that of this Pod
+	settings   string   // NAMESPACE/NAME of the ConfigMap of the mesh's settings; empty for none
+	writes     bool     // the status of its Istio objects
 	lease      lease
-	settings   string // NAMESPACE/NAME of the ConfigMap of the mesh's settings; empty for none
+	told       *configs.Statuses // that the source of the objects tells; nil for none
 }
 
 const kubernetesRegistry = "Kubernetes"
@@ -96,7 +98,7 @@ func userAgent() string { return "pilotlight-discovery/" + version.Get().Version
 
 // objects are the cluster's Istio objects.
 func (c cluster) objects(log *slog.Logger) discovery.Source {
-	return configs.Source{Connect: c.connect, Cluster: c.id, Namespaces: c.namespaces, Log: log}
+	return configs.Source{Connect: c.connect, Cluster: c.id, Namespaces: c.namespaces, Statuses: c.told, Log: log}
 }
 
 // store is what MeshConfig's configSources call k8s://PLACE: the objects of this cluster, unless they are served already.

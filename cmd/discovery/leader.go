@@ -3,11 +3,16 @@ package main
 import (
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/pilotlight/pilotlight/discovery"
+	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -17,11 +22,24 @@ type lease struct{ namespace, name string }
 func (s *settings) leader() []setting.Setting {
 	return []setting.Setting{
 		{
+			Name: "writeStatus", Default: "false", Kind: setting.Bool(&s.cluster.writes),
+			Help: "write what is wrong with an Istio object of --kubernetesConfig into its status, as the condition PilotlightAccepted, and as an Event; one of all " +
+				"replicas does, the one that holds the Lease",
+		},
+		{
 			Name: "leaseNamespace", Kind: setting.Text(&s.cluster.lease.namespace, "a namespace"),
 			Help: "namespace of the Lease by which one of all replicas leads; if empty, that of this Pod, and istio-system where this is none",
 		},
 		{Name: "leaseName", Default: "pilotlight-discovery", Kind: setting.Text(&s.cluster.lease.name, "a name"), Help: "name of that Lease, which is made if it is not there"},
 	}
+}
+
+// leaderFaults are what is wrong with these settings.
+func (c cluster) leaderFaults() (faults []error) {
+	if c.writes && !c.config {
+		faults = append(faults, errors.New("--writeStatus is given without --kubernetesConfig, whose objects it is about"))
+	}
+	return faults
 }
 
 // identity names this run of this replica: a Pod by its name, which is its host's name. A run after it is another one.
@@ -37,4 +55,21 @@ func (c cluster) election(identity string, log *slog.Logger) *kube.Election {
 		namespace = cmp.Or(strings.TrimSpace(string(own)), "istio-system")
 	}
 	return &kube.Election{Connect: c.connect, Namespace: namespace, Name: c.lease.name, Identity: identity, Log: log}
+}
+
+// statuses are what is to be said of the cluster's objects; nil where it is not written.
+func (c cluster) statuses(identity string, log *slog.Logger) *configs.Statuses {
+	if !c.writes {
+		return nil
+	}
+	return &configs.Statuses{Connect: c.connect, Cluster: c.id, Instance: identity, Log: log}
+}
+
+// whole passes on the notes of a mesh that no source is missing in: without one, others seem to name what is not there.
+func whole(server *discovery.Server, told func(*model.Mesh, []model.Note)) func(*model.Mesh, []model.Note) {
+	return func(m *model.Mesh, notes []model.Note) {
+		if !slices.ContainsFunc(server.Statuses(), func(s discovery.SourceStatus) bool { return s.Late }) {
+			told(m, notes)
+		}
+	}
 }

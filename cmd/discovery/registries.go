@@ -55,8 +55,7 @@ func (s *settings) registryFaults() (faults []error) {
 	if s.configDir == "" && len(s.registries) == 0 && s.meshConfig == "" && !s.cluster.config {
 		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries, --kubernetesConfig, or --meshConfig with configSources"))
 	}
-	faults = append(append(faults, s.clusterFaults()...), s.ingressFaults()...)
-	faults = append(faults, s.gatewayFaults()...)
+	faults = slices.Concat(faults, s.clusterFaults(), s.ingressFaults(), s.gatewayFaults(), s.cluster.leaderFaults())
 	known := s.known()
 	for i, name := range s.registries {
 		one, is := known[name]

@@ -17,7 +17,7 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return setting.Usage("discovery", err) })
-	root.AddCommand(newServe(), newValidate(), newProxyConfig(), newInject(), newVersion())
+	root.AddCommand(newServe(), newValidate(), newApply(), newGet(), newDelete(), newProxyConfig(), newInject(), newVersion())
 	return root
 }
 

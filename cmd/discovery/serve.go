@@ -76,6 +76,8 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	store := newStore(c.configDir, c.wipeDelay, log)
 	reporter := notes.New(proxies.Proxies, log)
 	proxies.OnRefusal(reporter.Recheck)
+	self := identity()
+	c.cluster.told = c.cluster.statuses(self, log)
 	server := &discovery.Server{
 		Sources:  c.sources(store, log),
 		Pusher:   proxies,
@@ -93,7 +95,11 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	if wanted := gatewaySecrets(server, c.cluster, c.gatewaySecrets); wanted != nil {
 		server.Judge = judges{reporter, wanted}
 	}
-	election := c.cluster.election(identity(), log)
+	if statuses := c.cluster.told; statuses != nil {
+		reporter.OnJudged(whole(server, statuses.Judged))
+		leading = append(leading, statuses.Run)
+	}
+	election := c.cluster.election(self, log)
 	if len(server.Secrets) > 0 {
 		proxies.SetSecrets(secret.Set{}) // before a proxy asks: one that is refused does not ask again
 	}

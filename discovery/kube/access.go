@@ -14,6 +14,16 @@ type Access struct {
 	UserAgent     string
 }
 
+// Namespace is the namespace of the context, else "default".
+func (a Access) Namespace() string {
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: a.File}
+	name, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: a.Context}).Namespace()
+	if err != nil || a.File == "" {
+		return "default"
+	}
+	return name
+}
+
 // Client reads what it needs, as it is now, and returns a new client.
 func (a Access) Client() (*Client, error) {
 	config, err := a.config()

@@ -2,6 +2,8 @@
 //
 //	Access.Client ──▶ Election.Run ──▶ functions that run in one of several replicas, while it holds a Lease
 //
+//	Client.SetCondition, Client.Tell ──▶ what is said of an object, in its status and as an Event
+//
 //	Access.Client ──▶ Client.Follow(Watch) ──▶ Event: all objects, then each that changes
 //	                            │
 //	                            └── an error, when the server refuses, or is away for longer than Patience

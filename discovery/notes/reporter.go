@@ -27,6 +27,7 @@ type Reporter struct {
 	meshes    chan *model.Mesh // the newest
 	recheck   chan struct{}    // the same mesh is to be judged again
 	notes     atomic.Pointer[[]model.Note]
+	told      func(*model.Mesh, []model.Note)
 }
 
 // New returns a Reporter; connected returns the proxies that are connected now.
@@ -45,6 +46,9 @@ func (r *Reporter) Judge(m *model.Mesh) {
 	}
 	r.meshes <- m
 }
+
+// OnJudged has a function called after each judgement, with all notes of the mesh. It is to be called before Run.
+func (r *Reporter) OnJudged(told func(*model.Mesh, []model.Note)) { r.told = told }
 
 // Recheck has the newest mesh judged once more, since a proxy has refused a part of it. It returns at once.
 func (r *Reporter) Recheck() {
@@ -76,7 +80,10 @@ func (r *Reporter) Run(ctx context.Context) error {
 			continue
 		}
 		began := time.Now()
-		r.report(mesh.Notes(r.connected()...))
+		notes := mesh.Notes(r.connected()...)
+		if r.report(notes); r.told != nil {
+			r.told(mesh, notes)
+		}
 		select {
 		case <-ctx.Done():
 			return nil

@@ -8,5 +8,9 @@
 // gone with it. An object is decoded and judged as one of a file is. One with an error keeps its last good form, and the
 // source names it; its origin is the cluster, UID, generation and resourceVersion. A change of its status is no change.
 //
-// The package writes nothing to the API server, and does not serve kinds that discovery/config does not know.
+//	problems ─┐
+//	notes ────┴▶ Statuses ──▶ verdict ≠ what the status says ──▶ the leader's queue ──▶ Event, status
+//
+// What is wrong with an object is written to its status alone, by one replica: it causes no change of the mesh. The package
+// does not serve kinds that discovery/config does not know.
 package kubernetes

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,17 +12,16 @@ import (
 )
 
 // groupOf decodes an object as one of a file is. Of one with an error there are the faults only.
-func groupOf(o *unstructured.Unstructured, cluster string) (group model.Group, warnings []config.Problem) {
+func groupOf(o *unstructured.Unstructured, cluster string) (group model.Group, problems []config.Problem) {
 	data, err := o.MarshalJSON()
 	if err != nil {
 		return model.Group{Faults: []string{err.Error()}}, nil
 	}
 	for _, item := range config.Read(data) {
+		problems = append(problems, item.Problems...)
 		for _, p := range item.Problems {
 			if p.Severity == config.Error {
 				group.Faults = append(group.Faults, faultOf(p))
-			} else {
-				warnings = append(warnings, p)
 			}
 		}
 		if item.Object != nil {
@@ -35,7 +35,11 @@ func groupOf(o *unstructured.Unstructured, cluster string) (group model.Group, w
 	if group.Empty() {
 		group.Faults = []string{fmt.Sprintf("%s of %s is not served", o.GetKind(), o.GetAPIVersion())}
 	}
-	return group, warnings
+	return group, problems
+}
+
+func warningsAmong(problems []config.Problem) []config.Problem {
+	return slices.DeleteFunc(slices.Clone(problems), func(p config.Problem) bool { return p.Severity == config.Error })
 }
 
 // faultOf says what is wrong, and where in the object.

@@ -18,7 +18,8 @@ import (
 type Source struct {
 	Connect    func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
 	Cluster    string
-	Namespaces []string // whose objects count; empty for all
+	Namespaces []string  // whose objects count; empty for all
+	Statuses   *Statuses // that writes what is wrong with an object to it; nil for none
 	Log        *slog.Logger
 }
 
@@ -40,6 +41,7 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		return cancel
 	}
 	st := newState(s.Cluster, s.Namespaces, follow)
+	st.statuses = s.Statuses
 	for _, k := range config.Resources() {
 		follow(st.define(k))
 	}

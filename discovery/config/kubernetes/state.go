@@ -18,6 +18,7 @@ type state struct {
 	cluster    string
 	namespaces []string
 	follow     func(*kube.Watch) (stop func())
+	statuses   *Statuses // nil where none are written
 
 	kinds    map[*kube.Watch]*kind // by the watch of the definition, and by those of the objects that are followed
 	unlisted map[*kube.Watch]bool
@@ -153,12 +154,16 @@ func (st *state) put(k *kind, o any) string {
 	key := keyOf(k, u)
 	now := known{string(u.GetUID()), u.GetGeneration(), u.GetLabels(), u.GetNamespace()}
 	was, had := k.known[key]
+	object := tracked{ref: refOf(k, u), said: saidOf(u)}
 	if had && was.uid == now.uid && was.generation == now.generation && maps.Equal(was.labels, now.labels) {
-		return key // its status changed, or nothing
+		st.statuses.said(key, object) // its status changed, or nothing
+		return key
 	}
 	k.known[key] = now
-	group, warnings := groupOf(u, st.cluster)
-	st.untold[key], st.warnings = group, append(st.warnings, warnings...)
+	group, problems := groupOf(u, st.cluster)
+	st.untold[key], st.warnings = group, append(st.warnings, warningsAmong(problems)...)
+	object.problems = problems
+	st.statuses.put(key, object)
 	return key
 }
 
@@ -166,6 +171,7 @@ func (st *state) drop(k *kind, key string) {
 	if _, had := k.known[key]; had {
 		delete(k.known, key)
 		st.untold[key] = model.Group{}
+		st.statuses.drop(key)
 	}
 }
 
@@ -200,11 +206,25 @@ func servedVersion(o *unstructured.Unstructured, want []string) string {
 	return want[i]
 }
 
-// strip takes away what no one reads: an applied object holds a second copy of itself.
+// refOf names an object as it is now.
+func refOf(k *kind, o *unstructured.Unstructured) kube.Ref {
+	return kube.Ref{
+		Resource: schema.GroupVersionResource{Group: k.Group, Version: k.version, Resource: k.Plural}, Kind: k.Kind,
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), Generation: o.GetGeneration(),
+	}
+}
+
+// strip takes away what no one reads: an applied object holds a second copy of itself. Of the status there stays what discovery
+// has said itself.
 func strip(o any) {
 	if o, ok := o.(*unstructured.Unstructured); ok {
 		o.SetManagedFields(nil)
-		unstructured.RemoveNestedField(o.Object, "status")
+		said := saidOf(o)
+		if unstructured.RemoveNestedField(o.Object, "status"); said != nil {
+			o.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+				"type": ConditionType, "status": said.Status, "reason": said.Reason, "message": said.Message, "observedGeneration": said.Generation,
+			}}}
+		}
 		annotations := o.GetAnnotations()
 		maps.DeleteFunc(annotations, func(key, _ string) bool { return !strings.Contains(key, "istio.io/") })
 		o.SetAnnotations(annotations)

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/config/file"
+	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+// place is where apply, get and delete find objects: a directory, or an API server.
+type place struct {
+	dir       string
+	access    kube.Access
+	namespace string
+	force     bool
+}
+
+// add gives a command the flags of its place.
+func (p *place) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.dir, "configDir", "", "directory of the objects, as serve reads it; without it they are in the API server")
+	cmd.Flags().StringVar(&p.access.File, "kubeconfig", "", "kubeconfig file of the API server; if empty, $KUBECONFIG, then ~/.kube/config, then the cluster whose Pod this is")
+	cmd.Flags().StringVar(&p.access.Context, "context", "", "context of the kubeconfig file; if empty, its current one")
+	cmd.Flags().StringVarP(&p.namespace, "namespace", "n", "", "namespace of objects that name none; if empty, that of the context, or default")
+}
+
+// check returns what is wrong with the flags, and finds the kubeconfig file.
+func (p *place) check() error {
+	if p.dir != "" && (p.access.File != "" || p.access.Context != "") {
+		return setting.Usage("discovery", errors.New("--configDir is given with --kubeconfig or --context, want one place"))
+	}
+	if p.dir == "" && p.access.File == "" {
+		p.access.File = kubeconfig(os.Getenv("KUBECONFIG"), os.Getenv("HOME"))
+	}
+	p.access.UserAgent = userAgent()
+	if p.namespace == "" && p.dir == "" {
+		p.namespace = p.access.Namespace()
+	}
+	p.namespace = cmp.Or(p.namespace, "default")
+	return nil
+}
+
+// kubeconfig is the file that kubectl would read first; "" for none.
+func kubeconfig(variable, home string) string {
+	for _, path := range filepath.SplitList(variable) {
+		if path != "" {
+			return path
+		}
+	}
+	path := filepath.Join(home, ".kube", "config")
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
+// held is where objects are read and changed.
+type held interface {
+	Apply(ctx context.Context, w config.Written) (verb, revision string, err error)
+	Objects(ctx context.Context, kind, namespace, name string) ([]config.Written, error)
+	Delete(ctx context.Context, kind, namespace, name string) error
+}
+
+// open returns what the place holds, and how to close it.
+func (p *place) open() (held, func(), error) {
+	if p.dir != "" {
+		d, err := file.OpenDirectory(p.dir)
+		return directory{d}, func() {}, err
+	}
+	client, err := p.access.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := configs.NewStore(client, p.force)
+	return store, client.Close, err
+}
+
+// directory is one as held.
+type directory struct{ *file.Directory }
+
+func (d directory) Apply(_ context.Context, w config.Written) (verb, revision string, err error) {
+	return d.Directory.Apply(w)
+}
+
+func (d directory) Objects(_ context.Context, kind, namespace, name string) ([]config.Written, error) {
+	return d.Directory.Objects(kind, namespace, name), nil
+}
+
+func (d directory) Delete(_ context.Context, kind, namespace, name string) error {
+	return d.Directory.Delete(kind + "/" + namespace + "/" + name)
+}
+
+// kindNamed returns the kind that a person means: by its name or its plural, or by the short name that kubectl knows.
+func kindNamed(text string) (string, error) {
+	short := map[string]string{
+		"dr": "DestinationRule", "gw": "Gateway", "se": "ServiceEntry", "vs": "VirtualService", "we": "WorkloadEntry", "wg": "WorkloadGroup",
+	}
+	low, _, _ := strings.Cut(strings.ToLower(text), ".") // virtualservices.networking.istio.io
+	if kind := short[low]; kind != "" {
+		return kind, nil
+	}
+	var names []string
+	for _, r := range config.Resources() {
+		if low == strings.ToLower(r.Kind) || low == r.Plural {
+			return r.Kind, nil
+		}
+		names = append(names, r.Kind)
+	}
+	return "", setting.Usage("discovery", fmt.Errorf("%s: want one of %s", text, strings.Join(names, ", ")))
+}
+
+// title names an object as problems do.
+func title(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }

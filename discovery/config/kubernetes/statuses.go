@@ -1,0 +1,266 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// How fast statuses are written. Each costs up to three requests.
+const (
+	writesPerSecond = 10
+	writesAtOnce    = 10
+	writeTimeout    = 10 * time.Second
+	firstRetry      = time.Second
+	lastRetry       = 5 * time.Minute
+)
+
+// Statuses knows what is to be said of the objects of a cluster, and writes it to their status and as Events while Run runs: in
+// the replica that leads. A Source tells it of the objects, and Judged of the notes.
+type Statuses struct {
+	Connect  func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
+	Cluster  string
+	Instance string // which replica says it, in Events
+	Log      *slog.Logger
+
+	mu      sync.Mutex
+	objects map[string]tracked // by the keys of their groups: those of which something is said, or was
+	judged  map[string]judged  // of these objects, and of others with notes
+	refs    map[string]kube.Ref
+	queue   workqueue.TypedRateLimitingInterface[string] // nil while Run does not run
+}
+
+// put takes an object as it is now. Of most there is nothing to say, and nothing is kept.
+func (s *Statuses) put(key string, o tracked) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.objects == nil {
+		s.objects, s.judged, s.refs = map[string]tracked{}, map[string]judged{}, map[string]kube.Ref{}
+	}
+	s.refs[o.ref.Kind] = kube.Ref{Resource: o.ref.Resource, Kind: o.ref.Kind}
+	if len(o.problems) == 0 && o.said == nil {
+		delete(s.objects, key)
+	} else {
+		s.objects[key] = o
+	}
+	s.look(key)
+}
+
+// said takes what the status of an object says now.
+func (s *Statuses) said(key string, now tracked) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	o, known := s.objects[key]
+	s.mu.Unlock()
+	if known || now.said != nil {
+		now.problems = o.problems
+		s.put(key, now)
+	}
+}
+
+// drop forgets an object.
+func (s *Statuses) drop(key string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, key)
+	delete(s.judged, key)
+}
+
+// Judged takes the notes of a mesh. It returns soon.
+func (s *Statuses) Judged(mesh *model.Mesh, notes []model.Note) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := map[string]judged{}
+	for _, n := range notes {
+		r := n.Meta.Origin.Record
+		if r == nil || r.Cluster != s.Cluster || r.Relayed || s.refs[n.Meta.Kind].Kind == "" || !steady(n) {
+			continue
+		}
+		j := now[n.Meta.Key()]
+		j.uid, j.generation, j.notes = r.UID, r.Generation, append(j.notes, n)
+		now[n.Meta.Key()] = j
+	}
+	for _, o := range mesh.Objects() {
+		key, r := o.Key(), o.Origin.Record
+		if _, is := s.objects[key]; !is || r == nil || r.Cluster != s.Cluster || r.Relayed {
+			continue
+		}
+		if _, noted := now[key]; !noted {
+			now[key] = judged{uid: r.UID, generation: r.Generation}
+		}
+	}
+	last := s.judged
+	s.judged = now
+	for key, j := range now {
+		if was, had := last[key]; !had || was.uid != j.uid || was.generation != j.generation || !slices.EqualFunc(was.notes, j.notes, sameNote) {
+			s.look(key)
+		}
+	}
+	for key := range last {
+		if _, has := now[key]; !has {
+			s.look(key)
+		}
+	}
+}
+
+func sameNote(a, b model.Note) bool {
+	return a.Code == b.Code && a.Path == b.Path && a.Message == b.Message
+}
+
+// look has an object looked at, if its status is to be another one.
+func (s *Statuses) look(key string) {
+	if s.queue == nil {
+		return
+	}
+	if _, _, wrong := s.wanted(key); wrong {
+		s.queue.Add(key)
+	}
+}
+
+// wanted returns the condition that an object is to have; false where it needs none.
+func (s *Statuses) wanted(key string) (kube.Ref, kube.Condition, bool) {
+	o, known := s.objects[key]
+	j, has := s.judged[key]
+	if !known {
+		if !has || len(j.notes) == 0 {
+			return kube.Ref{}, kube.Condition{}, false
+		}
+		m := j.notes[0].Meta
+		o.ref = s.refs[m.Kind]
+		o.ref.Namespace, o.ref.Name, o.ref.UID, o.ref.Generation = m.Namespace, m.Name, j.uid, j.generation
+	}
+	is, wrong := verdict(o, j)
+	return o.ref, is, wrong
+}
+
+// Run writes what differs until ctx is done. It begins with all objects, and so goes on where another replica ended.
+func (s *Statuses) Run(ctx context.Context) error {
+	client, err := s.Connect()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
+	s.begin(queue)
+	defer s.begin(nil)
+	defer queue.ShutDown()
+	defer context.AfterFunc(ctx, queue.ShutDown)()
+	pace := flowcontrol.NewTokenBucketRateLimiter(writesPerSecond, writesAtOnce)
+	defer pace.Stop()
+	w := writer{s, client, queue, faults{of: "Events", keys: map[string]bool{}}, faults{of: "statuses", keys: map[string]bool{}}}
+	for {
+		key, down := queue.Get()
+		if down || pace.Wait(ctx) != nil {
+			return nil
+		}
+		w.write(ctx, key)
+		queue.Done(key)
+	}
+}
+
+// begin has all objects looked at by a queue; nil for none.
+func (s *Statuses) begin(queue workqueue.TypedRateLimitingInterface[string]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queue = queue; queue == nil {
+		return
+	}
+	for key := range s.objects {
+		s.look(key)
+	}
+	for key := range s.judged {
+		s.look(key)
+	}
+}
+
+// writer is one Run.
+type writer struct {
+	*Statuses
+	client           *kube.Client
+	queue            workqueue.TypedRateLimitingInterface[string]
+	events, statuses faults
+}
+
+// faults are what one kind of write fails of.
+type faults struct {
+	of     string          // "statuses"
+	keys   map[string]bool // of the objects
+	told   bool
+	reason string // that was told last
+}
+
+// write writes the status of an object, and an Event, as they are to be now.
+func (w *writer) write(ctx context.Context, key string) {
+	w.mu.Lock()
+	ref, is, wrong := w.wanted(key)
+	w.mu.Unlock()
+	if !wrong {
+		w.queue.Forget(key)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	err := w.client.SetCondition(ctx, ref, is, time.Now())
+	switch {
+	case err == nil:
+		w.queue.Forget(key)
+		w.wrote(key, ref, is.Said)
+		w.tell(ctx, &w.statuses, key, nil)
+		w.tell(ctx, &w.events, key, w.client.Tell(ctx, ref, is.Said, w.Instance, time.Now())) // none is worth a second attempt
+	case errors.Is(err, kube.ErrOld): // the watch brings what it is now
+		w.queue.Forget(key)
+		w.tell(ctx, &w.statuses, key, nil)
+	case apierrors.IsConflict(err):
+		w.queue.AddRateLimited(key)
+	default:
+		w.tell(ctx, &w.statuses, key, err)
+		w.queue.AddRateLimited(key)
+	}
+}
+
+// wrote notes what the status says now: the watch may be late.
+func (s *Statuses) wrote(key string, ref kube.Ref, is kube.Said) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, known := s.objects[key]
+	if known && (o.ref.UID != ref.UID || o.ref.Generation != ref.Generation) {
+		return
+	}
+	o.ref, o.said = ref, &is
+	s.objects[key] = o
+}
+
+// tell tells of a fault once, whatever number of objects it concerns, and of the end of all.
+func (w *writer) tell(ctx context.Context, f *faults, key string, err error) {
+	switch reason := string(apierrors.ReasonForError(err)); {
+	case errors.Is(ctx.Err(), context.Canceled): // it is stopped
+	case err == nil:
+		if delete(f.keys, key); len(f.keys) == 0 && f.told {
+			f.told = false
+			w.Log.Info(f.of + " of Kubernetes' objects are written again")
+		}
+	default:
+		if !f.told || reason != f.reason {
+			w.Log.Error(f.of+" of Kubernetes' objects are not written", "object", key, "err", err)
+		}
+		f.keys[key], f.told, f.reason = true, true, reason
+	}
+}

@@ -1,0 +1,164 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+)
+
+// Store is the API server as a person changes it.
+type Store struct {
+	client dynamic.Interface
+	force  bool
+}
+
+// applier owns the fields that a person applies.
+const applier = "discovery-apply"
+
+// NewStore returns the store behind a client. force takes over fields that another manager owns.
+func NewStore(client *kube.Client, force bool) (*Store, error) {
+	own, err := client.Dynamic()
+	if err != nil {
+		return nil, err
+	}
+	return &Store{own, force}, nil
+}
+
+func (s *Store) resource(kind, version, namespace string) (dynamic.ResourceInterface, error) {
+	for _, r := range config.Resources() {
+		if r.Kind == kind {
+			return s.client.Resource(schema.GroupVersionResource{Group: r.Group, Version: version, Resource: r.Plural}).Namespace(namespace), nil
+		}
+	}
+	return nil, fmt.Errorf("%s is no kind of Istio's that is served", kind)
+}
+
+// Apply writes an object by server-side apply. It says what became of it, created, configured or unchanged, and its
+// resourceVersion.
+func (s *Store) Apply(ctx context.Context, w config.Written) (verb, revision string, err error) {
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON(w.JSON); err != nil {
+		return "", "", fmt.Errorf("read what is to be applied: %w", err)
+	}
+	for _, own := range [][]string{
+		{"status"}, {"metadata", "managedFields"}, {"metadata", "resourceVersion"}, {"metadata", "uid"}, {"metadata", "generation"}, {"metadata", "creationTimestamp"},
+	} {
+		unstructured.RemoveNestedField(o.Object, own...) // the API server makes these
+	}
+	o.SetNamespace(w.Namespace)
+	client, err := s.resource(w.Kind, o.GroupVersionKind().Version, w.Namespace)
+	if err != nil {
+		return "", "", err
+	}
+	before, err := client.Get(ctx, w.Name, metav1.GetOptions{})
+	verb = "configured"
+	switch {
+	case apierrors.IsNotFound(err):
+		verb = "created"
+	case err != nil:
+		return "", "", explained(err)
+	}
+	after, err := client.Apply(ctx, w.Name, o, metav1.ApplyOptions{FieldManager: applier, Force: s.force})
+	if err != nil {
+		return "", "", explained(err)
+	}
+	if before != nil && before.GetResourceVersion() == after.GetResourceVersion() {
+		verb = "unchanged"
+	}
+	return verb, after.GetResourceVersion(), nil
+}
+
+// explained adds to an error of the API server what to do about it.
+func explained(err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("%w; with --force-conflicts discovery takes these fields over", err)
+	case apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == ""):
+		return fmt.Errorf("%w: want Istio's definitions installed there", err)
+	default:
+		return err
+	}
+}
+
+// Objects returns the objects of a kind in the best version that is served, ordered by namespace and name; of one namespace and
+// name, unless these are empty.
+func (s *Store) Objects(ctx context.Context, kind, namespace, name string) (out []config.Written, err error) {
+	version, err := s.version(ctx, kind, namespace)
+	if err != nil {
+		return nil, err
+	}
+	client, err := s.resource(kind, version, namespace)
+	if err != nil {
+		return nil, err
+	}
+	options := metav1.ListOptions{}
+	if name != "" {
+		options.FieldSelector = "metadata.name=" + name
+	}
+	all, err := client.List(ctx, options)
+	if err != nil {
+		return nil, explained(err)
+	}
+	for _, o := range all.Items {
+		o.SetManagedFields(nil)
+		data, err := o.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("write %s %s/%s: %w", kind, o.GetNamespace(), o.GetName(), err)
+		}
+		out = append(out, config.Written{
+			APIVersion: o.GetAPIVersion(), Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Revision: o.GetResourceVersion(), JSON: bytes.TrimSpace(data),
+		})
+	}
+	slices.SortFunc(out, func(a, b config.Written) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+	return out, nil
+}
+
+// version returns the best version of a kind that the API server serves.
+func (s *Store) version(ctx context.Context, kind, namespace string) (string, error) {
+	for _, r := range config.Resources() {
+		if r.Kind != kind {
+			continue
+		}
+		for _, v := range r.Versions {
+			client, err := s.resource(kind, v, namespace)
+			if err != nil {
+				return "", err
+			}
+			if _, err := client.List(ctx, metav1.ListOptions{Limit: 1}); !apierrors.IsNotFound(err) {
+				return v, err
+			}
+		}
+	}
+	return "", fmt.Errorf("the API server has no %s: want Istio's definitions installed there", kind)
+}
+
+// Delete deletes an object.
+func (s *Store) Delete(ctx context.Context, kind, namespace, name string) error {
+	version, err := s.version(ctx, kind, namespace)
+	if err != nil {
+		return err
+	}
+	client, err := s.resource(kind, version, namespace)
+	if err != nil {
+		return err
+	}
+	if err := client.Delete(ctx, name, metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
+		return config.ErrNotThere
+	} else if err != nil {
+		return err
+	}
+	return nil
+}

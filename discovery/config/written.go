@@ -1,0 +1,121 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Written is one object as it was written, of whatever kind: for whom has to pass it on.
+type Written struct {
+	Item
+	APIVersion, Kind string
+	Namespace, Name  string
+	Revision         string // changes with the object; "" where its place does not say
+	JSON             []byte // the whole object, with its keys in their order; nil where it cannot be read
+}
+
+// ErrNotThere says that a place has no such object.
+var ErrNotThere = errors.New("is not there")
+
+// ReadWritten reads the objects of a document as Read does, with what was written. Those that name no namespace are of this one.
+func ReadWritten(data []byte, namespace string) []Written {
+	var r Reader
+	var out []Written
+	if len(data) > maxDocument {
+		for _, item := range r.Read(data) {
+			out = append(out, Written{Item: item})
+		}
+		return out
+	}
+	roots, fault := r.nodes.documents(data)
+	for _, root := range unpack(roots) {
+		putInto(root, namespace)
+		out = append(out, writtenOf(root))
+	}
+	if fault != nil {
+		out = append(out, Written{Item: Item{Line: fault.Line, Problems: []Problem{*fault}}})
+	}
+	return out
+}
+
+// putInto gives an object without a namespace one.
+func putInto(root *yaml.Node, namespace string) {
+	metadata := valueOf(root, "metadata")
+	if metadata == nil || metadata.Kind != yaml.MappingNode {
+		return
+	}
+	scalar := func(text string) *yaml.Node {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: text, Line: metadata.Line}
+	}
+	switch has := valueOf(metadata, "namespace"); {
+	case has == nil:
+		metadata.Content = append(metadata.Content, scalar("namespace"), scalar(namespace))
+	case isNull(has):
+		*has = *scalar(namespace)
+	}
+}
+
+// valueOf returns what a mapping has under a key; nil where there is none.
+func valueOf(n *yaml.Node, key string) *yaml.Node {
+	if n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func writtenOf(root *yaml.Node) Written {
+	w := Written{Item: decodeObject(root)}
+	r := newReader()
+	var text bytes.Buffer
+	r.json(&text, root, false, 0)
+	if r.fault != nil {
+		return w // and so is the Item
+	}
+	var head struct {
+		APIVersion string
+		Kind       string
+		Metadata   struct{ Namespace, Name string }
+	}
+	if json.Unmarshal(text.Bytes(), &head) == nil {
+		w.APIVersion, w.Kind, w.Namespace, w.Name, w.JSON = head.APIVersion, head.Kind, head.Metadata.Namespace, head.Metadata.Name, text.Bytes()
+	}
+	return w
+}
+
+// YAML writes an object that was read as JSON, a line for each field, in the same order.
+func YAML(object []byte) ([]byte, error) {
+	var node yaml.Node
+	if err := yaml.Unmarshal(object, &node); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	block(&node)
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&node); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// block takes the style of JSON away. What other readers would read as another type keeps its quotes.
+func block(n *yaml.Node) {
+	boolean := []string{"y", "n", "yes", "no", "on", "off"} // to readers of YAML 1.1
+	if n.Kind != yaml.ScalarNode || !slices.Contains(boolean, strings.ToLower(n.Value)) {
+		n.Style = 0
+	}
+	for _, child := range n.Content {
+		block(child)
+	}
+}

@@ -1,0 +1,68 @@
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	events "k8s.io/client-go/kubernetes/typed/events/v1"
+)
+
+// What the API server takes of an Event, in bytes.
+const (
+	maxNote     = 1024
+	maxName     = 253
+	maxInstance = 128
+)
+
+// Tell makes an Event that says of an object what a condition says. There is one for each generation and text, whichever
+// replica makes it, and however often: its name is made of them.
+func (c *Client) Tell(ctx context.Context, of Ref, is Said, instance string, now time.Time) error {
+	client, err := events.NewForConfigAndClient(c.config, c.http)
+	if err != nil {
+		return fmt.Errorf("make a client of Events: %w", err)
+	}
+	_, err = client.Events(of.Namespace).Create(ctx, eventOf(of, is, instance, now), metav1.CreateOptions{FieldManager: manager})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+func eventOf(of Ref, is Said, instance string, now time.Time) *eventsv1.Event {
+	sum := sha256.Sum256([]byte(fmt.Sprintf("%s %d %s %s %s", of.UID, is.Generation, is.Status, is.Reason, is.Message)))
+	end := "." + hex.EncodeToString(sum[:8])
+	out := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: strings.TrimRight(cut(of.Name, maxName-len(end)), ".-") + end},
+		EventTime:  metav1.NewMicroTime(now), ReportingController: manager, ReportingInstance: cut(instance, maxInstance),
+		Action: "Validate", Reason: is.Reason, Type: corev1.EventTypeNormal,
+		Regarding: corev1.ObjectReference{
+			APIVersion: of.Resource.GroupVersion().String(), Kind: of.Kind, Namespace: of.Namespace, Name: of.Name, UID: types.UID(of.UID),
+		},
+		Note: cut(is.Message, maxNote),
+	}
+	if is.Message != "" {
+		out.Type = corev1.EventTypeWarning
+	}
+	return out
+}
+
+// cut shortens a text to so many bytes.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}

@@ -1,0 +1,159 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Ref names one version of an object of an API server.
+type Ref struct {
+	Resource        schema.GroupVersionResource
+	Kind            string
+	Namespace, Name string
+	UID             string
+	Generation      int64
+}
+
+func (r Ref) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
+
+// Condition is what is to be said of an object in its status, as Istio's objects have it.
+type Condition struct {
+	Type string // ours alone: conditions of other types are others'
+	Said
+	Details []Detail // in the list validationMessages
+}
+
+// Said is the part of a condition by which it differs from another one of its type.
+type Said struct {
+	Status     string // True, False, Unknown
+	Reason     string // CamelCase
+	Message    string
+	Generation int64 // of the object that it is of
+}
+
+// Detail is one of the messages of a status. Istio's type has no place for a text.
+type Detail struct{ Name, Level string } // ERROR, WARNING, INFO
+
+const (
+	manager = "pilotlight-discovery" // owns the fields that discovery writes
+	owned   = "pilotlight/"          // begins the names of our messages among those of others
+)
+
+// ErrOld says that an object is gone, or is no longer as a Ref says. Nothing was written.
+var ErrOld = errors.New("the object is gone, or has changed")
+
+// SetCondition writes a condition into the status of an object, unless it is there. Conditions and messages of others stay. The
+// error is a conflict when the object changes meanwhile.
+func (c *Client) SetCondition(ctx context.Context, of Ref, is Condition, now time.Time) error {
+	client, err := c.untyped(of.Resource.GroupVersion().WithKind(of.Kind))
+	if err != nil {
+		return err
+	}
+	found := &unstructured.Unstructured{}
+	switch err := client.Get().Namespace(of.Namespace).Resource(of.Resource.Resource).Name(of.Name).MaxRetries(0).Do(ctx).Into(found); {
+	case apierrors.IsNotFound(err):
+		return ErrOld
+	case err != nil:
+		return err
+	case string(found.GetUID()) != of.UID || found.GetGeneration() != of.Generation:
+		return ErrOld
+	}
+	status, changed := withCondition(found.Object["status"], is, now)
+	if !changed {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": of.Resource.GroupVersion().String(), "kind": of.Kind, "status": status,
+		"metadata": map[string]any{"name": of.Name, "namespace": of.Namespace, "uid": of.UID, "resourceVersion": found.GetResourceVersion()},
+	})
+	if err != nil {
+		return fmt.Errorf("write the status of %s: %w", of, err)
+	}
+	err = client.Patch(types.ApplyPatchType).Namespace(of.Namespace).Resource(of.Resource.Resource).Name(of.Name).SubResource("status").
+		Param("fieldManager", manager).Param("force", "true").MaxRetries(0).Body(body).Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		return ErrOld
+	}
+	return err
+}
+
+// withCondition returns what of a status is to be applied: all conditions and messages, for the lists have one owner each, with
+// ours in the place of our last ones. changed is false where the status says the same already.
+func withCondition(status any, is Condition, now time.Time) (applied map[string]any, changed bool) {
+	own := map[string]any{
+		"type": is.Type, "status": is.Status, "reason": is.Reason, "message": is.Message, "observedGeneration": is.Generation,
+		"lastTransitionTime": now.UTC().Format(time.RFC3339),
+	}
+	has, _ := status.(map[string]any)
+	conditions, messages := []any{}, []any{}
+	for _, c := range listOf(has, "conditions") {
+		last, _ := c.(map[string]any)
+		if last["type"] != is.Type {
+			conditions = append(conditions, c)
+		} else if last["status"] == is.Status && last["lastTransitionTime"] != nil {
+			own["lastTransitionTime"] = last["lastTransitionTime"]
+		}
+	}
+	var before []Detail
+	for _, m := range listOf(has, "validationMessages") {
+		if name, ours := strings.CutPrefix(textAt(m, "type", "name"), owned); ours {
+			before = append(before, Detail{name, textAt(m, "level")})
+		} else {
+			messages = append(messages, m)
+		}
+	}
+	for _, d := range is.Details {
+		messages = append(messages, map[string]any{"type": map[string]any{"name": owned + d.Name}, "level": d.Level})
+	}
+	applied = map[string]any{"conditions": append(conditions, own)}
+	if len(messages) > 0 {
+		applied["validationMessages"] = messages
+	}
+	last := SaidOf(has, is.Type)
+	return applied, last == nil || *last != is.Said || !slices.Equal(before, is.Details)
+}
+
+// SaidOf returns what the condition of a type in a status says; nil where there is none.
+func SaidOf(status map[string]any, conditionType string) *Said {
+	for _, c := range listOf(status, "conditions") {
+		if textAt(c, "type") != conditionType {
+			continue
+		}
+		out := &Said{Status: textAt(c, "status"), Reason: textAt(c, "reason"), Message: textAt(c, "message")}
+		fields, _ := c.(map[string]any)
+		switch n := fields["observedGeneration"].(type) {
+		case int64:
+			out.Generation = n
+		case string: // as protobuf writes it
+			out.Generation, _ = strconv.ParseInt(n, 10, 64)
+		}
+		return out
+	}
+	return nil
+}
+
+func listOf(fields map[string]any, name string) []any {
+	out, _ := fields[name].([]any)
+	return out
+}
+
+// textAt returns the text at a path of an object, "" where there is none.
+func textAt(o any, path ...string) string {
+	for _, name := range path {
+		fields, _ := o.(map[string]any)
+		o = fields[name]
+	}
+	out, _ := o.(string)
+	return out
+}

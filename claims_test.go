@@ -25,7 +25,7 @@ var claims = map[string]string{
 	"Injection":                              "TestWebhookCertificate TestInjectionWebhook TestAPIServerTakesWhatIsInjected TestInjectedSidecarRuns TestKinds TestTemplateValuesStayValues",
 	"Kubernetes' Service":                    "TestBookinfo TestServeManifests",
 	"What is wrong with it":                  "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees",
-	"Objects are validated and written":      "TestScripts TestApplyReplacesWhatIsThere TestApplyOverwritesNothingElse TestApply",
+	"Objects are validated and written":      "TestScripts TestApplyReplacesWhatIsThere TestApplyOverwritesNothingElse TestApply TestValidatingWebhook",
 	"ADS in both variants":                   "TestConnectAndChange TestProxylessGRPC TestOverMutualTLS TestBootstrapVariant",
 	"A pod's redirection":                    "TestTwoPods TestRedirect TestImagesAreReproducible TestUnits",
 	"An agent that replaces an Envoy": "TestAKilledEnvoyComesBack TestHangFrozen TestHandoverHot TestHandoverSideBySide TestRotation " +

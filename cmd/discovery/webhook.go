@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/inject/admission"
 	"github.com/pilotlight/pilotlight/discovery/webhook"
 	"github.com/pilotlight/pilotlight/internal/setting"
@@ -40,7 +41,7 @@ func (s *settings) webhookSettings() []setting.Setting {
 		},
 		{
 			Name: "validatingWebhookConfiguration", Kind: setting.Text(&w.validating, "a name"),
-			Help: "ValidatingWebhookConfiguration whose webhooks call /validate here; the same",
+			Help: "ValidatingWebhookConfiguration whose webhooks call /validate here, which refuses Istio objects that discovery would refuse; the same",
 		},
 		{
 			Name: "webhookService", Kind: setting.Text(&w.service, "NAMESPACE/NAME"),
@@ -120,6 +121,9 @@ func (s *settings) reviews(injection *admission.Source) map[string]webhook.Revie
 	out := map[string]webhook.Review{}
 	if injection != nil {
 		out["/inject"] = injection.Review
+	}
+	if s.webhooks.validating != "" {
+		out["/validate"] = configs.Review
 	}
 	return out
 }

@@ -5,6 +5,7 @@ package kube
 import (
 	"bytes"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 // command runs discovery as a person does who has the rights of a user, and returns what it prints on both streams.
 func command(t *testing.T, kubeconfig, stdin string, args ...string) (out string, err error) {
 	t.Helper()
-	cmd := exec.Command(lab.Path("bin", "discovery"), append(args, "--kubeconfig", kubeconfig, "--context", "test")...)
+	cmd := exec.Command(filepath.Join(lab.New(t.TempDir()).Bin, "discovery"), append(args, "--kubeconfig", kubeconfig, "--context", "test")...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text

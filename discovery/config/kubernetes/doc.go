@@ -11,6 +11,8 @@
 //	problems ─┐
 //	notes ────┴▶ Statuses ──▶ verdict ≠ what the status says ──▶ the leader's queue ──▶ Event, status
 //
+//	API server ──▶ Review ──▶ refused, or let through with warnings
+//
 // What is wrong with an object is written to its status alone, by one replica: it causes no change of the mesh. The package
 // does not serve kinds that discovery/config does not know.
 package kubernetes

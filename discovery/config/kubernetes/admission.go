@@ -1,0 +1,86 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+)
+
+// What a client is shown of an answer.
+const (
+	maxWarnings = 20
+	maxWarning  = 250 // bytes of one: the API server cuts at 256
+)
+
+// Review judges an object that is to be written, by the rules of validate. Errors refuse it, each with its field; warnings are
+// shown to the client. An object whose specification does not change, or that is being deleted, is let through with its errors as
+// warnings: its labels, finalizers and deletion must not wait for a person to mend it.
+func Review(_ context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	if len(r.Object.Raw) == 0 || r.SubResource != "" { // a deletion, or a status
+		return &admissionv1.AdmissionResponse{Allowed: true}
+	}
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON(r.Object.Raw); err != nil {
+		return denied([]config.Problem{{Message: "cannot be read: " + err.Error()}})
+	}
+	strip(o)
+	if o.GetName() == "" && o.GetGenerateName() != "" {
+		o.SetName(strings.TrimRight(o.GetGenerateName(), "-.") + "-x") // the API server makes a name later
+	}
+	if o.GetNamespace() == "" {
+		o.SetNamespace(r.Namespace)
+	}
+	_, problems := groupOf(o, "")
+	var errors []config.Problem
+	warnings := []string{}
+	for _, p := range problems {
+		if p.Severity == config.Error {
+			errors = append(errors, p)
+		} else {
+			warnings = append(warnings, cut(textOf(p), maxWarning))
+		}
+	}
+	if len(errors) > 0 && o.GetDeletionTimestamp() == nil && !sameSpec(r.OldObject.Raw, o) {
+		return denied(errors)
+	}
+	for _, p := range errors {
+		warnings = append(warnings, cut("is refused by discovery: "+textOf(p), maxWarning))
+	}
+	if more := len(warnings) - maxWarnings; more > 0 {
+		warnings = append(warnings[:maxWarnings-1], fmt.Sprintf("%d more: see discovery validate", more+1))
+	}
+	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}
+}
+
+func denied(errors []config.Problem) *admissionv1.AdmissionResponse {
+	var texts []string
+	details := &metav1.StatusDetails{}
+	for _, p := range errors {
+		texts = append(texts, textOf(p))
+		if len(details.Causes) < maxDetails {
+			details.Causes = append(details.Causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: p.Path, Message: cut(p.Message, maxMessage)})
+		}
+	}
+	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: joined(texts), Details: details,
+	}}
+}
+
+// textOf says what is wrong, and where in the object.
+func textOf(p config.Problem) string {
+	return strings.TrimPrefix(p.Path+": "+strings.TrimSpace(p.Message), ": ")
+}
+
+// sameSpec reports whether an object has the specification of its form before.
+func sameSpec(before []byte, now *unstructured.Unstructured) bool {
+	last := &unstructured.Unstructured{}
+	return len(before) > 0 && last.UnmarshalJSON(before) == nil && reflect.DeepEqual(last.Object["spec"], now.Object["spec"])
+}

@@ -1,0 +1,60 @@
+package kubernetes
+
+import (
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// Errors refuse, with their fields; warnings are shown. What was stored before with an error can still be labelled and deleted.
+func TestReview(t *testing.T) {
+	const head = "apiVersion: networking.istio.io/v1\nkind: Sidecar\n"
+	const named = head + "metadata: {name: a, namespace: shop}\n"
+	const sound, wrong = "spec: {egress: [{hosts: ['./*']}]}", "spec: {egress: [{hosts: ['nonsense']}]}"
+	const doubtful = "spec: {egress: [{port: {number: 80, name: http, protocol: HTTP, targetPort: 81}, hosts: ['./*']}]}"
+	for name, test := range map[string]struct {
+		object, before, subresource string
+		refused                     string // the beginning of the message; empty where it is let through
+		warnings                    int
+	}{
+		"sound":                       {object: named + sound},
+		"doubtful":                    {object: named + doubtful, warnings: 1},
+		"wrong":                       {object: named + wrong, refused: `spec.egress[0].hosts[0]: is "nonsense"`},
+		"changed to be wrong":         {object: named + wrong, before: named + sound, refused: "spec.egress[0].hosts[0]: "},
+		"changed, and wrong as ever":  {object: named + "spec: {egress: [{hosts: ['nonsense', './*']}]}", before: named + wrong, refused: "spec.egress[0].hosts[0]: "},
+		"labelled, and wrong as ever": {object: head + "metadata: {name: a, namespace: shop, labels: {a: b}}\n" + wrong, before: named + wrong, warnings: 1},
+		"wrong, and being deleted":    {object: head + "metadata: {name: a, namespace: shop, deletionTimestamp: '2026-01-31T12:00:00Z'}\n" + wrong, before: named + sound, warnings: 1},
+		"deleted":                     {before: named + wrong},
+		"its status":                  {object: named + wrong, before: named + wrong, subresource: "status"},
+		"a name that is made later":   {object: head + "metadata: {generateName: a-, namespace: shop}\n" + sound},
+		"no namespace yet":            {object: head + "metadata: {name: a}\n" + sound},
+		"without a specification":     {object: named, refused: "spec: says nothing"},
+		"many faults":                 {object: named + "spec: {egress: [{hosts: [" + strings.Repeat("'nonsense', ", 500) + "]}]}", refused: "spec.egress[0].hosts[0]: "},
+		"no object":                   {object: "[]", refused: "cannot be read: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := func(text string) (out runtime.RawExtension) {
+				if text != "" {
+					data, err := yaml.YAMLToJSON([]byte(text))
+					if err != nil {
+						t.Fatal(err)
+					}
+					out.Raw = data
+				}
+				return out
+			}
+			got := Review(t.Context(), &admissionv1.AdmissionRequest{Namespace: "shop", SubResource: test.subresource, Object: raw(test.object), OldObject: raw(test.before)})
+			if got.Allowed != (test.refused == "") || len(got.Warnings) != test.warnings {
+				t.Fatalf("it is answered by %+v, %+v", got, got.Result)
+			}
+			if !got.Allowed {
+				if r := got.Result; !strings.HasPrefix(r.Message, test.refused) || len(r.Message) > maxMessage || len(r.Details.Causes) == 0 || len(r.Details.Causes) > maxDetails {
+					t.Errorf("it is refused with %d causes by %s", len(r.Details.Causes), r.Message)
+				}
+			}
+		})
+	}
+}

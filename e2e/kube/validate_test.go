@@ -118,7 +118,7 @@ spec: {host: sound.test, trafficPolicy: {tunnel: {targetHost: a, targetPort: 80}
 	if got := warnings.take(); len(got) != 1 || !strings.Contains(got[0], "is refused by discovery: spec.hosts[0]") {
 		t.Errorf("about an object that was stored before there is said %q", got)
 	}
-	if err := apply(rule("stored", "echo_", "y")); !apierrors.IsInvalid(err) {
+	if err := apply(rule("stored", "echo_", "z")); !apierrors.IsInvalid(err) {
 		t.Errorf("a change of it is answered by %v", err)
 	}
 	hand.delete(rule("stored", "echo_", "x"))

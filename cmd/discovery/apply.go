@@ -24,8 +24,8 @@ serve watches. Nothing is written if one of them has an error. Prints what becam
 server, or a hash.
 
 In a directory an object replaces the file in which it lies alone, of whatever name, else it gets KIND.NAMESPACE.NAME.yaml. One that lies in a file with
-others is refused: its place in that file, and the comments there, are a person's. Comments of what is applied are not written. Objects of other kinds
-are left to kubectl.`,
+others is refused: its place in that file, and the comments there, are a person's. Comments of what is applied are not written. Objects of other
+kinds are left to kubectl; a directory takes those of Kubernetes that serve reads there.`,
 		Example: "  discovery apply -f reviews.yaml\n  discovery apply -f mesh/ --configDir /etc/mesh",
 		Args:    noArgs,
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"math/big"
 	"regexp"
@@ -54,7 +55,7 @@ func number(v string) string {
 	case float.MatchString(v):
 		mantissa, exponent, found := strings.Cut(strings.ToLower(v), "e")
 		whole, fraction, _ := strings.Cut(mantissa, ".")
-		out := integer(whole) + "." + fraction + "0"
+		out := integer(whole) + "." + cmp.Or(fraction, "0")
 		if found {
 			out += "e" + exponent
 		}

@@ -96,6 +96,7 @@ func writtenOf(root *yaml.Node) Written {
 // YAML writes an object that was read as JSON, a line for each field, in the same order.
 func YAML(object []byte) ([]byte, error) {
 	var node yaml.Node
+	object = bytes.ReplaceAll(object, []byte("\u0085"), []byte(`\u0085`)) // a line break in YAML, a character in JSON
 	if err := yaml.Unmarshal(object, &node); err != nil {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}

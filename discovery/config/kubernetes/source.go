@@ -42,6 +42,7 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 	st := newState(s.Cluster, s.Namespaces, follow)
 	st.statuses = s.Statuses
+	st.statuses.forget()
 	for _, k := range config.Resources() {
 		follow(st.define(k))
 	}

@@ -47,8 +47,8 @@ func (s *Statuses) put(key string, o tracked) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.objects == nil {
-		s.objects, s.judged, s.refs = map[string]tracked{}, map[string]judged{}, map[string]kube.Ref{}
+	if s.refs == nil {
+		s.refs = map[string]kube.Ref{}
 	}
 	s.refs[o.ref.Kind] = kube.Ref{Resource: o.ref.Resource, Kind: o.ref.Kind}
 	if len(o.problems) == 0 && o.said == nil {
@@ -57,6 +57,16 @@ func (s *Statuses) put(key string, o tracked) {
 		s.objects[key] = o
 	}
 	s.look(key)
+}
+
+// forget makes the Source begin anew: it tells all objects again, without those that went while nobody looked.
+func (s *Statuses) forget() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects = map[string]tracked{}
 }
 
 // said takes what the status of an object says now.

@@ -110,10 +110,12 @@ func YAML(object []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// block takes the style of JSON away. What other readers would read as another type keeps its quotes.
+// block takes the style of JSON away. A text that any reader would read as another type keeps its quotes.
 func block(n *yaml.Node) {
 	boolean := []string{"y", "n", "yes", "no", "on", "off"} // to readers of YAML 1.1
-	if n.Kind != yaml.ScalarNode || !slices.Contains(boolean, strings.ToLower(n.Value)) {
+	text := n.Kind == yaml.ScalarNode && n.Style&quoted != 0
+	plain := yaml.Node{Kind: yaml.ScalarNode, Value: n.Value}
+	if !text || scalar(&plain) == quote(n.Value) && !slices.Contains(boolean, strings.ToLower(n.Value)) {
 		n.Style = 0
 	}
 	for _, child := range n.Content {

@@ -54,7 +54,7 @@ func (s *Statuses) put(key string, o tracked) {
 	if len(o.problems) == 0 && o.said == nil {
 		delete(s.objects, key)
 	} else {
-		s.objects[key] = o
+		s.keep(key, o)
 	}
 	s.look(key)
 }
@@ -81,6 +81,13 @@ func (s *Statuses) said(key string, now tracked) {
 		now.problems = o.problems
 		s.put(key, now)
 	}
+}
+
+func (s *Statuses) keep(key string, o tracked) {
+	if s.objects == nil {
+		s.objects = map[string]tracked{}
+	}
+	s.objects[key] = o
 }
 
 // drop forgets an object.
@@ -255,7 +262,7 @@ func (s *Statuses) wrote(key string, ref kube.Ref, is kube.Said) {
 		return
 	}
 	o.ref, o.said = ref, &is
-	s.objects[key] = o
+	s.keep(key, o)
 }
 
 // tell tells of a fault once, whatever number of objects it concerns, and of the end of all.

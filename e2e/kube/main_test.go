@@ -14,7 +14,7 @@ import (
 const stopLimit = 20 * time.Second
 
 func TestMain(m *testing.M) {
-	lab.Main(m, lab.Suite{Name: "e2e/kube", Programs: []string{"./e2e/adsbench"}, Need: need})
+	lab.Main(m, lab.Suite{Name: "e2e/kube", Programs: []string{"./e2e/adsbench", "./examples/bookinfo"}, Need: need})
 }
 
 // part is the path of a program that envoy-tools/fetch-kube builds or downloads.

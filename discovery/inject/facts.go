@@ -43,7 +43,7 @@ var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // reserved are the variables that say which Pod this is.
 var reserved = []string{
 	"POD_NAME", "POD_NAMESPACE", "INSTANCE_IP", "HOST_IP", "SERVICE_ACCOUNT", "PROXY_CONFIG", "ISTIO_KUBE_APP_PROBERS", "ISTIO_PROMETHEUS_ANNOTATIONS",
-	"ISTIO_META_CLUSTER_ID", "ISTIO_META_INTERCEPTION_MODE", "PATH", "LD_PRELOAD",
+	"ISTIO_META_CLUSTER_ID", "ISTIO_META_INTERCEPTION_MODE", "ISTIO_META_NODE_NAME", "PATH", "LD_PRELOAD",
 }
 
 func field(name, path string) any {
@@ -73,7 +73,7 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 	f.Args = i.args(ns, w, f.Pod)
 	f.Env = []any{
 		field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"), field("INSTANCE_IP", "status.podIP"),
-		field("HOST_IP", "status.hostIP"), field("SERVICE_ACCOUNT", "spec.serviceAccountName"),
+		field("HOST_IP", "status.hostIP"), field("SERVICE_ACCOUNT", "spec.serviceAccountName"), field("ISTIO_META_NODE_NAME", "spec.nodeName"),
 		value("ISTIO_META_CLUSTER_ID", literal(c.ClusterID)), value("ISTIO_META_INTERCEPTION_MODE", w.mode),
 	}
 	for name, text := range map[string]string{"ISTIO_KUBE_APP_PROBERS": inVariable(probes), "ISTIO_PROMETHEUS_ANNOTATIONS": scrape, "PROXY_CONFIG": w.read()} {
@@ -81,7 +81,7 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 			f.Env = append(f.Env, value(name, text))
 		}
 	}
-	slices.SortFunc(f.Env[7:], func(a, b any) int { return cmp.Compare(nameOf(a), nameOf(b)) })
+	slices.SortFunc(f.Env[8:], func(a, b any) int { return cmp.Compare(nameOf(a), nameOf(b)) })
 	metadata, _ := w.table("proxyMetadata") // was checked
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		f.InitEnv = append(f.InitEnv, value(name, metadata[name]))

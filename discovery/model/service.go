@@ -20,7 +20,7 @@ type Service struct {
 	External   bool     // outside the mesh
 	Headless   bool     // without an address of its own: clients dial the endpoints
 	Checked    bool     // its registry knows which endpoints are healthy: the others get requests only where none is
-	NodeLocal  bool     // a proxy gets the endpoints of its own node, and no others
+	NodeLocal  bool     // a proxy that says its node gets the endpoints there, and no others
 	Prefer     Prefer   // which endpoints get requests first, unless a DestinationRule says it
 	Addresses  []string // its own, IP addresses or CIDRs; none where clients dial what its name resolves to
 	Ports      []Port

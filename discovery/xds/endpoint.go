@@ -60,7 +60,7 @@ func (t target) reachable() []candidate {
 	remote := map[string]int{} // gateway's address → index in out
 	scale := scaleOf(t.mesh)
 	for _, e := range t.service.Endpoints {
-		if !model.Selects(t.subset.GetLabels(), e.Labels) || t.service.NodeLocal && e.Node != t.view.Node {
+		if !model.Selects(t.subset.GetLabels(), e.Labels) || t.service.NodeLocal && t.view.Node != "" && e.Node != t.view.Node {
 			continue
 		}
 		address, ok := t.addressOf(e)

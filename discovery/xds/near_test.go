@@ -50,7 +50,7 @@ func TestNearEndpoints(t *testing.T) {
 		"all":                           {mesh(web(none)), proxy("n1", "r/z1"), all},
 		"of the node":                   {mesh(web(local)), proxy("n2", "r/z1"), "10.0.0.2/0"},
 		"of a node without one":         {mesh(web(local)), proxy("n9", "r/z1"), ""},
-		"of no node":                    {mesh(web(local)), proxy("", ""), ""},
+		"of a node that is not known":   {mesh(web(local)), proxy("", ""), all},
 		"the zone first":                {mesh(web(zone)), proxy("n1", "r/z1"), "10.0.0.1/0 10.0.0.2/0 10.0.0.3/1 10.0.0.4/2"},
 		"from elsewhere":                {mesh(web(zone)), proxy("n1", "p/z1"), all},
 		"from nowhere":                  {mesh(web(zone)), proxy("n1", ""), all},

@@ -90,8 +90,8 @@ func usageOf(t testing.TB, pid int) (u usage) {
 	return u
 }
 
-// started is a discovery by way of a door, and how long it took to be ready.
-func started(b *testing.B, at *door, flags ...string) (*lab.Discovery, time.Duration) {
+// timed is a discovery by way of a door, and how long it took to be ready.
+func timed(b *testing.B, at *door, flags ...string) (*lab.Discovery, time.Duration) {
 	b.Helper()
 	l := lab.New(b.TempDir())
 	files := filepath.Join(l.Dir, "none")
@@ -143,7 +143,7 @@ func BenchmarkKubernetes(b *testing.B) {
 	fmt.Printf("\n%d services, %d pods, 100 nodes\n\n| | |\n|---|---|\n", *benchServices, total)
 
 	at := startDoor(b, c, c.config("admin"))
-	empty, _ := started(b, at, "--appNamespace", "nobody")
+	empty, _ := timed(b, at, "--appNamespace", "nobody")
 	base := settledMemory(b, empty.Pid)
 	empty.Stop(stopLimit)
 
@@ -155,7 +155,7 @@ func BenchmarkKubernetes(b *testing.B) {
 		}
 		at.forget()
 		var took time.Duration
-		d, took = started(b, at)
+		d, took = timed(b, at)
 		u := usageOf(b, d.Pid)
 		ready, cpu, peak = append(ready, took.Seconds()), append(cpu, u.cpu.Seconds()), append(peak, float64(u.peak>>20))
 	}

@@ -8,8 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -31,14 +32,11 @@ func (c *cluster) kubectlOnce(args ...string) error {
 	return nil
 }
 
-// The bookinfo of examples/bookinfo/kubernetes, as its Pods would be: each program with the sidecar of a Pod that the API server
-// knows. Subsets are made of the Pods' labels, routes go by a header and by weight, and changes arrive.
-func TestBookinfo(t *testing.T) { lab.InNetworkNamespace(t, bookinfo) }
-
-func bookinfo(t *testing.T) {
-	w := newWorld(t)
-	w.hand.apply(istioDefinitions(t))
-	w.kubectl("apply", "-k", "examples/bookinfo/kubernetes")
+// bookinfo runs the programs of examples/bookinfo/kubernetes, which is applied, as their Pods would: each with the sidecar of a Pod
+// that the API server knows, made by way of the webhook. Subsets are made of the Pods' labels, routes go by a header and by
+// weight, and changes arrive.
+func (w *world) bookinfo() {
+	t := w.t
 	proxies := map[string]string{}
 	for i, p := range [][2]string{{"productpage", "v1"}, {"details", "v1"}, {"reviews", "v1"}, {"reviews", "v2"}, {"ratings", "v1"}} {
 		proxies[p[0]+"-"+p[1]] = w.member(p[0], p[1], fmt.Sprintf("10.1.1.%d", i+1))
@@ -46,7 +44,8 @@ func bookinfo(t *testing.T) {
 	const reviews = "http://reviews:9080/reviews/0"
 	from := proxies["productpage-v1"]
 	check(t, lab.Eventually(time.Minute, func() error { return versions(from, reviews, "v2", "end-user", "jason") }))
-	check(t, versions(from, reviews, "v1", "end-user", "someone"))
+	w.weigh(100, 0)
+	check(t, lab.Eventually(time.Minute, func() error { return versions(from, reviews, "v1", "end-user", "someone") }))
 	load := lab.StartLoad(from, reviews, 2, 1)
 
 	// The whole page: productpage asks details and reviews, and v2 asks ratings, each by its own sidecar.
@@ -56,17 +55,23 @@ func bookinfo(t *testing.T) {
 	}
 
 	// Weights move the requests from one version to the other, by the labels of the Pods.
-	weigh := func(v1, v2 int) {
-		w.kubectl("-n", "bookinfo", "patch", "virtualservice", "reviews", "--type", "json", "-p", fmt.Sprintf(
-			`[{"op": "replace", "path": "/spec/http/1/route/0/weight", "value": %d}, {"op": "replace", "path": "/spec/http/1/route/1/weight", "value": %d}]`, v1, v2))
-	}
-	weigh(0, 100)
+	w.weigh(0, 100)
 	check(t, lab.Eventually(time.Minute, func() error { return versions(from, reviews, "v2") }))
-	weigh(50, 50)
+	w.weigh(50, 50)
 	check(t, lab.Eventually(time.Minute, func() error { return versions(from, reviews, "v1 v2") }))
-	weigh(100, 0)
+	w.weigh(100, 0)
 	check(t, lab.Eventually(time.Minute, func() error { return versions(from, reviews, "v1") }))
-	lab.Unharmed(t, load)
+	requests, failures := load.Stop()
+	if t.Logf("%d requests to reviews, %d failed", requests, len(failures)); requests == 0 || len(failures) > 0 {
+		t.Errorf("requests failed, want none: %q", failures)
+	}
+}
+
+// weigh divides the requests for reviews.
+func (w *world) weigh(v1, v2 int) {
+	w.t.Helper()
+	w.kubectl("-n", "bookinfo", "patch", "virtualservice", "reviews", "--type", "json", "-p", fmt.Sprintf(
+		`[{"op": "replace", "path": "/spec/http/1/route/0/weight", "value": %d}, {"op": "replace", "path": "/spec/http/1/route/1/weight", "value": %d}]`, v1, v2))
 }
 
 // versions asks thirty times, and reports whether the answers are of these versions.
@@ -116,6 +121,12 @@ addressType: IPv4
 ports: [{name: http, port: %[5]s, protocol: TCP}]
 endpoints: [{addresses: [%[4]s], conditions: {ready: true}, nodeName: n1, targetRef: {kind: Pod, namespace: bookinfo, name: %[1]s}}]`,
 		name, app, version, ip, own))
+	pod := w.hand.parse("apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: bookinfo}")
+	stored, err := w.hand.resource(pod).Get(w.t.Context(), name, metav1.GetOptions{})
+	check(w.t, err)
+	if !strings.Contains(fmt.Sprint(stored.Object["spec"]), "istio-proxy") {
+		w.t.Errorf("Pod %s has no sidecar: %v", name, stored.Object["spec"])
+	}
 	program, err := lab.Start(lab.Spec{Name: name, Dir: w.lab.Dir, Env: []string{"http_proxy=http://" + proxy}, Argv: []string{
 		filepath.Join(w.lab.Bin, "bookinfo"), "-service", app, "-version", version, "-listen", "127.0.0.1:" + own,
 	}})

@@ -81,13 +81,18 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// emptyWorld is a world without discovery.
-func emptyWorld(t *testing.T) *world {
+// leadPodsToLoopback makes a local address of each of a Pod: the API server takes no loopback address for an endpoint.
+func leadPodsToLoopback(t testing.TB) {
 	t.Helper()
-	// The API server takes no loopback address for an endpoint, so others lead to loopback here.
 	if output, err := exec.Command("ip", "route", "add", "local", "10.1.0.0/16", "dev", "lo").CombinedOutput(); err != nil {
 		t.Fatalf("lead the pods' addresses to loopback: %v: %s", err, output)
 	}
+}
+
+// emptyWorld is a world without discovery.
+func emptyWorld(t *testing.T) *world {
+	t.Helper()
+	leadPodsToLoopback(t)
 	c := startCluster(t)
 	w := &world{cluster: c, lab: lab.New(t.TempDir()), hand: c.hand()}
 	w.hand.apply(rights)

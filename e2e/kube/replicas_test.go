@@ -36,6 +36,7 @@ func (c *cluster) replica(flags ...string) *lab.Discovery {
 // killed, its proxies go to the other. Versions are equal on both, so that a proxy which connects again is sent less than a
 // hundredth of its configuration: in both variants of the protocol.
 func TestReplicas(t *testing.T) {
+	t.Parallel() // it waits for connections to age
 	const services, endpoints, proxies = 200, 5, 500
 	c := startCluster(t)
 	hand := c.hand()

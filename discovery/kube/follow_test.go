@@ -246,8 +246,8 @@ func TestFollowWaits(t *testing.T) {
 	server.tell(t, event("ADDED", "b", 2))
 	run.want("put b")
 	began := time.Now()
+	at.Listener.Close() // before the connections, or a new one comes in between
 	at.CloseClientConnections()
-	at.Listener.Close()
 	select {
 	case err := <-run.done:
 		if took := time.Since(began); err == nil || took < Patience {

@@ -239,7 +239,7 @@ func TestElectionIsLostAndRegained(t *testing.T) {
 		b := e.start("b", 0)
 		e.want(second, "a")
 		a.set(true, nil)
-		e.want(leaseTime+3*retryTime, "b")
+		e.want(leaseTime+5*retryTime, "b") // b looks each 2.2 retryTime at most, and counts leaseTime from when it sees the last renewal
 		a.set(false, nil)
 		e.want(time.Minute, "b")
 		a.stop()

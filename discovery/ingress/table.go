@@ -29,8 +29,6 @@ type Options struct {
 	Selector    map[string]string // their labels
 	HTTP, HTTPS uint32            // their ports; 80 and 443 if 0
 	Domain      string            // of hosts of Services, NAME.NAMESPACE.svc.DOMAIN; "cluster.local" if empty
-	// Files says that the certificates stand in a directory: a tls.secretName is a credential of the proxies' namespace.
-	Files bool
 }
 
 // Name names an object of a namespace.

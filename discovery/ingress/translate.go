@@ -174,9 +174,6 @@ func (w *translation) readTLS(i *ingress, own []*host, tls networkingv1.IngressT
 			continue
 		}
 		h.secret = &secret
-		if w.options.Files {
-			continue
-		}
 		w.wanted[secret] = true
 		if fault := w.secrets[secret]; fault != "" {
 			w.faultf(i, "%s.secretName: Secret %s %s; %s is served without TLS", at, secret, fault, h.name)
@@ -280,7 +277,7 @@ func (w *translation) encrypted(h *host) bool {
 		return false
 	}
 	fault, looked := w.secrets[*h.secret]
-	return w.options.Files || looked && fault == ""
+	return looked && fault == ""
 }
 
 // listen adds the Gateways.
@@ -297,17 +294,10 @@ func (w *translation) listen(out map[string]model.Group) {
 			w.gateway(out, h.owner, h.name, &networking.Server{
 				Port:  &networking.Port{Number: w.options.HTTPS, Protocol: "HTTPS", Name: "https"},
 				Hosts: []string{h.owner.Namespace + "/" + h.name},
-				Tls:   &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE, CredentialName: w.credential(*h.secret)},
+				Tls:   &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE, CredentialName: Credential(*h.secret)},
 			})
 		}
 	}
-}
-
-func (w *translation) credential(secret Name) string {
-	if w.options.Files {
-		return secret.Name
-	}
-	return Credential(secret)
 }
 
 // gateway adds a Gateway of one server, unless it is there. The oldest Ingress of the namespace stands for it.

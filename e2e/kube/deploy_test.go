@@ -176,6 +176,7 @@ current-context: c
 	files := filepath.Join(l.Dir, "none")
 	check(t, os.Mkdir(files, 0o755))
 	const pod = "10.1.2.1" // of discovery, for the API server
+	hand.apply(misspelt("wrong"))
 	args := append(d.argsOf("discovery"), "--kubeconfig", kubeconfig)
 	if len(args) == 0 || args[0] != "serve" {
 		t.Fatalf("discovery's arguments are %q, want serve first", args)
@@ -214,7 +215,7 @@ current-context: c
 		case len(refused) > 0:
 			t.Fatalf("the API server refuses %q", slices.Sorted(maps.Keys(refused)))
 		}
-		maps.DeleteFunc(granted, func(right string, _ bool) bool { return used[right] })
+		maps.DeleteFunc(granted, func(right string, _ bool) bool { return used[right] || used[ofAnyKind(right)] })
 		if len(granted) > 0 {
 			return fmt.Errorf("not used are %q", slices.Sorted(maps.Keys(granted)))
 		}
@@ -224,7 +225,7 @@ current-context: c
 }
 
 // asked shows that the API server asks discovery by its Service, as the configurations of deploy/kubernetes say: a Pod of a
-// labelled namespace gets a sidecar.
+// labelled namespace gets a sidecar, and a wrong object is refused.
 func (w *world) asked(pod string) {
 	w.t.Helper()
 	w.hand.apply(`
@@ -249,6 +250,20 @@ spec: {containers: [{name: app, image: bookinfo}]}`)
 		}
 		return nil
 	}))
+	wrong := w.hand.parse(misspelt("refused"))
+	check(w.t, lab.Eventually(time.Minute, func() error {
+		_, err := w.hand.resource(wrong).Create(w.t.Context(), wrong, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "spec.hosts[0]") {
+			return fmt.Errorf("the API server takes a wrong object: %v", err)
+		}
+		return nil
+	}))
+}
+
+// misspelt is a VirtualService whose host is none.
+func misspelt(name string) string {
+	return "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: " + name + ", namespace: default}\n" +
+		"spec: {hosts: [echo_], http: [{route: [{destination: {host: x}}]}]}"
 }
 
 // allSynced reports which source of discovery is not.
@@ -301,6 +316,18 @@ func (d deployment) rights(t *testing.T, account string) map[string]bool {
 	return out
 }
 
+// ofAnyKind is the right to the object, or the status, of some kind of Istio's in the place of the right to one kind: what is done
+// to one object alone is done to all kinds alike.
+func ofAnyKind(right string) string {
+	verb, resource, _ := strings.Cut(right, " ")
+	kind, group, _ := strings.Cut(resource, ".")
+	if group != "networking.istio.io" || verb == "list" || verb == "watch" {
+		return right
+	}
+	_, status, _ := strings.Cut(kind, "/")
+	return verb + " any/" + status + "." + group
+}
+
 // right writes one as "verb resource.group name in namespace"; the namespace of a Role only.
 func right(namespace, group, resource, name, verb string) string {
 	out := strings.TrimSuffix(verb+" "+resource+"."+group, ".")
@@ -349,7 +376,7 @@ func audited(path, user string) (used, refused map[string]bool, err error) {
 		for _, name := range names {
 			for _, namespace := range []string{o.Namespace, ""} {
 				one := right(namespace, o.APIGroup, resource, name, e.Verb)
-				used[one] = true
+				used[one], used[ofAnyKind(one)] = true, true
 			}
 		}
 	}

@@ -8,7 +8,7 @@ const Others = "(others)"
 // namespaces are those that something in the mesh tells from others, and the domains that hosts have short names in.
 type namespaces struct {
 	special  map[string]bool
-	domains  map[string]bool // "NAMESPACE.svc.SUFFIX" of hosts
+	domains  map[string]bool // "NAMESPACE.svc.SUFFIX" of hosts, or what follows the first label of any other
 	suffixes map[string]bool // "SUFFIX" of those
 }
 
@@ -22,7 +22,7 @@ func (m *Mesh) NamespaceAs(namespace string) string {
 }
 
 // DomainAs returns the part of a proxy's DNS domain "NAMESPACE.svc.SUFFIX" that makes short names of some host, with Others in
-// the place of a namespace without hosts; "" for none.
+// the place of a namespace without hosts; a domain such as "service.consul" where a host is right below it; "" for none.
 func (m *Mesh) DomainAs(domain string) string {
 	_, suffix, ok := strings.Cut(domain, svc)
 	switch {
@@ -80,10 +80,13 @@ func (m *Mesh) indexNamespaces() {
 	m.namespaces = n
 }
 
-// host notes the domains that a host "NAME.NAMESPACE.svc.SUFFIX" has short names in.
+// host notes the domains that a host "NAME.NAMESPACE.svc.SUFFIX" has short names in, or one "NAME.DOMAIN" of another registry.
 func (n namespaces) host(host string) {
 	_, rest, _ := strings.Cut(host, ".")
 	namespace, suffix, ok := strings.Cut(rest, svc)
+	if !ok && strings.Contains(rest, ".") && !IsWildcard(host) { // below a domain such as "com" nothing is short
+		n.domains[rest] = true
+	}
 	if ok && !strings.Contains(namespace, ".") && !IsWildcard(host) {
 		n.domains[rest], n.suffixes[suffix] = true, true
 	}

@@ -53,8 +53,10 @@ func TestDomainAs(t *testing.T) {
 	m := meshOf([]*Object{
 		object("VirtualService", "home", "v", 1, &networking.VirtualService{Hosts: []string{"b.rules.svc.mesh.test"}}),
 	}, &Service{Host: "a.shop.svc.cluster.local", Namespace: "shop"}, &Service{Host: "*.wild.svc.cluster.local", Namespace: "shop"},
-		&Service{Host: "deep.er.shop2.svc.cluster.local", Namespace: "shop"}, &Service{Host: "a.test", Namespace: "shop"})
+		&Service{Host: "deep.er.shop2.svc.cluster.local", Namespace: "shop"}, &Service{Host: "a.test", Namespace: "shop"}, &Service{Host: "web.service.consul", Namespace: "default"},
+		&Service{Host: "*.wild.test", Namespace: "shop"})
 	for domain, want := range map[string]string{
+		"service.consul": "service.consul", "consul": "", "service.other": "", "wild.test": "",
 		"shop.svc.cluster.local": "shop.svc.cluster.local", "nobody.svc.cluster.local": "(others).svc.cluster.local",
 		"rules.svc.mesh.test": "rules.svc.mesh.test", "shop.svc.mesh.test": "(others).svc.mesh.test",
 		"wild.svc.cluster.local": "(others).svc.cluster.local", "er.shop2.svc.cluster.local": "(others).svc.cluster.local",

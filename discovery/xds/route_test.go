@@ -29,6 +29,7 @@ func TestShortNames(t *testing.T) {
 		"a name of two parts":  {"a.b.default.svc.cluster.local", clusterDomain, nil},
 		"no namespace in host": {"reviews.svc.cluster.local", clusterDomain, nil},
 		"of Consul":            {"web.service.consul", "service.consul", []string{"web"}},
+		"of two labels":        {"a.web.service.consul", "service.consul", nil},
 		"of a namespace":       {"web.service.team.ns.consul", "service.consul", nil},
 		"beside Consul":        {"web.default.svc.cluster.local", "service.consul", nil},
 		"the domain itself":    {"service.consul", "service.consul", nil},

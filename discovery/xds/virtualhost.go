@@ -245,10 +245,10 @@ func domains(s *model.Service, port uint32, domain, cluster string) []string {
 
 // shortNames returns what the resolver of domain "NAMESPACE.svc.SUFFIX" completes to host:
 // "reviews.default.svc", "reviews.default" and, in its own namespace, "reviews". Of any other domain, such as "service.consul", it is
-// what stands before it.
+// the one label before it.
 func shortNames(host, domain string) []string {
 	if domain != "" && !strings.Contains(domain, ".svc.") {
-		if short, below := strings.CutSuffix(host, "."+domain); below && !model.IsWildcard(host) {
+		if short, below := strings.CutSuffix(host, "."+domain); below && !strings.Contains(short, ".") && !model.IsWildcard(host) {
 			return []string{short}
 		}
 		return nil

@@ -48,7 +48,7 @@ func Tell(ctx context.Context, askCh chan<- Ask, command Command) error {
 // Run launches Envoy, keeps it alive until ctx ends, then stops it. It returns once every process is reaped: nil
 // when it was asked to stop, else a *GaveUp.
 func (a *Agent) Run(ctx context.Context) error {
-	// What the loop starts outlives ctx, which only says that the end shall begin.
+	// The goroutines of the loop outlive ctx: its end only begins the shutdown.
 	tasks, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &loop{
 		Agent:    a,

@@ -45,7 +45,7 @@ type refusal struct {
 	at     time.Time
 }
 
-// What happens to the supervisor.
+// Events of the supervisor.
 type (
 	configured struct{ config Config } // this is now desired
 	checked    struct {                // a check has ended
@@ -78,7 +78,7 @@ func (tick) event()       {}
 func (terminate) event()  {}
 func (commanded) event()  {}
 
-// What the supervisor wants done.
+// Actions that the supervisor asks for.
 type (
 	check  struct{ config Config }
 	start  struct{ launch Launch }

@@ -13,7 +13,7 @@ type epoch struct {
 	liveAt         time.Time // zero before it is live
 	draining       bool      // a newer epoch has taken over
 	idle           bool      // it drains, and has nothing left to do
-	drainedInbound bool      // it was told to close its inbound connections, which cannot be taken back
+	drainedInbound bool      // it has begun to close its inbound connections, which cannot be undone
 	killed         bool      // KILL was sent
 	deadline       time.Time // when it is killed: a newcomer that is not live, a parent that has not left; zero for never
 }
@@ -66,7 +66,7 @@ func (d *decision) start(config Config, hot bool) *epoch {
 	return d.newest()
 }
 
-// kill ends an epoch that must not be asked: a newcomer that is told to terminate takes its parent along.
+// kill ends an epoch that must not be asked: a newcomer that terminates by itself ends its parent too.
 func (d *decision) kill(e *epoch) {
 	e.deadline = time.Time{}
 	if !e.killed {

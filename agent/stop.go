@@ -97,8 +97,8 @@ func (d *decision) advanceStop() {
 	}
 }
 
-// allIdle reports whether no epoch has work left. A newcomer that is told to leave takes its parent along,
-// so all leave together.
+// allIdle reports whether no epoch has work left. A newcomer that terminates ends its parent too, so all processes end
+// together.
 func (d *decision) allIdle() bool {
 	for _, e := range d.epochs {
 		if !e.idle && !e.killed {

@@ -29,11 +29,11 @@ func (r *rechecked) close() {
 	r.armed.close()
 }
 
-// burst is changes that are told together: when it is calm, but not later than a ceiling after the first.
+// burst is changes that are reported together: when it is calm, but not later than a ceiling after the first.
 type burst struct {
 	calm           *time.Timer
 	quiet, ceiling time.Duration
-	first          time.Time // zero where all is told
+	first          time.Time // zero where all is reported
 }
 
 func newBurst(quiet, ceiling time.Duration) *burst {

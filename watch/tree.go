@@ -19,7 +19,7 @@ const maxPaths = 4096
 // Tree watches a directory with all directories below it, or a file, and says which files may have changed.
 type Tree struct {
 	Path    string
-	Quiet   time.Duration // changes are told after this long without another
+	Quiet   time.Duration // changes are reported after this long without another
 	Ceiling time.Duration // but not later than this after the first one
 	Recheck time.Duration // how often everything is to be looked at, also without an event; 0 is never
 	Log     *slog.Logger
@@ -31,8 +31,8 @@ type Changes struct {
 	Paths []string
 }
 
-// Run says All when the watches stand, then what changes, until ctx is done. Changes that come while no receiver takes the
-// last ones are told together.
+// Run says All when the watches stand, then what changes, until ctx is done. Changes that come while no receiver takes
+// the last ones are reported together.
 func (t Tree) Run(ctx context.Context, out chan<- Changes) error {
 	watched := newArmed([]string{t.Path}, t.Log)
 	watched.deep = true
@@ -80,7 +80,7 @@ func (t Tree) Run(ctx context.Context, out chan<- Changes) error {
 	}
 }
 
-// collected is what changed since the last time that it was told.
+// collected is the changes since the last report.
 type collected struct {
 	all   bool
 	paths map[string]bool
@@ -101,7 +101,7 @@ func (c *collected) changes() Changes {
 	return Changes{Paths: slices.Sorted(maps.Keys(c.paths))}
 }
 
-// What the name of an event stands for.
+// The meaning of an event's name.
 type where int
 
 const (

@@ -63,7 +63,7 @@ func (w Watcher) Run(ctx context.Context, ticks chan<- struct{}) error {
 	}
 }
 
-// due says when the changes between first and last are told.
+// due says when the changes between first and last are reported.
 func due(first, last time.Time, quiet, ceiling time.Duration) time.Time {
 	calm, latest := last.Add(quiet), first.Add(ceiling)
 	if calm.Before(latest) {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// What a shell reports of a command that it could not start.
+// Exit statuses that a shell reports for a command that it could not start.
 const (
 	notRunnable = 126
 	notFound    = 127

@@ -76,8 +76,8 @@ type formers struct {
 	names map[string]bool
 }
 
-// mended reports whether Envoy has since taken everything that a rejection named, or was told to drop it. That can be seen of
-// a resource only whose former form it had, and has no more: of others it keeps no trace.
+// mended reports whether Envoy has since taken everything that a rejection named, or was sent a configuration without
+// it. That can be seen of a resource only whose former form it had, and has no more: of others it keeps no trace.
 func (c *process) mended(ctx context.Context, r rejection, typeURL string) bool {
 	if c.formers == nil {
 		c.formers = map[string]formers{}

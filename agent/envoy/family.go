@@ -46,7 +46,7 @@ func drawFamily(draw func() Family) (Family, error) {
 	const draws = 100
 	for range draws {
 		f := draw()
-		taken, err := f.taken()
+		taken, err := f.inUse()
 		if err != nil {
 			return 0, fmt.Errorf("find a free base-id: %w", err)
 		}
@@ -57,8 +57,8 @@ func drawFamily(draw func() Family) (Family, error) {
 	return 0, fmt.Errorf("find a free base-id: %d drawn, each had a segment in %s or a socket", draws, shmDir)
 }
 
-// taken reports whether anything bears the family's name, alive or left behind.
-func (f Family) taken() (bool, error) {
+// inUse reports whether anything bears the family's name, alive or left behind.
+func (f Family) inUse() (bool, error) {
 	if _, err := os.Lstat(f.segment()); !errors.Is(err, fs.ErrNotExist) {
 		return err == nil, err
 	}

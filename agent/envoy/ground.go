@@ -44,7 +44,7 @@ func Claim(configPath string, log *slog.Logger) (*Slot, error) {
 func (g ground) claim() (s *Slot, number int, err error) {
 	strangers := 0
 	for n := range slots {
-		s, err := g.take(n, true)
+		s, err := g.claimNumber(n, true)
 		var stranger notOurs
 		switch {
 		case errors.As(err, &stranger):
@@ -112,7 +112,7 @@ func (g ground) name(n int) string {
 // inheritOthers sees to free slots that nobody may claim for long: what runs there would keep its ports.
 func (g ground) inheritOthers(from int) {
 	for _, n := range g.others(from) {
-		other, err := g.take(n, false)
+		other, err := g.claimNumber(n, false)
 		if other != nil {
 			if g.base == nil {
 				other.made = append(other.made, other.dir) // by the one that was killed
@@ -150,8 +150,8 @@ func (g ground) others(from int) (numbers []int) {
 	return numbers
 }
 
-// take returns nil when another agent holds the slot, and notOurs when a stranger has its name.
-func (g ground) take(n int, mayMake bool) (*Slot, error) {
+// claimNumber returns nil when another agent holds the slot, and notOurs when a stranger has its name.
+func (g ground) claimNumber(n int, mayMake bool) (*Slot, error) {
 	s, err := g.enter(n, mayMake)
 	if err != nil {
 		return nil, err

@@ -136,7 +136,7 @@ func TestSwallowEndsWithItsContext(t *testing.T) {
 	for range 2 { // the name is free again
 		rescue, err := bindParent(s, 4)
 		must(t, err)
-		if taken, err := s.family.taken(); !taken || err != nil {
+		if taken, err := s.family.inUse(); !taken || err != nil {
 			t.Errorf("a bound parent: taken %t, %v; want it seen", taken, err)
 		}
 		must(t, s.DrainListeners(1)) // epoch 4 has the name of epoch 1

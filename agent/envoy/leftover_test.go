@@ -51,7 +51,7 @@ func TestHeirClearsUp(t *testing.T) {
 		t.Errorf("files:\n got %v\nwant %v", got, kept)
 	}
 	for f, want := range map[Family]bool{family: false, unstarted: false, foreign: true} {
-		if taken, err := f.taken(); taken != want || err != nil {
+		if taken, err := f.inUse(); taken != want || err != nil {
 			t.Errorf("family %d: taken %t, %v; want %t", f, taken, err, want)
 		}
 	}
@@ -140,7 +140,7 @@ func TestRealFrozenEnvoyOfAKilledAgentIsCleared(t *testing.T) {
 
 	claim(t, configPath)
 	r.ends(p, -1)
-	if taken, err := r.family.taken(); taken || err != nil {
+	if taken, err := r.family.inUse(); taken || err != nil {
 		t.Errorf("its family: taken %t, %v; want it swept", taken, err)
 	}
 }

@@ -39,8 +39,8 @@ func LevelName(l slog.Level) string {
 	return l.String()
 }
 
-// parse takes a line apart: of LogFormat, or of Envoy's default format, which it has where the bootstrap has a say.
-// What is neither is false, and a Record of the line as it is: Envoy writes fatal errors of its start so.
+// parse takes a line apart: of LogFormat, or of Envoy's default format, which it has where the bootstrap has a say. Any
+// other line is false, and a Record of the line as it is: Envoy writes fatal errors of its start so.
 func parse(line []byte) (Record, bool) {
 	line = bytes.TrimSpace(line)
 	if r, ok := parseJSON(line); ok {

@@ -170,10 +170,10 @@ func (o *output) rejectedSince(at time.Time) bool {
 }
 
 // rejectionOf reads "Error adding/updating cluster(s) NAME: WHY, NAME: WHY", or listener(s), whose parts are lines. A
-// part of a reason is not a name: it has blanks. White space is one blank each in what is told.
+// part of a reason is not a name: it has blanks. Each run of white space becomes one blank.
 func rejectionOf(text string, at time.Time) rejection {
-	told := flight.MaskText(strings.Join(strings.Fields(text), " ")) // any user may read it
-	r := rejection{Rejection: health.Rejection{Text: told, At: at}}
+	line := flight.MaskText(strings.Join(strings.Fields(text), " ")) // any user may read it
+	r := rejection{Rejection: health.Rejection{Text: line, At: at}}
 	_, list, _ := strings.Cut(text, "(s) ")
 	for line := range strings.Lines(list) {
 		for part := range strings.SplitSeq(line, ", ") {

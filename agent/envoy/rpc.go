@@ -20,20 +20,20 @@ const (
 
 // DrainListeners makes an epoch that has lost its admin stop accepting, and end its connections as they answer.
 // Envoy does so with what a newcomer says when its workers run.
-func (s sockets) DrainListeners(epoch int) error { return s.tell(epoch, drainListeners) }
+func (s sockets) DrainListeners(epoch int) error { return s.send(epoch, drainListeners) }
 
 // Terminate ends an epoch as SIGTERM does; an epoch that is frozen hears it when it thaws.
 //
 // A newcomer says it too, when its parent-shutdown time is over or when it is ended: if the parent is gone by then,
 // and no Rescue is bound, the newcomer freezes for 10 s and aborts.
-func (s sockets) Terminate(epoch int) error { return s.tell(epoch, terminate) }
+func (s sockets) Terminate(epoch int) error { return s.send(epoch, terminate) }
 
 // tellTimeout bounds the wait for room in the queue (net.unix.max_dgram_qlen) of an epoch that does not read.
 const tellTimeout = time.Second
 
-// tell sends a message that has no reply. It has no name of its own, so that it is never in the way of a real child
+// send sends a message that has no reply. It has no name of its own, so that it is never in the way of a real child
 // whose name it would be: Envoy does not look at the sender's (measured on 1.40, with and without a living child).
-func (s sockets) tell(epoch int, message string) error {
+func (s sockets) send(epoch int, message string) error {
 	conn, err := s.dial("parent", epoch)
 	if err != nil {
 		return fmt.Errorf("send to epoch %d of base-id %d: %w", epoch, s.family, err)

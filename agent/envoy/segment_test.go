@@ -88,7 +88,7 @@ func TestSweepSparesASegmentThatIsOpen(t *testing.T) {
 	if err := f.Sweep(); err != nil {
 		t.Errorf("Sweep: %v", err)
 	}
-	if taken, err := f.taken(); taken || err != nil {
+	if taken, err := f.inUse(); taken || err != nil {
 		t.Errorf("after Sweep: taken %t, %v", taken, err)
 	}
 }

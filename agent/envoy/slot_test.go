@@ -92,11 +92,11 @@ func TestEndedSweepsAFamilyWithItsLast(t *testing.T) {
 	must(t, s.Started(parent, family))
 	must(t, s.Starting(family)) // the newcomer
 	must(t, s.Ended(parent))
-	if taken, err := family.taken(); !taken || err != nil {
+	if taken, err := family.inUse(); !taken || err != nil {
 		t.Errorf("with a newcomer: taken %t, %v; want it kept", taken, err)
 	}
 	must(t, s.NotStarted(family))
-	if taken, err := family.taken(); taken || err != nil {
+	if taken, err := family.inUse(); taken || err != nil {
 		t.Errorf("after the last: taken %t, %v; want it swept", taken, err)
 	}
 	must(t, s.Ended(parent)) // again: nothing

@@ -45,9 +45,9 @@ type Updates struct {
 type Received struct {
 	CDS, LDS       Updates
 	WorkersStarted bool
-	Listeners      int64 // active; a listener that was told to close stays one
+	Listeners      int64 // active; a listener that has begun to close stays active
 	Discovery      health.Discovery
-	Stopped        int64 // listeners that were told to close, by whomever
+	Stopped        int64 // listeners that have begun to close, whichever client asked for it
 	CreateFailures int64 // listeners that could not be made: malformed, or on a port that another has
 }
 

@@ -5,7 +5,7 @@ import "time"
 // Process is the state of Envoy's process.
 type Process string
 
-// What a process may be. The zero value is Gone.
+// States of a process. The zero value is Gone.
 const (
 	Gone    Process = ""
 	Running Process = "running"
@@ -46,7 +46,7 @@ type Config struct {
 	WorkersStarted bool
 	Listeners      int64  // active: bound, and listened on once the workers run
 	CreateFailures int64  // listeners that could not be made, each time that it was tried
-	Stopped        int64  // that were told to close, and not by the agent
+	Stopped        int64  // that have begun to close, and not because of the agent
 	Missing        string // a listener without which redirected traffic goes nowhere, empty for none
 	Refused        []Refused
 	Discovery      Discovery // how its stream to discovery is
@@ -62,7 +62,7 @@ type Refused struct {
 // Discovery is how an Envoy's stream to discovery is; empty where it has none.
 type Discovery string
 
-// What it may be.
+// Its states.
 const (
 	DiscoveryConnected Discovery = "connected"
 	DiscoveryLost      Discovery = "lost"
@@ -73,7 +73,7 @@ type Updates struct {
 	Success, Rejected int64
 	Accepted          time.Time // the last success; zero for none
 	Rejection         Rejection // the last one that Envoy's log told of
-	Mended            bool      // Envoy has since taken what that one named, or was told to drop it
+	Mended            bool      // Envoy has since taken what that one named, or was sent a configuration without it
 }
 
 // Rejection is Envoy's text of one, and when it was written.

@@ -6,8 +6,8 @@
 //	              ▼                                 ▼
 //	       dropped and counted               the callback tells how many
 //
-// What is dropped is whole lines: a caller writes one or more lines at a time. A caller that has only pieces, such as a
-// process's output, puts a Lines before it.
+// It drops whole lines: a caller writes one or more lines at a time. A caller that has only pieces, such as a process's
+// output, puts a Lines before it.
 //
 // It refuses to know what a log line looks like.
 package lossy

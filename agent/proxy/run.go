@@ -126,7 +126,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 		},
 		Seed: rand.Uint64(),
 	}
-	// What feeds the supervisor ends with it, not before: certificates matter until the last request.
+	// The watches that feed the supervisor end with it, not before: certificates matter until the last request.
 	feeding, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var feeders sync.WaitGroup
 	defer feeders.Wait()

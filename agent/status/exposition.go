@@ -14,10 +14,10 @@ import (
 // line, so a line that is not valid, or was cut short, is dropped: one source never spoils the text of the
 // others. A family's second TYPE or HELP is dropped, wherever it comes from.
 type exposition struct {
-	to    *bufio.Writer
-	lines *bufio.Reader
-	seed  maphash.Seed
-	told  map[uint64]struct{} // families whose TYPE or HELP must not come any more
+	to        *bufio.Writer
+	lines     *bufio.Reader
+	seed      maphash.Seed
+	described map[uint64]struct{} // families whose TYPE or HELP must not come any more
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 func newExposition(to io.Writer) *exposition {
 	return &exposition{
 		to: bufio.NewWriterSize(to, 16<<10), lines: bufio.NewReaderSize(nil, longestMetric),
-		seed: maphash.MakeSeed(), told: map[uint64]struct{}{},
+		seed: maphash.MakeSeed(), described: map[uint64]struct{}{},
 	}
 }
 
@@ -101,7 +101,7 @@ func (e *exposition) line(text, family []byte, open bool) ([]byte, bool) {
 		return family, false
 	}
 	if !belongs(s.name, family) {
-		e.tell('T', s.name) // a TYPE must not come after it
+		e.describe('T', s.name) // a TYPE must not come after it
 		family = append(family[:0], s.name...)
 	}
 	s.write(e.to)
@@ -122,7 +122,7 @@ func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
 		if !isHelpText(rest) {
 			return family, false
 		}
-		if e.tell('H', name) {
+		if e.describe('H', name) {
 			fmt.Fprintf(e.to, "# HELP %s %s\n", name, rest)
 		}
 		return family, true
@@ -132,11 +132,11 @@ func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
 		return family, false
 	}
 	family = append(append(family[:0], name...), suffix...)
-	if e.tell('T', family) {
+	if e.describe('T', family) {
 		fmt.Fprintf(e.to, "# TYPE %s %s\n", family, kind)
 		if kind == "histogram" || kind == "summary" {
 			for _, part := range parts { // have their TYPE now
-				e.tell('T', append(family, part...))
+				e.describe('T', append(family, part...))
 			}
 		}
 	}
@@ -146,18 +146,18 @@ func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
 // parts are what the samples of a histogram or summary add to its name.
 var parts = []string{"_bucket", "_sum", "_count"}
 
-// tell is true the first time.
-func (e *exposition) tell(what byte, name []byte) bool {
+// describe is true the first time.
+func (e *exposition) describe(what byte, name []byte) bool {
 	var h maphash.Hash
 	h.SetSeed(e.seed)
 	h.WriteByte(what)
 	h.Write(name)
 	key := h.Sum64()
-	if _, told := e.told[key]; told {
+	if _, known := e.described[key]; known {
 		return false
 	}
-	if len(e.told) < keptFamilies {
-		e.told[key] = struct{}{}
+	if len(e.described) < keptFamilies {
+		e.described[key] = struct{}{}
 	}
 	return true
 }

@@ -90,10 +90,10 @@ func (m *merger) merge(ctx context.Context, w io.Writer, r *http.Request) {
 	application := source{"application", 1, longestApplication, func(ctx context.Context) (*http.Response, error) {
 		return m.Application.scrape(ctx, r.UserAgent())
 	}}
-	outcomes := []outcome{m.take(ctx, out, envoy)}
+	outcomes := []outcome{m.mergeFrom(ctx, out, envoy)}
 	m.Document().writeMetrics(out.to, time.Now())
 	if m.Application != nil {
-		outcomes = append(outcomes, m.take(ctx, out, application))
+		outcomes = append(outcomes, m.mergeFrom(ctx, out, application))
 	}
 	m.writeOutcomes(writer{out.to}, outcomes)
 }
@@ -106,8 +106,8 @@ type source struct {
 	ask     func(context.Context) (*http.Response, error)
 }
 
-// take copies one source.
-func (m *merger) take(ctx context.Context, out *exposition, from source) outcome {
+// mergeFrom copies one source.
+func (m *merger) mergeFrom(ctx context.Context, out *exposition, from source) outcome {
 	began := time.Now()
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc

@@ -24,8 +24,8 @@ type Ports struct {
 	HostIP string  // of the Kubernetes node, for whose probes room is kept; empty where it is not known
 }
 
-// Serve opens the ports, and the owner's socket in dir. A busy port that was asked for is an error; one that is a default is
-// not, since two agents with default settings may share a host. What it opened is closed when stop returns.
+// Serve opens the ports, and the owner's socket in dir. A busy port that was asked for is an error; one that is a
+// default is not, since two agents with default settings may share a host. Its listeners are closed when stop returns.
 func Serve(c Config, ports Ports, dir string) (stop func(), err error) {
 	var servers []*http.Server
 	var serving sync.WaitGroup

@@ -26,7 +26,7 @@ func signalled(ctx context.Context) (_ context.Context, stop func(), _ <-chan st
 	return ctx, cancel, hurry
 }
 
-// survivePipes makes a write to a pipe without a reader an error, and no more the agent's end. What it starts has the
+// survivePipes makes a write to a pipe without a reader an error, and no more the agent's end. A child process has the
 // signal's default.
 func survivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 

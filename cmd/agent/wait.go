@@ -175,7 +175,7 @@ type narrator struct {
 	last string    // that was written
 }
 
-// quietLimit is how long nothing is told: most waits are over before.
+// quietLimit is how long wait prints nothing: most waits are over before.
 const quietLimit = 2 * time.Second
 
 func (n *narrator) tells(blocker error, now time.Time) bool {

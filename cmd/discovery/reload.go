@@ -35,7 +35,8 @@ func onChange(ctx context.Context, log *slog.Logger, do func(), paths ...string)
 	return g.Wait()
 }
 
-// reload reads the certificates when their files change. What cannot be read is told, and the last good ones stay.
+// reload reads the certificates when their files change. Files that cannot be read are logged, and the last good
+// certificates stay.
 func reload(ctx context.Context, secure *ads.TLS, files ads.Certificates, log *slog.Logger) error {
 	var last [sha256.Size]byte
 	return onChange(ctx, log, func() {

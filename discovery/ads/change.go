@@ -65,7 +65,7 @@ func (sh *share) told(from, to *set) []*part {
 	return out
 }
 
-// gone returns what does not exist any more, without what is told.
+// gone returns the resources that no longer exist, without those that the answer names anyway.
 func (sh *share) gone(from, to *set, told []*part) (out []*part) {
 	for _, s := range sh.compare(from, to) {
 		gone := s.gone
@@ -131,7 +131,7 @@ func (p *part) less(other *part, drop func(r, other *resource) bool) *part {
 		few, many = many, few
 	}
 	dropped := map[string]bool{}
-	for _, one := range few.resources { // a proxy's own are a few, and what is told to all may be a thousand
+	for _, one := range few.resources { // a proxy's own are few, and those sent to all proxies may be a thousand
 		two := many.find(one.name)
 		if two == nil {
 			continue

@@ -113,7 +113,7 @@ func (s *subscription) apply(k kind, sh *share, now time.Time) error {
 	} else if off.everything() {
 		s.wildcard = false
 	}
-	if s.sent != nil { // else all is told anyway
+	if s.sent != nil { // else everything is sent anyway
 		s.becomeDue(sh, on)
 		if s.wildcard {
 			s.becomeDue(sh, sh.common(s.names, off))

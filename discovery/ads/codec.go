@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// codec writes responses out of bytes that all streams share, and reads requests without decoding them. Whatever else
-// the server speaks goes through the standard codec.
+// codec writes responses out of bytes that all streams share, and reads requests without decoding them. Every other
+// protocol of the server uses the standard codec.
 type codec struct {
 	standard encoding.CodecV2
 	scratch  *sync.Pool // of *[]byte; gRPC's own pool clears 1 MB for a request of 48 kB

@@ -26,8 +26,8 @@ func (p *protocol) requestDelta(k kind, r *request, now time.Time) ([]response, 
 	return responses, nack, p.fault
 }
 
-// resumeDelta spares an Envoy that reconnects what it has already. It names a version for each; what it has and is not
-// there any more it is told.
+// resumeDelta spares an Envoy that reconnects what it has already. It names a version for each; the server names those
+// that no longer exist.
 func (p *protocol) resumeDelta(k kind, r *request) {
 	s := &p.types[k]
 	if len(r.initial) == 0 || s.rewarmed {

@@ -1,5 +1,5 @@
 // Package ads serves Envoys their configuration over discovery streams, in both variants: state of the world and delta.
-// What to say is decided by protocol, a state machine without I/O; a stream only carries it.
+// The type protocol decides each answer, a state machine without I/O; a stream only carries the answers.
 //
 //	Push ──▶ generation ── view ──▶ snapshot: sets of layers, each resource encoded once ──▶ share: one diff for all
 //	                                                                                             │
@@ -16,8 +16,9 @@
 //
 // Secrets wait for nobody: clusters and listeners do not get warm without theirs. Names follow the listeners.
 //
-// What waits for a slow Envoy is one mark that something is newer, never a queue: the state at the time of its answer
-// is sent once. State belongs to the stream, not to the node: two Envoys of one node may be connected in a handover.
+// For a slow Envoy the server keeps one mark that something is newer, never a queue: it sends the state at the time of
+// Envoy's answer, once. State belongs to the stream, not to the node: two Envoys of one node may be connected in a
+// handover.
 //
 // A stream whose node has the metadata GENERATOR "api" is of another control plane: it gets the objects that configuration is made of
 // (objects.go), by a protocol of its own that knows neither names nor order.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What one client's refusals may cost: so many responses until it has accepted the rest, and so many units.
+// Limits of the cost of one client's refusals: so many responses until it has accepted the rest, and so many units.
 const (
 	maxTrials  = 64
 	maxRefused = 16

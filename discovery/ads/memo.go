@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// memo makes each value once; whoever asks meanwhile waits for it.
+// memo makes each value once; other callers wait for it meanwhile.
 type memo[K comparable, V any] struct {
 	mu     sync.Mutex
 	values map[K]func() V

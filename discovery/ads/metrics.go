@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what Prometheus is told, by pilot-discovery's names where they mean the same.
+// metrics are those for Prometheus, with pilot-discovery's names where they mean the same.
 type metrics struct {
 	pushes, rejects, bytes, resets, refused *prometheus.CounterVec
 	debounce, convergence, pushTime         prometheus.Histogram

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// variant is how changes are told.
+// variant is how changes are sent.
 type variant int
 
 const (

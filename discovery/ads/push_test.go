@@ -151,7 +151,7 @@ func TestEncoderKnowsMessages(t *testing.T) {
 	n := g.work.encoded.total()
 	next := g.follow(nil, model.Change{}, newInterner())
 	b := encoder{g: next, old: a}.encode(build)
-	if c := (encoder{g: next, beside: a}).encode(build); c.layers[cds] != a.layers[cds] {
+	if c := (encoder{g: next, sibling: a}).encode(build); c.layers[cds] != a.layers[cds] {
 		t.Error("another view has another layer")
 	}
 	if again := next.work.encoded.total(); n == 0 || again != 0 {

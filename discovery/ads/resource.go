@@ -200,8 +200,8 @@ func addVersion(h hash.Hash, name string, content digest) {
 	h.Write(content[:])
 }
 
-// set is all resources of one kind that concern a stream, immutable. What many proxies share and what is a proxy's own
-// are layers of it, so that a thousand sets cost little more than one. A name is in one layer only.
+// set is all resources of one kind that concern a stream, immutable. Resources that many proxies share and a proxy's
+// own ones are separate layers, so that a thousand sets cost little more than one. A name is in one layer only.
 type set struct {
 	kind    kind
 	layers  []*layer
@@ -257,7 +257,8 @@ func (s *set) all() []*resource {
 	return out
 }
 
-// with returns s and those of others whose names it does not have. What a layer has that another has not is minus.
+// with returns s and those of others whose names it does not have. The resources that a layer has and another one lacks
+// are minus.
 func (s *set) with(others *set, minus func(l, other *layer) *layer) *set {
 	if others == nil || s == others {
 		return s

@@ -42,8 +42,8 @@ func (v versions) all() iter.Seq[entry] {
 	}
 }
 
-// resumption is what clients say that they have of one layer, in whatever order. Proxies that reconnect say the same, but
-// for the few resources of their own: what they are told is then found and encoded once for all of them.
+// resumption is what clients say that they have of one layer, in whatever order. Proxies that reconnect say the same,
+// but for the few resources of their own: their answer is then found and encoded once for all of them.
 type resumption struct {
 	now      *layer // nil for none
 	wildcard bool
@@ -102,8 +102,8 @@ func (s *set) largest() (largest *layer) {
 	return largest
 }
 
-// resumed returns what a client has of a layer, now itself where it has all of that. What it has with another content, or
-// what is not there any more, is a name.
+// resumed returns what a client has of a layer, now itself where it has all of that. A resource that it has with
+// another content, or that no longer exists, is a name.
 func resumed(k kind, now *layer, entries iter.Seq[entry], wildcard bool) *layer {
 	if now == nil {
 		now = &layer{}

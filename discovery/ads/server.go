@@ -142,7 +142,7 @@ func (s *Server) Clients() []Client {
 	return clients
 }
 
-// refused counts what proxies refuse while they have the rest. What several refuse is counted once.
+// refused counts what proxies refuse while they have the rest. A resource that several proxies refuse counts once.
 func (s *Server) refused() (count [kinds]int) {
 	seen := map[unit]bool{}
 	for _, st := range s.all() {
@@ -283,7 +283,7 @@ func (s *Server) add(st *stream) {
 	s.streams[st] = true
 }
 
-// ended is what a client is told at the end of its stream: nothing where it left by itself.
+// ended is the status that a client gets at the end of its stream: nil where it left by itself.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -291,7 +291,7 @@ func ended(err error) error {
 	return err
 }
 
-// remove ends a stream, and returns what its client is told: nothing where it left by itself.
+// remove ends a stream, and returns the status that its client gets: nil where it left by itself.
 func (s *Server) remove(st *stream, err error) error {
 	err = ended(err)
 	reached, cause := st.leave(err) // who does not read may keep a sender until it is cut off, so it is still listed

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What is kept of each thing is bounded, so that hostile subscriptions cost little more than their own streams.
+// Each memory is bounded, so that hostile subscriptions cost little more than their own streams.
 const (
 	maxShared  = 1 << 13
 	maxChosen  = 1 << 19 // names, of all selections, and of what is made of those
@@ -196,7 +196,7 @@ func (sh *share) changedNames(from, to *set) *names {
 	})
 }
 
-// namesIn returns the names of a part. Of what is told to many proxies the list is made once.
+// namesIn returns the names of a part. The list of a part that many proxies get is made once.
 func (sh *share) namesIn(p *part) *names {
 	list := func() *names {
 		names := make([]string, 0, len(p.resources))
@@ -223,7 +223,7 @@ type question struct {
 	due       *names // to be told though they may be unchanged
 	variant   variant
 	wildcard  bool
-	gone      bool // what does not exist any more is told
+	gone      bool // resources that no longer exist are named
 }
 
 // answer returns what brings a client from one set to another, nil where there is nothing to tell.

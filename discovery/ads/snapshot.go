@@ -56,7 +56,7 @@ type half struct {
 	resources *xds.Resources // as they were made, for the next ones to be made from; of outbound only
 }
 
-// follow makes the generation after g, which may be nil. What did not change is taken over, down to its bytes.
+// follow makes the generation after g, which may be nil. Resources that did not change are reused, down to their bytes.
 func (g *generation) follow(m *model.Mesh, c model.Change, in *interner) *generation {
 	next := &generation{mesh: m, change: c, share: newShare(in), built: &built{room: make(chan struct{}, runtime.GOMAXPROCS(0))}, span: silent(), number: 1}
 	next.work = next.share.work
@@ -112,14 +112,14 @@ func (g *generation) outbound(v xds.Outbound) *half {
 			attribute.String("role", roleOf(v)), attribute.String("namespace", v.Namespace))
 		defer span.End()
 		defer g.built.enter(v)()
-		var before, beside *xds.Resources
+		var before, sibling *xds.Resources
 		if e.old != nil {
 			before = e.old.resources
 		}
-		if e.beside = g.built.first(v); e.beside != nil {
-			beside = e.beside.resources
+		if e.sibling = g.built.first(v); e.sibling != nil {
+			sibling = e.sibling.resources
 		}
-		made := xds.RebuildBeside(before, beside, g.mesh, v)
+		made := xds.RebuildWithSibling(before, sibling, g.mesh, v)
 		encoding := under(span, "encode", time.Now())
 		defer encoding.End()
 		out := e.encode(made)
@@ -191,9 +191,9 @@ func (g *generation) set(out, in *layer) *set {
 
 // encoder makes layers of messages.
 type encoder struct {
-	g      *generation
-	old    *half // the same one of the generation before
-	beside *half // of another view
+	g       *generation
+	old     *half // the same one of the generation before
+	sibling *half // of another view
 
 	patched bool         // the messages are those of old, but for some in these places
 	places  [kinds][]int // of each list
@@ -221,7 +221,7 @@ type message interface {
 
 func layerOf[T message](e encoder, k kind, r *xds.Resources, of func(*xds.Resources) []T, name func(T) string) *layer {
 	var all []*pairs[T]
-	for _, h := range []*half{e.old, e.beside} {
+	for _, h := range []*half{e.old, e.sibling} {
 		if h != nil {
 			known := &pairs[T]{layer: h.layers[k]}
 			if h.resources != nil {
@@ -295,7 +295,7 @@ func resourceOf[T message](e encoder, k kind, all []*pairs[T], name string, m T)
 	return r
 }
 
-// resources counts what was made of the mesh. What several views share is counted once.
+// resources counts what was made of the mesh. Resources that several views share count once.
 func (g *generation) resources() (count [kinds]int) {
 	seen := map[*resource]bool{}
 	add := func(k kind, list []*resource) {

@@ -9,8 +9,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// stop moves proxies to other replicas: all are told to go, and connections that are open are closed in a spread, so that
-// the others are not asked for everything at once. It takes no longer than the limit, whatever clients do.
+// stop moves proxies to other replicas. It announces the end to all of them, and closes open connections spread over
+// time, so that the other replicas do not get all requests at once. It takes no longer than the limit, whatever clients
+// do.
 func (s *Server) stop(server *grpc.Server, l net.Listener) {
 	late, cancel := context.WithTimeout(context.Background(), s.limits.Shutdown)
 	defer cancel()

@@ -19,7 +19,8 @@ const maxUnknownTypes = 8
 // maxWithheld bounds how many secrets that it does not get a stream is logged for.
 const maxWithheld = 32
 
-// stream carries one Envoy's protocol. Its own goroutine receives; whoever has something to send does so, in turn.
+// stream carries one Envoy's protocol. Its own goroutine receives; any goroutine that has something to send does so,
+// one at a time.
 type stream struct {
 	server    *Server
 	log       *slog.Logger
@@ -188,7 +189,7 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 		st.ask(&st.reader.names)
 	}
 	st.dirty.Store(false)
-	st.refresh() // an answer that frees the way brings the newest, whoever comes first
+	st.refresh() // an answer that frees the way brings the newest, whichever comes first
 	waited, found := st.protocol.types[k].pending, st.protocol.found(k)
 	responses, nack, err := st.protocol.request(k, r, now)
 	if err != nil {

@@ -96,7 +96,7 @@ func (i Item) At(file string, line int) Item {
 	return i
 }
 
-// What is read of a document: the memory that it takes while it is read is up to a hundred times its size.
+// Bounds of a document: reading it takes up to a hundred times its size in memory.
 const (
 	maxDocument = 8 << 20 // bytes
 	maxProblems = 10_000

@@ -12,7 +12,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// What an HTTPRoute does to requests beside sending them on.
+// Fields of an HTTPRoute that change requests, beside those that route them.
 
 func redirect(f field, r *networking.HTTPRedirect) {
 	if r == nil {

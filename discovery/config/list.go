@@ -46,7 +46,7 @@ func listItems(root *yaml.Node) ([]*yaml.Node, bool) {
 	case items == nil || isNull(items):
 		return nil, true
 	case items.Kind != yaml.SequenceNode:
-		return []*yaml.Node{items}, true // which is told as no object
+		return []*yaml.Node{items}, true // which is reported as no object
 	default:
 		return slices.DeleteFunc(slices.Clone(items.Content), isNull), true
 	}

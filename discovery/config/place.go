@@ -17,7 +17,7 @@ type place struct {
 	node   *yaml.Node
 }
 
-// places are the nodes of an object, parents before children. A path is put together only where a fault is told.
+// places are the nodes of an object, parents before children. A path is put together only for a fault.
 type places []place
 
 // path returns "spec.http[0].timeout", as the file writes it.
@@ -64,7 +64,7 @@ func (p places) given(path string) bool {
 // joined to those below.
 func (p places) lines(from int) model.Lines {
 	type kept struct {
-		depth, line int    // of the nearest place at or above that is told
+		depth, line int    // of the nearest place at or above that is reported
 		name        string // of what is below that
 	}
 	all := make([]kept, len(p))

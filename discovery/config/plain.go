@@ -15,12 +15,12 @@ type nodes struct {
 
 // scalar returns a node of the style with a value.
 func (s *nodes) scalar(value string, style yaml.Style, line int) *yaml.Node {
-	n := s.take(yaml.ScalarNode, line)
+	n := s.alloc(yaml.ScalarNode, line)
 	n.Value, n.Style = value, style
 	return n
 }
 
-func (s *nodes) take(k yaml.Kind, line int) *yaml.Node {
+func (s *nodes) alloc(k yaml.Kind, line int) *yaml.Node {
 	part, at := s.used/128, s.used%128
 	if part == len(s.all) {
 		s.all = append(s.all, new([128]yaml.Node))
@@ -103,7 +103,7 @@ func isItem(rest string) bool {
 }
 
 func (p *plain) mapping() *yaml.Node {
-	n, indent := p.take(yaml.MappingNode, p.line), p.indent
+	n, indent := p.alloc(yaml.MappingNode, p.line), p.indent
 	for p.indent == indent {
 		key, value, found := p.key()
 		if !found {
@@ -156,7 +156,7 @@ func (p *plain) value(text string, indent int) *yaml.Node {
 }
 
 func (p *plain) list() *yaml.Node {
-	n, indent := p.take(yaml.SequenceNode, p.line), p.indent
+	n, indent := p.alloc(yaml.SequenceNode, p.line), p.indent
 	for p.indent == indent && isItem(p.rest) {
 		text := strings.TrimLeft(p.rest[1:], " ")
 		if text == "" || text[0] == '#' || isItem(text) {

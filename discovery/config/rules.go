@@ -198,7 +198,7 @@ func (f field) gateway(name string) {
 	}
 }
 
-// inOrder yields a map's values by key, so that the same faults are told in the same order.
+// inOrder yields a map's values by key, so that the same faults come in the same order.
 func inOrder[V any](m map[string]V) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for _, key := range slices.Sorted(maps.Keys(m)) {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxFaults bounds how many wrong values of one object are told: each costs one more reading of it.
+// maxFaults bounds how many wrong values of one object are reported: each costs one more reading of it.
 const maxFaults = 20
 
 // position is how protojson names the place of a fault; the text after it is the fault.

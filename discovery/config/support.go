@@ -48,10 +48,10 @@ func (k kind) support(f field, m proto.Message) {
 
 // branch is a place of the table: what becomes of it, and the places below it that have lines of their own.
 type branch struct {
-	of    Support
-	found bool // or a place above it has a line
-	below map[string]*branch
-	tell  []protoreflect.FieldDescriptor // by number: the fields of which there is something to tell, or below which
+	of       Support
+	found    bool // or a place above it has a line
+	below    map[string]*branch
+	reported []protoreflect.FieldDescriptor // by number: the fields with something to report, or below which
 }
 
 // branches are the tables of all kinds, which are read once.
@@ -100,11 +100,11 @@ func (b *branch) prune(m protoreflect.MessageDescriptor) bool {
 			below = message != nil && next.prune(message)
 		}
 		if below || !next.divides(fd) && !next.served() {
-			b.tell = append(b.tell, fd)
+			b.reported = append(b.reported, fd)
 		}
 	}
-	slices.SortFunc(b.tell, func(a, b protoreflect.FieldDescriptor) int { return cmp.Compare(a.Number(), b.Number()) })
-	return len(b.tell) > 0
+	slices.SortFunc(b.reported, func(a, b protoreflect.FieldDescriptor) int { return cmp.Compare(a.Number(), b.Number()) })
+	return len(b.reported) > 0
 }
 
 // next returns what holds for a field, and whether that is of fields below it.
@@ -153,7 +153,7 @@ func (s *step) field(root field) (f field, path string) {
 }
 
 func (w walker) message(m protoreflect.Message, b *branch, at *step) {
-	for _, fd := range b.tell {
+	for _, fd := range b.reported {
 		if !m.Has(fd) {
 			continue
 		}

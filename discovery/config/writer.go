@@ -101,7 +101,7 @@ func (s slot) scalar(n *yaml.Node) string {
 		}
 	}
 	if s.number() && n.Kind == yaml.ScalarNode && out == quote(n.Value) {
-		return "[]" // which is no number, so that the value is told as wrong
+		return "[]" // which is no number, so that the value is reported as wrong
 	}
 	return out
 }

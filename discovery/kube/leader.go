@@ -68,7 +68,7 @@ func (e *Election) Run(ctx context.Context, lead ...func(context.Context) error)
 	return nil
 }
 
-// lock returns the Lease. What is needed to reach it may come later.
+// lock returns the Lease. The files that it needs to connect may come later.
 func (e *Election) lock(ctx context.Context, log *slog.Logger) (lock *observed, closing func(), err error) {
 	connect := e.locked
 	closing = func() {}
@@ -82,17 +82,17 @@ func (e *Election) lock(ctx context.Context, log *slog.Logger) (lock *observed, 
 			return client.lease(e.Namespace, e.Name, e.Identity)
 		}
 	}
-	told := ""
+	logged := ""
 	err = wait.PollUntilContextCancel(ctx, retryTime, true, func(context.Context) (bool, error) {
 		l, err := connect()
 		if err == nil {
 			lock = &observed{Interface: l, timeout: renewalTime / 2, log: log}
 			return true, nil
 		}
-		if told != err.Error() {
+		if logged != err.Error() {
 			log.Error("no leader is elected", "err", err)
 		}
-		told = err.Error()
+		logged = err.Error()
 		return false, nil
 	})
 	return lock, closing, err

@@ -7,7 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// labelKeys are the keys of labels that decide what a workload is told.
+// labelKeys are the keys of labels that decide the configuration of a workload.
 type labelKeys map[string]bool
 
 func (k labelKeys) read(labels map[string]string) {
@@ -38,8 +38,8 @@ type labels struct {
 	of       map[string]labelKeys // of workloads of a namespace: its own selectors
 }
 
-// LabelsRead returns the keys of labels that decide what a workload of namespace is told: selectors of its namespace,
-// and the sources that rules match. A gateway is also told by the selectors of Gateways.
+// LabelsRead returns the keys of labels that decide the configuration of a workload of namespace: selectors of its
+// namespace, and the sources that rules match. A gateway is also told by the selectors of Gateways.
 func (m *Mesh) LabelsRead(namespace string, gateway bool) map[string]bool {
 	out := maps.Clone(m.labels.every)
 	maps.Copy(out, m.labels.of[namespace])

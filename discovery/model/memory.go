@@ -4,7 +4,7 @@ package model
 // the same is the same pointer again. A nil Memory keeps nothing. It belongs to one goroutine.
 //
 // Nobody lists by hand what a value is made of. It is either the one argument of the function that makes it (Recall),
-// or the answers of a Scope that notes what it is asked (RecallAsked).
+// or the answers of a Scope that records them (RecallScoped).
 type Memory struct {
 	last, sibling, now map[string]*cell
 	made               int
@@ -13,7 +13,7 @@ type Memory struct {
 // cell is shared by all memories that know its value.
 type cell struct {
 	key    string
-	inputs any // what the value was made of; an *Asked by RecallAsked
+	inputs any // what the value was made of; *Dependencies by RecallScoped
 	value  any
 }
 
@@ -60,18 +60,18 @@ func Recall[I Inputs[I], T any](m *Memory, key string, inputs I, build func(I) T
 	return m.keep(key, inputs, build(inputs)).(T)
 }
 
-// RecallAsked returns what was made under key if s still gives every answer that it was made of, else makes it. build
+// RecallScoped returns what was made under key if s still gives every answer that it was made of, else makes it. build
 // must read nothing of the mesh but by the scope that it is given; what else it uses must be a part of key.
-func RecallAsked[T any](m *Memory, key string, s *Scope, build func(*Scope) T) T {
+func RecallScoped[T any](m *Memory, key string, s *Scope, build func(*Scope) T) T {
 	if m == nil {
-		return build(s.asking(&Asked{}))
+		return build(s.recording(&Dependencies{}))
 	}
-	if known := m.last[key]; known != nil && known.inputs.(*Asked).same(s) {
+	if known := m.last[key]; known != nil && known.inputs.(*Dependencies).same(s) {
 		m.now[known.key] = known
 		return known.value.(T)
 	}
-	asked := &Asked{}
-	value := build(s.asking(asked))
+	asked := &Dependencies{}
+	value := build(s.recording(asked))
 	asked.known = nil
 	return m.keep(key, asked, value).(T)
 }

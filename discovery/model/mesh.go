@@ -28,7 +28,7 @@ type Mesh struct {
 	clusters         map[string]bool           // that give services other addresses than their owners
 	byAddress        map[netip.Addr][]*Service // that have an endpoint there
 	moved            map[serviceKey]*Service   // whose endpoints byAddress does not know
-	fronts           map[serviceKey]front
+	bareServices     map[serviceKey]bareService
 	contested        map[serviceKey]claimants // that more than one declares: all of them, the owner first
 	objects          []*Object                // all, oldest first
 	twins            map[string]bool          // keys that more than one has
@@ -44,8 +44,8 @@ type Mesh struct {
 // rules for one host the older wins, then the one whose namespace and name come first; for services see union.go.
 func New(groups iter.Seq[Group]) *Mesh { return (*Mesh)(nil).Next(groups) }
 
-// Next indexes groups as New does. What is made of the same objects as in m is the same, pointer for pointer, so that
-// whoever translates a Mesh knows what did not change.
+// Next indexes groups as New does. Values that are made of the same objects as in m are the same pointers, so that the
+// translation of a Mesh knows what did not change.
 func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next := &Mesh{
 		destinationRules: map[string]*byHost[[]*Config[*networking.DestinationRule]]{},
@@ -88,7 +88,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next.readsNodes = slices.ContainsFunc(next.services, (*Service).readsNode)
 	next.places = m.placesOf(next.services)
 	next.indexClusters()
-	next.indexFronts(m)
+	next.indexBareServices(m)
 	next.indexWorkloads()
 	next.delta.ID = new(Generation)
 	next.addVirtualServices(rules)
@@ -179,7 +179,7 @@ func (m *Mesh) Service(host string) *Service {
 	return nil
 }
 
-// ReadsNodes reports whether the node that a proxy runs on makes a difference to what it is told.
+// ReadsNodes reports whether the configuration of a proxy depends on the node that it runs on.
 func (m *Mesh) ReadsNodes() bool { return m.readsNodes }
 
 // Settings returns what holds for the whole mesh.

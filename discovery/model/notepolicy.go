@@ -9,7 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// What is noted about policies: those that do nothing, and TLS that only one side speaks.
+// Notes about policies: those that do nothing, and TLS that only one side speaks.
 
 func (j *judge) destinationRule(meta Meta, r *networking.DestinationRule) {
 	host := Qualify(r.Host, meta.Namespace)
@@ -60,7 +60,7 @@ func (j *judge) subset(meta Meta, host, path string, subset *networking.Subset) 
 		}
 	}
 	if example == nil {
-		return // a service without endpoints is told already
+		return // a service without endpoints has a note already
 	}
 	has := "one of its endpoints has no labels"
 	if len(example) > 0 {
@@ -82,7 +82,7 @@ func pairs(labels map[string]string) string {
 	return strings.Join(out, ", ")
 }
 
-// policy judges one policy. What it does not say holds as the policy above it says; labels are a subset's.
+// policy judges one policy. A field that it leaves unset is that of the policy above it; labels are a subset's.
 func (j *judge) policy(meta Meta, host, path string, p, above *networking.TrafficPolicy, labels map[string]string) {
 	if p == nil {
 		return

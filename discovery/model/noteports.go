@@ -7,7 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// What is noted about ports that connected proxies cannot open: listeners at those are left out for the proxy, since Envoy
+// Notes about ports that connected proxies cannot open: listeners at those are left out for the proxy, since Envoy
 // would refuse them for ever.
 
 // servicePort tells of proxies that have no listener for a service's port.

@@ -8,7 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// What is noted about where requests are led: VirtualServices, and the hosts that Sidecars import.
+// Notes about the routes of requests: VirtualServices, and the hosts that Sidecars import.
 
 func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
 	atGateway := false

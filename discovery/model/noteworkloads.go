@@ -8,7 +8,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
-// What is noted about whom an object is for, and which name was likely meant.
+// Notes about the workloads that an object selects, and about names that are likely misspelt.
 
 // exportTo wants namespaces that something is in.
 func (j *judge) exportTo(meta Meta, namespaces []string) {

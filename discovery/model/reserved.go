@@ -2,8 +2,8 @@ package model
 
 import "cmp"
 
-// What proxies have for themselves. Nothing that configuration names may take its place: Envoy would refuse the proxy's
-// own listener, and nothing would be intercepted any more.
+// Ports and names that proxies reserve for themselves. Nothing that configuration names may take its place: Envoy would
+// refuse the proxy's own listener, and nothing would be intercepted any more.
 const (
 	VirtualOutbound     = "virtualOutbound" // the listener of all outbound connections that were intercepted
 	VirtualInbound      = "virtualInbound"  // and of inbound ones

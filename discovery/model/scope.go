@@ -21,8 +21,8 @@ type Scope struct {
 	byHost   map[string]*Service
 	narrowed bool // by a Sidecar: of what it leaves out, rules lead to some
 
-	asked   *Asked // notes what a scope is asked (see Memory)
-	answers *Scope // and the one that knows
+	dependencies *Dependencies // records the answers of the scope (see Memory)
+	source       *Scope        // that it asks for them
 }
 
 // Egress is what a workload reaches through one group of listeners.

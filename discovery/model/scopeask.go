@@ -2,11 +2,11 @@ package model
 
 import networking "istio.io/api/networking/v1alpha3"
 
-// What a scope can be asked. Where its answers are noted (see RecallAsked), services come without their endpoints.
+// The questions of a scope. Where its answers are recorded (see RecallScoped), services come without their endpoints.
 
 // Service returns the service of a host, nil where the workload sees none.
 func (s *Scope) Service(host string) *Service {
-	if s.asked != nil {
+	if s.dependencies != nil {
 		return ask[*Service](s, serviceQuestion{host})
 	}
 	return s.byHost[host]
@@ -14,7 +14,7 @@ func (s *Scope) Service(host string) *Service {
 
 // ServicesOn returns the services of an egress that have a port, or all for port 0, by host.
 func (s *Scope) ServicesOn(egress int, port uint32) []*Service {
-	if s.asked != nil {
+	if s.dependencies != nil {
 		return ask[[]*Service](s, servicesQuestion{egress, port})
 	}
 	if egress < 0 || egress >= len(s.egress) {
@@ -31,7 +31,7 @@ func (s *Scope) ServicesOn(egress int, port uint32) []*Service {
 
 // Rule returns the rules of a host in an egress, nil for none.
 func (s *Scope) Rule(egress int, host string) *Config[*networking.VirtualService] {
-	if s.asked != nil {
+	if s.dependencies != nil {
 		return ask[*Config[*networking.VirtualService]](s, ruleQuestion{egress, host})
 	}
 	return s.Rules(egress).For(host)
@@ -39,7 +39,7 @@ func (s *Scope) Rule(egress int, host string) *Config[*networking.VirtualService
 
 // Rules returns all rules of an egress.
 func (s *Scope) Rules(egress int) Rules {
-	if s.asked != nil {
+	if s.dependencies != nil {
 		return ask[Rules](s, rulesQuestion{egress})
 	}
 	if egress < 0 || egress >= len(s.egress) {
@@ -50,7 +50,7 @@ func (s *Scope) Rules(egress int) Rules {
 
 // OutboundPolicy returns what becomes of requests to destinations that the workload does not know.
 func (s *Scope) OutboundPolicy() OutboundPolicy {
-	if s.asked != nil {
+	if s.dependencies != nil {
 		return ask[OutboundPolicy](s, outboundQuestion{})
 	}
 	return s.outbound
@@ -58,7 +58,7 @@ func (s *Scope) OutboundPolicy() OutboundPolicy {
 
 // Settings returns what holds for the whole mesh.
 func (s *Scope) Settings() Settings {
-	if s.asked != nil {
+	if s.dependencies != nil {
 		return ask[Settings](s, settingsQuestion{})
 	}
 	return s.mesh.settings
@@ -68,7 +68,7 @@ func (s *Scope) Settings() Settings {
 // root namespace; in each the one with the narrowest host, and of these the one that selects the workload. Several for
 // one host are one: their subsets together, and the oldest's policy. Nil where there is none.
 func (s *Scope) DestinationRule(service *Service) *networking.DestinationRule {
-	if s.asked != nil {
+	if s.dependencies != nil {
 		return ask[*networking.DestinationRule](s, policyQuestion{service.Host, service.Namespace})
 	}
 	return s.policyFor(service.Host, service.Namespace)

@@ -25,7 +25,7 @@ func (s *Settings) fill() {
 	}
 }
 
-// What nobody gave is the same value in every generation.
+// Settings that are not given are the same value in every generation.
 var (
 	defaultConfig   = &meshconfig.MeshConfig{}
 	defaultNetworks = &meshconfig.MeshNetworks{}

@@ -20,8 +20,8 @@ import (
 //	ports             the owner's, and the numbers that others have beside them. A port of both is the owner's.
 //	endpoints         those of every declaration that joins, for the ports of that declaration; equal ones count once.
 //
-// What is left out, or does not count, is a Conflict in the notes, with the origin of both. Services of one host in two
-// namespaces stay two: see Scope.
+// A declaration or a field that does not count is a Conflict in the notes, with the origin of both. Services of one
+// host in two namespaces stay two: see Scope.
 
 // byRight orders services by host, and those of one host by their right to it.
 func (s *Service) byRight(o *Service) int {

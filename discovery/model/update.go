@@ -103,7 +103,7 @@ func (g Group) Hosts(yield func(string) bool) {
 
 // Change is why there is a new Mesh.
 type Change struct {
-	Since time.Time // when the first of it was told
+	Since time.Time // when the first of it arrived
 	Keys  []string  // of the groups that changed, as source/key, sorted; the first few
 	Count int       // of all of them
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Secret is a certificate with its key, or roots to check others' by; all PEM. It is immutable once it is told.
+// Secret is a certificate with its key, or roots to check others' by; all PEM. It is immutable once it is sent.
 type Secret struct {
 	Certificate, Key, Roots []byte
 	// Accounts are the service accounts whose proxies may have Key, "*" for all of the namespace.

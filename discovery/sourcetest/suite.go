@@ -21,7 +21,7 @@ type Registry struct {
 	Delete func(name string)
 	Spoil  func(name string) // makes the record of a service malformed, or registers one that is
 
-	// Break makes the registry fail for whoever asks, and Mend makes it answer again.
+	// Break makes every request to the registry fail, and Mend ends that.
 	Break, Mend func()
 
 	// Touch makes the registry say that something changed, where nothing did.

@@ -12,6 +12,7 @@
 //
 //	GET /metrics /version    at the monitoring address
 //
-// It only reads; what is shown belongs to others. All but /ready, /metrics and /version answers programs on this host only
-// (see internal/local), unless it is asked otherwise: it shows the whole mesh, and what each proxy was told.
+// It only reads; what is shown belongs to others. All but /ready, /metrics and /version answers programs on this host
+// only (see internal/local), unless it is configured otherwise: it shows the whole mesh, and the configuration of each
+// proxy.
 package status

@@ -55,7 +55,7 @@ func (k *Keeper) TLS() *tls.Config {
 
 func (k *Keeper) names() []string { return slices.Concat(k.Service.names(), k.Hosts) }
 
-// Run keeps them until ctx is done. An error is told, and tried again.
+// Run keeps them until ctx is done. An error is logged, and the call repeated.
 func (k *Keeper) Run(ctx context.Context) error {
 	pause := firstPause
 	for {

@@ -119,7 +119,7 @@ func (u *upkeep) read() (*pairs, error) {
 	return p, nil
 }
 
-// write creates or updates the Secret. What it was read as must still be there.
+// write creates or updates the Secret. The version that was read must still be there.
 func (u *upkeep) write(ctx context.Context, p *pairs) error {
 	secrets, err := u.client.Secrets(u.Service.Namespace)
 	if err != nil {

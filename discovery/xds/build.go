@@ -12,15 +12,15 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Resources is a configuration of Envoy, each list sorted by name and without duplicate names. Whoever holds it may
-// read it only: proxies share it.
+// Resources is a configuration of Envoy, each list sorted by name and without duplicate names. It is read-only: proxies
+// share it.
 type Resources struct {
 	Clusters  []*clusterv3.Cluster
 	Endpoints []*endpointv3.ClusterLoadAssignment
 	Listeners []*listenerv3.Listener
 	Routes    []*routev3.RouteConfiguration
 
-	// What the next generation may take over.
+	// Parts that the next generation may reuse.
 	memory     *model.Memory
 	tables     []*routeTable
 	scope      *model.Scope
@@ -45,10 +45,10 @@ func Build(m *model.Mesh, v View) *Resources {
 // BuildOutbound returns what leads to the mesh's services. Its endpoints and routes are complete: inbound has none.
 func BuildOutbound(m *model.Mesh, v Outbound) *Resources { return RebuildOutbound(nil, m, v) }
 
-// RebuildOutbound returns what BuildOutbound does. What is as it was in last, built for the same view of an earlier
-// mesh, is the same message: whoever encodes it need not look at the others. last may be nil.
+// RebuildOutbound returns what BuildOutbound does. A message that is as it was in last, built for the same view of an
+// earlier mesh, is the same pointer: only the others need encoding. last may be nil.
 func RebuildOutbound(last *Resources, m *model.Mesh, v Outbound) *Resources {
-	return RebuildBeside(last, nil, m, v)
+	return RebuildWithSibling(last, nil, m, v)
 }
 
 func build(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
@@ -71,7 +71,7 @@ func build(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
 // BuildInbound returns what leads to the proxy's own workload.
 func BuildInbound(m *model.Mesh, v Inbound) *Resources { return InboundOf(m, v).Build() }
 
-// builder collects what one outbound view is told.
+// builder collects the resources of one outbound view.
 type builder struct {
 	mesh    *model.Mesh
 	view    Outbound

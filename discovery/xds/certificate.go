@@ -134,8 +134,8 @@ func (id Identity) setValidation(c *tlsv3.CommonTlsContext, v validation) {
 	}
 }
 
-// secretTimeout is how long Envoy waits for a secret before it goes on without: until then it holds up all clusters that
-// were told at once, and what is told after them.
+// secretTimeout is how long Envoy waits for a secret before it goes on without: until then it holds up all clusters of
+// the same response, and the responses after it.
 const secretTimeout = time.Second
 
 // secretNamed is fetched over ADS as well.

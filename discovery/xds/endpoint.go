@@ -98,7 +98,7 @@ func (t target) reachable() []candidate {
 	return out
 }
 
-// healthStatus is what Envoy is told of an endpoint's health. It takes one that nothing is said of for healthy.
+// healthStatus is an endpoint's health as Envoy has it. It takes one that nothing is said of for healthy.
 func healthStatus(h model.Health) corev3.HealthStatus {
 	switch h {
 	case model.HealthDraining:

@@ -151,7 +151,7 @@ func virtualInbound(seen observed, v Inbound, ports []inboundPort, mesh model.Se
 		Name: model.VirtualInbound, Address: socket(anywhere, port), AdditionalAddresses: v.family().further(port),
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters:  []*listenerv3.ListenerFilter{originalDestination()},
-		// Who dials the listener itself would be sent back to it.
+		// A connection to the listener's own address would be sent back to it.
 		FilterChains: []*listenerv3.FilterChain{{
 			Name:             "virtualInbound-blackhole",
 			FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)},

@@ -10,8 +10,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// routeMatch translates one match; without a path, or without any match, it is every path. What a match says of the
-// proxy (its gateway, labels, namespace, port) is decided before.
+// routeMatch translates one match; without a path, or without any match, it is every path. Conditions of a match on the
+// proxy (its gateway, labels, namespace, port) are decided before.
 func routeMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	out := &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 	switch uri := in.GetUri().GetMatchType().(type) {

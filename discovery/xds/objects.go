@@ -18,9 +18,9 @@ import (
 // meshConfigType names MeshConfig in MCP over xDS. It is sent as it is, in no envelope.
 const meshConfigType = "core/v1alpha1/MeshConfig"
 
-// Objects returns the mesh's configuration objects as Istio's API generator serves them, by type: group/version/Kind. Of each type they
-// are in the order of namespace and name. encode is called for each object, for a caller that remembers: it is EncodeObject.
-// What was read from another control plane is not among them.
+// Objects returns the mesh's configuration objects as Istio's API generator serves them, by type: group/version/Kind.
+// Of each type they are in the order of namespace and name. encode is called for each object, for a caller that
+// remembers: it is EncodeObject. Objects that were read from another control plane are not among them.
 func Objects(m *model.Mesh, encode func(*model.Object) *anypb.Any) map[string][]*anypb.Any {
 	objects := slices.DeleteFunc(slices.Clone(m.Objects()), func(o *model.Object) bool { return o.Origin.Record != nil && o.Origin.Record.Relayed })
 	slices.SortStableFunc(objects, func(a, b *model.Object) int { return cmp.Compare(a.Key(), b.Key()) })

@@ -184,7 +184,8 @@ func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider) *t
 func openTelemetry(p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider) *tracev3.Tracing_Http {
 	cluster := outboundName(p.Port, "", model.Qualify(p.Service, "default"))
 	config := &tracev3.OpenTelemetryConfig{ResourceDetectors: []*corev3.TypedExtensionConfig{{
-		// Whose spans they are is said by OTEL_RESOURCE_ATTRIBUTES, as for any program, so that workloads share listeners.
+		// OTEL_RESOURCE_ATTRIBUTES names the service of the spans, as for any program, so that workloads share
+		// listeners.
 		Name:        "envoy.tracers.opentelemetry.resource_detectors.environment",
 		TypedConfig: pack(&detectorsv3.EnvironmentResourceDetectorConfig{}),
 	}}}

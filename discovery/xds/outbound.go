@@ -143,7 +143,7 @@ func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p mode
 			if alone := fmt.Sprintf("%s:%d", s.Host, p.Number); own && !s.Headless && (l.http == "" || l.http == alone) {
 				l.http = alone
 			} else {
-				l.http = shared // requests of several services are told apart by their hosts
+				l.http = shared // the host of a request decides its service
 			}
 			switch {
 			case own:
@@ -181,7 +181,7 @@ func withoutTLS(chains []*listenerv3.FilterChain) []*listenerv3.FilterChain {
 	return out
 }
 
-// build returns the listener. What it does not know goes where unknown destinations go.
+// build returns the listener. Connections that it does not know go where unknown destinations go.
 func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
 	out := &listenerv3.Listener{
 		Name: l.name(), Address: l.socket(), TrafficDirection: corev3.TrafficDirection_OUTBOUND,

@@ -50,7 +50,7 @@ func (r *Resources) patchServices(services []*model.Service, v Outbound, setting
 	for _, s := range services {
 		seen := r.scope.Service(s.Host)
 		if seen == nil || seen.Namespace != s.Namespace {
-			continue // this proxy is told of another of that host, or of none
+			continue // this proxy sees another service of that host, or none
 		}
 		made := clusterInputs{s, r.scope.DestinationRule(s), &v, settings}.clusters()
 		r.Clusters = replace(r.Clusters, &r.patched.Clusters, made.Clusters, (*clusterv3.Cluster).GetName)

@@ -38,8 +38,8 @@ func (r router) serviceRoutes(host string, rule *networking.VirtualService) []*r
 	return []*routev3.Route{out}
 }
 
-// routes returns a VirtualService's routes as far as they are for this proxy and port. What follows one that takes
-// every request is left out: nothing would reach it.
+// routes returns a VirtualService's routes as far as they are for this proxy and port. Routes after one that takes
+// every request are left out: nothing would reach them.
 func (r router) routes(rule *networking.VirtualService) []*routev3.Route {
 	var out []*routev3.Route
 	for _, http := range rule.GetHttp() {

@@ -20,7 +20,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// What a route does to requests beside sending them on.
+// The parts of a route that change requests, beside their destination.
 
 const (
 	corsFilter         = "envoy.filters.http.cors"
@@ -189,7 +189,7 @@ func cors(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 		AllowMethods: strings.Join(in.AllowMethods, ","), AllowHeaders: strings.Join(in.AllowHeaders, ","),
 		ExposeHeaders: strings.Join(in.ExposeHeaders, ","), AllowCredentials: in.AllowCredentials,
 		FilterEnabled: &corev3.RuntimeFractionalPercent{DefaultValue: fraction(100)},
-		// Unless it is told not to, the workload answers preflights that the policy does not.
+		// Unless the policy forbids it, the workload answers preflights that the policy does not.
 		ForwardNotMatchingPreflights: wrapperspb.Bool(in.UnmatchedPreflights != networking.CorsPolicy_IGNORE),
 	}
 	if in.MaxAge != nil {

@@ -118,7 +118,7 @@ func (b *builder) virtualOutbound(ls *outboundListeners) *listenerv3.Listener {
 		AdditionalAddresses: b.view.Family.further(b.mesh.Settings().OutboundPort()),
 		UseOriginalDst:      wrapperspb.Bool(true),
 		TrafficDirection:    corev3.TrafficDirection_OUTBOUND,
-		// Who dials the listener itself would be sent back to it.
+		// A connection to the listener's own address would be sent back to it.
 		FilterChains: []*listenerv3.FilterChain{{
 			Name:             "virtualOutbound-blackhole",
 			FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(b.mesh.Settings().OutboundPort())},

@@ -58,8 +58,8 @@ func (t Topology) in(mesh model.Settings) Topology {
 	return topologyOf(mesh.Config.GetDefaultConfig().GetGatewayTopology(), false)
 }
 
-// applyTo says what m believes. Unless it is told otherwise, a gateway takes the connection's peer for the client, and
-// writes x-forwarded-client-cert itself.
+// applyTo says what m believes. By default a gateway takes the connection's peer for the client, and writes
+// x-forwarded-client-cert itself.
 func (t Topology) applyTo(m *hcmv3.HttpConnectionManager) {
 	m.UseRemoteAddress = wrapperspb.Bool(true)
 	m.XffNumTrustedHops = t.hops

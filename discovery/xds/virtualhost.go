@@ -65,7 +65,7 @@ func (rs *routeSet) add(name string, egress int, port uint32, build func(hostMak
 	domain, cluster := rs.b.view.Domain, rs.b.view.Cluster
 	key := fmt.Sprintf("route %s of egress %d, port %d", name, egress, port)
 	known := rs.b.out.memory.Made()
-	table := model.RecallAsked(rs.b.out.memory, key, rs.b.scope, func(s *model.Scope) *routeTable {
+	table := model.RecallScoped(rs.b.out.memory, key, rs.b.scope, func(s *model.Scope) *routeTable {
 		m := hostMaker{s, egress, port, domain, cluster, &routeTable{config: newRouteConfig(name)}, map[string]bool{"*": true}}
 		if build(m); !m.table.everyHost {
 			m.table.config.VirtualHosts = append(m.table.config.VirtualHosts, unknownHost(s))
@@ -95,7 +95,8 @@ func (rs *routeSet) port(name string, egress int, port uint32) {
 func (rs *routeSet) httpProxy(egress int) { rs.add(httpProxyRoute, egress, 0, hostMaker.httpProxy) }
 
 // hostMaker makes the virtual hosts of one route configuration. All that it knows of the mesh it asks the scope, which
-// notes the answers (see model.RecallAsked); its other fields are fixed by the name of what is recalled, and by the view.
+// records the answers (see model.RecallScoped); its other fields are fixed by the name of what is recalled, and by the
+// view.
 type hostMaker struct {
 	scope   *model.Scope
 	egress  int

@@ -55,7 +55,8 @@ func (a *Authority) PEM() []byte {
 // Identity is a certificate with its key and root, as files hold them.
 type Identity struct{ Chain, Key, Roots []byte }
 
-// Issue makes an identity for a DNS name, or for a SPIFFE ID. Its serial number is told by /certs as hex: 1001 is "03e9".
+// Issue makes an identity for a DNS name, or for a SPIFFE ID. Envoy's /certs writes its serial number as hex: 1001 is
+// "03e9".
 func (a *Authority) Issue(name string, serial int64) (Identity, error) {
 	return a.IssueWith(name, serial, func(*x509.Certificate) {})
 }

@@ -52,7 +52,7 @@ func get(client *http.Client, url string, header ...string) (string, error) {
 	return string(body), nil
 }
 
-// OverUnix returns a client that asks whoever listens at a Unix socket, on a new connection each time.
+// OverUnix returns a client of the server at a Unix socket, with a new connection for each request.
 func OverUnix(socket string) *http.Client {
 	return &http.Client{Timeout: requestTimeout, Transport: &http.Transport{
 		DisableKeepAlives: true,

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Trial is a test that starts programs: in a directory and at loopback addresses of its own. What it starts is stopped with the test,
-// and its log is shown when the test has failed.
+// Trial is a test that starts programs: in a directory and at loopback addresses of its own. The programs that it
+// starts are stopped with the test, and their logs are shown when the test has failed.
 type Trial struct {
 	Lab
 	T         *testing.T

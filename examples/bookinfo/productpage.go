@@ -88,7 +88,7 @@ func (s productPage) product(r *http.Request) product {
 	return p
 }
 
-// signIn remembers user, or forgets whoever it was, and shows the page again.
+// signIn remembers user, or forgets the last one, and shows the page again.
 func signIn(w http.ResponseWriter, r *http.Request, user string) {
 	cookie := &http.Cookie{Name: userCookie, Value: user, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if user == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
-// What may be read, in bytes. A file that is larger, or one too many, is refused by name.
+// Bounds of what is read, in bytes. A file that is larger, or one too many, is refused by name.
 const (
 	maxFile  = 16 << 20
 	maxTotal = 256 << 20

@@ -19,7 +19,7 @@ type Ticker interface {
 }
 
 // Settings tells the mesh's settings that a file holds, and then what changes. A file that is refused changes nothing;
-// until one could be read once, the source has not synced. It is told why as a malformed record.
+// until one could be read once, the source has not synced. The source's status names the reason as a malformed record.
 type Settings struct {
 	Kind   string // MeshConfig or MeshNetworks
 	Path   string

@@ -124,7 +124,8 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 	}
 }
 
-// warn logs at the start which objects are missing. What proxies were sent before the start is not known here: they lose it.
+// warn logs at the start which objects are missing. The server does not know what proxies got before it started: they
+// lose objects that it refuses.
 func (s *Source) warn(now Status) {
 	if missing := len(now.Refused) + len(now.Lost); missing > 0 {
 		const most = 10

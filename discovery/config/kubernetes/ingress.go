@@ -54,7 +54,7 @@ func (s Ingress) Run(ctx context.Context, updates chan<- model.Update) error {
 		g.Go(func() error { return follow(ctx, w, events) })
 	}
 	g.Go(func() error {
-		s.tell(ctx, watches, events, updates)
+		s.send(ctx, watches, events, updates)
 		return nil
 	})
 	return g.Wait()
@@ -90,18 +90,18 @@ func stripIngress(o any) {
 	}
 }
 
-// tell takes events until ctx is done, and sends what changes. It syncs when the Secrets that are wanted were looked at: else
-// proxies would lose hosts of TLS at the start.
-func (s Ingress) tell(ctx context.Context, watches []*kube.Watch, events <-chan kube.Event, updates chan<- model.Update) {
+// send takes events until ctx is done, and sends what changes. It syncs when the Secrets that are wanted were looked
+// at: else proxies would lose hosts of TLS at the start.
+func (s Ingress) send(ctx context.Context, watches []*kube.Watch, events <-chan kube.Event, updates chan<- model.Update) {
 	t := &ingresses{Ingress: s, table: ingress.New(s.Options), status: map[ingress.Name]Shown{}}
 	unlisted := map[*kube.Watch]bool{}
 	for _, w := range watches {
 		unlisted[w] = true
 	}
-	untold, synced := map[string]model.Group{}, false
+	unsent, synced := map[string]model.Group{}, false
 	for {
 		var out chan<- model.Update
-		if len(unlisted) == 0 && (len(untold) > 0 || !synced) && (synced || t.looked()) {
+		if len(unlisted) == 0 && (len(unsent) > 0 || !synced) && (synced || t.looked()) {
 			out = updates
 		}
 		select {
@@ -111,23 +111,23 @@ func (s Ingress) tell(ctx context.Context, watches []*kube.Watch, events <-chan 
 					delete(unlisted, e.Of)
 				}
 				if _, class := e.Of.Object.(*networkingv1.IngressClass); class && e.List && t.refused {
-					t.refused, untold["IngressClass"] = false, model.Group{}
+					t.refused, unsent["IngressClass"] = false, model.Group{}
 				}
 				if e.Refused != nil {
 					t.refused = true
-					untold["IngressClass"] = model.Group{Faults: []string{fmt.Sprintf("classes are known by the name %s alone: %v", s.Options.Class, e.Refused)}}
+					unsent["IngressClass"] = model.Group{Faults: []string{fmt.Sprintf("classes are known by the name %s alone: %v", s.Options.Class, e.Refused)}}
 				}
 				t.apply(e)
 			})
 		case <-s.Secrets.Learned():
-		case out <- model.Update{Groups: untold, Synced: true}:
-			untold, synced = map[string]model.Group{}, true
+		case out <- model.Update{Groups: unsent, Synced: true}:
+			unsent, synced = map[string]model.Group{}, true
 			continue
 		case <-ctx.Done():
 			return
 		}
 		if len(unlisted) == 0 {
-			maps.Copy(untold, t.changes())
+			maps.Copy(unsent, t.changes())
 		}
 	}
 }

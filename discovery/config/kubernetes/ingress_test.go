@@ -62,7 +62,7 @@ func TestIngressesWaitForSecrets(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			source.tell(ctx, watches, events, updates)
+			source.send(ctx, watches, events, updates)
 		}()
 		defer func() {
 			cancel()

@@ -14,8 +14,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Settings tells the mesh's settings of a ConfigMap: MeshConfig in its key mesh, MeshNetworks in meshNetworks. What is refused
-// changes nothing, and neither does the loss of the ConfigMap. Until it was there and was sound, the source has not synced.
+// Settings tells the mesh's settings of a ConfigMap: MeshConfig in its key mesh, MeshNetworks in meshNetworks. A
+// content that is refused changes nothing, and neither does the loss of the ConfigMap. Until it was there and was
+// sound, the source has not synced.
 type Settings struct {
 	Connect         func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
 	Cluster         string

@@ -47,7 +47,7 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		follow(st.define(k))
 	}
 	g.Go(func() error {
-		s.tell(ctx, st, events, updates)
+		s.send(ctx, st, events, updates)
 		return nil
 	})
 	return g.Wait()
@@ -68,20 +68,20 @@ func untilThere(ctx context.Context, client *kube.Client, w *kube.Watch, events 
 	}
 }
 
-// tell takes events until ctx is done, and sends what changes. While nobody takes an update, it grows.
-func (s Source) tell(ctx context.Context, st *state, events <-chan kube.Event, updates chan<- model.Update) {
+// send takes events until ctx is done, and sends what changes. While nobody takes an update, it grows.
+func (s Source) send(ctx context.Context, st *state, events <-chan kube.Event, updates chan<- model.Update) {
 	synced := false
 	for {
 		var out chan<- model.Update
-		if st.complete() && (len(st.untold) > 0 || !synced) {
+		if st.complete() && (len(st.unsent) > 0 || !synced) {
 			out = updates
 		}
 		select {
 		case e := <-events:
 			kube.Burst(e, events, st.apply)
 			s.warn(st)
-		case out <- model.Update{Groups: st.untold, Synced: true}:
-			st.untold, synced = map[string]model.Group{}, true
+		case out <- model.Update{Groups: st.unsent, Synced: true}:
+			st.unsent, synced = map[string]model.Group{}, true
 		case <-ctx.Done():
 			st.stop()
 			return

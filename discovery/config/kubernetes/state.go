@@ -22,7 +22,7 @@ type state struct {
 
 	kinds    map[*kube.Watch]*kind // by the watch of the definition, and by those of the objects that are followed
 	unlisted map[*kube.Watch]bool
-	untold   map[string]model.Group
+	unsent   map[string]model.Group
 	warnings []config.Problem
 }
 
@@ -48,7 +48,7 @@ func newState(cluster string, namespaces []string, follow func(*kube.Watch) (sto
 	}
 	return &state{
 		cluster: cluster, namespaces: slices.Compact(slices.Sorted(slices.Values(namespaces))), follow: follow,
-		kinds: map[*kube.Watch]*kind{}, unlisted: map[*kube.Watch]bool{}, untold: map[string]model.Group{},
+		kinds: map[*kube.Watch]*kind{}, unlisted: map[*kube.Watch]bool{}, unsent: map[string]model.Group{},
 	}
 }
 
@@ -161,7 +161,7 @@ func (st *state) put(k *kind, o any) string {
 	}
 	k.known[key] = now
 	group, problems := groupOf(u, st.cluster)
-	st.untold[key], st.warnings = group, append(st.warnings, warningsAmong(problems)...)
+	st.unsent[key], st.warnings = group, append(st.warnings, warningsAmong(problems)...)
 	object.problems = problems
 	st.statuses.put(key, object)
 	return key
@@ -170,7 +170,7 @@ func (st *state) put(k *kind, o any) string {
 func (st *state) drop(k *kind, key string) {
 	if _, had := k.known[key]; had {
 		delete(k.known, key)
-		st.untold[key] = model.Group{}
+		st.unsent[key] = model.Group{}
 		st.statuses.drop(key)
 	}
 }

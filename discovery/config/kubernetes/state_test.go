@@ -61,8 +61,8 @@ func definition(t *testing.T, established string, versions ...string) *unstructu
 
 // take returns the keys of what changed, with a minus before those that are gone and a question mark before the malformed.
 func (c *cluster) take() (out []string) {
-	for _, key := range slices.Sorted(maps.Keys(c.untold)) {
-		switch g := c.untold[key]; {
+	for _, key := range slices.Sorted(maps.Keys(c.unsent)) {
+		switch g := c.unsent[key]; {
 		case g.Empty():
 			key = "-" + key
 		case g.Malformed():
@@ -70,7 +70,7 @@ func (c *cluster) take() (out []string) {
 		}
 		out = append(out, key)
 	}
-	c.untold = map[string]model.Group{}
+	c.unsent = map[string]model.Group{}
 	return out
 }
 
@@ -142,7 +142,7 @@ func TestObjects(t *testing.T) {
 	w := c.followed["sidecars/v1/"]
 	put := func(o *unstructured.Unstructured) { c.apply(kube.Event{Of: w, Put: o}) }
 	put(sidecar(t, "a", "u1", "1", "./*"))
-	group := c.untold["Sidecar/shop/a"]
+	group := c.unsent["Sidecar/shop/a"]
 	c.want("Sidecar/shop/a")
 	if o := group.Objects[0]; o.Origin.String() != "cluster c1, uid u1, generation 1, version 7" || o.Created.IsZero() || o.Namespace != "shop" {
 		t.Errorf("the object is %+v, from %s", o.Meta, o.Origin)
@@ -154,7 +154,7 @@ func TestObjects(t *testing.T) {
 	put(labelled)
 	c.want("Sidecar/shop/a")
 	put(sidecar(t, "a", "u1", "2", "nonsense"))
-	if faults := c.untold["Sidecar/shop/a"].Faults; len(faults) != 1 || !strings.HasPrefix(faults[0], "spec.egress[0].hosts[0] is ") {
+	if faults := c.unsent["Sidecar/shop/a"].Faults; len(faults) != 1 || !strings.HasPrefix(faults[0], "spec.egress[0].hosts[0] is ") {
 		t.Errorf("the faults are %q", faults)
 	}
 	c.want("?Sidecar/shop/a")

@@ -106,7 +106,7 @@ func (s *Source) follow(ctx context.Context, st *state, in <-chan *discoveryv3.D
 		case r := <-in:
 			groups, warnings := st.apply(r.TypeUrl, r.Resources)
 			maps.Copy(pending.Groups, groups)
-			s.tell(warnings)
+			s.logWarnings(warnings)
 			switch {
 			case synced || !st.answered():
 			case !st.doubtful():
@@ -126,7 +126,7 @@ func (s *Source) follow(ctx context.Context, st *state, in <-chan *discoveryv3.D
 	}
 }
 
-func (s *Source) tell(warnings []config.Problem) {
+func (s *Source) logWarnings(warnings []config.Problem) {
 	for _, p := range warnings {
 		p.File = "" // each line of the log names the server
 		p.Log(s.log)

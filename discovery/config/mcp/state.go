@@ -13,11 +13,11 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// state is what one run has told, and what earlier ones knew.
+// state is the objects that one run has sent, and those of earlier runs.
 type state struct {
 	address string
 	kinds   map[string]config.Kind // by type URL
-	told    map[string]map[string]*known
+	sent    map[string]map[string]*known
 	had     map[string]map[string]*known // of the run before, by type URL and key
 	first   bool                         // there was no run that synced
 	doubted map[string]bool              // type URLs that were answered with nothing, which may be a server that has just started
@@ -34,7 +34,7 @@ func typeURL(k config.Kind) string { return k.APIVersion + "/" + k.Name }
 
 func newState(address string, before *state) *state {
 	s := &state{
-		address: address, kinds: map[string]config.Kind{}, told: map[string]map[string]*known{}, had: map[string]map[string]*known{},
+		address: address, kinds: map[string]config.Kind{}, sent: map[string]map[string]*known{}, had: map[string]map[string]*known{},
 		first: true, doubted: map[string]bool{},
 	}
 	for _, k := range config.Kinds() {
@@ -42,21 +42,21 @@ func newState(address string, before *state) *state {
 	}
 	if before != nil {
 		maps.Copy(s.had, before.had) // where that run did not get far
-		maps.Copy(s.had, before.told)
+		maps.Copy(s.had, before.sent)
 		s.first = before.first
 	}
 	return s
 }
 
 // answered reports whether every kind was.
-func (s *state) answered() bool { return len(s.told) == len(s.kinds) }
+func (s *state) answered() bool { return len(s.sent) == len(s.kinds) }
 
 // doubtful reports whether what was answered is to be believed only when time has passed: objects are gone, or there are none.
 func (s *state) doubtful() bool {
 	if !s.first {
 		return len(s.doubted) > 0
 	}
-	for _, objects := range s.told {
+	for _, objects := range s.sent {
 		if len(objects) > 0 {
 			return false
 		}
@@ -68,7 +68,7 @@ func (s *state) doubtful() bool {
 func (s *state) apply(url string, resources []*anypb.Any) (groups map[string]model.Group, warnings []config.Problem) {
 	k, now := s.kinds[url], make(map[string]*known, len(resources))
 	groups = map[string]model.Group{}
-	before, answered := s.told[url]
+	before, answered := s.sent[url]
 	last := before
 	if !answered {
 		last = s.had[url]
@@ -96,7 +96,7 @@ func (s *state) apply(url string, resources []*anypb.Any) (groups map[string]mod
 			groups[key] = model.Group{}
 		}
 	}
-	s.told[url] = now
+	s.sent[url] = now
 	if delete(s.doubted, url); !answered && len(now) == 0 && len(last) > 0 {
 		s.doubted[url] = true
 	}
@@ -146,7 +146,7 @@ func field(data []byte, number protowire.Number) ([]byte, bool) {
 // missing are the types that were not answered.
 func (s *state) missing() (out []string) {
 	for _, url := range slices.Sorted(maps.Keys(s.kinds)) {
-		if _, ok := s.told[url]; !ok {
+		if _, ok := s.sent[url]; !ok {
 			out = append(out, url)
 		}
 	}
@@ -154,7 +154,7 @@ func (s *state) missing() (out []string) {
 }
 
 func (s *state) count() (n int) {
-	for _, objects := range s.told {
+	for _, objects := range s.sent {
 		n += len(objects)
 	}
 	return n

@@ -59,7 +59,7 @@ type Catalog struct {
 	podsOn    index[string, Key] // pods by node
 
 	dirty map[Key]bool // services and pods whose groups may have changed
-	told  map[Key]model.Group
+	sent  map[Key]model.Group
 }
 
 // New returns an empty catalog.
@@ -77,7 +77,7 @@ func New(o Options) *Catalog {
 	return &Catalog{
 		options: o, services: map[Key]*service{}, slices: map[Key]*slice{}, pods: map[Key]*pod{}, nodes: map[string]*node{},
 		slicesOf: index[Key, Key]{}, slicesFor: index[Key, Key]{}, slicesOn: index[string, Key]{}, podsOn: index[string, Key]{},
-		dirty: map[Key]bool{}, told: map[Key]model.Group{},
+		dirty: map[Key]bool{}, sent: map[Key]model.Group{},
 	}
 }
 
@@ -182,12 +182,12 @@ func (c *Catalog) Keep(kind Kind, keep func(Key) bool) {
 func (c *Catalog) Changes() map[string]model.Group {
 	out := map[string]model.Group{}
 	for key := range c.dirty {
-		now, was := c.group(key), c.told[key]
+		now, was := c.group(key), c.sent[key]
 		if now.Same(was) && slices.Equal(now.Faults, was.Faults) {
 			continue
 		}
-		if c.told[key] = now; now.Empty() {
-			delete(c.told, key)
+		if c.sent[key] = now; now.Empty() {
+			delete(c.sent, key)
 		}
 		out[key.String()] = now
 	}

@@ -81,7 +81,7 @@ func (c *Catalog) declare(o *corev1.Service, at model.Origin) (*declared, []stri
 	return d, r
 }
 
-// near reads which endpoints a client is to use, of those that there are. What is decided by a client's address is left to
+// near reads which endpoints a client is to use, of those that there are. Decisions by a client's address are left to
 // policies: a proxy knows requests, not only connections.
 func (d *declared) near(o *corev1.Service) {
 	if !d.endpoints {

@@ -63,7 +63,7 @@ func sliceOf(o *discoveryv1.EndpointSlice) *slice {
 }
 
 func listedOf(namespace string, e discoveryv1.Endpoint) listed {
-	// What is not said is ready, and a ready one serves.
+	// A missing condition counts as ready, and a ready endpoint serves.
 	ready := e.Conditions.Ready == nil || *e.Conditions.Ready
 	serving := e.Conditions.Serving == nil && ready || e.Conditions.Serving != nil && *e.Conditions.Serving
 	terminating := e.Conditions.Terminating != nil && *e.Conditions.Terminating

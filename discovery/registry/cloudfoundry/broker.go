@@ -207,7 +207,7 @@ func (c *connection) reason() error {
 	return errors.New("the broker closed the connection")
 }
 
-// answer waits until the broker has answered to all that it was told.
+// answer waits until the broker has answered all that it was sent.
 func (c *connection) answer(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -98,7 +98,7 @@ func (s *Source) follow(ctx context.Context, c *connection, in <-chan *nats.Msg,
 	pending := model.Update{Groups: map[string]model.Group{}}
 	ready := s.synced // there is something to send: at the start that everything was sent
 	for {
-		for key, group := range s.table.take() {
+		for key, group := range s.table.unsent() {
 			pending.Groups[key] = group
 		}
 		s.counts.routes.Store(int64(len(s.table.routes)))
@@ -154,17 +154,17 @@ const burst = 1024
 // takeAll takes a message and those that are there already.
 func (s *Source) takeAll(c *connection, m *nats.Msg, in <-chan *nats.Msg) {
 	for range burst {
-		s.take(c, m)
+		s.receive(c, m)
 		select {
 		case m = <-in:
 		default:
 			return
 		}
 	}
-	s.take(c, m)
+	s.receive(c, m)
 }
 
-func (s *Source) take(c *connection, m *nats.Msg) {
+func (s *Source) receive(c *connection, m *nats.Msg) {
 	refused := 0
 	switch m.Subject {
 	case "router.register":
@@ -175,7 +175,7 @@ func (s *Source) take(c *connection, m *nats.Msg) {
 		if !mayAnswer(m.Reply) {
 			refused = 1
 		} else if err := c.Publish(m.Reply, s.start()); err != nil {
-			refused = 1 // the connection has ended, or the subject is none: the former is told by the run
+			refused = 1 // the connection has ended, or the subject is none: the former is the run's error
 		}
 	default:
 		return // of other routers

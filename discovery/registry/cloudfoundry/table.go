@@ -68,7 +68,8 @@ func (t *table) register(data []byte, now time.Time) (refused int) {
 	return refused
 }
 
-// unregister takes a message of router.unregister. What is announced at the same place goes, whoever announced it.
+// unregister takes a message of router.unregister. Any route that was announced at the same place is removed, whichever
+// publisher announced it.
 func (t *table) unregister(data []byte, now time.Time) (refused int) {
 	m, err := read(data)
 	if len(m.URIs) == 0 {
@@ -125,7 +126,7 @@ func (t *table) drop(host, place string) {
 	t.changed[host] = true
 }
 
-// addFault notes what is wrong with the message of an instance. What was wrong with it before is not reported anew.
+// addFault notes what is wrong with the message of an instance. Faults that it had before are not reported anew.
 func (t *table) addFault(name, publisher, text string, now time.Time) {
 	was, known := t.faults[name][publisher]
 	if !known {
@@ -211,7 +212,7 @@ func (t *table) refresh(now time.Time) {
 	}
 }
 
-// markAll makes everything new for take.
+// markAll makes unsent return everything.
 func (t *table) markAll() {
 	for host := range t.routes {
 		t.changed[host] = true
@@ -221,8 +222,8 @@ func (t *table) markAll() {
 	}
 }
 
-// take returns the groups that changed since the last call.
-func (t *table) take() map[string]model.Group {
+// unsent returns the groups that changed since the last call.
+func (t *table) unsent() map[string]model.Group {
 	groups := make(map[string]model.Group, len(t.changed)+len(t.faulty))
 	for host := range t.changed {
 		groups[host] = groupOf(host, t.routes[host])

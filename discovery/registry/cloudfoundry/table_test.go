@@ -119,7 +119,7 @@ func TestRegister(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			table := newTable(DefaultThreshold)
 			table.register([]byte(test.body), begin)
-			if diff := cmp.Diff(test.want, shown(table.take())); diff != "" {
+			if diff := cmp.Diff(test.want, shown(table.unsent())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -141,11 +141,11 @@ func TestGroupOf(t *testing.T) {
 		}},
 		SubjectAltNames: []string{"guid"},
 	}
-	if diff := cmp.Diff(model.Group{Services: []*model.Service{want}}, table.take()["a.cf.test"]); diff != "" {
+	if diff := cmp.Diff(model.Group{Services: []*model.Service{want}}, table.unsent()["a.cf.test"]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	table.register([]byte(`{"uris":["a.cf.test"],"host":"10.0.0.1","port":8080}`), begin)
-	got := table.take()["a.cf.test"]
+	got := table.unsent()["a.cf.test"]
 	if len(got.Faults) != 2 || !strings.Contains(got.Faults[0], "1 of 2 instances take TLS") || !strings.Contains(got.Faults[1], "1 of 2 instances take HTTP/2") ||
 		got.Services[0].Ports[0].Protocol != model.HTTP {
 		t.Errorf("of a mixed route: %+v", got)
@@ -191,7 +191,7 @@ func TestFaults(t *testing.T) {
 	step := func(do func(), want ...string) {
 		t.Helper()
 		do()
-		if got := shown(table.take()); !slices.Equal(got, want) {
+		if got := shown(table.unsent()); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -221,7 +221,7 @@ func TestTheTableIsBounded(t *testing.T) {
 	if table.register([]byte(`{"uris":["s7.cf.test"],"host":"10.0.0.1","port":1,"availability_zone":"z2"}`), begin) != 0 || table.routes["s7.cf.test"]["10.0.0.1:1"].zone != "z2" {
 		t.Error("a route that is known cannot change any more")
 	}
-	if faults := table.take()["messages for router.register"].Faults; len(faults) != 1 || !strings.Contains(faults[0], "there are 20000") {
+	if faults := table.unsent()["messages for router.register"].Faults; len(faults) != 1 || !strings.Contains(faults[0], "there are 20000") {
 		t.Errorf("the faults are %q", faults)
 	}
 }
@@ -237,7 +237,7 @@ func FuzzMessages(f *testing.F) {
 		if table.register(data, begin); remove {
 			table.unregister(data, begin)
 		}
-		for key, g := range table.take() {
+		for key, g := range table.unsent() {
 			for _, s := range g.Services {
 				if s.Host != key || len(s.Endpoints) == 0 {
 					t.Errorf("%q: %+v", key, s)

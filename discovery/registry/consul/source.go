@@ -31,7 +31,7 @@ type Source struct {
 
 	wait, silence, keep time.Duration // instead of wait, askTimeout and keep, if not 0
 
-	told map[string]model.Group // by the run before
+	sent map[string]model.Group // by the run before
 }
 
 // Run sends updates until ctx is done or Consul fails. What a run has told the next one keeps for a while, where Consul lacks it.
@@ -44,10 +44,10 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	r := &run{
 		namespace: s.Namespace, log: s.Log, ask: asker{client, s.Config, cmp.Or(s.silence, askTimeout)}, wait: cmp.Or(s.wait, wait),
 		work: make(chan string), events: make(chan func(now time.Time)), view: newView(), todo: newQueue(), missing: names{},
-		told: map[string]model.Group{}, outbox: map[string]model.Group{}, meshes: names{},
-		lacking: lacking{before: s.told, kept: names{}}, keep: cmp.Or(s.keep, keep),
+		sent: map[string]model.Group{}, outbox: map[string]model.Group{}, meshes: names{},
+		lacking: lacking{before: s.sent, kept: names{}}, keep: cmp.Or(s.keep, keep),
 	}
-	defer func() { s.told = r.lacking.remember(r.told, r.synced) }()
+	defer func() { s.sent = r.lacking.remember(r.sent, r.synced) }()
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return follow(inner, r, r.ask.services, r.catalogue) })
 	g.Go(func() error { return follow(inner, r, r.ask.checks, r.checks) })
@@ -62,7 +62,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	return nil // it was stopped
 }
 
-// run is one run of a Source. What is below events belongs to loop.
+// run is one run of a Source. Fields below events belong to loop.
 type run struct {
 	namespace string
 	log       *slog.Logger
@@ -80,7 +80,7 @@ type run struct {
 	heard   int       // how many of the lists have answered
 	missing names     // services of the first catalogue that were not read yet
 	synced  bool
-	told    map[string]model.Group
+	sent    map[string]model.Group
 	outbox  map[string]model.Group
 	meshes  names // services of Consul's own mesh, which are left out
 	partial bool  // it was said that the token hides services
@@ -96,7 +96,7 @@ type answer struct {
 }
 
 // follow asks for a list again and again, each time until it has changed.
-func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, *api.QueryMeta, error), take func(T, answer, *api.QueryMeta, time.Time)) error {
+func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, *api.QueryMeta, error), handle func(T, answer, *api.QueryMeta, time.Time)) error {
 	var index uint64
 	var before time.Time // when the last answer came
 	var asked string     // the token of the last question
@@ -118,7 +118,7 @@ func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, 
 		if moved {
 			a := answer{meta.LastIndex, first, lost}
 			select {
-			case r.events <- func(now time.Time) { take(list, a, meta, now) }:
+			case r.events <- func(now time.Time) { handle(list, a, meta, now) }:
 			case <-ctx.Done():
 				return nil
 			}
@@ -206,13 +206,13 @@ func (r *run) look(now time.Time) {
 	if !r.synced && r.ready() && r.lacking.until.IsZero() {
 		r.lacking.until = now.Add(r.keep)
 		for name := range r.lacking.before {
-			if _, known := r.told[name]; !known {
-				r.tell(name, model.Group{})
+			if _, known := r.sent[name]; !known {
+				r.send(name, model.Group{})
 			}
 		}
 	}
 	for _, name := range r.lacking.expire(now) {
-		r.tell(name, model.Group{})
+		r.send(name, model.Group{})
 	}
 }
 
@@ -281,7 +281,7 @@ func (r *run) catalogue(list map[string][]string, a answer, meta *api.QueryMeta,
 	r.todo.drop(gone)
 	for name := range gone {
 		delete(r.missing, name)
-		r.tell(name, model.Group{})
+		r.send(name, model.Group{})
 	}
 }
 
@@ -325,17 +325,17 @@ func (r *run) read(name string, entries []*api.ServiceEntry) {
 		r.meshes[name] = true
 		r.log.Info("not served: a proxy or gateway of Consul's own mesh", "service", name)
 	}
-	r.tell(name, groupOf(name, r.namespace, entries))
+	r.send(name, groupOf(name, r.namespace, entries))
 }
 
-// tell puts a group into the next update, unless it was told.
-func (r *run) tell(name string, g model.Group) {
+// send puts a group into the next update, unless it was sent.
+func (r *run) send(name string, g model.Group) {
 	g = r.lacking.instead(name, g)
-	if reflect.DeepEqual(g, r.told[name]) {
+	if reflect.DeepEqual(g, r.sent[name]) {
 		return
 	}
 	r.outbox[name] = g
-	if r.told[name] = g; g.Empty() {
-		delete(r.told, name)
+	if r.sent[name] = g; g.Empty() {
+		delete(r.sent, name)
 	}
 }

@@ -19,8 +19,8 @@ func newRegistry() *registry {
 	return &registry{records: map[key]record{}, lacking: map[key]time.Time{}}
 }
 
-// whole takes an answer that holds everything. What it lacks is kept until its lease is over: a server that has just started knows only
-// the instances that have renewed since.
+// whole takes an answer that holds everything. Instances that it lacks are kept until their lease is over: a server
+// that has just started knows only those that have renewed since.
 func (r *registry) whole(all []change, now time.Time) {
 	has := make(map[key]bool, len(all))
 	for _, c := range all {

@@ -58,7 +58,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: s.silence}
 
-	told, began := map[string]model.Group{}, time.Now()
+	sent, began := map[string]model.Group{}, time.Now()
 	tick := time.NewTicker(s.Interval)
 	defer tick.Stop()
 	for whole, synced := true, false; ; whole = false {
@@ -71,7 +71,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		}
 		now := time.Now()
 		s.registry.expire(now)
-		changes := difference(told, groupsOf(s.registry))
+		changes := difference(sent, groupsOf(s.registry))
 		ready := synced || len(s.registry.records) > 0 || now.Sub(began) >= s.settle
 		if ready && (len(changes) > 0 || !synced) {
 			select {
@@ -89,18 +89,18 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 }
 
-// difference returns the groups that differ from those that were told, and notes them as told.
-func difference(told, now map[string]model.Group) map[string]model.Group {
+// difference returns the groups that differ from those that were sent, and notes them as sent.
+func difference(sent, now map[string]model.Group) map[string]model.Group {
 	changes := map[string]model.Group{}
 	for host, group := range now {
-		if !reflect.DeepEqual(told[host], group) {
-			changes[host], told[host] = group, group
+		if !reflect.DeepEqual(sent[host], group) {
+			changes[host], sent[host] = group, group
 		}
 	}
-	for host := range told {
+	for host := range sent {
 		if _, is := now[host]; !is {
 			changes[host] = model.Group{}
-			delete(told, host)
+			delete(sent, host)
 		}
 	}
 	return changes

@@ -61,14 +61,14 @@ func (c *Clusters) Run(ctx context.Context, updates chan<- model.Update) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return client.FollowIfAllowed(ctx, w, events) })
 	g.Go(func() error {
-		c.tell(ctx, events, updates)
+		c.follow(ctx, events, updates)
 		return nil
 	})
 	return g.Wait()
 }
 
-func (c *Clusters) tell(ctx context.Context, events <-chan kube.Event, updates chan<- model.Update) {
-	secrets, told, listed := map[string]*corev1.Secret{}, map[string]model.Group{}, false
+func (c *Clusters) follow(ctx context.Context, events <-chan kube.Event, updates chan<- model.Update) {
+	secrets, sent, listed := map[string]*corev1.Secret{}, map[string]model.Group{}, false
 	for {
 		var refused error
 		select {
@@ -89,16 +89,16 @@ func (c *Clusters) tell(ctx context.Context, events <-chan kube.Event, updates c
 		}
 		u := model.Update{Groups: map[string]model.Group{}, Synced: true}
 		for key, group := range now {
-			if !slices.Equal(told[key].Faults, group.Faults) {
+			if !slices.Equal(sent[key].Faults, group.Faults) {
 				u.Groups[key] = group
 			}
 		}
-		for key := range told {
+		for key := range sent {
 			if _, still := now[key]; !still {
 				u.Groups[key] = model.Group{}
 			}
 		}
-		told = now
+		sent = now
 		select {
 		case updates <- u:
 		case <-ctx.Done():

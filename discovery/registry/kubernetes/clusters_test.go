@@ -55,7 +55,7 @@ func (r *joining) run(c *Clusters) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.tell(ctx, r.events, r.updates)
+		c.follow(ctx, r.events, r.updates)
 	}()
 	stop = func() {
 		cancel()

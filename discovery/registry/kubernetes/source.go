@@ -39,24 +39,24 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		g.Go(func() error { return follow(ctx, &watches[i].Watch, events) })
 	}
 	g.Go(func() error {
-		s.tell(ctx, watches, events, updates)
+		s.send(ctx, watches, events, updates)
 		return nil
 	})
 	return g.Wait()
 }
 
-// tell takes events until ctx is done, and sends what changes. While nobody takes an update, it grows.
-func (s Source) tell(ctx context.Context, watches []watched, events <-chan kube.Event, updates chan<- model.Update) {
+// send takes events until ctx is done, and sends what changes. While nobody takes an update, it grows.
+func (s Source) send(ctx context.Context, watches []watched, events <-chan kube.Event, updates chan<- model.Update) {
 	known := catalog.New(s.Options)
 	of := map[*kube.Watch]watched{}
 	unlisted, refused := map[*kube.Watch]bool{}, map[*kube.Watch]string{}
 	for i := range watches {
 		of[&watches[i].Watch], unlisted[&watches[i].Watch] = watches[i], true
 	}
-	untold, synced := map[string]model.Group{}, false
+	unsent, synced := map[string]model.Group{}, false
 	for {
 		var out chan<- model.Update
-		if len(unlisted) == 0 && (len(untold) > 0 || !synced) {
+		if len(unlisted) == 0 && (len(unsent) > 0 || !synced) {
 			out = updates
 		}
 		select {
@@ -66,18 +66,18 @@ func (s Source) tell(ctx context.Context, watches []watched, events <-chan kube.
 					delete(unlisted, e.Of)
 				}
 				if fault := refusal(e, of[e.Of].without); fault != refused[e.Of] && (e.List || fault != "") {
-					refused[e.Of], untold[e.Of.Named()] = fault, model.Group{}
+					refused[e.Of], unsent[e.Of.Named()] = fault, model.Group{}
 					if fault != "" {
-						untold[e.Of.Named()] = model.Group{Faults: []string{fault}}
+						unsent[e.Of.Named()] = model.Group{Faults: []string{fault}}
 					}
 				}
 				apply(known, e, of[e.Of].kind, s.Options.Cluster)
 			})
 			if len(unlisted) == 0 {
-				maps.Copy(untold, known.Changes())
+				maps.Copy(unsent, known.Changes())
 			}
-		case out <- model.Update{Groups: untold, Synced: true}:
-			untold, synced = map[string]model.Group{}, true
+		case out <- model.Update{Groups: unsent, Synced: true}:
+			unsent, synced = map[string]model.Group{}, true
 		case <-ctx.Done():
 			return
 		}
@@ -92,7 +92,7 @@ func refusal(e kube.Event, without string) string {
 	return fmt.Sprintf("there is none of %s: %v", without, e.Refused)
 }
 
-// apply takes one event. What was known of objects that are refused now stays.
+// apply takes one event. Objects that are refused now stay in their last form.
 func apply(known *catalog.Catalog, e kube.Event, kind catalog.Kind, cluster string) {
 	put := func(o any) {
 		if m, ok := o.(metav1.Object); ok {

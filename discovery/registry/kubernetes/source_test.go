@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// telling is a run of tell, with the watches of one namespace.
+// telling is a run of send, with the watches of one namespace.
 type telling struct {
 	t       *testing.T
 	watches []watched
@@ -36,7 +36,7 @@ func startTelling(t *testing.T, namespaces ...string) *telling {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		Source{Options: catalog.Options{Cluster: "c1"}}.tell(ctx, r.watches, r.events, r.updates)
+		Source{Options: catalog.Options{Cluster: "c1"}}.send(ctx, r.watches, r.events, r.updates)
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -27,7 +27,7 @@ type Instance struct {
 type Registry struct {
 	mu      sync.Mutex
 	records map[string]Record
-	err     error         // what everybody who asks is told
+	err     error         // which every call returns
 	version int           // grows with every change
 	changed chan struct{} // closed by the next change
 }

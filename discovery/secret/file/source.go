@@ -25,7 +25,7 @@ func New(dir string, log *slog.Logger) *Source { return &Source{dir: dir, log: l
 // Run tells what is there, and what changes. A watch is of one directory, not of those below: when there are others, all
 // watches are made anew.
 func (s *Source) Run(ctx context.Context, updates chan<- secret.Update) error {
-	r := &run{Source: s, out: updates, told: map[string]secret.Group{}}
+	r := &run{Source: s, out: updates, sent: map[string]secret.Group{}}
 	for ctx.Err() == nil {
 		_, looked := read(s.dir, s.last)
 		if err := r.follow(ctx, looked); err != nil {
@@ -39,7 +39,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- secret.Update) error {
 type run struct {
 	*Source
 	out    chan<- secret.Update
-	told   map[string]secret.Group
+	sent   map[string]secret.Group
 	synced bool
 }
 
@@ -60,7 +60,7 @@ func (r *run) follow(ctx context.Context, watched []string) error {
 			case <-ticks:
 			}
 			groups, looked := read(r.dir, r.last)
-			r.tell(round, groups)
+			r.send(round, groups)
 			if !slices.Equal(looked, watched) {
 				return nil
 			}
@@ -69,15 +69,15 @@ func (r *run) follow(ctx context.Context, watched []string) error {
 	return g.Wait()
 }
 
-// tell sends what differs from what was told in this run.
-func (r *run) tell(ctx context.Context, groups map[string]secret.Group) {
+// send sends the groups that differ from those that this run has sent.
+func (r *run) send(ctx context.Context, groups map[string]secret.Group) {
 	u := secret.Update{Groups: map[string]secret.Group{}, Synced: !r.synced}
 	for key, group := range groups {
-		if told, had := r.told[key]; !had || !told.Same(group) || !slices.Equal(told.Faults, group.Faults) {
+		if sent, had := r.sent[key]; !had || !sent.Same(group) || !slices.Equal(sent.Faults, group.Faults) {
 			u.Groups[key] = group
 		}
 	}
-	for key := range r.told {
+	for key := range r.sent {
 		if _, still := groups[key]; !still {
 			u.Groups[key] = secret.Group{}
 		}
@@ -87,7 +87,7 @@ func (r *run) tell(ctx context.Context, groups map[string]secret.Group) {
 	}
 	select {
 	case r.out <- u:
-		r.told, r.synced = groups, true
+		r.sent, r.synced = groups, true
 		r.last = good(groups, r.last)
 	case <-ctx.Done():
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// RebuildBeside returns what RebuildOutbound does. A message that is equal to one of sibling, which was built for another view
-// of the same mesh, is that message: views that differ in little then cost little. sibling may be nil.
-func RebuildBeside(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
+// RebuildWithSibling returns what RebuildOutbound does. A message that is equal to one of sibling, which was built for
+// another view of the same mesh, is that message: views that differ in little then cost little. sibling may be nil.
+func RebuildWithSibling(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
 	if v.Proxyless {
 		return buildProxyless(m, v).reuse(sibling)
 	}

@@ -7,9 +7,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Asked is what a Scope was asked while a value was made, and what it answered. As long as a later scope of the same
-// workload gives the same answers, it is the same value.
-type Asked struct {
+// Dependencies are the questions that a Scope was asked while a value was made, with their answers. As long as a later
+// scope of the same workload gives the same answers, it is the same value.
+type Dependencies struct {
 	known   map[question]int // index in answers
 	answers []answer
 }
@@ -25,15 +25,15 @@ type question interface {
 	same(a, b any) bool
 }
 
-// asking returns a scope that answers as s does and notes it. All that may differ in the next generation is behind a
-// method: the fields of what it returns hold what is true of the workload itself.
-func (s *Scope) asking(a *Asked) *Scope {
-	return &Scope{Namespace: s.Namespace, Labels: s.Labels, asked: a, answers: s}
+// recording returns a scope that answers as s does and records each answer in a. All that may differ in the next
+// generation is behind a method: the fields of what it returns hold what is true of the workload itself.
+func (s *Scope) recording(a *Dependencies) *Scope {
+	return &Scope{Namespace: s.Namespace, Labels: s.Labels, dependencies: a, source: s}
 }
 
-// ask answers a question of an asking scope.
+// ask answers a question of a recording scope.
 func ask[T any](s *Scope, q question) T {
-	a := s.asked
+	a := s.dependencies
 	if i, ok := a.known[q]; ok {
 		return a.answers[i].is.(T)
 	}
@@ -41,13 +41,13 @@ func ask[T any](s *Scope, q question) T {
 		a.known = map[question]int{}
 	}
 	a.known[q] = len(a.answers)
-	is := q.of(s.answers)
+	is := q.of(s.source)
 	a.answers = append(a.answers, answer{q, is})
 	return is.(T)
 }
 
 // same reports whether s gives every answer again.
-func (a *Asked) same(s *Scope) bool {
+func (a *Dependencies) same(s *Scope) bool {
 	for _, then := range a.answers {
 		if !then.same(then.is, then.of(s)) {
 			return false
@@ -73,7 +73,7 @@ type (
 	rulesQuestion struct{ egress int }
 )
 
-func (q serviceQuestion) of(s *Scope) any  { return s.mesh.front(s.Service(q.host)) }
+func (q serviceQuestion) of(s *Scope) any  { return s.mesh.bare(s.Service(q.host)) }
 func (serviceQuestion) same(a, b any) bool { return a == b }
 
 func (q policyQuestion) of(s *Scope) any { return s.policyFor(q.host, q.namespace) }
@@ -95,7 +95,7 @@ func (outboundQuestion) same(a, b any) bool {
 func (q servicesQuestion) of(s *Scope) any {
 	services := s.ServicesOn(q.egress, q.port)
 	for i := range services {
-		services[i] = s.mesh.front(services[i])
+		services[i] = s.mesh.bare(services[i])
 	}
 	return services
 }

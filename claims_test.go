@@ -42,7 +42,7 @@ var absent = map[string]string{
 	"status written to objects": "discovery/kube/status.go", "access rules": "discovery/xds/rbac.go",
 }
 
-// What the README says is shown by tests that are there, and what it says is not there is not.
+// Each claim of the README is shown by tests that exist, and parts that it calls absent are absent.
 func TestREADMEIsTrue(t *testing.T) {
 	data, err := os.ReadFile("README.md")
 	if err != nil {

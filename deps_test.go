@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// rule binds the files of some packages. What it speaks of are facts of a file (see facts_test.go):
+// rule binds the files of some packages. It speaks of facts of a file (see facts_test.go):
 //
 //	import P       a path of ours is "./discovery/model"
 //	use P.Name     a name of an imported package

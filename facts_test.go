@@ -183,7 +183,7 @@ func (r *reader) readNode(n ast.Node) bool {
 	case *ast.IncDecStmt:
 		r.assigned(n.X)
 	case *ast.UnaryExpr:
-		if n.Op == token.AND { // whoever has the address may write there
+		if n.Op == token.AND { // any program with the address may write there
 			r.assigned(n.X)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,4 +107,46 @@ func goFiles(t *testing.T) (out []string) {
 		t.Fatalf("%d Go files, %v", len(out), err)
 	}
 	return out
+}
+
+// riddle finds a sentence of a comment whose subject is a question word.
+var riddle = regexp.MustCompile(`(?:^|[.:;] )((?:Who|Whoever|Whom|Whose|Whatever)\b[^.]*)`)
+
+// riddles returns a line for each sentence of a file's comments whose subject is a question word.
+func riddles(path string, source any) (faults []string) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, comment := range file.Comments {
+		text := strings.Join(strings.Fields(comment.Text()), " ")
+		for _, m := range riddle.FindAllStringSubmatch(text, -1) {
+			faults = append(faults, fmt.Sprintf("%s: %q: name the subject of the sentence", set.Position(comment.Pos()), m[1]))
+		}
+	}
+	return faults
+}
+
+// A sentence says which thing does something: "a proxy that leaves", not "who leaves".
+func TestCommentsNameTheirSubject(t *testing.T) {
+	for _, path := range goFiles(t) {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for _, fault := range riddles(path, nil) {
+			t.Error(fault)
+		}
+	}
+	for comment, want := range map[string]int{
+		"Whoever asks gets it.":                                  1,
+		"It is sent. Who leaves gets nothing.":                   1,
+		"It is sent:\n// whatever a client has, it gets it.":     0,
+		"A proxy whose stream ends is removed.":                  0,
+		"It bounds the cost. Whatever\n// is larger is refused.": 1,
+	} {
+		if got := riddles("x.go", "package x\n\n// "+comment+"\nfunc f() {}\n"); len(got) != want {
+			t.Errorf("%q: %q, want %d faults", comment, got, want)
+		}
+	}
 }

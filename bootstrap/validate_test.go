@@ -10,7 +10,8 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// TestEnvoyTakesEveryGolden asks the real Envoy, which shall not even warn. What the files call /etc is a directory of the test.
+// TestEnvoyTakesEveryGolden asks the real Envoy, which shall not even warn. The /etc of the files is a directory of the
+// test.
 func TestEnvoyTakesEveryGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/TestRender*.golden")
 	if err != nil || len(files) == 0 {

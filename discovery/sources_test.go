@@ -293,7 +293,7 @@ func TestMalformedRecords(t *testing.T) {
 	}
 }
 
-// What is told again without a change is no change.
+// A group that is sent again without a change is no change.
 func TestEqualGroupsChangeNothing(t *testing.T) {
 	s := stateOf("a")
 	at{0, "a", update{"x": "1"}, true, false}.apply(s)

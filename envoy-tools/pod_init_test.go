@@ -33,7 +33,8 @@ func dryRun(t *testing.T, words ...string) (stdout, stderr string, status int) {
 	return out.String(), complaint.String(), status
 }
 
-// What no rule could be made of is refused by name before anything is done: nothing of it reaches nft or a shell.
+// A value that no rule could be made of is refused by name before anything is done: nothing of it reaches nft or a
+// shell.
 func TestPodInitRefuses(t *testing.T) {
 	for _, test := range []struct {
 		words []string
@@ -121,7 +122,7 @@ func TestPodInitAccepts(t *testing.T) {
 	}
 }
 
-// What Istio's injector passes and nothing is done for is said, not refused.
+// A flag of Istio's injector without an effect is logged, not refused.
 func TestPodInitSaysWhatIsNotDone(t *testing.T) {
 	for _, test := range []struct {
 		words []string

@@ -65,7 +65,7 @@ func TestParseMetadataNamesTheFault(t *testing.T) {
 	}
 }
 
-// Whatever a proxy says of itself, a fault names its key, and what is read is read back from what Map writes.
+// For any metadata, a fault names its key, and the values that were read are read back from what Map writes.
 func FuzzParseMetadata(f *testing.F) {
 	for _, text := range []string{
 		`{"NAMESPACE": "default", "LABELS": {"app": "reviews"}, "INSTANCE_IPS": "10.1.2.3,,fd00::1", "INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": "15007"}`,

@@ -106,7 +106,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	}
 }
 
-// What is sent to the caller's group does not reach the application by itself.
+// A signal to the caller's group does not reach the application by itself.
 func TestAGroupOfItsOwn(t *testing.T) {
 	_, output := run(t, shell("ps -o pgid= -p $$; echo $$"))
 	fields := strings.Fields(output)

@@ -37,7 +37,7 @@ func TestJudgeStep(t *testing.T) {
 	}
 }
 
-// What lies below a directory that nobody else may enter is out of reach, and so is a link that leads there.
+// A file below a directory that no other user may enter is out of reach, and so is a link that leads there.
 func TestExposed(t *testing.T) {
 	self := uint32(os.Geteuid())
 	dir, err := os.MkdirTemp("/tmp", "exposed-") // the way to t.TempDir may be shut

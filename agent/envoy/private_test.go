@@ -114,7 +114,7 @@ func TestAPrivateSlotHasAnHeir(t *testing.T) {
 	}
 }
 
-// What others have made under the name of a slot is left alone, whatever it is, and the log says what it is. None of it
+// A file that another program made under the name of a slot is left alone, and the log says what it is. None of it
 // makes the agent wait.
 func TestStrangersInThePlaceOfSlots(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Who waits for discovery is told what for.
+// The answer to a wait for discovery says what is missing.
 func TestLink(t *testing.T) {
 	for _, test := range []struct {
 		link Link
@@ -27,7 +27,7 @@ func TestLink(t *testing.T) {
 			t.Errorf("%+v: CDSReceived is %v, %q; want false, %q", test.link, c.Status, c.Reason, test.want)
 		}
 	}
-	// What was received stays so.
+	// A type that was received stays received.
 	s := State{}.Next(Observation{
 		Pid: 7, Process: Running, AsksCDS: true, Config: &Config{CDS: Updates{Success: 1}}, Link: &Link{},
 	}, time.Unix(100, 0))

@@ -143,7 +143,7 @@ func TestListenersBound(t *testing.T) {
 	}
 }
 
-// What was true once is not true for ever: whoever looks has perhaps stopped.
+// An observation does not hold for ever: the observer may have stopped.
 func TestVerdictGrowsOld(t *testing.T) {
 	s := State{}.Next(serving(), began)
 	if v := s.Verdict(began.Add(stale - 1)); !v.Ready {
@@ -161,7 +161,7 @@ func TestVerdictGrowsOld(t *testing.T) {
 	}
 }
 
-// What Envoy refuses of other types makes it degraded, while it does.
+// A refusal of another type makes Envoy degraded, as long as it lasts.
 func TestRefusedRoutes(t *testing.T) {
 	refuses := but(func(o *Observation) {
 		o.Config.Refused = []Refused{{"RDS", Rejection{Text: "unknown cluster x", At: began}}}

@@ -88,7 +88,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// What is worked out is told, and what was given is not.
+// Derived values are reported, and given ones are not.
 func TestDerived(t *testing.T) {
 	host := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
 	for _, test := range []struct {

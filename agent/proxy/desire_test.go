@@ -13,7 +13,8 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 )
 
-// What Envoy shall run follows its files and its certificates; what cannot be read is logged once, and changes nothing.
+// The desired Envoy follows its files and its certificates; a file that cannot be read is logged once, and changes
+// nothing.
 func TestDesiredFollowsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	custom, binary := filepath.Join(dir, "custom.json"), filepath.Join(dir, "envoy")

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/bootstrap"
 )
 
-// What nobody said comes from PROXY_CONFIG, else from the control group.
+// Limits that no flag gives come from PROXY_CONFIG, else from the control group.
 func TestLimits(t *testing.T) {
 	for _, test := range []struct {
 		config       string

@@ -6,7 +6,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 )
 
-// What is done when Envoy serves is done once, whatever the supervisor tells while it serves.
+// The actions at the time that Envoy serves run once, whatever the supervisor reports while it serves.
 func TestOnceServing(t *testing.T) {
 	done := 0
 	observe := onceServing(func() { done++ })

@@ -77,7 +77,7 @@ func TestStaleNonce(t *testing.T) {
 	}
 }
 
-// What protobuf itself reads is read alike, and nothing panics.
+// Messages that protobuf reads are read alike, and nothing panics.
 func FuzzParseRequest(f *testing.F) {
 	sotw, err := proto.Marshal(&discoveryv3.DiscoveryRequest{ResourceNames: []string{"a", "b"}, TypeUrl: typeURL, ResponseNonce: "7"})
 	if err != nil {

@@ -65,7 +65,7 @@ func TestExposition(t *testing.T) {
 	}
 }
 
-// What Envoy and the application both have comes to one family: no parser takes a second TYPE.
+// Metrics that Envoy and the application both have become one family: no parser takes a second TYPE.
 func TestExpositionOfSeveral(t *testing.T) {
 	got, dropped := joined(false,
 		"# HELP a A\n# TYPE a histogram\na_bucket{le=\"1\"} 1\na_bucket{le=\"+Inf\"} 1\na_sum 1\na_count 1\nuntyped_total 3\n",

@@ -99,7 +99,7 @@ func TestNodeAddresses(t *testing.T) {
 	}
 }
 
-// Whoever holds silent connections, and renews them, keeps nobody from being heard.
+// A client that holds silent connections, and renews them, does not keep others from being answered.
 func TestSilentConnectionsStarveNobody(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -203,7 +203,7 @@ func TestScrapeStorm(t *testing.T) {
 	})
 }
 
-// What Envoy has to tell is never in memory as a whole.
+// Envoy's statistics are never in memory as a whole.
 func TestMergeStreams(t *testing.T) {
 	const families, size = 2_000, 14 << 20
 	piece := strings.Repeat("envoy_cluster_upstream_rq_total{cluster=\"outbound|80||reviews.default.svc.cluster.local\"} 12345\n", size/families/100)

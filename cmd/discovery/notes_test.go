@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What validate warns about, serve says as well, and no longer once it is mended.
+// serve logs the warnings of validate too, and no longer once they are mended.
 func TestServeTellsNotes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(exportTo string) {

@@ -91,8 +91,8 @@ func TestServeIsNotReadyWithoutItsDirectory(t *testing.T) {
 	s.stop(t)
 }
 
-// TestServeGoesOnWithoutSettings: a file of settings that is not there does not keep discovery from being ready for ever.
-// What is missing is said.
+// TestServeGoesOnWithoutSettings: a file of settings that is not there does not keep discovery from being ready for
+// ever. A missing flag is named.
 func TestServeGoesOnWithoutSettings(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "mesh.yaml")
 	s := startServe(t, "--configDir", t.TempDir(), "--meshConfig", missing, "--registrySyncTimeout", "300ms")

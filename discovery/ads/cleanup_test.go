@@ -35,8 +35,8 @@ func (r *rig) views() int {
 	return n
 }
 
-// What one client invents is gone a while after its streams, without a change of the mesh. Others are told nothing of it,
-// and lose nothing.
+// Resources that one client invents are gone a while after its streams, without a change of the mesh. Others are told
+// nothing of it, and lose nothing.
 func TestViewsGoWithTheirStreams(t *testing.T) {
 	for v := range variants {
 		t.Run(v.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { viewsGo(t, v) }) })

@@ -19,8 +19,9 @@ var (
 	first  = flag.Uint64("first", 1, "the seed of the first")
 )
 
-// What is made of the generation before is what is made from nothing: of random meshes, edited at random, each proxy is
-// told the same bytes, and the same is noted. A failure names its seed: -worlds 1 -first SEED makes it again.
+// A generation that is made of the one before equals one that is made from nothing: of random meshes, edited at random,
+// each proxy gets the same bytes, and the notes are the same. A failure names its seed: -worlds 1 -first SEED makes it
+// again.
 func TestEditsAreToldAsAFreshServerTellsThem(t *testing.T) {
 	names := slices.Sorted(maps.Keys(worldViews()))
 	for seed := *first; seed < *first+uint64(*worlds); seed++ {
@@ -57,7 +58,7 @@ func differences(whole *model.Mesh, g *generation, names []string) (out []string
 			}
 			out = append(out, unequal(fmt.Sprintf("%s of %s", k, name), want[k].all(), got[k].all())...)
 		}
-		// What a view leaves out makes no difference.
+		// Fields that a view leaves out make no difference.
 		full := xds.BuildOutbound(whole, v.Outbound)
 		plain := encoder{g: fresh}.encode(full)
 		cut := g.outbound(v.Outbound)

@@ -16,8 +16,8 @@ func (e *envoy) later(d time.Duration) string {
 	return e.receive(e.protocol.push(e.protocol.latest, e.protocol.share, e.clock))
 }
 
-// One cluster never gets warm: its CDS response has no answer. What does not name it is not held up by it, what does
-// waits for a second.
+// One cluster never gets warm: its CDS response has no answer. Resources that do not name it are not held up by it, the
+// others wait for a second.
 func TestWarmingHoldsUpOnlyWhatNamesIt(t *testing.T) {
 	for name, test := range map[string]struct {
 		listeners, routes string
@@ -137,8 +137,8 @@ func TestClustersDoNotPileUpBehindARefusal(t *testing.T) {
 	}
 }
 
-// What all proxies are told is searched once for the clusters that are new, also where it is one large route
-// configuration; what is a proxy's own is searched each time.
+// Resources of all proxies are searched once for the clusters that are new, also where they are one large route
+// configuration; a proxy's own ones are searched each time.
 func TestLargePartsAreSearchedOnce(t *testing.T) {
 	sh := newShare(newInterner())
 	added := sh.interner.of([]string{"outbound|80||new.test"})

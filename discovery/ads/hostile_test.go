@@ -19,7 +19,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// What hostile clients may cost, in MiB of live heap. Without the bound on what is shared it is several times as much.
+// Limits of the cost of hostile clients, in MiB of live heap. Without the bound on what is shared it is several times
+// as much.
 const (
 	maxUnderAttack = 384
 	maxLeftOver    = 64

@@ -152,7 +152,7 @@ func TestStandInThatIsRefused(t *testing.T) {
 	e.serves("at the end", "a=1", "c=1")
 }
 
-// Who refuses everything is sent a bounded number of responses, and nobody else notices.
+// A client that refuses everything gets a bounded number of responses, and other clients do not notice.
 func TestWhoRefusesEverythingHarmsItself(t *testing.T) {
 	var words []string
 	for i := range 100 {

@@ -59,8 +59,8 @@ func (o *outsider) SendMsg(r any) error {
 	return nil
 }
 
-// Whatever a client says of itself and asks for, by the names of resources of every kind: no panic, in the stream and in the
-// pages that show it, and every response can be read.
+// For any node and any names that a client sends, of resources of every kind: no panic, in the stream and in the pages
+// that show it, and every response can be read.
 func FuzzStream(f *testing.F) {
 	f.Add("sidecar~10.0.0.1~app.default~default.svc.cluster.local", `{"NAMESPACE": "default", "LABELS": {"app": "app"}}`, "r/z/s", "secret", "outbound|80||secret.com")
 	f.Add("router~~gw~", `{"NAMESPACE": "", "INSTANCE_IPS": ",,::,x", "PROXY_CONFIG": {"gatewayTopology": {"numTrustedProxies": -1}}}`, "", "*", "")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Whatever a client says and however states change: no panic, no name twice in a response, nothing but the newest nonce
-// counts, and a client that then answers everything ends with everything.
+// For any requests of a client and any changes of the state: no panic, no name twice in a response, nothing but the
+// newest nonce counts, and a client that then answers everything ends with everything.
 func FuzzProtocol(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 	f.Add([]byte("subscribe, push, acknowledge, refuse, and subscribe again to what is gone"))

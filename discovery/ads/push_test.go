@@ -67,7 +67,7 @@ func TestPushIsObservable(t *testing.T) {
 	})
 }
 
-// Who leaves, or is overtaken by the next push, does not keep a push waiting.
+// A proxy that leaves, or that the next push overtakes, does not keep a push waiting.
 func TestPushEndsWithoutTheSlow(t *testing.T) {
 	h := history{}
 	start := time.Unix(0, 0)
@@ -97,7 +97,7 @@ func TestPushEndsWithoutTheSlow(t *testing.T) {
 	}
 }
 
-// What did not change is not encoded again, and is the same value for whoever compares.
+// A resource that did not change is not encoded again, and stays the same pointer.
 func TestGenerationTakesOverWhatDidNotChange(t *testing.T) {
 	var none *generation
 	in := newInterner()

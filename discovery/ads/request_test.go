@@ -34,7 +34,7 @@ func TestInternerSharesNames(t *testing.T) {
 	})
 }
 
-// What a stream says again is recognised without being parsed, and only then.
+// A node or request that a stream repeats is recognised without being parsed, and only a repeated one.
 func TestRequestRepeatsNames(t *testing.T) {
 	in := newInterner()
 	r := &request{intern: in}
@@ -101,7 +101,7 @@ func TestRequestRefusesBadNames(t *testing.T) {
 	}
 }
 
-// Whatever a client sends: an error or names, no panic, and no more than is allowed.
+// For any bytes of a client: an error or names, no panic, and no more names than the limit.
 func FuzzRequest(f *testing.F) {
 	for _, m := range []proto.Message{
 		&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType, ResourceNames: []string{"a", "*", "b"}, ErrorDetail: refused("x")},

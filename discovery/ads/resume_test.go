@@ -71,8 +71,8 @@ func TestResumptionsShareTheirAnswer(t *testing.T) {
 	}
 }
 
-// Whatever clients say that they have: each is told what it lacks, what it has in another form, and what it has that is
-// gone, and nothing else, though others have asked before.
+// For any versions that clients claim to have: each gets the resources that it lacks or has in another form, and the
+// names of those that are gone, and nothing else, though others have asked before.
 func TestResumedClientsAreToldTheDifference(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	sh := newShare(newInterner())

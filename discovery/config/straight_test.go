@@ -74,7 +74,7 @@ func TestStraight(t *testing.T) {
 	}
 }
 
-// What both ways read is judged alike, down to the line: rules that need the places find them.
+// Documents that both ways read get the same verdict, down to the line: rules that need the places find them.
 func TestStraightFindsPlaces(t *testing.T) {
 	data := object("VirtualService", "hosts:\n- a\nhttp:\n- route:\n  - destination:\n      host: a..b\n    weight: 0\n  - destination: {host: c}\n    weight: 100")
 	if straightAgrees(t, data) != 1 {

@@ -313,7 +313,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// What cannot be served is answered with 503, and named: a shorter path must not take its requests.
+// A path that cannot be served is answered with 503, and named: a shorter path must not take its requests.
 func TestBackends(t *testing.T) {
 	s := serve(tableOf(read(t, "shop/web", 0, rules(rule("foo.com",
 		to("/", "Prefix", "a"), to("/gone", "Prefix", "gone"),

@@ -253,7 +253,7 @@ func TestElectionIsLostAndRegained(t *testing.T) {
 	})
 }
 
-// A missing right is told once. What fails while leading is begun again.
+// A missing right is told once. A task that fails while leading is started again.
 func TestElectionTellsFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &electorate{t: t, lease: &shared{}}

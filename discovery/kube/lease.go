@@ -30,8 +30,8 @@ type observed struct {
 	resourcelock.Interface
 	timeout time.Duration
 	log     *slog.Logger
-	fault   string // that was told last
-	holder  string // that was told last
+	fault   string // that was reported last
+	holder  string // that was reported last
 }
 
 func (o *observed) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {

@@ -131,7 +131,7 @@ func TestAutoAddressesEnd(t *testing.T) {
 	}
 }
 
-// What counts for them is noticed in the next generation too.
+// A change that matters to them is noticed in the next generation too.
 func TestAutoAddressesOfTheNextGeneration(t *testing.T) {
 	at := func(change func(s *Service)) *Service {
 		s := &Service{Host: "a.com", Namespace: "default", Resolution: ResolutionStatic, Endpoints: []Endpoint{{Address: "10.0.0.1"}}}

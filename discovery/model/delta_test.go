@@ -73,7 +73,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// What was noted of a rule's routes is judged again, and the rest of its notes knows the rule's new lines.
+// The notes of a rule's routes are made again, and its other notes have the rule's new lines.
 func TestWithJudgesAgain(t *testing.T) {
 	rule := func(line int, subset string) *Object {
 		o := object("VirtualService", "a", "rule", 2, &networking.VirtualService{

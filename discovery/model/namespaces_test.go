@@ -7,7 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Whatever tells a namespace from others keeps it apart; short names keep a domain.
+// Any object that names a namespace keeps it apart; short names keep a domain.
 func TestNamespaceAs(t *testing.T) {
 	at := func(kind string, spec any) *Mesh { return meshOf([]*Object{object(kind, "home", "x", 1, spec)}) }
 	route := func(m *networking.HTTPMatchRequest) *networking.VirtualService {

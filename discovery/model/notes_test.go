@@ -58,7 +58,7 @@ func TestNotesOfConnected(t *testing.T) {
 	}
 }
 
-// What an Envoy refuses is noted with the objects that it is made of.
+// A resource that an Envoy refuses is noted at the objects that it is made of.
 func TestNotesOfRefusals(t *testing.T) {
 	m := meshOf([]*Object{
 		object("VirtualService", "shop", "v", 1, &networking.VirtualService{Hosts: []string{"a.test"}, Http: []*networking.HTTPRoute{{}}}),

@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// What is noted about templates: workloads that requests could go to, and that have no addresses.
+// Notes about templates: workloads that requests could go to, and that have no addresses.
 
 // template wants, of a service that selects its pods, an endpoint that may be one of them; of a WorkloadGroup a workload.
 func (j *judge) template(o *Object) {

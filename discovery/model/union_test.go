@@ -86,7 +86,7 @@ func TestDeclarationsOfOneHostMerge(t *testing.T) {
 	}
 }
 
-// What of a younger declaration does not count is said where it is written.
+// The parts of a younger declaration that do not count are noted where they are written.
 func TestWhatDoesNotMergeIsTold(t *testing.T) {
 	entry := func(change func(*networking.ServiceEntry)) *networking.ServiceEntry {
 		e := &networking.ServiceEntry{

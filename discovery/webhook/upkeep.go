@@ -23,7 +23,7 @@ type upkeep struct {
 	listed         bool // the Secret has been looked for
 	found          *corev1.Secret
 	configurations []*unstructured.Unstructured
-	told, foreign  string // the last fault, and the last webhooks of others, that were told
+	told, foreign  string // the last fault, and the last webhooks of others, that were logged
 }
 
 func (u *upkeep) run(ctx context.Context, events <-chan kube.Event) error {

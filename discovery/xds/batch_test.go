@@ -27,8 +27,8 @@ var (
 	seed  = flag.Uint64("seed", 1, "of the edits")
 )
 
-// What validation accepts the real Envoy accepts: of hundreds of edited scenarios each resource that no other has is
-// shown to it, many at a time.
+// The real Envoy accepts every resource that validation accepts: of hundreds of edited scenarios each resource that no
+// other has is given to it, many at a time.
 func TestEnvoyTakesWhatValidationTakes(t *testing.T) {
 	all := drafts(t)
 	random := rand.New(rand.NewPCG(*seed, 0))

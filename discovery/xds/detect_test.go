@@ -12,8 +12,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// What a client speaks to a port without a protocol is what the server gets, outbound and inbound; at a gateway, whose
-// clients may speak HTTP/2 to it alone, it is HTTP/1.1. No mesh-wide setting changes what a workload gets.
+// The protocol of a client at a port without a declared protocol is the one that the server gets, outbound and inbound;
+// at a gateway, whose clients may speak HTTP/2 to it alone, it is HTTP/1.1. No mesh-wide setting changes what a
+// workload gets.
 func TestHTTPVersionUpstream(t *testing.T) {
 	upgrade := &networking.ConnectionPoolSettings{Http: &networking.ConnectionPoolSettings_HTTPSettings{
 		H2UpgradePolicy: networking.ConnectionPoolSettings_HTTPSettings_UPGRADE,

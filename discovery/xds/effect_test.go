@@ -25,9 +25,9 @@ func specs() map[string]proto.Message {
 	}
 }
 
-// A field that is told to be served is served: in some scenario another value of it, or none, makes another configuration
-// of some proxy. What validation says is no proof. A message of Istio's that stands in several places, as a connection
-// pool does, is shown in each, and its fields in one.
+// A field that is told to be served is served: in some scenario another value of it, or none, makes another
+// configuration of some proxy. A verdict of validation is no proof. A message of Istio's that stands in several places,
+// as a connection pool does, is shown in each, and its fields in one.
 func TestEveryServedFieldHasAnEffect(t *testing.T) {
 	shown := map[string]bool{}
 	reasons := noEffect()

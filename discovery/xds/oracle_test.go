@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// oracle tells what Envoy would find wrong, in a thousandth of its time: what its protobufs demand of each field, and what
-// its code demands of fields together. What it misses, TestEnvoyTakesWhatValidationTakes finds.
+// oracle tells what Envoy would find wrong, in a thousandth of its time: what its protobufs demand of each field, and
+// what its code demands of fields together. TestEnvoyTakesWhatValidationTakes finds the faults that it misses.
 type oracle struct {
 	faults []string
 	routes map[string]bool // that are served

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// What is recalled is made anew when anything that it was made of changes: also a service that is not on the port.
+// A recalled value is made anew when anything that it was made of changes: also a service that is not on the port.
 func TestRoutesKnowServicesOfOtherPorts(t *testing.T) {
 	rule := &model.Object{
 		Meta: model.Meta{Kind: "VirtualService", Namespace: "default", Name: "r"},

@@ -13,8 +13,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// What is sent to the address that a service has for itself is the service's: TLS whatever it names, HTTP to a port without a
-// protocol whatever its host. Without such an address both must name it.
+// Traffic to the address that a service has for itself is the service's: TLS whatever it names, HTTP to a port without
+// a protocol whatever its host. Without such an address both must name it.
 func TestAnAddressOfItsOwn(t *testing.T) {
 	tls := service("tls.test", model.Port{Name: "tls", Number: 443, Protocol: model.TLS}, at("10.0.0.2", "v1"))
 	anything := service("any.test", model.Port{Name: "any", Number: 7000}, at("10.0.0.3", "v1"))

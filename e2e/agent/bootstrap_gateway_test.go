@@ -67,7 +67,7 @@ func TestBootstrapGateway(t *testing.T) {
 	}))
 }
 
-// What is rendered for every shape of a node starts, and discovery takes the node for what it is.
+// The bootstrap of every shape of a node starts, and discovery reads the same node from it.
 func TestBootstrapRegistries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

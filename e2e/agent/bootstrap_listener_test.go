@@ -102,7 +102,7 @@ func TestBootstrapMemoryLimit(t *testing.T) {
 	}))
 }
 
-// What the proxy is told about itself is what Envoy says, and what is ejected is logged.
+// Envoy reports the node that the proxy was given, and ejected hosts are logged.
 func TestBootstrapNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// An Envoy that crashes while its certificate files are broken or gone is back with the last good ones: discovery, which asks
-// for a certificate, configures it anew. What is mounted later is taken.
+// An Envoy that crashes while its certificate files are broken or gone is back with the last good ones: discovery,
+// which asks for a certificate, configures it anew. Certificates that are mounted later are used.
 func TestACrashWithBrokenCertificates(t *testing.T) {
 	w := newWorld(t)
 	w.Service("app.test", w.Backend("app"))

@@ -96,7 +96,7 @@ func TestSIGTERMLeavesNothing(t *testing.T) {
 	}
 }
 
-// What cannot be started ends the agent with a status, and a message that names the cause.
+// A program that cannot be started ends the agent with a status, and a message that names the cause.
 func TestTheCauseOfARefusalIsNamed(t *testing.T) {
 	t.Parallel()
 	busy, err := net.Listen("tcp", "127.0.0.1:0")

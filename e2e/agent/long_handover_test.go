@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// What make test does a few times, as often as shows that nothing adds up.
+// The handovers of make test, so often that a leak would show.
 func TestLongHandovers(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T){
 		"hot":                       func(t *testing.T) { handOverInARow(t, 20, "hot") },

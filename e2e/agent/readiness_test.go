@@ -136,7 +136,7 @@ func unready(text string) func(told) bool {
 	}
 }
 
-// What a real Envoy makes of bad resources, and what is said of it.
+// The reaction of a real Envoy to bad resources, and the agent's reports of it.
 func TestRejectedConfiguration(t *testing.T) {
 	t.Parallel()
 	const noEDS, noChains = "bad: cannot create an EDS cluster without an EDS config", "no filter chains specified"

@@ -122,7 +122,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// Whatever keeps Envoy from taking a new certificate is noticed, and answered by a handover.
+// Any fault that keeps Envoy from taking a new certificate is noticed, and answered by a handover.
 func TestRotationThatEnvoyMisses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -51,8 +51,8 @@ func closes(address string) (bool, error) {
 	return response.Close, nil
 }
 
-// A drain takes the proxy out of service at once and for as long as nobody ends it: no handover and no crash puts it back.
-// What comes is answered all the same, and outbound is not touched.
+// A drain takes the proxy out of service at once and for as long as nobody ends it: no handover and no crash puts it
+// back. New requests are answered all the same, and outbound is not touched.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	s := newStandalone(t)
@@ -100,7 +100,7 @@ func TestDrain(t *testing.T) {
 	lab.Unharmed(t, load)
 }
 
-// Whoever posts /quitquitquit gets what SIGTERM does: the work in flight is finished.
+// POST /quitquitquit has the effect of SIGTERM: the work in flight is finished.
 func TestQuitQuitQuit(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t)

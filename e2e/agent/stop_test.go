@@ -50,8 +50,8 @@ func withOutbound(s *standalone) (address string) {
 	return address
 }
 
-// Whoever is told to stop, agent or whole process group, by TERM or INT: requests in flight are answered, inbound and
-// outbound, new ones too until then; right after, the agent is gone with status 0.
+// After TERM or INT to the agent or to the whole process group, requests in flight are answered, inbound and outbound,
+// new ones too until then; right after, the agent is gone with status 0.
 func TestStopFinishesTheWork(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(s *standalone){

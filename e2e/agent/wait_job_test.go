@@ -82,7 +82,7 @@ func TestAJobIsToldToStop(t *testing.T) {
 	s.ended(s.Process, 0)
 }
 
-// Who kills wait gets neither the program nor its proxy killed.
+// The death of wait ends neither the program nor its proxy.
 func TestAProgramOutlivesAKilledWait(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// What the commands print is what the agent and Envoy say.
+// The commands print the reports of the agent and of Envoy.
 func TestStatusAndRequest(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t)

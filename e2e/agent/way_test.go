@@ -157,7 +157,7 @@ func TestTemplateAndOverride(t *testing.T) {
 			}))
 			s.shows(`"a.b": 7`)
 
-			// What cannot be read or rendered changes nothing.
+			// A template that cannot be read or rendered changes nothing.
 			s.must(os.WriteFile(override, []byte("- a list\n"), 0o600))
 			s.must(s.awaitLog("the running Envoy keeps its own"))
 			s.must(s.awaitRevision(2, lab.StopLimit))

@@ -115,7 +115,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// Whatever files -samples names, the two differ only where it is known why. Documents of other kinds are passed over.
+// For all files that -samples names, the two differ only where it is known why. Documents of other kinds are passed
+// over.
 func TestMoreSamples(t *testing.T) {
 	if *more == "" {
 		return // nothing was asked for

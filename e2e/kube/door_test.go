@@ -35,7 +35,7 @@ type door struct {
 	last    time.Time                 // of the last call
 }
 
-// startDoor opens one whose requests are a user's, whoever makes them: nothing of it is encrypted.
+// startDoor opens one that takes every request for a user's: nothing of it is encrypted.
 func startDoor(t testing.TB, c *cluster, as *rest.Config) *door {
 	t.Helper()
 	transport, err := rest.TransportFor(as)

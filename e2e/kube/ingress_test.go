@@ -168,7 +168,8 @@ func ingressOfACluster(t *testing.T) {
 	w.hand.apply(tlsSecret(t, public, "default", "shop", "shop.test", 21))
 	check(t, lab.Eventually(time.Minute, func() error { return presents("10.1.0.40:"+encrypted, "shop.test", public, 21) }))
 
-	// A tenant takes a path, a name below the wildcard and the certificate, and gets none of them. What is its own is served.
+	// A tenant takes a path, a name below the wildcard and the certificate, and gets none of them. Its own resources
+	// are served.
 	w.hand.apply(ingressOf("evil", "thief", "ours", `
   defaultBackend: {service: {name: thief, port: {number: 80}}}
   rules:

@@ -85,7 +85,7 @@ func TestReplicas(t *testing.T) {
 				t.Errorf("%d of %d bytes are sent again where connections age, want less than 1 %%", spreading.Bytes, full.Bytes)
 			}
 
-			// What changes then is told, and told alone.
+			// Changes after that are sent, and nothing else.
 			f.ask("mark")
 			for _, document := range made("shop", 7, endpoints, generation+1, false) {
 				hand.apply(document)

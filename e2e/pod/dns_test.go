@@ -167,8 +167,8 @@ spec:
 	} {
 		finds("udp", "ip4", name, m.vip("b"))
 	}
-	// What Envoy's filter says to other questions (docs/design/011-dns.md). Where a name has IPv4 only, the question for IPv6 has
-	// to be answered: programs on musl take "no such name" for the answer to both.
+	// Answers of Envoy's filter to other questions (docs/design/011-dns.md). Where a name has IPv4 only, the question
+	// for IPv6 has to be answered: programs on musl take "no such name" for the answer to both.
 	for _, test := range []struct {
 		name string
 		kind dnsmessage.Type
@@ -318,7 +318,7 @@ func (w *workload) malformed(at string, n int) {
 	}
 }
 
-// What becomes of a question by UDP, and of a connection to port 53, by flags.
+// The way of a question by UDP, and of a connection to port 53, by flags.
 func TestDNSRedirection(t *testing.T) {
 	const elsewhere = otherIP
 	file := filepath.Join(t.TempDir(), "resolv.conf")

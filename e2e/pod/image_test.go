@@ -182,7 +182,7 @@ func TestProxyImage(t *testing.T) {
 	base := total - files["/usr/local/bin/envoy"] - files["/usr/local/bin/agent"]
 	t.Logf("archive %d bytes; files %d: Envoy %d, agent %d, all else %d", i.size, total, files["/usr/local/bin/envoy"],
 		files["/usr/local/bin/agent"], base)
-	// What it weighs is a budget: what is added is added on purpose.
+	// Its size is a budget: additions are deliberate.
 	for _, budget := range []struct {
 		what        string
 		size, limit int64
@@ -248,7 +248,7 @@ func (i *image) isVersion(t *testing.T, program string) {
 	}
 }
 
-// The same inputs make the same image, whatever was built before and whoever builds.
+// The same inputs make the same image, whatever was built before, and as any user.
 func TestImagesAreReproducible(t *testing.T) {
 	first := map[string]*image{"proxy": built(t, "proxy"), "discovery": built(t, "discovery")}
 	check(t, os.RemoveAll(lab.Path("run", "image")))

@@ -55,7 +55,7 @@ func TestTwoPods(t *testing.T) {
 			m.counts(a, `^cluster\.PassthroughCluster\.upstream_cx_total$`, 1, 1)
 			m.counts(b, `^cluster\.inbound\|8080\|\|\.upstream_rq_200$`, calls+1, calls+1)
 
-			// One that has no sidecar, from and to. What was dialled is found.
+			// One that has no sidecar, from and to. The dialled address is found.
 			m.answers(a, net.JoinHostPort(c.ip, "8080"), "c")
 			m.counts(a, `^cluster\.PassthroughCluster\.upstream_cx_total$`, 2, 2)
 			m.tells(c, net.JoinHostPort(b.ip, "9000"), "b")
@@ -138,7 +138,7 @@ func (m *mesh) counts(w *workload, filter string, low, high int64) {
 	}
 }
 
-// What pod-init leaves alone passes by both Envoys.
+// Traffic that pod-init leaves alone passes by both Envoys.
 func TestPodsLeaveOut(t *testing.T) {
 	m := newMesh(t, false, "REDIRECT", "")
 	a, b, c := m.pods["a"], m.pods["b"], m.pods["c"]

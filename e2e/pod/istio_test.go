@@ -19,8 +19,9 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// istioCase is one of the 27 configurations that istio-iptables is tested with (istio/istio, tools/istio-iptables/pkg/capture).
-// What Istio's rules do with a packet is said by verdict below, from reading them. Zero is the default there.
+// istioCase is one of the 27 configurations that istio-iptables is tested with (istio/istio,
+// tools/istio-iptables/pkg/capture). The function verdict below says what Istio's rules do with a packet, from reading
+// them. Zero is the default there.
 type istioCase struct {
 	name               string
 	uids, gids         string // 1337 if empty

@@ -42,7 +42,7 @@ type workload struct {
 	around      []string // the program that runs the agent
 }
 
-// What the mesh has in one family.
+// The addresses of the mesh in one family.
 type family struct{ prefix, bits, gateway, discovery, vip string }
 
 func (m *mesh) family() family {

@@ -23,7 +23,7 @@ func outward(to, answer string) try { return try{"pod", app, to, answer} }
 func inward(to, answer string) try  { return try{"world", operator, to, answer} }
 func asProxy(to, answer string) try { return try{"pod", proxy, to, answer} }
 
-// What each flag and each variable redirects, and what it leaves alone.
+// The traffic that each flag and each variable redirects, and the traffic that it leaves alone.
 var redirections = []struct {
 	name  string
 	words []string

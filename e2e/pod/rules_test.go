@@ -90,7 +90,7 @@ func TestASecondRunChangesNothing(t *testing.T) {
 	})
 }
 
-// What is ours goes, what is not stays as it is.
+// Our rules are removed, the others stay as they are.
 func TestCleanTakesItsOwnOnly(t *testing.T) {
 	everyBackend(t, func(t *testing.T, s *scene, b backend) {
 		s.foreign()
@@ -243,7 +243,7 @@ func TestTheBackendIsWhatWorks(t *testing.T) {
 			t.Errorf("PATH=%s: want %q:\n%s", test.path, test.want, output)
 		}
 	}
-	// What was done by either is taken back.
+	// The rules of either are removed.
 	output, err := podInit(s.pod, "clean")
 	if err != nil || !strings.Contains(output, "cleaned: nft iptables") || strings.Contains(s.listing(), "pilotlight") {
 		t.Errorf("clean: %v: %s\nleaves\n%s", err, output, s.listing())

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// eureka is a Eureka server of Spring Cloud. What it knows is in its memory only.
+// eureka is a Eureka server of Spring Cloud. It keeps all its records in memory only.
 type eureka struct {
 	*part
 	url string

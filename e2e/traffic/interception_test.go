@@ -14,8 +14,9 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// What a sidecar under REDIRECT is told of every scenario is taken by a running Envoy, whole: no response is refused, each
-// listener is active, and the two virtual ones close what was not redirected to them rather than send it in a circle.
+// A running Envoy takes the whole configuration of a sidecar under REDIRECT for every scenario: no response is refused,
+// each listener is active, and the two virtual ones close what was not redirected to them rather than send it in a
+// circle.
 func TestInterceptedSidecarsTakeEverything(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"redirect", "resolution", "rules", "locality"} {

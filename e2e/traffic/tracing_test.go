@@ -91,7 +91,7 @@ func TestTracing(t *testing.T) {
 			w.Service("app.test", w.Backend("app"))
 			p := w.SidecarEnvoy("client", "")
 			p.Until(lab.From("app"), "http://app.test/traced", test.header...)
-			// What was asked before the endpoints arrived has a span as well, with 503.
+			// A request from before the endpoints arrived has a span as well, with 503.
 			answered := func(s proxySpan) bool { return s.service == test.service && s.status == "200" }
 			w.Check(lab.Eventually(2*lab.StopLimit, func() error {
 				if told := got.of(trace); !slices.ContainsFunc(told, answered) {

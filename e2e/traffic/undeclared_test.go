@@ -19,8 +19,8 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// A port without a protocol carries gRPC and HTTP/1.1, each as what it is, through the client's Envoy and the server's. What
-// is sent to an address that a service has for itself is the service's, whatever name a request or a handshake has.
+// A port without a protocol carries gRPC and HTTP/1.1, each as what it is, through the client's Envoy and the server's.
+// Traffic to an address that a service has for itself is the service's, whatever name a request or a handshake has.
 func TestAPortWithoutAProtocol(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -87,7 +87,7 @@ func TestOurAgentWithIstiod(t *testing.T) {
 	authority, err := lab.NewAuthority("mesh")
 	w.check(err)
 	one, two := w.backend("one"), w.backend("two")
-	// What istiod finds in its files at its start it sometimes does not serve; what comes later it does.
+	// istiod sometimes does not serve objects that it finds in its files at its start; it serves those that come later.
 	server := w.istiod()
 	w.write("echo.yaml", entry("echo", "240.1.2.3", one)+aside)
 	w.write("two.yaml", entry("two", "240.1.2.5", two))

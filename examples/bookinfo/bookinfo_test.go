@@ -138,7 +138,7 @@ func contains(t *testing.T, text string, want []string) {
 	}
 }
 
-// What belongs to a request reaches the last service of the chain; what belongs to the hop does not.
+// Headers of a request reach the last service of the chain; headers of a hop do not.
 func TestForwardedHeaders(t *testing.T) {
 	m := newMesh(t)
 	page := m.add(t, "productpage:9080", "productpage", "v1")

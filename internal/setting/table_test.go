@@ -78,7 +78,7 @@ logLevel:
 	}
 }
 
-// Whatever is wrong is told at once, by the name under which it was given.
+// All faults are reported together, by the names under which the values were given.
 func TestFaults(t *testing.T) {
 	var v values
 	_, faults := tableOf(&v).Resolve(Sources{
@@ -161,7 +161,7 @@ func TestEffective(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, a fault names the file, and nothing panics.
+// For any content of a file, a fault names the file, and nothing panics.
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{"statusPort: 1", "runtimeValues: {a: b}", "envoyArguments: [a, b]", "a: &x [*x]", "? [a]\n: b"} {
 		f.Add([]byte(seed))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What an object's metadata alone says is a change as well.
+// A change of an object's metadata alone counts as well.
 func TestChangedMetadataIsTold(t *testing.T) {
 	s := newState(0)
 	for i, step := range []struct {

@@ -230,7 +230,7 @@ func shown(groups map[string]model.Group) map[string]string {
 	return out
 }
 
-// What a file holds is decoded once, wherever it moves: what was made of it is known again by its Spec.
+// A document is decoded once, wherever it moves: values that were made of it are known again by its Spec.
 func TestPlanSharesWhatDidNotChange(t *testing.T) {
 	s := newState(0)
 	const a, b = "DestinationRule/default/a", "DestinationRule/default/b"

@@ -91,7 +91,7 @@ func TestReadBoundsTheSum(t *testing.T) {
 	}
 }
 
-// What has no end is not read to its end.
+// A file without an end is not read to its end.
 func TestReadAllIsBounded(t *testing.T) {
 	if f := ReadAll("stdin", endless{}); f.Err == nil || f.Data != nil || !strings.Contains(f.Err.Error(), "is too long: it has more than 16 MiB") {
 		t.Errorf("of an endless input %d bytes are read, %v", len(f.Data), f.Err)

@@ -323,7 +323,7 @@ func TestAnEmptyFirstAnswerDoesNotWipe(t *testing.T) {
 		t.Error(err)
 	}
 
-	// What stays away is believed in the end.
+	// Objects that stay away are removed in the end.
 	i.change(func() { clear(i.objects) })
 	s = New(i.address, nil, 200*time.Millisecond, quiet())
 	if groups, _, stop := follow(t, s); len(groups) > 0 || stop() != nil {

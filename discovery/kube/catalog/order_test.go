@@ -11,8 +11,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// TestOrderDoesNotMatter puts and deletes objects of few names at random, and looks at the changes from time to time. What was told
-// in sum is what a catalog tells that is shown the objects of the end alone: no endpoint is lost, and no stale one is kept.
+// TestOrderDoesNotMatter puts and deletes objects of few names at random, and looks at the changes from time to time.
+// The sum of all changes equals the groups of a catalog that sees only the objects of the end: no endpoint is lost, and
+// no stale one is kept.
 func TestOrderDoesNotMatter(t *testing.T) {
 	parsed := map[string]any{}
 	read := func(text string) any {

@@ -89,7 +89,7 @@ func (f *following) fails(want string) {
 	}
 }
 
-// What is no good answer ends the run with an error that says what was asked, and nothing is told.
+// A bad answer ends the run with an error that names the question, and nothing is sent.
 func TestBadAnswers(t *testing.T) {
 	write := func(status int, header, body string) func(w http.ResponseWriter, r *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
@@ -386,7 +386,7 @@ func TestIndexesGoBackwards(t *testing.T) {
 	})
 }
 
-// What is left out is said once.
+// An instance that is left out is logged once.
 func TestLeftOutIsSaid(t *testing.T) {
 	f := newFake(t)
 	proxy := entry("web-sidecar-proxy", "1", "10.0.0.1", 21000)

@@ -34,7 +34,8 @@ type Source struct {
 	sent map[string]model.Group // by the run before
 }
 
-// Run sends updates until ctx is done or Consul fails. What a run has told the next one keeps for a while, where Consul lacks it.
+// Run sends updates until ctx is done or Consul fails. The next run keeps the groups of the last one for a while, where
+// Consul lacks them.
 func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	client, idle, err := s.client()
 	if err != nil {

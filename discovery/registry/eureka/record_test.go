@@ -138,7 +138,7 @@ func TestASpoiltInstanceKeepsItsHosts(t *testing.T) {
 	}
 }
 
-// What a whole answer lacks stays until its lease is over, and what a delta removes does not.
+// An instance that a whole answer lacks stays until its lease is over, and one that a delta removes does not.
 func TestLacking(t *testing.T) {
 	const text = `{"application": {"name": "a", "instance": [
 		{"instanceId": "1", "ipAddr": "10.0.0.1", "status": "UP", "port": {"$": 80, "@enabled": "true"}, "leaseInfo": {"durationInSecs": 30}},

@@ -129,7 +129,8 @@ func (f *following) fails(want string) {
 	}
 }
 
-// What a restarted server does not know yet is served, over a restart of the source too, and what it has removed is not.
+// An instance that a restarted server does not know yet is served, over a restart of the source too, and one that it
+// has removed is not.
 func TestARestartedServerDoesNotWipe(t *testing.T) {
 	f := newFake(t)
 	f.put(instanceOf("a", "a-1", "10.0.0.1", 80))
@@ -223,7 +224,7 @@ func TestFailover(t *testing.T) {
 	run.fails("Eureka at " + two.URL)
 }
 
-// What is no good answer ends the run with an error that says what was asked and where, without the password.
+// A bad answer ends the run with an error that names the question and the server, without the password.
 func TestBadAnswers(t *testing.T) {
 	body := func(text string) func(w http.ResponseWriter, r *http.Request) bool {
 		return func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, text); return true }

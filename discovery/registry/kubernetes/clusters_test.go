@@ -127,7 +127,7 @@ func TestClusters(t *testing.T) {
 	})
 }
 
-// What runs goes on while the API server of the Secrets is away, and is not started again when it is back.
+// Clusters that run go on while the API server of the Secrets is away, and are not started again when it is back.
 func TestClustersStayBetweenRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Clusters{}

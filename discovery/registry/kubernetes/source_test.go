@@ -106,7 +106,7 @@ func service(namespace, name string) *corev1.Service {
 	}
 }
 
-// Nothing is told before there is a list of each kind. What happens while nobody takes an update is one.
+// Nothing is told before there is a list of each kind. Changes that come while no update is taken become one update.
 func TestTell(t *testing.T) {
 	r := startTelling(t)
 	r.send(catalog.Service, "", kube.Event{List: true, All: []any{service("a", "one"), service("a", "two")}})

@@ -182,7 +182,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// What endpoints are made of comes and goes, in any order.
+// The objects that endpoints are made of come and go, in any order.
 func TestDirectoryChanges(t *testing.T) {
 	d := read(t, "{apiVersion: v1, kind: Endpoints, metadata: {name: reviews}, subsets: [{addresses: [{ip: 10.0.0.1}], ports: [{name: http, port: 9080}]}]}")
 	want := func(lines ...string) {

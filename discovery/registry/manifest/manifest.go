@@ -144,7 +144,8 @@ func (m *Manifests) Changes() (map[string]model.Group, []config.Problem) {
 	return out, problems
 }
 
-// replace makes these the objects of a namespace that are served. Templates are told as they are, since the catalog has none.
+// replace makes these the objects of a namespace that are served. Templates are sent as they are, since the catalog has
+// none.
 func (m *Manifests) replace(name string, served map[objectKey]held, templates []template) {
 	was := m.served[name]
 	for _, t := range templates {

@@ -24,7 +24,7 @@ func newSlice(namespace, service string, family discoveryv1.AddressType, format 
 	}
 }
 
-// family is that of an address; one that is none is told as an address of IPv4 that is wrong.
+// family is that of an address; text that is no address is reported as a wrong address of IPv4.
 func family(address string) discoveryv1.AddressType {
 	if ip, err := netip.ParseAddr(address); err == nil && ip.Unmap().Is6() {
 		return discoveryv1.AddressTypeIPv6

@@ -189,7 +189,7 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// Whatever the directories of secrets are called and hold: no panic, what is served has names that Envoy can ask for, and a
+// For any names and content of the directories of secrets: no panic, secrets have names that Envoy can ask for, and a
 // second look at the same files changes nothing.
 func FuzzRead(f *testing.F) {
 	id := identity(f)

@@ -112,7 +112,8 @@ func secretOf(name string, data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
 }
 
-// The Secrets that are wanted are read, and no others. What is spoiled or gone keeps its last good form, and is named.
+// The Secrets that are wanted are read, and no others. A secret that is spoiled or gone keeps its last good form, and
+// is named.
 func TestSource(t *testing.T) {
 	authority, err := lab.NewAuthority("root")
 	if err != nil {

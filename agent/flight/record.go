@@ -103,7 +103,7 @@ func (r *Record) cutBootstrap() json.RawMessage {
 	}
 	masked, err := Mask(r.Bootstrap)
 	if err != nil {
-		r.note("bootstrap: left out, secrets in it could not be told: %v", err)
+		r.note("bootstrap: left out, secrets in it could not be found: %v", err)
 		return nil
 	}
 	var indented bytes.Buffer

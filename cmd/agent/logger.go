@@ -13,7 +13,7 @@ func newLogger(w io.Writer, level, format string) *slog.Logger {
 	return logger.New(w, level, format, levelWord)
 }
 
-// levelWord has levels told by their names, Envoy's two that slog does not know as well.
+// levelWord writes levels by their names, also Envoy's two that slog does not know.
 func levelWord(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 || a.Key != slog.LevelKey {
 		return a

@@ -160,7 +160,7 @@ const quitLimit = 3 * time.Second
 func (w *waiting) quit(ctx context.Context) {
 	patience := client.Patience{Interval: w.interval, Limit: quitLimit}
 	if failure := patience.Until(ctx, w.agent.Quit, func(error) {}); failure != nil {
-		fmt.Fprintln(w.said, "agent: the proxy could not be told to stop:", failure)
+		fmt.Fprintln(w.said, "agent: the proxy could not be stopped:", failure)
 	}
 }
 

@@ -17,13 +17,13 @@ of flags or environment; 128 + the signal that ended it.
 
 With --shutdown it runs CMD once the proxy is ready, in its own place: CMD has its input, output, environment and
 signals, and its exit status is CMD's (128 + the signal that ended it; 127 when it is not found, 126 when it cannot be
-run). Afterwards the proxy is told to stop, for without that a job never completes. It is told so whatever ended the
-command: a proxy that was not ready within --timeout and a signal while waiting too. If that fails it is said, and the
-exit status stays.
+run). Afterwards wait stops the proxy, since without that a job never completes. It does so whatever ended the
+command: also when the proxy was not ready within --timeout, or a signal came while waiting. If that fails, a line on
+stderr says so, and the exit status stays.
 
 CMD runs in a process group of its own and gets each signal once. As PID 1 wait buries orphans. A wait that is killed
-(-9) leaves CMD and the proxy running. In a Kubernetes Job give the pod restartPolicy Never: a proxy that was told to
-stop is not started again for a second try of CMD.`
+(-9) leaves CMD and the proxy running. In a Kubernetes Job give the pod restartPolicy Never: a proxy that wait
+stopped is not started again for a second try of CMD.`
 
 const waitExample = `  agent wait --timeout 60s
   agent wait --shutdown -- /bin/migrate --all

@@ -203,7 +203,7 @@ func (s *settings) limitsOfProxies() []setting.Setting {
 		},
 		{
 			Name: "maxNewStreamsPerSecond", Default: number(l.StreamsPerSecond), Kind: setting.Number(&s.limits.StreamsPerSecond, 0),
-			Help: "new streams of all proxies; those beyond are told to come again; 0 for any number",
+			Help: "new streams of all proxies; further ones are refused, and come again; 0 for any number",
 		},
 	}
 }

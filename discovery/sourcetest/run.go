@@ -63,7 +63,7 @@ func (f *following) next(what string) model.Update {
 	case err := <-f.done:
 		f.t.Fatalf("it ended with %v before %s", err, what)
 	case <-time.After(long):
-		f.t.Fatalf("it did not tell %s", what)
+		f.t.Fatalf("it did not send %s", what)
 	}
 	return model.Update{}
 }
@@ -78,7 +78,7 @@ func (f *following) quietly(when string) {
 	f.t.Helper()
 	select {
 	case u := <-f.updates:
-		f.t.Errorf("%s it tells %d groups: %v", when, len(u.Groups), slices.Sorted(maps.Keys(u.Groups)))
+		f.t.Errorf("%s it sends %d groups: %v", when, len(u.Groups), slices.Sorted(maps.Keys(u.Groups)))
 	case <-time.After(quiet):
 	}
 }

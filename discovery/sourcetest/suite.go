@@ -43,11 +43,11 @@ func Run(t *testing.T, start func(t *testing.T) Registry) {
 		name string
 		run  func(t *testing.T, r Registry)
 	}{
-		{"it syncs once it has told all it knew", syncs},
-		{"it tells what is added, changed and removed", changes},
+		{"it syncs once it has sent all it knew", syncs},
+		{"it sends what is added, changed and removed", changes},
 		{"an empty group deletes", deletes},
-		{"nothing is told when nothing changes", staysQuiet},
-		{"a second run tells everything again", runsAgain},
+		{"nothing is sent when nothing changes", staysQuiet},
+		{"a second run sends everything again", runsAgain},
 		{"a stop ends it and its goroutines", stops},
 		{"it stops though nobody takes its update", stopsUnheard},
 		{"a malformed record costs itself, and is named", malformed},

@@ -75,7 +75,7 @@ e2e-registries: build bin/envoy ## run the tests with real registries, Consul, E
 e2e-kube: build bin/envoy ## run the tests with a real API server of Kubernetes and its etcd; RUN=name of one
 	@envoy-tools/packages kube
 	@envoy-tools/fetch-kube
-	go test -tags kube -count=1 -timeout 10m -v $(if $(RUN),-run '$(RUN)') ./e2e/kube
+	go test -tags kube -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/kube
 
 soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
 	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e/agent -soak 200

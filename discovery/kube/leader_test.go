@@ -25,6 +25,12 @@ type shared struct {
 	record  resourcelock.LeaderElectionRecord
 }
 
+func (s *shared) holder() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.HolderIdentity
+}
+
 // replica is one's way to it, which may be cut: then requests end when their patience does.
 type replica struct {
 	*shared
@@ -204,7 +210,7 @@ func TestElectionReleases(t *testing.T) {
 		}
 		a.stop()
 		e.want(second, "a")
-		if a.record.HolderIdentity != "a" {
+		if e.lease.holder() != "a" {
 			t.Error("the lease is released before the functions have ended")
 		}
 		e.want(6*second, "b")

@@ -20,7 +20,17 @@ var (
 )
 
 // Read returns the content of a regular file of at most that many bytes. Errors name the file: "read /x: is a pipe, want a file".
-func Read(path string, most int64) ([]byte, error) {
+// A file that changes while it is read is read three times, since most programs write a file in one moment.
+func Read(path string, most int64) (data []byte, err error) {
+	for range 3 {
+		if data, err = readOnce(path, most); !errors.Is(err, ErrChanged) {
+			break
+		}
+	}
+	return data, err
+}
+
+func readOnce(path string, most int64) ([]byte, error) {
 	file, err := Open(path)
 	if err != nil {
 		return nil, err

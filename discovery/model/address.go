@@ -2,8 +2,8 @@ package model
 
 import "net/netip"
 
-// Address returns an IP address, or a range of them, in its one form: IPv6 has several spellings, and Envoy knows them for
-// the same. Anything else is returned as it is.
+// Address returns an IP address, or a CIDR range, in its canonical spelling: IPv6 has several spellings, and Envoy
+// treats them as the same address. Any other string is returned unchanged.
 func Address(s string) string {
 	if ip, err := netip.ParseAddr(s); err == nil {
 		return ip.String()

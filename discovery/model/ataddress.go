@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// indexWorkloads finds the services of an address: each proxy asks for those of its own, in every generation.
+// indexWorkloads indexes services by the addresses of their endpoints: each proxy looks up its own addresses in every
+// generation.
 func (m *Mesh) indexWorkloads() {
 	m.byAddress = make(map[netip.Addr][]*Service, len(m.services))
 	for _, s := range m.services {
@@ -21,7 +22,7 @@ func (m *Mesh) indexWorkloads() {
 	}
 }
 
-// ServicesAt returns the services that have an endpoint at one of these addresses, in the mesh's order.
+// ServicesAt returns the services that have an endpoint at one of these addresses, in the order of the mesh.
 func (m *Mesh) ServicesAt(addresses ...netip.Addr) []*Service {
 	if len(addresses) == 1 && len(m.moved) == 0 {
 		return m.byAddress[addresses[0]]

@@ -8,17 +8,18 @@ import (
 	"slices"
 )
 
-// A service without an address of its own gets one of 240.240.0.0/16 and one of 2001:2::f0f0:0/112, as in Istio, for
-// proxies that answer DNS: two services of bytes on one port are then told apart. Nothing routes these addresses; they
-// are dialled and taken inside one pod. They follow from the mesh alone, so that replicas agree: where a service is in
-// the range follows from its name; of two in one place the older has it, and the other takes the next that is free.
+// A service without an address of its own gets one address of 240.240.0.0/16 and one of 2001:2::f0f0:0/112, as in
+// Istio. Proxies that answer DNS use them to distinguish two TCP services on the same port. No network routes these
+// addresses: a program connects to one, and the sidecar of the same pod intercepts the connection. The addresses depend
+// on the mesh alone, so that all replicas compute the same ones: the hash of the service's name selects its place in
+// the range. If two services have the same place, the older one gets it, and the other one gets the next free place.
 const (
 	autoPlaces = 256 * autoInNet // 240.240.0.1 to 240.240.255.254
-	autoInNet  = 254             // less the first and the last of each /24, which programs may take for special
+	autoInNet  = 254             // without the first and the last address of each /24, which programs may treat as special
 )
 
-// AutoAddresses returns the addresses that stand for a service without one, in both families; false where it has none:
-// wildcards, headless services, and those whose destination only the dialled address tells.
+// AutoAddresses returns the automatic IPv4 and IPv6 address of a service without an address of its own. ok is false for
+// services that get none: wildcards, headless services, and services with resolution NONE.
 func (m *Mesh) AutoAddresses(s *Service) (four, six netip.Addr, ok bool) {
 	place, ok := m.places[s.key()]
 	if !ok {
@@ -30,12 +31,12 @@ func (m *Mesh) AutoAddresses(s *Service) (four, six netip.Addr, ok bool) {
 	return four, six, true
 }
 
-// AutoAddresses is that of the mesh.
+// AutoAddresses returns the same as the method of the mesh.
 func (s *Scope) AutoAddresses(service *Service) (four, six netip.Addr, ok bool) {
 	return s.mesh.AutoAddresses(service)
 }
 
-// placesOf are the places of services, those of m where nothing counts that differs.
+// placesOf returns the places of services. It returns those of m if nothing changed that affects them.
 func (m *Mesh) placesOf(services []*Service) map[serviceKey]int {
 	if m != nil && slices.EqualFunc(m.services, services, func(a, b *Service) bool {
 		return a == b || a.key() == b.key() && a.Created.Equal(b.Created) && sameAddresses(a, b) &&
@@ -46,12 +47,12 @@ func (m *Mesh) placesOf(services []*Service) map[serviceKey]int {
 	return placed(services)
 }
 
-// lacksAddress reports whether a service gets one.
+// lacksAddress reports whether a service gets automatic addresses.
 func (s *Service) lacksAddress() bool {
 	return len(s.Addresses) == 0 && !s.Headless && !IsWildcard(s.Host) && s.Resolution != ResolutionNone && !isAddress(s.Host)
 }
 
-// placed are the places of the services that get an address.
+// placed computes the places of the services that get automatic addresses.
 func placed(services []*Service) map[serviceKey]int {
 	taken := map[int]bool{}
 	var wanting []*Service
@@ -86,7 +87,7 @@ func placed(services []*Service) map[serviceKey]int {
 	return out
 }
 
-// placeOf is the place of an address that somebody gave a service in the range.
+// placeOf returns the place in the range of an address that a service was given explicitly.
 func placeOf(address string) (int, bool) {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {

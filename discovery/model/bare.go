@@ -2,14 +2,14 @@ package model
 
 import "reflect"
 
-// bareService is a service without its endpoints, which change most. While only its endpoints change, it is the same
-// pointer in the next generation, and a value that is made of it cannot read endpoints.
+// bareService is a service without its endpoints, which change most often. While only its endpoints change, bare is the
+// same pointer in the next generation, and a value that is made from it cannot depend on endpoints.
 type bareService struct {
-	service *Service // it is this one without endpoints, or one that only had other endpoints
+	service *Service // the service with its endpoints; bare is a copy of it without endpoints
 	bare    *Service
 }
 
-// indexBareServices reuses those of last that did not change.
+// indexBareServices reuses the bare services of last that did not change.
 func (m *Mesh) indexBareServices(last *Mesh) {
 	m.bareServices = make(map[serviceKey]bareService, len(m.services))
 	for _, s := range m.services {

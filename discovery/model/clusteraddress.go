@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Each cluster gives a service addresses of its own, and answers its workloads with those. The owner's addresses stand for the service in
-// every cluster that gives it none.
+// Each cluster can give a service addresses of its own, and its DNS answers the workloads of the cluster with those. In
+// a cluster that gives the service no addresses, the owner's addresses are used.
 
-// AddressesIn returns the addresses by which workloads of a cluster call the service: those that the cluster gives it, else
-// the owner's.
+// AddressesIn returns the addresses by which workloads of a cluster call the service: the cluster's own ones if there
+// are any, else the owner's.
 func (s *Service) AddressesIn(cluster string) []string {
 	if own, ok := s.ClusterAddresses[cluster]; ok {
 		return own
@@ -17,8 +17,8 @@ func (s *Service) AddressesIn(cluster string) []string {
 	return s.Addresses
 }
 
-// ClusterAs returns cluster where it gives some service other addresses than the owner of that service does; else "".
-// Proxies of all clusters for which it is "" call every service by the same addresses.
+// ClusterAs returns cluster if some service has other addresses in this cluster than its owner gives it, else "".
+// Proxies of all clusters for which it returns "" call every service by the same addresses.
 func (m *Mesh) ClusterAs(cluster string) string {
 	if m.clusters[cluster] {
 		return cluster
@@ -26,8 +26,8 @@ func (m *Mesh) ClusterAs(cluster string) string {
 	return ""
 }
 
-// clusterAddresses returns the addresses of each cluster that differ from the owner's. Of two declarations of one cluster the
-// first counts.
+// clusterAddresses returns the addresses of each cluster that differ from the owner's. If two declarations belong to
+// one cluster, the first one is used.
 func (c claimants) clusterAddresses() map[string][]string {
 	var out map[string][]string
 	for _, s := range c[1:] {
@@ -42,8 +42,8 @@ func (c claimants) clusterAddresses() map[string][]string {
 	return out
 }
 
-// addressed returns the declaration whose addresses are used in the cluster of s: the first one of that cluster that has any,
-// else the owner's.
+// addressed returns the declaration whose addresses are used in the cluster of s: the first declaration of that cluster
+// that has addresses, else the owner's.
 func (c claimants) addressed(s *Service) *Service {
 	if s.Cluster == "" {
 		return c[0]
@@ -56,7 +56,7 @@ func (c claimants) addressed(s *Service) *Service {
 	return c[0]
 }
 
-// indexClusters finds the clusters for which services have addresses of their own.
+// indexClusters finds the clusters in which services have addresses of their own.
 func (m *Mesh) indexClusters() {
 	m.clusters = map[string]bool{}
 	for key := range m.contested {

@@ -10,8 +10,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// conflicts notes each object that loses something to another one, and names the winner: the older, then the one whose
-// namespace and name come first.
+// conflicts adds a note for each object that is not used, or not fully used, because of another object, and names that
+// other object, the winner: usually the older one, then the one whose namespace and name sort first. For
+// VirtualServices see before, for registries see union.go.
 func (j *judge) conflicts() {
 	j.objectsInTwoStores()
 	j.rules()
@@ -25,7 +26,7 @@ func (j *judge) conflicts() {
 
 const notUsed = "which is older or comes first: this one is not used"
 
-// rules looks for mesh hosts that two VirtualServices claim where both are seen.
+// rules finds hosts for the mesh gateway that two VirtualServices claim, if some namespace sees both.
 func (j *judge) rules() {
 	owners := map[string][]*Config[*networking.VirtualService]{}
 	for _, v := range j.mesh.virtualServices {
@@ -45,7 +46,7 @@ func (j *judge) rules() {
 	}
 }
 
-// meet reports whether some namespace sees both.
+// meet reports whether some namespace sees both rules.
 func (m *Mesh) meet(a, b *Config[*networking.VirtualService]) bool {
 	exported := func(v *Config[*networking.VirtualService]) []string {
 		return orDefault(orDefault(v.Spec.ExportTo, m.settings.Config.GetDefaultVirtualServiceExportTo()),
@@ -66,7 +67,7 @@ func (m *Mesh) meet(a, b *Config[*networking.VirtualService]) bool {
 	})
 }
 
-// policies looks for subsets and policies that another rule for the host has already.
+// policies finds subsets and policies that an older DestinationRule for the same host already has.
 func (j *judge) policies() {
 	for _, rules := range j.mesh.destinationRules {
 		for host, all := range rules.values {
@@ -89,7 +90,7 @@ func (j *judge) policies() {
 	}
 }
 
-// sidecars looks for those of a namespace that select the same workloads.
+// sidecars finds Sidecars of one namespace that select the same workloads.
 func (j *judge) sidecars() {
 	owners := map[string]Meta{}
 	for _, s := range j.mesh.sidecars {
@@ -102,7 +103,7 @@ func (j *judge) sidecars() {
 	}
 }
 
-// servers looks for servers of Gateways for the same workloads that share a port and cannot.
+// servers finds Gateway servers of the same workloads that use the same port and cannot share it.
 func (j *judge) servers() {
 	type owner struct {
 		Meta
@@ -127,7 +128,7 @@ func (j *judge) servers() {
 					name(first.Meta), notUsed)
 			case protocol == HTTPS && s.GetTls().GetMode() != networking.ServerTLSSettings_PASSTHROUGH:
 				for k, host := range s.Hosts {
-					host = strings.ToLower(host[strings.Index(host, "/")+1:]) // less the namespace
+					host = strings.ToLower(host[strings.Index(host, "/")+1:]) // without the namespace
 					if winner, taken := hosts[at+" "+host]; taken {
 						j.conflict(g.Meta, winner, index(index("spec.servers", i)+".hosts", k), "%s is served by %s, %s for it",
 							host, name(winner), notUsed)
@@ -140,8 +141,8 @@ func (j *judge) servers() {
 	}
 }
 
-// selectorKey is the same for equal selectors.
+// selectorKey returns the same string for equal selectors.
 func selectorKey(labels map[string]string) string {
-	text, _ := json.Marshal(labels) // a map of strings always encodes, its keys sorted
+	text, _ := json.Marshal(labels) // a map of strings always encodes, with sorted keys
 	return string(text)
 }

@@ -14,8 +14,8 @@ type declaredServices struct {
 	services []*Service
 }
 
-// declare returns the services of a ServiceEntry, and whether they are those of m: of an object that only stands elsewhere
-// now they are the same, and what was made of them is known again.
+// declare returns the services of a ServiceEntry, and whether they are the same as in m. If only the position of the
+// object in its file changed, the services are the same pointers, so values made from them are reused.
 func (m *Mesh) declare(o *Object, entry *networking.ServiceEntry) (services declaredServices, same bool) {
 	if m != nil {
 		known, ok := m.declared[entry]
@@ -32,8 +32,8 @@ func (m *Mesh) declare(o *Object, entry *networking.ServiceEntry) (services decl
 	return declaredServices{o, servicesOf(o.Meta, entry)}, false
 }
 
-// redeclare notes in m, which was made of last by the short path, that an object declares other services now, and returns
-// those. An object that only stands elsewhere declares none.
+// redeclare returns the services that an object now declares, and records them in m. m was derived from last by With.
+// It returns none if only the position of the object in its file changed.
 func (m *Mesh) redeclare(last *Mesh, o *Object, entry *networking.ServiceEntry) []*Service {
 	now, known := last.declare(o, entry)
 	if known {
@@ -46,7 +46,8 @@ func (m *Mesh) redeclare(last *Mesh, o *Object, entry *networking.ServiceEntry) 
 	return now.services
 }
 
-// servicesOf returns a service for each host. They share their ports, and their endpoints unless Envoy resolves the host.
+// servicesOf returns a service for each host. They share their ports, and also their endpoints unless Envoy resolves
+// the host.
 func servicesOf(meta Meta, entry *networking.ServiceEntry) []*Service {
 	ports, endpoints := portsOf(entry), endpointsOf(entry)
 	var out []*Service
@@ -73,7 +74,7 @@ func servicesOf(meta Meta, entry *networking.ServiceEntry) []*Service {
 	return out
 }
 
-// addressesOf writes addresses in one spelling: Envoy refuses two listeners at one address.
+// addressesOf returns the addresses in canonical spelling: Envoy rejects two listeners at the same address.
 func addressesOf(given []string) []string {
 	var out []string
 	for _, a := range given {

@@ -11,8 +11,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// addVirtualServices takes objects oldest first. One without hosts is a delegate: it only counts where another leads
-// to it.
+// addVirtualServices adds VirtualServices, oldest first. A VirtualService without hosts is a delegate: it has an effect
+// only if the route of another VirtualService delegates to it.
 func (m *Mesh) addVirtualServices(objects []*Object) {
 	delegates := map[string]*Object{}
 	for _, o := range objects {
@@ -40,7 +40,8 @@ func (m *Mesh) addVirtualServices(objects []*Object) {
 	}
 }
 
-// delegation is a VirtualService, and the delegate of each of its routes that leads to one: nil where it does not see it.
+// delegation is a VirtualService with the delegate of each of its delegating routes; the delegate is nil if it does not
+// exist or is not visible.
 type delegation struct {
 	object   *Object
 	children []*Object
@@ -57,7 +58,7 @@ func delegateKey(d *networking.Delegate, namespace string) string {
 	return namespace + "/" + d.Name
 }
 
-// resolve qualifies names and puts the routes of delegates in the place of those that lead to them.
+// resolve qualifies names and replaces each delegating route by the routes of its delegate.
 func (d delegation) resolve() *Config[*networking.VirtualService] {
 	out := qualifyVirtualService(d.object.Spec.(*networking.VirtualService), d.object.Namespace)
 	var routes []*networking.HTTPRoute
@@ -82,8 +83,9 @@ func (d delegation) resolve() *Config[*networking.VirtualService] {
 	return &Config[*networking.VirtualService]{d.object.Meta, out}
 }
 
-// mergeRoute returns a delegate's route under the conditions of the root's, with what the root says and the delegate does
-// not. Nil where the conditions exclude each other, or the delegate delegates again.
+// mergeRoute returns a delegate's route, restricted by the conditions of the root's route. Fields that the delegate
+// leaves unset are taken from the root. It returns nil if the conditions exclude each other, or if the delegate's route
+// delegates again.
 func mergeRoute(root, child *networking.HTTPRoute) *networking.HTTPRoute {
 	if child.Delegate != nil {
 		return nil
@@ -106,8 +108,9 @@ func mergeRoute(root, child *networking.HTTPRoute) *networking.HTTPRoute {
 	return out
 }
 
-// fills reports whether a root's field counts for a route of a delegate: one beside the destination that the delegate leaves
-// unset. Two fields that say one thing are one.
+// fills reports whether the root's value of a field is used in the delegate's route: the delegate leaves the field
+// unset, and the field is not part of the destination. The old and the new spelling of one setting (mirror and mirrors)
+// count as one field.
 func fills(child *networking.HTTPRoute, field protoreflect.Name) bool {
 	switch field {
 	case "name", "match", "route", "redirect", "delegate":
@@ -121,8 +124,8 @@ func fills(child *networking.HTTPRoute, field protoreflect.Name) bool {
 	return !fields.Has(fields.Descriptor().Fields().ByName(field))
 }
 
-// mergeMatches joins each of the delegate's conditions with those of the root that include it. False where one of them has
-// none: Istio takes no part of such a route.
+// mergeMatches combines each condition of the delegate with the root's conditions that include it. It returns false if
+// one of the delegate's conditions is included in none: Istio then drops the whole route.
 func mergeMatches(root, child []*networking.HTTPMatchRequest) ([]*networking.HTTPMatchRequest, bool) {
 	if len(root) == 0 || len(child) == 0 {
 		return append(slices.Clone(root), child...), true
@@ -142,7 +145,8 @@ func mergeMatches(root, child []*networking.HTTPMatchRequest) ([]*networking.HTT
 	return out, true
 }
 
-// mergeMatch asks for both. Conditions on one field can only be joined where the delegate's is the narrower.
+// mergeMatch returns a condition that requires both. Two conditions on one field can be combined only if the delegate's
+// is the narrower one.
 func mergeMatch(root, child *networking.HTTPMatchRequest) (*networking.HTTPMatchRequest, bool) {
 	for _, pair := range [][2]*networking.StringMatch{
 		{root.Uri, child.Uri},
@@ -203,7 +207,7 @@ func mergeMatch(root, child *networking.HTTPMatchRequest) (*networking.HTTPMatch
 	return out, true
 }
 
-// narrows reports whether what child accepts is accepted by root as well.
+// narrows reports whether root accepts every value that child accepts.
 func narrows(root, child *networking.StringMatch) bool {
 	if root.GetMatchType() == nil || child.GetMatchType() == nil {
 		return true

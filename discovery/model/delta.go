@@ -7,35 +7,35 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Generation is what tells one Mesh from another. It holds nothing, so that knowing one keeps no Mesh alive.
+// Generation identifies a Mesh. It holds no data, so a reference to it keeps no Mesh in memory.
 type Generation struct{ _ byte }
 
-// Delta is how a Mesh differs from the one before, where little does.
+// Delta describes the difference between a Mesh and the one before it, if the difference is small.
 type Delta struct {
-	ID, Since *Generation  // its own, and that of the Mesh before; Since is nil where more may differ
-	Services  []*Service   // those whose endpoints changed
-	Rules     []RuleChange // those whose HTTP routes changed
+	ID, Since *Generation  // of this Mesh and the one before; Since is nil if more than these may differ
+	Services  []*Service   // with changed endpoints
+	Rules     []RuleChange // with changed HTTP routes
 }
 
-// RuleChange is a VirtualService as it was and as it is. Both have the same name, hosts, gateways and age.
+// RuleChange is a VirtualService before and after a change. Both versions have the same name, hosts, gateways and age.
 type RuleChange struct {
 	From, To *Config[*networking.VirtualService]
 }
 
-// Delta returns how m differs from the generation before.
+// Delta returns the difference between m and the generation before.
 func (m *Mesh) Delta() Delta { return m.delta }
 
 type serviceKey struct{ host, namespace string }
 
 func (s *Service) key() serviceKey { return serviceKey{s.Host, s.Namespace} }
 
-// maxMoved is how many services, or rules, may have moved before all are indexed again.
+// maxMoved is how many services, or rules, may change before the whole mesh is indexed again.
 const maxMoved = 64
 
-// With returns the generation after m in which these services and objects, and the services that those declare, take the
-// place of those of the same name, and workloads come and go that no service selects. It costs
-// what changed. It is false, and Next is needed, where anything but endpoints of services and HTTP routes of
-// VirtualServices changes, or where these decide more than where requests go.
+// With returns the generation after m in which these services and objects, and the services that these objects declare,
+// replace those of the same name. workloads are added or removed; no service may select them. The cost depends on the
+// size of the change only. With returns false, and the caller must use Next, if anything other than endpoints of
+// services and HTTP routes of VirtualServices changes, or if these affect more than the destination of requests.
 func (m *Mesh) With(services []*Service, objects []*Object, workloads ...WorkloadChange) (*Mesh, bool) {
 	next := *m
 	services = slices.Clip(services)
@@ -57,8 +57,8 @@ func (m *Mesh) With(services []*Service, objects []*Object, workloads ...Workloa
 	return &next, true
 }
 
-// moveServices puts services in the place of those of the same declaration, and notes the services of the mesh that change
-// by it.
+// moveServices replaces the services of the same declarations, and records in the delta which services of the mesh
+// change because of it.
 func (m *Mesh) moveServices(services []*Service) bool {
 	if len(services) == 0 {
 		return true
@@ -111,7 +111,7 @@ func onlyEndpoints(a, b *Service) bool {
 		slices.Equal(a.SubjectAltNames, b.SubjectAltNames) && slices.Equal(a.Accounts, b.Accounts)
 }
 
-// replaceObject is false where the object is new, or another is known under its name.
+// replaceObject returns false if the object is new, or if several objects have its key.
 func (m *Mesh) replaceObject(o *Object) bool {
 	i, found := place(m.objects, o.Meta, func(o *Object) Meta { return o.Meta })
 	if !found || m.twins[o.Key()] {
@@ -120,7 +120,7 @@ func (m *Mesh) replaceObject(o *Object) bool {
 	was := m.objects[i]
 	m.objects[i] = o
 	if o.Spec == was.Spec && maps.Equal(o.Labels, was.Labels) {
-		return true // it only stands elsewhere, as all that is below an edit does; what was made of it stays
+		return true // only its line changed, as for all objects below an edit in a file; values made from it stay valid
 	}
 	switch spec := o.Spec.(type) {
 	case *networking.ServiceEntry:
@@ -149,8 +149,7 @@ func (m *Mesh) replaceRule(meta Meta, was, spec *networking.VirtualService) bool
 	return len(m.delta.Rules) <= maxMoved
 }
 
-// onlyRoutes reports whether two VirtualServices of one name differ in nothing but what their HTTP routes do with
-// requests.
+// onlyRoutes reports whether two VirtualServices of one name differ only in the way their HTTP routes handle requests.
 func onlyRoutes(a, b *networking.VirtualService) bool {
 	plain := func(v *networking.VirtualService) bool {
 		return len(v.Hosts) > 0 && len(v.Tcp)+len(v.Tls) == 0 &&
@@ -161,7 +160,7 @@ func onlyRoutes(a, b *networking.VirtualService) bool {
 		slices.Equal(sourceNamespaces(a), sourceNamespaces(b))
 }
 
-// place finds the one of that name and age in a list that is sorted by age.
+// place finds the element with the name, age and kind of meta in a list that is sorted by age.
 func place[T any](list []T, meta Meta, of func(T) Meta) (int, bool) {
 	i, _ := slices.BinarySearchFunc(list, meta, func(x T, m Meta) int { return of(x).Older(m) })
 	for ; i < len(list) && of(list[i]).Older(meta) == 0; i++ {

@@ -7,8 +7,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Dependencies are the questions that a Scope was asked while a value was made, with their answers. As long as a later
-// scope of the same workload gives the same answers, it is the same value.
+// Dependencies records the questions that were put to a Scope while a value was made, with the answers. While a later
+// scope of the same workload gives the same answers, the value stays valid.
 type Dependencies struct {
 	known   map[question]int // index in answers
 	answers []answer
@@ -19,19 +19,19 @@ type answer struct {
 	is any
 }
 
-// question can be asked again. It is comparable, and equal questions are one.
+// question can be evaluated again on a later scope. It is comparable; equal questions are recorded once.
 type question interface {
 	of(s *Scope) any
 	same(a, b any) bool
 }
 
-// recording returns a scope that answers as s does and records each answer in a. All that may differ in the next
-// generation is behind a method: the fields of what it returns hold what is true of the workload itself.
+// recording returns a scope that gives the answers of s and records each one in a. Everything that may differ in the
+// next generation is read through a method; the exported fields describe the workload itself.
 func (s *Scope) recording(a *Dependencies) *Scope {
 	return &Scope{Namespace: s.Namespace, Labels: s.Labels, dependencies: a, source: s}
 }
 
-// ask answers a question of a recording scope.
+// ask evaluates a question on a recording scope.
 func ask[T any](s *Scope, q question) T {
 	a := s.dependencies
 	if i, ok := a.known[q]; ok {
@@ -46,7 +46,7 @@ func ask[T any](s *Scope, q question) T {
 	return is.(T)
 }
 
-// same reports whether s gives every answer again.
+// same reports whether s gives the same answer to every question.
 func (a *Dependencies) same(s *Scope) bool {
 	for _, then := range a.answers {
 		if !then.same(then.is, then.of(s)) {
@@ -56,7 +56,7 @@ func (a *Dependencies) same(s *Scope) bool {
 	return true
 }
 
-// The questions that a Scope can be asked.
+// The questions that can be put to a Scope.
 type (
 	serviceQuestion  struct{ host string }
 	policyQuestion   struct{ host, namespace string }
@@ -108,5 +108,5 @@ func (ruleQuestion) same(a, b any) bool { return a == b }
 func (q rulesQuestion) of(s *Scope) any  { return s.Rules(q.egress) }
 func (rulesQuestion) same(a, b any) bool { return slices.Equal(a.(Rules).All(), b.(Rules).All()) }
 
-// SamePolicy holds for the same policy, and for one that was merged again of the same.
+// SamePolicy reports whether two policies are the same, or merged again from the same objects.
 func SamePolicy(a, b *networking.DestinationRule) bool { return a == b || proto.Equal(a, b) }

@@ -10,11 +10,11 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// clusterDomain ends the full names of services that are written short.
+// clusterDomain is the suffix of the full name of a service that is written as a short name.
 const clusterDomain = "svc.cluster.local"
 
-// Qualify resolves a host as written in an object of namespace: a name without a dot is a service of that
-// namespace, as Istio reads it ("reviews" → "reviews.default.svc.cluster.local"). Any other is returned in lower case.
+// Qualify resolves a host as written in an object of namespace: a name without a dot is a service of that namespace, as
+// in Istio ("reviews" → "reviews.default.svc.cluster.local"). Any other host is returned in lower case.
 func Qualify(host, namespace string) string {
 	host = strings.ToLower(host)
 	if host == "" || host == "*" || strings.ContainsAny(host, ".:") {
@@ -23,24 +23,24 @@ func Qualify(host, namespace string) string {
 	return host + "." + namespace + "." + clusterDomain
 }
 
-// ServerName names a port and subset of a host as a client can put it into a TLS handshake.
+// ServerName returns the name (SNI) of a port and subset of a host that a client can send in a TLS handshake.
 func ServerName(port uint32, subset, host string) string {
 	return fmt.Sprintf("outbound_.%d_.%s_.%s", port, subset, host)
 }
 
-// IsWildcard reports whether a host stands for several.
+// IsWildcard reports whether a host is a wildcard.
 func IsWildcard(host string) bool { return strings.HasPrefix(host, "*") }
 
-// HostMatches reports whether host, which may be a wildcard itself, is among those that pattern stands for.
+// HostMatches reports whether pattern matches host, which may be a wildcard itself.
 func HostMatches(pattern, host string) bool {
 	suffix, wildcard := strings.CutPrefix(pattern, "*")
 	return pattern == host || wildcard && strings.HasSuffix(strings.TrimPrefix(host, "*"), suffix)
 }
 
-// byHost holds values by host, some of which are wildcards.
+// byHost holds values by host; some hosts are wildcards.
 type byHost[T any] struct {
 	values    map[string]T
-	wildcards []string // the narrowest first
+	wildcards []string // narrowest first
 }
 
 func (b *byHost[T]) set(host string, value T) {
@@ -56,7 +56,7 @@ func (b *byHost[T]) set(host string, value T) {
 	b.values[host] = value
 }
 
-// matching yields the values of host and then of the wildcards that stand for it, the narrowest first.
+// matching yields the value of host and then those of the wildcards that match it, narrowest first.
 func (b *byHost[T]) matching(host string) func(yield func(string, T) bool) {
 	return func(yield func(string, T) bool) {
 		if v, ok := b.values[host]; ok && !yield(host, v) {
@@ -120,11 +120,11 @@ func qualifyVirtualService(in *networking.VirtualService, namespace string) *net
 	return out
 }
 
-// MeshGateway is the name that stands for all sidecars where gateways are listed.
+// MeshGateway is the name of all sidecars in a list of gateways.
 const MeshGateway = "mesh"
 
 // QualifyGateway resolves a gateway's name as written in an object of namespace: "ingress" → "default/ingress". The old
-// form "ingress.istio-system.svc.cluster.local" is read as well.
+// form "ingress.istio-system.svc.cluster.local" is accepted as well.
 func QualifyGateway(name, namespace string) string {
 	if name == MeshGateway || strings.Contains(name, "/") {
 		return name

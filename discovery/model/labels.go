@@ -16,7 +16,7 @@ func (k labelKeys) read(labels map[string]string) {
 	}
 }
 
-// priorities adds the labels that failover goes by.
+// priorities adds the label keys of a failoverPriority list.
 func (k labelKeys) priorities(s *networking.LocalityLoadBalancerSetting) {
 	for _, entry := range s.GetFailoverPriority() {
 		key, _, _ := strings.Cut(entry, "=")
@@ -31,15 +31,16 @@ func (k labelKeys) policy(p *networking.TrafficPolicy) {
 	}
 }
 
-// labels is who reads which labels of a workload.
+// labels holds the keys of the workload labels that the configuration reads.
 type labels struct {
-	every    labelKeys            // rules that match sources, and failover
-	gateways labelKeys            // of gateway workloads
-	of       map[string]labelKeys // of workloads of a namespace: its own selectors
+	every    labelKeys            // read for every workload: source labels of rules, and failoverPriority
+	gateways labelKeys            // selectors of Gateways
+	of       map[string]labelKeys // by namespace: selectors of its Sidecars and DestinationRules
 }
 
-// LabelsRead returns the keys of labels that decide the configuration of a workload of namespace: selectors of its
-// namespace, and the sources that rules match. A gateway is also told by the selectors of Gateways.
+// LabelsRead returns the keys of labels that affect the configuration of a workload of namespace: selectors of objects
+// in its namespace, source labels in rules, and failoverPriority. For a gateway, the selectors of Gateways are
+// included.
 func (m *Mesh) LabelsRead(namespace string, gateway bool) map[string]bool {
 	out := maps.Clone(m.labels.every)
 	maps.Copy(out, m.labels.of[namespace])

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Lines says at which line each field of an object is, from the line of the object itself. A place that is on the line of the one above it is
-// left out, so that an object on one line costs nothing. Each place is its depth, how many lines it is below the place
-// before, and its name: ".hosts", "[0]", or several of them joined.
+// Lines encodes the line of each field of an object, relative to the line of the object itself. A field on the same
+// line as its parent is left out, so an object on one line needs no bytes. Each entry is a place: its depth, its
+// distance in lines from the entry before, and its name: ".hosts", "[0]", or several of them joined.
 type Lines string
 
-// AppendPlace adds a place to what becomes Lines. below is counted from the place that was added before.
+// AppendPlace appends a place to encoded Lines. below is the distance in lines from the place that was added before.
 func AppendPlace(lines []byte, depth, below int, name string) []byte {
 	lines = binary.AppendUvarint(lines, uint64(depth))
 	lines = binary.AppendVarint(lines, int64(below))
@@ -18,11 +18,11 @@ func AppendPlace(lines []byte, depth, below int, name string) []byte {
 	return append(lines, name...)
 }
 
-// At returns the line of a path of JSON names such as "spec.http[0].timeout", of an object at a line of its file: where the
-// file has no such field, the line of the nearest one above it.
+// At returns the line of a path of JSON names such as "spec.http[0].timeout"; object is the line of the object in its
+// file. If the file has no such field, it returns the line of the nearest field above it.
 func (l Lines) At(path string, object int) int {
 	line, at := object, object
-	rest := []string{path} // what remains of path below each place on the way, by depth
+	rest := []string{path} // the part of path below each place on the way, by depth
 	best := len(path) + 1
 	data := []byte(l)
 	for len(data) > 0 {
@@ -35,7 +35,7 @@ func (l Lines) At(path string, object int) int {
 		data = data[n+int(size):]
 		line += int(below)
 		if int(depth) >= len(rest) {
-			continue // below a place that is not on the way
+			continue // below a place that is not on the path
 		}
 		rest = rest[:depth+1]
 		left, ok := strings.CutPrefix(rest[depth], name)

@@ -1,25 +1,25 @@
 package model
 
-// Memory keeps what was made of immutable values, so that the next generation makes only what changed: what is made of
-// the same is the same pointer again. A nil Memory keeps nothing. It belongs to one goroutine.
+// Memory caches values that are made from immutable inputs, so that the next generation makes only the changed ones:
+// unchanged inputs give the same pointer again. A nil Memory caches nothing. It must be used by one goroutine only.
 //
-// Nobody lists by hand what a value is made of. It is either the one argument of the function that makes it (Recall),
-// or the answers of a Scope that records them (RecallScoped).
+// The inputs of a value need no list written by hand. They are either the one argument of the function that makes the
+// value (Recall), or the answers that a recording Scope gave while the value was made (RecallScoped).
 type Memory struct {
 	last, sibling, now map[string]*cell
 	made               int
 }
 
-// cell is shared by all memories that know its value.
+// cell holds one value. All memories that hold the value share its cell.
 type cell struct {
 	key    string
-	inputs any // what the value was made of; *Dependencies by RecallScoped
+	inputs any // the inputs of the value; *Dependencies if it was made by RecallScoped
 	value  any
 }
 
-// NewMemory returns a Memory that also knows what last was asked for, and no more: what is not asked for in one
-// generation is forgotten. It knows by Recall what sibling was asked for, too, which is complete and of the same
-// generation. Both may be nil.
+// NewMemory returns a Memory that can reuse the values that were read from or added to last, and no older ones: a value
+// that is not used in one generation is dropped. Recall also reuses the values of sibling, which must be complete and
+// of the same generation. Both may be nil.
 func NewMemory(last, sibling *Memory) *Memory {
 	m := &Memory{now: map[string]*cell{}}
 	for _, known := range []*Memory{sibling, last} {
@@ -36,17 +36,17 @@ func NewMemory(last, sibling *Memory) *Memory {
 	return m
 }
 
-// Made is how many values were not known yet.
+// Made returns how many values were not in the cache and had to be made.
 func (m *Memory) Made() int { return m.made }
 
-// Forget ends the memory's hold on the generation before, and on the sibling.
+// Forget drops the references to the generation before and to the sibling.
 func (m *Memory) Forget() { m.last, m.sibling = nil, nil }
 
-// Inputs is what a value is made of. Same may compare pointers, as all that they point to is immutable.
+// Inputs are the inputs of a value. Same may compare pointers, since the values behind them are immutable.
 type Inputs[I any] interface{ Same(other I) bool }
 
-// Recall returns what was made under key of the same inputs, else makes it. build must read nothing but its argument: it
-// is best a function that has a name, for such a one captures nothing.
+// Recall returns the value that was made under key from the same inputs, or else makes it. build must read only its
+// argument: use a named function, since it captures no variables.
 func Recall[I Inputs[I], T any](m *Memory, key string, inputs I, build func(I) T) T {
 	if m == nil {
 		return build(inputs)
@@ -60,8 +60,8 @@ func Recall[I Inputs[I], T any](m *Memory, key string, inputs I, build func(I) T
 	return m.keep(key, inputs, build(inputs)).(T)
 }
 
-// RecallScoped returns what was made under key if s still gives every answer that it was made of, else makes it. build
-// must read nothing of the mesh but by the scope that it is given; what else it uses must be a part of key.
+// RecallScoped returns the value that was made under key if s still gives all answers that it was made from, or else
+// makes it. build must read the mesh only through the scope that it receives; all its other inputs must be part of key.
 func RecallScoped[T any](m *Memory, key string, s *Scope, build func(*Scope) T) T {
 	if m == nil {
 		return build(s.recording(&Dependencies{}))

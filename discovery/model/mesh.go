@@ -11,41 +11,42 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Mesh is one immutable generation of everything that discovery knows.
+// Mesh is one immutable generation of the services, workloads and configuration objects of all sources.
 type Mesh struct {
-	services         []*Service // by host, then by right; of a host at most one of each namespace
+	services         []*Service // by host, then by right; for one host at most one in each namespace
 	virtualServices  []*Config[*networking.VirtualService]
 	destinationRules map[string]*byHost[[]*Config[*networking.DestinationRule]] // by namespace and host, oldest first
 	gateways         []*Config[*networking.Gateway]
 	sidecars         []*Config[*networking.Sidecar]
-	workloads        map[string][]*Workload // of every registry, by namespace
+	workloads        map[string][]*Workload // of all registries, by namespace
 	entries          map[*Object]*Workload  // of the WorkloadEntry objects
-	selecting        map[string][]*Service  // that have a selector, by namespace
+	selecting        map[string][]*Service  // services with a selector, by namespace
 	declared         map[*networking.ServiceEntry]declaredServices
-	redeclared       map[string]declaredServices // by object's key, where the short path was taken since
+	redeclared       map[string]declaredServices // by object key: changed by With since the last full index
 	labels           labels
 	namespaces       namespaces
-	clusters         map[string]bool           // that give services other addresses than their owners
-	byAddress        map[netip.Addr][]*Service // that have an endpoint there
-	moved            map[serviceKey]*Service   // whose endpoints byAddress does not know
+	clusters         map[string]bool           // in which services have other addresses than their owners give them
+	byAddress        map[netip.Addr][]*Service // services with an endpoint at the address
+	moved            map[serviceKey]*Service   // whose current endpoints are not in byAddress
 	bareServices     map[serviceKey]bareService
-	contested        map[serviceKey]claimants // that more than one declares: all of them, the owner first
+	contested        map[serviceKey]claimants // services with more than one declaration: all declarations, the owner first
 	objects          []*Object                // all, oldest first
-	twins            map[string]bool          // keys that more than one has
-	unused           []twin                   // objects that another one of the same key stands for, in the order of objects
+	twins            map[string]bool          // keys that several objects have
+	unused           []twin                   // objects whose key an object in use has; in the order of objects
 	settings         Settings
 	delta            Delta
 	memory           *Memory
-	places           map[serviceKey]int // of services without an address, see AutoAddresses
+	places           map[serviceKey]int // of services without an address of their own, see AutoAddresses
 	readsNodes       bool               // some service's endpoints depend on the node that a proxy runs on
 }
 
-// New indexes groups, and makes services of their ServiceEntry objects. The order of the groups does not matter: of two
-// rules for one host the older wins, then the one whose namespace and name come first; for services see union.go.
+// New indexes groups, and makes services from their ServiceEntry objects. The order of the groups does not matter. If
+// two rules of the same visibility name one host, the older one is used, then the one whose namespace and name sort
+// first; see rulesFor. For services see union.go.
 func New(groups iter.Seq[Group]) *Mesh { return (*Mesh)(nil).Next(groups) }
 
-// Next indexes groups as New does. Values that are made of the same objects as in m are the same pointers, so that the
-// translation of a Mesh knows what did not change.
+// Next indexes groups as New does. Values that are made from the same objects as in m are the same pointers, so that
+// the translation of a Mesh can detect what did not change.
 func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next := &Mesh{
 		destinationRules: map[string]*byHost[[]*Config[*networking.DestinationRule]]{},
@@ -99,7 +100,8 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	return next
 }
 
-// addServices orders services by their right to their host. Those of one host and namespace become one: see union.go.
+// addServices orders services by their right to their host, and joins the declarations of one host and namespace into
+// one service: see union.go.
 func (m *Mesh) addServices(services []*Service) {
 	for i, s := range services {
 		if len(s.Selector) > 0 {
@@ -108,7 +110,7 @@ func (m *Mesh) addServices(services []*Service) {
 		}
 	}
 	slices.SortStableFunc(services, (*Service).byRight)
-	places := map[serviceKey]int{} // of services that more than one declares
+	places := map[serviceKey]int{} // of services with more than one declaration
 	for _, s := range services {
 		at := len(m.services) - 1
 		for at >= 0 && m.services[at].Host == s.Host && m.services[at].Namespace != s.Namespace {
@@ -128,7 +130,7 @@ func (m *Mesh) addServices(services []*Service) {
 	}
 }
 
-// claims returns the services of a host, the oldest right first.
+// claims returns the services of a host in the order of their right to it.
 func (m *Mesh) claims(host string) []*Service {
 	from, _ := slices.BinarySearchFunc(m.services, host,
 		func(s *Service, host string) int { return cmp.Compare(s.Host, host) })
@@ -139,7 +141,7 @@ func (m *Mesh) claims(host string) []*Service {
 	return m.services[from:to]
 }
 
-// addObject is called oldest first, so the first claim to a host stays.
+// addObject is called for the oldest object first, so the first claim to a host is kept.
 func (m *Mesh) addObject(o *Object) {
 	switch spec := o.Spec.(type) {
 	case *networking.DestinationRule:
@@ -168,10 +170,10 @@ func (m *Mesh) addObject(o *Object) {
 // Objects returns every configuration object, oldest first.
 func (m *Mesh) Objects() []*Object { return m.objects }
 
-// Services returns every service, ordered by host. Of a host there may be one in each of several namespaces.
+// Services returns every service, ordered by host. Several namespaces may each have a service for the same host.
 func (m *Mesh) Services() []*Service { return m.services }
 
-// Service returns the service with the oldest right to a fully qualified host, nil where there is none.
+// Service returns the service with the first right to a fully qualified host, or nil if there is none.
 func (m *Mesh) Service(host string) *Service {
 	if claims := m.claims(host); len(claims) > 0 {
 		return claims[0]
@@ -182,11 +184,11 @@ func (m *Mesh) Service(host string) *Service {
 // ReadsNodes reports whether the configuration of a proxy depends on the node that it runs on.
 func (m *Mesh) ReadsNodes() bool { return m.readsNodes }
 
-// Settings returns what holds for the whole mesh.
+// Settings returns the settings of the whole mesh.
 func (m *Mesh) Settings() Settings { return m.settings }
 
-// Sidecar returns the Sidecar that applies to a workload: the oldest of its namespace whose selector matches its
-// labels, else the oldest of its namespace without a selector, else that of the root namespace, else nil.
+// Sidecar returns the Sidecar that applies to a workload: the oldest one of its namespace whose selector matches its
+// labels, else the oldest one of its namespace without a selector, else that of the root namespace, else nil.
 func (m *Mesh) Sidecar(namespace string, labels map[string]string) *Config[*networking.Sidecar] {
 	var own, root *Config[*networking.Sidecar]
 	for _, s := range m.sidecars {
@@ -204,8 +206,8 @@ func (m *Mesh) Sidecar(namespace string, labels map[string]string) *Config[*netw
 	return cmp.Or(own, root)
 }
 
-// Gateways returns the gateways that a workload with these labels serves, oldest first. A selector without labels is
-// every gateway workload's.
+// Gateways returns the Gateways that select a workload with these labels, oldest first. A Gateway with an empty
+// selector selects every gateway workload.
 func (m *Mesh) Gateways(labels map[string]string) []*Config[*networking.Gateway] {
 	var out []*Config[*networking.Gateway]
 	for _, g := range m.gateways {
@@ -216,7 +218,7 @@ func (m *Mesh) Gateways(labels map[string]string) []*Config[*networking.Gateway]
 	return out
 }
 
-// Selects reports whether labels hold every pair of selector.
+// Selects reports whether labels contain every pair of selector.
 func Selects(selector, labels map[string]string) bool {
 	for k, v := range selector {
 		if got, ok := labels[k]; !ok || got != v {

@@ -2,18 +2,20 @@ package model
 
 import "strings"
 
-// Others stands for every namespace that nothing in the mesh tells from another. No namespace has this name.
+// Others stands for all namespaces that the mesh does not distinguish. It is not a valid name of a namespace.
 const Others = "(others)"
 
-// namespaces are those that something in the mesh tells from others, and the domains that hosts have short names in.
+// namespaces holds the namespaces that the mesh distinguishes from others, and the DNS domains in which hosts have
+// short names.
 type namespaces struct {
 	special  map[string]bool
-	domains  map[string]bool // "NAMESPACE.svc.SUFFIX" of hosts, or what follows the first label of any other
-	suffixes map[string]bool // "SUFFIX" of those
+	domains  map[string]bool // "NAMESPACE.svc.SUFFIX" of hosts; for any other host, the part after its first label
+	suffixes map[string]bool // "SUFFIX" of the domains
 }
 
-// NamespaceAs returns namespace where proxies of it may see another mesh than those of others: where it has services, rules,
-// policies or Sidecars, where something is exported to it by name, or a rule matches requests from it; else Others.
+// NamespaceAs returns namespace if the configuration of its proxies may differ from that of proxies in other
+// namespaces: if it has services, rules, policies or Sidecars, if something is exported to it by name, or if a rule
+// matches requests from it. Otherwise it returns Others.
 func (m *Mesh) NamespaceAs(namespace string) string {
 	if m.namespaces.special[namespace] {
 		return namespace
@@ -21,8 +23,9 @@ func (m *Mesh) NamespaceAs(namespace string) string {
 	return Others
 }
 
-// DomainAs returns the part of a proxy's DNS domain "NAMESPACE.svc.SUFFIX" that makes short names of some host, with Others in
-// the place of a namespace without hosts; a domain such as "service.consul" where a host is right below it; "" for none.
+// DomainAs returns the part of a proxy's DNS domain "NAMESPACE.svc.SUFFIX" on which the short names of hosts depend.
+// Others replaces a namespace without hosts. A domain such as "service.consul" is returned if a host is directly below
+// it. It returns "" if no host has a short name in the domain.
 func (m *Mesh) DomainAs(domain string) string {
 	_, suffix, ok := strings.Cut(domain, svc)
 	switch {
@@ -80,11 +83,12 @@ func (m *Mesh) indexNamespaces() {
 	m.namespaces = n
 }
 
-// host notes the domains that a host "NAME.NAMESPACE.svc.SUFFIX" has short names in, or one "NAME.DOMAIN" of another registry.
+// host records the domains in which a host "NAME.NAMESPACE.svc.SUFFIX", or "NAME.DOMAIN" of another registry, has short
+// names.
 func (n namespaces) host(host string) {
 	_, rest, _ := strings.Cut(host, ".")
 	namespace, suffix, ok := strings.Cut(rest, svc)
-	if !ok && strings.Contains(rest, ".") && !IsWildcard(host) { // below a domain such as "com" nothing is short
+	if !ok && strings.Contains(rest, ".") && !IsWildcard(host) { // not below a domain such as "com"
 		n.domains[rest] = true
 	}
 	if ok && !strings.Contains(namespace, ".") && !IsWildcard(host) {

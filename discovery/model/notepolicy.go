@@ -9,7 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Notes about policies: those that do nothing, and TLS that only one side speaks.
+// Notes about policies: policies without effect, and TLS that only one side uses.
 
 func (j *judge) destinationRule(meta Meta, r *networking.DestinationRule) {
 	host := Qualify(r.Host, meta.Namespace)
@@ -31,13 +31,13 @@ func (j *judge) destinationRule(meta Meta, r *networking.DestinationRule) {
 	j.serverNames(meta, host, r)
 }
 
-// policyCounts reports whether the host is a service's, or a wildcard that services are below.
+// policyCounts reports whether the host is that of a service, or a wildcard that matches the host of one.
 func (j *judge) policyCounts(host string) bool {
 	return host == "*" || len(j.mesh.services) == 0 || j.mesh.Service(host) != nil ||
 		IsWildcard(host) && j.covered(host)
 }
 
-// subset wants labels that some endpoint has.
+// subset adds a note if no endpoint has the labels of the subset.
 func (j *judge) subset(meta Meta, host, path string, subset *networking.Subset) {
 	if len(subset.GetLabels()) == 0 {
 		return
@@ -45,7 +45,7 @@ func (j *judge) subset(meta Meta, host, path string, subset *networking.Subset) 
 	var example map[string]string
 	for _, s := range j.mesh.claims(host) {
 		if s.Resolution == ResolutionNone {
-			return // nobody knows whom clients dial
+			return // the endpoints that clients connect to are not known
 		}
 		for _, e := range s.Endpoints {
 			if Selects(subset.Labels, e.Labels) {
@@ -73,7 +73,7 @@ func (j *judge) subset(meta Meta, host, path string, subset *networking.Subset) 
 		"no endpoint of %s has %s: requests to the subset are answered 503; %s", host, pairs(subset.Labels), has)
 }
 
-// pairs writes labels as selectors are written.
+// pairs formats labels in the way selectors are written.
 func pairs(labels map[string]string) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -82,7 +82,7 @@ func pairs(labels map[string]string) string {
 	return strings.Join(out, ", ")
 }
 
-// policy judges one policy. A field that it leaves unset is that of the policy above it; labels are a subset's.
+// policy checks one policy. A field that it leaves unset is taken from above; labels are those of a subset.
 func (j *judge) policy(meta Meta, host, path string, p, above *networking.TrafficPolicy, labels map[string]string) {
 	if p == nil {
 		return
@@ -112,7 +112,7 @@ func (j *judge) failover(meta Meta, path string, s *networking.LocalityLoadBalan
 	}
 }
 
-// ejects wants a share of endpoints that one of them does not exceed.
+// ejects adds a note if maxEjectionPercent is too low to eject even one endpoint.
 func (j *judge) ejects(meta Meta, host, path string, o *networking.OutlierDetection, labels map[string]string) {
 	service := j.mesh.Service(host)
 	if o == nil || service == nil || service.Resolution != ResolutionStatic {
@@ -132,7 +132,7 @@ func (j *judge) ejects(meta Meta, host, path string, o *networking.OutlierDetect
 	}
 }
 
-// tlsDropped looks for wider policies that this one is in the place of, and whose TLS it does not repeat.
+// tlsDropped finds wider policies that this one replaces, and whose TLS settings it does not repeat.
 func (j *judge) tlsDropped(meta Meta, host string, r *networking.DestinationRule) {
 	namespaces := []string{meta.Namespace}
 	for _, s := range j.mesh.claims(host) {
@@ -143,7 +143,7 @@ func (j *judge) tlsDropped(meta Meta, host string, r *networking.DestinationRule
 	for _, namespace := range slices.Compact(namespaces) {
 		rules := j.mesh.destinationRules[namespace]
 		if rules == nil || meta.Namespace == j.mesh.settings.RootNamespace() && namespace != meta.Namespace {
-			continue // the root namespace's come last
+			continue // policies of the root namespace have the lowest priority
 		}
 		for wider, all := range rules.matching(host) {
 			if namespace == meta.Namespace && wider == host || !speaksTLS(all[0].Spec.GetTrafficPolicy().GetTls()) {
@@ -161,7 +161,7 @@ func speaksTLS(t *networking.ClientTLSSettings) bool {
 	return t != nil && t.Mode != networking.ClientTLSSettings_DISABLE
 }
 
-// asksForTLS reports whether some policy lets clients of a host speak TLS to it.
+// asksForTLS reports whether some policy makes clients of a host use TLS.
 func (j *judge) asksForTLS(host string) bool {
 	for _, rules := range j.mesh.destinationRules {
 		for _, all := range rules.matching(host) {
@@ -182,7 +182,7 @@ func (j *judge) asksForTLS(host string) bool {
 	return false
 }
 
-// plainClients looks for the services of a port that ends TLS.
+// plainClients finds services whose clients send plain text to a port that terminates TLS.
 func (j *judge) plainClients(meta Meta, path string, selector map[string]string, number uint32) {
 	for _, s := range j.mesh.services {
 		if s.Namespace != meta.Namespace {

@@ -7,10 +7,10 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Notes about ports that connected proxies cannot open: listeners at those are left out for the proxy, since Envoy
-// would refuse them for ever.
+// Notes about ports that connected proxies cannot open: such a proxy receives no listener at such a port, since Envoy
+// would reject the listener in every update.
 
-// servicePort tells of proxies that have no listener for a service's port.
+// servicePort adds a note if connected proxies have no listener for a service's port.
 func (j *judge) servicePort(meta Meta, path string, s *networking.ServiceEntry, p *networking.ServicePort) {
 	protocol, _ := ParseProtocol(p.GetProtocol())
 	if protocol == UDP {
@@ -35,7 +35,8 @@ func (j *judge) servicePort(meta Meta, path string, s *networking.ServiceEntry, 
 	})
 }
 
-// gateway wants workloads, and ports that they can open.
+// gateway checks that some workload has the labels of the selector, and that connected proxies can open the ports of
+// the servers.
 func (j *judge) gateway(meta Meta, g *networking.Gateway) {
 	j.selector(meta, "spec.selector", g.Selector, "")
 	for i, s := range g.Servers {
@@ -49,7 +50,7 @@ func (j *judge) gateway(meta Meta, g *networking.Gateway) {
 	}
 }
 
-// sidecarPorts tells of the listeners that a Sidecar declares.
+// sidecarPorts checks the ports of the listeners that a Sidecar declares.
 func (j *judge) sidecarPorts(meta Meta, s *networking.Sidecar) {
 	mode := func(capture networking.CaptureMode) func(w Proxy) portUse {
 		return func(w Proxy) portUse {
@@ -72,21 +73,21 @@ func (j *judge) sidecarPorts(meta Meta, s *networking.Sidecar) {
 			if how(w) == binds {
 				return binds
 			}
-			return unused // virtualInbound takes it, whatever its number
+			return unused // virtualInbound accepts its connections, so any number is possible
 		})
 	}
 }
 
-// portUse is what a proxy does at a port of an object.
+// portUse is the use of a port of an object by a proxy.
 type portUse int
 
 const (
-	unused portUse = iota // nothing
-	handed                // its listener at all addresses is handed intercepted connections
-	binds                 // its listener binds
+	unused portUse = iota // no listener
+	handed                // a listener that does not bind: it receives intercepted connections
+	binds                 // a listener that binds the port
 )
 
-// port tells of one that some connected proxies cannot have a listener at, and names one of them.
+// port adds a note if some connected proxies cannot have a listener at a port, and describes one of these proxies.
 func (j *judge) port(meta Meta, path string, number uint32, want string, how func(Proxy) portUse) {
 	taken, low := "", 0
 	var example Proxy

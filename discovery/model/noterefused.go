@@ -7,16 +7,16 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Refusal is a host of which an Envoy refuses the routes, or a cluster.
+// Refusal is a host whose routes, or one of whose clusters, an Envoy rejected.
 type Refusal struct {
 	Host    string
 	Routes  bool
 	Instead string // what the proxy has in its place
-	Text    string // Envoy's own words
+	Text    string // error text of Envoy
 }
 
-// refused tells of the objects that what Envoys refuse is made of: the rules of a host, or its policies; without those the
-// ServiceEntry.
+// refused adds a note to the objects from which rejected routes or clusters were made: the VirtualServices of the host,
+// or its DestinationRules; if there are none, the ServiceEntry.
 func (j *judge) refused() {
 	type part struct {
 		host   string
@@ -42,7 +42,7 @@ func (j *judge) refused() {
 	}
 }
 
-// sources are the objects that a refused part is likely made of.
+// sources returns the objects from which a rejected part was most likely made.
 func (j *judge) sources(r Refusal) (out []Meta) {
 	if r.Routes {
 		for _, v := range j.mesh.virtualServices {

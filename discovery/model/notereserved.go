@@ -2,7 +2,7 @@ package model
 
 import networking "istio.io/api/networking/v1alpha3"
 
-// reserved tells of a port that sidecars have for themselves.
+// reserved adds a note about a port that sidecars reserve for their own listeners.
 func (j *judge) reserved(meta Meta, path string, port uint32) {
 	if listener := j.mesh.settings.Reserved(port); listener != "" {
 		j.note(ReservedPort, meta, path, "%d is the port of every sidecar's own listener %s: sidecars that intercept have no "+
@@ -10,10 +10,10 @@ func (j *judge) reserved(meta Meta, path string, port uint32) {
 	}
 }
 
-// MaxServerName is how many bytes of a server's name Envoy puts into a TLS handshake.
+// MaxServerName is the longest server name (SNI), in bytes, that Envoy sends in a TLS handshake.
 const MaxServerName = 255
 
-// serverNames tells of subsets whose name is too long for a handshake under ISTIO_MUTUAL.
+// serverNames adds notes about server names that are too long for a TLS handshake under ISTIO_MUTUAL.
 func (j *judge) serverNames(meta Meta, host string, r *networking.DestinationRule) {
 	mutual := func(p *networking.TrafficPolicy) bool {
 		tls := p.GetTls()

@@ -8,7 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Notes about the routes of requests: VirtualServices, and the hosts that Sidecars import.
+// Notes about the routing of requests: VirtualServices, and the hosts that Sidecars import.
 
 func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
 	atGateway := false
@@ -34,8 +34,9 @@ func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
 	j.exportTo(meta, v.ExportTo)
 }
 
-// meshHosts judges the hosts of rules that sidecars follow. A name of another domain may be a virtual one, which clients
-// write into their Host header; a service's short or full name is meant to be a service.
+// meshHosts checks the hosts of rules that apply to sidecars. A host of another domain may be a virtual one that
+// clients write into their Host header, so it gets no note; the short or full name of a service must be that of a
+// service.
 func (j *judge) meshHosts(meta Meta, v *networking.VirtualService) {
 	var bytes *Service
 	for i, short := range v.Hosts {
@@ -58,8 +59,8 @@ func (j *judge) meshHosts(meta Meta, v *networking.VirtualService) {
 	}
 }
 
-// covered reports whether a wildcard has services below it, or a wildcard service stands for the host. Without any
-// service nothing is known of hosts: configuration is judged apart from the services that it is for.
+// covered reports whether a wildcard matches some service, or a wildcard service matches the host. It returns true if
+// the mesh has no services at all: the configuration is then checked without the services that it is for.
 func (j *judge) covered(host string) bool {
 	if len(j.mesh.services) == 0 || j.mesh.Service(host) != nil {
 		return true
@@ -130,7 +131,8 @@ func hasSubset(r *Config[*networking.DestinationRule], name string) bool {
 	return slices.ContainsFunc(r.Spec.Subsets, func(s *networking.Subset) bool { return s.GetName() == name })
 }
 
-// sidecar judges what workloads import, whom a Sidecar is for, and the clients of ports that end TLS.
+// sidecar checks the hosts that a Sidecar imports, the workloads that it selects, and the clients of ports that
+// terminate TLS.
 func (j *judge) sidecar(meta Meta, s *networking.Sidecar) {
 	j.selector(meta, "spec.workloadSelector.labels", s.GetWorkloadSelector().GetLabels(), meta.Namespace)
 	j.sidecarPorts(meta, s)
@@ -158,7 +160,7 @@ func (j *judge) sidecar(meta Meta, s *networking.Sidecar) {
 	}
 }
 
-// imports reports whether a pattern of a Sidecar of namespace own stands for a service or a VirtualService.
+// imports reports whether a host pattern of a Sidecar in namespace own matches a service or a VirtualService.
 func (j *judge) imports(namespace, pattern, own string) bool {
 	visible := func(s *Service) bool {
 		return (namespace == "*" || s.Namespace == namespace) && HostMatches(pattern, s.Host) && j.mesh.serviceVisible(s, own)

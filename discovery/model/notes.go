@@ -8,10 +8,10 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Notes returns what only the whole mesh can tell about its objects: names that nobody has, policies without effect,
-// objects that lose to others. They are ordered as the objects are. Each call looks at the whole mesh, so that a push
-// costs what changed and no more: the caller decides how often. Proxies are those that are connected, which need not
-// be an endpoint of anything.
+// Notes returns the problems of objects that only the whole mesh shows: names that do not exist, policies without
+// effect, objects that another object overrides. The notes are in the order of the objects. Each call examines the
+// whole mesh; it is not part of a push, so the cost of a push depends on the change only, and the caller decides how
+// often to call it. connected are the connected proxies; they need not be endpoints of a service.
 func (m *Mesh) Notes(connected ...Proxy) []Note {
 	j := newJudge(m, connected)
 	for _, o := range m.used() {
@@ -40,7 +40,8 @@ func (m *Mesh) Notes(connected ...Proxy) []Note {
 	return j.notes
 }
 
-// locate tells where the objects of notes stand now: With leaves the others as they are where an object only moved.
+// locate sets the current lines of the objects in notes. If only the line of an object changed, With does not update
+// the other values made from the object, so these have the old line.
 func (m *Mesh) locate(notes []Note) {
 	if len(notes) == 0 {
 		return
@@ -59,27 +60,27 @@ func (m *Mesh) locate(notes []Note) {
 	}
 }
 
-// Proxy is a connected proxy: how objects select it, and which ports it can open.
+// Proxy is a connected proxy: the properties by which objects select it, and the ports that it can open.
 type Proxy struct {
 	Namespace string
 	Labels    map[string]string
 
 	Gateway      bool
-	Binds        bool // nothing is intercepted: listeners bind
-	HTTPProxy    bool // services without a loopback address are reached by an HTTP proxy, and have no listener
+	Binds        bool // no traffic is intercepted: listeners bind their ports
+	HTTPProxy    bool // programs use an HTTP proxy: services without a loopback address have no listener of their own
 	Unprivileged bool // it cannot open ports below UnprivilegedFrom
 	Own          OwnPorts
 
-	Refused []Refusal // what its Envoy refuses
+	Refused []Refusal // the resources that its Envoy rejected
 }
 
-// judge collects notes, with what it needs to know of the mesh.
+// judge collects notes, with the data about the mesh that the checks need.
 type judge struct {
 	mesh       *Mesh
 	notes      []Note
 	gateways   map[string]bool // by namespace/name
 	delegates  map[string]bool // VirtualServices without hosts, by namespace/name
-	namespaces map[string]bool // that something is in
+	namespaces map[string]bool // namespaces that contain a service, an object or a connected proxy
 	connected  []Proxy
 	selected   selected
 	similar    similar
@@ -115,7 +116,7 @@ func (j *judge) note(code Code, meta Meta, path, format string, args ...any) {
 	j.notes = append(j.notes, Note{Code: code, Meta: meta, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// conflict notes that meta loses something to winner.
+// conflict adds a note that winner is used instead of meta, or instead of a part of it.
 func (j *judge) conflict(meta, winner Meta, path, format string, args ...any) {
 	j.notes = append(j.notes, Note{Conflict, meta, path, fmt.Sprintf(format, args...), winner})
 }

@@ -2,9 +2,10 @@ package model
 
 import "slices"
 
-// Notes about templates: workloads that requests could go to, and that have no addresses.
+// Notes about templates: workloads that requests could be sent to, but that have no addresses.
 
-// template wants, of a service that selects its pods, an endpoint that may be one of them; of a WorkloadGroup a workload.
+// template adds a note if no endpoint of a service that selects the pods of a template can be one of these pods. For a
+// WorkloadGroup, it adds a note if no workload has its labels.
 func (j *judge) template(o *Object) {
 	labels := TemplateLabels(o)
 	if o.Kind == "WorkloadGroup" {
@@ -23,7 +24,7 @@ func (j *judge) template(o *Object) {
 	}
 }
 
-// hasOneOf reports whether some endpoint of a host has no label that workloads with these labels do not have.
+// hasOneOf reports whether the labels of some endpoint of a host contradict none of these labels.
 func (j *judge) hasOneOf(host string, labels map[string]string) bool {
 	for _, s := range j.mesh.claims(host) {
 		for _, e := range s.Endpoints {
@@ -35,7 +36,7 @@ func (j *judge) hasOneOf(host string, labels map[string]string) bool {
 	return false
 }
 
-// agree reports whether no label has two values.
+// agree reports whether no key has different values in a and b.
 func agree(a, b map[string]string) bool {
 	for key, value := range a {
 		if other, both := b[key]; both && other != value {
@@ -61,7 +62,7 @@ func (j *judge) templateWith(host string, labels map[string]string) *Object {
 	return nil
 }
 
-// startedBy is how messages name what a template is of.
+// startedBy returns the word that messages use for the workloads of a template.
 func startedBy(m Meta) string {
 	if m.Kind == "WorkloadGroup" {
 		return "workloads"

@@ -9,8 +9,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// registries says what of a declaration does not count, since another registry declares the host in the same namespace. Of
-// two ServiceEntries entries says it.
+// registries adds notes about the parts of a declaration that are not used because a registry declares the same host in
+// the same namespace. entries handles the case of two ServiceEntries.
 func (j *judge) registries() {
 	keys := slices.SortedFunc(maps.Keys(j.mesh.contested), func(a, b serviceKey) int {
 		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.namespace, b.namespace))
@@ -25,7 +25,8 @@ func (j *judge) registries() {
 	}
 }
 
-// united compares a declaration with the owner's, which is registered, and with the first one of its own cluster.
+// united compares a declaration with that of the owner, a registered service; its addresses are compared with those
+// used in its own cluster.
 func (j *judge) united(all claimants, s *Service) {
 	owner, loser := all[0], j.declaredBy(s)
 	winner := j.declaredBy(owner)
@@ -58,7 +59,7 @@ func (j *judge) united(all claimants, s *Service) {
 	}
 }
 
-// ignored tells of registered services whose record asks for what proxies do not do.
+// ignored adds notes about registered services whose record contains settings that are ignored.
 func (j *judge) ignored() {
 	for _, s := range j.mesh.services {
 		for _, what := range s.Ignored {
@@ -68,7 +69,7 @@ func (j *judge) ignored() {
 	}
 }
 
-// fieldOf is the path of a field: of a ServiceEntry, or of what a registry has.
+// fieldOf returns the path of a field: in a ServiceEntry, or in the record of a registry.
 func fieldOf(s *Service, field string) string {
 	if s.Registry == "" {
 		return "spec." + field
@@ -76,7 +77,8 @@ func fieldOf(s *Service, field string) string {
 	return field
 }
 
-// declaredBy returns the object that declares a service; of a registered service, one that stands for the registry's record.
+// declaredBy returns the object that declares a service. For a registered service it returns a Meta that describes the
+// registry's record.
 func (j *judge) declaredBy(s *Service) Meta {
 	if s.Registry == "" {
 		for _, o := range j.mesh.used() {
@@ -89,7 +91,7 @@ func (j *judge) declaredBy(s *Service) Meta {
 	return Meta{Kind: "Service", Namespace: s.Namespace, Name: cmp.Or(s.Name, s.Host), Created: s.Created, Origin: s.Origin}
 }
 
-// place names a registered service for a message: "Kubernetes Service shop/reviews (cluster east)".
+// place returns the name of a registered service for a message: "Kubernetes Service shop/reviews (cluster east)".
 func (s *Service) place() string {
 	out := s.Registry + " Service " + s.Namespace + "/" + cmp.Or(s.Name, s.Host)
 	if s.Cluster != "" {
@@ -98,8 +100,8 @@ func (s *Service) place() string {
 	return out
 }
 
-// entries says what of a ServiceEntry's does not count, since another declares the host in the same namespace. Of two
-// namespaces each sees its own.
+// entries adds notes about the parts of a ServiceEntry that are not used because another one declares the same host in
+// the same namespace. Services of one host in two namespaces do not conflict: each namespace uses its own.
 func (j *judge) entries() {
 	owners := map[serviceKey]*Object{}
 	for _, o := range j.mesh.used() {
@@ -147,7 +149,7 @@ func (j *judge) joined(winner, o *Object, i int) {
 	}
 }
 
-// compared is a ServiceEntry as far as apart compares it.
+// compared returns the fields of a ServiceEntry that apart compares.
 func compared(e *networking.ServiceEntry) *Service {
 	return &Service{
 		Resolution: Resolution(e.Resolution.String()), ExportTo: e.ExportTo, Selector: e.GetWorkloadSelector().GetLabels(),

@@ -8,9 +8,9 @@ import (
 	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
-// Notes about the workloads that an object selects, and about names that are likely misspelt.
+// Notes about the workloads that an object selects, and about names that are probably misspelt.
 
-// exportTo wants namespaces that something is in.
+// exportTo adds a note for each namespace in which nothing is known.
 func (j *judge) exportTo(meta Meta, namespaces []string) {
 	for i, namespace := range namespaces {
 		if !slices.Contains([]string{".", "*", "~"}, namespace) && !j.namespaces[namespace] {
@@ -28,8 +28,8 @@ func (j *judge) unknownNamespace(meta Meta, path, namespace string) {
 	j.note(UnknownNamespace, meta, path, "nothing is known of namespace %s; %s", namespace, want)
 }
 
-// selector wants labels that some workload has, of a namespace or, where it is empty, of all. Not every workload is known
-// here: where none has the label's key, nothing is said.
+// selector adds a note if no workload of a namespace, or of all namespaces if it is empty, has the selected labels. Not
+// every workload is known here, so there is no note about a label whose key no known workload has.
 func (j *judge) selector(meta Meta, path string, labels map[string]string, namespace string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		values := j.selected.values(namespace, key)
@@ -45,14 +45,14 @@ func (j *judge) selector(meta Meta, path string, labels map[string]string, names
 	}
 }
 
-// selected knows which labels workloads have.
+// selected indexes the labels of known workloads.
 type selected struct {
 	mesh      *Mesh
 	connected []Proxy
 	labels    map[labelKey]map[string]bool // values
 }
 
-type labelKey struct{ namespace, key string } // an empty namespace stands for all
+type labelKey struct{ namespace, key string } // an empty namespace means all
 
 func (s *selected) values(namespace, key string) map[string]bool {
 	if s.labels == nil {
@@ -88,16 +88,17 @@ func (s *selected) add(namespace string, labels map[string]string) {
 	}
 }
 
-// similar finds the host that a wrong one is likely to mean.
+// similar finds the host that was most likely meant by a wrong one.
 type similar struct {
 	mesh  *Mesh
 	first map[string]string   // a host by its first label
-	below map[string][]string // first labels by what follows them
+	below map[string][]string // first labels by the rest of the host
 	wild  []string
 	asked int
 }
 
-// maxSimilar bounds how many wrong hosts are compared with others, and with how many: each costs microseconds.
+// maxSimilar limits how many wrong hosts are compared with known ones, and with how many each: a comparison costs
+// microseconds.
 const maxSimilar = 100
 
 func (s *similar) index() {
@@ -118,7 +119,7 @@ func (s *similar) index() {
 
 func (s *similar) wildcards() []string { s.index(); return s.wild }
 
-// host returns a host whose first label is the same, else one whose first label alone differs, and a little.
+// host returns a known host with the same first label, else one with the same domain and a similar first label.
 func (s *similar) host(host string) string {
 	s.index()
 	first, rest, _ := strings.Cut(host, ".")

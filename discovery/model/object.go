@@ -12,7 +12,7 @@ import (
 	"istio.io/api/networking/v1beta1"
 )
 
-// Spec is the body of a configuration object, of the kinds that discovery serves.
+// Spec is the body of a configuration object, for the kinds that discovery serves.
 type Spec interface {
 	*networking.VirtualService | *networking.DestinationRule | *networking.Sidecar | *networking.ServiceEntry |
 		*networking.Gateway | *networking.WorkloadEntry | *networking.WorkloadGroup | *v1beta1.ProxyConfig |
@@ -25,49 +25,50 @@ type Object struct {
 	Spec any
 }
 
-// Config is an object whose kind is known.
+// Config is an object with the type of its kind.
 type Config[S Spec] struct {
 	Meta
 	Spec S
 }
 
-// Meta says which object it is and where it came from.
+// Meta identifies an object and its origin.
 type Meta struct {
 	Kind      string // "VirtualService"
 	Namespace string
 	Name      string
 	Labels    map[string]string
-	Created   time.Time // zero where the store does not know
+	Created   time.Time // zero if the store does not provide it
 	Origin    Origin
 }
 
-// Key names the object in its store: "VirtualService/default/reviews".
+// Key identifies the object: "VirtualService/default/reviews".
 func (m Meta) Key() string { return m.Kind + "/" + m.Namespace + "/" + m.Name }
 
-// Older orders objects by age, then by name: of two that claim one host the first of this order wins.
+// Older orders objects by age, then by namespace and name: of two objects that claim one host, the first in this order
+// is used.
 func (m Meta) Older(o Meta) int {
 	return cmp.Or(m.Created.Compare(o.Created), strings.Compare(m.Namespace, o.Namespace),
 		strings.Compare(m.Name, o.Name))
 }
 
-// Origin is where a person finds the object: a file and the line of its first key, or a record.
+// Origin is the place where the object is defined: a file and the line of its first key, or a record.
 type Origin struct {
 	File   string
 	Line   int
-	Fields Lines   // where its fields are
+	Fields Lines   // the lines of its fields
 	Record *Record // in a registry or an API server; nil for a file
 }
 
-// Record is one version of what a registry or an API server has.
+// Record is one version of an object in a registry or an API server.
 type Record struct {
 	Cluster    string // of the registry
-	UID        string // stays when it is changed, and is another one when it is deleted and made again
-	Generation int64  // grows with each change of its specification; 0 where nobody counts
+	UID        string // constant while the object exists; an object that is deleted and created again has another one
+	Generation int64  // increases with each change of its specification; 0 if there is no such counter
 	Version    string // changes with every change of it: Kubernetes' resourceVersion, Consul's index
-	Relayed    bool   // another control plane serves it: it is not served on as an object, or two would keep it for each other
+	Relayed    bool   // from another control plane: not served again, or each would keep the other's copy
 }
 
-// String names the place, "" where it is not known.
+// String returns the place, or "" if it is not known.
 func (o Origin) String() string {
 	switch {
 	case o.Record != nil:
@@ -98,7 +99,7 @@ func generation(g int64) string {
 	return strconv.FormatInt(g, 10)
 }
 
-// Cluster is the one that the object is in, "" where its store knows none.
+// Cluster returns the cluster of the object, or "" if its store has none.
 func (o Origin) Cluster() string {
 	if o.Record == nil {
 		return ""
@@ -106,20 +107,20 @@ func (o Origin) Cluster() string {
 	return o.Record.Cluster
 }
 
-// Note is what is to be said about an object once all the others are known: it names a host, a subset or a gateway
-// that nobody has, or another object won.
+// Note is a problem of an object that shows when all other objects are known: it names a host, a subset or a gateway
+// that does not exist, or another object is used instead.
 type Note struct {
 	Code    Code
 	Meta    Meta
-	Path    string // "spec.http[0].route[1].destination.subset"; empty for the object as a whole
+	Path    string // "spec.http[0].route[1].destination.subset"; empty for the whole object
 	Message string
-	Other   Meta // the object that wins, of a Conflict
+	Other   Meta // the object that is used instead, in a Conflict
 }
 
-// Line is the line of the field, or of the nearest one above it that the file has.
+// Line returns the line of the field, or of the nearest field above it that the file has.
 func (n Note) Line() int { return n.Meta.Origin.Fields.At(n.Path, n.Meta.Origin.Line) }
 
-// Code is the kind of a note, by which notes are counted.
+// Code is the kind of a note; notes are counted by code.
 type Code string
 
 const (
@@ -128,19 +129,19 @@ const (
 	UnknownSubset    Code = "unknown-subset"    // no DestinationRule declares it
 	UnknownGateway   Code = "unknown-gateway"   // no Gateway has the name
 	UnknownDelegate  Code = "unknown-delegate"  // no VirtualService has the name
-	UnknownNamespace Code = "unknown-namespace" // nothing is in it
+	UnknownNamespace Code = "unknown-namespace" // nothing is known in it
 	EmptySubset      Code = "empty-subset"      // no endpoint has its labels
-	NoAddress        Code = "no-address"        // nothing that a template starts is an endpoint
+	NoAddress        Code = "no-address"        // no workload of a template is an endpoint
 	EmptySelector    Code = "empty-selector"    // no workload has its labels
 	NotHTTP          Code = "not-http"          // HTTP routes of a service without an HTTP port
-	NeverEjects      Code = "never-ejects"      // outlier detection that may eject nobody
+	NeverEjects      Code = "never-ejects"      // outlier detection that can never eject an endpoint
 	NeverFailsOver   Code = "never-fails-over"  // failover without outlier detection
-	TLSDropped       Code = "tls-dropped"       // a narrower policy without the wider one's TLS
-	PlainToTLS       Code = "plain-to-tls"      // clients speak plain text to a server of TLS
-	Conflict         Code = "conflict"          // another object wins
-	ReservedPort     Code = "reserved-port"     // proxies have it for themselves
-	RefusedByProxy   Code = "refused-by-proxy"  // an Envoy that is connected does not take what was made of it
-	PrivilegedPort   Code = "privileged-port"   // proxies that are connected cannot open it
-	IgnoredField     Code = "ignored-field"     // nothing is made of it
-	LongServerName   Code = "long-server-name"  // a handshake has no place for it
+	TLSDropped       Code = "tls-dropped"       // a narrower policy that does not repeat the wider one's TLS
+	PlainToTLS       Code = "plain-to-tls"      // clients send plain text to a TLS server
+	Conflict         Code = "conflict"          // another object is used instead
+	ReservedPort     Code = "reserved-port"     // proxies reserve it for themselves
+	RefusedByProxy   Code = "refused-by-proxy"  // a connected Envoy rejected the configuration made from it
+	PrivilegedPort   Code = "privileged-port"   // connected proxies cannot open it
+	IgnoredField     Code = "ignored-field"     // it has no effect
+	LongServerName   Code = "long-server-name"  // longer than a TLS handshake allows
 )

@@ -2,8 +2,8 @@ package model
 
 import "strings"
 
-// Protocol is what a port speaks, by the prefixes of Kubernetes' and Istio's port names. The empty one is not known:
-// Envoy looks at the first bytes.
+// Protocol is the protocol of a port, named by the prefixes of Kubernetes' and Istio's port names. The empty protocol
+// is unknown: Envoy detects it from the first bytes of a connection.
 type Protocol string
 
 const (
@@ -17,7 +17,7 @@ const (
 	Mongo   Protocol = "MONGO"
 	Redis   Protocol = "REDIS"
 	MySQL   Protocol = "MYSQL"
-	UDP     Protocol = "UDP" // no proxy of ours takes it
+	UDP     Protocol = "UDP" // proxies do not forward it
 	Unknown Protocol = ""
 )
 
@@ -34,9 +34,9 @@ func ParseProtocol(s string) (Protocol, bool) {
 	return Unknown, false
 }
 
-// DetectProtocol is Istio's protocol selection: what the application says, else the port's name up to its first "-". A
-// port that neither speaks of is unknown, unless its number belongs to a protocol whose server speaks first: there
-// would be nothing to look at.
+// DetectProtocol is Istio's protocol selection: appProtocol, else the port's name up to its first "-". If neither names
+// a protocol, the result is Unknown, except for well-known ports whose server sends first: Envoy could not detect
+// anything there.
 func DetectProtocol(appProtocol, portName string, number uint32) Protocol {
 	prefix, _, _ := strings.Cut(portName, "-")
 	if strings.HasPrefix(strings.ToLower(portName), "grpc-web") {
@@ -57,11 +57,11 @@ func DetectProtocol(appProtocol, portName string, number uint32) Protocol {
 	return Unknown
 }
 
-// IsHTTP reports whether routes can match the protocol's requests.
+// IsHTTP reports whether HTTP routes can match requests of the protocol.
 func (p Protocol) IsHTTP() bool { return p == HTTP || p == GRPCWeb || p.IsHTTP2() }
 
-// IsHTTP2 reports whether an upstream of the protocol is spoken to in HTTP/2.
+// IsHTTP2 reports whether Envoy uses HTTP/2 to an upstream of the protocol.
 func (p Protocol) IsHTTP2() bool { return p == HTTP2 || p == GRPC || p == GRPCWeb }
 
-// IsTLS reports whether connections name their server before they are encrypted.
+// IsTLS reports whether connections start with a TLS handshake that names the server.
 func (p Protocol) IsTLS() bool { return p == HTTPS || p == TLS }

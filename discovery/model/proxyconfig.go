@@ -6,11 +6,11 @@ import (
 	"istio.io/api/networking/v1beta1"
 )
 
-// ProxyConfig returns what a workload's PROXY_CONFIG is to say, merged as Istio's injector merges it. The first that says
-// something goes before the others: the ProxyConfig object of the workload's namespace that selects its labels, the annotation
-// proxy.istio.io/config of its pod (nil for none), the object of the namespace without a selector, that of the root namespace,
-// and MeshConfig's defaultConfig. Of several objects in one place the oldest counts, alone. Environment variables and other
-// maps are joined key by key.
+// ProxyConfig returns the content of a workload's PROXY_CONFIG, merged as Istio's injector merges it. For each setting,
+// the first of these that sets it is used: the ProxyConfig object of the workload's namespace that selects its labels,
+// the annotation proxy.istio.io/config of its pod (nil for none), the object of the namespace without a selector, that
+// of the root namespace, and MeshConfig's defaultConfig. If one of these places has several objects, only the oldest
+// one is used. Environment variables and other maps are merged key by key.
 func (m *Mesh) ProxyConfig(namespace string, labels map[string]string, annotation *meshconfig.ProxyConfig) *meshconfig.ProxyConfig {
 	root := m.settings.RootNamespace()
 	out := &meshconfig.ProxyConfig{}
@@ -24,7 +24,7 @@ func (m *Mesh) ProxyConfig(namespace string, labels map[string]string, annotatio
 	return out
 }
 
-// proxyConfigOf is the oldest object of a namespace that selects labels or, where they are empty, has no selector.
+// proxyConfigOf returns the oldest object of a namespace that selects labels or, if labels are empty, has no selector.
 func (m *Mesh) proxyConfigOf(namespace string, labels map[string]string) *meshconfig.ProxyConfig {
 	var first *Object
 	for _, o := range m.used() {
@@ -44,18 +44,18 @@ func (m *Mesh) proxyConfigOf(namespace string, labels map[string]string) *meshco
 	return &meshconfig.ProxyConfig{Concurrency: spec.Concurrency, ProxyMetadata: spec.EnvironmentVariables, Image: spec.Image}
 }
 
-// over puts what is said in from over into.
+// over merges from into into; values that from sets replace those of into.
 func over(into, from *meshconfig.ProxyConfig) {
 	if from == nil {
 		return
 	}
 	proto.Merge(into, proto.CloneOf(from))
-	if from.Concurrency != nil { // 0 counts, which Merge takes for unset
+	if from.Concurrency != nil { // Merge treats 0 as unset, but 0 is a valid value
 		into.Concurrency = proto.CloneOf(from.Concurrency)
 	}
 }
 
-// proxyConfigs looks for ProxyConfig objects of a namespace for the same workloads.
+// proxyConfigs finds ProxyConfig objects of one namespace that select the same workloads.
 func (j *judge) proxyConfigs() {
 	owners := map[string]Meta{}
 	for _, o := range j.mesh.used() {

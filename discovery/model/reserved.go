@@ -2,36 +2,36 @@ package model
 
 import "cmp"
 
-// Ports and names that proxies reserve for themselves. Nothing that configuration names may take its place: Envoy would
-// refuse the proxy's own listener, and nothing would be intercepted any more.
+// Ports and names that proxies reserve for themselves. No other resource may use them: Envoy would reject the proxy's
+// own listener, and traffic would no longer be intercepted.
 const (
-	VirtualOutbound     = "virtualOutbound" // the listener of all outbound connections that were intercepted
-	VirtualInbound      = "virtualInbound"  // and of inbound ones
+	VirtualOutbound     = "virtualOutbound" // the listener of all intercepted outbound connections
+	VirtualInbound      = "virtualInbound"  // the listener of all intercepted inbound connections
 	virtualOutboundPort = 15001
 	virtualInboundPort  = 15006
 )
 
-// OutboundPort is where sidecars take intercepted outbound connections.
+// OutboundPort returns the port of the sidecar's listener for intercepted outbound connections.
 func (s Settings) OutboundPort() uint32 {
 	return uint32(cmp.Or(s.Config.GetProxyListenPort(), virtualOutboundPort))
 }
 
-// InboundPort is where sidecars take intercepted inbound connections.
+// InboundPort returns the port of the sidecar's listener for intercepted inbound connections.
 func (s Settings) InboundPort() uint32 {
 	return uint32(cmp.Or(s.Config.GetProxyInboundListenPort(), virtualInboundPort))
 }
 
-// UnprivilegedFrom is the lowest port that a program may open without a privilege.
+// UnprivilegedFrom is the lowest port that a process can open without privileges.
 const UnprivilegedFrom = 1024
 
-// OwnPorts are what a proxy and the agent beside it listen on for themselves; 0 is none.
+// OwnPorts are the ports on which a proxy and its agent listen for themselves; 0 is none.
 type OwnPorts struct {
 	Prometheus, Readiness uint32 // listeners of Envoy's bootstrap, at every address
 	Status, Admin, DNS    uint32 // sockets of the agent, or of Envoy's admin
 }
 
-// Listener returns what the proxy's own listener at a port is for, "" for none. Envoy refuses another at its address,
-// also one that binds no port.
+// Listener returns the purpose of the proxy's own listener at a port, or "" if there is none. Envoy rejects another
+// listener at the same address, also one that binds no port.
 func (o OwnPorts) Listener(port uint32) string {
 	switch port {
 	case 0:
@@ -45,7 +45,8 @@ func (o OwnPorts) Listener(port uint32) string {
 	}
 }
 
-// Taken returns what is open at a port, "" for nothing: a listener that binds the port would fail, or take its connections.
+// Taken returns the purpose of the socket that is open at a port, or "" if there is none: a listener that binds the
+// port would fail, or take its connections.
 func (o OwnPorts) Taken(port uint32) string {
 	if listener := o.Listener(port); listener != "" || port == 0 {
 		return listener
@@ -62,7 +63,7 @@ func (o OwnPorts) Taken(port uint32) string {
 	}
 }
 
-// Reserved returns the listener that sidecars have at a port of every address, "" for none.
+// Reserved returns the listener that sidecars have at a port of every address, or "" if there is none.
 func (s Settings) Reserved(port uint32) string {
 	switch port {
 	case s.OutboundPort():

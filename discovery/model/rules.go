@@ -9,12 +9,13 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Rules are the VirtualServices that one gateway, or the mesh, follows; of two for one host the first.
+// Rules are the VirtualServices that apply to one gateway, or to the mesh. If two have rules for one host, the first is
+// used.
 type Rules struct {
 	hosts byHost[*Config[*networking.VirtualService]]
 	all   []*Config[*networking.VirtualService] // in the order of rulesFor
 
-	// moved says which rule is now in the place of one of hosts or all, so that a change costs no new index.
+	// moved maps a rule of hosts or all to the rule that replaced it, so that a change needs no new index.
 	moved map[*Config[*networking.VirtualService]]*Config[*networking.VirtualService]
 }
 
@@ -30,7 +31,7 @@ func newRules(all []*Config[*networking.VirtualService]) Rules {
 	return r
 }
 
-// now returns the rule that is in the place of v.
+// now returns the current version of v.
 func (r Rules) now(v *Config[*networking.VirtualService]) *Config[*networking.VirtualService] {
 	if moved, ok := r.moved[v]; ok {
 		return moved
@@ -38,7 +39,7 @@ func (r Rules) now(v *Config[*networking.VirtualService]) *Config[*networking.Vi
 	return v
 }
 
-// with returns the rules after changes of some; those that r does not have are passed over.
+// with returns the rules after some changes; changes of rules that r does not contain have no effect.
 func (r Rules) with(changes []RuleChange) Rules {
 	moved := maps.Clone(r.moved)
 	if moved == nil {
@@ -57,7 +58,8 @@ func (r Rules) with(changes []RuleChange) Rules {
 	return r
 }
 
-// For returns the rules of a host: its own, else those of the narrowest wildcard that stands for it, nil without any.
+// For returns the rules of a host: its own, else those of the narrowest wildcard that matches it, or nil if there are
+// none.
 func (r Rules) For(host string) *Config[*networking.VirtualService] {
 	for _, v := range r.hosts.matching(host) {
 		return r.now(v)
@@ -65,7 +67,7 @@ func (r Rules) For(host string) *Config[*networking.VirtualService] {
 	return nil
 }
 
-// Hosts yields each host that has rules of its own, with them, in no order.
+// Hosts yields each host that has rules of its own, with these rules, in no particular order.
 func (r Rules) Hosts() iter.Seq2[string, *Config[*networking.VirtualService]] {
 	return func(yield func(string, *Config[*networking.VirtualService]) bool) {
 		for host, v := range r.hosts.values {
@@ -88,15 +90,15 @@ func (r Rules) All() []*Config[*networking.VirtualService] {
 	return out
 }
 
-// GatewayRules returns the rules that name a gateway, as far as a workload of namespace sees them, in the order of
+// GatewayRules returns the rules that name a gateway and are visible to a workload of namespace, in the order of
 // rulesFor.
 func (m *Mesh) GatewayRules(gateway *Config[*networking.Gateway], namespace string) []*Config[*networking.VirtualService] {
 	return m.rulesFor(gateway.Namespace+"/"+gateway.Name, namespace)
 }
 
-// rulesFor returns the rules that name a gateway and that a namespace sees: those that are its own and not for all first,
-// then what others export to it by name, then what is for all; of each the oldest first.
-
+// rulesFor returns the rules that name a gateway and are visible to a namespace. The order is: the namespace's own
+// rules that are not exported to all namespaces; then rules that other namespaces export to it by name; then rules that
+// are exported to all. Within each group the oldest is first.
 func (m *Mesh) rulesFor(gateway, namespace string) []*Config[*networking.VirtualService] {
 	var out []*Config[*networking.VirtualService]
 	for _, v := range m.virtualServices {
@@ -124,19 +126,19 @@ func (m *Mesh) forAll(v *Config[*networking.VirtualService]) bool {
 	return len(to) == 0 || slices.Contains(to, "*")
 }
 
-// before reports whether every namespace that sees both follows a younger rule rather than an older one (see rulesFor).
+// before reports whether every namespace that sees both uses the younger rule rather than the older one (see rulesFor).
 func (m *Mesh) before(younger, older *Config[*networking.VirtualService]) bool {
 	home := !slices.ContainsFunc(orDefault(younger.Spec.ExportTo, m.settings.Config.GetDefaultVirtualServiceExportTo()),
 		func(to string) bool { return to != "." && to != younger.Namespace })
 	return !m.forAll(younger) && (m.forAll(older) || home && younger.Namespace != older.Namespace)
 }
 
-// Names reports whether gateways, of which none means the mesh, hold one.
+// Names reports whether gateways contain one; an empty list means the mesh.
 func Names(gateways []string, one string) bool {
 	return len(gateways) == 0 && one == MeshGateway || slices.Contains(gateways, one)
 }
 
-// Destinations yields every destination that rules lead to.
+// Destinations yields every destination to which a VirtualService routes or mirrors.
 func Destinations(v *networking.VirtualService) iter.Seq[*networking.Destination] {
 	return func(yield func(*networking.Destination) bool) {
 		for d := range destinations(v) {
@@ -147,7 +149,7 @@ func Destinations(v *networking.VirtualService) iter.Seq[*networking.Destination
 	}
 }
 
-// destinations yields them with their paths.
+// destinations yields the destinations with their paths.
 func destinations(v *networking.VirtualService) iter.Seq2[*networking.Destination, string] {
 	return func(yield func(*networking.Destination, string) bool) {
 		for i, r := range v.Http {

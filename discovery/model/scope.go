@@ -9,7 +9,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Scope is the mesh as one workload sees it: what is exported to its namespace, less what its Sidecar leaves out.
+// Scope is the part of the mesh that one workload sees: everything that is exported to its namespace, without the hosts
+// that its Sidecar does not import.
 type Scope struct {
 	Namespace string
 	Labels    map[string]string
@@ -19,23 +20,23 @@ type Scope struct {
 	outbound OutboundPolicy
 	services []*Service
 	byHost   map[string]*Service
-	narrowed bool // by a Sidecar: of what it leaves out, rules lead to some
+	narrowed bool // a Sidecar hides some services; those that rules lead to are added again
 
 	dependencies *Dependencies // records the answers of the scope (see Memory)
-	source       *Scope        // that it asks for them
+	source       *Scope        // the scope that a recording scope reads
 }
 
-// Egress is what a workload reaches through one group of listeners.
+// Egress contains the services and rules that a workload reaches through one egress listener of its Sidecar.
 type Egress struct {
-	Listener *networking.IstioEgressListener // as the Sidecar declares it; nil without one
+	Listener *networking.IstioEgressListener // as declared by the Sidecar; nil without one
 	Services []*Service                      // by host
 	Rules    Rules
 }
 
-// OutboundPolicy says what becomes of requests to destinations that a workload does not know.
+// OutboundPolicy defines the handling of requests to destinations that are unknown to a workload.
 type OutboundPolicy struct {
-	RegistryOnly bool                    // they are refused
-	Proxy        *networking.Destination // where they are sent, nil for straight on
+	RegistryOnly bool                    // they are rejected
+	Proxy        *networking.Destination // the destination that receives them; nil for their original one
 }
 
 // Scope returns what a workload of namespace with labels sees.
@@ -69,7 +70,7 @@ func (m *Mesh) Scope(namespace string, labels map[string]string) *Scope {
 	return s
 }
 
-// visibleServices returns what a namespace sees, by host: of one host there may be several.
+// visibleServices returns the services that a namespace sees, by host; there may be several of one host.
 func (m *Mesh) visibleServices(namespace string) []*Service {
 	out := make([]*Service, 0, len(m.services))
 	for _, s := range m.services {
@@ -80,7 +81,7 @@ func (m *Mesh) visibleServices(namespace string) []*Service {
 	return out
 }
 
-// oneOfEach returns one service a host: of several the namespace's own, else the first.
+// oneOfEach returns one service for each host: if there are several, the namespace's own, else the first.
 func oneOfEach(services []*Service, namespace string) []*Service {
 	out := make([]*Service, 0, len(services))
 	for _, s := range services {
@@ -93,7 +94,7 @@ func oneOfEach(services []*Service, namespace string) []*Service {
 	return out
 }
 
-// narrow returns what one egress listener of a Sidecar imports, by "namespace/host" patterns.
+// narrow returns the services and rules that one egress listener of a Sidecar imports by its "namespace/host" patterns.
 func narrow(l *networking.IstioEgressListener, declared, own string, services []*Service,
 	rules []*Config[*networking.VirtualService],
 ) Egress {
@@ -124,7 +125,7 @@ func narrow(l *networking.IstioEgressListener, declared, own string, services []
 	return e
 }
 
-// collect joins the services of all listeners, and those that their rules lead to.
+// collect merges the services of all listeners, and adds those to which rules, the egress proxy and tracing lead.
 func (s *Scope) collect(visible []*Service) {
 	add := func(service *Service) {
 		if _, known := s.byHost[service.Host]; !known {
@@ -159,7 +160,8 @@ func (s *Scope) collect(visible []*Service) {
 	slices.SortFunc(s.services, func(a, b *Service) int { return cmp.Compare(a.Host, b.Host) })
 }
 
-// With returns the scope after changes of rules; false where these may show the workload other services.
+// With returns the scope after changes of rules. It returns false if the changes may add or remove services of the
+// scope.
 func (s *Scope) With(changes []RuleChange) (*Scope, bool) {
 	if len(changes) == 0 {
 		return s, true
@@ -181,7 +183,7 @@ func (s *Scope) With(changes []RuleChange) (*Scope, bool) {
 	return &next, true
 }
 
-// targets are the hosts that rules lead to.
+// targets returns the hosts to which rules lead.
 func targets(v *Config[*networking.VirtualService]) map[string]bool {
 	out := map[string]bool{}
 	for d := range Destinations(v.Spec) {

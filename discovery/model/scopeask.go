@@ -2,9 +2,10 @@ package model
 
 import networking "istio.io/api/networking/v1alpha3"
 
-// The questions of a scope. Where its answers are recorded (see RecallScoped), services come without their endpoints.
+// The questions of a scope. If the scope records its answers (see RecallScoped), services are returned without their
+// endpoints.
 
-// Service returns the service of a host, nil where the workload sees none.
+// Service returns the service of a host, or nil if the workload sees none.
 func (s *Scope) Service(host string) *Service {
 	if s.dependencies != nil {
 		return ask[*Service](s, serviceQuestion{host})
@@ -12,7 +13,7 @@ func (s *Scope) Service(host string) *Service {
 	return s.byHost[host]
 }
 
-// ServicesOn returns the services of an egress that have a port, or all for port 0, by host.
+// ServicesOn returns the services of an egress that have a port, or all of them for port 0, by host.
 func (s *Scope) ServicesOn(egress int, port uint32) []*Service {
 	if s.dependencies != nil {
 		return ask[[]*Service](s, servicesQuestion{egress, port})
@@ -29,7 +30,7 @@ func (s *Scope) ServicesOn(egress int, port uint32) []*Service {
 	return out
 }
 
-// Rule returns the rules of a host in an egress, nil for none.
+// Rule returns the rules of a host in an egress, or nil if there are none.
 func (s *Scope) Rule(egress int, host string) *Config[*networking.VirtualService] {
 	if s.dependencies != nil {
 		return ask[*Config[*networking.VirtualService]](s, ruleQuestion{egress, host})
@@ -48,7 +49,7 @@ func (s *Scope) Rules(egress int) Rules {
 	return s.egress[egress].Rules
 }
 
-// OutboundPolicy returns what becomes of requests to destinations that the workload does not know.
+// OutboundPolicy returns the handling of requests to destinations that are unknown to the workload.
 func (s *Scope) OutboundPolicy() OutboundPolicy {
 	if s.dependencies != nil {
 		return ask[OutboundPolicy](s, outboundQuestion{})
@@ -56,7 +57,7 @@ func (s *Scope) OutboundPolicy() OutboundPolicy {
 	return s.outbound
 }
 
-// Settings returns what holds for the whole mesh.
+// Settings returns the settings of the whole mesh.
 func (s *Scope) Settings() Settings {
 	if s.dependencies != nil {
 		return ask[Settings](s, settingsQuestion{})
@@ -64,9 +65,10 @@ func (s *Scope) Settings() Settings {
 	return s.mesh.settings
 }
 
-// DestinationRule returns the policy for a service: of the workload's own namespace, else of the service's, else of the
-// root namespace; in each the one with the narrowest host, and of these the one that selects the workload. Several for
-// one host are one: their subsets together, and the oldest's policy. Nil where there is none.
+// DestinationRule returns the policy for a service: that of the workload's own namespace, else of the service's
+// namespace, else of the root namespace. In each namespace, the narrowest matching host is used. Several rules for one
+// host are merged: all their subsets, and the policy of the first one that has a policy, where rules that select the
+// workload come before rules without a selector, and then the oldest. It returns nil if there is no policy.
 func (s *Scope) DestinationRule(service *Service) *networking.DestinationRule {
 	if s.dependencies != nil {
 		return ask[*networking.DestinationRule](s, policyQuestion{service.Host, service.Namespace})
@@ -89,8 +91,9 @@ func (s *Scope) policyFor(host, namespace string) *networking.DestinationRule {
 	return nil
 }
 
-// Services returns every service that the workload may be led to, by host. A scope that notes its answers has none.
+// Services returns every service to which the workload's requests may be routed, by host. A recording scope returns
+// nil.
 func (s *Scope) Services() []*Service { return s.services }
 
-// Egress returns what the workload reaches, by listener. A scope that notes its answers has none.
+// Egress returns the services and rules of the workload by egress listener. A recording scope returns nil.
 func (s *Scope) Egress() []Egress { return s.egress }

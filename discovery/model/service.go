@@ -6,43 +6,43 @@ import (
 	"time"
 )
 
-// Service is one host that the mesh can call, as a registry knows it.
+// Service is one host that workloads of the mesh can call, as a registry describes it.
 type Service struct {
-	Registry string // that knows it, such as Kubernetes; "" for a ServiceEntry
+	Registry string // the registry that has it, such as Kubernetes; "" for a ServiceEntry
 	Cluster  string // of the registry
-	Origin   Origin // where the registry has it; a ServiceEntry's is its object's
+	Origin   Origin // its record in the registry; for a ServiceEntry see the object
 
 	Host       string // lower case, fully qualified; "*.example.com" for a wildcard
-	Namespace  string // where it was declared
-	Name       string // of the object that declares it, "" where there is none
+	Namespace  string // of its declaration
+	Name       string // of the object that declares it, "" if there is none
 	Created    time.Time
 	Resolution Resolution
 	External   bool     // outside the mesh
 	Headless   bool     // without an address of its own: clients dial the endpoints
-	Checked    bool     // its registry knows which endpoints are healthy: the others get requests only where none is
-	NodeLocal  bool     // a proxy that says its node gets the endpoints there, and no others
-	Prefer     Prefer   // which endpoints get requests first, unless a DestinationRule says it
-	Addresses  []string // its own, IP addresses or CIDRs; none where clients dial what its name resolves to
+	Checked    bool     // the registry reports which endpoints are healthy: others receive requests only if none is healthy
+	NodeLocal  bool     // a proxy whose node is known uses only the endpoints on its node
+	Prefer     Prefer   // which endpoints are preferred, unless a DestinationRule configures it
+	Addresses  []string // its own, IP addresses or CIDRs; none if clients connect to the addresses that its name resolves to
 	Ports      []Port
 	Endpoints  []Endpoint
 
-	// ClusterAddresses are the addresses that other clusters than the owner's give it, by cluster: see AddressesIn. The union
-	// of registries sets it.
+	// ClusterAddresses are the addresses of the service in clusters that give it other addresses than the owner's
+	// cluster, by cluster: see AddressesIn. They are set when declarations are joined (union.go).
 	ClusterAddresses map[string][]string
 
 	// Selector adds the workloads of the service's namespace with these labels to Endpoints, except those of its own
 	// registry. Empty adds none.
 	Selector map[string]string
 
-	// Ignored are what its record says and nothing is made of, a sentence for each.
+	// Ignored describes the settings of its record that have no effect, one sentence for each.
 	Ignored []string
 
-	ExportTo        []string // namespaces that see it, "." its own, "*" or empty every, "~" none
+	ExportTo        []string // namespaces that see it: "." is its own, "*" or an empty list every one, "~" none
 	SubjectAltNames []string // of its certificates
-	Accounts        []string // NAMESPACE/NAME of service accounts, whose names are of its certificates too, in each trust domain
+	Accounts        []string // NAMESPACE/NAME of service accounts, whose names its certificates may have, see Settings.Subjects
 }
 
-// Port returns the port of that number; false where the service has none.
+// Port returns the port with a number; false if the service has none.
 func (s *Service) Port(number uint32) (Port, bool) {
 	i := slices.IndexFunc(s.Ports, func(p Port) bool { return p.Number == number })
 	if i < 0 {
@@ -55,39 +55,39 @@ func (s *Service) Port(number uint32) (Port, bool) {
 type Port struct {
 	Name     string // unique within the service
 	Number   uint32 // as clients dial it
-	Target   uint32 // that endpoints listen on unless they say otherwise; 0 for Number
+	Target   uint32 // that endpoints listen on unless they set their own; 0 for Number
 	Protocol Protocol
 }
 
-// Endpoint is one address that serves a service.
+// Endpoint is one address of a service.
 type Endpoint struct {
 	Address  string            // an IP address, a DNS name where Envoy resolves it, or unix:///path
 	Ports    map[string]uint32 // port name → the port it listens on, where it differs from the service's
 	Labels   map[string]string // subsets select by them
 	Weight   uint32            // relative to the others; 0 means 1
 	Locality Locality
-	Network  string // where the address is reachable; "" for the mesh's own
-	Partial  bool   // it serves the ports that Ports names, and no others
+	Network  string // from which the address is reachable; "" for the mesh's own
+	Partial  bool   // it serves only the ports in Ports
 
-	Cluster        string // where it runs
+	Cluster        string // that it runs in
 	ServiceAccount string // that it runs as, in the namespace of its service
 	Health         Health
-	Node           string // that it runs on; only where its service is NodeLocal or prefers the node
+	Node           string // that it runs on; only set if its service is NodeLocal or prefers the node
 }
 
-// Prefer is how near an endpoint must be to get requests before others: Kubernetes' trafficDistribution.
+// Prefer defines which endpoints receive requests before others, by distance: Kubernetes' trafficDistribution.
 type Prefer uint8
 
 const (
-	PreferNone Prefer = iota // as policies say
+	PreferNone Prefer = iota // as policies define it
 	PreferZone               // of the proxy's zone, then of its region
 	PreferNode               // of the proxy's node, then of its zone and its region
 )
 
-// readsNode reports whether the node that a proxy runs on decides which endpoints it gets.
+// readsNode reports whether the endpoints that a proxy receives depend on the node that it runs on.
 func (s *Service) readsNode() bool { return s.NodeLocal || s.Prefer == PreferNode }
 
-// PortOn returns the number that the endpoint serves p on, 0 where it does not.
+// PortOn returns the number of the port on which the endpoint serves p, or 0 if it does not serve p.
 func (e Endpoint) PortOn(p Port) uint32 {
 	if n, ok := e.Ports[p.Name]; ok || e.Partial {
 		return n
@@ -98,26 +98,26 @@ func (e Endpoint) PortOn(p Port) uint32 {
 	return p.Number
 }
 
-// Locality is where something runs, from the widest to the narrowest. Empty parts are not known.
+// Locality is the place of a workload or proxy, from the widest part to the narrowest. Empty parts are unknown.
 type Locality struct{ Region, Zone, SubZone string }
 
-// ParseLocality reads "region/zone/subzone", of which the end may be missing.
+// ParseLocality reads "region/zone/subzone"; parts at the end may be missing.
 func ParseLocality(s string) Locality {
 	parts := append(strings.SplitN(s, "/", 3), "", "")
 	return Locality{parts[0], parts[1], parts[2]}
 }
 
-// String is the form that ParseLocality reads, without what is not known at its end.
+// String returns the form that ParseLocality reads, without unknown parts at the end.
 func (l Locality) String() string {
 	return strings.TrimRight(l.Region+"/"+l.Zone+"/"+l.SubZone, "/")
 }
 
-// Resolution is how a service's endpoints are found: by the control plane, or by Envoy.
+// Resolution defines how the endpoints of a service are found: by the control plane, or by Envoy.
 type Resolution string
 
 const (
 	ResolutionStatic        Resolution = "STATIC"          // the endpoints are addresses, served by EDS
-	ResolutionDNS           Resolution = "DNS"             // Envoy resolves each endpoint's name, every address is one
+	ResolutionDNS           Resolution = "DNS"             // Envoy resolves every name; each address is an endpoint
 	ResolutionDNSRoundRobin Resolution = "DNS_ROUND_ROBIN" // Envoy resolves one name, and connects to its first address
 	ResolutionNone          Resolution = "NONE"            // Envoy connects to the address that the client dialled
 )

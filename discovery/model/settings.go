@@ -10,7 +10,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Settings is what holds for the whole mesh: Istio's MeshConfig and MeshNetworks, empty where nobody gave them.
+// Settings holds the settings of the whole mesh: Istio's MeshConfig and MeshNetworks, which are empty if they were not
+// configured.
 type Settings struct {
 	Config   *meshconfig.MeshConfig
 	Networks *meshconfig.MeshNetworks
@@ -25,24 +26,25 @@ func (s *Settings) fill() {
 	}
 }
 
-// Settings that are not given are the same value in every generation.
+// Settings that are not configured are the same pointers in every generation.
 var (
 	defaultConfig   = &meshconfig.MeshConfig{}
 	defaultNetworks = &meshconfig.MeshNetworks{}
 )
 
-// RootNamespace is where objects are that hold for every namespace.
+// RootNamespace returns the namespace whose objects apply to every namespace.
 func (s Settings) RootNamespace() string {
 	return cmp.Or(s.Config.GetRootNamespace(), "istio-system")
 }
 
-// TrustDomains are those whose certificates belong to the mesh: its own, Istio's default where it names none, then its
+// TrustDomains returns the trust domains of the mesh: its own, which is Istio's default if not configured, then its
 // aliases.
 func (s Settings) TrustDomains() []string {
 	return append([]string{cmp.Or(s.Config.GetTrustDomain(), "cluster.local")}, s.Config.GetTrustDomainAliases()...)
 }
 
-// Subjects are the names that certificates of a service may have: its own, and those of its accounts in each trust domain.
+// Subjects returns the names that certificates of a service may have: its own subjectAltNames, and those of its
+// accounts in each trust domain.
 func (s Settings) Subjects(of *Service) []string {
 	if len(of.Accounts) == 0 {
 		return of.SubjectAltNames
@@ -58,13 +60,14 @@ func (s Settings) Subjects(of *Service) []string {
 	return slices.Compact(out)
 }
 
-// RegistryOnly reports whether unknown destinations are refused, as MeshConfig says; Istio's default lets them pass.
+// RegistryOnly reports whether requests to unknown destinations are rejected, by MeshConfig; Istio's default allows
+// them.
 func (s Settings) RegistryOnly() bool {
 	policy := s.Config.GetOutboundTrafficPolicy()
 	return policy != nil && policy.Mode == meshconfig.MeshConfig_OutboundTrafficPolicy_REGISTRY_ONLY
 }
 
-// collectors yields the hosts of services that every proxy reports to.
+// collectors yields the hosts of the tracing services to which every proxy reports.
 func (s Settings) collectors() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, p := range s.Config.GetExtensionProviders() {
@@ -77,7 +80,7 @@ func (s Settings) collectors() iter.Seq[string] {
 	}
 }
 
-// Locality returns the mesh's default of locality load balancing, nil where it is off.
+// Locality returns the mesh's default for locality load balancing, or nil if it has none.
 func (s Settings) Locality() *networking.LocalityLoadBalancerSetting {
 	return s.Config.GetLocalityLbSetting()
 }

@@ -6,7 +6,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// source is what a match of any protocol asks of the proxy that a connection comes from.
+// source is the condition of a match, in any protocol, on the proxy from which a connection comes.
 type source interface {
 	GetSourceLabels() map[string]string
 	GetSourceNamespace() string
@@ -31,7 +31,7 @@ func sourcesOf(v *networking.VirtualService) (out []source) {
 	return out
 }
 
-// sourceLabels are the keys of the labels that a rule's matches ask for.
+// sourceLabels returns the keys of the source labels in a rule's matches.
 func sourceLabels(v *networking.VirtualService) labelKeys {
 	out := labelKeys{}
 	for _, s := range sourcesOf(v) {
@@ -40,7 +40,7 @@ func sourceLabels(v *networking.VirtualService) labelKeys {
 	return out
 }
 
-// sourceNamespaces are the namespaces that a rule's matches ask for, sorted, each as often as it is asked for.
+// sourceNamespaces returns the source namespaces in a rule's matches, sorted, with duplicates.
 func sourceNamespaces(v *networking.VirtualService) (out []string) {
 	for _, s := range sourcesOf(v) {
 		if n := s.GetSourceNamespace(); n != "" {

@@ -6,18 +6,18 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// A template says what workloads look like that something else starts and registers: a WorkloadGroup, a Deployment. It has no
-// addresses, so that nothing is sent there.
+// A template describes workloads that another program starts and registers: a WorkloadGroup, a Deployment. It has no
+// addresses, so no requests are sent to it.
 
-// NewTemplate returns the template of an object of another kind than Istio's: labels, service account and named ports of the
-// workloads that it starts.
+// NewTemplate returns the template of an object that is not of Istio's API: labels, service account and named ports of
+// the workloads that it starts.
 func NewTemplate(meta Meta, labels map[string]string, account string, ports map[string]uint32) *Object {
 	return &Object{Meta: meta, Spec: &networking.WorkloadGroup{
 		Metadata: &networking.WorkloadGroup_ObjectMeta{Labels: labels}, Template: &networking.WorkloadEntry{ServiceAccount: account, Ports: ports},
 	}}
 }
 
-// TemplateLabels are the labels that a template's workloads have; nil for any other object.
+// TemplateLabels returns the labels of a template's workloads; nil for any other object.
 func TemplateLabels(o *Object) map[string]string {
 	g, ok := o.Spec.(*networking.WorkloadGroup)
 	if !ok {

@@ -2,13 +2,14 @@ package model
 
 import "cmp"
 
-// Of objects with one kind, namespace and name, which come from several stores, the first is used: the older, then that of the
-// source whose name comes first. The others make nothing of the mesh; each has a note that names the one in use.
+// If several stores have an object with the same kind, namespace and name, only the first is used: the older, then that
+// of the source whose name sorts first. The others have no effect on the mesh; each has a note that names the one in
+// use.
 
-// twin is an object that is not used, and the one that is used in its place.
+// twin is an object that is not used, and the object that is used instead.
 type twin struct{ object, used *Object }
 
-// addObjects takes over objects, which are in the order of their age, and returns those that are used.
+// addObjects stores objects, which are sorted by age, and returns those that are used.
 func (m *Mesh) addObjects(objects []*Object) []*Object {
 	m.objects, m.twins = objects, map[string]bool{}
 	used := make([]*Object, 0, len(objects))
@@ -25,13 +26,13 @@ func (m *Mesh) addObjects(objects []*Object) []*Object {
 	return used
 }
 
-// used returns the objects that the mesh is made of, oldest first.
+// used returns the objects from which the mesh is made, oldest first.
 func (m *Mesh) used() []*Object {
 	if len(m.unused) == 0 {
 		return m.objects
 	}
 	out, next := make([]*Object, 0, len(m.objects)), m.unused
-	for _, o := range m.objects { // unused has their order
+	for _, o := range m.objects { // unused has the same order
 		if len(next) > 0 && next[0].object == o {
 			next = next[1:]
 			continue
@@ -41,7 +42,7 @@ func (m *Mesh) used() []*Object {
 	return out
 }
 
-// objectsInTwoStores notes the objects that are not used since another store has them, too.
+// objectsInTwoStores adds a note for each object that is not used because another store has it, too.
 func (j *judge) objectsInTwoStores() {
 	for _, t := range j.mesh.unused {
 		j.conflict(t.object.Meta, t.used.Meta, "", "another source has this object too, at %s, which is older or comes first: this one is not used",

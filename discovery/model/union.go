@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// The union of registries: services of one host and namespace are one service, whichever sources declare them.
+// The union of registries: all declarations of one host in one namespace form one service, for any combination of
+// sources.
 //
 //	owner             a registered service before a ServiceEntry; then the older; then namespace, name, registry and cluster;
 //	                  then the order of the sources' names
@@ -20,10 +21,10 @@ import (
 //	ports             the owner's, and the numbers that others have beside them. A port of both is the owner's.
 //	endpoints         those of every declaration that joins, for the ports of that declaration; equal ones count once.
 //
-// A declaration or a field that does not count is a Conflict in the notes, with the origin of both. Services of one
-// host in two namespaces stay two: see Scope.
+// A declaration or a field that is not used is reported as a Conflict in the notes, with the origin of both. Services
+// of one host in two namespaces stay separate: see Scope.
 
-// byRight orders services by host, and those of one host by their right to it.
+// byRight orders services by host, and services of one host by their right to it.
 func (s *Service) byRight(o *Service) int {
 	return cmp.Or(
 		cmp.Compare(s.Host, o.Host), first(s.Registry != "", o.Registry != ""), s.Created.Compare(o.Created),
@@ -31,7 +32,7 @@ func (s *Service) byRight(o *Service) int {
 	)
 }
 
-// first orders what a holds for before what b holds for.
+// first orders true before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:
@@ -43,12 +44,12 @@ func first(a, b bool) int {
 	}
 }
 
-// claimants are the services that are one: of one host and namespace, the owner first.
+// claimants are the declarations that form one service: all of one host and namespace, the owner first.
 type claimants []*Service
 
 func (c claimants) Same(o claimants) bool { return slices.Equal(c, o) }
 
-// join returns the owner's service with what joins it.
+// join returns the owner's service, extended by the declarations that join it.
 func (c claimants) join() *Service {
 	out := c[0]
 	for _, s := range c[1:] {
@@ -62,8 +63,8 @@ func (c claimants) join() *Service {
 	return out
 }
 
-// with returns the claimants with s in the place of its last form; false where there is none, or where more than
-// endpoints differs.
+// with returns the claimants with s instead of its previous version. It returns false if there is none, or if more than
+// the endpoints changed.
 func (c claimants) with(s *Service) (claimants, bool) {
 	own := func(o *Service) bool { return o.declaration() == s.declaration() }
 	i := slices.IndexFunc(c, own)
@@ -75,13 +76,13 @@ func (c claimants) with(s *Service) (claimants, bool) {
 	return out, true
 }
 
-// declaration names a declaration of a service among all.
+// declaration identifies a declaration of a service among all declarations.
 func (s *Service) declaration() string {
 	return s.Registry + "/" + s.Cluster + "/" + s.Namespace + "/" + s.Name + "/" + s.Host
 }
 
-// apart returns in what two declarations differ that keeps them from being one, "" where nothing does. The one without the
-// right to the host is left out then.
+// apart returns the property whose difference keeps two declarations from forming one service, or "" if there is none.
+// If there is one, the declaration that is not the owner is not used.
 func apart(a, b *Service) string {
 	one := a.Registry == b.Registry && a.Cluster == b.Cluster
 	switch {
@@ -98,7 +99,7 @@ func apart(a, b *Service) string {
 	}
 }
 
-// joined returns a with the ports and endpoints of b. A port that both have is a's.
+// joined returns a with the ports and endpoints of b. If both have a port, that of a is used.
 func joined(a, b *Service) *Service {
 	out := *a
 	out.Checked = a.Checked || b.Checked
@@ -123,7 +124,7 @@ func joined(a, b *Service) *Service {
 	for _, e := range a.Endpoints {
 		out.Endpoints = append(out.Endpoints, e.on(a.Ports, func(p Port) string { return p.Name }))
 	}
-	single := a.Resolution == ResolutionDNSRoundRobin // a port has a single endpoint
+	single := a.Resolution == ResolutionDNSRoundRobin // with this resolution a port can have only one endpoint
 	var more []Endpoint
 	for _, e := range b.Endpoints {
 		e = e.on(b.Ports, func(p Port) string {
@@ -140,7 +141,7 @@ func joined(a, b *Service) *Service {
 	return &out
 }
 
-// withEndpoints adds to endpoints those of more that they do not have.
+// withEndpoints appends to endpoints the endpoints of more that are not in it yet.
 func withEndpoints(endpoints, more []Endpoint) []Endpoint {
 	at := make(map[string][]int, len(endpoints))
 	for i, e := range endpoints {
@@ -156,7 +157,8 @@ func withEndpoints(endpoints, more []Endpoint) []Endpoint {
 	return endpoints
 }
 
-// on returns the endpoint as it serves these ports, by the names that name returns, and no others.
+// on returns the endpoint restricted to these ports, under the port names that name returns; a port whose name is "" is
+// left out.
 func (e Endpoint) on(ports []Port, name func(Port) string) Endpoint {
 	served := map[string]uint32{}
 	for _, p := range ports {

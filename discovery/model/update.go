@@ -11,11 +11,11 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// Update is what a Source sends: the new content of some groups. The server takes an update as a whole, so objects that
+// Update is sent by a Source: the new content of some groups. The server applies an update as a whole, so objects that
 // belong together change together.
 type Update struct {
-	Groups map[string]Group // by a key that is the source's own; an empty group deletes
-	Synced bool             // the source has now sent everything that it knew when it started
+	Groups map[string]Group // by a key that the source chooses; an empty group deletes
+	Synced bool             // the source has now sent all objects that existed when it started
 }
 
 // Group is the smallest unit that a source replaces: one configuration object, one registered service, or
@@ -25,20 +25,21 @@ type Group struct {
 	Workloads []*Workload
 	Objects   []*Object
 
-	// Faults say what of the record is malformed. A group of nothing else does not delete: the last good one stays.
+	// Faults describe the malformed parts of the record. A group with faults only does not delete its key: the last
+	// valid group is kept.
 	Faults []string
 }
 
 // Empty reports whether the group deletes its key.
 func (g Group) Empty() bool { return g.Len() == 0 && len(g.Faults) == 0 }
 
-// Malformed reports whether nothing of the record could be read.
+// Malformed reports whether no part of the record could be read.
 func (g Group) Malformed() bool { return g.Len() == 0 && len(g.Faults) > 0 }
 
-// Len is how many services, workloads and objects the group has.
+// Len returns the number of services, workloads and objects in the group.
 func (g Group) Len() int { return len(g.Services) + len(g.Workloads) + len(g.Objects) }
 
-// Covers reports whether the group has a service or an object in the place of each that another has.
+// Covers reports whether the group has a replacement for each service and object of another group.
 func (g Group) Covers(other Group) bool {
 	for _, s := range other.Services {
 		if !slices.ContainsFunc(g.Services, func(o *Service) bool { return o.key() == s.key() }) {
@@ -53,7 +54,8 @@ func (g Group) Covers(other Group) bool {
 	return true
 }
 
-// Same reports whether both groups have equal content, in the same order. Faults do not count: nothing is made of them.
+// Same reports whether both groups have equal content in the same order. Faults are not compared: they do not affect
+// the mesh.
 func (g Group) Same(other Group) bool {
 	return slices.EqualFunc(g.Services, other.Services, func(a, b *Service) bool { return a == b || reflect.DeepEqual(a, b) }) &&
 		slices.EqualFunc(g.Workloads, other.Workloads, sameWorkload) && slices.EqualFunc(g.Objects, other.Objects, sameObject)
@@ -83,7 +85,7 @@ func (g Group) Settings() bool {
 	return len(g.Services)+len(g.Workloads) == 0 && len(g.Objects) > 0
 }
 
-// Hosts calls yield with each host that the group has or declares; a host may come twice.
+// Hosts yields each host of the group's services and ServiceEntries; a host may occur twice.
 func (g Group) Hosts(yield func(string) bool) {
 	for _, s := range g.Services {
 		if !yield(s.Host) {
@@ -101,9 +103,9 @@ func (g Group) Hosts(yield func(string) bool) {
 	}
 }
 
-// Change is why there is a new Mesh.
+// Change describes the cause of a new Mesh.
 type Change struct {
-	Since time.Time // when the first of it arrived
-	Keys  []string  // of the groups that changed, as source/key, sorted; the first few
-	Count int       // of all of them
+	Since time.Time // arrival of the first change
+	Keys  []string  // keys of the groups that changed, as source/key, sorted; only the first few
+	Count int       // number of all of them
 }

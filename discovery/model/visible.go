@@ -6,8 +6,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Visible reports whether an object of namespace own that is exported to exportTo is seen from namespace from. Nothing
-// said is everything, as Istio's default.
+// Visible reports whether an object of namespace own that is exported to exportTo is visible from namespace from. An
+// empty list exports to all namespaces, which is Istio's default.
 func Visible(exportTo []string, own, from string) bool {
 	if len(exportTo) == 0 {
 		return true
@@ -21,7 +21,7 @@ func (m *Mesh) serviceVisible(s *Service, from string) bool {
 	return Visible(orDefault(s.ExportTo, m.settings.Config.GetDefaultServiceExportTo()), s.Namespace, from)
 }
 
-// VisibleService returns the service of a host as a namespace sees it: its own, else the oldest, nil for none.
+// VisibleService returns the service of a host that a namespace sees: its own, else the first, or nil if there is none.
 func (m *Mesh) VisibleService(host, from string) *Service {
 	var found *Service
 	for _, s := range m.claims(host) {
@@ -36,7 +36,7 @@ func (m *Mesh) ruleVisible(v *Config[*networking.VirtualService], from string) b
 	return m.exportsRule(v.Meta, v.Spec, from)
 }
 
-// exportsRule reports whether a namespace sees a VirtualService, which may be a delegate.
+// exportsRule reports whether a VirtualService, which may be a delegate, is visible to a namespace.
 func (m *Mesh) exportsRule(meta Meta, v *networking.VirtualService, to string) bool {
 	return Visible(orDefault(v.ExportTo, m.settings.Config.GetDefaultVirtualServiceExportTo()), meta.Namespace, to)
 }

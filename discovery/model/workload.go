@@ -8,39 +8,39 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Workload is something that runs and can be called: a Pod, a WorkloadEntry, an instance that is registered with Consul,
+// Workload is a running program that can be called: a Pod, a WorkloadEntry, an instance that is registered with Consul,
 // a connected proxy.
 type Workload struct {
-	Registry       string   // that knows it, such as Kubernetes; "" for configuration
+	Registry       string   // the registry that has it, such as Kubernetes; "" for configuration
 	Cluster        string   // of the registry
 	Namespace      string   // services of this namespace may select it
 	Name           string   // in its namespace
-	Addresses      []string // by which it is called: of an IPv4 and an IPv6 address the first counts
+	Addresses      []string // at which it is called; if it has an IPv4 and an IPv6 address, the first is used
 	Ports          map[string]uint32
 	Labels         map[string]string
 	ServiceAccount string
 	Weight         uint32 // relative to others; 0 means 1
 	Locality       Locality
-	Network        string // where its addresses are reachable; "" for the mesh's own
+	Network        string // from which its addresses are reachable; "" for the mesh's own
 	Health         Health
 	Origin         Origin
 }
 
-// Health is whether a workload takes requests, as far as its registry knows.
+// Health defines whether a workload takes requests, as reported by its registry.
 type Health uint8
 
 const (
-	HealthUnknown   Health = iota // nothing is known: it is taken for healthy
+	HealthUnknown   Health = iota // not reported: treated as healthy
 	HealthHealthy                 // it takes requests
-	HealthDraining                // it finishes the requests that it has, and takes no new ones
-	HealthUnhealthy               // it is known, and takes none
+	HealthDraining                // it finishes its current requests and takes no new ones
+	HealthUnhealthy               // it takes no requests
 )
 
 func (h Health) String() string {
 	return [...]string{"unknown", "healthy", "draining", "unhealthy"}[h]
 }
 
-// TakesRequests reports whether new requests may go there.
+// TakesRequests reports whether new requests may be sent to the workload.
 func (h Health) TakesRequests() bool { return h == HealthUnknown || h == HealthHealthy }
 
 // endpoint returns the workload as an endpoint of a service that selects it.
@@ -49,13 +49,13 @@ func (w *Workload) endpoint() Endpoint {
 		Ports: w.Ports, Labels: w.Labels, Weight: w.Weight, Locality: w.Locality, Network: w.Network, Cluster: w.Cluster,
 		ServiceAccount: w.ServiceAccount, Health: w.Health,
 	}
-	if len(w.Addresses) > 0 { // without one only the gateways of its network know where it is
+	if len(w.Addresses) > 0 { // without an address, only the gateways of its network can reach it
 		e.Address = w.Addresses[0]
 	}
 	return e
 }
 
-// workloadOf reads a workload as WorkloadEntry writes it.
+// workloadOf returns the workload that a WorkloadEntry describes.
 func workloadOf(e *networking.WorkloadEntry, meta Meta) *Workload {
 	w := &Workload{
 		Namespace: meta.Namespace, Name: meta.Name, Ports: e.Ports, Labels: workloadLabels(e, meta), ServiceAccount: e.ServiceAccount,
@@ -67,7 +67,8 @@ func workloadOf(e *networking.WorkloadEntry, meta Meta) *Workload {
 	return w
 }
 
-// workloadLabels returns the labels of a WorkloadEntry: its spec's, and those of its metadata that the spec does not set.
+// workloadLabels returns the labels of a WorkloadEntry: those of its spec, and those of its metadata whose keys the
+// spec does not set.
 func workloadLabels(e *networking.WorkloadEntry, meta Meta) map[string]string {
 	if len(meta.Labels) == 0 {
 		return e.Labels
@@ -77,7 +78,7 @@ func workloadLabels(e *networking.WorkloadEntry, meta Meta) map[string]string {
 	return labels
 }
 
-// addEntry adds the workload of a WorkloadEntry. That of an object which was known before is the same one.
+// addEntry adds the workload of a WorkloadEntry. If last has the same object, its workload is reused.
 func (m *Mesh) addEntry(last *Mesh, o *Object, spec *networking.WorkloadEntry) {
 	w := (*Workload)(nil)
 	if last != nil {
@@ -90,15 +91,15 @@ func (m *Mesh) addEntry(last *Mesh, o *Object, spec *networking.WorkloadEntry) {
 	m.workloads[o.Namespace] = append(m.workloads[o.Namespace], w)
 }
 
-// takes reports whether the selector of a service of the workload's namespace takes it.
+// takes reports whether the selector of a service selects a workload of the same namespace.
 func (s *Service) takes(w *Workload) bool {
 	return (s.Registry == "" || s.Registry != w.Registry) && Selects(s.Selector, w.Labels)
 }
 
-// WorkloadChange is a workload as it was, nil for a new one, and as it is, nil for one that is gone.
+// WorkloadChange is a workload before a change, nil for a new one, and after it, nil for a removed one.
 type WorkloadChange struct{ From, To *Workload }
 
-// WorkloadChanges returns how the workloads of a group differ from those that it had.
+// WorkloadChanges returns the difference between the workloads of a group before and now.
 func WorkloadChanges(before, now Group) (out []WorkloadChange) {
 	for _, w := range before.Workloads {
 		if !slices.Contains(now.Workloads, w) {
@@ -113,7 +114,8 @@ func WorkloadChanges(before, now Group) (out []WorkloadChange) {
 	return out
 }
 
-// moveWorkloads is false where a service takes one of them. It costs what the namespaces have that they are in, once for all.
+// moveWorkloads applies changes to the workloads of the mesh. It returns false if a service selects one of them. Its
+// cost is proportional to the number of workloads in the namespaces concerned, once for all changes.
 func (m *Mesh) moveWorkloads(changes []WorkloadChange) bool {
 	gone, come := map[string]map[*Workload]bool{}, map[string][]*Workload{} // by namespace
 	for _, c := range changes {
@@ -147,8 +149,8 @@ func (m *Mesh) moveWorkloads(changes []WorkloadChange) bool {
 	return true
 }
 
-// withWorkloads returns s with the workloads that it selects as further endpoints. The registry of a service lists the
-// service's endpoints itself, and knows which of them are ready: of its own workloads the selector takes none.
+// withWorkloads returns s with the workloads that it selects as additional endpoints. The registry of a service lists
+// the endpoints itself and reports which are ready, so workloads of the same registry are not selected.
 func (m *Mesh) withWorkloads(s *Service) *Service {
 	inputs := selection{service: s}
 	for _, w := range m.workloads[s.Namespace] {

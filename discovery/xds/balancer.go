@@ -15,12 +15,12 @@ import (
 
 const (
 	ringSize     = 1024    // Istio's default
-	largestRing  = 8 << 20 // Envoy's
+	largestRing  = 8 << 20 // Envoy's limit
 	maglevSize   = 65537
-	largestTable = 5000011 // Envoy's
+	largestTable = 5000011 // Envoy's limit
 )
 
-// applyBalancer sets who gets a request: least requests unless the policy says otherwise.
+// applyBalancer sets the load balancing of a cluster: least requests, unless the policy sets another one.
 func (p policy) applyBalancer(c *clusterv3.Cluster, t target) {
 	warmup := slowStart(p.balancer)
 	switch p.balancer.GetSimple() {
@@ -62,7 +62,7 @@ func applyHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSettings_Consi
 	}}
 }
 
-// slowStart lets new endpoints warm up, nil for at once.
+// slowStart returns the warm-up of new endpoints, or nil if there is none.
 func slowStart(b *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStartConfig {
 	window := b.GetWarmup().GetDuration()
 	if window == nil {
@@ -81,7 +81,7 @@ func slowStart(b *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStartC
 	return out
 }
 
-// hashPolicy says what of a request decides its endpoint; empty without consistent hashing.
+// hashPolicy returns the part of a request that selects its endpoint; empty without consistent hashing.
 func hashPolicy(b *networking.LoadBalancerSettings) []*routev3.RouteAction_HashPolicy {
 	hash := b.GetConsistentHash()
 	switch key := hash.GetHashKey().(type) {

@@ -12,21 +12,21 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Resources is a configuration of Envoy, each list sorted by name and without duplicate names. It is read-only: proxies
-// share it.
+// Resources is an Envoy configuration. Each list is sorted by name, without duplicate names. It is read-only: several
+// proxies share it.
 type Resources struct {
 	Clusters  []*clusterv3.Cluster
 	Endpoints []*endpointv3.ClusterLoadAssignment
 	Listeners []*listenerv3.Listener
 	Routes    []*routev3.RouteConfiguration
 
-	// Parts that the next generation may reuse.
+	// Values that the next generation may reuse.
 	memory     *model.Memory
 	tables     []*routeTable
 	scope      *model.Scope
 	generation *model.Generation
 
-	since   *model.Generation // of those that these were made of by patch, nil where they were built
+	since   *model.Generation // generation of the resources from which patch made these; nil if they were built
 	patched Patch
 }
 
@@ -42,11 +42,12 @@ func Build(m *model.Mesh, v View) *Resources {
 	return all.normalize()
 }
 
-// BuildOutbound returns what leads to the mesh's services. Its endpoints and routes are complete: inbound has none.
+// BuildOutbound returns the resources for traffic to the mesh's services. It returns all endpoints and routes: inbound
+// has none.
 func BuildOutbound(m *model.Mesh, v Outbound) *Resources { return RebuildOutbound(nil, m, v) }
 
-// RebuildOutbound returns what BuildOutbound does. A message that is as it was in last, built for the same view of an
-// earlier mesh, is the same pointer: only the others need encoding. last may be nil.
+// RebuildOutbound returns the same as BuildOutbound. A message that is unchanged since last, which was built for the
+// same view of an earlier mesh, is the same pointer: only the other messages must be encoded. last may be nil.
 func RebuildOutbound(last *Resources, m *model.Mesh, v Outbound) *Resources {
 	return RebuildWithSibling(last, nil, m, v)
 }
@@ -68,7 +69,7 @@ func build(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
 	return b.out.normalize()
 }
 
-// BuildInbound returns what leads to the proxy's own workload.
+// BuildInbound returns the resources for traffic to the proxy's own workload.
 func BuildInbound(m *model.Mesh, v Inbound) *Resources { return InboundOf(m, v).Build() }
 
 // builder collects the resources of one outbound view.
@@ -78,11 +79,11 @@ type builder struct {
 	scope   *model.Scope
 	seen    observed
 	last    *Resources
-	sibling *Resources // of another view, nil for none
+	sibling *Resources // of another view, nil if there is none
 	out     *Resources
 }
 
-// clusters adds those of every service that the proxy may be led to.
+// clusters adds the clusters of every service to which the proxy's requests may be routed.
 func (b *builder) clusters() {
 	view := b.view.ofClusters()
 	for _, s := range b.scope.Services() {
@@ -108,7 +109,7 @@ func (r *Resources) memoryOf() *model.Memory {
 	return r.memory
 }
 
-// normalize sorts by name; of two with one name, which Envoy would reject, the first stays.
+// normalize sorts by name. If two resources have one name, which Envoy would reject, the first is kept.
 func (r *Resources) normalize() *Resources {
 	r.Clusters = sortByName(r.Clusters, (*clusterv3.Cluster).GetName)
 	r.Endpoints = sortByName(r.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)

@@ -13,22 +13,23 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// The static cluster of a proxy's bootstrap where its agent serves secrets, and the names of the proxy's own: Istio's.
+// agentCluster is the static cluster in a proxy's bootstrap from which its agent serves secrets; the others are the
+// names of the proxy's own secrets. All are Istio's names.
 const (
 	agentCluster     = "sds-grpc"
 	agentCertificate = "default"
 	agentRoots       = "ROOTCA"
 )
 
-// Identity says where a proxy gets certificates from.
+// Identity defines the source of a proxy's certificates.
 type Identity struct {
-	// AgentSDS means that the proxy's agent serves by SDS the proxy's own certificate, and those in files.
+	// AgentSDS reports whether the proxy's agent serves by SDS the proxy's own certificate, and certificates in files.
 	AgentSDS bool
-	// Files of the proxy's own certificate. They may be empty with AgentSDS: the agent knows the certificate then.
+	// Files of the proxy's own certificate. They may be empty with AgentSDS: the agent then provides the certificate.
 	Certificate, Key, Root string
 }
 
-// identity reads it from the proxy's metadata.
+// identity reads the Identity from the proxy's metadata.
 func (p Proxy) identity() Identity {
 	id := Identity{
 		AgentSDS:    p.agentSDS(),
@@ -42,8 +43,9 @@ func (p Proxy) identity() Identity {
 	return id
 }
 
-// agentSDS reports whether the proxy's bootstrap has the cluster sds-grpc with an agent behind it. Our agent says so itself.
-// Istio's always has it, and is known by its version and by its PROXY_CONFIG, which always has a discoveryAddress.
+// agentSDS reports whether the proxy's bootstrap has the cluster sds-grpc, served by an agent. Our agent sets this in
+// its metadata. Istio's agent always has the cluster; it is recognised by its version and by its PROXY_CONFIG, which
+// always has a discoveryAddress.
 func (p Proxy) agentSDS() bool {
 	if said := p.Metadata.AgentSDS; said != "" {
 		return said == node.SDSFiles
@@ -52,7 +54,7 @@ func (p Proxy) agentSDS() bool {
 	return p.text("ISTIO_VERSION") != "" && address != ""
 }
 
-// setOwn presents the proxy's own certificate, and checks a peer's by the roots of the mesh.
+// setOwn sets the proxy's own certificate, and validates a peer's certificate with the roots of the mesh.
 func (id Identity) setOwn(c *tlsv3.CommonTlsContext, v validation) {
 	if id.AgentSDS && (id.Certificate == "" || id.Key == "") {
 		c.TlsCertificateSdsSecretConfigs = append(c.TlsCertificateSdsSecretConfigs, agentSecret(agentCertificate))
@@ -66,7 +68,7 @@ func (id Identity) setOwn(c *tlsv3.CommonTlsContext, v validation) {
 	id.setValidation(c, v)
 }
 
-// setCertificate names a certificate by its files, or by the name of a secret.
+// setCertificate sets a certificate by its files, or by the name of a secret.
 func (id Identity) setCertificate(c *tlsv3.CommonTlsContext, chain, key, secret string) {
 	switch {
 	case secret != "":
@@ -79,23 +81,24 @@ func (id Identity) setCertificate(c *tlsv3.CommonTlsContext, chain, key, secret 
 	}
 }
 
-// serves reports whether the agent serves these files: ~ separates them in the name of their secret.
+// serves reports whether the agent serves these files: a file name with ~ is not possible, since ~ separates the files
+// in the name of their secret.
 func (id Identity) serves(files ...string) bool {
 	return id.AgentSDS && !strings.Contains(strings.Join(files, ""), "~")
 }
 
-// validation is what a peer's certificate must be. The zero value takes any.
+// validation defines the requirements on a peer's certificate. The zero value accepts any.
 type validation struct {
 	root, crl    string // files
-	secret       string // over ADS, in the place of root
-	agent        string // of the agent's, in the place of root
+	secret       string // fetched over ADS, instead of root
+	agent        string // fetched from the agent, instead of root
 	names        []string
 	spki, hashes []string
 }
 
 func (id Identity) setValidation(c *tlsv3.CommonTlsContext, v validation) {
 	context := &tlsv3.CertificateValidationContext{VerifyCertificateSpki: v.spki, VerifyCertificateHash: v.hashes}
-	// The distribution's roots are always there, and too many to be sent by the agent.
+	// The roots of the distribution are always present, and too many for the agent to send.
 	if v.root != "" && v.root != systemRoots && id.serves(v.root) {
 		v.root, v.agent = "", "file-root:"+v.root
 	}
@@ -134,18 +137,18 @@ func (id Identity) setValidation(c *tlsv3.CommonTlsContext, v validation) {
 	}
 }
 
-// secretTimeout is how long Envoy waits for a secret before it goes on without: until then it holds up all clusters of
-// the same response, and the responses after it.
+// secretTimeout is how long Envoy waits for a secret before it continues without it. While Envoy waits, it delays all
+// clusters of the same response, and the responses after it.
 const secretTimeout = time.Second
 
-// secretNamed is fetched over ADS as well.
+// secretNamed returns the configuration of a secret that Envoy fetches over ADS.
 func secretNamed(name string) *tlsv3.SdsSecretConfig {
 	source := overADS()
 	source.InitialFetchTimeout = durationpb.New(secretTimeout)
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: source}
 }
 
-// agentSecret is fetched from the proxy's agent.
+// agentSecret returns the configuration of a secret that Envoy fetches from the proxy's agent.
 func agentSecret(name string) *tlsv3.SdsSecretConfig {
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// uniqueChains leaves out of each chain what an earlier one matches already: Envoy would reject the listener over one
-// pair of destination, source and server name that two chains share.
+// uniqueChains removes from each chain the matches of earlier chains: Envoy rejects a listener in which two chains
+// match the same destination, source and server name.
 func uniqueChains(chains []*listenerv3.FilterChain) []*listenerv3.FilterChain {
 	taken := claims{}
 	var out []*listenerv3.FilterChain
@@ -19,10 +19,10 @@ func uniqueChains(chains []*listenerv3.FilterChain) []*listenerv3.FilterChain {
 	return out
 }
 
-// claims are what chains match, each as one destination, source and server name.
+// claims holds the matches that chains already use, each as a destination, source and server name.
 type claims map[string]bool
 
-// claim returns the chain, in parts where some of it is taken.
+// claim returns the chain, split into parts if some of its matches are already used.
 func (taken claims) claim(c *listenerv3.FilterChain) []*listenerv3.FilterChain {
 	m := c.GetFilterChainMatch()
 	var parts []*listenerv3.FilterChain
@@ -52,7 +52,7 @@ func (taken claims) claim(c *listenerv3.FilterChain) []*listenerv3.FilterChain {
 	return parts
 }
 
-// names takes the server names that nobody has for a destination and a source, and returns them.
+// names claims the server names that are still free for a destination and a source, and returns them.
 func (taken claims) names(m *listenerv3.FilterChainMatch, destination, source *corev3.CidrRange) (free []string) {
 	for _, name := range orAny(m.GetServerNames()) {
 		key := fmt.Sprint(m.GetTransportProtocol(), m.GetDestinationPort().GetValue(), " ", destination, " ", source,
@@ -65,7 +65,7 @@ func (taken claims) names(m *listenerv3.FilterChainMatch, destination, source *c
 	return free
 }
 
-// orAny is list, or one zero value that stands for anything.
+// orAny returns list, or one zero value, which matches everything, if it is empty.
 func orAny[T any](list []T) []T {
 	if len(list) == 0 {
 		return make([]T, 1)

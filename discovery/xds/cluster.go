@@ -36,7 +36,7 @@ func outboundName(port uint32, subset, host string) string {
 
 func inboundName(port uint32) string { return fmt.Sprintf("inbound|%d||", port) }
 
-// target is what one cluster is made of.
+// target holds the inputs of one cluster.
 type target struct {
 	service *model.Service
 	port    model.Port
@@ -44,16 +44,16 @@ type target struct {
 	policy  policy
 	view    Outbound
 	mesh    model.Settings
-	entered bool // through the gateway of a network, by what others sent there: it leads into that network only
+	entered bool // for requests from other networks at a gateway: it leads only into the gateway's own network
 }
 
 func (t target) name() string { return outboundName(t.port.Number, t.subset.GetName(), t.service.Host) }
 
-// clusterInputs is all that the clusters of a service are made of.
+// clusterInputs holds all inputs of the clusters of a service.
 type clusterInputs struct {
 	service *model.Service
 	rule    *networking.DestinationRule
-	view    *Outbound // one value for all services, which are many
+	view    *Outbound // one value for all services, since there are many
 	mesh    model.Settings
 }
 
@@ -62,8 +62,8 @@ func (in clusterInputs) Same(other clusterInputs) bool {
 		model.SamePolicy(in.rule, other.rule)
 }
 
-// clusters returns those of every port, for the whole service and for each subset, and the endpoints of those that ask
-// for them.
+// clusters returns the clusters of every port, for the whole service and for each subset, and the endpoints of those
+// that use EDS.
 func (in clusterInputs) clusters() *Resources {
 	s, rule, v, mesh := in.service, in.rule, *in.view, in.mesh
 	r := &Resources{}
@@ -87,12 +87,12 @@ func (in clusterInputs) clusters() *Resources {
 	return r
 }
 
-// cluster returns the cluster, and its endpoints where it asks for them.
+// cluster returns the cluster, and its endpoints if it uses EDS.
 func (t target) cluster() (*clusterv3.Cluster, *endpointv3.ClusterLoadAssignment) {
 	c := newCluster(t.name())
 	t.policy.apply(c, t)
 	if t.service.Checked && c.CommonLbConfig.GetHealthyPanicThreshold() == nil {
-		// Envoy's default would send requests to every endpoint as soon as half of them are not healthy.
+		// With Envoy's default, every endpoint would receive requests as soon as half of them are unhealthy.
 		lbConfig(c).HealthyPanicThreshold = &typev3.Percent{Value: 1}
 	}
 	endpoints := t.assignment()
@@ -111,15 +111,16 @@ func (t target) cluster() (*clusterv3.Cluster, *endpointv3.ClusterLoadAssignment
 	default:
 		one := t.service.Resolution == model.ResolutionDNSRoundRobin && singleEndpoint(endpoints)
 		c.ClusterDiscoveryType = resolvedByEnvoy(one, t.view.Family, t.mesh)
-		// Else Envoy answers for none of its clusters until this name is resolved, and does not start without.
+		// Otherwise Envoy does not serve any of its clusters until this name is resolved, and does not start without
+		// it.
 		c.WaitForWarmOnInit = wrapperspb.Bool(false)
 	}
 	c.LoadAssignment = endpoints
 	return c, nil
 }
 
-// originalDestination reports whether Envoy connects to the address that the client dialled. At a gateway clients dial
-// the gateway, so there it never does.
+// originalDestination reports whether Envoy connects to the address that the client used. The clients of a gateway
+// connect to the gateway itself, so the result is always false for gateways.
 func (t target) originalDestination() bool {
 	return !t.view.Gateway && (t.service.Resolution == model.ResolutionNone ||
 		t.policy.balancer.GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH)
@@ -129,8 +130,8 @@ func singleEndpoint(a *endpointv3.ClusterLoadAssignment) bool {
 	return len(a.Endpoints) == 1 && len(a.Endpoints[0].LbEndpoints) == 1
 }
 
-// newCluster returns what all clusters have in common. Envoy's own circuit breakers, at 1024 requests, would be a
-// limit that nobody asked for.
+// newCluster returns the settings that all clusters have in common. Without explicit thresholds, Envoy's default
+// circuit breakers would set limits, such as 1024 requests, that no policy configured.
 func newCluster(name string) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name:           name,
@@ -144,8 +145,9 @@ func newCluster(name string) *clusterv3.Cluster {
 
 func unlimited() *wrapperspb.UInt32Value { return wrapperspb.UInt32(math.MaxUint32) }
 
-// resolvedByEnvoy is what STRICT_DNS, and LOGICAL_DNS for one, were called before Envoy deprecated the cluster's own
-// DNS fields: every address of every name is an endpoint, or all addresses of the only name are one.
+// resolvedByEnvoy returns a cluster of type envoy.clusters.dns. It replaces STRICT_DNS, and LOGICAL_DNS if one is set,
+// since Envoy deprecated the DNS fields of the cluster message: every address of every name is an endpoint, or all
+// addresses of the only name are one endpoint.
 func resolvedByEnvoy(one bool, f Family, mesh model.Settings) *clusterv3.Cluster_ClusterType {
 	refresh := mesh.Config.GetDnsRefreshRate()
 	if refresh == nil {
@@ -163,7 +165,8 @@ func resolvedByEnvoy(one bool, f Family, mesh model.Settings) *clusterv3.Cluster
 	}}
 }
 
-// overADS waits without a limit: discovery answers every name, and a listener without its routes would answer 404.
+// overADS returns a config source with no fetch timeout: discovery answers every resource name, and a listener without
+// its routes would answer 404.
 func overADS() *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
@@ -172,15 +175,15 @@ func overADS() *corev3.ConfigSource {
 	}
 }
 
-// blackHole leads nowhere.
+// blackHole returns a cluster without endpoints.
 func blackHole() *clusterv3.Cluster {
 	c := newCluster(blackHoleCluster)
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
 	return c
 }
 
-// passthrough leads where the client dialled. Behind an explicit proxy nobody knows what that was but the request's
-// host, so there Envoy resolves that.
+// passthrough returns the cluster that connects to the original destination of a connection. Behind an explicit proxy
+// there is no original destination but the host of the request, so Envoy resolves that host.
 func passthrough(v Outbound) *clusterv3.Cluster {
 	c := newCluster(passthroughCluster)
 	if v.explicit() {
@@ -199,16 +202,16 @@ func passthrough(v Outbound) *clusterv3.Cluster {
 	return c
 }
 
-// explicit reports whether programs name the proxy, and nothing is intercepted.
+// explicit reports whether programs use the proxy as an HTTP proxy, and no traffic is intercepted.
 func (v Outbound) explicit() bool { return v.HTTPProxyPort != 0 && v.none() }
 
-// dnsCache is shared by the cluster and the filter that fills it.
+// dnsCache returns the cache that the cluster and the filter that fills it share.
 func dnsCache(f Family) *cachev3.DnsCacheConfig {
 	_, lookup := f.lookup()
 	return &cachev3.DnsCacheConfig{Name: "passthrough", DnsLookupFamily: lookup}
 }
 
-// inboundPassthrough leads to the workload's ports that no service names.
+// inboundPassthrough returns the cluster of the workload's ports that belong to no service.
 func inboundPassthrough(f Family) *clusterv3.Cluster {
 	c := newCluster(inboundPassthroughCluster)
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST}

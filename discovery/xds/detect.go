@@ -8,9 +8,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// How HTTP is found on ports whose protocol nobody names.
+// Detection of HTTP on ports without a declared protocol.
 
-// undeclaredHTTP takes HTTP to the ports that no chain names.
+// undeclaredHTTP returns the chain for HTTP to ports that no other chain matches.
 func undeclaredHTTP(seen observed) *listenerv3.FilterChain {
 	manager := seen.newHCM(inboundPassthroughCluster, corev3.TrafficDirection_INBOUND)
 	manager.RouteSpecifier = inlined(inboundPassthroughCluster, toCluster("default", inboundPassthroughCluster))
@@ -19,8 +19,8 @@ func undeclaredHTTP(seen observed) *listenerv3.FilterChain {
 	return c
 }
 
-// sniff lets a listener look for HTTP in the first bytes of connections, but for those to ports whose protocol is known:
-// a client of these may wait for the server to speak first. How long it looks is bounded.
+// sniff makes a listener detect HTTP in the first bytes of connections, except those to ports in known, whose protocol
+// is known: a client there may wait for the server to send first. The detection has a time limit.
 func sniff(l *listenerv3.Listener, mesh model.Settings, known ...uint32) {
 	inspector := httpInspector()
 	inspector.FilterDisabled = anyPortOf(known)
@@ -29,7 +29,7 @@ func sniff(l *listenerv3.Listener, mesh model.Settings, known ...uint32) {
 	l.ContinueOnListenerFiltersTimeout = true
 }
 
-// anyPortOf matches connections that were sent to one of ports, nil for none.
+// anyPortOf matches connections to one of ports; nil if there are none.
 func anyPortOf(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
 	var rules []*listenerv3.ListenerFilterChainMatchPredicate
 	for _, port := range ports {
@@ -42,7 +42,7 @@ func anyPortOf(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
 	switch len(rules) {
 	case 0:
 		return nil
-	case 1: // Envoy wants at least two of a set
+	case 1: // Envoy requires at least two rules in a set
 		return rules[0]
 	default:
 		return &listenerv3.ListenerFilterChainMatchPredicate{Rule: &listenerv3.ListenerFilterChainMatchPredicate_OrMatch{

@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	dnsPort         = 15053 // of loopback, as with Istio's agent: the pod's rules redirect DNS to it
+	dnsPort         = 15053 // on loopback, as with Istio's agent: the pod's iptables rules redirect DNS to it
 	dnsListener     = "dns"
 	dnsOverTCP      = "dns_tcp"
-	dnsAnswerTTL    = 30 * time.Second // as Istio's agent says: a name may lead elsewhere soon
+	dnsAnswerTTL    = 30 * time.Second // as in Istio's agent: the addresses of a name may change soon
 	dnsResolverTime = 5 * time.Second
-	dnsPending      = 1024 // questions that resolvers have not answered yet
+	dnsPending      = 1024 // questions that wait for an answer of the resolvers
 )
 
-// capturesDNS reports whether what programs ask DNS is redirected to the proxy or its agent, by Istio's metadata.
+// capturesDNS reports whether DNS queries of programs are redirected to the proxy or its agent, by Istio's metadata.
 func (p Proxy) capturesDNS() bool {
 	return p.ID.Role == node.Sidecar && p.Metadata.InterceptionMode != node.None && p.text("DNS_CAPTURE") == "true"
 }
 
-// dns returns the listeners of a proxy that answers DNS itself. Questions by UDP are answered from the mesh's names; other
-// names are asked of the resolvers in the proxy's /etc/resolv.conf. A connection goes to the resolver that it was made to:
-// Envoy has no DNS over TCP.
+// dns returns the listeners of a proxy that answers DNS itself. UDP queries are answered from the names of the mesh;
+// for other names Envoy queries the resolvers in the proxy's /etc/resolv.conf. A TCP connection is forwarded to the
+// resolver that it was made to: Envoy does not support DNS over TCP.
 func (b *builder) dns() []*listenerv3.Listener {
 	if !b.view.AnswersDNS {
 		return nil
@@ -65,7 +65,7 @@ func (b *builder) dnsFilter() *dnsfilterv3.DnsFilterConfig {
 	ttl := durationpb.New(dnsAnswerTTL)
 	for _, n := range names(b.scope, b.view) {
 		if model.IsWildcard(n.Host) && !strings.HasPrefix(n.Host, "*.") {
-			continue // Envoy takes the star for a letter
+			continue // Envoy takes the star for a literal character
 		}
 		list := &dnsv3.DnsTable_AddressList{Address: dnsAddresses(n.Addresses)}
 		endpoint := &dnsv3.DnsTable_DnsEndpoint{EndpointConfig: &dnsv3.DnsTable_DnsEndpoint_AddressList{AddressList: list}}
@@ -87,7 +87,7 @@ func (b *builder) dnsFilter() *dnsfilterv3.DnsFilterConfig {
 			TypedDnsResolverConfig: &corev3.TypedExtensionConfig{
 				Name: "envoy.network.dns_resolver.cares",
 				TypedConfig: pack(&caresv3.CaresDnsResolverConfig{
-					// Programs have completed the name already.
+					// Programs have completed the name with the search domains already.
 					DnsResolverOptions: &corev3.DnsResolverOptions{NoDefaultSearchDomain: true},
 				}),
 			},
@@ -95,8 +95,9 @@ func (b *builder) dnsFilter() *dnsfilterv3.DnsFilterConfig {
 	}
 }
 
-// dnsAddresses adds to a name that has only IPv4 addresses these as IPv6 writes them. Envoy would answer a question for
-// IPv6 with "no such name", and programs that ask for both at once, as those on musl do, would then find nothing.
+// dnsAddresses adds to a name with IPv4 addresses only the IPv4-mapped IPv6 form of each. Without them Envoy would
+// answer an IPv6 query with "no such name", and programs that send both queries at once, such as those with musl, would
+// then find no address.
 func dnsAddresses(addresses []string) []string {
 	var mapped []string
 	for _, a := range addresses {

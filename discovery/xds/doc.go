@@ -1,6 +1,6 @@
-// Package xds translates: a mesh and what a proxy depends on become Envoy's clusters, endpoints, listeners and routes,
-// under the names that Istio gives them. It is pure: no goroutine, no clock, no I/O, and equal arguments give equal
-// results, in the same order.
+// Package xds translates a mesh, and the properties of a proxy that its configuration depends on, to Envoy's clusters,
+// endpoints, listeners and routes, with the names that Istio uses. It is pure: no goroutine, no clock, no I/O, and
+// equal arguments give equal results, in the same order.
 //
 //	Node ── ParseProxy ──▶ Proxy ── ViewOf ──▶ View ─┬─ Outbound ── BuildOutbound ─┐
 //	                                                 └─ Inbound ─── BuildInbound ──┴─▶ Resources
@@ -16,9 +16,9 @@
 //
 // A gateway has a listener for each bind and port of the Gateways that select it, and no inbound half.
 //
-// RebuildOutbound takes over from an earlier result, pointer for pointer, whatever was made of the same.
+// RebuildOutbound reuses from an earlier result, pointer for pointer, every value whose inputs did not change.
 //
-// The package refuses to know how its results travel (that is ads). One bad object never spoils the rest: what Envoy
-// would reject (an address that is none, a domain or a match claimed twice) is left out here, and refused with its file
-// and line where configuration is read.
+// The package does not handle the transport of its results (package ads does). An invalid object does not affect the
+// other objects: a part that Envoy would reject (a malformed address, a domain or a match that is used twice) is left
+// out here. Where configuration is read, it is reported with its file and line.
 package xds

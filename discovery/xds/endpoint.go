@@ -13,7 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// candidate is one endpoint of a cluster before it has a place among the others.
+// candidate is one endpoint of a cluster before it is sorted into the assignment.
 type candidate struct {
 	address  *corev3.Address
 	locality model.Locality
@@ -24,8 +24,8 @@ type candidate struct {
 	node     string
 }
 
-// assignment returns the endpoints of a port that the subset's labels select, ordered by locality and address. A
-// service without any gives an empty one: Envoy must be told, or it waits.
+// assignment returns the endpoints of a port that the subset's labels select, ordered by locality and address. For a
+// service without endpoints it returns an empty assignment: without one Envoy would wait.
 func (t target) assignment() *endpointv3.ClusterLoadAssignment {
 	chosen := t.local(t.reachable())
 	slices.SortStableFunc(chosen, func(a, b candidate) int {
@@ -54,7 +54,8 @@ func (t target) assignment() *endpointv3.ClusterLoadAssignment {
 	return out
 }
 
-// reachable returns the endpoints as the proxy reaches them: those of another network behind that network's gateways.
+// reachable returns the endpoints at the addresses by which the proxy reaches them: the gateways of another network
+// stand for its endpoints.
 func (t target) reachable() []candidate {
 	var out []candidate
 	remote := map[string]int{} // gateway's address → index in out
@@ -64,7 +65,7 @@ func (t target) reachable() []candidate {
 			continue
 		}
 		address, ok := t.addressOf(e)
-		behind := e.Address == "" && e.Network != "" // only the gateways of its network know where
+		behind := e.Address == "" && e.Network != "" // only the gateways of its network can reach it
 		if !ok && !behind {
 			continue
 		}
@@ -74,14 +75,14 @@ func (t target) reachable() []candidate {
 		near := network == t.view.Network || network == "" || t.view.Network == "" ||
 			len(t.mesh.Networks.GetNetworks()) == 0
 		switch {
-		case !near && t.entered: // it would go around in a circle
+		case !near && t.entered: // requests would circulate between the gateways
 			continue
 		case behind && (near || len(gateways) == 0):
 			continue
 		case near || len(gateways) == 0:
 			out = append(out, candidate{address, e.Locality, e.Labels, weight, 0, e.Health, e.Node})
 			continue
-		case !e.Health.TakesRequests(): // a gateway would send it some
+		case !e.Health.TakesRequests(): // the gateway would send requests to it
 			continue
 		}
 		weight = max(weight/uint32(len(gateways)), 1)
@@ -98,7 +99,7 @@ func (t target) reachable() []candidate {
 	return out
 }
 
-// healthStatus is an endpoint's health as Envoy has it. It takes one that nothing is said of for healthy.
+// healthStatus returns an endpoint's health as Envoy's status. Envoy treats UNKNOWN as healthy.
 func healthStatus(h model.Health) corev3.HealthStatus {
 	switch h {
 	case model.HealthDraining:
@@ -110,10 +111,10 @@ func healthStatus(h model.Health) corev3.HealthStatus {
 	}
 }
 
-// maxWeight is the most that an endpoint can weigh.
+// maxWeight is the largest weight of an endpoint.
 const maxWeight = math.MaxUint32
 
-// addressOf returns where an endpoint serves the port; false for an address that Envoy would reject.
+// addressOf returns the address of an endpoint for the port; false for an address that Envoy would reject.
 func (t target) addressOf(e model.Endpoint) (*corev3.Address, bool) {
 	port := e.PortOn(t.port)
 	if path, ok := isUnix(e.Address); ok {
@@ -165,8 +166,8 @@ func socketOf(e *endpointv3.LbEndpoint) *corev3.SocketAddress {
 	return e.GetEndpoint().GetAddress().GetSocketAddress()
 }
 
-// canonical writes an IP address in its one form; anything else stays as it is. Envoy refuses two listeners of one
-// address, however it is written.
+// canonical returns an IP address in its canonical spelling; any other string is unchanged. Envoy rejects two listeners
+// at one address, also if the spellings differ.
 func canonical(address string) string {
 	if ip, err := netip.ParseAddr(address); err == nil {
 		return ip.String()

@@ -9,17 +9,19 @@ import (
 	commondnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/common/dns/v3"
 )
 
-// Family is what addresses a proxy has, so where its listeners must be: a pod's traffic is redirected in both families.
+// Family is the IP family of a proxy's addresses, and so of its listeners: a pod's traffic is redirected in both
+// families.
 type Family int
 
-// The families. A proxy that names no address has IPv4 ones.
+// The families. A proxy without addresses has IPv4.
 const (
 	IPv4 Family = iota
 	IPv6
 	DualStack
 )
 
-// familyOf passes over IPv6 addresses that every host has, and that lead nowhere: of the link, and loopback.
+// familyOf returns the family of addresses. IPv6 addresses that every host has, link-local and loopback, count only if
+// there are no others.
 func familyOf(addresses []string) Family {
 	four, six, local := false, false, false
 	for _, address := range addresses {
@@ -44,7 +46,8 @@ func familyOf(addresses []string) Family {
 	}
 }
 
-// wildcard is the address that stands for every one of a proxy. With both families it is the first of two, see further.
+// wildcard returns the wildcard address of the proxy's listeners. With both families it is the first of two, see
+// further.
 func (f Family) wildcard() string {
 	if f == IPv6 {
 		return "::"
@@ -59,7 +62,7 @@ func (f Family) loopback() string {
 	return "127.0.0.1"
 }
 
-// further is where a listener at the wildcard's port is beside it.
+// further returns the additional addresses of a listener at the wildcard address and port.
 func (f Family) further(port uint32) []*listenerv3.AdditionalAddress {
 	if f != DualStack {
 		return nil
@@ -67,7 +70,7 @@ func (f Family) further(port uint32) []*listenerv3.AdditionalAddress {
 	return []*listenerv3.AdditionalAddress{{Address: socket("::", port)}}
 }
 
-// loopbacks are where a listener at the loopback's port is beside it.
+// loopbacks returns the additional addresses of a listener at the loopback address and port.
 func (f Family) loopbacks(port uint32) []*listenerv3.AdditionalAddress {
 	if f != DualStack {
 		return nil
@@ -75,7 +78,7 @@ func (f Family) loopbacks(port uint32) []*listenerv3.AdditionalAddress {
 	return []*listenerv3.AdditionalAddress{{Address: socket("::1", port)}}
 }
 
-// lookup is the family of addresses that names are resolved to, in the words of DNS clusters and of the DNS cache.
+// lookup returns the family to which names are resolved, for DNS clusters and for the DNS cache.
 func (f Family) lookup() (commondnsv3.DnsLookupFamily, clusterv3.Cluster_DnsLookupFamily) {
 	if f == IPv6 {
 		return commondnsv3.DnsLookupFamily_AUTO, clusterv3.Cluster_AUTO // IPv6 if there is any
@@ -83,13 +86,14 @@ func (f Family) lookup() (commondnsv3.DnsLookupFamily, clusterv3.Cluster_DnsLook
 	return commondnsv3.DnsLookupFamily_V4_PREFERRED, clusterv3.Cluster_V4_PREFERRED
 }
 
-// The addresses that the pod's rules know the proxy's own inbound connections by.
+// Source addresses by which the pod's iptables rules recognise connections from the proxy to its workload.
 const (
 	passthroughSource  = "127.0.0.6"
 	passthroughSource6 = "::6"
 )
 
-// source is where connections to the workload come from. Envoy takes the address of the family that it connects to.
+// source returns the source addresses of connections to the workload. Envoy uses the address of the family that it
+// connects to.
 func (f Family) source() *corev3.BindConfig {
 	from := func(address string) *corev3.SocketAddress { return socket(address, 0).GetSocketAddress() }
 	switch f {

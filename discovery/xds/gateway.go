@@ -29,21 +29,21 @@ func (s gatewayServer) protocol() model.Protocol {
 	return p
 }
 
-// ends reports whether TLS ends here.
+// ends reports whether the gateway terminates TLS.
 func (s gatewayServer) ends() bool {
 	return s.Tls != nil && s.Tls.Mode != networking.ServerTLSSettings_PASSTHROUGH &&
 		s.Tls.Mode != networking.ServerTLSSettings_AUTO_PASSTHROUGH
 }
 
-// http reports whether routes match what the server takes.
+// http reports whether HTTP routes can match requests to the server.
 func (s gatewayServer) http() bool {
 	return s.protocol().IsHTTP() || s.protocol() == model.HTTPS && s.ends()
 }
 
-// plain reports whether the server takes HTTP that nobody encrypted. Its tls may ask to redirect.
+// plain reports whether the server accepts unencrypted HTTP. Its tls may still configure a redirect to HTTPS.
 func (s gatewayServer) plain() bool { return s.protocol().IsHTTP() }
 
-// routeName is that of a server's routes: plain ones of a port and bind share theirs.
+// routeName returns the name of a server's route configuration. Plain HTTP servers of one port and bind share one.
 func (s gatewayServer) routeName() string {
 	if s.plain() && s.bind != "" {
 		return fmt.Sprintf("http.%d.%s", s.Port.Number, s.bind)
@@ -77,7 +77,7 @@ func (b *builder) gateways() {
 	passes := false
 	for _, key := range order {
 		all := servers[key]
-		// Of one port all are plain HTTP, or none: the oldest decides.
+		// On one port all servers are plain HTTP, or none is: the oldest server decides.
 		all = slices.DeleteFunc(all, func(s gatewayServer) bool { return s.plain() != all[0].plain() })
 		b.out.Listeners = append(b.out.Listeners, b.gatewayListener(key, all))
 		for _, s := range all {
@@ -116,7 +116,7 @@ func (b *builder) gatewayListener(name string, servers []gatewayServer) *listene
 		l.FilterChains = append(l.FilterChains, b.gatewayChains(s, name)...)
 	}
 	l.FilterChains = uniqueChains(l.FilterChains)
-	if len(l.FilterChains) == 0 { // nobody routes what the server takes
+	if len(l.FilterChains) == 0 { // no rule routes connections of these servers
 		l.FilterChains = []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{b.seen.tcpTo(blackHoleCluster)}}}
 	}
 	if slices.ContainsFunc(l.FilterChains, func(c *listenerv3.FilterChain) bool {
@@ -128,7 +128,7 @@ func (b *builder) gatewayListener(name string, servers []gatewayServer) *listene
 	return l
 }
 
-// gatewayHCM takes HTTP from outside.
+// gatewayHCM returns the HTTP connection manager for requests to a gateway's server.
 func (b *builder) gatewayHCM(s gatewayServer, name string) *listenerv3.Filter {
 	m := b.seen.newHCM("outbound_"+name, corev3.TrafficDirection_OUTBOUND)
 	b.view.Topology.in(b.mesh.Settings()).applyTo(m)
@@ -136,7 +136,7 @@ func (b *builder) gatewayHCM(s gatewayServer, name string) *listenerv3.Filter {
 	return networkFilter(hcmFilter, m)
 }
 
-// gatewayChains returns the ways through a server that does not take plain HTTP.
+// gatewayChains returns the filter chains of a server that does not accept plain HTTP.
 func (b *builder) gatewayChains(s gatewayServer, name string) []*listenerv3.FilterChain {
 	hosts := serverHosts(s.Server)
 	switch {
@@ -156,7 +156,7 @@ func (b *builder) gatewayChains(s gatewayServer, name string) []*listenerv3.Filt
 			continue
 		}
 		switch {
-		case s.ends(): // TLS ends here, and bytes go on
+		case s.ends(): // TLS is terminated, and the content is forwarded as TCP
 			for _, c := range r.tcpOnly(b.seen, rule.Spec) {
 				c.FilterChainMatch = &listenerv3.FilterChainMatch{TransportProtocol: "tls", ServerNames: notAny(hosts)}
 				c.TransportSocket = transportSocket(tlsSocket, serverTLS(s.Tls, b.view.Identity, nil))
@@ -171,7 +171,7 @@ func (b *builder) gatewayChains(s gatewayServer, name string) []*listenerv3.Filt
 	return out
 }
 
-// tcpOnly returns the chains of a rule's TCP routes that apply.
+// tcpOnly returns the filter chains of a rule's TCP routes that apply here.
 func (r router) tcpOnly(o observed, rule *networking.VirtualService) []*listenerv3.FilterChain {
 	var out []*listenerv3.FilterChain
 	for _, route := range rule.Tcp {
@@ -191,7 +191,7 @@ func notAny(hosts []string) []string {
 	return hosts
 }
 
-// serverHosts returns a server's hosts without the namespaces that may stand before them.
+// serverHosts returns a server's hosts without their optional namespace prefixes.
 func serverHosts(s *networking.Server) []string {
 	var out []string
 	for _, h := range s.Hosts {
@@ -203,7 +203,7 @@ func serverHosts(s *networking.Server) []string {
 	return out
 }
 
-// crossing returns the hosts that both a server and a rule name, the narrower of each pair.
+// crossing returns the hosts that both a server and a rule contain: of each matching pair the narrower host.
 func crossing(s gatewayServer, rule *model.Config[*networking.VirtualService]) []string {
 	var out []string
 	for _, entry := range s.Hosts {
@@ -229,8 +229,8 @@ func crossing(s gatewayServer, rule *model.Config[*networking.VirtualService]) [
 	return slices.Compact(out)
 }
 
-// gatewayRoutes adds the routes of servers that share a name. Of several rules for one host all routes count, the older
-// rule's first, but that what takes every request stands at the end.
+// gatewayRoutes adds the route configuration that servers share. If several rules have one host, the routes of all are
+// used, in the order of GatewayRules, but a route that matches every request is placed last.
 func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
 	if slices.ContainsFunc(b.out.Routes, func(r *routev3.RouteConfiguration) bool { return r.Name == name }) {
 		return
@@ -258,7 +258,7 @@ func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
 			}
 			routes := r.routes(rule.Spec)
 			if len(routes) == 0 {
-				continue // none is for this port
+				continue // no route is for this port
 			}
 			for _, domain := range crossing(s, rule) {
 				h := host(domain, s.Port.Number)
@@ -275,7 +275,7 @@ func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
 	b.out.Routes = append(b.out.Routes, out)
 }
 
-// sniClusters adds every cluster once more, under the name that AUTO_PASSTHROUGH finds in a handshake.
+// sniClusters adds a copy of every cluster under the server name (SNI) by which AUTO_PASSTHROUGH selects it.
 func (b *builder) sniClusters() {
 	for _, s := range b.scope.Services() {
 		rule := b.scope.DestinationRule(s)
@@ -286,7 +286,7 @@ func (b *builder) sniClusters() {
 				}
 				t := target{service: s, port: p, subset: subset, view: b.view, mesh: b.mesh.Settings(), entered: true}
 				t.policy = policyOf(rule, subset, p.Number, t.mesh)
-				t.policy.tls, t.port.Protocol = nil, model.TCP // what passes is encrypted already
+				t.policy.tls, t.port.Protocol = nil, model.TCP // the forwarded bytes are encrypted already
 				c, endpoints := t.cluster()
 				c.Name = model.ServerName(p.Number, subset.GetName(), s.Host)
 				if endpoints != nil {

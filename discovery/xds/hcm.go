@@ -30,18 +30,18 @@ const (
 	routerFilter   = "envoy.filters.http.router"
 	hcmFilter      = "envoy.filters.network.http_connection_manager"
 	tcpProxyFilter = "envoy.filters.network.tcp_proxy"
-	// proxyMark is how iptables knows the proxy's own packets under TPROXY.
+	// proxyMark is the mark by which iptables rules recognise the proxy's own packets under TPROXY.
 	proxyMark = 1337
 )
 
-// observed is what every connection manager and TCP proxy of a mesh reports.
+// observed holds the access logs and tracing of every connection manager and TCP proxy of a mesh.
 type observed struct {
 	logs    []*accesslogv3.AccessLog
 	tracing *hcmv3.HttpConnectionManager_Tracing // nil for none
 }
 
-// newHCM returns what all have in common. Paths are normalized as in Istio, so that routes match what the workload
-// will read; upgrades to WebSocket pass; a stream may be idle for as long as it likes.
+// newHCM returns the settings that all connection managers have in common. Paths are normalized as in Istio, so that
+// routes match the path that the workload reads; upgrades to WebSocket are allowed; idle streams have no timeout.
 func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix:        statPrefix,
@@ -54,7 +54,7 @@ func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *
 	}
 	if direction == corev3.TrafficDirection_INBOUND {
 		m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
-	} else { // what routes ask of these filters is done where calls start
+	} else { // these filters of routes are applied on the client's side only
 		m.HttpFilters = []*hcmv3.HttpFilter{
 			httpFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{}),
 			httpFilter(faultFilter, &faultv3.HTTPFault{}),
@@ -70,7 +70,7 @@ func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(config)}}
 }
 
-// forwardByName resolves the hosts of requests that no service is asked for.
+// forwardByName makes Envoy resolve the hosts of requests that belong to no service.
 func forwardByName(m *hcmv3.HttpConnectionManager, f Family) {
 	last := len(m.HttpFilters) - 1
 	m.HttpFilters = append(m.HttpFilters[:last:last],
@@ -83,7 +83,7 @@ func fetched(name string) *hcmv3.HttpConnectionManager_Rds {
 	return &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{ConfigSource: overADS(), RouteConfigName: name}}
 }
 
-// inlined routes change with their listener only.
+// inlined returns routes as a part of the listener; they change only with it.
 func inlined(name string, routes ...*routev3.Route) *hcmv3.HttpConnectionManager_RouteConfig {
 	return &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
 		Name:             name,
@@ -119,7 +119,7 @@ func httpInspector() *listenerv3.ListenerFilter {
 	return listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
 }
 
-// httpChain matches what the HTTP inspector has recognized.
+// httpChain returns a filter chain for connections in which the HTTP inspector detected HTTP.
 func httpChain(filters ...*listenerv3.Filter) *listenerv3.FilterChain {
 	return &listenerv3.FilterChain{
 		FilterChainMatch: &listenerv3.FilterChainMatch{
@@ -131,7 +131,7 @@ func httpChain(filters ...*listenerv3.Filter) *listenerv3.FilterChain {
 
 func listenerName(ip string, port uint32) string { return fmt.Sprintf("%s_%d", ip, port) }
 
-// observe returns what proxies report, and their spans to which tracer.
+// observe returns the access logs of the mesh, and tracing with tracer.
 func observe(mesh model.Settings, tracer *meshconfig.MeshConfig_ExtensionProvider) observed {
 	return observed{logs: accessLogs(mesh), tracing: tracing(mesh, tracer)}
 }

@@ -14,16 +14,16 @@ import (
 
 const httpOptionsKey = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
-// httpOptions is how a cluster's endpoints are spoken to.
+// httpOptions defines the HTTP protocol between Envoy and a cluster's endpoints.
 type httpOptions struct {
-	http2, client bool // HTTP/2, or what the client speaks; else HTTP/1.1
+	http2, client bool // HTTP/2, or the protocol of the client; else HTTP/1.1
 	pool          *networking.ConnectionPoolSettings_HTTPSettings
 	maxDuration   *durationpb.Duration
-	autoSNI       bool // the handshake names the request's host
-	autoSAN       bool // the server's certificate must have the request's host
+	autoSNI       bool // the SNI of the handshake is the request's host
+	autoSAN       bool // the server's certificate must be valid for the request's host
 }
 
-// explicitHTTP2 reports whether endpoints are spoken to in HTTP/2, whatever the client speaks.
+// explicitHTTP2 reports whether Envoy uses HTTP/2 to the endpoints for every protocol of the client.
 func (o httpOptions) explicitHTTP2() bool { return o.http2 && !o.client }
 
 func setHTTPOptions(c *clusterv3.Cluster, o httpOptions) {
@@ -32,7 +32,7 @@ func setHTTPOptions(c *clusterv3.Cluster, o httpOptions) {
 		out.UpstreamHttpProtocolOptions = &corev3.UpstreamHttpProtocolOptions{AutoSni: true, AutoSanValidation: o.autoSAN}
 	}
 	if !o.http2 && !o.client && out.CommonHttpProtocolOptions == nil && !o.autoSNI {
-		return // Envoy's own choice is HTTP/1.1
+		return // Envoy's default is HTTP/1.1
 	}
 	http2 := &corev3.Http2ProtocolOptions{}
 	if n := o.pool.GetMaxConcurrentStreams(); n > 0 {
@@ -66,7 +66,7 @@ func explicit(config *upstreamv3.HttpProtocolOptions_ExplicitHttpConfig) *upstre
 	return &upstreamv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: config}
 }
 
-// connection returns what holds for each connection, nil for Envoy's defaults.
+// connection returns the options of each connection, or nil for Envoy's defaults.
 func (o httpOptions) connection() *corev3.HttpProtocolOptions {
 	out := &corev3.HttpProtocolOptions{IdleTimeout: o.pool.GetIdleTimeout(), MaxConnectionDuration: o.maxDuration}
 	if n := o.pool.GetMaxRequestsPerConnection(); n > 0 {

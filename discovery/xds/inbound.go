@@ -18,12 +18,12 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// inboundPort is one port of the workload: where others dial it, and where it listens.
+// inboundPort is one port of the workload: the address that clients use, and the address on which the workload listens.
 type inboundPort struct {
 	bind     netip.AddrPort
 	protocol model.Protocol
-	target   *corev3.Address // nil for the address that was dialled
-	own      bool            // the proxy binds; else the connection was intercepted
+	target   *corev3.Address // nil for the original destination of the connection
+	own      bool            // the proxy binds the address; else the connection was intercepted
 	tls      *networking.ServerTLSSettings
 	identity Identity // of tls
 	pool     *networking.ConnectionPoolSettings
@@ -47,20 +47,20 @@ func (p inboundPort) cluster(f Family, mesh model.Settings) *clusterv3.Cluster {
 	return c
 }
 
-// InboundInputs is all that the way to a proxy's own workload is made of.
+// InboundInputs holds all inputs of the inbound resources of a proxy.
 type InboundInputs struct {
 	view     Inbound
 	mesh     model.Settings
 	tracer   *meshconfig.MeshConfig_ExtensionProvider
 	sidecar  *networking.Sidecar
-	services []*model.Service // that have an endpoint at the proxy's addresses
+	services []*model.Service // with an endpoint at one of the proxy's addresses
 }
 
-// InboundOf returns what the way to the workload of v is made of in a mesh.
+// InboundOf returns the inputs of the inbound resources for view v in a mesh.
 func InboundOf(m *model.Mesh, v Inbound) InboundInputs {
 	in := InboundInputs{view: v}
 	if v.Gateway {
-		return in // it has no workload
+		return in // a gateway has no workload
 	}
 	in.mesh, in.tracer, in.services = m.Settings(), tracerOf(m, v.Namespace), m.ServicesAt(v.addresses()...)
 	if s := m.Sidecar(v.Namespace, v.Labels()); s != nil {
@@ -69,14 +69,14 @@ func InboundOf(m *model.Mesh, v Inbound) InboundInputs {
 	return in
 }
 
-// Same reports whether both make the same resources.
+// Same reports whether both give the same resources.
 func (in InboundInputs) Same(other InboundInputs) bool {
 	return in.view == other.view && in.mesh == other.mesh && in.tracer == other.tracer && in.sidecar == other.sidecar &&
 		slices.Equal(in.services, other.services)
 }
 
-// Build returns what leads to the workload: a listener of its own for each port that the proxy binds, and one that takes
-// all that was intercepted.
+// Build returns the resources for traffic to the workload: a listener for each port that the proxy binds itself, and
+// one for all intercepted connections.
 func (in InboundInputs) Build() *Resources {
 	r, v := &Resources{}, in.view
 	if v.Gateway {
@@ -103,7 +103,7 @@ func (in InboundInputs) Build() *Resources {
 	return r.normalize()
 }
 
-// listener leads to the workload from an address that the proxy binds.
+// listener returns a listener that the proxy binds, for traffic to the workload.
 func (p inboundPort) listener(seen observed, mesh model.Settings) *listenerv3.Listener {
 	ip := p.bind.Addr().String()
 	l := &listenerv3.Listener{
@@ -117,7 +117,7 @@ func (p inboundPort) listener(seen observed, mesh model.Settings) *listenerv3.Li
 	return l
 }
 
-// chains returns the ways into the workload by one port. One whose protocol is to be found out has two.
+// chains returns the filter chains for one port of the workload. A port whose protocol is detected has two.
 func (p inboundPort) chains(seen observed, statPrefix string) []*listenerv3.FilterChain {
 	if p.protocol == model.Unknown {
 		return []*listenerv3.FilterChain{httpChain(p.http(seen, statPrefix)), {Filters: []*listenerv3.Filter{seen.tcpTo(p.name())}}}
@@ -142,8 +142,8 @@ func (p inboundPort) http(seen observed, statPrefix string) *listenerv3.Filter {
 	return networkFilter(hcmFilter, manager)
 }
 
-// virtualInbound takes every intercepted connection, by the port that was dialled. Ports that no service declares lead to
-// the workload all the same, HTTP as HTTP.
+// virtualInbound returns the listener of all intercepted connections, with a filter chain for each destination port.
+// Ports that no service declares are forwarded to the workload as well, HTTP as HTTP.
 func virtualInbound(seen observed, v Inbound, ports []inboundPort, mesh model.Settings) *listenerv3.Listener {
 	anywhere := v.family().wildcard()
 	port := mesh.InboundPort()
@@ -151,7 +151,7 @@ func virtualInbound(seen observed, v Inbound, ports []inboundPort, mesh model.Se
 		Name: model.VirtualInbound, Address: socket(anywhere, port), AdditionalAddresses: v.family().further(port),
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters:  []*listenerv3.ListenerFilter{originalDestination()},
-		// A connection to the listener's own address would be sent back to it.
+		// A connection to the listener's own address would be forwarded to the listener again.
 		FilterChains: []*listenerv3.FilterChain{{
 			Name:             "virtualInbound-blackhole",
 			FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)},
@@ -187,8 +187,8 @@ func virtualInbound(seen observed, v Inbound, ports []inboundPort, mesh model.Se
 	return l
 }
 
-// ports returns what the workload's Sidecar declares, else one for each service that has an endpoint at the proxy's
-// address. A port number names the cluster, so each occurs once; the first wins.
+// ports returns the ports that the workload's Sidecar declares, else those of each service that has an endpoint at the
+// proxy's address. The cluster is named by the port number, so each number occurs once; the first one is used.
 func (in InboundInputs) ports() []inboundPort {
 	declared, s := fromServices(in.services, in.view), in.sidecar
 	if len(s.GetIngress()) > 0 {
@@ -209,7 +209,8 @@ func (in InboundInputs) ports() []inboundPort {
 	return out
 }
 
-// loops reports whether the listener would forward to itself. One on 0.0.0.0 also takes what is sent to loopback.
+// loops reports whether the listener would forward to itself. A listener on 0.0.0.0 also receives connections to
+// loopback.
 func (p inboundPort) loops() bool {
 	s := p.target.GetSocketAddress()
 	if s.GetPortValue() != p.port() {
@@ -232,7 +233,7 @@ func fromIngress(ingress []*networking.IstioIngressListener, v Inbound) []inboun
 		case entry.GetPort().GetProtocol() != "":
 			protocol = model.TCP
 		case entry.Tls != nil:
-			protocol = model.TLS // nobody looks for plain text on a port that asks for TLS
+			protocol = model.TLS // without detection of plain text: the port requires TLS
 		}
 		own := entry.CaptureMode == networking.CaptureMode_NONE ||
 			v.Mode == node.None && entry.CaptureMode == networking.CaptureMode_DEFAULT
@@ -266,8 +267,8 @@ func fromServices(services []*model.Service, v Inbound) []inboundPort {
 	return out
 }
 
-// workloadAddress reads a defaultEndpoint in Istio's forms: 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT and [::]:PORT
-// for the proxy's own address, unix:///path; empty for the same port on loopback.
+// workloadAddress parses a defaultEndpoint in Istio's forms: 127.0.0.1:PORT and [::1]:PORT for loopback, 0.0.0.0:PORT
+// and [::]:PORT for the proxy's own address, unix:///path; empty for the same port on loopback.
 func workloadAddress(text, own string, bind netip.AddrPort) (*corev3.Address, bool) {
 	if text == "" {
 		return loopback(bind), true
@@ -292,7 +293,7 @@ func loopback(bind netip.AddrPort) *corev3.Address {
 	return socket("127.0.0.1", uint32(bind.Port()))
 }
 
-// addrPort parses address, or fallback where it is empty.
+// addrPort parses address, or fallback if it is empty.
 func addrPort(address, fallback string, port uint32) (netip.AddrPort, bool) {
 	if address == "" {
 		address = fallback

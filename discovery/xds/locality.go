@@ -14,21 +14,21 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Labels that stand for parts of a locality where failoverPriority lists labels.
+// Labels that mean parts of a locality in a failoverPriority list.
 const (
 	regionLabel  = "topology.kubernetes.io/region"
 	zoneLabel    = "topology.kubernetes.io/zone"
 	subZoneLabel = "topology.istio.io/subzone"
 )
 
-// localitySetting returns what holds for the target, nil where locality makes no difference.
+// localitySetting returns the locality settings of the target, or nil if locality load balancing is off.
 func (t target) localitySetting() *networking.LocalityLoadBalancerSetting {
 	s := t.policy.balancer.GetLocalityLbSetting()
 	if s == nil {
 		s = t.mesh.Locality()
 	}
 	if s == nil {
-		s = &networking.LocalityLoadBalancerSetting{} // on, which takes effect with outlier detection
+		s = &networking.LocalityLoadBalancerSetting{} // on by default; it takes effect with outlier detection
 	}
 	if s.Enabled != nil && !s.Enabled.Value {
 		return nil
@@ -36,7 +36,8 @@ func (t target) localitySetting() *networking.LocalityLoadBalancerSetting {
 	return s
 }
 
-// local gives each endpoint its priority: nearer ones first, as long as outlier detection can tell when they fail.
+// local sets the priority of each endpoint: nearer ones first. Except for the preference of the service itself, it
+// requires outlier detection, which detects endpoints that fail.
 func (t target) local(in []candidate) []candidate {
 	s := t.localitySetting()
 	if t.service.Prefer != model.PreferNone && t.policy.balancer.GetLocalityLbSetting() == nil {
@@ -57,8 +58,8 @@ func (t target) local(in []candidate) []candidate {
 	return in
 }
 
-// preference is how far an endpoint is by the service's own preference, which needs no outlier detection: an endpoint that is
-// not ready makes way for those further off.
+// preference returns the distance of an endpoint by the service's own preference. This needs no outlier detection: if a
+// near endpoint is not ready, those further away receive its requests.
 func (t target) preference(c candidate) uint32 {
 	own, there := t.view.Locality, c.locality
 	switch {
@@ -73,7 +74,7 @@ func (t target) preference(c candidate) uint32 {
 	}
 }
 
-// ranked gives each endpoint the priority of its rank.
+// ranked sets the priority of each endpoint by its rank.
 func ranked(in []candidate, rank func(candidate) uint32) {
 	var ranks []uint32
 	for i := range in {
@@ -81,15 +82,15 @@ func ranked(in []candidate, rank func(candidate) uint32) {
 		ranks = append(ranks, in[i].priority)
 	}
 	slices.Sort(ranks)
-	ranks = slices.Compact(ranks) // Envoy wants priorities without a gap
+	ranks = slices.Compact(ranks) // Envoy requires priorities without gaps
 	for i := range in {
 		p, _ := slices.BinarySearch(ranks, in[i].priority)
 		in[i].priority = uint32(p)
 	}
 }
 
-// distance is 0 in one's own sub-zone, then 1 in the zone, 2 in the region, 3 elsewhere; where the setting names a region
-// to fail over to, others are behind it.
+// distance is 0 in the same sub-zone, 1 in the same zone, 2 in the same region, and 3 elsewhere. If the settings name a
+// region for failover, other regions have distance 4.
 func distance(own, other model.Locality, failover []*networking.LocalityLoadBalancerSetting_Failover) uint32 {
 	switch {
 	case own.Region != other.Region:
@@ -111,7 +112,7 @@ func distance(own, other model.Locality, failover []*networking.LocalityLoadBala
 	}
 }
 
-// mismatches is how many of the labels remain after those that match one after the other from the first.
+// mismatches returns how many labels of the list remain from the first one that does not match.
 func mismatches(priority []string, own map[string]string, where model.Locality, c candidate) uint32 {
 	for i, entry := range priority {
 		key, want, given := strings.Cut(entry, "=")
@@ -140,7 +141,7 @@ func labelOr(labels map[string]string, key string, l model.Locality) string {
 	return ""
 }
 
-// distribution returns the shares that are set for traffic from the proxy's locality, nil for none.
+// distribution returns the configured shares for traffic from the proxy's locality, or nil if there are none.
 func (t target) distribution() map[string]uint32 {
 	for _, d := range t.localitySetting().GetDistribute() {
 		if inLocality(d.From, t.view.Locality) {
@@ -152,7 +153,7 @@ func (t target) distribution() map[string]uint32 {
 
 func (t target) localityWeighted() bool { return t.distribution() != nil }
 
-// inLocality matches "region/zone/*" patterns, and "region" for all that is in it.
+// inLocality matches "region/zone/*" patterns; "region" matches everything in the region.
 func inLocality(pattern string, l model.Locality) bool {
 	parts := []string{l.Region, l.Zone, l.SubZone}
 	for i, p := range strings.SplitN(pattern, "/", 3) {
@@ -166,7 +167,8 @@ func inLocality(pattern string, l model.Locality) bool {
 	return true
 }
 
-// distribute weighs localities as the setting says; those that it does not name get nothing and are left out.
+// distribute weights localities by the configured shares. Localities without a share receive no traffic and are left
+// out.
 func (t target) distribute(a *endpointv3.ClusterLoadAssignment) {
 	shares := t.distribution()
 	if shares == nil {
@@ -178,7 +180,7 @@ func (t target) distribute(a *endpointv3.ClusterLoadAssignment) {
 		patterns = append(patterns, p)
 	}
 	slices.SortFunc(patterns, func(x, y string) int { return cmp.Or(cmp.Compare(len(y), len(x)), cmp.Compare(x, y)) })
-	for _, p := range patterns { // the narrowest first
+	for _, p := range patterns { // narrowest first
 		var matched []*endpointv3.LocalityLbEndpoints
 		var total uint64
 		for _, group := range a.Endpoints {
@@ -190,7 +192,7 @@ func (t target) distribute(a *endpointv3.ClusterLoadAssignment) {
 			}
 		}
 		for _, group := range matched {
-			// Shares are percent; times a hundred they stay apart when several localities divide one.
+			// Shares are percentages. A factor of 100 keeps them precise when several localities divide one share.
 			share := uint64(shares[p]) * 100 * sum(group) / max(total, 1)
 			weights[group] = max(uint32(share), min(shares[p], 1))
 		}
@@ -206,15 +208,15 @@ func sum(group *endpointv3.LocalityLbEndpoints) uint64 {
 	var n uint64
 	for _, e := range group.LbEndpoints {
 		if e.HealthStatus != corev3.HealthStatus_UNKNOWN {
-			continue // it takes no share
+			continue // it receives no share
 		}
 		n += uint64(max(e.GetLoadBalancingWeight().GetValue(), 1))
 	}
 	return n
 }
 
-// networkOf returns where an endpoint is: as it says, else by MeshNetworks' address ranges. Of several ranges that hold
-// its address the widest counts, as in Istio, then the network whose name comes first.
+// networkOf returns the network of an endpoint: its own setting, else by the address ranges in MeshNetworks. If several
+// ranges contain its address, the widest one is used, as in Istio, then the network whose name sorts first.
 func networkOf(e model.Endpoint, mesh model.Settings) string {
 	if e.Network != "" || len(mesh.Networks.GetNetworks()) == 0 {
 		return e.Network
@@ -236,7 +238,7 @@ func networkOf(e model.Endpoint, mesh model.Settings) string {
 	return found
 }
 
-// prefixOf reads a range of addresses. An address alone is a range of one.
+// prefixOf parses a CIDR range. A single address is a range of one address.
 func prefixOf(s string) (netip.Prefix, bool) {
 	if ip, err := netip.ParseAddr(s); err == nil && ip.Zone() == "" {
 		return netip.PrefixFrom(ip, ip.BitLen()), true
@@ -245,7 +247,7 @@ func prefixOf(s string) (netip.Prefix, bool) {
 	return prefix.Masked(), err == nil
 }
 
-// gatewaysOf returns the addresses by which a network is entered.
+// gatewaysOf returns the addresses of a network's gateways.
 func gatewaysOf(network string, mesh model.Settings) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, g := range mesh.Networks.GetNetworks()[network].GetGateways() {
@@ -256,7 +258,8 @@ func gatewaysOf(network string, mesh model.Settings) []netip.AddrPort {
 	return out
 }
 
-// scaleOf is what all weights are multiplied by, so that each network's can be divided among its gateways.
+// scaleOf returns the factor of all weights, chosen so that the weight of each network can be divided among its
+// gateways.
 func scaleOf(mesh model.Settings) uint32 {
 	scale := 1
 	for name := range mesh.Networks.GetNetworks() {
@@ -267,7 +270,7 @@ func scaleOf(mesh model.Settings) uint32 {
 	return uint32(scale)
 }
 
-// maxScale keeps the sum of weights below what Envoy takes.
+// maxScale limits the factor so that the sum of weights stays below Envoy's limit.
 const maxScale = 1 << 10
 
 func lcm(a, b int) int {

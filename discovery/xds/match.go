@@ -10,8 +10,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// routeMatch translates one match; without a path, or without any match, it is every path. Conditions of a match on the
-// proxy (its gateway, labels, namespace, port) are decided before.
+// routeMatch translates one match. Without a path, or without a match, it matches every path. The conditions of a match
+// on the proxy (its gateway, labels, namespace, port) are evaluated before.
 func routeMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	out := &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 	switch uri := in.GetUri().GetMatchType().(type) {
@@ -35,7 +35,7 @@ func routeMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	for _, name := range slices.Sorted(maps.Keys(without)) {
 		m := headerMatch(name, without[name])
 		m.InvertMatch = true
-		// A header that is not there has not the value either.
+		// A header that is missing does not have the value either.
 		m.TreatMissingHeaderAsEmpty = m.GetStringMatch() != nil
 		out.Headers = append(out.Headers, m)
 	}
@@ -54,7 +54,8 @@ func routeMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	return out
 }
 
-// headerMatch translates the match of one header. No value, or the regex "*", asks only that it is there.
+// headerMatch translates the match of one header. Without a value, or with the regex "*", it only requires that the
+// header is present.
 func headerMatch(name string, in *networking.StringMatch) *routev3.HeaderMatcher {
 	if value := stringMatcher(in); value != nil {
 		return &routev3.HeaderMatcher{
@@ -79,7 +80,7 @@ func queryMatch(name string, in *networking.StringMatch) *routev3.QueryParameter
 	}
 }
 
-// stringMatcher returns nil where any value will do.
+// stringMatcher returns nil if every value matches.
 func stringMatcher(in *networking.StringMatch) *matcherv3.StringMatcher {
 	switch m := in.GetMatchType().(type) {
 	case *networking.StringMatch_Exact:

@@ -8,20 +8,20 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Name is a host of the mesh and the addresses that DNS answers for it.
+// Name is a host of the mesh with the addresses that DNS answers for it.
 type Name struct {
-	Host      string   // "*.example.com" stands for every name below
+	Host      string   // "*.example.com" matches every name below
 	Addresses []string // IPv4 and IPv6
-	Service   string   // of a host SERVICE.NAMESPACE.svc.SUFFIX in the proxy's own domain, "" of any other
+	Service   string   // of a host SERVICE.NAMESPACE.svc.SUFFIX in the proxy's own domain; else ""
 	Namespace string
 }
 
-// Names returns the names that DNS answers for a proxy of view v, which r was built for, by host: those of the services
-// that it may call, with the addresses of the service, or of a headless one those of its endpoints. A service without an
-// address has no name here: only the network's own DNS knows it.
+// Names returns the names that DNS answers for a proxy of view v, by host; r must be built for v. They are the hosts of
+// the services that the proxy may call, with the addresses of the service, or the endpoints' addresses of a headless
+// one. A service without addresses has no name here: only the DNS server of the network can resolve it.
 func (r *Resources) Names(v Outbound) []Name {
 	if r.scope == nil {
-		return nil // gRPC's own clients find a service by its listener
+		return nil // gRPC clients find a service by its listener
 	}
 	return names(r.scope, v)
 }
@@ -49,7 +49,7 @@ func names(scope *model.Scope, v Outbound) []Name {
 	return out
 }
 
-// answers are the addresses that the name of a service leads to. Ranges are not addresses.
+// answers returns the addresses for the name of a service. Address ranges are left out.
 func (v Outbound) answers(scope *model.Scope, s *model.Service) []string {
 	all := v.addressesOf(scope, s)
 	if s.Headless {
@@ -61,8 +61,8 @@ func (v Outbound) answers(scope *model.Scope, s *model.Service) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(a string) bool { return !isIP(a) })
 }
 
-// addressesOf are a service's own addresses in the proxy's cluster, and of one that has none those that stand for it where DNS leads
-// to them.
+// addressesOf returns a service's own addresses in the proxy's cluster. For a service without any, it returns its
+// automatic addresses if the proxy's DNS answers with them.
 func (v Outbound) addressesOf(scope *model.Scope, s *model.Service) []string {
 	if own := s.AddressesIn(v.Cluster); len(own) > 0 || !v.AutoAddresses || v.none() {
 		return own
@@ -88,7 +88,7 @@ func (n *Name) add(addresses []string) {
 	}
 }
 
-// serviceOf splits SERVICE.NAMESPACE.svc.SUFFIX, where domain is ANY.svc.SUFFIX.
+// serviceOf splits SERVICE.NAMESPACE.svc.SUFFIX, if domain is ANY.svc.SUFFIX.
 func serviceOf(host, domain string) (service, namespace string) {
 	_, suffix, ok := strings.Cut(domain, ".svc.")
 	prefix, found := strings.CutSuffix(host, ".svc."+suffix)

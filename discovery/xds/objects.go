@@ -15,17 +15,17 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// meshConfigType names MeshConfig in MCP over xDS. It is sent as it is, in no envelope.
+// meshConfigType is the type of MeshConfig in MCP over xDS. It is sent without an envelope.
 const meshConfigType = "core/v1alpha1/MeshConfig"
 
-// Objects returns the mesh's configuration objects as Istio's API generator serves them, by type: group/version/Kind.
-// Of each type they are in the order of namespace and name. encode is called for each object, for a caller that
-// remembers: it is EncodeObject. Objects that were read from another control plane are not among them.
+// Objects returns the mesh's configuration objects in the form of Istio's API generator, by type: group/version/Kind.
+// The objects of each type are ordered by namespace and name. encode is called for each object; it returns the result
+// of EncodeObject, which the caller may cache. Objects that were received from another control plane are left out.
 func Objects(m *model.Mesh, encode func(*model.Object) *anypb.Any) map[string][]*anypb.Any {
 	objects := slices.DeleteFunc(slices.Clone(m.Objects()), func(o *model.Object) bool { return o.Origin.Record != nil && o.Origin.Record.Relayed })
 	slices.SortStableFunc(objects, func(a, b *model.Object) int { return cmp.Compare(a.Key(), b.Key()) })
 	out := map[string][]*anypb.Any{}
-	last := "" // of two that have one name the older is used here, and served
+	last := "" // if two objects have one key, the older one is used and served
 	for _, o := range objects {
 		if o.Key() == last {
 			continue
@@ -38,7 +38,7 @@ func Objects(m *model.Mesh, encode func(*model.Object) *anypb.Any) map[string][]
 	return out
 }
 
-// objectType is "" for what Istio's generator has no type of.
+// objectType returns "" for kinds that Istio's generator does not serve.
 func objectType(o *model.Object) string {
 	switch o.Kind {
 	case "MeshNetworks", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet":
@@ -52,7 +52,8 @@ func objectType(o *model.Object) string {
 	}
 }
 
-// EncodeObject encodes one object. Its version is of its content: clients skip what has the version that they know.
+// EncodeObject encodes one object. Its version is a hash of its content: clients skip an object whose version did not
+// change.
 func EncodeObject(o *model.Object) *anypb.Any {
 	spec, _ := o.Spec.(proto.Message)
 	if config, ok := spec.(*meshconfig.MeshConfig); ok {
@@ -67,7 +68,7 @@ func EncodeObject(o *model.Object) *anypb.Any {
 	return packed(r)
 }
 
-// packed can only fail on text that is not UTF-8, which no decoder of ours lets in.
+// packed can fail only on text that is not UTF-8, which all our decoders reject.
 func packed(m proto.Message) *anypb.Any {
 	out := &anypb.Any{}
 	if err := anypb.MarshalFrom(out, m, proto.MarshalOptions{Deterministic: true}); err != nil {

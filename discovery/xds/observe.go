@@ -23,7 +23,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// logFormat is Istio's default line.
+// logFormat is Istio's default format of a line.
 const logFormat = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% ` +
 	`%RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS% %CONNECTION_TERMINATION_DETAILS% ` +
 	`"%UPSTREAM_TRANSPORT_FAILURE_REASON%" %BYTES_RECEIVED% %BYTES_SENT% %DURATION% ` +
@@ -31,7 +31,7 @@ const logFormat = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PA
 	`"%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%" %UPSTREAM_CLUSTER_RAW% %UPSTREAM_LOCAL_ADDRESS% ` +
 	`%DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_REMOTE_ADDRESS% %REQUESTED_SERVER_NAME% %ROUTE_NAME%` + "\n"
 
-// logFields is Istio's default where lines are JSON.
+// logFields is Istio's default for JSON lines.
 func logFields() map[string]any {
 	return map[string]any{
 		"start_time": "%START_TIME%", "method": "%REQ(:METHOD)%", "path": "%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%",
@@ -46,7 +46,7 @@ func logFields() map[string]any {
 	}
 }
 
-// accessLogs returns the mesh's access log, and those of the default providers.
+// accessLogs returns the mesh's access log, and the access logs of the default providers.
 func accessLogs(mesh model.Settings) []*accesslogv3.AccessLog {
 	var out []*accesslogv3.AccessLog
 	if path := mesh.Config.GetAccessLogFile(); path != "" {
@@ -89,7 +89,7 @@ func fileLog(log *filelogv3.FileAccessLog) *accesslogv3.AccessLog {
 	}
 }
 
-// formatText ends a line where its format does not.
+// formatText adds a newline to a format that does not end with one.
 func formatText(format string) *filelogv3.FileAccessLog_LogFormat {
 	if !strings.HasSuffix(format, "\n") {
 		format += "\n"
@@ -104,7 +104,7 @@ func formatText(format string) *filelogv3.FileAccessLog_LogFormat {
 func formatJSON(fields map[string]any) *filelogv3.FileAccessLog_LogFormat {
 	format, err := structpb.NewStruct(fields)
 	if err != nil {
-		format = &structpb.Struct{} // JSON was read into fields, so they have a form
+		format = &structpb.Struct{} // fields were parsed from JSON, so they can be converted
 	}
 	return &filelogv3.FileAccessLog_LogFormat{LogFormat: &corev3.SubstitutionFormatString{
 		Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: format},
@@ -121,8 +121,8 @@ func providerNamed(mesh model.Settings, name string) *meshconfig.MeshConfig_Exte
 	return providers[i]
 }
 
-// tracerOf returns the first default provider that can be served and whose collector the namespace sees, nil for none:
-// Envoy refuses a listener that reports to a cluster which does not exist.
+// tracerOf returns the first default provider that is supported and whose collector is visible to the namespace, or nil
+// if there is none: Envoy rejects a listener that sends spans to a cluster that does not exist.
 func tracerOf(m *model.Mesh, namespace string) *meshconfig.MeshConfig_ExtensionProvider {
 	known := func(host string, port uint32) bool {
 		s := m.VisibleService(model.Qualify(host, "default"), namespace)
@@ -142,8 +142,8 @@ func tracerOf(m *model.Mesh, namespace string) *meshconfig.MeshConfig_ExtensionP
 	return nil
 }
 
-// tracing returns how spans go to a tracer. Without one they go to the collector of the proxy's own bootstrap, if it has
-// one, where the mesh says so.
+// tracing returns the configuration that sends spans to a tracer. Without one, if MeshConfig enables tracing, spans are
+// sent to the collector in the proxy's own bootstrap, if it has one.
 func tracing(mesh model.Settings, tracer *meshconfig.MeshConfig_ExtensionProvider) *hcmv3.HttpConnectionManager_Tracing {
 	switch {
 	case tracer.GetZipkin() != nil:
@@ -173,7 +173,7 @@ func traced(mesh model.Settings, provider *tracev3.Tracing_Http) *hcmv3.HttpConn
 func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider) *tracev3.Tracing_Http {
 	return traceProvider("envoy.tracers.zipkin", &tracev3.ZipkinConfig{
 		CollectorCluster:         outboundName(p.Port, "", model.Qualify(p.Service, "default")),
-		CollectorHostname:        p.Service, // Envoy would send the cluster's name, which is no host
+		CollectorHostname:        p.Service, // Envoy's default is the name of the cluster, which is not a host
 		CollectorEndpoint:        cmp.Or(p.Path, "/api/v2/spans"),
 		CollectorEndpointVersion: tracev3.ZipkinConfig_HTTP_JSON,
 		TraceId_128Bit:           !p.Enable_64BitTraceId,
@@ -184,7 +184,7 @@ func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider) *t
 func openTelemetry(p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider) *tracev3.Tracing_Http {
 	cluster := outboundName(p.Port, "", model.Qualify(p.Service, "default"))
 	config := &tracev3.OpenTelemetryConfig{ResourceDetectors: []*corev3.TypedExtensionConfig{{
-		// OTEL_RESOURCE_ATTRIBUTES names the service of the spans, as for any program, so that workloads share
+		// OTEL_RESOURCE_ATTRIBUTES sets the service name of the spans, as for any program, so that workloads share
 		// listeners.
 		Name:        "envoy.tracers.opentelemetry.resource_detectors.environment",
 		TypedConfig: pack(&detectorsv3.EnvironmentResourceDetectorConfig{}),

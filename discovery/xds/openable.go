@@ -10,8 +10,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// openable leaves out the listeners that a proxy cannot open: each would be a refusal for ever. Those are at a port below
-// 1024 of an unprivileged proxy, or in the place of what the proxy has for itself. The model's notes tell of both.
+// openable removes the listeners that a proxy cannot open, since Envoy would reject each of them in every update: those
+// at a port below 1024 of an unprivileged proxy, and those at a port that the proxy uses itself. The model's notes
+// report both.
 func openable(listeners []*listenerv3.Listener, unprivileged bool, own model.OwnPorts) []*listenerv3.Listener {
 	return slices.DeleteFunc(listeners, func(l *listenerv3.Listener) bool {
 		at := l.GetAddress().GetSocketAddress()
@@ -24,7 +25,8 @@ func openable(listeners []*listenerv3.Listener, unprivileged bool, own model.Own
 	})
 }
 
-// ownPorts are those of the proxy's bootstrap and of its agent, by Istio's keys. Istio's agent always tells them.
+// ownPorts returns the ports of the proxy's bootstrap and of its agent, by Istio's metadata keys. Istio's agent always
+// sends them.
 func (p Proxy) ownPorts() model.OwnPorts {
 	config := p.config()
 	own := model.OwnPorts{
@@ -37,7 +39,7 @@ func (p Proxy) ownPorts() model.OwnPorts {
 	return own
 }
 
-// portIn reads a port of metadata, where a number may be text; anything else is none.
+// portIn reads a port from metadata. A number may be a string; any other value gives 0.
 func portIn(value any) uint32 {
 	switch v := value.(type) {
 	case float64:

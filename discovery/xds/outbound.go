@@ -20,16 +20,16 @@ import (
 
 func (v Outbound) none() bool { return v.Mode == node.None }
 
-// outboundListener is one address that programs dial, and what may speak there.
+// outboundListener is one address to which programs connect, with the protocols that it accepts.
 type outboundListener struct {
 	address  string // an IP address, or a Unix socket's path
 	port     uint32
 	bind     bool
-	http     string // its route configuration, "" where HTTP is nothing special
-	sniff    bool   // the protocol is to be found out
+	http     string // name of its route configuration; "" without HTTP
+	sniff    bool   // HTTP is detected
 	chains   []*listenerv3.FilterChain
-	fallback *listenerv3.Filter // for what no chain matches, nil for the mesh's default
-	ranges   []string           // where HTTP is to be found out as well; Envoy chooses chains by addresses first
+	fallback *listenerv3.Filter // for connections that no chain matches; nil for the mesh's default
+	ranges   []string           // address ranges in which HTTP is detected as well; Envoy selects chains by address first
 }
 
 func (l *outboundListener) name() string {
@@ -39,7 +39,7 @@ func (l *outboundListener) name() string {
 	return listenerName(l.address, l.port)
 }
 
-// outboundListeners collects listeners by name: services share those of their ports.
+// outboundListeners collects listeners by name: services with the same port share listeners.
 type outboundListeners struct {
 	view  Outbound
 	scope *model.Scope
@@ -48,12 +48,13 @@ type outboundListeners struct {
 	order []string
 }
 
-// at returns the listener of an address. bind is whether programs connect to it themselves; nobody else may have
-// said otherwise, so the first decides. A listener that would be in the place of the proxy's own is no part of the result.
+// at returns the listener of an address. bind reports whether programs connect to the address directly, without
+// interception; if callers differ, the first one decides. A listener at an address that the proxy itself uses is
+// returned, but is not added to the result.
 func (ls *outboundListeners) at(address string, port uint32, bind bool) *outboundListener {
 	l := &outboundListener{address: canonical(address), port: port, bind: bind}
 	if bind && ls.view.Family == DualStack && l.address == IPv6.loopback() {
-		l.address = IPv4.loopback() // they are one listener's
+		l.address = IPv4.loopback() // both addresses belong to one listener
 	}
 	if ls.reserved(l) {
 		return l
@@ -66,7 +67,7 @@ func (ls *outboundListeners) at(address string, port uint32, bind bool) *outboun
 	return l
 }
 
-// reserved reports whether the proxy itself listens at an address.
+// reserved reports whether the proxy itself uses the address of a listener.
 func (ls *outboundListeners) reserved(l *outboundListener) bool {
 	if l.address == ls.view.Family.loopback() && ls.view.HTTPProxyPort != 0 && l.port == uint32(ls.view.HTTPProxyPort) {
 		return true
@@ -75,9 +76,9 @@ func (ls *outboundListeners) reserved(l *outboundListener) bool {
 	return err == nil && ip.IsUnspecified() && !ls.view.none() && ls.scope.Settings().Reserved(l.port) != ""
 }
 
-// addresses returns where a service's port is dialled, and whether the proxy binds there. Under NONE nothing leads to
-// an address that the host does not have: a service is reached at a loopback address of its own, or else, where there
-// is no HTTP proxy, at its port of the host's.
+// addresses returns the addresses of the listeners for a service's port, and whether the proxy binds them. Under NONE,
+// connections are not intercepted, so only addresses of the host work: a service is reached at its loopback addresses
+// if it has any, else, if there is no HTTP proxy, at its port on the loopback address.
 func (ls *outboundListeners) addresses(e model.Egress, s *model.Service, p model.Port) (addresses []string, bind bool) {
 	own := singleAddresses(ls.view.addressesOf(ls.scope, s))
 	switch {
@@ -107,7 +108,8 @@ func (ls *outboundListeners) addresses(e model.Egress, s *model.Service, p model
 	}
 }
 
-// singleAddresses returns a service's addresses, nothing where it has ranges: these are matched, not listened on.
+// singleAddresses returns a service's addresses, or nil if it has address ranges: listeners match ranges, but cannot
+// listen on them.
 func singleAddresses(addresses []string) []string {
 	if slices.ContainsFunc(addresses, func(a string) bool { return !isIP(a) }) {
 		return nil
@@ -115,7 +117,7 @@ func singleAddresses(addresses []string) []string {
 	return addresses
 }
 
-// addService adds one port of a service to the listeners that lead to it.
+// addService adds one port of a service to its listeners.
 func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p model.Port) {
 	addresses, bind := ls.addresses(e, s, p)
 	rule := ruleSpec(e.Rules.For(s.Host))
@@ -133,7 +135,7 @@ func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p mode
 			l.http = cmp.Or(l.http, strconv.Itoa(int(p.Number)))
 		case p.Protocol.IsTLS():
 			if chains := r.sniChains(ls.seen, rule); own && len(chains) == 0 {
-				l.addTCP(r.tcpChains(ls.seen, s, nil, subnets)) // who dials it means the service, whatever a handshake names
+				l.addTCP(r.tcpChains(ls.seen, s, nil, subnets)) // the address is the service's alone
 			} else {
 				l.chains = append(l.chains, r.tlsChains(ls.seen, s, rule)...)
 			}
@@ -143,7 +145,7 @@ func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p mode
 			if alone := fmt.Sprintf("%s:%d", s.Host, p.Number); own && !s.Headless && (l.http == "" || l.http == alone) {
 				l.http = alone
 			} else {
-				l.http = shared // the host of a request decides its service
+				l.http = shared // the host of a request selects its service
 			}
 			switch {
 			case own:
@@ -158,7 +160,7 @@ func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p mode
 	}
 }
 
-// addTCP adds chains of bytes; the one without conditions is the listener's default, the first of them.
+// addTCP adds TCP filter chains. The first one without address conditions becomes the default of the listener.
 func (l *outboundListener) addTCP(chains []*listenerv3.FilterChain) {
 	for _, c := range chains {
 		if len(c.FilterChainMatch.PrefixRanges)+len(c.FilterChainMatch.SourcePrefixRanges) > 0 {
@@ -169,8 +171,8 @@ func (l *outboundListener) addTCP(chains []*listenerv3.FilterChain) {
 	}
 }
 
-// withoutTLS adds to each chain one that says that it takes what is not encrypted: beside a chain of HTTP, which says so,
-// Envoy looks at no other.
+// withoutTLS adds a copy of each chain that matches only unencrypted connections: beside an HTTP chain with this
+// condition, Envoy does not consider chains without it.
 func withoutTLS(chains []*listenerv3.FilterChain) []*listenerv3.FilterChain {
 	out := slices.Clone(chains)
 	for _, c := range chains {
@@ -181,7 +183,7 @@ func withoutTLS(chains []*listenerv3.FilterChain) []*listenerv3.FilterChain {
 	return out
 }
 
-// build returns the listener. Connections that it does not know go where unknown destinations go.
+// build returns the listener. Connections that match no chain are handled as connections to unknown destinations.
 func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
 	out := &listenerv3.Listener{
 		Name: l.name(), Address: l.socket(), TrafficDirection: corev3.TrafficDirection_OUTBOUND,
@@ -189,7 +191,7 @@ func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
 	}
 	if !l.bind {
 		out.BindToPort = wrapperspb.Bool(false)
-		if l.address == ls.view.Family.wildcard() { // what was dialled in the other family is handed to it as well
+		if l.address == ls.view.Family.wildcard() { // it also receives intercepted connections of the other family
 			out.AdditionalAddresses = ls.view.Family.further(l.port)
 		}
 	} else if l.address == ls.view.Family.loopback() && l.port != 0 {
@@ -216,7 +218,7 @@ func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
 				out.FilterChains = append(out.FilterChains, http)
 			}
 		} else {
-			fallback = networkFilter(hcmFilter, manager) // it is dialled for HTTP and nothing else
+			fallback = networkFilter(hcmFilter, manager) // all connections to it are HTTP
 		}
 	}
 	out.DefaultFilterChain = &listenerv3.FilterChain{Filters: []*listenerv3.Filter{fallback}}
@@ -224,7 +226,7 @@ func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
 	return out
 }
 
-// waits bounds how long Envoy looks at a connection whose client waits for the server to speak first.
+// waits sets how long Envoy inspects a connection on which the client waits for the server to send first.
 func (ls *outboundListeners) waits(out *listenerv3.Listener) {
 	if len(out.ListenerFilters) == 0 {
 		return
@@ -247,12 +249,12 @@ func (l *outboundListener) socket() *corev3.Address {
 	return socket(l.address, l.port)
 }
 
-// unknown leads connections to unknown destinations where the scope says.
+// unknown returns the filter for connections to unknown destinations, by the policy of the scope.
 func (ls *outboundListeners) unknown() *listenerv3.Filter {
 	return ls.seen.tcpTo(unknownCluster(ls.scope))
 }
 
-// unknownCluster is where unknown destinations go: to the egress proxy, nowhere, or straight on.
+// unknownCluster returns the cluster for unknown destinations: the egress proxy, the black hole or passthrough.
 func unknownCluster(s *model.Scope) string {
 	switch policy := s.OutboundPolicy(); {
 	case policy.Proxy != nil:

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// pack puts a message into an Any, with the same bytes each time. It can only fail on text that is not UTF-8, and all
-// text here was decoded by protobuf or JSON, which refuse it.
+// pack encodes a message as an Any, always with the same bytes. It can fail only on text that is not UTF-8, and all
+// text here was decoded from protobuf or JSON, whose decoders reject it.
 func pack(m proto.Message) *anypb.Any {
 	packed := &anypb.Any{}
 	if err := anypb.MarshalFrom(packed, m, proto.MarshalOptions{Deterministic: true}); err != nil {

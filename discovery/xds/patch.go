@@ -12,11 +12,12 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Patch says which messages of some Resources are others than in those that they were made of, by their places in the lists, which
-// are the same in both. Listeners are the same.
+// Patch lists the messages of some Resources that differ from those of the Resources from which they were made, by
+// their indexes in the lists. The indexes are the same in both. Listeners are the same.
 type Patch struct{ Clusters, Endpoints, Routes []int }
 
-// PatchOf returns how r differs from last, where r was made of last by putting messages in the place of others.
+// PatchOf returns the difference between r and last. It returns false if r was not made from last by replacing
+// messages.
 func (r *Resources) PatchOf(last *Resources) (Patch, bool) {
 	if r == last {
 		return Patch{}, true
@@ -24,8 +25,9 @@ func (r *Resources) PatchOf(last *Resources) (Patch, bool) {
 	return r.patched, last != nil && last.generation != nil && r.since == last.generation
 }
 
-// patch returns r with what changed since, where that is endpoints and HTTP routes only; nil where more may have. A
-// gateway's clusters also exist under other names, and its rules in several places, so it is built anew.
+// patch returns r with the changes since its generation, if only endpoints and HTTP routes changed, and nil if more may
+// have changed. A gateway's clusters also exist under other names, and its rules are used in several places, so its
+// resources are always built again.
 func (r *Resources) patch(m *model.Mesh, v Outbound) *Resources {
 	delta := m.Delta()
 	if r == nil || v.Gateway || r.generation == nil || delta.Since != r.generation {
@@ -50,7 +52,7 @@ func (r *Resources) patchServices(services []*model.Service, v Outbound, setting
 	for _, s := range services {
 		seen := r.scope.Service(s.Host)
 		if seen == nil || seen.Namespace != s.Namespace {
-			continue // this proxy sees another service of that host, or none
+			continue // this proxy uses another service of the host, or none
 		}
 		made := clusterInputs{s, r.scope.DestinationRule(s), &v, settings}.clusters()
 		r.Clusters = replace(r.Clusters, &r.patched.Clusters, made.Clusters, (*clusterv3.Cluster).GetName)
@@ -58,7 +60,7 @@ func (r *Resources) patchServices(services []*model.Service, v Outbound, setting
 	}
 }
 
-// patchRules makes the virtual hosts of changed rules anew. It is false where one comes or goes.
+// patchRules rebuilds the virtual hosts of changed rules. It returns false if a virtual host is added or removed.
 func (r *Resources) patchRules(changes []model.RuleChange) bool {
 	r.tables = slices.Clone(r.tables)
 	for i, t := range r.tables {
@@ -75,8 +77,8 @@ func (r *Resources) patchRules(changes []model.RuleChange) bool {
 	return true
 }
 
-// patch returns t with the virtual hosts of changed rules made anew: t itself where it has none, the same route
-// configuration where they turn out the same.
+// patch returns t with the virtual hosts of changed rules rebuilt. If a rebuilt virtual host is equal to the old one,
+// the route configuration stays the same pointer.
 func (t *routeTable) patch(changes []model.RuleChange, scope *model.Scope) (*routeTable, bool) {
 	changed := func(h routedHost) int {
 		return slices.IndexFunc(changes, func(c model.RuleChange) bool { return c.From == h.rule })
@@ -100,7 +102,7 @@ func (t *routeTable) patch(changes []model.RuleChange, scope *model.Scope) (*rou
 	return &out, true
 }
 
-// set replaces a virtual host of t that is still as it was in last. Nobody else's lists are changed.
+// set replaces a virtual host of t. The lists that t still shares with last are copied before the change.
 func (t *routeTable) set(last *routeTable, i int, h routedHost, routes []*routev3.Route) {
 	if &t.hosts[0] == &last.hosts[0] {
 		t.hosts = slices.Clone(last.hosts)
@@ -119,7 +121,7 @@ func (t *routeTable) set(last *routeTable, i int, h routedHost, routes []*routev
 	t.config.VirtualHosts[i] = host
 }
 
-// replace puts messages in the place of those of the same name in a sorted list, unless they are equal.
+// replace replaces messages in a sorted list by those of the same name, unless they are equal.
 func replace[T proto.Message](list []T, places *[]int, messages []T, name func(T) string) []T {
 	for _, m := range messages {
 		if i, found := find(list, name(m), name); found && !proto.Equal(list[i], m) {
@@ -129,7 +131,8 @@ func replace[T proto.Message](list []T, places *[]int, messages []T, name func(T
 	return list
 }
 
-// put puts a message in its place, and notes the place. The first time the list is copied, since others have it.
+// put sets the message at an index and records the index. Before the first change it copies the list, since other
+// Resources share it.
 func put[T any](list []T, places *[]int, at int, m T) []T {
 	if len(*places) == 0 {
 		list = slices.Clone(list)
@@ -139,7 +142,7 @@ func put[T any](list []T, places *[]int, at int, m T) []T {
 	return list
 }
 
-// find returns where a list that is sorted by name has one.
+// find returns the index of a name in a list that is sorted by name.
 func find[T any](list []T, wanted string, name func(T) string) (int, bool) {
 	return slices.BinarySearchFunc(list, wanted, func(m T, n string) int { return strings.Compare(name(m), n) })
 }

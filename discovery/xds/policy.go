@@ -15,7 +15,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// policy is a DestinationRule's traffic policy as it holds for one port of one subset.
+// policy is the part of a DestinationRule's traffic policy for one port of one subset.
 type policy struct {
 	balancer      *networking.LoadBalancerSettings
 	pool          *networking.ConnectionPoolSettings
@@ -25,9 +25,10 @@ type policy struct {
 	retryBudget   *networking.TrafficPolicy_RetryBudget
 }
 
-// policyOf returns what holds for a port: the rule's own policy, or that for the port, which replaces it whole; over it
-// what the subset sets, or what the subset sets for the port, which again replaces it whole. Where nobody asks for
-// outlier detection or a connection pool, the mesh's default holds.
+// policyOf returns the policy for a port. It is the rule's policy for that port, which replaces the rule's general
+// policy as a whole, or else the general policy. The fields that the subset sets replace those of the result; a policy
+// of the subset for the port replaces it as a whole. Without outlier detection or a connection pool, the mesh's default
+// is used.
 func policyOf(rule *networking.DestinationRule, subset *networking.Subset, port uint32, mesh model.Settings) policy {
 	p := onPort(rule.GetTrafficPolicy(), port)
 	if own := subset.GetTrafficPolicy(); own != nil {
@@ -73,7 +74,7 @@ func ofLevel(in *networking.TrafficPolicy, level *networking.TrafficPolicy_PortT
 	}
 }
 
-// under returns p with what over sets in its place.
+// under returns p with the fields that over sets.
 func (p policy) under(over *networking.TrafficPolicy) policy {
 	if over.LoadBalancer != nil {
 		p.balancer = over.LoadBalancer
@@ -114,7 +115,7 @@ func (p policy) apply(c *clusterv3.Cluster, t target) {
 	}
 }
 
-// applyPool sets limits, which are the only ones, and timeouts.
+// applyPool sets limits and timeouts. Only configured limits are set.
 func (p policy) applyPool(c *clusterv3.Cluster, t target) {
 	tcp, http := p.pool.GetTcp(), p.pool.GetHttp()
 	limits := c.CircuitBreakers.Thresholds[0]
@@ -155,9 +156,9 @@ func (p policy) applyPool(c *clusterv3.Cluster, t target) {
 	setHTTPOptions(c, p.httpOptions(t))
 }
 
-// httpOptions returns what HTTP the target's endpoints are spoken to in. At a sidecar, a port whose protocol nobody names
-// gets what its client speaks. Clients of a gateway negotiate HTTP/2 with the gateway itself, so there it is HTTP/1.1
-// unless a policy asks for more.
+// httpOptions returns the HTTP protocol for the target's endpoints. At a sidecar, a port without a declared protocol
+// uses the protocol of the client. Clients of a gateway negotiate HTTP/2 with the gateway itself, so a gateway uses
+// HTTP/1.1 there unless a policy sets HTTP/2.
 func (p policy) httpOptions(t target) httpOptions {
 	http := p.pool.GetHttp()
 	return httpOptions{
@@ -170,7 +171,8 @@ func (p policy) httpOptions(t target) httpOptions {
 	}
 }
 
-// upgrades reports whether HTTP/1.1 is to be carried over HTTP/2. A workload gets what its port speaks.
+// upgrades reports whether HTTP/1.1 requests are sent over HTTP/2. Inbound clusters are never upgraded: the workload
+// receives the protocol of its port.
 func upgrades(http *networking.ConnectionPoolSettings_HTTPSettings, t target) bool {
 	switch http.GetH2UpgradePolicy() {
 	case networking.ConnectionPoolSettings_HTTPSettings_UPGRADE:
@@ -182,7 +184,7 @@ func upgrades(http *networking.ConnectionPoolSettings_HTTPSettings, t target) bo
 	}
 }
 
-// applyOutlier ejects for what is set, and for nothing else: Envoy's own ejection by success rate is off.
+// applyOutlier enables only the ejections that the policy sets: Envoy's ejection by success rate is disabled.
 func (p policy) applyOutlier(c *clusterv3.Cluster) {
 	in := p.outlier
 	if in == nil {
@@ -214,7 +216,7 @@ func (p policy) applyOutlier(c *clusterv3.Cluster) {
 		out.MaxEjectionPercent = wrapperspb.UInt32(uint32(in.MaxEjectionPercent))
 	}
 	c.OutlierDetection = out
-	// Nothing panics unless it is asked to: an ejected endpoint gets no request while another one can take it.
+	// Panic mode is off unless configured: an ejected endpoint receives no requests while another one is available.
 	lbConfig(c).HealthyPanicThreshold = &typev3.Percent{Value: float64(in.MinHealthPercent)}
 }
 
@@ -225,7 +227,7 @@ func lbConfig(c *clusterv3.Cluster) *clusterv3.Cluster_CommonLbConfig {
 	return c.CommonLbConfig
 }
 
-// applyProxyProtocol wraps the transport that the policy chose.
+// applyProxyProtocol wraps the cluster's transport socket in one that sends the PROXY header.
 func (p policy) applyProxyProtocol(c *clusterv3.Cluster) {
 	if p.proxyProtocol == nil {
 		return

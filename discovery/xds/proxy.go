@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// Proxy is one Envoy, as its node says.
+// Proxy describes one Envoy by its node.
 type Proxy struct {
 	ID       node.ID
 	Metadata node.Metadata
@@ -19,8 +19,8 @@ type Proxy struct {
 	Topology Topology // of a gateway
 }
 
-// ParseProxy reads Envoy's node. An error says which part is wrong. A sidecar that does not name its interception mode
-// is under REDIRECT, Istio's default.
+// ParseProxy parses Envoy's node. An error names the invalid part. A sidecar without an interception mode uses
+// REDIRECT, Istio's default.
 func ParseProxy(n *corev3.Node) (Proxy, error) {
 	id, err := node.ParseID(n.GetId())
 	if err != nil {
@@ -43,7 +43,7 @@ func ParseProxy(n *corev3.Node) (Proxy, error) {
 	}}, nil
 }
 
-// Namespace is where the workload lives: by its metadata, else the first part of its DNS domain.
+// Namespace returns the namespace of the workload: from its metadata, else the first part of its DNS domain.
 func (p Proxy) Namespace() string {
 	if p.Metadata.Namespace != "" {
 		return p.Metadata.Namespace
@@ -52,13 +52,13 @@ func (p Proxy) Namespace() string {
 	return namespace
 }
 
-// text returns a key of the metadata that has no field of its own; anything but a string is none.
+// text returns the value of a metadata key that has no field of its own; "" if it is not a string.
 func (p Proxy) text(key string) string {
 	s, _ := p.Metadata.Extra[key].(string)
 	return s
 }
 
-// config is the proxy's own ProxyConfig, nil where its metadata has none that can be read.
+// config returns the proxy's own ProxyConfig, or nil if its metadata has none or it is malformed.
 func (p Proxy) config() map[string]any {
 	config, _ := p.Metadata.Extra["PROXY_CONFIG"].(map[string]any)
 	return config

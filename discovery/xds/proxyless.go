@@ -18,11 +18,12 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Proxyless reports whether the proxy is no Envoy but a program's own gRPC, by Istio's metadata GENERATOR.
+// Proxyless reports whether the client is a gRPC library in a program, not an Envoy, by Istio's metadata GENERATOR.
 func (p Proxy) Proxyless() bool { return p.Metadata.Extra["GENERATOR"] == "grpc" }
 
-// buildProxyless returns what gRPC's clients read: to the target xds:///HOST:PORT, whose host may be short, belongs a
-// listener of that name with an API listener, a route configuration of the cluster's name, the cluster, and its endpoints.
+// buildProxyless returns the resources that gRPC clients read. A target xds:///HOST:PORT, whose host may be a short
+// name, needs a listener of that name with an API listener, a route configuration with the name of the cluster, the
+// cluster, and its endpoints.
 func buildProxyless(m *model.Mesh, v Outbound) *Resources {
 	scope, seen, out := m.Scope(v.Namespace, v.Labels()), observe(m.Settings(), tracerOf(m, v.Namespace)), &Resources{}
 	rules := map[*model.Service]*networking.VirtualService{}
@@ -60,7 +61,7 @@ func buildProxyless(m *model.Mesh, v Outbound) *Resources {
 
 func (o observed) apiListener(name, routes string) *listenerv3.Listener {
 	manager := o.newHCM(name, corev3.TrafficDirection_OUTBOUND)
-	manager.HttpFilters = manager.HttpFilters[len(manager.HttpFilters)-1:] // the router: gRPC refuses filters that it does not have
+	manager.HttpFilters = manager.HttpFilters[len(manager.HttpFilters)-1:] // the router, which gRPC implements
 	manager.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
 		ConfigSource:    overADS(),
 		RouteConfigName: routes,
@@ -68,10 +69,11 @@ func (o observed) apiListener(name, routes string) *listenerv3.Listener {
 	return &listenerv3.Listener{Name: name, ApiListener: &listenerv3.ApiListener{ApiListener: pack(manager)}}
 }
 
-// forGRPC takes from a cluster what gRPC's clients refuse: C core knows no LEAST_REQUEST, Java reads the greatest limit as
-// -1, and encryption is the channel's own affair. Left are the balancer, where all know it, and the limit of requests,
-// where somebody set it. Names are resolved by a cluster of type LOGICAL_DNS, the only one that gRPC has for them: it has
-// one endpoint, and gRPC refuses one that has several, as it refuses ORIGINAL_DST: their calls fail at once, no others.
+// forGRPC removes from a cluster the settings that gRPC clients reject: C core does not implement LEAST_REQUEST, Java
+// reads the maximum uint32 limit as -1, and encryption is configured in the channel. The balancer is kept if all
+// clients implement it, and the request limit if it is configured. For names, the cluster type is LOGICAL_DNS, the only
+// one that gRPC implements: it has one endpoint. gRPC rejects such a cluster with several endpoints, and clusters of
+// type ORIGINAL_DST: calls to these fail at once, and no others.
 func forGRPC(c *clusterv3.Cluster) {
 	if c.GetClusterType() != nil {
 		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_LOGICAL_DNS}
@@ -90,11 +92,11 @@ func forGRPC(c *clusterv3.Cluster) {
 	c.TransportSocket, c.TypedExtensionProtocolOptions, c.UpstreamConnectionOptions, c.CommonLbConfig = nil, nil, nil, nil
 }
 
-// serverListenerPrefix begins the names of listeners that gRPC's servers ask for; where they listen follows.
+// serverListenerPrefix is the prefix of the listener names that gRPC servers request; the server's address follows.
 const serverListenerPrefix = "xds.istio.io/grpc/lds/inbound/"
 
-// serverListeners returns a listener for each port of the workload, under the names of all addresses where a server may
-// listen: it hands requests to the program.
+// serverListeners returns listeners for each port of the workload, one for each address on which a server may listen.
+// They pass requests to the program.
 func (in InboundInputs) serverListeners() *Resources {
 	r := &Resources{}
 	addresses := append([]netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified(), netip.AddrFrom4([4]byte{127, 0, 0, 1})},
@@ -128,7 +130,7 @@ func serverListener(at netip.AddrPort) *listenerv3.Listener {
 	}
 }
 
-// withLocality names the locality and weighs it: gRPC passes over one without either.
+// withLocality sets a locality and a weight where they are missing: gRPC ignores endpoints without them.
 func withLocality(a *endpointv3.ClusterLoadAssignment) *endpointv3.ClusterLoadAssignment {
 	a = proto.Clone(a).(*endpointv3.ClusterLoadAssignment)
 	for _, l := range a.Endpoints {

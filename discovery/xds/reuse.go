@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// reuse puts last's message in the place of each that is equal to it.
+// reuse replaces each message that is equal to one of last by that one.
 func (r *Resources) reuse(last *Resources) *Resources {
 	if last == nil {
 		return r
@@ -22,7 +22,8 @@ func (r *Resources) reuse(last *Resources) *Resources {
 	return r
 }
 
-// reuseEqual walks two lists that are sorted by name. Messages that are the same pointer already cost one comparison.
+// reuseEqual iterates over two lists that are sorted by name. A message that is already the same pointer costs one
+// comparison.
 func reuseEqual[T interface {
 	comparable
 	proto.Message

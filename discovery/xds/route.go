@@ -16,17 +16,18 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// router translates rules for one listening port of one gateway, or of the mesh.
+// router translates rules for one port of one gateway, or of the mesh.
 type router struct {
 	scope   *model.Scope
 	gateway string // model.MeshGateway for sidecars
-	port    uint32 // that clients dial
+	port    uint32 // to which clients connect
 
-	encrypted bool // clients speak HTTPS to the proxy
+	encrypted bool // clients use HTTPS to the proxy
 }
 
-// serviceRoutes returns the routes to one port of a service: its VirtualService's, one per match, in their order, else,
-// also where none of them is for this proxy and port, one to the whole service.
+// serviceRoutes returns the routes to one port of a service: those of its VirtualService, one for each match, in their
+// order. Without a VirtualService, or if none of its routes is for this proxy and port, it returns one route to the
+// whole service.
 func (r router) serviceRoutes(host string, rule *networking.VirtualService) []*routev3.Route {
 	if routes := r.routes(rule); len(routes) > 0 {
 		return routes
@@ -38,8 +39,8 @@ func (r router) serviceRoutes(host string, rule *networking.VirtualService) []*r
 	return []*routev3.Route{out}
 }
 
-// routes returns a VirtualService's routes as far as they are for this proxy and port. Routes after one that takes
-// every request are left out: nothing would reach them.
+// routes returns the routes of a VirtualService that are for this proxy and port. Routes after one that matches every
+// request are left out, since no request would reach them.
 func (r router) routes(rule *networking.VirtualService) []*routev3.Route {
 	var out []*routev3.Route
 	for _, http := range rule.GetHttp() {
@@ -61,7 +62,7 @@ func (r router) routes(rule *networking.VirtualService) []*routev3.Route {
 	return out
 }
 
-// source is what a match may ask of the proxy that a request comes through.
+// source contains the conditions of a match on the proxy that sends a request.
 type source interface {
 	GetPort() uint32
 	GetSourceLabels() map[string]string
@@ -80,8 +81,8 @@ func catchesAll(m *routev3.RouteMatch) bool {
 	return (m.GetPrefix() == "/" || m.GetSafeRegex().GetRegex() == ".*") && len(m.Headers) == 0 && len(m.QueryParameters) == 0
 }
 
-// catchAllLast moves the first route that takes every request to the end. Requests would reach no other of that kind, so
-// these are left out.
+// catchAllLast moves the first route that matches every request to the end. Other routes of that kind would receive no
+// requests and are left out.
 func catchAllLast(routes []*routev3.Route) []*routev3.Route {
 	var out, all []*routev3.Route
 	for _, r := range routes {
@@ -121,7 +122,7 @@ func (r router) route(http *networking.HTTPRoute, match *networking.HTTPMatchReq
 	return out
 }
 
-// setAction splits a route's traffic by weight. With nobody to send it to, the route answers 503 itself.
+// setAction splits a route's traffic by weight. Without a destination, the route itself answers 503.
 func (r router) setAction(out *routev3.Route, http *networking.HTTPRoute) {
 	destinations := weighted(http.Route)
 	if len(destinations) == 0 {
@@ -130,7 +131,7 @@ func (r router) setAction(out *routev3.Route, http *networking.HTTPRoute) {
 	}
 	action := &routev3.RouteAction{Timeout: http.Timeout, RequestMirrorPolicies: r.mirrors(http)}
 	if action.Timeout == nil {
-		action.Timeout = durationpb.New(0) // none; unset would mean Envoy's 15 seconds
+		action.Timeout = durationpb.New(0) // no timeout; if unset, Envoy's default is 15 seconds
 	}
 	for _, d := range destinations {
 		if action.HashPolicy = r.hashPolicy(d.GetDestination()); action.HashPolicy != nil {
@@ -170,7 +171,7 @@ func rewrite(action *routev3.RouteAction, in *networking.HTTPRewrite) {
 	}
 }
 
-// weighted drops the destinations that get nothing. A single destination needs no weight.
+// weighted removes destinations without weight. A single destination needs no weight.
 func weighted[D interface{ GetWeight() int32 }](in []D) []D {
 	if len(in) == 1 {
 		return in
@@ -196,8 +197,9 @@ func (r router) split(destinations []*networking.HTTPRouteDestination) *routev3.
 	return out
 }
 
-// clusterOf names a destination's cluster. Where no port is given it is the destination's only one, else the one that
-// the request was sent to. The cluster may not exist, as with a missing subset: Envoy then answers 503.
+// clusterOf returns the name of a destination's cluster. Without a port in d, the port is the only one of the service,
+// else the one to which the request was sent. The cluster may not exist, for example if the subset does not exist:
+// Envoy then answers 503.
 func (r router) clusterOf(d *networking.Destination) string {
 	return outboundName(r.portOf(d), d.GetSubset(), d.GetHost())
 }
@@ -212,7 +214,7 @@ func (r router) portOf(d *networking.Destination) uint32 {
 	return r.port
 }
 
-// hashPolicy returns what decides the endpoint of a request to d, by its DestinationRule.
+// hashPolicy returns the part of a request that selects its endpoint, by the DestinationRule of d.
 func (r router) hashPolicy(d *networking.Destination) []*routev3.RouteAction_HashPolicy {
 	return hashPolicy(r.policyOf(d).balancer)
 }
@@ -259,7 +261,7 @@ func (r router) redirect(in *networking.HTTPRedirect) *routev3.RedirectAction {
 	return out
 }
 
-// redirectPort returns the port that a redirect names, 0 for none: the default port of the scheme is not written.
+// redirectPort returns the port in the URL of a redirect, or 0 for none: the default port of the scheme is left out.
 func (r router) redirectPort(in *networking.HTTPRedirect) uint32 {
 	var port uint32
 	switch p := in.RedirectPort.(type) {

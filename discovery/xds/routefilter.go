@@ -20,21 +20,22 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// The parts of a route that change requests, beside their destination.
+// Parts of a route that change requests, other than their destination.
 
 const (
 	corsFilter         = "envoy.filters.http.cors"
 	faultFilter        = "envoy.filters.http.fault"
 	previousHosts      = "envoy.retry_host_predicates.previous_hosts"
 	previousPriorities = "envoy.retry_priorities.previous_priorities"
-	// retryOn never repeats a request that the server may have worked on: it was not connected, or it said so.
+	// retryOn retries requests that did not reach the server (connect-failure, refused-stream), and gRPC requests that
+	// were answered UNAVAILABLE or CANCELLED. retriable-status-codes needs a list of codes.
 	retryOn         = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes"
 	retries         = 2
 	retryHostsTried = 5
 )
 
-// retry returns Istio's default, changed by what in says; nil where in asks for none. Under consistent hashing every
-// try goes to the same endpoint, so there the previous one is not avoided.
+// retry returns Istio's default retry policy with the settings of in, or nil if in disables retries. With consistent
+// hashing, every attempt goes to the same endpoint, so previous hosts are not avoided.
 func (r router) retry(in *networking.HTTPRetry, hash []*routev3.RouteAction_HashPolicy) *routev3.RetryPolicy {
 	if in == nil {
 		in = r.scope.Settings().Config.GetDefaultHttpRetryPolicy()
@@ -76,7 +77,7 @@ func (r router) retry(in *networking.HTTPRetry, hash []*routev3.RouteAction_Hash
 	return out
 }
 
-// retryConditions takes the status codes out of a list of conditions.
+// retryConditions separates the status codes from the other conditions of a list.
 func retryConditions(list string) (on string, codes []uint32) {
 	var conditions []string
 	for part := range strings.SplitSeq(list, ",") {
@@ -93,7 +94,7 @@ func retryConditions(list string) (on string, codes []uint32) {
 	return strings.Join(conditions, ","), codes
 }
 
-// mirrors returns where copies of requests go. They keep their host.
+// mirrors returns the destinations of mirrored requests. Mirrored requests keep their host.
 func (r router) mirrors(in *networking.HTTPRoute) []*routev3.RouteAction_RequestMirrorPolicy {
 	policy := func(d *networking.Destination, percent float64) *routev3.RouteAction_RequestMirrorPolicy {
 		return &routev3.RouteAction_RequestMirrorPolicy{
@@ -128,7 +129,7 @@ func (r router) mirrors(in *networking.HTTPRoute) []*routev3.RouteAction_Request
 	return out
 }
 
-// fault returns nil where nothing would ever happen: without a percentage nothing does.
+// fault returns nil if the fault would affect no requests, as without a percentage.
 func fault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
 	out := &faultv3.HTTPFault{}
 	if d := in.GetDelay(); d.GetFixedDelay() != nil {
@@ -161,7 +162,7 @@ func fault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
 	return out
 }
 
-// grpcStatus reads a status by its name or number, as gRPC lists them.
+// grpcStatus parses a status, by the name or number that gRPC defines.
 func grpcStatus(s string) uint32 {
 	if n, err := strconv.Atoi(s); err == nil {
 		return uint32(n)
@@ -174,7 +175,7 @@ func grpcStatus(s string) uint32 {
 	return uint32(max(slices.Index(names, strings.ToUpper(s)), 0))
 }
 
-// fraction is percent in Envoy's finest unit.
+// fraction converts percent to Envoy's finest unit.
 func fraction(percent float64) *typev3.FractionalPercent {
 	return &typev3.FractionalPercent{
 		Numerator: uint32(min(percent, 100) * 10_000), Denominator: typev3.FractionalPercent_MILLION,
@@ -189,7 +190,7 @@ func cors(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 		AllowMethods: strings.Join(in.AllowMethods, ","), AllowHeaders: strings.Join(in.AllowHeaders, ","),
 		ExposeHeaders: strings.Join(in.ExposeHeaders, ","), AllowCredentials: in.AllowCredentials,
 		FilterEnabled: &corev3.RuntimeFractionalPercent{DefaultValue: fraction(100)},
-		// Unless the policy forbids it, the workload answers preflights that the policy does not.
+		// The workload answers preflights that do not match the policy, unless the policy forbids it.
 		ForwardNotMatchingPreflights: wrapperspb.Bool(in.UnmatchedPreflights != networking.CorsPolicy_IGNORE),
 	}
 	if in.MaxAge != nil {
@@ -206,7 +207,7 @@ func cors(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 	return out
 }
 
-// setHeaders adds what in does to a route's headers.
+// setHeaders adds the header operations of in to a route.
 func setHeaders(out *routev3.Route, in *networking.Headers) {
 	request, response := in.GetRequest(), in.GetResponse()
 	out.RequestHeadersToAdd = append(out.RequestHeadersToAdd, headerOptions(request)...)
@@ -236,8 +237,8 @@ func removed(in *networking.Headers_HeaderOperations) []string {
 	return slices.DeleteFunc(slices.Clone(in.GetRemove()), isHost)
 }
 
-// hostOf returns the host that header operations set: Envoy rewrites it, and lets nobody change it as a header. Where
-// both :authority and host are set, host counts: the last in the order of names.
+// hostOf returns the host that header operations set: Envoy sets it by a host rewrite, and rejects header operations on
+// it. If both :authority and host are set, host is used: it sorts last.
 func hostOf(in *networking.Headers) (host string) {
 	set := in.GetRequest().GetSet()
 	for _, name := range slices.Sorted(maps.Keys(set)) {

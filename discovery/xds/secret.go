@@ -8,8 +8,8 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 )
 
-// SecretNames returns the names of the secrets that the resources fetch over ADS, sorted: credentials of the Gateways
-// that select the proxy, and of the DestinationRules that it is under.
+// SecretNames returns the names of the secrets that the resources fetch over ADS, sorted: the credentials of Gateways
+// that select the proxy, and of DestinationRules that apply to it.
 func SecretNames(all ...*Resources) (names []string) {
 	for _, r := range all {
 		for socket := range r.sockets() {
@@ -24,7 +24,7 @@ func SecretNames(all ...*Resources) (names []string) {
 	return slices.Compact(names)
 }
 
-// sockets yields what encrypts connections, nil where nothing does.
+// sockets yields all transport sockets; nil for unencrypted connections.
 func (r *Resources) sockets() iter.Seq[*corev3.TransportSocket] {
 	return func(yield func(*corev3.TransportSocket) bool) {
 		for _, c := range r.Clusters {
@@ -57,7 +57,7 @@ func secretsOf(socket *corev3.TransportSocket) []*tlsv3.SdsSecretConfig {
 	}
 	message, err := config.UnmarshalNew()
 	if err != nil {
-		return nil // of no type that Envoy would find a secret in
+		return nil // a type in which Envoy finds no secrets
 	}
 	tls, ok := message.(interface {
 		GetCommonTlsContext() *tlsv3.CommonTlsContext

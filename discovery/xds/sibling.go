@@ -11,8 +11,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// RebuildWithSibling returns what RebuildOutbound does. A message that is equal to one of sibling, which was built for
-// another view of the same mesh, is that message: views that differ in little then cost little. sibling may be nil.
+// RebuildWithSibling returns the same as RebuildOutbound. A message that is equal to one of sibling, which was built
+// for another view of the same mesh, is the same pointer: views that differ little then cost little. sibling may be
+// nil.
 func RebuildWithSibling(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
 	if v.Proxyless {
 		return buildProxyless(m, v).reuse(sibling)
@@ -24,7 +25,7 @@ func RebuildWithSibling(last, sibling *Resources, m *model.Mesh, v Outbound) *Re
 	return build(last, sibling, m, v).reuse(last).reuse(sibling)
 }
 
-// reusePatched is reuse of the messages that patch has put in the place of others.
+// reusePatched reuses messages of sibling in the place of equal ones that patch made.
 func (r *Resources) reusePatched(sibling *Resources) {
 	if sibling != nil {
 		reuseAt(r.Clusters, r.patched.Clusters, sibling.Clusters, (*clusterv3.Cluster).GetName)
@@ -40,7 +41,7 @@ func reuseAt[T proto.Message](list []T, places []int, sibling []T, name func(T) 
 	}
 }
 
-// reuseEqualOf replaces messages of a service that was just made, and that no other view has yet, by equal ones of sibling.
+// reuseEqualOf replaces new messages of a service, which no other view uses yet, by equal ones of sibling.
 func (made *Resources) reuseEqualOf(sibling *Resources) {
 	if sibling == nil {
 		return
@@ -49,7 +50,7 @@ func (made *Resources) reuseEqualOf(sibling *Resources) {
 	reuseEqualUnsorted(made.Endpoints, sibling.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
 }
 
-// reuseEqualOf does the same for virtual hosts, and for all of them together.
+// reuseEqualOf does the same for virtual hosts, and for the whole route configuration.
 func (t *routeTable) reuseEqualOf(sibling *Resources) {
 	if sibling == nil {
 		return
@@ -73,7 +74,7 @@ func (t *routeTable) reuseEqualOf(sibling *Resources) {
 	}
 }
 
-// reuseEqualUnsorted is reuseEqual of a short list that need not be sorted.
+// reuseEqualUnsorted does the same as reuseEqual for a short list that need not be sorted.
 func reuseEqualUnsorted[T proto.Message](list, sorted []T, name func(T) string) {
 	for i, m := range list {
 		if at, ok := find(sorted, name(m), name); ok && proto.Equal(sorted[at], m) {

@@ -18,10 +18,10 @@ import (
 
 const (
 	httpProxyRoute = "http_proxy"
-	sniffTimeout   = 5 * time.Second // of our own: Istio has none, see docs/compat.md
+	sniffTimeout   = 5 * time.Second // our own value: Istio has none, see docs/compat.md
 )
 
-// listeners adds a sidecar's way out, and the routes of its HTTP listeners.
+// listeners adds a sidecar's outbound listeners, and the routes of its HTTP listeners.
 func (b *builder) listeners() {
 	ls := &outboundListeners{view: b.view, scope: b.scope, seen: b.seen, all: map[string]*outboundListener{}}
 	routes := routeSet{b: b}
@@ -65,12 +65,14 @@ func (b *builder) listeners() {
 	}
 }
 
-// anyPort returns the egress that is reached at every port, -1 where a Sidecar names only listeners of their own.
+// anyPort returns the index of the egress that applies to every port, or -1 if every egress listener of the Sidecar has
+// its own port.
 func anyPort(egress []model.Egress) int {
 	return slices.IndexFunc(egress, func(e model.Egress) bool { return e.Listener.GetPort() == nil })
 }
 
-// declared adds a listener that a Sidecar declares: its services, whatever their ports, are reached at its port.
+// declared adds a listener that a Sidecar declares: clients reach its services at the listener's port, for any port of
+// these services.
 func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egress, egress int) {
 	port := e.Listener.Port
 	address := e.Listener.Bind
@@ -110,15 +112,15 @@ func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egre
 	}
 }
 
-// virtualOutbound takes every intercepted connection. Envoy hands it to the listener of its original destination; what
-// none is for goes where unknown destinations go.
+// virtualOutbound returns the listener of all intercepted connections. Envoy passes a connection to the listener of its
+// original destination; without such a listener, it is handled as a connection to an unknown destination.
 func (b *builder) virtualOutbound(ls *outboundListeners) *listenerv3.Listener {
 	l := &listenerv3.Listener{
 		Name: model.VirtualOutbound, Address: socket(b.view.Family.wildcard(), b.mesh.Settings().OutboundPort()),
 		AdditionalAddresses: b.view.Family.further(b.mesh.Settings().OutboundPort()),
 		UseOriginalDst:      wrapperspb.Bool(true),
 		TrafficDirection:    corev3.TrafficDirection_OUTBOUND,
-		// A connection to the listener's own address would be sent back to it.
+		// A connection to the listener's own address would be forwarded to the listener again.
 		FilterChains: []*listenerv3.FilterChain{{
 			Name:             "virtualOutbound-blackhole",
 			FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(b.mesh.Settings().OutboundPort())},
@@ -135,7 +137,8 @@ func (b *builder) virtualOutbound(ls *outboundListeners) *listenerv3.Listener {
 	return l
 }
 
-// httpProxyListener takes outbound HTTP from programs that name the proxy, as http_proxy does.
+// httpProxyListener returns the listener for outbound HTTP of programs that use the proxy as an HTTP proxy
+// (http_proxy).
 func (b *builder) httpProxyListener() *listenerv3.Listener {
 	name := listenerName(b.view.Family.loopback(), uint32(b.view.HTTPProxyPort))
 	manager := b.seen.newHCM("outbound_"+name, corev3.TrafficDirection_OUTBOUND)

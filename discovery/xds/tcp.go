@@ -15,14 +15,15 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// tcpTo sends bytes to a cluster.
+// tcpTo returns a filter that forwards TCP to a cluster.
 func (o observed) tcpTo(cluster string) *listenerv3.Filter {
 	return networkFilter(tcpProxyFilter, &tcpproxyv3.TcpProxy{
 		StatPrefix: cluster, ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: cluster}, AccessLog: o.logs,
 	})
 }
 
-// tcpRoute sends bytes to destinations by weight. With nobody to send them to, it closes the connection.
+// tcpRoute returns a filter that forwards TCP to destinations by weight. Without a destination, it closes the
+// connection.
 func (r router) tcpRoute(o observed, route []*networking.RouteDestination) *listenerv3.Filter {
 	destinations := weighted(route)
 	if len(destinations) == 0 {
@@ -46,7 +47,7 @@ func (r router) tcpRoute(o observed, route []*networking.RouteDestination) *list
 	return networkFilter(tcpProxyFilter, out)
 }
 
-// connectionPolicy sets what a DestinationRule says of connections that clients open.
+// connectionPolicy sets the settings of a DestinationRule for connections of clients.
 func (r router) connectionPolicy(out *tcpproxyv3.TcpProxy, d *networking.Destination) {
 	p := r.policyOf(d)
 	out.IdleTimeout = p.pool.GetTcp().GetIdleTimeout()
@@ -56,8 +57,8 @@ func (r router) connectionPolicy(out *tcpproxyv3.TcpProxy, d *networking.Destina
 	}
 }
 
-// tcpChains returns the filter chains for connections to a service's port that is not HTTP: its VirtualService's TCP
-// routes, else one to the service. subnets narrow them to the service's own addresses.
+// tcpChains returns the filter chains for connections to a service's port that is not HTTP: the TCP routes of its
+// VirtualService, then a chain to the service itself. subnets restrict them to the service's own addresses.
 func (r router) tcpChains(o observed, s *model.Service, rule *networking.VirtualService,
 	subnets []string,
 ) []*listenerv3.FilterChain {
@@ -84,7 +85,7 @@ func (r router) tcpChains(o observed, s *model.Service, rule *networking.Virtual
 				Filters:          []*listenerv3.Filter{r.tcpRoute(o, route.Route)},
 			})
 			if len(m.GetDestinationSubnets()) == 0 && m.GetSourceSubnet() == "" {
-				return out // what follows would never be reached
+				return out // later routes would never be reached
 			}
 		}
 	}
@@ -100,8 +101,8 @@ func (r router) whole(s *model.Service) []*networking.RouteDestination {
 	}}
 }
 
-// tlsChains returns the filter chains for encrypted connections by the server that they name: a VirtualService's TLS
-// routes, and for what these do not name the service's own host.
+// tlsChains returns the filter chains for TLS connections by their server name (SNI): the TLS routes of a
+// VirtualService, and a chain for the service's own host unless the routes name it.
 func (r router) tlsChains(o observed, s *model.Service, rule *networking.VirtualService) []*listenerv3.FilterChain {
 	out := r.sniChains(o, rule)
 	named := slices.ContainsFunc(out, func(c *listenerv3.FilterChain) bool {
@@ -125,12 +126,13 @@ func (r router) sniChains(o observed, rule *networking.VirtualService) []*listen
 	return out
 }
 
-// sniChain takes connections that name one of servers; "*" is any, and none at all.
+// sniChain returns a filter chain for connections whose SNI is one of servers; "*" matches any SNI, and connections
+// without one.
 func sniChain(servers, subnets []string, filter *listenerv3.Filter) *listenerv3.FilterChain {
 	match := &listenerv3.FilterChainMatch{TransportProtocol: "tls", PrefixRanges: ranges(subnets)}
 	for _, s := range servers {
 		if label, _, _ := strings.Cut(s, "."); strings.HasPrefix(s, "*") && label != "*" || s == "*" {
-			match.ServerNames = nil // Envoy has no wildcard for a part of a label
+			match.ServerNames = nil // Envoy has no wildcards within a label
 			break
 		}
 		match.ServerNames = append(match.ServerNames, strings.ToLower(s))
@@ -138,7 +140,7 @@ func sniChain(servers, subnets []string, filter *listenerv3.Filter) *listenerv3.
 	return &listenerv3.FilterChain{FilterChainMatch: match, Filters: []*listenerv3.Filter{filter}}
 }
 
-// ranges reads addresses and CIDRs, each once; what is neither is left out.
+// ranges parses addresses and CIDRs, without duplicates; other strings are left out.
 func ranges(subnets []string) []*corev3.CidrRange {
 	var known []netip.Prefix
 	var out []*corev3.CidrRange

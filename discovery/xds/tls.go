@@ -16,9 +16,9 @@ import (
 
 const (
 	tlsSocket = "envoy.transport_sockets.tls"
-	// systemRoots is where the distributions that proxies run on keep the roots that the world trusts.
+	// systemRoots is the file of public root certificates in the Linux distributions that proxies run on.
 	systemRoots = "/etc/ssl/certs/ca-certificates.crt"
-	// meshALPN marks connections between proxies, before the protocols that they carry.
+	// meshALPN is the ALPN protocol that marks connections between proxies; it precedes those of the application.
 	meshALPN = "istio"
 )
 
@@ -29,8 +29,8 @@ func transportSocket(name string, config proto.Message) *corev3.TransportSocket 
 	}
 }
 
-// namesHost reports whether a handshake names the server by the request's host, since the policy has no sni. Bytes that
-// are no HTTP have no host: Envoy sends no name then.
+// namesHost reports whether the SNI of a handshake is the request's host, since the policy has no sni. TCP without HTTP
+// has no host: Envoy then sends no SNI.
 func namesHost(tls *networking.ClientTLSSettings) bool {
 	switch tls.GetMode() {
 	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:
@@ -40,18 +40,19 @@ func namesHost(tls *networking.ClientTLSSettings) bool {
 	}
 }
 
-// verifiesHost reports whether the server's certificate must have the request's host, since the policy names nothing else.
+// verifiesHost reports whether the server's certificate must be valid for the request's host, since the policy sets no
+// other name.
 func verifiesHost(tls *networking.ClientTLSSettings) bool {
 	return namesHost(tls) && len(tls.SubjectAltNames) == 0 && !tls.GetInsecureSkipVerify().GetValue()
 }
 
-// applyTLS encrypts as the policy says.
+// applyTLS sets the TLS settings of the policy.
 func (p policy) applyTLS(c *clusterv3.Cluster, t target) {
 	tls := p.tls
 	if tls.GetMode() == networking.ClientTLSSettings_DISABLE || tls == nil {
 		return
 	}
-	// Envoy's own limit for clients is TLS 1.2.
+	// Envoy's default maximum for upstream connections is TLS 1.2.
 	versions := &tlsv3.TlsParameters{
 		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2,
 		TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
@@ -63,7 +64,7 @@ func (p policy) applyTLS(c *clusterv3.Cluster, t target) {
 	switch tls.Mode {
 	case networking.ClientTLSSettings_ISTIO_MUTUAL:
 		context.Sni = cmp.Or(tls.Sni, model.ServerName(t.port.Number, t.subset.GetName(), t.service.Host))
-		if len(context.Sni) > model.MaxServerName { // noted
+		if len(context.Sni) > model.MaxServerName { // reported in the notes
 			context.Sni = ""
 		}
 		context.CommonTlsContext.AlpnProtocols = append([]string{meshALPN}, context.CommonTlsContext.AlpnProtocols...)
@@ -100,7 +101,8 @@ func exactly(s string) *matcherv3.StringMatcher {
 	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: s}}
 }
 
-// serverTLS returns how a server presents itself; nil for PASSTHROUGH and AUTO_PASSTHROUGH, whose TLS is not ended here.
+// serverTLS returns the TLS settings of a server; nil for PASSTHROUGH and AUTO_PASSTHROUGH, where the proxy does not
+// terminate TLS.
 func serverTLS(tls *networking.ServerTLSSettings, id Identity, alpn []string) *tlsv3.DownstreamTlsContext {
 	common := &tlsv3.CommonTlsContext{AlpnProtocols: alpn, TlsParams: tlsParams(tls)}
 	out := &tlsv3.DownstreamTlsContext{CommonTlsContext: common}

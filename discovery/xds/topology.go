@@ -14,15 +14,15 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Topology is what a gateway may believe about its clients, since trusted proxies stand between.
+// Topology defines which data about its clients a gateway trusts, by the trusted proxies in front of it.
 type Topology struct {
-	own           bool                                // the gateway says so itself; else MeshConfig's counts
+	own           bool                                // set by the gateway itself; else that of MeshConfig is used
 	hops          uint32                              // trusted proxies that append to x-forwarded-for
-	certificates  meshconfig.ForwardClientCertDetails // what becomes of x-forwarded-client-cert
-	proxyProtocol bool                                // connections begin with a PROXY header
+	certificates  meshconfig.ForwardClientCertDetails // the handling of x-forwarded-client-cert
+	proxyProtocol bool                                // connections start with a PROXY header
 }
 
-// parseTopology reads gatewayTopology of a proxy's own ProxyConfig, its metadata PROXY_CONFIG.
+// parseTopology reads gatewayTopology of a proxy's own ProxyConfig, in its metadata PROXY_CONFIG.
 func parseTopology(metadata map[string]any) (Topology, error) {
 	config, said := metadata["PROXY_CONFIG"]
 	if !said {
@@ -50,7 +50,7 @@ func topologyOf(in *meshconfig.Topology, own bool) Topology {
 	return Topology{own, in.GetNumTrustedProxies(), in.GetForwardClientCertDetails(), in.GetProxyProtocol() != nil}
 }
 
-// in returns what holds in a mesh.
+// in returns the topology that applies in a mesh.
 func (t Topology) in(mesh model.Settings) Topology {
 	if t.own {
 		return t
@@ -58,8 +58,8 @@ func (t Topology) in(mesh model.Settings) Topology {
 	return topologyOf(mesh.Config.GetDefaultConfig().GetGatewayTopology(), false)
 }
 
-// applyTo says what m believes. By default a gateway takes the connection's peer for the client, and writes
-// x-forwarded-client-cert itself.
+// applyTo configures which headers of clients m trusts. By default a gateway uses the address of the connection's peer
+// as the client's address, and sets x-forwarded-client-cert itself.
 func (t Topology) applyTo(m *hcmv3.HttpConnectionManager) {
 	m.UseRemoteAddress = wrapperspb.Bool(true)
 	m.XffNumTrustedHops = t.hops
@@ -83,7 +83,7 @@ func (t Topology) applyTo(m *hcmv3.HttpConnectionManager) {
 	}
 }
 
-// filters are those that a gateway's listener needs before all others.
+// filters returns the listener filters that must be the first ones of a gateway's listener.
 func (t Topology) filters() []*listenerv3.ListenerFilter {
 	if !t.proxyProtocol {
 		return nil

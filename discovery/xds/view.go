@@ -10,51 +10,51 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// View is everything that a proxy's configuration depends on beside the mesh. It is comparable: proxies with equal
-// views, or with one equal half, share what was built for it.
+// View holds all inputs of a proxy's configuration other than the mesh. It is comparable: proxies with equal views, or
+// with one equal half, share the resources that were built for it.
 type View struct {
 	Outbound Outbound
 	Inbound  Inbound
 }
 
-// Outbound is what a proxy's way to others depends on; most proxies of a namespace share it.
+// Outbound holds the inputs of a proxy's outbound resources; most proxies of a namespace have the same.
 type Outbound struct {
 	Gateway       bool // role router or ingress: traffic from outside, by the gateways that select the proxy
 	Mode          node.InterceptionMode
 	Namespace     string
-	Domain        string // DNS domain, "default.svc.cluster.local", which short host names are completed with
+	Domain        string // DNS domain that completes short host names: "default.svc.cluster.local"
 	HTTPProxyPort int    // on 127.0.0.1, 0 for none
 	Family        Family // of the proxy's addresses
 	Locality      model.Locality
-	Node          string // of Kubernetes, that it runs on
+	Node          string // of Kubernetes, on which the proxy runs
 	Network       string
-	Cluster       string // where the proxy runs, which may give services addresses of its own
+	Cluster       string // of the proxy; it may give services addresses of its own
 	Identity      Identity
 	Topology      Topology // of a gateway
-	Proxyless     bool     // the proxy is a program's own gRPC
+	Proxyless     bool     // the client is the gRPC library of a program
 	Unprivileged  bool     // it cannot bind ports below 1024
 	Own           model.OwnPorts
-	AutoAddresses bool   // programs reach a service without an address at one that DNS tells them
+	AutoAddresses bool   // DNS answers the automatic addresses of services without an address
 	AnswersDNS    bool   // the proxy answers DNS itself
 	labels        string // JSON with sorted keys, since a map is not comparable
 }
 
-// Inbound is what the way to the proxy's own workload depends on.
+// Inbound holds the inputs of the resources for traffic to the proxy's own workload.
 type Inbound struct {
 	Gateway   bool // a gateway has no workload
-	Proxyless bool // the workload is a server of gRPC, and its own proxy
+	Proxyless bool // the workload is a gRPC server without a proxy
 	Mode      node.InterceptionMode
 	Namespace string
-	IP        string // the proxy's own, where its listeners bind
-	ips       string // all of them, comma-separated
+	IP        string // the proxy's own, to which its listeners bind
+	ips       string // all of the proxy's addresses, comma-separated
 	labels    string
 
 	Unprivileged bool
 	Own          model.OwnPorts
-	AgentSDS     bool // as of Identity
+	AgentSDS     bool // as in Identity
 }
 
-// ViewOf returns what p's configuration depends on.
+// ViewOf returns the inputs of p's configuration.
 func ViewOf(p Proxy) View {
 	gateway := p.ID.Role != node.Sidecar
 	labels := encodeLabels(p.Metadata.Labels)
@@ -80,7 +80,7 @@ func ViewOf(p Proxy) View {
 	}
 }
 
-// Proxy returns the proxy as notes of the mesh look at it.
+// Proxy returns the properties of the proxy that the notes of the mesh use.
 func (v View) Proxy() model.Proxy {
 	return model.Proxy{
 		Namespace: v.Outbound.Namespace, Labels: v.Inbound.Labels(), Gateway: v.Outbound.Gateway, Binds: v.Outbound.none(),
@@ -88,9 +88,9 @@ func (v View) Proxy() model.Proxy {
 	}
 }
 
-// In returns v without what makes no difference in m: labels that nothing selects by, a namespace and a DNS domain that no object
-// names, and a cluster that gives no service addresses of its own. Proxies of different workloads, namespaces and clusters then share
-// what they may call.
+// In returns v without the values that make no difference in m: labels that no selector uses, a namespace and a DNS
+// domain that no object names, and a cluster that gives no service addresses of its own. Proxies of different
+// workloads, namespaces and clusters then share outbound resources.
 func (v Outbound) In(m *model.Mesh) Outbound {
 	labels := decodeLabels(v.labels)
 	kept := map[string]string{}
@@ -107,8 +107,8 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 	return v
 }
 
-// ofClusters returns v without what clusters and endpoints do not depend on. Views of two namespaces then share them without
-// a look at what was made.
+// ofClusters returns v with only the fields that clusters and endpoints depend on. Views of two namespaces then share
+// these without a comparison of the messages.
 func (v Outbound) ofClusters() Outbound {
 	return Outbound{
 		Gateway: v.Gateway, Mode: v.Mode, Family: v.Family, Locality: v.Locality, Node: v.Node, Network: v.Network, Identity: v.Identity,
@@ -119,7 +119,7 @@ func (v Outbound) ofClusters() Outbound {
 // Labels returns the workload's labels.
 func (v Outbound) Labels() map[string]string { return decodeLabels(v.labels) }
 
-// addresses are the proxy's own.
+// addresses returns the proxy's own addresses.
 func (v Inbound) addresses() (out []netip.Addr) {
 	for own := range strings.SplitSeq(v.ips, ",") {
 		if ip, err := netip.ParseAddr(own); err == nil && !slices.Contains(out, ip) {
@@ -142,7 +142,7 @@ func (v Inbound) family() Family { return familyOf(strings.Split(v.ips, ",")) }
 
 func decodeLabels(text string) map[string]string {
 	var labels map[string]string
-	_ = json.Unmarshal([]byte(text), &labels) // encodeLabels wrote it
+	_ = json.Unmarshal([]byte(text), &labels) // written by encodeLabels
 	return labels
 }
 

@@ -21,20 +21,20 @@ const (
 	maxBody      = 1 << 20 // bytes of a direct response; Envoy's default is 4 kB
 )
 
-// routeTable is a route configuration and what its virtual hosts are made of. One more, at the end, may take the hosts that
-// are no service's.
+// routeTable is a route configuration with the inputs of its virtual hosts. The configuration may have one more virtual
+// host at the end, for hosts of no service.
 type routeTable struct {
 	config *routev3.RouteConfiguration
 	hosts  []routedHost
 	absent []routedHost // rules that have no route for the port
 
-	everyHost bool // one of hosts takes every host
+	everyHost bool // one of hosts matches every host
 }
 
-// routedHost is what one virtual host is made of.
+// routedHost holds the inputs of one virtual host.
 type routedHost struct {
-	service *model.Service                            // without endpoints; nil for a host that only a rule names
-	rule    *model.Config[*networking.VirtualService] // nil for none
+	service *model.Service                            // without endpoints; nil for a host that only a rule contains
+	rule    *model.Config[*networking.VirtualService] // nil if there is none
 	port    uint32
 }
 
@@ -46,14 +46,14 @@ func (h routedHost) routes(scope *model.Scope) []*routev3.Route {
 	return r.serviceRoutes(h.service.Host, ruleSpec(h.rule))
 }
 
-// routeSet adds route configurations, each name once.
+// routeSet adds route configurations, one for each name.
 type routeSet struct {
 	b    *builder
 	seen map[string]bool
 }
 
-// add adds a route configuration, unless there is one of its name: that of the generation before, where all that it is
-// made of is as it was.
+// add adds a route configuration, unless one of that name was added already. If no input changed, that of the
+// generation before is reused.
 func (rs *routeSet) add(name string, egress int, port uint32, build func(hostMaker)) {
 	if rs.seen[name] {
 		return
@@ -79,24 +79,23 @@ func (rs *routeSet) add(name string, egress int, port uint32, build func(hostMak
 	rs.b.out.tables = append(rs.b.out.tables, table)
 }
 
-// sniffed adds the routes of a listener that one service has for itself: what is sent to its address is the service's,
-// whatever host a request names.
+// sniffed adds the routes of a listener that belongs to one service: every request to its address is for the service,
+// with any host.
 func (rs *routeSet) sniffed(name string, egress int, port uint32) {
 	rs.add(name, egress, port, hostMaker.sniffed)
 }
 
-// port adds the routes of an HTTP listener: those to the services with that port, or to all where it has none.
+// port adds the routes of an HTTP listener: to the services with that port, or to all services if port is 0.
 func (rs *routeSet) port(name string, egress int, port uint32) {
 	rs.add(name, egress, port, hostMaker.port)
 }
 
 // httpProxy adds the one route configuration of the HTTP proxy listener: a virtual host for each HTTP port of each
-// service, told apart by the port in the host.
+// service, distinguished by the port in the host.
 func (rs *routeSet) httpProxy(egress int) { rs.add(httpProxyRoute, egress, 0, hostMaker.httpProxy) }
 
-// hostMaker makes the virtual hosts of one route configuration. All that it knows of the mesh it asks the scope, which
-// records the answers (see model.RecallScoped); its other fields are fixed by the name of what is recalled, and by the
-// view.
+// hostMaker makes the virtual hosts of one route configuration. It reads the mesh only through the scope, which records
+// the answers (see model.RecallScoped); its other fields depend only on the key of the cached value, and on the view.
 type hostMaker struct {
 	scope   *model.Scope
 	egress  int
@@ -123,7 +122,7 @@ func (m hostMaker) port() {
 			m.addHost(s, p.Number, hostDomains(s, m.domain, m.cluster), rules.For(s.Host))
 		}
 	}
-	if m.number == 80 || m.number == 0 { // as in Istio, or at a Unix socket
+	if m.number == 80 || m.number == 0 { // as in Istio; 0 for a Unix socket
 		m.addRuleHosts(rules, m.number)
 	}
 }
@@ -139,7 +138,7 @@ func (m hostMaker) httpProxy() {
 	m.addRuleHosts(rules, 80)
 }
 
-// routed returns the ports of a service that HTTP is routed to from a port, or from a listener without one.
+// routed returns the ports of a service that take HTTP from a listener's port; 0 for a listener without a port.
 func routed(s *model.Service, port uint32) []model.Port {
 	var out []model.Port
 	for _, p := range s.Ports {
@@ -157,7 +156,7 @@ func newRouteConfig(name string) *routev3.RouteConfiguration {
 	}
 }
 
-// addHost adds the virtual host of a service's port under those of domains that nobody has.
+// addHost adds the virtual host of a service's port, with those of domains that are still free.
 func (m hostMaker) addHost(s *model.Service, port uint32, domains []string,
 	rule *model.Config[*networking.VirtualService],
 ) {
@@ -172,12 +171,13 @@ func (t *routeTable) add(h routedHost, name string, domains []string, routes []*
 	t.config.VirtualHosts = append(t.config.VirtualHosts, virtualHost(fmt.Sprintf("%s:%d", name, h.port), domains, routes...))
 }
 
-// virtualHost tells the server of each request how often it was tried, x-envoy-attempt-count.
+// virtualHost returns a virtual host. The header x-envoy-attempt-count of each request contains the number of the
+// attempt.
 func virtualHost(name string, domains []string, routes ...*routev3.Route) *routev3.VirtualHost {
 	return &routev3.VirtualHost{Name: name, Domains: domains, Routes: routes, IncludeRequestAttemptCount: true}
 }
 
-// addRuleHosts adds virtual hosts for what rules name and no service is: they too may be called.
+// addRuleHosts adds virtual hosts for the hosts of rules that belong to no service: clients may call these, too.
 func (m hostMaker) addRuleHosts(rules model.Rules, port uint32) {
 	own := map[string]*model.Config[*networking.VirtualService]{}
 	for name, rule := range rules.Hosts() {
@@ -196,7 +196,8 @@ func (m hostMaker) addRuleHosts(rules model.Rules, port uint32) {
 	}
 }
 
-// claim returns those of domains that nobody has yet: Envoy rejects all routes over one domain in two virtual hosts.
+// claim returns those of domains that are still free: Envoy rejects a whole route configuration if two virtual hosts
+// have the same domain.
 func claim(claimed map[string]bool, domains []string) []string {
 	var mine []string
 	for _, d := range domains {
@@ -208,7 +209,7 @@ func claim(claimed map[string]bool, domains []string) []string {
 	return mine
 }
 
-// asDomain writes a host as requests name it: an IPv6 address in brackets.
+// asDomain returns a host in the form of a Host header: an IPv6 address in brackets.
 func asDomain(host string) string {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
 		return "[" + ip.String() + "]"
@@ -216,7 +217,8 @@ func asDomain(host string) string {
 	return host
 }
 
-// hostDomains returns how a client of a DNS domain and a cluster may write a service's host where ports do not count.
+// hostDomains returns the forms of a service's host, without a port, that a client in a DNS domain and a cluster may
+// use.
 func hostDomains(s *model.Service, domain, cluster string) []string {
 	out := append([]string{asDomain(s.Host)}, shortNames(s.Host, domain)...)
 	for _, a := range s.AddressesIn(cluster) {
@@ -232,7 +234,7 @@ func hostDomains(s *model.Service, domain, cluster string) []string {
 	return out
 }
 
-// domains returns how a client may write a service's host with a port: 80 is left out in URLs.
+// domains returns the forms of a service's host with a port; for port 80, which URLs leave out, also those without.
 func domains(s *model.Service, port uint32, domain, cluster string) []string {
 	var out []string
 	for _, name := range hostDomains(s, domain, cluster) {
@@ -244,9 +246,9 @@ func domains(s *model.Service, port uint32, domain, cluster string) []string {
 	return out
 }
 
-// shortNames returns what the resolver of domain "NAMESPACE.svc.SUFFIX" completes to host:
-// "reviews.default.svc", "reviews.default" and, in its own namespace, "reviews". Of any other domain, such as "service.consul", it is
-// the one label before it.
+// shortNames returns the names that a resolver with the search domain "NAMESPACE.svc.SUFFIX" completes to host:
+// "reviews.default.svc", "reviews.default" and, in its own namespace, "reviews". For any other domain, such as
+// "service.consul", it is the single label before the domain.
 func shortNames(host, domain string) []string {
 	if domain != "" && !strings.Contains(domain, ".svc.") {
 		if short, below := strings.CutSuffix(host, "."+domain); below && !strings.Contains(short, ".") && !model.IsWildcard(host) {
@@ -265,7 +267,7 @@ func shortNames(host, domain string) []string {
 	return out
 }
 
-// unknownHost answers for what no service is.
+// unknownHost returns the virtual host for requests to unknown hosts.
 func unknownHost(scope *model.Scope) *routev3.VirtualHost {
 	if cluster := unknownCluster(scope); cluster != blackHoleCluster {
 		return virtualHost(allowAny, []string{"*"}, toCluster(allowAny, cluster))

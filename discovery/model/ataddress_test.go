@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Services of one host at one address have one order, by whatever path the mesh was made.
+// Services of one host at one address are always in the same order, for every way in which the mesh was made.
 func TestServicesAtKeepTheirOrder(t *testing.T) {
 	at := func(namespace string, created int64, port uint32) *Service {
 		s := in(namespace, "x.test")

@@ -23,7 +23,7 @@ func autoOf(m *Mesh) map[string]string {
 	return out
 }
 
-// Which services get an address.
+// Which services get an automatic address.
 func TestAutoAddressesAreForServicesWithoutOne(t *testing.T) {
 	for name, test := range map[string]struct {
 		service Service
@@ -60,8 +60,8 @@ func TestAutoAddressesAreForServicesWithoutOne(t *testing.T) {
 	}
 }
 
-// Equal meshes have equal addresses, in whatever order they are told; a service that comes moves none, one that goes at
-// most those that were placed around it, and what somebody uses himself is given to nobody.
+// Equal meshes give equal addresses, in any order of services. A new service moves no address; the removal of a service
+// moves at most those placed around it. An address that a service has explicitly is given to no other service.
 func TestAutoAddressesStayWhereTheyAre(t *testing.T) {
 	const n = 3000
 	var services []*Service
@@ -107,7 +107,7 @@ func TestAutoAddressesStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// The short path keeps them.
+// With keeps the addresses.
 func TestAutoAddressesOnTheShortPath(t *testing.T) {
 	s := &Service{Host: "a.com", Resolution: ResolutionStatic, Endpoints: []Endpoint{{Address: "10.0.0.1"}}}
 	m := autoMesh(s)
@@ -120,7 +120,7 @@ func TestAutoAddressesOnTheShortPath(t *testing.T) {
 	}
 }
 
-// More services than places: the youngest have none, and nothing hangs.
+// With more services than places, the youngest services get no address, and the search ends.
 func TestAutoAddressesEnd(t *testing.T) {
 	var services []*Service
 	for i := range autoPlaces + 10 {
@@ -131,7 +131,7 @@ func TestAutoAddressesEnd(t *testing.T) {
 	}
 }
 
-// A change that matters to them is noticed in the next generation too.
+// Next recomputes the addresses after a change that affects them.
 func TestAutoAddressesOfTheNextGeneration(t *testing.T) {
 	at := func(change func(s *Service)) *Service {
 		s := &Service{Host: "a.com", Namespace: "default", Resolution: ResolutionStatic, Endpoints: []Endpoint{{Address: "10.0.0.1"}}}

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Each cluster calls a service by the address that it gives it itself, whichever cluster owns the service; other clusters use the owner's.
+// Clients in each cluster use the address that their cluster gives the service, for any owner of the service; other
+// clusters use the owner's address.
 func TestAddressesOfEachCluster(t *testing.T) {
 	of := func(registry, cluster string, age int64, addresses ...string) *Service {
 		return registered(cluster, "10.1.0.1", func(s *Service) {
@@ -22,7 +23,7 @@ func TestAddressesOfEachCluster(t *testing.T) {
 	for name, test := range map[string]struct {
 		services []*Service
 		want     string // addresses in east, west and another cluster
-		told     string // clusters with a view of their own
+		told     string // clusters for which ClusterAs returns the cluster
 		notes    []string
 	}{
 		"one cluster":              {[]*Service{east}, "[10.96.0.1] [10.96.0.1] [10.96.0.1]", "", nil},
@@ -77,7 +78,7 @@ func TestNoteNamesTheAddressInUse(t *testing.T) {
 	}
 }
 
-// A change of endpoints keeps the addresses of each cluster; a change of an address takes the long path.
+// A change of endpoints by With keeps the addresses of each cluster; a change of an address needs Next.
 func TestAddressesOfAClusterOnTheShortPath(t *testing.T) {
 	west := func(endpoint, address string) *Service {
 		return registered("west", endpoint, func(s *Service) { s.Addresses = []string{address} })
@@ -95,7 +96,7 @@ func TestAddressesOfAClusterOnTheShortPath(t *testing.T) {
 	}
 }
 
-// An automatic address is never one that a cluster gave a service.
+// An automatic address is never equal to one that a cluster gave a service.
 func TestAutomaticAddressesAvoidThoseOfClusters(t *testing.T) {
 	lone := registered("east", "10.3.0.1", func(s *Service) { s.Host, s.Name, s.Addresses = "lone.test", "lone", nil })
 	four, _, _ := meshOf(nil, lone).AutoAddresses(lone)

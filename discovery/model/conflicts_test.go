@@ -7,7 +7,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Of two objects that want the same the older wins, then the name that comes first, and the other is told who won.
+// Of two objects that claim the same thing the older one is used, then the one whose name sorts first. The note on the
+// other object names the winner.
 func TestConflicts(t *testing.T) {
 	rules := func(exportTo ...string) *networking.VirtualService {
 		return &networking.VirtualService{Hosts: []string{"x.test"}, Http: []*networking.HTTPRoute{{}}, ExportTo: exportTo}
@@ -100,7 +101,7 @@ func kindOf(spec any) string {
 	}
 }
 
-// expectNote wants the first note of the loser that names a winner, or none where start is empty.
+// expectNote checks the first note of the loser that names a winner, or that there is none if start is empty.
 func expectNote(t *testing.T, notes []Note, loser, start, winner string) {
 	t.Helper()
 	for _, n := range notes {

@@ -74,7 +74,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// An object that moved within its file makes no new service; one of another spec or age does.
+// An object that moved within its file gives the same service; one with another spec or age gives a new service.
 func TestDeclaredServicesAreKept(t *testing.T) {
 	spec := &networking.ServiceEntry{Hosts: []string{"a"}}
 	var m *Mesh

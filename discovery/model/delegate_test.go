@@ -10,7 +10,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// The root says what its delegate leaves unset, and nothing else. Two fields that say one thing are one.
+// The root's fields apply where the delegate leaves them unset, and only there. The old and the new spelling of one
+// setting count as one field.
 func TestTheRootFillsWhatADelegateLeavesUnset(t *testing.T) {
 	seconds := func(n int) *durationpb.Duration { return durationpb.New(time.Duration(n) * time.Second) }
 	to := func(host string) []*networking.HTTPRouteDestination {
@@ -60,7 +61,8 @@ func TestTheRootFillsWhatADelegateLeavesUnset(t *testing.T) {
 	}
 }
 
-// A route of a delegate counts where each of its conditions is within one of the root's, in the delegate's order.
+// A route of a delegate is used if each of its conditions is within one of the root's; the order is that of the
+// delegate.
 func TestADelegatesConditionsAreWithinTheRoots(t *testing.T) {
 	prefix := func(paths ...string) (out []*networking.HTTPMatchRequest) {
 		for _, p := range paths {

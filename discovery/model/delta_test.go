@@ -9,7 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// The short path is taken for endpoints and routes, and for nothing that decides more.
+// With accepts changes of endpoints and of routes, and no change that affects more.
 func TestWith(t *testing.T) {
 	entry := func(name string, hosts ...string) *Object {
 		return object("ServiceEntry", "a", name, 1, &networking.ServiceEntry{Hosts: hosts})
@@ -73,7 +73,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// The notes of a rule's routes are made again, and its other notes have the rule's new lines.
+// The notes about a rule's routes are made again, and its other notes have the rule's new lines.
 func TestWithJudgesAgain(t *testing.T) {
 	rule := func(line int, subset string) *Object {
 		o := object("VirtualService", "a", "rule", 2, &networking.VirtualService{
@@ -106,7 +106,7 @@ func TestWithJudgesAgain(t *testing.T) {
 	}
 }
 
-// Objects that stand elsewhere now are taken, of whatever kind, and what is noted of them knows where.
+// With accepts objects of every kind that only moved in their files, and notes about them have the new lines.
 func TestWithTakesWhatMoved(t *testing.T) {
 	policy := &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{}}
 	kinds := map[string]func() any{

@@ -7,7 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// A delegate is seen where its exportTo says, else where MeshConfig's default for VirtualServices does.
+// A delegate is visible by its exportTo, else by MeshConfig's default for VirtualServices.
 func TestDelegatesAreSeenByDefaultAsMeshConfigSays(t *testing.T) {
 	root := object("VirtualService", "a", "root", 1, &networking.VirtualService{
 		Hosts: []string{"x.test"}, Http: []*networking.HTTPRoute{{Delegate: &networking.Delegate{Name: "child", Namespace: "b"}}},

@@ -7,7 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Any object that names a namespace keeps it apart; short names keep a domain.
+// NamespaceAs distinguishes a namespace that any object names, and DomainAs a domain with short names.
 func TestNamespaceAs(t *testing.T) {
 	at := func(kind string, spec any) *Mesh { return meshOf([]*Object{object(kind, "home", "x", 1, spec)}) }
 	route := func(m *networking.HTTPMatchRequest) *networking.VirtualService {

@@ -8,7 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// BenchmarkNotes judges ten thousand services, of which each has a policy, and every tenth routes and a mistake.
+// BenchmarkNotes checks ten thousand services, each with a policy, and every tenth with routes and an error.
 func BenchmarkNotes(b *testing.B) {
 	m := large(10000)
 	for b.Loop() {
@@ -41,7 +41,7 @@ func large(n int) *Mesh {
 	return meshOf(objects, services...)
 }
 
-// A workload that is connected is known, though it is no endpoint of anything.
+// A connected workload is known, even if it is no endpoint of a service.
 func TestNotesOfConnected(t *testing.T) {
 	m := meshOf([]*Object{
 		object("Sidecar", "shop", "s", 1, &networking.Sidecar{WorkloadSelector: &networking.WorkloadSelector{Labels: map[string]string{"app": "client"}}}),
@@ -58,7 +58,7 @@ func TestNotesOfConnected(t *testing.T) {
 	}
 }
 
-// A resource that an Envoy refuses is noted at the objects that it is made of.
+// A resource that an Envoy rejects is noted at the objects from which it was made.
 func TestNotesOfRefusals(t *testing.T) {
 	m := meshOf([]*Object{
 		object("VirtualService", "shop", "v", 1, &networking.VirtualService{Hosts: []string{"a.test"}, Http: []*networking.HTTPRoute{{}}}),

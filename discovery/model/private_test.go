@@ -6,7 +6,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// A namespace follows its own private rules first, then those exported to it by name, then those for all.
+// A namespace uses its own private rules first, then those exported to it by name, then those for all.
 func TestPrivateRulesComeFirst(t *testing.T) {
 	rule := func(namespace, name string, age int, exportTo ...string) *Object {
 		return object("VirtualService", namespace, name, age, &networking.VirtualService{
@@ -27,7 +27,7 @@ func TestPrivateRulesComeFirst(t *testing.T) {
 	}
 }
 
-// A Sidecar imports the service of the namespace that it names, whichever is older.
+// A Sidecar imports the service of the namespace that it names, also if another one is older.
 func TestSidecarsImportByNamespace(t *testing.T) {
 	for entry, want := range map[string]string{"ns2/x.test": "ns2", "ns1/x.test": "ns1", "*/x.test": "ns1", "./x.test": ""} {
 		m := meshOf([]*Object{object("Sidecar", "c", "s", 1, &networking.Sidecar{

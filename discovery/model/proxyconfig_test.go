@@ -15,7 +15,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Of ProxyConfig objects, the annotation and MeshConfig the narrower goes before, and the oldest of those that are alike.
+// Of ProxyConfig objects, the annotation and MeshConfig, the narrower one has priority, and of equally narrow ones the
+// oldest.
 func TestProxyConfig(t *testing.T) {
 	object := func(namespace, name, selector string, age int, concurrency int32, variables ...string) *model.Object {
 		spec := &v1beta1.ProxyConfig{EnvironmentVariables: map[string]string{}}
@@ -41,7 +42,7 @@ func TestProxyConfig(t *testing.T) {
 	objects := []*model.Object{
 		mesh,
 		object("root", "all", "", 1, 2, "B"),
-		object("root", "only", "app=a", 1, 9, "B"), // its own namespace's workloads alone
+		object("root", "only", "app=a", 1, 9, "B"), // for workloads of its own namespace only
 		object("shop", "young", "", 1, 8, "C"),
 		object("shop", "old", "", 2, 3, "C"),
 		object("shop", "a", "app=a", 1, 0, "D"),

@@ -14,7 +14,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// registered is a service x.test of a Kubernetes cluster, with one endpoint.
+// registered returns a service x.test of a Kubernetes cluster, with one endpoint.
 func registered(cluster, endpoint string, change ...func(*Service)) *Service {
 	s := &Service{
 		Registry: "Kubernetes", Cluster: cluster, Origin: Origin{Record: &Record{Cluster: cluster, UID: "u-" + cluster, Generation: 3, Version: "7"}},
@@ -27,7 +27,7 @@ func registered(cluster, endpoint string, change ...func(*Service)) *Service {
 	return s
 }
 
-// entryOf is a ServiceEntry for x.test that is older than any registered service, with one endpoint.
+// entryOf returns a ServiceEntry for x.test that is older than any registered service, with one endpoint.
 func entryOf(change ...func(*networking.ServiceEntry)) *Object {
 	e := &networking.ServiceEntry{
 		Hosts: []string{"X.test"}, Resolution: networking.ServiceEntry_STATIC, Location: networking.ServiceEntry_MESH_INTERNAL,
@@ -40,7 +40,8 @@ func entryOf(change ...func(*networking.ServiceEntry)) *Object {
 	return &Object{Meta{Kind: "ServiceEntry", Namespace: "a", Name: "se", Created: time.Unix(1, 0), Origin: Origin{File: "se.yaml", Line: 4}}, e}
 }
 
-// The rule of the union: who owns what of a host that several registries know, whose endpoints join, and what is said.
+// The rules of the union for a host of several registries: which declaration is the owner of each field, which
+// endpoints join, and which notes there are.
 func TestUnionOfRegistries(t *testing.T) {
 	type services = []*Service
 	younger := func(s *Service) { s.Created = time.Unix(200, 0) }
@@ -136,7 +137,7 @@ func TestUnionOfRegistries(t *testing.T) {
 	}
 }
 
-// shown writes ports and endpoints.
+// shown formats ports and endpoints.
 func shown(s *Service) string {
 	var out []string
 	for _, p := range s.Ports {
@@ -151,7 +152,7 @@ func shown(s *Service) string {
 	return strings.Join(out, ", ")
 }
 
-// A change of endpoints takes the short path for a host of two clusters too, and comes to what a new mesh has.
+// With accepts a change of endpoints for a host of two clusters too, and gives the same result as a new mesh.
 func TestEndpointsOfUnitedServicesTakeTheShortPath(t *testing.T) {
 	east, west := registered("east", "10.1.0.1"), registered("west", "10.2.0.1")
 	m := meshOf(nil, east, west)
@@ -179,7 +180,8 @@ func TestEndpointsOfUnitedServicesTakeTheShortPath(t *testing.T) {
 	}
 }
 
-// Services of Kubernetes have selectors. A change of their endpoints takes the short path, and keeps the workloads that they select.
+// Services of Kubernetes have selectors. With accepts a change of their endpoints, and keeps the workloads that they
+// select.
 func TestEndpointsOfSelectingServicesTakeTheShortPath(t *testing.T) {
 	labels := map[string]string{"app": "x"}
 	selecting := func(s *Service) { s.Selector = labels }
@@ -207,7 +209,7 @@ func TestEndpointsOfSelectingServicesTakeTheShortPath(t *testing.T) {
 	}
 }
 
-// A certificate of a service account names the trust domain of the mesh, or an alias of it.
+// A certificate name of a service account contains the trust domain of the mesh, or an alias of it.
 func TestSubjects(t *testing.T) {
 	s := registered("east", "10.1.0.1", func(s *Service) { s.SubjectAltNames, s.Accounts = []string{"x.example.com"}, []string{"shop/one"} })
 	for name, test := range map[string]struct {
@@ -226,7 +228,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// Fields of a record that nothing is made of are noted, with the field's path.
+// Ignored fields of a record are noted, with the field's path.
 func TestIgnoredFieldsAreNoted(t *testing.T) {
 	m := meshOf(nil, registered("east", "10.1.0.1", func(s *Service) { s.Ignored = []string{"spec.sessionAffinity is ClientIP, which is not read"} }))
 	notes := m.Notes()
@@ -235,7 +237,8 @@ func TestIgnoredFieldsAreNoted(t *testing.T) {
 	}
 }
 
-// Many Pods of a namespace change at once, as in a rolling restart: the namespace's workloads are copied once, not for each.
+// If many Pods of a namespace change at once, as in a rolling restart, the namespace's workloads are copied once, not
+// for each Pod.
 func TestManyWorkloadsCostOneCopy(t *testing.T) {
 	const all = 4000
 	pods := make([]*Workload, all)
@@ -264,7 +267,8 @@ func TestManyWorkloadsCostOneCopy(t *testing.T) {
 	}
 }
 
-// Selectors take workloads of any registry; a registered service takes none of its own registry, which lists its endpoints.
+// Selectors select workloads of any registry. A registered service selects none of its own registry, which lists its
+// endpoints.
 func TestSelectorsTakeWorkloadsOfAnyRegistry(t *testing.T) {
 	labels := map[string]string{"app": "x"}
 	pod := &Workload{
@@ -313,7 +317,7 @@ func TestSelectorsTakeWorkloadsOfAnyRegistry(t *testing.T) {
 	}
 }
 
-// Workloads that no service selects come, change and go by the short path; those that one selects do not.
+// With accepts new, changed and removed workloads that no service selects, and no others.
 func TestWorkloadsThatNobodySelectsTakeTheShortPath(t *testing.T) {
 	selecting := entryOf(func(e *networking.ServiceEntry) {
 		e.Endpoints, e.WorkloadSelector = nil, &networking.WorkloadSelector{Labels: map[string]string{"app": "x"}}

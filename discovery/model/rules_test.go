@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// rule is a VirtualService that leads its host to others.
+// rule returns a VirtualService that routes its host to others.
 func rule(id string, day int, host string, to ...string) *model.Object {
 	v := &networking.VirtualService{Hosts: []string{host}}
 	for _, host := range to {
@@ -30,7 +30,7 @@ func with(o *model.Object, change func(*networking.VirtualService)) *model.Objec
 	return o
 }
 
-// sees is all that a scope shows of rules and services, in one text.
+// sees formats all rules and services of a scope as one text.
 func sees(s *model.Scope) string {
 	var out []string
 	for _, service := range s.Services() {
@@ -54,7 +54,8 @@ func sees(s *model.Scope) string {
 	return strings.Join(out, " ")
 }
 
-// A scope after a change of rules is the scope of the mesh after it; where it cannot be known so cheaply, With says so.
+// A scope after a change of rules equals the scope of the changed mesh. If that cannot be computed cheaply, With
+// returns false.
 func TestAScopeFollowsItsRules(t *testing.T) {
 	sidecar := object("Sidecar", "a/s", 1, &networking.Sidecar{Egress: []*networking.IstioEgressListener{{Hosts: []string{"*/x.test"}}}})
 	const whole = "w.test x.test y.test 0:a/other 0:a/rule 0:w.test->y.test "
@@ -111,7 +112,7 @@ func TestAScopeFollowsItsRules(t *testing.T) {
 	}
 }
 
-// A scope may follow one change after another, of one rule and of many, and ends where too many have changed.
+// A scope accepts several changes one after another, of one rule and of many, until too many rules have changed.
 func TestAScopeFollowsManyChanges(t *testing.T) {
 	const n = 100
 	var objects []*model.Object
@@ -146,8 +147,8 @@ func TestAScopeFollowsManyChanges(t *testing.T) {
 	t.Error("there is no end: what was moved is looked up in a list that grows")
 }
 
-// A gateway follows the rules that name it and that its namespace sees: its own first, then those exported to it by
-// name, then those for all.
+// A gateway uses the rules that name it and that are visible to its namespace: its own first, then those exported to it
+// by name, then those for all.
 func TestGatewayRules(t *testing.T) {
 	to := func(gateways []string, exportTo ...string) func(*networking.VirtualService) {
 		return func(v *networking.VirtualService) { v.Gateways, v.ExportTo = gateways, exportTo }
@@ -198,7 +199,8 @@ func TestGatewayRules(t *testing.T) {
 	}
 }
 
-// LabelsRead names each label that decides what a workload is told, from wherever it is read, and no other.
+// LabelsRead returns each label that affects the configuration of a workload, from every kind of object, and no other
+// label.
 func TestLabelsRead(t *testing.T) {
 	labels := map[string]string{"l": "x"}
 	failover := func(keys ...string) *networking.TrafficPolicy {
@@ -209,14 +211,14 @@ func TestLabelsRead(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind    string
 		spec    any
-		own     string // what is read of a workload of its namespace
-		other   string // of another's
-		gateway string // of a gateway of another namespace
+		own     string // keys for a workload of the object's namespace
+		other   string // keys for a workload of another namespace
+		gateway string // keys for a gateway of another namespace
 	}{
 		"nothing":        {"ServiceEntry", entry("a/e", "x.test", nil).Spec, "", "", ""},
 		"a Sidecar":      {"Sidecar", &networking.Sidecar{WorkloadSelector: &networking.WorkloadSelector{Labels: labels}}, "l", "", ""},
 		"a Gateway":      {"Gateway", &networking.Gateway{Selector: labels}, "", "", "l"},
-		"a ServiceEntry": {"ServiceEntry", entry("a/e", "x.test", labels).Spec, "", "", ""}, // the endpoints', not the client's
+		"a ServiceEntry": {"ServiceEntry", entry("a/e", "x.test", labels).Spec, "", "", ""}, // labels of endpoints
 		"sources of HTTP": {"VirtualService", &networking.VirtualService{Hosts: []string{"x.test"}, Http: []*networking.HTTPRoute{
 			{Match: []*networking.HTTPMatchRequest{{SourceLabels: labels}, {SourceLabels: map[string]string{"m": ""}}}},
 		}}, "l m", "l m", "l m"},

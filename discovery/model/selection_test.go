@@ -13,7 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// groups are objects as their sources send them: each in a group of its own.
+// groups returns objects in the form that sources send: each in a group of its own.
 func groups(objects ...*model.Object) []model.Group {
 	var out []model.Group
 	for _, o := range objects {
@@ -26,7 +26,7 @@ func meshOf(objects ...*model.Object) *model.Mesh {
 	return model.New(slices.Values(groups(objects...)))
 }
 
-// object is one of a kind, by "namespace/name" and its age in days.
+// object returns one of a kind, by "namespace/name" and its age in days.
 func object(kind, id string, day int, spec any) *model.Object {
 	namespace, name, _ := strings.Cut(id, "/")
 	return &model.Object{
@@ -34,7 +34,7 @@ func object(kind, id string, day int, spec any) *model.Object {
 	}
 }
 
-// entry is a ServiceEntry without endpoints of its own.
+// entry returns a ServiceEntry without endpoints of its own.
 func entry(id, host string, selector map[string]string) *model.Object {
 	e := &networking.ServiceEntry{
 		Hosts: []string{host}, Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
@@ -50,7 +50,7 @@ func workload(id, address string, labels map[string]string) *model.Object {
 	return object("WorkloadEntry", id, 1, &networking.WorkloadEntry{Address: address, Labels: labels})
 }
 
-// endpoints are those of a host: address:port, and what else is known of it.
+// endpoints returns those of a host as text: address:port and their other properties.
 func endpoints(m *model.Mesh, host string) string {
 	s := m.Service(host)
 	if s == nil {
@@ -71,7 +71,7 @@ func endpoints(m *model.Mesh, host string) string {
 	return strings.Join(out, ", ")
 }
 
-// A ServiceEntry's workloadSelector takes the WorkloadEntries of its own namespace that have all of its labels.
+// A ServiceEntry's workloadSelector selects the WorkloadEntries of its own namespace that have all of its labels.
 func TestAServiceSelectsWorkloads(t *testing.T) {
 	app := map[string]string{"app": "x"}
 	withLabels := func(o *model.Object, labels map[string]string) *model.Object { o.Labels = labels; return o }
@@ -109,7 +109,7 @@ func TestAServiceSelectsWorkloads(t *testing.T) {
 	}
 }
 
-// One workload may serve several services, and is found by its address in each.
+// One workload may serve several services; each has an endpoint with its address.
 func TestAWorkloadOfSeveralServices(t *testing.T) {
 	app := map[string]string{"app": "x"}
 	m := meshOf(entry("a/e", "x.test", app), entry("a/f", "y.test", app), entry("a/g", "z.test", map[string]string{"app": "z"}),
@@ -123,7 +123,7 @@ func TestAWorkloadOfSeveralServices(t *testing.T) {
 	}
 }
 
-// A workload that comes, changes or goes changes the services that select it, and leaves the others as they are.
+// A new, changed or removed workload changes the services that select it, and no others.
 func TestWorkloadsComeAndGo(t *testing.T) {
 	x, y := map[string]string{"app": "x"}, map[string]string{"app": "y"}
 	all := []*model.Object{entry("a/e", "x.test", x), entry("a/f", "y.test", y), workload("a/w", "10.0.0.1", x), workload("a/v", "10.0.0.9", y)}
@@ -131,7 +131,7 @@ func TestWorkloadsComeAndGo(t *testing.T) {
 	m := model.New(slices.Values(append(others, groups(all[2])...)))
 	for _, step := range []struct {
 		name     string
-		workload *model.Object // in the place of a/w; nil for none
+		workload *model.Object // instead of a/w; nil for none
 		want     string
 	}{
 		{"another address", workload("a/w", "10.0.0.2", x), "10.0.0.2:8080"},
@@ -154,7 +154,7 @@ func TestWorkloadsComeAndGo(t *testing.T) {
 	}
 }
 
-// Of the same objects the same service is made, pointer for pointer, so that nothing is translated again.
+// The same objects give the same service, pointer for pointer, so no resource is built again.
 func TestTheSameWorkloadsMakeTheSameService(t *testing.T) {
 	x := map[string]string{"app": "x"}
 	all := groups(entry("a/e", "x.test", x), workload("a/w", "10.0.0.1", x))

@@ -10,8 +10,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// The labels and addresses of a template's workloads are known from the template: labels of subsets and of selectors,
-// and that they have no addresses.
+// The labels of a template's workloads are known from the template, for subsets and for selectors, and so is the fact
+// that they have no addresses.
 func TestTemplateNotes(t *testing.T) {
 	template := func(kind, name string, labels map[string]string) *model.Object {
 		return model.NewTemplate(model.Meta{Kind: kind, Namespace: "shop", Name: name}, labels, "", nil)

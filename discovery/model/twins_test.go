@@ -11,7 +11,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// Of an object that two stores have one is used, and a note on the other says which, and where both are.
+// If two stores have an object, one of them is used, and a note on the other names it, with the place of both.
 func TestAnObjectInTwoStores(t *testing.T) {
 	entry := func(address string) *networking.ServiceEntry {
 		return entryOf(func(e *networking.ServiceEntry) { e.Endpoints[0].Address = address }).Spec.(*networking.ServiceEntry)
@@ -83,7 +83,7 @@ func TestAnObjectInTwoStores(t *testing.T) {
 
 func title(m Meta) string { return name(m) }
 
-// Every kind of object counts once.
+// Objects of every kind are used once.
 func TestEveryKindInTwoStoresCountsOnce(t *testing.T) {
 	rule := func(subset string) *networking.DestinationRule {
 		return &networking.DestinationRule{Host: "x.test", Subsets: []*networking.Subset{{Name: subset}}}

@@ -10,7 +10,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Two declarations of a host in one namespace are one service, whose endpoints serve the ports of their own.
+// Two declarations of a host in one namespace give one service, whose endpoints serve the ports of their own
+// declaration.
 func TestDeclarationsOfOneHostMerge(t *testing.T) {
 	at := func(address string) []Endpoint { return []Endpoint{{Address: address}} }
 	declare := func(name string, endpoints []Endpoint, ports ...Port) *Service {
@@ -86,7 +87,7 @@ func TestDeclarationsOfOneHostMerge(t *testing.T) {
 	}
 }
 
-// The parts of a younger declaration that do not count are noted where they are written.
+// The unused parts of a younger declaration are noted at their fields.
 func TestWhatDoesNotMergeIsTold(t *testing.T) {
 	entry := func(change func(*networking.ServiceEntry)) *networking.ServiceEntry {
 		e := &networking.ServiceEntry{
@@ -98,7 +99,7 @@ func TestWhatDoesNotMergeIsTold(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		change func(*networking.ServiceEntry)
-		want   map[string]string // path: part of what is said
+		want   map[string]string // path: part of the message
 	}{
 		"nothing":            {func(*networking.ServiceEntry) {}, nil},
 		"no address":         {func(e *networking.ServiceEntry) { e.Addresses = nil }, nil},

@@ -43,7 +43,7 @@ func TestRulesWithoutARouteLeaveTheDefault(t *testing.T) {
 	}
 }
 
-// A host that only a rule names is known at port 80, and an IPv6 address stands in brackets.
+// A host that only a rule contains has a virtual host at port 80, and an IPv6 address is in brackets.
 func TestHostsThatOnlyRulesName(t *testing.T) {
 	rule := &networking.VirtualService{Hosts: []string{"only.test", "fd00::1"}, Http: []*networking.HTTPRoute{
 		{Route: []*networking.HTTPRouteDestination{to("a.test", "", 0)}},
@@ -81,7 +81,8 @@ func TestDistributeManyEndpoints(t *testing.T) {
 	}
 }
 
-// A network of two gateways weighs as much as its endpoints, and one may have no address that others know.
+// A network with two gateways has the total weight of its endpoints; an endpoint may have no address that is known
+// outside its network.
 func TestNetworksOfSeveralGateways(t *testing.T) {
 	gateway := func(address string) *meshconfig.Network_IstioNetworkGateway {
 		return &meshconfig.Network_IstioNetworkGateway{Gw: &meshconfig.Network_IstioNetworkGateway_Address{Address: address}, Port: 15443}
@@ -114,7 +115,7 @@ func TestNetworksOfSeveralGateways(t *testing.T) {
 	}
 }
 
-// Addresses in a range, and services that share an address, are reached where the protocol is to be found out.
+// HTTP is detected for addresses in a range, and for services that share an address.
 func TestPortsWithoutProtocol(t *testing.T) {
 	unknown := model.Port{Name: "x", Number: 9000}
 	ranged, one, two := service("ranged.test", unknown), service("one.test", unknown), service("two.test", unknown)
@@ -149,7 +150,7 @@ func TestPortsWithoutProtocol(t *testing.T) {
 	validate(t, r)
 }
 
-// A proxy that says that it is unprivileged is given no listener that it could not open.
+// A proxy whose metadata marks it as unprivileged receives no listener that it could not open.
 func TestUnprivilegedProxies(t *testing.T) {
 	for value, want := range map[string]int{"true": 0, "": 2} {
 		proxy := proxies()["none"]

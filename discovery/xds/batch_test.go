@@ -27,8 +27,8 @@ var (
 	seed  = flag.Uint64("seed", 1, "of the edits")
 )
 
-// The real Envoy accepts every resource that validation accepts: of hundreds of edited scenarios each resource that no
-// other has is given to it, many at a time.
+// The real Envoy accepts every resource that validation accepts: hundreds of scenarios are edited, and Envoy validates
+// each new resource, many at a time.
 func TestEnvoyTakesWhatValidationTakes(t *testing.T) {
 	all := drafts(t)
 	random := rand.New(rand.NewPCG(*seed, 0))
@@ -49,19 +49,19 @@ func TestEnvoyTakesWhatValidationTakes(t *testing.T) {
 	t.Logf("%d resources of %d scenarios", len(b.seen), *edits)
 }
 
-// batch is what one run of Envoy is shown.
+// batch holds the resources of one run of Envoy.
 type batch struct {
-	seen     map[string]bool // what it was shown already, by content
+	seen     map[string]bool // validated already, by content
 	clusters map[string]bool // of all scenarios, by name
 	items    []item
 	dir      string // of certificates
 	refused  int
 }
 
-// maxRefused is after how many faults the search ends: each costs a dozen runs of Envoy.
+// maxRefused is the number of faults after which the search ends: each costs a dozen runs of Envoy.
 const maxRefused = 5
 
-// item is a resource: a cluster, or a listener. Routes are shown in a listener of their own.
+// item is a resource: a cluster, or a listener. Routes are validated in a listener of their own.
 type item struct {
 	resource proto.Message
 	origin   string
@@ -96,14 +96,15 @@ func (b *batch) put(t *testing.T, m proto.Message, origin string) {
 	}
 }
 
-// routesAlone is a listener that has nothing but routes.
+// routesAlone returns a listener with routes and nothing else.
 func routesAlone(c *routev3.RouteConfiguration) *listenerv3.Listener {
 	manager := observed{}.newHCM("routes", corev3.TrafficDirection_OUTBOUND)
 	manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: c}
 	return directListener("routes", "127.0.0.1", 1, corev3.TrafficDirection_OUTBOUND, networkFilter(hcmFilter, manager))
 }
 
-// validate shows all items and forgets them. Where Envoy refuses some, it is shown halves until it is known which.
+// validate validates all items and removes them. If Envoy rejects some, the items are split in halves until the
+// rejected ones are found.
 func (b *batch) validate(t *testing.T) {
 	t.Helper()
 	b.search(t, b.items)
@@ -119,7 +120,7 @@ func (b *batch) search(t *testing.T, items []item) {
 		t.Fatalf("Envoy refuses %d resources, and more are not looked for", maxRefused)
 	case len(items) == 1:
 		b.refused++
-		text, _ := protojson.Marshal(items[0].resource) // it was encoded already
+		text, _ := protojson.Marshal(items[0].resource) // it was encoded before
 		t.Errorf("Envoy refuses %s\nbecause %s\nof a configuration that validation accepts, %s", text, refusal, items[0].origin)
 	default:
 		b.search(t, items[:len(items)/2])
@@ -127,7 +128,7 @@ func (b *batch) search(t *testing.T, items []item) {
 	}
 }
 
-// show returns what Envoy has against items, "" for nothing.
+// show returns Envoy's error for items, "" if it accepts them.
 func (b *batch) show(t *testing.T, items []item) string {
 	t.Helper()
 	if len(items) == 0 {
@@ -151,7 +152,7 @@ func (b *batch) show(t *testing.T, items []item) string {
 			out.StaticResources.Listeners = append(out.StaticResources.Listeners, m)
 		}
 	}
-	for name := range b.clusters { // who reports to a cluster needs one of that name
+	for name := range b.clusters { // access loggers and tracers need their clusters
 		if !clusters[name] {
 			out.StaticResources.Clusters = append(out.StaticResources.Clusters, http2Cluster(name))
 		}
@@ -163,7 +164,7 @@ func (b *batch) show(t *testing.T, items []item) string {
 	return refusalOf(t, text)
 }
 
-// own gives each listener an address of its own. Envoy opens none, but wants them different.
+// own gives each listener an address of its own. Envoy opens none in validate mode, but requires that they differ.
 func own(t *testing.T, a *corev3.Address, i int) *corev3.Address {
 	t.Helper()
 	if path := a.GetPipe().GetPath(); path != "" {
@@ -183,7 +184,7 @@ func own(t *testing.T, a *corev3.Address, i int) *corev3.Address {
 	return socket(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), s.GetPortValue())
 }
 
-// refusalOf asks the real Envoy whether it would start with a bootstrap.
+// refusalOf returns the error of the real Envoy for a bootstrap, "" if it accepts it.
 func refusalOf(t *testing.T, bootstrap []byte) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "envoy.json")
@@ -197,11 +198,11 @@ func refusalOf(t *testing.T, bootstrap []byte) string {
 	return ""
 }
 
-// bootstrap is one without resources that knows where they would be fetched.
+// bootstrap returns one without resources, with the clusters of ADS and of the agent.
 func bootstrap() *bootstrapv3.Bootstrap {
 	return &bootstrapv3.Bootstrap{
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Clusters: []*clusterv3.Cluster{http2Cluster(adsCluster), http2Cluster(agentCluster)}},
-		Node:            &corev3.Node{Id: "test", Cluster: "test"}, // who fetches secrets must say who it is
+		Node:            &corev3.Node{Id: "test", Cluster: "test"}, // Envoy requires a node to fetch secrets
 		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{AdsConfig: &corev3.ApiConfigSource{
 			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3,
 			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{

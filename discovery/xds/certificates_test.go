@@ -19,7 +19,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// certificates returns a new directory with cert.pem, key.pem, ca.pem and crl.pem: the real Envoy opens what it is told.
+// certificates returns a new directory with cert.pem, key.pem, ca.pem and crl.pem: the real Envoy opens the files of
+// its configuration.
 func certificates(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +59,7 @@ func certificates(t *testing.T) string {
 	return dir
 }
 
-// replaceFiles puts files of dir, which exist, in the place of those that configuration names.
+// replaceFiles replaces the files in a configuration by files of dir, which exist.
 func replaceFiles(t *testing.T, m protoreflect.Message, dir string) {
 	t.Helper()
 	if packed, ok := m.Interface().(*anypb.Any); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Chains are written as "destinations names": what an earlier one matches is left out of a later one, and no more.
+// Chains are written as "destinations names". A later chain loses what an earlier one matches, and nothing else.
 func TestUniqueChains(t *testing.T) {
 	for name, test := range map[string]struct{ chains, want string }{
 		"nothing shared":           {"10.0.0.0/8 a.b; 10.0.0.0/8 c.d; 11.0.0.0/8 a.b", "10.0.0.0/8 a.b; 10.0.0.0/8 c.d; 11.0.0.0/8 a.b"},

@@ -13,7 +13,8 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// town is a mesh of n services, each with an HTTP and a TCP port, a VirtualService and a DestinationRule, by group.
+// town returns a mesh of n services, each with an HTTP and a TCP port, a VirtualService and a DestinationRule, by
+// group.
 func town(n int) map[string]model.Group {
 	groups := make(map[string]model.Group, 3*n)
 	for i := range n {
@@ -69,7 +70,8 @@ func inOrder(groups map[string]model.Group) func(func(model.Group) bool) {
 	}
 }
 
-// An update rebuilds what it touches: everything else is the same message as before, which nobody encodes again.
+// An update rebuilds only the resources that it affects: every other message is the same pointer as before and need not
+// be encoded again.
 func TestAChangeTouchesOnlyItsOwn(t *testing.T) {
 	const n = 200
 	for name, test := range map[string]struct {
@@ -115,7 +117,7 @@ func TestAChangeTouchesOnlyItsOwn(t *testing.T) {
 	}
 }
 
-// The short path of endpoints gives what the long one does.
+// For endpoints, the short path (model.With) gives the same result as the long one.
 func TestEndpointsTakeTheShortPath(t *testing.T) {
 	groups := town(100)
 	mesh := model.New(inOrder(groups))
@@ -149,8 +151,8 @@ func TestEndpointsTakeTheShortPath(t *testing.T) {
 	}
 }
 
-// The short path of rules gives what the long one does, whatever view they are seen from, and makes one route
-// configuration anew.
+// For rules, the short path gives the same result as the long one, for every view, and rebuilds one route
+// configuration.
 func TestRulesTakeTheShortPath(t *testing.T) {
 	groups := town(100)
 	groups["rule/nobody"] = model.Group{Objects: []*model.Object{{
@@ -177,7 +179,7 @@ func TestRulesTakeTheShortPath(t *testing.T) {
 	for i, step := range []struct {
 		key   string
 		group model.Group
-		want  int // route configurations made anew, of the first view
+		want  int // rebuilt route configurations of the first view
 	}{
 		{"rule/10", townRule(10, "v2"), 1},
 		{"rule/10", townRule(10, "v2"), 0},
@@ -207,7 +209,7 @@ func TestRulesTakeTheShortPath(t *testing.T) {
 	}
 }
 
-// fresh counts the messages of next that last does not have.
+// fresh counts the messages of next that are not in last.
 func fresh[T comparable](last, next []T) int {
 	known := map[T]bool{}
 	for _, m := range last {
@@ -222,8 +224,8 @@ func fresh[T comparable](last, next []T) int {
 	return n
 }
 
-// BenchmarkChange is what one change costs, from the changed group to the changed resources: of endpoints and of routes
-// by the short path, of a service by the long one.
+// BenchmarkChange measures the cost of one change, from the changed group to the changed resources: of endpoints and of
+// routes by the short path, of a service by the long one.
 func BenchmarkChange(b *testing.B) {
 	for _, n := range []int{100, 1000, 10000} {
 		for name, change := range map[string]func(i int) (string, model.Group){

@@ -45,7 +45,8 @@ func TestClusterPerPortAndSubset(t *testing.T) {
 	}
 }
 
-// Where a registry knows which endpoints are healthy, the others get requests only where none is, unless a rule says more.
+// If a registry reports which endpoints are healthy, others receive requests only if none is healthy, unless a rule
+// sets another threshold.
 func TestUnhealthyEndpointsGetNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		checked  bool
@@ -131,7 +132,8 @@ func TestLoadBalancer(t *testing.T) {
 	}
 }
 
-// A proxy is told which endpoints take no new requests. Of another network it is told only of those that take some.
+// A proxy receives the health of all endpoints of its network. Of another network it receives only endpoints that take
+// new requests.
 func TestHealthReachesEDS(t *testing.T) {
 	health := []model.Health{model.HealthUnknown, model.HealthHealthy, model.HealthDraining, model.HealthUnhealthy}
 	s := service("a.com", httpPort(80))

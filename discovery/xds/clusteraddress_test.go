@@ -8,8 +8,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A proxy finds a service that two clusters have at the address that its own cluster gave it: in listeners, in the domains of routes and
-// in the names that DNS answers. A proxy of a third cluster finds it at the owner's.
+// A proxy reaches a service of two clusters at the address that the proxy's own cluster gives it: in listeners, in the
+// domains of routes and in DNS answers. A proxy of a third cluster reaches it at the owner's address.
 func TestAddressesOfTheProxysCluster(t *testing.T) {
 	in := func(cluster, host, address, endpoint string, port model.Port) *model.Service {
 		s := service(host, port, model.Endpoint{Address: endpoint, Cluster: cluster})

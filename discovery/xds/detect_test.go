@@ -12,9 +12,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// The protocol of a client at a port without a declared protocol is the one that the server gets, outbound and inbound;
-// at a gateway, whose clients may speak HTTP/2 to it alone, it is HTTP/1.1. No mesh-wide setting changes what a
-// workload gets.
+// At a port without a declared protocol, the server receives the protocol of the client, outbound and inbound. At a
+// gateway, where the client may use HTTP/2 to the gateway only, it receives HTTP/1.1. No setting of the mesh changes
+// the protocol that a workload receives.
 func TestHTTPVersionUpstream(t *testing.T) {
 	upgrade := &networking.ConnectionPoolSettings{Http: &networking.ConnectionPoolSettings_HTTPSettings{
 		H2UpgradePolicy: networking.ConnectionPoolSettings_HTTPSettings_UPGRADE,
@@ -64,8 +64,8 @@ func TestHTTPVersionUpstream(t *testing.T) {
 	}
 }
 
-// HTTP to a port that nobody declares is taken as HTTP. Where the protocol is known nothing is looked for: a client may wait
-// for the server to speak first.
+// HTTP to a port that no service declares is handled as HTTP. On ports with a known protocol nothing is detected: a
+// client may wait for the server to send first.
 func TestInboundDetection(t *testing.T) {
 	s := service("a.com", httpPort(80), at("10.0.0.1", "v1"))
 	s.Ports = append(s.Ports, model.Port{Name: "tcp", Number: 3306, Protocol: model.TCP}, model.Port{Name: "any", Number: 7000})
@@ -94,7 +94,7 @@ func TestInboundDetection(t *testing.T) {
 	}
 }
 
-// viewAt is the view of a proxy under REDIRECT.
+// viewAt returns the view of a proxy under REDIRECT.
 func viewAt(t *testing.T, id string) View {
 	t.Helper()
 	proxy, err := ParseProxy(envoyNode(t, id, map[string]any{"NAMESPACE": "default"}))

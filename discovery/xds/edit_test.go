@@ -15,14 +15,14 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// draft is a mesh's configuration as YAML, to be edited: objects, and the two files of settings.
+// draft is a mesh's configuration as editable YAML: objects, and the two files of settings.
 type draft struct {
 	objects  []*yaml.Node
 	settings map[string]*yaml.Node // MeshConfig, MeshNetworks
 	own      View                  // of the scenario's proxy
 }
 
-// drafts reads every scenario, by file name.
+// drafts returns a reader for every scenario, ordered by file name.
 func drafts(tb testing.TB) []func() draft {
 	tb.Helper()
 	files, err := filepath.Glob("testdata/scenario/*.yaml")
@@ -64,7 +64,7 @@ func parseYAML(data []byte) (out []*yaml.Node) {
 	}
 }
 
-// decode returns what validation leaves of the draft.
+// decode returns the objects of the draft that pass validation.
 func (d draft) decode() []*model.Object {
 	var text bytes.Buffer
 	encoder := yaml.NewEncoder(&text)
@@ -92,7 +92,7 @@ func (d draft) String() string {
 	var text bytes.Buffer
 	encoder := yaml.NewEncoder(&text)
 	for _, root := range d.roots() {
-		_ = encoder.Encode(root) // it is shown to people
+		_ = encoder.Encode(root) // output for people only
 	}
 	return text.String()
 }
@@ -115,7 +115,7 @@ type spot struct {
 
 func (s spot) node() *yaml.Node { return s.parent.Content[s.index] }
 
-// key is what a mapping calls the node, "" for a list's item.
+// key returns the node's key in a mapping, "" for an item of a list.
 func (s spot) key() string {
 	if s.parent.Kind == yaml.MappingNode && s.index%2 == 1 {
 		return s.parent.Content[s.index-1].Value
@@ -123,7 +123,7 @@ func (s spot) key() string {
 	return ""
 }
 
-// spots returns the values below roots, not the keys.
+// spots returns the values below roots, without the keys.
 func spots(roots []*yaml.Node) (out []spot) {
 	for _, root := range roots {
 		for i, child := range root.Content {
@@ -136,8 +136,8 @@ func spots(roots []*yaml.Node) (out []spot) {
 	return out
 }
 
-// edit changes the draft as a program says, four bytes an edit: what to do, where, and with what. It takes parts from
-// donor.
+// edit changes the draft by a program of four bytes for each edit: the operation, the place and the value. It copies
+// parts from donor.
 func (d draft) edit(program []byte, donor draft) {
 	lent := spots(donor.roots())
 	for ; len(program) >= 4; program = program[4:] {
@@ -153,7 +153,7 @@ func (d draft) edit(program []byte, donor draft) {
 			if at.node().Kind == yaml.ScalarNode {
 				at.parent.Content[at.index] = &yaml.Node{Kind: yaml.ScalarNode, Value: values[with%len(values)]}
 			}
-		case 1: // the value that another object gives the field
+		case 1: // the value of the same field in another object
 			if len(same) > 0 {
 				at.parent.Content[at.index] = cloneOf(same[with%len(same)].node())
 			}
@@ -163,7 +163,7 @@ func (d draft) edit(program []byte, donor draft) {
 			if at.parent.Kind == yaml.SequenceNode {
 				at.parent.Content = slices.Insert(at.parent.Content, at.index, cloneOf(at.node()))
 			}
-		case 4: // a field that another object has in such a place
+		case 4: // another object's field in such a place
 			same = slices.DeleteFunc(same, func(s spot) bool { return s.node().Kind != yaml.MappingNode })
 			if at.node().Kind == yaml.MappingNode && len(same) > 0 {
 				at.graft(same[with%len(same)].node(), int(program[2]))
@@ -197,7 +197,7 @@ func (s spot) graft(from *yaml.Node, pick int) {
 	into.Content = append(into.Content, cloneOf(key), cloneOf(value))
 }
 
-// cloneOf keeps a node that is put below itself from being a circle.
+// cloneOf copies a node, so that a node that is inserted below itself makes no cycle.
 func cloneOf(n *yaml.Node) *yaml.Node {
 	out := *n
 	out.Content = nil
@@ -207,7 +207,7 @@ func cloneOf(n *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// values are at the edges of what fields take.
+// values are at the limits of the fields' ranges.
 var values = []string{
 	"", "*", "0", "1", "-1", "2", "100", "101", "65535", "65536", "2147483647", "2147483648", "4294967295",
 	"4294967296", "1e300", "0.5", ".nan", "0s", "1ms", "1us", "1s", "-1s", "876000h", "2562047h", "true", "false",

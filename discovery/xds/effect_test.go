@@ -16,7 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// specs are the kinds with their types.
+// specs returns the kinds with their types.
 func specs() map[string]proto.Message {
 	return map[string]proto.Message{
 		"DestinationRule": &networking.DestinationRule{}, "Gateway": &networking.Gateway{}, "ServiceEntry": &networking.ServiceEntry{},
@@ -25,13 +25,13 @@ func specs() map[string]proto.Message {
 	}
 }
 
-// A field that is told to be served is served: in some scenario another value of it, or none, makes another
-// configuration of some proxy. A verdict of validation is no proof. A message of Istio's that stands in several places,
-// as a connection pool does, is shown in each, and its fields in one.
+// Every field that the support table lists as served has an effect: in some scenario another value of it, or none,
+// changes the configuration of some proxy. A result of validation is no proof. A message type of Istio's that several
+// fields have, such as a connection pool, must be shown in each of them, and its own fields in one.
 func TestEveryServedFieldHasAnEffect(t *testing.T) {
 	shown := map[string]bool{}
 	reasons := noEffect()
-	for _, thorough := range []bool{false, true} { // what the first pass does not show is tried with every value
+	for _, thorough := range []bool{false, true} { // fields that the first pass does not show are tried with every value
 		for _, read := range drafts(t) {
 			showEffects(t, read, shown, thorough)
 		}
@@ -56,7 +56,8 @@ func TestEveryServedFieldHasAnEffect(t *testing.T) {
 	}
 }
 
-// fieldsOf returns the fields that the table says are served, by path, each with the names of the fields on the way to it.
+// fieldsOf returns the fields that the support table lists as served, by path, each with the names of the fields on the
+// way to it.
 func fieldsOf(kind string, m protoreflect.MessageDescriptor, above string, names []string) map[string][]string {
 	out := map[string][]string{}
 	for i := 0; i < m.Fields().Len() && len(names) < 12; i++ {
@@ -72,7 +73,7 @@ func fieldsOf(kind string, m protoreflect.MessageDescriptor, above string, names
 	return out
 }
 
-// nameOf is "ServerTLSSettings.privateKey".
+// nameOf returns a name such as "ServerTLSSettings.privateKey".
 func nameOf(fd protoreflect.FieldDescriptor) string {
 	name := string(fd.ContainingMessage().FullName())
 	return name[strings.LastIndex(name, "alpha")+len("alpha1."):] + "." + fd.JSONName()
@@ -91,7 +92,7 @@ func isServed(kind, path string) bool {
 	return served
 }
 
-// messageOf returns what is below a field, nil where that is a value.
+// messageOf returns the message type of a field, nil for a scalar.
 func messageOf(fd protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {
 	m := fd.Message()
 	if fd.IsMap() {
@@ -103,7 +104,7 @@ func messageOf(fd protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {
 	return m
 }
 
-// leaf is one value of a file, and which field it is.
+// leaf is one value of a file, with its field.
 type leaf struct {
 	spot
 	names []string // of its field, and of those on the way to it
@@ -160,7 +161,7 @@ func (d draft) leaves() (out []leaf) {
 	return out
 }
 
-// showEffects notes the fields of a scenario without which, or with another value of which, it makes something else.
+// showEffects records the fields of a scenario whose removal or change changes its result.
 func showEffects(t *testing.T, read func() draft, shown map[string]bool, thorough bool) {
 	t.Helper()
 	original := read()
@@ -184,7 +185,7 @@ func showEffects(t *testing.T, read func() draft, shown map[string]bool, thoroug
 			}
 			edited := d.decode()
 			if len(edited) != len(objects) {
-				continue // validation refuses it
+				continue // validation rejects it
 			}
 			if differs(meshOf(t, edited), views, before) {
 				for _, name := range l.names {
@@ -196,7 +197,7 @@ func showEffects(t *testing.T, read func() draft, shown map[string]bool, thoroug
 	}
 }
 
-// differs reports whether some view of a mesh is another than before.
+// differs reports whether the resources of some view of a mesh differ from before.
 func differs(m *model.Mesh, views []View, before []*Resources) bool {
 	for i, v := range views {
 		if !sameResources(before[i], Build(m, v)) {
@@ -206,7 +207,7 @@ func differs(m *model.Mesh, views []View, before []*Resources) bool {
 	return false
 }
 
-// others are values that a field may have instead, nil for none.
+// others returns values that a field may have instead; nil means that the field is removed.
 func others(n *yaml.Node, thorough bool) []*yaml.Node {
 	out := []*yaml.Node{nil}
 	scalar := func(v string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: v} }
@@ -230,7 +231,7 @@ func others(n *yaml.Node, thorough bool) []*yaml.Node {
 	return out
 }
 
-// views are of the scenario's own proxy and of every other kind, in several places.
+// views returns those of the scenario's own proxy and of all other proxies.
 func (d draft) views() (out []View) {
 	out = append(out, d.own)
 	for _, name := range slices.Sorted(maps.Keys(proxies())) {
@@ -239,7 +240,7 @@ func (d draft) views() (out []View) {
 	return out
 }
 
-// noEffect says why fields that are served change nothing.
+// noEffect returns the reasons why some served fields change nothing.
 func noEffect() map[string]string {
 	return map[string]string{
 		"MeshConfig.configSources":          "where objects come from, not what they say: TestServeConfigSources and TestAnEmptyFirstAnswerDoesNotWipe show it",

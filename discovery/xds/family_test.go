@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A proxy listens in the families of its addresses: those that lead somewhere.
+// A proxy listens in the IP families of its routable addresses.
 func TestFamilies(t *testing.T) {
 	gateway := &networking.Gateway{Servers: []*networking.Server{
 		{Port: &networking.Port{Number: 80, Protocol: "HTTP", Name: "http"}, Hosts: []string{"*"}},
@@ -23,7 +23,7 @@ func TestFamilies(t *testing.T) {
 		own     string
 		sidecar string
 		gateway string
-		source  string // of connections to the workload
+		source  string // source address of connections to the workload
 	}{
 		"IPv4": {"", "10.0.0.1", "0.0.0.0_80 0.0.0.0:15006 0.0.0.0:15001", "0.0.0.0:80 10.0.0.1:81", "127.0.0.6"},
 		"IPv4, and what every host has": {
@@ -91,7 +91,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// Programs that dial the loopback address reach the proxy in each family that it has; the two addresses are one listener's.
+// Programs that connect to the loopback address reach the proxy in each of its families; both addresses belong to one
+// listener.
 func TestLoopbackOfBothFamilies(t *testing.T) {
 	near := service("near.test", model.Port{Name: "tcp", Number: 9000, Protocol: model.TCP})
 	near.Addresses = []string{"::1"}

@@ -29,7 +29,7 @@ func at(address string, version string) model.Endpoint {
 	return model.Endpoint{Address: address, Labels: map[string]string{"version": version}}
 }
 
-// mesh is made of services and Istio specs, all in namespace default. Specs have names in their order.
+// mesh returns a mesh of services and Istio specs, all in namespace default. Specs are named in their order.
 func mesh(parts ...any) *model.Mesh {
 	group := model.Group{}
 	for i, part := range parts {
@@ -87,7 +87,7 @@ func envoyNode(t *testing.T, id string, metadata map[string]any) *corev3.Node {
 	return &corev3.Node{Id: id, Metadata: fields}
 }
 
-// viewOf is the view of a sidecar at ip with an HTTP proxy on port 15080.
+// viewOf returns the view of a sidecar at ip with an HTTP proxy on port 15080.
 func viewOf(t *testing.T, ip string) View {
 	t.Helper()
 	proxy, err := ParseProxy(envoyNode(t, "sidecar~"+ip+"~app.default~"+clusterDomain, map[string]any{

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// proxies are of every kind.
+// proxies returns one proxy for each combination of role, interception mode and HTTP proxy that tests use.
 func proxies() map[string]Proxy {
 	labels := map[string]string{"istio": "ingressgateway", "app": "app"}
 	of := func(role node.Role, mode node.InterceptionMode, port int) Proxy {
@@ -31,9 +31,9 @@ func proxies() map[string]Proxy {
 	}
 }
 
-// FuzzBuild: whatever becomes of a scenario, nothing panics, equal meshes give equal results, and what validation accepts
-// has nothing that Envoy would refuse, as far as Go can tell; TestEnvoyTakesWhatValidationTakes asks Envoy itself. An
-// input is a scenario, what it borrows from, whose proxy, and a program of edits.
+// FuzzBuild checks that, after any edit of a scenario, nothing panics, equal meshes give equal results, and resources
+// that pass validation have no fault that the Go oracle finds; TestEnvoyTakesWhatValidationTakes checks with Envoy
+// itself. An input is a scenario, a donor, a proxy, and a program of edits.
 func FuzzBuild(f *testing.F) {
 	all := drafts(f)
 	for i := range all {
@@ -72,7 +72,7 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// changeBy compares the short path from one configuration to the next with the long one, where it can be taken.
+// changeBy compares the short path from one configuration to the next with the long one, if With accepts the change.
 func changeBy(t *testing.T, m *model.Mesh, objects, next []*model.Object, v Outbound) {
 	t.Helper()
 	known := map[string]int{}
@@ -84,7 +84,7 @@ func changeBy(t *testing.T, m *model.Mesh, objects, next []*model.Object, v Outb
 	for _, o := range next {
 		i, ok := known[o.Key()]
 		if !ok || len(next) != len(objects) {
-			return // objects come or go
+			return // objects are added or removed
 		}
 		if was := objects[i]; was.Older(o.Meta) != 0 || !proto.Equal(was.Spec.(proto.Message), o.Spec.(proto.Message)) {
 			changed, all[i] = append(changed, o), o
@@ -103,7 +103,7 @@ func changeBy(t *testing.T, m *model.Mesh, objects, next []*model.Object, v Outb
 	}
 }
 
-// maxEdits of a program are done: more only take apart what is there.
+// maxEdits is how many edits of a program are done: more would only remove what is there.
 const maxEdits = 8
 
 func edited(all []func() draft, from, donor uint8, program []byte) draft {
@@ -127,7 +127,7 @@ func sameResources(a, b *Resources) bool {
 		len(changed(a.Listeners, b.Listeners))+len(changed(a.Routes, b.Routes)) == 0
 }
 
-// changed returns the messages of b that a does not have at the same place.
+// changed returns the messages of b that differ from those of a at the same index.
 func changed[T proto.Message](a, b []T) []T {
 	var out []T
 	for i, m := range b {
@@ -138,7 +138,8 @@ func changed[T proto.Message](a, b []T) []T {
 	return out
 }
 
-// FuzzProxy: whatever a node says, it is refused by name or gets a configuration that can be encoded, and twice the same.
+// FuzzProxy checks that any node is either rejected with an error, or gets a configuration that can be encoded, twice
+// the same.
 func FuzzProxy(f *testing.F) {
 	f.Add("sidecar~10.0.0.1~a.default~"+clusterDomain, `{"NAMESPACE": "default", "LABELS": {"app": "app"}, "INSTANCE_IPS": "fd00::1"}`, "region", "zone")
 	f.Add("router~~gw~", `{"NAMESPACE": "istio-system", "LABELS": {"istio": "ingressgateway"}, "NETWORK": "east", "PILOTLIGHT_SDS": "files"}`, "", "")
@@ -161,7 +162,7 @@ func FuzzProxy(f *testing.F) {
 		}
 		wire, err := proto.Marshal(n)
 		if err != nil {
-			return // nobody can send it
+			return // a client cannot send it
 		}
 		if n = new(corev3.Node); proto.Unmarshal(wire, n) != nil {
 			return

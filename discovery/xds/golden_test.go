@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/golden"
 )
 
-// TestGolden keeps whole configurations as somebody has read them, and shows each to the real Envoy.
+// TestGolden compares whole configurations with reviewed ones, and validates each with the real Envoy.
 func TestGolden(t *testing.T) {
 	tests := map[string]struct {
 		ip    string
@@ -48,8 +48,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A headless service has no address of its own: clients dial its endpoints, each of which has a listener, and go where
-// they dialled.
+// A headless service has no address of its own: clients connect to its endpoints, each of which has a listener, and are
+// forwarded to the address that they used.
 func TestGoldenHeadless(t *testing.T) {
 	headless := service(fqdn("db"), model.Port{Name: "tcp", Number: 5432, Protocol: model.TCP}, at("10.0.0.2", "v1"), at("10.0.0.3", "v1"))
 	headless.Headless, headless.Resolution = true, model.ResolutionNone
@@ -63,7 +63,7 @@ func TestGoldenHeadless(t *testing.T) {
 	validate(t, r)
 }
 
-// bookinfo is the demo's mesh as the sidecar of reviews v1 sees it.
+// bookinfo returns the demo's mesh as the sidecar of reviews v1 sees it.
 func bookinfo() []any {
 	port := httpPort(9080)
 	return []any{

@@ -6,7 +6,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 )
 
-// Which secrets a proxy is told to fetch from its agent depends on what it says of that agent.
+// The secrets that a proxy fetches from its agent depend on the metadata about that agent.
 func TestIdentity(t *testing.T) {
 	type metadata = map[string]any
 	istio := func(more metadata) metadata {
@@ -18,7 +18,7 @@ func TestIdentity(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		metadata          metadata
-		own, given, roots string // the proxy's certificate, one of files, and the roots of the mesh
+		own, given, roots string // the proxy's certificate, a certificate in files, and the roots of the mesh
 	}{
 		"no agent": {
 			metadata{}, "/etc/certs/cert-chain.pem", "/a", "/etc/certs/root-cert.pem",
@@ -56,7 +56,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// A path that holds the separator of a secret's name cannot be asked for by SDS.
+// A path that contains the separator of a secret's name cannot be fetched by SDS.
 func TestFilesThatNoSecretCanName(t *testing.T) {
 	c := &tlsv3.CommonTlsContext{}
 	id := Identity{AgentSDS: true}

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Where several VirtualServices of a host merge at a gateway, an older one's catch-all hides no route of a later one.
+// If several VirtualServices of a host merge at a gateway, an older one's catch-all hides no route of a later one.
 func TestGatewayCatchAllsComeLast(t *testing.T) {
 	rule := func(age int, routes ...*networking.HTTPRoute) *model.Object {
 		return &model.Object{

@@ -12,8 +12,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Endpoints of the proxy's own node alone, or the nearest first, as the Service says. A DestinationRule that sets something for
-// localities counts more.
+// By the Service's setting, only endpoints of the proxy's own node are used, or the nearest first. A DestinationRule
+// with locality settings has priority.
 func TestNearEndpoints(t *testing.T) {
 	web := func(change func(*model.Service)) *model.Service {
 		s := service(fqdn("web"), httpPort(80))
@@ -76,7 +76,7 @@ func TestNearEndpoints(t *testing.T) {
 			}
 		})
 	}
-	// Proxies of two nodes share what they are told, unless a service looks at nodes.
+	// Proxies of two nodes share resources, unless the endpoints of a service depend on nodes.
 	one, two := ViewOf(proxy("n1", "r/z1")).Outbound, ViewOf(proxy("n2", "r/z1")).Outbound
 	if m := mesh(web(zone)); one.In(m) != two.In(m) {
 		t.Error("two nodes have two views, and nothing looks at nodes")

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// The widest range that holds an address tells its network, whatever the order of Go's maps.
+// The widest range that contains an address selects its network, in any iteration order of Go's maps.
 func TestNetworkOf(t *testing.T) {
 	network := func(ranges ...string) *meshconfig.Network {
 		out := &meshconfig.Network{}

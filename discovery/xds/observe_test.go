@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A line ends, whether its format says so or not; fields of one's own are in the place of the default ones.
+// Every line ends with a newline, also if its format does not; configured fields replace the default ones.
 func TestAccessLogFormat(t *testing.T) {
 	format := func(c *meshconfig.MeshConfig) (text string, fields map[string]any) {
 		c.AccessLogFile = "/dev/stdout"

@@ -16,11 +16,12 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// oracle tells what Envoy would find wrong, in a thousandth of its time: what its protobufs demand of each field, and
-// what its code demands of fields together. TestEnvoyTakesWhatValidationTakes finds the faults that it misses.
+// oracle finds the faults that Envoy would find, in a thousandth of its time: violated constraints of fields in Envoy's
+// protobufs, and of combinations of fields in its code. TestEnvoyTakesWhatValidationTakes finds the faults that the
+// oracle misses.
 type oracle struct {
 	faults []string
-	routes map[string]bool // that are served
+	routes map[string]bool // that are in the resources
 	path   string
 }
 
@@ -68,7 +69,7 @@ func each[T interface {
 	}
 }
 
-// constraints asks what Envoy's protobufs demand, which their Go types know.
+// constraints checks the constraints of Envoy's protobufs, with the validators of their Go types.
 func (o *oracle) constraints(m proto.Message) {
 	if v, ok := m.(interface{ ValidateAll() error }); ok {
 		if err := v.ValidateAll(); err != nil {
@@ -95,7 +96,7 @@ func (o *oracle) walk(m protoreflect.Message) {
 	})
 }
 
-// message judges what no constraint of a field can say.
+// message checks rules that field constraints cannot express.
 func (o *oracle) message(m proto.Message) {
 	switch m := m.(type) {
 	case *anypb.Any:

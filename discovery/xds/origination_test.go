@@ -15,8 +15,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// TLS to a service is 1.2 or 1.3 in every mode. Unless the policy has an sni, the request's host is the name in the
-// handshake, and the name that the certificate must have, unless the policy names others or takes any.
+// TLS to a service is 1.2 or 1.3 in every mode. Unless the policy has an sni, the request's host is the SNI of the
+// handshake. The certificate must then be valid for that host, unless the policy sets other names or accepts any
+// certificate.
 func TestTLSOrigination(t *testing.T) {
 	skip := wrapperspb.Bool(true)
 	names := []string{"b.example.com"}

@@ -13,7 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Of a policy, gRPC is told what every one of its clients takes.
+// A gRPC client receives only the parts of a policy that every gRPC client supports.
 func TestProxylessClusters(t *testing.T) {
 	simple := func(l networking.LoadBalancerSettings_SimpleLB) *networking.TrafficPolicy {
 		return &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{
@@ -59,7 +59,8 @@ func TestProxylessClusters(t *testing.T) {
 	}
 }
 
-// A name is resolved by the one kind of cluster that gRPC has for it. Envoy's own kind, which is not deprecated, is refused.
+// Names are resolved by LOGICAL_DNS, the only such cluster type in gRPC. Envoy's newer cluster type, which is not
+// deprecated, is rejected by gRPC.
 func TestProxylessNames(t *testing.T) {
 	s := service(fqdn("echo"), model.Port{Name: "grpc", Number: 90, Protocol: model.GRPC}, at("echo.example.com", "v1"))
 	for _, s.Resolution = range []model.Resolution{model.ResolutionDNS, model.ResolutionDNSRoundRobin} {
@@ -70,7 +71,7 @@ func TestProxylessNames(t *testing.T) {
 	}
 }
 
-// A client may name a service short; a server asks for a listener by where it listens.
+// A client may use a short name of a service; a server requests a listener by its own address.
 func TestProxylessListeners(t *testing.T) {
 	s := service(fqdn("echo"), model.Port{Name: "grpc", Number: 90, Target: 9090, Protocol: model.GRPC}, at("10.0.0.1", "v1"))
 	r := Build(mesh(s), proxylessView(t))

@@ -17,9 +17,9 @@ import (
 	"github.com/pilotlight/pilotlight/internal/golden"
 )
 
-// TestScenario keeps what a proxy is told of each file of testdata/scenario, and shows it to the real Envoy. The file's
-// first line is the proxy's node as JSON behind "# "; "mesh" and "networks" there are the mesh's settings. The file may
-// be said nothing against.
+// TestScenario compares the configuration for each file of testdata/scenario with its golden file, and validates it
+// with the real Envoy. The first line of the file is "# " and the proxy's node as JSON; "mesh" and "networks" in it are
+// the mesh's settings. Except for warned, the file must have no problems.
 func TestScenario(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenario/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -55,7 +55,7 @@ func TestScenario(t *testing.T) {
 	}
 }
 
-// warned is what may be said against a scenario: it shows a field, and not how one would use it.
+// warned lists the warnings that a scenario may have: it shows a field, not a typical use of it.
 var warned = map[string]string{
 	"fields-policy": "ejects no endpoint", "locality": "ejects no endpoint", "policy": "ejects no endpoint|spec.addresses",
 	"dns-capture": "spec.addresses", "fields-rules": "spec.addresses", "gateway": "spec.addresses", "scope": "spec.addresses", "sniff": "protocol: is missing",
@@ -106,7 +106,7 @@ func scenarioProxy(t testing.TB, header string) (Proxy, []*model.Object) {
 	return proxy, settings
 }
 
-// meshOf is the mesh of objects as discovery makes it.
+// meshOf returns the mesh of objects in the way discovery makes it.
 func meshOf(t *testing.T, objects []*model.Object) *model.Mesh {
 	t.Helper()
 	return model.New(slices.Values([]model.Group{{Objects: objects}}))

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A recalled value is made anew when anything that it was made of changes: also a service that is not on the port.
+// A cached value is made again if any of its inputs changes, for example a service that does not have the port.
 func TestRoutesKnowServicesOfOtherPorts(t *testing.T) {
 	rule := &model.Object{
 		Meta: model.Meta{Kind: "VirtualService", Namespace: "default", Name: "r"},
@@ -38,7 +38,7 @@ func TestRoutesKnowServicesOfOtherPorts(t *testing.T) {
 	}
 }
 
-// Inbound reports to the tracer that there is.
+// The inbound resources report spans to the tracer in use.
 func TestInboundKnowsItsTracer(t *testing.T) {
 	zipkin := func(name, host string) *meshconfig.MeshConfig_ExtensionProvider {
 		return &meshconfig.MeshConfig_ExtensionProvider{Name: name, Provider: &meshconfig.MeshConfig_ExtensionProvider_Zipkin{

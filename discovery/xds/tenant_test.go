@@ -13,7 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// entryPorts is a ServiceEntry of one HTTP and one TCP port each of numbers, and its service.
+// entryPorts returns a ServiceEntry whose ports have these numbers, alternately HTTP and TCP, and its service.
 func entryPorts(host string, numbers ...uint32) (*networking.ServiceEntry, *model.Service) {
 	entry := &networking.ServiceEntry{Hosts: []string{host}, Location: networking.ServiceEntry_MESH_INTERNAL}
 	s := &model.Service{Host: host, Namespace: "default", Resolution: model.ResolutionStatic}
@@ -26,7 +26,7 @@ func entryPorts(host string, numbers ...uint32) (*networking.ServiceEntry, *mode
 	return entry, s
 }
 
-// A service cannot take the place of a proxy's own listener: Envoy takes all, and the object is named.
+// A service cannot replace a proxy's own listener: Envoy accepts the configuration, and a note names the object.
 func TestOwnListenersStand(t *testing.T) {
 	for name, test := range map[string]struct {
 		mesh    *meshconfig.MeshConfig
@@ -66,7 +66,7 @@ func TestOwnListenersStand(t *testing.T) {
 	}
 }
 
-// An address has one listener, however it is written.
+// An address has one listener, for all spellings of the address.
 func TestOneAddressIsOneListener(t *testing.T) {
 	one, two := service("one.test", model.Port{Name: "tcp", Number: 9000, Protocol: model.TCP}), service("two.test", model.Port{Name: "tcp", Number: 9000, Protocol: model.TCP})
 	one.Addresses, two.Addresses = []string{"FD00:0:0::1", "fd00::1"}, []string{"fd00::0001"}
@@ -84,7 +84,7 @@ func TestOneAddressIsOneListener(t *testing.T) {
 	validate(t, r)
 }
 
-// A port that asks for TLS and names no protocol takes nothing in plain text.
+// A port with TLS and without a protocol accepts no plain text.
 func TestIngressWithTLSTakesNoPlainText(t *testing.T) {
 	entry := ingress(9080, "", "127.0.0.1:8080")
 	entry.Tls = &networking.ServerTLSSettings{
@@ -110,7 +110,7 @@ func TestIngressWithTLSTakesNoPlainText(t *testing.T) {
 	}
 }
 
-// Gateways of one port and several binds have routes of their own: a host of one is not reached by another.
+// Gateways of one port and several binds have separate routes: a host of one is not reachable through another.
 func TestGatewaysOfSeveralBinds(t *testing.T) {
 	gateway := func(name, bind, host string) *model.Object {
 		return &model.Object{Meta: model.Meta{Kind: "Gateway", Namespace: "default", Name: name}, Spec: &networking.Gateway{
@@ -145,7 +145,7 @@ func TestGatewaysOfSeveralBinds(t *testing.T) {
 	validate(t, r)
 }
 
-// Rules at a gateway are those that the workload's namespace sees.
+// The rules of a gateway are those that are visible to the workload's namespace.
 func TestGatewaysFollowRulesThatTheirWorkloadSees(t *testing.T) {
 	for name, test := range map[string]struct {
 		exportTo string
@@ -172,7 +172,7 @@ func TestGatewaysFollowRulesThatTheirWorkloadSees(t *testing.T) {
 	}
 }
 
-// A server's name that no handshake takes is left out, and told.
+// A server name that is too long for a handshake is left out, and reported in a note.
 func TestLongServerNames(t *testing.T) {
 	host := strings.Repeat(strings.Repeat("a", 49)+".", 4) + strings.Repeat("b", 30)
 	rule := versions(host)
@@ -194,11 +194,11 @@ func TestLongServerNames(t *testing.T) {
 	}
 }
 
-// Nor can it take the place of what the proxy's bootstrap and its agent listen on, as the proxy's metadata says.
+// A service cannot use the ports of the proxy's bootstrap and its agent either, as reported in the proxy's metadata.
 func TestPortsOfTheBootstrapStand(t *testing.T) {
 	own := map[string]any{
 		"ENVOY_PROMETHEUS_PORT": float64(15090), "ENVOY_STATUS_PORT": "15021",
-		"DNS_CAPTURE": "true", "DNS_AUTO_ALLOCATE": "false", // else TCP services have addresses of their own, where no other listener is
+		"DNS_CAPTURE": "true", "DNS_AUTO_ALLOCATE": "false", // else TCP services have own addresses
 		"PROXY_CONFIG": map[string]any{"statusPort": float64(15020), "proxyAdminPort": float64(15000)},
 	}
 	numbers := []uint32{15090, 15021, 15020, 15000, 15053, 15007}
@@ -216,7 +216,7 @@ func TestPortsOfTheBootstrapStand(t *testing.T) {
 		proxy    string
 		metadata map[string]any
 		object   any
-		gone     []uint32 // ports of these that no listener has
+		gone     []uint32 // ports of numbers without a listener
 		noted    int
 	}{
 		"intercepted":           {"redirect", own, nil, []uint32{15090, 15021}, 2},

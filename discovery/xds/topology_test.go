@@ -9,7 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// A gateway believes what MeshConfig says, or what it says itself; a sidecar believes nobody.
+// A gateway trusts data about clients by MeshConfig or by its own metadata; a sidecar trusts none.
 func TestTopology(t *testing.T) {
 	everywhere := &meshconfig.MeshConfig{DefaultConfig: &meshconfig.ProxyConfig{GatewayTopology: &meshconfig.Topology{
 		NumTrustedProxies: 1, ForwardClientCertDetails: meshconfig.ForwardClientCertDetails_FORWARD_ONLY,

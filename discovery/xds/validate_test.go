@@ -18,10 +18,10 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// adsCluster is where Envoy would fetch what it is not told.
+// adsCluster is the cluster from which Envoy would fetch resources over ADS.
 const adsCluster = "xds-grpc"
 
-// validate asks the real Envoy whether it would accept r, as a static bootstrap.
+// validate checks with the real Envoy that it accepts r as a static bootstrap.
 func validate(t *testing.T, r *Resources) {
 	t.Helper()
 	config, err := protojson.Marshal(static(t, r))
@@ -50,7 +50,7 @@ func envoyBinary(t *testing.T) string {
 	return path
 }
 
-// static puts into r's clusters and listeners what they would fetch.
+// static inlines into r's clusters and listeners the resources that they would fetch.
 func static(t *testing.T, r *Resources) *bootstrapv3.Bootstrap {
 	t.Helper()
 	b := bootstrap()
@@ -73,8 +73,8 @@ func static(t *testing.T, r *Resources) *bootstrapv3.Bootstrap {
 	return b
 }
 
-// withoutADS lets a static cluster fetch its secrets by a stream of their own: static clusters are made before there is ADS,
-// and Envoy 1.40 dies of that.
+// withoutADS makes a static cluster fetch its secrets by a stream of its own: Envoy creates static clusters before ADS,
+// and Envoy 1.40 crashes on secrets over ADS there.
 func withoutADS(t *testing.T, m protoreflect.Message) {
 	t.Helper()
 	if packed, ok := m.Interface().(*anypb.Any); ok {
@@ -135,7 +135,7 @@ func inlineRoutes(t *testing.T, l *listenerv3.Listener, r *Resources) {
 	}
 }
 
-// served returns the resource of that name; one that nobody would serve is a fault.
+// served returns the resource with a name; if there is none, the test fails.
 func served[T interface {
 	comparable
 	proto.Message

@@ -13,8 +13,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Traffic to the address that a service has for itself is the service's: TLS whatever it names, HTTP to a port without
-// a protocol whatever its host. Without such an address both must name it.
+// Traffic to a service's own address is for that service: TLS with any SNI, and HTTP to a port without a protocol with
+// any host. Without an own address, both must name the service.
 func TestAnAddressOfItsOwn(t *testing.T) {
 	tls := service("tls.test", model.Port{Name: "tls", Number: 443, Protocol: model.TLS}, at("10.0.0.2", "v1"))
 	anything := service("any.test", model.Port{Name: "any", Number: 7000}, at("10.0.0.3", "v1"))
@@ -27,8 +27,8 @@ func TestAnAddressOfItsOwn(t *testing.T) {
 		address     string
 		rule        any
 		listener    string
-		servers     string // that chains ask for
-		fallback    string // the cluster of what no chain takes
+		servers     string // server names in the filter chains
+		fallback    string // cluster for connections that no chain matches
 		route, host string // of the first virtual host
 	}{
 		"TLS": {tls, "10.96.0.1", nil, "10.96.0.1_443", "", "outbound|443||tls.test", "", ""},
@@ -81,7 +81,7 @@ func TestAnAddressOfItsOwn(t *testing.T) {
 	}
 }
 
-// A redirect does not write the default port of its scheme, which is the client's where it names none.
+// A redirect leaves out the default port of its scheme, which is the client's scheme if the redirect sets none.
 func TestRedirectPort(t *testing.T) {
 	to := func(port uint32) *networking.HTTPRedirect_Port { return &networking.HTTPRedirect_Port{Port: port} }
 	request := &networking.HTTPRedirect_DerivePort{DerivePort: networking.HTTPRedirect_FROM_REQUEST_PORT}

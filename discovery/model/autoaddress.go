@@ -18,8 +18,9 @@ const (
 	autoInNet  = 254             // without the first and the last address of each /24, which programs may treat as special
 )
 
-// AutoAddresses returns the automatic IPv4 and IPv6 address of a service without an address of its own. ok is false for
-// services that get none: wildcards, headless services, and services with resolution NONE.
+// AutoAddresses returns the automatic IPv4 and IPv6 address of a service. ok is false for services that get none: those
+// with an address of their own, wildcards, headless services, hosts that are IP addresses, services with resolution
+// NONE, and the youngest services if the range is full.
 func (m *Mesh) AutoAddresses(s *Service) (four, six netip.Addr, ok bool) {
 	place, ok := m.places[s.key()]
 	if !ok {

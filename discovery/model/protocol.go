@@ -35,8 +35,8 @@ func ParseProtocol(s string) (Protocol, bool) {
 }
 
 // DetectProtocol is Istio's protocol selection: appProtocol, else the port's name up to its first "-". If neither names
-// a protocol, the result is Unknown, except for well-known ports whose server sends first: Envoy could not detect
-// anything there.
+// a protocol, the result is TCP for well-known ports on which detection fails or waits, in most cases because the
+// server sends first, and Unknown for all others.
 func DetectProtocol(appProtocol, portName string, number uint32) Protocol {
 	prefix, _, _ := strings.Cut(portName, "-")
 	if strings.HasPrefix(strings.ToLower(portName), "grpc-web") {

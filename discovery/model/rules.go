@@ -78,7 +78,7 @@ func (r Rules) Hosts() iter.Seq2[string, *Config[*networking.VirtualService]] {
 	}
 }
 
-// All returns the rules, oldest first.
+// All returns the rules, in the order of rulesFor.
 func (r Rules) All() []*Config[*networking.VirtualService] {
 	if len(r.moved) == 0 {
 		return r.all

@@ -67,7 +67,7 @@ func (s Settings) RegistryOnly() bool {
 	return policy != nil && policy.Mode == meshconfig.MeshConfig_OutboundTrafficPolicy_REGISTRY_ONLY
 }
 
-// collectors yields the hosts of the tracing services to which every proxy reports.
+// collectors yields the hosts of the collectors of all tracing providers.
 func (s Settings) collectors() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, p := range s.Config.GetExtensionProviders() {

@@ -54,7 +54,7 @@ func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *
 	}
 	if direction == corev3.TrafficDirection_INBOUND {
 		m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
-	} else { // these filters of routes are applied on the client's side only
+	} else { // not for inbound: these filters are applied where a call starts
 		m.HttpFilters = []*hcmv3.HttpFilter{
 			httpFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{}),
 			httpFilter(faultFilter, &faultv3.HTTPFault{}),

@@ -90,7 +90,7 @@ func ranked(in []candidate, rank func(candidate) uint32) {
 }
 
 // distance is 0 in the same sub-zone, 1 in the same zone, 2 in the same region, and 3 elsewhere. If the settings name a
-// region for failover, other regions have distance 4.
+// region for failover from the own region, all others but that one have distance 4.
 func distance(own, other model.Locality, failover []*networking.LocalityLoadBalancerSetting_Failover) uint32 {
 	switch {
 	case own.Region != other.Region:

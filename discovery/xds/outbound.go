@@ -108,8 +108,8 @@ func (ls *outboundListeners) addresses(e model.Egress, s *model.Service, p model
 	}
 }
 
-// singleAddresses returns a service's addresses, or nil if it has address ranges: listeners match ranges, but cannot
-// listen on them.
+// singleAddresses returns a service's addresses, or nil if it has address ranges: a filter chain can match a range, but
+// a listener cannot have one as its address.
 func singleAddresses(addresses []string) []string {
 	if slices.ContainsFunc(addresses, func(a string) bool { return !isIP(a) }) {
 		return nil

@@ -26,9 +26,9 @@ type policy struct {
 }
 
 // policyOf returns the policy for a port. It is the rule's policy for that port, which replaces the rule's general
-// policy as a whole, or else the general policy. The fields that the subset sets replace those of the result; a policy
-// of the subset for the port replaces it as a whole. Without outlier detection or a connection pool, the mesh's default
-// is used.
+// policy except for proxyProtocol and retryBudget, or else the general policy. The fields that the subset sets replace
+// those of the result; a policy of the subset for the port replaces the result, with proxyProtocol and retryBudget of
+// the subset. Without outlier detection or a connection pool, the mesh's default is used.
 func policyOf(rule *networking.DestinationRule, subset *networking.Subset, port uint32, mesh model.Settings) policy {
 	p := onPort(rule.GetTrafficPolicy(), port)
 	if own := subset.GetTrafficPolicy(); own != nil {
@@ -184,7 +184,8 @@ func upgrades(http *networking.ConnectionPoolSettings_HTTPSettings, t target) bo
 	}
 }
 
-// applyOutlier enables only the ejections that the policy sets: Envoy's ejection by success rate is disabled.
+// applyOutlier enables the ejections that the policy sets, and by default the ejection after 5 consecutive errors
+// (5xx). Envoy's ejection by success rate is disabled.
 func (p policy) applyOutlier(c *clusterv3.Cluster) {
 	in := p.outlier
 	if in == nil {

@@ -130,7 +130,8 @@ func serverListener(at netip.AddrPort) *listenerv3.Listener {
 	}
 }
 
-// withLocality sets a locality and a weight where they are missing: gRPC ignores endpoints without them.
+// withLocality sets the name and the weight of localities where they are missing: gRPC ignores a locality without
+// either.
 func withLocality(a *endpointv3.ClusterLoadAssignment) *endpointv3.ClusterLoadAssignment {
 	a = proto.Clone(a).(*endpointv3.ClusterLoadAssignment)
 	for _, l := range a.Endpoints {

@@ -34,8 +34,9 @@ const (
 	retryHostsTried = 5
 )
 
-// retry returns Istio's default retry policy with the settings of in, or nil if in disables retries. With consistent
-// hashing, every attempt goes to the same endpoint, so previous hosts are not avoided.
+// retry returns the retry policy of in, or that of MeshConfig if in is nil; unset fields have Istio's defaults. It
+// returns nil if retries are disabled. With consistent hashing, every attempt goes to the same endpoint, so previous
+// hosts are not avoided unless the policy sets it.
 func (r router) retry(in *networking.HTTPRetry, hash []*routev3.RouteAction_HashPolicy) *routev3.RetryPolicy {
 	if in == nil {
 		in = r.scope.Settings().Config.GetDefaultHttpRetryPolicy()

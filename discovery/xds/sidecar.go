@@ -71,8 +71,8 @@ func anyPort(egress []model.Egress) int {
 	return slices.IndexFunc(egress, func(e model.Egress) bool { return e.Listener.GetPort() == nil })
 }
 
-// declared adds a listener that a Sidecar declares: clients reach its services at the listener's port, for any port of
-// these services.
+// declared adds a listener that a Sidecar declares. It leads to the ports of its services that have the listener's
+// number; a Unix socket leads to all ports.
 func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egress, egress int) {
 	port := e.Listener.Port
 	address := e.Listener.Bind

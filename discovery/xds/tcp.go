@@ -58,7 +58,8 @@ func (r router) connectionPolicy(out *tcpproxyv3.TcpProxy, d *networking.Destina
 }
 
 // tcpChains returns the filter chains for connections to a service's port that is not HTTP: the TCP routes of its
-// VirtualService, then a chain to the service itself. subnets restrict them to the service's own addresses.
+// VirtualService and, unless one of these matches every connection, a chain to the service itself. subnets restrict
+// them to the service's own addresses.
 func (r router) tcpChains(o observed, s *model.Service, rule *networking.VirtualService,
 	subnets []string,
 ) []*listenerv3.FilterChain {

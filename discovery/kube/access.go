@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Access says how to reach an API server: as a kubeconfig file says, in one of its contexts or in the current one, or without a
-// file as a Pod finds it in its cluster.
+// Access describes how to connect to an API server: by a kubeconfig file, in the given or its current context, or
+// without a file by the environment and files of a Pod in the cluster.
 type Access struct {
 	File, Context string
 	UserAgent     string
@@ -24,7 +24,7 @@ func (a Access) Namespace() string {
 	return name
 }
 
-// Client reads what it needs, as it is now, and returns a new client.
+// Client reads the present kubeconfig, or the files of the Pod, and returns a new client.
 func (a Access) Client() (*Client, error) {
 	config, err := a.config()
 	if err != nil {

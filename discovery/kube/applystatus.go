@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ApplyStatus makes what a manager says in the status of an object this, by server-side apply: what it said before and does not say now is
-// removed, and what others say stays. A status of nil says nothing.
+// ApplyStatus writes a manager's fields into the status of an object by server-side apply: fields that the manager owns
+// and that are not in status are removed, fields of other managers stay. A status of nil removes all of the manager's
+// fields.
 func (c *Client) ApplyStatus(ctx context.Context, resource schema.GroupVersionResource, kind, namespace, name, manager string, status any) error {
 	client, err := c.untyped(resource.GroupVersion().WithKind(kind))
 	if err != nil {

@@ -19,19 +19,19 @@ import (
 	"k8s.io/client-go/util/connrotation"
 )
 
-// Client asks one API server. Any goroutine may use it.
+// Client sends requests to one API server. It may be used by several goroutines at once.
 type Client struct {
 	config *rest.Config
 	http   *http.Client
 	dialer *connrotation.Dialer
 }
 
-// New returns a Client with connections of its own. Nothing is asked yet.
+// New returns a Client with connections of its own. It sends no request.
 func New(config *rest.Config, userAgent string) (*Client, error) {
 	dialer := connrotation.NewDialer((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
 	config = rest.CopyConfig(config)
 	config.UserAgent, config.Dial = userAgent, dialer.DialContext
-	config.QPS = -1 // a few watches, which the server protects itself from
+	config.QPS = -1 // no limit: a few watches, and the server has its own limits
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of the API server: %w", err)
@@ -54,7 +54,7 @@ func (c *Client) of(version schema.GroupVersion, known *runtime.Scheme, contentT
 	return client, nil
 }
 
-// typed returns a client of a version of core, discovery or networking, in the encoding that costs least.
+// typed returns a client of a version of core, discovery or networking; it uses protobuf, which costs least, else JSON.
 func (c *Client) typed(version schema.GroupVersion) (*rest.RESTClient, error) {
 	known := runtime.NewScheme()
 	metav1.AddToGroupVersion(known, version)
@@ -75,7 +75,7 @@ func (c *Client) untyped(kind schema.GroupVersionKind) (*rest.RESTClient, error)
 	return c.of(kind.GroupVersion(), known, runtime.ContentTypeJSON)
 }
 
-// Dynamic returns a client of objects of any kind, by which they are changed.
+// Dynamic returns a client that reads and writes objects of any kind.
 func (c *Client) Dynamic() (dynamic.Interface, error) {
 	own, err := dynamic.NewForConfigAndClient(c.config, c.http)
 	if err != nil {

@@ -1,16 +1,17 @@
-// Package kube asks the API server of a Kubernetes cluster, by client-go.
+// Package kube reads from and writes to the API server of a Kubernetes cluster, with client-go.
 //
 //	Access.Client ──▶ Election.Run ──▶ functions that run in one of several replicas, while it holds a Lease
 //
-//	Client.SetCondition, Client.Tell ──▶ what is said of an object, in its status and as an Event
+//	Client.SetCondition, Client.Tell ──▶ the verdict on an object, in its status and as an Event
 //
 //	Access.Client ──▶ Client.Follow(Watch) ──▶ Event: all objects, then each that changes
 //	                            │
 //	                            └── an error, when the server refuses, or is away for longer than Patience
 //
-// A watch that ends is begun again where it ended. One that is too old (410) makes a list of everything, as an Event of its own;
-// what it does not have was deleted. Lists are streamed where the server streams them (WatchList).
+// A watch that ends is started again at the resourceVersion where it ended. After a watch that is too old (410) all
+// objects are listed again, as one Event; objects that are not in the list were deleted. Lists are streamed where the
+// server supports it (WatchList).
 //
-// Objects are stripped before they are kept or handed on. The package keeps none of them, does not know what they mean, and
-// leaves a second attempt after an error to its caller.
+// Objects are stripped before they are passed on. The package does not keep or interpret them, and leaves a second
+// attempt after an error to its caller.
 package kube

@@ -17,15 +17,15 @@ import (
 	events "k8s.io/client-go/kubernetes/typed/events/v1"
 )
 
-// What the API server takes of an Event, in bytes.
+// Limits of the API server for the fields of an Event, in bytes.
 const (
 	maxNote     = 1024
 	maxName     = 253
 	maxInstance = 128
 )
 
-// Tell makes an Event that says of an object what a condition says. There is one for each generation and text, whichever
-// replica makes it, and however often: its name is made of them.
+// Tell creates an Event with the content of a condition of an object. Its name is a hash of UID, generation and text,
+// so there is one Event for these, also if several replicas create it or one repeats the call.
 func (c *Client) Tell(ctx context.Context, of Ref, is Said, instance string, now time.Time) error {
 	client, err := events.NewForConfigAndClient(c.config, c.http)
 	if err != nil {
@@ -56,7 +56,7 @@ func eventOf(of Ref, is Said, instance string, now time.Time) *eventsv1.Event {
 	return out
 }
 
-// cut shortens a text to so many bytes.
+// cut shortens a text to at most so many bytes, at the start of a rune.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

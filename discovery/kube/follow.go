@@ -16,18 +16,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// How long to go on when the server does not answer.
+// Limits of time for a server that does not answer.
 const (
-	// Patience is for a server that was there: another one may take its place, or it restarts.
+	// Patience is how long Follow continues without an answer of a server that has answered before: another replica of
+	// it may answer, or it restarts.
 	Patience = 5 * time.Second
 
 	listTimeout = time.Minute            // of one list
 	between     = time.Second            // the least between two lists
-	pause       = 400 * time.Millisecond // the longest between two attempts: client-go sleeps it through, even when it is stopped
+	pause       = 400 * time.Millisecond // the longest between two attempts: client-go sleeps for all of it, even when it is stopped
 )
 
-// Follow sends all objects of a Watch, and then each that changes, until ctx is done. It returns an error when the server
-// cannot be asked: at once where it has not answered before, else after Patience.
+// Follow sends all objects of a Watch, and then each object that changes, until ctx is done. It returns an error when
+// the server does not answer or refuses: after Patience if only the connection of a server is lost that has answered
+// before, else at once.
 func (c *Client) Follow(ctx context.Context, w *Watch, events chan<- Event) error {
 	s := &store{ctx: ctx, watch: w, events: events}
 	lister, err := c.lister(w)
@@ -59,11 +61,11 @@ func (c *Client) Follow(ctx context.Context, w *Watch, events chan<- Event) erro
 	}
 }
 
-// Again is how long FollowIfAllowed waits before it asks for what was refused once more.
+// Again is how long FollowIfAllowed waits after a refusal before it tries again.
 const Again = time.Minute
 
-// FollowIfAllowed is Follow of objects that can be done without. Where the server refuses them (403), it sends an Event with Refused, and
-// asks again after Again: a list that comes then begins as any other.
+// FollowIfAllowed is Follow for objects that are optional. Where the server refuses them (403), it sends an Event with
+// Refused, and tries again after Again; then it starts with a list, as Follow does.
 func (c *Client) FollowIfAllowed(ctx context.Context, w *Watch, events chan<- Event) error {
 	for {
 		err := c.Follow(ctx, w, events)
@@ -83,7 +85,7 @@ func (c *Client) FollowIfAllowed(ctx context.Context, w *Watch, events chan<- Ev
 	}
 }
 
-// line is the way to the server. It remembers since when it is bad.
+// line is the connection to the server, with the time since which its requests fail.
 type line struct {
 	cache.ListerWatcherWithContext
 
@@ -92,7 +94,7 @@ type line struct {
 	bad   time.Time // zero while it answers
 }
 
-// note takes the outcome of an attempt.
+// note records the outcome of a request.
 func (l *line) note(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,14 +106,15 @@ func (l *line) note(err error) {
 	}
 }
 
-// spent reports whether the patience is: at once with a server that has never answered.
+// spent reports whether requests have failed for Patience; for a server that has never answered, whether the last
+// request failed.
 func (l *line) spent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.bad.IsZero() && (!l.known || time.Since(l.bad) >= Patience)
 }
 
-// ListWithContext lists. A refusal ends all patience: it is not an outage.
+// ListWithContext lists objects. After a refusal (401, 403, 404) spent returns true at once: it is not an outage.
 func (l *line) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -125,8 +128,9 @@ func (l *line) ListWithContext(ctx context.Context, o metav1.ListOptions) (runti
 	return out, err
 }
 
-// WatchWithContext begins a watch. A reflector repeats the attempt for ever when the server refuses connections, or says that
-// it has too much to do; so it is not told that when the patience is spent.
+// WatchWithContext starts a watch. A reflector repeats the attempt for ever when the error is a refused connection or
+// an overloaded server (429). So when spent returns true, the error is replaced by one without this type, and the
+// reflector returns it.
 func (l *line) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	out, err := l.ListerWatcherWithContext.WatchWithContext(ctx, o)
 	if err == nil && reflect.TypeOf(out) == reflect.TypeOf(watch.NewEmptyWatch()) { // in the place of an error

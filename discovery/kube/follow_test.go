@@ -17,7 +17,7 @@ import (
 
 const long = 30 * time.Second
 
-// fake answers as an API server does that has Services, and no streamed lists.
+// fake answers like an API server that has Services, and no streamed lists.
 type fake struct {
 	mu      sync.Mutex
 	status  int // of every answer; 0 for a good one
@@ -84,7 +84,7 @@ func (f *fake) set(change func()) {
 	change()
 }
 
-// tell sends an event to the newest watch, once there is one.
+// tell sends an event to the newest watch, as soon as there is one.
 func (f *fake) tell(t *testing.T, event string) {
 	t.Helper()
 	for deadline := time.After(long); ; {
@@ -173,7 +173,7 @@ func event(kind, name string, version int) string {
 	return fmt.Sprintf(`{"type": %q, "object": %s}`, kind, object(name, version))
 }
 
-// A list is followed by what changes. A watch that is too old makes a new list; nothing else does.
+// After a list come the changes. Only after a watch that is too old there is a new list.
 func TestFollow(t *testing.T) {
 	server := &fake{version: 1, names: []string{"a", "b"}}
 	at := httptest.NewServer(server)
@@ -218,7 +218,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A server that refuses, and one that never answered, are told at once; one that was there is waited for.
+// Follow returns at once for a server that refuses or has never answered, and waits for one that has answered before.
 func TestFollowGivesUp(t *testing.T) {
 	refusing := httptest.NewServer(&fake{status: http.StatusForbidden})
 	defer refusing.Close()

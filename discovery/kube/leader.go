@@ -16,35 +16,35 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// How long a leader stays one. A leader that cannot renew its lease ends renewal + retry after the last time that it could, and
-// another one begins lease after that.
+// Times of the election. A leader that cannot renew its lease stops leading renewalTime + retryTime after its last
+// renewal at the latest; another replica starts to lead leaseTime after that renewal at the earliest.
 const (
 	leaseTime   = 15 * time.Second
 	renewalTime = 10 * time.Second
-	retryTime   = 2 * time.Second // while waiting up to 2.2 times as long, at random
+	retryTime   = 2 * time.Second // a replica that waits for the lease tries after up to 2.2 times this, at random
 
-	settleTime = 3 * time.Second // for the release of a lease, when everything stops
+	settleTime = 3 * time.Second // limit for the release of the lease at the end of Run
 )
 
-// Election runs functions in one of several replicas: in the one that holds a Lease. Run runs it, once. It is a
-// prometheus.Collector.
+// Election runs functions in one of several replicas, the one that holds a Lease. Run may be called once. An Election
+// is a prometheus.Collector.
 type Election struct {
 	Connect         func() (*Client, error) // called by Run, which closes the client's connections at its end
-	Namespace, Name string                  // of the Lease; it is made if it is not there, its namespace is not
-	Identity        string                  // of this replica, and no other: not even of an earlier run of it
+	Namespace, Name string                  // of the Lease; it is created if it does not exist, its namespace is not
+	Identity        string                  // of this process: unlike that of any other replica, or of an earlier process of this replica
 	Log             *slog.Logger
 
 	leading atomic.Bool
 	locked  func() (resourcelock.Interface, error) // for a test to set
 }
 
-// Leading reports whether the functions run here.
+// Leading reports whether this replica leads and runs the functions.
 func (e *Election) Leading() bool { return e.leading.Load() }
 
-// Run runs each of the functions while this replica leads, until ctx is done; then it gives the lease back. The context of a
-// function is done when the replica no longer leads, or is to stop: the function returns then, at once, so that no other
-// replica begins before. One that returns an error is run again after a while. An API server that is away, or refuses, is
-// waited for: nothing that it does makes Run return.
+// Run runs each of the functions while this replica leads, until ctx is done; then it releases the lease. The context
+// of a function is done when the replica no longer leads, or when ctx is done. The function must then return at once,
+// before another replica starts to lead. A function that returns an error is called again after a pause. Run waits for
+// an API server that is away or refuses: no answer of it makes Run return.
 func (e *Election) Run(ctx context.Context, lead ...func(context.Context) error) error {
 	log := e.Log.With("lease", e.Namespace+"/"+e.Name, "identity", e.Identity)
 	lock, closing, err := e.lock(ctx, log)
@@ -68,7 +68,7 @@ func (e *Election) Run(ctx context.Context, lead ...func(context.Context) error)
 	return nil
 }
 
-// lock returns the Lease. The files that it needs to connect may come later.
+// lock returns the Lease. It tries again until the client is made: files for the connection may appear later.
 func (e *Election) lock(ctx context.Context, log *slog.Logger) (lock *observed, closing func(), err error) {
 	connect := e.locked
 	closing = func() {}
@@ -98,7 +98,7 @@ func (e *Election) lock(ctx context.Context, log *slog.Logger) (lock *observed, 
 	return lock, closing, err
 }
 
-// term waits until this replica leads, and leads until it no longer does or ctx is done.
+// term waits until this replica leads, and runs the functions until it no longer leads or ctx is done.
 func (e *Election) term(ctx context.Context, lock *observed, log *slog.Logger, lead []func(context.Context) error) error {
 	begun := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -157,7 +157,7 @@ func (e *Election) lead(ctx context.Context, log *slog.Logger, lead []func(conte
 		})
 	}
 	_ = g.Wait() // none returns an error
-	<-ctx.Done() // a leader without anything to do stays one
+	<-ctx.Done() // the replica leads also when all functions have returned
 }
 
 var leading = prometheus.NewDesc("pilotlight_leading", "1 while this replica leads: it holds the lease.", []string{"lease"}, nil)
@@ -165,7 +165,7 @@ var leading = prometheus.NewDesc("pilotlight_leading", "1 while this replica lea
 // Describe names the metric.
 func (e *Election) Describe(out chan<- *prometheus.Desc) { out <- leading }
 
-// Collect tells whether this replica leads.
+// Collect sends 1 while this replica leads, else 0.
 func (e *Election) Collect(out chan<- prometheus.Metric) {
 	value := 0.0
 	if e.Leading() {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// shared is a Lease that several replicas ask for.
+// shared is a Lease that several replicas request.
 type shared struct {
 	mu      sync.Mutex
 	version int
@@ -31,7 +31,7 @@ func (s *shared) holder() string {
 	return s.record.HolderIdentity
 }
 
-// replica is one's way to it, which may be cut: then requests end when their patience does.
+// replica is the connection of one replica to the Lease, which may be cut: then requests end at their time limit.
 type replica struct {
 	*shared
 	identity string
@@ -193,7 +193,7 @@ func (e *electorate) want(after time.Duration, names ...string) {
 
 const second = time.Second
 
-// One leads. It stops: another one leads at once, though what the first did took a while to end.
+// When the leader stops, another replica leads at once, although the function of the first took a while to end.
 func TestElectionReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &electorate{t: t, lease: &shared{}}
@@ -236,7 +236,7 @@ func TestElectionIsLostAndRegained(t *testing.T) {
 		a := e.start("a", 2*second)
 		e.want(second, "a")
 		a.set(true, nil)
-		e.want(renewalTime + retryTime + 3*second) // it ended, though nobody else is there
+		e.want(renewalTime + retryTime + 3*second) // it ended, although there is no other replica
 		if n := a.log.count("level=ERROR"); n != 1 {
 			t.Errorf("a tells %d errors, want one:\n%s", n, &a.log.text)
 		}
@@ -259,7 +259,7 @@ func TestElectionIsLostAndRegained(t *testing.T) {
 	})
 }
 
-// A missing right is told once. A task that fails while leading is started again.
+// A missing right is logged once. A task that fails while leading is started again.
 func TestElectionTellsFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &electorate{t: t, lease: &shared{}}

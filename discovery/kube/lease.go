@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lease returns the lock that a Lease is.
+// lease returns the lock of client-go for a Lease.
 func (c *Client) lease(namespace, name, identity string) (resourcelock.Interface, error) {
 	leases, err := coordination.NewForConfigAndClient(c.config, c.http)
 	if err != nil {
@@ -25,7 +25,8 @@ func (c *Client) lease(namespace, name, identity string) (resourcelock.Interface
 	}, nil
 }
 
-// observed is a lock whose requests end in time, and that tells what client-go does not: why it cannot be had, and who has it.
+// observed is a lock with a time limit for its requests. It logs errors of the lock and the replica that holds it,
+// which client-go does not log.
 type observed struct {
 	resourcelock.Interface
 	timeout time.Duration
@@ -62,7 +63,8 @@ func (o *observed) write(ctx context.Context, record resourcelock.LeaderElection
 	return err
 }
 
-// outcome tells an error once, and its end. That another replica was faster, and that there is no Lease yet, are none.
+// outcome logs an error once, and once more when requests succeed again. A conflict with another replica, and a Lease
+// that does not exist yet, are no errors.
 func (o *observed) outcome(err error) {
 	if err == nil || apierrors.IsNotFound(err) && !namespaceIsGone(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		if o.fault != "" {
@@ -80,13 +82,13 @@ func (o *observed) outcome(err error) {
 	o.fault = err.Error()
 }
 
-// namespaceIsGone tells a Lease that cannot be made from one that is not there yet.
+// namespaceIsGone reports whether the namespace of the Lease does not exist, so that the Lease cannot be created.
 func namespaceIsGone(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }
 
-// seen tells that another replica leads.
+// seen logs that another replica leads, once for each.
 func (o *observed) seen(holder string) {
 	if holder != "" && holder != o.holder && holder != o.Identity() {
 		o.log.Info("another replica leads", "leader", holder)
@@ -94,7 +96,7 @@ func (o *observed) seen(holder string) {
 	o.holder = holder
 }
 
-// release gives the Lease back, if it is ours.
+// release releases the Lease, if this replica holds it.
 func (o *observed) release(ctx context.Context) error {
 	record, _, err := o.Get(ctx)
 	if err != nil || record.HolderIdentity != o.Identity() {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// LogTo makes client-go, which has one log for a whole process, write to log, at the level debug: what it calls an error is
-// returned as one where it matters, and is the end of a request that was stopped where it does not.
+// LogTo makes client-go, which has one log for a whole process, write to log, at the level debug. Errors that matter
+// are also returned to this package; the others are requests that were cancelled.
 func LogTo(log *slog.Logger) { klog.SetSlogLogger(slog.New(quiet{log.Handler()})) }
 
 // quiet lowers every level to debug.

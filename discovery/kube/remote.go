@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Remote returns how to reach the API server of a kubeconfig that somebody else wrote, in its current context. It refuses one that
-// would run a program, read a file of this machine, or speak to a server that is not verified. An error says which field is
-// wrong, and does not hold the text of the kubeconfig: that is a secret.
+// Remote returns a function that connects to the API server of a kubeconfig from an untrusted author, in its current
+// context. It refuses a kubeconfig that would run a program, read a file of this machine, or connect to a server that
+// is not verified. An error names the wrong field, and does not contain the text of the kubeconfig, which is secret.
 func Remote(kubeconfig []byte, userAgent string) (connect func() (*Client, error), err error) {
 	if len(kubeconfig) == 0 {
 		return nil, errors.New("is empty, want a kubeconfig")
@@ -38,7 +38,7 @@ func Remote(kubeconfig []byte, userAgent string) (connect func() (*Client, error
 	return connect, nil
 }
 
-// judge says what of a kubeconfig is refused.
+// judge returns the first fault of a kubeconfig for which it is refused.
 func judge(c *api.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(c.AuthInfos)) {
 		user, in := c.AuthInfos[name], "users["+name+"]."

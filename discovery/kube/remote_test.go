@@ -18,7 +18,8 @@ contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x`, cluster, user)
 }
 
-// A kubeconfig of a Secret may neither run programs nor read files, and what is said of a bad one does not hold its text.
+// A kubeconfig of a Secret may neither run programs nor read files, and the error for a bad one does not contain its
+// text.
 func TestRemote(t *testing.T) {
 	const server = `server: "https://192.0.2.1:6443"`
 	secret := "s3cr3t-" + strings.Repeat("x", 20)

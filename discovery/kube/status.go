@@ -27,34 +27,34 @@ type Ref struct {
 
 func (r Ref) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
 
-// Condition is what is to be said of an object in its status, as Istio's objects have it.
+// Condition is a condition in the status of an Istio object.
 type Condition struct {
-	Type string // ours alone: conditions of other types are others'
+	Type string // used by discovery only: conditions of other types belong to other programs
 	Said
 	Details []Detail // in the list validationMessages
 }
 
-// Said is the part of a condition by which it differs from another one of its type.
+// Said is the content of a condition, without its type and times.
 type Said struct {
 	Status     string // True, False, Unknown
 	Reason     string // CamelCase
 	Message    string
-	Generation int64 // of the object that it is of
+	Generation int64 // of the object when the condition was computed
 }
 
-// Detail is one of the messages of a status. Istio's type has no place for a text.
+// Detail is one of the messages of a status. Istio's type has no field for a text.
 type Detail struct{ Name, Level string } // ERROR, WARNING, INFO
 
 const (
 	manager = "pilotlight-discovery" // owns the fields that discovery writes
-	owned   = "pilotlight/"          // begins the names of our messages among those of others
+	owned   = "pilotlight/"          // prefix of the names of discovery's messages
 )
 
-// ErrOld says that an object is gone, or is no longer as a Ref says. Nothing was written.
+// ErrOld is returned when an object was deleted, or has another UID or generation than the Ref. Nothing was written.
 var ErrOld = errors.New("the object is gone, or has changed")
 
-// SetCondition writes a condition into the status of an object, unless it is there. Conditions and messages of others stay. The
-// error is a conflict when the object changes meanwhile.
+// SetCondition writes a condition into the status of an object, unless the status has it already. Conditions and
+// messages of other programs stay. If the object changes meanwhile, the error is a conflict.
 func (c *Client) SetCondition(ctx context.Context, of Ref, is Condition, now time.Time) error {
 	client, err := c.untyped(of.Resource.GroupVersion().WithKind(of.Kind))
 	if err != nil {
@@ -88,8 +88,8 @@ func (c *Client) SetCondition(ctx context.Context, of Ref, is Condition, now tim
 	return err
 }
 
-// withCondition returns what of a status is to be applied: all conditions and messages, for the lists have one owner each, with
-// ours in the place of our last ones. changed is false where the status says the same already.
+// withCondition returns the part of a status to apply: all conditions and messages, since each list has one owner, with
+// those of discovery replaced. changed is false where the status has the same content already.
 func withCondition(status any, is Condition, now time.Time) (applied map[string]any, changed bool) {
 	own := map[string]any{
 		"type": is.Type, "status": is.Status, "reason": is.Reason, "message": is.Message, "observedGeneration": is.Generation,
@@ -124,7 +124,7 @@ func withCondition(status any, is Condition, now time.Time) (applied map[string]
 	return applied, last == nil || *last != is.Said || !slices.Equal(before, is.Details)
 }
 
-// SaidOf returns what the condition of a type in a status says; nil where there is none.
+// SaidOf returns the content of the condition of a type in a status, or nil if there is none.
 func SaidOf(status map[string]any, conditionType string) *Said {
 	for _, c := range listOf(status, "conditions") {
 		if textAt(c, "type") != conditionType {

@@ -18,8 +18,8 @@ func object1(fields ...any) map[string]any {
 	return out
 }
 
-// The conditions and messages of others stay as they are. A condition that says the same is no change, and one whose status
-// stays keeps the time since when it is so.
+// The conditions and messages of other programs stay as they are. A condition with the same content is no change, and
+// one with the same status keeps its lastTransitionTime.
 func TestWithCondition(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	is := Condition{ours, Said{"False", "Refused", "spec.hosts: is missing", 3}, []Detail{{"error", "ERROR"}}}
@@ -75,7 +75,7 @@ func TestWithCondition(t *testing.T) {
 	}
 }
 
-// An Event of one generation and text has one name; what the API server does not take is cut.
+// An Event of one generation and text has one name; fields that are too long for the API server are cut.
 func TestEventOf(t *testing.T) {
 	of := Ref{Kind: "VirtualService", Namespace: "shop", Name: strings.Repeat("a.", 126) + "a", UID: "u1", Generation: 3}
 	is := Said{"False", "Refused", strings.Repeat("ä", 2000), 3}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Minor asks for the server's version, and returns the second of its numbers: 36 of 1.36.3.
+// Minor requests the server's version, and returns its second number: 36 of 1.36.3.
 func (c *Client) Minor(ctx context.Context) (int, error) {
 	client, err := c.typed(corev1.SchemeGroupVersion)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Watch is what to follow: the objects of a type.
+// Watch selects the objects of a type for Follow.
 type Watch struct {
 	Resource  schema.GroupVersionResource
 	Object    runtime.Object // an empty one of a type of core/v1, discovery/v1 or networking/v1; nil where Kind is set
@@ -20,24 +20,25 @@ type Watch struct {
 	Namespace string         // of all namespaces if empty
 	Fields    string         // a selector, such as "metadata.name=x"; all if empty
 	Labels    string         // a selector, such as "app=x"; all if empty
-	Strip     func(any)      // takes away from an object what is not used; nil for nothing
+	Strip     func(any)      // removes unused fields from an object; may be nil
 }
 
-// Event is one thing that happened to the objects of a Watch.
+// Event is a change of one object of a Watch, or a list of all its objects.
 type Event struct {
 	Of   *Watch
 	Put  any   // an object that is new, or has changed
 	Gone any   // the last form of one that was deleted
-	List bool  // All is all that there is now
-	All  []any // whatever is not among it is gone
+	List bool  // All holds all objects
+	All  []any // an object that is not among these was deleted
 
-	Refused error // in the place of a list: the server does not let this user read these objects (see FollowIfAllowed)
+	Refused error // instead of a list: the server does not allow this user to read these objects (see FollowIfAllowed)
 }
 
-// Backlog is how many events may wait for the ones before them.
+// Backlog is the size of a channel of events.
 const Backlog = 1024
 
-// Burst applies an event, and those that wait behind it: what follows an event is done once for all of them.
+// Burst applies an event and all events that wait in the channel, so that the caller does its further work once for all
+// of them.
 func Burst(e Event, events <-chan Event, apply func(Event)) {
 	for {
 		apply(e)
@@ -52,7 +53,8 @@ func Burst(e Event, events <-chan Event, apply func(Event)) {
 // Named returns the resource's name, such as "services".
 func (w *Watch) Named() string { return w.Resource.GroupResource().String() }
 
-// lister lists and watches, by client-go. A call is not repeated by it: it would hide for long that the server is away.
+// lister lists and watches with client-go. client-go does not repeat a request here: this would hide for long that the
+// server is away.
 func (c *Client) lister(w *Watch) (cache.ListerWatcherWithContext, error) {
 	version := w.Resource.GroupVersion()
 	client, err := (*rest.RESTClient)(nil), error(nil)
@@ -80,7 +82,7 @@ func (c *Client) lister(w *Watch) (cache.ListerWatcherWithContext, error) {
 	}, nil
 }
 
-// store hands on what a reflector would keep.
+// store is the store of a reflector. It sends objects as Events and does not keep them.
 type store struct {
 	ctx    context.Context
 	watch  *Watch
@@ -97,7 +99,7 @@ func (s *store) send(e Event) error {
 }
 
 func (s *store) strip(o any) (any, error) {
-	if u, ok := o.(*unstructured.Unstructured); ok { // client-go takes it away
+	if u, ok := o.(*unstructured.Unstructured); ok { // client-go removes it
 		u.SetGroupVersionKind(s.watch.Resource.GroupVersion().WithKind(s.watch.Kind))
 	}
 	if s.watch.Strip != nil {
@@ -106,7 +108,7 @@ func (s *store) strip(o any) (any, error) {
 	return o, nil
 }
 
-// Add, Update, Delete, Replace, Resync and Transformer are what a reflector asks of a store.
+// Add, Update, Delete, Replace, Resync and Transformer are the methods of a store that a reflector needs.
 func (s *store) Add(o any) error {
 	o, _ = s.strip(o)
 	return s.send(Event{Put: o})

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Addresses are where the proxies behind a Service can be reached from outside, in order: what its load balancer says, and its
-// external IPs; without these, the addresses of the Nodes that its ready Pods run on, external ones before internal ones. A Service
-// of nil has none.
+// Addresses returns the addresses at which clients outside of the cluster reach the proxies behind a Service, in order:
+// those of its load balancer and its external IPs; without these, the addresses of the Nodes on which its ready Pods
+// run, external before internal ones. A nil Service has none.
 func Addresses(s *corev1.Service, pods []*corev1.Pod, nodes map[string]*corev1.Node) (out []networkingv1.IngressLoadBalancerIngress) {
 	if s == nil {
 		return nil

@@ -9,7 +9,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// route leads to a backend. Where there is none, requests are answered with 503, and fault says why.
+// route returns the route to a backend. If the backend does not exist, requests are answered with 503, and fault gives
+// the reason.
 func (t *Table) route(namespace string, b *networkingv1.IngressBackend) (out *networking.HTTPRoute, fault string) {
 	port, fault := t.port(namespace, b)
 	if fault != "" {
@@ -20,7 +21,7 @@ func (t *Table) route(namespace string, b *networkingv1.IngressBackend) (out *ne
 	}}}}, ""
 }
 
-// port is the number of a backend's port.
+// port returns the number of a backend's port.
 func (t *Table) port(namespace string, b *networkingv1.IngressBackend) (number uint32, fault string) {
 	switch {
 	case b.Resource != nil:

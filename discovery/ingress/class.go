@@ -10,10 +10,11 @@ import (
 	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
-// classAnnotation is how classes were named before Ingresses had a field for it.
+// classAnnotation names the class of an Ingress; it is older than the field ingressClassName.
 const classAnnotation = "kubernetes.io/ingress.class"
 
-// claim reports whether an Ingress is of our class; if not, and it is likely meant to be, why.
+// claim reports whether this server serves an Ingress, by its class. fault reports an annotation that is ignored, or a
+// class name that is probably misspelt.
 func (t *Table) claim(i *ingress) (ours bool, fault string) {
 	name, at := i.Annotations[classAnnotation], "metadata.annotations["+classAnnotation+"]"
 	if i.Spec.IngressClassName != nil {
@@ -38,7 +39,8 @@ func (t *Table) claim(i *ingress) (ours bool, fault string) {
 	return false, ""
 }
 
-// isDefault reports whether Ingresses without a class are ours.
+// isDefault reports whether the default IngressClass is of this controller, so that Ingresses without a class are
+// served.
 func (t *Table) isDefault() bool {
 	for _, class := range t.classes {
 		if class.Spec.Controller == Controller && class.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {

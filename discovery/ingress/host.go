@@ -12,7 +12,7 @@ const anyHost = "*"
 
 var hostName = regexp.MustCompile(`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// readHost returns a host as requests name it, and what is wrong with it.
+// readHost returns a host in lower case, as requests name it, or its fault.
 func readHost(written string) (host, fault string) {
 	if written == "" {
 		return anyHost, ""
@@ -24,7 +24,7 @@ func readHost(written string) (host, fault string) {
 	return host, ""
 }
 
-// above is the wildcard that stands for a host, "" for none.
+// above returns the wildcard that matches a host, or "" for a wildcard.
 func above(host string) string {
 	if _, rest, found := strings.Cut(host, "."); found && !isWildcard(host) {
 		return "*." + rest
@@ -34,15 +34,16 @@ func above(host string) string {
 
 func isWildcard(host string) bool { return strings.HasPrefix(host, "*.") }
 
-// oneLabel is a regular expression of authorities with one label in the place of a wildcard's star.
+// oneLabel returns a regular expression that matches authorities with one label in the place of a wildcard's star.
 func oneLabel(wildcard string) string {
 	return `(?i)[^.:]+` + regexp.QuoteMeta(strings.TrimPrefix(wildcard, "*")) + `(:[0-9]+)?`
 }
 
-// owners says which Ingress was the first that names a host, by host. Hosts must be claimed by age.
+// owners are the first Ingresses that name a host, by host. claim must be called in the order of the Ingresses' age.
 type owners map[string]*ingress
 
-// claim gives a host to the namespace of an Ingress, unless it is another's. It returns the Ingress that has it then.
+// claim assigns a host to the namespace of an Ingress, unless it belongs to another namespace; then it returns the
+// Ingress that owns it.
 func (o owners) claim(host string, by *ingress) (other *ingress) {
 	for _, h := range []string{host, above(host)} {
 		if first := o[h]; h != "" && first != nil && first.Namespace != by.Namespace {

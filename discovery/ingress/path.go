@@ -10,10 +10,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// path is one of an Ingress.
+// path is a path of an Ingress.
 type path struct {
 	exact   bool
-	text    string // without the slashes at the end of a prefix; "" takes all
+	text    string // without the slashes at the end of a prefix; "" matches every path
 	route   *networking.HTTPRoute
 	ingress *ingress
 	at      string // the field
@@ -46,7 +46,7 @@ func readPath(written string, kind *networkingv1.PathType) (p path, fault string
 	return p, ""
 }
 
-// inOrder sorts paths as Kubernetes takes them: the longest first, and Exact before Prefix.
+// inOrder sorts paths by the precedence of Kubernetes: the longest first, and Exact before Prefix.
 func inOrder(paths []path) {
 	slices.SortStableFunc(paths, func(a, b path) int {
 		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text), exactFirst(a.exact, b.exact))
@@ -64,7 +64,7 @@ func exactFirst(a, b bool) int {
 	}
 }
 
-// matches are those of the path; under a wildcard, of hosts with one label in its place.
+// matches returns the match conditions of the path; for a wildcard, only for hosts with one label in its place.
 func (p path) matches(host string) (out []*networking.HTTPMatchRequest) {
 	var authority *networking.StringMatch
 	if isWildcard(host) {

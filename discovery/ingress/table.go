@@ -12,17 +12,17 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Controller is the name by which an IngressClass says that it is for this one.
+// Controller is the name of this controller in an IngressClass.
 const Controller = "pilotlight.io/ingress-controller"
 
-// Credential is the name that the proxies ask for the Secret of an Ingress by. Nothing but an Ingress may name it: a Gateway with it
-// would serve another namespace's certificate.
+// Credential returns the name by which proxies subscribe to the Secret of an Ingress. A Gateway that names it is
+// refused: it could serve the certificate of another namespace.
 func Credential(secret Name) string { return CredentialScheme + secret.String() }
 
-// CredentialScheme begins the names that Credential returns.
+// CredentialScheme is the prefix of the names that Credential returns.
 const CredentialScheme = "kubernetes-ingress://"
 
-// Options are of all Ingresses.
+// Options are the settings for all Ingresses.
 type Options struct {
 	Class       string            // the name of the class that needs no IngressClass: "pilotlight"
 	Proxies     string            // namespace of the ingress proxies
@@ -47,7 +47,7 @@ type Table struct {
 	ingresses map[Name]*ingress
 	classes   map[string]*networkingv1.IngressClass
 	services  map[Name][]corev1.ServicePort
-	secrets   map[Name]string // what is wrong with those that were looked at, "" for nothing
+	secrets   map[Name]string // the faults of the Secrets that were read, "" for a valid one
 
 	dirty  bool
 	told   map[string]model.Group
@@ -55,7 +55,7 @@ type Table struct {
 	wanted []Name
 }
 
-// ingress is an Ingress, and where a person finds it.
+// ingress is an Ingress with its origin.
 type ingress struct {
 	*networkingv1.Ingress
 	at model.Origin
@@ -77,8 +77,8 @@ func New(o Options) *Table {
 	}
 }
 
-// Put takes an object, in the place of an older form of it, and keeps it: it must not change any more. One of another type changes
-// nothing.
+// Put stores an object, in the place of an older form of it. The caller must not change the object afterwards. Objects
+// of other types are ignored.
 func (t *Table) Put(o any, at model.Origin) {
 	switch o := o.(type) {
 	case *networkingv1.Ingress:
@@ -98,7 +98,7 @@ func (t *Table) Put(o any, at model.Origin) {
 	}
 }
 
-// Delete takes an object away, by the type of o, its namespace and its name.
+// Delete removes an object, by the type, the namespace and the name of o.
 func (t *Table) Delete(o any) {
 	t.dirty = true
 	switch o := o.(type) {
@@ -111,7 +111,7 @@ func (t *Table) Delete(o any) {
 	}
 }
 
-// Keep deletes the objects of the type of o but those that keep holds for: those that a new list does not have.
+// Keep deletes the objects of the type of o for which keep returns false, such as those that are not in a new list.
 func (t *Table) Keep(o any, keep func(Name) bool) {
 	t.dirty = true
 	switch o.(type) {
@@ -124,14 +124,15 @@ func (t *Table) Keep(o any, keep func(Name) bool) {
 	}
 }
 
-// SetSecrets says what is known of the Secrets that are wanted: what is wrong with each, "" for one that can be served.
+// SetSecrets sets the faults of the wanted Secrets that were read, "" for one that can be served.
 func (t *Table) SetSecrets(secrets map[Name]string) {
 	if !maps.Equal(t.secrets, secrets) {
 		t.secrets, t.dirty = maps.Clone(secrets), true
 	}
 }
 
-// Changes returns the groups that are others than at the last call, by key. An empty group is gone.
+// Changes returns the groups that differ from those of the last call, by key. An empty group stands for one that was
+// removed.
 func (t *Table) Changes() map[string]model.Group {
 	out := map[string]model.Group{}
 	if !t.dirty {
@@ -153,8 +154,8 @@ func (t *Table) Changes() map[string]model.Group {
 	return out
 }
 
-// Ours are the Ingresses of our class at the last call of Changes, by namespace and name.
+// Ours returns the Ingresses that were served at the last call of Changes, by namespace and name.
 func (t *Table) Ours() []Name { return t.ours }
 
-// Wanted are the Secrets that they name for hosts that are theirs, at the last call of Changes.
+// Wanted returns the Secrets that these Ingresses name for hosts that belong to them, at the last call of Changes.
 func (t *Table) Wanted() []Name { return t.wanted }

@@ -37,7 +37,7 @@ func to(path, kind, service string) string {
 	return fmt.Sprintf("{path: %q, pathType: %s, backend: {service: {name: %s, port: {number: 80}}}}", path, kind, service)
 }
 
-// rule is one of a host with these paths.
+// rule is a rule of a host with these paths.
 func rule(host string, paths ...string) string {
 	return fmt.Sprintf("{host: %q, http: {paths: [%s]}}", host, strings.Join(paths, ", "))
 }
@@ -48,7 +48,8 @@ func withDefault(service string) string {
 	return fmt.Sprintf("\ndefaultBackend: {service: {name: %s, port: {number: 80}}}", service)
 }
 
-// tableOf has these Ingresses, and Services a, b, c, d and rest with a port web in the namespaces shop, bank and evil.
+// tableOf returns a Table with these Ingresses, and Services a, b, c, d and rest with a port web in the namespaces
+// shop, bank and evil.
 func tableOf(ingresses ...*networkingv1.Ingress) *Table {
 	t := New(Options{Class: "pilotlight", Proxies: "gateways", Selector: map[string]string{"istio": "ingress"}})
 	for _, namespace := range []string{"shop", "bank", "evil"} {
@@ -91,7 +92,7 @@ func serve(table *Table) served {
 	return out
 }
 
-// at answers a request at a gateway as Envoy does: the narrowest host has it, then its first route that matches.
+// at answers a request at a gateway as Envoy does: by the most specific host, then by its first route that matches.
 func (s served) at(gateway, host, path string) string {
 	var best *networking.VirtualService
 	for _, o := range s.rules {
@@ -121,7 +122,7 @@ func (s served) at(gateway, host, path string) string {
 	return "404"
 }
 
-// The tables of Kubernetes' documentation: which path takes which request.
+// The tables of Kubernetes' documentation: which path matches which request.
 func TestPaths(t *testing.T) {
 	for _, row := range []struct {
 		paths   string // KIND PATH SERVICE, parted by commas
@@ -175,7 +176,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// The narrowest host takes a request; a star is one label.
+// The most specific host gets a request; a star is one label.
 func TestHosts(t *testing.T) {
 	s := serve(tableOf(
 		read(t, "shop/web", 2, rules(
@@ -198,7 +199,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// Ingresses of one host in one namespace are one; of two with one path the older has it, and the other is named.
+// Ingresses of one host in one namespace are merged; of two with the same path the older one is used, and the other is
+// reported.
 func TestMerge(t *testing.T) {
 	table := tableOf(
 		read(t, "shop/young", 1, rules(rule("foo.com", to("/", "Prefix", "b"), to("/young", "Exact", "b")))+withDefault("c")),
@@ -223,7 +225,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// A tenant gets nothing of another namespace's host: no path, no name below its wildcard, no certificate.
+// A tenant cannot use another namespace's host: no path, no name below its wildcard, no certificate.
 func TestHostileTenant(t *testing.T) {
 	table := tableOf(
 		read(t, "shop/web", 9, rules(rule("foo.com", to("/", "Prefix", "a")), rule("*.bar.com", to("/", "Prefix", "a")))+
@@ -238,7 +240,7 @@ func TestHostileTenant(t *testing.T) {
 		t.Errorf("it wants the Secrets %v, want %s", table.Wanted(), want)
 	}
 	table.SetSecrets(map[Name]string{{"shop", "cert"}: "", {"evil", "cert"}: ""})
-	table.told = nil // all once more
+	table.told = nil // so that Changes returns all groups again
 	table.dirty = true
 	s := serve(table)
 	for request, want := range map[string]string{
@@ -282,7 +284,7 @@ func TestHostileTenant(t *testing.T) {
 	}
 }
 
-// Rules under TLS are those of the same namespace, the narrowest ones.
+// Under TLS the rules of the same namespace apply, the most specific ones.
 func TestTLS(t *testing.T) {
 	table := tableOf(read(t, "shop/web", 1, rules(
 		rule("*.foo.com", to("/", "Prefix", "a")), rule("bar.foo.com", to("/", "Prefix", "b")), rule("", to("/", "Prefix", "c")))+
@@ -298,7 +300,7 @@ func TestTLS(t *testing.T) {
 			t.Errorf("under %s, %s goes to %s, want %s", gateway, host, got, want)
 		}
 	}
-	for _, o := range s.rules { // Envoy takes all rules of a host at a gateway, the oldest first
+	for _, o := range s.rules { // Envoy applies all rules of a host at a gateway, the oldest first
 		if v := o.Spec.(*networking.VirtualService); v.Hosts[0] != "bar.foo.com" && slices.Contains(v.Gateways, "shop/ingress~bar.foo.com") {
 			t.Errorf("%s is served beside the rules of bar.foo.com", v.Hosts[0])
 		}
@@ -313,7 +315,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A path that cannot be served is answered with 503, and named: a shorter path must not take its requests.
+// Requests to a path that cannot be served are answered with 503, and the path is reported: they must not match a
+// shorter path.
 func TestBackends(t *testing.T) {
 	s := serve(tableOf(read(t, "shop/web", 0, rules(rule("foo.com",
 		to("/", "Prefix", "a"), to("/gone", "Prefix", "gone"),
@@ -393,7 +396,7 @@ func TestClass(t *testing.T) {
 	}
 }
 
-// What is told does not depend on the order in which objects come.
+// The groups do not depend on the order in which objects come.
 func TestOrder(t *testing.T) {
 	all := []*networkingv1.Ingress{
 		read(t, "shop/a", 3, rules(rule("foo.com", to("/", "Prefix", "a")), rule("*.foo.com", to("/", "Prefix", "a")))+"\ntls: [{hosts: [foo.com, x.foo.com], secretName: one}]"),

@@ -13,12 +13,12 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// host is what Ingresses say of one host.
+// host is one host with the rules and certificates of all Ingresses for it.
 type host struct {
 	name     string
 	owner    *ingress // the oldest that names it
 	paths    []path
-	fallback *path // for what no path takes; nil for none
+	fallback *path // for requests that match no path; nil for none
 	routed   bool  // a rule names it, not a certificate alone
 	secret   *Name // of its certificate; nil for none
 
@@ -34,7 +34,7 @@ type translation struct {
 	wanted map[Name]bool
 }
 
-// translate makes all groups anew.
+// translate makes all groups again.
 func (t *Table) translate() map[string]model.Group {
 	w := &translation{t, owners{}, map[string]*host{}, map[Name][]string{}, map[Name]bool{}}
 	var all []*ingress
@@ -70,7 +70,7 @@ func (w *translation) faultf(i *ingress, format string, args ...any) {
 	w.faults[i.name()] = append(w.faults[i.name()], fmt.Sprintf(format, args...))
 }
 
-// named returns a host that an Ingress names, nil where it is wrong, or another namespace's.
+// named returns a host that an Ingress names, or nil if it is malformed or belongs to another namespace.
 func (w *translation) named(i *ingress, written, at string) *host {
 	name, fault := readHost(written)
 	if fault != "" {
@@ -89,7 +89,7 @@ func (w *translation) named(i *ingress, written, at string) *host {
 	return h
 }
 
-// read takes what an Ingress says.
+// read adds the rules, the default backend and the certificates of an Ingress.
 func (w *translation) read(i *ingress) {
 	var own []*host
 	for n, rule := range i.Spec.Rules {
@@ -106,7 +106,7 @@ func (w *translation) read(i *ingress) {
 			w.readPath(i, h, &rule.HTTP.Paths[m], fmt.Sprintf("%s.http.paths[%d]", at, m))
 		}
 	}
-	if len(i.Spec.Rules) == 0 { // what it says is for every host
+	if len(i.Spec.Rules) == 0 { // its default backend is for every host
 		if h := w.named(i, "", "spec.defaultBackend"); h != nil {
 			h.routed, own = true, []*host{h}
 		}
@@ -134,7 +134,7 @@ func (w *translation) readPath(i *ingress, h *host, in *networkingv1.HTTPIngress
 	h.paths = append(h.paths, p)
 }
 
-// readDefault takes a default backend, for the hosts of the Ingress.
+// readDefault adds a default backend to the hosts of the Ingress.
 func (w *translation) readDefault(i *ingress, own []*host) {
 	if i.Spec.DefaultBackend == nil {
 		return
@@ -152,7 +152,7 @@ func (w *translation) readDefault(i *ingress, own []*host) {
 	}
 }
 
-// readTLS takes the certificate of some hosts; where none are named, of those of the rules.
+// readTLS adds a certificate to the hosts that the item names, or, if it names none, to those of the rules.
 func (w *translation) readTLS(i *ingress, own []*host, tls networkingv1.IngressTLS, at string) {
 	if tls.SecretName == "" {
 		w.faultf(i, "%s.secretName is missing, the hosts are served without TLS", at)
@@ -185,7 +185,7 @@ func (w *translation) readTLS(i *ingress, own []*host, tls networkingv1.IngressT
 func (w *translation) serve(h *host, out map[string]model.Group) {
 	routes := h.routes(h.name)
 	if rest := w.hosts[anyHost]; rest != nil && isWildcard(h.name) {
-		routes = append(routes, rest.routes(anyHost)...) // hosts of more labels are not the wildcard's
+		routes = append(routes, rest.routes(anyHost)...) // the wildcard's paths do not match hosts with more labels
 	} else if rest != nil && rest != h && rest.fallback != nil {
 		routes = append(routes, rest.fallback.all(h.name))
 	}
@@ -197,7 +197,7 @@ func (w *translation) serve(h *host, out map[string]model.Group) {
 	})
 }
 
-// routes are those of a host's own paths, and its default.
+// routes returns the routes of a host's own paths and of its default backend.
 func (h *host) routes(of string) (out []*networking.HTTPRoute) {
 	paths := slices.Clone(h.paths)
 	inOrder(paths)
@@ -210,14 +210,14 @@ func (h *host) routes(of string) (out []*networking.HTTPRoute) {
 	return out
 }
 
-// all is the route of a path.
+// all returns the route of a path for a host.
 func (p path) all(host string) *networking.HTTPRoute {
 	return &networking.HTTPRoute{
 		Name: p.ingress.name().String() + "." + p.at, Match: p.matches(host), Route: p.route.Route, DirectResponse: p.route.DirectResponse,
 	}
 }
 
-// add adds an object that stands for an Ingress.
+// add adds an object that is made from an Ingress, with its origin.
 func (w *translation) add(out map[string]model.Group, of *ingress, kind, name string, spec any) {
 	name = objectName + name
 	out[kind+"/"+of.Namespace+"/"+name] = model.Group{Objects: []*model.Object{{
@@ -225,13 +225,13 @@ func (w *translation) add(out map[string]model.Group, of *ingress, kind, name st
 	}}}
 }
 
-// objectName begins the names of what is made here: no object of Kubernetes has a tilde in its name.
+// objectName is the prefix of the names of objects that are made here: no object of Kubernetes has a tilde in its name.
 const objectName = "ingress~"
 
-// plain is the Gateway of HTTP of a namespace.
+// plain is the name of the HTTP Gateway of a namespace.
 const plain = "http"
 
-// bind finds for each host the Gateways that it is served at.
+// bind finds the Gateways at which each host is served.
 func (w *translation) bind() {
 	names := slices.Sorted(maps.Keys(w.hosts))
 	for _, h := range w.hosts {
@@ -254,7 +254,8 @@ func (w *translation) bind() {
 	}
 }
 
-// under reports whether what a certificate's host takes is routed by the rules of h: no narrower rules are there.
+// under reports whether the rules of h route requests to the host of a certificate: there are no more specific rules
+// for them.
 func (w *translation) under(h, server *host) bool {
 	switch {
 	case h == server:
@@ -271,7 +272,7 @@ func (w *translation) under(h, server *host) bool {
 	}
 }
 
-// encrypted reports whether a host has a certificate that can be served.
+// encrypted reports whether a host has a certificate that can be served, by SetSecrets.
 func (w *translation) encrypted(h *host) bool {
 	if h.secret == nil {
 		return false
@@ -300,7 +301,7 @@ func (w *translation) listen(out map[string]model.Group) {
 	}
 }
 
-// gateway adds a Gateway of one server, unless it is there. The oldest Ingress of the namespace stands for it.
+// gateway adds a Gateway of one server, with the oldest Ingress of the namespace as its origin.
 func (w *translation) gateway(out map[string]model.Group, of *ingress, name string, server *networking.Server) {
 	key := "Gateway/" + of.Namespace + "/" + objectName + name
 	if group, known := out[key]; known && cmp.Or(group.Objects[0].Created.Compare(of.CreationTimestamp.Time), strings.Compare(group.Objects[0].Origin.String(), of.at.String())) <= 0 {

@@ -11,24 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Service is the Service that stands before discovery's webhooks.
+// Service is the Service of discovery's webhooks.
 type Service struct{ Namespace, Name string }
 
-// names are what the API server calls a Service.
+// names returns the DNS names by which the API server may call a Service.
 func (s Service) names() []string {
 	short := s.Name + "." + s.Namespace + ".svc"
 	return []string{short, short + ".cluster.local"}
 }
 
-// operation is one of a JSON patch.
+// operation is an operation of a JSON patch.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// bundlePatch returns the JSON patch that gives the roots to those webhooks of a configuration that call us: by our Service, or by a
-// URL of one of these hosts. It is nil where nothing differs. foreign are the names of the other webhooks.
+// bundlePatch returns the JSON patch that writes the roots into those webhooks of a configuration that call discovery:
+// by the Service, or by a URL of one of these hosts. It is nil where nothing differs. foreign are the names of the
+// other webhooks.
 func bundlePatch(configuration *unstructured.Unstructured, s Service, hosts []string, roots []byte) (patch []byte, foreign []string, err error) {
 	var operations []operation
 	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
@@ -47,7 +48,7 @@ func bundlePatch(configuration *unstructured.Unstructured, s Service, hosts []st
 		}
 		at := fmt.Sprintf("/webhooks/%d", i)
 		operations = append(operations,
-			operation{"test", at + "/name", name}, // it may have moved
+			operation{"test", at + "/name", name}, // the patch fails if the webhook is at another index now
 			operation{"add", at + "/clientConfig/caBundle", roots})
 	}
 	if len(operations) == 0 {
@@ -57,7 +58,7 @@ func bundlePatch(configuration *unstructured.Unstructured, s Service, hosts []st
 	return patch, foreign, err
 }
 
-// calls reports whether a webhook's clientConfig leads to us.
+// calls reports whether a webhook's clientConfig leads to discovery.
 func calls(client map[string]any, s Service, hosts []string) bool {
 	if service, ok := client["service"].(map[string]any); ok {
 		return service["namespace"] == s.Namespace && service["name"] == s.Name

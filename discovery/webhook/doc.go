@@ -1,4 +1,4 @@
-// Package webhook answers the API server's admission requests, and keeps the certificate that it does so with.
+// Package webhook answers the API server's admission requests, and makes and renews the certificate for it.
 //
 //	API server ── AdmissionReview v1 ──▶ Handler ── by path ──▶ Review
 //	     ▲                                  ▲
@@ -8,6 +8,6 @@
 //	                       ▼
 //	                     Secret, which all replicas share
 //
-// The certificates' life is a function of the Secret and the time (see plan); the Keeper does the I/O. The package leaves to
-// Review functions what an object means, and to its caller the port. It never logs a key.
+// A function of the Secret and the time decides when certificates are made and served (see plan); the Keeper does the
+// I/O. The package leaves the meaning of objects to Review functions, and the port to its caller. It never logs a key.
 package webhook

@@ -18,17 +18,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Review judges an object. The UID of its response is filled in for it. The context ends when the API server stops waiting.
+// Review returns the response for an object. The caller sets the UID of the response. The context ends when the API
+// server stops waiting.
 type Review func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 
-// Bounds of a request. The API server takes objects of 3 MiB, and sends the old one with the new one.
+// Bounds of a request. The API server accepts objects of 3 MiB, and sends the old one with the new one.
 const (
 	maxBody     = 8 << 20
 	smallBody   = 64 << 10 // most Pods are smaller
-	largeBodies = 64 << 20 // that are held at once; small ones do not wait for them
+	largeBodies = 64 << 20 // bytes of large bodies in memory at once; small ones do not wait for them
 	readTimeout = 10 * time.Second
-	maxTimeout  = 30 * time.Second // what the API server may wait at most
-	timeout     = 10 * time.Second // what it waits unless it says so
+	maxTimeout  = 30 * time.Second // the longest time that the API server may wait
+	timeout     = 10 * time.Second // the time that it waits if the request has none
 )
 
 // Handler answers AdmissionReviews of admission.k8s.io/v1.
@@ -43,7 +44,7 @@ func NewHandler(reviews map[string]Review, log *slog.Logger) *Handler {
 	return &Handler{reviews, semaphore.NewWeighted(largeBodies), log}
 }
 
-// fault is an answer to a request that is no review.
+// fault is an answer to a request that is not a valid review.
 type fault struct {
 	code int
 	text string
@@ -63,12 +64,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f := (fault{}); errors.As(err, &f) {
 			code = f.code
 		}
-		w.Header().Set("Connection", "close") // what is left of the body is not read
+		w.Header().Set("Connection", "close") // the rest of the body is not read
 		http.Error(w, err.Error(), code)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(answer) // a client that is gone needs no answer
+	_, _ = w.Write(answer) // an error means that the client has disconnected
 }
 
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -151,7 +152,7 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest
 	return review.Request, review.TypeMeta, nil
 }
 
-// review asks the Review. One that panics costs its own request only.
+// review calls the Review. A panic of it affects only its own request.
 func (h *Handler) review(ctx context.Context, review Review, path string, r *admissionv1.AdmissionRequest) (out *admissionv1.AdmissionResponse) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -95,7 +95,7 @@ func TestAPanicIsLogged(t *testing.T) {
 	}
 }
 
-// pipes is a listener in memory, so that a test owns the time of its connections.
+// pipes is a listener in memory, so that a test controls the time of its connections.
 type pipes struct{ conns chan net.Conn }
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -114,7 +114,8 @@ func (p pipes) dial() net.Conn {
 	return here
 }
 
-// A body that does not come costs ten seconds, and no small request waits for large ones that do not come.
+// A request without its body ends after ten seconds, and no small request waits for large ones whose bodies do not
+// come.
 func TestSlowClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := handler()

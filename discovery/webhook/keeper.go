@@ -16,32 +16,33 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
-// Keeper keeps the certificate of the webhooks, in a Secret, and its roots in the configurations that name them.
+// Keeper keeps the certificate of the webhooks in a Secret, and writes its roots into the configurations that name the
+// webhooks.
 type Keeper struct {
 	Connect    func() (*kube.Client, error) // called by each attempt, which closes the client's connections at its end
 	Service    Service
 	Secret     string   // its name, in the Service's namespace
-	Hosts      []string // further names and addresses of the certificate: of webhooks with a URL
+	Hosts      []string // further names and addresses of the certificate, for webhooks with a URL
 	Mutating   string   // name of the MutatingWebhookConfiguration; empty for none
 	Validating string   // name of the ValidatingWebhookConfiguration; empty for none
 	Log        *slog.Logger
 	Now        func() time.Time // time.Now
 
 	mu     sync.Mutex
-	pairs  *pairs // nil until there are some
+	pairs  *pairs // nil until there is a certificate
 	failed error  // of the last attempt
 }
 
 const (
 	mutatingKind = "MutatingWebhookConfiguration"
-	lookAgain    = time.Minute // at the clock
-	writeAgain   = time.Second // the least between two writes: another program may write the same field
+	lookAgain    = time.Minute // how often the time is checked
+	writeAgain   = time.Second // the shortest time between two writes: another program may write the same field again and again
 	callTimeout  = 10 * time.Second
 	firstPause   = time.Second // after an error, doubled
 	longPause    = 30 * time.Second
 )
 
-// TLS is how to serve webhooks. Until there is a certificate, connections fail.
+// TLS returns the configuration of TLS for serving webhooks. Until there is a certificate, connections fail.
 func (k *Keeper) TLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		k.mu.Lock()
@@ -55,7 +56,8 @@ func (k *Keeper) TLS() *tls.Config {
 
 func (k *Keeper) names() []string { return slices.Concat(k.Service.names(), k.Hosts) }
 
-// Run keeps them until ctx is done. An error is logged, and the call repeated.
+// Run keeps the Secret and the configurations up to date until ctx is done. After an error, which is logged, it tries
+// again.
 func (k *Keeper) Run(ctx context.Context) error {
 	pause := firstPause
 	for {

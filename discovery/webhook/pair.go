@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// The life of a pair.
+// Times of a pair.
 const (
 	life     = 90 * 24 * time.Hour
-	replaced = 60 * 24 * time.Hour // after this time
-	early    = time.Hour           // before it is made, for clocks that differ
-	settling = 5 * time.Minute     // until it is served, so that its root is everywhere
+	replaced = 60 * 24 * time.Hour // age at which a pair is replaced
+	early    = time.Hour           // how long before its creation it is valid, for clocks that differ
+	settling = 5 * time.Minute     // age at which it is served: by then all API servers have its root
 )
 
 // pair is a certificate with its key, and the root that has signed it: PEM.
@@ -30,7 +30,7 @@ type pair struct {
 	tls                    tls.Certificate
 }
 
-// newPair makes a pair for names: DNS names and addresses. The root's key is forgotten.
+// newPair makes a pair for names: DNS names and addresses. The root's key is not kept.
 func newPair(names []string, now time.Time) (*pair, error) {
 	rootKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -75,7 +75,8 @@ func template(name string, now time.Time) *x509.Certificate {
 	}
 }
 
-// readPair reads a pair, and finds its root among roots. Validity is not judged. An error does not hold any of the key.
+// readPair reads a pair, and finds its root among roots. It does not check the validity. An error does not contain any
+// part of the key.
 func readPair(certificate, key, roots []byte) (*pair, error) {
 	known, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -97,7 +98,7 @@ func readPair(certificate, key, roots []byte) (*pair, error) {
 
 func (p *pair) leaf() *x509.Certificate { return p.tls.Leaf }
 
-// names are those that the pair is for.
+// names returns the names of the certificate.
 func (p *pair) names() []string {
 	out := slices.Clone(p.leaf().DNSNames)
 	for _, address := range p.leaf().IPAddresses {
@@ -106,7 +107,7 @@ func (p *pair) names() []string {
 	return out
 }
 
-// missing returns the names that the pair is not for.
+// missing returns those of the names for which the certificate is not valid.
 func (p *pair) missing(names []string) (out []string) {
 	for _, name := range names {
 		if p.leaf().VerifyHostname(name) != nil {
@@ -116,7 +117,7 @@ func (p *pair) missing(names []string) (out []string) {
 	return out
 }
 
-// serves reports whether clients take the pair now.
+// serves reports whether clients accept the pair now.
 func (p *pair) serves(names []string, now time.Time) bool {
 	return p != nil && p.valid(now) && len(p.missing(names)) == 0
 }
@@ -128,7 +129,7 @@ func (p *pair) valid(now time.Time) bool {
 // made returns when the pair was made.
 func (p *pair) made() time.Time { return p.leaf().NotBefore.Add(early) }
 
-// old reports whether the pair is to be replaced: also one that was made for a shorter life.
+// old reports whether the pair is to be replaced, also if it was made with a shorter validity.
 func (p *pair) old(now time.Time) bool {
 	third := p.leaf().NotAfter.Sub(p.made()) / 3
 	return !now.Before(p.made().Add(replaced)) || p.leaf().NotAfter.Sub(now) <= third

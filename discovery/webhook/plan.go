@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// The keys of the Secret, and the label that says that it is ours.
+// The keys of the Secret, and the label of a Secret that discovery made.
 const (
 	certificateKey, keyKey, rootsKey = "tls.crt", "tls.key", "ca.crt"
 	previousCertificate, previousKey = "previous.crt", "previous.key"
 	ownerLabel, owner                = "app.kubernetes.io/managed-by", "pilotlight-discovery"
 )
 
-// pairs are what a Secret holds: the newest pair, and the one before, which is nil at first.
+// pairs is the content of a Secret: the newest pair, and the one before, which is nil at first.
 type pairs struct{ newest, previous *pair }
 
-// readPairs reads a Secret's data; nil where it holds nothing.
+// readPairs reads a Secret's data; it returns nil for an empty Secret.
 func readPairs(data map[string][]byte) (*pairs, error) {
 	if len(data) == 0 {
 		return nil, nil
@@ -37,7 +37,7 @@ func readPairs(data map[string][]byte) (*pairs, error) {
 	return &pairs{newest, previous}, nil
 }
 
-// data is what the Secret is to hold.
+// data returns the data of the Secret.
 func (p *pairs) data() map[string][]byte {
 	out := map[string][]byte{certificateKey: p.newest.certificate, keyKey: p.newest.key, rootsKey: p.roots()}
 	if p.previous != nil {
@@ -46,7 +46,7 @@ func (p *pairs) data() map[string][]byte {
 	return out
 }
 
-// roots are those of both pairs, PEM: what API servers are to trust.
+// roots returns the roots of both pairs, as PEM, for the API servers to trust.
 func (p *pairs) roots() []byte {
 	out := slices.Clone(p.newest.root)
 	if p.previous != nil {
@@ -55,7 +55,8 @@ func (p *pairs) roots() []byte {
 	return out
 }
 
-// served returns the pair to serve. A new one waits until its root is known, as long as there is another.
+// served returns the pair to serve. As long as there is an older pair, a new one waits until the API servers have its
+// root.
 func (p *pairs) served(names []string, now time.Time) *pair {
 	if p.previous.serves(names, now) && (!p.newest.serves(names, now) || now.Before(p.newest.made().Add(settling))) {
 		return p.previous
@@ -63,7 +64,8 @@ func (p *pairs) served(names []string, now time.Time) *pair {
 	return p.newest
 }
 
-// plan returns what is to take the place of the pairs of a Secret, and why; nil for nothing. All replicas come to the same.
+// plan returns the pairs that are to replace those of a Secret, and the reason; nil if nothing is to change. It decides
+// the same in all replicas.
 func plan(found *pairs, names []string, now time.Time) (next *pairs, why string, err error) {
 	var keep *pair
 	switch {

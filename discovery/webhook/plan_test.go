@@ -16,7 +16,8 @@ var (
 
 const day = 24 * time.Hour
 
-// step does what a replica does with a Secret: what it then holds, what is served, and why it was written.
+// step does the work of a replica with a Secret, and returns its new content, the served pair, and the reason of the
+// write.
 func step(t *testing.T, data map[string][]byte, names []string, now time.Time) (map[string][]byte, *pair, string) {
 	t.Helper()
 	found, err := readPairs(data)
@@ -48,8 +49,8 @@ func trusts(p *pair, roots []byte, now time.Time) error {
 	return err
 }
 
-// Over two years each certificate that is served is trusted by an API server, even by one that learns of new roots four minutes
-// late; after five the new one is served.
+// Over two years an API server trusts each certificate that is served, even if it gets new roots four minutes late;
+// after five minutes the new one is served.
 func TestRotation(t *testing.T) {
 	var data map[string][]byte
 	made := 0
@@ -89,7 +90,7 @@ func TestPlan(t *testing.T) {
 		}
 		return (&pairs{newest: p}).data()
 	}
-	// A replica whose clock is a year ahead has replaced what is good.
+	// A replica whose clock is a year ahead has replaced a valid pair.
 	ahead, _, why := step(t, made(names, start), names, start.Add(365*day))
 	if why == "" {
 		t.Fatal("a year later nothing is made")
@@ -100,7 +101,7 @@ func TestPlan(t *testing.T) {
 		names []string
 		now   time.Time
 		why   string // "" for nothing to do
-		first bool   // what the Secret held first is served
+		first bool   // the first pair of the Secret is served
 	}{
 		{"nothing", nil, names, start, "there was none", false},
 		{"a good one", made(names, start), names, start.Add(59 * day), "", true},
@@ -144,7 +145,7 @@ func TestNamesGrow(t *testing.T) {
 	}
 }
 
-// A Secret that is not what was written is refused, without its key in the words.
+// A Secret with other content than was written is refused; the error does not contain its key.
 func TestBrokenSecrets(t *testing.T) {
 	one, err := newPair(names, start)
 	if err != nil {

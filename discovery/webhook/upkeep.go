@@ -15,12 +15,12 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
-// upkeep is what an attempt knows.
+// upkeep is the state of one attempt of a Keeper.
 type upkeep struct {
 	*Keeper
 	client         *kube.Client
 	secret         *kube.Watch
-	listed         bool // the Secret has been looked for
+	listed         bool // the list of the Secret has been received
 	found          *corev1.Secret
 	configurations []*unstructured.Unstructured
 	told, foreign  string // the last fault, and the last webhooks of others, that were logged
@@ -52,7 +52,7 @@ func (u *upkeep) run(ctx context.Context, events <-chan kube.Event) error {
 	}
 }
 
-// take notes what there is now.
+// take stores the objects of an event.
 func (u *upkeep) take(e kube.Event) {
 	if e.Of == u.secret {
 		u.listed, u.found = true, nil
@@ -71,7 +71,7 @@ func (u *upkeep) take(e kube.Event) {
 	}
 }
 
-// mend does what is to be done now, and reports whether it wrote.
+// mend makes a new pair and writes the roots where this is due, and reports whether it wrote.
 func (u *upkeep) mend(ctx context.Context) (wrote bool, err error) {
 	if !u.listed {
 		return false, nil
@@ -81,7 +81,7 @@ func (u *upkeep) mend(ctx context.Context) (wrote bool, err error) {
 	found, err := u.read()
 	if err != nil {
 		u.tell(err)
-		return false, nil // nothing is overwritten; what is served stays
+		return false, nil // nothing is overwritten; the served pair stays
 	}
 	now := u.Now()
 	next, why, err := plan(found, u.names(), now)
@@ -104,7 +104,7 @@ func (u *upkeep) mend(ctx context.Context) (wrote bool, err error) {
 
 func (u *upkeep) at() string { return u.Service.Namespace + "/" + u.Secret }
 
-// read reads the Secret; nil where there is none, or an empty one of ours.
+// read reads the Secret; it returns nil if there is none, or an empty one with discovery's label.
 func (u *upkeep) read() (*pairs, error) {
 	if u.found == nil {
 		return nil, nil
@@ -119,7 +119,7 @@ func (u *upkeep) read() (*pairs, error) {
 	return p, nil
 }
 
-// write creates or updates the Secret. The version that was read must still be there.
+// write creates or updates the Secret. It fails if the Secret has changed since it was read.
 func (u *upkeep) write(ctx context.Context, p *pairs) error {
 	secrets, err := u.client.Secrets(u.Service.Namespace)
 	if err != nil {
@@ -144,7 +144,7 @@ func (u *upkeep) write(ctx context.Context, p *pairs) error {
 	return err
 }
 
-// serve takes pairs into use.
+// serve makes TLS use these pairs.
 func (u *upkeep) serve(p *pairs) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -154,7 +154,7 @@ func (u *upkeep) serve(p *pairs) {
 	}
 }
 
-// spread writes the roots where they are missing.
+// spread writes the roots into the configurations where they are missing.
 func (u *upkeep) spread(ctx context.Context, roots []byte, wrote bool) (bool, error) {
 	foreign := ""
 	for _, c := range u.configurations {
@@ -199,7 +199,7 @@ func (u *upkeep) patch(ctx context.Context, c *unstructured.Unstructured, patch 
 	return err
 }
 
-// tell tells a fault once.
+// tell logs a fault once.
 func (u *upkeep) tell(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

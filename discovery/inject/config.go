@@ -9,18 +9,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// DefaultTemplate is what is used where the ConfigMap has no template.
+// DefaultTemplate is the template that is used where the ConfigMap has none.
 //
 //go:embed sidecar.yaml.tmpl
 var DefaultTemplate string
 
-// Config is what holds for all Pods: the key config of the ConfigMap, as YAML.
+// Config is the settings for all Pods: the key config of the ConfigMap, as YAML.
 type Config struct {
 	Image            string                      `json:"image"`
 	ImagePullPolicy  corev1.PullPolicy           `json:"imagePullPolicy,omitempty"`
 	ImagePullSecrets []string                    `json:"imagePullSecrets,omitempty"`
 	Resources        corev1.ResourceRequirements `json:"resources"`
-	Revision         string                      `json:"revision"` // of istio.io/rev: Pods and namespaces that name another are left to another injector
+	Revision         string                      `json:"revision"` // value of istio.io/rev: Pods and namespaces with another value are left to another injector
 
 	DiscoveryAddress string `json:"discoveryAddress"` // host:port
 	TrustDomain      string `json:"trustDomain,omitempty"`
@@ -29,7 +29,8 @@ type Config struct {
 	Network          string `json:"network,omitempty"`
 	LogLevel         string `json:"logLevel,omitempty"` // Envoy's
 
-	// NativeSidecar is whether the sidecar is an init container that stays; nil for what the caller knows of the cluster.
+	// NativeSidecar selects an init container with restartPolicy Always as the sidecar. With nil the caller decides, by
+	// the version of the cluster.
 	NativeSidecar        *bool  `json:"nativeSidecar,omitempty"`
 	RewriteProbes        bool   `json:"rewriteProbes"`
 	MergeMetrics         bool   `json:"mergeMetrics"`
@@ -42,7 +43,7 @@ type Config struct {
 	IncludeOutboundPorts string `json:"includeOutboundPorts,omitempty"`
 	ExcludeOutboundPorts string `json:"excludeOutboundPorts,omitempty"`
 
-	// ProxyConfig is Istio's, of every proxy. The annotation proxy.istio.io/config is laid over it.
+	// ProxyConfig is Istio's ProxyConfig of every proxy. The annotation proxy.istio.io/config is merged over it.
 	ProxyConfig map[string]any `json:"proxyConfig,omitempty"`
 }
 
@@ -60,7 +61,7 @@ includeInboundPorts: "*"
 resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {cpu: "2", memory: 1Gi}}
 `
 
-// ReadConfig reads the YAML of a Config over the defaults. An unknown key is an error.
+// ReadConfig reads the YAML of a Config, with defaults for missing keys. An unknown key is an error.
 func ReadConfig(text string) (Config, error) {
 	var c Config
 	if err := yaml.UnmarshalStrict([]byte(defaults), &c); err != nil {
@@ -77,7 +78,7 @@ func ReadConfig(text string) (Config, error) {
 	return given, given.check()
 }
 
-// check returns every fault.
+// check returns all faults of the Config as one error.
 func (c Config) check() error {
 	var faults []error
 	fault := func(key string, err error) {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Namespace is what is known of a Pod's namespace.
+// Namespace is the namespace of a Pod, with its labels where the caller has them.
 type Namespace struct {
 	Name   string
-	Labels map[string]string // nil where they are not known
+	Labels map[string]string // nil if the caller does not have them
 }
 
 const (
@@ -21,10 +21,11 @@ const (
 	initName  = "istio-init"
 )
 
-// never are namespaces that hold what a cluster runs by: without them no webhook answers.
+// never are namespaces whose Pods are not injected: a cluster needs these Pods before any webhook can answer.
 var never = []string{"kube-system", "kube-public", "kube-node-lease"}
 
-// skip returns why a Pod is not to be injected; "" where it is. An error is a Pod whose wish is not clear.
+// skip returns the reason for which a Pod is not injected; "" if it is injected. The error is for a label or annotation
+// with an invalid value.
 func (i *Injector) skip(ns Namespace, p pod) (string, error) {
 	switch {
 	case p.spec()["hostNetwork"] == true:

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Facts are what a template is run with. Each of them is checked, or is written as one value whatever it is.
+// Facts is the input of a template. Each field is checked, or holds any text, which the template writes as one JSON
+// value.
 type Facts struct {
 	Pod             PodFacts
 	Image           string
@@ -18,7 +19,7 @@ type Facts struct {
 	PullSecrets     []map[string]string
 	Args            []string // of the agent
 	Env             []any    // of the agent: {name, value} and {name, valueFrom}
-	InitArgs        []string // of pod-init; nil where nothing is redirected
+	InitArgs        []string // of pod-init; nil if no traffic is redirected
 	InitEnv         []any
 	Resources       map[string]any
 	StatusPort      int
@@ -30,7 +31,7 @@ type Facts struct {
 	Volumes, Mounts []any
 }
 
-// PodFacts are what the Pod says of itself.
+// PodFacts are the metadata and the service account of the Pod.
 type PodFacts struct {
 	Namespace, Name, ServiceAccount string
 	Labels, Annotations             map[string]string
@@ -40,7 +41,8 @@ const uid = 1337 // of the image
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// reserved are the variables that say which Pod this is.
+// reserved are the variables that proxyMetadata must not set: those that the injector sets, and two that change how
+// programs are started.
 var reserved = []string{
 	"POD_NAME", "POD_NAMESPACE", "INSTANCE_IP", "HOST_IP", "SERVICE_ACCOUNT", "PROXY_CONFIG", "ISTIO_KUBE_APP_PROBERS", "ISTIO_PROMETHEUS_ANNOTATIONS",
 	"ISTIO_META_CLUSTER_ID", "ISTIO_META_INTERCEPTION_MODE", "ISTIO_META_NODE_NAME", "PATH", "LD_PRELOAD",
@@ -52,7 +54,7 @@ func field(name, path string) any {
 
 func value(name, text string) any { return map[string]any{"name": name, "value": text} }
 
-// facts joins what is known of a Pod.
+// facts returns the Facts of a Pod.
 func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map[string]any, scrape string) Facts {
 	c := i.config
 	f := Facts{
@@ -82,7 +84,7 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 		}
 	}
 	slices.SortFunc(f.Env[8:], func(a, b any) int { return cmp.Compare(nameOf(a), nameOf(b)) })
-	metadata, _ := w.table("proxyMetadata") // was checked
+	metadata, _ := w.table("proxyMetadata") // checked before, by wish
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		f.InitEnv = append(f.InitEnv, value(name, metadata[name]))
 	}
@@ -108,7 +110,7 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 
 func nameOf(o any) string { m, _ := o.(map[string]any); name, _ := m["name"].(string); return name }
 
-// args are the agent's.
+// args returns the arguments of the agent.
 func (i *Injector) args(ns Namespace, w *wishes, p PodFacts) []string {
 	c := i.config
 	out := []string{"proxy", "sidecar"}
@@ -141,7 +143,7 @@ func (i *Injector) args(ns Namespace, w *wishes, p PodFacts) []string {
 	return append(out, w.flags...)
 }
 
-// initArgs are pod-init's.
+// initArgs returns the arguments of pod-init.
 func (w *wishes) initArgs() []string {
 	skip := strconv.Itoa(w.statusPort)
 	if w.skipPorts != "" {
@@ -158,7 +160,7 @@ func (w *wishes) initArgs() []string {
 	return out
 }
 
-// resources are those of the annotations, if there is one, else of the Config.
+// resources returns the resources of the annotations, or, if no annotation sets any, those of the Config.
 func (w *wishes) resources(c Config) map[string]any {
 	out := map[string]any{}
 	if w.requests == nil && w.limits == nil {

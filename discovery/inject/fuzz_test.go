@@ -11,8 +11,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/inject"
 )
 
-// Whatever an object holds, there is an answer: the object is as it was, or has one sidecar more, and a second time changes
-// nothing. The patch of it is made without an error.
+// For any object there is an answer: the object is unchanged or has one sidecar more, and a second injection changes
+// nothing. Its patch is made without an error.
 func FuzzPod(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
@@ -55,7 +55,7 @@ func FuzzPod(f *testing.F) {
 	})
 }
 
-// Every part of a Pod may be of another type: there is an answer, and no panic, and what is injected is so once.
+// Every part of a Pod may be of another type: there is an answer and no panic, and the sidecar is injected once.
 func TestEveryPartMayBeWrong(t *testing.T) {
 	i := injector(t, "")
 	for _, path := range []string{"testdata/pod.yaml", "testdata/statefulset.yaml", "testdata/deployment.yaml"} {

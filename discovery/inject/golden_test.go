@@ -24,7 +24,7 @@ func injector(t *testing.T, config string) *inject.Injector {
 	return i
 }
 
-// Each kind of workload is injected as its golden file says, with what is said of it; a second time changes nothing.
+// Each kind of workload is injected as in its golden file, with its notes; a second injection changes nothing.
 func TestKinds(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(paths) < 8 {

@@ -7,20 +7,20 @@ import (
 	"text/template"
 )
 
-// Injector injects by one Config and one template. It does not change.
+// Injector injects sidecars by one Config and one template. It is immutable.
 type Injector struct {
 	config   Config
 	template *template.Template
 }
 
-// Result is what became of a Pod.
+// Result is the result for one Pod.
 type Result struct {
-	Pod      map[string]any // as it is to be; the one that was given where it is skipped
-	Skipped  string         // why it is not injected; "" where it is
-	Warnings []string       // what of its wishes has no effect
+	Pod      map[string]any // with its sidecar; the unchanged argument if it is skipped
+	Skipped  string         // the reason for which it is not injected; "" if it is injected
+	Warnings []string       // annotations and settings without effect, and likely mistakes
 }
 
-// New returns an Injector, or what is wrong with the template. It is tried with Pods of each mode.
+// New returns an Injector, or the faults of the template, which is tried with Pods of each mode.
 func New(c Config, text string) (*Injector, error) {
 	parsed, err := parseTemplate(text)
 	if err != nil {
@@ -45,7 +45,8 @@ func New(c Config, text string) (*Injector, error) {
 	return i, nil
 }
 
-// Pod injects a Pod of a namespace, or the template of a workload. An error is a Pod that asks for what cannot be.
+// Pod injects a Pod of a namespace, or the template of a workload. It returns an error for a Pod with invalid or
+// contradictory settings.
 func (i *Injector) Pod(ns Namespace, given map[string]any) (Result, error) {
 	why, err := i.skip(ns, pod(given))
 	if err != nil || why != "" {
@@ -93,7 +94,8 @@ func (i *Injector) Pod(ns Namespace, given map[string]any) (Result, error) {
 	return Result{Pod: p, Warnings: w.warnings}, nil
 }
 
-// takeOut takes a container istio-proxy with the image auto out of the Pod: it is laid over ours.
+// takeOut removes a container istio-proxy with the image auto from the Pod, and returns it to be merged over the
+// injected one.
 func (i *Injector) takeOut(p pod) (map[string]any, error) {
 	own := p.container(proxyName)
 	for _, name := range []string{proxyName, initName} {
@@ -121,7 +123,7 @@ func (i *Injector) takeOut(p pod) (map[string]any, error) {
 	return own, nil
 }
 
-// doubts names what will not work as it looks.
+// doubts warns about settings of a Pod that have unexpected effects with a sidecar.
 func (i *Injector) doubts(p pod, w *wishes, native bool) {
 	security, _ := p.spec()["securityContext"].(map[string]any)
 	of := func(o map[string]any) bool {

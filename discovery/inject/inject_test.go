@@ -25,7 +25,7 @@ func parse(t *testing.T, text string) map[string]any {
 
 const app = `containers: [{name: app, image: "example/app:1"}]`
 
-// What is left alone, and what is refused, each with its reason.
+// Pods that are not injected and Pods that are refused, each with the reason.
 func TestDecisions(t *testing.T) {
 	i := injector(t, "")
 	shop := inject.Namespace{Name: "shop"}
@@ -100,7 +100,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// What has no effect is named.
+// A warning names settings without effect.
 func TestWarnings(t *testing.T) {
 	i := injector(t, "")
 	for _, tt := range []struct{ metadata, spec, want string }{
@@ -124,7 +124,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// The order of containers is what holds the program back.
+// The order of containers holds the program back.
 func TestOrder(t *testing.T) {
 	for _, tt := range []struct{ config, annotations, initial, containers string }{
 		{"nativeSidecar: true", "", "istio-init istio-proxy first", "a b"},
@@ -174,7 +174,8 @@ func TestUnknownFieldsStay(t *testing.T) {
 	}
 }
 
-// Texts at a Pod change no structure: whatever an annotation or a label holds, there are the same containers with the same rights.
+// Texts of a Pod do not change the structure: with any text in an annotation or a label, there are the same containers
+// with the same rights.
 func TestHostileTexts(t *testing.T) {
 	i := injector(t, "")
 	shape := func(o map[string]any) string {

@@ -12,7 +12,7 @@ var keyed = map[string]string{
 	"env": "name", "volumeMounts": "mountPath", "ports": "containerPort",
 }
 
-// join joins a part to a Pod. own is laid over the part's sidecar.
+// join adds a part to a Pod. own is merged over the part's sidecar.
 func join(p, part pod, own map[string]any, native, hold bool) error {
 	sidecar := part.container(proxyName)
 	if own != nil {
@@ -66,7 +66,7 @@ func join(p, part pod, own map[string]any, native, hold bool) error {
 		default:
 			if below, ok := theirs.(map[string]any); ok {
 				above, _ := value.(map[string]any)
-				under(below, above) // the Pod's own word counts
+				under(below, above) // the Pod's own fields have precedence
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func setList(o map[string]any, key string, parts ...[]any) {
 	}
 }
 
-// under adds what is missing.
+// under adds the fields that are missing.
 func under(has, add map[string]any) {
 	for key, value := range add {
 		if _, said := has[key]; !said && has != nil {
@@ -99,7 +99,7 @@ func under(has, add map[string]any) {
 	}
 }
 
-// overlay lays an object over another, lists with keys by their key.
+// overlay merges an object over another; the items of keyed lists are merged by their key.
 func overlay(below, above map[string]any) {
 	for key, value := range above {
 		has, over := below[key], value
@@ -130,7 +130,7 @@ func overlayList(below, above []any, by string) []any {
 		}
 		merged, _ := clone(out[i]).(map[string]any)
 		overlay(merged, o)
-		if by == "name" && o["value"] != nil { // a variable has one of them
+		if by == "name" && o["value"] != nil { // a variable has either value or valueFrom
 			delete(merged, "valueFrom")
 		}
 		out[i] = merged
@@ -144,7 +144,7 @@ func same(a, b any) bool {
 	return isNumber && isToo && n == m || !isNumber && a == b
 }
 
-// status says what was added.
+// status writes the names of the added parts into an annotation.
 func (i *Injector) status(part pod, native bool) string {
 	list := func(items []map[string]any) []string {
 		out := []string{}

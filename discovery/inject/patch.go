@@ -14,7 +14,8 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// Patch returns the JSON patch that makes one object of another; nil where they are equal. A list that differs is replaced.
+// Patch returns the JSON patch that changes one object into another; nil if they are equal. A list that differs is
+// replaced.
 func Patch(from, to map[string]any) ([]byte, error) {
 	var out []operation
 	difference(&out, "", from, to)

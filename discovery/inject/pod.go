@@ -15,7 +15,7 @@ func (p pod) spec() map[string]any     { m, _ := p["spec"].(map[string]any); ret
 func (p pod) labels() map[string]string      { return texts(p.metadata()["labels"]) }
 func (p pod) annotations() map[string]string { return texts(p.metadata()["annotations"]) }
 
-// containers are those that are objects: the API server refuses others.
+// containers returns the containers that are objects: the API server refuses others.
 func (p pod) containers() []map[string]any     { return objects(p.spec()["containers"]) }
 func (p pod) initContainers() []map[string]any { return objects(p.spec()["initContainers"]) }
 
@@ -77,8 +77,8 @@ func clone(v any) any {
 	return v
 }
 
-// sound returns what makes a Pod none that a sidecar could be put into. The API server says it better, of a Pod that is left
-// alone; but a sidecar may turn a Pod that it refuses into one that it takes.
+// sound returns a fault of the Pod's containers that prevents injection. The API server would report it better, for the
+// unchanged Pod; but with a sidecar the API server might accept a Pod that it refuses without.
 func (p pod) sound() error {
 	if len(p.containers()) == 0 {
 		return fmt.Errorf("spec.containers: is empty")
@@ -94,7 +94,7 @@ func (p pod) sound() error {
 	return nil
 }
 
-// object makes a map of a map of texts.
+// object converts a map of texts to an object.
 func object(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {

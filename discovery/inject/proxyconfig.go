@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// annotatedConfig lays a ProxyConfig over that of all proxies, as Istio does: objects are merged, all else is replaced.
+// annotatedConfig merges a Pod's ProxyConfig over that of all proxies, as Istio does: objects are merged, all other
+// values are replaced.
 func annotatedConfig(w *wishes, text string) error {
 	var given map[string]any
 	if err := yaml.UnmarshalStrict([]byte(text), &given); err != nil {
@@ -34,7 +35,7 @@ func lay(under, over map[string]any) {
 	}
 }
 
-// setting is a field of ProxyConfig that is a flag of the agent.
+// setting is a field of ProxyConfig for which the agent has a flag.
 type setting struct {
 	path  string
 	flag  string
@@ -66,13 +67,13 @@ var settings = []setting{
 // own are fields that the injector or the agent reads itself.
 var own = []string{"statusPort", "interceptionMode", "holdApplicationUntilProxyStarts", "proxyMetadata", "meshId", "concurrency", "gatewayTopology", "runtimeValues"}
 
-// without are fields of Istio's that have no effect here.
+// without are fields of Istio's ProxyConfig that have no effect here.
 var without = []string{
 	"configPath", "connectTimeout", "customConfig", "proxyBootstrap", "statNameLength", "extraStatTags", "sds", "caCertificatesPem", "image", "privateKeyProvider",
 	"proxyHeaders", "readinessProbe", "fileFlushInterval", "fileFlushMinSizeKb", "zipkin", "tracingServiceName", "discoveryRefreshDelay",
 }
 
-// configure takes what the ProxyConfig says. The error has every fault.
+// configure applies the ProxyConfig. The error has all faults.
 func (w *wishes) configure() error {
 	var faults []error
 	fault := func(path string, err error) {
@@ -126,7 +127,7 @@ func names() []string {
 	return out
 }
 
-// leaves returns the values by path, as deep as a path is known.
+// leaves returns the values by path. It descends into an object only where settings have longer paths.
 func (w *wishes) leaves(o map[string]any, at string) map[string]any {
 	out := map[string]any{}
 	for key, value := range o {
@@ -142,7 +143,7 @@ func (w *wishes) leaves(o map[string]any, at string) map[string]any {
 	return out
 }
 
-// plain returns a value as a flag has it: a list of texts is parted by commas.
+// plain returns a value in the form of a flag: a list of texts is joined by commas.
 func plain(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -188,7 +189,7 @@ func (w *wishes) table(key string) (map[string]string, error) {
 	return out, nil
 }
 
-// read is the part of the ProxyConfig that the agent reads itself, as JSON.
+// read returns the part of the ProxyConfig that the agent reads itself, as JSON.
 func (w *wishes) read() string {
 	out := map[string]any{}
 	for _, key := range []string{"concurrency", "gatewayTopology"} {

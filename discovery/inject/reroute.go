@@ -22,7 +22,7 @@ var (
 	hookEnds  = map[string]string{"preStop": "prestopz", "postStart": "poststartz"}
 )
 
-// reroute makes the probes and hooks of a Pod lead to the agent, and returns what the agent is to ask instead, by path.
+// reroute directs the probes and hooks of a Pod to the agent, and returns the original probes for the agent, by path.
 func (w *wishes) reroute(p pod, native bool) map[string]any {
 	asked := map[string]any{}
 	for _, c := range p.containers() {
@@ -30,7 +30,7 @@ func (w *wishes) reroute(p pod, native bool) map[string]any {
 	}
 	for _, c := range p.initContainers() {
 		if c["restartPolicy"] != "Always" || c["name"] == proxyName {
-			continue // the others have no probes
+			continue // other init containers have no probes
 		}
 		if native {
 			w.rerouteContainer(c, asked)
@@ -73,7 +73,7 @@ func (w *wishes) rerouteContainer(c map[string]any, asked map[string]any) {
 	}
 }
 
-// question returns what the agent is to ask for a probe; nil for a probe that is no question to a port.
+// question returns the probe that the agent makes instead; nil for a probe that does not connect to a port.
 func (w *wishes) question(c, probe map[string]any) (map[string]any, error) {
 	for _, way := range []string{"httpGet", "tcpSocket", "grpc"} {
 		asked, _ := probe[way].(map[string]any)
@@ -89,7 +89,7 @@ func (w *wishes) question(c, probe map[string]any) (map[string]any, error) {
 			return nil, err
 		}
 		if asked["port"] = port; port == int64(w.statusPort) {
-			return nil, nil // it asks the agent already
+			return nil, nil // it goes to the agent already
 		}
 		if way == "httpGet" {
 			if err := askable(asked); err != nil {
@@ -108,7 +108,7 @@ func (w *wishes) question(c, probe map[string]any) (map[string]any, error) {
 	return nil, nil
 }
 
-// askable returns what the agent would refuse of an HTTP probe.
+// askable returns an error for an HTTP probe that the agent would refuse.
 func askable(asked map[string]any) error {
 	if scheme, _ := asked["scheme"].(string); scheme != "" && scheme != "HTTP" && scheme != "HTTPS" {
 		return fmt.Errorf("its scheme is %.20q", scheme)
@@ -164,7 +164,8 @@ func numberOf(v any) (int64, bool) {
 	return 0, false
 }
 
-// metricsOf makes the annotations of Prometheus lead to the agent, and returns what it is to scrape; "" for nothing.
+// metricsOf directs the annotations of Prometheus to the agent, and returns the original target for the agent to
+// scrape; "" for none.
 func (w *wishes) metricsOf(annotations map[string]any) (scrape string) {
 	const start = "prometheus.io/"
 	given := texts(annotations)

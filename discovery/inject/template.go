@@ -13,10 +13,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// encoder is the function that each action of a template ends with.
+// encoder is the name of the function that is appended to each action of a template.
 const encoder = "asOneValue"
 
-// parseTemplate reads a template whose every {{action}} writes one JSON value, which is one of YAML too.
+// parseTemplate parses a template and changes it so that every {{action}} writes one JSON value, which is also one YAML
+// value.
 func parseTemplate(text string) (*template.Template, error) {
 	parsed, err := template.New("template").Option("missingkey=error").Funcs(template.FuncMap{encoder: asOneValue}).Parse(text)
 	if err != nil {
@@ -30,7 +31,7 @@ func parseTemplate(text string) (*template.Template, error) {
 	return parsed, nil
 }
 
-// asOneValue writes JSON of which no character ends a line for YAML, as U+0085 does.
+// asOneValue writes JSON without characters that end a line in YAML, such as U+0085.
 func asOneValue(v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -47,7 +48,7 @@ func asOneValue(v any) (string, error) {
 	return out.String(), nil
 }
 
-// encode adds the encoder to each action below a node that writes.
+// encode appends the encoder to each action below a node that writes a value.
 func encode(t *parse.Tree, n parse.Node) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -58,7 +59,7 @@ func encode(t *parse.Tree, n parse.Node) {
 			encode(t, child)
 		}
 	case *parse.ActionNode:
-		if len(n.Pipe.Decl) == 0 { // others set a variable
+		if len(n.Pipe.Decl) == 0 { // an action with a declaration sets a variable
 			call := &parse.CommandNode{NodeType: parse.NodeCommand, Pos: n.Pos}
 			call.Args = []parse.Node{parse.NewIdentifier(encoder).SetPos(n.Pos).SetTree(t)}
 			n.Pipe.Cmds = append(n.Pipe.Cmds, call)
@@ -75,7 +76,7 @@ func encode(t *parse.Tree, n parse.Node) {
 	}
 }
 
-// render makes a part of a Pod.
+// render runs the template and returns its part of a Pod.
 func render(t *template.Template, facts Facts) (pod, error) {
 	var out bytes.Buffer
 	if err := t.Execute(&out, facts); err != nil {

@@ -36,7 +36,7 @@ metadata:
       {{.Image}}
 `
 
-// meaning is what the template above is to mean.
+// meaning returns the expected result of the template above.
 func meaning(text string) map[string]any {
 	clean := string([]rune(text)) // as JSON has it
 	return map[string]any{"metadata": map[string]any{
@@ -72,7 +72,7 @@ func checkValue(t *testing.T, text string) {
 	}
 }
 
-// A value stays one value, wherever a template writes it.
+// A value stays one value at every place of a template.
 func TestTemplateValuesStayValues(t *testing.T) {
 	for _, text := range hostile {
 		checkValue(t, text)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The forms of values, as pod-init and the agent take them. Each returns what is wrong.
+// Checks of values, by the rules of pod-init and the agent. Each returns the fault, or nil.
 
 func isBool(s string) error {
 	if s != "true" && s != "false" {
@@ -40,7 +40,7 @@ func isPort(s string) error {
 	return nil
 }
 
-// arePorts takes "*", nothing, or numbers and ranges parted by commas.
+// arePorts accepts "*", an empty text, or numbers and ranges separated by commas.
 func arePorts(s string) error {
 	if s == "*" || s == "" {
 		return nil
@@ -57,7 +57,7 @@ func arePorts(s string) error {
 	return nil
 }
 
-// areRanges takes "*", nothing, or CIDRs and addresses parted by commas.
+// areRanges accepts "*", an empty text, or CIDRs and addresses separated by commas.
 func areRanges(s string) error {
 	if s == "*" || s == "" {
 		return nil
@@ -114,7 +114,7 @@ func isNumber(s string) error {
 	return nil
 }
 
-// isText takes what stays one argument, and may be shown in a log.
+// isText accepts texts without control characters, which can be one argument and a part of a log line.
 func isText(s string) error {
 	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return fmt.Errorf("%.60q has control characters", s)
@@ -129,5 +129,5 @@ func isImage(s string) error {
 	return nil
 }
 
-// literal is a text as an argument or variable, in which Kubernetes replaces $(NAME) and $$.
+// literal escapes a text for an argument or variable, in which Kubernetes replaces $(NAME) and $$.
 func literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }

@@ -19,7 +19,7 @@ func isName(s string) error {
 	return nil
 }
 
-// userVolumes reads volumes: an object of sources by name, or a list of volumes. Both are in use.
+// userVolumes reads volumes: an object of sources by name, or a list of volumes. Istio's users write both.
 func userVolumes(w *wishes, text string) error {
 	items, err := byName[corev1.Volume](text)
 	w.volumes = items
@@ -32,7 +32,7 @@ func userMounts(w *wishes, text string) error {
 	return err
 }
 
-// byName reads {NAME: {…}}, or [{name: NAME, …}], of things that T describes.
+// byName reads {NAME: {…}}, or [{name: NAME, …}], and checks the items with the type T.
 func byName[T any](text string) ([]any, error) {
 	var found any
 	if err := yaml.Unmarshal([]byte(text), &found); err != nil {

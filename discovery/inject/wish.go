@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
-// wishes are what holds for one Pod: the Config, and its annotations over it. Every value is checked.
+// wishes are the settings of one Pod: those of the Config, with its annotations over them. Every value is checked.
 type wishes struct {
 	image, mode, logLevel, agentLogLevel, componentLogLevel string
 	hold, probes, metrics                                   bool
@@ -36,7 +36,7 @@ func (w *wishes) warn(format string, args ...any) {
 	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
 }
 
-// known is an annotation: what it sets, checked.
+// known is a known annotation: it checks a value and sets it.
 type known func(w *wishes, value string) error
 
 // put returns an annotation that sets a text.
@@ -54,7 +54,7 @@ func flag(name string, check func(string) error) known {
 	return put(check, func(w *wishes, value string) { w.flags = append(w.flags, "--"+name, literal(value)) })
 }
 
-// nothing returns an annotation that is known, and without effect here.
+// nothing returns a known annotation that has no effect here; it warns.
 func nothing(instead string) known {
 	return func(w *wishes, _ string) error {
 		w.warn("has no effect: %s", instead)
@@ -89,7 +89,7 @@ func setBool(set func(w *wishes, on bool)) known {
 func requestsOf(w *wishes) *map[string]string { return &w.requests }
 func limitsOf(w *wishes) *map[string]string   { return &w.limits }
 
-// annotations are those that Istio's users know.
+// annotations are Istio's annotations, by name.
 func annotations() map[string]known {
 	traffic := "traffic.sidecar.istio.io/"
 	ready := "readiness.status.sidecar.istio.io/"
@@ -148,13 +148,13 @@ func annotations() map[string]known {
 
 func isAgentLevel(s string) error { return isOneOf(s, "debug", "info", "warn", "error") }
 
-// owned are the beginnings of names that are to be known.
+// owned are the prefixes of names for which an unknown annotation is a warning.
 var owned = []string{
 	"sidecar.istio.io/", "traffic.sidecar.istio.io/", "proxy.istio.io/", "status.sidecar.istio.io/", "readiness.status.sidecar.istio.io/",
 	"inject.istio.io/", "prometheus.istio.io/",
 }
 
-// wish reads the annotations. The error has every fault.
+// wish reads the annotations. The error has all faults.
 func (i *Injector) wish(p pod) (*wishes, error) {
 	c := i.config
 	w := &wishes{

@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// templates are where the kinds of Kubernetes have the template of their Pods.
+// templates are the paths of the Pod template in each kind of Kubernetes.
 var templates = map[string][]string{
 	"Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"}, "DaemonSet": {"spec", "template"}, "ReplicaSet": {"spec", "template"},
 	"ReplicationController": {"spec", "template"}, "Job": {"spec", "template"}, "CronJob": {"spec", "jobTemplate", "spec", "template"},
 }
 
-// Note is something to say about an object of a manifest.
+// Note is a warning or another message about an object of a manifest.
 type Note struct {
 	Object string // KIND NAMESPACE/NAME
 	Text   string
@@ -29,9 +29,9 @@ type Note struct {
 
 func (n Note) String() string { return n.Object + ": " + n.Text }
 
-// Manifest injects each workload of a stream of YAML or JSON. Documents without one stay as they are written. Objects without a
-// namespace are of the given one. The labels of Namespaces in the stream count. The error has every fault, and there is no
-// manifest then.
+// Manifest injects each workload of a stream of YAML or JSON. The text of documents without a workload stays as it is.
+// Objects without a namespace belong to the given one. The labels of Namespaces in the stream are used. If there is a
+// fault, out is nil, and the error has all faults.
 func (i *Injector) Manifest(text []byte, namespace string) (out []byte, notes []Note, err error) {
 	type document struct {
 		text   []byte
@@ -91,7 +91,7 @@ func (i *Injector) Manifest(text []byte, namespace string) (out []byte, notes []
 	return bytes.Join(parts, []byte("---\n")), notes, nil
 }
 
-// readObject reads a document; nil where it is empty.
+// readObject reads a document; it returns nil for an empty one.
 func readObject(data []byte) (map[string]any, error) {
 	text, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
@@ -107,7 +107,7 @@ func readObject(data []byte) (map[string]any, error) {
 	return o, nil
 }
 
-// items are those of a list, in its order.
+// items returns the items of a List, in its order.
 func items(o map[string]any) []map[string]any {
 	kind, _ := o["kind"].(string)
 	list, isList := o["items"].([]any)
@@ -121,7 +121,7 @@ func items(o map[string]any) []map[string]any {
 	return out
 }
 
-// workload injects an object, and returns it; nil where nothing changes.
+// workload injects an object, and returns it; nil if it does not change.
 func (i *Injector) workload(o map[string]any, namespace string, labels map[string]map[string]string) (map[string]any, []Note, error) {
 	kind, _ := o["kind"].(string)
 	namespace = cmp.Or(textAt(o, "metadata", "namespace"), namespace)
@@ -181,7 +181,7 @@ func (i *Injector) workload(o map[string]any, namespace string, labels map[strin
 	return out, notes, nil
 }
 
-// each parts what errors.Join has joined.
+// each returns the errors that errors.Join has joined.
 func each(err error) (out []error) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

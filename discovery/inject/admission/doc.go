@@ -1,7 +1,7 @@
-// Package admission answers the API server with package inject: the review of a Pod that is created, and the ConfigMap that
-// says how.
+// Package admission answers the API server with package inject: it reviews Pods that are created, by the configuration
+// in a ConfigMap.
 //
 //	ConfigMap ── config, template ──▶ inject.Injector ◀── Review ◀── discovery/webhook
 //
-// What is wrong with the ConfigMap changes nothing: the last good one stays. The package leaves to inject what becomes of a Pod.
+// If the ConfigMap has a fault, the last good one stays in use. The package leaves the change of a Pod to inject.
 package admission

@@ -12,7 +12,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/inject"
 )
 
-// Review answers for a Pod that is to be created. It has no answer before there was a sound configuration.
+// Review returns the response for a Pod that is created. It returns nil, which is no answer, until there is a valid
+// configuration.
 func (s *Source) Review(_ context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	i := s.Injector()
 	if i == nil {
@@ -36,7 +37,7 @@ func (s *Source) Review(_ context.Context, r *admissionv1.AdmissionRequest) *adm
 	return out
 }
 
-// review is a function of the request.
+// review returns the response; it is a function of its arguments.
 func review(i *inject.Injector, r *admissionv1.AdmissionRequest) (out *admissionv1.AdmissionResponse, skipped string, err error) {
 	var given map[string]any
 	if err := utiljson.Unmarshal(r.Object.Raw, &given); err != nil {
@@ -58,7 +59,7 @@ func review(i *inject.Injector, r *admissionv1.AdmissionRequest) (out *admission
 	return out, result.Skipped, nil
 }
 
-// The API server drops warnings that are long, or many.
+// The API server drops long warnings, and those above a number.
 const longest, most = 256, 16
 
 func warnings(all []string) (out []string) {

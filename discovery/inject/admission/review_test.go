@@ -83,7 +83,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// A ConfigMap that is wrong, or gone, leaves what was.
+// If the ConfigMap has a fault or is deleted, the last configuration stays.
 func TestLastSoundConfiguration(t *testing.T) {
 	s := &Source{Namespace: "mesh", Name: "injection", Log: slog.New(slog.DiscardHandler)}
 	event := func(data map[string]string) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
-// Source is where the configuration of injection comes from.
+// Source reads the configuration of injection from a ConfigMap.
 type Source struct {
 	Connect         func() (*kube.Client, error) // called by each attempt, which closes the client's connections at its end
 	Namespace, Name string                       // of the ConfigMap; empty for the defaults
@@ -28,17 +28,17 @@ const (
 	firstPause = time.Second // after an error, doubled
 	longPause  = 30 * time.Second
 
-	nativeSince = 29 // the minor version of Kubernetes whose init containers may stay
+	nativeSince = 29 // the minor version of Kubernetes from which on init containers may have restartPolicy Always
 )
 
-// Injector returns the last sound one; nil before there was one.
+// Injector returns the Injector of the last valid configuration; nil before there is one.
 func (s *Source) Injector() *inject.Injector {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
-// Run follows the ConfigMap until ctx is done. An error is told, and tried again.
+// Run follows the ConfigMap until ctx is done. After an error, which is logged, it tries again.
 func (s *Source) Run(ctx context.Context) error {
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		began := time.Now()
@@ -109,7 +109,7 @@ func (s *Source) event(e kube.Event, native bool) error {
 	return fmt.Errorf("it is not there")
 }
 
-// take makes an Injector of a ConfigMap's data.
+// take makes an Injector from a ConfigMap's data.
 func (s *Source) take(data map[string]string, native bool) error {
 	i, err := read(data, native)
 	if err != nil {
@@ -122,7 +122,8 @@ func (s *Source) take(data map[string]string, native bool) error {
 	return nil
 }
 
-// read reads the keys config and template. native is what the cluster can do, where the configuration does not say it.
+// read reads the keys config and template. native, which the version of the cluster decides, is used where the
+// configuration does not set it.
 func read(data map[string]string, native bool) (*inject.Injector, error) {
 	config, err := inject.ReadConfig(data["config"])
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Options are of a whole cluster.
+// Options are the settings for a cluster.
 type Options struct {
 	Registry        string // the name of the registry; "Kubernetes" if empty
 	Cluster         string // of all objects
-	Domain          string // of hosts, NAME.NAMESPACE.svc.DOMAIN; "cluster.local" if empty
-	SystemNamespace string // whose label topology.istio.io/network is the cluster's network; "istio-system" if empty
+	Domain          string // suffix of hosts, NAME.NAMESPACE.svc.DOMAIN; "cluster.local" if empty
+	SystemNamespace string // its label topology.istio.io/network is the cluster's network; "istio-system" if empty
 }
 
-// Object is one of those that a Catalog reads.
+// Object is a type of object that a Catalog reads.
 type Object interface {
 	*corev1.Service | *discoveryv1.EndpointSlice | *corev1.Pod | *corev1.Node | *corev1.Namespace
 }
@@ -40,13 +40,13 @@ type Key struct {
 	Namespace, Name string
 }
 
-// String is the key of the object's group.
+// String returns the key of the object's group.
 func (k Key) String() string { return string(k.Kind) + "/" + k.Namespace + "/" + k.Name }
 
-// Catalog holds what is known of a cluster. The zero value is not usable: see New.
+// Catalog holds the objects of a cluster. The zero value is not usable: see New.
 type Catalog struct {
 	options Options
-	network string // of pods that name none
+	network string // of pods without a label for it
 
 	services map[Key]*service
 	slices   map[Key]*slice
@@ -81,12 +81,13 @@ func New(o Options) *Catalog {
 	}
 }
 
-// Record is the origin of an object of an API server. It has no version: a change of the object's status is not one of it.
+// Record returns the origin of an object of an API server. It has no resourceVersion: a change of the object's status
+// would otherwise change its group.
 func Record(cluster string, o metav1.Object) model.Origin {
 	return model.Origin{Record: &model.Record{Cluster: cluster, UID: string(o.GetUID()), Generation: o.GetGeneration()}}
 }
 
-// KeyOf names an object that is one of Object; false for any other.
+// KeyOf returns the key of an object of one of the types of Object, and false for any other.
 func KeyOf(o any) (Key, bool) {
 	switch o := o.(type) {
 	case *corev1.Service:
@@ -106,8 +107,8 @@ func KeyOf(o any) (Key, bool) {
 
 func keyOf(kind Kind, o metav1.Object) Key { return Key{kind, o.GetNamespace(), o.GetName()} }
 
-// Put takes an object, in the place of an older form of it. It keeps nothing of o but strings and the maps of its labels,
-// which must not change any more. at is where a person finds it. An o that is not one of Object changes nothing.
+// Put stores an object, in the place of an older form of it. Of o it keeps only strings and the maps of its labels,
+// which the caller must not change afterwards. at is the origin of the object. An o that is not an Object is ignored.
 func (c *Catalog) Put(o any, at model.Origin) {
 	key, _ := KeyOf(o)
 	switch o := o.(type) {
@@ -126,7 +127,7 @@ func (c *Catalog) Put(o any, at model.Origin) {
 	}
 }
 
-// Delete takes an object away. One that is not known changes nothing.
+// Delete removes an object. It ignores a key that it does not have.
 func (c *Catalog) Delete(key Key) {
 	switch key.Kind {
 	case Service:
@@ -145,7 +146,7 @@ func (c *Catalog) Delete(key Key) {
 	}
 }
 
-// Keep deletes the objects of a kind but those that keep holds for: those that a new list of them does not have.
+// Keep deletes the objects of a kind for which keep returns false, such as those that are not in a new list.
 func (c *Catalog) Keep(kind Kind, keep func(Key) bool) {
 	var gone []Key
 	look := func(key Key) {
@@ -178,7 +179,8 @@ func (c *Catalog) Keep(kind Kind, keep func(Key) bool) {
 	}
 }
 
-// Changes returns the groups that are others than at the last call, by key. An empty group is gone.
+// Changes returns the groups that differ from those of the last call, by key. An empty group stands for one that was
+// removed.
 func (c *Catalog) Changes() map[string]model.Group {
 	out := map[string]model.Group{}
 	for key := range c.dirty {
@@ -213,7 +215,7 @@ func (c *Catalog) group(key Key) model.Group {
 	return model.Group{}
 }
 
-// index finds values by what they belong to.
+// index holds sets of values by key.
 type index[K, V comparable] map[K]map[V]bool
 
 func (i index[K, V]) add(key K, value V) {

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// world is a catalog, and the groups that it has told.
+// world is a catalog, and the groups that it has returned.
 type world struct {
 	*Catalog
 	groups map[string]model.Group
@@ -22,7 +22,7 @@ type world struct {
 
 func newWorld() *world { return &world{New(Options{Cluster: "c1"}), map[string]model.Group{}} }
 
-// put takes objects, as YAML documents.
+// put puts objects, as YAML documents.
 func (w *world) put(t *testing.T, objects ...string) *world {
 	t.Helper()
 	for _, text := range objects {
@@ -61,7 +61,7 @@ func (w *world) take() []string {
 	return slices.Sorted(maps.Keys(changes))
 }
 
-// endpoints are those of a service, a line for each.
+// endpoints returns the endpoints of a service, a line for each.
 func (w *world) endpoints(name string) (out []string) {
 	w.take()
 	for _, s := range w.groups["Service/shop/"+name].Services {
@@ -285,7 +285,7 @@ func TestNothingChanges(t *testing.T) {
 	}
 }
 
-// A list that is read anew has all objects of a kind.
+// A new list has all objects of a kind.
 func TestKeep(t *testing.T) {
 	w := newWorld().put(t, web, slicing("a", "web", at("10.0.0.1")), slicing("b", "web", at("10.0.0.2")), running("a", "u1", "10.0.0.1", "v1"))
 	w.take()

@@ -17,14 +17,14 @@ type candidate struct {
 	pod    Key
 	uid    string
 	family corev1.IPFamily
-	known  bool // its Pod is known, and is the one that the slice means
+	known  bool // the catalog has its Pod, with the UID in the slice
 }
 
 // candidates appends the endpoints of a slice.
 func (c *Catalog) candidates(out []candidate, d *declared, in *slice) []candidate {
 	ports, partial := in.portsFor(d.Ports)
 	if partial && len(ports) == 0 && len(d.Ports) > 0 {
-		return out // it serves nothing of the service
+		return out // it has none of the service's ports
 	}
 	for _, e := range in.endpoints {
 		if _, err := netip.ParseAddr(e.address); err != nil {
@@ -32,7 +32,7 @@ func (c *Catalog) candidates(out []candidate, d *declared, in *slice) []candidat
 		}
 		p := c.pods[e.pod]
 		if p != nil && (e.uid != "" && p.uid != "" && e.uid != p.uid) {
-			p = nil // it is another one of that name
+			p = nil // it is another Pod of the same name
 		}
 		one := candidate{
 			Endpoint: model.Endpoint{
@@ -57,8 +57,8 @@ func (c *Catalog) candidates(out []candidate, d *declared, in *slice) []candidat
 	return out
 }
 
-// portsFor returns the numbers of the service's ports that the slice has, where they are not what the service says; of
-// all that it has where it does not have all.
+// portsFor returns the port numbers of a slice, by name. If the slice has all ports of the service, these are only the
+// numbers that differ from the service's; else all numbers that it has, and partial is true.
 func (s *slice) portsFor(ports []model.Port) (out map[string]uint32, partial bool) {
 	if s.every {
 		return nil, false
@@ -87,8 +87,9 @@ func (s *slice) portsFor(ports []model.Port) (out map[string]uint32, partial boo
 	return differing, false
 }
 
-// chosen returns each endpoint once. Slices may list one twice while it moves from one to another, with what they knew at
-// different times, and one of a Pod with addresses of two families is in slices of both: the first family's counts then.
+// chosen returns each endpoint once. Two slices may list an endpoint while it moves from one to the other, with states
+// of different times. A Pod with addresses of two families is in slices of both: then the endpoint of the first family
+// is used.
 func chosen(all []candidate, families []corev1.IPFamily) []model.Endpoint {
 	at := map[string][]int{} // of out, by address
 	var out []candidate
@@ -114,8 +115,8 @@ func chosen(all []candidate, families []corev1.IPFamily) []model.Endpoint {
 	return endpoints
 }
 
-// before reports whether of two listings of one endpoint this one is to be believed: an address may have been another
-// Pod's, which takes no requests any more.
+// before reports whether of two listings of one endpoint this one is to be used: the other may be of another Pod that
+// had the address before and takes no requests any more.
 func (one candidate) before(o candidate) bool {
 	if one.known != o.known && one.Health.TakesRequests() == o.Health.TakesRequests() {
 		return one.known
@@ -134,7 +135,7 @@ func rank(h model.Health) int {
 	}
 }
 
-// firstFamily leaves out further addresses of Pods that have one of the service's first family.
+// firstFamily removes the endpoints of other families of Pods that have an address of the service's first family.
 func firstFamily(all []candidate, families []corev1.IPFamily) []candidate {
 	if len(families) < 2 {
 		return all

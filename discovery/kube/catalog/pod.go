@@ -10,14 +10,14 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Labels that say where something runs.
+// Labels for the network and the locality.
 const (
 	networkLabel  = "topology.istio.io/network" // of a Pod, or of the system's namespace
-	localityLabel = "istio-locality"            // of a Pod: its node's counts for nothing then. Dots stand for slashes
+	localityLabel = "istio-locality"            // of a Pod: has precedence over the node's labels. Dots stand for slashes
 	subZoneLabel  = "topology.istio.io/subzone" // of a Node
 )
 
-// pod is a Pod as far as it matters.
+// pod is the part of a Pod that the catalog uses.
 type pod struct {
 	uid       string
 	origin    model.Origin
@@ -26,7 +26,7 @@ type pod struct {
 	account   string
 	node      string
 	health    model.Health
-	ended     bool // it runs no more: its addresses may be another's
+	ended     bool // it has ended: another Pod may have its addresses
 }
 
 func podOf(o *corev1.Pod, at model.Origin) *pod {
@@ -62,7 +62,7 @@ func healthOf(ready, serving, terminating bool) model.Health {
 	}
 }
 
-// putPod takes a Pod; nil for one that is gone.
+// putPod stores a Pod; nil removes it.
 func (c *Catalog) putPod(key Key, now *pod) {
 	was := c.pods[key]
 	if reflect.DeepEqual(was, now) {
@@ -82,7 +82,7 @@ func (c *Catalog) putPod(key Key, now *pod) {
 	}
 }
 
-// workload returns the workload of a Pod; nil for one that cannot be called.
+// workload returns the workload of a Pod; nil for one that has ended or has no address.
 func (c *Catalog) workload(key Key, p *pod) *model.Workload {
 	if p.ended || len(p.addresses) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func (c *Catalog) workload(key Key, p *pod) *model.Workload {
 	}
 }
 
-// networkOf is where the addresses of a Pod, nil for one that is not known, are reachable.
+// networkOf returns the network of a Pod; for nil that of the cluster.
 func (c *Catalog) networkOf(p *pod) string {
 	if p == nil {
 		return c.network
@@ -102,7 +102,7 @@ func (c *Catalog) networkOf(p *pod) string {
 	return cmp.Or(p.labels[networkLabel], c.network)
 }
 
-// setNetwork makes it that of the cluster.
+// setNetwork sets the network of the cluster.
 func (c *Catalog) setNetwork(network string) {
 	if c.network == network {
 		return
@@ -116,7 +116,7 @@ func (c *Catalog) setNetwork(network string) {
 	}
 }
 
-// node is where a Node is.
+// node is the locality of a Node.
 type node struct{ model.Locality }
 
 func nodeOf(o *corev1.Node) *node {
@@ -127,7 +127,7 @@ func nodeOf(o *corev1.Node) *node {
 	}}
 }
 
-// putNode takes a Node; nil for one that is gone. Nodes tell of themselves all the time, rarely that they have moved.
+// putNode stores a Node; nil removes it. Nodes change very often, their locality rarely.
 func (c *Catalog) putNode(name string, now *node) {
 	was := c.nodes[name]
 	if was != nil && now != nil && *was == *now {
@@ -147,7 +147,7 @@ func (c *Catalog) putNode(name string, now *node) {
 	}
 }
 
-// locality returns where a Pod, nil for one that is not known, runs: by its label, else by its node's labels, else by the zone.
+// locality returns the locality of a Pod, which may be nil: by its label, else by its node's labels, else the zone.
 func (c *Catalog) locality(p *pod, on, zone string) model.Locality {
 	if p != nil {
 		if label := p.labels[localityLabel]; label != "" {

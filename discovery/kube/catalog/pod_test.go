@@ -50,7 +50,7 @@ func TestWorkloadOf(t *testing.T) {
 	}
 }
 
-// A node that moves takes its pods with it, and one that goes leaves them without a place.
+// If the locality of a node changes, that of its pods does too; without the node they have no locality.
 func TestNodesMove(t *testing.T) {
 	w := newWorld().put(t, n1, running("a", "u1", "10.0.0.1", "v1"))
 	for _, test := range []struct{ node, want string }{

@@ -17,11 +17,11 @@ import (
 const (
 	exportToAnnotation     = "networking.istio.io/exportTo"
 	accountsAnnotation     = "alpha.istio.io/kubernetes-serviceaccounts" // names of the Service's namespace
-	distributionAnnotation = "networking.istio.io/traffic-distribution"  // as spec.trafficDistribution, which counts more
+	distributionAnnotation = "networking.istio.io/traffic-distribution"  // like spec.trafficDistribution, which has precedence
 	canonicalAnnotation    = "alpha.istio.io/canonical-serviceaccounts"  // full names
 )
 
-// service is a Service, and what is wrong with its newest form.
+// service is a Service, with the faults of its newest form.
 type service struct {
 	good   *declared // its last good form; nil for none
 	faults []string
@@ -30,8 +30,8 @@ type service struct {
 // declared is a Service without its endpoints.
 type declared struct {
 	model.Service
-	families  []corev1.IPFamily // the first is the one that endpoints are called by
-	always    bool              // endpoints take requests whatever their readiness is
+	families  []corev1.IPFamily // clients call endpoints by addresses of the first
+	always    bool              // endpoints take requests with any readiness
 	endpoints bool              // they come from EndpointSlices
 }
 
@@ -81,8 +81,8 @@ func (c *Catalog) declare(o *corev1.Service, at model.Origin) (*declared, []stri
 	return d, r
 }
 
-// near reads which endpoints a client is to use, of those that there are. Decisions by a client's address are left to
-// policies: a proxy knows requests, not only connections.
+// near reads the fields by which a client prefers some of the endpoints. sessionAffinity, by the client's address, is
+// left to policies, since a proxy balances requests, not only connections.
 func (d *declared) near(o *corev1.Service) {
 	if !d.endpoints {
 		return
@@ -109,7 +109,7 @@ func (d *declared) near(o *corev1.Service) {
 	}
 }
 
-// externalName makes it a service of a DNS name, or of an address that stands in the place of one.
+// externalName makes d a service of a DNS name, or of an IP address in its place.
 func (d *declared) externalName(r *faults, o *corev1.Service) {
 	target := strings.TrimSuffix(strings.ToLower(o.Spec.ExternalName), ".")
 	d.endpoints, d.Selector, d.External, d.Resolution = false, nil, true, model.ResolutionDNS
@@ -120,7 +120,7 @@ func (d *declared) externalName(r *faults, o *corev1.Service) {
 	}
 	d.Endpoints = []model.Endpoint{{Address: target, Cluster: d.Cluster}}
 	for i := range d.Ports {
-		d.Ports[i].Target = 0 // clients dial the name at the service's port: nothing translates it
+		d.Ports[i].Target = 0 // clients dial the name at the service's port: there is no translation
 	}
 }
 
@@ -147,7 +147,7 @@ var (
 	word = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 )
 
-// faults are what is wrong with one object.
+// faults are the faults of one object.
 type faults []string
 
 func (r *faults) addf(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
@@ -202,7 +202,7 @@ func (r *faults) exportTo(text string) []string {
 	return out
 }
 
-// list splits a text at its commas; nothing stands between two of them.
+// list splits a text at its commas, without empty parts.
 func list(text string) (out []string) {
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part != "" {

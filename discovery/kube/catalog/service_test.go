@@ -45,7 +45,8 @@ func TestServiceOf(t *testing.T) {
 		"NodePort": {
 			"", "type: NodePort, clusterIP: 10.96.0.1, ports: [{name: http, port: 80, targetPort: 8080, nodePort: 30080}]", own(func(*model.Service) {}),
 		},
-		// kube-proxy leads external addresses to the endpoints; in the mesh they are not the service's, as in Istio: a Service may name any.
+		// kube-proxy forwards external addresses to the endpoints; in the mesh they are not the service's, as in Istio:
+		// a Service may name any.
 		"LoadBalancer and external addresses": {
 			"", "type: LoadBalancer, clusterIP: 10.96.0.1, externalIPs: [192.0.2.1], " + ports, own(func(*model.Service) {}),
 		},
@@ -135,7 +136,7 @@ func TestServiceOf(t *testing.T) {
 	}
 }
 
-// The accounts that an annotation names come to those of the endpoints: a certificate of either is the service's.
+// The accounts that an annotation names are added to those of the endpoints: certificates of all of them are accepted.
 func TestSubjectsOfEndpoints(t *testing.T) {
 	named := strings.Replace(web, "uid: s1", "uid: s1, annotations: {alpha.istio.io/kubernetes-serviceaccounts: z}", 1)
 	w := newWorld().put(t, named, running("a", "u1", "10.0.0.1", "v1"), slicing("a", "web", of("a", "u1", "10.0.0.1")))

@@ -18,20 +18,20 @@ type slice struct {
 	family    corev1.IPFamily
 	wrong     string            // an addressType whose addresses cannot be served
 	ports     map[string]uint32 // by name; 0 is the service's own number
-	every     bool              // it has no list of ports: all of the service's
+	every     bool              // it has no list of ports, so it has all ports of the service
 	endpoints []listed
 }
 
 // listed is one endpoint of a slice.
 type listed struct {
 	address    string
-	pod        Key // the zero one where it is none
+	pod        Key // the zero Key if it is not a Pod
 	uid        string
 	node, zone string
 	health     model.Health
 }
 
-// sliceOf reads an EndpointSlice; nil for one that belongs to no Service.
+// sliceOf reads an EndpointSlice; it returns nil for one that belongs to no Service.
 func sliceOf(o *discoveryv1.EndpointSlice) *slice {
 	name := o.Labels[discoveryv1.LabelServiceName]
 	if name == "" {
@@ -55,7 +55,7 @@ func sliceOf(o *discoveryv1.EndpointSlice) *slice {
 		s.ports[name] = number
 	}
 	for _, e := range o.Endpoints {
-		if len(e.Addresses) > 0 { // all of them are one endpoint's
+		if len(e.Addresses) > 0 { // all of them belong to one endpoint
 			s.endpoints = append(s.endpoints, listedOf(o.Namespace, e))
 		}
 	}
@@ -63,7 +63,7 @@ func sliceOf(o *discoveryv1.EndpointSlice) *slice {
 }
 
 func listedOf(namespace string, e discoveryv1.Endpoint) listed {
-	// A missing condition counts as ready, and a ready endpoint serves.
+	// A missing condition ready counts as true. Without the condition serving, a ready endpoint serves.
 	ready := e.Conditions.Ready == nil || *e.Conditions.Ready
 	serving := e.Conditions.Serving == nil && ready || e.Conditions.Serving != nil && *e.Conditions.Serving
 	terminating := e.Conditions.Terminating != nil && *e.Conditions.Terminating
@@ -80,10 +80,10 @@ func listedOf(namespace string, e discoveryv1.Endpoint) listed {
 	return out
 }
 
-// touch notes that what a slice's endpoints are made of may have changed.
+// touch records that the service of a slice may have changed.
 func (c *Catalog) touch(slice Key) { c.dirty[c.slices[slice].service] = true }
 
-// putSlice takes an EndpointSlice; nil for one that is gone.
+// putSlice stores an EndpointSlice; nil removes it.
 func (c *Catalog) putSlice(key Key, now *slice) {
 	if was := c.slices[key]; was != nil {
 		c.dirty[was.service] = true
@@ -136,7 +136,8 @@ func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string)
 	return &s, wrong
 }
 
-// accounts are those that the service names, and those of its endpoints: a certificate of either is the service's.
+// accounts returns the accounts that the service names and those of its endpoints: certificates of all of them are
+// accepted.
 func accounts(s *model.Service) []string {
 	out := slices.Clone(s.Accounts)
 	for _, e := range s.Endpoints {

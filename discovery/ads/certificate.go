@@ -19,10 +19,11 @@ type Certificates struct {
 	CA   string // roots of the clients' certificates
 }
 
-// maxCertificates is the most that is read of a file, in bytes: the roots of a whole distribution have 0.3 MB.
+// maxCertificates is the largest size of a file that is read, in bytes: the roots of a whole distribution have 0.3 MB.
 const maxCertificates = 4 << 20
 
-// TLS is what the secure port presents and accepts. It may change while streams are open: those stay.
+// TLS holds the certificate that the secure port presents and the roots that it accepts. Both may change while streams
+// are open: open streams stay.
 type TLS struct {
 	files   Certificates
 	current atomic.Pointer[tls.Config]
@@ -34,7 +35,7 @@ func NewTLS(files Certificates) (*TLS, error) {
 	return t, t.Reload()
 }
 
-// Reload reads the files again. With an error what was read before stays.
+// Reload reads the files again. If it returns an error, the certificates read before stay in use.
 func (t *TLS) Reload() error {
 	pair, err := regular.KeyPair(t.files.Cert, t.files.Key, maxCertificates)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 // change is the difference of two layers. Its parts are sorted by name.
 type change struct {
-	told  *part // new and changed ones, and names that do not exist and were not asked for before
+	told  *part // new and changed resources, and names that do not exist and were not requested before
 	fresh *part // those of told that exist and did not exist before
 	gone  *part // absent: those that existed
 }
@@ -19,8 +19,8 @@ type step struct {
 	from, to *layer
 }
 
-// compare returns the differences of two sets, layer by layer: those that both have are left out, so that one difference
-// of what is common serves a thousand proxies with layers of their own.
+// compare returns the differences of two sets, layer by layer. It leaves out layers that both sets have, so that one
+// difference of the common layers serves a thousand proxies with layers of their own.
 func (sh *share) compare(from, to *set) []step {
 	before := without(from.layers, to.layers)
 	after := without(to.layers, from.layers)
@@ -48,7 +48,7 @@ func without(layers, others []*layer) []*layer {
 	return out
 }
 
-// told returns what is new and changed from one set to another.
+// told returns the new and changed resources between two sets.
 func (sh *share) told(from, to *set) []*part {
 	var out []*part
 	for _, s := range sh.compare(from, to) {
@@ -92,7 +92,8 @@ type less struct {
 	rule      leave
 }
 
-// leave says which resources are left out of a part, by the resource of the same name of another part.
+// leave selects which resources are left out of a part. It compares each with the resource of the same name of another
+// part.
 type leave int
 
 const (
@@ -115,8 +116,9 @@ func (l leave) out(r, other *resource) bool {
 	}
 }
 
-// less makes a part once where both are large, and so common to many proxies: after a restart with many changes a thousand
-// proxies ask for the same. A proxy's own part is small, and is looked for in the large one each time.
+// less computes a part once where both parts are large, and so common to many proxies: after a restart with many
+// changes a thousand proxies request the same. A proxy's own part is small: each time its names are looked up in the
+// large part.
 func (sh *share) less(l less) *part {
 	if min(len(l.of.resources), len(l.other.resources)) < manyResources {
 		return l.of.less(l.other, l.rule.out)
@@ -124,7 +126,8 @@ func (sh *share) less(l less) *part {
 	return sh.lessened.getFor(1+len(l.of.resources), l, func() *part { return l.of.less(l.other, l.rule.out) })
 }
 
-// less returns p without the resources that another part has too, where drop says so; p itself where that is all of it.
+// less returns p without the resources that another part has too and for which drop returns true. It returns p itself
+// if no resource is left out.
 func (p *part) less(other *part, drop func(r, other *resource) bool) *part {
 	few, many := p, other
 	if len(few.resources) > len(many.resources) {
@@ -151,7 +154,7 @@ func (sh *share) change(from, to *layer) *change {
 	return sh.changes.getFor(1+from.cost()+to.cost(), pair[*layer]{from, to}, func() *change { return compareLayers(from, to, sh.work) })
 }
 
-// compareLayers walks both layers in their order, or looks at the places where they differ, where that is known.
+// compareLayers walks both layers in their order. If the places where they differ are known, it compares only those.
 func compareLayers(from, to *layer, w *work) *change {
 	var before, after []*resource
 	if from != nil {
@@ -192,7 +195,7 @@ func compareLayers(from, to *layer, w *work) *change {
 	return c
 }
 
-// compare takes two resources of one name.
+// compare compares two resources of one name.
 func (c *change) compare(before, after *resource) {
 	switch {
 	case same(before, after):

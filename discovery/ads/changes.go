@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Applying a change costs as much as a subscription has names, so those of a long one are collected: until they are a part
-// of it that is worth that, or some time has passed.
+// The cost of applying a change grows with the number of names of the subscription. So changes of a long subscription
+// are collected until they are a large enough part of it, or some time has passed.
 const (
 	manyNames    = 1 << 10
-	worthwhile   = 8 // one in so many names
+	worthwhile   = 8 // changes are applied when they are one in this many names
 	collectForOf = 2 * time.Microsecond
 )
 
-// changes are subscriptions of the delta variant that are not applied yet, in the order of their requests: a client may ask
-// for a thousand names one by one.
+// changes are subscriptions of the delta variant that are not applied yet, in the order of their requests: a client may
+// request a thousand names one by one.
 type changes struct {
 	requests []merging // add and drop
-	on, off  int       // how many names they have, some twice
-	applied  time.Time // when there was a list of changes the last time
+	on, off  int       // number of names in requests, a name may count twice; on counts one more for each request
+	applied  time.Time // when changes were applied last
 }
 
 // add adds a request.
@@ -47,7 +47,7 @@ func (c *changes) applyAfter(n int) time.Time {
 	return c.applied.Add(time.Duration(n) * collectForOf)
 }
 
-// fewRequests is up to how many requests are merged by what all streams share.
+// fewRequests is the largest number of requests that are merged through the share of all streams.
 const fewRequests = 8
 
 // flush returns the names to subscribe and to unsubscribe, and forgets them. Of two requests with one name the later
@@ -94,15 +94,15 @@ func replay(requests []merging, sh *share) (on, off *names) {
 
 func (s *subscription) hasChanges() bool { return len(s.changes.requests) > 0 }
 
-// mayApply reports whether changes that came may be applied now: not while a response has no answer, since what is due
-// then would be told twice.
+// mayApply reports whether received changes may be applied now. While a response has no answer they may not, since
+// names that are due would be sent twice.
 func (s *subscription) mayApply(now time.Time) bool {
 	return s.hasChanges() && !s.pending && !now.Before(s.changes.applyAfter(s.names.len()))
 }
 
-// apply brings the changes of a delta subscription into effect. A name that is subscribed again is answered again; one
-// that is unsubscribed while everything is wanted is answered with what it is without that; one that never was
-// subscribed is ignored.
+// apply brings the changes of a delta subscription into effect. A name that is subscribed again is answered again. A
+// name that is unsubscribed under a wildcard subscription is answered with its state under the wildcard. A name that
+// never was subscribed is ignored.
 func (s *subscription) apply(k kind, sh *share, now time.Time) error {
 	if !s.hasChanges() {
 		return nil

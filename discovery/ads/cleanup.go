@@ -13,10 +13,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
-// A generation makes a view when the first of its streams asks, and holds it as long as the generation lives, which is
-// until the next change but one. So that views of streams that are gone do not pile up meanwhile, a generation is
-// followed by one of the same mesh that takes over what streams use. Proxies that lose their connection for a moment
-// find their view again.
+// A generation makes a view when a stream first needs it, and holds it until the next change but one. So that views of
+// closed streams do not accumulate meanwhile, the generation is replaced by one of the same mesh that takes over only
+// the views in use. Proxies that lose their connection for a moment find their view again.
 const (
 	cleanUpInterval = 5 * time.Second
 	maxUnused       = 256 // snapshots without a stream; they share nearly everything with those that have one
@@ -60,7 +59,8 @@ func (s *Server) readers() map[reader]bool {
 	return out
 }
 
-// hasUnused reports whether g, or the part that is kept of the generation before, holds more than the readers use.
+// hasUnused reports whether g, or the kept part of the generation before, holds a view that no reader uses, or more
+// than maxUnused such snapshots.
 func (g *generation) hasUnused(read map[reader]bool) bool {
 	views, used := map[xds.Outbound]bool{}, map[xds.Outbound]bool{}
 	for r := range read {
@@ -90,7 +90,7 @@ func (g *generation) hasUnused(read map[reader]bool) bool {
 	return false
 }
 
-// renew returns a generation of the same mesh, which takes from g the views that are asked for from now on, as they are.
+// renew returns a generation of the same mesh. It takes a view from g, unchanged, when a stream requests it.
 func (g *generation) renew(in *interner) *generation {
 	next := g.follow(g.mesh, g.change, in)
 	next.number, next.work, next.span, next.same = g.number, g.work, g.span, true

@@ -9,18 +9,18 @@ import (
 
 // Client is one connected Envoy as /debug shows it.
 type Client struct {
-	Node      string    `json:"node"` // "" until it has said who it is
+	Node      string    `json:"node"` // "" until the first request has named it
 	Peer      string    `json:"peer"`
 	Version   string    `json:"version,omitempty"` // "envoy 1.40.0"
 	Variant   string    `json:"variant"`           // sotw or delta
 	Connected time.Time `json:"connected"`
-	// Generation is the last push that the proxy has answered for, all of it, and Since when.
+	// Generation is the last push of which the proxy has answered everything, and Since the time of that answer.
 	Generation int64        `json:"generation"`
 	Since      time.Time    `json:"since,omitzero"`
-	Types      []ClientType `json:"types"` // in the order CDS, EDS, LDS, RDS, and SDS and NDS where they were asked for
+	Types      []ClientType `json:"types"` // in the order CDS, EDS, LDS, RDS, and SDS and NDS if the client requested them
 }
 
-// ClientType is how far a client is with one type of resource.
+// ClientType is the state of one type of resource at a client.
 type ClientType struct {
 	Name       string `json:"name"` // cds, eds, lds, rds, sds, nds
 	TypeURL    string `json:"type_url"`
@@ -31,7 +31,7 @@ type ClientType struct {
 	Wildcard   bool   `json:"wildcard,omitempty"` // everything is subscribed
 	Subscribed int    `json:"subscribed"`         // names
 	Nack       *Nack  `json:"last_nack,omitempty"`
-	// Refused is what was found that the client refuses. Everything else it has.
+	// Refused lists the resources that the client was found to refuse. It has all others.
 	Refused []Refused `json:"refused,omitempty"`
 }
 
@@ -39,29 +39,29 @@ type ClientType struct {
 type Refused struct {
 	Resource string    `json:"resource"`
 	Host     string    `json:"virtual_host,omitempty"`
-	Instead  string    `json:"instead"` // what the client has in its place
-	Text     string    `json:"text"`    // its own words
+	Instead  string    `json:"instead"` // the state that the client has in its place
+	Text     string    `json:"text"`    // the client's error text
 	Since    time.Time `json:"since"`
 }
 
 // Nack is a response that a client refused.
 type Nack struct {
-	Text    string    `json:"text"` // Envoy's own
+	Text    string    `json:"text"` // Envoy's error text
 	Version string    `json:"version"`
 	Time    time.Time `json:"time"`
 }
 
-// State says whether a client has what it should have.
+// State is how far a client is with the configuration that it should have.
 type State string
 
 const (
 	StateSynced  State = "SYNCED"   // accepted, or it had the same content from an earlier stream
 	StateStale   State = "STALE"    // sent and not answered yet, or newer content waits for an answer
 	StateNacked  State = "NACKED"   // refused; the content before it is in use
-	StateNotSent State = "NOT SENT" // never asked for on this stream, or its turn has not come
+	StateNotSent State = "NOT SENT" // never requested on this stream, or not its turn yet
 )
 
-// describe says the same of a protocol for Client.
+// describe returns the types of a protocol for Client.
 func (p *protocol) describe() []ClientType {
 	var out []ClientType
 	for k := range kinds {
@@ -91,10 +91,10 @@ func (i *isolation) list() (out []Refused) {
 	return out
 }
 
-// searching reports whether it is being found out what the client refuses.
+// searching reports whether a search for the refused units is going on.
 func (s *subscription) searching() bool { return s.isolation != nil && s.isolation.order != nil }
 
-// found is how many refusals of k were found.
+// found returns the number of refusals of k that were found.
 func (p *protocol) found(k kind) int {
 	if i := p.types[k].isolation; i != nil {
 		return i.found

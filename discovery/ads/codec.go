@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// codec writes responses out of bytes that all streams share, and reads requests without decoding them. Every other
+// codec writes responses from bytes that all streams share, and reads requests without decoding them. Every other
 // protocol of the server uses the standard codec.
 type codec struct {
 	standard encoding.CodecV2
@@ -42,7 +42,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return append(out, mem.SliceBuffer(r.tail())), nil
 }
 
-// tail is what a response has of its own.
+// tail returns the fields that a response does not share.
 func (r *response) tail() []byte {
 	b := make([]byte, 0, len(r.version)+len(r.kind.typeURL())+len(r.nonce)+8)
 	for _, field := range []struct {
@@ -54,7 +54,7 @@ func (r *response) tail() []byte {
 	return b
 }
 
-// size is how many bytes of resources it carries.
+// size returns the number of bytes of its resources.
 func (r *response) size() (n int) {
 	for _, p := range r.news.parts {
 		_, size := p.pieces(r.variant)
@@ -87,7 +87,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// readOrBlame leaves it to the stream to say what is wrong: gRPC would call that an internal error of the server.
+// readOrBlame records a read error in the request, for the stream to report: gRPC would report it as an internal error
+// of the server.
 func (r *request) readOrBlame(data []byte) {
 	if err := r.read(data); err != nil {
 		r.fault = fmt.Errorf("read discovery request: %w", err)

@@ -24,7 +24,7 @@ func (l linked) Clone() credentials.TransportCredentials {
 	return linked{l.TransportCredentials.Clone()}
 }
 
-// link is what a connection's streams find of it.
+// link gives streams access to their connection.
 type link struct {
 	credentials.AuthInfo // of the credentials, nil in plaintext
 	conn                 net.Conn

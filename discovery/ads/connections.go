@@ -9,17 +9,19 @@ import (
 	"time"
 )
 
-// connections are those of all listeners. gRPC says of none of them when it ends, and they are not wrapped, which would cost
-// gRPC its shared read buffers: those that are closed are found when the list has grown to twice its length, or is full.
+// connections are those of all listeners. gRPC does not report the end of a connection, and a wrapped connection would
+// cost gRPC its shared read buffers. So closed connections are removed when the list has grown to twice its length, or
+// is full.
 //
-// Where it is full, one has to go: of the address that has most of them the oldest without a stream, else the newest.
+// If it stays full, one connection is closed. It is taken from the address with the most connections: the oldest
+// without a stream, else the newest.
 type connections struct {
 	limit    int                      // 0 for any number
-	streamed func() map[net.Conn]bool // those that have a stream
-	shed     func(net.Conn)           // told of each that has to go, before it is closed
+	streamed func() map[net.Conn]bool // returns the connections that have a stream
+	shed     func(net.Conn)           // called for each connection before it is closed for want of room
 
 	mu      sync.Mutex
-	open    []arrival // and some that are closed; the oldest first
+	open    []arrival // includes some that are closed; the oldest first
 	cleared int       // how many were open when the closed ones were taken out
 }
 
@@ -44,7 +46,7 @@ func (e *entrance) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// add lists a connection, and closes one, perhaps this, where there is no room.
+// add lists a connection. If there is no room, it closes one, perhaps this one.
 func (c *connections) add(a arrival) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +66,7 @@ func (c *connections) add(a arrival) {
 	c.open = slices.Delete(c.open, i, i+1)
 }
 
-// victim chooses the connection that has to go.
+// victim returns the index of the connection to close.
 func victim(open []arrival, streamed map[net.Conn]bool) int {
 	count, greediest := map[netip.Addr]int{}, open[0].from
 	for _, a := range open {
@@ -86,7 +88,8 @@ func victim(open []arrival, streamed map[net.Conn]bool) int {
 	return last
 }
 
-// closed reports whether a connection has ended. One that is not the kernel's is forgotten when gRPC has shaken hands.
+// closed reports whether a connection has ended. A connection without a file descriptor counts as ended after the time
+// limit of the handshake.
 func (a arrival) closed(now time.Time) bool {
 	if of, ok := a.conn.(syscall.Conn); ok {
 		raw, err := of.SyscallConn()
@@ -95,8 +98,8 @@ func (a arrival) closed(now time.Time) bool {
 	return now.Sub(a.at) > handshake
 }
 
-// closeAllBut closes a listener's connections that have none of these streams: gRPC waits in a stop for those that it may
-// still be shaking hands with, and cannot be told to close them.
+// closeAllBut closes a listener's connections that have none of these streams. A stop of gRPC waits for connections
+// that may still be in the handshake, and offers no call to close them.
 func (c *connections) closeAllBut(l net.Listener, streams []*stream) {
 	used := connectionsOf(streams)
 	c.mu.Lock()
@@ -116,7 +119,7 @@ func connectionsOf(streams []*stream) map[net.Conn]bool {
 	return used
 }
 
-// addressOf is the zero address for a peer that has none.
+// addressOf returns the peer's IP address, the zero address if it has none.
 func addressOf(conn net.Conn) netip.Addr {
 	at, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
 	return at.Addr().Unmap()

@@ -3,7 +3,7 @@ package ads
 import "time"
 
 // requestDelta takes a request of the delta variant: subscriptions that come and go, and perhaps an answer to the last
-// response. A subscription counts under whatever nonce.
+// response. A subscription takes effect with any nonce.
 func (p *protocol) requestDelta(k kind, r *request, now time.Time) ([]response, *Nack, error) {
 	s := &p.types[k]
 	var nack *Nack
@@ -26,8 +26,8 @@ func (p *protocol) requestDelta(k kind, r *request, now time.Time) ([]response, 
 	return responses, nack, p.fault
 }
 
-// resumeDelta spares an Envoy that reconnects what it has already. It names a version for each; the server names those
-// that no longer exist.
+// resumeDelta avoids sending a reconnecting Envoy the resources that it has already. Envoy names a version for each of
+// them; the server names those that no longer exist.
 func (p *protocol) resumeDelta(k kind, r *request) {
 	s := &p.types[k]
 	if len(r.initial) == 0 || s.rewarmed {
@@ -40,7 +40,7 @@ func (p *protocol) resumeDelta(k kind, r *request) {
 		return
 	}
 	s.sent, s.accepted = had, had
-	if k == cds { // what listeners and routes name is not known
+	if k == cds { // the clusters that listeners and routes name are not known
 		p.references[lds].accepted, p.references[rds].accepted = had, had
 	}
 }

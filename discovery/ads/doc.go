@@ -7,22 +7,22 @@
 //	  ▲                                                                             │
 //	  └──────────── shared bytes of the resources + a few of its own ◀──────────────┘
 //
-// Order within a stream, so that no route ever leads to a cluster that is not there:
+// Order within a stream, so that no route refers to a cluster that does not exist:
 //
 //	new and changed clusters, the old ones kept ─▶ endpoints ─▶ ACK of both ─▶ listeners ─▶ routes ─▶ ACK ─▶ old clusters go
 //
 // Listeners and routes wait for clusters that they name, and for no others: Envoy answers for clusters when they are
 // warm. They wait for a second at most, since a cluster may warm for ever; the next clusters are then sent as well.
 //
-// Secrets wait for nobody: clusters and listeners do not get warm without theirs. Names follow the listeners.
+// Secrets are sent at once: clusters and listeners do not get warm without them. Names follow the listeners.
 //
-// For a slow Envoy the server keeps one mark that something is newer, never a queue: it sends the state at the time of
-// Envoy's answer, once. State belongs to the stream, not to the node: two Envoys of one node may be connected in a
+// For a slow Envoy the server keeps one mark that there is a newer state, never a queue: at Envoy's answer it sends the
+// state of that time, once. State belongs to the stream, not to the node: two Envoys of one node may be connected in a
 // handover.
 //
-// A stream whose node has the metadata GENERATOR "api" is of another control plane: it gets the objects that configuration is made of
-// (objects.go), by a protocol of its own that knows neither names nor order.
+// A stream whose node has the metadata GENERATOR "api" comes from another control plane. It gets the objects that
+// configuration is made of (objects.go), by a separate protocol without names and without order.
 //
-// The package refuses to know how configuration is made (that is xds), and to answer before the first Push, since an
-// empty answer would take everything from an Envoy that still serves. It is the only place with a gRPC server.
+// The package does not make configuration (xds does), and does not answer before the first Push, since an empty answer
+// would remove everything from an Envoy that still serves. No other package has a gRPC server.
 package ads

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// Mesh returns what the newest generation was made of, nil before the first Push.
+// Mesh returns the mesh of the newest generation, nil before the first Push.
 func (s *Server) Mesh() *model.Mesh {
 	if g := s.current.Load(); g != nil {
 		return g.mesh
@@ -20,8 +20,8 @@ func (s *Server) Mesh() *model.Mesh {
 	return nil
 }
 
-// Dump returns what every stream of a proxy was sent last, by type, as JSON of the resources. The proxy is named by its
-// node ID, or by the name in it.
+// Dump returns the resources that were sent last on every stream of a proxy, by type, as JSON. The proxy is named by
+// its node ID, or by the name in it.
 func (s *Server) Dump(proxy string) (map[string][]json.RawMessage, error) {
 	for _, st := range s.all() {
 		if sets, ok := st.holds(proxy); ok {
@@ -66,7 +66,7 @@ func dumpOne(k kind, r *resource) (json.RawMessage, error) {
 	if !r.exists() {
 		return json.Marshal(map[string]any{"name": r.name, "exists": false})
 	}
-	if k == sds { // nobody reads keys here
+	if k == sds { // private keys are not shown here
 		return json.Marshal(map[string]any{"name": r.name, "version": r.version})
 	}
 	packed := &anypb.Any{}

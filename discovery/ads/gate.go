@@ -8,15 +8,16 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// patience is how long anything waits for an answer that Envoy may withhold: that for clusters comes when they are warm,
-// and a cluster may warm for ever.
+// patience is how long a response waits for an answer that Envoy may withhold. Envoy answers for clusters when they are
+// warm, and a cluster may warm for ever.
 const patience = time.Second
 
-// overdue reports whether the last response has no answer for so long that nothing should wait for it any more.
+// overdue reports whether the last response has had no answer for so long that nothing should wait for it any more.
 func (s *subscription) overdue(now time.Time) bool { return s.pending && now.Sub(s.at) >= patience }
 
 // open reports whether k may be sent now. A response follows the answer to the one before. Clusters alone may follow an
-// answer that is overdue: once, and again after each word from Envoy, so that little waits for one that does not read.
+// answer that is overdue: once, and again after each request from Envoy, so that few responses are buffered for an
+// Envoy that does not read.
 func (p *protocol) open(k kind, now time.Time) bool {
 	s := &p.types[k]
 	if s.pending {
@@ -25,7 +26,7 @@ func (p *protocol) open(k kind, now time.Time) bool {
 	switch k {
 	case lds, rds:
 		return !p.gated(k, now)
-	case nds: // a name may lead to an address that a new listener is for
+	case nds: // a name may resolve to an address that a new listener serves
 		return !p.behind(lds)
 	default:
 		return true
@@ -47,12 +48,12 @@ func (p *protocol) gated(k kind, now time.Time) bool {
 	return told != nil && (s.accepted == nil || p.share.names(told, p.share.added(s.accepted, p.clusters())))
 }
 
-// held reports whether something of the rollout has yet to be sent before the next may begin.
+// held reports whether a part of the rollout must still be sent before the next rollout may begin.
 func (p *protocol) held(now time.Time) bool {
 	return p.behind(cds) || p.behind(lds) && p.gated(lds, now) || p.behind(rds) && p.gated(rds, now)
 }
 
-// wakes returns when something may be sent though Envoy says nothing until then: the zero time for never.
+// wakes returns when something may be sent even if Envoy sends nothing until then: the zero time for never.
 func (p *protocol) wakes(now time.Time) (wake time.Time) {
 	for _, k := range []kind{cds, eds} {
 		s := &p.types[k]
@@ -95,7 +96,7 @@ func (sh *share) added(from, to *set) *names {
 	})
 }
 
-// names reports whether news speaks of a name anywhere in its resources, or may seem to.
+// names reports whether the resources of news contain one of the names. It may report a name by mistake.
 func (sh *share) names(n *news, list *names) bool {
 	if list == nil {
 		return false
@@ -109,7 +110,7 @@ func (sh *share) names(n *news, list *names) bool {
 	return false
 }
 
-// longPart is from how many bytes on it is worth to remember what a part speaks of: one route configuration may hold every
+// longPart is the size in bytes from which the result of such a search is kept: one route configuration may hold every
 // host of a port.
 const longPart = 16 << 10
 
@@ -123,7 +124,7 @@ func (p *part) long() bool {
 	return false
 }
 
-// names searches the bytes of its resources: no message is decoded, and a name that only looks like one costs a wait.
+// names searches the bytes of its resources. No message is decoded; a false match costs only a wait.
 func (p *part) names(list *names) bool {
 	for _, r := range p.resources {
 		if !r.exists() {
@@ -142,8 +143,9 @@ func (p *part) names(list *names) bool {
 	return false
 }
 
-// speaksOf reports whether one of the names, which are sorted, is in content. There may be a thousand, each a hundred
-// bytes, of which all but the last few are the same: what those with one first letter have in common is searched for.
+// speaksOf reports whether one of the names, which are sorted, is in content. There may be a thousand names of a
+// hundred bytes that differ in the last few only. So it searches for the common prefix of the names with the same first
+// letter.
 func speaksOf(content []byte, names []string) bool {
 	for len(names) > 0 {
 		n := 1
@@ -178,11 +180,11 @@ func beginsWithOne(text []byte, names []string) bool {
 		if n == len(last) {
 			return true
 		}
-		text, names = text[:n], names[:after-1] // another one is a beginning of what both have in common
+		text, names = text[:n], names[:after-1] // any other match is a prefix of the part that both have in common
 	}
 }
 
-// common returns how many bytes two texts begin with that are the same.
+// common returns the length of the common prefix of two texts, in bytes.
 func common[T string | []byte](a string, b T) (n int) {
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++

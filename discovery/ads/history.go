@@ -14,22 +14,22 @@ const maxPushes = 32
 // Push is one generation as /debug shows it: from what changed to the last proxy's answer.
 type Push struct {
 	Generation int64          `json:"generation"`
-	Cause      []string       `json:"cause"`   // keys of what changed, as source/key
-	Changes    int            `json:"changes"` // how many those are, where not all are named
+	Cause      []string       `json:"cause"`   // keys of the changes, as source/key
+	Changes    int            `json:"changes"` // number of changes; not all of them may be in Cause
 	Since      time.Time      `json:"since"`   // the first of those changes
 	Pushed     time.Time      `json:"pushed"`
 	Views      int64          `json:"views_rebuilt"`
 	ViewNames  []string       `json:"views,omitempty"` // the first few of those: role/namespace
 	Encoded    int64          `json:"resources_encoded"`
 	Resources  []string       `json:"resources,omitempty"` // the first few of those: type/name
-	Responses  map[string]int `json:"responses"`           // sent, by type; endpoints only is an incremental push
+	Responses  map[string]int `json:"responses"`           // sent, by type; a push of endpoints only is incremental
 	Waiting    int            `json:"waiting"`             // proxies that have not answered for all of it
 	First      time.Time      `json:"first_ack,omitzero"`
 	Last       time.Time      `json:"last_ack,omitzero"` // when Waiting is 0
 }
 
-// history follows the last pushes to their ends. A proxy that is sent a newer one before it has answered has reached
-// the older with it.
+// history follows the last pushes to their ends. A proxy that receives a newer push before it has answered reaches the
+// older one together with the newer.
 type history struct {
 	mu     sync.Mutex
 	pushes []*record // the oldest first
@@ -43,7 +43,7 @@ type record struct {
 	traced  int // that have a span
 }
 
-// begin takes a new generation and how many proxies are connected.
+// begin adds a new generation and the number of connected proxies.
 func (h *history) begin(g *generation, connected int, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,8 +74,8 @@ func (h *history) sent(generation int64, responses []response) {
 	}
 }
 
-// reached says that a proxy which was connected since the generation after has now all of generation to, or has left. It
-// returns how long each push took, from its change, that ends with this.
+// reached records that a proxy has all of generation to, or has left. Before, it had all of generation from. It returns
+// the durations of the pushes that end with this, each counted from its change.
 func (h *history) reached(from, to int64, now time.Time) (ended []time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

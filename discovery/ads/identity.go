@@ -59,8 +59,8 @@ func (st *stream) identify(r *request) error {
 	return nil
 }
 
-// refuse leaves a request for a type without an answer: what else the stream carries must go on. Where it carries
-// nothing else, the reason ends it.
+// refuse leaves a request for a type without an answer: the other types of the stream must go on. If the stream carries
+// no other type, the reason ends it.
 func (st *stream) refuse(typeURL string, reason error) error {
 	if st.only != aggregated && reason != nil {
 		return reason
@@ -76,7 +76,7 @@ func (st *stream) refuse(typeURL string, reason error) error {
 	return nil
 }
 
-// versionOf is what a client says it is, "envoy 1.40.0".
+// versionOf returns the version that a client reports, such as "envoy 1.40.0".
 func versionOf(n *corev3.Node) string {
 	if v := n.GetUserAgentBuildVersion().GetVersion(); v != nil {
 		return clip(fmt.Sprintf("%s %d.%d.%d", n.GetUserAgentName(), v.MajorNumber, v.MinorNumber, v.Patch))
@@ -84,13 +84,13 @@ func versionOf(n *corev3.Node) string {
 	return clip(strings.TrimSpace(n.GetUserAgentName() + " " + n.GetUserAgentVersion()))
 }
 
-// identity is what a proxy's certificate proves. The zero value is of a proxy without one: plaintext is for a trusted
-// network.
+// identity holds the facts that a proxy's certificate proves. The zero value is for a proxy without a certificate:
+// plaintext is for a trusted network.
 type identity struct{ trustDomain, namespace, account string }
 
-// authorize checks that a client with a certificate speaks for its own namespace only: configuration shows what a
-// namespace may call, and one workload's certificate must not open another's. A namespace of a foreign trust domain is
-// another one, whatever its name.
+// authorize checks that a client with a certificate requests the configuration of its own namespace only. Configuration
+// shows which services a namespace may call, and one workload's certificate must not give access to another
+// namespace's. A namespace of a foreign trust domain is a different namespace, even under the same name.
 func authorize(ctx context.Context, namespace string, trustDomains []string) (identity, error) {
 	info, secure := linkOf(ctx).AuthInfo.(credentials.TLSInfo)
 	if !secure {

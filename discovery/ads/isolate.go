@@ -8,20 +8,21 @@ import (
 	"time"
 )
 
-// Limits of the cost of one client's refusals: so many responses until it has accepted the rest, and so many units.
+// Limits of the cost of one client's refusals: the number of responses until the client has accepted the rest, and the
+// number of units.
 const (
 	maxTrials  = 64
 	maxRefused = 16
 )
 
-// instead is what a client has in place of a unit that it refuses.
+// instead describes the state that a client has in place of a unit that it refuses.
 type instead string
 
 const (
 	lastGood  instead = "its last good form"
 	answer503 instead = "503 for its domains"
 	nothing   instead = "nothing"
-	itself    instead = "nothing, or what it had before" // Envoy takes the rest of such a response by itself
+	itself    instead = "nothing, or what it had before" // Envoy itself accepts the rest of such a response
 )
 
 // refusal is a unit that a client refuses.
@@ -31,29 +32,30 @@ type refusal struct {
 	since   time.Time
 }
 
-// isolation finds what a client refuses in a response, and keeps that from it: nobody else is concerned. The search is one
-// for the shortest refused prefix of an order of units; what is not in the prefix stays as the client has it.
+// isolation finds the units that a client refuses in a response, and no longer sends them to that client. Other clients
+// are not affected. It searches an ordered list of units for the shortest refused prefix; units outside of the prefix
+// stay as the client has them.
 type isolation struct {
 	refused map[unit]refusal
 	text    string // of the last refusal
 	at      time.Time
 
-	order   []unit // that are searched; nil when no search goes on
-	ok      int    // so many of them are accepted
-	bad     int    // so many are refused; one more than there are when that is not known
-	try     int    // so many are in the last response
-	confirm unit   // whose stand-in is being tried, with those that are accepted
-	trials  int    // since the client accepted all that was left
+	order   []unit // the units that are searched; nil when no search goes on
+	ok      int    // number of units, from the first, that are accepted
+	bad     int    // number of units, from the first, that are refused; len(order)+1 when that is not known
+	try     int    // number of units, from the first, in the last response
+	confirm unit   // the unit whose stand-in is being tried, together with the accepted units
+	trials  int    // since the client last accepted all remaining units
 	found   int    // refusals, since the stream began
 
-	applied struct { // what was made the last time
+	applied struct { // the last result
 		want, had, got *set
 		found, try     int
 	}
 }
 
-// begin starts a search among units that the client has not accepted. Those that its words speak of come last, so that
-// the first trial is all but those.
+// begin starts a search among units that the client has not accepted. Units that its error text names come last, so
+// that the first trial contains all but those.
 func (i *isolation) begin(units []hostUnit, good func(unit) bool) {
 	var named []unit
 	i.order = make([]unit, 0, len(units))
@@ -73,7 +75,7 @@ func (i *isolation) begin(units []hostUnit, good func(unit) bool) {
 	i.narrow(good)
 }
 
-// answered takes the client's answer to a trial.
+// answered applies the client's answer to a trial.
 func (i *isolation) answered(accepted bool, good func(unit) bool) {
 	i.trials++
 	switch {
@@ -98,7 +100,7 @@ func (i *isolation) answered(accepted bool, good func(unit) bool) {
 	i.narrow(good)
 }
 
-// narrow blames a unit when only one is left.
+// narrow marks a unit as refused when only one is left.
 func (i *isolation) narrow(good func(unit) bool) {
 	if i.order == nil || i.confirm != (unit{}) || i.bad-i.ok != 1 || i.bad > len(i.order) {
 		if i.order != nil && i.bad > len(i.order) {
@@ -120,7 +122,7 @@ func (i *isolation) narrow(good func(unit) bool) {
 	i.found++
 }
 
-// hopeless reports whether the client refuses too much: it is then sent all, and refuses that.
+// hopeless reports whether the client refuses too much: it then receives everything, and refuses that.
 func (i *isolation) hopeless() bool { return i.trials >= maxTrials || len(i.refused) > maxRefused }
 
 // tried returns the units of the last response that are searched, nil when no search goes on.
@@ -143,7 +145,7 @@ func (i *isolation) held(u unit, tried map[unit]bool) (refusal, bool) {
 	return refusal{instead: nothing}, tried != nil && !tried[u]
 }
 
-// isolate takes a refusal of k. It reports whether there is now something else to be sent.
+// isolate handles a refusal of k. It reports whether there is now a different response to send.
 func (p *protocol) isolate(k kind, text string, now time.Time) bool {
 	s := &p.types[k]
 	if k == eds || k.asked() || s.sent == nil {
@@ -174,7 +176,7 @@ func (p *protocol) isolate(k kind, text string, now time.Time) bool {
 	return true
 }
 
-// skipTrials goes on with a search whose next response would tell the client nothing new.
+// skipTrials continues a search while its next response would be the same as what the client has.
 func (p *protocol) skipTrials(k kind) {
 	s := &p.types[k]
 	for i := s.isolation; i != nil && i.order != nil && !s.pending && !p.behind(k); {
@@ -182,10 +184,10 @@ func (p *protocol) skipTrials(k kind) {
 	}
 }
 
-// partial is how Envoy begins when it has taken all other clusters or listeners of a response.
+// partial is the beginning of Envoy's error text when it has accepted all other clusters or listeners of a response.
 const partial = "Error adding/updating "
 
-// byItself returns those that Envoy names where it took the others.
+// byItself returns the units that Envoy names in an error after which it accepted all others.
 func (s *subscription) byItself(k kind, text string) (list []unit) {
 	if !k.whole() || !strings.HasPrefix(text, partial) {
 		return nil
@@ -224,7 +226,7 @@ func sameIn(s *set, r *resource) bool {
 	return old != nil && same(old, r)
 }
 
-// good reports whether the client has accepted anything of a unit's name.
+// good returns a function that reports whether the client has accepted some content for a unit's name.
 func (s *subscription) good(sh *share) func(unit) bool {
 	return func(u unit) bool {
 		old := s.accepted.find(u.resource)
@@ -235,7 +237,7 @@ func (s *subscription) good(sh *share) func(unit) bool {
 	}
 }
 
-// quotedIn returns what stands between quotation marks.
+// quotedIn returns the texts between quotation marks.
 func quotedIn(text string) (quoted [][]byte) {
 	for n, part := range strings.Split(text, "'") {
 		if n%2 == 1 && len(part) > 2 {

@@ -7,7 +7,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-// kind is a type of resource, in the order that pages show them in.
+// kind is a type of resource, in the order in which pages show them.
 type kind int
 
 const (
@@ -20,8 +20,8 @@ const (
 	kinds
 )
 
-// order is the one that responses are sent in. Clusters and listeners do not get warm without their secrets. A name leads
-// to an address that a listener is there for.
+// order returns the order in which responses are sent. Clusters and listeners do not get warm without their secrets. A
+// name resolves to an address that a listener serves.
 func order() [kinds]kind { return [kinds]kind{cds, eds, sds, lds, rds, nds} }
 
 const (
@@ -51,15 +51,15 @@ func kindOf(typeURL string) (kind, bool) {
 	return 0, false
 }
 
-// whole reports whether, in the state of the world, a response carries everything there is, so that absence deletes. Of
-// the other kinds it carries what changed, and deletion follows from the listener or cluster that named it. Only kinds
-// that are whole can be subscribed to without names.
+// whole reports whether a response in the state of the world carries all resources of the kind, so that absence
+// deletes. For the other kinds it carries the changed resources, and deletion follows from the listener or cluster that
+// named them. Only kinds that are whole can be subscribed to without names.
 func (k kind) whole() bool { return k == cds || k == lds || k == nds }
 
-// asked reports whether a stream is made a set of k only once it asks for one.
+// asked reports whether the set of k is made for a stream only after the stream has requested k.
 func (k kind) asked() bool { return k == sds || k == nds }
 
-// empty returns the answer to a name of endpoints or routes of which nothing is known: without one, Envoy would wait.
+// empty returns the answer for an unknown name of endpoints or routes: without an answer Envoy would wait.
 func (k kind) empty(name string) *resource {
 	var m proto.Message = &routev3.RouteConfiguration{Name: name}
 	if k == eds {

@@ -14,15 +14,15 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Limits is what one client may cost, for how long, and what it may see. Sizes are in bytes.
+// Limits bounds the cost of one client, the durations, and the data that a client may see. Sizes are in bytes.
 type Limits struct {
 	Connections          int           // open at once, of all clients; 0 for any number
 	MaxRequest           int           // of one request
 	StreamsPerConnection uint32        // open at once
 	StreamsPerSecond     float64       // new ones, of all clients; 0 for any number
-	ViewsPerIdentity     int           // different ones of one certificate, of one host in plaintext; 0 for any number
-	SendTimeout          time.Duration // a client that leaves a response without an answer for so long is cut off
-	MaxConnectionAge     time.Duration // a client is then asked to connect anew, maybe to another replica; 0 for never
+	ViewsPerIdentity     int           // different views of one certificate, or of one host in plaintext; 0 for any number
+	SendTimeout          time.Duration // the connection of a client that leaves a response unanswered for longer is closed
+	MaxConnectionAge     time.Duration // after this time a client is asked to reconnect, maybe to another replica; 0 for never
 	Shutdown             time.Duration // how long a stop may take
 	PlaintextSecrets     bool          // programs on this host get secrets without TLS too
 	ExposeObjects        bool          // programs on other hosts get configuration objects without TLS too
@@ -42,13 +42,14 @@ func DefaultLimits() Limits {
 
 const (
 	window    = 1 << 20          // bytes in flight, of a stream and of a connection
-	ageGrace  = 10 * time.Second // between asking a client to leave and cutting it off
+	ageGrace  = 10 * time.Second // between asking a client to leave and closing its connection
 	idle      = 5 * time.Minute  // a connection without a stream is closed after it
-	handshake = 10 * time.Second // a connection that says nothing is closed after it
-	shedEvery = time.Minute      // between words about connections that are closed for want of room
+	handshake = 10 * time.Second // a connection without a finished handshake is closed after it
+	shedEvery = time.Minute      // between log lines about connections that are closed for want of room
 )
 
-// options detect a peer that is gone, allow Envoy's own keepalive, and let a whole first configuration fly at once.
+// options returns gRPC options that detect a dead peer, allow Envoy's own keepalive, and have windows large enough for
+// a whole first configuration.
 func (l Limits) options(secure credentials.TransportCredentials) []grpc.ServerOption {
 	alive := keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: idle}
 	if l.MaxConnectionAge > 0 { // gRPC adds a jitter of a tenth
@@ -67,7 +68,7 @@ func (l Limits) options(secure credentials.TransportCredentials) []grpc.ServerOp
 	}
 }
 
-// rate admits so many streams per second, and a second's worth at once.
+// rate admits a number of streams per second, with a burst of one second's number.
 type rate struct {
 	mu        sync.Mutex
 	perSecond float64
@@ -77,7 +78,8 @@ type rate struct {
 
 func newRate(perSecond float64) *rate { return &rate{perSecond: perSecond, tokens: max(perSecond, 1)} }
 
-// admit returns an error that says when to come again: not all at the same time.
+// admit returns nil, or an error with the delay before a retry. The delays differ, so that clients do not retry at the
+// same time.
 func (r *rate) admit(now time.Time) error {
 	if r.perSecond <= 0 {
 		return nil

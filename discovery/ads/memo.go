@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// memo makes each value once; other callers wait for it meanwhile.
+// memo makes each value once; other callers of the same key wait for it.
 type memo[K comparable, V any] struct {
 	mu     sync.Mutex
 	values map[K]func() V
-	limit  int // of the costs of those that are kept; 0 for none
+	limit  int // of the sum of the costs of kept values; 0 for no limit
 	cost   int
 }
 
-// peek returns a value that somebody asked for before, else the zero value.
+// peek returns a value that get has made before, else the zero value.
 func (m *memo[K, V]) peek(key K) (none V) {
 	m.mu.Lock()
 	value, ok := m.values[key]
@@ -25,14 +25,14 @@ func (m *memo[K, V]) peek(key K) (none V) {
 	return value()
 }
 
-// keys returns those that somebody asked for.
+// keys returns the keys that get was called with.
 func (m *memo[K, V]) keys() []K {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Keys(m.values))
 }
 
-// all returns the values that somebody asked for.
+// all returns the values that get has made.
 func (m *memo[K, V]) all() []V {
 	m.mu.Lock()
 	values := slices.Collect(maps.Values(m.values))

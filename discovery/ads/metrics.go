@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those for Prometheus, with pilot-discovery's names where they mean the same.
+// metrics are the Prometheus metrics, with pilot-discovery's names where the meaning is the same.
 type metrics struct {
 	pushes, rejects, bytes, resets, refused *prometheus.CounterVec
 	debounce, convergence, pushTime         prometheus.Histogram
@@ -45,10 +45,10 @@ var (
 	pushed       = prometheus.NewDesc("pilot_xds_generation", "The newest generation.", nil, nil)
 )
 
-// Describe sends nothing: what there is depends on who is connected.
+// Describe sends nothing: the metrics depend on the connected proxies.
 func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 
-// Collect counts connected proxies when it is asked.
+// Collect counts the connected proxies at the time of the scrape.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	for _, c := range []prometheus.Collector{m.pushes, m.rejects, m.bytes, m.resets, m.refused, m.debounce, m.convergence, m.pushTime} {
 		c.Collect(out)

@@ -74,20 +74,21 @@ func (n *names) stars() iter.Seq[string] {
 	}
 }
 
-// interner keeps one value of each list for as long as somebody holds it: what no stream subscribes to is collected.
+// interner keeps one value of each list as long as a reference to it exists: a list that no stream subscribes to is
+// garbage-collected.
 type interner struct {
 	seed maphash.Seed
 	mu   sync.Mutex
 	live map[uint64]weak.Pointer[names] // by the hash of their wire form
 
-	forms forms // what is changed for clients that refuse a part of it
+	forms forms // resources that were changed for clients that refuse a part of them
 }
 
 func newInterner() *interner {
 	return &interner{seed: maphash.MakeSeed(), live: map[uint64]weak.Pointer[names]{}}
 }
 
-// ofWire returns the list that consecutive fields of a request hold. Of a list that is known nothing is allocated.
+// ofWire returns the list that consecutive fields of a request hold. For a known list it allocates nothing.
 func (in *interner) ofWire(run []byte) (*names, error) { return in.ofBounded(run, maxNames) }
 
 func (in *interner) ofBounded(run []byte, limit int) (*names, error) {
@@ -115,7 +116,7 @@ func (in *interner) with(list []string, star bool) *names {
 	if len(list) == 0 && !star {
 		return nil
 	}
-	n, err := in.ofBounded(appendNames(nil, list, star), len(list)) // two lists may make one that is longer than allowed
+	n, err := in.ofBounded(appendNames(nil, list, star), len(list)) // two lists may merge into one that is longer than the limit
 	if err != nil {
 		panic(fmt.Sprintf("intern %d names: %v", len(list), err)) // they were parsed before
 	}
@@ -136,7 +137,7 @@ func (in *interner) add(key uint64, n *names) *names {
 		if old.wire == n.wire {
 			return old
 		}
-		return n // the hash of another list: this one is not shared
+		return n // another list has the same hash: this one is not shared
 	}
 	in.live[key] = weak.Make(n)
 	runtime.AddCleanup(n, in.forget, key)
@@ -151,7 +152,7 @@ func (in *interner) forget(key uint64) {
 	}
 }
 
-// parseNames reads names that the field numbers in front of them do not matter of.
+// parseNames reads fields that each hold a name. It ignores the field numbers.
 func parseNames(wire string, limit int) (*names, error) {
 	n := &names{wire: wire, list: make([]string, 0, countFields(wire, limit+1))}
 	for rest := wire; rest != ""; {
@@ -180,7 +181,7 @@ func parseNames(wire string, limit int) (*names, error) {
 	return n, nil
 }
 
-// countFields counts them as far as they can be read, up to a limit.
+// countFields counts the fields that can be read, up to a limit.
 func countFields(message string, limit int) (n int) {
 	for n < limit {
 		_, _, rest, ok := cutField(message)
@@ -206,7 +207,7 @@ func cutField[T string | []byte](message T) (number protowire.Number, value, res
 	return protowire.Number(tag >> 3), rest[:size], rest[size:], true
 }
 
-// cutVarint returns a number and how many bytes it takes, 0 of one that is broken.
+// cutVarint returns a number and its length in bytes, length 0 if it is malformed.
 func cutVarint[T string | []byte](s T) (value uint64, n int) {
 	for i := range min(len(s), 10) {
 		value |= uint64(s[i]&0x7f) << (7 * i)

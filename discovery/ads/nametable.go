@@ -8,11 +8,11 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
-// tableName is of the one resource of its kind. Clients ask for all there is.
+// tableName is the name of the only resource of its kind. Clients subscribe to the wildcard.
 const tableName = "names"
 
-// Fields of istio.networking.nds.v1: of NameTable, of an entry of its map, and of NameInfo. The messages are written by
-// hand, since the package that has them brings the whole of Istio.
+// Fields of istio.networking.nds.v1: of NameTable, of an entry of its map, and of NameInfo. The messages are encoded by
+// hand, since the package that has them imports the whole of Istio.
 const (
 	fieldTable         = 1
 	fieldEntryKey      = 1
@@ -23,14 +23,14 @@ const (
 	fieldInfoNamespace = 4
 )
 
-// The registries that clients tell apart: of a name of Kubernetes they know the shorter forms themselves.
+// The registries that clients distinguish: for a name of Kubernetes they add the shorter forms themselves.
 const (
 	registryKubernetes = "Kubernetes"
 	registryExternal   = "External"
 )
 
-// table is the names that a reader's own DNS answers: one resource, be it empty, since a client that has none yet answers
-// nothing. A stream that does not ask for names has none.
+// table is the names that a reader's own DNS answers: one resource, even if it is empty, since a client without a table
+// answers no query. A stream that does not request names has none.
 func (g *generation) table(r reader, out *xds.Resources) *set {
 	if !r.names {
 		return noNames

@@ -23,27 +23,27 @@ import (
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// Another control plane asks for the objects that configuration is made of, as it asks Istio's API generator (MCP over xDS): a stream
-// whose node has the metadata GENERATOR "api". Every type is answered once, with everything or with nothing, and again when
-// its objects change. There are few such clients, so that nothing here is shared but the encoding of each object.
+// Another control plane requests the objects that configuration is made of, as from Istio's API generator (MCP over
+// xDS): its stream's node has the metadata GENERATOR "api". Every type is answered once, with all objects or with none,
+// and again when its objects change. There are few such clients, so only the encoding of each object is shared.
 
-// errForObjects says that a stream is one of those.
+// errForObjects reports that a stream requests objects.
 var errForObjects = errors.New("the stream asks for objects")
 
-// maxObjectTypes bounds what one stream asks for; Istio has half as many.
+// maxObjectTypes is how many types one stream may request; Istio has half as many.
 const maxObjectTypes = 64
 
 func asksForObjects(n *corev3.Node) bool {
 	return n.GetMetadata().GetFields()["GENERATOR"].GetStringValue() == "api"
 }
 
-// objectSet is everything of a type.
+// objectSet holds all objects of a type.
 type objectSet struct {
 	resources []*anypb.Any
 	version   string
 }
 
-// objects makes sets of them, and wakes the streams that want to know.
+// objects makes the sets of the newest mesh, and wakes the streams that wait for newer ones.
 type objects struct {
 	mu      sync.Mutex
 	of      *model.Mesh
@@ -99,8 +99,9 @@ func (o *objects) all(m *model.Mesh) map[string]objectSet {
 	return sets
 }
 
-// maySeeObjects says why a stream gets none. They show the whole mesh, as the debug pages do: in plaintext programs on this host read
-// them, with mutual TLS a control plane, which has a certificate of the root namespace.
+// maySeeObjects returns an error with the reason if a stream gets no objects. Objects show the whole mesh, as the debug
+// pages do. In plaintext only programs on this host may read them; with mutual TLS a control plane, which has a
+// certificate of the root namespace.
 func (s *Server) maySeeObjects(ctx context.Context) error {
 	if _, secure := linkOf(ctx).AuthInfo.(credentials.TLSInfo); secure {
 		settings := s.current.Load().mesh.Settings()
@@ -114,13 +115,13 @@ func (s *Server) maySeeObjects(ctx context.Context) error {
 	return nil
 }
 
-// objectStream is one that asks for objects.
+// objectStream is a stream that requests objects.
 type objectStream struct {
 	*stream
 	sending sync.Mutex
 	sent    map[string]sentObjects // by type
 	nonce   int
-	slow    *time.Timer // closes the connection of a client that does not answer; nil before the first response
+	slow    *time.Timer // timer that closes the connection of a client that does not answer; nil before the first response
 }
 
 type sentObjects struct {
@@ -128,7 +129,7 @@ type sentObjects struct {
 	waits          bool // for its answer
 }
 
-// unanswered is the type that Istio's client takes and never answers.
+// unanswered is the type whose response Istio's client accepts and never acknowledges.
 const unanswered = "core/v1alpha1/MeshConfig"
 
 // serveObjects serves a stream from its first request on, until its client leaves.
@@ -164,7 +165,7 @@ func (st *stream) serveObjects(first *request) error {
 	}
 }
 
-// follow sends what is newer until ctx is done.
+// follow sends newer sets until ctx is done.
 func (o *objectStream) follow(ctx context.Context) {
 	for {
 		next := o.server.objects.next()
@@ -180,7 +181,7 @@ func (o *objectStream) follow(ctx context.Context) {
 	}
 }
 
-// answer takes a request. The first of a type is answered whatever its nonce is: Istio's client invents one.
+// answer handles a request. The first request of a type is answered with any nonce: Istio's client invents one.
 func (o *objectStream) answer(r *request) error {
 	o.sending.Lock()
 	defer o.sending.Unlock()
@@ -207,7 +208,7 @@ func (o *objectStream) current() map[string]objectSet {
 	return o.server.objects.all(o.server.current.Load().mesh)
 }
 
-// push sends the types that were asked for and differ from what was sent.
+// push sends the requested types whose sets differ from those that were sent.
 func (o *objectStream) push() error {
 	o.sending.Lock()
 	defer o.sending.Unlock()
@@ -225,7 +226,7 @@ func (o *objectStream) push() error {
 	return nil
 }
 
-// answered notes that a response has its answer. A client that answers one of several has the time for the next.
+// answered records the answer to a response. If other responses still wait, the time limit starts again.
 func (o *objectStream) answered(r *request) {
 	known := o.sent[r.typeURL]
 	if !known.waits || r.nonce != known.nonce {
@@ -250,8 +251,8 @@ func (o *objectStream) stopAlarm() {
 	}
 }
 
-// send sets the alarm: a response of any size is taken from the server while none is on its way, so only an answer tells that
-// the client reads.
+// send sends a set and starts the timer. gRPC accepts a response of any size while no other is in flight, so only an
+// answer shows that the client reads.
 func (o *objectStream) send(url string, set objectSet) error {
 	o.nonce++
 	nonce := strconv.Itoa(o.nonce)

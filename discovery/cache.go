@@ -9,18 +9,18 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// cache is the last state of the groups of one source, and of the source itself.
+// cache holds the last groups of one source, and the state of the source itself.
 type cache struct {
 	feed   *feed // nil when the source was removed, and its groups are held
 	groups map[string]model.Group
 	faults map[string][]string // of records that are malformed, by key
 
-	// resent holds the keys that the source has sent since it was started, until it has synced: a group that it does not send
-	// again was deleted while it was away. Nil after that.
+	// resent holds the keys that the source has sent since it was started, until it has synced: a group that it does
+	// not send again was deleted while the source was not running. Nil after that.
 	resent map[string]bool
 
-	// held are groups that the source no longer has. They are served until the time is over: so many went at once that it
-	// may be an accident.
+	// held are groups that the source no longer has. They are served until a deadline: so many were removed at once
+	// that it may be an accident.
 	held      map[string]bool
 	heldUntil time.Time
 
@@ -97,7 +97,7 @@ func (c *cache) setFaults(key string, faults []string) {
 	if c.faults[key] = faults; len(faults) == 0 {
 		delete(c.faults, key)
 	}
-	c.status.Malformed = nil // made again when it is asked for
+	c.status.Malformed = nil // report makes it again
 }
 
 // report returns the source's status.

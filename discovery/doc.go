@@ -5,9 +5,9 @@
 //	Source ─┘ ▲                 └ plain data, no goroutine
 //	          └── restarted with a growing delay; its last good groups stay
 //
-// Changes that come close together cost one push. Nothing is pushed before every source has sent what it knew at its
-// start, or its deadline has passed: half a mesh would take away from proxies what they already have. Sources can be added
-// and removed while the server runs. docs/design/007-sources.md has the contract.
+// Changes that come close together cost one push. Nothing is pushed before every source has sent its initial state, or
+// its deadline has passed: half a mesh would remove configuration that proxies already have. Sources can be added and
+// removed while the server runs. docs/design/007-sources.md has the contract.
 //
-// The package does not know where updates come from, nor which proxies there are: cmd joins it with both.
+// The package depends neither on the adapters that send updates nor on the connected proxies: cmd joins it with both.
 package discovery

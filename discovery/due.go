@@ -13,8 +13,8 @@ import (
 // unless Debounce.Max ends the pause earlier.
 const pauseFactor = 4
 
-// due returns when to push; false where nothing changed, or where the first mesh waits for a source. A change that comes
-// alone is pushed at once.
+// due returns when to push; false if nothing changed, or if the first mesh waits for a source. A single change is
+// pushed at once.
 func (s *state) due(d Debounce) (time.Time, bool) {
 	if !s.pushed && !s.complete() {
 		return time.Time{}, false
@@ -29,8 +29,9 @@ func (s *state) due(d Debounce) (time.Time, bool) {
 	return due, !s.firstChange.IsZero()
 }
 
-// complete reports whether the first mesh can be made: every source, those of secrets too, has synced or is late. Where
-// some are late, another one must have synced that holds more than settings of the mesh, or names of sources: an empty mesh would take away all that proxies have.
+// complete reports whether the first mesh can be made: every source, including those of secrets, has synced or is late.
+// If some are late, another one must have synced that holds more than settings of the mesh or names of sources: an
+// empty mesh would remove all configuration that proxies have.
 func (s *state) complete() bool {
 	if s.withoutSecrets {
 		return false
@@ -66,7 +67,7 @@ func (c *cache) onlySettings() bool {
 	return len(c.groups) > 0
 }
 
-// wake returns when there is something to do if nothing else happens; false for never.
+// wake returns when the loop must act if no event comes before; false for never.
 func (s *state) wake(d Debounce) (time.Time, bool) {
 	at, ok := s.due(d)
 	sooner := func(t time.Time) {
@@ -83,7 +84,7 @@ func (s *state) wake(d Debounce) (time.Time, bool) {
 	return at, ok
 }
 
-// expire notes the deadlines that have passed at now, and removes the groups that were held until now.
+// expire records the deadlines that have passed at now, and removes the groups that were held until now.
 func (s *state) expire(now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
 		c := s.sources[name]
@@ -114,19 +115,19 @@ func (s *state) expire(now time.Time) {
 	}
 }
 
-// recordPush notes when a push began and ended. recordPushTime adds how long the proxies take.
+// recordPush records when a push began and ended. recordPushTime adds the time that the proxies take.
 func (s *state) recordPush(began, ended time.Time) {
 	s.lastPush, s.buildTime = ended, ended.Sub(began)
 	s.recordPushTime(0)
 }
 
-// recordPushTime notes how long it took to offer the last push to every proxy.
+// recordPushTime records how long it took to offer the last push to every proxy.
 func (s *state) recordPushTime(offering time.Duration) { s.pushTime = s.buildTime + offering }
 
 // maxKeys is how many keys of a change are named.
 const maxKeys = 16
 
-// flush returns the mesh of all changes so far, and what changed. Nothing is left to push after it.
+// flush returns the mesh of all changes so far, and the changes. Nothing is left to push after it.
 func (s *state) flush() (*model.Mesh, model.Change) {
 	keys := make([]string, 0, len(s.changed))
 	for key := range s.changed {
@@ -140,7 +141,7 @@ func (s *state) flush() (*model.Mesh, model.Change) {
 	return s.mesh, change
 }
 
-// next makes the mesh of all groups. Where only endpoints and routes changed, the cost is in proportion to the change.
+// next makes the mesh of all groups. If only endpoints and routes changed, the cost is in proportion to the change.
 func (s *state) next() *model.Mesh {
 	if s.mesh == nil {
 		return model.New(s.groups())
@@ -157,7 +158,7 @@ func (s *state) next() *model.Mesh {
 			return s.mesh.Next(s.groups())
 		}
 		for _, service := range now.Services {
-			if !slices.Contains(before.Services, service) { // else only its object stands elsewhere now
+			if !slices.Contains(before.Services, service) { // else only its object has another position now
 				services = append(services, service)
 			}
 		}

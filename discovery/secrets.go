@@ -10,13 +10,13 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
-// Vault takes each new set of secrets. It is used by one goroutine at a time.
+// Vault receives each new set of secrets. One goroutine at a time uses it.
 type Vault interface {
 	SetSecrets(secret.Set)
 }
 
-// runSecrets runs the sources of secrets until ctx is done, and gives the vault each new set. It calls settled once the first
-// mesh waits for none of them, and the vault has what there is.
+// runSecrets runs the sources of secrets until ctx is done, and gives the vault each new set. It calls settled once the
+// first mesh waits for none of them, and the vault has their secrets.
 func (s *Server) runSecrets(ctx context.Context, roster <-chan struct{}, settled func()) error {
 	state := newSecretState(s.Patience.Sync)
 	in := make(chan secretEvent)

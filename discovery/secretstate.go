@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
-// secretState is the groups of all sources of secrets. It knows no clock.
+// secretState holds the groups of all sources of secrets. It reads no clock.
 type secretState struct {
 	timeout  time.Duration // for a source to sync, since it was added; 0 for ever
 	sources  map[string]*secretCache
@@ -18,7 +18,7 @@ type secretState struct {
 	messages []message           // for the log
 }
 
-// secretCache is the last state of the groups of one source of secrets, and of the source itself.
+// secretCache holds the last groups of one source of secrets, and the state of the source itself.
 type secretCache struct {
 	feed     *secretFeed
 	groups   map[string]secret.Group
@@ -47,8 +47,8 @@ func (s *secretState) log(level slog.Level, text string, args ...any) {
 	s.messages = append(s.messages, message{level, text, args})
 }
 
-// reconcile makes the sources those of a roster at now. It returns the feeds to start and those to stop, and whether there
-// are other secrets than before.
+// reconcile sets the sources to those of a roster at now. It returns the feeds to start and those to stop, and whether
+// the secrets have changed.
 func (s *secretState) reconcile(roster map[string]*secretFeed, now time.Time) (start, stop []*secretFeed, changed bool) {
 	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
 		c := s.sources[name]
@@ -80,7 +80,7 @@ func (s *secretState) reconcile(roster map[string]*secretFeed, now time.Time) (s
 	return start, stop, changed
 }
 
-// apply applies an event that came at now, and reports whether there are other secrets than before.
+// apply applies an event that came at now, and reports whether the secrets have changed.
 func (s *secretState) apply(in secretEvent, now time.Time) (changed bool) {
 	c := s.sources[in.feed.name]
 	if c == nil || c.feed != in.feed {
@@ -163,7 +163,7 @@ func (s *secretState) setFaults(c *secretCache, key string, faults []string) {
 // pending reports whether the source has neither synced nor passed its deadline.
 func (c *secretCache) pending() bool { return !c.settled && !c.status.Late }
 
-// expire notes the deadlines that have passed at now, and returns when the next one passes; zero for never.
+// expire records the deadlines that have passed at now, and returns when the next one passes; zero for never.
 func (s *secretState) expire(now time.Time) (next time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
 		c := s.sources[name]

@@ -15,7 +15,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
-// Pusher sends each new mesh to the proxies. It is used by one goroutine at a time.
+// Pusher sends each new mesh to the proxies. One goroutine at a time uses it.
 type Pusher interface {
 	Push(*model.Mesh, model.Change)
 	// Took returns how long the last push took, until every proxy was offered it; if it is not over, how long it has taken
@@ -28,27 +28,27 @@ type Judge interface {
 	Judge(*model.Mesh)
 }
 
-// Debounce says when changes are pushed: the first at once, and those that follow together.
+// Debounce sets when changes are pushed: the first at once, and later ones together.
 type Debounce struct {
 	After time.Duration // between the end of a push and the next one, at least; longer where pushes take long
-	Max   time.Duration // a change waits no longer than this for the push before to be far enough away
+	Max   time.Duration // the longest that a change waits for that pause
 }
 
-// Patience says how long the server waits.
+// Patience sets how long the server waits.
 type Patience struct {
-	Sync time.Duration // for a source to sync, before discovery goes on without it; 0 for ever
-	Wipe time.Duration // before more than half of all hosts, gone at once with a removed or restarted source, are let go; 0 for not at all
+	Sync time.Duration // for a source to sync, before discovery continues without it; 0 for ever
+	Wipe time.Duration // how long more than half of all hosts are kept, if a removed or restarted source loses them at once; 0 for no time
 }
 
 // Server joins sources and a pusher.
 type Server struct {
-	Sources  map[string]Source // that it starts with, by the name that logs and state know them by
+	Sources  map[string]Source // that it starts with, by their name in logs and state
 	Pusher   Pusher
 	Judge    Judge // nil for none
 	Debounce Debounce
 	Patience Patience
-	// Secrets are sources of secrets that it starts with, by name; Vault takes what they send. The first mesh waits for them as
-	// for the others.
+	// Secrets are sources of secrets that it starts with, by name; Vault receives what they send. The first mesh waits
+	// for them as for the other sources.
 	Secrets map[string]secret.Source
 	Vault   Vault // may be nil where there are never sources of secrets
 	Log     *slog.Logger
@@ -62,7 +62,7 @@ type Server struct {
 	secretStatuses atomic.Pointer[[]SourceStatus]
 }
 
-// Synced reports whether a mesh was pushed: before that a proxy would get nothing.
+// Synced reports whether a mesh was pushed: before that a proxy gets nothing.
 func (s *Server) Synced() bool { return s.synced.Load() }
 
 // Add starts a source, or replaces the one of that name, whose groups are served until the new one has synced.

@@ -9,21 +9,22 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
-// Source sends groups of services and objects, and then what changes, until ctx is done. After an error the server starts
-// it again, and it sends everything again. A Source that returns nil has nothing more to send.
+// Source sends groups of services and objects, and then changes, until ctx is done. After an error the server starts it
+// again, and it sends everything again. A Source that returns nil has nothing more to send.
 // discovery/registry/README.md says how to write one.
 type Source interface {
 	Run(ctx context.Context, updates chan<- model.Update) error
 }
 
-// OnlySources is a Source that adds other sources, before it syncs those that it knows at its start, and tells nothing but faults:
-// that it has synced makes no mesh by itself.
+// OnlySources is a Source that adds other sources and sends only faults. It adds those that exist at its start before
+// it syncs. The first mesh is not made because such a source alone has synced.
 type OnlySources interface {
 	Source
 	OnlySources()
 }
 
-// feedOf is a source under a name. A source that is added again is another feed: updates of the old one are known by it.
+// feedOf is a source under a name. A source that is added again is another feed, so that updates of the old one can be
+// told apart.
 type feedOf[S any] struct {
 	name   string
 	source S

@@ -9,7 +9,7 @@ import (
 type SourceState string
 
 const (
-	SourceSyncing SourceState = "syncing" // it runs, and has not sent all that it knew at its start
+	SourceSyncing SourceState = "syncing" // it runs, and has not sent its whole initial state
 	SourceSynced  SourceState = "synced"  // it runs, and sends changes
 	SourceFailed  SourceState = "failed"  // it ended with an error, and is started again after a while
 	SourceEnded   SourceState = "ended"   // it has nothing more to send
@@ -23,7 +23,7 @@ type SourceStatus struct {
 	Name      string      `json:"name"`
 	State     SourceState `json:"state"`
 	Late      bool        `json:"late,omitempty"`       // it never synced within its deadline: discovery is ready without it
-	Objects   int         `json:"objects"`              // services and objects that are served of it
+	Objects   int         `json:"objects"`              // its services and objects that are served
 	Changed   time.Time   `json:"changed,omitzero"`     // when it last sent a change
 	Restarts  int         `json:"restarts"`             // after errors
 	Error     string      `json:"error,omitempty"`      // the last one

@@ -11,23 +11,23 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// state is the groups of all sources, and since when there is something to push. It knows no clock.
+// state holds the groups of all sources, and the time since which there is something to push. It reads no clock.
 type state struct {
 	patience    Patience
 	sources     map[string]*cache
 	pushed      bool
 	lastPush    time.Time                // when the last push ended
 	buildTime   time.Duration            // how long its mesh took to make
-	pushTime    time.Duration            // how long all of it took
+	pushTime    time.Duration            // how long the whole push took
 	firstChange time.Time                // of the changes that are not pushed yet; zero without any
 	changed     map[groupKey]model.Group // groups that changed, as they were in the last mesh
-	mesh        *model.Mesh              // the last one pushed: the next shares with it what did not change
+	mesh        *model.Mesh              // the last one pushed: the next one shares unchanged parts with it
 	messages    []message                // for the log
 
-	withoutSecrets bool // the first mesh waits until the secrets are there
+	withoutSecrets bool // the first mesh waits until the sources of secrets have synced or are late
 }
 
-// groupKey names a group among those of all sources.
+// groupKey identifies a group among those of all sources.
 type groupKey struct{ source, key string }
 
 func (k groupKey) String() string { return k.source + "/" + k.key }
@@ -115,14 +115,14 @@ func (s *state) markGroup(c *cache, key groupKey, before model.Group, now time.T
 	s.markChange(now)
 }
 
-// markChange notes that there is something to push, since now if there was nothing before.
+// markChange records that there is something to push, since now if there was nothing before.
 func (s *state) markChange(now time.Time) {
 	if s.firstChange.IsZero() {
 		s.firstChange = now
 	}
 }
 
-// reconcile makes the sources those of a roster at now. It returns the feeds to start, and those to stop.
+// reconcile sets the sources to those of a roster at now. It returns the feeds to start, and those to stop.
 func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop []*feed) {
 	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
 		c := s.sources[name]
@@ -173,7 +173,8 @@ func (s *state) groups() iter.Seq[model.Group] {
 	}
 }
 
-// removeGroups removes groups that a source no longer has. Where they have more than half of all hosts, they are held instead.
+// removeGroups removes groups that a source no longer has. If they have more than half of all hosts, they are held
+// instead.
 func (s *state) removeGroups(name string, c *cache, keys []string, now time.Time) {
 	if lost := s.lost(name, keys); lost != "" {
 		for _, key := range keys {
@@ -195,10 +196,11 @@ func (s *state) removeGroups(name string, c *cache, keys []string, now time.Time
 	}
 }
 
-// fewest is how many hosts must go at once for their groups to be held.
+// fewest is how many hosts must be removed at once for their groups to be held.
 const fewest = 3
 
-// lost returns in words how many of all hosts go with the groups, or "" where it is not more than half.
+// lost returns a text with the number of hosts that would be removed with the groups, or "" if it is not more than half
+// of all.
 func (s *state) lost(name string, keys []string) string {
 	if s.patience.Wipe <= 0 || len(keys) == 0 {
 		return ""

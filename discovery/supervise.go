@@ -10,8 +10,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A source that fails is started again after firstDelay, then twice as long each time, up to lastDelay: a registry that comes back after a
-// long time is followed as soon after it. One that ran as long as longRun begins anew.
+// A source that fails is started again after firstDelay, then twice as long each time, up to lastDelay: so a registry
+// that comes back after a long outage is followed within lastDelay. After a run of at least longRun the delay begins
+// again at firstDelay.
 const (
 	firstDelay = time.Second
 	lastDelay  = 10 * time.Second
@@ -27,7 +28,7 @@ func nextDelay(last, ran time.Duration) time.Duration {
 }
 
 // jittered shortens a delay by up to its half, by a random number of [0, 1): replicas that lost one registry do not all
-// come back to it at once.
+// reconnect at once.
 func jittered(delay time.Duration, random float64) time.Duration {
 	return delay - time.Duration(random*float64(delay)/2)
 }
@@ -41,7 +42,8 @@ func (s *Server) supervise(ctx context.Context, f *feed, random func() float64, 
 		})
 }
 
-// again runs something until ctx is done or it returns nil. It calls ended at each end, with the time until the next start.
+// again calls run repeatedly until ctx is done or run returns nil. It calls ended at each end, with the time until the
+// next start.
 func again(ctx context.Context, random func() float64, run func() error, ended func(err error, wait time.Duration)) {
 	for delay := time.Duration(0); ; {
 		start := time.Now()

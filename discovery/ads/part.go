@@ -19,8 +19,8 @@ const (
 
 func (v variant) String() string { return [variants]string{"sotw", "delta"}[v] }
 
-// part is resources that travel together, with the bytes that they are in a response of either variant. Those are made
-// when the first response needs them, and every other one of that content holds the same bytes.
+// part is a list of resources that are sent together, with their bytes in a response of either variant. The bytes are
+// made when the first response needs them, and all other responses with that content share them.
 type part struct {
 	kind      kind
 	resources []*resource
@@ -31,11 +31,11 @@ type part struct {
 	}
 }
 
-// large is from how many bytes on a resource is sent from where it lies. Smaller ones are copied into one buffer with their
-// neighbours, since many buffers cost a quarter more CPU.
+// large is the size in bytes from which a resource is sent without a copy. Smaller ones are copied into one buffer with
+// their neighbours, since many buffers cost a quarter more CPU.
 const large = 16 << 10
 
-// find returns the resource of that name, nil where there is none, in a part that is sorted by name.
+// find returns the resource of that name, or nil. The part must be sorted by name.
 func (p *part) find(name string) *resource {
 	i, ok := p.index(name)
 	if !ok {
@@ -44,14 +44,14 @@ func (p *part) find(name string) *resource {
 	return p.resources[i]
 }
 
-// index is where find finds it.
+// index returns the position of the resource of that name, as find finds it.
 func (p *part) index(name string) (int, bool) {
 	return slices.BinarySearchFunc(p.resources, name, func(r *resource, name string) int {
 		return strings.Compare(r.name, name)
 	})
 }
 
-// findBytes is find without a string of its own.
+// findBytes is find for a name in bytes, without a conversion to a string.
 func (p *part) findBytes(name []byte) *resource {
 	i, ok := slices.BinarySearchFunc(p.resources, name, func(r *resource, name []byte) int {
 		switch { // the compiler makes no copy for these
@@ -68,7 +68,7 @@ func (p *part) findBytes(name []byte) *resource {
 	return p.resources[i]
 }
 
-// pieces are the bytes of the part in their order, and how many there are.
+// pieces returns the bytes of the part in order, and their number.
 func (p *part) pieces(v variant) (pieces [][]byte, size int) {
 	w := &p.wire[v]
 	w.once.Do(func() {
@@ -134,8 +134,8 @@ type frame struct {
 	removed bool
 }
 
-// frameOf returns the frame of a resource. One that does not exist is an empty resource where Envoy would wait for one, a
-// removal where the variant has removals, and nothing elsewhere.
+// frameOf returns the frame of a resource. For a resource that does not exist it is an empty resource if Envoy would
+// wait for one, else a removal if the variant has removals, else nothing.
 func frameOf(k kind, v variant, r *resource) frame {
 	f := frame{variant: v, of: r, content: r.content, rest: r.pieces(), size: r.size()}
 	if !r.exists() {
@@ -174,7 +174,7 @@ func (f frame) appendTail(b []byte) []byte {
 
 func sizeText(s string) int { return protowire.SizeTag(1) + protowire.SizeBytes(len(s)) }
 
-// news is what a response tells.
+// news is the content of a response.
 type news struct {
 	parts []*part
 }
@@ -186,8 +186,8 @@ func (n *news) size() (count int) {
 	return count
 }
 
-// existing is n without names that do not exist, where there is no way to tell of them: an Envoy refuses a response
-// that lacks the secret that it asked for, and goes on waiting without one.
+// existing returns n without names that do not exist, if the variant cannot express them: an Envoy refuses a response
+// that lacks the secret that it requested, and keeps waiting without a response.
 func (n *news) existing() *news {
 	out := &news{}
 	for _, p := range n.parts {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// protocol decides what one stream is sent. It is plain state without I/O; one goroutine at a time uses it.
+// protocol decides the responses of one stream. It is plain state without I/O; one goroutine at a time uses it.
 type protocol struct {
 	variant    variant
 	share      *share    // of the newest generation
 	latest     *snapshot // newest
-	rollout    *snapshot // what clusters, listeners and routes are being brought to
+	rollout    *snapshot // the state to which clusters, listeners and routes are being brought
 	types      [kinds]subscription
 	nonces     int
-	fault      error             // what the client has asked for is too much; its next request ends the stream
+	fault      error             // the client has requested too much; its next request ends the stream
 	heard      time.Time         // when the last request came
 	references [kinds]references // from listeners and routes
 }
@@ -23,7 +23,7 @@ func newProtocol(v variant, first *snapshot, sh *share) *protocol {
 	return &protocol{variant: v, share: sh, latest: first, rollout: first}
 }
 
-// response is what a stream sends next.
+// response is one response to send on a stream.
 type response struct {
 	variant variant
 	kind    kind
@@ -32,8 +32,8 @@ type response struct {
 	news    *news
 }
 
-// request takes a request of kind k. It returns what to send now, and the refusal that the request carries, if any. An
-// error ends the stream.
+// request handles a request of kind k. It returns the responses to send now, and the refusal that the request carries,
+// if any. An error ends the stream.
 func (p *protocol) request(k kind, r *request, now time.Time) ([]response, *Nack, error) {
 	p.heard = now
 	if p.variant == delta {
@@ -59,13 +59,14 @@ func (p *protocol) request(k kind, r *request, now time.Time) ([]response, *Nack
 	return p.flush(now), nack, nil
 }
 
-// push makes latest the state to be reached and returns what can be sent now; the rest follows Envoy's answers.
+// push makes latest the state to be reached and returns the responses that can be sent now; the others follow Envoy's
+// answers.
 func (p *protocol) push(latest *snapshot, sh *share, now time.Time) []response {
 	p.latest, p.share = latest, sh
 	return p.flush(now)
 }
 
-// resume spares an Envoy that reconnects what it has already: it says so with the version in its first request.
+// resume avoids sending a reconnecting Envoy what it has already: the version in its first request shows that.
 func (p *protocol) resume(k kind, version string) {
 	s := &p.types[k]
 	if version == "" || s.rewarmed {
@@ -76,9 +77,9 @@ func (p *protocol) resume(k kind, version string) {
 	}
 }
 
-// flush sends what may be sent. A rollout is finished before the next begins: were clusters always brought to the
-// newest state first, endless changes would starve the routes, which come last. One whose clusters are still to be sent
-// has not begun.
+// flush returns the responses that may be sent now. A rollout is finished before the next begins: if clusters were
+// always brought to the newest state first, endless changes would starve the routes, which come last. A rollout whose
+// clusters are still to be sent has not begun.
 func (p *protocol) flush(now time.Time) []response {
 	for k := range kinds {
 		if s := &p.types[k]; s.mayApply(now) {
@@ -101,7 +102,7 @@ func (p *protocol) flush(now time.Time) []response {
 	return out
 }
 
-// step sends what may be sent now, in order.
+// step appends the responses that may be sent now, in order.
 func (p *protocol) step(out []response, now time.Time) []response {
 	for _, k := range order() {
 		if p.types[k].asked && p.open(k, now) {
@@ -125,7 +126,7 @@ func (p *protocol) next(k kind, now time.Time) (response, bool) {
 	s.sent, s.due, s.greet = want, nil, false
 	if told == nil {
 		if s.accepted == old {
-			s.accepted = want // the same content; the older value is not held for ever
+			s.accepted = want // the same content; this frees the older value
 		}
 		return response{}, false
 	}
@@ -143,8 +144,9 @@ func (p *protocol) next(k kind, now time.Time) (response, bool) {
 	return response{p.variant, k, s.nonce, s.version, told}, true
 }
 
-// news is what Envoy must be told of k. Endpoints that are gone go with the cluster that named them, which is the better
-// order, where Envoy has subscribed to clusters. Secrets that are gone stay in use.
+// news returns the difference of k that Envoy must receive. If Envoy has subscribed to clusters, endpoints that no
+// longer exist are removed with the cluster that named them, which is the better order. Secrets that no longer exist
+// stay in use.
 func (p *protocol) news(k kind, want *set) *news {
 	s := &p.types[k]
 	return p.share.answer(question{
@@ -153,7 +155,7 @@ func (p *protocol) news(k kind, want *set) *news {
 	})
 }
 
-// state is all that there is of k. Endpoints, secrets and names take no part in a rollout: they are always the newest.
+// state returns all resources of k. Endpoints, secrets and names take no part in a rollout: they are always the newest.
 func (p *protocol) state(k kind) *set {
 	if k == eds || k.asked() {
 		return p.latest[k]
@@ -161,8 +163,8 @@ func (p *protocol) state(k kind) *set {
 	return p.rollout[k]
 }
 
-// target is what Envoy should have of k now. Clusters that are gone stay until listeners and routes that may still
-// lead to them have been replaced and accepted.
+// target returns the resources of k that Envoy should have now. Clusters that no longer exist stay until listeners and
+// routes that may still refer to them have been replaced and accepted.
 func (p *protocol) target(k kind) *set {
 	s := &p.types[k]
 	want := s.withheld(s.wanted(p.state(k), p.share), p.share)
@@ -204,9 +206,9 @@ func (p *protocol) idle() bool {
 	return true
 }
 
-// waitsSince returns since when the oldest response has no answer, the zero time when all have one. Clusters are
-// answered when they are warm, however long that takes: an Envoy that has said anything since they were sent is not
-// slow.
+// waitsSince returns the time since which the oldest response has no answer, the zero time if all have one. Envoy
+// answers for clusters when they are warm, however long that takes: an Envoy that has sent any request since then is
+// not slow.
 func (p *protocol) waitsSince() (oldest time.Time) {
 	for k := range kinds {
 		s := &p.types[k]

@@ -21,10 +21,11 @@ func (s *Server) Proxies() []model.Proxy {
 	return out
 }
 
-// OnRefusal has f called when a proxy is found to refuse a part of what it is sent. f returns at once. It is set before Serve.
+// OnRefusal sets the function that is called when a proxy is found to refuse a part of its configuration. f must return
+// at once. Call OnRefusal before Serve.
 func (s *Server) OnRefusal(f func()) { s.onRefusal = f }
 
-// refused are the hosts of which the client refuses routes or clusters, nil for none.
+// refused returns the hosts whose routes or clusters the client refuses, nil for none.
 func (p *protocol) refused() (out []model.Refusal) {
 	for k := range kinds {
 		for _, part := range p.types[k].isolation.list() {

@@ -27,7 +27,7 @@ func newPushers() pushers {
 	return pushers{round: &atomic.Pointer[round]{}, kick: make(chan struct{}, pusherCount)}
 }
 
-// start marks all streams first: one that is sending sees the mark when it is done.
+// start marks all streams first: a stream that is sending sees the mark when it has finished.
 func (p pushers) start(streams []*stream) {
 	for _, st := range streams {
 		st.dirty.Store(true)
@@ -62,7 +62,7 @@ func (p pushers) run(ctx context.Context) {
 	}
 }
 
-// took is how long the last round took, or has taken so far.
+// took returns the duration of the last round, or its duration so far.
 func (p pushers) took(now time.Time) time.Duration {
 	r := p.round.Load()
 	switch {

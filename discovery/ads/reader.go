@@ -7,9 +7,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
-// reader is everything that what a stream is sent depends on beside the mesh and the secrets: its view, whether it asks
-// for names, and of a stream that asks for secrets the service account of its certificate, "" in plaintext, which is of
-// this host then.
+// reader holds the properties of a stream on which its configuration depends, besides the mesh and the secrets: its
+// view, whether it requests names, and, if it requests secrets, the service account of its certificate. The account is
+// "" in plaintext; the client is then on this host.
 type reader struct {
 	xds.View
 	names   bool
@@ -20,7 +20,7 @@ type reader struct {
 // anyAccount stands for every service account of a namespace.
 const anyAccount = "*"
 
-// secrets are those that a reader may have. out is its outbound half as xds made it.
+// secrets returns the secrets that a reader may have. out is its outbound half as xds made it.
 func (g *generation) secrets(r reader, out *xds.Resources) *set {
 	var list []*resource
 	if s, some := g.vault.of(r.Outbound.Namespace); some && r.secrets {
@@ -38,13 +38,13 @@ func (g *generation) secrets(r reader, out *xds.Resources) *set {
 
 var noSecrets = newSet(sds, nil) // of most proxies
 
-// opens reports whether a reader's certificate is enough for a secret.
+// opens reports whether a reader's certificate gives access to a secret.
 func (s shelf) opens(name string, r reader) bool {
 	accounts, key := s.accounts[name]
 	return !key || r.account == "" || slices.Contains(accounts, r.account) || slices.Contains(accounts, anyAccount)
 }
 
-// withheld says why a reader does not get a secret, "" where it does.
+// withheld returns the reason why a reader does not get a secret, "" if it gets it.
 func (g *generation) withheld(name string, r reader) string {
 	s, _ := g.vault.of(r.Outbound.Namespace)
 	switch {
@@ -58,7 +58,7 @@ func (g *generation) withheld(name string, r reader) string {
 	return "no Gateway that selects the proxy names it, nor a DestinationRule that the proxy is under"
 }
 
-// tellWithheld logs which of the secrets that a stream asks for it does not get, each reason once.
+// tellWithheld logs the secrets that a stream requests and does not get, each reason once.
 func (st *stream) tellWithheld(asked *names) {
 	for _, name := range asked.all() {
 		why := st.shown.withheld(name, st.reader)

@@ -2,7 +2,8 @@ package ads
 
 import "time"
 
-// references is the clusters that there were when listeners or routes were sent: these refer to no others.
+// references holds the clusters that existed when listeners or routes were sent: the listeners or routes refer to no
+// others.
 type references struct {
 	accepted *set // with the last response that it accepted
 	answered *set // with the last response that it answered: of a refused one Envoy may apply a part

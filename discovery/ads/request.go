@@ -13,24 +13,24 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// request is a request of either variant, read without making a string of each of its thousand names.
+// request is a request of either variant. Reading it does not allocate a string for each of its thousand names.
 type request struct {
 	variant variant
 	intern  *interner
-	likely  *names // what the stream said the last time, and says again with every ACK: compared, not parsed
+	likely  *names // the names of the stream's last request, which every ACK repeats: compared, not parsed
 
-	fault       error  // why the rest is not to be trusted
+	fault       error  // why the other fields are not valid
 	node        []byte // encoded; it is certain only in a stream's first request
 	typeURL     string
 	nonce       string
-	refusal     string   // why the response was refused; never "" when it was
+	refusal     string   // why the response was refused; "" if it was not refused
 	version     string   // state of the world
 	names       *names   // all, in the state of the world; in a delta those to subscribe
 	unsubscribe *names   // delta
-	initial     versions // delta; it points into the message, as long as that is held
+	initial     versions // delta; it points into the message while held is set
 
 	held *[]byte    // the message, until done; nil where nothing points into it
-	pool *sync.Pool // that held is of
+	pool *sync.Pool // the pool to which held returns
 }
 
 // Fields of DiscoveryRequest and DeltaDiscoveryRequest; names are 3 in both.
@@ -66,10 +66,10 @@ func (v variant) field(n protowire.Number) requestField {
 	return fields[n]
 }
 
-// runs are fields that repeat: the bytes of all of one number, as they stand where they stand together.
+// runs are repeated fields: for each field number all its bytes, without a copy if they are adjacent in the message.
 type runs [fieldOfError + 1]struct {
 	bytes []byte
-	own   bool // a copy, since others stand between them
+	own   bool // a copy, since other fields are between them
 }
 
 func (r *runs) add(f requestField, field []byte) {
@@ -122,7 +122,7 @@ func (r *request) read(data []byte) error {
 	return r.takeRuns(&repeated)
 }
 
-// repeats reports whether data begins with exactly the names of the last time, and how long they are.
+// repeats reports whether data begins with exactly the names of the last request, and their length in bytes.
 func (r *request) repeats(data []byte) (int, bool) {
 	if r.likely == nil || r.names != nil || data[0] != r.likely.wire[0] {
 		return 0, false
@@ -153,7 +153,7 @@ func (r *request) decodeField(f requestField, value []byte) error {
 
 func (r *request) takeRuns(repeated *runs) (err error) {
 	if run := repeated[fieldOfNames].bytes; len(run) > 0 {
-		if r.names != nil { // they do not stand together
+		if r.names != nil { // they are not adjacent
 			run = append([]byte(r.names.wire), run...)
 		}
 		if r.names, err = r.intern.ofWire(run); err != nil {
@@ -170,7 +170,7 @@ func (r *request) takeRuns(repeated *runs) (err error) {
 	return err
 }
 
-// maxText is how many bytes of a client's own words are kept.
+// maxText is how many bytes of a client's error text are kept.
 const maxText = 4 << 10
 
 func clip(text string) string {
@@ -198,7 +198,7 @@ func (r *request) parseNode() (*corev3.Node, error) {
 	return n, nil
 }
 
-// done lets others have the message that the request was read from.
+// done returns the message that the request was read from to its pool.
 func (r *request) done() {
 	if r.held != nil {
 		r.pool.Put(r.held)

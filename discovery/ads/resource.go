@@ -18,20 +18,20 @@ import (
 type resource struct {
 	name    string
 	version string // of the content, "" where there is none
-	content []byte // an encoded Any, or its beginning; nil of a name that does not exist, or whose content is not known
-	tail    *tail  // of a large route configuration, nil of others
+	content []byte // an encoded Any, or its beginning; nil for a name that does not exist, or whose content is not known
+	tail    *tail  // of a large route configuration, nil for others
 	hash    digest
 	unknown bool // a client has it with a content that is not known here
 }
 
 type digest [sha256.Size]byte
 
-// absent is the knowledge that a name does not exist.
+// absent returns a resource that states that a name does not exist.
 func absent(name string) *resource { return &resource{name: name} }
 
 func (r *resource) exists() bool { return r.content != nil }
 
-// size is how many bytes the encoded Any is.
+// size returns the length of the encoded Any in bytes.
 func (r *resource) size() int {
 	if r.tail == nil {
 		return len(r.content)
@@ -39,7 +39,7 @@ func (r *resource) size() int {
 	return len(r.content) + r.tail.size
 }
 
-// pieces are the bytes of the encoded Any after its content.
+// pieces returns the bytes of the encoded Any that follow content.
 func (r *resource) pieces() [][]byte {
 	if r.tail == nil {
 		return nil
@@ -47,7 +47,7 @@ func (r *resource) pieces() [][]byte {
 	return r.tail.pieces
 }
 
-// whole is the encoded Any in one piece: a copy where it lies in several.
+// whole returns the encoded Any in one piece: a copy if it lies in several.
 func (r *resource) whole() []byte {
 	if len(r.pieces()) == 0 {
 		return r.content
@@ -57,7 +57,7 @@ func (r *resource) whole() []byte {
 
 var deterministic = proto.MarshalOptions{Deterministic: true}
 
-// encode encodes a message. Others may have a part of it.
+// encode encodes a message. It may share bytes with others that have the same parts.
 func encode(name string, m proto.Message, others ...*resource) *resource {
 	if routes, ok := m.(*routev3.RouteConfiguration); ok && len(routes.VirtualHosts) >= manyHosts {
 		return encodeRoutes(name, routes, others)
@@ -84,13 +84,14 @@ func mustAppend(options proto.MarshalOptions, b []byte, m proto.Message) []byte 
 	return b
 }
 
-// newResource takes an encoded message.
+// newResource returns the resource of an encoded message.
 func newResource(name, typeURL string, message []byte) *resource {
 	content := append(contentOf(typeURL, len(message), len(message)), message...)
 	return newContent(name, content, message)
 }
 
-// contentOf returns the beginning of an encoded Any with a message of a size, and room for so much of that.
+// contentOf returns the beginning of an encoded Any for a message of size bytes, with capacity for room bytes of the
+// message.
 func contentOf(typeURL string, size, room int) []byte {
 	b := make([]byte, 0, 2*protowire.SizeTag(1)+protowire.SizeBytes(len(typeURL))+protowire.SizeVarint(uint64(size))+room)
 	b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), typeURL)
@@ -112,17 +113,17 @@ func same(a, b *resource) bool {
 type layer struct {
 	part
 	version digest   // of the content: it survives a restart and is equal on every replica
-	chosen  bool     // it holds what a client named, be there such a thing or not
-	runs    []digest // of which version is made: of each run of resources, so that a change costs that of its run
+	chosen  bool     // it holds the names of a client's subscription, whether they exist or not
+	runs    []digest // version is made of these: one for each run of resources, so that a change costs only the digest of its run
 
-	since  weak.Pointer[layer] // that it was made of by putting resources in the place of others
-	places []int               // of those, in order; none where it was made otherwise
+	since  weak.Pointer[layer] // the layer that it was made of by replacing resources
+	places []int               // positions of the replaced resources, in order; none if it was made otherwise
 }
 
-// runLength is how many resources have a digest together.
+// runLength is how many resources share one digest.
 const runLength = 64
 
-// cost is how many names a client made it hold; of a nil layer none.
+// cost returns how many names a client made the layer hold; 0 for a nil layer.
 func (l *layer) cost() int {
 	if l == nil || !l.chosen {
 		return 0
@@ -133,7 +134,7 @@ func (l *layer) cost() int {
 // newLayer takes resources that are sorted by name.
 func newLayer(k kind, resources []*resource) *layer { return newLayerFrom(nil, k, resources) }
 
-// newLayerFrom is newLayer where there may be another layer, with much the same resources.
+// newLayerFrom is newLayer for resources that may be much the same as those of another layer; from may be nil.
 func newLayerFrom(from *layer, k kind, resources []*resource) *layer {
 	l := &layer{part: part{kind: k, resources: resources}, runs: make([]digest, 0, (len(resources)+runLength-1)/runLength)}
 	h := sha256.New()
@@ -150,7 +151,7 @@ func newLayerFrom(from *layer, k kind, resources []*resource) *layer {
 	return l
 }
 
-// patch returns l with other resources of the same names in some places; l itself where they are the same.
+// patch returns l with some resources replaced by others of the same names; l itself if they are the same.
 func (l *layer) patch(places []int, other func(at int) *resource) *layer {
 	out := &layer{part: part{kind: l.kind}, chosen: l.chosen, since: weak.Make(l)}
 	for _, at := range slices.Compact(slices.Sorted(slices.Values(places))) {
@@ -200,7 +201,7 @@ func addVersion(h hash.Hash, name string, content digest) {
 	h.Write(content[:])
 }
 
-// set is all resources of one kind that concern a stream, immutable. Resources that many proxies share and a proxy's
+// set holds all resources of one kind that concern a stream, immutable. Resources that many proxies share and a proxy's
 // own ones are separate layers, so that a thousand sets cost little more than one. A name is in one layer only.
 type set struct {
 	kind    kind
@@ -211,7 +212,7 @@ type set struct {
 // newSet takes resources that are sorted by name.
 func newSet(k kind, resources []*resource) *set { return stack(k, newLayer(k, resources)) }
 
-// chosenSet is newSet of what a client named.
+// chosenSet is newSet for resources that a client named.
 func chosenSet(k kind, resources []*resource) *set {
 	l := newLayer(k, resources)
 	l.chosen = true
@@ -220,7 +221,7 @@ func chosenSet(k kind, resources []*resource) *set {
 
 func stack(k kind, layers ...*layer) *set {
 	layers = slices.DeleteFunc(layers, func(l *layer) bool { return len(l.resources) == 0 })
-	versions := make([]byte, 0, 4*(1+sha256.Size)) // of as many layers as most sets have, and so without a cost
+	versions := make([]byte, 0, 4*(1+sha256.Size)) // for as many layers as most sets have, so that it does not allocate
 	for _, l := range layers {
 		versions = append(append(versions, 0), l.version[:]...)
 	}
@@ -228,7 +229,7 @@ func stack(k kind, layers ...*layer) *set {
 	return &set{kind: k, layers: layers, version: hex.EncodeToString(version[:8])}
 }
 
-// find returns the resource of that name, nil where there is none, also in a set that is nil.
+// find returns the resource of that name, or nil. The set may be nil.
 func (s *set) find(name string) *resource {
 	if s == nil {
 		return nil
@@ -257,8 +258,8 @@ func (s *set) all() []*resource {
 	return out
 }
 
-// with returns s and those of others whose names it does not have. The resources that a layer has and another one lacks
-// are minus.
+// with returns s plus the resources of others whose names s does not have. minus returns the resources that a layer has
+// and another one lacks.
 func (s *set) with(others *set, minus func(l, other *layer) *layer) *set {
 	if others == nil || s == others {
 		return s
@@ -281,7 +282,7 @@ func (s *set) with(others *set, minus func(l, other *layer) *layer) *set {
 	return stack(s.kind, layers...)
 }
 
-// minus returns what l has that other has not, by name; l itself where that is all of it.
+// minus returns l without the names that other has; l itself if no name is left out.
 func (l *layer) minus(other *layer) *layer {
 	missing := slices.DeleteFunc(slices.Clone(l.resources), func(r *resource) bool { return other.find(r.name) != nil })
 	if len(missing) == len(l.resources) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// versions is what a reconnecting Envoy says that it has: the fields initial_resource_versions of its request, a name and
-// a version in each.
+// versions holds the resources that a reconnecting Envoy reports: the fields initial_resource_versions of its request,
+// a name and a version in each.
 type versions []byte
 
 // entry is one of them. Its bytes are those of the request.
@@ -42,8 +42,8 @@ func (v versions) all() iter.Seq[entry] {
 	}
 }
 
-// resumption is what clients say that they have of one layer, in whatever order. Proxies that reconnect say the same,
-// but for the few resources of their own: their answer is then found and encoded once for all of them.
+// resumption is the list of resources of one layer that clients report, in any order. Proxies that reconnect report the
+// same, except for the few resources of their own: so their answer is computed and encoded once for all of them.
 type resumption struct {
 	now      *layer // nil for none
 	wildcard bool
@@ -51,7 +51,7 @@ type resumption struct {
 	sum      uint64 // of the hashes of the entries
 }
 
-// resume returns the set that a client has by its own words; want itself where it has all of that.
+// resume returns the set that a client reports to have; want itself if it has all of that.
 func (sh *share) resume(want *set, had versions, wildcard bool) *set {
 	common := want.largest()
 	own := make([][]entry, len(want.layers))
@@ -92,7 +92,7 @@ func (sh *share) resume(want *set, had versions, wildcard bool) *set {
 	return stack(want.kind, layers...)
 }
 
-// largest returns the layer with most resources, nil where there is none.
+// largest returns the layer with the most resources, nil if there is none.
 func (s *set) largest() (largest *layer) {
 	for _, l := range s.layers {
 		if largest == nil || len(l.resources) > len(largest.resources) {
@@ -102,8 +102,8 @@ func (s *set) largest() (largest *layer) {
 	return largest
 }
 
-// resumed returns what a client has of a layer, now itself where it has all of that. A resource that it has with
-// another content, or that no longer exists, is a name.
+// resumed returns the resources of a layer that a client has; now itself if it has all of them. A resource that it has
+// with another content, or that no longer exists, is only a name.
 func resumed(k kind, now *layer, entries iter.Seq[entry], wildcard bool) *layer {
 	if now == nil {
 		now = &layer{}
@@ -115,7 +115,7 @@ func resumed(k kind, now *layer, entries iter.Seq[entry], wildcard bool) *layer 
 		case r != nil && r.exists() && r.version == string(e.version):
 			had = append(had, r)
 			equal++
-		case r != nil && k == sds && !r.exists(): // gone, and stays in use
+		case r != nil && k == sds && !r.exists(): // a secret that no longer exists stays in use
 			had = append(had, r)
 			equal++
 		case r != nil && r.exists():

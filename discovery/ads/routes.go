@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// manyHosts is from how many virtual hosts on a route configuration shares the bytes of those that others have too. One holds
-// every host of a port, and those of two namespaces differ in a few.
+// manyHosts is the number of virtual hosts from which a route configuration shares the bytes of hosts that others have
+// too. A route configuration holds every host of a port, and those of two namespaces differ in a few.
 const manyHosts = 64
 
 // tail is the virtual hosts of such a route configuration, encoded as its fields.
@@ -21,8 +21,9 @@ type tail struct {
 	size   int      // of all pieces
 }
 
-// encodeRoutes encodes a route configuration. Of a host that is the very one of another, it takes the bytes. So the content is the
-// same without others, and what is encoded lies in memory side by side, where it stays as long as one host of it is used.
+// encodeRoutes encodes a route configuration. For a host that another configuration has too (the same pointer), it
+// reuses the bytes. The content is the same with and without others. Newly encoded hosts lie side by side in memory,
+// and all of that memory stays as long as one of these hosts is used.
 func encodeRoutes(name string, m *routev3.RouteConfiguration, others []*resource) *resource {
 	known := hostsOf(others)
 	begin := encodeWithoutHosts(m)
@@ -72,7 +73,7 @@ func hostsOf(resources []*resource) map[*routev3.VirtualHost][]byte {
 	return known
 }
 
-// appendHost encodes a host of which the size was asked for.
+// appendHost encodes a host. The caller must have computed its size before.
 func appendHost(b []byte, host *routev3.VirtualHost) []byte {
 	options := deterministic
 	options.UseCachedSize = true
@@ -101,7 +102,7 @@ func follows(a, b []byte) bool {
 	return cap(a) > len(a) && len(b) > 0 && &a[:len(a)+1][len(a)] == &b[0]
 }
 
-// encodeWithoutHosts encodes what a route configuration is beside its virtual hosts.
+// encodeWithoutHosts encodes the fields of a route configuration other than its virtual hosts.
 func encodeWithoutHosts(m *routev3.RouteConfiguration) []byte {
 	rest := &routev3.RouteConfiguration{}
 	m.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {

@@ -17,8 +17,8 @@ import (
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// SetSecrets makes these what proxies get that ask for secrets. Without a call none are served. A secret that is not
-// among them any more stays with the proxies that have it: they would serve nobody without.
+// SetSecrets sets the secrets that proxies get on request. Without a call no secrets are served. Proxies keep a secret
+// that is no longer in the set: without it they could not serve.
 func (s *Server) SetSecrets(all secret.Set) {
 	s.pushing.Lock()
 	defer s.pushing.Unlock()
@@ -35,10 +35,10 @@ type vault struct{ shelves map[string]shelf } // by namespace
 // shelf is the secrets of a namespace.
 type shelf struct {
 	set      *set
-	accounts map[string][]string // by name, of those that have a key
+	accounts map[string][]string // by name, for secrets that have a key
 }
 
-// next returns the vault of these secrets, which shares with v what did not change, and the namespaces that did.
+// next returns the vault of these secrets, which shares unchanged namespaces with v, and the names of the changed ones.
 func (v *vault) next(all secret.Set) (*vault, []string) {
 	out := &vault{shelves: map[string]shelf{}}
 	var changed []string
@@ -96,8 +96,9 @@ func secretMessage(name string, s secret.Secret) *tlsv3.Secret {
 	}}
 }
 
-// maySeeSecrets says why a stream gets none: a private key leaves discovery over mTLS only, where the namespace of the
-// certificate was checked already, unless the operator lets programs on this host ask in plaintext.
+// maySeeSecrets returns an error with the reason if a stream gets no secrets. A private key leaves discovery over mTLS
+// only, where the namespace of the certificate was checked already, unless the operator allows programs on this host to
+// request it in plaintext.
 func (s *Server) maySeeSecrets(ctx context.Context) error {
 	if s.vault.Load() == nil {
 		return status.Error(codes.Unimplemented, "secrets are not served: proxies read certificates from files")

@@ -24,7 +24,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Server serves the newest mesh that it was given to every Envoy that asks.
+// Server serves the newest mesh to every Envoy that connects.
 type Server struct {
 	limits  Limits
 	log     *slog.Logger
@@ -39,12 +39,12 @@ type Server struct {
 
 	onRefusal func() // see OnRefusal
 
-	shedTold atomic.Pointer[time.Time] // when it was said last that a connection was closed for want of room
+	shedTold atomic.Pointer[time.Time] // when a connection that was closed for want of room was logged last
 	pushing  sync.Mutex                // held while the next generation is made
 
 	mu          sync.Mutex
 	streams     map[*stream]bool
-	apart       map[*stream]bool // those that ask for objects
+	apart       map[*stream]bool // streams that request objects
 	viewers     viewers
 	pushers     pushers
 	connections connections
@@ -64,13 +64,13 @@ func New(limits Limits, log *slog.Logger) *Server {
 	return s
 }
 
-// Metrics is what Prometheus may collect.
+// Metrics returns the server's metrics for Prometheus.
 func (s *Server) Metrics() prometheus.Collector { return s.metrics }
 
 // Pushes returns the last pushes, the oldest first.
 func (s *Server) Pushes() []Push { return s.history.list() }
 
-// shed tells of a connection for which there is no room, not of each of a flood.
+// shed counts a connection for which there is no room, and logs it, at most once in shedEvery.
 func (s *Server) shed(conn net.Conn) {
 	s.metrics.refused.WithLabelValues("connections").Inc()
 	now := time.Now()
@@ -80,7 +80,8 @@ func (s *Server) shed(conn net.Conn) {
 	}
 }
 
-// Push makes m what every proxy gets. It returns at once; each stream takes the newest mesh when it can.
+// Push makes m the mesh that every proxy gets. It does not wait for proxies; each stream takes the newest mesh when it
+// can.
 func (s *Server) Push(m *model.Mesh, c model.Change) {
 	s.pushing.Lock()
 	defer s.pushing.Unlock()
@@ -112,8 +113,8 @@ func (s *Server) publish(g *generation) {
 	s.pushers.start(s.all())
 }
 
-// told counts responses that are about to be sent. Where they do not follow from the change that made g, they tell
-// nothing of how long that took.
+// told counts responses that are about to be sent. Responses that do not follow from the change that made g are not
+// counted in the time that the change took.
 func (s *Server) told(g *generation, responses []response, follows bool, now time.Time) {
 	s.history.sent(g.number, responses)
 	since := g.change.Since
@@ -123,7 +124,7 @@ func (s *Server) told(g *generation, responses []response, follows bool, now tim
 	s.metrics.sent(responses, since, now)
 }
 
-// reached notes that a proxy has all of a generation, or has left.
+// reached records that a proxy has all of a generation, or has left.
 func (s *Server) reached(from, to int64, now time.Time) {
 	for _, took := range s.history.reached(from, to, now) {
 		s.metrics.convergence.Observe(took.Seconds())
@@ -142,7 +143,8 @@ func (s *Server) Clients() []Client {
 	return clients
 }
 
-// refused counts what proxies refuse while they have the rest. A resource that several proxies refuse counts once.
+// refused counts the resources that proxies refuse while they have the others. A resource that several proxies refuse
+// counts once.
 func (s *Server) refused() (count [kinds]int) {
 	seen := map[unit]bool{}
 	for _, st := range s.all() {
@@ -173,8 +175,9 @@ func (s *Server) all() []*stream {
 	return streams
 }
 
-// Serve answers on l, in plaintext, until ctx is done; it closes l. Streams are then told to go elsewhere, one after the
-// other, and those that do not leave are cut. It returns when no goroutine of its own is left; nil where ctx ended it.
+// Serve answers on l, in plaintext, until ctx is done; it closes l. The server then closes connections one after the
+// other, so that clients reconnect elsewhere, and cuts those that are left at the time limit. Serve returns when no
+// goroutine of its own is left; nil if ctx ended it.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return s.serveWith(ctx, l, plaintext{})
 }
@@ -229,7 +232,7 @@ func (s *Server) cutSlow(ctx context.Context, l net.Listener) {
 	}
 }
 
-// door is where streams of one listener come in.
+// door accepts the streams of one listener.
 type door struct {
 	*Server
 	listener net.Listener
@@ -243,7 +246,7 @@ func (d door) open(w grpc.ServerStream, v variant, only kind) (*stream, error) {
 		return nil, status.Error(codes.Unavailable, "not synced yet")
 	}
 	select {
-	case <-d.closing: // a client may open streams for as long as it has not heard that it is to go
+	case <-d.closing: // a client may open streams until it has received the GOAWAY
 		d.metrics.refused.WithLabelValues("stopping").Inc()
 		return nil, status.Error(codes.Unavailable, "stopping")
 	default:
@@ -266,7 +269,7 @@ func (s *Server) everyone() []*stream {
 	return slices.AppendSeq(all, maps.Keys(s.apart))
 }
 
-// setApart lists a stream as one that asks for objects, or ends that.
+// setApart adds a stream to those that request objects, or removes it.
 func (s *Server) setApart(st *stream, apart bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,7 +282,7 @@ func (s *Server) setApart(st *stream, apart bool) {
 func (s *Server) add(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.reached = s.current.Load().number // older ones do not wait for it
+	st.reached = s.current.Load().number // older generations do not wait for this stream
 	s.streams[st] = true
 }
 
@@ -294,7 +297,7 @@ func ended(err error) error {
 // remove ends a stream, and returns the status that its client gets: nil where it left by itself.
 func (s *Server) remove(st *stream, err error) error {
 	err = ended(err)
-	reached, cause := st.leave(err) // who does not read may keep a sender until it is cut off, so it is still listed
+	reached, cause := st.leave(err) // a client that does not read may block this: the stream is still listed
 	s.mu.Lock()
 	delete(s.streams, st)
 	newest := s.current.Load().number

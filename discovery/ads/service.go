@@ -4,12 +4,12 @@ import (
 	"google.golang.org/grpc"
 )
 
-// ours is where a stream of each service comes in.
+// ours is the handler of the streams of all services.
 type ours interface {
 	open(w grpc.ServerStream, v variant, only kind) (*stream, error)
 }
 
-// aggregated says that a stream carries every kind.
+// aggregated means that a stream carries every kind.
 const aggregated = kinds
 
 // services describes the aggregated discovery service, and those of one kind each for clients that want them. They are

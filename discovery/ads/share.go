@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Each memory is bounded, so that hostile subscriptions cost little more than their own streams.
+// Each cache is bounded, so that hostile subscriptions cost little more than their own streams.
 const (
 	maxShared  = 1 << 13
-	maxChosen  = 1 << 19 // names, of all selections, and of what is made of those
+	maxChosen  = 1 << 19 // names, in all selections and in the values made from them
 	maxMerged  = 1 << 18 // names, of all subscriptions that grew
-	maxDivided = 1 << 15 // kB, of route configurations of which a part is refused
+	maxDivided = 1 << 15 // kB, of route configurations with a refused part
 )
 
-// merging is a list of names that others are added to and taken from.
+// merging is a list of names, with names to add and names to remove.
 type merging struct{ list, add, drop *names }
 
-// share computes what streams need of sets, each once for all of them: it remembers, and is a pure function otherwise.
-// It lives as long as a generation; a stream must not hold it longer than that.
+// share computes results from sets that streams need, each once for all streams: it is pure functions with a cache. It
+// lives as long as a generation; a stream must not hold it longer than that.
 type share struct {
 	interner   *interner
 	work       *work // what its generation cost
@@ -44,7 +44,7 @@ type selection struct {
 
 type pair[T any] struct{ from, to T }
 
-// naming asks whether a part speaks of names.
+// naming is the key for whether a part contains one of the names.
 type naming struct {
 	in    *part
 	names *names
@@ -60,14 +60,14 @@ func newShare(in *interner) *share {
 	return sh
 }
 
-// choice is what a selection was.
+// choice is a selection and its result.
 type choice struct {
 	selection
-	got *set // nil where there was none
+	got *set // nil if there was none
 }
 
-// choose returns what a subscription to names gets of all: for each name its resource, or that there is none. Last is what the
-// subscription got before.
+// choose returns the part of all that a subscription to names gets: for each name its resource, or an absent one. last
+// is the result that the subscription got before.
 func (sh *share) choose(all *set, n *names, last choice) *set {
 	return sh.selections.getFor(1+n.len(), selection{all, n}, func() *set {
 		if again := sh.chooseAgain(all, n, last); again != nil {
@@ -89,7 +89,8 @@ func (sh *share) choose(all *set, n *names, last choice) *set {
 	})
 }
 
-// chooseAgain is choose where resources have changed and none has come or gone since the last choice, by the same names; else nil.
+// chooseAgain is choose for the case that, since the last choice by the same names, resources have changed and none was
+// added or removed; else it returns nil.
 func (sh *share) chooseAgain(all *set, n *names, last choice) *set {
 	if last.got == nil || last.names != n || len(all.layers) != 1 || len(last.of.layers) != 1 {
 		return nil
@@ -119,7 +120,7 @@ func (sh *share) chooseAgain(all *set, n *names, last choice) *set {
 	return stack(all.kind, now)
 }
 
-// keep returns what remains of a set when only names are subscribed.
+// keep returns the part of a set that remains when only names are subscribed.
 func (sh *share) keep(had *set, n *names) *set {
 	return sh.kept.getFor(1+n.len(), selection{had, n}, func() *set {
 		var kept []*resource
@@ -135,7 +136,7 @@ func (sh *share) keep(had *set, n *names) *set {
 	})
 }
 
-// merge returns the names of list and add, without those of drop that add has not.
+// merge returns the names of list and add, without the names of drop that are not in add.
 func (sh *share) merge(list, add, drop *names) *names {
 	if add == nil && drop == nil {
 		return list
@@ -164,7 +165,7 @@ func (sh *share) common(a, b *names) *names {
 	return sh.interner.of(list)
 }
 
-// union returns want and what it has not of sent; sent itself where that is all of it.
+// union returns want plus the resources of sent that want lacks; sent itself if want adds and changes nothing.
 func (sh *share) union(want, sent *set) *set {
 	return sh.unions.get(pair[*set]{want, sent}, func() *set {
 		both := want.with(sent, sh.minus)
@@ -175,10 +176,11 @@ func (sh *share) union(want, sent *set) *set {
 	})
 }
 
-// manyResources is from how many on it is worth to remember what a layer has that another has not.
+// manyResources is the number of resources of a layer from which its difference to another layer is cached.
 const manyResources = 16
 
-// minus is that of layers. Of what is common to many proxies it is made once; of a proxy's own it is small.
+// minus returns the difference of two layers. For a layer common to many proxies it is computed once; a proxy's own
+// layer is small.
 func (sh *share) minus(l, other *layer) *layer {
 	if len(l.resources) < manyResources {
 		return l.minus(other)
@@ -217,16 +219,16 @@ func (sh *share) namesOf(list []string) *names {
 	return sh.interner.of(slices.Compact(list))
 }
 
-// question is what an answer depends on.
+// question holds the inputs of an answer.
 type question struct {
-	had, want *set   // had is nil where nothing is known of it
-	due       *names // to be told though they may be unchanged
+	had, want *set   // had is nil if it is not known
+	due       *names // to be sent even if unchanged
 	variant   variant
 	wildcard  bool
-	gone      bool // resources that no longer exist are named
+	gone      bool // the answer names resources that no longer exist
 }
 
-// answer returns what brings a client from one set to another, nil where there is nothing to tell.
+// answer returns the news that bring a client from one set to another, nil if there are none.
 func (sh *share) answer(q question) *news {
 	if q.variant == sotw && q.want.kind.whole() {
 		if q.had != nil && q.had.version == q.want.version && q.due == nil {
@@ -243,14 +245,14 @@ func (sh *share) answer(q question) *news {
 	default:
 		cost := 1
 		if !q.wildcard {
-			cost += q.want.size() // names that the client chose
+			cost += q.want.size() // names that the client named
 		}
 		n = sh.answers.getFor(cost, q, func() *news { return sh.difference(q) })
 	}
 	if q.variant == sotw && q.want.kind == sds {
 		n = n.existing()
 	}
-	if len(n.parts) == 0 && (q.had != nil || !q.wildcard) { // everything there is is an answer, even if that is nothing
+	if len(n.parts) == 0 && (q.had != nil || !q.wildcard) { // the first answer to a wildcard is sent even if it is empty
 		return nil
 	}
 	return n

@@ -19,10 +19,10 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
-// snapshot is everything for the proxies of one view, encoded.
+// snapshot holds all resources for the proxies of one view, encoded.
 type snapshot [kinds]*set
 
-// generation is one mesh and the snapshots that were made of it: each once, when the first proxy asks.
+// generation is one mesh and the snapshots that were made of it: each once, when the first proxy needs it.
 type generation struct {
 	number int64
 	mesh   *model.Mesh
@@ -36,27 +36,27 @@ type generation struct {
 	same   bool // it is of the mesh of the generation before
 }
 
-// built is what is made of a mesh. Both halves of a view are kept on their own, so that a thousand workloads share the
-// encoding of what they may call.
+// built holds the results made from a mesh. Both halves of a view are kept separately, so that a thousand workloads
+// share the encoding of the services that they may call.
 type built struct {
 	outbound  memo[xds.Outbound, *half]
 	inbound   memo[xds.Inbound, *half]
 	sets      memo[pair[*layer], *set]
 	tables    memo[xds.Outbound, *set] // of names
 	snapshots memo[reader, *snapshot]
-	firsts    sync.Map      // role → *half, that of outbound which was made first
+	firsts    sync.Map      // role → *half: the outbound half that was made first
 	leads     sync.Mutex    // held while the first is made
 	room      chan struct{} // for halves of outbound that are being made
 }
 
 type half struct {
 	layers [kinds]*layer
-	inputs xds.InboundInputs // what it was made of, of inbound only
+	inputs xds.InboundInputs // its inputs; for inbound only
 
-	resources *xds.Resources // as they were made, for the next ones to be made from; of outbound only
+	resources *xds.Resources // as made by xds; the next ones are made from them; for outbound only
 }
 
-// follow makes the generation after g, which may be nil. Resources that did not change are reused, down to their bytes.
+// follow makes the generation after g, which may be nil. Unchanged resources are reused, including their bytes.
 func (g *generation) follow(m *model.Mesh, c model.Change, in *interner) *generation {
 	next := &generation{mesh: m, change: c, share: newShare(in), built: &built{room: make(chan struct{}, runtime.GOMAXPROCS(0))}, span: silent(), number: 1}
 	next.work = next.share.work
@@ -87,7 +87,7 @@ func (g *generation) snapshot(r reader) *snapshot {
 					both[sds] = old[sds]
 				}
 				if *old == *both {
-					return old // a stream sees at a glance that nothing changed
+					return old // a stream compares one pointer to see that nothing changed
 				}
 			}
 		}
@@ -96,7 +96,7 @@ func (g *generation) snapshot(r reader) *snapshot {
 }
 
 func (g *generation) outbound(v xds.Outbound) *half {
-	v = v.In(g.mesh) // proxies that differ in nothing that matters share it
+	v = v.In(g.mesh) // proxies without a relevant difference share it
 	return g.built.outbound.get(v, func() *half {
 		e := encoder{g: g}
 		if last := g.last.Load(); last != nil {
@@ -128,9 +128,9 @@ func (g *generation) outbound(v xds.Outbound) *half {
 	})
 }
 
-// enter waits for its turn to make a half of outbound, and returns what ends the turn. When all proxies connect at once, a
-// hundred views would be made at once, none of them beside another: one is made first, then no more at a time than there are
-// processors.
+// enter waits for its turn to make a half of outbound, and returns what ends the turn. When all proxies connect at
+// once, a hundred views would be made at once, and none could reuse bytes of another. So one is made first, then at
+// most as many at a time as there are processors.
 func (b *built) enter(v xds.Outbound) (leave func()) {
 	if b.first(v) == nil {
 		b.leads.Lock()
@@ -143,7 +143,7 @@ func (b *built) enter(v xds.Outbound) (leave func()) {
 	return func() { <-b.room }
 }
 
-// first is a half of another view that has much in common with v, nil while there is none.
+// first returns a half of another view that has much in common with v, nil while there is none.
 func (b *built) first(v xds.Outbound) *half {
 	if h, ok := b.firsts.Load(roleOf(v)); ok {
 		return h.(*half)
@@ -151,13 +151,14 @@ func (b *built) first(v xds.Outbound) *half {
 	return nil
 }
 
-// show lets other views be built beside h.
+// show makes h available for other views to reuse its bytes.
 func (b *built) show(v xds.Outbound, h *half) *half {
 	b.firsts.LoadOrStore(roleOf(v), h)
 	return h
 }
 
-// inbound is made once for each proxy, so what it is made of is looked at first.
+// inbound returns the inbound half. It is made once for each proxy, so its inputs are compared first: with equal inputs
+// the old half is reused.
 func (g *generation) inbound(v xds.Inbound) *half {
 	return g.built.inbound.get(v, func() *half {
 		inputs := xds.InboundOf(g.mesh, v)
@@ -173,7 +174,7 @@ func (g *generation) inbound(v xds.Inbound) *half {
 	})
 }
 
-// set stacks two layers. An empty inner one is not a reason for a set of its own.
+// set stacks two layers. An empty inner layer does not make a separate set.
 func (g *generation) set(out, in *layer) *set {
 	key := pair[*layer]{out, in}
 	if len(in.resources) == 0 {
@@ -195,7 +196,7 @@ type encoder struct {
 	old     *half // the same one of the generation before
 	sibling *half // of another view
 
-	patched bool         // the messages are those of old, but for some in these places
+	patched bool         // the messages are those of old, except for some in these places
 	places  [kinds][]int // of each list
 }
 
@@ -251,14 +252,14 @@ func layerOf[T message](e encoder, k kind, r *xds.Resources, of func(*xds.Resour
 	return newLayerFrom(from, k, resources)
 }
 
-// pairs is a layer with the messages that it was made of.
+// pairs is a layer with the messages from which it was made.
 type pairs[T message] struct {
 	messages []T
 	layer    *layer
-	next     int // where the message is expected, for both lists have one order
+	next     int // where the message is expected, since both lists have the same order
 }
 
-// find returns the resource that was made of the very message m.
+// find returns the resource that was made from m (the same pointer).
 func (e *pairs[T]) find(name string, m T) *resource {
 	if e.next >= len(e.messages) || e.messages[e.next] != m {
 		at, ok := e.layer.index(name)
@@ -271,8 +272,8 @@ func (e *pairs[T]) find(name string, m T) *resource {
 	return e.layer.resources[e.next-1]
 }
 
-// resourceOf encodes a message, unless it is the very one of the generation before, or of another view; of one that has
-// the same content again the old bytes are kept.
+// resourceOf encodes a message, unless the generation before or another view has the same pointer. If a new message has
+// the same content as before, the old bytes are kept.
 func resourceOf[T message](e encoder, k kind, all []*pairs[T], name string, m T) *resource {
 	for _, known := range all {
 		if r := known.find(name, m); r != nil {
@@ -295,7 +296,7 @@ func resourceOf[T message](e encoder, k kind, all []*pairs[T], name string, m T)
 	return r
 }
 
-// resources counts what was made of the mesh. Resources that several views share count once.
+// resources counts the resources that were made from the mesh. Resources that several views share count once.
 func (g *generation) resources() (count [kinds]int) {
 	seen := map[*resource]bool{}
 	add := func(k kind, list []*resource) {

@@ -10,8 +10,8 @@ import (
 )
 
 // stop moves proxies to other replicas. It announces the end to all of them, and closes open connections spread over
-// time, so that the other replicas do not get all requests at once. It takes no longer than the limit, whatever clients
-// do.
+// time, so that the other replicas do not get all requests at once. It takes no longer than the limit, even if clients
+// do not cooperate.
 func (s *Server) stop(server *grpc.Server, l net.Listener) {
 	late, cancel := context.WithTimeout(context.Background(), s.limits.Shutdown)
 	defer cancel()
@@ -39,7 +39,8 @@ func (s *Server) stop(server *grpc.Server, l net.Listener) {
 	}
 }
 
-// spread is the time between the ends of n streams: ten milliseconds, less where that would take most of the limit.
+// spread returns the time between the ends of n streams: ten milliseconds, or less, so that all take at most half of
+// the limit.
 func spread(n int, limit time.Duration) time.Duration {
 	return min(10*time.Millisecond, limit/2/time.Duration(max(n, 1)))
 }

@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxUnknownTypes bounds how many types that are not served a stream is logged for.
+// maxUnknownTypes is how many types that are not served are logged for one stream.
 const maxUnknownTypes = 8
 
-// maxWithheld bounds how many secrets that it does not get a stream is logged for.
+// maxWithheld is how many secrets that it does not get are logged for one stream.
 const maxWithheld = 32
 
 // stream carries one Envoy's protocol. Its own goroutine receives; any goroutine that has something to send does so,
@@ -29,25 +29,25 @@ type stream struct {
 	only      kind // aggregated, or the one kind that the service serves
 	peer      string
 	connected time.Time
-	listener  net.Listener // that it came in by
-	dirty     atomic.Bool  // there is something newer
+	listener  net.Listener // the listener that accepted it
+	dirty     atomic.Bool  // there is a newer generation
 
 	senders sync.WaitGroup
 	sending sync.Mutex // held while responses are decided on and sent, so that they are sent in that order
 	mu      sync.Mutex // held while the protocol is used: debug pages read it, and must not wait for a slow Envoy
 	node    string
 	reader  reader
-	// protocol is nil until the first request says who asks.
+	// protocol is nil until the first request names the node.
 	protocol *protocol
 	unknown  map[string]bool
-	leaves   func()            // ends what the stream counts for its identity, nil before it has said who it is
+	leaves   func()            // ends the count of the stream for its identity, nil before the first request
 	withheld map[string]string // why secrets were not sent, by name
 	version  string            // of Envoy
 	shown    *generation
 	asksMore bool        // the reader has changed since
-	reached  int64       // the generation that Envoy has, all of it
+	reached  int64       // the generation that Envoy has completely
 	at       time.Time   // since when
-	alarm    *time.Timer // for what Envoy's silence holds up; nil before the first
+	alarm    *time.Timer // for responses that may be sent without an answer from Envoy; nil before the first
 	cut      bool        // the connection was closed for being slow
 	gone     bool        // the stream has ended
 
@@ -62,8 +62,9 @@ func newStream(s *Server, w grpc.ServerStream, v variant, only kind) *stream {
 	}
 }
 
-// run serves until Envoy leaves or breaks the protocol. A thousand of it wait in RecvMsg, where gRPC's frames alone are
-// close to what Go needs 16 kB of stack for instead of 8: its own, and those of its callers, are kept small.
+// run serves until Envoy leaves or breaks the protocol. A thousand such goroutines wait in RecvMsg, where gRPC's stack
+// frames alone nearly exceed 8 kB, after which Go allocates 16 kB. So the frames of run and of its callers are kept
+// small.
 func (st *stream) run() error {
 	r := &request{variant: st.variant, intern: st.server.names}
 	for {
@@ -80,7 +81,7 @@ func (st *stream) run() error {
 	}
 }
 
-// handle answers a request, and sends what is due.
+// handle answers a request, and sends the responses that are due.
 func (st *stream) handle(r *request) error {
 	if err := st.answer(r); err != nil {
 		return err
@@ -95,14 +96,14 @@ func (st *stream) answer(r *request) error {
 	st.sending.Lock()
 	defer st.sending.Unlock()
 	responses, err := st.request(r, time.Now())
-	r.done() // to send may take a while
+	r.done() // sending may take a while
 	if err != nil {
 		return err
 	}
 	return st.send(responses)
 }
 
-// flush sends what is newer, unless somebody is sending: that one looks again when it is done.
+// flush sends newer state, unless another goroutine is sending: that one checks again when it has finished.
 func (st *stream) flush() error {
 	for st.dirty.Load() && st.sending.TryLock() {
 		st.dirty.Store(false)
@@ -115,8 +116,8 @@ func (st *stream) flush() error {
 	return nil
 }
 
-// offer is flush for a goroutine that must not wait for a slow Envoy. A first response is taken at once, whatever its
-// size, where no other is on its way; those after it may have to wait and get a goroutine.
+// offer is flush for a goroutine that must not wait for a slow Envoy. gRPC accepts a first response of any size at once
+// if no other is in flight; those after it may have to wait, so a new goroutine sends them.
 func (st *stream) offer() {
 	for st.dirty.Load() && st.sending.TryLock() {
 		st.dirty.Store(false)
@@ -134,7 +135,8 @@ func (st *stream) offer() {
 	}
 }
 
-// fail does nothing of its own: a stream that cannot be sent to cannot be received from either, and ends there.
+// fail does not end the stream itself: if sending to a stream fails, receiving from it fails too, and the stream ends
+// there.
 func (st *stream) fail(err error) {
 	if err != nil {
 		st.log.Debug("send failed", "node", st.node, "peer", st.peer, "err", err)
@@ -147,7 +149,7 @@ func (st *stream) send(responses []response) error {
 	}
 	now := time.Now()
 	st.mu.Lock()
-	follows := st.reached < st.shown.number // else it has just come, or asks for more
+	follows := st.reached < st.shown.number // else it is new, or requests more
 	st.mu.Unlock()
 	st.server.told(st.shown, responses, follows, now)
 	st.traceResponses(st.shown, responses, now)
@@ -189,7 +191,7 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 		st.ask(&st.reader.names)
 	}
 	st.dirty.Store(false)
-	st.refresh() // an answer that frees the way brings the newest, whichever comes first
+	st.refresh() // an answer that allows the next response must bring the newest state, whether the answer or the push comes first
 	waited, found := st.protocol.types[k].pending, st.protocol.found(k)
 	responses, nack, err := st.protocol.request(k, r, now)
 	if err != nil {
@@ -219,23 +221,23 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 	return responses, nil
 }
 
-// ask notes that the stream asks for what it has not asked for before.
+// ask records that the stream requests a kind for the first time.
 func (st *stream) ask(asked *bool) {
 	st.asksMore = st.asksMore || !*asked
 	*asked = true
 }
 
-// refresh shows the protocol the newest generation.
+// refresh gives the protocol the newest generation.
 func (st *stream) refresh() {
 	newest := st.server.current.Load()
 	if newest == st.shown && !st.asksMore {
-		return // to look a snapshot up costs a copy of what the proxy is
+		return // looking up a snapshot costs a copy of the proxy's properties
 	}
 	st.shown, st.asksMore = newest, false
 	st.protocol.latest, st.protocol.share = st.shown.snapshot(st.reader), st.shown.share
 }
 
-// reach notes when Envoy has answered for all of a generation.
+// reach records the time when Envoy has answered for all of a generation.
 func (st *stream) reach(now time.Time) {
 	if st.shown.number > st.reached && !st.gone && st.protocol.reached() {
 		st.span.End(trace.WithTimestamp(now))
@@ -249,12 +251,12 @@ func (st *stream) push(now time.Time) []response {
 	return responses
 }
 
-// pushIdle also says whether Envoy had answered everything before.
+// pushIdle also reports whether Envoy had answered everything before.
 func (st *stream) pushIdle(now time.Time) (idle bool, responses []response) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.protocol == nil || st.gone {
-		return true, nil // its first request will find the newest
+		return true, nil // its first request gets the newest
 	}
 	idle = st.protocol.idle()
 	st.refresh()
@@ -264,7 +266,7 @@ func (st *stream) pushIdle(now time.Time) (idle bool, responses []response) {
 	return idle, responses
 }
 
-// arm sets the alarm for what may be sent though Envoy says nothing until then.
+// arm sets the timer for responses that may be sent even if Envoy sends nothing until then.
 func (st *stream) arm(now time.Time) {
 	switch wake := st.protocol.wakes(now); {
 	case !wake.IsZero() && st.alarm == nil:
@@ -282,7 +284,7 @@ func (st *stream) wake() {
 }
 
 // cutIfSlow closes the connection of an Envoy that has left a response without an answer for too long, or has never
-// said who it is. SendMsg would not tell: a response of any size is taken while none is on its way.
+// sent its node. SendMsg would not detect that: gRPC accepts a response of any size while none is in flight.
 func (st *stream) cutIfSlow(now time.Time, limit time.Duration) {
 	st.mu.Lock()
 	since := st.connected
@@ -306,7 +308,8 @@ func (st *stream) close() {
 	}
 }
 
-// leave ends what others still do with the stream. It returns the last generation that Envoy had, and why it left.
+// leave ends the use of the stream by other goroutines. It returns the last generation that Envoy had, and the reason
+// of its end.
 func (st *stream) leave(err error) (reached int64, cause string) {
 	defer st.senders.Wait()
 	st.sending.Lock()

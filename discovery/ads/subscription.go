@@ -10,32 +10,32 @@ type subscription struct {
 	asked    bool   // a request of this kind has come
 	named    bool   // a request has listed names, so that an empty list no longer means everything
 	wildcard bool   // everything is wanted; only of a kind that is whole
-	names    *names // what is wanted by name, whether it exists or not
+	names    *names // the names that are subscribed, whether they exist or not
 
-	isolation *isolation // of what the client refuses; nil when it never did
+	isolation *isolation // of units that the client refuses; nil if it never refused one
 	changes   changes    // delta: subscriptions that are not applied yet
 	due       *names     // names to be answered though their content may be unchanged
-	chosen    choice     // what was wanted the last time
-	sent      *set       // what Envoy has; nil when that is not known
-	greet     bool       // the first subscription to everything is answered, though nothing may be new
-	// rewarmed says that clusters of unknown content were replaced before endpoints were first asked for, so that what
-	// Envoy says it has of those proves nothing.
+	chosen    choice     // the last selection
+	sent      *set       // the set that Envoy has; nil when that is not known
+	greet     bool       // the first wildcard subscription is answered, even without news
+	// rewarmed means that clusters of unknown content were replaced before endpoints were first requested, so that the
+	// endpoints that Envoy reports to have may be incomplete.
 	rewarmed bool
 
 	nonce    string    // of the last response, "" before the first
 	pending  bool      // that response has no answer yet
 	at       time.Time // when it was sent
-	since    time.Time // when the oldest without an answer was sent
+	since    time.Time // when the oldest response without an answer was sent
 	again    bool      // it was sent while another had no answer
-	accepted *set      // what Envoy had when it accepted a response last; nil when that is not known
+	accepted *set      // the set that Envoy had when it accepted a response last; nil when that is not known
 	nacked   bool      // its answer was a NACK
 	version  string    // sent last
 	acked    string    // accepted last
 	nack     *Nack     // the last one on this stream
 }
 
-// replace takes the names of a request of the state of the world. New names are due, even at an unchanged version;
-// names that are gone are forgotten without an answer.
+// replace sets the names from a request of the state of the world. New names are due, even at an unchanged version;
+// names that the request no longer lists are dropped without an answer.
 func (s *subscription) replace(k kind, n *names, sh *share) {
 	wildcard := k.whole() && (n != nil && n.star || n == nil && !s.named)
 	s.named = s.named || n != nil
@@ -61,11 +61,11 @@ func (s *subscription) replace(k kind, n *names, sh *share) {
 	s.shrink(sh)
 }
 
-// forget begins anew once nothing is subscribed any more: clients then drop nonce and version, and never answer a
+// forget resets the state once nothing is subscribed any more: clients then drop nonce and version, and never answer a
 // response that crosses their request.
 func (s *subscription) forget() { s.nonce, s.pending = "", false }
 
-// shrink forgets what Envoy has of names that it no longer wants.
+// shrink drops the state of names that Envoy no longer subscribes to.
 func (s *subscription) shrink(sh *share) {
 	if !s.wildcard && s.sent != nil {
 		s.sent = sh.keep(s.sent, s.names)
@@ -78,7 +78,7 @@ func (s *subscription) becomeDue(sh *share, added *names) {
 	}
 }
 
-// wanted returns what is subscribed of all.
+// wanted returns the resources of all that are subscribed.
 func (s *subscription) wanted(all *set, sh *share) *set {
 	if s.wildcard {
 		return all
@@ -89,8 +89,8 @@ func (s *subscription) wanted(all *set, sh *share) *set {
 	return s.chosen.got
 }
 
-// answered takes Envoy's answer to the last response. A NACK is a request with an error, never one with an old
-// version; what follows it under the same nonce is no ACK.
+// answered applies Envoy's answer to the last response. A NACK is a request with an error, never one with an old
+// version; a later request with the same nonce is no ACK.
 func (s *subscription) answered(refusal string, now time.Time) *Nack {
 	if s.nonce == "" {
 		return nil // an answer to an earlier stream

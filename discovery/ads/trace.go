@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A push is a trace, where somebody wants one:
+// A push is a trace, if tracing is on:
 //
 //	push                  from the first change to the last proxy's answer
 //	├─ collect            until the mesh was made: the debounce, and its building
@@ -17,18 +17,19 @@ import (
 //	│  └─ encode          what is new in it
 //	└─ proxy              from its first response to its answer for all; with an event for each response and answer
 //
-// maxTraced is how many proxies of a push have a span of their own; the push says how many it was for.
+// maxTraced is how many proxies of a push have a span of their own; the span of the push holds the number of all
+// proxies.
 const maxTraced = 32
 
 const scope = "github.com/pilotlight/pilotlight/discovery/ads"
 
-// Trace makes pushes spans of t. To be called before the first Push; without it nothing is recorded.
+// Trace records pushes as spans of t. It must be called before the first Push; without it nothing is recorded.
 func (s *Server) Trace(t trace.TracerProvider) { s.tracer = t.Tracer(scope) }
 
 // silent is a span that records nothing.
 func silent() trace.Span { return trace.SpanFromContext(context.Background()) }
 
-// tracePush begins the trace of g, whose making began at the time given.
+// tracePush begins the trace of g. collected is the time when making g began.
 func (s *Server) tracePush(g *generation, collected time.Time) {
 	if s.tracer == nil {
 		return
@@ -45,7 +46,7 @@ func (s *Server) tracePush(g *generation, collected time.Time) {
 	under(g.span, "collect", since).End(trace.WithTimestamp(collected))
 }
 
-// under begins a part of a span that may have ended: then the part is silent.
+// under begins a child of a span. If the parent has ended, the child records nothing.
 func under(parent trace.Span, name string, at time.Time, about ...attribute.KeyValue) trace.Span {
 	if !parent.IsRecording() {
 		return silent()
@@ -55,7 +56,7 @@ func under(parent trace.Span, name string, at time.Time, about ...attribute.KeyV
 	return span
 }
 
-// end closes the trace of a push that nobody waits for any more, or that is forgotten.
+// end closes the trace of a push that all proxies have answered, or that the history drops.
 func (r *record) end(now time.Time) {
 	if !r.span.IsRecording() {
 		return
@@ -71,7 +72,7 @@ func (r *record) end(now time.Time) {
 	r.span.End(trace.WithTimestamp(now))
 }
 
-// traceResponses notes what is sent in the span of the stream's way to a generation. Held: st.sending.
+// traceResponses records responses in the span of the stream's way to a generation. Held: st.sending.
 func (st *stream) traceResponses(g *generation, responses []response, now time.Time) {
 	if !g.span.IsRecording() {
 		return
@@ -92,7 +93,7 @@ func (st *stream) traceResponses(g *generation, responses []response, now time.T
 	}
 }
 
-// traceProxy begins the span of one proxy, silent for those beyond the first few.
+// traceProxy begins the span of one proxy. It records nothing for proxies beyond maxTraced.
 func (h *history) traceProxy(g *generation, node string, now time.Time) trace.Span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,7 +106,7 @@ func (h *history) traceProxy(g *generation, node string, now time.Time) trace.Sp
 	return silent()
 }
 
-// traceAnswer notes an ACK or a NACK. Held: st.sending.
+// traceAnswer records an ACK or a NACK. Held: st.sending.
 func (st *stream) traceAnswer(k kind, nack *Nack, now time.Time) {
 	if !st.span.IsRecording() {
 		return

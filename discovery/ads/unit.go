@@ -19,15 +19,15 @@ const (
 	fieldDomains      = 2
 )
 
-// unit is the least that a refusal is found in: a virtual host of a route configuration, else a whole resource. With
-// another content it is another unit.
+// unit is the smallest part to which a refusal is traced: a virtual host of a route configuration, else a whole
+// resource. With another content it is another unit.
 type unit struct {
 	resource string
 	host     string // "" for the whole resource
 	hash     digest
 }
 
-// divided is a route configuration as its virtual hosts and what stands between them.
+// divided is a route configuration split into its virtual hosts and the bytes around them.
 type divided struct {
 	typeURL []byte    // of the Any, as a field
 	base    [2][]byte // the message before and after them
@@ -60,7 +60,7 @@ func (d *divided) body(host string) []byte {
 	return nil
 }
 
-// divide returns the virtual hosts of a route configuration, nil of anything else.
+// divide returns the virtual hosts of a route configuration, nil for any other resource.
 func (sh *share) divide(k kind, r *resource) *divided {
 	if k != rds || r == nil || !r.exists() {
 		return nil
@@ -73,7 +73,7 @@ func (sh *share) divide(k kind, r *resource) *divided {
 	})
 }
 
-// divide reads a route configuration without decoding it; nil of what is none.
+// divide reads a route configuration without decoding it; nil if r is none.
 func divide(r *resource) *divided {
 	content := r.whole()
 	_, _, n := protowire.ConsumeField(content)
@@ -126,8 +126,8 @@ func fieldsOf(message []byte, number protowire.Number) []byte {
 	return nil
 }
 
-// standIn is a virtual host for the same domains that answers 503: without one, their requests would go where those to
-// unknown hosts go.
+// standIn is a virtual host for the same domains that answers 503: without one, their requests would be routed like
+// those to unknown hosts.
 func standIn(body []byte) []byte {
 	var host routev3.VirtualHost
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, &host); err != nil {
@@ -145,7 +145,8 @@ func standIn(body []byte) []byte {
 	return out
 }
 
-// forms holds resources that were changed for clients which refuse a part of them, for as long as somebody has them.
+// forms holds resources that were changed for clients that refuse a part of them, as long as a reference to them
+// exists.
 type forms struct {
 	mu   sync.Mutex
 	live map[formKey]weak.Pointer[resource]
@@ -157,10 +158,10 @@ type formKey struct {
 	with digest // of the bodies of its virtual hosts
 }
 
-// maxForms bounds the bytes of all forms: clients that each refuse something else could else fill the memory.
+// maxForms bounds the bytes of all forms: otherwise clients that each refuse a different part could fill the memory.
 const maxForms = 64 << 20
 
-// of returns r with these virtual hosts; nil where there are too many such forms.
+// of returns r with these virtual hosts; nil if there are too many such forms.
 func (f *forms) of(r *resource, d *divided, bodies [][]byte) *resource {
 	h := sha256.New()
 	size := len(d.base[0]) + len(d.base[1])

@@ -2,7 +2,7 @@ package ads
 
 import "slices"
 
-// withheld is want without what the client refuses.
+// withheld returns want without the units that the client refuses.
 func (s *subscription) withheld(want *set, sh *share) *set {
 	i := s.isolation
 	if i == nil || i.order == nil && len(i.refused) == 0 {
@@ -48,7 +48,7 @@ func (i *isolation) apply(s *subscription, want *set, sh *share) *set {
 	return newSet(want.kind, list)
 }
 
-// form returns what the client is to have of a resource, nil for nothing. It notes which refused units are there.
+// form returns the resource as the client should have it, nil for none. It records in there which refused units exist.
 func (i *isolation) form(accepted *set, r *resource, k kind, sh *share, there, tried map[unit]bool) *resource {
 	d, old := sh.divide(k, r), accepted.find(r.name)
 	if d == nil {

@@ -8,20 +8,20 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
-// work is what a generation cost: outbound views, resources.
+// work counts the cost of a generation: outbound views, resources.
 type work struct {
 	rebuilt, encoded tally
 	looked           atomic.Int64 // resources that were looked at one by one: compared, looked up, encoded
 }
 
-// tally counts things and remembers the names of the first few.
+// tally counts items and keeps the names of the first few.
 type tally struct {
 	mu    sync.Mutex
 	count int64
 	names []string
 }
 
-// maxTold is how many names a tally remembers.
+// maxTold is how many names a tally keeps.
 const maxTold = 16
 
 func (t *tally) add(of, name string) {
@@ -45,7 +45,7 @@ func (t *tally) first() []string {
 	return slices.Clone(t.names)
 }
 
-// roleOf is what a view is called.
+// roleOf returns the name of a view's role.
 func roleOf(v xds.Outbound) string {
 	switch {
 	case v.Proxyless:

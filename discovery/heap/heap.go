@@ -9,27 +9,30 @@ import (
 )
 
 const (
-	// ease is how far the heap may grow, in bytes, before garbage is worth the work.
+	// ease is the size, in bytes, below which the heap is not collected.
 	ease = 96 << 20
-	// outset is that for the first time: the mesh is read, and all proxies connect at once.
+	// outset is the same for the first collection: the mesh is read, and all proxies connect at once.
 	outset = 128 << 20
-	// even is where what lives and the room for garbage are equal, in bytes.
+	// even is the live heap, in bytes, at which the room for garbage is as large as the live heap.
 	even = ease / 2
-	// fewest is the smallest GOGC: what lives is looked at four times for each of its bytes that is allocated, not more often.
+	// fewest is the smallest GOGC, in percent: the live heap is scanned at most four times for each of its bytes that
+	// is allocated.
 	fewest = 25
-	// least is what the runtime takes a smaller heap for, in bytes.
+	// least is the smallest heap that the runtime assumes, in bytes.
 	least = 4 << 20
 )
 
-// size is where a heap is collected, in bytes, of which so many live: at ease, or where that is more, after room for garbage that
-// grows with the square root of what lives. With that, what a collection costs for each byte of garbage and what the garbage
-// costs in memory grow alike (M. Kirisame et al., Optimal Heap Limits for Reducing Browser Memory Use, 2022).
+// size returns the size in bytes at which a heap with live bytes is collected: at ease, or, if that is more, at live
+// plus room for garbage that grows with the square root of live. With that, the cost of a collection for each byte of
+// garbage and the memory for the garbage grow alike (M. Kirisame et al., Optimal Heap Limits for Reducing Browser
+// Memory Use, 2022).
 func size(live uint64) uint64 {
 	return max(ease, live+uint64(math.Sqrt(float64(live)*even)))
 }
 
-// percent returns the GOGC by which a heap is collected at a size. Bytes live, and roots, which are stacks and globals, are as the
-// last collection found them: the runtime's goal is live + (live + roots) × GOGC/100, but not below 4 MiB × GOGC/100.
+// percent returns the GOGC by which a heap is collected at a size. live and roots (stacks and globals), in bytes, are
+// as the last collection found them: the runtime's goal is live + (live + roots) × GOGC/100, but not below 4 MiB ×
+// GOGC/100.
 func percent(size, live, roots uint64) int {
 	if live >= size {
 		return fewest
@@ -37,13 +40,13 @@ func percent(size, live, roots uint64) int {
 	return max(fewest, int((size-live)*100/max(live+roots, least)))
 }
 
-// Pace keeps GOGC at what fits the heap, and gives back what a burst leaves, until stop is called; it leaves both alone
-// where GOGC is set in the environment.
+// Pace adapts GOGC to the heap, and returns unused memory to the system after a burst, until stop is called. It does
+// neither if GOGC is set in the environment.
 func Pace(getenv func(string) string) (stop func()) {
 	if getenv("GOGC") != "" {
 		return func() {}
 	}
-	_ = askForHugePages(lent) // a system without them has small ones
+	_ = askForHugePages(lent) // a system without huge pages uses small ones
 	p := &pacer{found: []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
 	}}
@@ -68,11 +71,11 @@ type pacer struct {
 	stopped bool
 }
 
-// cycle is garbage from the start, so that a collection's end is the end of one. With a pointer in it, it has no
-// neighbours that could keep it.
+// cycle is an object that is garbage from the start, so that its cleanup runs after each collection. It holds a
+// pointer, so that the runtime does not put it in one block with other small objects, which could keep it alive.
 type cycle struct{ _ *cycle }
 
-// set lets the heap grow to a size, and returns the last GOGC.
+// set sets GOGC so that the heap grows to a size, and returns the GOGC before.
 func (p *pacer) set(size func(live uint64) uint64) int {
 	metrics.Read(p.found)
 	live, roots := p.found[0].Value.Uint64(), p.found[1].Value.Uint64()+p.found[2].Value.Uint64()

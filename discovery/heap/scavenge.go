@@ -7,21 +7,23 @@ import (
 )
 
 const (
-	rest = 5 * time.Second // between two looks at how busy the process is
-	idle = 4 << 20         // bytes that one allocates in that time which has nothing to do
-	much = 16 << 20        // bytes that are worth a collection
+	rest = 5 * time.Second // between two measurements of how busy the process is
+	idle = 4 << 20         // bytes that a process without work allocates in that time
+	much = 16 << 20        // bytes that make a collection worthwhile
 )
 
-// spare is what a look found, in bytes: what was allocated since the start, and what the heap holds beyond what lives.
+// spare is a measurement in bytes: memory allocated since the start, and memory that the heap holds beyond the live
+// heap.
 type spare struct{ allocated, beyond uint64 }
 
-// due reports whether to give memory back: when the process has nothing to do, and has used some since it last did so.
+// due reports whether to return memory to the system: when the process has no work, and has allocated some since it
+// last returned memory.
 func due(last, now spare, given uint64) bool {
 	return now.allocated-last.allocated < idle && now.allocated-given >= much && now.beyond >= much
 }
 
-// scavenge gives back what a burst of work has left. The runtime does so by itself only down to where the heap may grow
-// again, and that is far here.
+// scavenge returns memory to the system after a burst of work. The runtime does so by itself only down to the size to
+// which the heap may grow again, which is large here.
 func scavenge(stop <-chan struct{}) {
 	every := time.NewTicker(rest)
 	defer every.Stop()

@@ -2,7 +2,7 @@ package notes
 
 import "github.com/pilotlight/pilotlight/discovery/model"
 
-// identity is what two notes have in common that count as one: the line and the suggestion may differ.
+// identity holds the fields by which two notes count as one: the line and the suggestion may differ.
 type identity struct {
 	code    model.Code
 	cluster string
@@ -14,7 +14,8 @@ func identityOf(n model.Note) identity {
 	return identity{n.Code, n.Meta.Origin.Cluster(), n.Meta.Key(), n.Path}
 }
 
-// difference returns the notes of now that last has not, and the mended ones: those of last that now has not. Each comes once.
+// difference returns the notes of now that are not in last, and the mended ones: those of last that are not in now.
+// Each comes once.
 func difference(last, now []model.Note) (added, mended []model.Note) {
 	return without(now, last), without(last, now)
 }

@@ -4,6 +4,7 @@
 //	                                             │              └ pure
 //	                                             └──▶ Notes for /debug/notes, pilotlight_config_notes{code}
 //
-// Only the newest mesh is judged, for a small share of the time: a push never waits for it. Notes that depend on the connected
-// proxies are judged again as proxies come. The package refuses to change what is served.
+// Only the newest mesh is judged, with a small share of the CPU time: a push never waits for it. Notes that depend on
+// the connected proxies are judged again as proxies connect. The package does not change the configuration that is
+// served.
 package notes

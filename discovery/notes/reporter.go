@@ -14,9 +14,10 @@ import (
 const (
 	// recheckInterval is how often a mesh that does not change is judged again: proxies come and go.
 	recheckInterval = 30 * time.Second
-	// Between two judgements there is a second at least, and 20 times what the last one took: at most 5 % of a CPU.
+	// The pause between two judgements is at least one second and at least 20 times as long as the last one took: at
+	// most 5 % of a CPU.
 	minPause, pauseFactor = time.Second, 20
-	// maxLogged is how many notes of one judgement are logged at most; /debug/notes has all.
+	// maxLogged is the largest number of notes that one judgement logs; /debug/notes has all.
 	maxLogged = 100
 )
 
@@ -37,8 +38,8 @@ func New(connected func() []model.Proxy, log *slog.Logger) *Reporter {
 	return r
 }
 
-// Judge has the newest mesh judged, instead of one that still waits for it. It returns at once. It is called by one goroutine
-// at a time.
+// Judge queues the newest mesh; it replaces one that still waits. It returns at once. Only one goroutine at a time may
+// call it.
 func (r *Reporter) Judge(m *model.Mesh) {
 	select {
 	case <-r.meshes:
@@ -47,10 +48,11 @@ func (r *Reporter) Judge(m *model.Mesh) {
 	r.meshes <- m
 }
 
-// OnJudged has a function called after each judgement, with all notes of the mesh. It is to be called before Run.
+// OnJudged sets a function that is called after each judgement, with all notes of the mesh. OnJudged must be called
+// before Run.
 func (r *Reporter) OnJudged(told func(*model.Mesh, []model.Note)) { r.told = told }
 
-// Recheck has the newest mesh judged once more, since a proxy has refused a part of it. It returns at once.
+// Recheck queues the newest mesh once more, since a proxy has refused a part of it. It returns at once.
 func (r *Reporter) Recheck() {
 	select {
 	case r.recheck <- struct{}{}:
@@ -92,7 +94,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 	}
 }
 
-// report logs the notes that are new, and those that are mended.
+// report logs the new and the mended notes.
 func (r *Reporter) report(now []model.Note) {
 	added, mended := difference(r.Notes(), now)
 	r.notes.Store(&now)

@@ -1,7 +1,7 @@
-// Package secret says what a secret is, and how a source of secrets tells them: files today, Kubernetes and a certificate
-// authority are others. Secrets do not pass through the Mesh: no page and no note of it may show a key.
+// Package secret defines a secret and a source of secrets: package file reads directories, package kubernetes a
+// cluster. Secrets are not part of the Mesh: no page and no note of it may show a key.
 //
 //	Source.Run(ctx, updates) ─▶ discovery.Server: groups by source ─▶ Unite ─▶ Set ─▶ the streams of proxies
 //
-// It leaves to others which proxy may have a secret: that is package ads's.
+// It does not decide which proxy may have a secret: package ads does.
 package secret

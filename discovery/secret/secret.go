@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Secret is a certificate with its key, or roots to check others' by; all PEM. It is immutable once it is sent.
+// Secret is a certificate with its key, or roots to verify peer certificates; all PEM. It is immutable once it is sent.
 type Secret struct {
 	Certificate, Key, Roots []byte
 	// Accounts are the service accounts whose proxies may have Key, "*" for all of the namespace.
@@ -20,22 +20,22 @@ func (s Secret) equal(other Secret) bool {
 		slices.Equal(s.Accounts, other.Accounts)
 }
 
-// Name is what proxies ask for a secret by, in the namespace that they are of.
+// Name is the name by which proxies request a secret, in their own namespace.
 type Name struct{ Namespace, Name string }
 
 func (n Name) String() string { return n.Namespace + "/" + n.Name }
 
-// Set is the secrets that there are, by namespace, then by the name that proxies ask for. A proxy gets one where all of
-// this holds: the secret is of its namespace; the configuration that discovery makes for it names the secret, since a
-// Gateway that selects it does, or a DestinationRule that it is under; and its certificate is of one of Accounts, where
-// the secret has a key.
+// Set holds all secrets, by namespace, then by the name that proxies request. A proxy gets a secret if all of these
+// hold: the secret is in its namespace; a Gateway that selects the proxy, or a DestinationRule that applies to it,
+// names the secret, so that the configuration made for the proxy names it; and, for a secret with a key, its
+// certificate is of one of Accounts.
 type Set map[string]map[string]Secret
 
 // Group is the smallest unit that a source replaces, such as a directory of files: a certificate and the roots beside it.
 type Group struct {
 	Secrets map[Name]Secret
-	// Faults say what is wrong with the record, each with where it stands. A group of nothing else is malformed: the last good
-	// one stays.
+	// Faults are the faults of the record, each with its place. A group with faults and no secrets is malformed: the
+	// last good one stays.
 	Faults []string
 }
 
@@ -45,21 +45,21 @@ func (g Group) Malformed() bool { return len(g.Secrets) == 0 && len(g.Faults) > 
 // Same reports whether two groups hold the same secrets.
 func (g Group) Same(other Group) bool { return maps.EqualFunc(g.Secrets, other.Secrets, Secret.equal) }
 
-// Update is what a source tells at once.
+// Update is what a source sends at once.
 type Update struct {
-	Groups map[string]Group // that changed, by the source's own keys; an empty one is gone
-	Synced bool             // all that was known at the start has been told
+	Groups map[string]Group // changed groups, by the source's own keys; an empty group is removed
+	Synced bool             // the whole initial state has been sent
 }
 
-// Source tells groups of secrets, and then what changes, until ctx is done. After an error it is started again, and tells
-// everything again; what it told before is served until then. One that returns nil has nothing more to tell. The rules are
-// those of discovery.Source: see docs/design/007-sources.md.
+// Source sends groups of secrets, and then changes, until ctx is done. After an error it is started again, and sends
+// everything again; the groups that it sent before are served until then. A source that returns nil has nothing more to
+// send. The rules are those of discovery.Source: see docs/design/007-sources.md.
 type Source interface {
 	Run(ctx context.Context, updates chan<- Update) error
 }
 
-// Unite makes one set of what sources have told, by their names and their keys. Of two that tell one name, the first in the
-// order of sources and keys has it, in every replica; losers says which did not get it, by source.
+// Unite makes one set of the groups that sources have sent, by source and key. If two groups have a secret of one name,
+// the first in the order of sources and keys wins, in every replica; losers names those that lost, by source.
 func Unite(told map[string]map[string]Group) (all Set, losers map[string][]string) {
 	all, losers = Set{}, map[string][]string{}
 	owners := map[Name]string{}

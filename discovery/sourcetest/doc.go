@@ -4,6 +4,7 @@
 //	sourcetest.Run(t, func(t *testing.T) sourcetest.Registry { … })
 //	sourcetest.RunSecrets(t, func(t *testing.T) sourcetest.SecretStore { … })
 //
-// The suite changes the registry by the functions of a Registry, or a store of secrets by those of a SecretStore. It looks at
-// what the source sends, and at what a real discovery.Server makes of it. It refuses to know how the registry is reached.
+// The suite changes the registry with the functions of a Registry, or a store of secrets with those of a SecretStore.
+// It checks the updates that the source sends, and the mesh that a real discovery.Server makes of them. It does not
+// depend on how the registry is reached.
 package sourcetest

@@ -17,14 +17,15 @@ func Serve(t *testing.T, fake http.Handler) *httptest.Server {
 	return server
 }
 
-// Questions counts what a fake was asked, and answers in its place while it is broken. The zero Questions is whole.
+// Questions counts the requests to a fake, and answers in its place while it is broken. The zero Questions is not
+// broken.
 type Questions struct {
 	mu     sync.Mutex
 	asked  map[string]int // by path
 	broken func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// Asked counts a question.
+// Asked counts a request.
 func (q *Questions) Asked(r *http.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -34,7 +35,7 @@ func (q *Questions) Asked(r *http.Request) {
 	q.asked[r.URL.Path]++
 }
 
-// Broken answers a question where the fake is broken, and reports whether it has.
+// Broken answers a request if the fake is broken, and reports whether it has.
 func (q *Questions) Broken(w http.ResponseWriter, r *http.Request) bool {
 	q.mu.Lock()
 	broken := q.broken
@@ -42,21 +43,21 @@ func (q *Questions) Broken(w http.ResponseWriter, r *http.Request) bool {
 	return broken != nil && broken(w, r)
 }
 
-// BreakWith has every question answered by a function, where that returns true; nil mends the fake.
+// BreakWith sets a function that answers every request for which it returns true; nil mends the fake.
 func (q *Questions) BreakWith(broken func(w http.ResponseWriter, r *http.Request) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.broken = broken
 }
 
-// Times returns how often a path was asked for.
+// Times returns how often a path was requested.
 func (q *Questions) Times(path string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.asked[path]
 }
 
-// Reset makes the fake whole, and forgets what it was asked.
+// Reset mends the fake, and sets its counts to zero.
 func (q *Questions) Reset() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

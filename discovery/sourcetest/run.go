@@ -13,7 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// following is a run of a source whose updates the test takes one by one.
+// following is a run of a source whose updates the test receives one by one.
 type following struct {
 	t       *testing.T
 	r       Registry
@@ -30,7 +30,7 @@ func follow(t *testing.T, r Registry) *following {
 	return f
 }
 
-// stop ends the run, and takes nothing more of what it sends.
+// stop ends the run, and applies no further update.
 func (f *following) stop() {
 	f.t.Helper()
 	f.cancel()
@@ -111,7 +111,7 @@ func (s *serving) Push(m *model.Mesh, _ model.Change) {
 	s.meshes <- m
 }
 
-// Took says that pushes cost nothing.
+// Took returns 0: pushes take no time.
 func (s *serving) Took() time.Duration { return 0 }
 
 func serve(t *testing.T, r Registry) *serving {
@@ -154,7 +154,7 @@ func (s *serving) await(lines ...string) {
 	}
 }
 
-// stays waits for a while, and wants the services as they are.
+// stays waits for a while, and fails if the services change.
 func (s *serving) stays(lines ...string) {
 	s.t.Helper()
 	select {
@@ -166,7 +166,7 @@ func (s *serving) stays(lines ...string) {
 	}
 }
 
-// faults are what is shown to people of what does not stand as it should.
+// faults returns the faults that discovery shows to users.
 func (s *serving) faults() (out []string) {
 	for _, now := range s.server.Statuses() {
 		out = append(out, now.Lines()...)
@@ -177,7 +177,7 @@ func (s *serving) faults() (out []string) {
 	return out
 }
 
-// awaitFault waits until a fault is shown that names a record.
+// awaitFault waits until a fault names a record.
 func (s *serving) awaitFault(name string) {
 	s.t.Helper()
 	s.until(func(faults []string) bool {

@@ -29,7 +29,7 @@ type SecretStore struct {
 	// Break makes every read of the store fail, and Mend ends that.
 	Break, Mend func()
 
-	// Touch makes the store say that something changed, where nothing did.
+	// Touch makes the store report a change when nothing has changed.
 	Touch func()
 }
 
@@ -145,7 +145,7 @@ func failsSecrets(t *testing.T, r SecretStore) {
 	run.awaitNoFault()
 }
 
-// shown are the secrets of the store's namespace that have a key, by name.
+// shown returns the secrets of the store's namespace that have a key, by name.
 func (r SecretStore) shown(all map[secret.Name]secret.Secret) map[string]secret.Secret {
 	out := map[string]secret.Secret{}
 	for name, s := range all {
@@ -162,7 +162,7 @@ func same(got, want map[string]secret.Secret) bool {
 	})
 }
 
-// followingSecrets is a run of a source whose updates the test takes one by one.
+// followingSecrets is a run of a source whose updates the test receives one by one.
 type followingSecrets struct {
 	t       *testing.T
 	r       SecretStore
@@ -179,7 +179,7 @@ func followSecrets(t *testing.T, r SecretStore) *followingSecrets {
 	return f
 }
 
-// stop ends the run, and takes nothing more of what it sends.
+// stop ends the run, and applies no further update.
 func (f *followingSecrets) stop() {
 	f.t.Helper()
 	f.cancel()
@@ -230,7 +230,7 @@ func (f *followingSecrets) want(want map[string]secret.Secret) {
 	}
 }
 
-// servingSecrets is a server of the source alone, with one of services that has none.
+// servingSecrets is a server of the source alone, with a source of services that has no services.
 type servingSecrets struct {
 	*serving
 	r    SecretStore
@@ -281,7 +281,7 @@ func (s *servingSecrets) await(want map[string]secret.Secret) {
 	}
 }
 
-// stays waits for a while, and wants the secrets as they are.
+// stays waits for a while, and fails if the secrets change.
 func (s *servingSecrets) stays(want map[string]secret.Secret) {
 	s.t.Helper()
 	select {

@@ -24,14 +24,14 @@ type Registry struct {
 	// Break makes every request to the registry fail, and Mend ends that.
 	Break, Mend func()
 
-	// Touch makes the registry say that something changed, where nothing did.
+	// Touch makes the registry report a change when nothing has changed.
 	Touch func()
 
-	// Faults is what the source itself reports beside its updates, a line for each fault; nil for nothing.
+	// Faults returns the faults that the source reports outside of its updates, a line each. It may be nil.
 	Faults func() []string
 }
 
-// long is how long the suite waits for what must happen, and quiet for what must not.
+// long is how long the suite waits for an expected event, and quiet how long for an event that must not come.
 const (
 	long  = 20 * time.Second
 	quiet = 300 * time.Millisecond
@@ -186,7 +186,7 @@ func thousand(t *testing.T, r Registry) {
 	run.await(want...)
 }
 
-// shown writes the services of a registry that a mesh has, a line for each: name and addresses.
+// shown returns the services of a registry that a mesh has, a line for each: name and addresses.
 func (r Registry) shown(m *model.Mesh, names map[string]string) []string {
 	var out []string
 	for _, s := range m.Services() {

@@ -1,18 +1,17 @@
-// Package status answers over HTTP how discovery is doing.
+// Package status serves the state of discovery over HTTP.
 //
-//	GET /ready               200 "ready", or 503 with the reason; with ?verbose also what is refused, held or waited for
+//	GET /ready               200 "ready", or 503 with the reason; with ?verbose also a line for each fault
 //	GET /v1/registration     services and endpoints
-//	GET /debug/…             registryz endpointz configz: what discovery knows
-//	                         config: how the store of configuration stands
-//	                         sources: how each source of services and configuration is doing
-//	                         notes: what is to be said of configuration that is served
-//	                         adsz syncz config_dump?proxyID=: what each proxy was told, and has accepted
+//	GET /debug/…             registryz endpointz configz: services, endpoints and objects of the newest mesh
+//	                         config: the state of the store of configuration
+//	                         sources: the state of each source of services and configuration
+//	                         notes: notes about configuration that is served
+//	                         adsz syncz config_dump?proxyID=: what each proxy was sent, and has accepted
 //	                         push_status: the last pushes, from their cause to the last proxy's answer
 //	                         pprof
 //
 //	GET /metrics /version    at the monitoring address
 //
-// It only reads; what is shown belongs to others. All but /ready, /metrics and /version answers programs on this host
-// only (see internal/local), unless it is configured otherwise: it shows the whole mesh, and the configuration of each
-// proxy.
+// It only reads state of other packages. All pages but /ready, /metrics and /version answer only programs on this host
+// (see internal/local), unless configured otherwise: they show the whole mesh, and the configuration of each proxy.
 package status

@@ -46,7 +46,7 @@ type endpoint struct {
 	Labels  map[string]string `json:"labels,omitempty"`
 	Weight  uint32            `json:"weight,omitempty"`
 	Cluster string            `json:"cluster,omitempty"`
-	Health  string            `json:"health,omitempty"` // where the registry knows it
+	Health  string            `json:"health,omitempty"` // if the registry reports it
 }
 
 func registration(m *model.Mesh) []registered {
@@ -71,7 +71,7 @@ func registration(m *model.Mesh) []registered {
 	return out
 }
 
-// object is one configuration object, with its spec as it would be written.
+// object is one configuration object, with its spec as a user would write it.
 type object struct {
 	Kind      string          `json:"kind"`
 	Namespace string          `json:"namespace"`
@@ -96,7 +96,7 @@ func objects(m *model.Mesh) []object {
 	return out
 }
 
-// note is what is to be said of one object.
+// note is a note about one object.
 type note struct {
 	Code    model.Code `json:"code"`
 	Object  string     `json:"object"`
@@ -127,7 +127,7 @@ func noted(notes []model.Note) []note {
 
 func named(m model.Meta) string { return m.Kind + " " + m.Namespace + "/" + m.Name }
 
-// syncState is a proxy as syncz shows it: which push it has, and how far it is with each type.
+// syncState is a proxy as syncz shows it: the push that it has, and its state for each type.
 type syncState struct {
 	Proxy      string               `json:"proxy"`
 	Generation int64                `json:"generation"`

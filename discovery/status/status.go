@@ -16,14 +16,14 @@ import (
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// Proxies is the connected proxies, and what they were sent.
+// Proxies gives access to the connected proxies, and to the resources that they were sent.
 type Proxies interface {
 	Clients() []ads.Client
 	Pushes() []ads.Push
 	Dump(proxy string) (map[string][]json.RawMessage, error)
 }
 
-// Pages is what the pages show. Its functions are called for each request, from any goroutine.
+// Pages holds the data of the pages. Its functions are called for each request, from any goroutine.
 type Pages struct {
 	Ready   func() bool        // whether there is a mesh: every source has synced, or its deadline has passed
 	Mesh    func() *model.Mesh // the newest, nil before the first
@@ -31,8 +31,8 @@ type Pages struct {
 	Proxies Proxies
 	Config  func() any      // state of the store of configuration
 	Sources func() any      // state of each source
-	Faults  func() []string // faults, though discovery is ready: a line for each
-	// Exposed lets callers from other hosts see /debug and /v1/registration.
+	Faults  func() []string // faults that do not make discovery unready: a line for each
+	// Exposed allows callers from other hosts to see /debug and /v1/registration.
 	Exposed bool
 }
 
@@ -61,7 +61,7 @@ func (p Pages) Handler() http.Handler {
 	return mux
 }
 
-// ready answers with a word, and with ?verbose lists the faults to callers on this host.
+// ready answers "ready" or the reason why not, and with ?verbose lists the faults to callers on this host.
 func (p Pages) ready(w http.ResponseWriter, r *http.Request) {
 	text := "ready\n"
 	if !p.Ready() {
@@ -108,7 +108,7 @@ func (p Pages) configDump(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, resources)
 }
 
-// guard admits only programs on this host; where the pages are exposed, every caller but a page of another site.
+// guard admits only programs on this host; if the pages are exposed, every caller but a page of another site.
 func (p Pages) guard(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := p.allowed(r); err != nil {

@@ -41,8 +41,8 @@ const (
 // OnlySources says that the Source has nothing of its own.
 func (*Clusters) OnlySources() {}
 
-// Run follows the Secrets until ctx is done, or the API server is away. Without the right to read them there are no clusters,
-// and a fault says so.
+// Run follows the Secrets until ctx is done, or the API server cannot be reached. Without the right to read them there
+// are no clusters, and a fault says so.
 func (c *Clusters) Run(ctx context.Context, updates chan<- model.Update) error {
 	client, err := c.Connect()
 	if err != nil {

@@ -4,5 +4,5 @@
 //	DIR/NAMESPACE/NAME/ca.crt                    the secret NAME-cacert; alone in its directory it is NAME as well
 //	DIR/NAMESPACE/[NAME/]service-accounts        the service accounts whose proxies may have the key, as words
 //
-// It refuses a pair that does not match, roots that are no PEM, and names that are not UTF-8, each with its path.
+// It reports a pair that does not match, roots that are not PEM, and names that are not UTF-8, each with its path.
 package file

@@ -21,11 +21,11 @@ const (
 	keyFile         = "tls.key"
 	rootsFile       = "ca.crt"
 	accountsFile    = "service-accounts"
-	rootsSuffix     = "-cacert" // of the name that roots are asked for by, where they stand beside a certificate
+	rootsSuffix     = "-cacert" // ends the name of roots that are beside a certificate
 )
 
-// read returns a group for each directory of a secret, by NAMESPACE/NAME, and the directories that it has looked at. A
-// fault of dir, or of a whole namespace, stands beside the groups of last in it, which stay.
+// read returns a group for each directory of a secret, by NAMESPACE/NAME, and the directories that it has looked at. If
+// dir or a whole namespace has a fault, the fault is added and the groups of last in it stay.
 func read(dir string, last map[string]secret.Group) (groups map[string]secret.Group, looked []string) {
 	groups, looked = map[string]secret.Group{}, []string{dir}
 	namespaces, ignored, err := directories(dir)
@@ -61,7 +61,7 @@ func read(dir string, last map[string]secret.Group) (groups map[string]secret.Gr
 	return groups, looked
 }
 
-// ignore names directories that cannot be secrets.
+// ignore adds a fault for each directory that cannot be a secret.
 func ignore(groups map[string]secret.Group, dir string, names []string) {
 	for _, name := range names {
 		groups[fmt.Sprintf("%q", name)+" in "+dir] = secret.Group{Faults: []string{
@@ -70,15 +70,15 @@ func ignore(groups map[string]secret.Group, dir string, names []string) {
 	}
 }
 
-// directories are those that people made: Kubernetes' own begin with two dots. No resource of Envoy can have the name of
-// those that are ignored.
+// directories returns the directories whose names do not begin with a dot: those that Kubernetes makes for itself begin
+// with two. The names of ignored directories cannot be names of Envoy resources.
 func directories(dir string) (names, ignored []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, e := range entries {
-		info, err := os.Stat(filepath.Join(dir, e.Name())) // which a link may lead to
+		info, err := os.Stat(filepath.Join(dir, e.Name())) // e may be a link to a directory
 		switch {
 		case err != nil || !info.IsDir() || strings.HasPrefix(e.Name(), "."):
 		case !utf8.ValidString(e.Name()):
@@ -106,7 +106,8 @@ func readGroup(dir string, name secret.Name, accounts []string) secret.Group {
 	return g
 }
 
-// readSecret returns what a directory holds, nil for what it does not. accounts are those of its namespace.
+// readSecret returns the certificate and the roots of a directory, each nil if it has none. accounts are those of its
+// namespace.
 func readSecret(dir string, accounts []string) (certificate, roots *secret.Secret, err error) {
 	var files [3][]byte
 	for i, name := range []string{certificateFile, keyFile, rootsFile} {
@@ -125,7 +126,7 @@ func readSecret(dir string, accounts []string) (certificate, roots *secret.Secre
 		if err != nil {
 			return nil, nil, err
 		}
-		if own != nil { // an empty file lets nobody in
+		if own != nil { // an empty file gives no account access
 			accounts = own
 		}
 		certificate = &secret.Secret{Certificate: files[0], Key: files[1], Accounts: accounts}
@@ -139,7 +140,8 @@ func readSecret(dir string, accounts []string) (certificate, roots *secret.Secre
 	return certificate, roots, nil
 }
 
-// readAccounts reads the words of DIR/service-accounts, nil where there is no such file. A fault lets nobody in.
+// readAccounts reads the words of DIR/service-accounts, nil if there is no such file. With a fault no account has
+// access.
 func readAccounts(dir string) ([]string, error) {
 	text, err := regular.Read(filepath.Join(dir, accountsFile), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,5 +150,5 @@ func readAccounts(dir string) ([]string, error) {
 	return strings.Fields(string(text)), err
 }
 
-// maxFile bounds a file, in bytes: Kubernetes bounds a whole secret by it.
+// maxFile is the largest size of a file, in bytes: Kubernetes' limit for a whole secret.
 const maxFile = 1 << 20

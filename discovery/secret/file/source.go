@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/watch"
 )
 
-// Source tells the secrets of a directory. It implements secret.Source.
+// Source sends the secrets of a directory. It implements secret.Source.
 type Source struct {
 	dir  string
 	log  *slog.Logger // of the watch
@@ -22,8 +22,8 @@ type Source struct {
 // New returns the source of a directory.
 func New(dir string, log *slog.Logger) *Source { return &Source{dir: dir, log: log} }
 
-// Run tells what is there, and what changes. A watch is of one directory, not of those below: when there are others, all
-// watches are made anew.
+// Run sends the secrets, and then the changes. A watch covers one directory, not those below: when the directories
+// change, all watches are made anew.
 func (s *Source) Run(ctx context.Context, updates chan<- secret.Update) error {
 	r := &run{Source: s, out: updates, sent: map[string]secret.Group{}}
 	for ctx.Err() == nil {
@@ -43,9 +43,9 @@ type run struct {
 	synced bool
 }
 
-// follow tells what is there and what changes, until other directories are to be watched.
+// follow sends the secrets and the changes, until the directories to watch change.
 func (r *run) follow(ctx context.Context, watched []string) error {
-	ticks := make(chan struct{}, 1) // the first comes when the watches stand
+	ticks := make(chan struct{}, 1) // the first comes when the watches are set up
 	watcher := watch.Watcher{Paths: watched, Quiet: 100 * time.Millisecond, Ceiling: time.Second, Recheck: time.Minute, Log: r.log}
 	round, end := context.WithCancel(ctx)
 	defer end()
@@ -93,7 +93,7 @@ func (r *run) send(ctx context.Context, groups map[string]secret.Group) {
 	}
 }
 
-// good are groups with the last good ones in the place of those that are malformed.
+// good returns groups, with malformed ones replaced by their last good form.
 func good(groups, last map[string]secret.Group) map[string]secret.Group {
 	out := map[string]secret.Group{}
 	for key, group := range groups {

@@ -1,9 +1,9 @@
-// Package kubernetes is the source of secrets that are Secrets of a Kubernetes cluster: those that are wanted, and no others.
+// Package kubernetes is the source of secrets from a Kubernetes cluster: it reads the wanted Secrets, and no others.
 //
 //	Want ──▶ a watch of each Secret, by its name ──▶ certificate, key and roots ──▶ Update
 //	                                            └──▶ Known: what is wrong with each, "" for nothing
 //
-// A Secret has tls.crt with tls.key, as the type kubernetes.io/tls does, and may have ca.crt; or cert, key and cacert, as Istio's do.
-// One that is spoiled or removed keeps its last good form, and is named. It does not read Secrets that nothing names, and
-// writes nothing.
+// A Secret has tls.crt with tls.key, as the type kubernetes.io/tls does, and may have ca.crt; or cert, key and cacert,
+// as Istio's do. A Secret that becomes malformed or is removed keeps its last good form, and is reported. The package
+// does not read Secrets that no configuration names, and writes nothing.
 package kubernetes

@@ -11,10 +11,10 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
-// rootsSuffix ends the name that roots are asked for by, where they stand beside a certificate.
+// rootsSuffix ends the name of roots that are beside a certificate.
 const rootsSuffix = "-cacert"
 
-// read returns what a Secret holds, under the names that are wanted. The error does not hold what it holds.
+// read returns the content of a Secret, under the wanted names. The error does not show any of the content.
 func read(o *corev1.Secret, w Wanted) (map[secret.Name]secret.Secret, error) {
 	first := func(keys ...string) (value []byte) {
 		for _, key := range keys {

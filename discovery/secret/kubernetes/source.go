@@ -15,33 +15,33 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
-// Wanted is a Secret that is to be read.
+// Wanted is a Secret to read.
 type Wanted struct {
-	Object   secret.Name // which one it is
-	As       secret.Name // what proxies ask for it by
+	Object   secret.Name // namespace and name of the Secret
+	As       secret.Name // the name by which proxies request it
 	Accounts []string    // that may have its key
-	Pair     bool        // it is of no use without a certificate and its key
+	Pair     bool        // it is useless without a certificate and its key
 }
 
 func (w Wanted) same(o Wanted) bool {
 	return w.Object == o.Object && w.As == o.As && w.Pair == o.Pair && slices.Equal(w.Accounts, o.Accounts)
 }
 
-// Max is how many Secrets are read. Those beyond are named.
+// Max is how many Secrets are read. Those beyond it are reported.
 const Max = 1000
 
-// Source tells the Secrets that are wanted. It implements secret.Source.
+// Source sends the wanted Secrets. It implements secret.Source.
 type Source struct {
 	connect func() (*kube.Client, error)
 
 	mu     sync.Mutex
 	wanted []Wanted
 	asked  bool                   // Want was called
-	known  map[secret.Name]string // what is wrong with Secrets that were looked at
-	good   map[secret.Name]bool   // that have been good, and are served
+	known  map[secret.Name]string // faults of the Secrets that were read, "" for none
+	good   map[secret.Name]bool   // Secrets that have been good, and are served
 
-	changed chan struct{} // Want has other ones
-	learned chan struct{} // known is another one
+	changed chan struct{} // gets a value when Want has set other ones
+	learned chan struct{} // gets a value when known has changed
 }
 
 // New returns a Source that wants nothing yet.
@@ -52,7 +52,8 @@ func New(connect func() (*kube.Client, error)) *Source {
 	}
 }
 
-// Want says which Secrets are to be read from now on. Before the first call the Source has not synced. Any goroutine may call it.
+// Want sets the Secrets to read from now on. Before the first call the Source has not synced. Any goroutine may call
+// it.
 func (s *Source) Want(all []Wanted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +64,7 @@ func (s *Source) Want(all []Wanted) {
 	wake(s.changed)
 }
 
-// Known returns what is wrong with the Secrets that were looked at, by their names: "" for one that is served.
+// Known returns the faults of the Secrets that were read, by their names: "" for one that is served.
 func (s *Source) Known() map[secret.Name]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +81,7 @@ func wake(to chan<- struct{}) {
 	}
 }
 
-// want returns the Secrets that are wanted, by name, and whether they were said.
+// want returns the wanted Secrets, by name, those beyond Max, and whether Want was called.
 func (s *Source) want() (out map[secret.Name]Wanted, beyond []Wanted, asked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +98,7 @@ func (s *Source) want() (out map[secret.Name]Wanted, beyond []Wanted, asked bool
 	return out, beyond, s.asked
 }
 
-// learn notes what is wrong with a Secret, "" for nothing. One that was good once is served on.
+// learn records the fault of a Secret, "" for none. A Secret that was good once is still served.
 func (s *Source) learn(name secret.Name, fault string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +113,7 @@ func (s *Source) learn(name secret.Name, fault string) {
 	}
 }
 
-// Run follows the Secrets until ctx is done, or the API server is away.
+// Run follows the Secrets until ctx is done, or the API server cannot be reached.
 func (s *Source) Run(ctx context.Context, updates chan<- secret.Update) error {
 	client, err := s.connect()
 	if err != nil {
@@ -185,7 +186,7 @@ func (r *run) tell(ctx context.Context, events <-chan kube.Event, updates chan<-
 	}
 }
 
-// complete reports whether every Secret that is wanted was looked at.
+// complete reports whether every wanted Secret was read.
 func (r *run) complete() bool {
 	for _, f := range r.follows {
 		if !f.listed {
@@ -195,7 +196,7 @@ func (r *run) complete() bool {
 	return r.asked
 }
 
-// reconcile follows what is wanted now.
+// reconcile starts and stops watches to match the wanted Secrets.
 func (r *run) reconcile() {
 	wanted, beyond, asked := r.want()
 	r.asked = asked
@@ -233,7 +234,7 @@ func (r *run) reconcile() {
 	}
 }
 
-// strip takes away what is not read. A Secret that was applied holds its text a second time.
+// strip removes the fields that are not read. A Secret that was applied holds its text a second time.
 func strip(o any) {
 	if s, ok := o.(*corev1.Secret); ok {
 		s.ManagedFields, s.Annotations, s.Labels = nil, nil, nil

@@ -11,20 +11,21 @@ import (
 	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
-// Envoy's commands, which stand in the values of headers and in formats of access logs: %REQ(:METHOD)%, %START_TIME(%s)%.
-// Envoy refuses a whole route configuration, or listener, over one that it does not understand.
+// Envoy's commands, which are allowed in values of headers and in formats of access logs: %REQ(:METHOD)%,
+// %START_TIME(%s)%. Envoy refuses a whole route configuration, or listener, because of one command that it does not
+// support.
 
 // command is the form that Envoy looks for behind a single %.
 var command = regexp.MustCompile(`^%([A-Z0-9_]+)(?:\((.*?)\))?(?::([0-9]+))?%`)
 
-// commandForm is what a command takes.
+// commandForm is the form of the arguments of a command.
 type commandForm struct {
 	required, optional bool // an argument
 	length             bool // at most so many characters of it
 	argument           func(string) bool
 }
 
-// formatted returns what Envoy would refuse a text for, one message for each command.
+// formatted returns the faults for which Envoy would refuse a text, one message for each command.
 func formatted(text string) (faults []string) {
 	forms := commands()
 	for i := 0; i < len(text); {
@@ -67,7 +68,7 @@ func formatted(text string) (faults []string) {
 	return faults
 }
 
-// headerArgument is NAME or NAME?OTHER, the other being taken where there is no first.
+// headerArgument reports whether s is NAME or NAME?OTHER; Envoy uses OTHER if there is no header NAME.
 func headerArgument(s string) bool {
 	names := strings.Split(s, "?")
 	return len(names) <= 2 && strings.Trim(s, "?") != "" &&
@@ -84,7 +85,7 @@ func filterState(s string) bool {
 	return !found || as == "PLAIN" || as == "TYPED" || strings.HasPrefix(as, "FIELD:") && len(as) > len("FIELD:")
 }
 
-// commands are those of Envoy 1.40 that a test has shown to it.
+// commands returns the commands of Envoy 1.40. A test runs them against Envoy.
 func commands() map[string]commandForm {
 	out := map[string]commandForm{
 		"REQ": {required: true, length: true, argument: headerArgument}, "RESP": {required: true, length: true, argument: headerArgument},
@@ -113,7 +114,7 @@ func commands() map[string]commandForm {
 	return out
 }
 
-// format wants a format of access logs: text, or an object whose texts at any depth are formats.
+// format requires a format of access logs: text, or an object whose texts at any depth are formats.
 func (f field) format(v any) {
 	switch v := v.(type) {
 	case string:

@@ -14,13 +14,14 @@ import (
 
 // ConfigSource is a further source of objects, as MeshConfig names it.
 type ConfigSource struct {
-	URL    string // as it was written
+	URL    string // as written
 	Scheme string // xds, fs or k8s
 	Place  string // host:port, a directory, or what follows k8s://
 	TLS    *networking.ClientTLSSettings
 }
 
-// ConfigSources returns those of an object that holds a MeshConfig, each address once; none of any other object.
+// ConfigSources returns the sources that an object with a MeshConfig names, each address once; none for any other
+// object.
 func ConfigSources(o *model.Object) []ConfigSource {
 	settings, _ := o.Spec.(*meshconfig.MeshConfig)
 	var out []ConfigSource
@@ -35,7 +36,7 @@ func ConfigSources(o *model.Object) []ConfigSource {
 	return out
 }
 
-// parseConfigSource says what is wrong with an address, "" for nothing.
+// parseConfigSource returns the source of an address, or the fault of the address; "" for no fault.
 func parseConfigSource(address string) (ConfigSource, string) {
 	const want = "want xds://host:port, fs:///directory or k8s://"
 	u, err := url.Parse(address)

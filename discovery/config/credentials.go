@@ -8,8 +8,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Credentials returns the names of the secrets that an object that is a Gateway serves, sorted; none of any other object, and none
-// of those of Ingresses.
+// Credentials returns the names of the secrets that a Gateway serves, sorted; none for any other object, and none of
+// the secrets of Ingresses.
 func Credentials(o *model.Object) (names []string) {
 	gateway, is := o.Spec.(*networking.Gateway)
 	if !is {

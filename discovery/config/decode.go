@@ -9,8 +9,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Decode reads the objects of a file: YAML of any number of documents, or JSON. It returns those without an error, and
-// everything that is wrong, by line. file is what the problems and the objects' origins call the file.
+// Decode reads the objects of a file: YAML of any number of documents, or JSON. It returns the objects without an
+// error, and all problems, ordered by line. file is the name of the file in problems and in the origins of objects.
 func Decode(file string, data []byte) ([]*model.Object, []Problem) {
 	var objects []*model.Object
 	var problems []Problem
@@ -43,7 +43,7 @@ func Duplicate(o, first *model.Object) Problem {
 	}
 }
 
-// title is how problems name an object: "VirtualService default/reviews".
+// title returns the name of an object in problems: "VirtualService default/reviews".
 func title(m model.Meta) string {
 	if m.Name == "" {
 		return m.Kind
@@ -60,7 +60,7 @@ func decodeObject(root *yaml.Node) Item {
 	case served:
 	case e.apiVersion != "" && manifestVersion(e.kind) == e.apiVersion:
 		return manifest(root, e, problems)
-	case e.apiVersion != "" && e.kind != "": // whatever else is in it is not ours to judge
+	case e.apiVersion != "" && e.kind != "": // the rest of it is not judged here
 		item.Key, item.Problems = foreign(e)
 		return item
 	default:
@@ -84,7 +84,7 @@ func decodeObject(root *yaml.Node) Item {
 	return item
 }
 
-// decodeBody fills spec from a node and says what is wrong with it, and where its fields are.
+// decodeBody fills spec from a node. It returns its faults, and the lines of its fields.
 func decodeBody(k kind, e envelope, spec proto.Message) (faults []Problem, lines model.Lines) {
 	var r report
 	lines, sound := decodeStraight(e.spec, e.specLine, e.meta.Origin.Line, spec)

@@ -1,6 +1,6 @@
 package config
 
-//lint:file-ignore SA1019 what Istio deprecates is read all the same: files still have it
+//lint:file-ignore SA1019 deprecated fields of Istio are read too: files still have them
 
 import (
 	"math/big"
@@ -34,7 +34,7 @@ func destinationRule(f field, r *networking.DestinationRule) {
 	}
 }
 
-// meshName wants a name of the server, under ISTIO_MUTUAL, that Envoy takes: outbound_.PORT_.SUBSET_.HOST.
+// meshName requires a name of the server, under ISTIO_MUTUAL, that Envoy takes: outbound_.PORT_.SUBSET_.HOST.
 func meshName(f field, host, subset string, p *networking.TrafficPolicy) {
 	mutual := func(t *networking.ClientTLSSettings) bool {
 		return t.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL && t.GetSni() == ""
@@ -188,7 +188,7 @@ func localitySetting(f field, s *networking.LocalityLoadBalancerSetting) {
 	}
 }
 
-// locality wants "region/zone/sub-zone", whose end may be missing or "*".
+// locality requires "region/zone/sub-zone"; parts at the end may be missing or "*".
 func locality(f field, s string) {
 	parts := strings.Split(s, "/")
 	star := slices.Index(parts, "*")
@@ -234,7 +234,7 @@ func connectionPool(f field, p *networking.ConnectionPoolSettings) {
 	}
 }
 
-// seconds wants at least one, in whole ones: what the kernel counts.
+// seconds requires at least one second, and whole seconds: the kernel's unit.
 func (f field) seconds(d time.Duration, given bool) {
 	if given && (d < time.Second || d > 1<<16*time.Second) {
 		f.errorf("is %v, want at least 1s", d)
@@ -252,7 +252,7 @@ func outlierDetection(f field, o *networking.OutlierDetection) {
 	if o.ConsecutiveLocalOriginFailures.GetValue() > 0 && !o.SplitExternalLocalOriginErrors {
 		f.at("consecutiveLocalOriginFailures").errorf("is given without splitExternalLocalOriginErrors")
 	}
-	// Envoy ejects no longer than five minutes unless the base time is longer itself: that is no fault.
+	// Envoy ejects for at most five minutes unless the base time itself is longer: that is no fault.
 }
 
 func clientTLS(f field, t *networking.ClientTLSSettings) {

@@ -7,7 +7,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Document is a part of a file that is read by itself: what is wrong in it says nothing about the others.
+// Document is a part of a file that is read by itself: its faults do not affect other documents.
 type Document struct {
 	Line int // of its first line in the file, from 1
 	Data []byte
@@ -17,10 +17,10 @@ type Document struct {
 // even in a text. Comments and directives stay with the document that follows them.
 func Split(data []byte) []Document {
 	if bytes.HasPrefix(data, []byte("\xfe\xff")) || bytes.HasPrefix(data, []byte("\xff\xfe")) {
-		return []Document{{1, data}} // UTF-16, whose lines are not to be seen here
+		return []Document{{1, data}} // UTF-16, which is not split into lines here
 	}
 	var out []Document
-	line, empty := 1, true // of the document that begins at data[0]; whether nothing of it was met yet
+	line, empty := 1, true // of the document that begins at data[0]; whether nothing of it was found yet
 	cut := func(at int) {
 		out = append(out, Document{line, data[:at]})
 		line += breaks(data[:at])
@@ -68,18 +68,18 @@ func breaks(data []byte) int {
 	return n
 }
 
-// Item is one object of a document, or what stands in the place of one.
+// Item is one object of a document, or the faults in the place of one.
 type Item struct {
-	Object   *model.Object // nil where it is refused, or of a kind that is not served
-	Key      string        // which object it is or was to be; empty where that cannot be told, or is not served
+	Object   *model.Object // nil if it is refused, or of a kind that is not served
+	Key      string        // which object it is, or was meant to be; empty if that is unknown, or its kind is not served
 	Line     int
 	Problems []Problem
 }
 
-// Refused reports whether there would be an object, or more, without an error.
+// Refused reports whether an error keeps one or more objects from being read.
 func (i Item) Refused() bool { return HasErrors(i.Problems) }
 
-// At returns the item of a document that begins at a line of a file.
+// At returns the item with the position of its document: a file, and the line at which the document begins.
 func (i Item) At(file string, line int) Item {
 	i.Line += line - 1
 	if i.Object != nil {
@@ -102,13 +102,13 @@ const (
 	maxProblems = 10_000
 )
 
-// Reader reads documents one after another in memory that it uses again. It is for one goroutine; the zero value is ready.
+// Reader reads documents one after another and reuses its memory. It is for one goroutine; the zero value is ready.
 type Reader struct{ nodes nodes }
 
-// Read reads the objects of a document. Its lines count from 1, and there is no file: see Item.At.
+// Read reads the objects of a document. Its lines count from 1, and no file is set: see Item.At.
 func Read(data []byte) []Item { return new(Reader).Read(data) }
 
-// Read is the function Read. Nothing that it returns is in the memory that is used again.
+// Read is like the function Read. No result refers to the reused memory.
 func (r *Reader) Read(data []byte) []Item {
 	if len(data) > maxDocument {
 		return []Item{stopped(1, "has %d MiB, want at most %d in a document: put its objects into several, each after a line ---",
@@ -131,7 +131,7 @@ func (r *Reader) Read(data []byte) []Item {
 	return out
 }
 
-// stopped stands for what is not read from a line on.
+// stopped returns an item for the part of a document that is not read, from a line on.
 func stopped(line int, format string, args ...any) Item {
 	return Item{Line: line, Problems: []Problem{{Line: line, Severity: Error, Message: fmt.Sprintf(format, args...)}}}
 }

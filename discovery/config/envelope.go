@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// envelope is what every object of Kubernetes' form has.
+// envelope holds the fields that every object of Kubernetes' form has.
 type envelope struct {
 	apiVersion, kind string
 	line             map[string]int // of apiVersion and kind
@@ -31,7 +31,7 @@ func readEnvelope(root *yaml.Node) (envelope, []Problem) {
 	r := envelopeReader{reader: newReader(), envelope: envelope{specLine: root.Line, line: map[string]int{}}}
 	r.meta.Namespace = "default"
 	r.meta.Origin.Line = root.Line
-	r.spec = &yaml.Node{Kind: yaml.MappingNode, Line: root.Line} // an object without a spec is one with an empty one
+	r.spec = &yaml.Node{Kind: yaml.MappingNode, Line: root.Line} // an object without a spec counts as one with an empty spec
 	metadata := entry{value: &yaml.Node{Kind: yaml.MappingNode}, line: root.Line}
 	for _, e := range r.object(root, "") {
 		switch e.key {
@@ -45,7 +45,7 @@ func readEnvelope(root *yaml.Node) (envelope, []Problem) {
 			if !isNull(e.value) {
 				r.spec, r.specLine = e.value, e.line
 			}
-		case "status": // the control plane's own
+		case "status": // written by the control plane
 		default:
 			r.faultf(e.line, e.key, "unknown field %q%s", e.key,
 				suggest(e.key, []string{"apiVersion", "kind", "metadata", "spec", "status"}))
@@ -80,7 +80,7 @@ func (r *envelopeReader) require(line int, path, value string) {
 	}
 }
 
-// readMetadata takes what discovery needs. Other keys are Kubernetes' own and free.
+// readMetadata reads the keys that discovery needs. Other keys belong to Kubernetes and are not checked.
 func (r *envelopeReader) readMetadata(metadata entry) {
 	for _, e := range r.object(metadata.value, "metadata") {
 		path := "metadata." + e.key
@@ -109,7 +109,7 @@ func (r *envelopeReader) readMetadata(metadata entry) {
 	}
 }
 
-// labels reads what is a string; Kubernetes itself would have refused the rest.
+// labels reads the labels whose values are strings; Kubernetes itself would refuse others.
 func (r *envelopeReader) labels(metadata entry, path string) map[string]string {
 	out := map[string]string{}
 	for _, e := range r.object(metadata.value, path) {

@@ -8,15 +8,16 @@ import (
 	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
-// foreign judges an object that is not of a kind that is served. One that is meant to be is refused, under the key of what
-// it is meant to be, and so is one that asks for less traffic to be let through. Any other is left alone, with a warning.
+// foreign judges an object of a kind that is not served. An object that was probably meant to be of a served kind is
+// refused, under the key of that kind. A security policy of Istio is refused too. Any other object is ignored, with a
+// warning.
 func foreign(e envelope) (key string, problems []Problem) {
 	in, version, _ := strings.Cut(e.apiVersion, "/")
 	p := Problem{Line: e.meta.Origin.Line, Severity: Error, Object: title(e.meta)}
 	meant := e.meta
 	near := spelling.Nearest(e.kind, kindNames())
 	switch {
-	case e.kind == "ServiceAccount" && e.apiVersion == "v1": // pods and their templates name it, and that is all that is served of it
+	case e.kind == "ServiceAccount" && e.apiVersion == "v1": // pods and their templates name it; only that name is used
 		return "", nil
 	case in == "security.istio.io" && slices.Contains(securityKinds(), e.kind):
 		p.Message = "is not served: nobody is kept out by it, and requests that it refuses elsewhere are let through here; " +
@@ -40,14 +41,14 @@ func foreign(e envelope) (key string, problems []Problem) {
 	return key, []Problem{p}
 }
 
-// nearGroup reports whether an apiVersion is likely to mean Istio's. Others have kinds of the same names: Gateway of
-// gateway.networking.k8s.io is one.
+// nearGroup reports whether an apiVersion is probably meant to be Istio's. Other groups have kinds of the same names,
+// such as Gateway of gateway.networking.k8s.io.
 func nearGroup(apiVersion string) bool {
 	in, _, found := strings.Cut(apiVersion, "/")
 	return !found || !strings.HasSuffix(in, ".k8s.io") && spelling.Nearest(in, []string{group}) != ""
 }
 
-// securityKinds are those of security.istio.io.
+// securityKinds returns the kinds of security.istio.io.
 func securityKinds() []string {
 	return []string{"AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"}
 }

@@ -65,7 +65,7 @@ func serverHost(f field, host string) {
 	}
 }
 
-// serverProtocol wants TLS settings where the protocol is encrypted, and only there.
+// serverProtocol requires TLS settings where the protocol is encrypted, and only there.
 func serverProtocol(f field, s *networking.Server) {
 	protocol, _ := model.ParseProtocol(s.Port.Protocol)
 	switch {
@@ -143,7 +143,7 @@ const ingressCredential = "kubernetes-ingress:"
 
 func isIngressCredential(name string) bool { return strings.HasPrefix(name, ingressCredential) }
 
-// credential wants no name of an Ingress' certificate: it may be of any namespace.
+// credential refuses the name of an Ingress' certificate, which may be in any namespace.
 func (f field) credential(name string) {
 	if isIngressCredential(name) {
 		f.errorf("is %q, which is for Ingress objects alone: want the name of a secret of the proxies' namespace", name)
@@ -174,7 +174,7 @@ func fingerprints(f field, t *networking.ServerTLSSettings) {
 	}
 }
 
-// ciphers are those of BoringSSL below TLS 1.3, whose own cannot be chosen.
+// ciphers returns the cipher suites of BoringSSL below TLS 1.3; those of TLS 1.3 cannot be chosen.
 func ciphers() []string {
 	out := []string{"AES128-GCM-SHA256", "AES128-SHA", "AES256-GCM-SHA384", "AES256-SHA"}
 	for _, key := range []string{"ECDSA", "RSA"} {

@@ -1,6 +1,6 @@
 package config
 
-//lint:file-ignore SA1019 what Istio deprecates is read all the same: files still have it
+//lint:file-ignore SA1019 deprecated fields of Istio are read too: files still have them
 
 import (
 	"maps"
@@ -12,7 +12,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Fields of an HTTPRoute that change requests, beside those that route them.
+// Rules for fields of an HTTPRoute that change requests, other than those that route them.
 
 func redirect(f field, r *networking.HTTPRedirect) {
 	if r == nil {
@@ -76,11 +76,11 @@ func rewrite(f field, r *networking.HTTPRewrite) {
 	}
 }
 
-// substitution wants groups that the pattern has: Envoy refuses others.
+// substitution requires that all groups exist in the pattern: Envoy refuses others.
 func substitution(f field, r *networking.RegexRewrite) {
 	pattern, err := regexp.Compile(r.Match)
 	if err != nil {
-		return // told already
+		return // reported already
 	}
 	for i := 0; i < len(r.Rewrite); i++ {
 		if r.Rewrite[i] != '\\' {
@@ -124,7 +124,7 @@ func retries(f field, r *networking.HTTPRetry) {
 	}
 }
 
-// retryConditions are those of Envoy's router filter, for HTTP and gRPC.
+// retryConditions returns the retry conditions of Envoy's router filter, for HTTP and gRPC.
 func retryConditions() []string {
 	return []string{
 		"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "envoy-ratelimited",
@@ -237,8 +237,8 @@ func headers(f field, h *networking.Headers) {
 	operations(f.at("response"), h.GetResponse(), false)
 }
 
-// operations wants what Envoy lets routes do to headers: pseudo-headers are not theirs to change, but the host of a
-// request can be set.
+// operations requires header operations that Envoy allows in routes: pseudo-headers cannot be changed, but the host of
+// a request can be set.
 func operations(f field, o *networking.Headers_HeaderOperations, request bool) {
 	for operation, values := range inOrder(map[string]map[string]string{"set": o.GetSet(), "add": o.GetAdd()}) {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -261,7 +261,7 @@ func operations(f field, o *networking.Headers_HeaderOperations, request bool) {
 	}
 }
 
-// headerValue wants text on one line, with commands that Envoy understands.
+// headerValue requires text on one line, with commands that Envoy supports.
 func headerValue(f field, v string) {
 	f.text(v)
 	if len(v) > 16<<10 {

@@ -17,7 +17,7 @@ type kind struct {
 	rules func(field, proto.Message)
 }
 
-// kindOf returns a kind; false where it is not served.
+// kindOf returns a kind; false if it is not served.
 func kindOf(apiVersion, name string) (kind, bool) {
 	in, version, _ := strings.Cut(apiVersion, "/")
 	if in != group || !slices.Contains(versions(name), version) {
@@ -45,7 +45,7 @@ func kindOf(apiVersion, name string) (kind, bool) {
 	}
 }
 
-// versions are those of a kind, the best first. Istio has but one of ProxyConfig.
+// versions returns the API versions of a kind, the best first. ProxyConfig has only one.
 func versions(kind string) []string {
 	if kind == "ProxyConfig" {
 		return []string{"v1beta1"}
@@ -53,18 +53,18 @@ func versions(kind string) []string {
 	return []string{"v1", "v1beta1", "v1alpha3"}
 }
 
-// KindNames returns the kinds of objects that are served, and the two of the mesh's settings, which have files of
-// their own.
+// KindNames returns the kinds of objects that are served, and the two kinds of mesh settings, which have separate
+// files.
 func KindNames() []string { return append(kindNames(), "MeshConfig", "MeshNetworks") }
 
-// Kind is a kind of object that is served, at the version that is best.
+// Kind is a kind of object that is served, at its best version.
 type Kind struct {
 	APIVersion string // "networking.istio.io/v1"
 	Name       string
 	Spec       protoreflect.FullName // of the message in an object's spec
 }
 
-// Kinds returns the kinds that are served, but the mesh's settings.
+// Kinds returns the kinds that are served, without the mesh settings.
 func Kinds() []Kind {
 	var out []Kind
 	for _, name := range kindNames() {
@@ -91,13 +91,13 @@ func kindFor[M proto.Message](name string, rules func(field, M)) kind {
 	}
 }
 
-// Resource is how an API server knows a kind.
+// Resource is the name and versions of a kind at an API server.
 type Resource struct {
 	Group, Kind, Plural string
 	Versions            []string // the best first
 }
 
-// Resources returns those of all kinds that are served, but the two of the mesh's settings.
+// Resources returns the resources of all kinds that are served, without the mesh settings.
 func Resources() []Resource {
 	plurals := map[string]string{"ServiceEntry": "serviceentries", "WorkloadEntry": "workloadentries"}
 	var out []Resource

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// unpack puts the items of Kubernetes' lists, which kubectl prints, in the place of the lists. Items are objects: a list
-// among them is none.
+// unpack replaces Kubernetes' lists, which kubectl prints, by their items. Items must be objects: a list in a list is
+// not unpacked.
 func unpack(roots []*yaml.Node) []*yaml.Node {
 	var out []*yaml.Node
 	for _, root := range roots {
@@ -46,7 +46,7 @@ func listItems(root *yaml.Node) ([]*yaml.Node, bool) {
 	case items == nil || isNull(items):
 		return nil, true
 	case items.Kind != yaml.SequenceNode:
-		return []*yaml.Node{items}, true // which is reported as no object
+		return []*yaml.Node{items}, true // which is reported as not an object
 	default:
 		return slices.DeleteFunc(slices.Clone(items.Content), isNull), true
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// IsManifest reports whether objects of a kind are Kubernetes' own, and say which services and workloads there are, or what workloads look like. The Spec of such an
-// Object is the whole of what was written, a structpb.Struct: package manifest reads it.
+// IsManifest reports whether a kind is one of Kubernetes' own that describe services and workloads, or templates of
+// workloads. The Spec of such an Object is the whole object as written, a structpb.Struct: package manifest reads it.
 func IsManifest(kind string) bool { return manifestVersion(kind) != "" }
 
 // manifestVersion is the apiVersion of a kind, "" for one that is not read.
@@ -29,13 +29,13 @@ func manifestVersion(kind string) string {
 	}
 }
 
-// manifest reads an object of Kubernetes as far as this package does: which one it is, and where.
+// manifest reads the identity and the place of an object of Kubernetes; this package reads no more of it.
 func manifest(root *yaml.Node, e envelope, problems []Problem) Item {
 	item := Item{Line: e.meta.Origin.Line, Key: e.meta.Key()}
 	if e.meta.Name == "" || e.meta.Namespace == "" {
 		item.Key = ""
 	}
-	for _, p := range problems { // other fields than those of the envelope are for package manifest
+	for _, p := range problems { // package manifest checks fields other than those of the envelope
 		if strings.HasPrefix(p.Path, "metadata") || p.Path == "" {
 			p.Object = title(e.meta)
 			item.Problems = append(item.Problems, p)
@@ -65,7 +65,7 @@ func (r *reader) json(out *bytes.Buffer, n *yaml.Node, aliased bool, depth int) 
 	n, aliased = r.enter(n, aliased, depth)
 	switch {
 	case r.fault != nil:
-		out.WriteString("null") // nobody will read it
+		out.WriteString("null") // it is not read
 	case n.Kind == yaml.MappingNode:
 		out.WriteByte('{')
 		for i, e := range r.entries(n, aliased, depth) {

@@ -8,16 +8,16 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// place is one node of an object: where the file has it, and what protobuf expects there.
+// place is one node of an object: its line in the file, and the type that protobuf expects there.
 type place struct {
 	parent int    // index of the place above, -1 at the root
-	name   string // what the place above calls it: ".hosts", "[0]"
+	name   string // its name in the place above: ".hosts", "[0]"
 	line   int
 	slot   slot
 	node   *yaml.Node
 }
 
-// places are the nodes of an object, parents before children. A path is put together only for a fault.
+// places are the nodes of an object, parents before children. A path is built only for a fault.
 type places []place
 
 // path returns "spec.http[0].timeout", as the file writes it.
@@ -28,11 +28,11 @@ func (p places) path(i int) string {
 	return p.path(p[i].parent) + p[i].name
 }
 
-// find returns the place that a path of JSON names leads to, or the nearest above it that the file has: a rule speaks
-// of fields that are missing, too.
+// find returns the place of a path of JSON names, or the nearest place above it that the file has: rules also report
+// missing fields.
 func (p places) find(path string) int {
 	best := 0
-	left := map[int]string{-1: path} // what remains of path below each place on the way
+	left := map[int]string{-1: path} // the rest of path below each place on the way
 	for i := range p {
 		above, ok := left[p[i].parent]
 		if !ok {
@@ -60,12 +60,12 @@ func (p places) given(path string) bool {
 	return full == path
 }
 
-// lines returns where each field is, for an object that begins at line from. A place on the line of the one above it is
-// joined to those below.
+// lines returns the line of each field, for an object that begins at line from. A place on the same line as its parent
+// has no entry of its own: its name becomes a part of the names below it.
 func (p places) lines(from int) model.Lines {
 	type kept struct {
-		depth, line int    // of the nearest place at or above that is reported
-		name        string // of what is below that
+		depth, line int    // of the nearest reported place at or above this one
+		name        string // path below that place
 	}
 	all := make([]kept, len(p))
 	var out []byte
@@ -85,7 +85,7 @@ func (p places) lines(from int) model.Lines {
 	return model.Lines(out)
 }
 
-// jsonName is what rules call a place: a file may write target_port as well.
+// jsonName returns the name of a place in rules: a file may use target_port as well.
 func (p place) jsonName() string {
 	if f := p.slot.field; f != nil && !p.slot.element {
 		return "." + f.JSONName()

@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// nodes hands out nodes of memory that it uses again: a document has a hundred of them for each object, and none is needed
-// when the object is read.
+// nodes allocates nodes in memory that it reuses: a document has a hundred nodes for each object, and none is needed
+// after the object is read.
 type nodes struct {
 	all  []*[128]yaml.Node
 	used int
@@ -31,9 +31,10 @@ func (s *nodes) alloc(k yaml.Kind, line int) *yaml.Node {
 	return n
 }
 
-// plain reads YAML of the form that nearly all configuration has, many times faster than the YAML package: one document in
-// ASCII of block mappings and block lists, whose scalars stand on one line and have no escapes. It gives up on all else,
-// and on what is wrong; the YAML package reads that from the start. Nodes have a kind, a value, a style and a line.
+// plain reads YAML of the form that nearly all configuration has, many times faster than the YAML package: one document
+// in ASCII of block mappings and block lists, whose scalars are on one line and have no escapes. It gives up on any
+// other form and on faults; the YAML package then reads the document from the start. Nodes have a kind, a value, a
+// style and a line.
 type plain struct {
 	*nodes
 	text string
@@ -46,7 +47,7 @@ type plain struct {
 	failed bool
 }
 
-// readPlain returns the root node of a document, false where it gives up.
+// readPlain returns the root node of a document, false if it gives up.
 func readPlain(text string, memory *nodes) (*yaml.Node, bool) {
 	for i := range len(text) {
 		if c := text[i]; c != '\n' && (c < ' ' || c > '~') {
@@ -133,12 +134,12 @@ func (p *plain) key() (key, value string, found bool) {
 	return "", "", false
 }
 
-// isMarked reports whether a text at the beginning of a line may be the end of a document, or another one's beginning.
+// isMarked reports whether a text at the beginning of a line may be the marker of a document's end or beginning.
 func isMarked(text string) bool {
 	return strings.HasPrefix(text, "---") || strings.HasPrefix(text, "...")
 }
 
-// value reads what follows a key of a mapping, and goes to the line after it.
+// value reads the value of a key of a mapping, and goes to the line after it.
 func (p *plain) value(text string, indent int) *yaml.Node {
 	line := p.line
 	if text != "" && text[0] != '#' {
@@ -203,7 +204,7 @@ func (p *plain) oneLine(text string) *yaml.Node {
 	return n
 }
 
-// isPlain reports whether a text begins as a scalar without quotes does, and as nothing else.
+// isPlain reports whether a text can only be the beginning of a scalar without quotes.
 func isPlain(text string) bool {
 	if text == "" || strings.IndexByte("?:,[]{}#&*!|>'\"%@`", text[0]) >= 0 {
 		return false

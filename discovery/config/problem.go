@@ -9,15 +9,15 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Severity is what a problem costs.
+// Severity is the consequence of a problem.
 type Severity string
 
 const (
 	Error   Severity = "error"   // the object is refused
-	Warning Severity = "warning" // the object is served without what the message names
+	Warning Severity = "warning" // the object is served without the setting that the message names
 )
 
-// Problem is one fault of a file. It is comparable, so that the same fault can be told once.
+// Problem is one fault of a file. It is comparable, so that the same fault is reported once.
 type Problem struct {
 	File     string   `json:"file"`
 	Line     int      `json:"line,omitempty"` // from 1; 0 is the file as a whole
@@ -43,7 +43,7 @@ func (p Problem) String() string {
 	return strings.TrimPrefix(b.String(), ": ")
 }
 
-// Log logs the problem: as an error where the object is refused, else as a warning.
+// Log logs the problem: as an error if the object is refused, else as a warning.
 func (p Problem) Log(to Logger) {
 	args := []any{"object", p.Object, "field", p.Path, "reason", p.Message}
 	if p.File != "" {
@@ -62,7 +62,7 @@ type Logger interface {
 	Warn(message string, args ...any)
 }
 
-// OfNotes returns what is to be said of objects that ask for what is not there, as warnings.
+// OfNotes returns notes as warnings.
 func OfNotes(notes []model.Note) []Problem {
 	var out []Problem
 	for _, n := range notes {
@@ -71,7 +71,7 @@ func OfNotes(notes []model.Note) []Problem {
 	return out
 }
 
-// OfNote returns one of them.
+// OfNote returns one note as a warning.
 func OfNote(n model.Note) Problem {
 	return Problem{
 		File: n.Meta.Origin.File, Line: n.Line(), Severity: Warning, Object: title(n.Meta), Path: n.Path,
@@ -84,7 +84,7 @@ func HasErrors(problems []Problem) bool {
 	return slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity == Error })
 }
 
-// byLine sorts problems as a reader meets them.
+// byLine sorts problems by their place in the file.
 func byLine(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 }

@@ -51,13 +51,13 @@ func ProxyConfigText(m *model.Mesh, namespace string, labels map[string]string, 
 		return "", err
 	}
 	var line bytes.Buffer
-	if err := json.Compact(&line, text); err != nil { // whose spaces differ between builds
+	if err := json.Compact(&line, text); err != nil { // protojson's spaces differ between builds
 		return "", err
 	}
 	return line.String(), nil
 }
 
-// decodeProxyConfig reads one as it stands in MeshConfig's defaultConfig.
+// decodeProxyConfig reads a ProxyConfig in the form of MeshConfig's defaultConfig.
 func decodeProxyConfig(text string) (*meshconfig.ProxyConfig, error) {
 	roots, fault := documents([]byte(text))
 	switch {

@@ -17,7 +17,7 @@ const (
 	maxRegexSize = 32768
 )
 
-// regex wants what Envoy's RE2 takes, of Istio's length at most.
+// regex requires a pattern that Envoy's RE2 accepts, of at most Istio's length.
 func (f field) regex(pattern string) {
 	if len(pattern) > maxRegexLength {
 		f.errorf("is %d bytes long, want at most %d", len(pattern), maxRegexLength)
@@ -33,11 +33,12 @@ func (f field) regex(pattern string) {
 	}
 }
 
-// escape is what RE2 reads as one where Go's reader takes more: quoted text, classes of Unicode, and characters by number.
+// escape matches the escapes for which Go accepts more than RE2: quoted text, classes of Unicode, and characters by
+// number.
 var escape = regexp.MustCompile(`(?s)\\Q.*?(?:\\E|$)|\\[pP](?:\{(\^?)([^}]*)\}|(.))|\\x\{([0-9a-fA-F]+)\}|\\.`)
 
-// re2Fault says what Go takes in a pattern and Envoy does not: classes by their long names, in other letters' case, and
-// characters beyond a byte, since Envoy matches bytes.
+// re2Fault returns the part of a pattern that Go accepts and Envoy does not: classes by their long names or in another
+// letter case, and characters beyond a byte, since Envoy matches bytes.
 func re2Fault(pattern string) string {
 	for _, m := range escape.FindAllStringSubmatch(pattern, -1) {
 		if class := m[2] + m[3]; class != "" && !re2Class(class) {
@@ -51,24 +52,24 @@ func re2Fault(pattern string) string {
 }
 
 func re2Class(name string) bool {
-	if slices.Contains([]string{"LC", "Cn"}, name) { // younger than RE2's tables
+	if slices.Contains([]string{"LC", "Cn"}, name) { // newer than RE2's tables
 		return false
 	}
 	return name == "Any" || unicode.Scripts[name] != nil || unicode.Categories[name] != nil
 }
 
-// re2Size is the number of instructions of RE2's program for a pattern, or some more. Envoy has RE2 read bytes, as
-// characters of Latin-1: a class costs an instruction for each range of bytes.
+// re2Size returns the number of instructions of RE2's program for a pattern, or a few more. Envoy uses RE2 with bytes,
+// as characters of Latin-1: a class costs an instruction for each range of bytes.
 func re2Size(pattern string) int {
 	parsed, err := syntax.Parse(latin1(pattern), syntax.Perl)
 	if err != nil {
-		return len(pattern) // Go reads no more than bytes either
+		return len(pattern) // Go cannot parse it, so its length is the estimate
 	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
 		return len(pattern)
 	}
-	const around = 4 // to begin anywhere, and to end
+	const around = 4 // for a match that begins anywhere, and for the end
 	size := around
 	for _, i := range program.Inst {
 		switch i.Op {
@@ -83,7 +84,7 @@ func re2Size(pattern string) int {
 	return size
 }
 
-// byteRanges counts the ranges, given as pairs, that begin within a byte.
+// byteRanges counts the ranges, given as pairs, that begin within the values of a byte.
 func byteRanges(pairs []rune) (n int) {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i] <= 0xff {
@@ -93,7 +94,7 @@ func byteRanges(pairs []rune) (n int) {
 	return n
 }
 
-// latin1 is the text with each byte as a character of its own.
+// latin1 returns the text with each byte as a separate character.
 func latin1(s string) string {
 	var b strings.Builder
 	for i := range len(s) {

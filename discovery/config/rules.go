@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// The rules that several kinds share. Each speaks at the field it is given.
+// The rules that several kinds share. Each reports at the field it is given.
 
 var (
 	headerName = regexp.MustCompile("^:?[-!#$%&'*+.^_`|~0-9a-zA-Z]+$") // RFC 9110, section 5.1, and HTTP/2's own
@@ -23,7 +23,7 @@ var (
 	probeHeader = regexp.MustCompile(`^[-_A-Za-z0-9]+$`) // Istio's
 )
 
-// required reports whether there is anything.
+// required reports an error if n is 0, and returns whether it is not.
 func (f field) required(n int) bool {
 	if n == 0 {
 		f.errorf("is missing")
@@ -31,7 +31,7 @@ func (f field) required(n int) bool {
 	return n > 0
 }
 
-// host wants a name of dot-separated DNS labels, which may be short; with wildcard a "*" may begin it.
+// host requires a name of dot-separated DNS labels, which may be short; with wildcard a "*" may begin it.
 func (f field) host(host string, wildcard bool) {
 	rest, found := strings.CutPrefix(host, "*")
 	if found { // the wildcard may stand for the first part of a label
@@ -53,7 +53,8 @@ func (f field) host(host string, wildcard bool) {
 
 func (field) isLabel(s string) bool { return len(s) <= 63 && isWord(s, "-") }
 
-// isWord reports whether s is letters and digits, with others between the first and the last.
+// isWord reports whether s consists of letters and digits; the characters of others may be between the first and the
+// last.
 func isWord(s, others string) bool {
 	alphanumeric := func(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 	for i := range len(s) {
@@ -80,7 +81,7 @@ func (f field) port(n uint32) {
 }
 
 func (f field) protocol(name string) {
-	if _, ok := model.ParseProtocol(name); !ok && name != "" { // none is to be found out
+	if _, ok := model.ParseProtocol(name); !ok && name != "" { // an empty one is detected
 		f.errorf("is %q, want HTTP, HTTP2, GRPC, GRPC-WEB, HTTPS, TLS, TCP, MONGO, REDIS, MYSQL or UDP", name)
 	}
 }
@@ -91,7 +92,7 @@ func (f field) ip(address string) {
 	}
 }
 
-// labels wants Kubernetes' form of labels: prefix/name and a short value.
+// labels requires Kubernetes' form of labels: prefix/name and a short value.
 func (f field) labels(labels map[string]string) {
 	keys := make([]string, 0, 4) // few have more
 	for key := range labels {
@@ -112,7 +113,7 @@ func (f field) labels(labels map[string]string) {
 	}
 }
 
-// timeout wants whole milliseconds; 0 is none.
+// timeout requires whole milliseconds; 0 is none.
 func (f field) timeout(d *durationpb.Duration) {
 	if d == nil {
 		return
@@ -122,7 +123,7 @@ func (f field) timeout(d *durationpb.Duration) {
 	}
 }
 
-// duration wants at least a millisecond, in whole ones.
+// duration requires at least a millisecond, in whole ones.
 func (f field) duration(d *durationpb.Duration) {
 	if d == nil {
 		return
@@ -132,7 +133,7 @@ func (f field) duration(d *durationpb.Duration) {
 	}
 }
 
-// exportTo wants namespaces, "." for one's own, "*" for every, or "~" alone for none.
+// exportTo requires namespaces, "." for one's own, "*" for every, or "~" alone for none.
 func (f field) exportTo(namespaces []string) {
 	seen := unique{}
 	for i, namespace := range namespaces {
@@ -150,7 +151,7 @@ func (f field) exportTo(namespaces []string) {
 	}
 }
 
-// subnet wants an IP address or a CIDR.
+// subnet requires an IP address or a CIDR.
 func (f field) subnet(s string) {
 	_, err := netip.ParsePrefix(s)
 	if _, ipErr := netip.ParseAddr(s); err != nil && ipErr != nil {
@@ -158,28 +159,28 @@ func (f field) subnet(s string) {
 	}
 }
 
-// percent wants 0 to 100.
+// percent requires 0 to 100.
 func (f field) percent(v float64) {
 	if !(v >= 0 && v <= 100) {
 		f.errorf("is %v, want 0 to 100", v)
 	}
 }
 
-// count wants a number that is not negative; 0 is nothing said.
+// count requires a number that is not negative; 0 means not set.
 func (f field) count(n int32) {
 	if n < 0 {
 		f.errorf("is %d, want 0 or more", n)
 	}
 }
 
-// filePath wants a path that a proxy can open.
+// filePath requires a path that a proxy can open.
 func (f field) filePath(path string) {
 	if strings.ContainsAny(path, "\x00\n") {
 		f.errorf("is %q, want a path", path)
 	}
 }
 
-// logPath wants a file that a proxy can write to.
+// logPath requires a file that a proxy can write to.
 func (f field) logPath(path string) {
 	f.filePath(path)
 	if strings.HasSuffix(path, "/") {
@@ -187,7 +188,7 @@ func (f field) logPath(path string) {
 	}
 }
 
-// gateway wants the name of a Gateway, with its namespace before a "/" or not.
+// gateway requires the name of a Gateway, optionally with its namespace before a "/".
 func (f field) gateway(name string) {
 	namespace, rest, found := strings.Cut(name, "/")
 	if !found {
@@ -209,7 +210,7 @@ func inOrder[V any](m map[string]V) iter.Seq2[string, V] {
 	}
 }
 
-// unique tells of a second use of a name.
+// unique reports a second use of a name.
 type unique map[string]bool
 
 func (u unique) add(f field, name string) {

@@ -19,7 +19,7 @@ var (
 	float   = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 )
 
-// scalar writes a scalar as JSON. A plain one is typed by YAML 1.2's core schema, not as the YAML package would: there
+// scalar writes a scalar as JSON. A plain one is typed by YAML 1.2's core schema, not by the YAML package, for which
 // 0777 is octal, 1_000 a number and 2026-01-01 a time. y, n, on and off are strings in both.
 func scalar(n *yaml.Node) string {
 	if n.Style&quoted != 0 && n.Style&yaml.TaggedStyle == 0 ||
@@ -65,7 +65,8 @@ func number(v string) string {
 	}
 }
 
-// integer drops the plus and the zeros that JSON does not know: +007 is 7, -0 stays, and the nothing before .5 is 0.
+// integer drops the plus and the leading zeros that JSON does not allow: +007 is 7, -0 stays, and the missing integer
+// of .5 is 0.
 func integer(v string) string {
 	digits := strings.TrimLeft(strings.TrimLeft(v, "+-"), "0")
 	if digits == "" {
@@ -78,7 +79,7 @@ func integer(v string) string {
 }
 
 func quote(s string) string {
-	out, _ := json.Marshal(s) // a string always has a form
+	out, _ := json.Marshal(s) // encoding a string never fails
 	return string(out)
 }
 

@@ -36,7 +36,8 @@ func serviceEntry(f field, s *networking.ServiceEntry) {
 	}
 }
 
-// addressed tells of bytes to no address: nothing but the port says which service is meant.
+// addressed warns about a port of TCP, or of another protocol without hosts, in a ServiceEntry without addresses: then
+// only the port identifies the service.
 func addressed(f field, s *networking.ServiceEntry) {
 	for _, p := range s.Ports {
 		switch protocol, _ := model.ParseProtocol(p.Protocol); protocol {
@@ -50,7 +51,7 @@ func addressed(f field, s *networking.ServiceEntry) {
 	}
 }
 
-// resolution wants endpoints of the kind that can be found that way.
+// resolution requires endpoints of the kind that the resolution supports.
 func resolution(f field, s *networking.ServiceEntry) {
 	wildcard := slices.IndexFunc(s.Hosts, isWildcard)
 	dns := s.Resolution == networking.ServiceEntry_DNS || s.Resolution == networking.ServiceEntry_DNS_ROUND_ROBIN
@@ -146,7 +147,7 @@ func weight(f field, n uint32) {
 	}
 }
 
-// unixPath wants what a socket's address has room for.
+// unixPath requires a path that fits into a socket's address.
 func unixPath(f field, path string) {
 	abstract := strings.HasPrefix(path, "@")
 	if !strings.HasPrefix(path, "/") && !abstract || strings.HasSuffix(path, "/") || len(path) > 107 ||

@@ -13,7 +13,7 @@ import (
 )
 
 // DecodeSettings reads a file of the mesh's settings, which have no envelope: kind is MeshConfig or MeshNetworks. It
-// returns nil with the problems where one is an error.
+// returns nil and the problems if one is an error.
 func DecodeSettings(kind, file string, data []byte) (*model.Object, []Problem) {
 	k, ok := settingsKind(kind)
 	if !ok {
@@ -105,7 +105,7 @@ func meshConfig(f field, c *meshconfig.MeshConfig) {
 	configSources(f.at("configSources"), c.ConfigSources)
 }
 
-// providers wants default providers that exist and can be served.
+// providers requires default providers that exist and can be served.
 func providers(f field, c *meshconfig.MeshConfig) {
 	names := unique{}
 	known := map[string]*meshconfig.MeshConfig_ExtensionProvider{}

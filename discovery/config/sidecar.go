@@ -109,7 +109,7 @@ func ingressListener(f field, l *networking.IstioIngressListener) {
 	}
 }
 
-// defaultEndpoint wants one of Istio's forms: the loopback address, the instance's own, or a Unix socket.
+// defaultEndpoint requires one of Istio's forms: the loopback address, the instance's own, or a Unix socket.
 func defaultEndpoint(f field, endpoint string) {
 	if path, found := strings.CutPrefix(endpoint, "unix://"); found {
 		if !strings.HasPrefix(path, "/") {

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// slot is what protobuf expects at a place: a message at the root, a field, or one element of a repeated field. The zero
-// slot expects anything.
+// slot is the type that protobuf expects at a place: a message at the root, a field, or one element of a repeated
+// field. The zero slot accepts anything.
 type slot struct {
 	root    protoreflect.MessageDescriptor
 	field   protoreflect.FieldDescriptor
@@ -16,7 +16,7 @@ type slot struct {
 
 const duration = "google.protobuf.Duration"
 
-// message returns the message that belongs here, nil where something else does.
+// message returns the message type that is expected here, nil if another type is.
 func (s slot) message() protoreflect.MessageDescriptor {
 	switch {
 	case s.field == nil:
@@ -30,13 +30,13 @@ func (s slot) message() protoreflect.MessageDescriptor {
 	}
 }
 
-// child returns what belongs under a key; false where the message has no such field.
+// child returns the slot of a key; false if the message has no such field.
 func (s slot) child(key string) (slot, bool) {
 	if s.field != nil && s.field.IsMap() && !s.element {
 		return slot{field: s.field, element: true}, true
 	}
 	m := s.message()
-	if m == nil || m.ParentFile().Package() == "google.protobuf" { // not ours to read: Struct's keys are free
+	if m == nil || m.ParentFile().Package() == "google.protobuf" { // not checked here: a Struct may have any keys
 		return slot{}, true
 	}
 	field := m.Fields().ByJSONName(key)
@@ -46,7 +46,7 @@ func (s slot) child(key string) (slot, bool) {
 	return slot{field: field}, field != nil
 }
 
-// item returns what belongs in a list.
+// item returns the slot of a list's elements.
 func (s slot) item() slot {
 	if s.field != nil && s.field.IsList() && !s.element {
 		return slot{field: s.field, element: true}
@@ -54,7 +54,7 @@ func (s slot) item() slot {
 	return slot{}
 }
 
-// want says in a person's words what belongs here.
+// want returns a text for users that describes the expected value.
 func (s slot) want() string {
 	if m := s.message(); m != nil {
 		switch {
@@ -97,7 +97,7 @@ func (s slot) want() string {
 	}
 }
 
-// enum returns the enumeration of which a value belongs here, nil for anything else.
+// enum returns the enumeration of the expected value, nil for any other type.
 func (s slot) enum() protoreflect.EnumDescriptor {
 	if s.field == nil || s.message() != nil || s.field.IsMap() || s.field.IsList() && !s.element {
 		return nil
@@ -105,7 +105,7 @@ func (s slot) enum() protoreflect.EnumDescriptor {
 	return s.field.Enum()
 }
 
-// number reports whether a number belongs here, as itself or in a wrapper.
+// number reports whether a number is expected here, by itself or in a wrapper.
 func (s slot) number() bool {
 	if m := s.message(); m != nil {
 		value := m.Fields().ByName("value")

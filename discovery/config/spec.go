@@ -11,13 +11,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxFaults bounds how many wrong values of one object are reported: each costs one more reading of it.
+// maxFaults is how many wrong values of one object are reported: for each the object is read once more.
 const maxFaults = 20
 
-// position is how protojson names the place of a fault; the text after it is the fault.
+// position matches the place of a fault in an error of protojson; the text after it is the fault.
 var position = regexp.MustCompile(`\(line (\d+):\d+\): (.*)$`)
 
-// decodeSpec fills m from a node. protojson stops at the first fault: that place is left out then, and it reads again.
+// decodeSpec fills m from a node. protojson stops at the first fault: decodeSpec then leaves that place out, and reads
+// again.
 func decodeSpec(n *yaml.Node, line int, m proto.Message) (found places, faults []Problem) {
 	skip := map[string]bool{}
 	for {
@@ -43,7 +44,7 @@ func decodeSpec(n *yaml.Node, line int, m proto.Message) (found places, faults [
 	}
 }
 
-// alternatives are the names of the fields of which one may be given.
+// alternatives returns the names of the fields of which only one may be given.
 func alternatives(f protoreflect.FieldDescriptor) (names []string) {
 	fields := f.ContainingOneof().Fields()
 	for i := range fields.Len() {
@@ -52,14 +53,14 @@ func alternatives(f protoreflect.FieldDescriptor) (names []string) {
 	return names
 }
 
-// placesOf returns where the nodes of a message are that was read without a fault.
+// placesOf returns the places of the nodes of a message that was read without a fault.
 func placesOf(n *yaml.Node, line int, m proto.Message) places {
 	w := writer{reader: newReader()}
 	w.node(n, place{parent: -1, name: "spec", line: line, slot: slot{root: m.ProtoReflect().Descriptor()}}, "", false, 0)
 	return w.places
 }
 
-// explain says what protojson found fault with, in the file's terms.
+// explain converts an error of protojson to a problem of the file.
 func (w *writer) explain(err error) Problem {
 	m := position.FindStringSubmatch(err.Error())
 	if m == nil {

@@ -14,21 +14,21 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// straight fills a message from nodes without the way through JSON. It does so for what nearly every object is made of,
-// and gives up on all else: what is wrong, or rare, or may be either is decodeSpec's to read and to judge.
+// straight fills a message from nodes without JSON in between. It supports the forms of nearly every object, and gives
+// up on others: decodeSpec reads and judges values that are or may be wrong, and rare forms.
 type straight struct {
 	lines []byte // becomes model.Lines
 	last  int    // the line of the place that was added last
 	names []byte // of the places on the way to a node
 }
 
-// above is the nearest place at or above a node that stands on a line of its own.
+// above is the nearest place at or above a node that has a line of its own.
 type above struct {
 	depth, line int
-	names       int // where the names of what is below it begin
+	names       int // where the names below it begin
 }
 
-// decodeStraight returns false where it gives up; m is to be thrown away then.
+// decodeStraight returns false if it gives up; m must then be discarded.
 func decodeStraight(n *yaml.Node, line, from int, m proto.Message) (model.Lines, bool) {
 	s := straight{last: from, lines: make([]byte, 0, 256), names: make([]byte, 0, 64)}
 	s.names = append(s.names, "spec"...)
@@ -36,7 +36,7 @@ func decodeStraight(n *yaml.Node, line, from int, m proto.Message) (model.Lines,
 	return model.Lines(s.lines), ok
 }
 
-// place notes where the node is that the names lead to.
+// place records the line of the node with the present names.
 func (s *straight) place(line int, a above) above {
 	if line == a.line {
 		return a
@@ -84,7 +84,7 @@ func (s *straight) message(n *yaml.Node, m protoreflect.Message, a above) bool {
 	return true
 }
 
-// plainKey holds for a key that is its text: no alias, no merge, no list.
+// plainKey reports whether a key is plain text: no alias, no merge, no list.
 func plainKey(key *yaml.Node) bool {
 	return key.Kind == yaml.ScalarNode && key.Style&yaml.TaggedStyle == 0 && key.Value != "<<" && utf8.ValidString(key.Value)
 }
@@ -183,7 +183,7 @@ func (*straight) known(n *yaml.Node, m protoreflect.Message) bool {
 	return ok
 }
 
-// value reads a scalar that is plainly of the field's type.
+// value reads a scalar that is clearly of the field's type.
 func value(n *yaml.Node, fd protoreflect.FieldDescriptor) (v protoreflect.Value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Style&yaml.TaggedStyle != 0 || !utf8.ValidString(n.Value) {
 		return v, false
@@ -194,7 +194,7 @@ func value(n *yaml.Node, fd protoreflect.FieldDescriptor) (v protoreflect.Value,
 	}
 	switch kind := fd.Kind(); {
 	case kind == protoreflect.StringKind:
-		return protoreflect.ValueOfString(strings.Clone(n.Value)), form == text // which is a part of the document
+		return protoreflect.ValueOfString(strings.Clone(n.Value)), form == text // n.Value is a part of the document
 	case kind == protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(n.Value == "true"), form == boolean
 	case kind == protoreflect.EnumKind && form == text:
@@ -227,11 +227,11 @@ func integerOf(kind protoreflect.Kind, i int64) (v protoreflect.Value) {
 	}
 }
 
-// form is what an unquoted scalar plainly is.
+// form is the type that an unquoted scalar clearly has.
 type form int
 
 const (
-	unclear form = iota // which takes a closer look
+	unclear form = iota // needs a closer check
 	text
 	boolean
 	number9 // a whole number of at most nine digits, not negative
@@ -251,7 +251,7 @@ func formOf(v string) form {
 			digits++
 		case c == '.':
 			dots++
-		case strings.IndexByte("xoeE+-abcdfABCDF", c) < 0: // which a number may hold
+		case strings.IndexByte("xoeE+-abcdfABCDF", c) < 0: // none of the characters that a number may hold
 			others++
 		}
 	}
@@ -266,7 +266,7 @@ func formOf(v string) form {
 	}
 }
 
-// word reports whether v may be one of the words that YAML gives a meaning to.
+// word reports whether v may be one of the words with a meaning in YAML.
 func word(v string) bool {
 	switch strings.ToLower(v) {
 	case "~", "null", "true", "false", ".nan", ".inf", "+.inf", "-.inf":

@@ -10,14 +10,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// supportTable says what becomes of each field: under "# Kind" a line "path: how it maps", or "path: ! why it is
-// refused", by paths of JSON names without indexes. A line holds for all below its path that has no line of its own;
-// "*" for all that has none. docs/compat.md is the same table.
+// supportTable describes the support of each field: under "# Kind" a line "path: how it maps", or "path: ! why it is
+// refused", by paths of JSON names without indexes. A line applies to all fields below its path that have no line of
+// their own; "*" to all fields without a line. docs/compat.md is the same table.
 //
 //go:embed support.txt
 var supportTable string
 
-// Support is what becomes of one field of a kind, and of all below it that has no entry of its own.
+// Support describes the support of one field of a kind, and of all fields below it that have no entry of their own.
 type Support struct {
 	Path   string // JSON names without indexes: "http.match.uri"
 	Served bool
@@ -40,18 +40,18 @@ func SupportOf(kind string) []Support {
 	return out
 }
 
-// support tells of every field that is set and not served.
+// support reports every field that is set and not served.
 func (k kind) support(f field, m proto.Message) {
 	w := walker{kind: k.name, root: f}
 	w.message(m.ProtoReflect(), branches[k.name], nil)
 }
 
-// branch is a place of the table: what becomes of it, and the places below it that have lines of their own.
+// branch is a place of the table: its support, and the places below it that have lines of their own.
 type branch struct {
 	of       Support
 	found    bool // or a place above it has a line
 	below    map[string]*branch
-	reported []protoreflect.FieldDescriptor // by number: the fields with something to report, or below which
+	reported []protoreflect.FieldDescriptor // by number: the fields that have something to report, themselves or below them
 }
 
 // branches are the tables of all kinds, which are read once.
@@ -87,7 +87,7 @@ var branches = func() map[string]*branch {
 	return out
 }()
 
-// prune notes which fields of a message are worth a look. It reports whether any is.
+// prune records which fields of a message must be checked. It reports whether there are any.
 func (b *branch) prune(m protoreflect.MessageDescriptor) bool {
 	for i := range m.Fields().Len() {
 		fd := m.Fields().Get(i)
@@ -107,7 +107,7 @@ func (b *branch) prune(m protoreflect.MessageDescriptor) bool {
 	return len(b.reported) > 0
 }
 
-// next returns what holds for a field, and whether that is of fields below it.
+// next returns the branch that applies to a field, and whether the table has lines for fields below the field.
 func (b *branch) next(fd protoreflect.FieldDescriptor) (*branch, bool) {
 	if below := b.below[fd.JSONName()]; below != nil {
 		return below, below.divides(fd)
@@ -115,14 +115,14 @@ func (b *branch) next(fd protoreflect.FieldDescriptor) (*branch, bool) {
 	return &branch{of: b.of, found: b.found}, false
 }
 
-// divides reports whether the table tells fields below a field apart.
+// divides reports whether the table has lines for fields below a field.
 func (b *branch) divides(fd protoreflect.FieldDescriptor) bool {
 	return fd.Message() != nil && len(b.below) > 0
 }
 
 func (b *branch) served() bool { return b.found && b.of.Served }
 
-// walker goes through what is set in an object.
+// walker goes through the fields that are set in an object.
 type walker struct {
 	kind string
 	root field
@@ -136,7 +136,7 @@ type step struct {
 	key  bool
 }
 
-// field returns the place as rules name it, and as the table does.
+// field returns the place as a field for rules, and as a path of the table.
 func (s *step) field(root field) (f field, path string) {
 	if s == nil {
 		return root, ""
@@ -174,7 +174,7 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// entryOf returns the entry that holds for a path: its own, else the nearest above it.
+// entryOf returns the entry that applies to a path: its own, else the nearest above it.
 func entryOf(entries []Support, path string) (Support, bool) {
 	var best Support
 	found := false
@@ -187,7 +187,7 @@ func entryOf(entries []Support, path string) (Support, bool) {
 	return best, found
 }
 
-// value goes below a field that is served in part, which holds messages.
+// value goes through the messages of a field that is served in part.
 func (w walker) value(fd protoreflect.FieldDescriptor, v protoreflect.Value, b *branch, at *step) {
 	switch {
 	case fd.IsList():

@@ -58,7 +58,7 @@ func virtualService(f field, v *networking.VirtualService) {
 	}
 }
 
-// httpRoute wants exactly one thing to be done with a request.
+// httpRoute requires exactly one action for a request.
 func httpRoute(f field, r *networking.HTTPRoute, delegate bool) {
 	for i, m := range r.Match {
 		httpMatch(f.at("match").item(i), m)
@@ -155,7 +155,7 @@ func weights(f field, n int, sum int64) {
 	}
 }
 
-// destination wants a service's host, which may be the wildcard of a ServiceEntry.
+// destination requires a service's host, which may be the wildcard of a ServiceEntry.
 func destination(f field, d *networking.Destination) {
 	if _, err := netip.ParseAddr(d.GetHost()); err != nil {
 		f.at("host").host(d.GetHost(), true)
@@ -218,7 +218,7 @@ func valueMatches(f field, matches map[string]*networking.StringMatch) {
 		case !headerName.MatchString(name):
 			at.errorf("the header's name is %q, want a token of HTTP", name)
 		}
-		// No value, and Istio's "*", ask for the header to be there.
+		// No value, and Istio's "*", match if the header exists.
 		if match := matches[name]; match.GetRegex() != "*" {
 			stringMatch(at, match)
 		}
@@ -240,7 +240,7 @@ func stringMatch(f field, m *networking.StringMatch) {
 	}
 }
 
-// text wants what a header or a path can hold: Envoy refuses the rest wherever it stands.
+// text requires characters that a header or a path can hold: Envoy refuses others everywhere.
 func (f field) text(s string) {
 	if strings.ContainsAny(s, "\x00\r\n") {
 		f.errorf("is %q, want text on one line", s)
@@ -269,7 +269,7 @@ func tlsRoute(f field, r *networking.TLSRoute, hosts []string) {
 	routeDestinations(f.at("route"), r.Route)
 }
 
-// covers reports whether host, which may be a wildcard, stands for all that sni does.
+// covers reports whether host, which may be a wildcard, matches all names that sni matches.
 func covers(host, sni string) bool {
 	host, sni = strings.ToLower(host), strings.ToLower(sni)
 	suffix, wildcard := strings.CutPrefix(host, "*")

@@ -17,11 +17,11 @@ type writer struct {
 	*reader
 	json    bytes.Buffer
 	places  places
-	skip    map[string]bool // paths to leave out: their fault is known
+	skip    map[string]bool // paths to leave out: their faults are known
 	unknown []Problem       // fields that their message does not have, which are left out as well
 }
 
-// node writes lead, then n. Closing brackets stay on the line of what they follow.
+// node writes lead, then n. Closing brackets stay on the line of the text before them.
 func (w *writer) node(n *yaml.Node, p place, lead string, aliased bool, depth int) {
 	n, aliased = w.enter(n, aliased, depth)
 	p.node = n
@@ -33,7 +33,7 @@ func (w *writer) node(n *yaml.Node, p place, lead string, aliased bool, depth in
 	w.json.WriteString(lead)
 	switch {
 	case w.fault != nil:
-		w.json.WriteString("null") // nobody will read it
+		w.json.WriteString("null") // it is not read
 	case n.Kind == yaml.MappingNode:
 		w.object(n, at, aliased, depth)
 	case n.Kind == yaml.SequenceNode:
@@ -84,8 +84,8 @@ func (w *writer) refuse(p place, key string) {
 	})
 }
 
-// scalar writes a scalar as protojson reads it. Istio takes a duration in any unit, protobuf's JSON in seconds only; and
-// no API server takes a number in quotes, which protobuf's JSON does.
+// scalar writes a scalar as protojson reads it. Istio accepts a duration in any unit, protobuf's JSON in seconds only.
+// No API server accepts a number in quotes; protobuf's JSON does.
 func (s slot) scalar(n *yaml.Node) string {
 	if m := s.message(); m != nil && m.FullName() == duration {
 		if d, err := time.ParseDuration(n.Value); err == nil {
@@ -97,16 +97,16 @@ func (s slot) scalar(n *yaml.Node) string {
 	out := scalar(n)
 	if values := s.enum(); values != nil && decimal.MatchString(out) {
 		if i, err := strconv.ParseInt(out, 10, 32); err != nil || values.Values().ByNumber(protoreflect.EnumNumber(i)) == nil {
-			return "[]" // protobuf keeps numbers that it does not know
+			return "[]" // protobuf would accept unknown numbers
 		}
 	}
 	if s.number() && n.Kind == yaml.ScalarNode && out == quote(n.Value) {
-		return "[]" // which is no number, so that the value is reported as wrong
+		return "[]" // not a number, so that the value is reported as wrong
 	}
 	return out
 }
 
-// fieldNames returns what may stand in the message here.
+// fieldNames returns the names of the fields that the message may have here.
 func (s slot) fieldNames() []string {
 	var names []string
 	if m := s.message(); m != nil {

@@ -11,19 +11,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Written is one object as it was written, of whatever kind: for whom has to pass it on.
+// Written is one object of any kind as it was written, for callers that pass it on.
 type Written struct {
 	Item
 	APIVersion, Kind string
 	Namespace, Name  string
-	Revision         string // changes with the object; "" where its place does not say
-	JSON             []byte // the whole object, with its keys in their order; nil where it cannot be read
+	Revision         string // changes with the object; "" if its place has no revision
+	JSON             []byte // the whole object, with its keys in their order; nil if it cannot be read
 }
 
-// ErrNotThere says that a place has no such object.
+// ErrNotThere reports that a place has no such object.
 var ErrNotThere = errors.New("is not there")
 
-// ReadWritten reads the objects of a document as Read does, with what was written. Those that name no namespace are of this one.
+// ReadWritten reads the objects of a document as Read does, and returns them as written. Objects without a namespace
+// get the given one.
 func ReadWritten(data []byte, namespace string) []Written {
 	var r Reader
 	var out []Written
@@ -44,7 +45,7 @@ func ReadWritten(data []byte, namespace string) []Written {
 	return out
 }
 
-// putInto gives an object without a namespace one.
+// putInto sets the namespace of an object that has none.
 func putInto(root *yaml.Node, namespace string) {
 	metadata := valueOf(root, "metadata")
 	if metadata == nil || metadata.Kind != yaml.MappingNode {
@@ -61,7 +62,7 @@ func putInto(root *yaml.Node, namespace string) {
 	}
 }
 
-// valueOf returns what a mapping has under a key; nil where there is none.
+// valueOf returns the value of a key in a mapping, nil if there is none.
 func valueOf(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind != yaml.MappingNode {
 		return nil
@@ -80,7 +81,7 @@ func writtenOf(root *yaml.Node) Written {
 	var text bytes.Buffer
 	r.json(&text, root, false, 0)
 	if r.fault != nil {
-		return w // and so is the Item
+		return w // the Item is refused too
 	}
 	var head struct {
 		APIVersion string
@@ -110,9 +111,9 @@ func YAML(object []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// block takes the style of JSON away. A text that any reader would read as another type keeps its quotes.
+// block removes the style of JSON. A text that some YAML readers would read as another type keeps its quotes.
 func block(n *yaml.Node) {
-	boolean := []string{"y", "n", "yes", "no", "on", "off"} // to readers of YAML 1.1
+	boolean := []string{"y", "n", "yes", "no", "on", "off"} // for readers of YAML 1.1
 	text := n.Kind == yaml.ScalarNode && n.Style&quoted != 0
 	plain := yaml.Node{Kind: yaml.ScalarNode, Value: n.Value}
 	if !text || scalar(&plain) == quote(n.Value) && !slices.Contains(boolean, strings.ToLower(n.Value)) {

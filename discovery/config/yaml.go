@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxDepth     = 100     // of nested nodes: deeper than any object of Istio's, and the end of a cycle of aliases
+	maxDepth     = 100     // of nested nodes: deeper than any object of Istio's; it also ends a cycle of aliases
 	maxExpansion = 1 << 17 // nodes and bytes that the aliases of one object may add to it
 )
 
@@ -46,8 +46,8 @@ func anyDocuments(data []byte) (roots []*yaml.Node, fault *Problem) {
 	}
 }
 
-// syntaxFault takes the line out of "yaml: line 3: did not find expected key". The parser counts the end of the file as
-// a line of its own.
+// syntaxFault extracts the line from "yaml: line 3: did not find expected key". The parser counts the end of the file
+// as a line of its own.
 func syntaxFault(err error, lines int) *Problem {
 	fault := Problem{Line: 1, Severity: Error, Message: err.Error()}
 	if m := regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`).FindStringSubmatch(fault.Message); m != nil {
@@ -61,12 +61,12 @@ func syntaxFault(err error, lines int) *Problem {
 
 // entry is one key of a mapping with its value.
 type entry struct {
-	key   string // as written: a bare y, on or 1 names a field, it is no boolean and no number
+	key   string // as written: an unquoted y, on or 1 is the name of a field, not a boolean or a number
 	value *yaml.Node
 	line  int
 }
 
-// reader reads nodes and bounds what aliases expand to: nine lines of YAML can stand for a billion nodes.
+// reader reads nodes and limits the expansion of aliases: nine lines of YAML can expand to a billion nodes.
 type reader struct {
 	budget int // of nodes and bytes that aliases may still add
 	fault  *Problem
@@ -81,7 +81,7 @@ func (r *reader) fail(line int, message string) {
 	}
 }
 
-// enter returns the node that an alias stands for, and whether what is below counts against the budget.
+// enter returns the node to which an alias refers, and whether the nodes below it count against the budget.
 func (r *reader) enter(n *yaml.Node, aliased bool, depth int) (*yaml.Node, bool) {
 	if n.Kind == yaml.AliasNode {
 		n, aliased = n.Alias, true
@@ -132,7 +132,8 @@ func (r *reader) entries(n *yaml.Node, aliased bool, depth int) []entry {
 	return own
 }
 
-// merged returns what the value of "<<" adds: a mapping, or a list of mappings of which the first wins.
+// merged returns the entries that the value of "<<" adds: it is a mapping, or a list of mappings of which the first
+// wins.
 func (r *reader) merged(n *yaml.Node, depth int) (out []entry) {
 	n, _ = r.enter(n, true, depth)
 	switch {

@@ -6,15 +6,15 @@
 //	                    ▼                   ▼
 //	                 not read            not decoded
 //
-// A change costs what changed: events name files, and a look at everything from time to time reads those only whose
-// size, time or inode is another one. Of a file, the documents whose bytes it had before are not decoded again.
+// The cost of a change is in proportion to the change: events name files, and a regular scan of all files reads only
+// those whose size, time or inode has changed. Documents whose bytes the file had before are not decoded again.
 //
 // An object with an error is refused alone. Its last good form stays, as do the objects of a document, a file or a
-// directory that cannot be read. Of one object in two files that of the first file, by name, stays. A file that is being
-// written is not taken, and one that holds less than before only when it was left alone for a moment. Objects that go in
-// masses stay for a while. While the directory itself cannot be read, nothing changes; until it could be read once, the
-// store has not synced. docs/design/009-file-store.md has the details.
+// directory that cannot be read. If two files declare one object, the first file by name wins. A file that is being
+// written is not applied, and one that holds less than before only after a moment without a write. If many objects
+// disappear at once, they stay for a while. While the directory itself cannot be read, nothing changes; until it could
+// be read once, the store has not synced. docs/design/009-file-store.md has the details.
 //
-// The package refuses to look into hidden files and directories and files of other names than *.yaml, *.yml and *.json, to
-// read what is not a regular file, and to read more than 16 MiB of one file or 256 MiB of all.
+// The package does not read hidden files and directories, files with other names than *.yaml, *.yml and *.json,
+// anything but regular files, or more than 16 MiB of one file or 256 MiB of all.
 package file

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A file that is being written is not complete. Its new form is applied when there was no write for this long:
+// A file that is being written is not complete. Its new form is applied after this time without a write:
 const (
-	lossWait  = time.Second            // where it holds less than before: it may have been cut, and be written again
-	writeWait = 30 * time.Second       // where a process has it open for writing; without one it is applied at once
-	writePoll = 200 * time.Millisecond // how often to look whether one has: there is no event for a close
+	lossWait  = time.Second            // if it holds less than before: it may have been truncated in order to be written again
+	writeWait = 30 * time.Second       // if a process has it open for writing; otherwise it is applied at once
+	writePoll = 200 * time.Millisecond // how often to check whether a process has it open: there is no event for a close
 )
 
 // waiting is a file with a new form that is not applied yet.
@@ -20,7 +20,7 @@ type waiting struct {
 	until time.Time // when it is applied, unless it changes
 }
 
-// finished reports whether the new form of a file is to be applied now. If not, the file waits.
+// finished reports whether to apply the new form of a file now. If not, the file waits.
 func (s *state) finished(was, p *parsed, now time.Time) bool {
 	w, waits := s.waiting[p.name]
 	if !waits || !w.stat.same(p.stat) {
@@ -31,7 +31,7 @@ func (s *state) finished(was, p *parsed, now time.Time) bool {
 	case p.stat.Writing:
 		w.until = w.since.Add(writeWait)
 	case p.unfinished:
-		w.until = now.Add(writePoll) // it is to be read first
+		w.until = now.Add(writePoll) // it must be read first
 	case was != nil && p.drops(was):
 		if w.until = w.since.Add(lossWait); p.stat.Modified.Before(w.since) {
 			w.until = p.stat.Modified.Add(lossWait)
@@ -51,7 +51,7 @@ func (s *state) skipsRead(name string, stat Stat, now time.Time) bool {
 	return !waits || !w.stat.same(stat) || now.Before(w.since.Add(writeWait))
 }
 
-// wakeAt returns when time alone changes something.
+// wakeAt returns when to look again even if no file changes.
 func (s *state) wakeAt(now time.Time) time.Time {
 	next := s.held.until
 	for _, w := range s.waiting {
@@ -66,10 +66,10 @@ func (s *state) wakeAt(now time.Time) time.Time {
 	return next
 }
 
-// waitingFiles returns the files to look at when the time is over.
+// waitingFiles returns the files to read again at wakeAt.
 func (s *state) waitingFiles() []string { return slices.Sorted(maps.Keys(s.waiting)) }
 
-// unwritten reports whether no file waits for the end of a write: until then a mesh that begins would be half of one.
+// unwritten reports whether no file waits for the end of a write: until then the first mesh would be incomplete.
 func (s *state) unwritten() bool {
 	for name, w := range s.waiting {
 		if w.stat.Writing && s.files[name] == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/watch"
 )
 
-// look reads what may have changed. An error says that nothing is known.
+// look reads the files that may have changed. With an error the state of the files is unknown.
 func (s *state) look(path string, c watch.Changes, now time.Time) (look, error) {
 	if c.All || !s.single(path, c.Paths) {
 		return s.lookAtAll(path, now)
@@ -29,7 +29,7 @@ func (s *state) look(path string, c watch.Changes, now time.Time) (look, error) 
 	return look{files: s.read(names, now), deleted: deleted}, nil
 }
 
-// single reports whether each path is that of one file, or of none: a directory, or a link, may stand for many.
+// single reports whether each path is that of one file, or of none: a directory or a link may contain many files.
 func (s *state) single(root string, paths []string) bool {
 	for _, path := range paths {
 		info, err := os.Lstat(path)
@@ -45,7 +45,7 @@ func (s *state) single(root string, paths []string) bool {
 	return true
 }
 
-// lookAtAll reads the files whose figures are not those of the last time.
+// lookAtAll reads the files whose Stat differs from the last one.
 func (s *state) lookAtAll(path string, now time.Time) (look, error) {
 	l, err := list(path)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *state) knows(name string) bool {
 	return waits || s.files[name] != nil
 }
 
-// known yields the names of files that were there before.
+// known yields the names of the files that existed at the last look.
 func (s *state) known(yield func(string) bool) {
 	for name := range s.files {
 		if !yield(name) {
@@ -96,7 +96,7 @@ func (s *state) known(yield func(string) bool) {
 	}
 }
 
-// read reads files, and decodes what is new in them.
+// read reads files, and decodes their new documents.
 func (s *state) read(names []string, now time.Time) []*parsed {
 	left := maxTotal - s.size
 	for _, name := range names {

@@ -9,16 +9,16 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Manifests makes groups of services and workloads of objects of Kubernetes' own kinds.
+// Manifests makes groups of services and workloads from objects of Kubernetes' own kinds.
 type Manifests interface {
-	// Put takes an object that config.IsManifest holds for, and says what of it is not understood.
+	// Put adds an object for which config.IsManifest is true, and returns its problems.
 	Put(o *model.Object) []config.Problem
 	Delete(o model.Meta)
-	// Changes returns the groups that are others than at the last call, and the problems between objects that were not there then.
+	// Changes returns the groups that have changed since the last call, and new problems between objects.
 	Changes() (map[string]model.Group, []config.Problem)
 }
 
-// understand puts what is made of objects of Kubernetes in their place.
+// understand replaces objects of Kubernetes by the groups that are made from them.
 func understand(m Manifests, groups map[string]model.Group) (problems []config.Problem) {
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		if !config.IsManifest(objectKind(key)) {

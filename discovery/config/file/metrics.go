@@ -10,13 +10,14 @@ var (
 		"waiting, which are being written.", []string{"state", "source"}, nil)
 )
 
-// Metrics counts what stores have, of those that there are when it is asked, by the names of their sources.
+// Metrics counts objects and files of stores. It returns the stores that exist at the time of a scrape, by the names of
+// their sources.
 type Metrics func() map[string]*Source
 
-// Describe tells what Collect sends.
+// Describe sends the descriptions of the metrics that Collect sends.
 func (m Metrics) Describe(out chan<- *prometheus.Desc) { out <- objectsDesc; out <- filesDesc }
 
-// Collect counts objects by kind and state, and files by state. A kind that was never served nor refused has no line.
+// Collect counts objects by kind and state, and files by state. A kind that was never served or refused has no line.
 func (m Metrics) Collect(out chan<- prometheus.Metric) {
 	for source, store := range m() {
 		now := store.Status()

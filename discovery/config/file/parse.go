@@ -14,29 +14,29 @@ import (
 
 // File is one file as it was read.
 type File struct {
-	Name string // as problems call it
+	Name string // its name in problems
 	Data []byte
 	Stat Stat
 	Err  error // why there is no Data
 
-	Unfinished bool // it is being written, and was not read
+	Unfinished bool // a process is writing it, so it was not read
 }
 
-// parsed is a file, decoded. It does not change once it is made.
+// parsed is a decoded file. It is immutable.
 type parsed struct {
 	name       string
 	stat       Stat
-	unfinished bool // there is no more than this
+	unfinished bool // it was not read; the other fields are empty
 	documents  []document
 	problems   []config.Problem
 
-	declared   map[string]*model.Object // by key: its objects, and the last good form of those that are broken now
+	declared   map[string]*model.Object // by key: its objects, and the last good form of those that have an error now
 	kept       map[string]*model.Object // objects that a document which cannot be read may still hold
 	refused    map[string]int           // the line of each object that has an error and no good form; by key
 	unreadable int                      // documents, or the file, whose objects are not known
 }
 
-// document is a part of a file with what was decoded of it.
+// document is a part of a file with its decoded items.
 type document struct {
 	hash  [sha256.Size]byte
 	line  int
@@ -77,9 +77,9 @@ func parse(last func(name string) *parsed, files []File) []*parsed {
 	return out
 }
 
-// inParallel runs functions that need nothing but the processor.
+// inParallel runs functions that only use the CPU.
 func inParallel(todo []func(*config.Reader)) {
-	const each = 16 // of them between two looks at what is left
+	const each = 16 // of them are taken at a time
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for part := range slices.Chunk(todo, each) {
@@ -94,7 +94,7 @@ func inParallel(todo []func(*config.Reader)) {
 	_ = g.Wait() // none has an error
 }
 
-// decode reads a document, or moves what was read of the same bytes to where they are now.
+// decode reads a document. If the same bytes were read before, it only updates the positions of the items.
 func decode(r *config.Reader, name string, d config.Document, known map[[sha256.Size]byte]*document) document {
 	out := document{hash: sha256.Sum256(d.Data), line: d.Line}
 	was, from := known[out.hash], d.Line
@@ -120,7 +120,7 @@ func (p *parsed) resolve(was *parsed, fault error) {
 		was = &parsed{}
 	}
 	p.declared, p.kept, p.refused = map[string]*model.Object{}, map[string]*model.Object{}, map[string]int{}
-	if fault != nil { // it may still be what it was
+	if fault != nil { // it may be unchanged
 		p.problems = []config.Problem{{File: p.name, Severity: config.Error, Message: fault.Error()}}
 		p.documents, p.declared, p.kept, p.refused = was.documents, was.declared, was.kept, was.refused
 		p.unreadable = 1
@@ -206,7 +206,7 @@ func (p *parsed) drops(was *parsed) bool {
 	return false
 }
 
-// at returns an object as one of another place.
+// at returns an object with another place of origin.
 func at(o *model.Object, file string, line int) *model.Object {
 	moved := *o
 	moved.Origin.File, moved.Origin.Line = file, line

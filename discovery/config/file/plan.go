@@ -12,17 +12,17 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// state is the files as they were read, and the objects that were sent. It knows no clock and reads no file.
+// state holds the files as they were read, and the objects that were sent. apply uses no clock and reads no file.
 type state struct {
 	wipeDelay  time.Duration
 	files      map[string]*parsed
 	size       int64                       // of all files, in bytes
-	faulty     map[string]bool             // names of files with something to refuse
+	faulty     map[string]bool             // names of files with an error
 	claims     map[string][]string         // by key: names of the files that declare it, or may, sorted
 	duplicates map[string][]config.Problem // by key: errors of files that declare an object of another file
-	objects    map[string]*model.Object    // by key: those that were sent
+	objects    map[string]*model.Object    // by key: the objects that were sent
 	kinds      map[string]int              // how many of objects are of each kind
-	missing    map[string]bool             // keys of objects that were sent and are in no file any more
+	missing    map[string]bool             // keys of objects that were sent and are no longer in any file
 	held       hold                        // why those are still served
 	waiting    map[string]waiting          // by name: files with a new form that is not applied yet
 }
@@ -36,16 +36,16 @@ func newState(wipeDelay time.Duration) *state {
 
 // look is the result of a look at the files.
 type look struct {
-	files   []*parsed // those that are new, or may have changed
-	deleted []string  // names of those that are not there any more
+	files   []*parsed // new files, and files that may have changed
+	deleted []string  // names of files that no longer exist
 }
 
-// outcome is what changed with a look, or with time.
+// outcome holds the changes after a look, or after some time.
 type outcome struct {
 	groups   map[string]model.Group
-	problems []config.Problem // that were not there before
-	hold     string           // in words: objects that are held from now on, or no longer; empty for no change
-	wakeAt   time.Time        // when to look again though nothing changes; zero for never
+	problems []config.Problem // new ones
+	hold     string           // text about objects that are held from now on, or no longer; empty for no change
+	wakeAt   time.Time        // when to look again even if nothing changes; zero for never
 }
 
 // apply applies a look.
@@ -120,8 +120,9 @@ func (s *state) replace(name string, was, is *parsed, changed map[string]bool) {
 	}
 }
 
-// choose decides which object has a key: of two files that declare it, the first one by name wins. An object that is refused,
-// or that may be in a part that cannot be read, stays as it was sent; a valid one of another file goes before the latter.
+// choose decides which object has a key: of two files that declare it, the first one by name wins. An object that is
+// refused, or that may be in a part that cannot be read, stays as it was sent; in the latter case a valid one of
+// another file wins.
 func (s *state) choose(key string, groups map[string]model.Group) {
 	var first, kept *model.Object
 	var duplicates []config.Problem
@@ -157,7 +158,7 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 		if was.Origin == o.Origin && was.Created.Equal(o.Created) && maps.Equal(was.Labels, o.Labels) {
 			return
 		}
-		o = &model.Object{Meta: o.Meta, Spec: was.Spec} // the same message, so that what was made of it can be reused
+		o = &model.Object{Meta: o.Meta, Spec: was.Spec} // the same message, so that resources made from it can be reused
 	}
 	if was == nil {
 		s.kinds[objectKind(key)]++

@@ -17,32 +17,32 @@ import (
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
-// Bounds of what is read, in bytes. A file that is larger, or one too many, is refused by name.
+// Limits of reading, in bytes. A file that exceeds one of them is refused by name.
 const (
 	maxFile  = 16 << 20
 	maxTotal = 256 << 20
 )
 
-// Stat tells one content of a file from another without reading it.
+// Stat identifies the content of a file without reading it.
 type Stat struct {
 	Size     int64
 	Modified time.Time
-	Changed  int64 // the inode, which a rename and a chmod change too: nanoseconds since 1970
+	Changed  int64 // change time of the inode, which a rename and a chmod change too: nanoseconds since 1970
 	Inode    uint64
 	Writing  bool // a process has it open for writing
-	Fresh    bool // it was written just before it was read: a further write may leave the same figures
+	Fresh    bool // it was written just before it was read: a further write may leave the same values
 }
 
-// fresh is longer than any file system's clock takes to its next tick.
+// fresh is longer than the clock tick of any file system.
 const fresh = 100 * time.Millisecond
 
-// same holds for a file that was not written in between.
+// same reports whether the file was not written in between.
 func (s Stat) same(o Stat) bool {
 	return s.Size == o.Size && s.Modified.Equal(o.Modified) && s.Changed == o.Changed && s.Inode == o.Inode
 }
 
 // Read returns the configuration files of a directory and of all below it by name, or the one file that path is. A file
-// that cannot be read is among them with its error; an error of Read itself says that nothing is known.
+// that cannot be read is among them with its error; if Read itself returns an error, the state of the files is unknown.
 func Read(path string) ([]File, error) {
 	l, err := list(path)
 	if err != nil {
@@ -61,14 +61,14 @@ func Read(path string) ([]File, error) {
 	return append(files, l.blocked...), nil
 }
 
-// listing is what there is below a directory.
+// listing is the content of a directory and of all below it.
 type listing struct {
 	names   []string // of files, sorted
 	blocked []File   // directories that cannot be read, each with its error
 }
 
-// list looks for configuration files. Hidden files and directories are left out: they are editors', version control's
-// and Kubernetes' own. A directory that two ways lead to is read once, by the way without a link.
+// list looks for configuration files. Hidden files and directories are left out: they belong to editors, version
+// control and Kubernetes. A directory that two paths lead to is read once, by the path without a link.
 func list(path string) (listing, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -90,7 +90,7 @@ func list(path string) (listing, error) {
 	return l, nil
 }
 
-// walk adds what is in the directories and below them, and returns the links to further ones.
+// walk adds the files in the directories and below them, and returns the links to further directories.
 func (l *listing) walk(todo []string, known map[[2]uint64]bool) (links []string) {
 	for len(todo) > 0 {
 		dir := todo[0]
@@ -138,12 +138,13 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// named reports whether a file's name is one of configuration. Editors' and Kubernetes' own begin with a dot.
+// named reports whether a file's name is that of a configuration file. Files of editors and of Kubernetes begin with a
+// dot.
 func named(name string) bool {
 	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
 
-// stat looks at a file without reading it.
+// stat returns the Stat of a file without reading it.
 func stat(name string) (Stat, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -160,7 +161,7 @@ func statOf(info fs.FileInfo) Stat {
 	return s
 }
 
-// read reads a file of which so many bytes may be taken. Where wait says so, a file that is being written is not read.
+// read reads at most left bytes of a file. If a process is writing the file and wait returns true, it is not read.
 func read(name string, left int64, wait func(Stat) bool) File {
 	f := File{Name: name}
 	file, err := regular.Open(name)
@@ -194,7 +195,7 @@ func read(name string, left int64, wait func(Stat) bool) File {
 	return f
 }
 
-// ReadAll reads a file from where it has no name in the file system, such as standard input.
+// ReadAll reads a file that has no name in the file system, such as standard input.
 func ReadAll(name string, in io.Reader) File {
 	f := File{Name: name}
 	switch f.Data, f.Err = io.ReadAll(io.LimitReader(in, maxFile+1)); {
@@ -206,17 +207,18 @@ func ReadAll(name string, in io.Reader) File {
 	return f
 }
 
-// openForWriting reports whether a process has the file open for writing: then no read lease is granted. Leases of others'
-// files need CAP_LEASE, and some file systems have none; time alone tells there.
+// openForWriting reports whether a process has the file open for writing: then the kernel grants no read lease. A lease
+// of another user's file needs CAP_LEASE, and some file systems have no leases; there only the time since the last
+// write counts.
 func openForWriting(file *os.File) bool {
 	_, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	if err == nil {
-		_, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) // the close would do it too
+		_, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) // close would release it too
 	}
 	return errors.Is(err, unix.EAGAIN)
 }
 
-// isDeleted holds for a file that was deleted since the directory was listed, not for a link that leads nowhere.
+// isDeleted reports whether a file was deleted since the directory was listed; it is false for a dangling link.
 func isDeleted(f File) bool {
 	if !errors.Is(f.Err, fs.ErrNotExist) {
 		return false
@@ -225,7 +227,7 @@ func isDeleted(f File) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// reason drops the path that problems show anyway.
+// reason returns the error without the path, which problems show anyway.
 func reason(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

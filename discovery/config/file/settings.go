@@ -13,13 +13,13 @@ import (
 	"github.com/pilotlight/pilotlight/watch"
 )
 
-// Ticker says when to look again: once at its start, and when files may have changed.
+// Ticker sends a tick when to look again: once at its start, and when files may have changed.
 type Ticker interface {
 	Run(ctx context.Context, ticks chan<- struct{}) error
 }
 
-// Settings tells the mesh's settings that a file holds, and then what changes. A file that is refused changes nothing;
-// until one could be read once, the source has not synced. The source's status names the reason as a malformed record.
+// Settings sends the mesh's settings of a file, and then changes. A file that is refused changes nothing; until a file
+// was read without error, the source has not synced. The source's status shows the reason as a malformed record.
 type Settings struct {
 	Kind   string // MeshConfig or MeshNetworks
 	Path   string
@@ -74,7 +74,7 @@ func (s Settings) follow(ctx context.Context, ticks <-chan struct{}, updates cha
 	}
 }
 
-// faults are the problems that a file of settings is refused for.
+// faults returns the problems because of which a file of settings is refused.
 func faults(problems []config.Problem) (out []string) {
 	for _, p := range problems {
 		if p.Severity == config.Error {
@@ -86,7 +86,7 @@ func faults(problems []config.Problem) (out []string) {
 
 func (s Settings) read() (*model.Object, []config.Problem) { return ReadSettings(s.Kind, s.Path) }
 
-// ReadSettings reads a file of MeshConfig or MeshNetworks. It returns nil where the file is to be refused.
+// ReadSettings reads a file of MeshConfig or MeshNetworks. It returns nil if the file is refused.
 func ReadSettings(kind, path string) (*model.Object, []config.Problem) {
 	f := read(path, maxFile, func(Stat) bool { return false })
 	if f.Err != nil {

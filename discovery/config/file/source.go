@@ -27,21 +27,22 @@ type Watcher interface {
 	Run(ctx context.Context, changes chan<- watch.Changes) error
 }
 
-// Source sends the objects of the files at Path and below it, and then what changes.
+// Source sends the objects of the files at Path and below it, and then changes.
 type Source struct {
 	Path      string // a directory or a file
 	WipeDelay time.Duration
 	Watcher   Watcher
 	Log       *slog.Logger
 
-	// Manifests returns what makes services and workloads of objects of Kubernetes' own kinds, anew for each run; nil leaves them out.
+	// Manifests returns a converter of Kubernetes' own objects to services and workloads, a new one for each run; nil
+	// leaves them out.
 	Manifests func() Manifests
 
 	status atomic.Pointer[Status]
 }
 
-// New returns the Source of a directory or file that the system watches. Where more
-// than half of all services, or all objects of a kind, go at once, they are served for wipeDelay.
+// New returns the Source of a directory or file that the system watches. If more than half of all services, or all
+// objects of a kind, disappear at once, they are still served for wipeDelay.
 func New(path string, wipeDelay time.Duration, log *slog.Logger) *Source {
 	files := watch.Tree{Path: path, Quiet: quiet, Ceiling: ceiling, Recheck: recheck, Log: log}
 	return &Source{Path: path, WipeDelay: wipeDelay, Watcher: files, Log: log}
@@ -124,8 +125,8 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 	}
 }
 
-// warn logs at the start which objects are missing. The server does not know what proxies got before it started: they
-// lose objects that it refuses.
+// warn logs at the start which objects are missing. The server has no record of the configuration that proxies got
+// before it started: proxies lose objects that it refuses.
 func (s *Source) warn(now Status) {
 	if missing := len(now.Refused) + len(now.Lost); missing > 0 {
 		const most = 10

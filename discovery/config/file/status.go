@@ -10,14 +10,14 @@ import (
 
 // Status is the state of the store, for people.
 type Status struct {
-	Objects  int       `json:"objects"`            // that are served
-	LastGood []string  `json:"lastGood,omitempty"` // those of them that are refused as they are written now, each with its place
+	Objects  int       `json:"objects"`            // objects that are served
+	LastGood []string  `json:"lastGood,omitempty"` // those of them whose present form is refused, each with its place
 	Refused  []string  `json:"refused,omitempty"`  // objects that are not served at all, each with its place
 	Lost     []string  `json:"lost,omitempty"`     // files in which not even the names of all objects can be read
 	Waiting  []string  `json:"waiting,omitempty"`  // files that are being written, with a new form that is not applied yet
-	Held     string    `json:"held,omitempty"`     // in words: objects that went at once and are still served
+	Held     string    `json:"held,omitempty"`     // text about objects that disappeared at once and are still served
 	Until    time.Time `json:"until,omitzero"`     // when those are removed
-	HeldNow  int       `json:"heldObjects"`        // how many they are
+	HeldNow  int       `json:"heldObjects"`        // number of these objects
 	Fault    string    `json:"fault,omitempty"`    // why the store as a whole cannot be read now
 
 	Kinds map[string]Count `json:"kinds"`
@@ -25,7 +25,7 @@ type Status struct {
 
 // Count is how many objects of a kind are in each state.
 type Count struct {
-	Served   int `json:"served"` // as they are written now
+	Served   int `json:"served"` // in their present form
 	LastGood int `json:"lastGood,omitempty"`
 	Refused  int `json:"refused,omitempty"`
 	Held     int `json:"held,omitempty"`

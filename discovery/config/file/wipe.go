@@ -12,18 +12,18 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// fewest is how many services, or objects of a kind, must go at once for that to be more than an edit.
+// fewest is how many services, or objects of a kind, must disappear at once to count as more than an edit.
 const fewest = 3
 
-// hold is why objects are served that are in no file any more: so many went at once that it may be an accident. They are
-// removed when the time is over, and stay when the files are back.
+// hold is the reason why objects are served that are no longer in any file: so many disappeared at once that it may be
+// an accident. They are removed when the time is over, and stay if the files return.
 type hold struct {
 	since, until time.Time // zero for no hold
-	what         string    // what went
+	what         string    // the objects that disappeared, as a text
 }
 
-// removeMissing removes objects that are in no file any more, unless they are to be held. It returns in words what is held from
-// now on, or no longer.
+// removeMissing removes objects that are no longer in any file, unless they must be held. It returns a text about
+// objects that are held from now on, or no longer.
 func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (message string) {
 	what := ""
 	if len(s.missing) > 0 && s.wipeDelay > 0 {
@@ -55,7 +55,8 @@ func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (mes
 	return message
 }
 
-// wipe returns in words what goes, where it is more than half of all services, or all objects of a kind; else "".
+// wipe returns a text about the objects that disappear, if they are more than half of all services, or all objects of a
+// kind; else "".
 func wipe(objects map[string]*model.Object, gone map[string]bool) string {
 	hosts := map[string]bool{} // and whether an object that stays has it
 	all, left := map[string]int{}, map[string]int{}

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/config"
 )
 
-// Directory is a directory of objects, as a Source reads it, to be changed. It is for one goroutine.
+// Directory changes a directory of objects, as a Source reads it. It is for one goroutine.
 type Directory struct {
 	dir    string
 	places map[string][]place // by the keys of objects
@@ -30,7 +30,7 @@ type place struct {
 	object config.Written
 }
 
-// OpenDirectory reads a directory that is there, with all below it.
+// OpenDirectory reads an existing directory, with all below it.
 func OpenDirectory(dir string) (*Directory, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
@@ -80,7 +80,7 @@ func (d *Directory) Objects(kind, namespace, name string) (out []config.Written)
 	return out
 }
 
-// alone returns the place of an object that lies alone in a file; an empty one where there is no such object.
+// alone returns the place of an object that is alone in its file; an empty place if there is no such object.
 func (d *Directory) alone(key string) (place, error) {
 	places := d.places[key]
 	switch {
@@ -94,7 +94,7 @@ func (d *Directory) alone(key string) (place, error) {
 	return places[0], nil
 }
 
-// Apply writes an object into the file where it lies alone, or else into one of its own. It says what became of it: created,
+// Apply writes an object into the file in which it is alone, or else into a new file. verb is the result: created,
 // configured or unchanged.
 func (d *Directory) Apply(w config.Written) (verb, at string, err error) {
 	found, err := d.alone(w.Key)
@@ -130,7 +130,7 @@ func (d *Directory) Apply(w config.Written) (verb, at string, err error) {
 	return verb, revision(w.JSON), nil
 }
 
-// Delete removes the file in which an object lies alone.
+// Delete removes the file in which an object is alone.
 func (d *Directory) Delete(key string) error {
 	found, err := d.alone(key)
 	switch {
@@ -146,7 +146,7 @@ func (d *Directory) Delete(key string) error {
 	return nil
 }
 
-// replace puts a file in its place as a whole: a reader sees the old one or the new one. A link stays, and what it leads to is
+// replace replaces a file atomically: a reader sees the old content or the new one. A link stays, and its target is
 // replaced.
 func replace(path string, data []byte) (err error) {
 	mode := fs.FileMode(0o644)
@@ -156,13 +156,13 @@ func replace(path string, data []byte) (err error) {
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".apply-*") // a name that is not read
+	file, err := os.CreateTemp(filepath.Dir(path), ".apply-*") // the store does not read files of this name
 	if err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(file.Name()) // what is left of it is not read
+			_ = os.Remove(file.Name()) // if it remains, the store does not read it
 		}
 	}()
 	_, err = file.Write(data)
@@ -182,7 +182,7 @@ func replace(path string, data []byte) (err error) {
 	return nil
 }
 
-// revision tells one content of an object from another.
+// revision returns a hash of an object's content.
 func revision(object []byte) string {
 	sum := sha256.Sum256(object)
 	return hex.EncodeToString(sum[:6])

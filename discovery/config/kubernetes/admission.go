@@ -14,15 +14,16 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/config"
 )
 
-// What a client is shown of an answer.
+// Limits of the warnings that a client sees.
 const (
 	maxWarnings = 20
 	maxWarning  = 250 // bytes of one: the API server cuts at 256
 )
 
-// Review judges an object that is to be written, by the rules of validate. Errors refuse it, each with its field; warnings are
-// shown to the client. An object whose specification does not change, or that is being deleted, is let through with its errors as
-// warnings: its labels, finalizers and deletion must not wait for a person to mend it.
+// Review judges an object before it is written, by the rules of validate. Errors refuse it, each with its field;
+// warnings are shown to the client. An object whose specification does not change, or that is being deleted, is
+// admitted with its errors as warnings: changes of its labels or finalizers, and its deletion, must not wait until a
+// user corrects it.
 func Review(_ context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if len(r.Object.Raw) == 0 || r.SubResource != "" { // a deletion, or a status
 		return &admissionv1.AdmissionResponse{Allowed: true}
@@ -74,7 +75,7 @@ func denied(errors []config.Problem) *admissionv1.AdmissionResponse {
 	}}
 }
 
-// textOf says what is wrong, and where in the object.
+// textOf returns the text of a problem, with its place in the object.
 func textOf(p config.Problem) string {
 	return strings.TrimPrefix(p.Path+": "+strings.TrimSpace(p.Message), ": ")
 }

@@ -1,18 +1,19 @@
 // Package kubernetes is the store of Istio's objects in the API server of a Kubernetes cluster, and of the mesh's settings in
 // one of its ConfigMaps.
 //
-//	CustomResourceDefinitions ──▶ which kinds there are, in which version ──▶ a watch of each ──▶ config.Read ──▶ Update
+//	CustomResourceDefinitions ──▶ kinds and their versions ──▶ a watch of each ──▶ config.Read ──▶ Update
 //	ConfigMap ──▶ config.DecodeSettings ──▶ Update
 //
-// A kind whose definition comes while the server runs is followed from then on; the objects of one whose definition goes are
-// gone with it. An object is decoded and judged as one of a file is. One with an error keeps its last good form, and the
-// source names it; its origin is the cluster, UID, generation and resourceVersion. A change of its status is no change.
+// A kind whose definition is created while the server runs is followed from then on; if a definition is deleted, its
+// objects are removed. An object is decoded and judged like one in a file. An object with an error keeps its last good
+// form, and the source reports it. An object's origin is the cluster, UID, generation and resourceVersion. A change of
+// its status is ignored.
 //
 //	problems ─┐
-//	notes ────┴▶ Statuses ──▶ verdict ≠ what the status says ──▶ the leader's queue ──▶ Event, status
+//	notes ────┴▶ Statuses ──▶ verdict ≠ present status ──▶ the leader's queue ──▶ Event, status
 //
-//	API server ──▶ Review ──▶ refused, or let through with warnings
+//	API server ──▶ Review ──▶ refused, or admitted with warnings
 //
-// What is wrong with an object is written to its status alone, by one replica: it causes no change of the mesh. The package
-// does not serve kinds that discovery/config does not know.
+// The problems of an object are written only to its status, by one replica: that causes no change of the mesh. The
+// package serves only the kinds of discovery/config.
 package kubernetes

@@ -17,26 +17,28 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Ingress tells the Gateways and VirtualServices that package ingress makes of the Ingresses of a cluster.
+// Ingress sends the Gateways and VirtualServices that package ingress makes from the Ingresses of a cluster.
 type Ingress struct {
 	Connect    func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
 	Cluster    string
-	Namespaces []string // whose Ingresses count; empty for all
+	Namespaces []string // of the Ingresses that are read; empty for all
 	Options    ingress.Options
 	Secrets    Secrets
-	// Show is given the status of all Ingresses after each change; nil for nobody.
+	// Show, if not nil, is called with the status of all Ingresses after each change.
 	Show func(map[ingress.Name]Shown)
 }
 
 // Secrets reads the Secrets that Ingresses name.
 type Secrets interface {
 	Want([]ingress.Name)
-	// Known says what is wrong with those that were looked at, "" for nothing. Learned gets a value when it says something else.
+	// Known returns the faults of the Secrets that were read, "" for none. Learned gets a value when the result of
+	// Known has changed.
 	Known() map[ingress.Name]string
 	Learned() <-chan struct{}
 }
 
-// Run sends updates until ctx is done, or the API server refuses or is away. It keeps nothing between two runs.
+// Run sends updates until ctx is done, or the API server refuses or cannot be reached. It keeps nothing between two
+// runs.
 func (s Ingress) Run(ctx context.Context, updates chan<- model.Update) error {
 	client, err := s.Connect()
 	if err != nil {
@@ -74,7 +76,7 @@ func ingressWatches(namespaces []string) (out []*kube.Watch) {
 	return out
 }
 
-// stripIngress takes away what is not read: of a Service all but its ports.
+// stripIngress removes the fields that are not read; of a Service it keeps only the ports.
 func stripIngress(o any) {
 	if m, ok := o.(metav1.Object); ok {
 		m.SetManagedFields(slices.DeleteFunc(m.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager != statusManager }))
@@ -90,8 +92,8 @@ func stripIngress(o any) {
 	}
 }
 
-// send takes events until ctx is done, and sends what changes. It syncs when the Secrets that are wanted were looked
-// at: else proxies would lose hosts of TLS at the start.
+// send receives events until ctx is done, and sends changes. It syncs when the wanted Secrets were read: otherwise
+// proxies would lose hosts of TLS at the start.
 func (s Ingress) send(ctx context.Context, watches []*kube.Watch, events <-chan kube.Event, updates chan<- model.Update) {
 	t := &ingresses{Ingress: s, table: ingress.New(s.Options), status: map[ingress.Name]Shown{}}
 	unlisted := map[*kube.Watch]bool{}
@@ -132,16 +134,16 @@ func (s Ingress) send(ctx context.Context, watches []*kube.Watch, events <-chan 
 	}
 }
 
-// ingresses is what one Run knows.
+// ingresses is the state of one Run.
 type ingresses struct {
 	Ingress
 	table  *ingress.Table
 	status map[ingress.Name]Shown // of all Ingresses
 
-	refused bool // the API server does not let us read classes
+	refused bool // the API server does not allow reading classes
 }
 
-// looked reports whether all Secrets that are wanted were looked at.
+// looked reports whether all wanted Secrets were read.
 func (t *ingresses) looked() bool {
 	known := t.Secrets.Known()
 	return !slices.ContainsFunc(t.table.Wanted(), func(n ingress.Name) bool {
@@ -166,7 +168,7 @@ func (t *ingresses) changes() map[string]model.Group {
 	return out
 }
 
-// apply takes one event.
+// apply applies one event.
 func (t *ingresses) apply(e kube.Event) {
 	put := func(o any) {
 		if m, ok := o.(metav1.Object); ok {

@@ -21,15 +21,15 @@ import (
 
 // Shown is the status of an Ingress, as the API server has it.
 type Shown struct {
-	Ours      bool // it is of our class
-	Wrote     bool // we wrote its addresses
+	Ours      bool // it is of the class that this server serves
+	Wrote     bool // this program wrote its addresses
 	Addresses []networkingv1.IngressLoadBalancerIngress
 }
 
-// IngressStatus writes into the status of Ingresses where they are served. Run is for the one replica that leads.
+// IngressStatus writes the addresses at which Ingresses are served into their status. Only the leader calls Run.
 type IngressStatus struct {
 	Connect func() (*kube.Client, error)
-	Service ingress.Name // before the ingress proxies
+	Service ingress.Name // the Service of the ingress proxies
 	Log     *slog.Logger
 
 	mu      sync.Mutex
@@ -37,7 +37,7 @@ type IngressStatus struct {
 	changed chan struct{}
 }
 
-// statusManager owns the addresses that we write.
+// statusManager is the field manager of the addresses that this program writes.
 const statusManager = "pilotlight-ingress-status"
 
 // Between two rounds of writing there is a pause, a longer one after a round that failed.
@@ -46,12 +46,12 @@ const (
 	longerPause = 10 * time.Second
 )
 
-// NewIngressStatus returns one that does not know any Ingress.
+// NewIngressStatus returns an IngressStatus without Ingresses.
 func NewIngressStatus(connect func() (*kube.Client, error), service ingress.Name, log *slog.Logger) *IngressStatus {
 	return &IngressStatus{Connect: connect, Service: service, Log: log, changed: make(chan struct{}, 1)}
 }
 
-// Show says what the Ingresses are like now. Any goroutine may call it.
+// Show sets the present status of all Ingresses. Any goroutine may call it.
 func (s *IngressStatus) Show(all map[ingress.Name]Shown) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,12 +68,13 @@ func (s *IngressStatus) now() map[ingress.Name]Shown {
 	return s.shown
 }
 
-// wrote reports whether we wrote the status of an Ingress.
+// wrote reports whether this program wrote the status of an Ingress.
 func wrote(i *networkingv1.Ingress) bool {
 	return slices.ContainsFunc(i.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == statusManager && f.Subresource == "status" })
 }
 
-// Run follows the Service, its Pods and their Nodes, and writes what differs, until ctx is done or the API server is away.
+// Run follows the Service, its Pods and their Nodes, and writes statuses that differ, until ctx is done or the API
+// server cannot be reached.
 func (s *IngressStatus) Run(ctx context.Context) error {
 	client, err := s.Connect()
 	if err != nil {
@@ -109,7 +110,7 @@ func (s *IngressStatus) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// front is what the addresses are made of.
+// front holds the objects from which the addresses are made.
 type front struct {
 	service *corev1.Service
 	pods    map[string]*corev1.Pod
@@ -153,7 +154,8 @@ func (f *front) addresses() []networkingv1.IngressLoadBalancerIngress {
 
 type apply func(context.Context, ingress.Name, []networkingv1.IngressLoadBalancerIngress) error
 
-// write writes what differs, once all watches have a list. Between two rounds there is a second: what comes in it costs one write.
+// write writes statuses that differ, once all watches have a list. Between two rounds there is a pause of a second: all
+// changes during the pause need one write.
 func (s *IngressStatus) write(ctx context.Context, watches int, events <-chan kube.Event, apply apply) {
 	f := &front{pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}}
 	listed := map[*kube.Watch]bool{}
@@ -190,17 +192,17 @@ func (s *IngressStatus) write(ctx context.Context, watches int, events <-chan ku
 	}
 }
 
-// round writes what differs, and reports whether something is left to do.
+// round writes statuses that differ, and reports whether some are left to write.
 func (s *IngressStatus) round(ctx context.Context, addresses []networkingv1.IngressLoadBalancerIngress, apply apply) (again bool) {
 	for name, is := range s.now() {
 		want := addresses
 		switch {
 		case !is.Ours && !is.Wrote:
-			continue // others write it
+			continue // another program writes it
 		case !is.Ours:
 			want = nil
 		case len(want) == 0 && !is.Wrote:
-			continue // there is nothing of ours to remove
+			continue // this program wrote nothing that must be removed
 		case same(is.Addresses, want):
 			continue
 		}
@@ -218,7 +220,7 @@ func (s *IngressStatus) round(ctx context.Context, addresses []networkingv1.Ingr
 	return again
 }
 
-// wrote notes what the API server will tell: until then it is not written again.
+// wrote records the new status until the watch reports it, so that it is not written again.
 func (s *IngressStatus) wrote(name ingress.Name, was Shown, addresses []networkingv1.IngressLoadBalancerIngress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +229,7 @@ func (s *IngressStatus) wrote(name ingress.Name, was Shown, addresses []networki
 	}
 }
 
-// same compares addresses; what a load balancer says of ports does not count.
+// same compares addresses; ports that a load balancer reports are ignored.
 func same(a, b []networkingv1.IngressLoadBalancerIngress) bool {
 	return slices.EqualFunc(a, b, func(a, b networkingv1.IngressLoadBalancerIngress) bool {
 		return a.IP == b.IP && a.Hostname == b.Hostname

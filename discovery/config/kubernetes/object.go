@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// groupOf decodes an object as one of a file is. Of one with an error there are the faults only.
+// groupOf decodes an object like one in a file. For an object with an error the group has only the faults.
 func groupOf(o *unstructured.Unstructured, cluster string) (group model.Group, problems []config.Problem) {
 	data, err := o.MarshalJSON()
 	if err != nil {
@@ -42,5 +42,5 @@ func warningsAmong(problems []config.Problem) []config.Problem {
 	return slices.DeleteFunc(slices.Clone(problems), func(p config.Problem) bool { return p.Severity == config.Error })
 }
 
-// faultOf says what is wrong, and where in the object.
+// faultOf returns the text of a problem, with its place in the object.
 func faultOf(p config.Problem) string { return strings.TrimSpace(p.Path + " " + p.Message) }

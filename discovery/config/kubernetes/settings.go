@@ -14,9 +14,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Settings tells the mesh's settings of a ConfigMap: MeshConfig in its key mesh, MeshNetworks in meshNetworks. A
-// content that is refused changes nothing, and neither does the loss of the ConfigMap. Until it was there and was
-// sound, the source has not synced.
+// Settings sends the mesh's settings of a ConfigMap: MeshConfig in its key mesh, MeshNetworks in meshNetworks. A
+// content that is refused changes nothing, and neither does the deletion of the ConfigMap. Until it existed and was
+// valid, the source has not synced.
 type Settings struct {
 	Connect         func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
 	Cluster         string
@@ -58,7 +58,7 @@ func (s Settings) Run(ctx context.Context, updates chan<- model.Update) error {
 	return g.Wait()
 }
 
-// groupsOf returns what the ConfigMap holds now.
+// groupsOf returns the present content of the ConfigMap.
 func (s Settings) groupsOf(e kube.Event) map[string]model.Group {
 	var found *corev1.ConfigMap
 	for _, o := range append(e.All, e.Put) {

@@ -14,19 +14,21 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Source tells the objects of a cluster.
+// Source sends the objects of a cluster.
 type Source struct {
 	Connect    func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
 	Cluster    string
-	Namespaces []string  // whose objects count; empty for all
-	Statuses   *Statuses // that writes what is wrong with an object to it; nil for none
+	Namespaces []string  // of the objects that are read; empty for all
+	Statuses   *Statuses // writes the problems of objects to their status; nil for none
 	Log        *slog.Logger
 }
 
-// absence is how long to wait for a kind that the API server does not have, though it has its definition.
+// absence is how long to wait before asking again for a kind that the API server does not serve, although it has its
+// definition.
 const absence = time.Second
 
-// Run sends updates until ctx is done, or the API server refuses or is away. It keeps nothing between two runs.
+// Run sends updates until ctx is done, or the API server refuses or cannot be reached. It keeps nothing between two
+// runs.
 func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	client, err := s.Connect()
 	if err != nil {
@@ -53,7 +55,7 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	return g.Wait()
 }
 
-// untilThere follows a kind that the API server may not have yet, or no longer.
+// untilThere follows a kind that the API server may not serve yet, or no longer serves.
 func untilThere(ctx context.Context, client *kube.Client, w *kube.Watch, events chan<- kube.Event) error {
 	for {
 		err := client.Follow(ctx, w, events)
@@ -68,7 +70,8 @@ func untilThere(ctx context.Context, client *kube.Client, w *kube.Watch, events 
 	}
 }
 
-// send takes events until ctx is done, and sends what changes. While nobody takes an update, it grows.
+// send receives events until ctx is done, and sends changes. Until an update is received, further changes are added to
+// it.
 func (s Source) send(ctx context.Context, st *state, events <-chan kube.Event, updates chan<- model.Update) {
 	synced := false
 	for {
@@ -89,7 +92,7 @@ func (s Source) send(ctx context.Context, st *state, events <-chan kube.Event, u
 	}
 }
 
-// warn logs what is ignored of objects that are served.
+// warn logs the settings of served objects that are ignored.
 func (s Source) warn(st *state) {
 	for _, p := range st.warnings {
 		p.Log(s.Log)

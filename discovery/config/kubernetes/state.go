@@ -13,12 +13,12 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// state is what is known of a cluster. follow begins to follow a Watch.
+// state is the known state of a cluster. follow begins to follow a Watch.
 type state struct {
 	cluster    string
 	namespaces []string
 	follow     func(*kube.Watch) (stop func())
-	statuses   *Statuses // nil where none are written
+	statuses   *Statuses // nil if none are written
 
 	kinds    map[*kube.Watch]*kind // by the watch of the definition, and by those of the objects that are followed
 	unlisted map[*kube.Watch]bool
@@ -29,12 +29,12 @@ type state struct {
 // kind is one kind of object.
 type kind struct {
 	config.Resource
-	version string                 // that is followed; "" while there is no definition
-	watches map[*kube.Watch]func() // of its objects, with how to stop them
+	version string                 // the version that is followed; "" while there is no definition
+	watches map[*kube.Watch]func() // of its objects, with the functions that stop them
 	known   map[string]known       // objects by the keys of their groups
 }
 
-// known tells one form of an object from another.
+// known identifies one form of an object.
 type known struct {
 	uid        string
 	generation int64
@@ -63,14 +63,14 @@ func (st *state) define(r config.Resource) *kube.Watch {
 	return w
 }
 
-// complete reports whether all that there is has been listed.
+// complete reports whether everything has been listed.
 func (st *state) complete() bool { return len(st.unlisted) == 0 }
 
-// apply takes one event.
+// apply applies one event.
 func (st *state) apply(e kube.Event) {
 	k := st.kinds[e.Of]
 	if k == nil {
-		return // of a watch that was stopped
+		return // the event is of a watch that was stopped
 	}
 	if e.List {
 		delete(st.unlisted, e.Of)
@@ -99,7 +99,7 @@ func (st *state) apply(e kube.Event) {
 	}
 }
 
-// defined takes what became of a kind's definition.
+// defined applies a change of a kind's definition.
 func (st *state) defined(k *kind, e kube.Event) {
 	version := ""
 	for _, o := range append(e.All, e.Put) {
@@ -145,7 +145,7 @@ func (st *state) stop() {
 	}
 }
 
-// put takes an object, and returns its key.
+// put adds or updates an object, and returns its key.
 func (st *state) put(k *kind, o any) string {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
@@ -156,7 +156,7 @@ func (st *state) put(k *kind, o any) string {
 	was, had := k.known[key]
 	object := tracked{ref: refOf(k, u), said: saidOf(u)}
 	if had && was.uid == now.uid && was.generation == now.generation && maps.Equal(was.labels, now.labels) {
-		st.statuses.said(key, object) // its status changed, or nothing
+		st.statuses.said(key, object) // only its status changed, or nothing
 		return key
 	}
 	k.known[key] = now
@@ -206,7 +206,7 @@ func servedVersion(o *unstructured.Unstructured, want []string) string {
 	return want[i]
 }
 
-// refOf names an object as it is now.
+// refOf returns the reference of an object in its present form.
 func refOf(k *kind, o *unstructured.Unstructured) kube.Ref {
 	return kube.Ref{
 		Resource: schema.GroupVersionResource{Group: k.Group, Version: k.version, Resource: k.Plural}, Kind: k.Kind,
@@ -214,8 +214,8 @@ func refOf(k *kind, o *unstructured.Unstructured) kube.Ref {
 	}
 }
 
-// strip takes away what no one reads: an applied object holds a second copy of itself. Of the status there stays what discovery
-// has said itself.
+// strip removes the fields that are not read: an applied object holds a second copy of itself. Of the status only the
+// condition of discovery stays.
 func strip(o any) {
 	if o, ok := o.(*unstructured.Unstructured); ok {
 		o.SetManagedFields(nil)
@@ -231,7 +231,7 @@ func strip(o any) {
 	}
 }
 
-// withoutSchemas takes the schemas out of a definition: they are nearly all of it.
+// withoutSchemas removes the schemas from a definition: they are nearly all of it.
 func withoutSchemas(o any) {
 	d, ok := o.(*unstructured.Unstructured)
 	if !ok {
@@ -246,6 +246,6 @@ func withoutSchemas(o any) {
 		}
 	}
 	if len(versions) > 0 {
-		_ = unstructured.SetNestedSlice(d.Object, versions, "spec", "versions") // there is a spec
+		_ = unstructured.SetNestedSlice(d.Object, versions, "spec", "versions") // the spec exists
 	}
 }

@@ -25,22 +25,22 @@ const (
 	lastRetry       = 5 * time.Minute
 )
 
-// Statuses knows what is to be said of the objects of a cluster, and writes it to their status and as Events while Run runs: in
-// the replica that leads. A Source tells it of the objects, and Judged of the notes.
+// Statuses holds the problems and notes of the objects of a cluster. While Run runs, in the leader, it writes them to
+// the objects' status and as Events. A Source passes the objects, and Judged the notes.
 type Statuses struct {
 	Connect  func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
 	Cluster  string
-	Instance string // which replica says it, in Events
+	Instance string // name of this replica in Events
 	Log      *slog.Logger
 
 	mu      sync.Mutex
-	objects map[string]tracked // by the keys of their groups: those of which something is said, or was
+	objects map[string]tracked // by the keys of their groups: those that have problems, or a condition in their status
 	judged  map[string]judged  // of these objects, and of others with notes
 	refs    map[string]kube.Ref
 	queue   workqueue.TypedRateLimitingInterface[string] // nil while Run does not run
 }
 
-// put takes an object as it is now. Of most there is nothing to say, and nothing is kept.
+// put updates an object. Most objects have no problems and no condition, and are not kept.
 func (s *Statuses) put(key string, o tracked) {
 	if s == nil {
 		return
@@ -59,7 +59,7 @@ func (s *Statuses) put(key string, o tracked) {
 	s.look(key)
 }
 
-// forget makes the Source begin anew: it tells all objects again, without those that went while nobody looked.
+// forget drops all objects at the start of a run: the Source then passes all that still exist again.
 func (s *Statuses) forget() {
 	if s == nil {
 		return
@@ -69,7 +69,7 @@ func (s *Statuses) forget() {
 	s.objects = map[string]tracked{}
 }
 
-// said takes what the status of an object says now.
+// said updates the present status of an object.
 func (s *Statuses) said(key string, now tracked) {
 	if s == nil {
 		return
@@ -90,7 +90,7 @@ func (s *Statuses) keep(key string, o tracked) {
 	s.objects[key] = o
 }
 
-// drop forgets an object.
+// drop removes an object.
 func (s *Statuses) drop(key string) {
 	if s == nil {
 		return
@@ -101,7 +101,7 @@ func (s *Statuses) drop(key string) {
 	delete(s.judged, key)
 }
 
-// Judged takes the notes of a mesh. It returns soon.
+// Judged sets the notes of a mesh. It does not wait for writes.
 func (s *Statuses) Judged(mesh *model.Mesh, notes []model.Note) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func sameNote(a, b model.Note) bool {
 	return a.Code == b.Code && a.Path == b.Path && a.Message == b.Message
 }
 
-// look has an object looked at, if its status is to be another one.
+// look queues an object if its status must change.
 func (s *Statuses) look(key string) {
 	if s.queue == nil {
 		return
@@ -152,7 +152,7 @@ func (s *Statuses) look(key string) {
 	}
 }
 
-// wanted returns the condition that an object is to have; false where it needs none.
+// wanted returns the condition to write to an object; false if nothing must be written.
 func (s *Statuses) wanted(key string) (kube.Ref, kube.Condition, bool) {
 	o, known := s.objects[key]
 	j, has := s.judged[key]
@@ -168,7 +168,8 @@ func (s *Statuses) wanted(key string) (kube.Ref, kube.Condition, bool) {
 	return o.ref, is, wrong
 }
 
-// Run writes what differs until ctx is done. It begins with all objects, and so goes on where another replica ended.
+// Run writes statuses that differ until ctx is done. It begins with all objects, and so continues where another replica
+// ended.
 func (s *Statuses) Run(ctx context.Context) error {
 	client, err := s.Connect()
 	if err != nil {
@@ -193,7 +194,7 @@ func (s *Statuses) Run(ctx context.Context) error {
 	}
 }
 
-// begin has all objects looked at by a queue; nil for none.
+// begin sets the queue, nil for none, and queues all objects whose status must change.
 func (s *Statuses) begin(queue workqueue.TypedRateLimitingInterface[string]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +209,7 @@ func (s *Statuses) begin(queue workqueue.TypedRateLimitingInterface[string]) {
 	}
 }
 
-// writer is one Run.
+// writer is the state of one Run.
 type writer struct {
 	*Statuses
 	client           *kube.Client
@@ -216,15 +217,15 @@ type writer struct {
 	events, statuses faults
 }
 
-// faults are what one kind of write fails of.
+// faults are the present failures of one kind of write.
 type faults struct {
 	of     string          // "statuses"
 	keys   map[string]bool // of the objects
 	told   bool
-	reason string // that was told last
+	reason string // the reason that was logged last
 }
 
-// write writes the status of an object, and an Event, as they are to be now.
+// write writes the wanted status of an object, and an Event.
 func (w *writer) write(ctx context.Context, key string) {
 	w.mu.Lock()
 	ref, is, wrong := w.wanted(key)
@@ -241,8 +242,8 @@ func (w *writer) write(ctx context.Context, key string) {
 		w.queue.Forget(key)
 		w.wrote(key, ref, is.Said)
 		w.tell(ctx, &w.statuses, key, nil)
-		w.tell(ctx, &w.events, key, w.client.Tell(ctx, ref, is.Said, w.Instance, time.Now())) // none is worth a second attempt
-	case errors.Is(err, kube.ErrOld): // the watch brings what it is now
+		w.tell(ctx, &w.events, key, w.client.Tell(ctx, ref, is.Said, w.Instance, time.Now())) // a failed Event is not tried again
+	case errors.Is(err, kube.ErrOld): // the watch will report its present form
 		w.queue.Forget(key)
 		w.tell(ctx, &w.statuses, key, nil)
 	case apierrors.IsConflict(err):
@@ -253,7 +254,7 @@ func (w *writer) write(ctx context.Context, key string) {
 	}
 }
 
-// wrote notes what the status says now: the watch may be late.
+// wrote records the written status: the watch may be late.
 func (s *Statuses) wrote(key string, ref kube.Ref, is kube.Said) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,10 +266,10 @@ func (s *Statuses) wrote(key string, ref kube.Ref, is kube.Said) {
 	s.keep(key, o)
 }
 
-// tell tells of a fault once, whatever number of objects it concerns, and of the end of all.
+// tell logs a fault once for any number of objects, and logs when all are over.
 func (w *writer) tell(ctx context.Context, f *faults, key string, err error) {
 	switch reason := string(apierrors.ReasonForError(err)); {
-	case errors.Is(ctx.Err(), context.Canceled): // it is stopped
+	case errors.Is(ctx.Err(), context.Canceled): // Run was stopped
 	case err == nil:
 		if delete(f.keys, key); len(f.keys) == 0 && f.told {
 			f.told = false

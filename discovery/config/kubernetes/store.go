@@ -18,16 +18,16 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
-// Store is the API server as a person changes it.
+// Store changes objects in the API server for a user.
 type Store struct {
 	client dynamic.Interface
 	force  bool
 }
 
-// applier owns the fields that a person applies.
+// applier is the field manager of the fields that a user applies.
 const applier = "discovery-apply"
 
-// NewStore returns the store behind a client. force takes over fields that another manager owns.
+// NewStore returns the store of a client. force takes over fields that another manager owns.
 func NewStore(client *kube.Client, force bool) (*Store, error) {
 	own, err := client.Dynamic()
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *Store) resource(kind, version, namespace string) (dynamic.ResourceInter
 	return nil, fmt.Errorf("%s is no kind of Istio's that is served", kind)
 }
 
-// Apply writes an object by server-side apply. It says what became of it, created, configured or unchanged, and its
-// resourceVersion.
+// Apply writes an object by server-side apply. verb is the result: created, configured or unchanged; revision is the
+// new resourceVersion.
 func (s *Store) Apply(ctx context.Context, w config.Written) (verb, revision string, err error) {
 	o := &unstructured.Unstructured{}
 	if err := o.UnmarshalJSON(w.JSON); err != nil {
@@ -80,7 +80,7 @@ func (s *Store) Apply(ctx context.Context, w config.Written) (verb, revision str
 	return verb, after.GetResourceVersion(), nil
 }
 
-// explained adds to an error of the API server what to do about it.
+// explained adds a hint to an error of the API server.
 func explained(err error) error {
 	var status apierrors.APIStatus
 	switch {

@@ -18,31 +18,31 @@ const ConditionType = "PilotlightAccepted"
 // Reasons of the condition.
 const (
 	refused  = "Refused"  // it has an error: its last good form is served, if there is one
-	doubtful = "Doubtful" // it is served, and something is to be said of it
-	accepted = "Accepted" // it is served, after one of the others
+	doubtful = "Doubtful" // it is served, and has warnings or notes
+	accepted = "Accepted" // it is served, after it had one of the other reasons
 )
 
-// What a message holds.
+// Limits of a message.
 const (
 	maxMessage = 4096 // bytes
 	maxDetails = 20
 )
 
-// tracked is an object of which something is to be said, or was.
+// tracked is an object that has problems, or a condition in its status.
 type tracked struct {
 	ref      kube.Ref
-	problems []config.Problem // what is wrong with the object alone
-	said     *kube.Said       // what its status says; nil for nothing of ours
+	problems []config.Problem // of the object by itself
+	said     *kube.Said       // its present condition; nil if it has no condition of discovery
 }
 
-// judged is what is known of an object once it is in a mesh with all others.
+// judged holds the notes of an object, which exist once it is in a mesh with all others.
 type judged struct {
 	uid        string
 	generation int64
 	notes      []model.Note
 }
 
-// verdict returns the condition that the object is to have; false where it is to have none, or is not judged yet.
+// verdict returns the condition to write to an object; false if nothing must be written, or if it is not judged yet.
 func verdict(o tracked, j judged) (kube.Condition, bool) {
 	is := kube.Condition{Type: ConditionType, Said: kube.Said{Status: "True", Reason: accepted, Generation: o.ref.Generation}}
 	var texts []string
@@ -79,12 +79,12 @@ func verdict(o tracked, j judged) (kube.Condition, bool) {
 		return is, false
 	}
 	if o.said != nil && o.said.Reason == accepted && is.Reason == accepted {
-		return is, false // another generation is as good: nobody needs to know
+		return is, false // only the generation differs, which needs no write
 	}
 	return is, true
 }
 
-// joined is all texts as one, as far as there is room.
+// joined returns the texts as one, up to the limit.
 func joined(texts []string) string {
 	var out strings.Builder
 	for i, text := range texts {
@@ -101,7 +101,7 @@ func joined(texts []string) string {
 	return out.String()
 }
 
-// cut shortens a text to about so many bytes.
+// cut shortens a text to about most bytes.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -114,7 +114,7 @@ func steady(n model.Note) bool {
 	return !slices.Contains([]model.Code{model.RefusedByProxy, model.PrivilegedPort, model.UnknownNamespace, model.EmptySelector}, n.Code)
 }
 
-// saidOf returns what the status of an object says by a condition of ours.
+// saidOf returns the condition of discovery in the status of an object.
 func saidOf(o *unstructured.Unstructured) *kube.Said {
 	status, _ := o.Object["status"].(map[string]any)
 	return kube.SaidOf(status, ConditionType)

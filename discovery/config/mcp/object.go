@@ -16,14 +16,14 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// read is what a resource comes to.
+// read is the result of reading a resource.
 type read struct {
-	key      string // of its group; "" where it does not say which object it is
+	key      string // of its group; "" if it does not name its object
 	group    model.Group
 	warnings []config.Problem
 }
 
-// readObject decodes and validates a resource of a kind, as if a file held it. address is where it comes from.
+// readObject decodes and validates a resource of a kind, like an object in a file. address is that of the server.
 func readObject(address string, k config.Kind, in *anypb.Any) read {
 	fail := func(key, format string, args ...any) read {
 		return read{key: key, group: model.Group{Faults: []string{fmt.Sprintf(format, args...)}}}
@@ -104,7 +104,7 @@ func document(k config.Kind, namespace, name string, meta *mcpv1.Metadata, spec 
 	}{k.APIVersion, k.Name, m, body})
 }
 
-// unknownField returns the path of a message with a field that its type does not have, in which JSON would lose it; "" for none.
+// unknownField returns the path of a message that has a field outside of its type, which JSON would lose; "" for none.
 func unknownField(m protoreflect.Message) (path string) {
 	if len(m.GetUnknown()) > 0 {
 		return "."
@@ -134,7 +134,7 @@ func unknownField(m protoreflect.Message) (path string) {
 	return path
 }
 
-// maxText is how much of a server's words is kept.
+// maxText is how many bytes of a server's text are kept.
 const maxText = 1024
 
 func clip(text string) string {

@@ -22,17 +22,18 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// maxResponse is the largest response that is taken, in bytes: all objects of a kind.
+// maxResponse is the largest response that is accepted, in bytes: all objects of a kind.
 const maxResponse = 64 << 20
 
 // patience is how long a server may take to answer for every kind.
 const patience = time.Minute
 
-// Source tells the objects that a server of Istio's API generator has, and then what changes. One run follows it at a time.
+// Source sends the objects of a server of Istio's API generator, and then changes. Only one Run may be active at a
+// time.
 type Source struct {
 	address  string // host:port
 	tls      *networking.ClientTLSSettings
-	grace    time.Duration // how long a server that answers with nothing at the beginning is not believed
+	grace    time.Duration // how long an empty first answer of a server is not applied
 	patience time.Duration
 	log      *slog.Logger
 
@@ -128,12 +129,12 @@ func (s *Source) follow(ctx context.Context, st *state, in <-chan *discoveryv3.D
 
 func (s *Source) logWarnings(warnings []config.Problem) {
 	for _, p := range warnings {
-		p.File = "" // each line of the log names the server
+		p.File = "" // each log line names the server
 		p.Log(s.log)
 	}
 }
 
-// conversation is the protocol's side of a run: it asks for every type, and answers each response.
+// conversation is the protocol of a run: it requests every type, and answers each response.
 type conversation struct{ asked []string }
 
 func (c *conversation) run(ctx context.Context, client *grpc.ClientConn, in chan<- *discoveryv3.DiscoveryResponse) error {
@@ -142,7 +143,7 @@ func (c *conversation) run(ctx context.Context, client *grpc.ClientConn, in chan
 		return err
 	}
 	node := &corev3.Node{
-		// Istio's form, which its server wants of everybody.
+		// Istio's form of a node ID, which its server requires from every client.
 		Id: "sidecar~127.0.0.1~pilotlight-discovery.istio-system~istio-system.svc.cluster.local", UserAgentName: "pilotlight-discovery",
 		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
 			"GENERATOR": structpb.NewStringValue("api"), "NAMESPACE": structpb.NewStringValue("istio-system"),
@@ -176,7 +177,7 @@ func (c *conversation) run(ctx context.Context, client *grpc.ClientConn, in chan
 	}
 }
 
-// reason returns why the server ended the stream: Send only says that it did.
+// reason returns why the server ended the stream: Send only reports that it ended.
 func (c *conversation) reason(stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient, err error) error {
 	for {
 		if _, cause := stream.Recv(); cause != nil {

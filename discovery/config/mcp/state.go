@@ -20,10 +20,10 @@ type state struct {
 	sent    map[string]map[string]*known
 	had     map[string]map[string]*known // of the run before, by type URL and key
 	first   bool                         // there was no run that synced
-	doubted map[string]bool              // type URLs that were answered with nothing, which may be a server that has just started
+	doubted map[string]bool              // type URLs with an empty first answer, which may come from a server that has just started
 }
 
-// known is a resource, and what it came to.
+// known is a resource, and the result of reading it.
 type known struct {
 	bytes []byte
 	read
@@ -41,17 +41,18 @@ func newState(address string, before *state) *state {
 		s.kinds[typeURL(k)] = k
 	}
 	if before != nil {
-		maps.Copy(s.had, before.had) // where that run did not get far
+		maps.Copy(s.had, before.had) // for types that the run before did not receive
 		maps.Copy(s.had, before.sent)
 		s.first = before.first
 	}
 	return s
 }
 
-// answered reports whether every kind was.
+// answered reports whether every kind was answered.
 func (s *state) answered() bool { return len(s.sent) == len(s.kinds) }
 
-// doubtful reports whether what was answered is to be believed only when time has passed: objects are gone, or there are none.
+// doubtful reports whether the answers are applied only after a while: because objects have disappeared, or because
+// there are none.
 func (s *state) doubtful() bool {
 	if !s.first {
 		return len(s.doubted) > 0
@@ -64,7 +65,7 @@ func (s *state) doubtful() bool {
 	return true
 }
 
-// apply takes all resources of a type. It returns the groups that changed, and warnings that were not given before.
+// apply sets all resources of a type. It returns the groups that changed, and new warnings.
 func (s *state) apply(url string, resources []*anypb.Any) (groups map[string]model.Group, warnings []config.Problem) {
 	k, now := s.kinds[url], make(map[string]*known, len(resources))
 	groups = map[string]model.Group{}
@@ -103,10 +104,10 @@ func (s *state) apply(url string, resources []*anypb.Any) (groups map[string]mod
 	return groups, warnings
 }
 
-// unnamed is the key of a resource that does not say which object it is.
+// unnamed returns the key of a resource that does not name its object.
 func unnamed(url string, i int) string { return fmt.Sprintf("%s, resource %d", url, i) }
 
-// remember returns what the same bytes came to before.
+// remember returns the earlier result for the same bytes, nil if there is none.
 func (s *state) remember(last map[string]*known, i int, url string, in *anypb.Any) *known {
 	for _, key := range []string{keyOf(s.kinds[url], in), unnamed(url, i)} {
 		if was := last[key]; was != nil && was.bytes != nil && bytes.Equal(was.bytes, in.GetValue()) {
@@ -116,14 +117,14 @@ func (s *state) remember(last map[string]*known, i int, url string, in *anypb.An
 	return nil
 }
 
-// keyOf returns the key that a resource has, where it says which object it is.
+// keyOf returns the key of a resource that names its object.
 func keyOf(k config.Kind, in *anypb.Any) string {
 	meta, _ := field(in.GetValue(), 1)
 	name, _ := field(meta, 1)
 	return k.Name + "/" + string(name)
 }
 
-// field returns the first bytes of a field of an encoded message.
+// field returns the bytes of the first occurrence of a field in an encoded message.
 func field(data []byte, number protowire.Number) ([]byte, bool) {
 	for len(data) > 0 {
 		n, kind, tag := protowire.ConsumeTag(data)
@@ -143,7 +144,7 @@ func field(data []byte, number protowire.Number) ([]byte, bool) {
 	return nil, false
 }
 
-// missing are the types that were not answered.
+// missing returns the types that were not answered.
 func (s *state) missing() (out []string) {
 	for _, url := range slices.Sorted(maps.Keys(s.kinds)) {
 		if _, ok := s.sent[url]; !ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
-// maxFile is the most that is read of a file, in bytes: the roots of a whole distribution have 0.3 MB.
+// maxFile is the largest size of a file that is read, in bytes: the roots of a whole distribution have 0.3 MB.
 const maxFile = 4 << 20
 
 // secure reads the files of the settings; nil is plain text. address is host:port of the server.
@@ -49,7 +49,7 @@ func secure(address string, s *networking.ClientTLSSettings) (credentials.Transp
 	case s.InsecureSkipVerify.GetValue():
 		c.InsecureSkipVerify = true
 	case len(s.SubjectAltNames) > 0:
-		c.InsecureSkipVerify = true // of the name alone: the chain is verified here
+		c.InsecureSkipVerify = true // the library's check is replaced by verify, which checks the chain
 		c.VerifyConnection = func(state tls.ConnectionState) error { return verify(state, c.RootCAs, s.SubjectAltNames) }
 	}
 	return credentials.NewTLS(c), nil

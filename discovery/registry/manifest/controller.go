@@ -1,6 +1,6 @@
 package manifest
 
-//lint:file-ignore SA1019 what Kubernetes deprecates is read all the same: files still have it
+//lint:file-ignore SA1019 deprecated types of Kubernetes are read too: files still have them
 
 import (
 	"cmp"

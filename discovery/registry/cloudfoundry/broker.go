@@ -18,7 +18,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
-// Broker says how NATS is reached.
+// Broker holds the settings of the connection to NATS.
 type Broker struct {
 	URLs        []string // nats://host:port or tls://host:port, without credentials; the first that answers is used
 	Credentials string   // file of USER:PASSWORD, or of a user's JWT and seed; read at each connection; "" for none
@@ -28,8 +28,8 @@ type Broker struct {
 	patience time.Duration // instead of dialTimeout, for a test to set
 }
 
-// A connection whose broker says nothing is given up: after dialTimeout while it is made, after two pings later, and before
-// anything is pruned after flushTimeout.
+// A connection whose broker does not answer is closed: after dialTimeout while it is made, later after two pings, and
+// after flushTimeout when the source is about to prune.
 const (
 	dialTimeout  = 5 * time.Second
 	flushTimeout = 2 * time.Second
@@ -37,14 +37,14 @@ const (
 	lostPings    = 2
 )
 
-// connection is one to a broker, until it ends: it does not come back by itself.
+// connection is one connection to a broker. It does not reconnect.
 type connection struct {
 	*nats.Conn
 	ended chan struct{}
-	fault chan error // what the broker says of a subscription, or that messages were dropped
+	fault chan error // an error of the broker about a subscription, or that messages were dropped
 }
 
-// connect dials until ctx is done: nats.go itself knows no context.
+// connect dials until ctx is done: nats.go itself takes no context.
 func (b Broker) connect(ctx context.Context) (*connection, error) {
 	limit := cmp.Or(b.patience, dialTimeout)
 	c := &connection{ended: make(chan struct{}), fault: make(chan error, 1)}
@@ -77,20 +77,20 @@ func (b Broker) connect(ctx context.Context) (*connection, error) {
 	var err error
 	if c.Conn, err = nats.Connect(strings.Join(b.URLs, ","), options...); err != nil {
 		if last := dial.last(); last != nil && errors.Is(err, nats.ErrNoServers) {
-			err = last // nats.go keeps it to itself
+			err = last // nats.go does not return it
 		}
 		return nil, fmt.Errorf("connect to NATS at %s: %w", strings.Join(b.URLs, ", "), err)
 	}
 	return c, nil
 }
 
-// dialer is a function that nats.go dials by.
+// dialer is a function with which nats.go dials.
 type dialer func(network, address string) (net.Conn, error)
 
 // Dial calls it.
 func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
 
-// dialUntil gives a connection up when ctx is done, also one that was made.
+// dialUntil returns a dialer whose connections are closed when ctx is done.
 func dialUntil(ctx context.Context, limit time.Duration, fault *dialFault) dialer {
 	return func(network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{Timeout: limit}).DialContext(ctx, network, address)
@@ -102,7 +102,7 @@ func dialUntil(ctx context.Context, limit time.Duration, fault *dialFault) diale
 	}
 }
 
-// dialFault is why the last broker that was dialled could not be reached; nil where it could.
+// dialFault holds the error of the last dial; nil if it succeeded.
 type dialFault struct {
 	mu  sync.Mutex
 	err error
@@ -120,17 +120,17 @@ func (f *dialFault) last() error {
 	return f.err
 }
 
-// mostLine is how many bytes a broker may send without the end of a line: nats.go collects a line as long as it is. No announcement
-// is as long.
+// mostLine is how many bytes a broker may send without the end of a line: nats.go buffers a line of any length. No
+// announcement is as long.
 const mostLine = 8 << 20
 
 var errLongLine = fmt.Errorf("the broker sends a line of more than %d MiB", mostLine>>20)
 
-// closer forgets its context when it is closed, and ends lines that do not end by themselves.
+// closer is a connection that releases its context when it is closed, and fails if a line is longer than mostLine.
 type closer struct {
 	net.Conn
 	forget func() bool
-	line   int // bytes since the end of the last line; TLS has such ends by chance
+	line   int // bytes since the last newline; encrypted data contains that byte by chance
 }
 
 func (c *closer) Read(p []byte) (int, error) {
@@ -151,7 +151,7 @@ func (c *closer) Close() error {
 	return c.Conn.Close()
 }
 
-// maxFile is the most that is read of a file, in bytes: the roots of a whole distribution have 0.3 MB.
+// maxFile is the largest size of a file that is read, in bytes: the roots of a whole distribution have 0.3 MB.
 const maxFile = 4 << 20
 
 // tls reads the files of certificates.
@@ -177,7 +177,7 @@ func (b Broker) tls() (*tls.Config, error) {
 	return out, nil
 }
 
-// credentials reads the file of them.
+// credentials reads the file of credentials.
 func credentials(path string) (nats.Option, error) {
 	data, err := regular.Read(path, maxFile)
 	if err != nil {
@@ -194,7 +194,7 @@ func credentials(path string) (nats.Option, error) {
 	return nats.UserInfo(user, password), nil
 }
 
-// reason says why a connection has ended.
+// reason returns why a connection has ended.
 func (c *connection) reason() error {
 	select {
 	case err := <-c.fault:
@@ -207,14 +207,14 @@ func (c *connection) reason() error {
 	return errors.New("the broker closed the connection")
 }
 
-// answer waits until the broker has answered all that it was sent.
+// answer waits until the broker has processed everything that was sent to it.
 func (c *connection) answer(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return c.FlushWithContext(ctx)
 }
 
-// end closes the connection, and returns when nothing of it runs any more.
+// end closes the connection, and returns when none of its goroutines runs any more.
 func (c *connection) end() {
 	c.Close()
 	<-c.ended

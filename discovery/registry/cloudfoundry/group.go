@@ -8,10 +8,10 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// port is where clients call every route: gorouter serves them all at the port of HTTP.
+// port is the port at which clients call every route: gorouter serves all routes at the port of HTTP.
 const port = 80
 
-// groupOf converts a route. One without instances is an empty group, which deletes.
+// groupOf converts a route. A route without instances becomes an empty group, which deletes it.
 func groupOf(host string, route map[string]instance) model.Group {
 	if len(route) == 0 {
 		return model.Group{}

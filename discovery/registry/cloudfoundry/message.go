@@ -15,7 +15,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// message is the body of router.register and router.unregister, by the names that gorouter reads.
+// message is the body of router.register and router.unregister, with the field names that gorouter reads.
 type message struct {
 	URIs             []string          `json:"uris"`
 	Host             string            `json:"host"`
@@ -35,7 +35,8 @@ type message struct {
 	} `json:"options"`
 }
 
-// read decodes a message. With an error, what could be read is returned as well: it may say of which routes the message is.
+// read decodes a message. With an error it also returns the fields that could be read: they may name the routes of the
+// message.
 func read(data []byte) (m message, err error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return m, fmt.Errorf("is no registration: %w", err)
@@ -46,29 +47,29 @@ func read(data []byte) (m message, err error) {
 	return m, nil
 }
 
-// publisher names the instance that a message is of, as far as it says.
+// publisher returns a name of the instance that a message announces, as far as the message has one.
 func (m message) publisher() string {
 	return cmp.Or(m.InstanceID, m.Host+":"+strconv.FormatInt(cmp.Or(m.TLSPort, m.Port), 10))
 }
 
-// instance is one address that a route leads to.
+// instance is one address to which a route leads.
 type instance struct {
 	address    string
 	port       uint32
-	tls        bool   // it takes TLS, and is never pruned
+	tls        bool   // it accepts TLS, and is never pruned
 	serverName string // in its certificate, "" for plain text
 	protocol   model.Protocol
 	labels     map[string]string
 	zone       string
-	balancing  string        // what the route asks for; not served
-	stale      time.Duration // how long it lives unless it is announced again; 0 for ever
+	balancing  string        // the setting of the route; not served
+	stale      time.Duration // how long it is kept unless it is announced again; 0 for ever
 	updated    time.Time
 }
 
-// place names an instance within its route, as gorouter does.
+// place identifies an instance within its route, as gorouter does.
 func (i instance) place() string { return i.address + ":" + strconv.FormatUint(uint64(i.port), 10) }
 
-// Labels that Cloud Foundry's own fields become, beside those of tags.
+// Labels made from Cloud Foundry's own fields, in addition to those made from tags.
 const (
 	labelApp      = "cloudfoundry.org/app"
 	labelInstance = "cloudfoundry.org/instance"
@@ -76,7 +77,8 @@ const (
 	labelTLS      = "cloudfoundry.org/tls"
 )
 
-// instance returns what the message announces. Ages are those of the table: a message only makes them shorter.
+// instance returns the instance that the message announces. Its maximum age is that of the table; a message can only
+// shorten it.
 func (m message) instance(threshold time.Duration) (instance, error) {
 	address, err := netip.ParseAddr(m.Host)
 	if err != nil {
@@ -132,11 +134,11 @@ func (m message) instance(threshold time.Duration) (instance, error) {
 // hostPattern is a DNS name, of which the first label may be a wildcard.
 var hostPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
 
-// maxURI bounds what of a route's name is kept.
+// maxURI is how many bytes of a route's name are kept.
 const maxURI = 512
 
-// parseURI reads a route's name, in lower case. A route below a path is one of its own, and is not served: another application
-// may have the host itself.
+// parseURI reads a route's name, in lower case. A route with a path is a separate route, and is not served: another
+// application may have the host itself.
 func parseURI(uri string) (string, error) {
 	name := strings.TrimSuffix(strings.ToLower(uri), "/")
 	if len(name) > maxURI {
@@ -152,7 +154,7 @@ func parseURI(uri string) (string, error) {
 	return host, nil
 }
 
-// maxText is how much of a publisher's words is repeated.
+// maxText is how many bytes of a publisher's text are repeated.
 const maxText = 200
 
 func clip(text string) string {

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counts are what the source counts.
+// counts are the counters of the source.
 type counts struct {
 	routes   *atomic.Int64
 	pruned   prometheus.Counter
@@ -40,14 +40,14 @@ func (c counts) message(subject string, malformed bool) {
 	c.messages.WithLabelValues(subject, result).Inc()
 }
 
-// Describe tells what Collect sends.
+// Describe sends the descriptions of the metrics that Collect sends.
 func (s *Source) Describe(out chan<- *prometheus.Desc) {
 	for _, c := range s.collectors() {
 		c.Describe(out)
 	}
 }
 
-// Collect counts messages, routes and what was pruned.
+// Collect sends the numbers of messages, routes and pruned instances.
 func (s *Source) Collect(out chan<- prometheus.Metric) {
 	for _, c := range s.collectors() {
 		c.Collect(out)

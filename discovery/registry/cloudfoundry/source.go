@@ -12,27 +12,28 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// How publishers announce routes, as gorouter asks of them.
+// How publishers announce routes, as gorouter requests it.
 const (
 	DefaultInterval  = 20 * time.Second
 	DefaultThreshold = 120 * time.Second
 )
 
-// Source tells the routes that are announced on NATS. One run follows it at a time. It holds the routes between two runs.
+// Source sends the routes that are announced on NATS. Only one Run may be active at a time. It holds the routes between
+// two runs.
 type Source struct {
 	broker    Broker
 	id        string
 	hosts     []string      // of this program, for publishers' logs
 	interval  time.Duration // between two announcements of a route
-	threshold time.Duration // after which a plain route that was not announced is gone
+	threshold time.Duration // after which a plain route that was not announced is removed
 	counts    counts
 
 	table  *table
 	synced bool // an interval has passed since the table was empty
 }
 
-// New returns a Source that asks for an announcement of each route every interval, and drops a plain one after threshold. id
-// names this router among others; address is its own, if it has one.
+// New returns a Source that requests an announcement of each route every interval, and drops a plain one after
+// threshold. id identifies this router among others; address is its own, if it has one.
 func New(b Broker, id string, address netip.Addr, interval, threshold time.Duration) *Source {
 	s := &Source{broker: b, id: id, hosts: []string{}, interval: interval, threshold: threshold, counts: newCounts(), table: newTable(threshold)}
 	if address.IsValid() {
@@ -41,9 +42,9 @@ func New(b Broker, id string, address netip.Addr, interval, threshold time.Durat
 	return s
 }
 
-// Run follows the announcements until ctx is done or the broker is lost. It has synced when an interval has passed, in which
-// every publisher has announced what it has. After that a loss of the broker loses nothing: a new run begins with what the
-// last one knew.
+// Run follows the announcements until ctx is done or the broker is lost. It has synced when an interval has passed, in
+// which every publisher has announced its routes. After that the loss of the broker loses no routes: a new run begins
+// with those of the last one.
 func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -58,9 +59,10 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		return err
 	}
 	defer c.end()
-	defer cancel() // before that: what delivers a message must not wait
+	defer cancel() // runs before c.end, so that the goroutine that delivers messages does not block
 	in := make(chan *nats.Msg)
-	// One subscription, as gorouter has: messages of several would overtake each other, an announcement its withdrawal.
+	// One subscription, as in gorouter: with several, messages would overtake each other, for example an announcement
+	// its withdrawal.
 	_, err = c.Subscribe("router.*", func(m *nats.Msg) {
 		select {
 		case in <- m:
@@ -96,7 +98,7 @@ func (s *Source) follow(ctx context.Context, c *connection, in <-chan *nats.Msg,
 		told = time.After(s.interval)
 	}
 	pending := model.Update{Groups: map[string]model.Group{}}
-	ready := s.synced // there is something to send: at the start that everything was sent
+	ready := s.synced // there is something to send: at the start of a later run that the source has synced
 	for {
 		for key, group := range s.table.unsent() {
 			pending.Groups[key] = group
@@ -117,7 +119,7 @@ func (s *Source) follow(ctx context.Context, c *connection, in <-chan *nats.Msg,
 		case <-sweep.C:
 			now := time.Now()
 			switch {
-			case now.Sub(swept) > 2*every: // this program stood still: what was announced meanwhile is still to be read
+			case now.Sub(swept) > 2*every: // this program was suspended: announcements of that time are still to be read
 				s.table.refresh(now)
 			case !s.table.due(now):
 			case c.answer(ctx, flushTimeout) == nil:
@@ -136,7 +138,8 @@ func (s *Source) follow(ctx context.Context, c *connection, in <-chan *nats.Msg,
 	}
 }
 
-// lost says why a run ends; nil where it was stopped, which closes the connection too. Where messages were dropped, nothing that is known can be relied on: the next run begins anew.
+// lost returns why a run ends; nil if it was stopped, which closes the connection too. If messages were dropped, the
+// table may be wrong: the next run begins with an empty one.
 func (s *Source) lost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -148,10 +151,10 @@ func (s *Source) lost(ctx context.Context, err error) error {
 	return fmt.Errorf("follow router.*: %w", err)
 }
 
-// burst is how many messages are taken between two looks at anything else.
+// burst is how many messages are handled before other events are checked.
 const burst = 1024
 
-// takeAll takes a message and those that are there already.
+// takeAll handles a message and those that have already arrived.
 func (s *Source) takeAll(c *connection, m *nats.Msg, in <-chan *nats.Msg) {
 	for range burst {
 		s.receive(c, m)
@@ -175,10 +178,10 @@ func (s *Source) receive(c *connection, m *nats.Msg) {
 		if !mayAnswer(m.Reply) {
 			refused = 1
 		} else if err := c.Publish(m.Reply, s.start()); err != nil {
-			refused = 1 // the connection has ended, or the subject is none: the former is the run's error
+			refused = 1 // the connection has ended, which ends the run with an error, or the subject is not valid
 		}
 	default:
-		return // of other routers
+		return // a message of another router
 	}
 	s.counts.message(m.Subject, refused > 0)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// startMessage asks publishers to announce everything, and how often to do it from then on. It is the body of router.start, and the
-// answer to router.greet.
+// startMessage requests that publishers announce everything, and sets how often they do so from then on. It is the body
+// of router.start, and the answer to router.greet.
 func startMessage(id string, hosts []string, interval, threshold time.Duration) []byte {
 	data, err := json.Marshal(struct {
 		ID        string   `json:"id"`
@@ -16,13 +16,13 @@ func startMessage(id string, hosts []string, interval, threshold time.Duration) 
 		Threshold int      `json:"pruneThresholdInSeconds"`
 	}{id, hosts, max(1, int(interval.Seconds())), max(1, int(threshold.Seconds()))})
 	if err != nil {
-		panic(err) // of these types there is none
+		panic(err) // values of these types can always be encoded
 	}
 	return data
 }
 
-// mayAnswer reports whether a greeting names a subject to answer at. A stranger must not make this program publish what other
-// routers listen to, or the broker itself.
+// mayAnswer reports whether the reply subject of a greeting is allowed. No other client may make this program publish
+// on subjects that other routers, or the broker itself, read.
 func mayAnswer(reply string) bool {
 	return reply != "" && !strings.HasPrefix(reply, "router.") && !strings.HasPrefix(reply, "$")
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// maxEntries bounds the table: a publisher that invents routes must not take all memory.
+// maxEntries bounds the table: a publisher that invents routes must not use up the memory.
 const maxEntries = 250_000
 
-// table is every route that was announced. It knows no clock.
+// table holds every route that was announced. It reads no clock.
 type table struct {
-	threshold time.Duration // how long a plain instance lives without being announced again
+	threshold time.Duration // how long a plain instance is kept without a new announcement
 	limit     int
 	routes    map[string]map[string]instance // by host, then by place
-	faults    map[string]map[string]fault    // of malformed messages: by what they are of, then by who announced it
+	faults    map[string]map[string]fault    // of malformed messages: by route or subject, then by publisher
 	entries   int                            // of both
-	changed   map[string]bool                // hosts of routes that changed since they were taken
-	faulty    map[string]bool                // names of faults that changed since they were taken
+	changed   map[string]bool                // hosts of routes that changed since the last call of unsent
+	faulty    map[string]bool                // names of faults that changed since the last call of unsent
 }
 
-// fault is what is wrong with the last message of an instance.
+// fault is the fault of the last message of an instance.
 type fault struct {
 	text    string
 	updated time.Time
@@ -36,7 +36,7 @@ func newTable(threshold time.Duration) *table {
 	}
 }
 
-// register takes a message of router.register at now. It reports how many routes the message could not be taken for.
+// register handles a message of router.register at now. It returns the number of routes of the message that it refused.
 func (t *table) register(data []byte, now time.Time) (refused int) {
 	m, err := read(data)
 	if err != nil && len(m.URIs) == 0 {
@@ -68,15 +68,15 @@ func (t *table) register(data []byte, now time.Time) (refused int) {
 	return refused
 }
 
-// unregister takes a message of router.unregister. Any route that was announced at the same place is removed, whichever
-// publisher announced it.
+// unregister handles a message of router.unregister. Any route that was announced at the same place is removed, also
+// one of another publisher.
 func (t *table) unregister(data []byte, now time.Time) (refused int) {
 	m, err := read(data)
 	if len(m.URIs) == 0 {
 		t.addFault("router.unregister", "", fmt.Sprintf("a message %v, in %q", err, clip(string(data))), now)
 		return 1
 	}
-	m.RouteServiceURL, m.Protocol = "", "" // what they say does not matter for a removal
+	m.RouteServiceURL, m.Protocol = "", "" // they do not matter for a removal
 	i, wrong := m.instance(t.threshold)
 	for _, uri := range m.URIs {
 		name, _ := parseURI(uri)
@@ -90,7 +90,7 @@ func (t *table) unregister(data []byte, now time.Time) (refused int) {
 	return refused
 }
 
-// put reports false where there is no room.
+// put returns false if there is no room.
 func (t *table) put(host string, i instance) bool {
 	was, known := t.routes[host][i.place()]
 	if !known {
@@ -109,7 +109,7 @@ func (t *table) put(host string, i instance) bool {
 	return true
 }
 
-// same reports whether two instances are served alike.
+// same reports whether two instances are served in the same way.
 func (i instance) same(o instance) bool {
 	return i.address == o.address && i.port == o.port && i.tls == o.tls && i.serverName == o.serverName && i.protocol == o.protocol &&
 		i.zone == o.zone && i.balancing == o.balancing && maps.Equal(i.labels, o.labels)
@@ -126,7 +126,7 @@ func (t *table) drop(host, place string) {
 	t.changed[host] = true
 }
 
-// addFault notes what is wrong with the message of an instance. Faults that it had before are not reported anew.
+// addFault records the fault of an instance's message. Faults that it had before are not reported again.
 func (t *table) addFault(name, publisher, text string, now time.Time) {
 	was, known := t.faults[name][publisher]
 	if !known {
@@ -139,7 +139,7 @@ func (t *table) addFault(name, publisher, text string, now time.Time) {
 		t.faults[name] = map[string]fault{}
 	}
 	if publisher == "" && known {
-		text = was.text // of a flood of nonsense the first is shown
+		text = was.text // of many malformed messages the first fault is shown
 	}
 	t.faults[name][publisher] = fault{text, now}
 	if !known || was.text != text {
@@ -172,11 +172,11 @@ func (t *table) due(now time.Time) bool {
 	return len(t.faults) > 0
 }
 
-// aged reports whether an instance was not announced for as long as it may.
+// aged reports whether an instance was not announced for longer than allowed.
 func (i instance) aged(now time.Time) bool { return i.stale > 0 && now.Sub(i.updated) > i.stale }
 
-// sweep drops plain instances that were not announced for as long as they may, and faults of as long ago. It returns how
-// many instances went.
+// sweep drops plain instances that were not announced for longer than allowed, and faults of the same age. It returns
+// the number of dropped instances.
 func (t *table) sweep(now time.Time) (pruned int) {
 	for host, route := range t.routes {
 		for place, i := range route {
@@ -196,7 +196,7 @@ func (t *table) sweep(now time.Time) (pruned int) {
 	return pruned
 }
 
-// refresh makes everything as young as now: while NATS was away nobody could announce anything.
+// refresh sets the age of everything to zero: while NATS could not be reached no publisher could announce anything.
 func (t *table) refresh(now time.Time) {
 	for _, route := range t.routes {
 		for place, i := range route {
@@ -242,7 +242,7 @@ func (t *table) unsent() map[string]model.Group {
 			}
 			group.Faults = append(group.Faults, text)
 		}
-		groups["messages for "+name] = group // never with a service: a malformed message takes nothing away
+		groups["messages for "+name] = group // a group without services: a malformed message removes nothing
 	}
 	clear(t.changed)
 	clear(t.faulty)

@@ -20,11 +20,11 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	askTimeout  = 30 * time.Second // for an answer that does not wait for a change
+	askTimeout  = 30 * time.Second // for requests that do not wait for a change
 	mostBytes   = 256 << 20        // of one answer
 )
 
-// Config says where Consul is and how it is asked.
+// Config holds the settings of the connection to Consul.
 type Config struct {
 	URL       string // http://host:port, or https; a path before /v1 may follow
 	TokenFile string // of the ACL token, read for each request; "" for none
@@ -32,11 +32,11 @@ type Config struct {
 	Partition string // of Consul Enterprise; "" for that of the agent at URL
 
 	CACert     string // PEM file of roots; "" for the system's
-	ClientCert string // PEM files of the certificate that Consul may ask for; "" for none
+	ClientCert string // PEM files of the certificate that Consul may request; "" for none
 	ClientKey  string
 }
 
-// client returns a client of its own connections, which idle ends.
+// client returns a client with separate connections. idle closes them.
 func (c Config) client() (client *api.Client, idle func(), err error) {
 	at, err := url.Parse(c.URL)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c Config) client() (client *api.Client, idle func(), err error) {
 	}
 	client, err = api.NewClient(&api.Config{
 		Address: at.Host, Scheme: at.Scheme, PathPrefix: strings.TrimRight(at.Path, "/"), HttpClient: &http.Client{Transport: door{c, transport}, CheckRedirect: stay},
-		Token: "of the file", // which door puts into its place: without one the library reads the environment
+		Token: "of the file", // door sets the real one; without a token here the library reads the environment
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a client of Consul: %w", err)
@@ -60,10 +60,11 @@ func (c Config) client() (client *api.Client, idle func(), err error) {
 	return client, transport.CloseIdleConnections, nil
 }
 
-// maxFile is the most that is read of a file, in bytes: the roots of a whole distribution have 0.3 MB.
+// maxFile is the largest size of a file that is read, in bytes: the roots of a whole distribution have 0.3 MB.
 const maxFile = 4 << 20
 
-// tls returns the settings of https. The client's certificate is read for each connection, the roots are read now.
+// tls returns the settings of https. The client's certificate is read for each connection, the roots are read once,
+// here.
 func (c Config) tls() (*tls.Config, error) {
 	out := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CACert != "" {
@@ -88,7 +89,7 @@ func (c Config) tls() (*tls.Config, error) {
 	return out, nil
 }
 
-// token is the ACL token as it is now; "" for none.
+// token reads the present ACL token; "" for none.
 func (c Config) token() (string, error) {
 	if c.TokenFile == "" {
 		return "", nil
@@ -100,18 +101,18 @@ func (c Config) token() (string, error) {
 	return strings.TrimSpace(string(token)), nil
 }
 
-// stay follows no redirection: a request has the token.
+// stay refuses redirections: the request contains the token.
 func stay(r *http.Request, _ []*http.Request) error {
 	return fmt.Errorf("it leads to %s, which is not followed: want the URL of Consul itself", r.URL.Redacted())
 }
 
-// door is what every request passes. The library fills what is not set from its own environment variables; here the settings win.
+// door handles every request. The library fills unset fields from its own environment variables; here the settings win.
 type door struct {
 	c    Config
 	next http.RoundTripper
 }
 
-// RoundTrip sends a request with the token as it is now, and limits the answer.
+// RoundTrip sends a request with the present token, and limits the size of the answer.
 func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Del("X-Consul-Token")
@@ -136,7 +137,7 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// limited ends an answer that does not end by itself.
+// limited is an answer that fails after a number of bytes.
 type limited struct {
 	io.ReadCloser
 	left int64
@@ -158,15 +159,15 @@ var (
 	errHidden  = errors.New("there is none, not even Consul's own: the token may not read any service; it needs service:read and node:read")
 )
 
-// asker asks one Consul. Its errors say what was asked.
+// asker sends requests to one Consul. Its errors name the request.
 type asker struct {
 	client *api.Client
 	Config
-	silence time.Duration // after which there will be no answer
+	silence time.Duration // after which a request fails
 }
 
-// services returns the tags of each service. Consul's servers are a service too, of the default namespace, so that there is none only
-// for a token that sees none. Consul says so by a header, but to a request without a token it does not.
+// services returns the tags of each service. Consul's servers are a service too, in the default namespace, so an empty
+// list means that the token may see no service. Consul reports that in a header, but not to a request without a token.
 func (a asker) services(q *api.QueryOptions) (map[string][]string, *api.QueryMeta, error) {
 	list, meta, err := a.client.Catalog().Services(q)
 	if err == nil && len(list) == 0 && meta.LastIndex != 0 && (meta.ResultsFilteredByACLs || a.Namespace+a.Partition == "") {
@@ -195,7 +196,7 @@ func listFault(what string, null bool, meta *api.QueryMeta, err error) error {
 	return about(what, err)
 }
 
-// instances returns those of a service, with the health checks of each.
+// instances returns the instances of a service, with the health checks of each.
 func (a asker) instances(ctx context.Context, name string) ([]*api.ServiceEntry, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.silence)
 	defer cancel()

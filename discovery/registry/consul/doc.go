@@ -4,10 +4,10 @@
 //	/v1/health/state/any ─┼─ blocking queries ─▶ view: what changed ──┤        │
 //	/v1/catalog/nodes ────┘      one of each                       └── round  └─▶ groupOf ──▶ Update
 //
-// Three blocking queries stand, however many services there are. They name the services that changed, and these are read, some at
-// once. A change that none of the three names, such as another weight, is found by a round that reads each service once.
-// docs/design/014-consul-eureka.md says why.
+// Three blocking queries are open, for any number of services. They name the services that changed, and these are read,
+// several at once. A change that none of the three names, such as another weight, is found by a round that reads each
+// service once. docs/design/014-consul-eureka.md has the reasons.
 //
-// A service NAME is the host NAME.service.consul. The package refuses to serve the proxies and gateways of Consul's own mesh,
-// and to write to Consul.
+// A service NAME is the host NAME.service.consul. The package does not serve the proxies and gateways of Consul's own
+// mesh, and does not write to Consul.
 package consul

@@ -8,18 +8,19 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// keep is how long a service is kept that Consul lacks after it was away. A server that comes back alone takes its agents for dead, and
-// forgets their services, until they have found it again: an agent that cannot register them at once tries again after 15 s.
+// keep is how long a service is kept that Consul lacks after it could not be reached. A server that returns alone
+// considers its agents dead, and drops their services, until the agents have reached it again: an agent that cannot
+// register them at once tries again after 15 s.
 const keep = 30 * time.Second
 
-// lacking is what the run before told, and what of it the present one lacks.
+// lacking holds the groups that the run before sent, and the names of those that the present run lacks.
 type lacking struct {
 	before map[string]model.Group // by service; empty in the first run, and when the time is over
-	until  time.Time              // when that is; zero before Consul has answered
+	until  time.Time              // the end of that time; zero before Consul has answered
 	kept   names
 }
 
-// instead returns the group to tell of a service: the one before of a service that Consul has no more.
+// instead returns the group to send for a service: if Consul no longer has the service, the group of the run before.
 func (l *lacking) instead(name string, g model.Group) model.Group {
 	if before, known := l.before[name]; known && g.Empty() {
 		l.kept[name] = true
@@ -29,7 +30,7 @@ func (l *lacking) instead(name string, g model.Group) model.Group {
 	return g
 }
 
-// expire returns the services that are kept no longer.
+// expire returns the services that are no longer kept.
 func (l *lacking) expire(now time.Time) []string {
 	if l.until.IsZero() || now.Before(l.until) {
 		return nil
@@ -39,7 +40,8 @@ func (l *lacking) expire(now time.Time) []string {
 	return gone
 }
 
-// remember returns what the next run is to know: what this one told, and before it had told everything what the one before did.
+// remember returns the groups for the next run: those that this run sent and, if it had not synced, also those of the
+// run before.
 func (l *lacking) remember(told map[string]model.Group, synced bool) map[string]model.Group {
 	out := map[string]model.Group{}
 	if !synced {

@@ -1,7 +1,7 @@
 package consul
 
-// queue holds the names of services that are to be read, each once, in the order in which they came. A service that is being
-// read is not handed out again before its answer is there: an older answer must not replace a newer one.
+// queue holds the names of services to read, each once, in the order in which they were added. While a service is being
+// read, next does not return it: an older answer must not replace a newer one.
 type queue struct {
 	order   []string
 	waiting names
@@ -19,7 +19,7 @@ func (q *queue) add(all names) {
 	}
 }
 
-// drop forgets services that are gone.
+// drop removes services that no longer exist.
 func (q *queue) drop(all names) {
 	for name := range all {
 		delete(q.waiting, name)
@@ -32,7 +32,7 @@ func (q *queue) next() (string, bool) {
 	found, at := "", false
 	for i, name := range q.order {
 		switch {
-		case !q.waiting[name]: // dropped, or handed out
+		case !q.waiting[name]: // dropped, or begun
 			continue
 		case !q.reading[name]:
 			found, at = name, true
@@ -47,7 +47,7 @@ func (q *queue) next() (string, bool) {
 	return found, at
 }
 
-// begin notes that a service is being read, end that it was.
+// begin records that reading a service has begun, end that it has ended.
 func (q *queue) begin(name string) {
 	delete(q.waiting, name)
 	q.reading[name] = true

@@ -14,10 +14,10 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Keys of an instance's meta, or of its node's, that say what Consul has no field for.
+// Keys of an instance's meta, or of its node's, for settings without a field in Consul.
 const (
 	metaProtocol = "protocol"     // of its port: http, http2, grpc, tcp, …
-	metaPort     = "service-port" // that clients dial, where it is not the instance's own
+	metaPort     = "service-port" // that clients dial, if it is not the instance's own
 	metaRegion   = "region"       // of the node
 	metaZone     = "zone"
 	metaSubZone  = "subzone"
@@ -28,7 +28,7 @@ const servers = "consul"
 
 var (
 	hostName    = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
-	defaultSpot = "default" // Consul's name of the namespace that is none, and the mesh's
+	defaultSpot = "default" // name of Consul's default namespace, and of the namespace in the mesh for it
 )
 
 // instance is an entry of a service that can be served.
@@ -40,13 +40,13 @@ type instance struct {
 
 // port is one of an instance.
 type port struct {
-	name     string // as Consul has it, "" for none
+	name     string // its name in Consul, "" for none
 	number   uint32 // that clients dial
 	own      uint32 // that the instance listens on
 	protocol model.Protocol
 }
 
-// Host returns the host of a service. The default namespace is not written.
+// Host returns the host of a service. The default namespace is not a part of it.
 func Host(name, namespace string) string {
 	host := strings.ToLower(name) + ".service"
 	if namespace != "" && namespace != defaultSpot {
@@ -55,7 +55,8 @@ func Host(name, namespace string) string {
 	return host + ".consul"
 }
 
-// groupOf converts a service and all its instances. A service without one that can be served has an empty group, or one of faults.
+// groupOf converts a service and all its instances. A service without instances that can be served becomes an empty
+// group, or a group of faults.
 func groupOf(name, namespace string, entries []*api.ServiceEntry) model.Group {
 	if !hostName.MatchString(strings.ToLower(name)) {
 		return model.Group{Faults: []string{fmt.Sprintf(`name is %q, want letters, digits, "-", "_" and "."`, name)}}
@@ -92,7 +93,7 @@ func groupOf(name, namespace string, entries []*api.ServiceEntry) model.Group {
 	return model.Group{Services: []*model.Service{service}, Faults: faults}
 }
 
-// inOrder returns the entries that are services of their own, by node and id: proxies and gateways of Consul's mesh are left out.
+// inOrder returns the entries without proxies and gateways of Consul's mesh, ordered by node and id.
 func inOrder(entries []*api.ServiceEntry) (out []*api.ServiceEntry) {
 	for _, e := range entries {
 		if e != nil && e.Node != nil && e.Service != nil && e.Service.Kind == api.ServiceKindTypical {
@@ -127,7 +128,7 @@ func instanceOf(e *api.ServiceEntry) (*instance, []string) {
 	}, ports}, faults
 }
 
-// servable reports whether clients can dial an address. One that stands for every address cannot be dialled.
+// servable reports whether clients can dial an address. An unspecified address cannot be dialled.
 func servable(address string) bool {
 	if ip, err := netip.ParseAddr(address); err == nil {
 		return !ip.IsUnspecified() && ip.Zone() == ""
@@ -135,7 +136,7 @@ func servable(address string) bool {
 	return hostName.MatchString(strings.ToLower(address))
 }
 
-// ownPorts reads the ports of an instance: several with names, or the one without.
+// ownPorts reads the ports of an instance: several with names, or one without a name.
 func ownPorts(e *api.ServiceEntry) (out []port, faults []string) {
 	all := e.Service.Ports
 	if len(all) == 0 {
@@ -158,7 +159,7 @@ func ownPorts(e *api.ServiceEntry) (out []port, faults []string) {
 		}
 		said := cmp.Or(e.Service.Meta[metaProtocol], e.Node.Meta[metaProtocol])
 		if p.Name != "" {
-			said = "" // the names tell them apart
+			said = "" // the protocol follows from their names
 		}
 		if _, known := model.ParseProtocol(said); said != "" && !known {
 			faults = append(faults, fmt.Sprintf("meta %s is %q, want a protocol such as http, grpc or tcp", metaProtocol, said))
@@ -170,7 +171,8 @@ func ownPorts(e *api.ServiceEntry) (out []port, faults []string) {
 	return out, faults
 }
 
-// portsOf returns the ports of a service: each number that an instance wants to be dialled at. The first instance says what it speaks.
+// portsOf returns the ports of a service: each number at which clients dial an instance. The first instance with the
+// number sets its protocol.
 func portsOf(instances []instance, faults []string) ([]model.Port, []string) {
 	var out []model.Port
 	for _, i := range instances {
@@ -190,7 +192,7 @@ func portsOf(instances []instance, faults []string) ([]model.Port, []string) {
 	return out, faults
 }
 
-// listens returns where an instance listens for the ports of its service: nil for the same numbers.
+// listens returns the numbers on which an instance listens for the ports of its service: nil if they are the same.
 func (i instance) listens(ports []model.Port) (own map[string]uint32, partial bool) {
 	same := len(i.ports) == len(ports)
 	own = map[string]uint32{}
@@ -208,7 +210,7 @@ func (i instance) listens(ports []model.Port) (own map[string]uint32, partial bo
 	return own, true
 }
 
-// healthOf returns the health and the weight of an instance. Maintenance is the operator's wish that it gets no new requests.
+// healthOf returns the health and the weight of an instance. In maintenance an instance gets no new requests.
 func healthOf(e *api.ServiceEntry) (h model.Health, weight uint32, fault string) {
 	passing, warning := uint32(max(0, e.Service.Weights.Passing)), uint32(max(0, e.Service.Weights.Warning))
 	if len(e.Checks) == 0 {
@@ -257,7 +259,7 @@ func labelsOf(s *api.AgentService) map[string]string {
 	return labels
 }
 
-// localityOf returns the locality that Consul knows, else that of the node's meta, else the datacentre as a region.
+// localityOf returns the locality from Consul's own field, else from the node's meta, else the datacentre as a region.
 func localityOf(e *api.ServiceEntry) model.Locality {
 	for _, l := range []*api.Locality{e.Service.Locality, e.Node.Locality} {
 		if l != nil && l.Region != "" {

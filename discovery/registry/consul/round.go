@@ -2,27 +2,27 @@ package consul
 
 import "time"
 
-// How soon a round begins, that is a reading of every service.
+// When a round begins. A round reads every service.
 const (
-	grace    = time.Second      // until another list may have named a change of the catalogue
-	between  = time.Second      // two rounds, at least: as long as the first of them took
+	grace    = time.Second      // time for another list to name a change of the catalogue
+	between  = time.Second      // minimum between two rounds; at least as long as the first of them took
 	stillFor = 30 * time.Second // without a change
-	atLatest = 5 * time.Minute  // though the catalogue changes all the time
+	atLatest = 5 * time.Minute  // even if the catalogue changes all the time
 )
 
-// rounds decides when a round is due. The index of the catalogue says that some instance was registered, changed or removed,
-// and not which. Mostly something else names it: a check that came or went with it, or an instance that was read since and bears the
-// index. Where nothing does, a round is due. Where something does, an earlier change may hide behind the last one, and a round is
-// due when the catalogue has been still.
+// rounds decides when a round is due. A new index of the catalogue shows that an instance was registered, changed or
+// removed, but not which one. Mostly another answer names it: a check that was added or removed with it, or an instance
+// that was read since and has this index. If none does, a round is due. If one does, there may still be an earlier
+// change that no answer named, and a round is due when the catalogue has not changed for a while.
 type rounds struct {
 	index     uint64    // of the catalogue
-	explained bool      // something named the change of this index
+	explained bool      // an answer named the change of this index
 	first     time.Time // change since the last round; zero for none
 	last      time.Time // change
 	next      time.Time // before which no round begins
 }
 
-// moved notes that the catalogue has another index.
+// moved records that the catalogue has another index.
 func (r *rounds) moved(index uint64, now time.Time) {
 	r.index, r.explained, r.last = index, false, now
 	if r.first.IsZero() {
@@ -30,18 +30,18 @@ func (r *rounds) moved(index uint64, now time.Time) {
 	}
 }
 
-// named notes that services were named by something with this index.
+// named records that an answer with this index named services.
 func (r *rounds) named(index uint64) {
 	r.explained = r.explained || index == r.index
 }
 
-// lost notes that indexes mean nothing any more: the servers have another history. The round is due at once.
+// lost records that the old indexes are not valid any more: the servers have another history. A round is due at once.
 func (r *rounds) lost(now time.Time) {
 	r.moved(0, now)
 	r.first, r.last = now.Add(-atLatest), now.Add(-atLatest)
 }
 
-// done notes the end of a round that began at a time. A change since then asks for another one.
+// done records the end of a round that began at a time. A change since then needs another round.
 func (r *rounds) done(began, now time.Time) {
 	r.next = now.Add(max(between, now.Sub(began)))
 	if r.last.After(began) {
@@ -51,7 +51,7 @@ func (r *rounds) done(began, now time.Time) {
 	}
 }
 
-// due returns when a round is, if no more happens; the zero time for none.
+// due returns when a round is due if nothing changes until then; the zero time for none.
 func (r *rounds) due() time.Time {
 	if r.first.IsZero() {
 		return time.Time{}

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	lists   = 3 // that stand as blocking queries
+	lists   = 3 // blocking queries
 	workers = 8 // that read services at once
 
 	wait = time.Minute            // of a blocking query; Consul adds up to a sixteenth
-	pace = 250 * time.Millisecond // between an answer of a list and the next question but one
+	pace = 250 * time.Millisecond // between an answer of a list and the request after the next
 	step = 10 * time.Millisecond  // between two services of a round
 )
 
-// Source follows a Consul. One run follows it at a time.
+// Source sends the services of a Consul. Only one Run may be active at a time.
 type Source struct {
 	Config
 	Log *slog.Logger
@@ -34,8 +34,8 @@ type Source struct {
 	sent map[string]model.Group // by the run before
 }
 
-// Run sends updates until ctx is done or Consul fails. The next run keeps the groups of the last one for a while, where
-// Consul lacks them.
+// Run sends updates until ctx is done or Consul fails. The next run keeps groups of the last one for a while if Consul
+// lacks them.
 func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	client, idle, err := s.client()
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	return nil // it was stopped
 }
 
-// run is one run of a Source. Fields below events belong to loop.
+// run is one run of a Source. Only loop uses the fields below events.
 type run struct {
 	namespace string
 	log       *slog.Logger
@@ -84,30 +84,30 @@ type run struct {
 	sent    map[string]model.Group
 	outbox  map[string]model.Group
 	meshes  names // services of Consul's own mesh, which are left out
-	partial bool  // it was said that the token hides services
+	partial bool  // it was logged that the token hides services
 	lacking lacking
 	keep    time.Duration
 }
 
-// answer is what one answer of a list says of itself.
+// answer holds the properties of one answer of a list.
 type answer struct {
 	index uint64
 	first bool // of the run
 	lost  bool // the index went backwards
 }
 
-// follow asks for a list again and again, each time until it has changed.
+// follow requests a list repeatedly; each request waits until the list has changed.
 func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, *api.QueryMeta, error), handle func(T, answer, *api.QueryMeta, time.Time)) error {
 	var index uint64
-	var before time.Time // when the last answer came
-	var asked string     // the token of the last question
+	var before time.Time // time of the last answer
+	var asked string     // the token of the last request
 	for first := true; ; first = false {
 		token, err := r.ask.token()
 		if err != nil {
 			return err
 		}
 		if token != asked {
-			index, asked = 0, token // it may see others in the same lists
+			index, asked = 0, token // another token may see other services in the same lists
 		}
 		limited, cancel := context.WithTimeout(ctx, r.wait+r.wait/16+r.ask.silence)
 		list, meta, err := ask((&api.QueryOptions{WaitIndex: index, WaitTime: r.wait}).WithContext(limited))
@@ -129,15 +129,16 @@ func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, 
 		soonest := before.Add(pace)
 		before = now
 		select {
-		case <-time.After(soonest.Sub(now)): // at once, after an answer that was long in coming
+		case <-time.After(soonest.Sub(now)): // no wait if the answer took long
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// nextIndex returns the index to wait for after an answer with index got to a question with index last, which is 0 for one that
-// did not wait. An index that goes backwards is of other data, such as a snapshot that was restored: the next question does not wait.
+// nextIndex returns the index for the next request. got is the index of the answer, last that of its request, which is
+// 0 for a request that did not wait. An index that goes backwards is of other data, such as a restored snapshot: the
+// next request does not wait.
 func nextIndex(last, got uint64) (next uint64, moved, lost bool) {
 	if got < last {
 		return 0, true, true
@@ -145,7 +146,7 @@ func nextIndex(last, got uint64) (next uint64, moved, lost bool) {
 	return got, got != last, false
 }
 
-// fetch reads the services that are handed to it.
+// fetch reads the services whose names it receives.
 func (r *run) fetch(ctx context.Context) error {
 	for {
 		var name string
@@ -202,7 +203,7 @@ func (r *run) ready() bool {
 	return len(r.outbox) > 0
 }
 
-// look keeps what Consul lacks, and forgets it when the time is over.
+// look keeps the groups that Consul lacks, and removes them when the time is over.
 func (r *run) look(now time.Time) {
 	if !r.synced && r.ready() && r.lacking.until.IsZero() {
 		r.lacking.until = now.Add(r.keep)
@@ -217,7 +218,7 @@ func (r *run) look(now time.Time) {
 	}
 }
 
-// patience is how long what is lacking is kept yet.
+// patience returns how long lacking groups are still kept.
 func (r *run) patience(now time.Time) time.Duration {
 	if r.lacking.until.IsZero() {
 		return wait
@@ -225,8 +226,8 @@ func (r *run) patience(now time.Time) time.Duration {
 	return max(0, r.lacking.until.Sub(now))
 }
 
-// next returns a service to read, and where to, which is nil for none. Nothing is read before every list has answered: what changes
-// after its service was read is then named by one of them.
+// next returns a service to read, and the channel for it, nil for none. Nothing is read before every list has answered:
+// one of the lists then names any change after a service was read.
 func (r *run) next() (chan<- string, string) {
 	name, ok := r.todo.next()
 	if !ok || r.heard < lists {
@@ -235,7 +236,7 @@ func (r *run) next() (chan<- string, string) {
 	return r.work, name
 }
 
-// tick does what is due, and returns when to come again.
+// tick performs a step of a round if one is due, and returns the time until the next step.
 func (r *run) tick(now time.Time) time.Duration {
 	if !r.synced {
 		return wait
@@ -258,7 +259,7 @@ func (r *run) tick(now time.Time) time.Duration {
 	if next := r.stepped.Add(step); now.Before(next) {
 		return next.Sub(now)
 	}
-	if r.todo.empty() { // what was named comes first
+	if r.todo.empty() { // services that a list has named are read first
 		r.todo.add(names{r.round[0]: true})
 		r.round, r.stepped = r.round[1:], now
 	}
@@ -309,11 +310,11 @@ func (r *run) note(a answer, now time.Time) {
 	}
 }
 
-// read takes a service that was read.
+// read applies the answer for a service.
 func (r *run) read(name string, entries []*api.ServiceEntry) {
 	r.todo.end(name)
 	if _, known := r.view.tags[name]; !known {
-		return // it has gone meanwhile
+		return // it was removed meanwhile
 	}
 	delete(r.missing, name)
 	r.view.read(name, entries)
@@ -329,7 +330,7 @@ func (r *run) read(name string, entries []*api.ServiceEntry) {
 	r.send(name, groupOf(name, r.namespace, entries))
 }
 
-// send puts a group into the next update, unless it was sent.
+// send puts a group into the next update, unless the same was sent.
 func (r *run) send(name string, g model.Group) {
 	g = r.lacking.instead(name, g)
 	if reflect.DeepEqual(g, r.sent[name]) {

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// view is what Consul's lists said last. Each of its methods takes a list and returns the names of the services that must be read
-// again.
+// view holds the last answers of Consul's lists. Its methods take a new list and return the names of the services that
+// must be read again.
 type view struct {
 	tags   map[string][]string // of each service, in order
 	checks map[checkKey]check  // of instances and of nodes
@@ -20,7 +20,7 @@ type view struct {
 
 type checkKey struct{ node, id string }
 
-// check is of a check what a service is made of. Its output is not.
+// check holds the fields of a check that a service depends on. The output of the check is not one of them.
 type check struct{ service, serviceID, status string }
 
 func newView() *view {
@@ -32,7 +32,7 @@ func newView() *view {
 // names is a set of services.
 type names map[string]bool
 
-// services takes the catalogue. Those that are gone need not be read.
+// services sets the catalogue. It returns the services to read, and those that no longer exist.
 func (v *view) services(list map[string][]string) (changed, gone names) {
 	changed, gone = names{}, names{}
 	now := make(map[string][]string, len(list))
@@ -56,7 +56,7 @@ func (v *view) services(list map[string][]string) (changed, gone names) {
 	return changed, gone
 }
 
-// state takes all health checks.
+// state sets all health checks.
 func (v *view) state(list api.HealthChecks) names {
 	changed, now := names{}, make(map[checkKey]check, len(list))
 	for _, c := range list {
@@ -79,7 +79,7 @@ func (v *view) state(list api.HealthChecks) names {
 	return changed
 }
 
-// touch adds the services that a check speaks of: its own, or all on its node.
+// touch adds the services that a check concerns: its own, or all on its node.
 func (v *view) touch(changed names, key checkKey, c check) {
 	switch {
 	case c.service != "":
@@ -89,7 +89,7 @@ func (v *view) touch(changed names, key checkKey, c check) {
 	}
 }
 
-// list takes the nodes.
+// list sets the nodes.
 func (v *view) list(nodes []*api.Node) names {
 	changed, now := names{}, make(map[string]api.Node, len(nodes))
 	for _, n := range nodes {
@@ -106,7 +106,7 @@ func (v *view) list(nodes []*api.Node) names {
 	return changed
 }
 
-// read takes the instances of a service.
+// read sets the instances of a service.
 func (v *view) read(name string, entries []*api.ServiceEntry) {
 	v.leaves(name)
 	for _, e := range entries {
@@ -131,7 +131,7 @@ func (v *view) leaves(name string) {
 	delete(v.where, name)
 }
 
-// known keeps the services that the catalogue has: a check may come before its service.
+// known returns those services that the catalogue has: a check may arrive before its service.
 func (v *view) known(all names) names {
 	out := names{}
 	for name := range all {

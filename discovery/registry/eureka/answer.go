@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// answer is what /apps and /apps/delta say.
+// answer is the answer of /apps and /apps/delta.
 type answer struct {
 	Applications *applications `json:"applications"`
 }
@@ -21,14 +21,14 @@ type applications struct {
 
 type application struct {
 	Name     text                  `json:"name"`
-	Instance many[json.RawMessage] `json:"instance"` // each is read by itself: a malformed one costs itself
+	Instance many[json.RawMessage] `json:"instance"` // each is read by itself: a malformed one does not affect the others
 }
 
 // instance is one process of an application. Fields that are not read here are left out.
 type instance struct {
 	head
 	IPAddr     text `json:"ipAddr"`
-	VIP        text `json:"vipAddress"` // names by which it is asked for, parted by commas
+	VIP        text `json:"vipAddress"` // names by which clients find it, separated by commas
 	SecureVIP  text `json:"secureVipAddress"`
 	Port       port `json:"port"`
 	SecurePort port `json:"securePort"`
@@ -41,7 +41,7 @@ type instance struct {
 	} `json:"leaseInfo"`
 }
 
-// head is what is read even of an instance that is malformed otherwise.
+// head holds the fields that are read even if the rest of an instance is malformed.
 type head struct {
 	ID     text `json:"instanceId"`
 	Host   text `json:"hostName"`
@@ -54,7 +54,8 @@ type port struct {
 	Enabled text `json:"@enabled"`
 }
 
-// text is a string, a number or a truth value as text: Eureka's encoders differ in which one they write. It is "" for null.
+// text is a string, a number or a boolean as text: Eureka's encoders differ in the type that they write. It is "" for
+// null.
 type text string
 
 // UnmarshalJSON refuses lists and objects.
@@ -71,7 +72,7 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// many is a list, of which some encoders write a single element without brackets.
+// many is a list; some encoders write a list of one element without brackets.
 type many[T any] []T
 
 // UnmarshalJSON reads both forms.
@@ -86,19 +87,19 @@ func (m *many[T]) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &(*m)[0])
 }
 
-// key names an instance.
+// key identifies an instance.
 type key struct{ app, id string }
 
-// record is an instance as the last answer that has it says.
+// record is an instance in the form of the last answer that had it.
 type record struct {
 	key
 	status   string
 	instance instance
-	fault    string   // why the instance could not be read; "" for one that could
-	hosts    []string // of the form before, where it could not be read
+	fault    string   // why the instance could not be read; "" if it could
+	hosts    []string // of its form before, if it could not be read
 }
 
-// change is a record and, in a delta, what became of it.
+// change is a record and, in a delta, whether it was deleted.
 type change struct {
 	record
 	deleted bool
@@ -113,7 +114,7 @@ func (a *applications) changes() (out []change) {
 			err := json.Unmarshal(raw, &c.instance)
 			if err != nil {
 				c.fault = err.Error()
-				_ = json.Unmarshal(raw, &h) // as far as it goes
+				_ = json.Unmarshal(raw, &h) // fills the fields that can be read
 				c.instance = instance{head: h}
 			}
 			id := c.instance.ID

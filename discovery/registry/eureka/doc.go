@@ -4,8 +4,9 @@
 //	/apps/delta  every few seconds ──────────────────────────────────┼─▶ registry: records ─▶ groupsOf ─▶ Update
 //	             of the first server that answers                    └── lacking: kept until its lease is over
 //
-// A vipAddress is a host: reviews is reviews.service.eureka. docs/design/014-consul-eureka.md says what becomes of the rest.
+// A vipAddress is a host: reviews is reviews.service.eureka. docs/design/014-consul-eureka.md describes the use of the
+// other fields.
 //
-// A Eureka server keeps everything in its memory, and is empty after a restart until the instances have renewed. So a Source, other
-// than those of other registries, remembers over its own restarts what it knew. The package refuses to register anything.
+// A Eureka server keeps everything in memory, and is empty after a restart until the instances have renewed. So a
+// Source keeps its records between its runs. The package does not register anything.
 package eureka

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// hosted is what belongs to one host.
+// hosted holds the instances and faults of one host.
 type hosted struct {
 	members []member
 	faults  []string
@@ -32,7 +32,7 @@ func (h *hosted) add(k key, e model.Endpoint, p place) {
 	h.members = append(h.members, member{k, e, []place{p}})
 }
 
-// group returns the host as a service. Without an instance that can be served there are only faults.
+// group returns the host as a service. Without an instance that can be served the group has only faults.
 func (h *hosted) group(host string) model.Group {
 	if len(h.members) == 0 {
 		return model.Group{Faults: h.faults}
@@ -51,7 +51,7 @@ func (h *hosted) group(host string) model.Group {
 	return model.Group{Services: []*model.Service{s}, Faults: h.faults}
 }
 
-// ports returns each number that an instance wants to be dialled at. The first instance says what it speaks.
+// ports returns each number at which clients dial an instance. The first instance with the number sets its protocol.
 func (h *hosted) ports() (out []model.Port) {
 	for _, m := range h.members {
 		for _, p := range m.places {
@@ -70,7 +70,7 @@ func (h *hosted) ports() (out []model.Port) {
 	return out
 }
 
-// listens returns where an instance listens for the ports of its host: nil for the same numbers.
+// listens returns the numbers on which an instance listens for the ports of its host: nil if they are the same.
 func (m member) listens(ports []model.Port) (own map[string]uint32, partial bool) {
 	same := true
 	own = map[string]uint32{}

@@ -12,11 +12,11 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Keys of an instance's metadata that say what Eureka has no field for.
+// Keys of an instance's metadata for settings without a field in Eureka.
 const (
 	metaProtocol = "protocol"       // of its plain port: http, http2, grpc, tcp, …
 	metaIstio    = "istio.protocol" // the same, as Istio 1.0 reads it
-	metaPort     = "service-port"   // that clients dial, where it is not the plain port itself
+	metaPort     = "service-port"   // that clients dial, if it is not the plain port itself
 	metaWeight   = "weight"
 	metaRegion   = "region"
 	metaZone     = "zone"
@@ -79,8 +79,8 @@ func groupsOf(r *registry) map[string]model.Group {
 	return out
 }
 
-// allHosts are the hosts that the instance belongs to. One that cannot be read belongs to those that it had, or to one of its
-// application.
+// allHosts returns the hosts of the instance. An instance that cannot be read belongs to the hosts that it had before,
+// or else to a host named after its application.
 func (c record) allHosts() (out []string) {
 	if c.fault != "" {
 		if len(c.hosts) > 0 {
@@ -113,7 +113,7 @@ func parts(t text) func(yield func(string) bool) {
 	}
 }
 
-// convert returns an instance as an endpoint, and where it is served: nowhere, if it cannot be served.
+// convert returns an instance as an endpoint, and the places at which it is served: none, if it cannot be served.
 func (c record) convert() (e model.Endpoint, places []place, faults []string) {
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if c.fault != "" {
@@ -208,7 +208,8 @@ func number(s string) (uint32, bool) {
 	return uint32(n), err == nil && n > 0
 }
 
-// healthOf returns the health of a status. Eureka's own clients use UP alone. One that was taken out of service by hand finishes what it has.
+// healthOf returns the health of a status. Eureka's own clients use only instances that are UP. An instance that was
+// taken out of service by hand finishes its present requests.
 func healthOf(status string) (h model.Health, known bool) {
 	switch status {
 	case "UP":

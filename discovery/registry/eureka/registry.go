@@ -6,21 +6,21 @@ import (
 
 const (
 	lease     = 90 * time.Second // Eureka's default
-	mostLease = 5 * time.Minute  // that is waited for
+	mostLease = 5 * time.Minute  // the longest lease that is respected
 )
 
-// registry is what is known of one Eureka. Its methods are given the time.
+// registry holds the records of one Eureka. It reads no clock: its methods take the time.
 type registry struct {
 	records map[key]record
-	lacking map[key]time.Time // since when the answers lack a record that was not removed
+	lacking map[key]time.Time // the time since which answers lack a record that was not deleted
 }
 
 func newRegistry() *registry {
 	return &registry{records: map[key]record{}, lacking: map[key]time.Time{}}
 }
 
-// whole takes an answer that holds everything. Instances that it lacks are kept until their lease is over: a server
-// that has just started knows only those that have renewed since.
+// whole applies a complete answer. Instances that it lacks are kept until their lease is over: a server that has just
+// started has only those that have renewed since.
 func (r *registry) whole(all []change, now time.Time) {
 	has := make(map[key]bool, len(all))
 	for _, c := range all {
@@ -34,7 +34,7 @@ func (r *registry) whole(all []change, now time.Time) {
 	}
 }
 
-// delta takes what changed lately. It may come again and again.
+// delta applies the recent changes. The same changes may arrive several times.
 func (r *registry) delta(changes []change) {
 	for _, c := range changes {
 		if c.deleted {
@@ -56,7 +56,7 @@ func (r *registry) put(c record) {
 	r.records[c.key] = c
 }
 
-// expire forgets what was lacking for as long as its lease.
+// expire removes instances that were lacking for as long as their lease.
 func (r *registry) expire(now time.Time) {
 	for k, since := range r.lacking {
 		if now.Sub(since) >= r.records[k].lease() {
@@ -66,7 +66,7 @@ func (r *registry) expire(now time.Time) {
 	}
 }
 
-// hash returns the hash code of what the answers have.
+// hash returns the hash code of the records that the answers have.
 func (r *registry) hash() string {
 	statuses := map[string]int{}
 	for k, c := range r.records {
@@ -77,7 +77,7 @@ func (r *registry) hash() string {
 	return hashOf(statuses)
 }
 
-// lease is how long Eureka itself waits for a sign of the instance.
+// lease returns how long Eureka itself waits for a renewal of the instance, at most mostLease.
 func (c record) lease() time.Duration {
 	seconds, err := c.instance.Lease.Seconds.Int64()
 	if err != nil || seconds <= 0 {

@@ -20,25 +20,26 @@ import (
 
 const (
 	askTimeout  = 15 * time.Second
-	dialTimeout = 5 * time.Second // a server that is away must not hold up the next one
+	dialTimeout = 5 * time.Second // a server that cannot be reached must not delay the next one
 	mostBytes   = 256 << 20       // of one answer
 
-	// renewal is longer than instances wait between two signs of life, by default. An answer without any instance counts after this time only.
+	// renewal is longer than the default interval of instances between two renewals. An answer without any instance is
+	// applied only after this time.
 	renewal = 40 * time.Second
 )
 
-// Config says where Eureka is and how it is asked.
+// Config holds the settings of the connection to Eureka.
 type Config struct {
-	URLs     []string      // of servers that know the same: http://host:port/eureka; the first that answers is asked
-	Interval time.Duration // between two questions
+	URLs     []string      // of servers with the same content: http://host:port/eureka; the first that answers is used
+	Interval time.Duration // between two requests
 }
 
-// Source follows a Eureka. It remembers what it knew over its runs, since a server that starts knows nothing.
+// Source sends the instances of a Eureka. It keeps its records between its runs, since a server that starts has none.
 type Source struct {
 	Config
 	log     *slog.Logger
-	settle  time.Duration // before nothing at all is believed
-	silence time.Duration // after which an answer is not waited for
+	settle  time.Duration // before an empty answer is applied
+	silence time.Duration // time limit of a request
 
 	mu       sync.Mutex // of a run
 	registry *registry
@@ -89,7 +90,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 }
 
-// difference returns the groups that differ from those that were sent, and notes them as sent.
+// difference returns the groups that differ from those that were sent, and records them as sent.
 func difference(sent, now map[string]model.Group) map[string]model.Group {
 	changes := map[string]model.Group{}
 	for host, group := range now {
@@ -106,8 +107,8 @@ func difference(sent, now map[string]model.Group) map[string]model.Group {
 	return changes
 }
 
-// read asks one server after another, beginning with the one that answered last, until one answers. Another one is read whole: its
-// deltas are of another time.
+// read tries one server after another, beginning with the one that answered last, until one answers. If that is another
+// server, everything is read: its deltas are of another time.
 func (s *Source) read(ctx context.Context, client *http.Client, whole bool) error {
 	var faults []error
 	for i := range s.URLs {
@@ -127,7 +128,8 @@ func (s *Source) read(ctx context.Context, client *http.Client, whole bool) erro
 	return errors.Join(faults...)
 }
 
-// readFrom brings the registry up to date: by a delta, or where that does not lead to the hash code of the server, whole.
+// readFrom updates the registry: by a delta, or, if the result does not have the hash code of the server, by a complete
+// answer.
 func (s *Source) readFrom(ctx context.Context, client *http.Client, server string, whole bool) error {
 	if !whole {
 		delta, err := ask(ctx, client, server, "/apps/delta")

@@ -15,10 +15,11 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Clusters makes a Source for each cluster that a Secret has a kubeconfig of. It implements discovery.OnlySources.
+// Clusters makes a Source for each cluster for which a Secret has a kubeconfig. It implements discovery.OnlySources.
 //
-// The Secrets have the label istio/multiCluster=true; each key is the name of a cluster, and its value a kubeconfig, which
-// kube.Remote judges. While the server's own API server is away, or Run is started again, the clusters stay as they are.
+// The Secrets have the label istio/multiCluster=true; each key is the name of a cluster, and its value a kubeconfig,
+// which kube.Remote checks. While the server's own API server cannot be reached, or Run is started again, the clusters
+// stay as they are.
 type Clusters struct {
 	Connect   func() (*kube.Client, error) // to the API server of the Secrets
 	Namespace string                       // of the Secrets
@@ -27,7 +28,7 @@ type Clusters struct {
 	// Add starts the Source of a cluster, in the place of the one before; Remove ends it.
 	Add    func(cluster string, s Source)
 	Remove func(cluster string)
-	Source Source // what a remote one has, but Connect and Options.Cluster
+	Source Source // settings of the remote ones, without Connect and Options.Cluster
 
 	running map[string]string // kubeconfigs by cluster
 }
@@ -38,11 +39,11 @@ const (
 	MaxClusters = 100
 )
 
-// OnlySources says that the Source has nothing of its own.
+// OnlySources marks the Source as one without services of its own.
 func (*Clusters) OnlySources() {}
 
 // Run follows the Secrets until ctx is done, or the API server cannot be reached. Without the right to read them there
-// are no clusters, and a fault says so.
+// are no clusters, and a fault reports that.
 func (c *Clusters) Run(ctx context.Context, updates chan<- model.Update) error {
 	client, err := c.Connect()
 	if err != nil {
@@ -131,7 +132,7 @@ func (c claim) key() string {
 	return "Secret/" + c.secret.Namespace + "/" + c.secret.Name + "/" + c.cluster
 }
 
-// set makes the clusters of these Secrets those that run. It returns what is wrong with them, as groups.
+// set starts and stops clusters so that those of these Secrets run. It returns their faults, as groups.
 func (c *Clusters) set(secrets map[string]*corev1.Secret) map[string]model.Group {
 	wrong := map[string]model.Group{}
 	named := map[string]claim{} // by cluster
@@ -184,7 +185,7 @@ func (c *Clusters) set(secrets map[string]*corev1.Secret) map[string]model.Group
 	return wrong
 }
 
-// claims are the keys of Secrets, those of the oldest Secret first.
+// claims returns the keys of Secrets, those of the oldest Secret first.
 func claims(secrets map[string]*corev1.Secret) (out []claim) {
 	for _, s := range slices.SortedFunc(maps.Values(secrets), func(a, b *corev1.Secret) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))

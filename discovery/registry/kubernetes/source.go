@@ -14,14 +14,15 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Source tells the services and workloads of a cluster.
+// Source sends the services and workloads of a cluster.
 type Source struct {
 	Connect    func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
-	Namespaces []string                     // whose Services, EndpointSlices and Pods count; empty for all
+	Namespaces []string                     // of the Services, EndpointSlices and Pods that are read; empty for all
 	Options    catalog.Options
 }
 
-// Run sends updates until ctx is done, or the API server refuses or is away. It keeps nothing between two runs.
+// Run sends updates until ctx is done, or the API server refuses or cannot be reached. It keeps nothing between two
+// runs.
 func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	client, err := s.Connect()
 	if err != nil {
@@ -45,7 +46,8 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	return g.Wait()
 }
 
-// send takes events until ctx is done, and sends what changes. While nobody takes an update, it grows.
+// send receives events until ctx is done, and sends changes. Until an update is received, further changes are added to
+// it.
 func (s Source) send(ctx context.Context, watches []watched, events <-chan kube.Event, updates chan<- model.Update) {
 	known := catalog.New(s.Options)
 	of := map[*kube.Watch]watched{}
@@ -84,7 +86,8 @@ func (s Source) send(ctx context.Context, watches []watched, events <-chan kube.
 	}
 }
 
-// refusal says what there is none of while the API server refuses some objects; "" while it does not.
+// refusal returns a fault that names what is missing while the API server refuses some objects; "" while it refuses
+// none.
 func refusal(e kube.Event, without string) string {
 	if e.Refused == nil {
 		return ""
@@ -92,7 +95,7 @@ func refusal(e kube.Event, without string) string {
 	return fmt.Sprintf("there is none of %s: %v", without, e.Refused)
 }
 
-// apply takes one event. Objects that are refused now stay in their last form.
+// apply applies one event. Objects that are refused now stay in their last form.
 func apply(known *catalog.Catalog, e kube.Event, kind catalog.Kind, cluster string) {
 	put := func(o any) {
 		if m, ok := o.(metav1.Object); ok {

@@ -19,10 +19,10 @@ import (
 type watched struct {
 	kube.Watch
 	kind    catalog.Kind
-	without string // what there is none of when the API server refuses these objects; "" where they are needed
+	without string // what is missing if the API server refuses these objects; "" if they are required
 }
 
-// watches are what the source follows.
+// watches returns the watches of the source.
 func watches(namespaces []string, system string) []watched {
 	core := corev1.SchemeGroupVersion
 	out := []watched{
@@ -43,13 +43,13 @@ func watches(namespaces []string, system string) []watched {
 		in(catalog.Service, core.WithResource("services"), kube.Watch{Object: &corev1.Service{}})
 		in(catalog.EndpointSlice, discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), kube.Watch{Object: &discoveryv1.EndpointSlice{}})
 		in(catalog.Pod, core.WithResource("pods"), kube.Watch{
-			Object: &corev1.Pod{}, Fields: "status.phase!=Succeeded,status.phase!=Failed", // these are never called
+			Object: &corev1.Pod{}, Fields: "status.phase!=Succeeded,status.phase!=Failed", // finished Pods are never called
 		})
 	}
 	return out
 }
 
-// strip takes away what the catalog does not read: of a Pod nearly everything.
+// strip removes the fields that the catalog does not read: of a Pod nearly everything.
 func strip(o any) {
 	if m, ok := o.(metav1.Object); ok {
 		m.SetManagedFields(nil)

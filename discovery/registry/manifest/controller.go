@@ -18,10 +18,10 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// namespace is the objects of one, as they are written.
+// namespace holds the objects of a namespace, as they are written.
 type namespace map[objectKey]held
 
-// served returns the objects that the catalog is to have, the templates, and what does not fit together.
+// served returns the objects for the catalog, the templates, and the problems between objects.
 func (n namespace) served() (map[objectKey]held, []template, []config.Problem) {
 	c := controller{out: map[objectKey]held{}, templates: n.templates()}
 	slicesOf := map[string][]held{} // EndpointSlices and Endpoints, by Service
@@ -50,7 +50,7 @@ func (n namespace) served() (map[objectKey]held, []template, []config.Problem) {
 		c.service(s, o.meta, slicesOf[s.Name])
 		delete(slicesOf, s.Name)
 	}
-	for _, rest := range slicesOf { // of a Service that is not there
+	for _, rest := range slicesOf { // of a Service that does not exist
 		for _, s := range rest {
 			c.put(s.Object, s.meta)
 		}
@@ -58,7 +58,7 @@ func (n namespace) served() (map[objectKey]held, []template, []config.Problem) {
 	return c.out, c.templates, c.problems
 }
 
-// controller makes what the controllers of a cluster would.
+// controller makes the objects that the controllers of a cluster would make.
 type controller struct {
 	services  []held
 	pods      []*corev1.Pod
@@ -78,7 +78,7 @@ func (c *controller) put(o metav1.Object, meta model.Meta) {
 	c.out[objectKey{kind, o.GetName()}] = held{o, meta}
 }
 
-// service takes a Service, which it may change, and its slices.
+// service adds a Service, which it may change, and its slices.
 func (c *controller) service(s *corev1.Service, meta model.Meta, written []held) {
 	defer c.put(s, meta)
 	if len(s.Spec.Selector) == 0 || s.Spec.Type == corev1.ServiceTypeExternalName {
@@ -104,8 +104,8 @@ func (c *controller) service(s *corev1.Service, meta model.Meta, written []held)
 	}
 }
 
-// number puts the number of a target port in the place of its name. Endpoints of slices have their own: only endpoints from elsewhere
-// are called by it.
+// number replaces the name of a target port by its number. Endpoints of slices have their own port numbers: this one is
+// only used for other endpoints.
 func (c *controller) number(s *corev1.Service, i int, selected []template, pods []*corev1.Pod, meta model.Meta, listed bool) {
 	port := &s.Spec.Ports[i]
 	if port.TargetPort.Type != intstr.String || port.TargetPort.StrVal == "" {
@@ -142,7 +142,7 @@ func (c *controller) number(s *corev1.Service, i int, selected []template, pods 
 	}
 }
 
-// numberOf finds the port of containers that a service's port means.
+// numberOf returns the port of containers to which a service's port refers.
 func numberOf(containers [][]corev1.Container, of corev1.ServicePort) (int32, bool) {
 	for _, list := range containers {
 		for _, c := range list {
@@ -156,7 +156,7 @@ func numberOf(containers [][]corev1.Container, of corev1.ServicePort) (int32, bo
 	return 0, false
 }
 
-// sidecars are the containers that run as long as the others.
+// sidecars returns the init containers that run as long as the others.
 func sidecars(in []corev1.Container) (out []corev1.Container) {
 	for _, c := range in {
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
@@ -166,8 +166,8 @@ func sidecars(in []corev1.Container) (out []corev1.Container) {
 	return out
 }
 
-// withPods names a Pod for each endpoint of a slice that a template has started, and of which there is no Pod: one without addresses,
-// so that nothing but the endpoint has its labels.
+// withPods adds a Pod for each endpoint of a slice that a template has started and whose Pod is in no file. The Pod has
+// no addresses, so that only the endpoint gets its labels.
 func (c *controller) withPods(s *discoveryv1.EndpointSlice, selected []template, meta model.Meta) *discoveryv1.EndpointSlice {
 	s = s.DeepCopy()
 	for i := range s.Endpoints {

@@ -21,7 +21,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Manifests holds the objects of some files.
+// Manifests holds the objects of Kubernetes in a set of files.
 type Manifests struct {
 	catalog *catalog.Catalog
 	known   map[string]namespace          // as they are written, by namespace
@@ -32,16 +32,16 @@ type Manifests struct {
 	changed map[string]model.Group        // groups that the catalog does not make, since the last call of Changes
 }
 
-// objectKey names an object of a namespace.
+// objectKey identifies an object of a namespace.
 type objectKey struct{ kind, name string }
 
-// held is an object, and what says where it stands.
+// held is an object, with its metadata that name its place.
 type held struct {
 	metav1.Object
 	meta model.Meta
 }
 
-// New returns an empty one.
+// New returns an empty Manifests.
 func New() *Manifests {
 	return &Manifests{
 		catalog: catalog.New(catalog.Options{}), known: map[string]namespace{}, served: map[string]map[objectKey]held{}, stale: map[string]bool{},
@@ -49,8 +49,8 @@ func New() *Manifests {
 	}
 }
 
-// Put takes an object whose Spec is the whole of it, a structpb.Struct. It says what of it is not understood: an error keeps
-// the form that was there before.
+// Put adds an object whose Spec is the whole object, a structpb.Struct. It returns the problems of the object; with an
+// error the form before stays.
 func (m *Manifests) Put(o *model.Object) []config.Problem {
 	broken := func(text string) []config.Problem {
 		m.broken[o.Key()] = true
@@ -74,7 +74,7 @@ func (m *Manifests) Put(o *model.Object) []config.Problem {
 	m.mended(o.Meta)
 	meta := o.Meta
 	meta.Namespace = namespaceOf(meta)
-	object.SetNamespace(meta.Namespace) // "default" where it names none
+	object.SetNamespace(meta.Namespace) // "default" if it names none
 	if m.known[meta.Namespace] == nil {
 		m.known[meta.Namespace] = namespace{}
 	}
@@ -83,7 +83,7 @@ func (m *Manifests) Put(o *model.Object) []config.Problem {
 	return problems
 }
 
-// problem is one of an object.
+// problem returns a problem of an object.
 func problem(o model.Meta, severity config.Severity, path, format string, args ...any) config.Problem {
 	return config.Problem{
 		File: o.Origin.File, Line: o.Origin.Line, Severity: severity, Object: o.Kind + " " + o.Namespace + "/" + o.Name, Path: path,
@@ -91,7 +91,7 @@ func problem(o model.Meta, severity config.Severity, path, format string, args .
 	}
 }
 
-// faultKey is the key of a group that holds no service: a fault takes nothing away.
+// faultKey returns the key of a group that holds no service: a fault removes nothing.
 func faultKey(o model.Meta) string { return "manifest " + o.Key() }
 
 func (m *Manifests) mended(o model.Meta) {
@@ -101,7 +101,7 @@ func (m *Manifests) mended(o model.Meta) {
 	}
 }
 
-// Delete takes an object away.
+// Delete removes an object.
 func (m *Manifests) Delete(o model.Meta) {
 	m.mended(o)
 	in := namespaceOf(o)
@@ -111,8 +111,8 @@ func (m *Manifests) Delete(o model.Meta) {
 	}
 }
 
-// Changes returns the groups that are others than at the last call, and the problems between objects that were not there
-// then. Faults begin with the file and line of their object.
+// Changes returns the groups that have changed since the last call, and new problems between objects. Faults begin with
+// the file and line of their object.
 func (m *Manifests) Changes() (map[string]model.Group, []config.Problem) {
 	var problems []config.Problem
 	for _, name := range slices.Sorted(maps.Keys(m.stale)) {
@@ -144,8 +144,7 @@ func (m *Manifests) Changes() (map[string]model.Group, []config.Problem) {
 	return out, problems
 }
 
-// replace makes these the objects of a namespace that are served. Templates are sent as they are, since the catalog has
-// none.
+// replace sets the served objects of a namespace. Templates do not pass through the catalog, which has none.
 func (m *Manifests) replace(name string, served map[objectKey]held, templates []template) {
 	was := m.served[name]
 	for _, t := range templates {
@@ -176,14 +175,14 @@ func (m *Manifests) replace(name string, served map[objectKey]held, templates []
 	}
 }
 
-// place is where the object of a group stands, "" where it is not known.
+// place returns the file and line of a group's object, "" if it is not known.
 func (m *Manifests) place(group string) string {
 	kind, rest, _ := strings.Cut(group, "/")
 	in, name, _ := strings.Cut(rest, "/")
 	return m.served[in][objectKey{kind, name}].meta.Origin.String()
 }
 
-// namespaceOf is the one that an object is in: none for a Node and a Namespace.
+// namespaceOf returns the namespace of an object: "" for a Node and a Namespace.
 func namespaceOf(o model.Meta) string {
 	if o.Kind == "Node" || o.Kind == "Namespace" {
 		return ""
@@ -191,7 +190,7 @@ func namespaceOf(o model.Meta) string {
 	return o.Namespace
 }
 
-// empty returns an object of a kind, nil where that is not read.
+// empty returns an empty object of a kind, nil if the kind is not read.
 func empty(kind string) metav1.Object {
 	switch kind {
 	case "Service":

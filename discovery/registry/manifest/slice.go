@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// newSlice returns an EndpointSlice of a Service. No written one has such a name: it says what it was made of.
+// newSlice returns an EndpointSlice of a Service. Its name shows what it was made from; no slice that a user writes has
+// such a name.
 func newSlice(namespace, service string, family discoveryv1.AddressType, format string, args ...any) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
@@ -24,7 +25,7 @@ func newSlice(namespace, service string, family discoveryv1.AddressType, format 
 	}
 }
 
-// family is that of an address; text that is no address is reported as a wrong address of IPv4.
+// family returns the family of an address; other text is reported as a wrong IPv4 address.
 func family(address string) discoveryv1.AddressType {
 	if ip, err := netip.ParseAddr(address); err == nil && ip.Unmap().Is6() {
 		return discoveryv1.AddressTypeIPv6
@@ -61,7 +62,7 @@ func slicesOfEndpoints(o *corev1.Endpoints) (out []*discoveryv1.EndpointSlice) {
 	return out
 }
 
-// sliceOfPod lists a Pod as an endpoint of a Service that selects it; nil where it cannot be called.
+// sliceOfPod returns a slice with a Pod as an endpoint of a Service that selects it; nil if the Pod cannot be called.
 func sliceOfPod(s *corev1.Service, p *corev1.Pod) *discoveryv1.EndpointSlice {
 	address := p.Status.PodIP
 	for _, ip := range p.Status.PodIPs {
@@ -99,7 +100,7 @@ func sliceOfPod(s *corev1.Service, p *corev1.Pod) *discoveryv1.EndpointSlice {
 	return out
 }
 
-// settled returns a Pod that is ready unless it says something else: nobody here finds it out.
+// settled returns the Pod, marked as ready unless it has another status: nothing checks its readiness here.
 func settled(p *corev1.Pod) *corev1.Pod {
 	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady }) {
 		return p

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// template is what a Deployment, or another object that starts pods, says of them.
+// template describes the pods of a Deployment, or of another object that starts pods.
 type template struct {
 	meta       model.Meta
 	labels     map[string]string
@@ -21,7 +21,8 @@ type template struct {
 	ports      map[string]uint32 // those that have a name
 }
 
-// templates returns those of a namespace, by name. An object that starts none is left out, and so is one that another starts.
+// templates returns the templates of a namespace, by name. An object that starts no pods is left out, and so is one
+// that another object starts.
 func (n namespace) templates() (out []template) {
 	for _, o := range n {
 		var spec corev1.PodTemplateSpec
@@ -42,7 +43,7 @@ func (n namespace) templates() (out []template) {
 			continue
 		}
 		t := template{
-			meta: o.meta, labels: spec.Labels, account: cmp.Or(spec.Spec.ServiceAccountName, "default"), // as the API server fills it in
+			meta: o.meta, labels: spec.Labels, account: cmp.Or(spec.Spec.ServiceAccountName, "default"), // the API server's default
 			containers: [][]corev1.Container{spec.Spec.Containers, sidecars(spec.Spec.InitContainers)}, ports: map[string]uint32{},
 		}
 		for _, list := range t.containers {
@@ -71,7 +72,7 @@ func (n namespace) owned(o metav1.Object) bool {
 	return known
 }
 
-// names are those that Kubernetes gives to the pods of a kind, after the name of the object.
+// names match the suffixes that Kubernetes appends to the name of an object of a kind for its pods.
 var names = map[string]*regexp.Regexp{
 	"Deployment":  regexp.MustCompile(`^-[bcdfghjklmnpqrstvwxz2456789]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`),
 	"ReplicaSet":  regexp.MustCompile(`^-[bcdfghjklmnpqrstvwxz2456789]{5}$`),
@@ -79,7 +80,8 @@ var names = map[string]*regexp.Regexp{
 	"StatefulSet": regexp.MustCompile(`^-[0-9]+$`),
 }
 
-// madeBy finds the template of a pod: the one that names pods so, of a pod without a name the only one.
+// madeBy returns the template of a pod: the one whose kind gives such names; for a pod without a name the only
+// template.
 func madeBy(selected []template, pod string) (template, bool) {
 	if pod == "" {
 		if len(selected) == 1 {

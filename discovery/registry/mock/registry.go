@@ -9,7 +9,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Record is a service as this registry writes it.
+// Record is a service in the form of this registry.
 type Record struct {
 	Name      string // also the first label of its host
 	Address   string
@@ -23,7 +23,7 @@ type Instance struct {
 	Health  model.Health
 }
 
-// Registry holds records by name. It stands for a server that a Source asks.
+// Registry holds records by name. It takes the place of a server to which a Source sends requests.
 type Registry struct {
 	mu      sync.Mutex
 	records map[string]Record
@@ -49,7 +49,7 @@ func HelloWorld() []Record {
 	}
 }
 
-// Put registers a record, in the place of one of its name.
+// Put registers a record; it replaces one of the same name.
 func (r *Registry) Put(record Record) {
 	r.change(func() { r.records[record.Name] = record })
 }
@@ -59,7 +59,7 @@ func (r *Registry) Delete(name string) {
 	r.change(func() { delete(r.records, name) })
 }
 
-// Fail ends what waits for a change, and refuses further questions, with err; nil mends the registry.
+// Fail ends calls that wait for a change, and refuses further calls, with err; nil mends the registry.
 func (r *Registry) Fail(err error) {
 	r.change(func() { r.err = err })
 }
@@ -73,7 +73,7 @@ func (r *Registry) change(do func()) {
 	r.changed = make(chan struct{})
 }
 
-// Records waits until the registry has another version than after, and returns all records by name.
+// Records waits until the version of the registry differs from after, and returns all records by name.
 func (r *Registry) Records(ctx context.Context, after int) (records []Record, version int, err error) {
 	for {
 		r.mu.Lock()

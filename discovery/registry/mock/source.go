@@ -9,7 +9,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Source sends the services of a Registry, and then what changes.
+// Source sends the services of a Registry, and then changes.
 type Source struct {
 	Registry *Registry
 }
@@ -40,7 +40,7 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 }
 
-// difference returns the groups that differ from those that were sent, and notes them as sent.
+// difference returns the groups that differ from those that were sent, and records them as sent.
 func difference(sent map[string]model.Group, records []Record) map[string]model.Group {
 	changes := map[string]model.Group{}
 	now := make(map[string]bool, len(records))
@@ -59,8 +59,8 @@ func difference(sent map[string]model.Group, records []Record) map[string]model.
 	return changes
 }
 
-// groupOf converts a record. Of a record that cannot be read only the faults are returned; of one that can be read in part,
-// the rest and the faults.
+// groupOf converts a record. For a record that cannot be read it returns only the faults; for one that can be read in
+// part, the readable part and the faults.
 func groupOf(r Record) model.Group {
 	if _, err := netip.ParseAddr(r.Address); err != nil {
 		return model.Group{Faults: []string{fmt.Sprintf("address is %q, want an IP address", r.Address)}}

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// strangers opens a stream for each of n views that nobody else has.
+// strangers opens a stream for each of n views that no other stream has.
 func (r *rig) strangers(conn *grpc.ClientConn, n int) (last *client) {
 	for i := range n {
 		last = r.connectBy(conn, sotw)
@@ -25,7 +25,7 @@ func (r *rig) strangers(conn *grpc.ClientConn, n int) (last *client) {
 	return last
 }
 
-// views are how many outbound ones are held.
+// views returns how many outbound views are held.
 func (r *rig) views() int {
 	g := r.current.Load()
 	n := len(g.built.outbound.keys())
@@ -35,8 +35,8 @@ func (r *rig) views() int {
 	return n
 }
 
-// Resources that one client invents are gone a while after its streams, without a change of the mesh. Others are told
-// nothing of it, and lose nothing.
+// Resources made for views that one client invents are removed a while after its streams end, without a change of the
+// mesh. Other clients receive nothing because of that, and lose nothing.
 func TestViewsGoWithTheirStreams(t *testing.T) {
 	for v := range variants {
 		t.Run(v.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { viewsGo(t, v) }) })
@@ -78,7 +78,8 @@ func viewsGo(t *testing.T, v variant) {
 	stays.want("a change after that", stays.got(), "eds:"+cluster("a")+","+cluster("b"))
 }
 
-// One identity makes so many views at once, and others as many. A view that it has already costs nothing more.
+// The number of views that one identity may have at once is limited, for each identity separately. A view that it has
+// already does not count again.
 func TestViewsOfAnIdentityAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := testLimits()

@@ -18,7 +18,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// rig is a server over bufconn in a bubble, where silence can be seen: everybody waits.
+// rig is a server over bufconn in a bubble of synctest, in which a test can detect that nothing is sent: all goroutines
+// wait.
 type rig struct {
 	*running
 	t *testing.T
@@ -36,7 +37,7 @@ func overWire(t *testing.T, first *snapshot, test func(r *rig)) {
 	})
 }
 
-// push makes s what the tests' node gets, made-up contents and all.
+// push makes s the snapshot that the tests' node gets, with made-up contents.
 func (r *rig) push(s *snapshot) {
 	r.t.Helper()
 	g := r.current.Load().follow(meshOf(1), model.Change{}, r.names)
@@ -45,7 +46,7 @@ func (r *rig) push(s *snapshot) {
 	synctest.Wait()
 }
 
-// client is the other end of one stream, which remembers what Envoy does.
+// client is the client end of one stream. It keeps the state that Envoy keeps.
 type client struct {
 	t       *testing.T
 	variant variant
@@ -76,7 +77,7 @@ func (r *rig) connectBy(conn *grpc.ClientConn, v variant) *client {
 	return r.connectTo(conn, v, adsPath+[variants]string{"Stream", "Delta"}[v]+"AggregatedResources")
 }
 
-// dialPlain makes a connection of its own.
+// dialPlain makes a separate connection.
 func (r *rig) dialPlain() *grpc.ClientConn {
 	r.t.Helper()
 	conn := r.dial(insecure.NewCredentials())
@@ -135,7 +136,7 @@ func (c *client) keep(r *anypb.Any) {
 	}
 }
 
-// nameIn returns the name that made-up contents begin with, and real resources too: field 1, of less than 128 bytes.
+// nameIn returns the name at the beginning of made-up contents and of real resources: field 1, of less than 128 bytes.
 func nameIn(r *anypb.Any) string {
 	if r.TypeUrl == namesType {
 		return tableName
@@ -173,7 +174,7 @@ func (c *client) take(typeURL, nonce, version string, versions map[string]string
 	return true
 }
 
-// got waits until nobody has anything to do, and returns what came since the last time.
+// got waits until all goroutines are idle, and returns the responses since the last call.
 func (c *client) got() string {
 	synctest.Wait()
 	c.mu.Lock()
@@ -189,7 +190,7 @@ func (c *client) want(what, got, want string) {
 	}
 }
 
-// ask sends a request of the state of the world: these names, under the nonce and version of the last response.
+// ask sends a request of the state of the world: these names, with the nonce and version of the last response.
 func (c *client) ask(k kind, names ...string) string {
 	c.t.Helper()
 	c.names[k] = names
@@ -219,7 +220,7 @@ func (c *client) say(k kind, m *discoveryv3.DiscoveryRequest) string {
 	return c.send(m)
 }
 
-// sub sends a request of the delta variant that is no answer; a name with a minus is unsubscribed.
+// sub sends a request of the delta variant that answers no response; a name with a minus is unsubscribed.
 func (c *client) sub(k kind, names ...string) string {
 	c.t.Helper()
 	return c.resume(k, nil, names...)
@@ -254,7 +255,7 @@ func (c *client) send(m any) string {
 	return c.got()
 }
 
-// subscribe is ask or sub, whichever the client speaks.
+// subscribe is ask or sub, depending on the client's variant.
 func (c *client) subscribe(k kind, names ...string) string {
 	c.t.Helper()
 	if c.variant == delta {

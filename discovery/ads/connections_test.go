@@ -44,8 +44,8 @@ func TestVictim(t *testing.T) {
 	}
 }
 
-// Crowds of connections, silent ones and ones without a stream, keep no proxy out, and cost no proxy that has a stream
-// its own; those that were closed are not counted.
+// Many connections that send nothing or have no stream do not keep a proxy out, and do not close the connection of a
+// proxy that has a stream. Closed connections are not counted.
 func TestConnectionsAreBounded(t *testing.T) {
 	limits := testLimits()
 	limits.Connections = 20

@@ -20,8 +20,8 @@ var (
 )
 
 // A generation that is made of the one before equals one that is made from nothing: of random meshes, edited at random,
-// each proxy gets the same bytes, and the notes are the same. A failure names its seed: -worlds 1 -first SEED makes it
-// again.
+// each proxy gets the same bytes, and the notes are the same. A failure names its seed: -worlds 1 -first SEED repeats
+// it.
 func TestEditsAreToldAsAFreshServerTellsThem(t *testing.T) {
 	names := slices.Sorted(maps.Keys(worldViews()))
 	for seed := *first; seed < *first+uint64(*worlds); seed++ {
@@ -46,7 +46,7 @@ func TestEditsAreToldAsAFreshServerTellsThem(t *testing.T) {
 	}
 }
 
-// differences compares what a generation tells with what one that knows nothing before tells of the same mesh.
+// differences compares a generation with one that is made of the same mesh without a predecessor.
 func differences(whole *model.Mesh, g *generation, names []string) (out []string) {
 	fresh := (*generation)(nil).follow(whole, model.Change{}, newInterner())
 	for _, name := range names {
@@ -97,7 +97,7 @@ func unequal(what string, want, got []*resource) (out []string) {
 	return out
 }
 
-// readable is content without what is not text.
+// readable returns the text in content, without other bytes.
 func readable(content []byte) string {
 	return string(bytes.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -107,7 +107,7 @@ func readable(content []byte) string {
 	}, content))
 }
 
-// One mesh gives one answer, whatever the order of Go's maps, and that in which its groups are told.
+// One mesh gives one answer, independent of the order of Go's maps and of the order in which its groups are sent.
 func TestOneMeshIsToldInOneWay(t *testing.T) {
 	for seed := uint64(1); seed <= uint64(max(1, *worlds/3)); seed++ {
 		w := newWorld(seed)

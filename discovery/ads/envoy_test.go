@@ -50,7 +50,7 @@ func scan(t testing.TB, in *interner, m proto.Message) *request {
 	return r
 }
 
-// envoy is the other end of a protocol: it keeps nonce and version of each kind as Envoy does.
+// envoy is the client end of a protocol: it keeps nonce and version of each kind as Envoy does.
 type envoy struct {
 	t        *testing.T
 	protocol *protocol
@@ -64,7 +64,7 @@ func connect(t *testing.T, s *snapshot) *envoy {
 	return &envoy{t: t, clock: now, protocol: newProtocol(sotw, s, newShare(newInterner()))}
 }
 
-// ask sends a request of names, with the nonce of the last response, and describes what comes back.
+// ask sends a request of names, with the nonce of the last response, and describes the responses.
 func (e *envoy) ask(k kind, names ...string) string {
 	e.t.Helper()
 	e.names[k] = names
@@ -104,7 +104,7 @@ func (e *envoy) push(s *snapshot) string {
 	return e.receive(e.protocol.push(s, newShare(e.protocol.share.interner), e.clock))
 }
 
-// receive describes responses as "cds:a,b eds:a", and checks what holds for every one.
+// receive describes responses as "cds:a,b eds:a", and checks the rules that apply to every response.
 func (e *envoy) receive(responses []response) string {
 	e.t.Helper()
 	var out []string

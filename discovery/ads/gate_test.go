@@ -9,14 +9,14 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// later is what is sent when time has passed and nothing else happened.
+// later returns the responses that are sent after some time without any other event.
 func (e *envoy) later(d time.Duration) string {
 	e.t.Helper()
 	e.clock = e.clock.Add(d)
 	return e.receive(e.protocol.push(e.protocol.latest, e.protocol.share, e.clock))
 }
 
-// One cluster never gets warm: its CDS response has no answer. Resources that do not name it are not held up by it, the
+// One cluster never gets warm: its CDS response has no answer. Resources that do not name it do not wait for it, the
 // others wait for a second.
 func TestWarmingHoldsUpOnlyWhatNamesIt(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -48,8 +48,8 @@ func TestWarmingHoldsUpOnlyWhatNamesIt(t *testing.T) {
 	}
 }
 
-// Services come while another one's cluster does not get warm: their clusters are sent a second later, then their routes.
-// Of an Envoy that says nothing at all only one response more is to wait.
+// Services are added while another one's cluster does not get warm: their clusters are sent a second later, then their
+// routes. For an Envoy that sends nothing at all only one more response is sent.
 func TestServicesComeWhileOneWarms(t *testing.T) {
 	e := start(t, base)
 	e.want("c comes", e.push(state("a=1 b=1 c=1", "a=1 b=1", "l=1", "r=1")), "cds:a,b,c")
@@ -69,7 +69,7 @@ func TestServicesComeWhileOneWarms(t *testing.T) {
 	}
 }
 
-// Endpoints that have no answer hold up listeners and routes for a second, not longer.
+// Endpoints that have no answer delay listeners and routes for a second, not longer.
 func TestEndpointsWithoutAnAnswer(t *testing.T) {
 	e := start(t, base)
 	e.want("first", e.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1")), "eds:a")
@@ -77,7 +77,7 @@ func TestEndpointsWithoutAnAnswer(t *testing.T) {
 	e.want("later", e.later(patience), "lds:l rds:r")
 }
 
-// The alarm rings where something is held up, and nowhere else.
+// wakes returns a time if a response is held up, and only then.
 func TestWakes(t *testing.T) {
 	e := start(t, base)
 	if wake := e.protocol.wakes(now); !wake.IsZero() {
@@ -97,7 +97,7 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// A stream rings by itself.
+// A stream sends held responses by itself when their time has come.
 func TestWhatWaitsIsSentThoughEnvoyIsSilent(t *testing.T) {
 	both(t, base, func(r *rig, v variant) {
 		c := r.started(v, base)
@@ -110,7 +110,7 @@ func TestWhatWaitsIsSentThoughEnvoyIsSilent(t *testing.T) {
 	})
 }
 
-// A listener is refused, and services come and go: what nothing leads to any more is taken away.
+// A listener is refused while services are added and removed: clusters to which nothing refers any more are removed.
 func TestClustersDoNotPileUpBehindARefusal(t *testing.T) {
 	for _, k := range []kind{lds, rds} {
 		t.Run(k.String(), func(t *testing.T) {

@@ -19,22 +19,22 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Limits of the cost of hostile clients, in MiB of live heap. Without the bound on what is shared it is several times
-// as much.
+// Limits of the cost of hostile clients, in MiB of live heap. Without the bound on shared caches it is several times as
+// much.
 const (
 	maxUnderAttack = 384
 	maxLeftOver    = 64
 )
 
-// Hostile clients of every sort, at once: another client is not disturbed, memory is bounded, and when they are gone so
-// is all they made.
+// Hostile clients of every sort, at once: another client is not disturbed, memory is bounded, and when they are gone
+// all memory that they used is free again.
 func TestHostileClients(t *testing.T) {
 	var words []string
 	for i := range 500 {
 		words = append(words, fmt.Sprintf("s%03d", i))
 	}
 	limits := testLimits()
-	limits.SendTimeout = deadline // the other client may have to wait for the processor
+	limits.SendTimeout = deadline // the other client may have to wait for the CPU
 	r := runWith(t, limits, nil)
 	r.Push(meshOf(1, words...), model.Change{})
 	before := liveHeap()
@@ -57,7 +57,7 @@ func TestHostileClients(t *testing.T) {
 	}
 	slowest, most := time.Duration(0), int64(0)
 	for i := 0; i < 4 || !enough(sent[:]); i++ {
-		if i < 4 { // and then a while in which nothing that is shared goes with its generation
+		if i < 4 { // and then a while without a push, so that no cache is dropped with its generation
 			start := time.Now()
 			r.Push(meshOf(1, append(words, fmt.Sprint("new", i))...), model.Change{})
 			calm.ack(calm.next(clusterType))
@@ -74,10 +74,10 @@ func TestHostileClients(t *testing.T) {
 	cancel()
 	attackers.Wait()
 	until(t, "the attackers' streams to end", func() bool { return len(r.Clients()) == 1 })
-	r.Push(meshOf(1, words...), model.Change{}) // what was shared with them goes with its generation
+	r.Push(meshOf(1, words...), model.Change{}) // caches that they used are dropped with their generation
 	r.Push(meshOf(2, words...), model.Change{})
 	calm.ack(calm.next(clusterType))
-	liveHeap() // pools keep what they have for two collections
+	liveHeap() // pools keep their content for two collections
 	liveHeap()
 	left := liveHeap() - before
 	t.Logf("at most %d MiB under attack, %d MiB left, slowest push %s", most>>20, left>>20, slowest)
@@ -86,7 +86,8 @@ func TestHostileClients(t *testing.T) {
 	}
 }
 
-// enough holds when every attacker was heard, and the one whose names cost most has named what no bound would hold.
+// enough reports whether the server has read requests of every attacker, and whether the one with the most expensive
+// names has sent more of them than any bound allows.
 func enough(sent []atomic.Int64) bool {
 	for i := range sent {
 		if sent[i].Load() < 5 {
@@ -96,7 +97,7 @@ func enough(sent []atomic.Int64) bool {
 	return sent[1].Load() > 200
 }
 
-// liveHeap is what cannot be collected, clients of the test too.
+// liveHeap returns the size of the heap after a collection, including the clients of the test.
 func liveHeap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -104,10 +105,10 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// pace is how long an attacker rests between two requests: others want the processor too.
+// pace returns how long an attacker waits between two requests: others need the CPU too.
 func pace(sort int) time.Duration {
 	switch sort {
-	case 1: // the one that is bounded by its names, not by its pace
+	case 1: // the attacker that is bounded by its names, not by its pace
 		return 0
 	case 4:
 		return 100 * time.Millisecond
@@ -115,7 +116,7 @@ func pace(sort int) time.Duration {
 	return 5 * time.Millisecond
 }
 
-// attack floods one connection with one sort of nonsense, and never reads. It counts what it sent.
+// attack floods one connection with one sort of malformed or useless requests, and never reads. It counts the requests.
 func attack(ctx context.Context, r *running, dice *rand.Rand, sort int, crowd []string, sent *atomic.Int64) {
 	conn := r.dial(insecure.NewCredentials())
 	defer conn.Close()
@@ -130,7 +131,7 @@ func attack(ctx context.Context, r *running, dice *rand.Rand, sort int, crowd []
 		}
 	}()
 	for ctx.Err() == nil {
-		if sort == 6 && len(raw) < 100 { // connections that say half of what is needed, or nothing
+		if sort == 6 && len(raw) < 100 { // connections that send half of a handshake, or nothing
 			if c, err := r.listener.DialContext(ctx); err == nil {
 				_, _ = c.Write([]byte("PRI * HTTP/2.0\r\n")[:dice.IntN(16)])
 				raw = append(raw, c)
@@ -148,33 +149,33 @@ func attack(ctx context.Context, r *running, dice *rand.Rand, sort int, crowd []
 				<-time.After(pace(sort))
 			}
 		}
-		if open = append(open, end); sort == 7 || len(open) > 8 { // begun and given up, over and over
-			open[0]() // what the client keeps of it is not what is measured
+		if open = append(open, end); sort == 7 || len(open) > 8 { // begun and closed, repeatedly
+			open[0]() // so that memory of the client is not measured
 			open = open[1:]
 		}
 	}
 }
 
-// nonsense is a request of one sort; odd ones are of the delta variant.
+// nonsense returns a request of one sort; odd sorts are of the delta variant.
 func nonsense(dice *rand.Rand, sort int, crowd []string) proto.Message {
 	typeURL := []string{clusterType, endpointType, routeType, secretType, "x", ""}[dice.IntN(6)]
 	m := &discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: typeURL}
 	d := &discoveryv3.DeltaDiscoveryRequest{Node: envoyNode(), TypeUrl: typeURL}
 	switch sort {
-	case 0: // NACKs of anything
+	case 0: // NACKs of responses that were never sent
 		m.ErrorDetail = refused(string(make([]byte, dice.IntN(1<<16))))
-	case 1: // names without end
+	case 1: // an unlimited number of names
 		d.TypeUrl, d.ResourceNamesSubscribe = endpointType, randomNames(dice, 4_000)
 	case 2: // nonces and versions of others
 		m.ResponseNonce, m.VersionInfo = fmt.Sprint(dice.IntN(5)), fmt.Sprint(dice.Uint64())
-	case 3: // versions of what does not exist
+	case 3: // versions of resources that do not exist
 		d.InitialResourceVersions = map[string]string{}
 		for _, name := range randomNames(dice, 1_000) {
 			d.InitialResourceVersions[name] = name
 		}
 	case 4: // a hundred thousand names
 		m.ResourceNames = crowd
-	case 5, 7: // nodes without sense
+	case 5, 7: // random nodes
 		d.Node.Id = string([]byte{byte('a' + dice.IntN(26)), '~', '~', '~'})
 	}
 	if sort%2 == 1 {

@@ -26,12 +26,13 @@ func routesOf(words ...string) *snapshot {
 	return s
 }
 
-// refuser is an Envoy that asks for the route configuration 80 alone and refuses it as a whole for any host that bad says.
+// refuser is an Envoy that requests only the route configuration 80 and refuses it as a whole if bad returns true for
+// one of its hosts.
 type refuser struct {
 	*envoy
 	bad   func(host *routev3.VirtualHost) bool
-	words func(host *routev3.VirtualHost) string // of its refusal
-	has   []string                               // what it serves: name=content
+	words func(host *routev3.VirtualHost) string // returns the error text of a refusal
+	has   []string                               // the hosts that it serves: name=content
 	sent  int
 }
 
@@ -48,7 +49,7 @@ func contentIs(text string) func(*routev3.VirtualHost) bool {
 	}
 }
 
-// settle answers until nothing more comes.
+// settle answers responses until there are no more.
 func (e *refuser) settle(got string) {
 	e.t.Helper()
 	for ; got != ""; e.sent++ {
@@ -95,7 +96,7 @@ func (e *refuser) serves(what string, want ...string) {
 	}
 }
 
-// A proxy that runs keeps the last good form of what it refuses, at once; all else changes as ever.
+// A running proxy keeps the last good form of a host that it refuses, at once; all others change as usual.
 func TestRefusedHostKeepsItsLastGoodForm(t *testing.T) {
 	e := refuses(t, routesOf("a=1", "b=1", "c=1"), contentIs("bad"))
 	e.serves("at first", "a=1", "b=1", "c=1")
@@ -120,7 +121,7 @@ func TestRefusedHostKeepsItsLastGoodForm(t *testing.T) {
 	}
 }
 
-// A proxy that starts gets everything but what it refuses; that answers 503.
+// A starting proxy gets all hosts but those that it refuses; these answer 503.
 func TestRefusedHostsOfAProxyThatStarts(t *testing.T) {
 	for name, speaks := range map[string]bool{"its words name nothing": false, "its words quote what it refuses": true} {
 		t.Run(name, func(t *testing.T) {
@@ -146,13 +147,13 @@ func TestRefusedHostsOfAProxyThatStarts(t *testing.T) {
 	}
 }
 
-// A stand-in that is refused as well goes.
+// A stand-in that is refused as well is removed.
 func TestStandInThatIsRefused(t *testing.T) {
 	e := refuses(t, routesOf("a=1", "b=1", "c=1"), func(h *routev3.VirtualHost) bool { return h.Name == "b" })
 	e.serves("at the end", "a=1", "c=1")
 }
 
-// A client that refuses everything gets a bounded number of responses, and other clients do not notice.
+// A client that refuses everything gets a bounded number of responses, and other clients are not affected.
 func TestWhoRefusesEverythingHarmsItself(t *testing.T) {
 	var words []string
 	for i := range 100 {
@@ -170,7 +171,7 @@ func TestWhoRefusesEverythingHarmsItself(t *testing.T) {
 	}
 }
 
-// Two clients that refuse the same share what they get instead.
+// Two clients that refuse the same host share the replacement.
 func TestFormsAreShared(t *testing.T) {
 	s := routesOf("a=1", "b=bad")
 	sh := newShare(newInterner())
@@ -188,7 +189,8 @@ func TestFormsAreShared(t *testing.T) {
 	}
 }
 
-// Clusters that are refused as a whole response are found as well; those that Envoy names and skips by itself are left.
+// Clusters because of which a whole response is refused are found as well; clusters that Envoy names and skips by
+// itself need no search.
 func TestRefusedClusters(t *testing.T) {
 	e := start(t, base)
 	e.want("c is bad", e.push(state("a=1 b=2 c=bad", "a=1 b=1", "l=1", "r=1")), "cds:a,b,c eds:b")

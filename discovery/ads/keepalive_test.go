@@ -10,8 +10,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A client that asks for signs of life more often than every five seconds is told to calm down, and is gone. Envoy's
-// own pace is no fault, with or without a stream.
+// A client that sends pings more often than every five seconds gets a GOAWAY (ENHANCE_YOUR_CALM), and its connection is
+// closed. Envoy's own keepalive is allowed, with or without a stream.
 func TestKeepaliveIsEnforced(t *testing.T) {
 	for name, test := range map[string]struct {
 		every   time.Duration

@@ -21,7 +21,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// askOnce asks for clusters and returns what the stream ends with.
+// askOnce requests clusters and returns the status with which the stream ends.
 func askOnce(r *running, client *grpc.ClientConn, s *peerStream) (codes.Code, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
@@ -30,12 +30,12 @@ func askOnce(r *running, client *grpc.ClientConn, s *peerStream) (codes.Code, st
 		return status.Code(err), err.Error()
 	}
 	s.AggregatedDiscoveryService_StreamAggregatedResourcesClient = wire
-	_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType}) // Recv says why
+	_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType}) // Recv returns the reason
 	return s.ends()
 }
 
-// A client that leaves a response without an answer is gone after the deadline, whether its sender is blocked or not.
-// Others go on.
+// A client that leaves a response without an answer is disconnected after the deadline, whether its sender is blocked
+// or not. Other clients continue.
 func TestSlowClientsAreCutOff(t *testing.T) {
 	var names []string
 	for i := range 300 {
@@ -84,8 +84,8 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// An Envoy answers for its clusters when they are warm: one that has spoken since it was sent them is not slow, one that
-// has said nothing is.
+// An Envoy answers for its clusters when they are warm: one that has sent a request since it received them is not slow,
+// one that has sent nothing is.
 func TestWarmingClustersAreNotSlow(t *testing.T) {
 	start := time.Unix(1000, 0)
 	p := connect(t, base).protocol
@@ -106,7 +106,7 @@ func TestWarmingClustersAreNotSlow(t *testing.T) {
 	}
 }
 
-// Streams beyond the rate are told when to come again, not all at the same time.
+// Streams beyond the rate get a delay before a retry; the delays differ.
 func TestNewStreamsPerSecond(t *testing.T) {
 	now := time.Unix(0, 0)
 	r := newRate(10)
@@ -139,7 +139,7 @@ func TestNewStreamsPerSecond(t *testing.T) {
 	}
 }
 
-// A stream that is refused is told so on the wire, with the time to wait, and counted.
+// A refused stream gets a status with the time to wait, and is counted.
 func TestTooManyNewStreamsAreRefused(t *testing.T) {
 	limits := testLimits()
 	limits.StreamsPerSecond = 0.001
@@ -182,7 +182,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// Of the streams beyond the limit none is begun until another ends.
+// A stream beyond the limit does not begin until another one ends.
 func TestStreamsPerConnection(t *testing.T) {
 	overWire(t, base, func(r *rig) {
 		limit := int(r.limits.StreamsPerConnection)
@@ -203,7 +203,7 @@ func TestStreamsPerConnection(t *testing.T) {
 	})
 }
 
-// Proxies are sent elsewhere one after the other.
+// A stop closes the connections of proxies one after the other.
 func TestStopIsSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t)
@@ -236,7 +236,7 @@ func TestStopIsSpread(t *testing.T) {
 	})
 }
 
-// A client is asked to connect anew when its connection is old; maybe another replica has less to do.
+// A client is asked to reconnect when its connection is old: another replica may have less load.
 func TestOldConnectionsAreEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := testLimits()
@@ -253,14 +253,14 @@ func TestOldConnectionsAreEnded(t *testing.T) {
 		s := &peerStream{t, wire}
 		s.ack(s.ask(clusterType))
 		s.ends()
-		const goodbye = 5 * time.Second // gRPC asks for a sign of life before and after
+		const goodbye = 5 * time.Second // gRPC sends a ping before and after
 		if age := time.Since(start); age < time.Minute*9/10 || age > time.Minute*11/10+ageGrace+goodbye {
 			t.Errorf("the stream ended after %s, want a minute, give or take a tenth, and at most %s of grace", age, ageGrace)
 		}
 	})
 }
 
-// A connection that says nothing is closed.
+// A connection that sends nothing is closed.
 func TestHalfOpenConnectionsAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t)
@@ -279,7 +279,8 @@ func TestHalfOpenConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// Nor may a client of the delta variant name without end what it is not answered for: it is sent away, and nobody else.
+// A client of the delta variant may not subscribe to an unlimited number of names while a response is unanswered: its
+// stream ends, and no other.
 func TestSubscriptionsOneByOneAreBounded(t *testing.T) {
 	r := run(t)
 	r.Push(meshOf(1, "a"), model.Change{})
@@ -293,7 +294,7 @@ func TestSubscriptionsOneByOneAreBounded(t *testing.T) {
 			m.ResourceNamesSubscribe = append(m.ResourceNamesSubscribe, fmt.Sprint(i, "-", j))
 		}
 		if wire.Send(m) != nil {
-			break // Recv says why
+			break // Recv returns the reason
 		}
 	}
 	for err == nil {

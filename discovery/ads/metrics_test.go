@@ -31,8 +31,8 @@ func TestMetricsAreWellNamed(t *testing.T) {
 	}
 }
 
-// How long a push took is told by proxies that waited for it: not by one that connects later, nor by one that asks for
-// more later.
+// The time of a push is measured with the proxies that waited for it: not with one that connects later, nor with one
+// that requests more later.
 func TestPushTimeDoesNotCountWhoComesLater(t *testing.T) {
 	both(t, nil, func(r *rig, v variant) {
 		observed := func() uint64 {

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
-// nameTable describes Istio's message, as its readers do.
+// nameTable returns the descriptor of Istio's message, as its clients have it.
 func nameTable(t *testing.T) protoreflect.MessageDescriptor {
 	t.Helper()
 	field := func(name string, number int32, of string, repeated bool) *descriptorpb.FieldDescriptorProto {
@@ -57,7 +57,7 @@ func nameTable(t *testing.T) protoreflect.MessageDescriptor {
 	return file.Messages().Get(0)
 }
 
-// read decodes a table with protobuf's own code, and writes it in a line.
+// readNames decodes a table with protobuf's own code, and returns it as one line.
 func readNames(t *testing.T, table []byte) string {
 	t.Helper()
 	m := dynamicpb.NewMessage(nameTable(t))
@@ -97,7 +97,7 @@ func TestNameTableIsIstiosMessage(t *testing.T) {
 	}
 }
 
-// atAddresses is a mesh of services, each with the address that stands after its name.
+// atAddresses returns a mesh of services, each with the address that follows its name.
 func atAddresses(words string) *model.Mesh {
 	var services []*model.Service
 	for _, word := range strings.Fields(words) {
@@ -111,8 +111,8 @@ func atAddresses(words string) *model.Mesh {
 	return model.New(slices.Values([]model.Group{{Services: services}}))
 }
 
-// A client that asks for names gets one table: at once, though it be empty, and again when it changes. Istio's agent
-// asks without a name, after it asked for listeners.
+// A client that requests names gets one table: at once, even if it is empty, and again when it changes. Istio's agent
+// sends the request without a name, after one for listeners.
 func TestNamesAreServed(t *testing.T) {
 	both(t, nil, func(r *rig, v variant) {
 		push := func(words string) {
@@ -154,7 +154,7 @@ func TestNamesAreServed(t *testing.T) {
 		}
 		other := r.connect(v)
 		other.want("another proxy", other.subscribe(lds), "lds:127.0.0.1_15080")
-		asked := 0 // both connected at the same instant: their order is open
+		asked := 0 // both connected at the same instant: their order is not defined
 		for _, client := range r.Clients() {
 			if state := client.Types; state[len(state)-1].Name == "nds" {
 				asked++
@@ -166,7 +166,7 @@ func TestNamesAreServed(t *testing.T) {
 	})
 }
 
-// A name may lead to an address that a new listener is for: listeners first.
+// A name may resolve to an address that a new listener serves: listeners are sent first.
 func TestNamesFollowListeners(t *testing.T) {
 	table := func(s *snapshot, words string) *snapshot {
 		s[nds] = content(nds, words)

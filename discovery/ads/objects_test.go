@@ -46,7 +46,7 @@ func meshOfObjects(objects ...*model.Object) *model.Mesh {
 	return model.New(slices.Values([]model.Group{{Objects: objects}}))
 }
 
-// runExposed serves objects to the tests' own connections, which have no address.
+// runExposed runs a server that serves objects to the tests' own connections, which have no address.
 func runExposed(t *testing.T) *running {
 	l := testLimits()
 	l.ExposeObjects = true
@@ -67,8 +67,8 @@ func objectsIn(t *testing.T, r *discoveryv3.DiscoveryResponse) map[string]string
 	return out
 }
 
-// A control plane is answered for every type, as Istio's client needs: whatever nonce it invents, and where there is nothing; and is
-// told what changes, of the types that do.
+// A control plane gets an answer for every type, as Istio's client needs: with any nonce that it invents, and also for
+// a type without objects. Later it gets the types whose objects change.
 func TestObjects(t *testing.T) {
 	r := runExposed(t)
 	relayed := entryOf("relayed", "10.0.0.1")
@@ -100,7 +100,7 @@ func TestObjects(t *testing.T) {
 	s.send(&discoveryv3.DiscoveryRequest{TypeUrl: entryType, ResponseNonce: first.Nonce, ErrorDetail: &statuspb.Status{Message: "I do not like it"}})
 	until(t, "the log has the refusal", func() bool { return strings.Contains(r.log.String(), "I do not like it") })
 
-	r.Push(meshOfObjects(one, two, settings), model.Change{}) // nothing of it is served
+	r.Push(meshOfObjects(one, two, settings), model.Change{}) // no object in it is served
 	r.Push(meshOfObjects(one, entryOf("two", "10.0.0.2"), settings), model.Change{})
 	after := objectsIn(t, s.next(entryType))
 	if after["default/one"] != before["default/one"] || after["default/two"] == before["default/two"] {
@@ -189,7 +189,7 @@ func TestObjectsAreBounded(t *testing.T) {
 	}
 }
 
-// A control plane that reads nothing is cut off, and keeps nobody else from what is new.
+// A control plane that reads nothing is disconnected, and does not delay updates for other clients.
 func TestObjectsOfAClientThatDoesNotRead(t *testing.T) {
 	l := testLimits()
 	l.ExposeObjects, l.SendTimeout = true, 200*time.Millisecond

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// many is a delta client's protocol, and endpoints of so many names.
+// many returns the protocol of a delta client with endpoints of n names.
 func many(n int) (*protocol, func(i int) *names) {
 	var words strings.Builder
 	for i := range n {
@@ -19,8 +19,8 @@ func many(n int) (*protocol, func(i int) *names) {
 	}
 }
 
-// Names that are subscribed one by one cost what they are, not the square of it, however often there is an answer in
-// between; and all are told.
+// The cost of names that are subscribed one by one is linear in their number, not quadratic, with any number of answers
+// in between; and all are answered.
 func TestSubscriptionsOneByOneAreLinear(t *testing.T) {
 	for _, every := range []int{1, 7, 1 << 30} {
 		var costs []int
@@ -59,7 +59,8 @@ func TestSubscriptionsOneByOneAreLinear(t *testing.T) {
 	}
 }
 
-// A name that comes soon after others of a long subscription waits a little, and then comes by itself.
+// A name that is added to a long subscription soon after others waits a little, and is then answered without a further
+// event.
 func TestLongSubscriptionsCollectNames(t *testing.T) {
 	p, name := many(5_000)
 	var all []string

@@ -19,7 +19,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// outsider is the wire of a client that sends what it is given, then leaves.
+// outsider is the stream of a client that sends given requests, then leaves.
 type outsider struct {
 	t    *testing.T
 	ctx  context.Context
@@ -42,7 +42,7 @@ func (o *outsider) RecvMsg(r any) error {
 	return nil
 }
 
-// SendMsg checks that the client could read what it is sent.
+// SendMsg checks that the client could read the response.
 func (o *outsider) SendMsg(r any) error {
 	o.got++
 	buffers, err := newCodec().Marshal(r)
@@ -59,8 +59,8 @@ func (o *outsider) SendMsg(r any) error {
 	return nil
 }
 
-// For any node and any names that a client sends, of resources of every kind: no panic, in the stream and in the pages
-// that show it, and every response can be read.
+// For any node and any names that a client sends, for resources of every kind: no panic, neither in the stream nor in
+// the pages that show it, and every response can be read.
 func FuzzStream(f *testing.F) {
 	f.Add("sidecar~10.0.0.1~app.default~default.svc.cluster.local", `{"NAMESPACE": "default", "LABELS": {"app": "app"}}`, "r/z/s", "secret", "outbound|80||secret.com")
 	f.Add("router~~gw~", `{"NAMESPACE": "", "INSTANCE_IPS": ",,::,x", "PROXY_CONFIG": {"gatewayTopology": {"numTrustedProxies": -1}}}`, "", "*", "")
@@ -72,7 +72,7 @@ func FuzzStream(f *testing.F) {
 		node := &corev3.Node{Id: id}
 		var fields map[string]any
 		if json.Unmarshal([]byte(meta), &fields) == nil {
-			node.Metadata, _ = structpb.NewStruct(fields) // what it cannot hold no client can send
+			node.Metadata, _ = structpb.NewStruct(fields) // no client can send a value that it cannot hold
 		}
 		region, zone, _ := strings.Cut(locality, "/")
 		node.Locality = &corev3.Locality{Region: region, Zone: zone, SubZone: one}

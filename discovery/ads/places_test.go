@@ -8,7 +8,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// What one endpoint costs does not depend on how many services there are: nothing looks at the resources that are as they were.
+// The cost of a change of one endpoint does not depend on the number of services: unchanged resources are not examined.
 func TestOneEndpointCostsWhatChanged(t *testing.T) {
 	for v := range variants {
 		for _, all := range []bool{true, false} { // endpoints of all services are wanted, or of some
@@ -23,7 +23,7 @@ func TestOneEndpointCostsWhatChanged(t *testing.T) {
 	}
 }
 
-// lookedAtFor is at how many resources is looked to tell a proxy of one endpoint among n services.
+// lookedAtFor returns how many resources are examined to send a proxy the change of one endpoint among n services.
 func lookedAtFor(t *testing.T, v variant, n int, all bool) int64 {
 	t.Helper()
 	var hosts []string
@@ -81,8 +81,9 @@ func lookedAtFor(t *testing.T, v variant, n int, all bool) int64 {
 	return g.work.looked.Load()
 }
 
-// A layer that was made of another by putting resources in their places is as one that was made of all of them, and so is the
-// difference; what a client is said to have without its content is told of though the places say nothing of it.
+// A layer that was made from another by replacing resources equals one that was made from all resources, and so does
+// the difference. A resource that a client has with unknown content is sent even if it is not at one of the changed
+// places.
 func TestLayersWithOthersInSomePlaces(t *testing.T) {
 	var resources []*resource
 	for i := range 3*runLength + 5 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// For any requests of a client and any changes of the state: no panic, no name twice in a response, nothing but the
-// newest nonce counts, and a client that then answers everything ends with everything.
+// For any requests of a client and any changes of the state: no panic, no name twice in a response, only the newest
+// nonce counts, and a client that then answers everything ends with all resources.
 func FuzzProtocol(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 	f.Add([]byte("subscribe, push, acknowledge, refuse, and subscribe again to what is gone"))
@@ -19,7 +19,7 @@ func FuzzProtocol(f *testing.F) {
 	})
 }
 
-// player turns bytes into what a client may do, sense or not.
+// player turns bytes into actions of a client, valid or not.
 type player struct {
 	t      *testing.T
 	p      *protocol
@@ -38,7 +38,7 @@ func play(t *testing.T, v variant, script []byte) {
 			g.request()
 		}
 	}
-	for range 8 * kinds { // it answers all, each answer may bring something
+	for range 8 * kinds { // it answers all responses, and each answer may cause further ones
 		for k := range kinds {
 			if g.p.types[k].pending {
 				r := &request{variant: v, nonce: g.last[k].nonce, version: g.last[k].version}

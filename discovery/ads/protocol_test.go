@@ -41,7 +41,7 @@ func TestReconnectWithSameVersionIsSilent(t *testing.T) {
 	after.want("the next change", after.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1")), "eds:a")
 }
 
-// A name that was added while the stream was down has never been answered, whatever version Envoy names.
+// A name that was added while the stream was down has never been answered, with any version that Envoy names.
 func TestReconnectWithNewNameIsAnswered(t *testing.T) {
 	before := start(t, base)
 	after := connect(t, base)
@@ -84,7 +84,7 @@ func TestNackIsRecordedAndNotResent(t *testing.T) {
 	}
 }
 
-// nackOf is a request that refuses the last response, with the version that is in use still.
+// nackOf returns a request that refuses the last response, with the version that is still in use.
 func nackOf(e *envoy, k kind, text string) *discoveryv3.DiscoveryRequest {
 	r := &discoveryv3.DiscoveryRequest{ResponseNonce: e.last[k].nonce, VersionInfo: e.accepted[k], ResourceNames: e.names[k]}
 	r.ErrorDetail = refused(text)
@@ -173,7 +173,7 @@ func TestRefusedRoutesKeepTheirClusters(t *testing.T) {
 	e.want("ACK of RDS", e.ack(rds), "cds:b")
 }
 
-// Of listeners that it refuses Envoy may take some: they lead to c, until others are accepted.
+// Envoy may apply some listeners of a response that it refuses: these refer to c, until others are accepted.
 func TestListenersTakenInPartKeepTheirClusters(t *testing.T) {
 	e := start(t, base)
 	e.want("c comes", e.push(state("a=1 b=1 c=1", "a=1 b=1", "l=c", "r=1")), "cds:a,b,c")
@@ -197,7 +197,7 @@ func TestRoutesWaitForEndpointsThatAreHeldBack(t *testing.T) {
 	e.want("ACK of EDS", e.ack(eds), "eds:b lds:l rds:r")
 }
 
-// Clusters change faster than they warm: every ACK finds newer ones waiting, and routes still get their turn.
+// Clusters change faster than they warm: at every ACK newer ones are waiting, and routes are still sent.
 func TestEndlessClusterChangesDoNotStarveRoutes(t *testing.T) {
 	e := start(t, base)
 	e.want("first", e.push(state("a=2 b=1 c=1", "a=1 b=1", "l=1", "r=c")), "cds:a,b,c eds:a")
@@ -207,7 +207,7 @@ func TestEndlessClusterChangesDoNotStarveRoutes(t *testing.T) {
 	e.want("ACK of CDS", e.ack(cds), "rds:r cds:a,b,c,d,e eds:a")
 }
 
-// Envoy's only sign in between is an EDS request that equals the last ACK.
+// In between Envoy sends only an EDS request that equals the last ACK.
 func TestEndpointsFollowChangedClustersUnasked(t *testing.T) {
 	e := start(t, base)
 	lookalike := &discoveryv3.DiscoveryRequest{

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
-// A push can be followed from what changed to the last proxy's answer.
+// A push can be followed from its changes to the last proxy's answer.
 func TestPushIsObservable(t *testing.T) {
 	both(t, base, func(r *rig, v variant) {
 		fast, slow := r.started(v, base), r.started(v, base)
@@ -118,7 +118,7 @@ func TestGenerationTakesOverWhatDidNotChange(t *testing.T) {
 	}
 }
 
-// The metric counts what is there, not who is told.
+// The metric counts resources, not the proxies that receive them.
 func TestResourcesAreCounted(t *testing.T) {
 	r := run(t)
 	r.SetSecrets(secretsOf("a=1 b=1"))
@@ -140,7 +140,7 @@ func TestResourcesAreCounted(t *testing.T) {
 	}
 }
 
-// One message, one encoding: resources of an equal pointer are not looked at again.
+// One message, one encoding: messages with the same pointer are not encoded again.
 func TestEncoderKnowsMessages(t *testing.T) {
 	g := (*generation)(nil).follow(nil, model.Change{}, newInterner())
 	m := meshOf(1, "a")
@@ -162,7 +162,7 @@ func TestEncoderKnowsMessages(t *testing.T) {
 	}
 }
 
-// A layer that was made from another one has the version of one that was made anew.
+// A layer that was made from another one has the same version as one that was made from nothing.
 func TestLayersFromOthers(t *testing.T) {
 	of := func(names ...int) (out []*resource) {
 		for _, n := range names {

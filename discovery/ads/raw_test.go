@@ -10,14 +10,15 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// rawClient is a client of HTTP/2 that says what a test wants it to, also what no library would.
+// rawClient is a client of HTTP/2 that sends any frames for a test, also invalid ones that no library would send.
 type rawClient struct {
 	*http2.Framer
 	net.Conn
 	next uint32 // stream
 }
 
-// dialRaw connects and says hello. on is called with each frame until the connection ends, when done is closed; it may be nil.
+// dialRaw connects and sends the preface. on is called with each frame until the connection ends, when done is closed;
+// it may be nil.
 func (r *running) dialRaw(on func(c *rawClient, f http2.Frame)) (c *rawClient, done <-chan struct{}) {
 	r.t.Helper()
 	conn, err := r.listener.Dial()
@@ -59,7 +60,7 @@ func (c *rawClient) pong(f http2.Frame) {
 	}
 }
 
-// open begins a stream of ADS, and says nothing on it.
+// open begins a stream of ADS, and sends no request on it.
 func (c *rawClient) open() {
 	var head bytes.Buffer
 	encoder := hpack.NewEncoder(&head)

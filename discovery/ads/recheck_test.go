@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// "*" after names is answered with everything, though all of it was told by name.
+// "*" after names is answered with everything, although all of it was sent by name.
 func TestEverythingAfterNames(t *testing.T) {
 	both(t, base, func(r *rig, v variant) {
 		c := r.connect(v)
@@ -25,8 +25,8 @@ func TestEverythingAfterNames(t *testing.T) {
 	})
 }
 
-// Clusters were replaced by a server that could not know what Envoy had: what it says it has of their endpoints proves
-// nothing.
+// Clusters were replaced by a server that had no record of Envoy's state: the endpoints that Envoy reports to have may
+// be incomplete.
 func TestRewarmedEndpointsAreTold(t *testing.T) {
 	overWire(t, base, func(r *rig) {
 		before := r.started(delta, base)
@@ -36,7 +36,7 @@ func TestRewarmedEndpointsAreTold(t *testing.T) {
 	})
 }
 
-// An answer brings the newest, though no pusher has come by yet.
+// The response to an answer has the newest state, even if no pusher has reached the stream yet.
 func TestAnswersBringTheNewest(t *testing.T) {
 	both(t, base, func(r *rig, v variant) {
 		c := r.started(v, base)
@@ -50,7 +50,7 @@ func TestAnswersBringTheNewest(t *testing.T) {
 	})
 }
 
-// stuckWire is a stream that takes a response when it is told to.
+// stuckWire is a stream that accepts a response only when the test allows it.
 type stuckWire struct {
 	grpc.ServerStream
 	took chan kind
@@ -59,13 +59,13 @@ type stuckWire struct {
 func (w stuckWire) Context() context.Context { return context.Background() }
 func (w stuckWire) SendMsg(m any) error      { w.took <- m.(*response).kind; return nil }
 
-// A push that comes while a stream sends is not lost: whether it sends an answer, what an answer left to be sent, a push
-// of one response, or a push of several.
+// A push that comes while a stream sends is not lost: whether the stream sends an answer, the responses after an
+// answer, a push of one response, or a push of several.
 func TestPushWhileAnotherIsSent(t *testing.T) {
 	listener, route := state("a=1 b=1", "a=1 b=1", "l=2", "r=1"), state("a=1 b=1", "a=1 b=1", "l=2", "r=2")
 	endpoint := state("a=1 b=1", "a=2 b=1", "l=2", "r=2")
 	for name, test := range map[string]struct {
-		first  *snapshot   // nil where it answers a request first, with endpoints
+		first  *snapshot   // nil if it answers a request first, with endpoints
 		pushes []*snapshot // one before each response is taken
 		want   []kind
 	}{

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Equal lists are one value, however they are written; a list that is gone is forgotten.
+// Equal lists are one value, in any encoding; a list without references is dropped.
 func TestInternerSharesNames(t *testing.T) {
 	in := newInterner()
 	read := func(list ...string) *names {
@@ -34,7 +34,7 @@ func TestInternerSharesNames(t *testing.T) {
 	})
 }
 
-// A node or request that a stream repeats is recognised without being parsed, and only a repeated one.
+// Names that a stream repeats are recognised without parsing, and only repeated ones.
 func TestRequestRepeatsNames(t *testing.T) {
 	in := newInterner()
 	r := &request{intern: in}
@@ -88,7 +88,7 @@ func TestRequestTakesLongNames(t *testing.T) {
 	}
 }
 
-// A name that is not UTF-8 would come back in answers that no protobuf may hold.
+// A name that is not UTF-8 would be a part of answers, which protobuf does not allow.
 func TestRequestRefusesBadNames(t *testing.T) {
 	const bad = "a\xffb"
 	entry := appendNames(nil, []string{string(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), bad))}, false)

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// initialOf writes what a client has as Envoy does: in any order.
+// initialOf encodes the resources of a client as Envoy does: in any order.
 func initialOf(had map[string]string) versions {
 	var v versions
 	for name, version := range had {
@@ -32,19 +32,19 @@ func versionsOf(s *set) map[string]string {
 	return had
 }
 
-// withOwn is what many proxies share, and a cluster of one proxy's own.
+// withOwn returns a set that many proxies share, plus a cluster of one proxy's own.
 func withOwn(common *set, number, content int) *set {
 	own := newLayer(cds, []*resource{encode(fmt.Sprint("inbound", number), wrapperspb.Int32(int32(content)))})
 	return stack(cds, common.layers[0], own)
 }
 
-// A hundred clients come back after larger changes, each with a cluster of its own: what they share is compared once and
-// encoded once. It would be a hundred times.
+// A hundred clients reconnect after larger changes, each with a cluster of its own: the shared resources are compared
+// once and encoded once, not a hundred times.
 func TestResumptionsShareTheirAnswer(t *testing.T) {
 	var before, after strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&before, "c%03d=1 ", i)
-		fmt.Fprintf(&after, "c%03d=%d ", i+20, i%2+1) // 20 are gone, 20 are new, half of the others have changed
+		fmt.Fprintf(&after, "c%03d=%d ", i+20, i%2+1) // 20 are removed, 20 are new, half of the others have changed
 	}
 	was, is := content(cds, before.String()), content(cds, after.String())
 	sh := newShare(newInterner())
@@ -71,8 +71,8 @@ func TestResumptionsShareTheirAnswer(t *testing.T) {
 	}
 }
 
-// For any versions that clients claim to have: each gets the resources that it lacks or has in another form, and the
-// names of those that are gone, and nothing else, though others have asked before.
+// For any versions that clients report: each client gets the resources that it lacks or has in another form, and the
+// names of those that no longer exist, and nothing else, even if others have sent requests before.
 func TestResumedClientsAreToldTheDifference(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	sh := newShare(newInterner())
@@ -135,7 +135,7 @@ func TestResumedClientsAreToldTheDifference(t *testing.T) {
 	}
 }
 
-// A search for many names at once finds what a search for each of them would.
+// A search for many names at once gives the same result as a search for each of them.
 func TestContentSpeaksOfNames(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	text := func(n int) string {

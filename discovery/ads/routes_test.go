@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Route configurations that differ in a few virtual hosts have the bytes of the others in memory once, and are told as one that
-// shares nothing is.
+// Route configurations that differ in a few virtual hosts have the bytes of the other hosts in memory once, and are
+// sent like one that shares nothing.
 func TestRouteConfigurationsShareHosts(t *testing.T) {
 	host := func(name, domain string) *routev3.VirtualHost {
 		return &routev3.VirtualHost{Name: name, Domains: []string{domain}}
@@ -79,7 +79,7 @@ func TestRouteConfigurationsShareHosts(t *testing.T) {
 			}
 		}
 	}
-	// A second change finds the bytes of both.
+	// A second change reuses the bytes of both.
 	again := encode("80", config(append([]*routev3.VirtualHost{host("a", "b")}, changed[1:]...)), encode("80", config(changed), first), first)
 	if want := encode("80", config(append([]*routev3.VirtualHost{host("a", "b")}, changed[1:]...))); !bytes.Equal(again.whole(), want.whole()) {
 		t.Error("after a second change the bytes are not those of one that shares nothing")

@@ -13,7 +13,7 @@ import (
 // The rules that an ADS server keeps, over real gRPC, in the order of the protocol's documentation: both variants, then
 // the state of the world, then delta.
 
-// The node is certain only on a stream's first request; a first one without node.id is InvalidArgument.
+// Only a stream's first request must have the node; a first request without node.id is InvalidArgument.
 func TestRule01NodeIsOfTheFirstRequest(t *testing.T) {
 	both(t, base, func(r *rig, v variant) {
 		c := r.connect(v)
@@ -90,7 +90,7 @@ func TestRule04NackIsRecordedAndNotResent(t *testing.T) {
 	})
 }
 
-// An ACK gets silence. While a response has no answer changes coalesce; the newest state is sent once.
+// An ACK gets no response. While a response has no answer changes coalesce; the newest state is sent once.
 func TestRule05AckIsSilentAndChangesCoalesce(t *testing.T) {
 	both(t, base, func(r *rig, v variant) {
 		c := r.started(v, base)
@@ -121,7 +121,7 @@ func TestRule06UnknownNamesAreRemembered(t *testing.T) {
 	})
 }
 
-// CDS → EDS → LDS → RDS, removals last: a route moves from cluster a to b, and a goes.
+// CDS → EDS → LDS → RDS, removals last: a route moves from cluster a to b, and a is removed.
 func TestRule07MakeBeforeBreak(t *testing.T) {
 	both(t, state("a=1", "a=1", "l=1", "r=a"), func(r *rig, v variant) {
 		c := r.started(v, state("a=1", "a=1", "l=1", "r=a"))
@@ -138,8 +138,8 @@ func TestRule07MakeBeforeBreak(t *testing.T) {
 	})
 }
 
-// A changed cluster gets fresh endpoints right after it, unasked, though they did not change. A service without any gets
-// an empty assignment, a route that is not known an empty configuration.
+// A changed cluster gets its endpoints right after it, without a request, although they did not change. A service
+// without endpoints gets an empty assignment, an unknown route an empty configuration.
 func TestRule08EndpointsFollowChangedClusters(t *testing.T) {
 	both(t, base, func(r *rig, v variant) {
 		c := r.started(v, base)
@@ -147,7 +147,7 @@ func TestRule08EndpointsFollowChangedClusters(t *testing.T) {
 		c.want("a changes", c.got(), map[variant]string{sotw: "cds:a,b eds:a", delta: "cds:a eds:a"}[v])
 		if v == sotw {
 			answered := c.nonce[eds]
-			c.nonce[eds] = "2" // Envoy's only sign, a request that equals its last ACK
+			c.nonce[eds] = "2" // Envoy only sends a request that equals its last ACK
 			c.want("a request that looks like an ACK", c.ask(eds, "a", "b"), "")
 			c.nonce[eds] = answered
 		}
@@ -158,7 +158,7 @@ func TestRule08EndpointsFollowChangedClusters(t *testing.T) {
 	})
 }
 
-// Until every source has synced a stream is Unavailable: an empty answer would delete what a proxy has.
+// Until every source has synced a stream is Unavailable: an empty answer would delete the configuration of a proxy.
 func TestRule09UnavailableUntilSynced(t *testing.T) {
 	both(t, nil, func(r *rig, v variant) {
 		c := r.connect(v)
@@ -190,7 +190,7 @@ func TestRule10TypeURL(t *testing.T) {
 	})
 }
 
-// CDS and LDS carry the full set, EDS and RDS what changed; deletion follows the parent.
+// CDS and LDS carry the full set, EDS and RDS the changed resources; deletion follows the parent.
 func TestRule11FullSetsAndPartialOnes(t *testing.T) {
 	overWire(t, base, func(r *rig) {
 		c := r.started(sotw, base)
@@ -201,7 +201,8 @@ func TestRule11FullSetsAndPartialOnes(t *testing.T) {
 	})
 }
 
-// Added names are answered at an unchanged version, a shrunk list is not; [], [*, A], [A], [] ends in nothing.
+// Added names are answered at an unchanged version, a shrunk list is not; after [], [*, A], [A], [] nothing is
+// subscribed.
 func TestRule12SubscriptionsGrowAndShrink(t *testing.T) {
 	overWire(t, base, func(r *rig) {
 		c := r.started(sotw, base)
@@ -232,8 +233,8 @@ func TestRule13StaleNonceIsIgnored(t *testing.T) {
 	})
 }
 
-// The version is of the content: a restarted server and another replica say the same, and an Envoy that names it is not
-// sent anything.
+// The version depends on the content only: a restarted server and another replica have the same one, and an Envoy that
+// names it is sent nothing.
 func TestRule14VersionIsOfTheContent(t *testing.T) {
 	var before *client
 	overWire(t, base, func(r *rig) { before = r.started(sotw, base) })
@@ -254,7 +255,7 @@ func TestRule14VersionIsOfTheContent(t *testing.T) {
 	})
 }
 
-// Subscriptions count under whatever nonce.
+// Subscriptions take effect with any nonce.
 func TestRule15SubscriptionUnderStaleNonce(t *testing.T) {
 	overWire(t, base, func(r *rig) {
 		c := r.started(delta, base)
@@ -279,7 +280,7 @@ func TestRule16ResubscribedNameIsAnswered(t *testing.T) {
 	})
 }
 
-// A missing name goes to removed_resources.
+// A missing name is listed in removed_resources.
 func TestRule17MissingNameIsRemoved(t *testing.T) {
 	overWire(t, base, func(r *rig) {
 		c := r.connect(delta)
@@ -295,7 +296,8 @@ func TestRule17MissingNameIsRemoved(t *testing.T) {
 	})
 }
 
-// Unsubscribing a name under a wildcard is answered with the resource or its removal; a phantom one is ignored.
+// Unsubscribing a name under a wildcard is answered with the resource or its removal; a name that was never subscribed
+// is ignored.
 func TestRule18UnsubscribeUnderWildcard(t *testing.T) {
 	overWire(t, base, func(r *rig) {
 		c := r.connect(delta)
@@ -312,8 +314,8 @@ func TestRule18UnsubscribeUnderWildcard(t *testing.T) {
 	})
 }
 
-// initial_resource_versions: equal ones are skipped, vanished ones reported; a first wildcard is answered even when
-// there is nothing to say. A reconnect with one wrong and one extinct version.
+// initial_resource_versions: equal versions are skipped, resources that no longer exist are reported as removed; a
+// first wildcard is answered even if nothing has changed. A reconnect with one wrong and one extinct version.
 func TestRule19InitialVersions(t *testing.T) {
 	overWire(t, base, func(r *rig) {
 		before := r.started(delta, base)
@@ -336,7 +338,8 @@ func TestRule19InitialVersions(t *testing.T) {
 	})
 }
 
-// On a reconnect EDS may be asked before CDS: endpoints of changed clusters still follow those, though they are equal.
+// After a reconnect the EDS request may come before the CDS request: endpoints of changed clusters are still sent after
+// the clusters, although they are equal.
 func TestRule20EndpointsAskedBeforeClusters(t *testing.T) {
 	overWire(t, base, func(r *rig) {
 		before := r.started(delta, base)
@@ -375,7 +378,7 @@ func TestRule21RequestsOneByOneAreBatched(t *testing.T) {
 	})
 }
 
-// RDS and LDS are real deltas too: a change sends what changed and nothing else.
+// RDS and LDS are real deltas too: only changed resources are sent.
 func TestRule22RoutesAndListenersAreDeltas(t *testing.T) {
 	first := state("a=1", "a=1", "l=1 m=1", "r=1 s=1")
 	overWire(t, first, func(r *rig) {
@@ -391,8 +394,8 @@ func TestRule22RoutesAndListenersAreDeltas(t *testing.T) {
 	})
 }
 
-// An empty list of names ends a subscription under whatever nonce: clients of gRPC for Java drop their nonce with it, and
-// never answer the response that crosses it. A service that is removed and added again comes back at once.
+// An empty list of names ends a subscription with any nonce: clients of gRPC for Java drop their nonce with it, and
+// never answer the response that crosses it. A service that is removed and added again is sent again at once.
 func TestRule23NothingIsSubscribedUnderStaleNonce(t *testing.T) {
 	for name, crossing := range map[string]bool{"a response crosses it": true, "the nonce is the last one": false} {
 		t.Run(name, func(t *testing.T) {
@@ -438,7 +441,7 @@ func TestRule24EmptyName(t *testing.T) {
 	})
 }
 
-// Over delta a route configuration that is missing, or goes, is a removal.
+// In the delta variant a route configuration that does not exist, or no longer exists, is a removal.
 func TestRule25RoutesAreRemoved(t *testing.T) {
 	first := state("a=1", "a=1", "l=1", "r=1 s=1")
 	overWire(t, first, func(r *rig) {
@@ -450,8 +453,9 @@ func TestRule25RoutesAreRemoved(t *testing.T) {
 	})
 }
 
-// A listener that stands refused, while everything else changes: the refused content is never sent again, nothing else
-// waits for it, what the accepted listener leads to stays, and what came and went meanwhile does not pile up.
+// A listener stays refused while everything else changes: the refused content is never sent again, no other resource
+// waits for it, the clusters of the accepted listener stay, and clusters that were added and removed meanwhile do not
+// accumulate.
 func TestRule26NackWithChurn(t *testing.T) {
 	both(t, base, func(r *rig, v variant) {
 		c := r.started(v, base)
@@ -461,7 +465,7 @@ func TestRule26NackWithChurn(t *testing.T) {
 		for i := range 20 {
 			r.push(state(fmt.Sprintf("b=1 c%d=1", i), fmt.Sprintf("b=%d", i+2), "l=bad", fmt.Sprintf("r=%d", i+2)))
 			var got string
-			for wait := c.got(); wait != ""; { // it answers all that comes
+			for wait := c.got(); wait != ""; { // it answers all responses
 				got += wait + " "
 				var more string
 				for _, k := range []kind{cds, eds, rds} {
@@ -492,8 +496,9 @@ func TestRule26NackWithChurn(t *testing.T) {
 	})
 }
 
-// A cluster that never gets warm, so that its response never has an answer: its route waits for a second, and what comes
-// after it is sent as well, once a word from Envoy, so that little waits for one that does not read.
+// A cluster that never gets warm, so that its response never has an answer: its route waits for a second, and later
+// clusters are sent as well, once for each request from Envoy, so that few responses are buffered for an Envoy that
+// does not read.
 func TestRule27WarmingIsBounded(t *testing.T) {
 	both(t, base, func(r *rig, v variant) {
 		c := r.started(v, base)

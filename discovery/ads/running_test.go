@@ -29,10 +29,10 @@ import (
 
 const nodeID = "sidecar~127.0.0.9~app.default~default.svc.cluster.local"
 
-// deadline bounds every wait on the other side.
+// deadline bounds every wait for the other side.
 const deadline = 30 * time.Second
 
-// meshOf has a service per name, with an endpoint at 10.0.0.lastByte.
+// meshOf returns a mesh with a service per name, with an endpoint at 10.0.0.lastByte.
 func meshOf(lastByte int, names ...string) *model.Mesh {
 	var services []*model.Service
 	for _, name := range names {
@@ -45,7 +45,7 @@ func meshOf(lastByte int, names ...string) *model.Mesh {
 	return model.New(slices.Values([]model.Group{{Services: services}}))
 }
 
-// running is a server on bufconn, and everything that a test opened to it.
+// running is a server on bufconn, with everything that a test opened to it.
 type running struct {
 	*Server
 	t        *testing.T
@@ -55,7 +55,7 @@ type running struct {
 	stop     func() error // ends Serve and returns its error
 }
 
-// dial makes a client with a connection of its own.
+// dial makes a client with a separate connection.
 func (r *running) dial(secure credentials.TransportCredentials) *grpc.ClientConn {
 	r.t.Helper()
 	client, err := grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(secure),
@@ -105,14 +105,14 @@ func runWith(t *testing.T, limits Limits, secure *TLS) *running {
 	return r
 }
 
-// testLimits have a stop that tests can wait for.
+// testLimits returns limits with a stop short enough for tests.
 func testLimits() Limits {
 	l := DefaultLimits()
 	l.Shutdown = 3 * time.Second
 	return l
 }
 
-// lockedBuffer takes the log of several goroutines.
+// lockedBuffer collects the log of several goroutines.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -182,7 +182,7 @@ func (s *peerStream) ack(r *discoveryv3.DiscoveryResponse, names ...string) {
 	})
 }
 
-// ends returns the code and text that the stream ends with.
+// ends returns the code and text with which the stream ends.
 func (s *peerStream) ends() (codes.Code, string) {
 	for {
 		if _, err := s.Recv(); err != nil {
@@ -209,7 +209,7 @@ func viewAt(t *testing.T, ip string) xds.View {
 	return xds.ViewOf(proxy)
 }
 
-// until waits for a condition that another goroutine brings about.
+// until waits until condition returns true.
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	end := time.After(deadline)

@@ -32,7 +32,7 @@ func secretsOf(words string) secret.Set {
 	return secret.Set{"default": out, "other": {"foreign": {Roots: []byte("r")}}}
 }
 
-// namingSecrets is a mesh with a DestinationRule for each secret.
+// namingSecrets returns a mesh with a DestinationRule for each secret.
 func namingSecrets(secrets ...string) *model.Mesh {
 	group := model.Group{}
 	for _, name := range secrets {
@@ -52,7 +52,8 @@ func namingSecrets(secrets ...string) *model.Mesh {
 	return model.New(slices.Values([]model.Group{group}))
 }
 
-// A secret is for the proxies whose configuration names it, of its namespace; a key for those of its service accounts.
+// A secret is sent only to proxies in its namespace whose configuration names it; a key only to those of its service
+// accounts.
 func TestSecretsByWhatTheProxyIs(t *testing.T) {
 	group := model.Group{Objects: []*model.Object{{
 		Meta: model.Meta{Kind: "Gateway", Namespace: "elsewhere", Name: "gw"},
@@ -140,7 +141,7 @@ func TestSecretsByWhatTheProxyIs(t *testing.T) {
 }
 
 // Over mTLS a proxy gets the secrets of its namespace that it names: those that come later too, and changes; one that
-// goes stays in use. Before they are set none are served.
+// is removed stays in use. Before SetSecrets no secrets are served.
 func TestSecretsOfANamespace(t *testing.T) {
 	for v := range variants {
 		t.Run(v.String(), func(t *testing.T) {
@@ -209,7 +210,7 @@ func TestSecretsOfANamespace(t *testing.T) {
 	}
 }
 
-// A private key does not leave the host in plaintext; the stream goes on without.
+// A private key does not leave the host in plaintext; the stream continues without it.
 func TestSecretsAreNotSentInPlaintext(t *testing.T) {
 	both(t, nil, func(r *rig, v variant) {
 		r.SetSecrets(secretsOf("a=1"))
@@ -235,7 +236,7 @@ func TestSecretsAreNotSentInPlaintext(t *testing.T) {
 		{"127.0.0.1", false, codes.PermissionDenied},
 		{"127.0.0.1", true, codes.OK},
 		{"::1", true, codes.OK},
-		{"127.0.0.6", true, codes.PermissionDenied}, // where Envoy passes strangers in from
+		{"127.0.0.6", true, codes.PermissionDenied}, // the source address of connections from other hosts that Envoy forwards
 		{"10.0.0.1", true, codes.PermissionDenied},
 	} {
 		limits := testLimits()

@@ -58,7 +58,8 @@ func (a authority) write(dir string, i lab.Identity) Certificates {
 	}
 }
 
-// client is what a proxy with a certificate dials with. seen, where it is not nil, gets the server's serial.
+// client returns the credentials with which a proxy with a certificate dials. seen, if not nil, gets the server's
+// serial.
 func (a authority) client(seen *int64, identities ...lab.Identity) credentials.TransportCredentials {
 	a.t.Helper()
 	var certificates []tls.Certificate
@@ -120,7 +121,7 @@ func TestSecureRefusesOtherNamespaces(t *testing.T) {
 	}
 }
 
-// New certificates are used at once; streams that are open stay, and broken files change nothing.
+// New certificates are used at once; open streams stay, and malformed files change nothing.
 func TestSecureReloadsCertificates(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()
@@ -170,7 +171,7 @@ func TestSecureRefusesOldTLS(t *testing.T) {
 	}
 }
 
-// A pipe in the place of a file is named, and never waited for.
+// A pipe in the place of a file is reported, and never read.
 func TestCertificatesAreRegularFiles(t *testing.T) {
 	a := newAuthority(t)
 	files := a.write(t.TempDir(), a.issue(2, ""))

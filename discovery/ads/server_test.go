@@ -117,7 +117,7 @@ func TestServeStateBelongsToTheStream(t *testing.T) {
 	until(t, "the old stream's end", func() bool { return len(r.Clients()) == 1 })
 }
 
-// Another replica, or this one after a restart: what the proxy names is what it would be sent.
+// Another replica, or this one after a restart: the version that the proxy names is the one that it would be sent.
 func TestServeReconnectWithSameVersionIsSilent(t *testing.T) {
 	r := run(t)
 	r.Push(meshOf(1, "a"), model.Change{})
@@ -158,7 +158,7 @@ func TestServeStopsWithOpenStreams(t *testing.T) {
 	}
 }
 
-// Its sender is blocked in the middle of a response, so only cutting the connection ends it.
+// The stream's sender is blocked in the middle of a response, so only closing the connection ends it.
 func TestServeStopsWithClientThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t)

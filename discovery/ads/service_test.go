@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The services of one kind each answer what the aggregated one does, without a type_url too; others' kinds they ignore.
+// The services of one kind each give the same answers as the aggregated one, also without a type_url; they ignore other
+// kinds.
 func TestServicesOfOneKind(t *testing.T) {
 	for k, path := range map[kind]string{
 		cds: "/envoy.service.cluster.v3.ClusterDiscoveryService/%sClusters",

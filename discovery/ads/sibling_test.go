@@ -53,8 +53,9 @@ func heapMB() float64 {
 	return float64(m.HeapAlloc) / 1e6
 }
 
-// Views of many namespaces differ in the short names of their routes only: all else is one layer, and each virtual host
-// of another namespace one message. Views that differ in nothing that is told share everything. It stays so after a change.
+// Views of many namespaces differ only in the short names of their routes: everything else is one layer, and each
+// virtual host of another namespace is one message. Views without any difference in their resources share everything.
+// The same holds after a change.
 func TestViewsShareWhatIsEqual(t *testing.T) {
 	const services, namespaces = 40, 10
 	var none *generation
@@ -92,8 +93,8 @@ func TestViewsShareWhatIsEqual(t *testing.T) {
 		if text := strings.Join(got, ", "); text != wantLayers {
 			t.Errorf("round %d: layers %s, want %s", round, text, wantLayers)
 		}
-		// A host is one message for most, since only a namespace of its own knows it by its short name. That of the view
-		// that was made first is made again for each.
+		// A host is one message for most views, since only its own namespace uses its short name. The hosts of the view
+		// that was made first are made again for each view.
 		if n := len(hosts); n > 3*services {
 			t.Errorf("round %d: %d virtual hosts in %d views, want at most %d", round, n, len(readers), 3*services)
 		}
@@ -101,7 +102,7 @@ func TestViewsShareWhatIsEqual(t *testing.T) {
 	}
 }
 
-// Views that are asked for at the same time share as much as those that come one after the other.
+// Views that are requested at the same time share as much as those that are requested one after the other.
 func TestViewsMadeAtOnceShare(t *testing.T) {
 	const services, namespaces = 40, 10
 	var none *generation
@@ -121,8 +122,8 @@ func TestViewsMadeAtOnceShare(t *testing.T) {
 	}
 }
 
-// Namespaces that nothing in the mesh tells from others are one view, however many of them a client invents. One that
-// something is told to is a view of its own, for as long as it is.
+// Namespaces that nothing in the mesh distinguishes are one view, for any number of them that a client invents. A
+// namespace to which something is exported is a separate view, as long as that is so.
 func TestNamespacesOfNoConsequenceAreOneView(t *testing.T) {
 	in := newInterner()
 	plain := fleetMesh(40, 10, 1)
@@ -152,7 +153,7 @@ func TestNamespacesOfNoConsequenceAreOneView(t *testing.T) {
 	}
 }
 
-// BenchmarkViews tells what a further view costs, in bytes of heap, at 1,000 services in 100 namespaces.
+// BenchmarkViews measures the cost of a further view, in bytes of heap, at 1,000 services in 100 namespaces.
 func BenchmarkViews(b *testing.B) {
 	for b.Loop() {
 		t := &testing.T{}

@@ -10,8 +10,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A stop ends within its time whatever clients do: one that has connected and says nothing, and one that opens streams
-// when it is told to go.
+// A stop ends within its time limit for any client: one that has connected and sends nothing, and one that opens
+// streams when it receives a GOAWAY.
 func TestStopEndsInTime(t *testing.T) {
 	for name, attack := range map[string]func(t *testing.T, r *running){
 		"a silent connection": func(t *testing.T, r *running) {
@@ -54,7 +54,7 @@ func stopUnder(t *testing.T, limits Limits, attack func(t *testing.T, r *running
 	}
 }
 
-// A connection that carries nothing does not keep a descriptor.
+// A connection without a stream does not keep its descriptor.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t)
@@ -68,7 +68,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// streamsOnGoAway answers every GOAWAY, and every ping, with new streams, and goes on reading.
+// streamsOnGoAway answers every GOAWAY, and every ping, with new streams, and continues to read.
 func streamsOnGoAway(_ *testing.T, r *running) {
 	r.dialRaw(func(c *rawClient, f http2.Frame) {
 		switch f := f.(type) {

@@ -15,7 +15,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A push is a trace: what it was for, what was made anew, and for each proxy what it was sent and when it answered.
+// A push is a trace: its changes, the views that were made again, and for each proxy the responses and the times of its
+// answers.
 func TestPushIsTraced(t *testing.T) {
 	both(t, base, func(r *rig, v variant) {
 		spans := tracetest.NewSpanRecorder()
@@ -73,7 +74,7 @@ func TestPushIsTraced(t *testing.T) {
 	})
 }
 
-// A thousand proxies are not a thousand spans.
+// A push to a thousand proxies does not make a thousand spans.
 func TestTracesAreBounded(t *testing.T) {
 	overWire(t, nil, func(r *rig) {
 		spans := tracetest.NewSpanRecorder()

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// world is a small mesh that is edited at random: few names, so that objects meet.
+// world is a small mesh that is edited at random: it has few names, so that objects affect each other.
 type world struct {
 	random *rand.Rand
 	groups map[string]model.Group
@@ -42,7 +42,7 @@ func (w *world) inOrder(yield func(model.Group) bool) {
 	}
 }
 
-// next edits up to three groups and makes the mesh of them as discovery does: by the short path where it can be taken.
+// next edits up to three groups and makes the mesh of them as discovery does: by the short path if possible.
 func (w *world) next(m *model.Mesh) (next *model.Mesh, edited []string) {
 	var services []*model.Service
 	var objects []*model.Object
@@ -108,7 +108,8 @@ func (w *world) shift() (keys []string) {
 	return keys
 }
 
-// adjust changes what the short path knows: endpoints of an entry, or HTTP routes of a rule. It is false for others.
+// adjust makes a change that the short path supports: endpoints of an entry, or HTTP routes of a rule. It returns false
+// for others.
 func (w *world) adjust(key string) bool {
 	was := w.groups[key].Objects[0]
 	o := *was
@@ -131,7 +132,7 @@ func (w *world) flip(percent int) bool { return w.random.IntN(100) < percent }
 
 func pick[T any](w *world, of ...T) T { return of[w.random.IntN(len(of))] }
 
-// some returns each of of with equal chance, and at times none.
+// some returns each value of of with equal probability, and sometimes none.
 func some[T any](w *world, of ...T) (out []T) {
 	for _, x := range of {
 		if w.flip(30) {
@@ -382,7 +383,7 @@ func (w *world) networks() *model.Object {
 	return o
 }
 
-// worldViews are of proxies of every kind.
+// worldViews returns views of proxies of every kind.
 func worldViews() map[string]xds.View {
 	of := func(role node.Role, ip, namespace string, mode node.InterceptionMode, port int, labels map[string]string) xds.View {
 		return xds.ViewOf(xds.Proxy{

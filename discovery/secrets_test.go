@@ -15,7 +15,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
-// fakeSecrets tells what the test tells it, until it is broken.
+// fakeSecrets sends the updates of the test, until it is broken.
 type fakeSecrets struct {
 	updates chan secret.Update
 	broken  chan error
@@ -36,7 +36,8 @@ func (f fakeSecrets) Run(ctx context.Context, updates chan<- secret.Update) erro
 	}
 }
 
-// tell sends "key=NAME" words; a word without = is a key whose record is malformed, with - before it one that is gone.
+// tell sends "key=NAME" words; a word without = is a key whose record is malformed, with - before it one that is
+// removed.
 func (f fakeSecrets) tell(words string, synced bool) {
 	u := secret.Update{Groups: map[string]secret.Group{}, Synced: synced}
 	for _, word := range strings.Fields(words) {
@@ -53,7 +54,7 @@ func (f fakeSecrets) tell(words string, synced bool) {
 	f.updates <- u
 }
 
-// vault keeps the sets that it was given.
+// vault keeps the sets that it received.
 type vault struct{ sets []string }
 
 func (v *vault) SetSecrets(all secret.Set) {
@@ -110,8 +111,8 @@ func status(s *Server, name string) SourceStatus {
 	return SourceStatus{}
 }
 
-// The first mesh waits for secrets, since a proxy that asks for one must not be told that there is none. A secret that
-// cannot be read keeps its last good form; what a source told before it failed is served.
+// The first mesh waits for secrets, since a proxy that requests an existing one must not get the answer that there is
+// none. A secret that cannot be read keeps its last good form; secrets that a source sent before it failed are served.
 func TestSecretsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files, kubernetes := newFakeSecrets(), newFakeSecrets()
@@ -167,7 +168,7 @@ func TestSecretsAreKept(t *testing.T) {
 	})
 }
 
-// A source that never syncs costs the others its deadline, no more.
+// A source that never syncs delays the others until its deadline, no longer.
 func TestSecretsThatNeverSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files, authority := newFakeSecrets(), newFakeSecrets()
@@ -190,8 +191,8 @@ func TestSecretsThatNeverSync(t *testing.T) {
 	})
 }
 
-// Sources of secrets come and go while the server runs. One that replaces another takes over its secrets, and those that it does not
-// have go once it has synced.
+// Sources of secrets are added and removed while the server runs. One that replaces another takes over its secrets, and
+// those that it does not have are removed once it has synced.
 func TestSecretSourcesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files, other, next := newFakeSecrets(), newFakeSecrets(), newFakeSecrets()
@@ -241,7 +242,7 @@ func TestSecretSourcesComeAndGo(t *testing.T) {
 	})
 }
 
-// A source that is added before Run is waited for, and one that is removed while it is waited for no longer delays the first mesh.
+// The first mesh waits for a source that is added before Run, and no longer waits for one that is removed meanwhile.
 func TestTheFirstMeshWaitsForSecretsThatWereAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files, silent := newFakeSecrets(), newFakeSecrets()

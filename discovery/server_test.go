@@ -17,10 +17,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// syncTimeout is longer than any test that is not about it.
+// syncTimeout is longer than any test that does not test the timeout.
 const syncTimeout = 24 * time.Hour
 
-// fake tells what the test tells it, until it is broken.
+// fake sends the updates of the test, until it is broken.
 type fake struct {
 	updates chan model.Update
 	broken  chan error
@@ -45,11 +45,11 @@ func (f fake) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 }
 
-// recorder keeps what was pushed, and when.
+// recorder keeps the pushed meshes and their times.
 type recorder struct {
 	pushes []push
 	start  time.Time
-	took   time.Duration // what a push is said to take
+	took   time.Duration // the result of Took
 }
 
 type push struct {
@@ -93,7 +93,7 @@ func (r *recorder) want(t *testing.T, want ...push) {
 	}
 }
 
-// pass lets the bubble's time go by, and everything happen that is due.
+// pass lets the bubble's time pass, and waits for everything that is due.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -126,11 +126,11 @@ func TestServerDebounces(t *testing.T) {
 	})
 }
 
-// Changes without end: nobody waits for a pause.
+// Endless changes: pushes do not wait for a pause.
 func TestServerPushesEndlessChanges(t *testing.T) {
 	for name, test := range map[string]struct {
-		took    time.Duration // a push, until everybody was offered it
-		longest time.Duration // without one
+		took    time.Duration // time of a push, until every proxy was offered it
+		longest time.Duration // time without a push
 	}{
 		"pushes are cheap":                 {0, 100 * time.Millisecond},
 		"pushes cost a part":               {50 * time.Millisecond, 200 * time.Millisecond},
@@ -189,7 +189,7 @@ func TestServerRestartsSources(t *testing.T) {
 		}
 		r.want(t, push{0, []string{"x1", "y1"}}) // the last state stays
 
-		a.updates <- update{"x": "1"}.model(true) // y went away meanwhile
+		a.updates <- update{"x": "1"}.model(true) // y was removed meanwhile
 		again := time.Since(start)
 		pass(longRun)
 		r.want(t, push{0, []string{"x1", "y1"}}, push{again, []string{"x1"}})
@@ -202,7 +202,8 @@ func TestServerRestartsSources(t *testing.T) {
 	})
 }
 
-// However long a registry was away, it is followed again within ten seconds of its return, and while it is away it is asked every few seconds.
+// A registry that could not be reached for any time is followed again within ten seconds of its return; until then the
+// source is started every few seconds.
 func TestARegistryThatComesBackIsFollowedSoon(t *testing.T) {
 	for _, random := range []float64{0, 0.5, 0.999} {
 		synctest.Test(t, func(t *testing.T) {
@@ -227,7 +228,7 @@ func TestARegistryThatComesBackIsFollowedSoon(t *testing.T) {
 	}
 }
 
-// A source that ends without an error has nothing more to tell.
+// A source that ends without an error has nothing more to send.
 func TestServerLeavesAFinishedSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newFake()

@@ -8,8 +8,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A service or an object that a second source begins to have never takes the place of the first source's by the short path, though
-// they have one name and age.
+// A service or an object that a second source adds never replaces the first source's on the short path, even with the
+// same name and age.
 func TestASecondSourceDoesNotReplaceTheFirst(t *testing.T) {
 	service := func(cluster, address string) model.Group {
 		return model.Group{Services: []*model.Service{{

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Discovery becomes ready without a source that does not sync in time, says so, and takes it in when it syncs.
+// Discovery becomes ready without a source that does not sync in time, reports that, and adds its groups when it syncs.
 func TestServerGoesOnWithoutALateSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newFake(), newFake()
@@ -31,7 +31,7 @@ func TestServerGoesOnWithoutALateSource(t *testing.T) {
 			t.Errorf("before the deadline the lines are %q, want %s", lines(s), want)
 		}
 		pass(time.Second)
-		r.want(t, push{syncTimeout, []string{"x1", "y1"}}) // what it told is served
+		r.want(t, push{syncTimeout, []string{"x1", "y1"}}) // the groups that it sent are served
 		if got := lines(s); len(got) != 1 || !strings.Contains(got[0], "ready without it: run source b: refused") || !s.Synced() {
 			t.Errorf("after the deadline the lines are %q", got)
 		}
@@ -51,7 +51,7 @@ func lines(s *Server) (out []string) {
 	return out
 }
 
-// Without a single source that has synced there is no mesh: it would take away all that proxies have.
+// Without a single source that has synced there is no mesh: it would remove all configuration that proxies have.
 func TestFirstMeshNeedsASource(t *testing.T) {
 	settings := func(s *state) {
 		o := &model.Object{Spec: &meshconfig.MeshConfig{}}
@@ -91,7 +91,7 @@ func TestFirstMeshNeedsASource(t *testing.T) {
 	}
 }
 
-// hosts0 tells services h0, h1 …
+// hosts0 returns an update with services h0, h1 …
 func hosts0(count int) update {
 	u := update{}
 	for i := range count {
@@ -100,7 +100,8 @@ func hosts0(count int) update {
 	return u
 }
 
-// Of groups that go with a removed source, or that a restarted one no longer has, most of the mesh is held for a while.
+// Groups that a removed source had, or that a restarted one no longer has, are held for a while if they are most of the
+// mesh.
 func TestGroupsThatGoAtOnce(t *testing.T) {
 	remove := func(s *state, _ update) { s.reconcile(rosterLess(s, "b"), epoch.Add(time.Minute)) }
 	restart := func(s *state, left update) {
@@ -165,7 +166,8 @@ func rosterLess(s *state, name string) map[string]*feed {
 	return roster
 }
 
-// A source that comes back within the time takes over what was held, and a replaced one keeps it until it has synced.
+// A source that returns within that time takes over the held groups, and one that replaces another keeps them until it
+// has synced.
 func TestGroupsAreTakenOver(t *testing.T) {
 	for name, replaced := range map[string]bool{"removed, and added again": false, "replaced": true} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +183,7 @@ func TestGroupsAreTakenOver(t *testing.T) {
 				t.Fatalf("start %v, stop %v", start, stop)
 			}
 			at{2000, "a", nil, false, true}.apply(s)
-			s.apply(sourceEvent{feed: old, update: update{"h0.": ""}.model(true)}, epoch) // the old one ends slowly, and is not heard
+			s.apply(sourceEvent{feed: old, update: update{"h0.": ""}.model(true)}, epoch) // the old one ends slowly, and its updates are ignored
 			at{2000, "a", update{"new": "1"}, false, false}.apply(s)
 			if got := len(hosts(s.next())); got != 6 {
 				t.Errorf("before it has synced %d hosts are served, want 6", got)
@@ -194,7 +196,7 @@ func TestGroupsAreTakenOver(t *testing.T) {
 	}
 }
 
-// Sources come and go while the server runs.
+// Sources are added and removed while the server runs.
 func TestServerAddsAndRemovesSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := newFake(), newFake(), newFake()
@@ -203,7 +205,7 @@ func TestServerAddsAndRemovesSources(t *testing.T) {
 		pass(time.Second)
 		s.Add("b/c", b)
 		pass(time.Second)
-		a.updates <- update{"x": "2"}.model(true) // the new one has told nothing yet, and delays nothing
+		a.updates <- update{"x": "2"}.model(true) // the new one has sent nothing yet, and delays nothing
 		pass(time.Second)
 		b.updates <- update{"y": "1"}.model(true)
 		pass(time.Second)
@@ -238,7 +240,7 @@ func (d deaf) Run(_ context.Context, updates chan<- model.Update) error {
 	}
 }
 
-// The groups of a removed source go, though it does not end, and what it still tells is not heard.
+// The groups of a removed source are removed even if it does not end, and its further updates are ignored.
 func TestServerRemovesASourceThatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newFake(), deaf{newFake(), make(chan struct{})}
@@ -255,7 +257,8 @@ func TestServerRemovesASourceThatGoesOn(t *testing.T) {
 	})
 }
 
-// A malformed record costs itself alone: its last good form stays, and it is named until it is mended or deleted.
+// A malformed record does not affect others: its last good form stays, and it is reported until it is corrected or
+// deleted.
 func TestMalformedRecords(t *testing.T) {
 	s := stateOf("a")
 	at{0, "a", update{"x": "1", "y": "1"}, true, false}.apply(s)
@@ -348,7 +351,7 @@ pilotlight_source_state{source="a",state="syncing"} 0
 	}
 }
 
-// adder is a source that has nothing of its own: it adds another one, and has synced.
+// adder is a source without groups of its own: it adds another source, and has synced.
 type adder struct{ add func() }
 
 func (a adder) Run(ctx context.Context, updates chan<- model.Update) error {
@@ -363,8 +366,8 @@ func (a adder) Run(ctx context.Context, updates chan<- model.Update) error {
 
 func (adder) OnlySources() {}
 
-// The first mesh waits for the sources that a source adds before it syncs, for as long as for any other. That such a source has
-// synced makes no mesh by itself.
+// The first mesh waits for the sources that a source adds before it syncs, for as long as for any other. The sync of
+// such a source alone makes no mesh.
 func TestServerWaitsForSourcesThatASourceAdds(t *testing.T) {
 	for range 20 { // the order of events is random
 		synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ func TestDue(t *testing.T) {
 	type past struct{ began, ended, offering time.Duration } // the push before
 	for name, test := range map[string]struct {
 		said   []at
-		pushed *past // after the first two have said something
+		pushed *past // after the first two have sent something
 		then   []at
 		want   time.Duration // since the start; negative is never
 	}{
@@ -98,7 +98,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Of two services with equal right to a host the same one wins, however maps are ordered.
+// Of two services with equal right to a host the same one wins, independent of the order of maps.
 func TestTakeIsDeterministic(t *testing.T) {
 	for range 50 {
 		s := stateOf("a", "b")
@@ -116,7 +116,7 @@ func TestTakeIsDeterministic(t *testing.T) {
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Which update a push came from can be told afterwards: by source and key, the first few of many.
+// A push names the updates that caused it: by source and key, the first few of many.
 func TestTakeTellsWhatChanged(t *testing.T) {
 	s := stateOf("a", "b")
 	at{5, "a", update{"x": "1", "y": "1"}, true, false}.apply(s)
@@ -150,7 +150,7 @@ func (u update) model(synced bool) model.Update {
 	return model.Update{Groups: groups, Synced: synced}
 }
 
-// at is what a source says, at milliseconds since the start.
+// at is an event of a source, at milliseconds since the start.
 type at struct {
 	ms      int
 	source  string
@@ -164,7 +164,7 @@ func (a at) apply(s *state) {
 	s.apply(sourceEvent{feed: s.sources[a.source].feed, update: a.update.model(a.synced), started: a.restart}, now)
 }
 
-// stateOf has sources that were added at the epoch.
+// stateOf returns a state with sources that were added at the epoch.
 func stateOf(names ...string) *state {
 	s := newState(Patience{Sync: 30 * time.Second, Wipe: 30 * time.Second})
 	s.reconcile(rosterOf(names...), epoch)
@@ -188,7 +188,7 @@ func hosts(m *model.Mesh) []string {
 	return out
 }
 
-// A change of endpoints alone is told as such, whatever else the mesh holds; any other is not.
+// A change of endpoints alone is detected as such, in any mesh; any other change is not.
 func TestEndpointsTakeTheShortPath(t *testing.T) {
 	group := func(host, address string, port uint32) model.Group {
 		return model.Group{Services: []*model.Service{{
@@ -218,7 +218,8 @@ func TestEndpointsTakeTheShortPath(t *testing.T) {
 	}
 }
 
-// An edit at the top of a large file moves all objects below it: they are told anew, and what changed is the edited one.
+// An edit at the top of a large file moves all objects below it: they are sent again, and only the edited one counts as
+// changed.
 func TestWhatOnlyMovesTakesTheShortPath(t *testing.T) {
 	groups := func(line int, address string) map[string]model.Group {
 		out := map[string]model.Group{}
@@ -245,7 +246,7 @@ func TestWhatOnlyMovesTakesTheShortPath(t *testing.T) {
 	}
 	before, after := groups(1, "10.0.0.1"), groups(2, "10.0.0.2")
 	for key, group := range after {
-		if group.Objects[0].Spec = before[key].Objects[0].Spec; key != "x0.test" { // as the store and the registry keep them
+		if group.Objects[0].Spec = before[key].Objects[0].Spec; key != "x0.test" { // the store and the registry keep the pointer
 			group.Services[0] = before[key].Services[0]
 		}
 	}
@@ -255,8 +256,8 @@ func TestWhatOnlyMovesTakesTheShortPath(t *testing.T) {
 	}
 }
 
-// A group that loses one of its services is no change of endpoints, though those that it keeps are as they were: in one
-// step, or in two that are taken as one.
+// A group that loses one of its services is no change of endpoints alone, even if its other services are unchanged: in
+// one step, or in two that are pushed together.
 func TestAGroupThatLosesAService(t *testing.T) {
 	service := func(host, address string) *model.Service {
 		return &model.Service{
@@ -284,7 +285,7 @@ func TestAGroupThatLosesAService(t *testing.T) {
 	}
 }
 
-// A source's name and its keys may hold any character: a change of one source's group is never taken for another's.
+// A source's name and its keys may hold any character: a change of one source's group is never confused with another's.
 func TestNamesOfSourcesHoldAnyCharacter(t *testing.T) {
 	s := stateOf("kubernetes", "kubernetes/east")
 	at{0, "kubernetes", update{"east/x": "1"}, true, false}.apply(s)

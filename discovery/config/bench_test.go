@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// services writes n ServiceEntry objects of ten endpoints each.
+// services returns n ServiceEntry objects of ten endpoints each.
 func services(n int) []byte {
 	var b bytes.Buffer
 	for i := range n {

@@ -298,7 +298,7 @@ func TestDecodeDuration(t *testing.T) {
 	}
 }
 
-// A few lines can stand for more nodes than there is memory for, or for endless ones.
+// A few lines can expand to more nodes than there is memory for, or to an unlimited number.
 func TestDecodeBoundsAliases(t *testing.T) {
 	bomb := func(format, last string) string {
 		b := strings.Builder{}
@@ -355,14 +355,14 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// splitChangesNothing reads sound data as one stream: the same objects stand at the same lines.
+// splitChangesNothing reads valid data as one stream: the same objects are at the same lines.
 func splitChangesNothing(t *testing.T, data []byte, want []*model.Object) {
 	t.Helper()
 	known := map[string]bool{}
 	var got []*model.Object
 	for _, i := range Read(data) {
 		if len(i.Problems) > 0 && i.Key == "" {
-			return // one stream ends at its first fault, and an anchor of one document counts in the next one
+			return // one stream ends at its first fault, and an anchor of one document is valid in the next one
 		}
 		if i.Object != nil && !known[i.Key] {
 			known[i.Key] = true

@@ -45,7 +45,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// A document that is broken in any way refuses itself: the objects before and after it are read, each with its line.
+// A document that is malformed in any way is refused alone: the objects before and after it are read, each with its
+// line.
 func TestDecodeOneBrokenDocument(t *testing.T) {
 	good := func(name string) string { return head + "metadata: {name: " + name + "}\nspec: {host: x}\n" }
 	for name, broken := range map[string]string{
@@ -73,7 +74,7 @@ func TestDecodeOneBrokenDocument(t *testing.T) {
 	}
 }
 
-// Read says which object a refused one was to be, as far as that can be told.
+// Read returns the key that a refused object was meant to have, as far as it can be read.
 func TestReadKey(t *testing.T) {
 	for name, test := range map[string]struct{ data, want string }{
 		"a sound one":      {head + "metadata: {name: a}\nspec: {host: a}", "DestinationRule/default/a"},
@@ -90,7 +91,8 @@ func TestReadKey(t *testing.T) {
 	}
 }
 
-// A document costs memory by its size and by its faults: both are bounded, and what is not read is told.
+// The memory for a document depends on its size and its faults: both are bounded, and parts that are not read are
+// reported.
 func TestDocumentsAreBounded(t *testing.T) {
 	list := func(items int) string {
 		return "apiVersion: v1\nkind: List\nitems: [" + strings.Repeat("a,", items) + "]"

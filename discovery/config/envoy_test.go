@@ -17,7 +17,7 @@ import (
 	"unicode"
 )
 
-// texts are values of headers and formats of logs.
+// texts returns values of headers and formats of logs.
 func texts() []string {
 	out := []string{
 		"%PROTOCOL:5%", "%START_TIME:5%", "%REQ(A?B?C)%", "%REQ(a:b)%", "%REQ(a):99999999999%", "%REQ(a):18446744073709551616%",
@@ -57,8 +57,8 @@ func patterns() []string {
 	return out
 }
 
-// The values that are taken are those that the real Envoy takes, and the size of a regular expression is judged as no less
-// than it is: Envoy is shown each value in a listener of its own.
+// The accepted values are those that the real Envoy accepts, and the computed size of a regular expression is not below
+// the real one: Envoy gets each value in a separate listener.
 func TestEnvoyAgrees(t *testing.T) {
 	type value struct{ kind, text string }
 	var values []value
@@ -94,7 +94,7 @@ func TestEnvoyAgrees(t *testing.T) {
 	}
 }
 
-// stricter reports whether a text is refused that Envoy takes, since its argument means nothing.
+// stricter reports whether a text is refused although Envoy accepts it, because its argument has no meaning.
 func stricter(text string, bad bool) bool {
 	return !bad && regexp.MustCompile(`_WITHOUT_PORT\(a\)|\(\?\)`).MatchString(text)
 }
@@ -128,7 +128,7 @@ func listenerWith(i int, kind, text string) any {
 	}
 }
 
-// refusals returns what Envoy says against listeners, by their place. It says so against the last one in any case.
+// refusals returns Envoy's errors about listeners, by their place. The last listener always has an error.
 func refusals(t *testing.T, listeners []any) map[int]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -149,7 +149,7 @@ func refusals(t *testing.T, listeners []any) map[int]string {
 		"dynamic_resources": map[string]any{"lds_config": map[string]any{
 			"resource_api_version": "V3", "path_config_source": map[string]any{"path": lds},
 		}},
-		"layered_runtime": map[string]any{"layers": []any{map[string]any{ // so that every size is told
+		"layered_runtime": map[string]any{"layers": []any{map[string]any{ // so that Envoy logs every size
 			"name": "a", "static_layer": map[string]any{"re2.max_program_size.error_level": 1},
 		}}},
 	})
@@ -175,7 +175,7 @@ func refusals(t *testing.T, listeners []any) map[int]string {
 		}
 	}
 	cancel()
-	_ = cmd.Wait() // it was ended
+	_ = cmd.Wait() // the test has ended the process
 	if _, ok := refused[len(listeners)-1]; !ok {
 		t.Fatal("Envoy does not say what it refuses")
 	}

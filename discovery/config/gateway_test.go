@@ -72,7 +72,7 @@ func TestWorkloadEntry(t *testing.T) {
 	})
 }
 
-// The mesh's settings have no envelope; their problems are told the same way.
+// The mesh's settings have no envelope; their problems are reported in the same way.
 func TestDecodeSettings(t *testing.T) {
 	for text, want := range map[string]string{
 		"accessLogFiles: a":                                                              `f:1: error: MeshConfig: accessLogFiles: unknown field "accessLogFiles", did you mean "accessLogFile"?`,

@@ -6,7 +6,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// An object remembers where its fields are: notes about it are made when its file is long closed.
+// An object keeps the lines of its fields: notes about it are made after its file was closed.
 func TestLines(t *testing.T) {
 	objects, problems := Decode("f", []byte("\n"+`apiVersion: networking.istio.io/v1
 kind: VirtualService

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// seen is what the package reads of a node.
+// seen holds the fields of a node that the package reads.
 type seen struct {
 	kind       yaml.Kind
 	value, tag string
@@ -25,7 +25,7 @@ func look(n *yaml.Node, depth int, out []seen) []seen {
 	return out
 }
 
-// plainAgrees reads data by both ways, and reports whether the short one takes it.
+// plainAgrees reads data in both ways, and reports whether the short one accepts it.
 func plainAgrees(t *testing.T, memory *nodes, data string) bool {
 	t.Helper()
 	memory.used = 0
@@ -61,7 +61,7 @@ func TestPlain(t *testing.T) {
 			t.Errorf("takes the long way: %q", data)
 		}
 	}
-	for _, data := range []string{ // of which there is more to know, or that are wrong
+	for _, data := range []string{ // which need the YAML package, or are wrong
 		"", "a", "---", "--- a: b", "...", "a: b\n---\nc: d", "a: b\n...\n", "%YAML 1.2\n---\na: b", "a: &b c", "a: *b", "a: !c d", "a: |\n  b", "a: >\n  b", "? a\n: b",
 		"a: [b]", "a: {b: c}", "a: b\n  c", "a: b\n c: d", "  a: b", "a:\n    b: c\n  d: e", "a: b: c", "a: 'b''c'", `a: "b\"c"`, "a: 'b'c", "a: 'b'#c", "a: 'b", "<<: a",
 		"a : b", "\"a\": b", "a:\tb", "a: b\r\nc: d", "a: é", "- - a", "-\n  a: b", "a: b\n- c", "- a\nb: c", "a:\n- b\n  c", "@a: b", "a: `b", "a: ]", "a:\n  b", "---a: b", "...a: b",
@@ -72,7 +72,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// Documents of random pieces of YAML: what is taken is read as the YAML package reads it.
+// Documents of random pieces of YAML: a document that is accepted is read as the YAML package reads it.
 func TestPlainAtRandom(t *testing.T) {
 	pieces := []string{
 		"a: ", "b: ", "c:", "d", "- ", "- ", "\n", "\n", "\n  ", "\n  ", "\n    ", " ", "#", " # ", "'", `"`, ":", "---", "...", "-", "?", "&e", "*e", "{", "}", "[", "]",

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ruleTest is an object's spec, as a file writes it, and everything that is said about it: "line severity path: message".
-// The spec's first line is line 1.
+// ruleTest is an object's spec, as a file has it, and all its problems: "line severity path: message". The spec's first
+// line is line 1.
 type ruleTest struct {
 	spec string
 	want []string
@@ -33,7 +33,7 @@ func runRules(t *testing.T, kind string, tests map[string]ruleTest) {
 	}
 }
 
-// object is five lines, then the spec, which tests indent as their own code.
+// object returns five lines of envelope, then the spec, which tests indent like their own code.
 func object(kind, spec string) []byte {
 	body := strings.ReplaceAll(strings.Trim(spec, "\n\t"), "\t", "")
 	return []byte("apiVersion: networking.istio.io/v1\nkind: " + kind + "\nmetadata:\n  name: test\nspec:\n  " +

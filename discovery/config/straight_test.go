@@ -10,7 +10,8 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// straightAgrees reads each object of data by both ways: what the short one takes, the long one takes alike.
+// straightAgrees reads each object of data in both ways: for every object that the short one accepts, the long one
+// gives the same result.
 func straightAgrees(t *testing.T, data []byte) (taken int) {
 	t.Helper()
 	roots, _ := documents(data)
@@ -74,7 +75,7 @@ func TestStraight(t *testing.T) {
 	}
 }
 
-// Documents that both ways read get the same verdict, down to the line: rules that need the places find them.
+// Documents that both ways can read get the same problems, including their lines: rules that need places find them.
 func TestStraightFindsPlaces(t *testing.T) {
 	data := object("VirtualService", "hosts:\n- a\nhttp:\n- route:\n  - destination:\n      host: a..b\n    weight: 0\n  - destination: {host: c}\n    weight: 100")
 	if straightAgrees(t, data) != 1 {

@@ -22,7 +22,7 @@ func kindNamed(t *testing.T, name string) kind {
 	return k
 }
 
-// A field that is ignored silently is a defect: each of Istio's has an entry of its own or below one.
+// To ignore a field silently is a defect: each field of Istio's has an entry of its own, or is below one.
 func TestSupportKnowsEveryField(t *testing.T) {
 	for _, name := range KindNames() {
 		entries := SupportOf(name)

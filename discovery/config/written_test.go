@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Each object comes with what was written of it, in its order; a namespace is put into those that name none.
+// Each object is returned as written, with its keys in order; objects without a namespace get one.
 func TestReadWritten(t *testing.T) {
 	const text = `
 apiVersion: v1
@@ -52,7 +52,7 @@ a: [`
 	}
 }
 
-// Nine lines can stand for a billion values: they are not written out.
+// Nine lines can expand to a billion values: they are not expanded.
 func TestReadWrittenIsBounded(t *testing.T) {
 	bomb := "kind: Sidecar\nmetadata: {name: a}\na: &a [x,x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'k'; c++ {
@@ -71,7 +71,7 @@ func TestReadWrittenIsBounded(t *testing.T) {
 	}
 }
 
-// What is written as YAML is read as what it was.
+// An object that is written as YAML is read as the same object.
 func FuzzYAML(f *testing.F) {
 	for _, text := range []string{
 		`{"a": "yes", "y": "n", "1": 1, "b": ["", " x ", "0x1f", "1e3", "null", "~", "a: b", "# c", "- d", "line\nbreak\n", "tab\t", "é\u0085\u2028", "=", "<<", "2026-01-31"]}`,

@@ -13,7 +13,7 @@ import (
 
 const mebibyte = 1 << 20
 
-// The heap is collected where a rule of our own says, by the runtime's rule of GOGC.
+// The heap is collected at the size that this package computes, through the runtime's rule for GOGC.
 func TestGoal(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -48,7 +48,7 @@ func TestGoal(t *testing.T) {
 	}
 }
 
-// TestPaceFollowsTheHeap: what the runtime itself says of GOGC changes with what lives, and is as before at the end.
+// TestPaceFollowsTheHeap: the runtime's GOGC changes with the live heap, and has its first value again at the end.
 func TestPaceFollowsTheHeap(t *testing.T) {
 	before := gogc()
 	stop := Pace(func(string) string { return "" })

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is asked for is marked in the process's memory, where the system has huge pages, and none of it is used.
+// The requested memory is marked in the process's mappings, if the system has huge pages, and none of it is used.
 func TestHugePagesAreAskedFor(t *testing.T) {
 	before := resident(t)
 	err := askForHugePages(lent)
@@ -32,7 +32,7 @@ func TestHugePagesAreAskedFor(t *testing.T) {
 	}
 }
 
-// askedFor is the size of all mappings with the flag of MADV_HUGEPAGE.
+// askedFor returns the size of all mappings with the flag of MADV_HUGEPAGE.
 func askedFor(t *testing.T) (bytes int) {
 	t.Helper()
 	file, err := os.Open("/proc/self/smaps")

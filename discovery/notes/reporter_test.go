@@ -48,8 +48,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// A note of a record says which version it is of; a conflict says where the winner is. The same object of two clusters has
-// notes of its own.
+// A note of a record names the version of the record; a note of a conflict names the place of the winner. The same
+// object in two clusters has separate notes.
 func TestNotesTellTheOrigin(t *testing.T) {
 	record := func(cluster string) model.Meta {
 		r := &model.Record{Cluster: cluster, UID: "u1", Generation: 3, Version: "77"}
@@ -76,7 +76,7 @@ func TestNotesTellTheOrigin(t *testing.T) {
 	}
 }
 
-// meshOf has a service a.test, and a rule of that line for each other host.
+// meshOf returns a mesh with a service a.test, and a rule at the given line for each other host.
 func meshOf(line int, hosts ...string) *model.Mesh {
 	g := model.Group{Services: []*model.Service{{Host: "a.test", Namespace: "n"}}}
 	for _, host := range hosts {
@@ -88,7 +88,7 @@ func meshOf(line int, hosts ...string) *model.Mesh {
 	return model.New(slices.Values([]model.Group{g}))
 }
 
-// guarded is a log that one goroutine writes and another takes.
+// guarded is a log that one goroutine writes and another reads.
 type guarded struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -116,7 +116,7 @@ func TestReporter(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- reporter.Run(ctx) }()
-		// told waits, and compares the notes that the log tells after that with want.
+		// told waits, and compares the notes that were logged since the last call with want.
 		told := func(wait time.Duration, want ...string) {
 			t.Helper()
 			<-time.After(wait)
@@ -135,7 +135,7 @@ func TestReporter(t *testing.T) {
 		}
 		reporter.Judge(meshOf(1, "a.test", "b.test"))
 		told(0, "configuration note unknown-host 1 b.test")
-		reporter.Judge(meshOf(2, "b.test", "c.test")) // overtaken by the next before it is looked at
+		reporter.Judge(meshOf(2, "b.test", "c.test")) // replaced by the next before it is judged
 		reporter.Judge(meshOf(3, "b.test", "d.test"))
 		told(0)
 		told(time.Second, "configuration note unknown-host 3 d.test")
@@ -146,7 +146,7 @@ func TestReporter(t *testing.T) {
 		}
 		reporter.Judge(meshOf(4, "b.test"))
 		told(time.Second, "configuration note mended unknown-host 3 d.test")
-		connected.Store(&[]model.Proxy{}) // proxies go, and the mesh stays
+		connected.Store(&[]model.Proxy{}) // proxies disconnect, and the mesh stays
 		told(recheckInterval+time.Second, "configuration note unknown-namespace 4 b.test")
 		if notes := reporter.Notes(); len(notes) != 2 {
 			t.Errorf("notes are %v", notes)

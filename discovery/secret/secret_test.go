@@ -9,7 +9,8 @@ func one(namespace, name, certificate string) Group {
 	return Group{Secrets: map[Name]Secret{{namespace, name}: {Certificate: []byte(certificate)}}}
 }
 
-// One name has one owner, the same whatever the order in which sources came; the others are named with what they lack.
+// One name has one owner, independent of the order of the sources; the others are reported with the names that they
+// lost.
 func TestUnite(t *testing.T) {
 	all, losers := Unite(map[string]map[string]Group{
 		"files":      {"shop/door": one("shop", "door", "of a file"), "shop/other": one("shop", "other", "x")},

@@ -158,8 +158,9 @@ func TestDebugPages(t *testing.T) {
 	}
 }
 
-// A page of another site shows nothing of the mesh in a browser on this host, whether its name was made to resolve to it
-// (a foreign Host), or it asks straight away (a foreign Origin). Exposed pages have any name, but no foreign Origin.
+// A page of another site shows nothing of the mesh in a browser on this host, whether the site's name was made to
+// resolve to this host (a foreign Host), or the page sends a request directly (a foreign Origin). Exposed pages have
+// any name, but no foreign Origin.
 func TestPagesRefuseOtherSites(t *testing.T) {
 	for _, path := range []string{
 		"/v1/registration", "/debug/registryz", "/debug/endpointz", "/debug/configz", "/debug/adsz", "/debug/syncz", "/debug/push_status",
@@ -176,7 +177,7 @@ func TestPagesRefuseOtherSites(t *testing.T) {
 			{"discovery.test:8080", "", true, false},
 		} {
 			if !test.refused && strings.HasPrefix(path, "/debug/pprof/") {
-				continue // a profile takes its time
+				continue // a profile takes a while
 			}
 			r := httptest.NewRequest("GET", path, nil)
 			r.RemoteAddr, r.Host = "127.0.0.1:1", test.host

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/sourcetest"
 )
 
-// The store is a source as any registry is.
+// The store keeps the contract of a source, as any registry does.
 func TestContract(t *testing.T) {
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Registry {
 		dir := filepath.Join(t.TempDir(), "mesh")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// large is a file of a thousand services.
+// large returns a file of a thousand services.
 func large() string {
 	var b strings.Builder
 	for i := range 1000 {
@@ -15,7 +15,7 @@ func large() string {
 	return b.String()
 }
 
-// One edit in a large file costs what it changed, though it moves all that is below it.
+// The cost of an edit in a large file is in proportion to the change, although it moves all objects below it.
 func TestEditCostsWhatItChanged(t *testing.T) {
 	before := large()
 	after := "# moved\n" + strings.Replace(before, "[s500.com]", "[other.com]", 1)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A change of an object's metadata alone counts as well.
+// A change of only an object's metadata is sent too.
 func TestChangedMetadataIsTold(t *testing.T) {
 	s := newState(0)
 	for i, step := range []struct {

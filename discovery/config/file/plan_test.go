@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// rule is a DestinationRule on one line.
+// rule returns a DestinationRule on one line.
 func rule(name, host string) string {
 	return "{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: " + name + "}, spec: {host: " + host + "}}\n"
 }
@@ -24,7 +24,7 @@ var start0 = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func file(name, text string) File { return File{Name: name, Data: []byte(text)} }
 
-// lookAt is what a look at files finds after the last one.
+// lookAt returns the result of a look at files after the last one.
 func (s *state) lookAt(files []File) look {
 	l := look{files: parse(s.file, files)}
 	for name := range s.known {
@@ -39,14 +39,14 @@ func (s *state) lookAt(files []File) look {
 	return l
 }
 
-// TestPlan reads directories one after another and tells what each one changes.
+// TestPlan reads directories one after another and compares the changes of each one.
 func TestPlan(t *testing.T) {
 	const a, b, c = "DestinationRule/default/a", "DestinationRule/default/b", "DestinationRule/default/c"
-	const bad = "a..b" // no host
+	const bad = "a..b" // not a valid host
 	type step struct {
 		files    []File
-		changed  map[string]string // the origin and host of each group, "" where it is deleted
-		problems []string          // that are new
+		changed  map[string]string // the origin and host of each group, "" if it is deleted
+		problems []string          // new ones
 		refused  []string          // not served
 		lastGood []string
 	}
@@ -171,7 +171,7 @@ func TestPlan(t *testing.T) {
 			s := newState(0)
 			for i, step := range steps {
 				out := s.apply(s.lookAt(step.files), start0.Add(time.Duration(i)*time.Minute))
-				if len(s.waiting) > 0 { // files of which something is taken are waited for
+				if len(s.waiting) > 0 { // wait until files are applied of which a part has been removed
 					out = s.apply(s.lookAt(step.files), start0.Add(time.Duration(i)*time.Minute+lossWait))
 				}
 				var problems []string
@@ -197,7 +197,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// checkCounts compares the counts by kind, which are kept up to date, with the objects.
+// checkCounts compares the counts by kind, which are updated with each change, with the objects.
 func checkCounts(t *testing.T, s *state) {
 	t.Helper()
 	want, got, now := map[string]int{}, map[string]int{}, s.status()
@@ -217,7 +217,7 @@ func checkCounts(t *testing.T, s *state) {
 	}
 }
 
-// shown is where the objects of groups are, and their host.
+// shown returns the places of the objects of groups, and their hosts.
 func shown(groups map[string]model.Group) map[string]string {
 	out := map[string]string{}
 	for key, g := range groups {
@@ -230,7 +230,7 @@ func shown(groups map[string]model.Group) map[string]string {
 	return out
 }
 
-// A document is decoded once, wherever it moves: values that were made of it are known again by its Spec.
+// A document is decoded once, even if it moves: values that were made from it are found again by its Spec.
 func TestPlanSharesWhatDidNotChange(t *testing.T) {
 	s := newState(0)
 	const a, b = "DestinationRule/default/a", "DestinationRule/default/b"
@@ -249,7 +249,7 @@ func TestPlanSharesWhatDidNotChange(t *testing.T) {
 	}
 }
 
-// TestFinished: a file that holds less than before may have been cut by its writer, who will go on.
+// TestFinished: a file that holds less than before may have been truncated by a process that is still writing it.
 func TestFinished(t *testing.T) {
 	many := docs(rule("a", "x"), rule("b", "y"), rule("c", "z"))
 	cut := docs(rule("a", "w"), rule("b", "y"))
@@ -261,7 +261,7 @@ func TestFinished(t *testing.T) {
 		stat       Stat
 		unfinished bool
 		objects    int           // at once
-		until      time.Duration // the file is taken, 0 for at once
+		until      time.Duration // the file is applied, 0 for at once
 	}{
 		"it grows":                      {many + "---\n" + rule("d", "x"), stat(9, 0, false), false, 4, 0},
 		"it is edited":                  {strings.ReplaceAll(many, "host: x", "host: w"), stat(9, 0, false), false, 3, 0},
@@ -314,7 +314,7 @@ func TestFinished(t *testing.T) {
 	}
 }
 
-// A write that goes on puts off the end, and the file's last form is served as long.
+// A further write starts the waiting time again; until its end the file's last form is served.
 func TestFinishedBeginsAnew(t *testing.T) {
 	s := newState(0)
 	s.apply(s.lookAt([]File{file("1.yaml", docs(rule("a", "x"), rule("b", "y"), rule("c", "z")))}), start0)

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A file of settings is told when it is sound, and again when it changes to something else that is.
+// The settings of a file are sent when they are valid, and again when they change to other valid ones.
 func TestSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mesh.yaml")
 	write := func(text string) {

@@ -73,7 +73,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// All files together have a bound, too, and the one that passes it is named.
+// All files together have a limit, too, and the file that exceeds it is named.
 func TestReadBoundsTheSum(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	must(t, os.WriteFile(path, []byte("12345"), 0o644))
@@ -105,7 +105,7 @@ type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
-// A file that a process has open for writing is not finished, whatever stands in it.
+// A file that a process has open for writing is not finished, with any content.
 func TestReadSeesAWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	w, err := os.Create(path)
@@ -124,7 +124,7 @@ func TestReadSeesAWriter(t *testing.T) {
 	}
 }
 
-// manual says that all may have changed when the test says so.
+// manual is a Watcher that reports changes when the test sends them.
 type manual chan watch.Changes
 
 func (m manual) Run(ctx context.Context, changes chan<- watch.Changes) error {
@@ -138,7 +138,7 @@ func (m manual) Run(ctx context.Context, changes chan<- watch.Changes) error {
 	}
 }
 
-// TestSource walks one directory through its life.
+// TestSource makes a series of changes in one directory.
 func TestSource(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mesh")
 	write := func(name, text string) {
@@ -149,7 +149,7 @@ func TestSource(t *testing.T) {
 		var log bytes.Buffer
 		hand, updates := manual(make(chan watch.Changes)), make(chan model.Update, 1)
 		start(t, &Source{Path: dir, Watcher: hand, Log: slog.New(slog.NewTextHandler(&log, nil))}, updates)
-		// tick returns what the source says to it: its update, and the problems that it logs.
+		// tick triggers a look and compares the update that the source sends and the problems that it logs.
 		tick := func(what string, want *model.Update, problems ...string) {
 			t.Helper()
 			log.Reset()
@@ -203,7 +203,7 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// TestNew has the real watcher bring an update.
+// TestNew waits for an update through the real watcher.
 func TestNew(t *testing.T) {
 	dir := t.TempDir()
 	updates := make(chan model.Update)
@@ -215,8 +215,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// A file that is written in place, slowly, never takes services away: neither when it is empty, nor when it is cut between
-// two objects, nor when its writer pauses. It is read when the writer is done.
+// A file that is written in place, slowly, never removes services: neither while it is empty, nor while it ends between
+// two objects, nor while its writer pauses. It is read when the writer has closed it.
 func TestSourceSlowWriter(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.yaml")
@@ -276,7 +276,7 @@ func quietly(t *testing.T, updates <-chan model.Update, long time.Duration) {
 	}
 }
 
-// Files that move into a directory are where they were before, to proxies; and edits there are seen.
+// Moving files into a directory changes nothing for proxies; and edits in that directory are detected.
 func TestSourceTree(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(rule("a", "x")), 0o644))

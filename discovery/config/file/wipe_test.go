@@ -12,7 +12,7 @@ func service(name string, hosts ...string) string {
 		"hosts: [" + strings.Join(hosts, ", ") + "], ports: [{number: 80, name: http, protocol: HTTP}]}}\n"
 }
 
-// mesh has services s0, s1 … of one file each, and rules r0, r1 … in another file.
+// mesh returns services s0, s1 … in one file each, and rules r0, r1 … in another file.
 func mesh(services, rules int) (files []File) {
 	for i := range services {
 		files = append(files, file(fmt.Sprintf("s%d.yaml", i), service(fmt.Sprint("s", i), fmt.Sprintf("s%d.com", i))))
@@ -23,11 +23,11 @@ func mesh(services, rules int) (files []File) {
 	return files
 }
 
-// TestWipe takes files away from a mesh of ten services and four rules.
+// TestWipe removes files from a mesh of ten services and four rules.
 func TestWipe(t *testing.T) {
 	for name, test := range map[string]struct {
 		left []File
-		what string // that is held
+		what string // the text about held objects
 	}{
 		"nothing":                         {mesh(10, 4), ""},
 		"half of the services":            {mesh(5, 4), ""},
@@ -74,7 +74,7 @@ func TestWipe(t *testing.T) {
 	}
 }
 
-// Files that come back end a hold, and what changes meanwhile is served.
+// Files that are restored end a hold, and changes made meanwhile are served.
 func TestWipeReverted(t *testing.T) {
 	s := newState(30 * time.Second)
 	s.apply(s.lookAt(mesh(10, 4)), start0)
@@ -93,7 +93,7 @@ func TestWipeReverted(t *testing.T) {
 	}
 }
 
-// Without a delay everything goes at once.
+// Without a delay everything is removed at once.
 func TestWipeWithoutDelay(t *testing.T) {
 	s := newState(0)
 	s.apply(s.lookAt(mesh(10, 4)), start0)

@@ -29,7 +29,7 @@ func opened(t *testing.T, dir string) *Directory {
 	return d
 }
 
-// A link stays, the mode stays, a file of JSON stays JSON, and nothing is left beside it.
+// A link stays, the mode stays, a file of JSON stays JSON, and no temporary file remains.
 func TestApplyReplacesWhatIsThere(t *testing.T) {
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "real.json")
 	text := `{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": {"name": "a"}, "spec": {}}`
@@ -61,7 +61,7 @@ func TestApplyReplacesWhatIsThere(t *testing.T) {
 	}
 }
 
-// Where nothing can be written the old file stays, and nothing is left over.
+// If nothing can be written the old file stays, and no temporary file remains.
 func TestApplyWithoutRoom(t *testing.T) {
 	dir := t.TempDir()
 	d := opened(t, dir)
@@ -85,7 +85,8 @@ func TestApplyWithoutRoom(t *testing.T) {
 	}
 }
 
-// A file that stands where the object would go, and is not it, is not overwritten; neither is one that cannot be read whole.
+// A file with the name for an object that does not hold this object is not overwritten; neither is one that cannot be
+// read completely.
 func TestApplyOverwritesNothingElse(t *testing.T) {
 	for name, text := range map[string]string{
 		"another object":  strings.Replace(strings.Replace(written, "name: a", "name: b", 1), "%s", "./*", 1),

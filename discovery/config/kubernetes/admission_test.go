@@ -9,7 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Errors refuse, with their fields; warnings are shown. What was stored before with an error can still be labelled and deleted.
+// Errors refuse an object, with their fields; warnings are shown. An object that was stored before with an error can
+// still be labelled and deleted.
 func TestReview(t *testing.T) {
 	const head = "apiVersion: networking.istio.io/v1\nkind: Sidecar\n"
 	const named = head + "metadata: {name: a, namespace: shop}\n"
@@ -17,7 +18,7 @@ func TestReview(t *testing.T) {
 	const doubtful = "spec: {egress: [{port: {number: 80, name: http, protocol: HTTP, targetPort: 81}, hosts: ['./*']}]}"
 	for name, test := range map[string]struct {
 		object, before, subresource string
-		refused                     string // the beginning of the message; empty where it is let through
+		refused                     string // the beginning of the message; empty if it is admitted
 		warnings                    int
 	}{
 		"sound":                       {object: named + sound},

@@ -19,7 +19,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// secretsOf is what a test says of Secrets.
+// secretsOf is a Secrets whose results a test sets.
 type secretsOf struct {
 	wanted  []ingress.Name
 	known   map[ingress.Name]string
@@ -46,8 +46,8 @@ func ingressWith(name, host, secret string) *networkingv1.Ingress {
 	return i
 }
 
-// Ingresses sync when the Secrets that they name were looked at: proxies that are connected to a server that restarts keep their
-// hosts of TLS.
+// Ingresses sync when the Secrets that they name were read: proxies that are connected to a server that restarts keep
+// their hosts of TLS.
 func TestIngressesWaitForSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		secrets := &secretsOf{known: map[ingress.Name]string{}, learned: make(chan struct{}, 1)}
@@ -98,7 +98,7 @@ func TestIngressesWaitForSecrets(t *testing.T) {
 		send(2, kube.Event{List: true, All: []any{service}})
 		want()
 		send(1, kube.Event{List: true, All: []any{ingressWith("web", "foo.com", "cert")}})
-		want() // the Secret was not looked at
+		want() // the Secret was not read
 		if fmt.Sprint(secrets.wanted) != "[shop/cert]" || !strings.Contains(shown, "shop/web:{true false []}") {
 			t.Errorf("it wants %v, and shows %s", secrets.wanted, shown)
 		}
@@ -106,7 +106,7 @@ func TestIngressesWaitForSecrets(t *testing.T) {
 		secrets.learned <- struct{}{}
 		want("Gateway/shop/ingress~foo.com", "Gateway/shop/ingress~http", "!IngressClass", "VirtualService/shop/ingress~foo.com")
 
-		send(1, kube.Event{Put: ingressWith("more", "bar.com", "late")}) // nothing waits for its Secret now
+		send(1, kube.Event{Put: ingressWith("more", "bar.com", "late")}) // after the sync nothing waits for its Secret
 		want("VirtualService/shop/ingress~bar.com")
 		send(2, kube.Event{Gone: service})
 		want("!Ingress/shop/more", "!Ingress/shop/web", "VirtualService/shop/ingress~bar.com", "VirtualService/shop/ingress~foo.com")

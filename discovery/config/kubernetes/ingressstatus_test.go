@@ -19,7 +19,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
-// What differs is written, once: a replica that begins to lead writes nothing where all is as it should be.
+// A status that differs is written, once: a replica that becomes the leader writes nothing if all statuses are right.
 func TestIngressStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewIngressStatus(nil, ingress.Name{Namespace: "gw", Name: "gw"}, slog.New(slog.DiscardHandler))
@@ -92,7 +92,7 @@ func TestIngressStatus(t *testing.T) {
 		fail(nil)
 		<-time.After(longerPause)
 		want("it is repeated", "good [{192.0.2.2  []}]", "new [{192.0.2.2  []}]")
-		for i := range 9 { // a load balancer that cannot decide: the first is written, and after a pause the last
+		for i := range 9 { // a load balancer that changes its address often: the first is written, and after a pause the last
 			events <- kube.Event{Of: services, Put: of(fmt.Sprint("192.0.2.", 101+i))}
 		}
 		<-time.After(5 * time.Second)

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// cluster is a state, and the watches of objects that it follows, by resource, version and namespace.
+// cluster is a state, with the watches of objects that it follows, by resource, version and namespace.
 type cluster struct {
 	*state
 	t           *testing.T
@@ -48,7 +48,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
-// defined is a definition that serves these versions.
+// definition returns a definition that serves these versions.
 func definition(t *testing.T, established string, versions ...string) *unstructured.Unstructured {
 	text := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\nspec:\n  versions:\n"
 	for _, v := range versions {
@@ -59,7 +59,7 @@ func definition(t *testing.T, established string, versions ...string) *unstructu
 	return o
 }
 
-// take returns the keys of what changed, with a minus before those that are gone and a question mark before the malformed.
+// take returns the keys of changed groups, with a minus before removed ones and a question mark before malformed ones.
 func (c *cluster) take() (out []string) {
 	for _, key := range slices.Sorted(maps.Keys(c.unsent)) {
 		switch g := c.unsent[key]; {
@@ -117,7 +117,7 @@ func TestKindsComeAndGo(t *testing.T) {
 	c.apply(kube.Event{Of: old, List: true, All: []any{sidecar(t, "a", "u1", "1", "./*"), sidecar(t, "b", "u2", "1", "./*")}})
 	c.want("Sidecar/shop/a", "Sidecar/shop/b")
 
-	c.apply(kube.Event{Of: of, Put: definition(t, "True", "v1alpha3", "v1beta1", "v1")}) // a better version: nothing is gone
+	c.apply(kube.Event{Of: of, Put: definition(t, "True", "v1alpha3", "v1beta1", "v1")}) // a better version: nothing is removed
 	c.follows("sidecars/v1/")
 	c.want()
 	c.apply(kube.Event{Of: old, Gone: sidecar(t, "a", "u1", "1", "./*")}) // of the watch that was stopped
@@ -158,7 +158,7 @@ func TestObjects(t *testing.T) {
 		t.Errorf("the faults are %q", faults)
 	}
 	c.want("?Sidecar/shop/a")
-	put(sidecar(t, "a", "u9", "1", "./*")) // deleted and made again
+	put(sidecar(t, "a", "u9", "1", "./*")) // deleted and created again
 	c.want("Sidecar/shop/a")
 	c.apply(kube.Event{Of: w, Gone: sidecar(t, "a", "u9", "1", "./*")})
 	c.apply(kube.Event{Of: w, Gone: sidecar(t, "unknown", "u5", "1", "./*")})

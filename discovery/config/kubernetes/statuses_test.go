@@ -23,7 +23,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// objects answers as an API server does that has one generation of each object.
+// objects answers like an API server that has one generation of each object.
 type objects struct {
 	mu       sync.Mutex
 	gone     map[string]bool
@@ -77,7 +77,7 @@ func (o *objects) written(name string) []string {
 	return slices.Clone(o.statuses[name])
 }
 
-// log is one that a goroutine writes and another reads.
+// log is a log that one goroutine writes and another reads.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -107,7 +107,7 @@ func newStatuses(t *testing.T, refuse map[string][]int) (*Statuses, *objects, *l
 	}, server, text
 }
 
-// lead runs it until the function returned is called.
+// lead runs s until the returned function is called.
 func lead(t *testing.T, s *Statuses) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -143,8 +143,8 @@ func broken(name string) tracked {
 	return tracked{ref: refTo(name), problems: []config.Problem{{Severity: config.Error, Path: "spec.egress", Message: "is wrong"}}}
 }
 
-// Before it leads nothing is written, from then on each object once: also what it said before. A conflict is read again, an
-// object that is gone is left alone, and a missing right is told once, whatever number of objects needs it.
+// Before it leads nothing is written, from then on each object once: also for problems found before. After a conflict
+// the object is read again, a deleted object is skipped, and a missing right is logged once for any number of objects.
 func TestStatuses(t *testing.T) {
 	s, server, text := newStatuses(t, map[string][]int{
 		"PATCH /conflict/status": {409}, "PATCH /refused/status": {403, 403}, "PATCH /more/status": {403}, "POST /events": {403, 403},
@@ -195,8 +195,8 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// What is judged with all others is told, and taken back; what another cluster has, and what depends on the proxies of this
-// replica, is not.
+// Notes of a mesh are written, and removed when they no longer apply; notes of another cluster's objects, and notes
+// that depend on the proxies of this replica, are not written.
 func TestStatusesOfNotes(t *testing.T) {
 	s, server, _ := newStatuses(t, nil)
 	s.put("Sidecar/n/seen", tracked{ref: refTo("seen")}) // the kind is known
@@ -221,7 +221,7 @@ func TestStatusesOfNotes(t *testing.T) {
 	}
 }
 
-// A thousand broken objects cost the API server the pace that is said, and stop at once.
+// A thousand objects with errors are written at the documented rate, and writing stops at once.
 func TestStatusesKeepTheirPace(t *testing.T) {
 	s, server, _ := newStatuses(t, nil)
 	for i := range 1000 {
@@ -241,7 +241,7 @@ func TestStatusesKeepTheirPace(t *testing.T) {
 	}
 }
 
-// Without the API server Run ends with the error, and its caller begins again.
+// Without the API server Run ends with the error, and its caller starts it again.
 func TestStatusesWithoutAServer(t *testing.T) {
 	s := &Statuses{Connect: func() (*kube.Client, error) { return nil, errors.New("no kubeconfig") }}
 	if err := s.Run(t.Context()); err == nil || s.queue != nil {

@@ -57,7 +57,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A message has a bound, whatever is wrong, and says what was left out.
+// A message has a maximum size for any problems, and names the number of those that were left out.
 func TestVerdictIsBounded(t *testing.T) {
 	var problems []config.Problem
 	for range 10_000 {

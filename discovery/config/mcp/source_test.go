@@ -33,7 +33,7 @@ const (
 	entryType = "networking.istio.io/v1/ServiceEntry"
 )
 
-// istiod answers as Istio's API generator does: every type, and all types anew when something changes.
+// istiod answers as Istio's API generator does: every type, and all types again when something changes.
 type istiod struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	address string
@@ -42,7 +42,7 @@ type istiod struct {
 	silent  map[string]bool // types that are not answered
 	objects map[string]*anypb.Any
 	changed chan struct{}
-	refused []string // what clients said they refuse
+	refused []string // errors of clients' NACKs
 }
 
 func startIstiod(t *testing.T) *istiod {
@@ -120,7 +120,7 @@ func (i *istiod) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryServ
 			send = []string{r.TypeUrl}
 		case <-changed:
 			i.mu.Lock()
-			changed = i.changed // before the objects are read: a change after that is another one
+			changed = i.changed // before the objects are read: a later change is another one
 			i.mu.Unlock()
 			for url := range asked {
 				send = append(send, url)
@@ -215,7 +215,7 @@ func follow(t *testing.T, s *Source) (groups map[string]model.Group, updates <-c
 	}
 }
 
-// ends returns the error of a run that takes what comes.
+// ends returns the error of a run and ignores its updates.
 func ends(t *testing.T, s *Source) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), long)
@@ -286,12 +286,12 @@ func TestResources(t *testing.T) {
 	if !slices.ContainsFunc(warnings, func(p config.Problem) bool { return p.Object == "ServiceEntry default/newer" && p.Path == "spec.ports" }) {
 		t.Errorf("the warnings are %v", warnings)
 	}
-	if again, _ := st.apply(entryType, resources); len(again) > 1 { // the one that is sent twice
+	if again, _ := st.apply(entryType, resources); len(again) > 1 { // the object that is sent twice
 		t.Errorf("nothing changed, and it tells %v", again)
 	}
 }
 
-// An empty answer at the beginning of a run is not believed at once: the server may have just started.
+// An empty answer at the beginning of a run is not applied at once: the server may have just started.
 func TestAnEmptyFirstAnswerDoesNotWipe(t *testing.T) {
 	i := startIstiod(t)
 	i.put(entryType+" a", entry("a", "10.0.0.1"))
@@ -323,7 +323,7 @@ func TestAnEmptyFirstAnswerDoesNotWipe(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Objects that stay away are removed in the end.
+	// Objects that remain absent are removed in the end.
 	i.change(func() { clear(i.objects) })
 	s = New(i.address, nil, 200*time.Millisecond, quiet())
 	if groups, _, stop := follow(t, s); len(groups) > 0 || stop() != nil {
@@ -379,7 +379,7 @@ func TestServersThatAreNone(t *testing.T) {
 	})
 }
 
-// rogue sends a type that nobody asked for, and repeats its client's words at the end.
+// rogue sends a type that was not requested, and ends the stream with its client's error text.
 type rogue struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// Servers of TLS are checked by roots and name, and see the client's certificate where there is one.
+// Servers of TLS are verified by roots and name, and receive the client's certificate if there is one.
 func TestServersOfTLS(t *testing.T) {
 	check := func(err error) {
 		t.Helper()
@@ -49,7 +49,8 @@ func TestServersOfTLS(t *testing.T) {
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			ask := <-asks
 			asks <- ask
-			// In TLS 1.3 a client may write before it reads that its certificate is missing: it sees a broken pipe then.
+			// In TLS 1.3 a client may write before it reads that its certificate is missing: the write then fails with
+			// a broken pipe.
 			return &tls.Config{
 				Certificates: []tls.Certificate{pair}, ClientAuth: ask, ClientCAs: authority.Pool(), NextProtos: []string{"h2"},
 				MaxVersion: tls.VersionTLS12,
@@ -70,7 +71,7 @@ func TestServersOfTLS(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings *networking.ClientTLSSettings
 		ask      tls.ClientAuthType
-		fault    string // "" for a server that is taken
+		fault    string // "" for a server that is accepted
 	}{
 		"its name":            {simple(func(*networking.ClientTLSSettings) {}), tls.NoClientCert, ""},
 		"another name":        {simple(func(s *networking.ClientTLSSettings) { s.Sni = "" }), tls.NoClientCert, "certificate"},

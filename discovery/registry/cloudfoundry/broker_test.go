@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// fakeBroker speaks as much of NATS' protocol as the source needs, without a subscription of anybody else. Its publisher announces
-// every route that it has whenever a router starts, as Cloud Foundry's publishers do.
+// fakeBroker implements the part of NATS' protocol that the source needs, without other subscribers. It announces all
+// its routes whenever a router starts, as Cloud Foundry's publishers do.
 type fakeBroker struct {
 	t       *testing.T
 	address string
@@ -20,9 +20,9 @@ type fakeBroker struct {
 	away    bool
 	conns   map[net.Conn]string
 	routes  map[string]string // bodies of router.register by name
-	good    map[string]string // those that are not malformed
+	good    map[string]string // the bodies that are not malformed
 	heard   []string          // what was published: "subject body"
-	mute    bool              // it reads, and answers nothing
+	mute    bool              // it reads, and does not answer
 }
 
 func startBroker(t *testing.T) *fakeBroker {
@@ -52,7 +52,7 @@ func startBroker(t *testing.T) *fakeBroker {
 
 func (b *fakeBroker) url() string { return "nats://" + b.address }
 
-// stop closes every connection, also those that come, until start.
+// stop closes every connection, also new ones, until start.
 func (b *fakeBroker) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +68,7 @@ func (b *fakeBroker) start() {
 	b.away = false
 }
 
-// reset forgets everything.
+// reset removes everything.
 func (b *fakeBroker) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,7 +77,7 @@ func (b *fakeBroker) reset() {
 	clear(b.good)
 }
 
-// serve reads what a client says until it leaves.
+// serve reads a client's lines until it leaves.
 func (b *fakeBroker) serve(conn net.Conn) {
 	defer conn.Close()
 	defer func() {
@@ -125,7 +125,7 @@ func (b *fakeBroker) serve(conn net.Conn) {
 	}
 }
 
-// publish takes what a client publishes.
+// publish handles a message that a client publishes.
 func (b *fakeBroker) publish(subject, body string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +156,7 @@ func (b *fakeBroker) deliver(subject, reply, body string) {
 	}
 }
 
-// put announces a route, and from then on whenever a router starts. A body that is announced after another one withdraws that.
+// put announces a route, and from then on whenever a router starts. A new body withdraws the one announced before.
 func (b *fakeBroker) put(name, body string, good bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A pipe or a device in the place of a file is named, and never waited for.
+// A pipe or a device in the place of a file is reported, and never read.
 func TestFilesAreRegular(t *testing.T) {
 	dir := t.TempDir()
 	pipe, zero := filepath.Join(dir, "pipe"), filepath.Join(dir, "zero")

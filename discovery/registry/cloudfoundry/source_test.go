@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const long = 20 * time.Second
 
-// plain is a registration of one plain instance.
+// plain returns a registration of one plain instance.
 func plain(name, address string) string {
 	return fmt.Sprintf(`{"uris":["%s.cf.test"],"host":%q,"port":8080,"private_instance_id":%q}`, name, address, name)
 }
@@ -51,7 +51,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// run follows a source, and keeps what it says.
+// run follows a source, and keeps its groups.
 type run struct {
 	t       *testing.T
 	cancel  context.CancelFunc
@@ -69,7 +69,7 @@ func start(t *testing.T, s *Source) *run {
 	return r
 }
 
-// until takes updates until a condition holds.
+// until receives updates until a condition is true.
 func (r *run) until(what string, ok func() bool) {
 	r.t.Helper()
 	for deadline := time.After(long); !ok(); {
@@ -134,13 +134,13 @@ func TestNothingAgesWhileTheBrokerIsAway(t *testing.T) {
 	s := newSource(b, 50*time.Millisecond, time.Hour)
 	r := start(t, s)
 	r.until("the subscription", func() bool { return r.synced })
-	b.send("router.register", "", plain("a", "10.0.0.1")) // nobody announces it again
+	b.send("router.register", "", plain("a", "10.0.0.1")) // it is not announced again
 	r.until("the route", func() bool { return len(r.groups) == 1 })
 	b.stop()
 	if err := r.end(); err == nil {
 		t.Fatal("the loss of the broker is no error")
 	}
-	// It would be gone, had it aged for as long as that.
+	// It would be removed if it had aged during all that time.
 	for _, i := range s.table.routes["a.cf.test"] {
 		i.updated = i.updated.Add(-2 * time.Hour)
 		s.table.routes["a.cf.test"][i.place()] = i
@@ -203,7 +203,7 @@ func TestGreetings(t *testing.T) {
 	}
 }
 
-// A broker that accepts, and says nothing, is given up; and a stop does not wait for it.
+// A connection to a broker that accepts and sends nothing is closed; and a stop does not wait for it.
 func TestASilentBroker(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -220,7 +220,8 @@ func TestASilentBroker(t *testing.T) {
 	r.stop()
 }
 
-// The next broker of the list serves where the first is away, and a flood of everything, nonsense too, is taken.
+// The next broker of the list is used if the first cannot be reached, and a flood of messages, also malformed ones, is
+// handled.
 func TestAFlood(t *testing.T) {
 	b := startBroker(t)
 	s := New(Broker{URLs: []string{"nats://127.0.0.1:1", b.url()}}, "tested", netip.Addr{}, 50*time.Millisecond, time.Hour)
@@ -287,7 +288,7 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// A broker that is not there is named with the reason, which nats.go itself does not tell.
+// A broker that cannot be reached is named with the reason, which nats.go itself does not return.
 func TestABrokerThatIsNotThere(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -301,7 +302,7 @@ func TestABrokerThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A broker that talks without an end, or nonsense, is given up, and its words are not collected.
+// A connection to a broker that sends an endless line, or malformed data, is closed, and its data is not buffered.
 func TestBrokersThatAreNone(t *testing.T) {
 	for name, test := range map[string]struct {
 		say  func(io.Writer) error

@@ -15,7 +15,7 @@ import (
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// shown is what a table has: services with their endpoints, and faults.
+// shown returns the content of a table: services with their endpoints, and faults.
 func shown(groups map[string]model.Group) (out []string) {
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		g := groups[key]
@@ -172,7 +172,7 @@ func TestAges(t *testing.T) {
 	left(31*time.Second, "longer", "plain", "tls")
 	register("plain", `"port":1`, 60*time.Second)
 	left(121*time.Second, "plain", "tls")
-	table.refresh(begin.Add(time.Hour)) // NATS was away
+	table.refresh(begin.Add(time.Hour)) // NATS could not be reached
 	left(time.Hour+120*time.Second, "plain", "tls")
 	left(time.Hour+121*time.Second, "tls")
 	table.unregister([]byte(`{"uris":["tls"],"host":"10.0.0.1","port":2}`), begin)
@@ -184,7 +184,8 @@ func TestAges(t *testing.T) {
 	}
 }
 
-// A malformed message takes nothing away, is forgotten when its instance announces itself well, is withdrawn, or says no more.
+// A malformed message removes nothing. Its fault is dropped when the instance sends a valid announcement, is withdrawn,
+// or sends nothing more.
 func TestFaults(t *testing.T) {
 	table := newTable(DefaultThreshold)
 	const good, bad = `{"uris":["a"],"host":"10.0.0.1","port":1,"private_instance_id":"i"}`, `{"uris":["a"],"host":"x","port":1,"private_instance_id":"i"}`
@@ -207,7 +208,7 @@ func TestFaults(t *testing.T) {
 	step(func() { table.unregister([]byte("{"), begin) }, `messages for router.unregister | a message is no registration: unexpected end of JSON input, in "{"`)
 }
 
-// A publisher that invents routes takes no more memory than the limit, and its first routes go on.
+// A publisher that invents routes uses no more memory than the limit, and its first routes stay.
 func TestTheTableIsBounded(t *testing.T) {
 	table := newTable(DefaultThreshold)
 	table.limit = 20_000

@@ -47,7 +47,7 @@ func follower(t *testing.T, s *Source) *following {
 	return f
 }
 
-// until takes updates until the groups are as wanted.
+// until receives updates until the groups are as wanted.
 func (f *following) until(want func(groups map[string]model.Group) bool) {
 	f.t.Helper()
 	for deadline := time.After(patience); ; {
@@ -69,7 +69,7 @@ func (f *following) until(want func(groups map[string]model.Group) bool) {
 	}
 }
 
-// fails waits for the end of the run, and wants this in its error.
+// fails waits for the end of the run, and checks that its error contains want.
 func (f *following) fails(want string) {
 	f.t.Helper()
 	for deadline := time.After(patience); ; {
@@ -89,7 +89,7 @@ func (f *following) fails(want string) {
 	}
 }
 
-// A bad answer ends the run with an error that names the question, and nothing is sent.
+// A bad answer ends the run with an error that names the request, and nothing is sent.
 func TestBadAnswers(t *testing.T) {
 	write := func(status int, header, body string) func(w http.ResponseWriter, r *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
@@ -170,7 +170,7 @@ func TestLongAnswers(t *testing.T) {
 	}
 }
 
-// A Consul that takes connections and says nothing does not hold up the end.
+// A Consul that accepts connections and sends nothing does not delay the end of a run.
 func TestSilence(t *testing.T) {
 	f := newFake(t)
 	var silent sync.WaitGroup
@@ -195,7 +195,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// Nor is it waited for without an end: neither for a list, nor for a service.
+// The wait for such a Consul has a limit, both for a list and for a service.
 func TestSilenceEnds(t *testing.T) {
 	for _, path := range []string{statePath, servicePath} {
 		f := newFake(t)
@@ -212,7 +212,7 @@ func TestSilenceEnds(t *testing.T) {
 	}
 }
 
-// The token is read for each request, and what the environment says for Consul's own programs does not count.
+// The token is read for each request, and the environment variables of Consul's own programs are ignored.
 func TestTokenAndPlace(t *testing.T) {
 	for name, value := range map[string]string{
 		"CONSUL_HTTP_TOKEN": "environment", "CONSUL_HTTP_TOKEN_FILE": "/none", "CONSUL_NAMESPACE": "environment", "CONSUL_HTTP_ADDR": "127.0.0.1:1",
@@ -296,7 +296,7 @@ func TestTLS(t *testing.T) {
 	follower(t, s).fails("400")
 }
 
-// Consul may ask for a certificate, which is read for each connection.
+// Consul may request a certificate, which is read for each connection.
 func TestClientCertificate(t *testing.T) {
 	ca, err := lab.NewAuthority("consul")
 	if err != nil {
@@ -325,7 +325,8 @@ func TestClientCertificate(t *testing.T) {
 	follower(t, s).until(func(groups map[string]model.Group) bool { return len(groups) == 0 })
 }
 
-// A change of the catalogue that nothing names is found by one reading of each service, and a named one by one of its own.
+// A change of the catalogue that no list names is found by reading each service once, and a named one by reading only
+// its service.
 func TestRoundsReadOnce(t *testing.T) {
 	f := newFake(t)
 	const services = 40
@@ -355,7 +356,7 @@ func TestRoundsReadOnce(t *testing.T) {
 	if got := read(); got != services+1 {
 		t.Errorf("a check of one service changed, and %d were read", got-services)
 	}
-	// Another weight: nothing but the index of the catalogue says so.
+	// Another weight: only the index of the catalogue shows it.
 	heavy := instance(9)
 	heavy.Service.Weights.Passing = 5
 	f.change(func() { f.entries[name(9)][name(9)] = heavy }, catalogPath)
@@ -365,7 +366,7 @@ func TestRoundsReadOnce(t *testing.T) {
 	}
 }
 
-// Indexes that go backwards, as after a snapshot was restored, are taken as another history.
+// Indexes that go backwards, as after a snapshot was restored, are treated as another history.
 func TestIndexesGoBackwards(t *testing.T) {
 	f := newFake(t)
 	f.put(entry("old", "2", "10.0.0.1", 80))
@@ -410,7 +411,7 @@ func TestLeftOutIsSaid(t *testing.T) {
 	}
 }
 
-// A token that sees more than the one before is noticed though nothing changes in Consul: the index of the lists stays as it is.
+// A new token that may see more is used even if nothing changes in Consul: the index of the lists stays the same.
 func TestATokenThatSeesMore(t *testing.T) {
 	f := newFake(t)
 	f.put(entry("web", "1", "10.0.0.1", 80))
@@ -421,7 +422,7 @@ func TestATokenThatSeesMore(t *testing.T) {
 		}
 		if r.URL.Query().Get("index") != "" {
 			select {
-			case <-time.After(50 * time.Millisecond): // the time that it waits for a change is over
+			case <-time.After(50 * time.Millisecond): // the wait for a change is over
 			case <-r.Context().Done():
 			}
 		}
@@ -446,7 +447,7 @@ func TestATokenThatSeesMore(t *testing.T) {
 	})
 }
 
-// A Consul that sends its questions elsewhere is not followed: the token would go there.
+// A redirection by Consul is not followed: the token would be sent there.
 func TestRedirections(t *testing.T) {
 	var stolen atomic.Bool
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -471,7 +472,7 @@ func TestRedirections(t *testing.T) {
 	}
 }
 
-// An answer that comes a byte at a time, without an end, is given up.
+// An endless answer that arrives a byte at a time is aborted.
 func TestBytesThatDrip(t *testing.T) {
 	f := newFake(t)
 	f.breakWith(func(w http.ResponseWriter, r *http.Request) bool {

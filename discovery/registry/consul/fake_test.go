@@ -16,7 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/sourcetest"
 )
 
-// fake speaks the part of Consul's protocol that the source uses: indexes, blocking queries, and the lists.
+// fake implements the part of Consul's protocol that the source uses: indexes, blocking queries, and the lists.
 type fake struct {
 	*httptest.Server
 	sourcetest.Questions
@@ -41,7 +41,7 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
-// empty makes it know nothing.
+// empty removes all its content.
 func (f *fake) empty() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,7 +51,7 @@ func (f *fake) empty() {
 	f.Reset()
 }
 
-// change changes what the fake knows. The indexes of these lists become the next one.
+// change changes the content of the fake. The indexes of these lists become the next one.
 func (f *fake) change(do func(), lists ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +102,7 @@ func (f *fake) remove(service string) {
 	f.change(func() { delete(f.entries, service) }, catalogPath, statePath)
 }
 
-// breakWith has every question answered by a function, where it returns true; nil mends.
+// breakWith sets a function that answers every request for which it returns true; nil mends the fake.
 func (f *fake) breakWith(broken func(w http.ResponseWriter, r *http.Request) bool) {
 	f.change(func() { f.BreakWith(broken) })
 	f.CloseClientConnections()
@@ -125,7 +125,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list answers a list, when its index has moved or the time is over.
+// list answers the request for a list, when its index has moved or the time is over.
 func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 	after, _ := strconv.ParseUint(r.URL.Query().Get("index"), 10, 64)
 	limit, _ := time.ParseDuration(r.URL.Query().Get("wait"))

@@ -9,8 +9,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// A Consul that was away and comes back without its agents' services does not take them away: they are kept for a while, and said. One
-// that is registered again is as it is told; one that is not goes when the time is over.
+// A Consul that could not be reached and returns without its agents' services does not remove them: they are kept for a
+// while, and reported. A service that is registered again is served in its new form; one that is not is removed when
+// the time is over.
 func TestServicesThatAreLackingAfterAnOutage(t *testing.T) {
 	f := newFake(t)
 	for _, name := range []string{"stays", "late", "gone", "early"} {
@@ -38,7 +39,7 @@ func TestServicesThatAreLackingAfterAnOutage(t *testing.T) {
 	second.until(func(groups map[string]model.Group) bool {
 		return all(groups) && kept(groups["late"]) && kept(groups["gone"]) && !kept(groups["stays"])
 	})
-	f.remove("early") // it notices only now that its agent is away
+	f.remove("early") // Consul detects only now that the agent cannot be reached
 	second.until(func(groups map[string]model.Group) bool { return all(groups) && kept(groups["early"]) })
 	f.put(entry("late", "late-2", "10.0.0.2", 80))
 	second.until(func(groups map[string]model.Group) bool {
@@ -50,7 +51,7 @@ func TestServicesThatAreLackingAfterAnOutage(t *testing.T) {
 	if took := time.Since(began); took < s.keep/2 {
 		t.Errorf("what Consul lacks is kept for %s, want %s", took, s.keep)
 	}
-	f.remove("stays") // from then on a removal is one
+	f.remove("stays") // from then on a removal takes effect at once
 	second.until(func(groups map[string]model.Group) bool { return len(groups) == 1 && len(groups["late"].Services) == 1 })
 }
 
@@ -65,7 +66,7 @@ func TestARemovalIsOne(t *testing.T) {
 	run.until(func(groups map[string]model.Group) bool { return len(groups) == 1 && len(groups["db"].Faults) == 0 })
 }
 
-// A run that fails before it has told everything forgets nothing.
+// A run that fails before it has sent everything loses nothing.
 func TestAnOutageInAnOutage(t *testing.T) {
 	l := lacking{before: map[string]model.Group{"a": {Services: []*model.Service{{Name: "a"}}}, "b": {Services: []*model.Service{{Name: "b"}}}}}
 	told := map[string]model.Group{"b": {Services: []*model.Service{{Name: "b2"}}}, "c": {Faults: []string{"malformed"}}}

@@ -189,7 +189,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// No entry of a Consul that is broken or hostile ends the program, and what is served can be dialled.
+// No entry of a broken or hostile Consul ends the program, and all addresses that are served can be dialled.
 func FuzzGroupOf(f *testing.F) {
 	f.Add("web", "10.0.0.1", "10.0.0.2", 80, "a=b", "protocol", "http", "passing", 1)
 	f.Fuzz(func(t *testing.T, name, address, node string, port int, tag, key, value, status string, weight int) {

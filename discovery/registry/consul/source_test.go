@@ -22,7 +22,7 @@ func refuse(w http.ResponseWriter, _ *http.Request) bool {
 }
 
 func TestContract(t *testing.T) {
-	f := newFake(t) // one for all, since each test looks for goroutines that are left
+	f := newFake(t) // one for all, since each test checks for leaked goroutines
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Registry {
 		f.empty()
 		return sourcetest.Registry{

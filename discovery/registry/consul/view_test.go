@@ -30,7 +30,7 @@ func TestNextIndex(t *testing.T) {
 	}
 }
 
-// Each list names what changed, and what is made of the rest stays as it is.
+// Each list names the changed services, and the others stay as they are.
 func TestView(t *testing.T) {
 	status := func(service, id, status string) *api.HealthCheck {
 		return &api.HealthCheck{Node: "n1", CheckID: id, ServiceName: service, ServiceID: id, Status: status}
@@ -127,7 +127,7 @@ func TestQueue(t *testing.T) {
 	take("a")
 	q.add(names{"a": true})
 	take("b")
-	take("") // a is being read: its next reading waits
+	take("") // a is being read: it is read again later
 	q.end("a")
 	take("a")
 	q.add(names{"c": true})

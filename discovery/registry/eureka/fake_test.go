@@ -12,13 +12,13 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/sourcetest"
 )
 
-// fake speaks the part of Eureka's protocol that the source uses, as Spring Cloud's server was seen to.
+// fake implements the part of Eureka's protocol that the source uses, as observed at Spring Cloud's server.
 type fake struct {
 	*httptest.Server
 	sourcetest.Questions
 	mu      sync.Mutex
 	known   map[key]map[string]any
-	recent  map[key]map[string]any // as deltas tell
+	recent  map[key]map[string]any // the content of deltas
 	noDelta bool
 	hash    string // instead of the true one
 }
@@ -30,7 +30,7 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
-// empty makes it forget everything, as a restart does.
+// empty removes all its content, as a restart does.
 func (f *fake) empty() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +71,7 @@ func (f *fake) remove(app, id string) {
 	delete(f.known, k)
 }
 
-// forget removes an instance without a word, as a server does that lags behind its peers.
+// forget removes an instance without an entry in a delta, like a server that lags behind its peers.
 func (f *fake) forget(app, id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

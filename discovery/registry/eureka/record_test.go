@@ -138,7 +138,7 @@ func TestASpoiltInstanceKeepsItsHosts(t *testing.T) {
 	}
 }
 
-// An instance that a whole answer lacks stays until its lease is over, and one that a delta removes does not.
+// An instance that a complete answer lacks stays until its lease is over; one that a delta removes does not stay.
 func TestLacking(t *testing.T) {
 	const text = `{"application": {"name": "a", "instance": [
 		{"instanceId": "1", "ipAddr": "10.0.0.1", "status": "UP", "port": {"$": 80, "@enabled": "true"}, "leaseInfo": {"durationInSecs": 30}},
@@ -156,7 +156,7 @@ func TestLacking(t *testing.T) {
 		t.Errorf("the hash code of nothing is %q", got)
 	}
 	r.delta(parse(t, `{"application": {"name": "a", "instance": {"instanceId": "4", "actionType": "DELETED"}}}`))
-	r.whole(nil, began.Add(10*time.Second)) // which does not begin the time again
+	r.whole(nil, began.Add(10*time.Second)) // this does not start the lease again
 	for _, tt := range []struct {
 		after time.Duration
 		want  []string
@@ -182,7 +182,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// No answer of a Eureka that is broken or hostile ends the program.
+// No answer of a broken or hostile Eureka ends the program.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"application": [{"name": "A", "instance": [{"instanceId": "1", "vipAddress": "a:1,b", "port": {"$": 1, "@enabled": "true"}}]}]}`), true)
 	f.Add([]byte(`{"application": {"name": "A", "instance": {"actionType": "DELETED", "metadata": {"weight": "0"}, "leaseInfo": {"durationInSecs": 1e99}}}}`), false)

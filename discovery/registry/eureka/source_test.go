@@ -35,7 +35,7 @@ func refuse(w http.ResponseWriter, _ *http.Request) bool {
 }
 
 func TestContract(t *testing.T) {
-	f := newFake(t) // one for all, since each test looks for goroutines that are left
+	f := newFake(t) // one for all, since each test checks for leaked goroutines
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Registry {
 		f.empty()
 		return sourcetest.Registry{
@@ -46,7 +46,7 @@ func TestContract(t *testing.T) {
 			Spoil:  func(name string) { f.put(instanceOf(name, name+"-1", "10.0.0.1", 0)) },
 			Break:  func() { f.BreakWith(refuse) },
 			Mend:   func() { f.BreakWith(nil) },
-			Touch:  func() {}, // each question is answered as if something may have changed
+			Touch:  func() {}, // each request is answered as if something may have changed
 		}
 	})
 }
@@ -74,7 +74,7 @@ func follower(t *testing.T, s *Source) *following {
 	return f
 }
 
-// until takes updates until the services and faults are as wanted, a line for each host.
+// until receives updates until the services and faults are as wanted, a line for each host.
 func (f *following) until(want ...string) {
 	f.t.Helper()
 	for deadline := time.After(patience); ; {
@@ -129,8 +129,8 @@ func (f *following) fails(want string) {
 	}
 }
 
-// An instance that a restarted server does not know yet is served, over a restart of the source too, and one that it
-// has removed is not.
+// An instance that a restarted server does not have yet is served, also after a restart of the source; one that it has
+// removed is not.
 func TestARestartedServerDoesNotWipe(t *testing.T) {
 	f := newFake(t)
 	f.put(instanceOf("a", "a-1", "10.0.0.1", 80))
@@ -144,7 +144,7 @@ func TestARestartedServerDoesNotWipe(t *testing.T) {
 	f.put(instanceOf("a", "a-1", "10.0.0.1", 80))
 	run.until("a.service.eureka 10.0.0.1 healthy 10.0.0.2 healthy 1 faults", "b.service.eureka 10.0.0.3 healthy 1 faults")
 	run.stop()
-	f.empty() // while it is away
+	f.empty() // while the source is stopped
 	run = follower(t, s)
 	run.until("a.service.eureka 10.0.0.1 healthy 10.0.0.2 healthy 2 faults", "b.service.eureka 10.0.0.3 healthy 1 faults")
 	f.put(instanceOf("b", "b-1", "10.0.0.3", 80))
@@ -153,7 +153,7 @@ func TestARestartedServerDoesNotWipe(t *testing.T) {
 	run.until("a.service.eureka 10.0.0.1 healthy 10.0.0.2 healthy 2 faults")
 }
 
-// A Eureka that has nobody yet is not believed at once: it may have started a moment ago.
+// An answer of a Eureka without instances is not applied at once: the server may have just started.
 func TestNobodyIsBelievedLater(t *testing.T) {
 	f := newFake(t)
 	s := f.source()
@@ -172,7 +172,7 @@ func TestNobodyIsBelievedLater(t *testing.T) {
 	run.until("a.service.eureka 10.0.0.1 healthy 0 faults")
 }
 
-// Where deltas do not lead to the server's hash code, everything is read; else once only.
+// If deltas do not lead to the server's hash code, everything is read again; else everything is read only once.
 func TestHashCode(t *testing.T) {
 	f := newFake(t)
 	f.put(instanceOf("a", "a-1", "10.0.0.1", 80))
@@ -199,7 +199,7 @@ func TestHashCode(t *testing.T) {
 	run.until("a.service.eureka 10.0.0.1 healthy 0 faults", "b.service.eureka 10.0.0.2 healthy 0 faults")
 }
 
-// Another server is asked when one fails, and lacks nothing by lagging behind.
+// If one server fails the next is used, and no instance is lost if that one lags behind.
 func TestFailover(t *testing.T) {
 	one, two := newFake(t), newFake(t)
 	for _, f := range []*fake{one, two} {
@@ -224,7 +224,7 @@ func TestFailover(t *testing.T) {
 	run.fails("Eureka at " + two.URL)
 }
 
-// A bad answer ends the run with an error that names the question and the server, without the password.
+// A bad answer ends the run with an error that names the request and the server, without the password.
 func TestBadAnswers(t *testing.T) {
 	body := func(text string) func(w http.ResponseWriter, r *http.Request) bool {
 		return func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, text); return true }
@@ -268,7 +268,7 @@ func ask2(t *testing.T, s *Source) error {
 	return err
 }
 
-// A server that takes connections and says nothing does not hold up the end.
+// A server that accepts connections and sends nothing does not delay the end of a run.
 func TestSilence(t *testing.T) {
 	f := newFake(t)
 	asked := make(chan struct{})
@@ -285,7 +285,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// An answer of 10 MB is read, of several servers' forms.
+// An answer of 10 MB is read, in the forms of several servers.
 func TestLongAnswer(t *testing.T) {
 	f := newFake(t)
 	var out strings.Builder
@@ -306,7 +306,7 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-// A server that leads in a circle, and one whose answer comes a byte at a time without an end, are given up.
+// Requests to a server that redirects in a circle, or whose endless answer arrives a byte at a time, are aborted.
 func TestServersThatWasteTime(t *testing.T) {
 	for name, tt := range map[string]struct {
 		broken func(w http.ResponseWriter, r *http.Request) bool

@@ -19,13 +19,13 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// kubeconfig is one of a server at a port.
+// kubeconfig returns the kubeconfig of a server at a port.
 func kubeconfig(port int, more string) string {
 	return fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],
 clusters: [{name: c, cluster: {server: "https://192.0.2.1:%d"}}], users: [{name: u, user: {token: a%s}}]}`, port, more)
 }
 
-// joining is a run of Clusters, with a log of what it does.
+// joining is a run of Clusters, with a log of its actions.
 type joining struct {
 	t       *testing.T
 	events  chan kube.Event
@@ -49,7 +49,7 @@ func startJoining(t *testing.T, c *Clusters) *joining {
 	return r
 }
 
-// run starts it, again.
+// run starts c, or starts it again.
 func (r *joining) run(c *Clusters) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan struct{})
@@ -65,7 +65,7 @@ func (r *joining) run(c *Clusters) (stop func()) {
 	return stop
 }
 
-// does sends an event, and wants these clusters to be added and removed by it, and these faults to stand then.
+// does sends an event, and checks which clusters it adds and removes, and which faults there are then.
 func (r *joining) does(e kube.Event, log string, faults ...string) {
 	r.t.Helper()
 	r.log = nil
@@ -101,7 +101,7 @@ func secretOf(name string, age int, data ...string) *corev1.Secret {
 	return s
 }
 
-// Clusters come, change and go with their Secrets.
+// Clusters are added, changed and removed with their Secrets.
 func TestClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Clusters{}
@@ -111,12 +111,12 @@ func TestClusters(t *testing.T) {
 		r.does(kube.Event{Put: secretOf("b", 1, "west", west)}, "+west")
 		r.does(kube.Event{Put: secretOf("b", 1, "west", west)}, "") // nothing is new
 
-		// A Secret is good in part; what is refused keeps its last form.
+		// A Secret is partly valid; a kubeconfig that is refused keeps its last form.
 		r.does(kube.Event{Put: secretOf("a", 2, "east", kubeconfig(1, ", exec: {command: sh, apiVersion: client.authentication.k8s.io/v1}"), "north", kubeconfig(3, ""))},
 			"+north", "Secret/system/a/east: users[u].exec would run a program here, want a token, or client-certificate-data with client-key-data; the one before stays in use")
 		r.does(kube.Event{Put: secretOf("a", 2, "east", kubeconfig(9, ""))}, "+east -north")
 
-		// Of two Secrets with one cluster the older has it; the other follows it.
+		// If two Secrets name one cluster the older one wins; the other takes over when that is removed.
 		r.does(kube.Event{Put: secretOf("c", 0, "east", kubeconfig(4, ""), "home", west)}, "",
 			"Secret/system/c/east: is a cluster that Secret system/a has", "Secret/system/c/home: is the name of this server's own cluster")
 		r.does(kube.Event{Gone: secretOf("a", 2)}, "+east", "Secret/system/c/home: ")
@@ -127,7 +127,8 @@ func TestClusters(t *testing.T) {
 	})
 }
 
-// Clusters that run go on while the API server of the Secrets is away, and are not started again when it is back.
+// Running clusters continue while the API server of the Secrets cannot be reached, and are not started again when it
+// returns.
 func TestClustersStayBetweenRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Clusters{}

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// telling is a run of send, with the watches of one namespace.
+// telling is a run of send, with the watches of a list of namespaces.
 type telling struct {
 	t       *testing.T
 	watches []watched
@@ -45,7 +45,7 @@ func startTelling(t *testing.T, namespaces ...string) *telling {
 	return r
 }
 
-// watch finds the one of a kind and a namespace.
+// watch returns the watch of a kind and a namespace.
 func (r *telling) watch(kind catalog.Kind, namespace string) *kube.Watch {
 	r.t.Helper()
 	i := slices.IndexFunc(r.watches, func(w watched) bool { return w.kind == kind && w.Namespace == namespace })
@@ -106,7 +106,8 @@ func service(namespace, name string) *corev1.Service {
 	}
 }
 
-// Nothing is told before there is a list of each kind. Changes that come while no update is taken become one update.
+// Nothing is sent before there is a list of each kind. Changes that arrive while no update is received become one
+// update.
 func TestTell(t *testing.T) {
 	r := startTelling(t)
 	r.send(catalog.Service, "", kube.Event{List: true, All: []any{service("a", "one"), service("a", "two")}})
@@ -128,7 +129,7 @@ func TestTell(t *testing.T) {
 	r.want("-Service/a/two")
 }
 
-// A list is of one namespace where only some count.
+// If only some namespaces are read, each list is of one namespace.
 func TestTellOfNamespaces(t *testing.T) {
 	r := startTelling(t, "b", "a", "b")
 	for _, kind := range []catalog.Kind{catalog.EndpointSlice, catalog.Pod} {
@@ -144,7 +145,8 @@ func TestTellOfNamespaces(t *testing.T) {
 	r.want("-Service/b/two")
 }
 
-// Without the right to read Nodes or the system's Namespace everything else is told, and the fault is named until there is a list.
+// Without the right to read Nodes or the system's Namespace everything else is sent, and the fault is reported until
+// there is a list.
 func TestTellWithoutNodes(t *testing.T) {
 	r := startTelling(t)
 	for _, kind := range []catalog.Kind{catalog.EndpointSlice, catalog.Pod} {
@@ -209,7 +211,7 @@ func catalogOf(objects ...any) map[string]model.Group {
 	return c.Changes()
 }
 
-// A cluster that cannot be reached at all is told as such.
+// A cluster that cannot be reached at all is reported.
 func TestConnectFails(t *testing.T) {
 	source := Source{Connect: func() (*kube.Client, error) { return nil, errors.New("no kubeconfig") }}
 	if err := source.Run(t.Context(), nil); err == nil || err.Error() != "no kubeconfig" {

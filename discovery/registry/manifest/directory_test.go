@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// directory is a directory of objects, and what was made of it.
+// directory is a directory of objects, with the groups made from it.
 type directory struct {
 	*Manifests
 	groups   map[string]model.Group
@@ -47,7 +47,7 @@ func (d *directory) take() {
 	}
 }
 
-// endpoints are those of a service of namespace default, a line for each.
+// endpoints returns the endpoints of a service of namespace default, a line for each.
 func (d *directory) endpoints(service string) (out []string) {
 	for _, s := range d.groups["Service/default/"+service].Services {
 		for _, e := range s.Endpoints {
@@ -85,7 +85,7 @@ const (
 `
 )
 
-// Of an object in a directory nobody else says where its pods are: what is said there is put together.
+// A directory has no controllers that list the pods of a Service: the endpoints follow from its objects.
 func TestDirectory(t *testing.T) {
 	endpointsOf := func(subsets string) string {
 		return "---\n{apiVersion: v1, kind: Endpoints, metadata: {name: reviews}, subsets: [" + subsets + "]}\n"
@@ -182,7 +182,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// The objects that endpoints are made of come and go, in any order.
+// The objects from which endpoints are made are added and removed, in any order.
 func TestDirectoryChanges(t *testing.T) {
 	d := read(t, "{apiVersion: v1, kind: Endpoints, metadata: {name: reviews}, subsets: [{addresses: [{ip: 10.0.0.1}], ports: [{name: http, port: 9080}]}]}")
 	want := func(lines ...string) {
@@ -227,8 +227,8 @@ func TestDirectoryChanges(t *testing.T) {
 	}
 }
 
-// A Deployment is told as a template: its labels are known, and that its pods have no addresses. One without replicas and a
-// ReplicaSet of a Deployment start no pods of their own.
+// A Deployment is sent as a template: with its labels, and without addresses of pods. A Deployment without replicas,
+// and a ReplicaSet of a Deployment, are not templates.
 func TestTemplates(t *testing.T) {
 	d := read(t, reviews+second+
 		"---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: off}, spec: {replicas: 0, template: {metadata: {labels: {app: off}}}}}\n"+

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/sourcetest"
 )
 
-// A directory of secrets is a source of secrets as any other.
+// A directory of secrets keeps the contract of a source of secrets.
 func TestContract(t *testing.T) {
 	sourcetest.RunSecrets(t, func(t *testing.T) sourcetest.SecretStore {
 		dir := filepath.Join(t.TempDir(), "secrets")

@@ -46,7 +46,7 @@ func put(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// named are the secrets of groups, and what each is.
+// named returns the secrets of groups, and the kind of each.
 func named(groups map[string]secret.Group) string {
 	var out []string
 	for _, group := range groups {
@@ -71,7 +71,7 @@ func faults(groups map[string]secret.Group) (out string) {
 	return out
 }
 
-// Files are read as they stand; what cannot be read is named, and costs itself alone.
+// Files are read as they are; a secret that cannot be read is reported, and does not affect others.
 func TestRead(t *testing.T) {
 	dir, id := t.TempDir(), identity(t)
 	cert, key, roots := string(id.Chain), string(id.Key), string(id.Roots)
@@ -142,7 +142,7 @@ func mustFile(t *testing.T, path string) string {
 	return path
 }
 
-// Changes are told, equal files are not, and new directories are watched.
+// Changes are sent, equal files are not, and new directories are watched.
 func TestSource(t *testing.T) {
 	dir, id := filepath.Join(t.TempDir(), "later"), identity(t)
 	pair := map[string]string{"tls.crt": string(id.Chain), "tls.key": string(id.Key)}
@@ -189,7 +189,7 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// For any names and content of the directories of secrets: no panic, secrets have names that Envoy can ask for, and a
+// For any names and content of the directories of secrets: no panic, secrets have names that Envoy can request, and a
 // second look at the same files changes nothing.
 func FuzzRead(f *testing.F) {
 	id := identity(f)
@@ -205,7 +205,7 @@ func FuzzRead(f *testing.F) {
 				return // no directory has such a name
 			}
 		}
-		if len(chain)+len(key) == 0 { // so that what lies behind the pair is looked at too
+		if len(chain)+len(key) == 0 { // so that the roots are read too
 			chain, key = id.Chain, id.Key
 		}
 		dir := t.TempDir()

@@ -21,14 +21,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// reading is a run of tell.
+// reading is one run of the source.
 type reading struct {
 	t       *testing.T
 	source  *Source
 	run     *run
 	events  chan kube.Event
 	updates chan secret.Update
-	watches map[string]*kube.Watch // that run, by namespace and selector
+	watches map[string]*kube.Watch // those that run, by namespace and selector
 }
 
 func startReading(t *testing.T, source *Source) *reading {
@@ -56,7 +56,7 @@ func startReading(t *testing.T, source *Source) *reading {
 	return r
 }
 
-// looks sends what the API server has of a Secret.
+// looks sends the present form of a Secret in the API server.
 func (r *reading) looks(name string, e kube.Event) {
 	r.t.Helper()
 	namespace, name, _ := strings.Cut(name, "/")
@@ -67,7 +67,7 @@ func (r *reading) looks(name string, e kube.Event) {
 	synctest.Wait()
 }
 
-// told is the next update: "+" names what is served, "!" what is wrong, "-" what is gone.
+// told returns the next update: "+" for a served secret, "!" for a fault, "-" for a removed secret.
 func (r *reading) told() (out string) {
 	r.t.Helper()
 	synctest.Wait()
@@ -112,8 +112,8 @@ func secretOf(name string, data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
 }
 
-// The Secrets that are wanted are read, and no others. A secret that is spoiled or gone keeps its last good form, and
-// is named.
+// The wanted Secrets are read, and no others. A Secret that becomes malformed or is removed keeps its last good form,
+// and is reported.
 func TestSource(t *testing.T) {
 	authority, err := lab.NewAuthority("root")
 	if err != nil {
@@ -129,11 +129,11 @@ func TestSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := New(nil)
 		r := startReading(t, source)
-		r.want("nothing") // it does not know what is wanted
+		r.want("nothing") // Want was not called yet
 		source.Want([]Wanted{want("shop/a"), want("shop/b")})
 		synctest.Wait()
 		r.looks("shop/a", kube.Event{List: true, All: []any{good("a")}})
-		r.want("nothing") // b was not looked at
+		r.want("nothing") // b was not read
 		r.looks("shop/b", kube.Event{List: true})
 		r.want("+gw/as-a [ingress] !Secret/shop/b is not there")
 		if known := source.Known(); known[want("shop/a").Object] != "" || known[want("shop/b").Object] != "is not there" {

@@ -11,7 +11,7 @@ import (
 
 // Source sends groups of services and objects, and then changes, until ctx is done. After an error the server starts it
 // again, and it sends everything again. A Source that returns nil has nothing more to send.
-// discovery/registry/README.md says how to write one.
+// discovery/registry/README.md describes how to write one.
 type Source interface {
 	Run(ctx context.Context, updates chan<- model.Update) error
 }

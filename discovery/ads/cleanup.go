@@ -123,7 +123,7 @@ func (v *viewers) enter(owner string, view xds.Outbound, limit int) error {
 	return nil
 }
 
-// leave ends what enter counted. The view is kept until forget, and so it still counts.
+// leave removes a stream that enter counted. The view is kept until forget, and still counts until then.
 func (v *viewers) leave(owner string, view xds.Outbound) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

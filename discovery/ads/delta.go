@@ -2,8 +2,8 @@ package ads
 
 import "time"
 
-// requestDelta takes a request of the delta variant: subscriptions that come and go, and perhaps an answer to the last
-// response. A subscription takes effect with any nonce.
+// requestDelta handles a request of the delta variant: names to subscribe and unsubscribe, and perhaps an answer to the
+// last response. A subscription takes effect with any nonce.
 func (p *protocol) requestDelta(k kind, r *request, now time.Time) ([]response, *Nack, error) {
 	s := &p.types[k]
 	var nack *Nack

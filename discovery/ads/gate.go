@@ -72,7 +72,7 @@ func (p *protocol) wakes(now time.Time) (wake time.Time) {
 	return wake
 }
 
-// earliest returns the earlier one of two times that are to come; the zero time is none.
+// earliest returns the earlier one of two times after now; the zero time is none.
 func earliest(now, a, b time.Time) time.Time {
 	if b.After(now) && (a.IsZero() || b.Before(a)) {
 		return b

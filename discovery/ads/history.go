@@ -11,7 +11,7 @@ import (
 // maxPushes is how many pushes are remembered.
 const maxPushes = 32
 
-// Push is one generation as /debug shows it: from what changed to the last proxy's answer.
+// Push is one generation as /debug shows it: from its changes to the last proxy's answer.
 type Push struct {
 	Generation int64          `json:"generation"`
 	Cause      []string       `json:"cause"`   // keys of the changes, as source/key

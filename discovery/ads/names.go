@@ -129,7 +129,7 @@ func (in *interner) find(key uint64) *names {
 	return in.live[key].Value()
 }
 
-// add returns the value that is kept: another stream may have come first.
+// add returns the value that is kept: another stream may have added the list first.
 func (in *interner) add(key uint64, n *names) *names {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -90,7 +90,7 @@ type shownName struct {
 	Namespace string   `json:"namespace,omitempty"`
 }
 
-// decodeNames reads what encodeNames wrote.
+// decodeNames is the reverse of encodeNames.
 func decodeNames(message string) map[string]shownName {
 	table := map[string]shownName{}
 	for _, entry := range fieldsIn(message) {

@@ -13,7 +13,7 @@ type variant int
 
 const (
 	sotw  variant = iota // the state of the world
-	delta                // what changed, and what is gone
+	delta                // changed resources, and names of removed ones
 	variants
 )
 

@@ -140,8 +140,8 @@ func TestSecretsByWhatTheProxyIs(t *testing.T) {
 	}
 }
 
-// Over mTLS a proxy gets the secrets of its namespace that it names: those that come later too, and changes; one that
-// is removed stays in use. Before SetSecrets no secrets are served.
+// Over mTLS a proxy gets the secrets of its namespace that it names: also those that are added later, and changes; one
+// that is removed stays in use. Before SetSecrets no secrets are served.
 func TestSecretsOfANamespace(t *testing.T) {
 	for v := range variants {
 		t.Run(v.String(), func(t *testing.T) {

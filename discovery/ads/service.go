@@ -13,7 +13,7 @@ type ours interface {
 const aggregated = kinds
 
 // services describes the aggregated discovery service, and those of one kind each for clients that want them. They are
-// written by hand, since generated ones would decode each request and encode each response anew.
+// written by hand, since generated ones would decode each request and encode each response separately.
 func services() []*grpc.ServiceDesc {
 	const prefix = "envoy.service."
 	out := []*grpc.ServiceDesc{describeService(prefix+"discovery.v3.AggregatedDiscoveryService", "AggregatedResources", aggregated)}

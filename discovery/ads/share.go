@@ -20,7 +20,7 @@ type merging struct{ list, add, drop *names }
 // lives as long as a generation; a stream must not hold it longer than that.
 type share struct {
 	interner   *interner
-	work       *work // what its generation cost
+	work       *work // the cost of its generation
 	selections memo[selection, *set]
 	kept       memo[selection, *set]
 	unions     memo[pair[*set], *set]

@@ -128,9 +128,9 @@ func (g *generation) outbound(v xds.Outbound) *half {
 	})
 }
 
-// enter waits for its turn to make a half of outbound, and returns what ends the turn. When all proxies connect at
-// once, a hundred views would be made at once, and none could reuse bytes of another. So one is made first, then at
-// most as many at a time as there are processors.
+// enter waits for its turn to make an outbound half, and returns a function that ends the turn. When all proxies
+// connect at once, a hundred views would be made at once, and none could reuse bytes of another. So one is made first,
+// then at most as many at a time as there are processors.
 func (b *built) enter(v xds.Outbound) (leave func()) {
 	if b.first(v) == nil {
 		b.leads.Lock()

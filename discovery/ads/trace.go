@@ -14,7 +14,7 @@ import (
 //	push                  from the first change to the last proxy's answer
 //	├─ collect            until the mesh was made: the debounce, and its building
 //	├─ rebuild view       one for each outbound view
-//	│  └─ encode          what is new in it
+//	│  └─ encode          its new resources
 //	└─ proxy              from its first response to its answer for all; with an event for each response and answer
 //
 // maxTraced is how many proxies of a push have a span of their own; the span of the push holds the number of all

@@ -16,7 +16,7 @@ import (
 type ConfigSource struct {
 	URL    string // as written
 	Scheme string // xds, fs or k8s
-	Place  string // host:port, a directory, or what follows k8s://
+	Place  string // host:port, a directory, or the text after k8s://
 	TLS    *networking.ClientTLSSettings
 }
 

@@ -10,8 +10,8 @@
 // the long way gives every verdict.
 //
 // There is no schema other than protobuf's. YAML is rewritten as JSON with one node a line, so that the line of an
-// error of protojson names the node: its line in the file, its path, and what the field would take. Rules name fields
-// by the same paths and find the same lines.
+// error of protojson names the node: its line in the file, its path, and the type of the field. Rules name fields by
+// the same paths and find the same lines.
 //
 // All faults are returned together, as values. An error refuses the object; a warning names a setting of the object
 // that discovery does not support: to ignore a field silently is a defect.

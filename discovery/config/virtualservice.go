@@ -145,7 +145,7 @@ func (f field) warnMissingWeight(weight int32, sum int64) {
 	}
 }
 
-// weights checks that at least one destination gets requests. A single destination gets all, whatever its weight is.
+// weights checks that at least one destination gets requests. A single destination gets all, with any weight.
 func weights(f field, n int, sum int64) {
 	switch {
 	case n > 1 && sum == 0:

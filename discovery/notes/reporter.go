@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// recheckInterval is how often a mesh that does not change is judged again: proxies come and go.
+	// recheckInterval is how often a mesh that does not change is judged again: proxies connect and disconnect.
 	recheckInterval = 30 * time.Second
 	// The pause between two judgements is at least one second and at least 20 times as long as the last one took: at
 	// most 5 % of a CPU.

@@ -1,5 +1,5 @@
-// Package sourcetest is the conformance suite of sources: what every adapter of a registry, and every store of
-// configuration, must do (docs/design/007-sources.md).
+// Package sourcetest is the conformance suite of sources: the rules that every adapter of a registry, and every store
+// of configuration, must keep (docs/design/007-sources.md).
 //
 //	sourcetest.Run(t, func(t *testing.T) sourcetest.Registry { … })
 //	sourcetest.RunSecrets(t, func(t *testing.T) sourcetest.SecretStore { … })

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Serve starts a fake of a registry that speaks HTTP. It ends with the test, and its clients' connections with it.
+// Serve starts a fake of a registry with an HTTP interface. It ends with the test, and its clients' connections with
+// it.
 func Serve(t *testing.T, fake http.Handler) *httptest.Server {
 	server := httptest.NewServer(fake)
 	t.Cleanup(func() {

@@ -33,7 +33,7 @@ type SecretStore struct {
 	Touch func()
 }
 
-// RunSecrets tests the source of a store that is made anew for each test.
+// RunSecrets tests the source of a store. Each test starts a new store.
 func RunSecrets(t *testing.T, start func(t *testing.T) SecretStore) {
 	for _, test := range []struct {
 		name string

@@ -37,7 +37,7 @@ const (
 	quiet = 300 * time.Millisecond
 )
 
-// Run tests the source of a registry that is made anew for each test.
+// Run tests the source of a registry. Each test starts a new registry.
 func Run(t *testing.T, start func(t *testing.T) Registry) {
 	for _, test := range []struct {
 		name string

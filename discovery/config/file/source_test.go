@@ -300,7 +300,7 @@ func TestSourceTree(t *testing.T) {
 	expectChanges("deleted", map[string]string{a: ""})
 }
 
-// start runs s until the test ends and waits for it to be gone.
+// start runs s until the test ends, and waits for its end.
 func start(t *testing.T, s interface {
 	Run(context.Context, chan<- model.Update) error
 }, updates chan<- model.Update,

@@ -69,7 +69,7 @@ func (s *Statuses) forget() {
 	s.objects = map[string]tracked{}
 }
 
-// said updates the present status of an object.
+// said updates the condition that an object's status has.
 func (s *Statuses) said(key string, now tracked) {
 	if s == nil {
 		return

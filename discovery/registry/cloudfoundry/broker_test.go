@@ -21,7 +21,7 @@ type fakeBroker struct {
 	conns   map[net.Conn]string
 	routes  map[string]string // bodies of router.register by name
 	good    map[string]string // the bodies that are not malformed
-	heard   []string          // what was published: "subject body"
+	heard   []string          // published messages: "subject body"
 	mute    bool              // it reads, and does not answer
 }
 

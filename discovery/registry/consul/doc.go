@@ -1,7 +1,7 @@
 // Package consul is the registry of HashiCorp's Consul: its services, instances and health checks.
 //
 //	/v1/catalog/services ─┐                                        ┌──▶ workers: /v1/health/service/NAME
-//	/v1/health/state/any ─┼─ blocking queries ─▶ view: what changed ──┤        │
+//	/v1/health/state/any ─┼─ blocking queries ─▶ view: changed ───────┤        │
 //	/v1/catalog/nodes ────┘      one of each                       └── round  └─▶ groupOf ──▶ Update
 //
 // Three blocking queries are open, for any number of services. They name the services that changed, and these are read,

@@ -195,7 +195,7 @@ func (r *run) loop(ctx context.Context, updates chan<- model.Update) error {
 	}
 }
 
-// ready reports whether there is something to send: everything at first, then what changed.
+// ready reports whether there is something to send: first everything, then changes.
 func (r *run) ready() bool {
 	if !r.synced {
 		return r.heard == lists && len(r.missing) == 0

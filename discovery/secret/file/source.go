@@ -23,7 +23,7 @@ type Source struct {
 func New(dir string, log *slog.Logger) *Source { return &Source{dir: dir, log: log} }
 
 // Run sends the secrets, and then the changes. A watch covers one directory, not those below: when the directories
-// change, all watches are made anew.
+// change, all watches are made again.
 func (s *Source) Run(ctx context.Context, updates chan<- secret.Update) error {
 	r := &run{Source: s, out: updates, sent: map[string]secret.Group{}}
 	for ctx.Err() == nil {

@@ -9,7 +9,7 @@ import (
 // are collected until they are a large enough part of it, or some time has passed.
 const (
 	manyNames    = 1 << 10
-	worthwhile   = 8 // changes are applied when they are one in this many names
+	worthwhile   = 8 // changes are applied when they are at least one in this many names
 	collectForOf = 2 * time.Microsecond
 )
 

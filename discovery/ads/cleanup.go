@@ -60,7 +60,7 @@ func (s *Server) readers() map[reader]bool {
 }
 
 // hasUnused reports whether g, or the kept part of the generation before, holds a view that no reader uses, or more
-// than maxUnused such snapshots.
+// than maxUnused snapshots that no reader uses.
 func (g *generation) hasUnused(read map[reader]bool) bool {
 	views, used := map[xds.Outbound]bool{}, map[xds.Outbound]bool{}
 	for r := range read {

@@ -144,8 +144,8 @@ func (p *part) names(list *names) bool {
 }
 
 // speaksOf reports whether one of the names, which are sorted, is in content. There may be a thousand names of a
-// hundred bytes that differ in the last few only. So it searches for the common prefix of the names with the same first
-// letter.
+// hundred bytes that differ only in their last few bytes. So it searches for the common prefix of the names with the
+// same first letter.
 func speaksOf(content []byte, names []string) bool {
 	for len(names) > 0 {
 		n := 1

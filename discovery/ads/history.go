@@ -74,8 +74,8 @@ func (h *history) sent(generation int64, responses []response) {
 	}
 }
 
-// reached records that a proxy has all of generation to, or has left. Before, it had all of generation from. It returns
-// the durations of the pushes that end with this, each counted from its change.
+// reached records that a proxy has all of generation to, or has left; it counts for the pushes after generation from.
+// It returns the durations of the pushes that end with this, each counted from its change.
 func (h *history) reached(from, to int64, now time.Time) (ended []time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

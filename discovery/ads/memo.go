@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// memo makes each value once; other callers of the same key wait for it.
+// memo makes each value that it keeps once; other callers of the same key wait for it. Beyond the limit values are not
+// kept.
 type memo[K comparable, V any] struct {
 	mu     sync.Mutex
 	values map[K]func() V
@@ -14,7 +15,7 @@ type memo[K comparable, V any] struct {
 	cost   int
 }
 
-// peek returns a value that get has made before, else the zero value.
+// peek returns the kept value of a key, else the zero value.
 func (m *memo[K, V]) peek(key K) (none V) {
 	m.mu.Lock()
 	value, ok := m.values[key]
@@ -25,14 +26,14 @@ func (m *memo[K, V]) peek(key K) (none V) {
 	return value()
 }
 
-// keys returns the keys that get was called with.
+// keys returns the keys of kept values.
 func (m *memo[K, V]) keys() []K {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Keys(m.values))
 }
 
-// all returns the values that get has made.
+// all returns the kept values.
 func (m *memo[K, V]) all() []V {
 	m.mu.Lock()
 	values := slices.Collect(maps.Values(m.values))

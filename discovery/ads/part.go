@@ -68,7 +68,7 @@ func (p *part) findBytes(name []byte) *resource {
 	return p.resources[i]
 }
 
-// pieces returns the bytes of the part in order, and their number.
+// pieces returns the bytes of the part in order, and their total size.
 func (p *part) pieces(v variant) (pieces [][]byte, size int) {
 	w := &p.wire[v]
 	w.once.Do(func() {

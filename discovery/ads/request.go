@@ -23,7 +23,7 @@ type request struct {
 	node        []byte // encoded; it is certain only in a stream's first request
 	typeURL     string
 	nonce       string
-	refusal     string   // why the response was refused; "" if it was not refused
+	refusal     string   // why the response was refused; never "" for a refused response
 	version     string   // state of the world
 	names       *names   // all, in the state of the world; in a delta those to subscribe
 	unsubscribe *names   // delta

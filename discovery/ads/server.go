@@ -297,7 +297,7 @@ func ended(err error) error {
 // remove ends a stream, and returns the status that its client gets: nil where it left by itself.
 func (s *Server) remove(st *stream, err error) error {
 	err = ended(err)
-	reached, cause := st.leave(err) // a client that does not read may block this: the stream is still listed
+	reached, cause := st.leave(err) // a client that does not read may block this; the stream is still listed meanwhile
 	s.mu.Lock()
 	delete(s.streams, st)
 	newest := s.current.Load().number

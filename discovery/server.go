@@ -37,7 +37,7 @@ type Debounce struct {
 // Patience sets how long the server waits.
 type Patience struct {
 	Sync time.Duration // for a source to sync, before discovery continues without it; 0 for ever
-	Wipe time.Duration // how long more than half of all hosts are kept, if a removed or restarted source loses them at once; 0 for no time
+	Wipe time.Duration // how long more than half of all hosts are kept, if a removed or restarted source loses them at once; 0 for not at all
 }
 
 // Server joins sources and a pusher.

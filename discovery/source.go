@@ -17,7 +17,7 @@ type Source interface {
 }
 
 // OnlySources is a Source that adds other sources and sends only faults. It adds those that exist at its start before
-// it syncs. The first mesh is not made because such a source alone has synced.
+// it syncs. The sync of such a source alone is not enough for the first mesh.
 type OnlySources interface {
 	Source
 	OnlySources()

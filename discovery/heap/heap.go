@@ -15,8 +15,8 @@ const (
 	outset = 128 << 20
 	// even is the live heap, in bytes, at which the room for garbage is as large as the live heap.
 	even = ease / 2
-	// fewest is the smallest GOGC, in percent: the live heap is scanned at most four times for each of its bytes that
-	// is allocated.
+	// fewest is the smallest GOGC, in percent: while as many bytes are allocated as the live heap has, it is scanned at
+	// most four times.
 	fewest = 25
 	// least is the smallest heap that the runtime assumes, in bytes.
 	least = 4 << 20

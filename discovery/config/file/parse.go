@@ -26,7 +26,7 @@ type File struct {
 type parsed struct {
 	name       string
 	stat       Stat
-	unfinished bool // it was not read; the other fields are empty
+	unfinished bool // it was not read: only name and stat are set
 	documents  []document
 	problems   []config.Problem
 
@@ -79,7 +79,7 @@ func parse(last func(name string) *parsed, files []File) []*parsed {
 
 // inParallel runs functions that only use the CPU.
 func inParallel(todo []func(*config.Reader)) {
-	const each = 16 // of them are taken at a time
+	const each = 16 // functions that one goroutine runs with one Reader
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for part := range slices.Chunk(todo, each) {

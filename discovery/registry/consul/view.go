@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// view holds the last answers of Consul's lists. Its methods take a new list and return the names of the services that
+// view holds the last answers of Consul's lists. Methods that take a new list return the names of the services that
 // must be read again.
 type view struct {
 	tags   map[string][]string // of each service, in order

@@ -166,8 +166,8 @@ func sidecars(in []corev1.Container) (out []corev1.Container) {
 	return out
 }
 
-// withPods adds a Pod for each endpoint of a slice that a template has started and whose Pod is in no file. The Pod has
-// no addresses, so that only the endpoint gets its labels.
+// withPods returns the slice with a new Pod for each endpoint that a template has started and whose Pod is in no file.
+// The Pod has no addresses, so that only the endpoint gets its labels.
 func (c *controller) withPods(s *discoveryv1.EndpointSlice, selected []template, meta model.Meta) *discoveryv1.EndpointSlice {
 	s = s.DeepCopy()
 	for i := range s.Endpoints {

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// After a push there is a pause that is pauseFactor times as long as the push was: pushes cost a fifth of the time at most,
+// pauseFactor is the length of the pause after a push, in lengths of that push: pushes take at most a fifth of the time,
 // unless Debounce.Max ends the pause earlier.
 const pauseFactor = 4
 

@@ -12,24 +12,25 @@ import (
 type Agent struct {
 	Settings Settings
 	Proxy    Proxy
-	ConfigCh <-chan Config   // what is desired; the first starts Envoy
-	HurryCh  <-chan struct{} // once it shall stop: leave at once; the next time: kill
+	ConfigCh <-chan Config   // the desired configuration; the first one starts Envoy
+	HurryCh  <-chan struct{} // after ctx has ended: the first receive ends the drain, the next one kills
 	AskCh    <-chan Ask      // nil for none
 	Log      *slog.Logger
-	// Observe is called with each change and the events that it added to the history, oldest first. It is called from the loop, so
-	// it must not block.
+	// Observe is called after each step with the status and the events that the step added to the history, oldest first.
+	// The loop calls it, so it must not block.
 	Observe func(Status, []Event)
 	Seed    uint64 // of the back-off's jitter; any number
 }
 
-// Ask is a command, and a channel that is closed once it is taken: Observe has been called with it by then.
+// Ask is a command, and a channel that the loop closes once it has carried the command out. Observe has been called with
+// the result by then.
 type Ask struct {
 	Command Command
 	Taken   chan<- struct{}
 }
 
-// Tell hands a command to the loop that takes askCh, and returns once it has taken it. The loop only decides and never
-// waits: one that does not answer within a moment is stuck.
+// Tell sends a command to the loop that receives from askCh, and returns once the loop has carried it out. The loop only
+// decides and never waits, so a loop that does not answer within a moment is stuck.
 func Tell(ctx context.Context, askCh chan<- Ask, command Command) error {
 	taken := make(chan struct{})
 	select {
@@ -48,7 +49,7 @@ func Tell(ctx context.Context, askCh chan<- Ask, command Command) error {
 // Run launches Envoy, keeps it alive until ctx ends, then stops it. It returns once every process is reaped: nil
 // when it was asked to stop, else a *GaveUp.
 func (a *Agent) Run(ctx context.Context) error {
-	// The goroutines of the loop outlive ctx: its end only begins the shutdown.
+	// The goroutines of the loop outlive ctx: the end of ctx only begins the shutdown.
 	tasks, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &loop{
 		Agent:    a,
@@ -69,13 +70,13 @@ type loop struct {
 	*Agent
 	state    state
 	history  history
-	statusCh chan event         // events of the epochs, and of what is done on the side
+	statusCh chan event         // events of the epochs and of the tasks
 	abortCh  map[int]chan Order // one for each living epoch
 	timer    *time.Timer        // fires at state.wake
 	end      *finish            // set by the last action
-	overtake func()             // gives up the last check; nil before the first
+	overtake func()             // cancels the last check; nil before the first
 
-	tasks   context.Context // of what is done on the side; ends with the loop
+	tasks   context.Context // of the tasks beside the loop; ends with the loop
 	running sync.WaitGroup
 }
 
@@ -107,7 +108,7 @@ func (l *loop) run(ctx context.Context) error {
 	return nil
 }
 
-// step takes one event through the core and does what the core says.
+// step passes one event to the core and performs the actions that the core returns.
 func (l *loop) step(happened event) {
 	if e, ok := happened.(exited); ok {
 		delete(l.abortCh, e.epoch)
@@ -164,7 +165,7 @@ func (l *loop) do(todo action) {
 	}
 }
 
-// check has a configuration checked. One that is checked already is overtaken: its check is given up.
+// check starts the check of a configuration, and cancels the previous check if it still runs.
 func (l *loop) check(config Config) {
 	if l.overtake != nil {
 		l.overtake()
@@ -185,7 +186,7 @@ func (l *loop) check(config Config) {
 	})
 }
 
-// order hands an epoch an order. One that takes none is leaving already.
+// order sends an order to an epoch. An epoch that does not receive it is exiting already.
 func (l *loop) order(epoch int, o Order) {
 	select {
 	case l.abortCh[epoch] <- o:
@@ -211,12 +212,12 @@ func (l *loop) start(launch Launch) {
 	})
 }
 
-// aside does what takes time beside the loop.
+// aside runs a task that takes time in its own goroutine, beside the loop.
 func (l *loop) aside(task func(ctx context.Context)) {
 	l.running.Go(func() { task(l.tasks) })
 }
 
-// send gives the loop an event, unless the loop has ended.
+// send sends the loop an event, unless ctx ends first.
 func (l *loop) send(ctx context.Context, happened event) {
 	select {
 	case l.statusCh <- happened:

@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// Settings bound what the supervisor does. They never change while it runs.
+// Settings are the limits of the supervisor. They never change while it runs.
 type Settings struct {
 	HandoverWay      Way           // Auto, Hot or SideBySide
 	HandoverTimeout  time.Duration // how long a newcomer has to become live
 	ParentShutdown   time.Duration // how long a replaced epoch may finish its work
 	TerminationDrain time.Duration // how long the work in flight has when the supervisor stops
-	WaitOut          bool          // all of TerminationDrain, though nothing is in flight: others may still find their way here
+	WaitOut          bool          // use all of TerminationDrain, also with nothing in flight: clients may still connect
 	RestartBudget    int           // how many failures in a row are retried
 	BackOffBase      time.Duration // delay before the first retry; it doubles with each
 }
 
-// state is everything that the supervisor knows: plain data, no clock, no channel. The zero value, with a seed, is a
+// state is the whole state of the supervisor: plain data, no clock, no channel. The zero value, with a seed, is a
 // supervisor that has not started.
 type state struct {
-	desired  Config  // what was last asked for
-	good     Config  // what last went live; the zero Config while nothing has
-	refusal  refusal // why desired is not what runs; zero when it is, or may yet
+	desired  Config  // the last configuration received
+	good     Config  // the last configuration that went live; the zero Config before that
+	refusal  refusal // why desired does not run; zero when it runs, or may still start
 	epochs   []epoch // living processes, oldest first
 	families int     // started so far
 	handover handover
-	took     time.Duration // by the last handover, from the first change that it answers until the newcomer was live
+	took     time.Duration // by the last handover, from its first change until the newcomer was live
 
 	failures int           // not forgiven yet for served time
-	saved    int           // restarts beyond the budget, for served time
-	served   time.Duration // time that has not become a restart yet
+	saved    int           // restarts beyond the budget, earned by served time
+	served   time.Duration // service time that has not earned a restart yet
 	retryAt  time.Time     // when the next epoch is due; zero when none is
 	seed     uint64        // of the back-off's jitter
 
-	drained  bool // asked to serve on, but to be out of service
+	drained  bool // by command: it serves on, but is out of service
 	stopping stopping
 }
 
@@ -51,17 +51,17 @@ type (
 	checked    struct {                // a check has ended
 		config Config
 		hot    bool   // the running Envoy and the new one can hand over by hot restart
-		fault  string // empty: it may run
+		fault  string // empty: config may run
 	}
-	live   struct{ epoch int } // it serves
-	idle   struct{ epoch int } // it drains, and has nothing left to do
-	hung   struct{ epoch int } // it neither serves nor will
+	live   struct{ epoch int } // the epoch serves
+	idle   struct{ epoch int } // the epoch drains, and no work is left
+	hung   struct{ epoch int } // the epoch hangs: it does not serve, and will not recover
 	exited struct {            // the process is reaped, or could not be started
 		epoch int
 		exit  Exit
 	}
-	tick      struct{} // the time that wake named has come
-	terminate struct{} // stop; a later one hurries, a third kills
+	tick      struct{} // the time that wake returned has come
+	terminate struct{} // stop; the second one ends the drain, the third one kills
 	commanded struct{ command Command }
 )
 
@@ -78,7 +78,7 @@ func (tick) event()       {}
 func (terminate) event()  {}
 func (commanded) event()  {}
 
-// Actions that the supervisor asks for.
+// Actions of the supervisor: the core returns them, and the loop performs them.
 type (
 	check  struct{ config Config }
 	start  struct{ launch Launch }
@@ -86,18 +86,18 @@ type (
 		epoch  int
 		signal syscall.Signal
 	}
-	drain        struct{ epoch int } // close its listeners; say when it is idle
-	drainInbound struct {            // let inbound connections end, serving on
+	drain        struct{ epoch int } // close its listeners; report when it is idle
+	drainInbound struct {            // let inbound connections end, and serve on
 		epoch     int
-		untilIdle bool // say when it is idle
+		untilIdle bool // report when it is idle
 	}
-	await  struct{ epoch int }     // its newcomer drains it; say when it is idle
-	repair struct{ launch Launch } // a newcomer failed: undo what it did to its family
-	rescue struct {                // a parent died in the overlap: answer its newcomer in its place
+	await  struct{ epoch int }     // its newcomer drains it; report when it is idle
+	repair struct{ launch Launch } // a newcomer failed: undo its changes to its family
+	rescue struct {                // a parent died before its newcomer ended it: receive the newcomer's message in its place
 		launch Launch
 		until  time.Time
 	}
-	finish struct{ gaveUp *GaveUp } // nil: as asked
+	finish struct{ gaveUp *GaveUp } // nil when the supervisor was asked to stop
 )
 
 // action is one of the above, or noted.
@@ -114,7 +114,7 @@ func (rescue) action()       {}
 func (finish) action()       {}
 func (noted) action()        {}
 
-// next returns the state after an event, and the actions that it asks for.
+// next returns the state after an event, and the actions to perform.
 func (c Settings) next(s state, happened event, now time.Time) (state, []action) {
 	s.epochs = slices.Clone(s.epochs)
 	d := &decision{Settings: c, state: s, now: now}
@@ -150,7 +150,7 @@ type decision struct {
 
 func (d *decision) do(a action) { d.actions = append(d.actions, a) }
 
-// advance does everything whose time has come.
+// advance takes every step that is due.
 func (d *decision) advance() {
 	if d.stopping.stage != notStopping {
 		d.advanceStop()

@@ -17,10 +17,10 @@
 //	                   roll back: KILL, repair, hot again, then side by side, then refused
 //
 //	handover:  configured ▶ quiet ▶ checking ▶ gated ▶ starting ▶ committed
-//	                                   └▶ refused: what runs, serves on
+//	                                   └▶ refused: the running epoch serves on
 //
-// An epoch is one process of Envoy, numbered newest + 1, from 0 when none lives. Each epoch has its own abortCh, which
-// carries the orders that the core gives.
+// An epoch is one process of Envoy. Its number is newest + 1, or 0 when no process runs. Each epoch has its own abortCh,
+// which carries the orders of the core.
 //
-// The package imports no other package of ours. It leaves bootstraps, flags and files to its callers.
+// The package imports no other package of this module. Bootstraps, flags and files are the work of its callers.
 package agent

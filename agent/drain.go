@@ -1,12 +1,12 @@
 package agent
 
-// Command is what a person or a program asks of the supervisor while it runs.
+// Command is a request to the running supervisor, from a person or a program.
 type Command string
 
-// The commands. A drain lasts: whichever epoch serves later, after a handover or a crash, is drained as well. Envoy cannot
-// take back what it has told its connections, so the end of a drain is a handover to an epoch that was not told.
+// The commands. A drain lasts: an epoch that serves later, after a handover or a crash, is drained as well. Envoy cannot
+// undo the drain of its connections, so a drain ends with a handover to an epoch that was not drained.
 const (
-	Nothing Command = ""       // but to know that the loop answers
+	Nothing Command = ""       // no command: the caller tests whether the loop answers
 	Drain   Command = "drain"  // out of service, and inbound connections close with their next answer
 	Resume  Command = "resume" // the drain is over
 )
@@ -33,7 +33,7 @@ func (d *decision) commanded(c Command) {
 	}
 }
 
-// mustRefresh reports whether the newest epoch is still drained after the drain was ended.
+// mustRefresh reports whether the newest epoch is still drained after Resume.
 func (s *state) mustRefresh() bool {
 	newest := s.newest()
 	return !s.drained && newest != nil && newest.drainedInbound

@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// epoch is one process of Envoy. The newest serves, or shall; an older one serves until a newer is live, then drains.
+// epoch is one process of Envoy. The newest epoch serves, or is starting; an older one serves until a newer one is live,
+// and then drains.
 type epoch struct {
 	Launch
 	startedAt      time.Time
 	liveAt         time.Time // zero before it is live
 	draining       bool      // a newer epoch has taken over
-	idle           bool      // it drains, and has nothing left to do
+	idle           bool      // it drains, and no work is left
 	drainedInbound bool      // it has begun to close its inbound connections, which cannot be undone
 	killed         bool      // KILL was sent
-	deadline       time.Time // when it is killed: a newcomer that is not live, a parent that has not left; zero for never
+	deadline       time.Time // when to kill a newcomer that is not live, or a parent that still runs; zero for never
 }
 
-// Launch says which epoch to start, and how.
+// Launch describes an epoch to start.
 type Launch struct {
-	Epoch   int // the agent's number: newest + 1, 0 when none lives
-	Family  int // those that share a base-id, numbered from 0; a new one for each start that is no hot restart
+	Epoch   int // the agent's number: newest + 1, 0 when no epoch runs
+	Family  int // the epochs that share a base-id, numbered from 0; each start that is no hot restart begins a new family
 	Restart int // Envoy's restart epoch within the family
 	Config  Config
 }
@@ -29,8 +30,8 @@ type Launch struct {
 // Hot reports whether the epoch takes over from a parent by hot restart.
 func (l Launch) Hot() bool { return l.Restart > 0 }
 
-// parentGrace is what a replaced epoch has beyond ParentShutdown, when its newcomer tells it to leave, before it is
-// killed.
+// parentGrace is the time between ParentShutdown, when the newcomer sends its parent the message to terminate, and the
+// KILL of a parent that still runs.
 const parentGrace = 2 * time.Second
 
 func (d *decision) find(number int) *epoch {
@@ -40,7 +41,7 @@ func (d *decision) find(number int) *epoch {
 	return nil
 }
 
-// newest returns the epoch that serves, or shall; nil when none lives.
+// newest returns the newest epoch: the one that serves or is to serve; nil when no epoch runs.
 func (s *state) newest() *epoch {
 	if len(s.epochs) == 0 {
 		return nil
@@ -48,7 +49,7 @@ func (s *state) newest() *epoch {
 	return &s.epochs[len(s.epochs)-1]
 }
 
-// start starts the next epoch: by hot restart in the newest one's family, or as the first of a fresh one.
+// start starts the next epoch: by hot restart in the family of the newest one, or as the first epoch of a new family.
 func (d *decision) start(config Config, hot bool) *epoch {
 	launch := Launch{Config: config}
 	if newest := d.newest(); newest != nil {
@@ -66,7 +67,7 @@ func (d *decision) start(config Config, hot bool) *epoch {
 	return d.newest()
 }
 
-// kill ends an epoch that must not be asked: a newcomer that terminates by itself ends its parent too.
+// kill ends an epoch with KILL. TERM would not do: a newcomer that terminates by itself ends its parent too.
 func (d *decision) kill(e *epoch) {
 	e.deadline = time.Time{}
 	if !e.killed {
@@ -75,7 +76,7 @@ func (d *decision) kill(e *epoch) {
 	}
 }
 
-// live makes an epoch the one that serves, and every older one drain.
+// live records that an epoch serves, and drains every older one.
 func (d *decision) live(number int) {
 	e := d.find(number)
 	if e == nil || !e.liveAt.IsZero() || e.killed {
@@ -101,8 +102,9 @@ func (d *decision) live(number int) {
 	d.committed()
 }
 
-// replace makes an older epoch drain. In the newcomer's own family Envoy sees to it: the newcomer tells its parent to
-// drain, and after ParentShutdown to leave. One that is idle before that leaves early: the next handover waits for it.
+// replace drains an older epoch. Within one family Envoy does it: the newcomer sends its parent the message to drain, and
+// after ParentShutdown the message to terminate. An older epoch that is idle before then is terminated early, since the
+// next handover waits for its exit.
 func (d *decision) replace(older, newcomer *epoch) {
 	older.draining = true
 	if older.killed {
@@ -116,7 +118,7 @@ func (d *decision) replace(older, newcomer *epoch) {
 	}
 }
 
-// idle lets an epoch go that drains.
+// idle records that an epoch has no work left, and terminates it if it drains.
 func (d *decision) idle(number int) {
 	e := d.find(number)
 	if e == nil || e.idle {
@@ -128,7 +130,7 @@ func (d *decision) idle(number int) {
 	}
 }
 
-// exited judges an exit by the role of the epoch (newest, replaced, told to leave), not by its status.
+// exited judges an exit by the role of the epoch (newest, replaced, stopped by the supervisor), not by its exit status.
 func (d *decision) exited(number int, exit Exit) {
 	found := d.find(number)
 	if found == nil {
@@ -143,7 +145,7 @@ func (d *decision) exited(number int, exit Exit) {
 		d.note(Replaced, number, exit.String())
 		d.parentGone(gone, newest, exit)
 	case !wasNewest && gone.liveAt.IsZero():
-		d.note(Replaced, number, exit.String()) // it never served, and its successor is there
+		d.note(Replaced, number, exit.String()) // it never served, and its successor runs
 	case !wasNewest:
 		d.parentLost(gone, newest, exit)
 	case newest != nil && !newest.draining && !newest.killed:
@@ -154,8 +156,9 @@ func (d *decision) exited(number int, exit Exit) {
 	d.reopen()
 }
 
-// parentGone answers the exit of a replaced epoch. If it left before its newcomer told it to, another socket must take that
-// message, or the newcomer would abort itself. The core cannot know whether it did, and an unneeded rescue is harmless.
+// parentGone handles the exit of a replaced epoch. If the epoch exited before its newcomer sent it the message to terminate,
+// another socket must receive that message, or the newcomer aborts. The core cannot see whether the message was sent; a
+// rescue that was not needed is harmless.
 func (d *decision) parentGone(parent epoch, newcomer *epoch, exit Exit) {
 	if newcomer == nil || newcomer.Family != parent.Family || newcomer.Restart != parent.Restart+1 {
 		return
@@ -169,9 +172,9 @@ func (d *decision) parentGone(parent epoch, newcomer *epoch, exit Exit) {
 	}
 }
 
-// parentLost answers the death of the epoch that served while its newcomer was not live yet. A newcomer of the same
-// family would wait for its parent until it aborts, so a fresh one takes its place; one of its own will serve, or keeps
-// its deadline, after which the last good configuration comes back.
+// parentLost handles the death of the serving epoch before its newcomer was live. A newcomer of the same family would wait
+// for its parent and then abort, so it is killed and a fresh epoch starts. A newcomer of another family goes on: it becomes
+// live, or is killed at its deadline, after which the last good configuration starts again.
 func (d *decision) parentLost(parent epoch, newcomer *epoch, exit Exit) {
 	d.handover = handover{}
 	if newcomer.Family != parent.Family {

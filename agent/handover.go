@@ -6,7 +6,7 @@ import "time"
 type Way string
 
 const (
-	Auto       Way = "auto"         // hot, and side-by-side where hot cannot be or has failed twice
+	Auto       Way = "auto"         // hot, or side-by-side where hot restart is impossible or has failed twice
 	Hot        Way = "hot"          // Envoy's hot restart: listen sockets are passed on
 	SideBySide Way = "side-by-side" // another family on the same reuse_port ports, then the old one drains
 )
@@ -15,10 +15,10 @@ const (
 // is none.
 type handover struct {
 	stage  stage
-	began  time.Time // when the first of the changes that it answers came
-	due    time.Time // when the stage has something to do; zero when it waits for an event
+	began  time.Time // when its first change arrived
+	due    time.Time // when the next step of the stage is due; zero when it waits for an event
 	hot    bool      // the two Envoys can do a hot restart
-	failed int       // newcomers that were tried in vain
+	failed int       // newcomers that failed
 }
 
 type stage string
@@ -27,20 +27,20 @@ const (
 	quiet    stage = "quiet"    // more changes may come
 	checking stage = "checking" // a check is under way
 	gated    stage = "gated"    // checked; the last handover must be over first
-	starting stage = "starting" // a newcomer is on its way
-	refused  stage = "refused"  // by a check, which is made again: a disk may have room by then, a certificate be valid
+	starting stage = "starting" // a newcomer is starting
+	refused  stage = "refused"  // by a check, which runs again: by then a disk may have room, or a certificate be valid
 )
 
 const (
-	quietPeriod  = 100 * time.Millisecond // without a change, before changes are acted on
-	quietCeiling = 10 * time.Second       // from the first of them
+	quietPeriod  = 100 * time.Millisecond // without a change, before the handover goes on
+	quietCeiling = 10 * time.Second       // longest wait, from the first change
 	hotAttempts  = 2                      // before side-by-side
 	allAttempts  = 3
 	retryPause   = time.Second // before the third newcomer
-	recheckPause = time.Minute // between two checks of what was refused
+	recheckPause = time.Minute // between two checks of a refused configuration
 )
 
-// configured takes a new desired configuration. It is worth a fresh budget.
+// configured takes a new desired configuration. It starts with a fresh budget.
 func (d *decision) configured(config Config) {
 	if config == d.desired || d.stopping.stage != notStopping {
 		return
@@ -48,9 +48,9 @@ func (d *decision) configured(config Config) {
 	d.desired, d.refusal, d.failures = config, refusal{}, 0
 	switch newest := d.newest(); {
 	case newest == nil:
-		d.start(config, false) // Envoy's own refusal is the check: no other epoch serves yet
+		d.start(config, false) // without a check before: no other epoch serves yet, so Envoy may refuse it at start
 	case d.handover.stage == starting:
-		// The one under way is finished first.
+		// The running handover is finished first.
 	case newest.Config == config && !d.mustRefresh():
 		d.handover = handover{}
 	default:
@@ -58,7 +58,7 @@ func (d *decision) configured(config Config) {
 	}
 }
 
-// quiet waits until the changes have come to rest.
+// quiet waits until no change has come for quietPeriod, at most quietCeiling.
 func (d *decision) quiet() {
 	began := d.handover.began
 	if began.IsZero() {
@@ -81,10 +81,10 @@ func (d *decision) advanceHandover() {
 	}
 }
 
-// checked takes the result of a check. A refusal changes nothing: what runs, serves on.
+// checked takes the result of a check. After a refusal the running epoch serves on.
 func (d *decision) checked(e checked) {
 	if d.handover.stage != checking || e.config != d.desired {
-		return // it answers an older question
+		return // the result of an outdated check
 	}
 	fault := e.fault
 	if fault == "" && d.HandoverWay == Hot && !e.hot {
@@ -98,7 +98,7 @@ func (d *decision) checked(e checked) {
 	d.handover.stage, d.handover.hot, d.handover.due = gated, e.hot, d.now
 }
 
-// refuse keeps what runs. A reason that was given before is not given again.
+// refuse ends the handover, and the running epoch serves on. A reason that was noted before is not noted again.
 func (d *decision) refuse(reason string) {
 	d.handover = handover{}
 	if d.refusal.config == d.desired && d.refusal.reason == reason {
@@ -108,13 +108,13 @@ func (d *decision) refuse(reason string) {
 	d.refusal = refusal{config: d.desired, reason: reason, at: d.now}
 }
 
-// throughGate starts the newcomer once the newest epoch is alone: a third one would cut the oldest one's work. One
-// that has never been live has no connections, so the gate does not wait for it.
+// throughGate starts the newcomer once no other epoch than the newest runs: a third epoch would cut off the work of the
+// oldest. A newest epoch that has never been live has no connections, so it is killed and a fresh epoch starts at once.
 func (d *decision) throughGate() {
 	newest := d.newest()
 	switch {
 	case len(d.epochs) != 1 || newest.killed:
-		d.handover.due = time.Time{} // reopened by what changes that
+		d.handover.due = time.Time{} // reopen sets it when an epoch exits or becomes live
 	case newest.liveAt.IsZero():
 		d.handover = handover{}
 		d.kill(newest)
@@ -125,7 +125,7 @@ func (d *decision) throughGate() {
 	}
 }
 
-// way is how an epoch takes over, or took.
+// way returns how an epoch takes over, or took over.
 func (l Launch) way() Way {
 	if l.Hot() {
 		return Hot
@@ -133,7 +133,7 @@ func (l Launch) way() Way {
 	return SideBySide
 }
 
-// way is how the next newcomer shall take over.
+// way returns how the next newcomer is to take over.
 func (d *decision) way() Way {
 	switch {
 	case d.HandoverWay != Auto:
@@ -151,7 +151,8 @@ func (d *decision) reopen() {
 	}
 }
 
-// committed ends the handover that a live epoch completes, and turns to what was asked for since.
+// committed ends the handover that a live epoch completes, and begins the next one if the desired configuration has changed
+// since.
 func (d *decision) committed() {
 	newest := d.newest()
 	if d.handover.stage == starting {
@@ -165,7 +166,7 @@ func (d *decision) committed() {
 	d.reopen()
 }
 
-// rollBack answers a newcomer's end before it was live: its parent serves on.
+// rollBack handles the exit of a newcomer that was not live yet: its parent serves on.
 func (d *decision) rollBack(newcomer epoch, exit Exit) {
 	d.note(RolledBack, newcomer.Epoch, exit.String())
 	if newcomer.Hot() {
@@ -179,7 +180,7 @@ func (d *decision) rollBack(newcomer epoch, exit Exit) {
 	case d.handover.failed >= allAttempts:
 		d.refuse("newcomer failed: " + exit.String())
 	case d.handover.failed == 1:
-		// At once: it may have come as far as to make its parent close its listeners.
+		// At once: the newcomer may already have made its parent close its listeners.
 		d.handover.stage, d.handover.due = gated, d.now
 	default:
 		d.handover.stage, d.handover.due = gated, d.now.Add(retryPause)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Note is something worth telling: a line of the log, of the history, and a count.
+// Note is the kind of an event. Each event is logged, added to the history and counted.
 type Note string
 
 // The notes. Those that are warnings are listed in warnings.
@@ -28,7 +28,7 @@ const (
 	Stopped    Note = "Envoy stopped"
 )
 
-// Notes returns every note, in the order of a life.
+// Notes returns every note, in the order in which they happen.
 func Notes() []Note {
 	return []Note{
 		Starting, Serving, HandedOver, RolledBack, Rejected, Replaced, Failed, Hanging, Late, Rescuing,
@@ -41,8 +41,8 @@ var warnings = []Note{RolledBack, Rejected, Failed, Hanging, Late, Rescuing}
 // noted is a note as the core makes it; it is an action like any other.
 type noted struct {
 	note  Note
-	epoch int    // -1 where it is about none
-	why   string // empty where there is nothing to add
+	epoch int    // -1 when the note concerns no epoch
+	why   string // empty without a reason
 }
 
 func (d *decision) note(note Note, epoch int, why string) { d.do(noted{note, epoch, why}) }
@@ -51,20 +51,20 @@ func (d *decision) note(note Note, epoch int, why string) { d.do(noted{note, epo
 type Event struct {
 	At    time.Time `json:"at"`
 	Note  Note      `json:"note"`
-	Epoch int       `json:"epoch"` // -1 where it is about none
+	Epoch int       `json:"epoch"` // -1 when the event concerns no epoch
 	Why   string    `json:"why,omitempty"`
 }
 
 // keptEvents bounds the history.
 const keptEvents = 50
 
-// history is what was noted so far.
+// history holds the counts of all events and the last events.
 type history struct {
 	counts map[Note]int
 	events []Event
 }
 
-// add notes in log and history, and returns the event that it made of the note.
+// add writes a note to the log and the history, and returns its event.
 func (h *history) add(n noted, now time.Time, log *slog.Logger) Event {
 	if h.counts == nil {
 		h.counts = map[Note]int{}

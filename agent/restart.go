@@ -4,13 +4,13 @@ import "time"
 
 const (
 	backOffCap   = 30 * time.Second // no delay is longer
-	stablePeriod = 5 * time.Minute  // of service refill the budget
-	savedBudgets = 5                // as many budgets may be saved up beyond that by longer service
-	jitter       = 0.2              // a delay varies by this share either way, so that a fleet does not restart as one
+	stablePeriod = 5 * time.Minute  // this much service refills the budget
+	savedBudgets = 5                // longer service saves up at most so many budgets more
+	jitter       = 0.2              // a delay varies by this share either way, so that a fleet does not restart all at once
 )
 
-// failed answers the unexpected exit of the epoch that served or was to serve. One that was live is replaced at once, as
-// long as there is budget; else the delay grows.
+// failed handles the unexpected exit of the epoch that served or was to serve. An epoch that was live is replaced at
+// once, as long as there is budget; else after a delay that grows.
 func (d *decision) failed(gone epoch, exit Exit) {
 	wasLive := !gone.liveAt.IsZero()
 	if wasLive {
@@ -36,8 +36,8 @@ func (d *decision) failed(gone epoch, exit Exit) {
 	d.retryAt = d.now.Add(delay)
 }
 
-// earn turns served time into restarts: stablePeriod is worth the whole budget. A failure of before is forgiven for one, what
-// is left is saved up.
+// earn converts served time into restarts: stablePeriod is worth the whole budget. Each restart forgives one earlier
+// failure; the rest is saved.
 func (d *decision) earn(served time.Duration) {
 	if d.RestartBudget == 0 {
 		return
@@ -51,7 +51,7 @@ func (d *decision) earn(served time.Duration) {
 	d.saved = min(d.saved+earned-forgiven, savedBudgets*d.RestartBudget)
 }
 
-// startFresh starts an epoch that has no parent: with the configuration that has served, else with the desired one.
+// startFresh starts an epoch that has no parent: with the last configuration that served, else with the desired one.
 func (d *decision) startFresh() {
 	config := d.good
 	if config == (Config{}) {
@@ -60,8 +60,8 @@ func (d *decision) startFresh() {
 	d.start(config, false)
 }
 
-// budget is how many failures in a row are retried. A refusal of its own configuration at first start does not cure
-// itself, so it is worth one more try only.
+// budget returns how many failures in a row are retried. An Envoy that refuses its configuration at the first start
+// will do so again, so it is retried only once.
 func (c Settings) budget(refused bool) int {
 	if refused {
 		return min(1, c.RestartBudget)

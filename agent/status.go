@@ -2,20 +2,20 @@ package agent
 
 import "time"
 
-// Status is what the supervisor tells about itself: a copy, free to keep. It holds no bootstrap, which may hold
-// secrets.
+// Status is the state of the supervisor for its callers: a copy, free to keep. It holds no bootstrap, since a bootstrap may
+// hold secrets.
 type Status struct {
 	Epochs   []EpochStatus `json:"epochs"`             // oldest first
-	Handover string        `json:"handover,omitempty"` // stage of the one under way
-	Took     time.Duration `json:"last_handover_ns"`   // from the first change that it answered until the newcomer was live
+	Handover string        `json:"handover,omitempty"` // stage of the current one
+	Took     time.Duration `json:"last_handover_ns"`   // from its first change until the newcomer was live
 	Refusal  *Refused      `json:"refusal,omitempty"`  // why the desired configuration does not run
 	Failures int           `json:"failures"`           // not forgiven yet for served time
-	Budget   int           `json:"budget"`             // how many of them are retried: more after long service
+	Budget   int           `json:"budget"`             // how many failures are retried: more after long service
 	RetryAt  *time.Time    `json:"retry_at,omitempty"` // when the next epoch starts
-	Drained  bool          `json:"drained"`            // it serves, and shall get no new work
+	Drained  bool          `json:"drained"`            // it serves, but is to receive no new work
 	Stopping bool          `json:"stopping"`
 	GaveUp   string        `json:"gave_up,omitempty"` // why, when it stops by its own decision
-	Counts   map[Note]int  `json:"counts"`            // of the supervisor's whole life
+	Counts   map[Note]int  `json:"counts"`            // since the supervisor started
 	Events   []Event       `json:"events"`            // the last ones, oldest first
 }
 
@@ -29,7 +29,7 @@ type EpochStatus struct {
 	LiveAt    *time.Time `json:"live_at,omitempty"`
 }
 
-// Refused is why the desired configuration does not run, and since when.
+// Refused holds the reason why the desired configuration does not run, and since when.
 type Refused struct {
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// stopping is how the supervisor comes to its end. The zero stopping is: it does not.
+// stopping is the state of the shutdown. The zero value is: no shutdown.
 type stopping struct {
 	stage  stopStage
 	asked  time.Time // zero when no stop was asked for
@@ -23,7 +23,7 @@ const (
 	finished                  // every process is reaped
 )
 
-// repeated is how soon after the first command to stop a second one is the same: many senders signal twice.
+// repeated is the time after the first command to stop in which a second one is ignored: many senders signal twice.
 const repeated = 2 * time.Second
 
 // killGrace is how long Envoy has after TERM: it needs 10 to 600 ms, more on a busy machine.
@@ -77,7 +77,8 @@ func (d *decision) killAll() {
 	}
 }
 
-// giveUp ends the supervisor by its own decision. It does not wait for epochs that still drain: the caller waits for the exit status.
+// giveUp ends the supervisor by its own decision. It does not wait for epochs that still drain, since the caller waits
+// for the exit status.
 func (d *decision) giveUp(why *GaveUp) {
 	d.handover, d.retryAt = handover{}, time.Time{}
 	d.stopping.gaveUp = why

@@ -9,21 +9,21 @@ import (
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
-// deltaVariant is in a bootstrap that asks discovery for changes instead of the state of the world.
+// deltaVariant is in a bootstrap that uses delta xDS instead of the state of the world.
 const deltaVariant = "DELTA_GRPC"
 
-// The types whose rejections are distinguished.
+// The types whose rejections are handled separately.
 const (
 	clusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 	listenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
 )
 
-// rejectedSince reports whether Envoy's log tells of a rejection after a time.
+// rejectedSince reports whether Envoy has logged a rejection after a time.
 func (c *process) rejectedSince(at time.Time) bool {
 	return c.output.rejectedSince(at)
 }
 
-// configuration asks Envoy what it has received, and notes what else may be needed when it has ended.
+// configuration queries which configuration Envoy has received, and keeps the kernel's facts for the flight record.
 func (c *process) configuration(ctx context.Context) *health.Config {
 	received, err := c.admin.Received(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 	return config
 }
 
-// updates adds to the counts what Envoy says of the last rejection.
+// updates adds the last rejection in Envoy's log to the counts.
 func (c *process) updates(ctx context.Context, u Updates, typeURL string) health.Updates {
 	out := health.Updates{Success: u.Success, Rejected: u.Rejected, Accepted: u.Accepted}
 	if u.Rejected == 0 {
@@ -70,14 +70,16 @@ func (c *process) updates(ctx context.Context, u Updates, typeURL string) health
 	return out
 }
 
-// formers are the resources of a rejection of which Envoy had a former, good form when it was looked at after it.
+// formers are the rejected resources of which Envoy had an earlier, accepted version at the first query after the
+// rejection.
 type formers struct {
 	at    time.Time // of the rejection
 	names map[string]bool
 }
 
-// mended reports whether Envoy has since taken everything that a rejection named, or was sent a configuration without
-// it. That can be seen of a resource only whose former form it had, and has no more: of others it keeps no trace.
+// mended reports whether each resource that a rejection named has since been accepted or withdrawn. A withdrawal is
+// visible only if Envoy had an earlier version of the resource, and no longer has it: of other resources Envoy keeps no
+// record.
 func (c *process) mended(ctx context.Context, r rejection, typeURL string) bool {
 	if c.formers == nil {
 		c.formers = map[string]formers{}

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ground is a configPath, in which slots are taken.
+// ground is a configPath, in which agents claim slots.
 type ground struct {
 	path string
-	base *os.File // where others may write to it; else nil
+	base *os.File // open if other users may write to configPath; else nil
 	log  *slog.Logger
 }
 
-// Claim takes the first free slot of configPath, which it makes if it is missing, ends what killed predecessors left
-// running there and in the other free slots, and removes their files and shared memory.
+// Claim takes the first free slot of configPath, and creates configPath if it is missing. In this slot and in the other
+// free ones it ends the processes that killed agents left, and removes their files and shared memory.
 func Claim(configPath string, log *slog.Logger) (*Slot, error) {
 	made, err := makeDir(configPath)
 	if err != nil {
@@ -72,7 +72,7 @@ func (g ground) claim() (s *Slot, number int, err error) {
 	return nil, 0, fmt.Errorf("claim %s: %d agents hold it; set another configPath", g.path, slots)
 }
 
-// survey looks at configPath. One that was there may be somebody else's.
+// survey examines configPath, which may belong to another user if it existed before.
 func survey(configPath string, log *slog.Logger) (ground, error) {
 	g := ground{path: configPath, log: log}
 	base, err := os.OpenFile(configPath, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
@@ -109,7 +109,8 @@ func (g ground) name(n int) string {
 	return filepath.Join(g.path, slotPrefix+strconv.Itoa(n))
 }
 
-// inheritOthers sees to free slots that nobody may claim for long: what runs there would keep its ports.
+// inheritOthers clears the other free slots, which no agent may claim for a long time: a process left there would keep
+// its ports.
 func (g ground) inheritOthers(from int) {
 	for _, n := range g.others(from) {
 		other, err := g.claimNumber(n, false)
@@ -125,7 +126,8 @@ func (g ground) inheritOthers(from int) {
 	}
 }
 
-// others are the numbers of slots that there may be. A directory in which others write is not listed: it may be endless.
+// others returns the numbers of slots that may exist. A directory to which other users may write is not read: it may
+// have any number of entries.
 func (g ground) others(from int) (numbers []int) {
 	if g.base != nil {
 		for n := from; n < slots; n++ {
@@ -133,7 +135,7 @@ func (g ground) others(from int) (numbers []int) {
 		}
 		return numbers
 	}
-	entries, err := os.ReadDir(g.path) // one question, where most often there is nothing
+	entries, err := os.ReadDir(g.path) // one read, since most often there is no other slot
 	if err != nil {
 		g.log.Warn("look for the slots of other agents", "dir", g.path, "err", err)
 	}
@@ -150,7 +152,7 @@ func (g ground) others(from int) (numbers []int) {
 	return numbers
 }
 
-// claimNumber returns nil when another agent holds the slot, and notOurs when a stranger has its name.
+// claimNumber returns nil if another agent holds the slot, and notOurs if something else has the slot's name.
 func (g ground) claimNumber(n int, mayMake bool) (*Slot, error) {
 	s, err := g.enter(n, mayMake)
 	if err != nil {
@@ -163,7 +165,7 @@ func (g ground) claimNumber(n int, mayMake bool) (*Slot, error) {
 	return s, nil
 }
 
-// hold locks a slot that has been entered, and inherits what its last owner left.
+// hold locks a slot that has been entered, and clears up what its last owner left.
 func (s *Slot) hold() (held bool, err error) {
 	s.lock, err = lockFile(filepath.Join(s.dir, lockName))
 	switch {
@@ -202,8 +204,8 @@ func (g ground) enter(n int, mayMake bool) (*Slot, error) {
 	return s, errors.Join(checkDir(dir), dir.Close())
 }
 
-// checkDir refuses a directory of a user who is neither root nor self: its owner may rename and replace each file in it,
-// whatever the modes of those.
+// checkDir refuses a directory whose owner is neither root nor the agent's user: the owner may rename and replace each
+// file in it, also one with a strict mode.
 func checkDir(dir *os.File) error {
 	info, err := dir.Stat()
 	if err != nil {
@@ -217,7 +219,7 @@ func checkDir(dir *os.File) error {
 	return err
 }
 
-// makeDir makes a directory and its parents, and returns it if it was not there.
+// makeDir makes a directory and its parents, and returns the directory if it did not exist before.
 func makeDir(dir string) ([]string, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, err
@@ -229,7 +231,7 @@ func makeDir(dir string) ([]string, error) {
 	return []string{dir}, err
 }
 
-// claimError says what to do.
+// claimError adds advice to an error.
 func claimError(configPath string, err error) error {
 	advice := "set another configPath"
 	switch {

@@ -12,15 +12,15 @@ import (
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
-// An epoch that serves is asked now and then, which costs the agent most of what it uses while nothing happens. That it was
-// stopped, or has ended, the kernel says at once: see Proxy.Stirred.
+// The agent queries the admin of a serving epoch at intervals. These queries are most of the CPU time of an idle agent.
+// A stop or an exit of the process needs no query: the kernel reports it at once, see Proxy.Stirred.
 const (
-	askInterval       = 3 * time.Second         // between two questions to an epoch that answers
-	probeInterval     = 1500 * time.Millisecond // between two to one that does not, and what a question may take
-	receivedInterval  = 10 * time.Second        // between two looks for rejected configuration, which cost Envoy some work
-	diagnosisInterval = 5 * time.Second         // between two looks why it waits
-	linkInterval      = time.Second             // between two looks for what an Envoy waits for
-	caughtUpLimit     = 2 * time.Second         // that a newcomer may have fewer listeners than its parent, for it may want fewer
+	askInterval       = 3 * time.Second         // between two queries of an epoch that answers
+	probeInterval     = 1500 * time.Millisecond // between two queries of one that does not, and a query's timeout
+	receivedInterval  = 10 * time.Second        // between two queries for rejected configuration, which cost Envoy some work
+	diagnosisInterval = 5 * time.Second         // between two diagnoses of the connection to discovery
+	linkInterval      = time.Second             // between two queries of what a starting Envoy waits for
+	caughtUpLimit     = 2 * time.Second         // wait for as many listeners as the parent's: the newcomer may have fewer
 )
 
 // watch observes the process until ctx ends, and reports when it is live and when it hangs.
@@ -32,8 +32,8 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 	defer facts.Close()
 	defer c.diagnosing.Wait()
 	began := time.Now()
-	var asked time.Time // when configuration was last asked for
-	c.linked = began    // at first, it merely starts
+	var asked time.Time // when configuration was last queried
+	c.linked = began    // no query of the link right after the fork
 	hung, answers := false, false
 	for due := true; ctx.Err() == nil; {
 		seen, err := facts.read()
@@ -42,7 +42,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 			answers = o.Answer != nil
 			verdict := c.judge(o, time.Now())
 			if verdict.Degraded != "" || !verdict.Holds(health.ListenersBound) {
-				asked = time.Time{} // that it is mended shall be seen as soon
+				asked = time.Time{} // query at the next observation, to see the recovery early
 			}
 			switch {
 			case ctx.Err() != nil:
@@ -50,7 +50,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 			case !c.live.Load() && c.serves(verdict, began):
 				c.live.Store(true)
 				c.served(c)
-				c.parent = nil // or no epoch's memory would ever be freed
+				c.parent = nil // else the memory of no epoch would be freed
 				report(agent.Live)
 			case verdict.Replace && !hung:
 				hung = true
@@ -68,33 +68,34 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 		select {
 		case <-ctx.Done():
 		case <-c.stirred:
-			due = false // look at the process alone
+			due = false // read the process's state, without a query
 		case <-time.After(interval):
 			due = true
 		}
 	}
 }
 
-// Stirred has every process looked at now: the caller got a SIGCHLD, so one of them may have been stopped.
+// Stirred makes each watch read its process's state now: the caller has received a SIGCHLD, so one of the processes may
+// have been stopped.
 func (p *Proxy) Stirred() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.processes {
 		select {
 		case c.stirred <- struct{}{}:
-		default: // it is about to be looked at
+		default: // a read is due already
 		}
 	}
 }
 
-// pollInterval is short while Envoy starts (100 to 200 ms on an idle machine), and relaxes when it waits for
+// pollInterval is short while Envoy starts (100 to 200 ms on an idle machine), and grows while Envoy waits for
 // something else, such as discovery.
 func pollInterval(waited time.Duration) time.Duration {
 	return min(max(waited/50, 5*time.Millisecond), 100*time.Millisecond)
 }
 
-// observe judges what the kernel says of the process, asks its admin whether it is ready, and now and then what it has
-// received.
+// observe combines the kernel's facts about the process with the answers of its admin: whether it is ready and, at
+// intervals, which configuration it has received.
 func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *time.Time) health.Observation {
 	o := health.Observation{
 		Pid: c.pid, Epoch: c.launch.Epoch, AdminExpected: true,
@@ -120,9 +121,9 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 		o.Answer = &health.Answer{Epoch: c.launch.Epoch, Ready: err == nil, State: stateIn(err)}
 		c.unsucceeded()
 	case c.live.Load() && closed(err) && c.succeeded.Load():
-		o.AdminExpected = false // a newcomer has closed it; the process serves on
+		o.AdminExpected = false // a newcomer has closed the admin; the process serves on
 	case closed(err):
-		o.Deaf = true // its socket was removed: it cannot be asked, told, or drained
+		o.Deaf = true // its socket was removed: the agent can neither query nor drain it
 	}
 	if err == nil && (!c.live.Load() || time.Since(*asked) >= receivedInterval || c.rejectedSince(*asked)) {
 		*asked = time.Now()
@@ -136,22 +137,22 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	return o
 }
 
-// ready gives Envoy less time than silence takes to be seen.
+// ready queries /ready. Its timeout is shorter than the two seconds after which package health reports silence.
 func (c *process) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeInterval)
 	defer cancel()
 	return c.admin.Ready(ctx)
 }
 
-// asks finds a key of the bootstrap, in JSON and YAML alike.
+// asks reports whether the bootstrap, JSON or YAML, contains a key.
 func asks(config agent.Config, key string) bool { return strings.Contains(config.Bootstrap, key) }
 
-// closed reports that no process listens at the socket. It is false where one listens and does not answer.
+// closed reports whether no process listens at the socket. It is false if one listens and does not answer.
 func closed(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }
 
-// stateIn returns what /ready said.
+// stateIn returns the state in the answer of /ready.
 func stateIn(err error) string {
 	if err == nil {
 		return "LIVE"
@@ -171,8 +172,8 @@ func (c *process) judge(o health.Observation, now time.Time) health.Verdict {
 	return verdict
 }
 
-// serves reports whether the epoch may take over: everything but the certificates, which Envoy has already or waits
-// for, and as many listeners as its parent.
+// serves reports whether the epoch may take over: all conditions that it needs are true, and it has as many listeners
+// as its parent, or caughtUpLimit is over. Certificates do not count: Envoy has them already, or waits for them.
 func (c *process) serves(v health.Verdict, began time.Time) bool {
 	for _, condition := range v.Conditions {
 		if !condition.Status && c.needs(condition.Type) {
@@ -182,8 +183,9 @@ func (c *process) serves(v health.Verdict, began time.Time) bool {
 	return c.parent == nil || c.listeners.Load() >= c.parent.listeners.Load() || time.Since(began) > caughtUpLimit
 }
 
-// needs reports whether a condition is one for taking over. An Envoy whose listeners discovery spoilt shall not replace one
-// that has good ones; by hot restart it has, once its workers run, for it has told its parent to close them.
+// needs reports whether an epoch needs a condition before it takes over. An Envoy whose listeners were rejected must
+// not replace one that has good listeners. With hot restart that cannot be prevented: once the newcomer's workers run,
+// it has made its parent close its listeners.
 func (c *process) needs(t health.Type) bool {
 	switch t {
 	case health.CertificatesValid:

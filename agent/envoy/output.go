@@ -13,8 +13,8 @@ import (
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
-// output is the one that sees what an epoch of Envoy writes. It forwards each line to the agent's log and remembers
-// the last ones: for the cause of an exit, and for the flight record.
+// output receives the log lines of an epoch of Envoy. It forwards each line to the agent's log and keeps the last ones,
+// for the cause of an exit and for the flight record.
 type output struct {
 	log slog.Handler // has the epoch
 
@@ -26,7 +26,7 @@ type output struct {
 	rejected map[string]rejection // the last one of each type
 }
 
-// newOutput forwards lines of every level, since Envoy's own --log-level has chosen them.
+// newOutput forwards lines of every level, since Envoy's own --log-level has filtered them.
 func newOutput(log *slog.Logger, epoch int) *output {
 	return &output{log: log.With("epoch", epoch).Handler()}
 }
@@ -36,7 +36,7 @@ const (
 	longestLine = 4096 // bytes; the rest of a longer line is dropped
 )
 
-// Write takes any piece of output. A log that cannot be written must not stop Envoy, so it never fails.
+// Write accepts any piece of output. It never fails, since a fault of the log must not stop Envoy.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,7 +56,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end takes what was begun as a line.
+// end handles the text kept so far as a complete line.
 func (o *output) end() {
 	o.line(o.begun)
 	o.begun = o.begun[:0]
@@ -79,7 +79,8 @@ func (o *output) line(text []byte) {
 	o.oldest = (o.oldest + 1) % keptLines
 }
 
-// last returns the last lines, oldest first. It is for an Envoy that writes no more: it ends a begun line.
+// last returns the last lines, oldest first. It handles an incomplete line as a line, so it is for an Envoy that has
+// ended.
 func (o *output) last() []Record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,12 +107,13 @@ func (r Record) String() string {
 	return strings.Join([]string{r.Time.UTC().Format("15:04:05.000"), LevelName(r.Level), r.Component, r.Message}, " ")
 }
 
-// reason returns the line that best says why Envoy ended. Envoy repeats a fatal error of its start as one plain last
-// line; an assertion is a critical line, and perhaps a backtrace, which says where and not why. White space in it is
-// one blank each: a message may have lines, and protobuf strews blanks into its errors at random.
+// reason returns the line that explains best why Envoy ended. Envoy repeats a fatal error of its start as a last line
+// in plain text. An assertion is a critical line, perhaps followed by a backtrace, which holds the place and not the
+// cause. Each run of white space becomes one blank: a message may have several lines, and protobuf adds blanks to its
+// errors at random.
 func (o *output) reason() string { return strings.Join(strings.Fields(reasonOf(o.last())), " ") }
 
-const reasonLines = 20 // what was said before these is no reason
+const reasonLines = 20 // earlier lines are not the cause of an exit
 
 func reasonOf(lines []Record) string {
 	lines = slices.DeleteFunc(lines, func(r Record) bool {
@@ -131,13 +133,13 @@ func reasonOf(lines []Record) string {
 	return ""
 }
 
-// rejection is a rejected update, and the names in it.
+// rejection is a rejected update, with the names of its rejected resources.
 type rejection struct {
 	health.Rejection
 	names []string
 }
 
-// remember keeps what Envoy says of configuration that it would not take, by type.
+// remember keeps the last rejection of each type, from Envoy's log line about it.
 func (o *output) remember(r Record) {
 	variant, rest, found := strings.Cut(r.Message, " config for ")
 	typeURL, text, said := strings.Cut(rest, " rejected: ")
@@ -150,14 +152,14 @@ func (o *output) remember(r Record) {
 	o.rejected[typeURL] = rejectionOf(text, r.Time)
 }
 
-// lastRejection returns what Envoy last said of configuration of a type that it would not take; nothing where it has not.
+// lastRejection returns the last rejection of a type in Envoy's log; the zero rejection where there is none.
 func (o *output) lastRejection(typeURL string) rejection {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.rejected[typeURL]
 }
 
-// rejectedSince reports whether it has said so of any type after a time.
+// rejectedSince reports whether Envoy has logged a rejection of any type after a time.
 func (o *output) rejectedSince(at time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -169,8 +171,8 @@ func (o *output) rejectedSince(at time.Time) bool {
 	return false
 }
 
-// rejectionOf reads "Error adding/updating cluster(s) NAME: WHY, NAME: WHY", or listener(s), whose parts are lines. A
-// part of a reason is not a name: it has blanks. Each run of white space becomes one blank.
+// rejectionOf parses "Error adding/updating cluster(s) NAME: WHY, NAME: WHY"; for listener(s), each part is a line. A
+// part with blanks belongs to a reason and is not a name. Each run of white space becomes one blank.
 func rejectionOf(text string, at time.Time) rejection {
 	line := flight.MaskText(strings.Join(strings.Fields(text), " ")) // any user may read it
 	r := rejection{Rejection: health.Rejection{Text: line, At: at}}

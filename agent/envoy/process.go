@@ -31,32 +31,32 @@ type process struct {
 
 	cmd        *exec.Cmd
 	tie        *tie
-	executable *executable // what was started, until it has proven to serve
+	executable *executable // of this process, until the process has served
 	pid        int         // zero before the fork
 	admin      *Admin
 
 	live      atomic.Bool
 	drained   atomic.Bool           // by the agent's own order
 	succeeded atomic.Bool           // a newcomer of its family has been started, which closes its admin
-	listeners atomic.Int64          // active when last asked
+	listeners atomic.Int64          // active ones at the last query
 	listened  atomic.Pointer[ports] // on which it listened when a newcomer was started; nil before
 
-	kernel     flight.Process     // last seen; the watch's until it has ended
+	kernel     flight.Process     // last read; owned by the watch until the watch has ended
 	received   Received           // likewise
 	mendedAt   map[string]int64   // see open
 	formers    map[string]formers // by type; see mended
 	missing    string             // see health.Config.Missing
-	diagnosed  time.Time          // when it was last looked why Envoy cannot talk to discovery
+	diagnosed  time.Time          // when the connection to discovery was last diagnosed
 	diagnosis  atomic.Pointer[string]
 	diagnosing sync.WaitGroup
 
-	linked time.Time // when it was last asked for its link to discovery
+	linked time.Time // when its link to discovery was last queried
 
 	healthMu sync.Mutex
 	health   health.State
 }
 
-// outputDelay bounds the wait for output after Envoy's end, for a descendant of it may hold the pipe.
+// outputDelay bounds the wait for output after Envoy's exit, since a descendant of Envoy may hold the pipe.
 const outputDelay = time.Second
 
 func (c *process) fork() (err error) {
@@ -64,8 +64,8 @@ func (c *process) fork() (err error) {
 		return errors.Join(err, c.Slot.NotStarted(c.sockets.family))
 	}
 	c.cmd = exec.Command(c.choose(c), argv(c.Options, c.files, c.sockets, c.launch.Restart)...)
-	// Pipes of the agent's own, which are always read: so Envoy never waits for a reader, and can open /dev/stdout, which it could
-	// not if the agent's own stdout, a socket perhaps, were passed on.
+	// The agent always reads these pipes, so Envoy never waits for a reader. Envoy can also open /dev/stdout, which it
+	// could not do if it inherited a stdout of the agent that is a socket.
 	c.cmd.Env, c.cmd.Stderr = c.Env, c.output
 	if c.Stdout != nil {
 		c.stdout = &lossy.Lines{To: c.Stdout}
@@ -95,7 +95,7 @@ func (c *process) fork() (err error) {
 	}
 	c.known(c.cmd.Process.Pid)
 	c.Log.Info("Envoy started", "epoch", c.launch.Epoch, "pid", c.pid, "base_id", uint32(c.sockets.family))
-	if tied != nil { // its parent-death signal is left, and the slot's next owner
+	if tied != nil { // the parent-death signal remains, and the slot's next owner ends a leftover
 		c.Log.Warn("tie Envoy to the agent", "pid", c.pid, "err", tied)
 	}
 	if recorded != nil {
@@ -104,7 +104,7 @@ func (c *process) fork() (err error) {
 	return nil
 }
 
-// run obeys orders and reports until the process is reaped.
+// run carries out orders and reports until the process is reaped.
 func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) agent.Exit {
 	ctx, cancel := context.WithCancel(context.Background())
 	var tasks sync.WaitGroup
@@ -154,12 +154,12 @@ func (c *process) exit() agent.Exit {
 	return exit
 }
 
-// calm is how long nothing may begin before a process that accepts counts as idle: clients with kept connections
-// have most often asked within it, and been told to close.
+// calm is the time without a new request or connection after which an accepting process counts as idle. Most clients
+// with kept connections have sent a request within it, and have received an answer that closes the connection.
 const calm = 20 * time.Millisecond
 
-// empty drains the process, or its inbound side, and reports when it is idle. One whose admin a newcomer has closed is drained by
-// Envoy's own protocol, and judged by its sockets.
+// empty drains the process, or its inbound side, and reports when it is idle. A process whose admin a newcomer has
+// closed is drained by Envoy's hot-restart protocol, and its sockets show when it is idle.
 func (c *process) empty(ctx context.Context, order agent.Order, report func(agent.Report)) {
 	how := inbound
 	if order.Drain {
@@ -186,19 +186,21 @@ func (c *process) empty(ctx context.Context, order agent.Order, report func(agen
 	}
 }
 
-// inbound goes on accepting, so that clients that do not know of the drain yet are served; outbound stays until the end.
+// inbound goes on accepting, so that clients that have not learnt of the drain yet are served. Outbound listeners stay
+// until the exit.
 var inbound = Drain{InboundOnly: true, Graceful: true, SkipExit: true}
 
-// drainInbound tells inbound connections to close, each with its next answer. An Envoy that cannot be asked goes on as it is:
-// readiness alone then keeps new work away.
+// drainInbound makes Envoy close each inbound connection with its next answer. If the request to Envoy fails, Envoy
+// goes on as before, and readiness alone keeps new work away.
 func (c *process) drainInbound(ctx context.Context) {
 	if err := c.admin.DrainListeners(ctx, inbound); err != nil && ctx.Err() == nil {
 		c.Log.Warn("drain inbound listeners", "epoch", c.launch.Epoch, "err", err)
 	}
 }
 
-// idle reports whether a process may be ended. One that accepts no more has its last connections told to close by
-// their next answer, so it waits for them; one that accepts may always get another.
+// idle reports whether a process may be ended. A process that accepts no more closes its last connections with their
+// next answer, so it may be ended when none is open. One that accepts may always get another connection, so it may be
+// ended when nothing is in flight and nothing has begun.
 func (w Work) idle(before Work, accepts bool) bool {
 	return w.Connections == 0 || accepts && w.InFlight == 0 && w.Begun == before.Begun
 }

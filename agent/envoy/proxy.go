@@ -20,19 +20,19 @@ import (
 type Proxy struct {
 	Binary     string
 	Slot       *Slot
-	HotRestart bool // where shared memory can be had
+	HotRestart bool // use hot restart, if shared memory is available
 	Options    Options
 	Env        []string // Envoy's environment, "NAME=value"; nil for the agent's own
 	Log        *slog.Logger
 	Output     *slog.Logger // of Envoy's own lines; it must not block
-	Stdout     io.Writer    // of what Envoy is configured to print, access logs, in whole lines; nil for none. It must not block
+	Stdout     io.Writer    // of Envoy's stdout, such as access logs, in whole lines; nil for none. It must not block
 
 	Discovery  Discovery // the server that a bootstrap of the agent's own names
 	Redirected bool      // traffic is redirected to listeners that discovery sends: see intercepting
-	Spare      *Spare    // of descriptors, for what must not fail when there are none; nil for none
+	Spare      *Spare    // descriptors for use when the process has no other left; nil for none
 
-	// CheckCertificates is asked before each handover, CertificateFault with each probe: it must be cheap. Either may
-	// be nil.
+	// CheckCertificates is called before each handover. CertificateFault is called with each probe, so it must be
+	// cheap. Either may be nil.
 	CheckCertificates func() error
 	CertificateFault  func() string
 	// Judged is called when Health may have changed; nil for none.
@@ -46,7 +46,7 @@ type Proxy struct {
 	families  map[int]sockets  // by the core's number, while an epoch of it lives
 	remains   flight.Remains   // of the last process that ended
 	ended     int              // its epoch
-	good      *executable      // that has served last; nil for none
+	good      *executable      // the last one that served; nil for none
 }
 
 // Run implements agent.Proxy.
@@ -97,7 +97,7 @@ func (p *Proxy) begin(launch agent.Launch) (*process, error) {
 	return c, nil
 }
 
-// join gives a process its family, and the core's numbers their meaning.
+// join assigns a process its family and its parent, by the core's numbers.
 func (p *Proxy) join(c *process) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func (p *Proxy) join(c *process) error {
 			p.Log.Warn("no hot restart: handovers are side by side", "epoch", c.launch.Epoch, "err", err)
 		}
 	}
-	if err := p.Slot.Starting(family.family); err != nil { // but then the next agent would have to know of it
+	if err := p.Slot.Starting(family.family); err != nil { // only needed after a crash of the agent
 		p.Log.Warn("record Envoy for a next agent", "epoch", c.launch.Epoch, "err", err)
 	}
 	c.sockets, c.parent = family, p.processes[c.launch.Epoch-1]
@@ -129,7 +129,8 @@ func (p *Proxy) join(c *process) error {
 	return nil
 }
 
-// unsucceeded notes that an epoch has its admin after all: its newcomer has failed before it took it.
+// unsucceeded records that an epoch still has its admin, if no newcomer runs any more: the newcomer failed before it
+// closed the admin.
 func (c *process) unsucceeded() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +152,7 @@ func (c *process) known(pid int) {
 	c.pid = pid
 }
 
-// bury removes what a reaped process has left.
+// bury removes the files and records of a reaped process.
 func (p *Proxy) bury(c *process) {
 	p.forget(c)
 	if err := errors.Join(c.files.remove(), p.Slot.Ended(c.pid)); err != nil {
@@ -211,8 +212,8 @@ func (p *Proxy) Pids() map[int]int {
 // checkTimeout bounds a check: Envoy takes 1.2 s to validate 1,000 clusters.
 const checkTimeout = 30 * time.Second
 
-// Check implements agent.Proxy: certificates, then Envoy's own validation with the same arguments, then whether the
-// two Envoys speak one hot-restart protocol.
+// Check implements agent.Proxy. It checks the certificates, then the bootstrap by Envoy's own validation with the same
+// arguments, then whether the two Envoys have the same hot-restart version.
 func (p *Proxy) Check(ctx context.Context, config agent.Config) (hot bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -232,7 +233,8 @@ func (p *Proxy) Check(ctx context.Context, config agent.Config) (hot bool, err e
 	return p.sameProtocol(ctx)
 }
 
-// sameProtocol asks the binary and the one that runs, which may have been replaced on disk since.
+// sameProtocol compares the hot-restart version of the binary on disk with that of the running one, which may have been
+// replaced on disk since.
 func (p *Proxy) sameProtocol(ctx context.Context) (bool, error) {
 	running := p.serving()
 	if running == nil || running.sockets.family == 0 {
@@ -249,7 +251,7 @@ func (p *Proxy) sameProtocol(ctx context.Context) (bool, error) {
 	return next == current, nil
 }
 
-// Repair implements agent.Proxy: a newcomer that ended before it served leaves its family's flag set.
+// Repair implements agent.Proxy: a newcomer that ended before it served leaves the INITIALIZING flag of its family set.
 func (p *Proxy) Repair(newcomer agent.Launch) error {
 	family := p.family(newcomer.Family).family
 	if family == 0 {
@@ -274,7 +276,7 @@ func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time
 	if err := rescue.Swallow(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return nil // no newcomer sent it: the parent had been told before it died
+	return nil // no message came: the newcomer had sent it before the parent died
 }
 
 func (p *Proxy) family(number int) sockets {

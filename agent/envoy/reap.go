@@ -12,23 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reaper buries orphans that the kernel gives to this process: all of its pid namespace's to PID 1.
+// Reaper reaps the orphans that the kernel gives to this process. PID 1 gets all orphans of its pid namespace.
 //
 //	SIGCHLD ─▶ look ─┬─ no zombie ─▶ wait for the next
 //	              ▲  └─ zombies: those that stay for patience looks are foreign ─▶ wait4
 //	              └────── again after lookInterval
 //
-// It never waits for any child, as that would steal the status from os/exec, which waits for each child of ours from
-// its start on. A zombie that os/exec has not reaped for some time is no child of ours. That also spares a child that ends
-// before its pid is known, or that is no epoch, such as --mode validate.
+// It never calls wait4 for any child (pid -1), since that would take the exit status away from os/exec, which waits for each
+// child that the agent has started. A zombie that os/exec has not reaped for some time was not started by the agent. By
+// this rule the Reaper also leaves alone a child that exits before its pid is known, or that is no epoch, such as
+// --mode validate.
 type Reaper struct {
-	Own func(pid int) bool // children that are never reaped here; nil for none
+	Own func(pid int) bool // reports children that are never reaped here; nil for none
 	Log *slog.Logger
 
 	list func() ([]int, error) // of zombies; nil for the kernel's own
 }
 
-// An own zombie lasts microseconds. Looks are counted, not time, for a stopped and continued agent's time jumps.
+// A zombie of the agent's own children lasts microseconds. Looks are counted instead of time, since time jumps in an
+// agent that was stopped and continued.
 const (
 	lookInterval = 100 * time.Millisecond
 	patience     = 5
@@ -38,7 +40,7 @@ const (
 // Run reaps until ctx ends. Each value of sigchld means that some child may have ended; SIGCHLDs coalesce, so a
 // buffer of one is enough.
 func (r *Reaper) Run(ctx context.Context, sigchld <-chan os.Signal) error {
-	again := time.NewTimer(0) // for those from before
+	again := time.NewTimer(0) // for zombies that exist already
 	defer again.Stop()
 	if r.list == nil {
 		r.list = zombies
@@ -61,7 +63,7 @@ func (r *Reaper) Run(ctx context.Context, sigchld <-chan os.Signal) error {
 		}
 		if looks = next; len(looks) > 0 {
 			again.Reset(lookInterval)
-		} else if err != nil { // there may be some: no further signal would tell
+		} else if err != nil { // there may be zombies, and no further signal would come for them
 			again.Reset(listAgain)
 		}
 	}
@@ -80,15 +82,15 @@ func (r *Reaper) look(before map[int]int) (map[int]int, error) {
 		case reaped == pid:
 			delete(looks, pid)
 			r.Log.Debug("reaped an orphan", "pid", pid)
-		case failed != nil && failed != unix.ECHILD: // ECHILD: gone by itself
+		case failed != nil && failed != unix.ECHILD: // ECHILD: reaped already
 			err = errors.Join(err, fmt.Errorf("wait for %d: %w", pid, failed))
 		}
 	}
 	return looks, err
 }
 
-// zombies lists our children that have ended. Most often the first question, without a /proc walk, says that there
-// are none. It cannot give the list: while the first zombie stays, it tells of no other.
+// zombies lists the ended children of this process. It calls waitid first, which most often returns that there are none
+// and saves a walk of /proc. That call cannot return the list: while the first zombie stays, it returns no other.
 func zombies() ([]int, error) {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)

@@ -8,15 +8,15 @@ import (
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
-// subscribed are the types of which each resource has a subscription, and with it counters, of its own.
+// subscribed are the types in which each resource has its own subscription, and so its own counters.
 var subscribed = []struct{ name, typeURL, counters string }{
 	{"RDS", "type.googleapis.com/envoy.config.route.v3.RouteConfiguration", `^http\..+\.rds\..+\.`},
 	{"EDS", "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment", `^cluster\..+\.`},
 	{"SDS", "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret", `(^|.+\.)sds\..+\.`},
 }
 
-// refused lists the types of which Envoy has rejected something that it has neither accepted nor been told to forget since.
-// It asks only where the log tells of a rejection.
+// refused lists the types with a rejected resource whose subscription has neither accepted an update since, nor ended.
+// It queries Envoy only for types with a rejection in the log.
 func (c *process) refused(ctx context.Context) (out []health.Refused) {
 	for _, s := range subscribed {
 		last := c.output.lastRejection(s.typeURL)
@@ -31,8 +31,8 @@ func (c *process) refused(ctx context.Context) (out []health.Refused) {
 	return out
 }
 
-// open reports whether a subscription has not accepted anything since its rejection. The log tells only of the last one, so
-// what was mended is remembered with its count.
+// open reports whether some subscription has accepted nothing since its rejection. Only the time of the last rejection
+// in the log is kept, so a subscription that has recovered is remembered with its count of rejections.
 func (c *process) open(stats map[string]int64, rejected time.Time) (open bool) {
 	if c.mendedAt == nil {
 		c.mendedAt = map[string]int64{}

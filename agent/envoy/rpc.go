@@ -18,21 +18,21 @@ const (
 	noStats        = "\x12\x02\x1a\x00" // reply 3, empty
 )
 
-// DrainListeners makes an epoch that has lost its admin stop accepting, and end its connections as they answer.
-// Envoy does so with what a newcomer says when its workers run.
+// DrainListeners makes an epoch whose admin is closed stop accepting, and close each connection with its next answer.
+// It is the message that a newcomer sends when its workers run.
 func (s sockets) DrainListeners(epoch int) error { return s.send(epoch, drainListeners) }
 
-// Terminate ends an epoch as SIGTERM does; an epoch that is frozen hears it when it thaws.
+// Terminate ends an epoch as SIGTERM does; a stopped epoch receives the message when it continues.
 //
-// A newcomer says it too, when its parent-shutdown time is over or when it is ended: if the parent is gone by then,
-// and no Rescue is bound, the newcomer freezes for 10 s and aborts.
+// A newcomer sends the same message when its parent-shutdown time is over or when it terminates. If the parent has exited
+// by then, and no Rescue is bound, the newcomer hangs for 10 s and aborts.
 func (s sockets) Terminate(epoch int) error { return s.send(epoch, terminate) }
 
 // tellTimeout bounds the wait for room in the queue (net.unix.max_dgram_qlen) of an epoch that does not read.
 const tellTimeout = time.Second
 
-// send sends a message that has no reply. It has no name of its own, so that it is never in the way of a real child
-// whose name it would be: Envoy does not look at the sender's (measured on 1.40, with and without a living child).
+// send sends a message that has no reply. Its socket has no name, so that it never occupies the name of a real child's
+// socket: Envoy does not read the sender's address (measured on 1.40, with and without a living child).
 func (s sockets) send(epoch int, message string) error {
 	conn, err := s.dial("parent", epoch)
 	if err != nil {
@@ -58,16 +58,16 @@ func frame(message string) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(len(message))), message...)
 }
 
-// Rescue stands in for a parent that died in the overlap. Its child would find no socket to send Terminate to, freeze
-// for 10 s and abort (measured on 1.40).
+// Rescue receives messages in place of a parent that died before its child ended it. Without it, the child would find
+// no socket for its Terminate, hang for 10 s and abort (measured on 1.40).
 type Rescue struct {
 	conn  *net.UnixConn
 	child *net.UnixAddr
 	epoch int
 }
 
-// bindParent takes the socket of a parent that has been reaped; that of a living one is an error. From its return on
-// the child is safe. The caller swallows or closes.
+// bindParent binds the socket path of a parent that has been reaped; it returns an error if the parent still runs. The
+// child is safe once bindParent has returned. The caller calls Swallow or Close.
 func bindParent(s sockets, epoch int) (*Rescue, error) {
 	if parent, err := s.dial("parent", epoch); err == nil {
 		parent.Close()
@@ -80,8 +80,8 @@ func bindParent(s sockets, epoch int) (*Rescue, error) {
 	return &Rescue{conn: conn, child: s.address("child", epoch+1), epoch: epoch}, nil
 }
 
-// Swallow waits for the one Terminate, returns nil when it came, and closes in any case. End ctx only when the child is gone,
-// for it sends its Terminate also when it is ended early.
+// Swallow waits for one Terminate, returns nil once it has arrived, and closes the socket in any case. End ctx only
+// after the child has exited: the child sends its Terminate also when it is terminated early.
 func (r *Rescue) Swallow(ctx context.Context) error {
 	defer r.Close()
 	stop := context.AfterFunc(ctx, func() { r.conn.SetReadDeadline(time.Unix(1, 0)) })
@@ -101,12 +101,12 @@ func (r *Rescue) Swallow(ctx context.Context) error {
 	}
 }
 
-// answer keeps the child's main thread from waiting for ever. The reply must be of the kind that was asked for: told
-// that its message was not recognized, Envoy 1.40 aborts.
+// answer sends a reply, so that the child's main thread does not wait for ever. The reply must be of the type that the
+// child requested: Envoy 1.40 aborts on the reply that its message was not recognized.
 func (r *Rescue) answer(message string) {
 	r.conn.SetWriteDeadline(time.Now().Add(tellTimeout))
-	r.conn.WriteToUnix(frame(message), r.child) // a child that has gone needs none
+	r.conn.WriteToUnix(frame(message), r.child) // a child that has exited needs no reply
 }
 
-// Close gives the socket back.
+// Close closes the socket.
 func (r *Rescue) Close() error { return r.conn.Close() }

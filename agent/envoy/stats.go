@@ -11,8 +11,8 @@ import (
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
-// Stats returns the counters and gauges that were ever changed and whose name a regular expression matches. One that
-// is absent is 0: to leave those out halves the time that Envoy's main thread spends on the answer.
+// Stats returns the counters and gauges that have ever changed and whose name a regular expression matches. A statistic
+// that is absent is 0: to leave those out halves the time that Envoy's main thread spends on the answer.
 func (a *Admin) Stats(ctx context.Context, filter string) (map[string]int64, error) {
 	body, err := a.get(ctx, "/stats?usedonly&filter="+url.QueryEscape(filter))
 	if err != nil {
@@ -34,24 +34,24 @@ func parseStats(text string) map[string]int64 {
 	return stats
 }
 
-// Updates counts what Envoy made of one type's answers. Envoy counts an answer with one bad resource as rejected,
-// though it takes the good ones of it.
+// Updates counts the accepted and the rejected responses of one type. Envoy counts a response with one bad resource as
+// rejected, though it accepts the good resources in it.
 type Updates struct {
 	Success, Rejected int64
 	Accepted          time.Time // the last success, to the millisecond; zero for none
 }
 
-// Received is how much of its configuration Envoy has, since its start.
+// Received counts the configuration that Envoy has received since its start.
 type Received struct {
 	CDS, LDS       Updates
 	WorkersStarted bool
 	Listeners      int64 // active; a listener that has begun to close stays active
 	Discovery      health.Discovery
-	Stopped        int64 // listeners that have begun to close, whichever client asked for it
-	CreateFailures int64 // listeners that could not be made: malformed, or on a port that another has
+	Stopped        int64 // listeners that have begun to close, at the request of any client
+	CreateFailures int64 // listeners that could not be created: malformed, or on a port that is in use
 }
 
-// Received asks for all of it at once.
+// Received returns all of it with one query.
 func (a *Admin) Received(ctx context.Context) (Received, error) {
 	stats, err := a.Stats(ctx, `^(cluster_manager\.cds|listener_manager\.lds)\.update_(success|rejected|time)$|`+
 		`^listener_manager\.(workers_started|total_listeners_active|listener_create_failure|listener_stopped)$|^control_plane\.connected_state$`)
@@ -77,7 +77,7 @@ func received(stats map[string]int64) Received {
 	}
 }
 
-// discoveryIn is nothing where the bootstrap has no stream to discovery.
+// discoveryIn returns the state of the stream to discovery; empty where the bootstrap has no such stream.
 func discoveryIn(stats map[string]int64) health.Discovery {
 	switch connected, known := stats["control_plane.connected_state"]; {
 	case !known:
@@ -88,7 +88,7 @@ func discoveryIn(stats map[string]int64) health.Discovery {
 	return health.DiscoveryConnected
 }
 
-// stats names what was received as Envoy does.
+// stats returns the counts under Envoy's names.
 func (r Received) stats() map[string]int64 {
 	return map[string]int64{
 		"cluster_manager.cds.update_success": r.CDS.Success, "cluster_manager.cds.update_rejected": r.CDS.Rejected,
@@ -97,27 +97,27 @@ func (r Received) stats() map[string]int64 {
 	}
 }
 
-// Work is what downstream has Envoy do.
+// Work counts the requests and connections of downstream clients.
 type Work struct {
-	InFlight    int64 // what would be cut if Envoy ended now: see work
-	Connections int64 // open, those that carry nothing now included
-	Begun       int64 // requests and connections ever
+	InFlight    int64 // requests and connections that would be cut if Envoy ended now: see work
+	Connections int64 // open ones, also those that carry nothing now
+	Begun       int64 // requests and connections since the start
 }
 
-// Work asks how much there is to do.
+// Work queries the current counts.
 func (a *Admin) Work(ctx context.Context) (Work, error) {
 	stats, err := a.Stats(ctx, `^(http|listener)\..+\.downstream_(cx|rq)_(active|total)$`)
 	return work(stats), err
 }
 
-// ownPrefixes are of the listeners that are no part of the data plane: Envoy's admin, and those that the bootstrap has
-// for probes and scrapes.
+// ownPrefixes are the stat prefixes of the listeners that are no part of the data plane: Envoy's admin, and the
+// bootstrap's listeners for probes and scrapes.
 var ownPrefixes = []string{"admin", "admin.main_thread", "agent_prometheus", "agent_readiness"}
 
-// work adds up the listeners and HTTP connection managers of the data plane. In flight is each HTTP request, stream
-// and upgraded connection, and each connection that carries something else; an HTTP connection without a request is
-// not. It relies on two counts of a connection: its listener's, and its HTTP connection manager's from the moment it
-// is accepted. A connection that only the listener counts is not HTTP.
+// work adds up the listeners and HTTP connection managers of the data plane. In flight are HTTP requests, streams and
+// upgraded connections, and all connections that carry another protocol; an HTTP connection without a request is not in
+// flight. Two statistics count an HTTP connection from the moment it is accepted: its listener's and its HTTP
+// connection manager's. A connection that only the listener counts is not HTTP.
 func work(stats map[string]int64) Work {
 	var w Work
 	var notHTTP int64
@@ -140,11 +140,11 @@ func work(stats map[string]int64) Work {
 			w.Begun += value
 		}
 	}
-	w.InFlight += max(0, notHTTP) // the counts are not of one moment
+	w.InFlight += max(0, notHTTP) // the counts are not of the same moment
 	return w
 }
 
-// ofWorker tells a worker's share of a listener, as in "10.0.0.1_80.worker_3", from the whole.
+// ofWorker reports whether a listener's prefix is that of one worker's share, as in "10.0.0.1_80.worker_3".
 func ofWorker(listener string) bool {
 	_, number, found := strings.Cut(listener[strings.LastIndexByte(listener, '.')+1:], "worker_")
 	_, err := strconv.Atoi(number)

@@ -15,20 +15,21 @@ import (
 	"time"
 )
 
-// Discovery is the ADS server as a bootstrap that the agent has rendered names it. The zero value is of a bootstrap that the
-// agent has not rendered.
+// Discovery describes the ADS server of a bootstrap that the agent has rendered. The zero value is for a bootstrap that
+// the agent has not rendered.
 type Discovery struct {
 	Host string
 	Port int
 	TLS  bool
-	SAN  string // what its certificate must have
+	SAN  string // the subject alternative name that its certificate must have
 }
 
 // diagnosisTimeout bounds each step of a diagnosis.
 const diagnosisTimeout = time.Second
 
-// Diagnose says why an Envoy could not talk to discovery, and what to do about it; empty where there is no fault. Envoy's own
-// counters do not tell a refused connection from a server that wants TLS, and its log says nothing of either.
+// Diagnose returns why an Envoy cannot reach discovery, and the remedy; empty where there is no fault. Envoy's own
+// counters do not distinguish a refused connection from a server that requires TLS, and its log has no line about
+// either.
 func (d Discovery) Diagnose(ctx context.Context) string {
 	address := net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
 	conn, err := d.dial(ctx)
@@ -65,8 +66,8 @@ func (d Discovery) dial(ctx context.Context) (net.Conn, error) {
 	return dialer.DialContext(ctx, "tcp", net.JoinHostPort(d.Host, strconv.Itoa(d.Port)))
 }
 
-// answersTLS asks in plain text, as Envoy does, and looks for TLS in the answer: an alert, or a handshake that succeeds
-// where the plain text is answered by nothing.
+// answersTLS sends an HTTP/2 preface in plain text, as Envoy does, and looks for TLS in the answer: an alert, or, if
+// the plain text gets no answer, a TLS handshake that succeeds.
 func (d Discovery) answersTLS(ctx context.Context, conn net.Conn) bool {
 	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00" // and empty SETTINGS
 	const alert = 0x15
@@ -88,8 +89,8 @@ func (d Discovery) answersTLS(ctx context.Context, conn net.Conn) bool {
 	return leaf != nil
 }
 
-// leafOf returns the certificate that a server shows, nil where it shows none. It is only looked at, so nothing is verified;
-// a server that wants one of ours may refuse us afterwards.
+// leafOf returns the certificate that a server presents, nil where it presents none. It does not verify the
+// certificate. A server that requires a client certificate may close the connection afterwards.
 func leafOf(ctx context.Context, conn net.Conn) (leaf *x509.Certificate, err error) {
 	ctx, cancel := context.WithTimeout(ctx, diagnosisTimeout)
 	defer cancel()
@@ -105,7 +106,7 @@ func leafOf(ctx context.Context, conn net.Conn) (leaf *x509.Certificate, err err
 	return leaf, err
 }
 
-// identities are the subject alternative names of a certificate.
+// identities returns the subject alternative names of a certificate.
 func identities(c *x509.Certificate) (names []string) {
 	for _, uri := range c.URIs {
 		names = append(names, uri.String())
@@ -117,7 +118,7 @@ func identities(c *x509.Certificate) (names []string) {
 	return names
 }
 
-// bare is an error without the address, which the text around it has.
+// bare returns an error without its address, which the surrounding text has already.
 func bare(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

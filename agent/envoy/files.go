@@ -12,12 +12,12 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 )
 
-// files are what an epoch leaves in its slot while it lives.
+// files are the files of an epoch in its slot while it runs.
 type files struct {
 	bootstrap string
-	yaml      bool     // the bootstrap's format, which Envoy tells by the ending
+	yaml      bool     // the bootstrap is YAML, not JSON; Envoy recognizes the format by the file's ending
 	memory    *os.File // the bootstrap, where no file could be written; else nil
-	admin     string   // a Unix socket, mode 0600; Envoy makes it
+	admin     string   // a Unix socket, mode 0600, which Envoy creates
 }
 
 // filesOf names the files of an epoch.
@@ -30,11 +30,11 @@ func filesOf(dir string, epoch int, format string) files {
 }
 
 const (
-	maxSocketPath = 107     // what sockaddr_un holds, less the terminating NUL
+	maxSocketPath = 107     // bytes in sockaddr_un, less the terminating NUL
 	maxEpoch      = 999_999 // room for the number of any epoch
 )
 
-// check refuses what Envoy could not bind.
+// check returns an error if Envoy could not bind the admin's socket.
 func (f files) check() error {
 	if n := len(f.admin); n > maxSocketPath {
 		return fmt.Errorf("admin socket %s: its path has %d bytes, and at most %d fit: use a shorter --configPath", f.admin, n, maxSocketPath)
@@ -47,18 +47,19 @@ func (f files) check() error {
 const adminPaths = `/(certs|clusters|config_dump|drain_listeners|help|hot_restart_version|init_dump|listeners|logging|memory|ready|` +
 	`reopen_logs|reset_counters|runtime|server_info|stats(/prometheus)?)?(\?.*)?`
 
-// adminJSON is the epoch's own admin, in the place of what a bootstrap says: two epochs would be in each other's way.
+// adminJSON returns the epoch's own admin, which replaces the admin of a bootstrap: two epochs cannot share one
+// address.
 func (f files) adminJSON() json.RawMessage {
 	path, _ := json.Marshal(f.admin) // strings
 	paths, _ := json.Marshal(adminPaths)
 	return fmt.Appendf(nil, `{"address":{"pipe":{"path":%s,"mode":384}},"allow_paths":[{"safe_regex":{"regex":%s}}]}`, path, paths)
 }
 
-// adminYAML is the same to be merged by Envoy over a YAML bootstrap: of an address's two forms the later one stays.
+// adminYAML returns the same for Envoy to merge over a YAML bootstrap: of two forms of an address the later one counts.
 func (f files) adminYAML() string { return fmt.Sprintf(`{"admin":%s}`, f.adminJSON()) }
 
-// withAdmin puts the epoch's admin into a bootstrap. Into YAML Envoy merges it. A text that is no JSON stays as it is,
-// for Envoy to refuse.
+// withAdmin puts the epoch's admin into a JSON bootstrap. A YAML bootstrap stays as it is, since Envoy merges the admin
+// into it. A text that is no valid JSON also stays as it is, and Envoy refuses it.
 func (f files) withAdmin(bootstrap string) string {
 	if f.yaml {
 		return bootstrap
@@ -78,8 +79,9 @@ func (f files) withAdmin(bootstrap string) string {
 	return string(text)
 }
 
-// withoutKeyAdmin returns what follows the brace of an object that has members, and surely none that is called admin: a start
-// does not wait until it is parsed. A key may be written with \u, so a text that has any is not sure.
+// withoutKeyAdmin returns the text after the opening brace of an object that has members, none of them named admin for
+// sure. It saves decoding and encoding it at a start. A key may be written with \u escapes, so a text that has any is not
+// sure.
 func withoutKeyAdmin(bootstrap string) (members string, sure bool) {
 	members, object := strings.CutPrefix(strings.TrimSpace(bootstrap), "{")
 	if !object || !strings.HasPrefix(strings.TrimSpace(members), `"`) || strings.Contains(members, `\u`) {
@@ -108,8 +110,8 @@ func (f files) remove() error {
 	return errors.Join(errs...)
 }
 
-// writeCheck writes a bootstrap that is to be checked into a file of its own: a check that is given up may still remove its
-// own when the next one has begun. Only the owner reads it.
+// writeCheck writes a bootstrap that is to be checked into a new file with a unique name, since a canceled check may
+// remove its file after the next check has begun. Only the owner can read the file.
 func writeCheck(dir string, config agent.Config) (path string, err error) {
 	file, err := os.CreateTemp(dir, "envoy-check-*."+config.Format) // 0600
 	if err != nil {
@@ -123,8 +125,8 @@ func writeCheck(dir string, config agent.Config) (path string, err error) {
 	return file.Name(), nil
 }
 
-// writeFile replaces path by rename, so that no reader sees half of it. It is readable by its owner only, since a
-// bootstrap may hold secrets. It is not synced: after a crash of the machine it is written anew.
+// writeFile replaces path by rename, so that no reader sees half of it. Only its owner can read it, since a bootstrap
+// may hold secrets. It is not synced: after a crash of the machine it is written again.
 func writeFile(path, text string) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".envoy-*") // 0600
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// record is what a slot's lock file says of its owner.
+// record is the content of a slot's lock file: its owner and the owner's children.
 type record struct {
 	Agent    int     `json:"agent"` // pid
-	Boot     string  `json:"boot"`  // of the machine: pids and start times begin anew with it
+	Boot     string  `json:"boot"`  // boot ID of the machine: pids and start times begin anew with a boot
 	Children []child `json:"children"`
 }
 
@@ -28,8 +28,8 @@ type child struct {
 	Family Family `json:"family"`
 }
 
-// block is the size of a record, spaces included: rewritten in place it takes no more space on a disk that has become
-// full. The lock is on this very file, so it cannot be replaced by rename.
+// block is the size of a record, padded with spaces: so a rewrite in place needs no more space on a full disk. The lock
+// is on this file, so it cannot be replaced by rename.
 const block = 4096
 
 func newRecord() (record, error) {
@@ -37,7 +37,7 @@ func newRecord() (record, error) {
 	return record{Agent: os.Getpid(), Boot: strings.TrimSpace(string(boot))}, err
 }
 
-// write is a single system call, which a kill does not cut in two.
+// write uses a single system call, so that a kill cannot leave half a record.
 func (r record) write(w io.WriterAt) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -49,7 +49,8 @@ func (r record) write(w io.WriterAt) error {
 	return err
 }
 
-// readRecord takes the first value: a longer record of before may end behind it. An empty file has no record.
+// readRecord reads the first JSON value: behind it may be the rest of an earlier, longer record. An empty file has no
+// record.
 func readRecord(r io.Reader) (old record, found bool, err error) {
 	err = json.NewDecoder(r).Decode(&old)
 	if errors.Is(err, io.EOF) {
@@ -58,8 +59,8 @@ func readRecord(r io.Reader) (old record, found bool, err error) {
 	return old, err == nil, err
 }
 
-// inherit ends the children of the slot's last owner, sweeps after them, and returns those that it could not end,
-// to be kept on record.
+// inherit ends the children of the slot's last owner, removes their files and shared memory, and returns the children
+// that it could not end, to be kept on record.
 func (s *Slot) inherit() []child {
 	old, found, err := readRecord(io.NewSectionReader(s.lock, 0, 1<<20))
 	if err != nil {
@@ -98,12 +99,12 @@ func (s *Slot) inherit() []child {
 // kernel.
 const killTimeout = 3 * time.Second
 
-// kill ends the child if it lives: the process of its pid, if it began when the child began.
+// kill ends the child if it still runs: the process with its pid, if the start time is the same.
 func (c child) kill(self int) (bool, error) {
 	if c.Pid <= 1 || c.Pid == self || !c.lives() {
 		return false, nil
 	}
-	process, err := os.FindProcess(c.Pid) // holds a pidfd, so the signal goes to what is looked at below
+	process, err := os.FindProcess(c.Pid) // holds a pidfd, so the signal goes to the process that is checked below
 	if err != nil {
 		return false, err
 	}
@@ -122,14 +123,14 @@ func (c child) kill(self int) (bool, error) {
 	return true, nil
 }
 
-// lives is false for one that has ended and is not buried: only its parent can do that.
+// lives is false for a zombie, which only its parent can reap.
 func (c child) lives() bool {
 	facts, err := FactsOf(c.Pid)
 	return err == nil && facts.Start == c.Start && !facts.Ended()
 }
 
-// epochFile matches what an epoch leaves in its slot, temporary files included, and nothing that a user would put
-// there. It is made when there is something to sweep, so that a start does not pay for it.
+// epochFile matches the files that an epoch leaves in its slot, temporary ones included, and no file that a user would
+// put there. It is compiled at the first use, so that a start does not pay for it.
 var epochFile = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(envoy-rev\d+\.(json|ya?ml)|envoy-check(-\d+)?\.(json|ya?ml)|sds-(certificate|roots)\.json|admin-rev\d+\.sock|` +
 		`hot_(udp_|new_)?(parent|child)_\d+|\.envoy-\d+)$`)

@@ -10,7 +10,8 @@ import (
 // discoveryCluster is the ADS server's name in the bootstraps that the agent renders, and in Istio's.
 const discoveryCluster = "cluster.xds-grpc."
 
-// link asks how the connection to discovery fares, nothing where no cluster of the bootstrap is known as discovery's.
+// link queries the state of the connection to discovery; nil if the query fails, or if no cluster of the bootstrap is
+// known to be discovery's.
 func (c *process) link(ctx context.Context) *health.Link {
 	stats, err := c.admin.Stats(ctx, `^cluster\.xds-grpc\.(membership_total|upstream_cx_(active|connect_fail)|`+
 		`upstream_rq_(total|active)|ssl\.fail_verify_(san|error))$`)
@@ -24,8 +25,8 @@ func (c *process) link(ctx context.Context) *health.Link {
 	return &l
 }
 
-// linkOf counts. A stream is a request that stays active while it is open; upstream_rq_completed would count connections that
-// fail as well.
+// linkOf computes a Link from statistics. A stream is a request that is active while it is open. upstream_rq_completed
+// is not used, since it counts failed connections as well.
 func linkOf(stats map[string]int64) health.Link {
 	return health.Link{
 		Hosts:           stats[discoveryCluster+"membership_total"],
@@ -37,7 +38,8 @@ func linkOf(stats map[string]int64) health.Link {
 	}
 }
 
-// diagnose returns what was found last, and looks again now and then. It does not wait: Envoy may be live at any moment.
+// diagnose returns the last diagnosis, and starts a new one at intervals. It does not wait, since Envoy may become live
+// at any moment.
 func (c *process) diagnose(ctx context.Context) string {
 	if c.Discovery.Host != "" && time.Since(c.diagnosed) >= diagnosisInterval {
 		c.diagnosed = time.Now()

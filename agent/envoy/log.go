@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// LogFormat is for Envoy's --log-format: one JSON object a line, in this order of keys, which parse relies on. %j
-// escapes what JSON must have escaped; bytes that are no UTF-8 stay.
+// LogFormat is for Envoy's --log-format: one JSON object a line, with the keys in the order on which parse relies. %j
+// escapes the message for JSON; bytes that are no UTF-8 stay.
 const LogFormat = `{"level":"%l","time":"%Y-%m-%dT%T.%e%z","component":"%n","thread":%t,"source":"%g:%#","msg":"%j"}`
 
 // Record is one line of Envoy's log.
@@ -28,7 +28,7 @@ const (
 	levelCritical = slog.LevelError + 4
 )
 
-// LevelName is a level as a word, where slog's own name would be DEBUG-4 or ERROR+4.
+// LevelName returns a level as a word, where slog's own name would be DEBUG-4 or ERROR+4.
 func LevelName(l slog.Level) string {
 	switch {
 	case l < slog.LevelDebug:
@@ -39,8 +39,9 @@ func LevelName(l slog.Level) string {
 	return l.String()
 }
 
-// parse takes a line apart: of LogFormat, or of Envoy's default format, which it has where the bootstrap has a say. Any
-// other line is false, and a Record of the line as it is: Envoy writes fatal errors of its start so.
+// parse parses a line of LogFormat, or of Envoy's default format, which Envoy uses if the bootstrap configures the log
+// format. For any other line it returns false and a Record with the line as its message: Envoy writes fatal errors of
+// its start so.
 func parse(line []byte) (Record, bool) {
 	line = bytes.TrimSpace(line)
 	if r, ok := parseJSON(line); ok {
@@ -52,8 +53,8 @@ func parse(line []byte) (Record, bool) {
 	return Record{Message: string(line)}, false
 }
 
-// parseJSON cuts at the keys of LogFormat, which costs a tenth of a JSON decoder's time. A line that was cut short
-// has no end, so none is asked for.
+// parseJSON cuts at the keys of LogFormat, which costs a tenth of a JSON decoder's time. It does not require the end of
+// the object, since a long line is cut short.
 func parseJSON(line []byte) (Record, bool) {
 	rest, ok := bytes.CutPrefix(line, []byte(`{"level":"`))
 	if !ok {
@@ -73,7 +74,7 @@ func parseJSON(line []byte) (Record, bool) {
 	return Record{at, level, fields[2], fields[3], fields[4], message}, known && err == nil
 }
 
-// unescape reads the inside of a JSON string. A text that is not the inside of a JSON string, since it was cut, stays as it is.
+// unescape decodes the inside of a JSON string. A text that is not valid there, since it was cut, stays as it is.
 func unescape(text []byte) string {
 	if bytes.IndexByte(text, '\\') < 0 {
 		return string(text)
@@ -120,7 +121,7 @@ func levelOf(name string) (level slog.Level, ok bool) {
 	return 0, false
 }
 
-// record returns the line for the agent's log. now is the time of a line that has none.
+// record returns the line for the agent's log. now is the time for a line that has none.
 func (r Record) record(now time.Time) slog.Record {
 	at := r.Time
 	if at.IsZero() {

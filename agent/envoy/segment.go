@@ -18,8 +18,8 @@ import (
 //
 //	0  size = 104   8  version = 11   16  two mutexes of 40 bytes   96  flags, bit 0: INITIALIZING
 //
-// A newcomer sets INITIALIZING when it attaches and clears it when its workers run. One that is killed in between
-// leaves it set, and then each next one exits 1: "previous envoy process is still initializing".
+// A newcomer sets INITIALIZING when it attaches and clears it when its workers run. A newcomer that is killed in
+// between leaves it set, and then each later one exits with status 1: "previous envoy process is still initializing".
 const (
 	shmDir         = "/dev/shm"
 	segmentSize    = 104
@@ -28,14 +28,15 @@ const (
 	initializing   = 1
 )
 
-// ErrInUse is what Sweep returns while a process still uses the family.
+// ErrInUse is the error of Sweep while a process still uses the family.
 var ErrInUse = errors.New("still in use")
 
 func (f Family) segment() string {
 	return filepath.Join(shmDir, "envoy_shared_memory_"+strconv.FormatUint(uint64(f)*scale, 10))
 }
 
-// Initializing reports whether a newcomer has attached, and has neither come to serve nor been repaired.
+// Initializing reports whether the flag is set: a newcomer has attached and does not serve yet, or was killed before it
+// did.
 func (f Family) Initializing() (bool, error) {
 	flags, err := readFlags(f.segment())
 	if err != nil {
@@ -44,8 +45,8 @@ func (f Family) Initializing() (bool, error) {
 	return flags == initializing, nil
 }
 
-// ClearInitializing repairs the segment after a newcomer that was killed before it served: without this no other
-// can follow. It reports whether there was anything to repair. The newcomer must have been reaped.
+// ClearInitializing repairs the segment after a newcomer that was killed before it served: without the repair no other
+// newcomer can start. It reports whether the flag was set. The newcomer must have been reaped.
 func (f Family) ClearInitializing() (was bool, err error) {
 	if was, err = f.Initializing(); !was {
 		return false, err
@@ -75,7 +76,7 @@ func readFlags(path string) (uint64, error) {
 	return parseFlags(data)
 }
 
-// parseFlags takes only what it knows by heart: a wrong guess would write into a living Envoy's mutex.
+// parseFlags accepts only the exact known layout: a wrong guess would write into the mutex of a running Envoy.
 func parseFlags(segment []byte) (uint64, error) {
 	if len(segment) != segmentSize {
 		return 0, fmt.Errorf("unknown layout: %d bytes, want %d", len(segment), segmentSize)
@@ -89,7 +90,7 @@ func parseFlags(segment []byte) (uint64, error) {
 	return flags, nil
 }
 
-// Sweep removes the family's segment, which Envoy never does. While a process still uses it, that is ErrInUse.
+// Sweep removes the family's segment, which Envoy never does. It returns ErrInUse while a process still uses it.
 func (f Family) Sweep() error {
 	file, err := os.Open(f.segment())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,14 +124,14 @@ func mapped(file *os.File) (bool, error) {
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 		return true, nil
-	case errors.Is(err, unix.EINVAL): // a file system without leases: its sockets have told enough
+	case errors.Is(err, unix.EINVAL): // a file system without leases: the check of the family's sockets has to do
 		return false, nil
 	}
 	return false, err
 }
 
-// SharedMemory returns nil when a hot restart can have its shared memory here, else what is in the way. It writes,
-// since ftruncate and mmap succeed on a full /dev/shm and Envoy would die by SIGBUS.
+// SharedMemory returns nil if shared memory for a hot restart is available here, else the reason why not. It writes a
+// file, since ftruncate and mmap succeed on a full /dev/shm and Envoy would then die by SIGBUS.
 func SharedMemory() error { return writable(shmDir) }
 
 func writable(dir string) error {

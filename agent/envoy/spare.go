@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spare holds descriptors for what must not fail when the process has no other left: to ask Envoy, and to start it.
+// Spare holds file descriptors in reserve for when the process has no other left: to query Envoy and to start it.
 type Spare struct {
 	mu   sync.Mutex
 	held []int
@@ -17,7 +17,7 @@ type Spare struct {
 
 const spareFiles = 12 // a start has pipes, a pid's file and its bootstrap open at once
 
-// NewSpare takes what it can get.
+// NewSpare opens as many of the descriptors as it can.
 func NewSpare() *Spare {
 	s := &Spare{}
 	s.refill()
@@ -35,7 +35,7 @@ func (s *Spare) refill() {
 	}
 }
 
-// lend does something, and once more with the descriptors where it failed for want of them.
+// lend calls do, and if it failed for lack of descriptors, closes the spare ones and calls it once more.
 func (s *Spare) lend(do func() error) error {
 	err := do()
 	if s == nil || !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
@@ -51,7 +51,8 @@ func (s *Spare) lend(do func() error) error {
 	return do()
 }
 
-// ownFailure reports an error that says nothing of Envoy: the agent, or its host, has no descriptor or memory left.
+// ownFailure reports whether the cause of an error is not Envoy: the agent, or its host, has no descriptor or memory
+// left.
 func ownFailure(err error) bool {
 	for _, own := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS} {
 		if errors.Is(err, own) {

@@ -2,15 +2,16 @@ package health
 
 import "fmt"
 
-// Link is how an Envoy that waits for its first configuration fares with discovery, counted since its start.
+// Link is the state of the connection to discovery of an Envoy that waits for its first configuration, counted since
+// its start.
 type Link struct {
 	Hosts           int64 // known addresses of discovery
 	Connected       int64 // connections now
 	ConnectFailures int64
 	WrongIdentity   int64  // certificates with another subject alternative name than is wanted
-	Unverified      int64  // certificates that are expired, or that none of the roots vouches for
+	Unverified      int64  // certificates that are expired, or not issued under one of the roots
 	Ended           int64  // ADS streams that have ended
-	Why             string // what the agent itself found, with the remedy; empty for nothing
+	Why             string // the agent's own diagnosis, with the remedy; empty for none
 }
 
 // why states the problem, for a person to read.

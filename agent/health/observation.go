@@ -12,54 +12,54 @@ const (
 	Stopped Process = "stopped" // by SIGSTOP: state T
 )
 
-// Observation is what was seen at a time.
+// Observation is the observed state of a proxy at a time.
 type Observation struct {
-	Pid     int // a new process starts anew, even under an old epoch number
-	Epoch   int // that should serve
+	Pid     int // a new process begins a new state, even under an old epoch number
+	Epoch   int // the one that should serve
 	Process Process
-	CPU     time.Duration // that the main thread has used
+	CPU     time.Duration // used by the main thread
 
-	AdminExpected bool    // false for a parent that has handed its admin over
-	Unasked       string  // why it could not be asked, where that is the agent's own failure, such as no descriptor left
+	AdminExpected bool    // false for a parent whose newcomer has taken the admin over
+	Unasked       string  // the agent's own failure that prevented the query, such as no descriptor left; else empty
 	Deaf          bool    // no process listens at the admin, though no newcomer has taken it over
-	Answer        *Answer // of the admin; nil for none. It is given up soon enough to be seen every second
+	Answer        *Answer // of the admin; nil for none. The query has a timeout, so that silence is observed in time
 
-	AsksCDS, AsksLDS bool    // whether the bootstrap asks for them
-	Delta            bool    // discovery sends changes, not the state of the world
-	Config           *Config // nil when it was not asked for
-	Link             *Link   // to discovery, of an Envoy that waits for it; nil when it was not asked for
+	AsksCDS, AsksLDS bool    // whether the bootstrap subscribes to them
+	Delta            bool    // delta xDS, not the state of the world
+	Config           *Config // nil when it was not queried
+	Link             *Link   // to discovery, of an Envoy that waits for it; nil when it was not queried
 
 	CertificateFault string // empty when they are valid
 }
 
-// Answer is the admin's.
+// Answer is an answer of the admin.
 type Answer struct {
 	Epoch int    // of the Envoy that answers
 	Ready bool   // /ready is 200
 	State string // the body of /ready
-	Waits string // what an Envoy that initializes waits for; empty where it was not asked for
+	Waits string // what an initializing Envoy waits for; empty when it was not queried
 }
 
-// Config is what Envoy has received since its start.
+// Config counts the configuration that Envoy has received since its start.
 type Config struct {
 	CDS, LDS       Updates
 	WorkersStarted bool
 	Listeners      int64  // active: bound, and listened on once the workers run
-	CreateFailures int64  // listeners that could not be made, each time that it was tried
-	Stopped        int64  // that have begun to close, and not because of the agent
-	Missing        string // a listener without which redirected traffic goes nowhere, empty for none
+	CreateFailures int64  // failed attempts to create a listener
+	Stopped        int64  // listeners that have begun to close, but not by the agent's order
+	Missing        string // a listener that redirected traffic needs and that is missing; empty for none
 	Refused        []Refused
-	Discovery      Discovery // how its stream to discovery is
-	Dynamic        *int64    // those of Listeners that discovery sent; nil when it was not asked for
+	Discovery      Discovery // state of its stream to discovery
+	Dynamic        *int64    // those of Listeners that discovery sent; nil when it was not queried
 }
 
-// Refused is a type of which Envoy has rejected something, and has not accepted it since: RDS, EDS or SDS.
+// Refused is a type with a rejected resource that Envoy has not accepted since: RDS, EDS or SDS.
 type Refused struct {
 	Type string
 	Rejection
 }
 
-// Discovery is how an Envoy's stream to discovery is; empty where it has none.
+// Discovery is the state of an Envoy's stream to discovery; empty where it has none.
 type Discovery string
 
 // Its states.
@@ -68,15 +68,16 @@ const (
 	DiscoveryLost      Discovery = "lost"
 )
 
-// Updates counts answers of discovery. One bad resource makes it a rejected one, though the good ones of it are taken.
+// Updates counts responses of discovery. A response with one bad resource counts as rejected, though Envoy accepts its
+// good resources.
 type Updates struct {
 	Success, Rejected int64
 	Accepted          time.Time // the last success; zero for none
-	Rejection         Rejection // the last one that Envoy's log told of
-	Mended            bool      // Envoy has since taken what that one named, or was sent a configuration without it
+	Rejection         Rejection // the last one in Envoy's log
+	Mended            bool      // each resource that it named has since been accepted or withdrawn
 }
 
-// Rejection is Envoy's text of one, and when it was written.
+// Rejection is Envoy's log text about a rejection, and its time.
 type Rejection struct {
 	Text string
 	At   time.Time

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// Rejected is what is remembered of one type's rejections.
+// Rejected is the record of one type's rejections.
 type Rejected struct {
 	Count int64
 	Last  Rejection
-	Open  bool // it is not known to be mended
-	After bool // something was accepted since, of which a delta does not say whether it mended it
+	Open  bool // the last rejection is not known to be mended
+	After bool // an update was accepted since; under delta it may not have mended the rejection
 
 	accepted int64 // successes when the last rejection was seen
 }
 
-// received keeps a condition true once it was true in this process: any client may reset the counters.
+// received updates the conditions that depend on the configuration. CDS and LDS stay received once they were, since any
+// client may reset the counters.
 func (s State) received(o Observation, c Config, now time.Time) State {
 	s.update(cdsReceived, o.AsksCDS, c.CDS, now)
 	s.update(ldsReceived, o.AsksLDS, c.LDS, now)
@@ -55,8 +56,9 @@ func (s *State) update(i int, asked bool, u Updates, now time.Time) {
 	}
 }
 
-// bound says whether traffic can come in. Envoy is LIVE even if it has no listener: one on a port that is taken counts as
-// rejected, like one that is malformed. A proxy to which discovery sent no listener is not out of service.
+// bound reports whether traffic can come in, with the reason. Envoy is LIVE even if it has no listener: a listener on a
+// busy port counts as rejected, like a malformed one. A proxy to which discovery sent no listener is not out of
+// service.
 func (c Config) bound() (bool, string) {
 	switch {
 	case c.Stopped > 0:
@@ -77,8 +79,8 @@ func (c Config) bound() (bool, string) {
 	return true, fmt.Sprintf("%d listeners", c.Listeners)
 }
 
-// next counts. A success mends what was rejected before it where it is the state of the world; one of a delta says
-// nothing of the resources that it does not name, so it is asked for them.
+// next updates the record with new counts. Under the state of the world, a success mends an earlier rejection. A delta
+// response concerns only the resources that it names, so there Updates.Mended decides.
 func (r Rejected) next(u Updates, delta bool, now time.Time) Rejected {
 	if u.Rejected > 0 && u.Rejected != r.Count {
 		r.Count, r.Open, r.accepted = u.Rejected, true, u.Success
@@ -88,7 +90,7 @@ func (r Rejected) next(u Updates, delta bool, now time.Time) Rejected {
 			r.Last = Rejection{At: now} // it is not in the log, or has left it
 		}
 	}
-	// By Envoy's clock, or by counting, since the clock may have been set back.
+	// By Envoy's clock, and also by the counts, since the clock may have been set back.
 	r.After = u.Accepted.After(r.Last.At) || u.Success > r.accepted
 	if r.After && !delta || u.Mended && u.Rejection == r.Last {
 		r.Open = false
@@ -96,7 +98,7 @@ func (r Rejected) next(u Updates, delta bool, now time.Time) Rejected {
 	return r
 }
 
-// degraded names what Envoy does not take, though it serves.
+// degraded describes the updates that Envoy has rejected, though it serves.
 func (s State) degraded() string {
 	var out []string
 	for _, of := range []struct {

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	silence   = 2 * time.Second  // without an answer: unready, and a hang if the main thread does nothing meanwhile
-	busyBound = 60 * time.Second // a main thread that works this long without an answer is not coming back
+	silence   = 2 * time.Second  // without an answer: not ready, and a hang if the main thread uses no CPU meanwhile
+	busyBound = 60 * time.Second // a main thread that works this long without an answer hangs
 
-	// certificateGrace is how long certificates that were valid may be faulty before that counts: Envoy serves on with
-	// those that it has, and a set that is written file by file is wrong for a moment.
+	// certificateGrace is how long certificates that were valid may be faulty before the condition becomes false: Envoy
+	// serves on with those that it has, and a set that is written file by file is inconsistent for a moment.
 	certificateGrace = 5 * time.Second
 )
 
-// State is what is remembered of observations. The zero value has seen nothing.
+// State is the memory of earlier observations. The zero value is the state before the first one.
 type State struct {
 	Pid        int
 	Epoch      int
@@ -27,16 +27,16 @@ type State struct {
 	Hang       Hang
 	Replace    bool
 
-	Observed time.Time // last
-	Faulty   time.Time // since when valid certificates are not any more; zero when they are
+	Observed time.Time // the last observation
+	Faulty   time.Time // since when the certificates have a fault; zero when they have none
 
-	Answered time.Time     // when the admin last did, or was excused; zero before it ever did
-	Silent   time.Time     // the first observation without an answer since; zero when there is none
+	Answered time.Time     // the last answer of the admin, or the last time that none was expected; zero before any
+	Silent   time.Time     // the first observation without an answer since then; zero when there is none
 	CPU      time.Duration // of the main thread, when it last advanced in the silence
 	Advanced time.Time     // when that was
 }
 
-// Next takes an observation in.
+// Next returns the state after an observation.
 func (s State) Next(o Observation, now time.Time) State {
 	if o.Process == Gone || o.Pid != s.Pid || o.Epoch != s.Epoch {
 		s = s.anew(o, now)
@@ -51,7 +51,7 @@ func (s State) Next(o Observation, now time.Time) State {
 		s.set(processUp, false, "the process is stopped", now)
 		s.set(adminAnswers, false, "the process is stopped", now)
 		s.Hang, s.Replace = HangStopped, true
-		s.Silent = time.Time{} // what it has not answered is no fault of its own, once it goes on
+		s.Silent = time.Time{} // once it continues, its earlier silence does not count
 		return s
 	}
 	s.set(processUp, true, fmt.Sprintf("pid %d", o.Pid), now)
@@ -65,7 +65,7 @@ func (s State) Next(o Observation, now time.Time) State {
 	return s
 }
 
-// anew forgets what was true of another process.
+// anew returns the state for a new process, without what was true of the old one.
 func (s State) anew(o Observation, now time.Time) State {
 	next := State{Pid: o.Pid, Epoch: o.Epoch, Conditions: s.Conditions, Faulty: s.Faulty}
 	for _, i := range []int{adminAnswers, cdsReceived, ldsReceived, workersStarted, listenersBound} {
@@ -82,7 +82,7 @@ func (s *State) set(i int, status bool, reason string, now time.Time) {
 	c.Status, c.Reason = status, reason
 }
 
-// certificates that were valid count as such until their fault has lasted.
+// certificates updates the condition of the certificates: valid ones count as valid until a fault has lasted.
 func (s *State) certificates(fault string, now time.Time) {
 	switch {
 	case fault == "":
@@ -94,7 +94,7 @@ func (s *State) certificates(fault string, now time.Time) {
 	s.set(certificatesValid, valid, cmp.Or(fault, "valid"), now)
 }
 
-// admin judges an answer, or that there is none.
+// admin judges an answer of the admin, or its absence.
 func (s State) admin(o Observation, now time.Time) State {
 	s.Hang, s.Replace = HangNone, false
 	switch {
@@ -103,13 +103,13 @@ func (s State) admin(o Observation, now time.Time) State {
 		ready, reason := o.Answer.judge(o.Epoch)
 		s.set(adminAnswers, ready, reason, now)
 		return s
-	case o.Unasked != "": // no fault of Envoy's; but what was true once does not stay so for ever
+	case o.Unasked != "": // no fault of Envoy's; but the last answer counts only until it is stale
 		s.Silent = time.Time{}
 		if now.Sub(s.Answered) >= stale {
 			s.set(adminAnswers, false, "the agent cannot ask: "+o.Unasked, now)
 		}
 		return s
-	case !o.AdminExpected: // it serves on, and what it answered last still holds
+	case !o.AdminExpected: // it serves on, and its last answer still counts
 		s.Silent = time.Time{}
 		if !s.Answered.IsZero() {
 			s.Answered = now
@@ -121,12 +121,12 @@ func (s State) admin(o Observation, now time.Time) State {
 		s.CPU, s.Advanced = o.CPU, now
 	}
 	if s.Answered.IsZero() {
-		return s // it starts: how long it may take is not known here
+		return s // it is starting: its time limit is not known here
 	}
 	if now.Sub(s.Answered) >= silence {
 		s.set(adminAnswers, false, "no answer since "+s.Answered.UTC().Format(time.RFC3339), now)
 	}
-	if o.Deaf { // certain at once; a moment is left for what it is about to say itself, such as its end
+	if o.Deaf { // no longer ready at once; the kill waits for silence, since the process may be about to exit
 		s.set(adminAnswers, false, "nobody listens at its admin", now)
 		if now.Sub(s.Silent) >= silence {
 			s.Hang, s.Replace = HangDeaf, true
@@ -136,7 +136,7 @@ func (s State) admin(o Observation, now time.Time) State {
 	return s.hang(now)
 }
 
-// hang counts from observation to observation: when the whole machine was stopped, none was made.
+// hang counts time between observations only: none is made while the whole machine is stopped.
 func (s State) hang(now time.Time) State {
 	switch {
 	case now.Sub(s.Advanced) >= silence:

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Verdict is what a State means.
+// Verdict is the judgement of a State at a time.
 type Verdict struct {
 	Ready      bool        `json:"ready"`
 	Degraded   string      `json:"degraded,omitempty"`  // why, though it is ready: Envoy rejected a part
 	Conditions []Condition `json:"conditions"`          // always all seven, in one order
-	Discovery  *Condition  `json:"discovery,omitempty"` // whether its stream is there, of which readiness does not depend
+	Discovery  *Condition  `json:"discovery,omitempty"` // whether its stream is connected; readiness does not depend on it
 	Hang       Hang        `json:"hang,omitempty"`
 	Replace    bool        `json:"replace"` // the process hangs and shall be killed
 }
@@ -31,10 +31,10 @@ const (
 	CertificatesValid Type = "CertificatesValid"
 )
 
-// discoveryType is of Verdict.Discovery.
+// discoveryType is the type of Verdict.Discovery.
 const discoveryType Type = "DiscoveryConnected"
 
-// types has the order of a verdict; the places are those of State.conditions.
+// types lists the conditions in the order of a verdict; the indices are those of State.Conditions.
 var types = [...]Type{ProcessUp, AdminAnswers, CDSReceived, LDSReceived, WorkersStarted, ListenersBound, CertificatesValid}
 
 const (
@@ -58,7 +58,7 @@ type Condition struct {
 // Hang is how a process hangs.
 type Hang string
 
-// How a process hangs. Busy is no fault until it lasts.
+// The ways to hang. Busy is no fault until it lasts.
 const (
 	HangNone    Hang = ""
 	HangStopped Hang = "stopped"
@@ -67,11 +67,10 @@ const (
 	HangBusy    Hang = "busy"   // no answer, but its main thread works
 )
 
-// stale is when an observation is too old to go on from: one is made every few seconds. A proxy is not ready by what was
-// true once.
+// stale is the age at which an observation is too old to count: the agent makes one every few seconds.
 const stale = 15 * time.Second
 
-// Verdict reads the state at a time. The zero State is not ready.
+// Verdict judges the state at a time. The zero State is not ready.
 func (s State) Verdict(now time.Time) Verdict {
 	v := Verdict{Ready: true, Hang: s.Hang, Replace: s.Replace}
 	if !s.Observed.IsZero() && now.Sub(s.Observed) >= stale {
@@ -91,12 +90,13 @@ func (s State) Verdict(now time.Time) Verdict {
 	return v
 }
 
-// Holds reports whether a condition does.
+// Holds reports whether a condition is true.
 func (v Verdict) Holds(t Type) bool {
 	return slices.ContainsFunc(v.Conditions, func(c Condition) bool { return c.Type == t && c.Status })
 }
 
-// Reason names what does not hold: "CDSReceived: not yet; WorkersStarted: not yet". It is empty when all does.
+// Reason lists the conditions that are false: "CDSReceived: not yet; WorkersStarted: not yet". It is empty when all are
+// true.
 func (v Verdict) Reason() string {
 	var reasons []string
 	for _, c := range v.Conditions {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Admin is a client of one epoch's admin. It keeps no connection: a kept one goes on talking to a parent that has
-// handed over.
+// Admin is a client of one epoch's admin. It keeps no connection: a kept one would stay with a parent that has handed
+// over.
 type Admin struct {
 	Socket string // Unix socket
 	Spare  *Spare // nil for none
@@ -43,7 +43,7 @@ func (a *Admin) dial(ctx context.Context) (conn net.Conn, err error) {
 	return conn, err
 }
 
-// errNotReady is what Ready returns while Envoy answers, but does not serve.
+// errNotReady is the error of Ready while Envoy answers, but does not serve.
 var errNotReady = errors.New("not ready")
 
 // Ready returns nil while Envoy serves: its /ready is 200 only in state LIVE.
@@ -55,12 +55,12 @@ func (a *Admin) Ready(ctx context.Context) error {
 	return err
 }
 
-// get returns the body of a 200. Any other status is an error that shows it.
+// get returns the body of an answer 200. Any other status is an error that contains it.
 func (a *Admin) get(ctx context.Context, path string) ([]byte, error) {
 	return a.ok(ctx, http.MethodGet, path)
 }
 
-// post is get for a path that changes something: Envoy refuses a GET of those.
+// post is like get, for a path that changes something: Envoy refuses a GET of such a path.
 func (a *Admin) post(ctx context.Context, path string) error {
 	_, err := a.ok(ctx, http.MethodPost, path)
 	return err
@@ -74,8 +74,8 @@ func (a *Admin) ok(ctx context.Context, method, path string) ([]byte, error) {
 	return body, err
 }
 
-// ask puts one question on a connection of its own. It writes the request itself: net/http's client takes longer, by
-// a quarter to a half, and 10 KB more, for goroutines and a pool of connections, of which none is kept (BenchmarkProbe).
+// ask sends one request on a new connection. It writes the request itself: net/http's client takes a quarter to a half
+// longer, and 10 KB more, for goroutines and a pool of connections that are not needed here (BenchmarkProbe).
 func (a *Admin) ask(ctx context.Context, method, path string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()

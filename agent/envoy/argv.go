@@ -12,10 +12,10 @@ type Options struct {
 	ComponentLogLevel string // "upstream:debug,config:trace"; empty for none
 	DrainTime         time.Duration
 	ParentShutdown    time.Duration
-	Extra             []string // passed on as they are, last
+	Extra             []string // appended unchanged
 }
 
-// arguments are those that every epoch has, and a validation too.
+// arguments returns the arguments of every epoch and of a validation.
 func (o Options) arguments() []string {
 	args := []string{
 		"--drain-time-s", wholeSeconds(o.DrainTime),
@@ -45,7 +45,7 @@ func argv(o Options, f files, s sockets, restart int) []string {
 		args = append(args,
 			"--base-id", s.family.String(), "--restart-epoch", strconv.Itoa(restart),
 			"--socket-path", s.prefix(), "--socket-mode", "600",
-			// Its reply is what a newcomer would wait for when its parent has died.
+			// Without this flag a newcomer requests statistics, and waits for the reply even if its parent has died.
 			"--skip-hot-restart-parent-stats")
 	}
 	return append(args, o.arguments()...)

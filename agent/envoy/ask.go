@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// ask runs Envoy for an answer instead of for service, until it ends or ctx does, and returns its last lines, of
-// stdout and stderr. An exit other than 0 is an error with Envoy's words.
+// ask runs Envoy for its output only, until it exits or ctx ends, and returns its last lines of stdout and stderr. An
+// exit status other than 0 is an error with Envoy's message.
 func ask(ctx context.Context, binary string, args ...string) ([]string, error) {
 	// A parent-death signal comes when the forking thread ends.
 	runtime.LockOSThread()

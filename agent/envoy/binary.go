@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Fingerprint tells a file from another that has replaced it. The contents of a binary of 100 MB are not worth reading for
-// that.
+// Fingerprint distinguishes a file from another one that has replaced it. It does not read the contents, which are 100
+// MB for a binary.
 func Fingerprint(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -24,13 +24,14 @@ func fingerprint(info os.FileInfo) string {
 	return fmt.Sprintf("%d-%d-%d", inode, info.Size(), info.ModTime().UnixNano())
 }
 
-// executable is an Envoy that is held open: it can be started again when its path has come to lead to something else.
+// executable is an Envoy binary that is held open: it can be started again after another file has replaced it at its
+// path.
 type executable struct {
 	file  *os.File
 	print string
 }
 
-// openExecutable returns nil for what cannot be opened; to start it will tell why.
+// openExecutable returns nil for a file that cannot be opened; an attempt to start it will return the reason.
 func openExecutable(path string) *executable {
 	file, err := os.Open(path)
 	if err != nil {
@@ -44,11 +45,12 @@ func openExecutable(path string) *executable {
 	return &executable{file, fingerprint(info)}
 }
 
-// path leads to the file itself. A script's interpreter, which is another process, opens it as well.
+// path returns a path to the open file, in a form that another process can open too, such as the interpreter of a
+// script.
 func (e *executable) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), e.file.Fd()) }
 
-// choose returns what to start for a configuration: the binary of today, but where that is not what the configuration is
-// for, the last one that has served with it.
+// choose returns the path of the binary to start for a configuration: the current one, or if that is not the
+// configuration's binary, the last one that has served with it.
 func (p *Proxy) choose(c *process) string {
 	now, want := openExecutable(p.Binary), c.launch.Config.Binary
 	if now == nil || now.print != want {
@@ -66,7 +68,7 @@ func (p *Proxy) choose(c *process) string {
 	return p.Binary
 }
 
-// served keeps open what a process has proven to serve.
+// served keeps a process's binary open, since the process has served with it.
 func (p *Proxy) served(c *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +80,7 @@ func (p *Proxy) served(c *process) {
 	}
 }
 
-// drop closes what a process has not proven.
+// drop closes the binary of a process that has not served.
 func (c *process) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

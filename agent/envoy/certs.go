@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Certificate is one that Envoy presents.
+// Certificate is a certificate that Envoy presents.
 type Certificate struct {
-	Path     string // "<inline>" when it came by a secret, from a file too
+	Path     string // "<inline>" when it came by SDS, also from a file
 	Serial   string // lower-case hex of whole bytes: "03e9"
 	NotAfter time.Time
 }
 
-// Certificates lists what Envoy would present now: the one proof of a rotation, for sds.*.update_success rises and
-// sds.*.version stays whether Envoy took it or not.
+// Certificates lists the certificates that Envoy would present now. It is the only proof of a rotation:
+// sds.*.update_success rises and sds.*.version stays whether Envoy has accepted the new certificate or not.
 func (a *Admin) Certificates(ctx context.Context) ([]Certificate, error) {
 	body, err := a.get(ctx, "/certs")
 	if err != nil {

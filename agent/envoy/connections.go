@@ -13,20 +13,21 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 )
 
-// An epoch whose newcomer has closed its admin cannot be asked what it has to do, so its sockets are looked at. It is idle
-// when it listens nowhere, and none of its connections was accepted: those to upstreams, to discovery and to collectors
-// stay open until the end.
+// If a newcomer has closed an epoch's admin, the agent cannot query the epoch's work, so it reads the epoch's sockets. The
+// epoch is idle when it listens nowhere and has no accepted connection. Connections that it has opened itself, to
+// upstreams, discovery and collectors, stay open until its exit.
 
-// ports are local ones.
+// ports are local ports.
 type ports map[uint16]bool
 
-// outgoingPorts are those that the kernel gives to connections that a process opens: from, to.
+// outgoingPorts are the ports that the kernel gives to connections that a process opens: from, to.
 type outgoingPorts [2]uint16
 
 func (o outgoingPorts) has(port uint16) bool { return o[0] <= port && port <= o[1] }
 
-// awaitNoConnection reports Idle once the process has nothing more to do. Where connections keep the address that their
-// client has named (TPROXY), an accepted one cannot be told from another, and the process has its whole time.
+// awaitNoConnection reports Idle once the process neither listens nor has an accepted connection. With TPROXY,
+// connections keep the original destination address, and accepted ones cannot be distinguished from others: then it
+// reports nothing, and the process uses its full drain time.
 func (c *process) awaitNoConnection(ctx context.Context, report func(agent.Report)) {
 	if asks(c.launch.Config, "TPROXY") || asks(c.launch.Config, "transparent") {
 		return
@@ -65,7 +66,7 @@ func (c *process) accepted() (bool, error) {
 	return tables.accepted(sockets, listened), nil
 }
 
-// rememberPorts notes on which ports the process listens, before a newcomer takes them over: perhaps not all of them.
+// rememberPorts stores the ports on which the process listens, before a newcomer takes over all or some of them.
 func (c *process) rememberPorts() {
 	sockets, err := socketsOf(c.pid)
 	if err != nil {
@@ -128,8 +129,8 @@ const (
 	unixConnected = "03"
 )
 
-// accepted reports whether one of the sockets listens, or belongs to a connection that was accepted: one at a port that
-// is listened on, now or before, or at one that the kernel gives to no connection that goes out.
+// accepted reports whether one of the sockets listens, or belongs to an accepted connection: its local port is one that
+// is or was listened on, or one outside of the kernel's range for outgoing connections.
 func (t socketTables) accepted(sockets map[string]bool, listened ports) bool {
 	now := ports{} // of any process: a newcomer inherits those of its parent
 	for _, s := range inetSockets(t.tcp) {
@@ -150,7 +151,7 @@ func (t socketTables) accepted(sockets map[string]bool, listened ports) bool {
 	for line := range strings.Lines(t.unix) { // Num RefCount Protocol Flags Type St Inode Path
 		f := strings.Fields(line)
 		if len(f) >= 8 && sockets[f[6]] && f[4] == unixStream && (f[3] == unixListens || f[5] == unixConnected) {
-			return true // a socket that was accepted has its listener's path, one that has connected has none
+			return true // an accepted socket has its listener's path; a socket that has connected has none
 		}
 	}
 	return false

@@ -6,10 +6,10 @@
 //	                                                        ▼
 //	                                       reaped ─▶ files removed, family swept ─▶ Exit
 //
-//	Slot    a directory that one agent owns, and its record of what it started
+//	Slot    a directory that one agent owns, and its record of the Envoys that it started
 //	Family  a base-id: shared memory and sockets of epochs that hand over to each other; repairs of both
-//	Admin   one epoch's admin, a question a connection
+//	Admin   a client of one epoch's admin, with a connection for each request
 //
-// It decides nothing: package agent judges whether an exit was a failure, and what to do. Facts about Envoy 1.40
-// that the code relies on are cited where it does.
+// It decides nothing: package agent judges whether an exit was a failure, and what to do. Where the code relies on facts
+// about Envoy 1.40, a comment cites them.
 package envoy

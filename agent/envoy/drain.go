@@ -2,11 +2,11 @@ package envoy
 
 import "context"
 
-// Drain says how Envoy is to close its listeners. The zero value closes all at once: requests in flight are answered,
-// each answer closes its connection.
+// Drain describes how Envoy is to close its listeners. The zero value closes all of them at once: requests in flight
+// are answered, and each answer closes its connection.
 type Drain struct {
 	InboundOnly bool // those with traffic_direction INBOUND
-	Graceful    bool // accept on for --drain-time-s, each answer closing its connection, then close
+	Graceful    bool // go on accepting for --drain-time-s, close each connection with its answer, then close the listeners
 	SkipExit    bool // with Graceful: never close
 }
 

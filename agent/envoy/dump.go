@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// DynamicListeners counts the listeners of discovery that are active. No statistic does: those of the bootstrap are in
-// the same number.
+// DynamicListeners counts the active listeners that discovery sent. No statistic does: it would include the bootstrap's
+// listeners.
 func (a *Admin) DynamicListeners(ctx context.Context) (active int64, err error) {
 	body, err := a.get(ctx, "/config_dump?resource=dynamic_listeners&mask=name,active_state.version_info")
 	if err != nil {
@@ -26,11 +26,11 @@ func (a *Admin) DynamicListeners(ctx context.Context) (active int64, err error) 
 	return active, err
 }
 
-// intercepting are the listeners that redirected traffic comes to, by Istio's names.
+// intercepting are the listeners that receive redirected traffic, by Istio's names.
 var intercepting = []string{"virtualOutbound", "virtualInbound"}
 
-// missing names the first of them that is not active, empty for none. One that discovery has not sent counts where all are
-// expected.
+// missing returns the name of the first of them that is not active, empty for none. If all is set, a listener that
+// discovery has not sent counts as missing too.
 func (a *Admin) missing(ctx context.Context, all bool) (string, error) {
 	query := url.Values{
 		"resource": {"dynamic_listeners"}, "mask": {"name,active_state.version_info"},
@@ -57,7 +57,7 @@ func (a *Admin) missing(ctx context.Context, all bool) (string, error) {
 	return "", nil
 }
 
-// updated returns when Envoy last took a resource of discovery, zero for one that it has not.
+// updated returns when Envoy last accepted a resource from discovery; zero if Envoy does not have the resource.
 func (a *Admin) updated(ctx context.Context, typeURL, name string) (time.Time, error) {
 	resource, field := "dynamic_active_clusters", "last_updated"
 	if typeURL == listenerType {
@@ -81,7 +81,7 @@ func (a *Admin) updated(ctx context.Context, typeURL, name string) (time.Time, e
 	return last, err
 }
 
-// dumped is what is asked of one resource: a cluster's own, a listener's active state.
+// dumped holds the queried fields of one resource: of a cluster itself, or of a listener's active state.
 type dumped struct {
 	Name    string    `json:"name"`
 	Updated time.Time `json:"last_updated"`

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// exposed says why users other than self and root could replace what is in a directory, or the directory itself; it is
-// empty where they cannot. It looks at each directory of the path, as it is written and without symbolic links.
+// exposed returns why users other than self and root could replace a directory or a file in it; empty where they
+// cannot. It checks each directory of the path, both as written and with symbolic links resolved.
 func exposed(dir string, self uint32) (why string, err error) {
 	written, err := filepath.Abs(dir)
 	if err != nil {
@@ -28,7 +28,7 @@ func exposed(dir string, self uint32) (why string, err error) {
 	return "", nil
 }
 
-// exposedAlong goes down from the root, to the first directory that others may change or may not enter.
+// exposedAlong checks the directories from the root down, until one that others may change, or that they may not enter.
 func exposedAlong(path string, self uint32) (why string, err error) {
 	at := "/"
 	for step := range strings.SplitSeq(path, "/") { // the first is empty, for the root
@@ -52,8 +52,9 @@ func exposedAlong(path string, self uint32) (why string, err error) {
 	return "", nil
 }
 
-// judgeStep judges one directory, or symbolic link, of a path. In a directory with the sticky bit others cannot rename what is
-// not theirs, but they can take names that are free, which matters in the last one. Nobody gets through one that is shut.
+// judgeStep judges one directory, or symbolic link, of a path. In a directory with the sticky bit other users cannot
+// rename files of another owner, but they can create files, which matters in the last directory. shut means that other
+// users cannot enter the directory.
 func judgeStep(owner, self uint32, mode fs.FileMode, last bool) (why string, shut bool) {
 	switch {
 	case owner != self && owner != 0:

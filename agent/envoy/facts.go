@@ -12,24 +12,25 @@ import (
 	"time"
 )
 
-// Facts are what the kernel says of a process without asking it.
+// Facts are the kernel's data about a process.
 type Facts struct {
 	State   byte          // of the main thread: R, S, D, T or t (stopped), Z (ended, see Ended)
 	Parent  int           // pid
 	CPU     time.Duration // used by the main thread, user and system, in steps of 10 ms
-	Start   uint64        // clock ticks after boot: with the pid it names one process, since pids come again
+	Start   uint64        // clock ticks after boot: identifies one process together with the pid, which is reused
 	Threads int
 	RSS     int64 // bytes
 }
 
-// Stopped reports a process that a signal or a debugger has stopped.
+// Stopped reports whether a signal or a debugger has stopped the process.
 func (f Facts) Stopped() bool { return f.State == 'T' || f.State == 't' }
 
-// Ended reports a process that awaits nothing but its parent. While a zombie has other threads, these still hold its
-// ports and memory.
+// Ended reports whether the process has exited and only waits to be reaped. While a zombie has other threads, these
+// still hold its ports and memory.
 func (f Facts) Ended() bool { return f.State == 'X' || f.State == 'Z' && f.Threads <= 1 }
 
-// FactsOf reads one small file. A process that has been reaped is fs.ErrNotExist.
+// FactsOf reads the facts of a process from one small file. For a process that has been reaped the error is
+// fs.ErrNotExist.
 func FactsOf(pid int) (Facts, error) {
 	r, err := openFacts(pid)
 	if err != nil {
@@ -47,7 +48,8 @@ type factsReader struct {
 }
 
 func openFacts(pid int) (*factsReader, error) {
-	// The main thread's own file, for the CPU time of the process's includes the workers'; the rest is the same.
+	// The main thread's own file: the CPU time in the process's file includes the workers'. The other fields are the
+	// same.
 	file, err := os.Open(fmt.Sprintf("/proc/%d/task/%[1]d/stat", pid))
 	if err != nil {
 		return nil, fmt.Errorf("read facts of process %d: %w", pid, err)
@@ -70,7 +72,7 @@ func (r *factsReader) read() (Facts, error) {
 	return facts, nil
 }
 
-// parseStat reads proc_pid_stat(5). The command is in parentheses and may itself have some, and spaces.
+// parseStat parses proc_pid_stat(5). The command is in parentheses and may itself contain parentheses and spaces.
 func parseStat(stat string) (Facts, error) {
 	const firstField, tick = 3, 10 * time.Millisecond // USER_HZ is 100 in every Linux ABI that Go knows
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])

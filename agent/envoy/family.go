@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// Family is a base-id, which the Envoys share that hand over to each other by hot restart. Envoy scales it by ten, and
-// names by that a segment of shared memory and four sockets per process (hot_restart_impl.cc,
+// Family is a base-id, shared by the Envoys that hand over to each other by hot restart. Envoy multiplies it by ten,
+// and names a segment of shared memory and four sockets per process after the product (hot_restart_impl.cc,
 // hot_restarting_base.cc):
 //
 //	/dev/shm/envoy_shared_memory_{family×10}
 //	{--socket-path}_[udp_]{parent|child}_{family×10 + restart epoch mod 3}, see sockets
 //
-// Zero is no family: the default of every Envoy, and that of one without hot restart.
+// Zero is no family: the default base-id of Envoy, and the value of an epoch without hot restart.
 type Family uint32
 
-// The range is clear of numbers that people choose. Its end is a trap: Envoy takes the scaled base-id for a C int, so
-// that --base-id 400000001 names its sockets …_18446744073414584330 (measured on 1.40).
+// The range begins above the numbers that people choose. It ends before Envoy's C int overflows: with --base-id
+// 400000001, Envoy names its sockets …_18446744073414584330 (measured on 1.40).
 const (
 	firstFamily Family = 1_000_000
 	lastFamily  Family = (math.MaxInt32 - lastSocket) / scale
@@ -30,12 +30,12 @@ const (
 
 const (
 	scale      = 10
-	processes  = 3 // of a family that live at once: the third makes the second end the first
+	processes  = 3 // of a family that can run at once: the third makes the second end the first
 	lastSocket = processes - 1
 )
 
-// NewFamily draws a family of which this host knows nothing. It reserves nothing: two that draw at once are kept
-// apart by chance alone, one in 200 million.
+// NewFamily draws a random family that is not in use on this host. It reserves nothing: two calls at the same time draw
+// the same family with a probability of one in 200 million.
 func NewFamily() (Family, error) {
 	return drawFamily(func() Family {
 		return firstFamily + Family(rand.Uint32N(uint32(lastFamily-firstFamily+1)))
@@ -57,7 +57,7 @@ func drawFamily(draw func() Family) (Family, error) {
 	return 0, fmt.Errorf("find a free base-id: %d drawn, each had a segment in %s or a socket", draws, shmDir)
 }
 
-// inUse reports whether anything bears the family's name, alive or left behind.
+// inUse reports whether shared memory or a socket has the family's name, of a running process or left behind.
 func (f Family) inUse() (bool, error) {
 	if _, err := os.Lstat(f.segment()); !errors.Is(err, fs.ErrNotExist) {
 		return err == nil, err
@@ -74,8 +74,8 @@ func (f Family) bound() (bool, error) {
 	return f.boundIn(string(table)), nil
 }
 
-// boundIn searches a table of /proc/net/unix for the family's sockets, be they files or, as without --socket-path,
-// abstract. The table shows each NUL of an abstract name as an @.
+// boundIn searches a table of /proc/net/unix for the family's sockets, both files and abstract sockets, which Envoy
+// makes without --socket-path. The table shows each NUL of an abstract name as an @.
 func (f Family) boundIn(table string) bool {
 	for line := range strings.Lines(table) {
 		name := strings.TrimRight(line, "@\n")

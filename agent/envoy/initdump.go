@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// waits asks what an Envoy that initializes waits for: "virtualInbound waits for SDS default". Empty where it is not known.
+// waits returns what an initializing Envoy waits for: "virtualInbound waits for SDS default". It is empty if that is
+// not known.
 func (a *Admin) waits(ctx context.Context) string {
 	body, err := a.get(ctx, "/init_dump")
 	if err != nil {
@@ -15,7 +16,7 @@ func (a *Admin) waits(ctx context.Context) string {
 	return waitsOf(body)
 }
 
-// waitsOf names at most three, and how many there are beyond.
+// waitsOf names at most three of them, and the number of the others.
 func waitsOf(body []byte) string {
 	var dump struct {
 		Managers []struct {
@@ -40,7 +41,7 @@ func waitsOf(body []byte) string {
 	return strings.Join(out, "; ")
 }
 
-// manager is "virtualInbound" of "init manager Listener-local-init-manager virtualInbound 2010268625740115789".
+// manager shortens "init manager Listener-local-init-manager virtualInbound 2010268625740115789" to "virtualInbound".
 func manager(name string) string {
 	name = strings.TrimPrefix(name, "init manager ")
 	if _, listener, found := strings.Cut(name, "Listener-local-init-manager "); found {
@@ -49,7 +50,8 @@ func manager(name string) string {
 	return name
 }
 
-// targets are "SDS default" of "shared target SdsApi default", "RDS 80" of "target RdsRouteConfigSubscription RDS init 80".
+// targets shortens "shared target SdsApi default" to "SDS default", and "target RdsRouteConfigSubscription RDS init 80"
+// to "RDS 80".
 func targets(names []string) []string {
 	words := strings.NewReplacer(
 		"shared target ", "", "target ", "", "SdsApi ", "SDS ", "RdsRouteConfigSubscription RDS init ", "RDS ",

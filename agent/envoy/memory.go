@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Envoy that crashes while the disk is full or read-only is started again all the same: its bootstrap is in memory
-// then, and its sockets, which take no space, are where they can be made.
+// An Envoy that crashes while the disk is full or read-only is started again all the same: its bootstrap is then in
+// memory, and its sockets, which take no space, are in a directory where sockets can be made.
 
-// inherited is the first descriptor that a child has beside its standard ones: see process.fork.
+// inherited is the first descriptor of a child after the standard ones: see process.fork.
 const inherited = 3
 
-// keepInMemory has Envoy read the bootstrap from a descriptor that it inherits after the tie's. Envoy takes what has no ending
-// for JSON, so YAML is converted.
+// keepInMemory puts the bootstrap into memory, and Envoy reads it from a descriptor that it inherits after the tie's.
+// Envoy reads a file without an ending as JSON, so YAML is converted.
 func (f *files) keepInMemory(bootstrap string) error {
 	if f.yaml {
 		text, err := yamlAsJSON(bootstrap)
@@ -36,7 +36,7 @@ func (f *files) keepInMemory(bootstrap string) error {
 	if _, err := f.memory.WriteString(f.withAdmin(bootstrap)); err != nil {
 		return fmt.Errorf("keep the bootstrap in memory: %w", errors.Join(err, f.memory.Close()))
 	}
-	f.bootstrap = fmt.Sprintf("/dev/fd/%d", inherited+1) // of /proc, Envoy opens nothing
+	f.bootstrap = fmt.Sprintf("/dev/fd/%d", inherited+1) // not below /proc, where Envoy opens no file
 	return nil
 }
 
@@ -49,8 +49,8 @@ func yamlAsJSON(text string) (string, error) {
 	return string(converted), err
 }
 
-// Room returns a directory in which sockets can be made: the slot, else one that is made for this elsewhere, and removed
-// with the slot.
+// Room returns a directory in which sockets can be made: the slot, else a temporary directory elsewhere, which is
+// removed with the slot.
 func (s *Slot) Room() (string, error) {
 	cause := bindable(s.dir)
 	if cause == nil {
@@ -77,14 +77,14 @@ func (s *Slot) Room() (string, error) {
 	return "", cause
 }
 
-// bindable tells whether a socket can be made in a directory.
+// bindable returns nil if a socket can be made in a directory.
 func bindable(dir string) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
 	}
 	defer unix.Close(fd)
-	path := filepath.Join(dir, ".envoy-0") // an heir sweeps it
+	path := filepath.Join(dir, ".envoy-0") // after a crash the slot's next owner removes it
 	os.Remove(path)
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 		return &fs.PathError{Op: "bind", Path: path, Err: err}

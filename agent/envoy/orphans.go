@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ReapOrphans buries the orphans that the kernel gives to PID 1, until ctx ends.
+// ReapOrphans reaps the orphans that the kernel gives to PID 1, until ctx ends.
 func ReapOrphans(ctx context.Context, log *slog.Logger) {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)

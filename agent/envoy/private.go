@@ -11,30 +11,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where others may write to configPath, as to most volumes of Kubernetes (mode 0777), they can rename each file in it, and
-// give Envoy another bootstrap. There a slot is a directory that only its owner may enter:
+// If other users may write to configPath, as to most volumes of Kubernetes (mode 0777), they can rename each file in it and
+// give Envoy another bootstrap. Then a slot is a directory that only its owner may enter:
 //
 //	configPath/private-0/agent.lock  the first agent
-//	configPath/private-1/agent.lock  one that found it taken, and so on
+//	configPath/private-1/agent.lock  the second one, which found the first slot taken, and so on
 //
-// Others can still rename that directory. So it is opened once, looked at by its descriptor, and each file in it has a path
-// through the descriptor, /dev/fd/64/envoy-rev0.json. Envoy inherits it under the same number: the same path works there.
+// Other users can still rename that directory. So the agent opens it once, checks it by its descriptor, and uses paths
+// through the descriptor, such as /dev/fd/64/envoy-rev0.json. Envoy inherits the descriptor under the same number, so the
+// same path works in Envoy.
 const privatePrefix = "private-"
 
-// firstPrivate is the least number of a slot's descriptor: a child has others below it.
+// firstPrivate is the lowest number for a slot's descriptor: lower numbers are for the child's other descriptors.
 const firstPrivate = 64
 
 func privateName(n int) string { return privatePrefix + strconv.Itoa(n) }
 
-// notOurs is why a name in configPath is not used as a slot.
+// notOurs is the error that a name in configPath cannot be used as a slot.
 type notOurs struct{ why string }
 
 func (e notOurs) Error() string { return e.why }
 
-// errRemoved comes of a directory that the agent has just made, and another user has removed while it was empty.
+// errRemoved is the error for a directory that the agent has just made, and that another user has removed while it was
+// empty.
 var errRemoved = notOurs{"another user has removed it"}
 
-// openPrivate opens the directory of a slot in configPath, which it makes if it is missing and may.
+// openPrivate opens the directory of a slot in configPath. If the directory is missing and mayMake is set, it makes it.
 func openPrivate(base *os.File, n int, mayMake bool) (*os.File, error) {
 	name := privateName(n)
 	path := filepath.Join(base.Name(), name)
@@ -67,7 +69,7 @@ func openPrivate(base *os.File, n int, mayMake bool) (*os.File, error) {
 	return dir, nil
 }
 
-// judgePrivate looks at an open directory, and at the way to it.
+// judgePrivate checks an open directory, and the path to it.
 func judgePrivate(dir *os.File) error {
 	info, err := dir.Stat()
 	if err != nil {
@@ -112,8 +114,8 @@ func removePrivate(base, dir *os.File) error {
 	return &fs.PathError{Op: "remove", Path: dir.Name(), Err: err}
 }
 
-// FindSlot returns where the first agent of configPath has its files: configPath, or a directory in it that only the agent's
-// user may enter. Root cannot tell which user that is, and takes the first.
+// FindSlot returns the directory of the first agent's files: configPath, or a directory in it that only the agent's
+// user may enter. Root does not have the user of the agent, so it gets the first such directory.
 func FindSlot(configPath string) string {
 	self := uint32(os.Geteuid())
 	for n := range slots {

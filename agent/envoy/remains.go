@@ -2,7 +2,8 @@ package envoy
 
 import "github.com/pilotlight/pilotlight/agent/flight"
 
-// keep remembers the last process that ended; one is enough, since each is asked for when it ends.
+// keep keeps the remains of the last process that ended. One is enough, since the caller reads them when a process
+// ends.
 func (p *Proxy) keep(c *process) {
 	remains := flight.Remains{
 		Process:   c.kernel,
@@ -15,7 +16,7 @@ func (p *Proxy) keep(c *process) {
 	p.remains, p.ended = remains, c.launch.Epoch
 }
 
-// Remains returns those of an epoch, nothing where another has ended since.
+// Remains returns the remains of an epoch; the zero value if another epoch has ended since.
 func (p *Proxy) Remains(epoch int) flight.Remains {
 	p.mu.Lock()
 	defer p.mu.Unlock()

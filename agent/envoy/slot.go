@@ -13,22 +13,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Slot is a directory that one agent owns while it lives, and a record there of the Envoys that it started:
+// Slot is a directory that one agent owns while it runs, with a record of the Envoys that it has started:
 //
 //	configPath/agent.lock          the first agent
-//	configPath/agent-1/agent.lock  one that found configPath taken, and so on
+//	configPath/agent-1/agent.lock  the second one, which found configPath taken, and so on
 //
 // Where others may write to configPath, slots have other names: see privatePrefix.
 //
-// The kernel drops the lock when its agent dies in any way. An agent that locks a file with a record in it clears up after the
-// killed agent that wrote the record. It touches nothing that the record does not name.
+// The kernel releases the lock when its agent ends in any way. If the lock file has a record, the agent that wrote it
+// was killed, and the next agent that takes the lock clears up after it. It touches nothing that the record does not
+// name.
 type Slot struct {
-	dir  string   // by which its files are opened
-	name string   // for people; it may lead elsewhere where others may write to configPath
-	made []string // directories that were not there before, to be removed in this order
+	dir  string   // path by which the agent opens its files
+	name string   // path for users; if others may write to configPath, it may lead elsewhere
+	made []string // directories that the claim has made, to be removed in this order
 	log  *slog.Logger
 
-	base, private *os.File // configPath and the slot, where others may write to configPath; else nil
+	base, private *os.File // configPath and the slot, if other users may write to configPath; else nil
 
 	mu     sync.Mutex
 	lock   *os.File
@@ -42,7 +43,7 @@ const (
 	lockName   = "agent.lock"
 )
 
-// close leaves everything where it is.
+// close closes the slot's files and removes nothing.
 func (s *Slot) close() (err error) {
 	if s.lock != nil {
 		err = s.lock.Close()
@@ -71,7 +72,7 @@ func lockFile(path string) (*os.File, error) {
 			}
 			return file, nil
 		}
-		file.Close() // its owner removed it between open and lock: the lock is on nothing
+		file.Close() // its owner removed it between open and lock: the lock is on a deleted file
 	}
 }
 
@@ -99,21 +100,21 @@ func sameFile(file *os.File, path string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(opened, named)
 }
 
-// Dir is where the owner's files go: bootstraps, admin sockets, flight records. It is a path for this process and its
-// Envoys; Name is one for people.
+// Dir returns the directory of the owner's files: bootstraps, admin sockets, flight records. The path is for this
+// process and its Envoys; Name is the path for users.
 func (s *Slot) Dir() string { return s.dir }
 
-// Name is where a user finds what is in Dir.
+// Name returns the path at which a user finds the files of Dir.
 func (s *Slot) Name() string { return s.name }
 
-// Starting records that a child of a family, 0 for none, is about to be forked, so that a crash leaves at most a
-// family to sweep: until Started has recorded it, the child is killed with its agent. See tie.
+// Starting records that a child of a family, 0 for none, is about to be forked. After a crash of the agent between
+// Starting and Started only the family has to be swept, since the child is killed with its agent. See tie.
 func (s *Slot) Starting(family Family) error {
 	return s.change(func(r *record) { r.Children = append(r.Children, child{Family: family}) })
 }
 
-// Started records the child that Starting announced. Before it is waited for, its facts can be read even if it has
-// ended.
+// Started records the child that Starting announced. It must be called before the child is reaped: until then its facts
+// can be read, even if it has exited.
 func (s *Slot) Started(pid int, family Family) error {
 	facts, err := FactsOf(pid)
 	return errors.Join(err, s.change(func(r *record) {
@@ -125,15 +126,15 @@ func (s *Slot) Started(pid int, family Family) error {
 	}))
 }
 
-// NotStarted forgets a child that Starting announced and that could not be forked.
+// NotStarted removes the record of a child that Starting announced and that could not be forked.
 func (s *Slot) NotStarted(family Family) error {
 	return s.forget(func(c child) bool { return c == child{Family: family} })
 }
 
-// Ended forgets a child that has been reaped.
+// Ended removes the record of a child that has been reaped.
 func (s *Slot) Ended(pid int) error { return s.forget(func(c child) bool { return c.Pid == pid }) }
 
-// forget also sweeps the child's family if it was the last of it.
+// forget removes a child's record, and sweeps its family if it was the last child of the family.
 func (s *Slot) forget(named func(child) bool) error {
 	var gone child
 	last := false
@@ -152,7 +153,7 @@ func (s *Slot) forget(named func(child) bool) error {
 	return err
 }
 
-// sweep removes what a family has left that has ended.
+// sweep removes the shared memory and sockets of a family that has ended.
 func (s *Slot) sweep(f Family) error {
 	if f == 0 {
 		return nil
@@ -167,8 +168,8 @@ func (s *Slot) change(f func(*record)) error {
 	return s.record.write(s.lock)
 }
 
-// Release gives the slot back. While a recorded child has not ended, its record stays for an heir; else everything
-// that the claim made goes.
+// Release frees the slot. While a recorded child has not ended, the record stays for the slot's next owner; else
+// Release removes everything that the claim has made.
 func (s *Slot) Release() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets are those by which the epochs of a family talk to each other: files in the slot that only its owner may write
-// to. Without --socket-path Envoy makes them abstract, and any user of the network namespace may drain Envoy by them,
-// end it, or take its listen sockets (measured on 1.40). The zero sockets are of no family.
+// sockets are the hot-restart sockets of a family: files in the slot that only their owner may write to. Without
+// --socket-path Envoy makes abstract sockets, by which any user of the network namespace may drain Envoy, end it, or take
+// its listen sockets (measured on 1.40). The zero sockets are of no family.
 //
-// Envoy replaces a file when it binds, and never removes one. They stay until the family has ended, for a newcomer
-// writes to its parent's even if that has died.
+// Envoy replaces a file when it binds, and never removes one. The files stay until the family has ended, since a newcomer
+// writes to its parent's socket even if the parent has died.
 type sockets struct {
 	dir    string
 	family Family
 }
 
-// newSockets draws a family whose sockets will be in a directory, if there is room in shared memory.
+// newSockets draws a new family with its sockets in a directory. It returns an error if shared memory is not available.
 func newSockets(dir string) (sockets, error) {
 	if err := SharedMemory(); err != nil {
 		return sockets{}, err
@@ -34,16 +34,16 @@ func newSockets(dir string) (sockets, error) {
 	return sockets{dir, family}, nil
 }
 
-// prefix is what Envoy is given as --socket-path.
+// prefix is the value of Envoy's --socket-path.
 func (s sockets) prefix() string { return filepath.Join(s.dir, "hot") }
 
-// path names a socket by its role, parent or child. Before that, udp_ is Envoy's word for the sockets by which QUIC's
-// datagrams are forwarded, and new_ is ours for one that will take another's place.
+// path returns the path of a socket by its role, parent or child. Envoy prefixes the role with udp_ for the sockets
+// that forward QUIC datagrams; the agent prefixes it with new_ for a socket that will replace another one.
 func (s sockets) path(role string, epoch int) string {
 	return fmt.Sprintf("%s_%s_%d", s.prefix(), role, uint64(s.family)*scale+uint64(epoch%processes))
 }
 
-// check refuses a directory in which Envoy could not bind the longest of the names.
+// check returns an error for a directory in which Envoy could not bind the longest of the names.
 func (s sockets) check() error {
 	if path := (sockets{s.dir, lastFamily}).path("udp_parent", lastSocket); len(path) > maxSocketPath {
 		return fmt.Errorf("hot-restart socket %s: its path has %d bytes, and at most %d fit: use a shorter --configPath",
@@ -52,8 +52,8 @@ func (s sockets) check() error {
 	return nil
 }
 
-// listen binds a socket's path, in the place of what is there, without a moment in which there is nothing or in which
-// another user may write to it.
+// listen binds a socket and renames it over the existing path, so that at no moment the path is missing or another user
+// may write to it.
 func (s sockets) listen(role string, epoch int) (*net.UnixConn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

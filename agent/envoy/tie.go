@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tie has the kernel kill a child when the agent is gone, at any moment and however it went.
+// tie makes the kernel kill a child when the agent ends, at any moment and for any reason.
 //
-//	agent ── write end ──▶ pipe ◀── read end ── child, which never looks at it
-//	         closed with the agent      O_ASYNC: what happens to the pipe is told to its owner, the child, by SIGKILL
+//	agent ── write end ──▶ pipe ◀── read end ── child, which never reads it
+//	         closed with the agent      O_ASYNC: on an event of the pipe the kernel sends SIGKILL to its owner, the child
 //
-// A parent-death signal does not suffice. With hot restart Envoy makes its own TERM, of which a frozen Envoy does not hear;
-// nor does a newcomer that waits for its parent's answer: when the parent has gone with the agent, it would hold the
-// listen sockets for ever and accept nothing (4 of 84 times when the agent was killed 20 to 50 ms after a fork).
+// A parent-death signal does not suffice. With hot restart Envoy sets its own parent-death signal to TERM, which a stopped
+// Envoy does not handle. Neither does a newcomer that waits for its parent's answer: if the parent has ended with the agent,
+// the newcomer would hold the listen sockets for ever and accept nothing (4 of 84 times when the agent was killed 20 to
+// 50 ms after a fork).
 type tie struct{ write, read *os.File }
 
 func newTie() (*tie, error) {
@@ -27,8 +28,8 @@ func newTie() (*tie, error) {
 	return &tie{read: os.NewFile(uintptr(fds[0]), "tie"), write: os.NewFile(uintptr(fds[1]), "tie")}, nil
 }
 
-// to makes a child that has inherited the read end its owner. Before that, the parent-death signal that the child was
-// forked with is still KILL, for Envoy changes it milliseconds later.
+// to makes a child that has inherited the read end the owner of the pipe. Until then the parent-death signal of the
+// fork, KILL, protects: Envoy changes it only milliseconds later.
 func (t *tie) to(pid int) error {
 	fd := t.read.Fd()
 	_, owner := unix.FcntlInt(fd, unix.F_SETOWN, pid)
@@ -42,8 +43,8 @@ func (t *tie) to(pid int) error {
 	return t.read.Close()
 }
 
-// cut closes the pipe: of a child that has been reaped, or that was not started.
+// cut closes the pipe, once the child has been reaped or could not be started.
 func (t *tie) cut() {
-	t.read.Close() // most often closed before
+	t.read.Close() // most often closed already
 	t.write.Close()
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// askTimeout is far above the 10 to 50 ms that Envoy takes, and below what a start may be delayed by.
+// askTimeout is far above the 10 to 50 ms that Envoy takes, and below the acceptable delay of a start.
 const askTimeout = 5 * time.Second
 
 // The answers of Envoy 1.40: on stderr "11.104", the version of its hot-restart protocol and the size of its shared
@@ -18,7 +18,8 @@ const (
 	versionLine       = `  version: [0-9a-f]+/(\d+\.\d+\.\d+(?:-[\w.-]+)?)/\w+/\w+/[\w-]+$`
 )
 
-// HotRestartVersion returns "11.104" and the like. Only equal ones hand over to each other by hot restart.
+// HotRestartVersion returns "11.104" and the like. Only Envoys with equal versions hand over to each other by hot
+// restart.
 func HotRestartVersion(ctx context.Context, binary string) (string, error) {
 	return askVersion(ctx, binary, "--hot-restart-version", hotRestartVersion)
 }
@@ -28,7 +29,8 @@ func Version(ctx context.Context, binary string) (string, error) {
 	return askVersion(ctx, binary, "--version", versionLine)
 }
 
-// askVersion compiles the pattern of the line, which is asked for before handovers and never at a start.
+// askVersion returns the matching part of the binary's answer. It compiles the pattern on each call, since it is called
+// before handovers and never at a start.
 func askVersion(ctx context.Context, binary, flag, line string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -14,21 +14,21 @@ import (
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
-// Client asks one server. Its requests never go through an HTTP proxy, each has a connection of its own, and redirects
-// are not followed.
+// Client sends requests to one server. They never go through an HTTP proxy, each one uses a new connection, and
+// redirects are not followed.
 type Client struct {
 	Base    *url.URL      // http://localhost:15020; "localhost" is 127.0.0.1, else ::1, independent of /etc/hosts
-	Setting string        // that names the port, for complaints: "--statusPort"
-	Timeout time.Duration // of an answer; of its beginning where it is streamed
+	Setting string        // the name of the port's setting, for errors: "--statusPort"
+	Timeout time.Duration // for an answer; for the headers only, if the answer is streamed
 
-	Socket string // of the agent's owner, asked first for what is no read; empty for none
-	Host   string // the host to name there: status.HostAgent or HostEnvoy
+	Socket string // of the agent's owner, tried first for requests other than GET and HEAD; empty for none
+	Host   string // the Host header on that socket: status.HostAgent or HostEnvoy
 }
 
 // ErrNobody is in the error of a request to a port where no process listens.
 var ErrNobody = errors.New("nobody listens")
 
-// maxAnswer bounds what is read of an answer that is not streamed, in bytes.
+// maxAnswer bounds the size of an answer that is not streamed, in bytes.
 const maxAnswer = 4 << 20
 
 // Do sends a request and returns the answer, of any status. The caller reads and closes its body.
@@ -57,8 +57,8 @@ func (c *Client) Do(ctx context.Context, method, path string, body io.Reader) (*
 	return response, nil
 }
 
-// owners returns a connection to the owner's socket for what may change something. Where there is none, or it is another
-// user's, the port has to do.
+// owners returns a connection to the owner's socket for a request that may change something. It returns nil if there is
+// no such socket, or if it belongs to another user: then the request goes to the port.
 func (c *Client) owners(ctx context.Context, method string) net.Conn {
 	if c.Socket == "" || method == http.MethodGet || method == http.MethodHead {
 		return nil
@@ -101,7 +101,7 @@ func (c *Client) read(response *http.Response) (answer, error) {
 	}, nil
 }
 
-// complaint says why there is no answer, and where to look.
+// complaint returns the error for a request without an answer, with advice.
 func (c *Client) complaint(method string, target *url.URL, err error) error {
 	var timeout net.Error
 	switch {
@@ -117,7 +117,7 @@ func (c *Client) complaint(method string, target *url.URL, err error) error {
 	return fmt.Errorf("%s: %s %s: %w", target.Host, method, target.RequestURI(), err)
 }
 
-// dial knows localhost where no file or server does, as in an image that holds nothing but a program.
+// dial connects to an address. It resolves localhost itself, since an image may have neither /etc/hosts nor a resolver.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var dialer net.Dialer
 	host, port, err := net.SplitHostPort(address)

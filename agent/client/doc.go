@@ -1,11 +1,12 @@
-// Package client asks an agent over HTTP, as a command of the same pod or host does: its status port, and its front of
+// Package client sends HTTP requests to an agent in the same pod or host: to its status port, and to its front of
 // Envoy's admin.
 //
 //	Client ──▶ GET /healthz/ready?verbose ──▶ nil: ready, or the reason, one of:
 //	                                          no listener │ no answer in time │ no agent │ which conditions fail
 //	       ──▶ GET /status                ──▶ Status
 //	       ──▶ POST /quitquitquit
-//	Patience.Until ──▶ asks again, quickly at first, until there is no complaint, or patience ends
+//	Patience.Until ──▶ repeats a request, quickly at first, until it succeeds, or until the limit
 //
-// It knows no flag but by name, prints nothing, and never decides to go on without an answer.
+// It reads no flags, though its errors name the flag of a port. It prints nothing, and never decides to go on without an
+// answer.
 package client

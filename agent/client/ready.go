@@ -11,9 +11,9 @@ import (
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
-// answer is what a server said, read to its end.
+// answer is a complete answer of a server.
 type answer struct {
-	what   string // was asked: "GET /status"
+	what   string // the request: "GET /status"
 	status string // "503 Service Unavailable"
 	code   int
 	body   []byte
@@ -26,11 +26,11 @@ func (a answer) Error() string {
 	return fmt.Sprintf("%s: %s", a.what, a.status)
 }
 
-// NotReady is an agent's answer that it is not ready. Its text has a line for each thing that blocks.
+// NotReady is an agent's answer that it is not ready. Its text has a line for each reason.
 type NotReady struct {
 	Stopping   bool
-	Drained    bool               // by hand
-	Conditions []health.Condition // those that hold too
+	Drained    bool               // by command
+	Conditions []health.Condition // all, also those that are true
 }
 
 func (n *NotReady) Error() string {
@@ -52,8 +52,8 @@ func (n *NotReady) Error() string {
 	return strings.Join(lines, "\n  ")
 }
 
-// Ready returns nil when the agent is ready, and the reason otherwise: a *NotReady, an error with ErrNobody, or one
-// that says that the server is slow, or no agent.
+// Ready returns nil if the agent is ready. Otherwise it returns a *NotReady, an error that wraps ErrNobody, or an error
+// that the server is slow or is no agent.
 func (c *Client) Ready(ctx context.Context) error {
 	a, err := c.ask(ctx, http.MethodGet, "/healthz/ready?verbose")
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	return ready.blocks()
 }
 
-// Answers is Ready of any server and URL: a 200 is ready. An agent's own words are understood all the same.
+// Answers is Ready for any server and URL: an answer 200 is ready. An answer in the agent's own format is still parsed.
 func (c *Client) Answers(ctx context.Context) error {
 	a, err := c.ask(ctx, http.MethodGet, c.Base.RequestURI())
 	if err != nil || a.code == http.StatusOK {
@@ -101,7 +101,7 @@ func (r readiness) blocks() error {
 	return &NotReady{Stopping: r.Stopping, Drained: r.Drained, Conditions: r.Conditions}
 }
 
-// Quit tells the agent to stop, as SIGTERM does, and returns when it has heard.
+// Quit makes the agent stop, as SIGTERM does, and returns when the agent has accepted the request.
 func (c *Client) Quit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
-// Status is the document of /status, as far as it is shown.
+// Status is the part of the document of /status that is shown.
 type Status struct {
 	Node  string `json:"node"`
 	Ready bool   `json:"ready"`
@@ -20,7 +20,7 @@ type Status struct {
 	Epochs    []Epoch        `json:"epochs"` // instead of agent.Status's
 	Health    health.Verdict `json:"health"`
 	Readiness struct {
-		Since *time.Time `json:"since"` // of Ready; nil before it was first asked for
+		Since *time.Time `json:"since"` // of the current readiness; nil before it was first computed
 	} `json:"readiness"`
 	LastFailure  *status.Exit         `json:"last_failure"` // nil for none
 	Certificates []status.Certificate `json:"certificates"`
@@ -32,7 +32,7 @@ type Epoch struct {
 	Pid int `json:"pid"` // 0 before its fork
 }
 
-// Status returns what the agent tells about itself, and the document as it was.
+// Status returns the agent's status, and the document unchanged.
 func (c *Client) Status(ctx context.Context) (Status, []byte, error) {
 	a, err := c.ask(ctx, http.MethodGet, "/status")
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Patience says how often to ask, and how long.
+// Patience configures how often and how long to repeat a request.
 type Patience struct {
-	Interval time.Duration // between two questions; the first ones follow each other more quickly
-	Limit    time.Duration // after which no question is asked; 0 for none. The first one is always asked
+	Interval time.Duration // between two requests; the first ones follow each other more quickly
+	Limit    time.Duration // after which no request is sent; 0 for none. The first one is always sent
 }
 
-// Until asks until there is no complaint, and returns nil then. When the patience or ctx ends it returns the last
-// complaint. tell hears each of them.
+// Until calls ask until it returns nil, and then returns nil. When the limit or ctx ends it returns the last error. It calls
+// tell with each error.
 func (p Patience) Until(ctx context.Context, ask func(context.Context) error, tell func(error)) error {
 	began := time.Now()
 	var last error
@@ -21,7 +21,7 @@ func (p Patience) Until(ctx context.Context, ask func(context.Context) error, te
 		switch {
 		case complaint == nil:
 			return nil
-		case last == nil, ctx.Err() == nil: // a question that ctx cut short has learnt nothing
+		case last == nil, ctx.Err() == nil: // the error of a request that ctx has canceled says nothing of the server
 			tell(complaint)
 			last = complaint
 		}
@@ -41,10 +41,10 @@ func (p Patience) Until(ctx context.Context, ask func(context.Context) error, te
 	}
 }
 
-// firstPause is short beside what starts a program takes: most often the answer is a moment away.
+// firstPause is short compared with the start of a program: most often the next request succeeds.
 const firstPause = 10 * time.Millisecond
 
-// pause is the time after question n, counted from 0: it doubles up to the interval.
+// pause returns the time to wait after request n, counted from 0: it doubles up to the interval.
 func pause(n int, interval time.Duration) time.Duration {
 	const enough = 30 // doublings that exceed any interval, and overflow nothing
 	return min(interval, firstPause<<min(n, enough))

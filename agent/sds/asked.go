@@ -6,24 +6,24 @@ import (
 	"sync"
 )
 
-// maxAsked is how many secrets of files all streams together may ask for.
+// maxAsked is how many file-based secrets all streams together may subscribe to.
 const maxAsked = 1000
 
-// asked counts the streams that ask for each secret of files.
+// asked counts the streams that subscribe to each file-based secret.
 type asked struct {
 	mu      sync.Mutex
 	streams map[string]int
 	changed chan struct{} // has a value when names were added since it was last read
 }
 
-// Asked returns the names of files' secrets that streams ask for now.
+// Asked returns the names of the file-based secrets that streams subscribe to now.
 func (s *Server) Asked() []string {
 	s.asked.mu.Lock()
 	defer s.asked.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.asked.streams))
 }
 
-// AskedCh has a value when Asked has got a further name.
+// AskedCh returns a channel that has a value after Asked has got a further name.
 func (s *Server) AskedCh() <-chan struct{} {
 	s.asked.mu.Lock()
 	defer s.asked.mu.Unlock()
@@ -37,8 +37,8 @@ func (a *asked) channel() chan struct{} {
 	return a.changed
 }
 
-// replace puts what a stream asks for now in the place of what it asked for before, and returns that. Names that are too
-// many are refused.
+// replace replaces a stream's subscriptions by new ones, and returns those that are in effect. Names beyond maxAsked
+// are refused.
 func (a *asked) replace(before map[string]bool, names map[string]bool) (now map[string]bool, refused []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,7 +16,7 @@ const (
 	rootsPrefix       = "file-root:"
 )
 
-// FilesOf returns the files that a secret's name stands for, false where it stands for none.
+// FilesOf returns the files that a secret's name refers to, and false if it refers to none.
 func FilesOf(name string) (cert.Files, bool) {
 	if pair, ok := strings.CutPrefix(name, certificatePrefix); ok {
 		chain, key, ok := strings.Cut(pair, "~")
@@ -26,15 +26,15 @@ func FilesOf(name string) (cert.Files, bool) {
 	return cert.Files{Roots: roots}, ok && roots != "" && !strings.Contains(roots, "\x00")
 }
 
-// Seen is what was found where a secret's files should be.
+// Seen is the observed state of a secret's files.
 type Seen struct {
 	Files cert.Files
 	Info  cert.Info // of the leaf; zero where it cannot be read
-	Fault string    // why the files are not served as they are, or that they are served though they expired
+	Fault string    // why the files are not served, or that they are served though they have expired
 }
 
-// OfFiles reads the files that names stand for, and returns their secrets and the observations. Files with a fault leave a
-// secret as it is in last; one that is not there is left out.
+// OfFiles reads the files that names refer to, and returns their secrets and the observations. For files with a fault
+// the secret of last stays; if last has none, the secret is left out.
 func OfFiles(names []string, last Secrets, read func(path string) ([]byte, error), now time.Time) (Secrets, []Seen) {
 	out, all := Secrets{}, make([]Seen, 0, len(names))
 	for _, name := range names {
@@ -82,7 +82,8 @@ func readAll(files cert.Files, read func(path string) ([]byte, error)) (contents
 	return contents, nil
 }
 
-// expiredError is of a certificate with no other fault. Envoy takes it, and so do clients that do not verify it.
+// expiredError is the error for a certificate that has expired and has no other fault. Envoy accepts it, and so do
+// clients that do not verify it.
 type expiredError struct{ error }
 
 func judge(contents [3][]byte, now time.Time) (cert.Info, error) {

@@ -3,13 +3,13 @@ package sds
 // typeURL is the only type that is served.
 const typeURL = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 
-// request is a DiscoveryRequest, or a DeltaDiscoveryRequest
-// (envoy/service/discovery/v3/discovery.proto), without what is of no use here.
+// request holds the fields of a DiscoveryRequest or a DeltaDiscoveryRequest
+// (envoy/service/discovery/v3/discovery.proto) that are used here.
 type request struct {
 	typeURL     string
-	names       []string // of the state of the world: all that is subscribed to
-	subscribe   []string // of delta
-	unsubscribe []string // of delta
+	names       []string // state of the world: all subscriptions
+	subscribe   []string // delta
+	unsubscribe []string // delta
 	nonce       string
 	refused     bool
 	refusal     string

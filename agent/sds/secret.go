@@ -12,17 +12,17 @@ const (
 	Roots       = "ROOTCA"  // whose certificates are trusted
 )
 
-// Secret is one, as it is sent.
+// Secret is a secret in the form in which it is sent.
 type Secret struct {
 	Name    string
 	version string
 	message []byte // envoy.extensions.transport_sockets.tls.v3.Secret
 }
 
-// Secrets are those of a workload, by name.
+// Secrets are the secrets of a workload, by name.
 type Secrets map[string]Secret
 
-// NewSecrets makes a workload's secrets of PEM. An empty text makes none.
+// NewSecrets makes a workload's secrets from PEM. An empty text makes no secret.
 func NewSecrets(chain, key, roots []byte) Secrets {
 	out := Secrets{}
 	if len(chain) > 0 && len(key) > 0 {
@@ -34,7 +34,7 @@ func NewSecrets(chain, key, roots []byte) Secrets {
 	return out
 }
 
-// Cover reports whether they have every secret that the others have.
+// Cover reports whether s has every secret that the others have.
 func (s Secrets) Cover(others Secrets) bool {
 	for name := range others {
 		if _, ok := s[name]; !ok {
@@ -44,7 +44,7 @@ func (s Secrets) Cover(others Secrets) bool {
 	return true
 }
 
-// add makes a secret of chain and key, or of roots.
+// add adds a secret of chain and key, or of roots.
 func (s Secrets) add(name string, pem [3][]byte) {
 	number, content := 4, field(nil, 1, inline(pem[2])) // validation_context with trusted_ca
 	if pem[0] != nil {

@@ -20,7 +20,7 @@ const (
 	sotwMethod  = "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets"
 	deltaMethod = "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets"
 
-	maxMessage   = 1 << 20 // bytes of a request; it holds the node, whose metadata discovery takes half a megabyte of
+	maxMessage   = 1 << 20 // bytes of a request; it holds the node, whose metadata has up to half a megabyte
 	writeTimeout = 10 * time.Second
 )
 
@@ -31,7 +31,7 @@ const (
 	statusUnavailable     = "14"
 )
 
-// Server tells Envoys the newest secrets.
+// Server sends the newest secrets to Envoys.
 type Server struct {
 	Log *slog.Logger
 
@@ -42,7 +42,7 @@ type Server struct {
 	asked asked
 }
 
-// Set makes these the newest secrets. Equal ones are no news.
+// Set makes these the newest secrets. It does nothing if they are equal to the current ones.
 func (s *Server) Set(secrets Secrets) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,8 @@ func (s *Server) newest() (Secrets, <-chan struct{}) {
 	return s.secrets, s.changed
 }
 
-// NewHTTPServer serves it by HTTP/2 without TLS. Only the agent's own user may be able to open the listener's socket:
-// clients are not authenticated.
+// NewHTTPServer returns an HTTP server for s, with HTTP/2 without TLS. The listener's socket must be accessible to the
+// agent's own user only, since clients are not authenticated.
 func (s *Server) NewHTTPServer(log *slog.Logger) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -78,7 +78,7 @@ func (s *Server) NewHTTPServer(log *slog.Logger) *http.Server {
 	}
 }
 
-// ServeHTTP takes a call of gRPC.
+// ServeHTTP handles a gRPC call.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || r.ProtoMajor != 2 || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 		http.Error(w, "this is a gRPC server", http.StatusUnsupportedMediaType)
@@ -105,7 +105,7 @@ func end(w http.ResponseWriter, code string, err error) {
 	}
 }
 
-// printable leaves out what a header must not hold; % would begin a code of gRPC's.
+// printable drops characters that a header must not contain, and %, which begins an escape in gRPC.
 func printable(r rune) rune {
 	if r < ' ' || r > '~' || r == '%' {
 		return -1
@@ -183,7 +183,7 @@ func receive(ctx context.Context, from io.Reader, delta bool, requests chan<- re
 	}
 }
 
-// read takes a message of gRPC: a byte that is 1 where it is compressed, four of its length, and the message.
+// read reads a gRPC message: a byte that is 1 if the message is compressed, four bytes of length, and the message.
 func read(from io.Reader) ([]byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {

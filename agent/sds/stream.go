@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// maxNames is how many names one stream may ask for. Envoy asks for one.
+// maxNames is how many names one stream may subscribe to. Envoy subscribes to one.
 const maxNames = 100
 
-// stream is what one stream was sent. It does no I/O.
+// stream is the state of one stream: its subscriptions and the versions sent. It does no I/O.
 type stream struct {
 	delta  bool
 	names  map[string]bool   // subscribed to
@@ -31,11 +31,11 @@ func (s *stream) request(r request, all Secrets) (message []byte, refusal string
 		refusal = fmt.Sprintf("%.500s", r.refusal)
 	}
 	if r.nonce != "" && r.nonce != strconv.Itoa(s.nonces) && !s.delta {
-		return nil, refusal, nil // overtaken by a response that the client has yet to answer
+		return nil, refusal, nil // about an older response; the client has yet to answer the newest one
 	}
 	for _, name := range r.subscribe {
 		s.names[name] = true
-		delete(s.sent, name) // a client that subscribes again is answered again
+		delete(s.sent, name) // a client that subscribes again gets the secret again
 	}
 	for _, name := range r.unsubscribe {
 		delete(s.names, name)
@@ -50,7 +50,7 @@ func (s *stream) request(r request, all Secrets) (message []byte, refusal string
 	return s.update(all), refusal, nil
 }
 
-// replace makes the names those of a request of the state of the world.
+// replace replaces the subscriptions by the names of a state-of-the-world request.
 func (s *stream) replace(names []string) {
 	next := map[string]bool{}
 	for _, name := range names {
@@ -60,8 +60,8 @@ func (s *stream) replace(names []string) {
 	s.names = next
 }
 
-// update returns the response that brings the client to these secrets, nil where it has them. The state of the world
-// has all that the client subscribes to, as far as it exists.
+// update returns the response that brings the client up to date with these secrets, nil if it is. A state-of-the-world
+// response has all existing secrets that the client subscribes to.
 func (s *stream) update(all Secrets) []byte {
 	var told []Secret
 	news := false

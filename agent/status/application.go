@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// Application is where the workload tells its own metrics, on loopback.
+// Application is the address of the workload's own metrics, on loopback.
 type Application struct {
 	Port int
 	Path string // begins with a slash; may have a query
 }
 
 // ParseApplication reads the workload's annotations prometheus.io/scrape, port and path, as the injector writes them:
-// {"scrape":"true","path":"/metrics","port":"8080"}. It is nil where the workload is not to be scraped. own is the port
-// of the status server, which would scrape itself.
+// {"scrape":"true","path":"/metrics","port":"8080"}. It is nil if the workload is not to be scraped. own is the port of
+// the status server, which must not scrape itself.
 func ParseApplication(annotations string, own int) (*Application, error) {
 	var a struct{ Scrape, Path, Port string }
 	if err := json.Unmarshal([]byte(annotations), &a); err != nil {
@@ -43,7 +43,7 @@ func ParseApplication(annotations string, own int) (*Application, error) {
 	return &Application{port, path}, nil
 }
 
-// scrape asks for the text format. It follows no redirect and keeps no connection.
+// scrape requests the metrics in the text format. It follows no redirect and keeps no connection.
 func (a *Application) scrape(ctx context.Context, userAgent string) (*http.Response, error) {
 	address := "http://" + net.JoinHostPort("localhost", strconv.Itoa(a.Port)) + a.Path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -68,10 +68,11 @@ func (a *Application) scrape(ctx context.Context, userAgent string) (*http.Respo
 	return transport.RoundTrip(request)
 }
 
-// loopback is where an application on this host listens, if it does not listen everywhere.
+// loopback has the addresses of an application on this host that does not listen on all addresses.
 var loopback = []string{"127.0.0.1", "::1"}
 
-// dialFirst connects to the first of the addresses that takes it, and returns the first's error when none does.
+// dialFirst connects to the first address that accepts the connection. If none does, it returns the error of the first
+// one.
 func dialFirst(ctx context.Context, addresses []string, port string) (net.Conn, error) {
 	var first error
 	for _, address := range addresses {

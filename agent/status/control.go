@@ -10,10 +10,10 @@ import (
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// loopBound is how long the supervisor's loop may take for an answer: it only decides and never waits.
+// loopBound is the time limit for an answer of the supervisor's loop, which only decides and never waits.
 const loopBound = time.Second
 
-// live is whether the agent itself works, independent of Envoy: its loop answers, and it has not given up.
+// live reports whether the agent itself works, independent of Envoy: its loop answers, and it has not given up.
 func (c Config) live(w http.ResponseWriter, r *http.Request) {
 	if gaveUp := c.Document().Supervisor.GaveUp; gaveUp != "" {
 		plain(w, http.StatusServiceUnavailable, gaveUp)
@@ -26,7 +26,7 @@ func (c Config) live(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusOK, "live")
 }
 
-// ask returns once the loop has taken a command.
+// ask sends a command to the loop, and returns once the loop has carried it out.
 func (c Config) ask(ctx context.Context, command agent.Command) error {
 	ctx, cancel := context.WithTimeout(ctx, loopBound)
 	defer cancel()
@@ -54,8 +54,8 @@ func (c Config) quit(w http.ResponseWriter, _ *http.Request) {
 	c.Quit()
 }
 
-// localOnly lets only a POST of a program on this host through. A browser on the host is none, for any page that it shows
-// could make it ask, and neither is a proxy that passes on what others asked.
+// localOnly accepts only a POST from a program on this host. It refuses browsers, since any page in a browser could
+// send the request, and proxies that forward requests of other clients.
 func (c Config) localOnly(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refuse := func(why string) {
@@ -69,7 +69,7 @@ func (c Config) localOnly(next http.HandlerFunc) http.Handler {
 			next(w, r)
 		case local.Request(r) != nil:
 			refuse(local.Request(r).Error())
-		case r.Header.Get("Origin") != "": // the agent serves no page that could ask
+		case r.Header.Get("Origin") != "": // the agent serves no page that could send this
 			refuse("asked by a browser")
 		default:
 			next(w, r)

@@ -1,33 +1,34 @@
-// Package status is the agent's HTTP: its own state, the application's probes and metrics, and the front of Envoy's
-// admin.
+// Package status is the agent's HTTP interface: its own state, the application's probes and metrics, and the front of
+// Envoy's admin.
 //
-//	:15020           ── Handler ──▶ Document: a copy of what is known
-//	  GET  /healthz/ready[?verbose]   a proxy serves and shall get work: 200, else 503 and what is missing
+//	:15020           ── Handler ──▶ Document: a copy of the agent's state
+//	  GET  /healthz/ready[?verbose]   200 if the proxy serves and is to receive work, else 503 and the reasons
 //	  GET  /healthz/live              the agent's loop answers within a second, and has not given up
 //	  GET  /status                    everything, as JSON
 //	  GET  /metrics                   the agent's own, for Prometheus
 //	  GET  /stats/prometheus          Envoy's, the agent's and the application's, in one
 //	  GET  /app-health/NAME/livez     the application's probe: HTTP, TCP or gRPC
 //	  POST /drain, /undrain           out of service, and back; from 127.0.0.1 and ::1 only
-//	  POST /quitquitquit              what SIGTERM does; from there only
+//	  POST /quitquitquit              like SIGTERM; from the same addresses only
 //	127.0.0.1:15000  ── Front: GET and HEAD ──▶ Unix socket of the epoch that serves
 //	agent.sock       ── Owner ──▶ both: the port's for Host agent; the admin's, and a few POST requests, for Host envoy
 //
-// Envoy's admin has no authentication and can end the process, so it listens on a socket that only its owner may open, one
-// per epoch. The front gives it the port that people and tools know, for reads. Requests that change something, such as log
-// levels, go through the slot's own socket, by the agent's user or root: any user and any page in a browser can ask at a
-// port.
+// Envoy's admin has no authentication and can end the process, so it listens on a socket that only its owner may open,
+// one per epoch. The front forwards reads from the usual admin port. Requests that change something, such as log
+// levels, go through the slot's own socket, which only the agent's user and root can use: any user, and any page in a
+// browser, can send requests to a port.
 //
 // # Bounds
 //
-// A port accepts every connection, and holds 96 at most: 64 of strangers, 8 of one of them, 16 of this host, 16 of the node,
-// whose kubelet probes (HOST_IP, the gateways of the default routes, and the pod's own addresses); fewer where the process
-// may open fewer than 512 files. When a room is full, the oldest connection that has not sent its request yet is closed, of
-// the source that has most. So a probe is answered while other clients hold connections open.
+// A port accepts every connection, and holds 96 at most: 16 from this host; 16 from the node, whose kubelet sends
+// probes (HOST_IP, the gateways of the default routes, and the pod's own addresses); 64 from other sources, 8 from each
+// of them. It holds fewer if the process may open fewer than 512 files. If the connections of a kind are at their
+// limit, the port closes the oldest connection that has not sent its request yet, of the source that has most. So a
+// probe is answered while other clients hold connections open.
 //
 // # Shapes
 //
-// Programs read two documents; their keys stay. Times are RFC 3339, missing ones are left out.
+// Two documents are for programs; their keys are stable. Times are RFC 3339, missing ones are left out.
 //
 //	/healthz/ready?verbose, with the status of /healthz/ready:
 //	{"ready", "stopping", "drained": bool, "degraded": "what Envoy rejected, else empty",
@@ -47,17 +48,17 @@
 //
 // # A drain
 //
-// /drain makes readiness false at once, and each inbound answer of Envoy close its connection; outbound stays. It
-// lasts through handovers and crashes. /undrain ends it: Envoy cannot take a drain back, so it is a handover to an
-// Envoy that was not told, and readiness is true again when that one serves. One that is refused leaves the drain;
-// /undrain tries again.
+// /drain makes readiness false at once, and makes Envoy close each inbound connection with its next answer; outbound
+// connections stay. The drain lasts through handovers and crashes. /undrain ends it: Envoy cannot undo a drain, so the
+// agent hands over to a new Envoy that is not drained, and readiness is true again when the new Envoy serves. If that
+// handover is refused, the drain stays; a further /undrain tries again.
 //
 // # Metrics in one
 //
-// The answer is always Prometheus's text format 0.0.4, not compressed. Each source is streamed, with its own share of the
-// scraper's time and a bound of its bytes. One source cannot spoil the text of the others: a line that is not valid, or cut
-// short, is dropped, as is "# EOF" and a second TYPE; OpenMetrics is turned into text. At the end of the answer,
-// pilotlight_agent_metrics_source_up and similar metrics name the sources that are missing.
+// The answer is always Prometheus's text format 0.0.4, not compressed. Each source is streamed, with its own share of
+// the scraper's time and a limit of its bytes. One source cannot make the text of the others invalid: a line that is
+// not valid, or that is cut short, is dropped, as are "# EOF" and a second TYPE; OpenMetrics is converted to text. At
+// the end of the answer, pilotlight_agent_metrics_source_up and similar metrics name the missing sources.
 //
 // Each request is bounded in time and size. A connection serves one request, and no goroutine runs between requests.
 package status

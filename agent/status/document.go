@@ -9,7 +9,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
-// Document is everything that the agent tells about itself: a copy of what is known at a moment.
+// Document is the whole state that the agent reports: a copy, of one moment.
 type Document struct {
 	Node         string
 	Supervisor   agent.Status
@@ -23,20 +23,21 @@ type Document struct {
 
 // Dropped counts lines that were dropped because the reader of the stream did not keep up.
 type Dropped struct {
-	Stream string // stderr, or stdout for what Envoy prints
+	Stream string // stderr, or stdout for Envoy's stdout
 	Lines  int64
 }
 
-// Certificate is one of the workload's, as its file has it.
+// Certificate is a certificate of the workload, as in its file.
 type Certificate struct {
 	Path     string     `json:"path"`
-	Serial   string     `json:"serial,omitempty"` // lower-case hex of whole bytes, as Envoy's /certs: "03e9"
+	Serial   string     `json:"serial,omitempty"` // lower-case hex of whole bytes, as in Envoy's /certs: "03e9"
 	NotAfter *time.Time `json:"not_after,omitempty"`
 	Fault    string     `json:"fault,omitempty"` // why Envoy cannot use it, or that it is missing
 }
 
-// Ready is whether a proxy serves and shall get work, with the reason if not, else with the updates that it rejected. A
-// supervisor that stops or is drained says no at once, though Envoy serves until the work in flight is done.
+// Ready reports whether the proxy serves and is to receive work. reason is why not, or else the updates that Envoy has
+// rejected. It is false at once when the supervisor stops or is drained, though Envoy serves until the work in flight
+// is done.
 func (d Document) Ready() (ready bool, reason string) {
 	switch {
 	case d.Supervisor.Stopping:
@@ -49,7 +50,7 @@ func (d Document) Ready() (ready bool, reason string) {
 	return true, d.Health.Degraded
 }
 
-// verdict has every condition, also before anything was observed.
+// verdict returns the verdict with every condition, also before the first observation.
 func (d Document) verdict() health.Verdict {
 	if d.Health.Conditions == nil {
 		return health.State{}.Verdict(time.Time{})

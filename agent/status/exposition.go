@@ -10,19 +10,19 @@ import (
 	"slices"
 )
 
-// exposition joins texts of several sources into one that a scraper takes. A scraper refuses a whole text for one bad
-// line, so a line that is not valid, or was cut short, is dropped: one source never spoils the text of the
-// others. A family's second TYPE or HELP is dropped, wherever it comes from.
+// exposition joins the texts of several sources into one valid text. A scraper refuses a whole text for one bad line,
+// so a line that is not valid, or was cut short, is dropped: one source never makes the text of the others invalid. A
+// family's second TYPE or HELP is dropped, from any source.
 type exposition struct {
 	to        *bufio.Writer
 	lines     *bufio.Reader
 	seed      maphash.Seed
-	described map[uint64]struct{} // families whose TYPE or HELP must not come any more
+	described map[uint64]struct{} // families whose TYPE or HELP must not follow any more
 }
 
 const (
 	longestMetric = 64 << 10 // bytes of a line
-	keptFamilies  = 20_000   // beyond these, second TYPEs pass: Prometheus minds them less than other parsers
+	keptFamilies  = 20_000   // beyond these, second TYPEs are not dropped: Prometheus tolerates them more than other parsers
 )
 
 func newExposition(to io.Writer) *exposition {
@@ -32,22 +32,22 @@ func newExposition(to io.Writer) *exposition {
 	}
 }
 
-// copied is what became of one source's text.
+// copied is the result of copying one source's text.
 type copied struct {
 	bytes   int64 // read
-	dropped int   // lines that were none
+	dropped int   // lines that were not valid
 }
 
-// errTooLong is a text beyond its bound; what came before it is kept.
+// errTooLong is the error for a text beyond its limit; the part up to the limit is kept.
 var errTooLong = errors.New("text is too long")
 
-// errGone is a scraper that takes no more.
+// errGone is the error for a scraper that has closed its connection.
 var errGone = errors.New("the scraper has gone")
 
-// copy takes a source's text to its end, or to limit bytes. open says that it is OpenMetrics.
+// copy copies a source's text to its end, or up to limit bytes. open is true for OpenMetrics.
 func (e *exposition) copy(from io.Reader, limit int64, open bool) (c copied, err error) {
 	e.lines.Reset(from)
-	var family []byte // whose samples may follow
+	var family []byte // the one whose samples may follow
 	for err == nil {
 		var line []byte
 		line, err = e.lines.ReadSlice('\n')
@@ -62,7 +62,7 @@ func (e *exposition) copy(from io.Reader, limit int64, open bool) (c copied, err
 			c.bytes += n
 			continue
 		case err != nil && !errors.Is(err, io.EOF):
-			return c, err // what was cut short is not said
+			return c, err // the incomplete line is not written
 		}
 		if text := bytes.Trim(line, " \t\n"); len(text) > 0 {
 			var taken bool
@@ -81,7 +81,7 @@ func (e *exposition) copy(from io.Reader, limit int64, open bool) (c copied, err
 }
 
 func (e *exposition) skipLine(limit int64) (n int64, err error) {
-	for n <= limit { // a line without an end has none either
+	for n <= limit { // also within a line that does not end
 		rest, err := e.lines.ReadSlice('\n')
 		n += int64(len(rest))
 		if !errors.Is(err, bufio.ErrBufferFull) {
@@ -91,7 +91,7 @@ func (e *exposition) skipLine(limit int64) (n int64, err error) {
 	return n, nil
 }
 
-// line takes one line, and returns the family that it belongs to. It is false for a line that is none.
+// line handles one line, and returns the family that it belongs to. It returns false for a line that is not valid.
 func (e *exposition) line(text, family []byte, open bool) ([]byte, bool) {
 	if text[0] == '#' {
 		return e.comment(text, family, open)
@@ -108,13 +108,13 @@ func (e *exposition) line(text, family []byte, open bool) ([]byte, bool) {
 	return family, true
 }
 
-// comment takes TYPE and HELP; no other comment means anything.
+// comment handles TYPE and HELP; other comments have no meaning.
 func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
 	word, rest := field(text[1:])
 	name, rest := field(rest)
 	isHelp, isType := string(word) == "HELP", string(word) == "TYPE"
 	switch {
-	case !isHelp && !isType, isHelp && open: // whose name is not that of the samples
+	case !isHelp && !isType, isHelp && open: // in OpenMetrics its name may differ from that of the samples
 		return family, true
 	case !isMetricName(name) || bytes.HasPrefix(name, []byte(prefix)):
 		return family, false
@@ -135,7 +135,7 @@ func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
 	if e.describe('T', family) {
 		fmt.Fprintf(e.to, "# TYPE %s %s\n", family, kind)
 		if kind == "histogram" || kind == "summary" {
-			for _, part := range parts { // have their TYPE now
+			for _, part := range parts { // they have a TYPE now
 				e.describe('T', append(family, part...))
 			}
 		}
@@ -146,7 +146,7 @@ func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
 // parts are what the samples of a histogram or summary add to its name.
 var parts = []string{"_bucket", "_sum", "_count"}
 
-// describe is true the first time.
+// describe returns true for the first description of a family, and false for a later one.
 func (e *exposition) describe(what byte, name []byte) bool {
 	var h maphash.Hash
 	h.SetSeed(e.seed)

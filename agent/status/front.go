@@ -10,11 +10,13 @@ import (
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// mutations are the POST requests that the owner's socket forwards: they change what Envoy tells, not what it serves.
+// mutations are the POST requests that the owner's socket forwards: they change Envoy's logs and counters, not its
+// traffic.
 var mutations = []string{"/logging", "/reset_counters", "/reopen_logs"}
 
-// Front forwards reads to the admin of the newest epoch. admin returns its transport, nil while no Envoy runs. Any page in a
-// browser and any user of this host may ask at its port, so nothing is changed there.
+// Front forwards reads to Envoy's admin. admin returns the transport to the admin of the epoch that serves, nil while no
+// Envoy runs. Any page in a browser and any user of this host can send requests to the front's port, so it forwards
+// reads only.
 func Front(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 	envoy := forward(admin, log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -30,7 +32,7 @@ func Front(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 	})
 }
 
-// forward takes reads and mutations of every client.
+// forward forwards reads and mutations.
 func forward(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -58,7 +60,8 @@ func forward(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 	})
 }
 
-// allowed relies on Envoy: it answers 405 to a GET of a path that changes its state.
+// allowed reports whether a request is forwarded. It relies on Envoy, which answers 405 to a GET of a path that changes
+// its state.
 func allowed(method, path string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead:

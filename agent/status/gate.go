@@ -13,7 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// Bounds of the connections of a port. Each kind of source has a room of its own, so that none can fill another's.
+// Limits of the connections of a port. Each kind of source has its own limit, so that none can use up another's.
 const (
 	strangerRoom = 64
 	nodeRoom     = 16
@@ -26,13 +26,13 @@ type kind int
 
 const (
 	stranger   kind = iota
-	nodes           // the node that the pod runs on, whose kubelet probes; this host by an address of its own; a Unix socket
+	nodes           // the node of the pod, whose kubelet sends probes; this host by one of its own addresses; a Unix socket
 	localhosts      // 127.0.0.1 and ::1
 )
 
-// gate is a listener that always accepts. Where a room is full it closes a connection for each that comes: the oldest one
-// whose request has not been read yet, of the source that has most. A probe has sent its request when it has connected, so
-// it is never that one for long.
+// gate is a listener that always accepts. When a kind is at its limit, the gate closes a connection for each new one:
+// the oldest one whose request has not been read yet, of the source that has most. A probe sends its request right
+// after it has connected, so it is such a connection only for a moment.
 type gate struct {
 	net.Listener
 	node []netip.Addr
@@ -43,17 +43,17 @@ type gate struct {
 	guests map[kind][]*guest // oldest first
 }
 
-// guest is a connection that was let in.
+// guest is an accepted connection.
 type guest struct {
 	net.Conn
 	gate   *gate
 	kind   kind
 	source netip.Prefix
-	number int  // of all that came
+	number int  // counts all connections of the gate
 	heard  bool // its request has been read
 }
 
-// newGate guards a listener. Of the process's descriptors a port takes at most a quarter.
+// newGate returns a gate for a listener. A port takes at most a quarter of the process's descriptors.
 func newGate(l net.Listener, node []netip.Addr) *gate {
 	return &gate{Listener: l, node: node, room: rooms(openFiles()), guests: map[kind][]*guest{}}
 }
@@ -63,7 +63,7 @@ func rooms(openFiles uint64) map[kind]int {
 	return map[kind]int{stranger: within(strangerRoom, 8), nodes: within(nodeRoom, 16), localhosts: within(localRoom, 16)}
 }
 
-// openFiles is how many descriptors the process may have.
+// openFiles returns how many descriptors the process may have.
 func openFiles() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -84,8 +84,8 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-// relieve closes the oldest connection that has not sent its request yet, if there is one: the process has no descriptor
-// left for the next.
+// relieve closes the oldest connection that has not sent its request yet, if there is one. It is called when the
+// process has no descriptor left for the next connection.
 func (g *gate) relieve() bool {
 	g.mu.Lock()
 	var oldest *guest
@@ -130,7 +130,7 @@ func (g *gate) kindOf(remote, own netip.Addr) kind {
 	return stranger
 }
 
-// evicted returns which guest must leave, -1 for none. The newest is the one that has just come.
+// evicted returns the index of the connection to close, -1 for none. The last one in room is the new connection.
 func evicted(room []*guest, most int) int {
 	newest := room[len(room)-1]
 	count := map[netip.Prefix]int{}
@@ -154,7 +154,7 @@ func evicted(room []*guest, most int) int {
 	return max(0, slices.IndexFunc(room, among))
 }
 
-// Close frees the guest's place.
+// Close closes the connection and removes it from the gate.
 func (g *guest) Close() error {
 	g.gate.leave(g)
 	return g.Conn.Close()
@@ -166,7 +166,7 @@ func (g *gate) leave(who *guest) {
 	g.guests[who.kind] = slices.DeleteFunc(g.guests[who.kind], func(other *guest) bool { return other == who })
 }
 
-// hear is an http.Server's ConnState.
+// hear is the ConnState callback of an http.Server.
 func hear(conn net.Conn, state http.ConnState) {
 	if guest, ok := conn.(*guest); ok && state == http.StateActive {
 		guest.gate.mu.Lock()
@@ -182,7 +182,7 @@ func addressOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// network is the range of addresses that counts as one source: a client with one IPv6 address has 2^64 of them.
+// network returns the range of addresses that counts as one source: a client with one IPv6 address has 2^64 of them.
 func network(a netip.Addr) netip.Prefix {
 	bits := a.BitLen()
 	if a.Is6() {

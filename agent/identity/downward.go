@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ParseDownward reads labels or annotations as the downward API writes them to a file: lines of name="value", the value quoted
-// as Go does it.
+// ParseDownward parses labels or annotations as the downward API writes them to a file: lines of name="value", with the
+// value quoted as in Go.
 func ParseDownward(text string) (map[string]string, error) {
 	out := map[string]string{}
 	number := 0

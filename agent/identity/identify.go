@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// Kubernetes is the registry whose pods have an address, a name and a namespace from their first moment.
+// Kubernetes is the registry whose pods have an address, a name and a namespace from their start.
 const Kubernetes = "Kubernetes"
 
 // Registries are the known values of --serviceregistry.
@@ -20,7 +20,7 @@ func Registries() []string {
 	return []string{Kubernetes, "Consul", "Eureka", "CloudFoundry", "Config", "Mock", "Other"}
 }
 
-// Given is what the settings say of a proxy. An empty IP, Name or Domain is worked out.
+// Given holds the settings of a proxy's identity. An empty IP, Name or Domain is computed.
 type Given struct {
 	Role     node.Role
 	Registry string // one of Registries
@@ -32,19 +32,19 @@ type Given struct {
 // Derived is a setting that was not given, and the value that was computed for it.
 type Derived struct {
 	Setting string // by the name of its flag: "ip"
-	Value   string // as the flag would be written
+	Value   string // in the flag's form
 	How     string // "the first private address of this host"
 }
 
-// AddressLimit is how long a host may take to get a private address. One without is known to have none.
+// AddressLimit is how long a host may take to get a private address. After that it counts as a host without one.
 const AddressLimit = 2 * time.Minute
 
-// AwaitsAddress reports whether a host that has no private address yet is worth waiting for. A pod has its own from its
-// first moment.
+// AwaitsAddress reports whether to wait for a private address if the host has none yet. A pod has its address from its
+// start.
 func (g Given) AwaitsAddress() bool { return g.IP == "" && g.Registry != Kubernetes }
 
-// Identify returns the proxy's node ID: the given parts, else those by the registry's rule. addresses are the host's, in the
-// order of its interfaces. It returns what it worked out even if that is not enough for an ID.
+// Identify returns the proxy's node ID: the given parts, and the others by the registry's rule. addresses are the
+// host's, in the order of its interfaces. It returns the computed parts even if they are not enough for an ID.
 func Identify(g Given, env Environment, addresses []netip.Addr) (id node.ID, derived []Derived, err error) {
 	id = node.ID{Role: g.Role, IP: g.IP, Name: g.Name, Domain: g.Domain}
 	if id.IP == "" {
@@ -74,7 +74,8 @@ func Identify(g Given, env Environment, addresses []netip.Addr) (id node.ID, der
 	return id, derived, nil
 }
 
-// addressOf takes the first private address. Where there is none, a proxy outside of Kubernetes serves its own host.
+// addressOf returns the first private address. If there is none, a proxy outside of Kubernetes gets a loopback address:
+// it serves its own host.
 func addressOf(registry string, addresses []netip.Addr) (ip, how string) {
 	if i := slices.IndexFunc(addresses, netip.Addr.IsPrivate); i >= 0 {
 		return addresses[i].String(), "the first private address of this host"
@@ -85,7 +86,7 @@ func addressOf(registry string, addresses []netip.Addr) (ip, how string) {
 	return "127.0.0.1", "no private address within " + AddressLimit.String()
 }
 
-// registered returns how a registry names a proxy and which domain it has there; empty where it cannot say.
+// registered returns the name and the domain of a proxy by a registry's rule; empty if they cannot be computed.
 func registered(registry string, env Environment, ip string) (name, domain string) {
 	pod, namespace := env["POD_NAME"], env["POD_NAMESPACE"]
 	switch registry {
@@ -103,8 +104,8 @@ func registered(registry string, env Environment, ip string) (name, domain strin
 	return ip, ""
 }
 
-// Discovery returns the SPIFFE identity that discovery's certificate must have where none was set: that of istio-pilot's
-// service account, in the namespace that discovery's host names.
+// Discovery returns the default SPIFFE identity that discovery's certificate must have: that of istio-pilot's service
+// account, in the namespace in the name of discovery's host.
 func Discovery(host, trustDomain string, env Environment) string {
 	var namespace string
 	switch labels := strings.Split(host, "."); len(labels) {

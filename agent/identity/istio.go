@@ -9,22 +9,24 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// istioVersion is the release of Istio whose proxies ours behaves as. Istio's control plane chooses by it what it sends.
+// istioVersion is the release of Istio whose proxies this proxy behaves like. Istio's control plane chooses by it which
+// configuration it sends.
 const istioVersion = "1.31.1"
 
-// Settings are what discovery gets of an agent's settings, beside the identity.
+// Settings are the agent's settings that discovery receives, beside the identity.
 type Settings struct {
-	Registry     string // becomes the cluster's name where none was given
+	Registry     string // the cluster's name if none is set
 	TrustDomain  string
-	OwnBootstrap bool // the bootstrap is not the role's own, so that its cluster sds-grpc may be missing
+	OwnBootstrap bool // the bootstrap is not the role's own, so it may have no cluster sds-grpc
 
 	StatusPort, AdminPort         int // of the agent
 	PrometheusPort, ReadinessPort int // of Envoy's listeners, 0 for none
 }
 
-// LikeIstio fills in what a proxy of Istio's always says of itself, where the environment does not. The service account is
-// none of it: a wrong one would be refused, and only the platform knows it (SERVICE_ACCOUNT). Neither is the interception mode:
-// a control plane takes one that is missing for REDIRECT, and readiness asks for redirected listeners only where it was said.
+// LikeIstio adds the metadata that a proxy of Istio always sends, where the environment does not set it. It does not
+// add the service account: a wrong one would be refused, and only the platform can set it (SERVICE_ACCOUNT). It does
+// not add the interception mode either: a control plane assumes REDIRECT without one, and readiness requires listeners
+// for redirected traffic only if the mode was set.
 func LikeIstio(m node.Metadata, id node.ID, env Environment, s Settings) node.Metadata {
 	extra := map[string]any{}
 	maps.Copy(extra, m.Extra)
@@ -42,7 +44,7 @@ func LikeIstio(m node.Metadata, id node.ID, env Environment, s Settings) node.Me
 		}
 	}
 	if _, said := m.Extra["DNS_FILTER"]; !said && m.Extra["DNS_CAPTURE"] == "true" {
-		m.Extra["DNS_FILTER"] = "true" // captured DNS is Envoy's to answer; Istio's own agent does it itself
+		m.Extra["DNS_FILTER"] = "true" // Envoy answers captured DNS; in Istio the agent does
 	}
 	s.tellPorts(m.Extra)
 	serves := node.SDSFiles
@@ -53,8 +55,8 @@ func LikeIstio(m node.Metadata, id node.ID, env Environment, s Settings) node.Me
 	return m
 }
 
-// tellPorts says which ports the proxy and the agent listen on themselves, so that discovery gives no service a listener in
-// their place.
+// tellPorts adds the ports on which the proxy and the agent listen themselves, so that discovery creates no listener
+// for a service on them.
 func (s Settings) tellPorts(extra map[string]any) {
 	for key, port := range map[string]int{"ENVOY_PROMETHEUS_PORT": s.PrometheusPort, "ENVOY_STATUS_PORT": s.ReadinessPort} {
 		if port != 0 { // one of a custom bootstrap may be in the environment
@@ -68,8 +70,8 @@ func (s Settings) tellPorts(extra map[string]any) {
 	extra[ProxyConfigVariable] = config
 }
 
-// workloadName is the Deployment, StatefulSet or the like that made a pod, as far as the pod's name tells: a Deployment
-// puts a hash and five letters behind its own, a StatefulSet a number.
+// workloadName returns the name of the Deployment, StatefulSet or the like that made a pod, computed from the pod's
+// name: a Deployment appends a hash and five letters to its own name, a StatefulSet a number.
 func workloadName(pod string, labels map[string]string) string {
 	if hash := labels["pod-template-hash"]; hash != "" {
 		if name, rest, found := strings.Cut(pod, "-"+hash+"-"); found && len(rest) == 5 {

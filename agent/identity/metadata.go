@@ -12,21 +12,22 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// MetaPrefix begins the variables that are node metadata: ISTIO_META_X=v says that X is the text v.
+// MetaPrefix begins the variables that are node metadata: ISTIO_META_X=v sets X to the text v.
 const (
 	MetaPrefix = "ISTIO_META_"
 	jsonPrefix = "ISTIO_METAJSON_" // ISTIO_METAJSON_X={…}: an object, merged
 )
 
-// metadataLimit keeps a node within what discovery takes as a request: Envoy sends it with the first of each stream.
+// metadataLimit keeps a node within the size of a request that discovery accepts: Envoy sends the node with the first request
+// of each stream.
 const metadataLimit = 512 << 10
 
-// Pod is what Kubernetes' downward API says of a workload, in files beside the environment.
+// Pod holds the workload's data from files of Kubernetes' downward API.
 type Pod struct{ Labels, Annotations map[string]string }
 
-// Describe returns the node metadata: the pod's labels and annotations, the environment over them. Labels
-// and annotations are objects under their own key; any other ISTIO_METAJSON_ object is merged into the metadata itself,
-// as pilot-agent does.
+// Describe returns the node metadata: the pod's labels and annotations, overridden by the environment. Labels and
+// annotations are objects under their own key; any other ISTIO_METAJSON_ object is merged into the metadata itself, as
+// in pilot-agent.
 func Describe(id node.ID, p Pod, env Environment, addresses []netip.Addr) (node.Metadata, error) {
 	raw := map[string]any{}
 	for key, variable := range map[string]string{
@@ -80,7 +81,7 @@ func Describe(id node.ID, p Pod, env Environment, addresses []netip.Addr) (node.
 	return metadata, nil
 }
 
-// mergeObject merges a variable's object, if it is one of those that hold one.
+// mergeObject merges the object of a variable, if the variable's name begins with ISTIO_METAJSON_.
 func mergeObject(raw map[string]any, name, value string) error {
 	key, ok := strings.CutPrefix(name, jsonPrefix)
 	if !ok || key == "" {
@@ -111,7 +112,7 @@ func objectOf(values map[string]string) map[string]any {
 	return out
 }
 
-// bounded refuses metadata that discovery would, and names the greatest of its values.
+// bounded returns an error for metadata that is too large for discovery, with the name of the largest value.
 func bounded(raw map[string]any) error {
 	total, greatest, size := 0, "", 0
 	for _, key := range slices.Sorted(maps.Keys(raw)) {
@@ -131,7 +132,7 @@ func bounded(raw map[string]any) error {
 	return nil
 }
 
-// instanceIPs are the proxy's own address and every other of the host.
+// instanceIPs returns the proxy's own address and all others of the host.
 func instanceIPs(own string, addresses []netip.Addr) []string {
 	out := []string{own}
 	for _, a := range addresses {

@@ -13,16 +13,16 @@ import (
 // defaultConfig, the ProxyConfig objects that select the pod, and the pod's annotation in it.
 const ProxyConfigVariable = "PROXY_CONFIG"
 
-// ProxyConfig is an Istio ProxyConfig, by its keys. Discovery gets all of it.
+// ProxyConfig is an Istio ProxyConfig, by its keys. Discovery receives all of it.
 type ProxyConfig map[string]any
 
-// ReadProxyConfig reads the ProxyConfig of an environment, nil where it has none.
+// ReadProxyConfig parses the ProxyConfig of an environment; nil if there is none.
 func ReadProxyConfig(env Environment) (ProxyConfig, error) {
 	text := env[ProxyConfigVariable]
 	if text == "" {
 		return nil, nil
 	}
-	var c map[string]any // as which objects below are read, too
+	var c map[string]any // nested objects are decoded into this type, too
 	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
 		return nil, fmt.Errorf("environment %s: want an object, such as {\"concurrency\":2}: %w", ProxyConfigVariable, err)
 	}
@@ -34,7 +34,7 @@ func ReadProxyConfig(env Environment) (ProxyConfig, error) {
 	return c, nil
 }
 
-// Workers returns how many workers Envoy shall have by c, of processors where it says 0, and whether it says so at all.
+// Workers returns c's number of workers for Envoy, the number of processors if c has 0, and whether c sets it at all.
 func (c ProxyConfig) Workers(processors int) (workers int, said bool) {
 	n, said := c["concurrency"].(int)
 	if said && n == 0 {
@@ -43,17 +43,17 @@ func (c ProxyConfig) Workers(processors int) (workers int, said bool) {
 	return n, said
 }
 
-// Unread returns the keys of c that have no effect, and the names in its proxyMetadata that have none.
+// Unread returns the keys of c that have no effect, and the names in its proxyMetadata that have no effect.
 func (c ProxyConfig) Unread() (keys, names []string) {
 	keys = slices.DeleteFunc(slices.Sorted(maps.Keys(c)), func(key string) bool {
-		return key == "concurrency" || key == "proxyMetadata" || key == "gatewayTopology" // the agent's, and discovery's
+		return key == "concurrency" || key == "proxyMetadata" || key == "gatewayTopology" // used by the agent and discovery
 	})
 	_, names = c.metadata()
 	return keys, names
 }
 
-// metadata are the ISTIO_META_ names of proxyMetadata, which are node metadata as such variables of the environment are, and
-// the names of others, which only a container's environment could hold.
+// metadata returns the ISTIO_META_ names of proxyMetadata, which become node metadata like such variables of the
+// environment, and the other names, which would have an effect only in a container's environment.
 func (c ProxyConfig) metadata() (metadata map[string]string, others []string) {
 	variables, _ := c["proxyMetadata"].(map[string]any)
 	metadata = map[string]string{}

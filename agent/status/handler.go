@@ -9,17 +9,17 @@ import (
 	"github.com/pilotlight/pilotlight/agent/health"
 )
 
-// Config is what the status port stands on.
+// Config holds the parts of the agent that the status port uses.
 type Config struct {
 	Document    func() Document          // cheap
 	AskCh       chan<- agent.Ask         // the supervisor's
-	Quit        func()                   // does what SIGTERM does
+	Quit        func()                   // stops the agent, as SIGTERM does
 	Envoy       func() http.RoundTripper // to the admin of the epoch that serves; nil while none runs
 	Application *Application             // whose metrics are merged; nil for none
 	Probes      Probes                   // of the application
 	Log         *slog.Logger
 
-	owner bool // of the owner's socket, whose every request may write
+	owner bool // for the owner's socket, on which every request may write
 }
 
 // Handler is the status port.
@@ -34,7 +34,7 @@ func Handler(c Config) http.Handler {
 		w.Header().Set("Content-Type", textFormat)
 		c.Document().writeMetrics(w, time.Now())
 	})
-	if !c.owner { // one merger has the bounds of all scrapes
+	if !c.owner { // only one merger, since it has the limits of all scrapes together
 		mux.Handle("GET /stats/prometheus", newMerger(c))
 	}
 	mux.Handle("/drain", c.localOnly(c.command(agent.Drain, "drained: POST /undrain ends it")))
@@ -55,7 +55,7 @@ type readyView struct {
 	Discovery  *health.Condition  `json:"discovery,omitempty"`
 }
 
-// ready answers 200, or 503 and what is missing.
+// ready answers 200, or 503 with the reasons.
 func (c Config) ready(w http.ResponseWriter, r *http.Request) {
 	d := c.Document()
 	ready, reason := d.Ready()

@@ -13,17 +13,17 @@ import (
 
 // Bounds of a scrape.
 const (
-	scrapeTimeout      = 10 * time.Second // what a scraper has that does not say: Prometheus's own default
+	scrapeTimeout      = 10 * time.Second // for a scraper that sends no timeout: Prometheus's default
 	longestScrape      = time.Minute
-	scrapeMargin       = 0.05     // of the time, that is left for the answer to arrive
-	envoyShare         = 0.6      // of the time: an Envoy that hangs leaves the rest to the application
+	scrapeMargin       = 0.05     // share of the time that is left for the answer to arrive
+	envoyShare         = 0.6      // share of the time: an Envoy that hangs leaves the rest to the application
 	longestEnvoy       = 64 << 20 // bytes; Envoy writes 14 MB for 1,000 clusters
 	longestApplication = 16 << 20
-	scrapesAtOnce      = 2 // each has 80 KB of buffers, and Envoy's main thread to itself
+	scrapesAtOnce      = 2 // each has 80 KB of buffers, and occupies Envoy's main thread
 	scrapesWaiting     = 4
 )
 
-// writeGrace is what an answer may take beyond what made it.
+// writeGrace is how long the writing of an answer may take beyond the time of the scrape.
 const writeGrace = 5 * time.Second
 
 const timeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
@@ -72,7 +72,7 @@ func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// timeoutOf is how long a scraper waits, less a margin.
+// timeoutOf returns how long a scraper waits, less a margin.
 func timeoutOf(header string) time.Duration {
 	limit := scrapeTimeout
 	if seconds, err := strconv.ParseFloat(header, 64); err == nil && seconds > 0 {
@@ -98,7 +98,7 @@ func (m *merger) merge(ctx context.Context, w io.Writer, r *http.Request) {
 	m.writeOutcomes(writer{out.to}, outcomes)
 }
 
-// source is one whose metrics are merged.
+// source is a source of metrics.
 type source struct {
 	name    string
 	share   float64 // of the time that is left
@@ -106,7 +106,7 @@ type source struct {
 	ask     func(context.Context) (*http.Response, error)
 }
 
-// mergeFrom copies one source.
+// mergeFrom copies the metrics of one source.
 func (m *merger) mergeFrom(ctx context.Context, out *exposition, from source) outcome {
 	began := time.Now()
 	if deadline, ok := ctx.Deadline(); ok {
@@ -136,7 +136,7 @@ func (m *merger) fromEnvoy(ctx context.Context, asked url.Values) (*http.Respons
 		return nil, errNoEnvoy
 	}
 	query := url.Values{}
-	for _, name := range []string{"usedonly", "filter"} { // Envoy's own
+	for _, name := range []string{"usedonly", "filter"} { // parameters of Envoy's admin
 		if asked.Has(name) {
 			query.Set(name, asked.Get(name))
 		}

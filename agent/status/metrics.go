@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 )
 
-// textFormat is the only format that is written. Every scraper takes it, also one that prefers another.
+// textFormat is the only format that is written. Every scraper accepts it, also one that prefers another.
 const textFormat = "text/plain; version=0.0.4; charset=utf-8"
 
 // prefix begins the name of every metric of the agent.
@@ -24,7 +24,7 @@ func (w writer) family(name, kind, help string) {
 	fmt.Fprintf(w, "# HELP %s%s %s\n# TYPE %[1]s%[2]s %[4]s\n", prefix, name, help, kind)
 }
 
-// sample has labels as pairs of name and value.
+// sample writes a sample; labels are pairs of name and value.
 func (w writer) sample(name string, value any, labels ...string) {
 	fmt.Fprintf(w, "%s%s", prefix, name)
 	separator := "{"
@@ -45,7 +45,7 @@ func (w writer) metric(name, kind, help string, value any) {
 	w.sample(name, value)
 }
 
-// writeMetrics writes what the agent itself has to tell.
+// writeMetrics writes the agent's own metrics.
 func (d Document) writeMetrics(to io.Writer, now time.Time) {
 	w := writer{bufio.NewWriter(to)}
 	defer w.Flush()
@@ -107,7 +107,8 @@ func number(b bool) int {
 	return 0
 }
 
-// snake makes a label of a note: "Envoy ended unasked" → "envoy_ended_unasked". It leaves out the explanation after a colon.
+// snake converts a note to a label: "Envoy ended unasked" → "envoy_ended_unasked". It leaves out the explanation after
+// a colon.
 func snake(n agent.Note) string {
 	notLetter := func(r rune) bool { return r < 'a' || r > 'z' }
 	name, _, _ := strings.Cut(strings.ToLower(string(n)), ":")

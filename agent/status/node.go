@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// NodeAddresses are those that a kubelet may probe from: the gateways of the default routes, and what the environment names
-// as the host's, empty for nothing.
+// NodeAddresses returns the addresses from which a kubelet may send probes: the gateways of the default routes, and
+// hostIP, the host's address in the environment, which may be empty.
 func NodeAddresses(root fs.FS, hostIP string) (node []netip.Addr) {
 	if ip, err := netip.ParseAddr(hostIP); err == nil {
 		node = append(node, ip.Unmap())

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// outcome is what became of a source in one scrape.
+// outcome is the result of one source in one scrape.
 type outcome struct {
 	source string
 	copied
@@ -21,10 +21,10 @@ type outcome struct {
 	err  error
 }
 
-// failure is one way in which a source fails.
+// failure identifies a kind of failure of a source.
 type failure struct{ source, reason string }
 
-// formatOf reports whether an answer is OpenMetrics rather than text; what is neither is an error.
+// formatOf reports whether an answer is OpenMetrics rather than text; an answer that is neither is an error.
 func formatOf(r *http.Response) (open bool, err error) {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch encoding := r.Header.Get("Content-Encoding"); {
@@ -41,12 +41,12 @@ func formatOf(r *http.Response) (open bool, err error) {
 	return false, &refusedError{"content_type", text}
 }
 
-// refusedError is an answer that is no metrics.
+// refusedError is the error for an answer without metrics.
 type refusedError struct{ reason, text string }
 
 func (e *refusedError) Error() string { return e.text }
 
-// reasonOf names a fault of a source for a label: few values.
+// reasonOf returns the fault of a source as a label with few possible values.
 func reasonOf(err error) string {
 	var refused *refusedError
 	var timeout net.Error
@@ -67,7 +67,7 @@ func reasonOf(err error) string {
 	return "unreachable"
 }
 
-// judge counts a failure, and says it once.
+// judge counts a failure, and logs it once.
 func (m *merger) judge(o outcome) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,7 +82,7 @@ func (m *merger) judge(o outcome) {
 	m.said[o.source] = fault
 }
 
-// writeOutcomes says how each source fared, in this scrape and before.
+// writeOutcomes writes the results of each source, in this scrape and before.
 func (m *merger) writeOutcomes(w writer, outcomes []outcome) {
 	each := func(name, help string, value func(outcome) any) {
 		w.family(name, "gauge", help)

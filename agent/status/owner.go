@@ -11,16 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SocketName is the Unix socket of a slot for its owner and root: all that the ports tell, and every write.
+// SocketName is the name of a slot's Unix socket for its owner and root: it serves the reads of the ports except
+// the merged metrics, and every write.
 const SocketName = "agent.sock"
 
-// The Hosts that a request of the owner's socket names.
+// The Host headers of requests to the owner's socket.
 const (
-	HostAgent = "agent" // what the status port has
+	HostAgent = "agent" // the status port
 	HostEnvoy = "envoy" // Envoy's admin
 )
 
-// ListenOwner opens the socket. One that is left over is replaced: the slot is the caller's.
+// ListenOwner opens the socket. It replaces a socket that is left over, since the caller owns the slot.
 func ListenOwner(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -35,7 +36,7 @@ func ListenOwner(path string) (net.Listener, error) {
 	return &owned{Listener: newGate(l, nil), uid: uint32(os.Geteuid())}, nil
 }
 
-// owned accepts connections of its owner and of root only, also if the file's mode is changed.
+// owned accepts connections from its owner and from root only, also if the file's mode is changed.
 type owned struct {
 	net.Listener
 	uid uint32
@@ -56,8 +57,8 @@ func (o *owned) Accept() (net.Conn, error) {
 
 func (o *owned) lets(uid uint32) bool { return uid == o.uid || uid == 0 }
 
-// CheckServer refuses a server of a Unix socket that another user runs: in a directory where others may write, anybody can
-// put a socket. Root talks to all of them.
+// CheckServer returns an error if another user runs the server of a Unix socket: in a directory that other users may
+// write to, any of them can create a socket. For root it accepts every server.
 func CheckServer(conn net.Conn) error {
 	peer, err := peerUID(conn.(*net.UnixConn))
 	if self := uint32(os.Geteuid()); err == nil && peer != self && peer != 0 && self != 0 {
@@ -79,7 +80,8 @@ func peerUID(conn *net.UnixConn) (uid uint32, err error) {
 	return peer.Uid, nil
 }
 
-// Owner is what the socket serves: the status port with its writes, and Envoy's admin with the changes that are forwarded.
+// Owner returns the handler of the socket: the status port with its writes, and Envoy's admin with the forwarded
+// mutations.
 func Owner(c Config, admin func() http.RoundTripper) http.Handler {
 	c.owner = true
 	mux := http.NewServeMux()

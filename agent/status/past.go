@@ -13,16 +13,16 @@ import (
 type Transition struct {
 	At     time.Time `json:"at"`
 	Ready  bool      `json:"ready"`
-	Reason string    `json:"reason,omitempty"` // what stood against it then
+	Reason string    `json:"reason,omitempty"` // why it was not ready, or was degraded
 }
 
-// Exit is an end of Envoy.
+// Exit is an exit of an Envoy.
 type Exit struct {
 	At    time.Time `json:"at"`
 	Epoch int       `json:"epoch"`
-	What  string    `json:"what"`            // what it was to the supervisor: "Envoy ended unasked"
+	What  string    `json:"what"`            // the supervisor's note: "Envoy ended unasked"
 	Exit  string    `json:"exit"`            // "exit status 1: cannot bind '127.0.0.1:80'"
-	Lines []string  `json:"lines,omitempty"` // Envoy's last ones, oldest first, without what looks like a secret
+	Lines []string  `json:"lines,omitempty"` // Envoy's last ones, oldest first, without text that looks like a secret
 }
 
 const (
@@ -33,18 +33,18 @@ const (
 // Past is the bounded history of readiness and exits.
 type Past struct {
 	Readiness   []Transition // the last ones, oldest first
-	Changes     int          // of readiness, ever
+	Changes     int          // of readiness, since the start
 	LastExit    *Exit
 	LastFailure *Exit
 }
 
-// Journal remembers the past. The zero Journal is empty.
+// Journal records the past. The zero Journal is empty.
 type Journal struct {
 	mu   sync.Mutex
 	past Past
 }
 
-// Ready takes note of readiness, which it asks for itself so that an older answer never follows a newer one.
+// Ready records readiness. It calls ask under its lock, so that an older answer never follows a newer one.
 func (j *Journal) Ready(now time.Time, ask func() (ready bool, reason string)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -59,12 +59,12 @@ func (j *Journal) Ready(now time.Time, ask func() (ready bool, reason string)) {
 	p.Readiness = append(p.Readiness[max(0, len(p.Readiness)-keptTransitions+1):], Transition{now, ready, reason})
 }
 
-// endings are the notes of an Envoy's end; true for the unexpected ones.
+// endings are the notes of an Envoy's exit; true for the unexpected ones.
 var endings = map[agent.Note]bool{
 	agent.Failed: true, agent.RolledBack: true, agent.Replaced: false, agent.Stopped: false,
 }
 
-// Observe takes the ends of Envoys from new events of the supervisor. lines returns an epoch's last lines.
+// Observe records the exits of Envoys among new events of the supervisor. lines returns an epoch's last lines.
 func (j *Journal) Observe(news []agent.Event, lines func(epoch int) []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ServeHTTP probes the application and answers as it does.
+// ServeHTTP probes the application and returns the result.
 func (p Probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	probe, known := p[r.URL.Path]
 	switch {
@@ -28,7 +28,7 @@ func (p Probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	plain(w, code, text)
 }
 
-// ask returns the status that the kubelet shall see, and what it may show.
+// ask returns the status for the kubelet, and a text that the kubelet may show.
 func (p Probe) ask(ctx context.Context, userAgent string) (code int, text string, err error) {
 	switch {
 	case p.HTTPGet != nil:
@@ -43,7 +43,7 @@ func (p Probe) ask(ctx context.Context, userAgent string) (code int, text string
 	return p.GRPC.ask(ctx)
 }
 
-// hosts are the addresses to try.
+// hosts returns the addresses to try.
 func hosts(host string) []string {
 	if host == "" || host == "localhost" {
 		return loopback

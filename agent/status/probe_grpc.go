@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// ask calls grpc.health.v1.Health/Check. A message of gRPC is five bytes, which say that it is not compressed and how
-// long it is, and protobuf; the call is a POST of HTTP/2 whose trailer has the status.
+// ask calls grpc.health.v1.Health/Check. A gRPC message is five bytes, with the compression flag and the length, and
+// then protobuf; the call is an HTTP/2 POST whose trailer has the status.
 func (g *GRPC) ask(ctx context.Context) (code int, text string, err error) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -38,7 +38,7 @@ func (g *GRPC) ask(ctx context.Context) (code int, text string, err error) {
 	return g.judge(response, body)
 }
 
-// judge reads the call's status, of the trailer or, where there is no message, of the header; then the message.
+// judge reads the call's status from the trailer, or from the header if there is no message; then the message.
 func (g *GRPC) judge(response *http.Response, body []byte) (code int, text string, err error) {
 	status, message := response.Trailer.Get("Grpc-Status"), response.Trailer.Get("Grpc-Message")
 	if status == "" {
@@ -70,7 +70,7 @@ func (g *GRPC) judge(response *http.Response, body []byte) (code int, text strin
 	return http.StatusOK, serving, nil
 }
 
-// frameHead is what comes before a message.
+// frameHead is the number of bytes before a message.
 const frameHead = 5
 
 // healthRequest is a HealthCheckRequest in its frame: field 1 is the service, a string.
@@ -83,7 +83,7 @@ func healthRequest(service string) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 }
 
-// healthStatus reads a HealthCheckResponse in its frame: field 1 is the status, a varint; 0 is not on the wire.
+// healthStatus parses a HealthCheckResponse in its frame: field 1 is the status, a varint; 0 is not encoded.
 func healthStatus(frame []byte) (string, error) {
 	const one = "%d bytes are not one message of gRPC that is not compressed"
 	if len(frame) < frameHead || frame[0] != 0 {

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	longestProbeBody = 10 << 10 // bytes that are read: what the kubelet reads
+	longestProbeBody = 10 << 10 // bytes that are read, as many as the kubelet reads
 	shownProbeBody   = 512      // bytes that the kubelet may show
 	mostRedirects    = 10
 )
 
-// ask asks as the kubelet would: a redirect is followed while it stays on the host, a certificate is not verified.
+// ask sends the probe as the kubelet would: it follows a redirect within the host, and does not verify the certificate.
 func (h *HTTPGet) ask(ctx context.Context, userAgent string) (code int, text string, err error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
@@ -70,7 +70,7 @@ func (h *HTTPGet) request(ctx context.Context, userAgent string) (*http.Request,
 	return request, nil
 }
 
-// answerOf asks the application, and reads as much of its answer as counts.
+// answerOf sends the request to the application, and reads at most longestProbeBody of the answer.
 func answerOf(transport http.RoundTripper, request *http.Request) (*http.Response, []byte, error) {
 	response, err := (&http.Client{Transport: transport, CheckRedirect: sameHost}).Do(request)
 	if err != nil {
@@ -84,7 +84,7 @@ func answerOf(transport http.RoundTripper, request *http.Request) (*http.Respons
 	return response, body, nil
 }
 
-// sameHost follows a redirect within the host; one that leads away is the answer.
+// sameHost allows a redirect within the host; a redirect to another host is returned as the answer.
 func sameHost(next *http.Request, via []*http.Request) error {
 	switch {
 	case next.URL.Hostname() != via[0].URL.Hostname():
@@ -95,7 +95,7 @@ func sameHost(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// withoutURL drops what the client says before the cause: the URL is that of the probe.
+// withoutURL returns the cause of a client's error, without the URL, which is that of the probe.
 func withoutURL(err error) error {
 	var inner *url.Error
 	if errors.As(err, &inner) {

@@ -17,11 +17,11 @@ import (
 	"github.com/pilotlight/pilotlight/internal/local"
 )
 
-// Probes are the application's own, by the path that the injector gave them: /app-health/CONTAINER/livez. The kubelet
-// asks the agent in the application's stead, since it has no certificate that the application's proxy would take.
+// Probes are the application's probes, by the path that the injector gave them: /app-health/CONTAINER/livez. The kubelet
+// sends them to the agent instead of the application, since it has no certificate that the application's proxy would accept.
 type Probes map[string]Probe
 
-// Probe is one. One of the three ways is set.
+// Probe is a probe of the application. Exactly one of the three kinds is set.
 type Probe struct {
 	HTTPGet   *HTTPGet
 	TCPSocket *TCPSocket
@@ -29,14 +29,14 @@ type Probe struct {
 	Timeout   time.Duration
 }
 
-// The ways to ask. A Host is an address of this host; without it, loopback.
+// The kinds of probes. A Host is an address of this host; if it is empty, the probe goes to loopback.
 type (
 	HTTPGet struct {
 		Host        string
 		Port        Port
 		Path        string
-		Scheme      string   // HTTP or HTTPS, whose certificate is not verified, as the kubelet does not
-		HTTPHeaders []Header // one named Host is the request's host
+		Scheme      string   // HTTP or HTTPS; like the kubelet, the agent does not verify the certificate
+		HTTPHeaders []Header // a header named Host sets the request's host
 	}
 	Header    struct{ Name, Value string }
 	TCPSocket struct {
@@ -49,7 +49,7 @@ type (
 	}
 )
 
-// Port is a number, or a text of one: the injector has resolved names.
+// Port is a port number, in JSON a number or a string with a number: the injector has resolved port names.
 type Port int
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -70,8 +70,8 @@ const (
 
 // ParseProbes reads what the injector writes into ISTIO_KUBE_APP_PROBERS:
 // {"/app-health/NAME/livez":{"httpGet":{"path":"/","port":8080,"scheme":"HTTP","httpHeaders":[]},"timeoutSeconds":1}},
-// with tcpSocket {port} or grpc {port, service} instead of httpGet. own are addresses of this host that a probe may
-// name. The error has every fault, each with its path.
+// with tcpSocket {port} or grpc {port, service} instead of httpGet. own are the addresses of this host that a probe may
+// use. The error has every fault, each with its path.
 func ParseProbes(text string, own []string) (Probes, error) {
 	var documents map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &documents); err != nil {
@@ -90,7 +90,7 @@ func ParseProbes(text string, own []string) (Probes, error) {
 	return probes, faults.ErrorOrNil()
 }
 
-// endpoints are what the last part of a probe's path may be.
+// endpoints are the allowed last parts of a probe's path.
 var endpoints = map[string][]string{
 	"app-health":    {"livez", "readyz", "startupz"},
 	"app-lifecycle": {"prestopz", "poststartz"},
@@ -163,7 +163,8 @@ func (p *Probe) check(own []string) error {
 	return nil
 }
 
-// isHeader is strict: nothing of a header may become another.
+// isHeader reports whether a header is valid. It is strict, so that the text of one header cannot become another
+// header.
 func isHeader(h Header) bool {
 	noToken := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }
 	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

@@ -15,8 +15,8 @@ type sample struct {
 	timed               bool
 }
 
-// parseSample reads: name, labels in braces or none, value, and perhaps a timestamp. In OpenMetrics that is in seconds,
-// and an exemplar may follow, which is dropped.
+// parseSample parses a name, optional labels in braces, a value, and an optional timestamp. In OpenMetrics the
+// timestamp is in seconds, and an exemplar may follow, which is dropped.
 func parseSample(text []byte, open bool) (s sample, ok bool) {
 	end := 0
 	for end < len(text) && isNameByte(text[end], end, ':') {
@@ -53,7 +53,7 @@ func parseSample(text []byte, open bool) (s sample, ok bool) {
 	return s, true
 }
 
-// isNumber takes what Prometheus takes: no hexadecimal, no underscores.
+// isNumber accepts the numbers that Prometheus accepts: no hexadecimal, no underscores.
 func isNumber(text []byte) bool {
 	if len(text) == 0 || bytes.ContainsAny(text, "pP_") {
 		return false
@@ -68,7 +68,7 @@ func milliseconds(text []byte, open bool) (int64, bool) {
 		return n, err == nil
 	}
 	seconds, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || !(math.Abs(seconds) < math.MaxInt64/1000) { // NaN is none either
+	if err != nil || !(math.Abs(seconds) < math.MaxInt64/1000) { // also refuses NaN
 		return 0, false
 	}
 	return int64(math.Round(seconds * 1000)), true
@@ -86,7 +86,7 @@ func (s sample) write(to *bufio.Writer) {
 	to.WriteByte('\n')
 }
 
-// mostLabels of a sample: each is compared with those before it.
+// mostLabels is the most labels of a sample: each is compared with those before it.
 const mostLabels = 64
 
 // labelsLength returns how long the labels are, braces included: names that differ, values in quotes, commas.
@@ -170,12 +170,12 @@ func isMetricName(name []byte) bool {
 	return len(name) > 0
 }
 
-// isNameByte is for letters, digits but at the begin, the underscore, and one more.
+// isNameByte accepts letters, the underscore, the byte more, and digits except at the start.
 func isNameByte(b byte, at int, more byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == more || at > 0 && b >= '0' && b <= '9'
 }
 
-// isHelpText has only the escapes that there are.
+// isHelpText reports whether a text has only valid escapes.
 func isHelpText(text []byte) bool {
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\\' {

@@ -10,22 +10,22 @@ import (
 	"sync"
 )
 
-// OwnPort is one of the agent's own.
+// OwnPort is a port of the agent.
 type OwnPort struct {
 	Name   string // of its setting, for messages: "--statusPort"
 	Number int    // 0 for none
-	Given  bool   // it is not the default
+	Given  bool   // it was set, and is not the default
 }
 
-// Ports are those of an agent.
+// Ports are the ports of an agent.
 type Ports struct {
 	Status OwnPort // on every address
-	Admin  OwnPort // on loopback, it forwards to Envoy's admin
-	HostIP string  // of the Kubernetes node, for whose probes room is kept; empty where it is not known
+	Admin  OwnPort // on loopback, forwards to Envoy's admin
+	HostIP string  // of the Kubernetes node, for whose probes connections are reserved; empty if not known
 }
 
-// Serve opens the ports, and the owner's socket in dir. A busy port that was asked for is an error; one that is a
-// default is not, since two agents with default settings may share a host. Its listeners are closed when stop returns.
+// Serve opens the ports, and the owner's socket in dir. A busy port is an error if the port was set; a busy default port is
+// not, since two agents with default settings may share a host. The listeners are closed when stop returns.
 func Serve(c Config, ports Ports, dir string) (stop func(), err error) {
 	var servers []*http.Server
 	var serving sync.WaitGroup

@@ -18,8 +18,8 @@ const (
 	jsonPrefix = "ISTIO_METAJSON_" // ISTIO_METAJSON_X={…}: an object, merged
 )
 
-// metadataLimit keeps a node within the size of a request that discovery accepts: Envoy sends the node with the first request
-// of each stream.
+// metadataLimit keeps a node within the size of a request that discovery accepts: Envoy sends the node with the first
+// request of each stream.
 const metadataLimit = 512 << 10
 
 // Pod holds the workload's data from files of Kubernetes' downward API.

@@ -11,11 +11,11 @@ import (
 	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
-// addressStep is how often an address is looked for.
+// addressStep is the time between two reads of the addresses.
 const addressStep = 100 * time.Millisecond
 
-// awaitPrivate lists addresses until there is a private one among them, the limit is over, or ctx ends. It returns the
-// last list.
+// awaitPrivate calls list until the result has a private address, the limit is over, or ctx ends. It returns the last
+// result.
 func awaitPrivate(ctx context.Context, list func() ([]netip.Addr, error)) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, identity.AddressLimit)
 	defer cancel()
@@ -33,7 +33,7 @@ func awaitPrivate(ctx context.Context, list func() ([]netip.Addr, error)) ([]net
 }
 
 // hostAddresses lists the addresses of every interface that is up and not loopback: interfaces by the kernel's number,
-// the addresses of one with IPv4 first.
+// and for each of them IPv4 first.
 func hostAddresses() ([]netip.Addr, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -54,7 +54,7 @@ func hostAddresses() ([]netip.Addr, error) {
 	return out, nil
 }
 
-// usable are those of an interface's addresses that another machine can use, IPv4 first.
+// usable returns those of an interface's addresses that another machine can use, IPv4 first.
 func usable(addresses []net.Addr) (out []netip.Addr) {
 	for _, a := range addresses {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil && !prefix.Addr().IsLinkLocalUnicast() {

@@ -15,12 +15,13 @@ import (
 	"github.com/pilotlight/pilotlight/bootstrap"
 )
 
-// Bootstrap returns the bootstrap that Envoy would get, less the admin, which each epoch has its own; format is its file's ending.
+// Bootstrap returns the bootstrap for Envoy, without the admin, which differs for each epoch; format is its file's
+// ending.
 func (p *Proxy) Bootstrap() (text []byte, format string, err error) {
 	return p.config.Source.bootstrap(p.params)
 }
 
-// Validate asks the real Envoy whether it takes the bootstrap, with the arguments that it would be started with.
+// Validate runs the real Envoy's validation of the bootstrap, with the arguments of a start.
 func (p *Proxy) Validate(ctx context.Context) error {
 	binary, err := p.findEnvoy()
 	if err != nil {
@@ -42,8 +43,9 @@ func (p *Proxy) Validate(ctx context.Context) error {
 	return envoy.Validate(ctx, binary, path, p.config.Envoy)
 }
 
-// Diff returns how the bootstrap differs from the one that runs, secrets masked: lines that begin with "-" are of what runs, with
-// "+" of what would. at is a file, a directory with those of each epoch, or empty for the proxy's own.
+// Diff compares the bootstrap with the one that runs, with secrets masked: lines that begin with "-" are in the running
+// bootstrap, lines with "+" in the new one. at is a file, a directory with the bootstraps of epochs, or empty for the
+// proxy's own directory.
 func (p *Proxy) Diff(at string) (lines string, err error) {
 	path, err := newestBootstrap(at, p.config.Dir.Path)
 	if err != nil {
@@ -69,7 +71,7 @@ func (p *Proxy) Diff(at string) (lines string, err error) {
 	return bootstrap.Diff(running, text, flight.Mask)
 }
 
-// newestBootstrap finds what the newest epoch runs in a directory; a file is it itself.
+// newestBootstrap returns the path of the newest epoch's bootstrap in a directory; if at is a file, it returns at.
 func newestBootstrap(at, dir string) (string, error) {
 	if at == "" {
 		at = envoy.FindSlot(dir)
@@ -77,7 +79,7 @@ func newestBootstrap(at, dir string) (string, error) {
 	if info, err := os.Stat(at); err != nil || !info.IsDir() {
 		return at, err
 	}
-	found, _ := filepath.Glob(filepath.Join(at, "envoy-rev*")) // its pattern is right
+	found, _ := filepath.Glob(filepath.Join(at, "envoy-rev*")) // the only error is a bad pattern
 	newest, epoch := "", -1
 	for _, path := range found {
 		name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
@@ -108,7 +110,7 @@ func (p *Proxy) findEnvoy() (string, error) {
 	return path, nil
 }
 
-// withSecretsIn says where the socket of the agent's own SDS is.
+// withSecretsIn sets the path of the socket of the agent's own SDS.
 func withSecretsIn(p bootstrap.Params, dir string) bootstrap.Params {
 	p.SecretsSocket = filepath.Join(dir, "sds.sock")
 	return p

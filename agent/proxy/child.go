@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// newChild returns what runs Envoy's processes.
+// newChild returns the envoy.Proxy that runs the processes of Envoy.
 func (p *Proxy) newChild(binary string, slot *envoy.Slot, process Process, judged func(), forked func()) *envoy.Proxy {
 	c := p.config
 	return &envoy.Proxy{
@@ -37,13 +37,13 @@ func (p *Proxy) newChild(binary string, slot *envoy.Slot, process Process, judge
 	}
 }
 
-// redirected reports whether traffic that is redirected depends on the listeners of discovery.
+// redirected reports whether redirected traffic depends on listeners from discovery.
 func (p *Proxy) redirected() bool {
 	mode := p.params.Metadata.InterceptionMode
 	return p.params.Node.Role == node.Sidecar && (mode == node.Redirect || mode == node.TProxy) && p.config.Source.Custom.Path == ""
 }
 
-// discovery is the one that a bootstrap that is rendered here names.
+// discovery returns the discovery server of the rendered bootstrap, and nothing for a custom bootstrap.
 func (p *Proxy) discovery() envoy.Discovery {
 	if p.config.Source.Custom.Path != "" {
 		return envoy.Discovery{}
@@ -56,7 +56,7 @@ func (p *Proxy) discovery() envoy.Discovery {
 	return out
 }
 
-// presented asks Envoy which certificates it has. No answer is no proof of anything.
+// presented returns a function that queries which certificates Envoy has.
 func presented(child *envoy.Proxy) func(ctx context.Context) (serials []string, answered bool) {
 	return func(ctx context.Context) (serials []string, answered bool) {
 		admin := child.Admin()
@@ -74,8 +74,8 @@ func presented(child *envoy.Proxy) func(ctx context.Context) (serials []string, 
 	}
 }
 
-// withServiceName gives Envoy the service name for its spans, by OpenTelemetry's variable. A name in the workload's own environment
-// takes precedence.
+// withServiceName sets the service name for Envoy's spans, by OpenTelemetry's variable. A name in the workload's own
+// environment takes precedence.
 func withServiceName(own []string, service string) []string {
 	const variable, name = "OTEL_RESOURCE_ATTRIBUTES", "service.name="
 	attributes := environ.Parse(own)[variable]

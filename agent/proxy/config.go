@@ -13,45 +13,45 @@ import (
 	"github.com/pilotlight/pilotlight/bootstrap"
 )
 
-// Config is what a proxy is given. It is not changed.
+// Config is the configuration of a proxy. It is not changed.
 type Config struct {
-	Environ      []string // of this process; Envoy gets it too
+	Environ      []string // of this process; passed to Envoy too
 	Identity     identity.Given
 	TrustDomain  string // of the mesh
-	Labels       Input  // of the pod, by the downward API; that which is missing and not Given is no fault
-	Annotations  Input  // alike
-	AwaitAddress bool   // give a host time to get an address
+	Labels       Input  // of the pod, from the downward API; a missing file is no fault if it is not Given
+	Annotations  Input  // likewise
+	AwaitAddress bool   // wait until the host has an address
 
 	Dir    Input // for the bootstrap, sockets and flight records
 	Binary Input // Envoy
 	Source Source
 
-	// Params are the given part of what the bootstrap depends on. New adds Node, Metadata, SecretsSocket, and where they are not
+	// Params are the given parameters of the bootstrap. New adds Node, Metadata and SecretsSocket, and if they are not
 	// given MemoryLimit and the SAN of discovery.
 	Params bootstrap.Params
 
-	Envoy       envoy.Options // Concurrency 0 is worked out
+	Envoy       envoy.Options // Concurrency 0 is replaced by a computed value
 	Supervision agent.Settings
 
 	Certificates cert.Sets // the first one is the workload's own
-	NewEpochs    bool      // each new certificate needs a new epoch: Envoy is not asked whether it has taken it by itself
+	NewEpochs    bool      // each new certificate needs a new epoch, without a query whether Envoy has loaded it by itself
 
 	Ports status.Ports
 	Log   *slog.Logger
 }
 
-// Input is a path, and how a message names it.
+// Input is a path, and its name in messages.
 type Input struct {
-	Name  string // as it was given: "--labelsFile", "PILOTLIGHT_LABELS_FILE"
+	Name  string // the flag or variable that set it: "--labelsFile", "PILOTLIGHT_LABELS_FILE"
 	Path  string // empty for none
-	Given bool   // it is not the default
+	Given bool   // it was set, and is not the default
 }
 
-// Process is what a proxy takes from the process that it runs in.
+// Process holds the functions and channels of the process in which a proxy runs.
 type Process struct {
 	Fork            func(func())     // runs its argument on the main thread
-	Stop            func()           // does what the first signal to stop does; again it does nothing
+	Stop            func()           // acts like the first signal to stop; a second call does nothing
 	Hurry           <-chan struct{}  // each signal to stop after the first
 	HangUp          <-chan os.Signal // each SIGHUP
-	Stderr, Printed *lossy.Writer    // for what the agent says, and what Envoy prints to stdout
+	Stderr, Printed *lossy.Writer    // for the agent's log, and for Envoy's stdout
 }

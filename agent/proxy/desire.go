@@ -9,14 +9,14 @@ import (
 	"github.com/pilotlight/pilotlight/bootstrap"
 )
 
-// desired is what Envoy shall run.
+// desired holds the inputs of the configuration that Envoy is to run.
 type desired struct {
 	binary string
 	source Source
 	params bootstrap.Params
 }
 
-// read reads it now.
+// read computes the configuration from the current inputs.
 func (d desired) read() (agent.Config, error) {
 	binary, err := envoy.Fingerprint(d.binary)
 	if err != nil {
@@ -26,8 +26,8 @@ func (d desired) read() (agent.Config, error) {
 	return agent.Config{Bootstrap: string(text), Format: format, Binary: binary}, err
 }
 
-// feed sends the supervisor, which has first already, the desired configuration: at each tick of the watched files, and when
-// certificates need a new epoch. An input that cannot be read is logged once, and changes nothing.
+// feed sends the desired configuration to the supervisor, which has first already: at each tick of the watched files,
+// and when certificates need a new epoch. An input that cannot be read is logged once, and changes nothing.
 func (d desired) feed(
 	ctx context.Context, first agent.Config, ticks <-chan struct{}, certificates <-chan string, configCh chan<- agent.Config, log *slog.Logger,
 ) {

@@ -11,6 +11,6 @@
 //	                                             ├▶ report ─▶ status port, service manager
 //	                                             └▶ flight.Recorder
 //
-// The package leaves flags, variables and their names to its caller: an Input and a status.OwnPort carry the name that a message
-// has to use. It does not decide what becomes of a running Envoy, which is package agent's.
+// The caller reads flags and variables: an Input and a status.OwnPort carry their names for messages. The decisions
+// about a running Envoy are made in package agent.
 package proxy

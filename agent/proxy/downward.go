@@ -10,10 +10,11 @@ import (
 	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
-// Kubernetes allows 256 KiB of annotations a pod; what is more was not written by it.
+// downwardLimit is 256 KiB, Kubernetes' limit of a pod's annotations: a larger file is not from Kubernetes.
 const downwardLimit = 256 << 10
 
-// readDownward reads a file of labels or annotations. The default one is Kubernetes': elsewhere there is none.
+// readDownward reads a file of labels or annotations. The default path is that of Kubernetes: elsewhere the file is
+// missing, which is no fault.
 func (i Input) readDownward(root fs.FS) (map[string]string, error) {
 	file, err := root.Open(strings.TrimPrefix(i.Path, "/"))
 	if errors.Is(err, fs.ErrNotExist) && !i.Given {

@@ -13,10 +13,10 @@ import (
 	"github.com/pilotlight/pilotlight/watch"
 )
 
-// recheck is how often watched files are looked at without an event, against those that get lost.
+// recheck is how often the watched files are read without an event, since events can get lost.
 const recheck = time.Minute
 
-// feed watches the files, and starts everything that follows their changes.
+// feed watches the files, and starts the goroutines that act on their changes.
 func (r *running) feed(ctx context.Context, feeders *sync.WaitGroup, first agent.Config, configCh chan<- agent.Config) {
 	log := r.config.Log
 	ticks, configTicks := make(chan struct{}, 1), make(chan struct{}, 1)
@@ -46,7 +46,7 @@ func (r *running) feed(ctx context.Context, feeders *sync.WaitGroup, first agent
 	feeders.Go(func() { r.want.feed(ctx, first, configTicks, rotations, configCh, log) })
 }
 
-// watched are the files whose change means something.
+// watched returns the files to watch.
 func (r *running) watched() []string {
 	paths := append(r.want.source.paths(), r.want.binary)
 	for _, set := range r.config.Certificates {
@@ -55,7 +55,7 @@ func (r *running) watched() []string {
 	return paths
 }
 
-// lookOnHangUp has every watched file looked at when the agent gets SIGHUP.
+// lookOnHangUp causes a read of every watched file when the agent receives SIGHUP.
 func (r *running) lookOnHangUp(ctx context.Context, ticks chan<- struct{}) {
 	for {
 		select {
@@ -66,12 +66,12 @@ func (r *running) lookOnHangUp(ctx context.Context, ticks chan<- struct{}) {
 		r.config.Log.Info("SIGHUP: look at every watched file")
 		select {
 		case ticks <- struct{}{}:
-		default: // they are about to be looked at
+		default: // a read is due already
 		}
 	}
 }
 
-// lookOnChange has Envoy looked at when the kernel says that a child has stopped or ended.
+// lookOnChange causes an observation of Envoy when the kernel reports that a child has stopped or exited.
 func (r *running) lookOnChange(ctx context.Context) {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGCHLD)
@@ -86,7 +86,7 @@ func (r *running) lookOnChange(ctx context.Context) {
 	}
 }
 
-// fan repeats each tick to several listeners; one that has not taken the last yet will see all in one.
+// fan repeats each tick to several listeners. For a listener that has not received the last tick yet, ticks become one.
 func fan(ctx context.Context, ticks <-chan struct{}, listeners ...chan<- struct{}) {
 	for {
 		select {

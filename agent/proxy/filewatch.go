@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/watch"
 )
 
-// fileWatch ticks when one of the files that Envoy asks for has changed.
+// fileWatch ticks when one of the files of Envoy's SDS subscriptions has changed.
 type fileWatch struct {
 	ticks chan struct{}
 	log   *slog.Logger
@@ -19,11 +19,12 @@ type fileWatch struct {
 	end   func()
 }
 
-// follow watches the files of these secrets from now on. A new watch ticks once it stands, so that no change is lost.
+// follow watches the files of these secrets from now on. A new watch ticks once it is set up, so that no change is
+// lost.
 func (f *fileWatch) follow(ctx context.Context, names []string) {
 	var paths []string
 	for _, name := range names {
-		files, _ := sds.FilesOf(name) // Envoy is given no other names
+		files, _ := sds.FilesOf(name) // names has only names of files
 		paths = append(paths, files.Paths()...)
 	}
 	slices.Sort(paths)

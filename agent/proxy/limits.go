@@ -9,14 +9,14 @@ import (
 	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
-// limits are what Envoy may use. Every epoch must have the same, so they are worked out once.
+// limits are the resources that Envoy may use. They must be the same for every epoch, so they are computed once.
 type limits struct {
 	workers int
 	memory  uint64 // bytes, 0 for no limit
 	derived []identity.Derived
 }
 
-// limitsOf takes what was given, else what PROXY_CONFIG says, else what the control group allows.
+// limitsOf takes the given limits, else those of PROXY_CONFIG, else those of the control group.
 func limitsOf(c Config, given identity.ProxyConfig, l cgroup.Limits, processors int) limits {
 	out := limits{workers: c.Envoy.Concurrency, memory: c.Params.MemoryLimit}
 	if out.workers == 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
-// Proxy is one that can be started, or asked what it would start with.
+// Proxy is a configured proxy: it can be started, or return the bootstrap of a start.
 type Proxy struct {
 	config   Config
 	env      identity.Environment
@@ -26,16 +26,16 @@ type Proxy struct {
 	workload workload
 }
 
-// Host is what is read of the host that a proxy runs on.
+// Host holds the data of the host that a proxy runs on.
 type Host struct {
 	Addresses  []netip.Addr // in the order of its interfaces
 	Limits     cgroup.Limits
 	Processors int
-	Files      fs.FS // from its root: those of the downward API
+	Files      fs.FS // the host's root, for the downward API's files
 }
 
-// New reads the host and makes a proxy for it. Faults of what it was given are a *multierror.Error, with all of them. The Proxy
-// that comes with an error cannot be started, but says what was worked out.
+// New reads the host's data and returns a proxy. Faults in config are returned as a *multierror.Error with all of them.
+// A Proxy that is returned with an error cannot be started, but has the values that were computed.
 func New(ctx context.Context, config Config) (*Proxy, error) {
 	list := hostAddresses
 	if config.AwaitAddress && config.Identity.AwaitsAddress() {
@@ -68,10 +68,10 @@ func Resolve(config Config, host Host) (*Proxy, error) {
 	return p, multierror.Append(faults, err).ErrorOrNil()
 }
 
-// Derived are the settings that were not given, and the values that were computed for them.
+// Derived returns the settings that were not given, with the values that were computed for them.
 func (p *Proxy) Derived() []identity.Derived { return p.derived }
 
-// paramsOf are what the bootstrap depends on. Its error has every fault of identity and metadata.
+// paramsOf returns the parameters of the bootstrap. Its error has every fault of identity and metadata.
 func paramsOf(c Config, env identity.Environment, host Host) (bootstrap.Params, []identity.Derived, error) {
 	id, derived, err := identity.Identify(c.Identity, env, host.Addresses)
 	faults := multierror.Append(nil, err)
@@ -98,7 +98,7 @@ func paramsOf(c Config, env identity.Environment, host Host) (bootstrap.Params, 
 	return p, derived, p.Validate()
 }
 
-// metadata is what discovery gets of the settings, beside the identity.
+// metadata returns the settings that discovery receives, beside the identity.
 func (c Config) metadata() identity.Settings {
 	return identity.Settings{
 		Registry: c.Identity.Registry, TrustDomain: c.TrustDomain, OwnBootstrap: c.Source.own(),

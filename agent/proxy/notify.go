@@ -11,18 +11,18 @@ import (
 	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
-// notifier reports the agent's state to a service manager, by the protocol of systemd's sd_notify(3). Without a manager that
-// asks, it is silent.
+// notifier reports the agent's state to a service manager, by the protocol of systemd's sd_notify(3). It does nothing
+// if no manager has requested reports.
 type notifier struct {
 	socket   string        // of datagrams; @name is abstract
-	watchdog time.Duration // how long the manager waits for a sign of life, 0 for ever
+	watchdog time.Duration // how long the manager waits for WATCHDOG=1, 0 for ever
 	log      *slog.Logger
 }
 
-// notifyTimeout bounds the sending of a message, which the supervisor's loop waits for.
+// notifyTimeout bounds the sending of a message, since the supervisor's loop waits for it.
 const notifyTimeout = 100 * time.Millisecond
 
-// newNotifier reads from the environment which reports a service manager wants of process pid.
+// newNotifier reads from the environment which reports a service manager requests from process pid.
 func newNotifier(env identity.Environment, pid int, log *slog.Logger) notifier {
 	n := notifier{socket: env["NOTIFY_SOCKET"], log: log}
 	microseconds, err := strconv.ParseInt(env["WATCHDOG_USEC"], 10, 64)
@@ -55,8 +55,8 @@ func (n notifier) send(state string) error {
 	return err
 }
 
-// live sends a sign of life twice in the time that the manager waits for one, until ctx ends. It sends none while alive fails; alive
-// is called each time, and has until the next.
+// live sends the watchdog message twice in the time for which the manager waits for one, until ctx ends. Before each
+// message it calls alive, with the time until the next one as its limit, and sends none if alive fails.
 func (n notifier) live(ctx context.Context, alive func(context.Context) error) {
 	if n.watchdog <= 0 {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
-// report is what others learn of a running proxy, from the status port and by the service manager.
+// report is the state of a running proxy for the status port and the service manager.
 type report struct {
 	node            string
 	child           *envoy.Proxy
@@ -25,17 +25,17 @@ type report struct {
 
 	supervisor atomic.Pointer[agent.Status]
 	journal    status.Journal
-	ready      sync.Once // was reported to the service manager
+	ready      sync.Once // reports readiness to the service manager
 }
 
-// observe takes the supervisor's status and its new events.
+// observe stores the supervisor's status and its new events.
 func (r *report) observe(s agent.Status, news []agent.Event) {
 	r.supervisor.Store(&s)
 	r.remember()
 	r.journal.Observe(news, func(epoch int) []string { return r.child.Remains(epoch).LastLines })
 }
 
-// document is what the status port shows.
+// document returns the document of the status port.
 func (r *report) document() status.Document {
 	r.remember()
 	d := r.readiness()
@@ -51,7 +51,7 @@ func (r *report) document() status.Document {
 	return d
 }
 
-// readiness is the part of the document that readiness depends on.
+// readiness returns the part of the document on which readiness depends.
 func (r *report) readiness() (d status.Document) {
 	if s := r.supervisor.Load(); s != nil {
 		d.Supervisor, d.Health = *s, r.child.Health()
@@ -59,7 +59,7 @@ func (r *report) readiness() (d status.Document) {
 	return d
 }
 
-// remember is called when readiness may have changed.
+// remember records readiness. It is called when readiness may have changed.
 func (r *report) remember() {
 	r.journal.Ready(time.Now(), func() (bool, string) {
 		ready, reason := r.readiness().Ready()
@@ -70,7 +70,7 @@ func (r *report) remember() {
 	})
 }
 
-// admin leads to the admin of the epoch that serves, nil while none runs.
+// admin returns the transport to the admin of the epoch that serves, nil while none runs.
 func (r *report) admin() http.RoundTripper {
 	if a := r.child.Admin(); a != nil {
 		return a.Transport()
@@ -78,7 +78,7 @@ func (r *report) admin() http.RoundTripper {
 	return nil
 }
 
-// certificateOf is what is known of a set, nothing where the workload has none.
+// certificateOf returns the certificates of a set for the status port; nothing if the workload has none.
 func certificateOf(set *cert.Set) []status.Certificate {
 	seen := set.Seen()
 	if seen == nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// Run launches Envoy, keeps it alive until ctx ends, and returns when it is gone: nil when it was asked to stop.
+// Run starts Envoy, keeps it alive until ctx ends, and returns when it has exited: nil if it was asked to stop.
 func (p *Proxy) Run(ctx context.Context, process Process) error {
 	c := p.config
 	binary, err := p.findEnvoy()
@@ -38,7 +38,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 		}
 	}()
 	s := &secrets{workload: c.Certificates[0].Files, server: &sds.Server{Log: c.Log}, log: c.Log}
-	params, stop, err := p.serveSecrets(s, slot.Dir()) // before the bootstrap is rendered, which says whether there is SDS
+	params, stop, err := p.serveSecrets(s, slot.Dir()) // before the bootstrap is rendered, which depends on the result
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,8 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 
 func text(a bootstrap.Address) string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
 
-// serveSecrets serves SDS before Envoy starts. Where it cannot, the bootstrap has no cluster for it, and the node metadata says so.
+// serveSecrets serves SDS before Envoy starts. If it cannot, it returns an error where discovery uses TLS, and else
+// parameters for a bootstrap without a cluster for SDS, and node metadata that reports this.
 func (p *Proxy) serveSecrets(s *secrets, dir string) (params bootstrap.Params, stop func(), err error) {
 	params = withSecretsIn(p.params, dir)
 	stop, err = s.listen(params.SecretsSocket)
@@ -70,7 +71,7 @@ func (p *Proxy) serveSecrets(s *secrets, dir string) (params bootstrap.Params, s
 	return params, func() {}, nil
 }
 
-// running is a proxy that runs.
+// running is a running proxy.
 type running struct {
 	config   Config
 	process  Process
@@ -120,19 +121,19 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 			r.report.observe(s, news)
 			recorder.Observe(s.Events, news)
 			settle(s)
-			if s.Failures > 0 { // perhaps before a fork
+			if s.Failures > 0 { // the failure may have been before the fork
 				r.forked.open()
 			}
 		},
 		Seed: rand.Uint64(),
 	}
-	// The watches that feed the supervisor end with it, not before: certificates matter until the last request.
+	// The watches that feed the supervisor end with it, not before: certificates are needed until the last request.
 	feeding, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var feeders sync.WaitGroup
 	defer feeders.Wait()
 	defer cancel()
 	feeders.Go(func() {
-		select { // nothing of this is needed before, and a start is in a hurry
+		select { // wait for the fork: these goroutines are not needed before, and would delay the start
 		case <-r.forked.ch:
 		case <-feeding.Done():
 			return
@@ -160,14 +161,14 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 	return err
 }
 
-// unserved ends a start: a port that was asked for cannot be opened.
+// unserved is the error that ends a start because a port that was set cannot be opened.
 type unserved struct{ error }
 
 func (r *running) statusConfig() status.Config {
 	return status.Config{
 		Document:    r.report.document,
 		AskCh:       r.askCh,
-		Quit:        r.process.Stop, // no signal: beside another one it would be the second, which hurries
+		Quit:        r.process.Stop, // no signal: after another signal it would be the second one, which ends the drain
 		Envoy:       r.report.admin,
 		Application: r.workload.application,
 		Probes:      r.workload.probes,
@@ -175,13 +176,13 @@ func (r *running) statusConfig() status.Config {
 	}
 }
 
-// loopAnswers reports that the supervisor still decides.
+// loopAnswers returns nil if the supervisor's loop answers.
 func (r *running) loopAnswers(ctx context.Context) error {
 	return agent.Tell(ctx, r.askCh, agent.Nothing)
 }
 
-// onceServing does something when an epoch serves for the first time, and never again: it costs a collection, and the supervisor
-// gives its status at each step.
+// onceServing returns a function that calls do when an epoch serves for the first time, and never again: do costs a
+// garbage collection, and the supervisor reports its status at each step.
 func onceServing(do func()) func(agent.Status) {
 	var once sync.Once
 	return func(s agent.Status) {

@@ -16,15 +16,15 @@ import (
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
-// secrets are what Envoy gets by SDS: the workload's certificate, and those of the files that it asks for.
+// secrets serves Envoy by SDS: the workload's certificate, and those in the files of Envoy's subscriptions.
 type secrets struct {
 	workload cert.Files
 	server   *sds.Server
 	log      *slog.Logger
-	seen     atomic.Pointer[[]sds.Seen] // what was last found of the files that Envoy asks for
+	seen     atomic.Pointer[[]sds.Seen] // the last observation of the files of Envoy's subscriptions
 }
 
-// listen opens the socket that the bootstrap's cluster sds-grpc leads to. Only the agent's own user may connect.
+// listen opens the socket of the bootstrap's cluster sds-grpc. Only the agent's own user may connect.
 func (s *secrets) listen(socket string) (stop func(), err error) {
 	listener, err := status.ListenOwner(socket)
 	if err != nil {
@@ -43,9 +43,9 @@ func (s *secrets) listen(socket string) (stop func(), err error) {
 	}, nil
 }
 
-// follow gives Envoy its secrets, and again when they change, until ctx ends. A set that Envoy would refuse, such as one that is
-// half written, is not given, and a secret whose files are gone is not taken back: an Envoy that is started again then has the
-// last good ones.
+// follow sends Envoy its secrets, and again when they change, until ctx ends. It does not send a set that Envoy would
+// refuse, such as a half-written one, and does not withdraw a secret whose files are gone: so an Envoy that is started
+// again has the last good secrets.
 func (s *secrets) follow(ctx context.Context, ticks <-chan struct{}) {
 	own, files := sds.Secrets{}, sds.Secrets{}
 	f := fileWatch{ticks: make(chan struct{}, 1), log: s.log}
@@ -53,7 +53,7 @@ func (s *secrets) follow(ctx context.Context, ticks <-chan struct{}) {
 	for {
 		if now, err := s.readOwn(time.Now()); err == nil && now.Cover(own) {
 			own = now
-		} // else the fault is reported with the others of the certificates
+		} // else the fault is reported with the other faults of the certificates
 		names := s.server.Asked()
 		f.follow(ctx, names)
 		var seen []sds.Seen
@@ -84,7 +84,7 @@ func (s *secrets) readOwn(now time.Time) (sds.Secrets, error) {
 	return sds.NewSecrets(contents.Chain, contents.Key, contents.Roots), nil
 }
 
-// report keeps what was found of the files that Envoy asks for by SDS, for the status port, and logs what is new of it.
+// report stores the observations of the files of Envoy's subscriptions for the status port, and logs their changes.
 func (s *secrets) report(seen []sds.Seen) {
 	before := map[cert.Files]sds.Seen{}
 	if last := s.seen.Load(); last != nil {
@@ -104,7 +104,7 @@ func (s *secrets) report(seen []sds.Seen) {
 	s.seen.Store(&seen)
 }
 
-// certificates are those files for the status port, but for paths that are among others.
+// certificates returns those files for the status port, without the paths that others has already.
 func (s *secrets) certificates(others []status.Certificate) (out []status.Certificate) {
 	seen := s.seen.Load()
 	if seen == nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
-// Source says what a bootstrap is made of, beside its parameters. The zero Source is the role's own template.
+// Source lists the inputs of a bootstrap, beside its parameters. The zero Source is the role's own template.
 type Source struct {
-	Custom   Input // a bootstrap to use as it is
-	Template Input // in place of the role's own
-	Override Input // JSON or YAML, merged over what was rendered
+	Custom   Input // a bootstrap to use unchanged
+	Template Input // used instead of the role's own
+	Override Input // JSON or YAML, merged over the rendered bootstrap
 }
 
 // own reports whether the bootstrap is not the one of the role.
 func (s Source) own() bool { return s.Custom.Path != "" || s.Template.Path != "" }
 
-// paths are the files that a bootstrap is made of.
+// paths returns the files that a bootstrap is made of.
 func (s Source) paths() (paths []string) {
 	for _, input := range []Input{s.Custom, s.Template, s.Override} {
 		if input.Path != "" {
@@ -70,7 +70,8 @@ func (s Source) overridden(text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// asJSON takes what is YAML by its name for such. JSON stays as it is, for faults to be found where they are.
+// asJSON converts a file to JSON if its name ends in .yaml or .yml. JSON stays unchanged, so that faults are reported
+// at their place in the file.
 func asJSON(path string, text []byte) ([]byte, error) {
 	if ext := filepath.Ext(path); ext != ".yaml" && ext != ".yml" {
 		return text, nil
@@ -82,7 +83,7 @@ func asJSON(path string, text []byte) ([]byte, error) {
 	return json.Marshal(value)
 }
 
-// longestInput is the most that is read of a file that a bootstrap is made of, in bytes.
+// longestInput is the size limit of a file that a bootstrap is made of, in bytes.
 const longestInput = 64 << 20
 
 func (i Input) read() ([]byte, error) {

@@ -11,11 +11,11 @@ import (
 	"github.com/pilotlight/pilotlight/bootstrap"
 )
 
-// lookupLimit is what a start may lose to a name of statsd.
+// lookupLimit bounds the time that a start waits for the resolution of statsd's name.
 const lookupLimit = 2 * time.Second
 
-// resolveStatsd returns an address in the place of a name, which Envoy does not look up for what it sends over UDP. A proxy
-// without statistics is better than none: a name that no resolver knows is logged, and left out.
+// resolveStatsd replaces a name by an address, since Envoy does not resolve names for UDP sinks. A name that cannot be
+// resolved is logged and left out, since a proxy without statistics is better than no proxy.
 func resolveStatsd(
 	ctx context.Context, address bootstrap.Address, lookup func(ctx context.Context, network, host string) ([]netip.Addr, error), log *slog.Logger,
 ) bootstrap.Address {

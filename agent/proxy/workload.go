@@ -11,19 +11,21 @@ import (
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
-// The variables in which the injector gives the application's probes and metrics' annotations, which it has moved to the agent.
+// The variables with the application's probes and its annotations for metrics, which the injector has moved to the
+// agent.
 const (
 	probesVariable     = "ISTIO_KUBE_APP_PROBERS"
 	prometheusVariable = "ISTIO_PROMETHEUS_ANNOTATIONS"
 )
 
-// workload is the application beside the proxy, as far as the agent sends requests to it.
+// workload is the application beside the proxy: its endpoints to which the agent sends requests.
 type workload struct {
 	application *status.Application
 	probes      status.Probes
 }
 
-// workloadOf reads these variables; its error has every fault. A probe may name the proxy's address and those of this host.
+// workloadOf parses these variables; its error has every fault. A probe may use the proxy's address and those of this
+// host.
 func workloadOf(env identity.Environment, statusPort int, ip string, addresses []netip.Addr) (w workload, err error) {
 	own := []string{ip}
 	for _, address := range addresses {
@@ -41,7 +43,7 @@ func workloadOf(env identity.Environment, statusPort int, ip string, addresses [
 	return w, faults.ErrorOrNil()
 }
 
-// ofVariable says of each fault in which variable it is.
+// ofVariable adds the name of the variable to each fault.
 func ofVariable(name string, err error) (faults []error) {
 	all := []error{err}
 	if several := (*multierror.Error)(nil); errors.As(err, &several) {

@@ -10,16 +10,16 @@ import (
 	"syscall"
 )
 
-// Application says what to run.
+// Application describes the program to run.
 type Application struct {
 	Argv           []string // the program, looked up in PATH, and its arguments
 	Env            []string
-	Stdin          io.Reader // files are handed over as they are
+	Stdin          io.Reader // an *os.File is inherited
 	Stdout, Stderr io.Writer
 }
 
-// Run starts the application, passes signals on to it, and returns its exit status when it has ended. One that cannot
-// be started is an error; its status is a shell's: 127 where there is no such program, 126 where it cannot be run.
+// Run starts the application, forwards signals to it, and returns its exit status when it has ended. If it cannot be
+// started, Run returns an error and the status of a shell: 127 if there is no such program, 126 if it cannot be run.
 func (a Application) Run(signals <-chan os.Signal) (status int, err error) {
 	command := exec.Command(a.Argv[0], a.Argv[1:]...)
 	command.Env = a.Env
@@ -44,7 +44,7 @@ func (a Application) Run(signals <-chan os.Signal) (status int, err error) {
 			if s == syscall.SIGCONT {
 				terminal.give(command.Process.Pid)
 			}
-			_ = command.Process.Signal(s) // one that has just ended needs none
+			_ = command.Process.Signal(s) // fails if the process has just ended
 		case <-changes:
 			terminal.stopWith(command.Process.Pid)
 		case err := <-ended:

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Signals are those that can be passed on: not KILL and STOP, which no process can catch, nor those that are about the
-// process that gets them: its faults, its children, its timers, its terminal.
+// Signals returns the signals that can be forwarded: not KILL and STOP, which no process can catch, nor those that
+// concern only the process that receives them: its faults, its children, its timers, its terminal.
 func Signals() []os.Signal {
 	out := []os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGUSR1, syscall.SIGUSR2,
@@ -20,8 +20,9 @@ func Signals() []os.Signal {
 	return out
 }
 
-// Catch returns a channel of Signals. Those that are ignored stay so, and with them the application's, as nohup and a
-// shell's & want. Go says so of HUP and INT only, and a shell's & ignores INT and QUIT together.
+// Catch returns a channel of Signals. Signals that are ignored stay ignored, also in the application, as nohup and a
+// shell's & require. Go reports this for HUP and INT only; since a shell's & ignores INT and QUIT together, Catch
+// ignores QUIT if INT is ignored.
 func Catch() (signals <-chan os.Signal, stop func()) {
 	if signal.Ignored(syscall.SIGINT) {
 		signal.Ignore(syscall.SIGQUIT)

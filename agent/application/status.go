@@ -13,7 +13,7 @@ const (
 	notFound    = 127
 )
 
-// startStatus is what a shell would report of a failure to start.
+// startStatus returns the exit status that a shell would report for a failure to start.
 func startStatus(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return notFound
@@ -21,7 +21,7 @@ func startStatus(err error) int {
 	return notRunnable
 }
 
-// exitStatus is what a shell would report of an end.
+// exitStatus returns the exit status that a shell would report for a process.
 func exitStatus(w syscall.WaitStatus) int {
 	if w.Signaled() {
 		return SignalStatus(w.Signal())

@@ -10,10 +10,10 @@ import (
 )
 
 // terminal is the terminal of a job in the foreground. Its keys send signals to the foreground group only, so the
-// application's group is put there while it runs, as a shell does with a job. nil where there is none.
+// application's group is put into the foreground while it runs, as a shell does with a job. nil for none.
 type terminal struct{ fd int }
 
-// terminalOf returns nil where input is no terminal, or another job has it.
+// terminalOf returns nil if input is no terminal, or if another job is in its foreground.
 func terminalOf(input io.Reader) *terminal {
 	file, ok := input.(*os.File)
 	if !ok {
@@ -26,13 +26,13 @@ func terminalOf(input io.Reader) *terminal {
 	return t
 }
 
-// give puts a group into the foreground, and wakes it: it may have tried to read before.
+// give puts a group into the foreground, and continues it: a read from the terminal may have stopped it before.
 func (t *terminal) give(group int) {
 	if t == nil {
 		return
 	}
 	t.foreground(group)
-	_ = unix.Kill(-group, unix.SIGCONT) // one that has just ended needs none
+	_ = unix.Kill(-group, unix.SIGCONT) // fails if the group has just ended
 }
 
 func (t *terminal) take() {
@@ -41,16 +41,17 @@ func (t *terminal) take() {
 	}
 }
 
-// foreground may be called from the background: the kernel then sends SIGTTOU, which stops a process that does not ignore it. The
-// application was started before and does not inherit that. A terminal that is gone has no foreground.
+// foreground sets the foreground group. It may be called from the background: then the kernel sends SIGTTOU, which
+// stops a process that does not ignore it. The application was started before and does not inherit the ignored signal.
+// Errors are ignored, since a closed terminal has no foreground.
 func (t *terminal) foreground(group int) {
 	signal.Ignore(syscall.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group)
 }
 
-// stopWith stops this process and its group, a script perhaps, where a key of the terminal has stopped the application,
-// so that the shell notices. A session leader, such as the first process of a container, has no shell that would continue it:
-// then the application goes on.
+// stopWith stops this process and its group, which may include a script, when a key of the terminal has stopped the
+// application, so that the shell notices. A session leader, such as the first process of a container, has no shell that
+// would continue it: then stopWith continues the application.
 func (t *terminal) stopWith(pid int) {
 	var info unix.Siginfo
 	if t == nil || unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) != nil || info.Signo == 0 {
@@ -60,5 +61,5 @@ func (t *terminal) stopWith(pid int) {
 		t.give(pid)
 		return
 	}
-	_ = unix.Kill(0, unix.SIGSTOP) // SIGCONT, which Run hears, gives the terminal back
+	_ = unix.Kill(0, unix.SIGSTOP) // on SIGCONT, Run gives the terminal back
 }

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Info describes the leaf of a chain.
+// Info describes the leaf certificate of a chain.
 type Info struct {
-	Serial    string // as Envoy's /certs shows it: lower-case hex of whole bytes, "03e9"
+	Serial    string // in the form of Envoy's /certs: lower-case hex of whole bytes, "03e9"
 	NotBefore time.Time
 	NotAfter  time.Time
 	DNSNames  []string
@@ -36,7 +36,7 @@ func (p Part) String() string {
 	return [...]string{"certificate chain", "private key", "root certificates"}[p]
 }
 
-// Fault is what is wrong with one file.
+// Fault is a fault of one file.
 type Fault struct {
 	Part Part
 	Err  error
@@ -45,9 +45,9 @@ type Fault struct {
 func (f *Fault) Error() string { return fmt.Sprintf("%s: %v", f.Part, f.Err) }
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Check tells whether Envoy could use a set at a time: the key is the leaf's, the leaf is valid, and a path leads to
-// one of the roots. A nil file is none: without roots no path is asked for, and roots may stand alone. The error
-// is a *Fault; its text does not change with the time.
+// Check returns nil if Envoy could use a set at a time: the key belongs to the leaf, the leaf is valid, and a path
+// leads to one of the roots. A nil file means no file: without roots the path is not checked, and roots may be alone.
+// The error is a *Fault; its text does not change with the time.
 func Check(chain, key, roots []byte, now time.Time) (Info, error) {
 	var anchors []*x509.Certificate
 	foreign := 0
@@ -134,7 +134,8 @@ func checkTime(c *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// checkPath leaves it to Envoy whether one of the foreign roots vouches for the chain.
+// checkPath checks that a path leads to one of the roots. With foreign roots, which Go cannot parse, a failure does not
+// count: Envoy decides.
 func checkPath(chain, roots []*x509.Certificate, foreign int, now time.Time) error {
 	_, err := chain[0].Verify(x509.VerifyOptions{
 		Roots:         pool(roots),

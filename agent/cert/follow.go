@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// Follower looks at sets again and again. A change that Envoy does not take by itself becomes a handover.
+// Follower reads sets repeatedly. For a change that Envoy does not load by itself it requests a handover.
 type Follower struct {
-	Recheck time.Duration // between two looks without a tick
+	Recheck time.Duration // between two reads without a tick
 	Proof   Proof
 	Log     *slog.Logger
 }
 
-// Follow looks at a set at each tick until ctx ends. The hash of certificates that only a new epoch takes goes to rotations.
+// Follow reads a set at each tick until ctx ends. It sends the hash of certificates that only a new epoch can load to
+// rotations.
 func (f Follower) Follow(ctx context.Context, set *Set, ticks <-chan struct{}, rotations chan<- string) {
 	for set.missing() {
 		set.absent.Store(true)
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticks: // its directory is watched though it is not there
+		case <-ticks: // a missing directory is watched too
 		}
 	}
 	observations := make(chan Observation)
@@ -35,7 +36,7 @@ func (f Follower) Follow(ctx context.Context, set *Set, ticks <-chan struct{}, r
 		set.seen.Store(&o)
 		set.absent.Store(false)
 		if o.Fault() != "" || o.Hash == last.Hash {
-			continue // Envoy keeps what it has
+			continue // Envoy keeps its certificates
 		}
 		before := last
 		last = o

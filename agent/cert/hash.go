@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Hash returns one hash, in hex, of files by their path. Each path and each content comes with its length, so that
-// bytes cannot move from one into the next unseen.
+// Hash returns one hash, in hex, of files by their path. The length of each path and each content is hashed too, so
+// that bytes that move from one into the next change the hash.
 func Hash(contents map[string][]byte) string {
 	h := sha256.New()
 	write := func(data []byte) {

@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// Files are the paths of a set that belongs together; "" is none.
+// Files are the paths of a set of files; "" is no file.
 type Files struct{ Chain, Key, Roots string }
 
-// Paths are those of the files that there are.
+// Paths returns the paths that are not empty.
 func (f Files) Paths() []string {
 	return slices.DeleteFunc([]string{f.Chain, f.Key, f.Roots}, func(path string) bool { return path == "" })
 }
 
 func (f Files) path(p Part) string { return [...]string{f.Chain, f.Key, f.Roots}[p] }
 
-// Observation is what all sets are at a time.
+// Observation is the state of all sets at a time.
 type Observation struct {
-	Hash    string   // of the files that are there
-	Infos   []Info   // one for each set; zero where its chain cannot be read
-	Err     error    // what is wrong with files that are there, nil when nothing is
-	Missing []string // paths of files that are not there, in order
+	Hash    string   // of the existing files
+	Infos   []Info   // one for each set; zero if its chain cannot be read
+	Err     error    // faults of existing files, nil for none
+	Missing []string // paths of missing files, in order
 }
 
 // Loop observes sets of files.
 type Loop struct {
 	Sets    []Files
-	Recheck time.Duration // between two looks without a tick; a certificate expires without one
+	Recheck time.Duration // between two reads without a tick; a certificate expires without a tick
 	Log     *slog.Logger
 
-	read func(path string) ([]byte, error) // ReadFile but in tests
+	read func(path string) ([]byte, error) // ReadFile except in tests
 }
 
-// Run looks at once, at each tick and each Recheck, and sends what it sees when that differs from the last. It
+// Run reads the files at once, at each tick and each Recheck, and sends the observation if it differs from the last one. It
 // returns the cause of ctx's end.
 func (l *Loop) Run(ctx context.Context, ticks <-chan struct{}, out chan<- Observation) error {
 	recheck := time.NewTicker(l.Recheck)
@@ -76,7 +76,7 @@ func (l *Loop) report(o Observation) {
 	}
 }
 
-// steady looks again at what seems wrong: files that are swapped between two reads are of different sets.
+// steady reads again after a fault: files that are swapped between two reads belong to different sets.
 func (l *Loop) steady(now time.Time) Observation {
 	seen := l.look(now)
 	if seen.Err != nil {
@@ -97,7 +97,7 @@ func (l *Loop) look(now time.Time) Observation {
 		case err != nil:
 			faults = append(faults, fmt.Errorf("read certificates: %w", err)) // which names the path
 		default:
-			contents[path] = append([]byte{}, data...) // not nil: it is there, if empty
+			contents[path] = append([]byte{}, data...) // not nil: an empty file exists
 		}
 	}
 	o.Hash = Hash(contents)
@@ -126,7 +126,7 @@ func (l *Loop) readFile(path string) ([]byte, error) {
 	return ReadFile(path)
 }
 
-// check judges a set that is complete. Of one that is not, it is said elsewhere what is amiss.
+// check checks a complete set. The faults of an incomplete set are reported elsewhere.
 func check(files Files, contents map[string][]byte, now time.Time) (Info, error) {
 	for _, path := range files.Paths() {
 		if contents[path] == nil {
@@ -141,7 +141,7 @@ func check(files Files, contents map[string][]byte, now time.Time) (Info, error)
 	return info, err
 }
 
-// equal leaves Infos out: the hash has them.
+// equal compares two observations without Infos, which the hash covers.
 func (o Observation) equal(other Observation) bool {
 	return o.Hash == other.Hash && slices.Equal(o.Missing, other.Missing) && text(o.Err) == text(other.Err)
 }

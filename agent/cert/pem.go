@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// blocks returns the PEM blocks of a file, one at least. Text between blocks is allowed, as Envoy allows it, but
-// nothing that was a block: a half-written file is often valid up to a point.
+// blocks returns the PEM blocks of a file, at least one. Text between blocks is allowed, as in Envoy, but no broken
+// block: a half-written file is often valid up to a point.
 func blocks(data []byte) ([]*pem.Block, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("is empty")
@@ -39,7 +39,8 @@ func blocks(data []byte) ([]*pem.Block, error) {
 	return out, nil
 }
 
-// certificateBlocks are the blocks that OpenSSL takes for certificates; it skips others, such as a CRL or a key beside them.
+// certificateBlocks returns the blocks that OpenSSL reads as certificates; it skips others, such as a CRL or a key
+// beside them.
 func certificateBlocks(data []byte) ([]*pem.Block, error) {
 	found, err := blocks(data)
 	if err != nil {
@@ -54,7 +55,7 @@ func certificateBlocks(data []byte) ([]*pem.Block, error) {
 	return out, nil
 }
 
-// parseCertificates takes a chain, of which every part is needed.
+// parseCertificates parses a chain, of which every certificate must be valid.
 func parseCertificates(data []byte) ([]*x509.Certificate, error) {
 	found, err := certificateBlocks(data)
 	if err != nil {
@@ -71,8 +72,9 @@ func parseCertificates(data []byte) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
-// parseRoots takes a bundle, one by one: Envoy takes roots that Go does not, such as those of a Brainpool curve or with a
-// negative serial. foreign is how many of these there are. A bundle of nothing else that Envoy takes neither is a fault.
+// parseRoots parses a bundle, one by one: Envoy accepts roots that Go does not, such as those with a Brainpool curve or
+// a negative serial. foreign is the number of roots that Go does not accept. A block that does not have the form of a
+// certificate is a fault.
 func parseRoots(data []byte) (roots []*x509.Certificate, foreign int, err error) {
 	found, err := certificateBlocks(data)
 	if err != nil {
@@ -101,7 +103,8 @@ func looksLikeOne(der []byte) bool {
 	return err == nil
 }
 
-// parseCertificate leaves out what follows the certificate in a TRUSTED one: OpenSSL's notes on what it is trusted for.
+// parseCertificate parses a certificate. In a TRUSTED CERTIFICATE block it drops the data after the certificate:
+// OpenSSL's settings of its trusted uses.
 func parseCertificate(block *pem.Block) (*x509.Certificate, error) {
 	der := block.Bytes
 	if block.Type == "TRUSTED CERTIFICATE" {
@@ -113,7 +116,8 @@ func parseCertificate(block *pem.Block) (*x509.Certificate, error) {
 	return x509.ParseCertificate(der)
 }
 
-// parseKey takes PKCS #8, PKCS #1 and SEC 1. It ignores other blocks of the file, such as curve parameters or a certificate.
+// parseKey parses a key in PKCS #8, PKCS #1 or SEC 1. It ignores other blocks of the file, such as curve parameters or
+// a certificate.
 func parseKey(data []byte) (crypto.Signer, error) {
 	found, err := blocks(data)
 	if err != nil {

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// proofLimit is how long Envoy has to present a new certificate: it takes 2 to 40 ms when it sees the change.
+// proofLimit is how long Envoy has to present a new certificate: it takes 2 to 40 ms if it notices the change.
 const (
 	proofLimit    = 5 * time.Second
 	proofInterval = 20 * time.Millisecond
 )
 
-// Proof asks whether Envoy has taken a new certificate by itself. One that it has not taken needs a new epoch.
+// Proof checks whether Envoy has loaded a new certificate by itself. A certificate that it has not loaded needs a new epoch.
 type Proof struct {
-	Never     bool                                                        // it is to be taken by a new epoch always
+	Never     bool                                                        // no check: each certificate needs a new epoch
 	Presented func(ctx context.Context) (serials []string, answered bool) // of all certificates that Envoy has now
 	Log       *slog.Logger
 }
 
-// Taken reports whether Envoy presents the new certificate where it presented the one before; within proofLimit, or when ctx
-// ends.
+// Taken reports whether Envoy presents the new certificate instead of the one before. It returns within proofLimit, or
+// when ctx ends.
 func (p Proof) Taken(ctx context.Context, before, now Observation) bool {
 	if p.Never {
 		return false
@@ -54,28 +54,28 @@ func (p Proof) Taken(ctx context.Context, before, now Observation) bool {
 	}
 }
 
-// question is what a look at Envoy says of a rotation from one serial to another.
+// question is the result of a query of Envoy during a rotation from one serial to another.
 type question struct {
 	old, new  string
 	presented []string
-	answered  bool // Envoy did
+	answered  bool // Envoy has answered
 	late      bool // the time of the proof is over
 }
 
 type verdict int
 
 const (
-	undecided verdict = iota // it may be about to take it
-	taken                    // it presents the new one, or has no use for these files
-	silent                   // it did not answer in time
-	unproven                 // it uses a chain whose key or roots have changed, which it does not show
-	refused                  // it presents the old one still
+	undecided verdict = iota // Envoy may still load it
+	taken                    // Envoy presents the new one, or does not use these files
+	silent                   // Envoy did not answer in time
+	unproven                 // Envoy uses a chain whose key or roots have changed, which its answer does not show
+	refused                  // Envoy still presents the old one
 )
 
 func (q question) verdict() verdict {
 	usesOld := slices.Contains(q.presented, q.old)
 	switch {
-	case !q.answered && !q.late: // a handover may be under way
+	case !q.answered && !q.late: // a handover may be running
 		return undecided
 	case !q.answered:
 		return silent

@@ -13,25 +13,25 @@ import (
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
-// longestFile is the most that is read of a file, in bytes: the roots of a whole distribution have 0.3 MB.
+// longestFile is the size limit of a file, in bytes: the roots of a whole distribution have 0.3 MB.
 const longestFile = 4 << 20
 
 // ReadFile reads a file of certificates, of 4 MiB at most.
 func ReadFile(path string) ([]byte, error) { return regular.Read(path, longestFile) }
 
-// Set is files that belong together, and the last observation of them. A Set must not be copied.
+// Set is a set of files, and the last observation of them. A Set must not be copied.
 type Set struct {
 	Files
-	Optional bool // its directory is a default: where that is missing, the workload has no such certificates
+	Optional bool // its directory is a default: if it is missing, the workload has no such certificates
 
 	absent atomic.Bool
 	seen   atomic.Pointer[Observation]
 }
 
-// Seen returns what was last seen, nil before the first look and where the workload has no such certificates.
+// Seen returns the last observation; nil before the first one, and if the workload has no such certificates.
 func (s *Set) Seen() *Observation { return s.seen.Load() }
 
-// Check reads the files anew, and returns what is wrong with them. A workload without certificates has nothing to check.
+// Check reads the files again, and returns their fault. It returns nil if neither chain nor key exists.
 func (s *Set) Check(now time.Time) error {
 	contents, err := s.Read()
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Set) Check(now time.Time) error {
 	return nil
 }
 
-// Fault returns the fault that the last look found, empty for none. Files that were not looked at yet count as faulty.
+// Fault returns the fault in the last observation, empty for none. Files that were not read yet count as faulty.
 func (s *Set) Fault() string {
 	seen := s.seen.Load()
 	switch {
@@ -55,12 +55,12 @@ func (s *Set) Fault() string {
 	case seen == nil:
 		return "the certificates in " + s.dir() + " have not been looked at yet"
 	case seen.Err == nil && len(seen.Missing) == len(s.Paths()) && s.Optional:
-		return "" // a default directory that holds something else
+		return "" // a default directory with other files
 	}
 	return seen.Fault()
 }
 
-// Fault returns what is wrong with the files that were seen, nothing where all is well.
+// Fault returns the fault of the observed files, empty for none.
 func (o *Observation) Fault() string {
 	switch {
 	case o.Err != nil:
@@ -79,7 +79,7 @@ func (s *Set) missing() bool {
 	return s.Optional && err != nil
 }
 
-// Sets are all of a proxy.
+// Sets are all sets of a proxy.
 type Sets []*Set
 
 // Check checks each of them, as before an epoch is started.
@@ -92,7 +92,7 @@ func (s Sets) Check(now time.Time) error {
 	return nil
 }
 
-// Fault returns the first one's that has a fault.
+// Fault returns the first fault of the sets, empty for none.
 func (s Sets) Fault() string {
 	for _, set := range s {
 		if fault := set.Fault(); fault != "" {
@@ -102,13 +102,13 @@ func (s Sets) Fault() string {
 	return ""
 }
 
-// Contents are those of Files; nil for a file that is missing, or that the set does not have.
+// Contents are the contents of Files; nil for a missing file, or one that the set does not have.
 type Contents struct{ Chain, Key, Roots []byte }
 
-// Check is the function Check of them.
+// Check calls the function Check with the contents.
 func (c Contents) Check(now time.Time) (Info, error) { return Check(c.Chain, c.Key, c.Roots, now) }
 
-// Read reads the files. One that is missing is no error.
+// Read reads the files. A missing file is no error.
 func (f Files) Read() (c Contents, err error) {
 	for _, file := range []struct {
 		path string

@@ -1,4 +1,3 @@
-// Package cgroup reads the limits that the kernel's control groups set for a process, and their counters of it: versions
-// 1 and 2, from the files of any root. It sets no limit: it leaves that to the
-// container runtime.
+// Package cgroup reads the limits and counters of a process's control groups, versions 1 and 2, from the files below
+// any root. It sets no limit: the container runtime does.
 package cgroup

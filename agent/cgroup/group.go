@@ -21,7 +21,7 @@ func groupOf(lines, controller string) (group string, old bool) {
 	return group, false
 }
 
-// number is 0 for what is none.
+// number parses a number; it returns 0 for a text that is none.
 func number(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Limits are what a group may use, with all the groups that it is in. 0 is no limit.
+// Limits are the limits of a group, and of all groups above it. 0 is no limit.
 type Limits struct {
 	CPUs   float64 // processors' worth of time
 	Memory int64   // bytes
 }
 
-// ReadLimits reads those of the process itself. A file that cannot be read sets no limit.
+// ReadLimits reads the limits of this process. A file that cannot be read sets no limit.
 func ReadLimits(root fs.FS) Limits {
 	data, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -37,8 +37,8 @@ func mountOf(controller string, old bool) string {
 	return "sys/fs/cgroup"
 }
 
-// upwards lists the directory of a group and those above it, down to the mount. In a container, the path may be the
-// host's, of which only the end is mounted: then the mount is the group.
+// upwards lists the directory of a group and those above it, up to the mount. In a container the path may be the
+// host's, while only the group itself is mounted: then the mount is the group.
 func upwards(mount, group string) (dirs []string) {
 	for dir := path.Clean("/" + group); dir != "/"; dir = path.Dir(dir) {
 		dirs = append(dirs, path.Join(mount, dir))
@@ -53,7 +53,7 @@ func tighter[T int64 | float64](a, b T) T {
 	return a
 }
 
-// cpus is the time of a period over the period: "50000 100000" is half a processor.
+// cpus returns the CPU quota divided by its period: "50000 100000" is half a processor.
 func cpus(root fs.FS, dir string, old bool) float64 {
 	quota, period := "", ""
 	if old {
@@ -80,7 +80,7 @@ func memory(root fs.FS, dir string, old bool) int64 {
 	return max(0, limit)
 }
 
-// word returns one of the words of a file, nothing when it has none or cannot be read.
+// word returns one of the words of a file, nothing if the file has fewer or cannot be read.
 func word(root fs.FS, dir, file string, i int) string {
 	data, err := fs.ReadFile(root, path.Join(dir, file))
 	if words := strings.Fields(string(data)); err == nil && i < len(words) {
@@ -89,8 +89,8 @@ func word(root fs.FS, dir, file string, i int) string {
 	return ""
 }
 
-// Workers returns how many threads are worth having on so many processors: whole ones only, since a thread more than the
-// limit allows spends its time waiting for the next period, and its requests with it.
+// Workers returns how many threads to use on so many processors. It rounds the limit down, since a thread beyond the
+// limit would wait for the next period, and its requests with it.
 func (l Limits) Workers(processors int) int {
 	if l.CPUs > 0 && int(l.CPUs) < processors {
 		processors = int(l.CPUs)

@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// Memory is what the memory controller says of a control group.
+// Memory holds the memory controller's data about a control group.
 type Memory struct {
 	Version int    `json:"version,omitempty"` // 1 or 2; 0 when there is none
 	Path    string `json:"path,omitempty"`    // where its files were found
-	OOMKill int64  `json:"oom_kill"`          // processes killed for want of memory, since the group was made
+	OOMKill int64  `json:"oom_kill"`          // processes killed for lack of memory, since the group was created
 	Usage   int64  `json:"usage_bytes"`
 	Peak    int64  `json:"peak_bytes,omitempty"`
 	Limit   int64  `json:"limit_bytes,omitempty"` // 0 for none
 }
 
-// OOMKilled tells whether the kernel killed a process of the group between two readings. It may have been another one
-// than Envoy: only together with an Envoy ended by SIGKILL it means this one.
+// OOMKilled reports whether the kernel killed a process of the group between two readings. It may have been another
+// process than Envoy: the process was Envoy only if SIGKILL has ended Envoy.
 func OOMKilled(before, after Memory) bool {
 	return before.Version != 0 && before.Path == after.Path && after.OOMKill > before.OOMKill
 }
 
-// noLimit is version 1's word for none, or above it.
+// noLimit is the least value that means no limit in version 1.
 const noLimit = 1 << 62
 
-// controller is how a version of cgroups spells it.
+// controller holds the names of a version of cgroups.
 type controller struct {
 	version                    int
 	mount                      string
@@ -42,8 +42,8 @@ var (
 	v2 = controller{2, "sys/fs/cgroup", "memory.events", "memory.current", "memory.peak", "memory.max"}
 )
 
-// ReadMemory reads the agent's own control group, which its children share, from the files of a root. A process that
-// is gone has none to ask for.
+// ReadMemory reads the agent's own control group, which its children share, from the files below a root. It does not
+// read a child's own entry, since a process that has ended has none.
 func ReadMemory(root fs.FS) (Memory, error) {
 	data, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -54,7 +54,7 @@ func ReadMemory(root fs.FS) (Memory, error) {
 	if old {
 		c = v1
 	}
-	// In a container, the path may be the host's, of which only the end is mounted: then the mount is the group.
+	// In a container the path may be the host's, while only the group itself is mounted: then the mount is the group.
 	for _, dir := range []string{path.Join(c.mount, group), c.mount} {
 		events, err := fs.ReadFile(root, path.Join(dir, c.events))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Process is what /proc says of a process.
+// Process holds the data of /proc about a process.
 type Process struct {
 	Pid     int    `json:"pid,omitempty"`
 	State   string `json:"state,omitempty"` // "S (sleeping)"
@@ -16,7 +16,7 @@ type Process struct {
 	PeakRSS int64  `json:"peak_rss_bytes,omitempty"`
 }
 
-// ReadProcess reads proc/PID/status of a root.
+// ReadProcess reads proc/PID/status below a root.
 func ReadProcess(root fs.FS, pid int) (Process, error) {
 	data, err := fs.ReadFile(root, fmt.Sprintf("proc/%d/status", pid))
 	if err != nil {
@@ -40,7 +40,7 @@ func ReadProcess(root fs.FS, pid int) (Process, error) {
 	return p, nil
 }
 
-// number is 0 for what is none.
+// number parses a number; it returns 0 for a text that is none.
 func number(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n

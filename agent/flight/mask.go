@@ -12,9 +12,9 @@ import (
 
 const masked = "[masked]"
 
-// Mask returns a bootstrap, which must be JSON, without what looks like a secret: strings whose name says so, the
-// inline data below such a name, values of headers that authenticate, and keys, tokens and passwords by their look.
-// File names stay, and so does the structure.
+// Mask returns a bootstrap, which must be JSON, without values that look like secrets: strings with the name of a
+// secret, the inline data below such a name, values of authentication headers, and keys, tokens and passwords by their
+// form. File names and the structure stay.
 func Mask(bootstrap []byte) ([]byte, error) {
 	var tree any
 	decoder := json.NewDecoder(bytes.NewReader(bootstrap))
@@ -29,13 +29,14 @@ func Mask(bootstrap []byte) ([]byte, error) {
 	return out, nil
 }
 
-// The fields of Envoy's DataSource and HeaderValue that hold the thing itself, in both spellings of JSON.
+// The fields of Envoy's DataSource and HeaderValue that hold the value itself, in both spellings of JSON.
 var (
 	inlineData  = []string{"inline_string", "inlineString", "inline_bytes", "inlineBytes"}
 	headerValue = []string{"value", "raw_value", "rawValue"}
 )
 
-// maskTree walks down. secret says that a name above means a secret: then strings are, and inline data are.
+// maskTree masks the values of a tree. secret is true below the name of a secret: there strings and inline data are
+// masked.
 func maskTree(tree any, secret bool) any {
 	switch node := tree.(type) {
 	case string:
@@ -66,7 +67,7 @@ func maskTree(tree any, secret bool) any {
 	return tree
 }
 
-// nameOf returns what a pair of name and value calls itself, as HeaderValue does.
+// nameOf returns the name of an object that is a pair of name and value, such as HeaderValue.
 func nameOf(node map[string]any) string {
 	for _, key := range []string{"key", "name"} {
 		if name, ok := node[key].(string); ok {
@@ -76,7 +77,7 @@ func nameOf(node map[string]any) string {
 	return ""
 }
 
-// isSecret knows names in each spelling: private_key, privateKey, X-Api-Key.
+// isSecret reports whether a name is that of a secret, in any spelling: private_key, privateKey, X-Api-Key.
 func isSecret(name string) bool {
 	name = strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 	for _, word := range []string{
@@ -90,20 +91,20 @@ func isSecret(name string) bool {
 	return false
 }
 
-// look is a secret that is known by its look, and what is left of it.
+// look is the form of a secret, and its replacement.
 type look struct {
 	pattern *regexp.Regexp
 	left    string
 }
 
-// looks is made when it is first needed, so that a start does not pay for it.
+// looks is compiled at the first use, so that a start does not pay for it.
 var looks = sync.OnceValue(func() []look {
 	return []look{
 		{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), masked},
 		{regexp.MustCompile(`(?i)\b(bearer|basic) +[A-Za-z0-9+/=._~-]{6,}`), "$1 " + masked},
 		{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*(\.[A-Za-z0-9_-]*)?`), masked}, // a JSON web token
 		{regexp.MustCompile(`://[^/@\s"']+:[^/@\s"']*@`), "://" + masked + "@"},
-		// A header as Envoy's debug log has it.
+		// A header in the form of Envoy's debug log.
 		{
 			regexp.MustCompile(`(?i)('(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key)', )'[^'\n]*'`),
 			"$1'" + masked + "'",
@@ -111,7 +112,7 @@ var looks = sync.OnceValue(func() []look {
 	}
 })
 
-// MaskText removes what looks like a secret from a line of a log, or any other text.
+// MaskText masks text that looks like a secret in a line of a log, or in any other text.
 func MaskText(text string) string {
 	for _, look := range looks() {
 		text = look.pattern.ReplaceAllString(text, look.left)

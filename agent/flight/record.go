@@ -11,30 +11,30 @@ import (
 	"github.com/pilotlight/pilotlight/agent/cgroup"
 )
 
-// Record is what was known when it happened. Every part may be missing.
+// Record is the data about an incident. Every part may be missing.
 type Record struct {
 	Time      time.Time        `json:"time"`
 	Cause     string           `json:"cause"` // "crash", "hang: silent", "handover: not live in time"
 	Epoch     int              `json:"epoch"`
 	Exit      string           `json:"exit,omitempty"`
 	OOMKilled bool             `json:"oom_killed"` // see cgroup.OOMKilled
-	Process   Process          `json:"process"`    // last seen
+	Process   Process          `json:"process"`    // last read
 	Before    cgroup.Memory    `json:"cgroup_before"`
 	After     cgroup.Memory    `json:"cgroup_after"`
 	History   []Event          `json:"history,omitempty"`    // oldest first
 	LastLines []string         `json:"last_lines,omitempty"` // of Envoy, oldest first
 	Stats     map[string]int64 `json:"stats,omitempty"`
-	Bootstrap json.RawMessage  `json:"bootstrap,omitempty"` // as Envoy got it; it is masked when the record is written
-	Notes     []string         `json:"notes,omitempty"`     // what was left out, and why
+	Bootstrap json.RawMessage  `json:"bootstrap,omitempty"` // as Envoy received it; masked when the record is written
+	Notes     []string         `json:"notes,omitempty"`     // the parts that were left out, and why
 }
 
-// Event is one thing that happened before.
+// Event is an earlier event.
 type Event struct {
 	Time time.Time `json:"time"`
 	What string    `json:"what"`
 }
 
-// Bounds of the parts, in bytes as they are written. Together they stay below 256 KB.
+// Limits of the parts, in bytes of the written JSON. Together they stay below 256 KB.
 const (
 	indent         = " "
 	textBound      = 4 << 10 // of one text
@@ -44,7 +44,7 @@ const (
 	bootstrapBound = 64 << 10
 )
 
-// bounded returns the record without secrets, and cut to its bounds. The oldest lines are left out first.
+// bounded returns the record without secrets, and cut to its limits. The oldest lines are left out first.
 func (r Record) bounded() Record {
 	r.Notes = slices.Clone(r.Notes)
 	r.Cause, r.Exit = cut(MaskText(r.Cause)), cut(MaskText(r.Exit))
@@ -96,7 +96,7 @@ func (r *Record) cutStats() map[string]int64 {
 	return kept
 }
 
-// cutBootstrap never cuts what is not masked, and leaves out what cannot be.
+// cutBootstrap returns the bootstrap masked, and cut if it is too long. A bootstrap that cannot be masked is left out.
 func (r *Record) cutBootstrap() json.RawMessage {
 	if len(r.Bootstrap) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func (r *Record) cutBootstrap() json.RawMessage {
 	return text
 }
 
-// cut bounds a text by what it takes in JSON, in which one byte may become six.
+// cut limits a text by its size in JSON, in which one byte may become six.
 func cut(text string) string {
 	const mark = " …"
 	if len(text) <= textBound/6 || encodedSize(text) <= textBound {

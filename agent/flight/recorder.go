@@ -11,25 +11,25 @@ import (
 	"github.com/pilotlight/pilotlight/agent/cgroup"
 )
 
-// keptRecords are enough to see whether the last crash was like those before.
+// keptRecords is enough to compare the last crash with those before.
 const keptRecords = 3
 
-// Remains are what is known of a process that has ended.
+// Remains is the data about a process that has ended.
 type Remains struct {
-	Process   Process // last seen
+	Process   Process // last read
 	LastLines []string
-	Stats     map[string]int64 // last asked
+	Stats     map[string]int64 // of the last query
 	Bootstrap []byte           // with its secrets
 }
 
 // Recorder writes a record of each crash and of each newcomer that failed.
 type Recorder struct {
 	dir    string
-	name   string // of dir, for people
+	name   string // of dir, for users
 	remain func(epoch int) Remains
 	log    *slog.Logger
 	before cgroup.Memory
-	crash  chan crashed // what does not fit in is dropped, and logged
+	crash  chan crashed // when it is full, a crash is dropped, and logged
 }
 
 // crashed is an exit, the history up to it, and the remains of the process. They are copied at once, since the next process may
@@ -40,12 +40,14 @@ type crashed struct {
 	remains Remains
 }
 
-// NewRecorder returns one that writes to a directory of its own; name is where a user finds it. remain returns what is left of an epoch's process.
+// NewRecorder returns a Recorder that writes to a directory of its own; name is the path for users. remain returns the
+// remains of an epoch's process.
 func NewRecorder(dir, name string, remain func(epoch int) Remains, log *slog.Logger) *Recorder {
 	return &Recorder{dir: dir, name: name, remain: remain, log: log, crash: make(chan crashed, 1)}
 }
 
-// Observe takes new events, the last ones of history. It only takes note, for it is called from the supervisor's loop.
+// Observe queues the crashes among new events, which are the last ones of history. It does no more, since the
+// supervisor's loop calls it.
 func (r *Recorder) Observe(history, news []agent.Event) {
 	for i, e := range news {
 		if e.Note != agent.Failed && e.Note != agent.RolledBack {

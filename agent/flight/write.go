@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// Write puts a record into a directory of its own, which it makes, and returns its path. It keeps the
-// newest records, as many as keep, and leaves no half of one. A record that is written but whose predecessors could
-// not be removed has both a path and an error.
+// Write writes a record into dir, which it makes, and returns its path. It keeps the newest records, as many as keep,
+// and never leaves half a record. If it has written the record but cannot remove older ones, it returns both a path and
+// an error.
 func Write(dir string, r Record, keep int) (path string, err error) {
 	data, err := json.MarshalIndent(r.bounded(), "", indent)
 	if err != nil {
@@ -30,7 +30,7 @@ func Write(dir string, r Record, keep int) (path string, err error) {
 
 const unfinished = ".unfinished-*"
 
-// place writes a file beside its place and renames it.
+// place writes a temporary file in the same directory and renames it.
 func place(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -50,7 +50,7 @@ func place(path string, data []byte) error {
 	return err
 }
 
-// removeOldest goes by names, which begin with a time, and touches no file of another kind.
+// removeOldest removes the oldest records by their names, which begin with a time. It touches no other file.
 func removeOldest(dir string, keep int) error {
 	records, err := filepath.Glob(filepath.Join(dir, "*Z-epoch*.json"))
 	if err != nil {

@@ -11,20 +11,20 @@ import (
 
 const (
 	gcPercent = 25
-	slack     = 5 * time.Millisecond // of timers, which count seconds here
+	slack     = 5 * time.Millisecond // of timers; the agent's timers run for seconds
 )
 
-// Shrink does all of it. fork runs its argument on the thread that forks Envoys, whose timers stay exact. A step that the
-// kernel refuses is skipped, for nothing depends on it.
+// Shrink performs all steps. fork runs its argument on the thread that forks Envoys, so that this thread's timers stay
+// exact. A step that the kernel refuses is skipped, since nothing depends on it.
 func Shrink(fork func(func())) {
 	debug.SetGCPercent(gcPercent)
-	debug.FreeOSMemory() // what the start needed and nothing will again
+	debug.FreeOSMemory() // memory that only the start needed
 	runtime.GOMAXPROCS(1)
 	relax(fork)
-	DropText() // and once more each interval, see Keep
+	DropText() // Keep repeats it at each interval
 }
 
-// relax gives every thread the slack, Go's monitor thread too, which naps more often than all others together.
+// relax sets the slack on every thread, also on Go's monitor thread, which sleeps more often than all others together.
 func relax(fork func(func())) {
 	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, uintptr(slack.Nanoseconds()), 0)
 	fork(func() {

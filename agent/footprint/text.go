@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// interval is how long text that was used once, by a scrape or a handover, stays.
+// interval is how long text that was used once, by a scrape or a handover, stays in memory.
 const interval = 30 * time.Second
 
-// Keep calls DropText again and again until ctx is done.
+// Keep calls DropText at each interval until ctx is done.
 func Keep(ctx context.Context) {
 	again := time.NewTicker(interval)
 	defer again.Stop()
@@ -27,8 +27,8 @@ func Keep(ctx context.Context) {
 	}
 }
 
-// DropText gives back the pages of the program's text and constants. Each that is used again is mapped again, which
-// costs less than a microsecond, as long as the file is in the kernel's cache.
+// DropText releases the pages of the program's text and constants. A page that is used again is mapped again, which
+// costs less than a microsecond as long as the file is in the kernel's cache.
 func DropText() {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -46,8 +46,8 @@ func DropText() {
 // region is a range of addresses.
 type region struct{ start, end uintptr }
 
-// readOnly finds a file's mappings that cannot be written, in the format of /proc/PID/maps (proc(5)): such a page is
-// the file's own, so it can be read again. A page that could be written may hold the only copy of something.
+// readOnly finds a file's read-only mappings in the format of /proc/PID/maps (proc(5)): such a page has the content of
+// the file, so it can be read again. A writable page may hold the only copy of its data.
 func readOnly(maps []byte, file string) []region {
 	var out []region
 	for line := range bytes.Lines(maps) {

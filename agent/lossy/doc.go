@@ -4,10 +4,10 @@
 //	Write ──▶ pending, at most limit bytes ──▶ one goroutine ──▶ the file
 //	              │ full                            │ flows again
 //	              ▼                                 ▼
-//	       dropped and counted               the callback tells how many
+//	       dropped and counted               the callback receives the number
 //
 // It drops whole lines: a caller writes one or more lines at a time. A caller that has only pieces, such as a process's
 // output, puts a Lines before it.
 //
-// It refuses to know what a log line looks like.
+// It does not depend on the format of a log line.
 package lossy

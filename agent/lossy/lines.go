@@ -5,16 +5,16 @@ import (
 	"io"
 )
 
-// longest is how much of a line waits for its end. A longer one is passed on in pieces.
+// longest is how many bytes of a line are buffered until its end. A longer line is passed on in pieces.
 const longest = 64 << 10
 
-// Lines makes whole lines of pieces, for a Writer that may drop what it is given.
+// Lines joins pieces to whole lines, for a Writer that may drop its input.
 type Lines struct {
 	To    io.Writer
 	begun []byte // of a line that has not ended
 }
 
-// Write takes any piece.
+// Write accepts any piece of output.
 func (l *Lines) Write(piece []byte) (int, error) {
 	end := bytes.LastIndexByte(piece, '\n') + 1
 	if end == 0 && len(l.begun)+len(piece) <= longest {

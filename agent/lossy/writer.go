@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	limit = 256 << 10 // bytes that wait: a second of Envoy at debug level, and no more memory than that
+	limit = 256 << 10 // bytes that wait: a second of Envoy's log at debug level
 	kept  = 16 << 10  // bytes of a buffer that is kept for the next lines
 )
 
@@ -22,22 +22,22 @@ type Writer struct {
 	spare   []byte        // for pending, while the other one is written
 	writing chan struct{} // closed when nothing is pending any more; nil while nothing is
 	broken  bool          // the last lines could not be written
-	dropped int64         // lines, ever
-	told    int64         // of these
+	dropped int64         // lines, since the start
+	told    int64         // dropped lines of which the callback has been called
 }
 
 // NewWriter returns a writer to a file.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
-// OnFlow sets the function that is called each time the file takes lines again after some were dropped, with their number. The
-// lines that it writes stand in the place of the dropped ones.
+// OnFlow sets the function that is called each time the file accepts lines again after some were dropped, with their
+// number. The lines that the function writes take the place of the dropped ones.
 func (w *Writer) OnFlow(flowing func(dropped int64)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flowing = flowing
 }
 
-// Write takes whole lines, or drops them all.
+// Write accepts whole lines, or drops them all.
 func (w *Writer) Write(lines []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,7 +57,7 @@ func (w *Writer) drop(lines []byte) {
 	w.dropped += int64(max(1, bytes.Count(lines, []byte("\n"))))
 }
 
-// Dropped is how many lines were, ever.
+// Dropped returns the number of dropped lines since the start.
 func (w *Writer) Dropped() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,8 +80,8 @@ func (w *Writer) run(done chan<- struct{}) {
 	}
 }
 
-// take returns what is to be written, and how many lines were dropped and can be told now. Nothing of both is the end of
-// the goroutine.
+// take returns the lines to write, and how many lines were dropped and can be reported now. If there are neither, the
+// goroutine ends.
 func (w *Writer) take() (lines []byte, dropped int64, flowing func(int64)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,7 +98,7 @@ func (w *Writer) take() (lines []byte, dropped int64, flowing func(int64)) {
 func (w *Writer) written(lines []byte, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.broken = err != nil; w.broken { // its reader is gone, or its disk is full
+	if w.broken = err != nil; w.broken { // the reader is gone, or the disk is full
 		w.drop(lines)
 	}
 	if cap(lines) <= kept {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Answer is what a client saw.
+// Answer is an HTTP answer, as a client received it.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -55,11 +55,11 @@ func Exchange(client *http.Client, method, target string, header ...string) (Ans
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	a := Answer{Status: response.StatusCode, Header: response.Header, Body: string(body), Took: time.Since(began)}
-	_ = json.Unmarshal(body, &a.Echo) // what a proxy answers itself is not JSON
+	_ = json.Unmarshal(body, &a.Echo) // an answer of the proxy itself is not JSON
 	return a, err
 }
 
-// Until asks until the answer is as wanted: what was applied arrives within a moment.
+// Until sends requests until the answer is as wanted: applied configuration takes a moment to arrive.
 func (p *Proxy) Until(want func(Answer) error, target string, header ...string) Answer {
 	p.W.T.Helper()
 	var last Answer
@@ -75,7 +75,7 @@ func (p *Proxy) Until(want func(Answer) error, target string, header ...string) 
 	return last
 }
 
-// Status wants an answer to have this status.
+// Status returns a check that an answer has this status.
 func Status(want int) func(Answer) error {
 	return func(a Answer) error {
 		if a.Status != want {
@@ -85,7 +85,7 @@ func Status(want int) func(Answer) error {
 	}
 }
 
-// From wants an answer to be of this backend.
+// From returns a check that an answer is from this backend.
 func From(backend string) func(Answer) error {
 	return func(a Answer) error {
 		if a.Echo.Backend != backend {
@@ -95,7 +95,7 @@ func From(backend string) func(Answer) error {
 	}
 }
 
-// Await asks through a client until the answer is as wanted.
+// Await sends requests through a client until the answer is as wanted.
 func (w *World) Await(client *http.Client, target string, want func(Answer) error) Answer {
 	w.T.Helper()
 	var last Answer

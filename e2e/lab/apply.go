@@ -34,7 +34,7 @@ func (w *World) write(file string, objects []string) {
 	w.Check(os.Rename(path+"~", path))
 }
 
-// documents is the YAML of objects. A spec is written in Go's indentation: the tabs in front of its lines go.
+// documents returns the YAML of objects. The specs have Go's indentation: the tabs in front of their lines are removed.
 func documents(objects []string) string {
 	var text strings.Builder
 	for i := 0; i+1 < len(objects); i += 2 {
@@ -46,7 +46,7 @@ func documents(objects []string) string {
 	return text.String()
 }
 
-// fileOf is the name of an object's file: "serviceentry-app.test.yaml".
+// fileOf returns the name of an object's file: "serviceentry-app.test.yaml".
 func fileOf(kind, name string) string { return strings.ToLower(kind) + "-" + name + ".yaml" }
 
 // Remove removes the file of an object that Apply has written.

@@ -40,19 +40,19 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{certificate, key}, err
 }
 
-// Pool returns the root as what a client trusts.
+// Pool returns a pool with the root, for a client.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)
 	return pool
 }
 
-// PEM returns the root as a file holds it.
+// PEM returns the root as PEM.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
 
-// Identity is a certificate with its key and root, as files hold them.
+// Identity is a certificate with its key and root, in PEM.
 type Identity struct{ Chain, Key, Roots []byte }
 
 // Issue makes an identity for a DNS name, or for a SPIFFE ID. Envoy's /certs writes its serial number as hex: 1001 is
@@ -61,7 +61,7 @@ func (a *Authority) Issue(name string, serial int64) (Identity, error) {
 	return a.IssueWith(name, serial, func(*x509.Certificate) {})
 }
 
-// IssueWith is Issue of a certificate that is changed before it is signed.
+// IssueWith is Issue with a change of the certificate before it is signed.
 func (a *Authority) IssueWith(name string, serial int64, change func(*x509.Certificate)) (Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *Authority) IssueWith(name string, serial int64, change func(*x509.Certi
 	return Identity{block("CERTIFICATE", der), block("PRIVATE KEY", private), a.PEM()}, nil
 }
 
-// Pair returns the identity as Go's TLS takes it.
+// Pair returns the identity for Go's TLS.
 func (i Identity) Pair() (tls.Certificate, error) { return tls.X509KeyPair(i.Chain, i.Key) }
 
 // Write puts an identity into a directory as NAME.pem and NAME.key, beside ca.pem.

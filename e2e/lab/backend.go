@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Backend is a server of HTTP that says what it was asked.
+// Backend is an HTTP server whose answer describes the request.
 type Backend struct {
 	Name, IP string
 	Port     int
 	Requests atomic.Int64
-	Status   atomic.Int64 // what it answers
-	Delay    atomic.Int64 // before it answers
+	Status   atomic.Int64 // of its answers
+	Delay    atomic.Int64 // before an answer
 	server   *http.Server
 }
 
-// Echo is what a backend answers: the request as it came.
+// Echo is the answer of a backend: the request as it was received.
 type Echo struct {
 	Backend, Host, Path string
 	Header              http.Header

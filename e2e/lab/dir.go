@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// ShortDir is a directory whose path leaves room for a socket's name.
+// ShortDir makes a directory with a path short enough for a socket in it.
 func ShortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pilotlight-")

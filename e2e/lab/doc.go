@@ -1,5 +1,5 @@
 // Package lab starts the real parts on loopback, for tests and benchmarks: our binaries, Envoy, the example's
-// services. It starts, watches, asks and ends processes, and leaves what a test expects to the test.
+// services. It starts, watches and ends processes, and sends requests to them. The expectations are the tests' own.
 //
 //	Main     builds the programs for a package of tests, and finds Envoy
 //	Lab      starts the programs: discovery, agents

@@ -51,13 +51,13 @@ func Path(elem ...string) string {
 	return filepath.Join(append([]string{root}, elem...)...)
 }
 
-// Validate asks the real Envoy whether it would take a bootstrap. The error is Envoy's own.
+// Validate runs the real Envoy's validation of a bootstrap. The error has Envoy's message.
 func Validate(bootstrap []byte) error {
 	_, err := Warnings(bootstrap)
 	return err
 }
 
-// Warnings validates a bootstrap, and returns what the real Envoy warns of, a line each.
+// Warnings validates a bootstrap, and returns the warnings of the real Envoy, a line each.
 func Warnings(bootstrap []byte) (string, error) {
 	envoy, err := FindEnvoy()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// fresh is a client whose every request has a connection of its own, as load balancers and operators have.
+// fresh is a client that uses a new connection for each request, as load balancers and operators do.
 var fresh = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: requestTimeout}
 
 const requestTimeout = 5 * time.Second
@@ -63,7 +63,7 @@ func OverUnix(socket string) *http.Client {
 	}}
 }
 
-// ClientTo dials address whatever the URL says.
+// ClientTo returns a client that connects to address for every URL.
 func ClientTo(address string, config *tls.Config) *http.Client {
 	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: config,

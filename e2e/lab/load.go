@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Load sends GET requests from several clients until it is stopped. It speaks HTTP/1.1 itself: Go's client would
-// quietly repeat a request whose kept connection broke, and here every failure counts.
+// Load sends GET requests from several clients until it is stopped. It implements HTTP/1.1 itself: Go's client would
+// silently repeat a request whose kept connection broke, and here every failure counts.
 type Load struct {
 	address string // host:port to dial
 	request []byte
@@ -34,8 +34,8 @@ const (
 	loadTimeout = 5 * time.Second      // of a dial, and of a request
 )
 
-// StartLoad sends requests for url to address: a server, or a proxy that takes absolute URLs. kept clients hold
-// their connection as long as the server lets them, fresh ones dial for each request.
+// StartLoad sends requests for url to address: a server, or a proxy that accepts absolute URLs. kept clients hold their
+// connection until the server closes it, fresh ones dial for each request.
 func StartLoad(address, url string, kept, fresh int) *Load {
 	request, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
@@ -55,10 +55,10 @@ func StartLoad(address, url string, kept, fresh int) *Load {
 // Leave makes the clients dial no more: each goes on while its connection lasts, and then ends.
 func (l *Load) Leave() { l.leaving.Store(true) }
 
-// Requests is how many were answered with 200 until now.
+// Requests returns how many requests were answered with 200 until now.
 func (l *Load) Requests() int64 { return l.requests.Load() }
 
-// Stop ends the load. It returns how many requests were answered with 200, and what went wrong with the others.
+// Stop ends the load. It returns how many requests were answered with 200, and the errors of the others.
 func (l *Load) Stop() (int64, []string) {
 	if !l.leaving.Load() {
 		close(l.stop)
@@ -67,7 +67,7 @@ func (l *Load) Stop() (int64, []string) {
 	return l.requests.Load(), l.failures
 }
 
-// Unharmed ends a load, and reports every request of it that failed.
+// Unharmed ends a load, and fails the test with each of its failed requests.
 func Unharmed(t *testing.T, load *Load) {
 	t.Helper()
 	requests, failures := load.Stop()

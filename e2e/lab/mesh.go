@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// StopLimit is how long a process may take to stop, and an answer to be as wanted.
+// StopLimit is how long a process may take to stop, and how long a test waits for a wanted answer.
 const StopLimit = 10 * time.Second
 
 // Mesh is the example's services, each with its sidecar, and a copy of the example's configuration to edit.
@@ -112,8 +112,8 @@ func (m *Mesh) Stat(sidecar, filter string) int64 {
 	return sum
 }
 
-// nothingRefused reports every response that a sidecar's Envoy would not take. One that the test has stopped is not
-// asked.
+// nothingRefused reports every response that a sidecar's Envoy has rejected. It does not query a sidecar that the test
+// has stopped.
 func (m *Mesh) nothingRefused(name string) {
 	select {
 	case <-m.Sidecars[name].Done():

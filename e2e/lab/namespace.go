@@ -25,7 +25,7 @@ func InNetworkNamespace(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// InMountNamespace runs a test where its mounts are seen by nobody else.
+// InMountNamespace runs a test in a mount namespace of its own, so that no other process sees its mounts.
 func InMountNamespace(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	inNamespaces(t, syscall.CLONE_NEWNS, func(t *testing.T) {

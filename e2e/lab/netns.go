@@ -24,7 +24,7 @@ type Netns struct {
 	t    *testing.T
 }
 
-// User is who does something in a namespace; group 0 stands for that of the same number.
+// User is the user and group of a thread in a namespace; GID 0 stands for the group with the user's number.
 type User struct{ UID, GID int }
 
 // NewNetns makes a namespace with loopback up, until the test ends.
@@ -43,7 +43,7 @@ func NewNetns(t *testing.T, name string) *Netns {
 	return n
 }
 
-// Join gives two namespaces a wire, with an interface at both ends.
+// Join connects two namespaces by a veth pair, with an interface in each.
 func (n *Netns) Join(device string, other *Netns, otherDevice string) {
 	n.t.Helper()
 	n.Must("ip", "link", "add", device, "type", "veth", "peer", "name", otherDevice, "netns", other.Name)
@@ -51,7 +51,7 @@ func (n *Netns) Join(device string, other *Netns, otherDevice string) {
 	other.Must("ip", "link", "set", otherDevice, "up")
 }
 
-// Address gives an interface addresses: IPv6 ones without the wait for a duplicate.
+// Address adds addresses to an interface: IPv6 addresses without duplicate address detection.
 func (n *Netns) Address(device string, addresses ...string) {
 	n.t.Helper()
 	for _, a := range addresses {
@@ -63,12 +63,13 @@ func (n *Netns) Address(device string, addresses ...string) {
 	}
 }
 
-// Argv is a command that runs in the namespace. ip netns exec would mount /sys anew and hide the control groups.
+// Argv returns the arguments of a command that runs in the namespace. It does not use ip netns exec, which would mount
+// /sys again and hide the control groups.
 func (n *Netns) Argv(argv ...string) []string {
 	return append([]string{"nsenter", "--net=/run/netns/" + n.Name}, argv...)
 }
 
-// Command is a command that runs in the namespace.
+// Command returns a command that runs in the namespace.
 func (n *Netns) Command(argv ...string) *exec.Cmd {
 	argv = n.Argv(argv...)
 	return exec.CommandContext(n.t.Context(), argv[0], argv[1:]...)
@@ -84,13 +85,13 @@ func (n *Netns) Must(argv ...string) string {
 	return string(output)
 }
 
-// As calls f on a thread that is in the namespace, as a user without capabilities unless that is root. The thread ends
-// with f, and what f opens stays in the namespace.
+// As calls f on a thread in the namespace, as the user, without capabilities unless the user is root. The thread ends
+// with f; sockets that f opens stay in the namespace.
 func (n *Netns) As(user User, f func() error) error {
 	return onThread(func() error { return n.as(user, f) })
 }
 
-// As calls f on a thread that is a user's without capabilities unless that is root. The thread ends with f.
+// As calls f on a thread of the user, without capabilities unless the user is root. The thread ends with f.
 func (u User) As(f func() error) error {
 	return onThread(func() error {
 		if err := u.become(); err != nil {
@@ -103,7 +104,7 @@ func (u User) As(f func() error) error {
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: nobody else may have this thread
+		runtime.LockOSThread() // and never unlocked: no other goroutine may run on this thread
 		done <- f()
 	}()
 	select {
@@ -129,12 +130,12 @@ func (n *Netns) as(user User, f func() error) error {
 	return f()
 }
 
-// become makes the thread the user's.
+// become changes the thread's user and group.
 func (u User) become() error {
 	if u.GID == 0 {
 		u.GID = u.UID
 	}
-	// The bare system calls are of this thread only.
+	// The raw system calls change this thread only.
 	for _, call := range []struct{ number, id int }{{unix.SYS_SETRESGID, u.GID}, {unix.SYS_SETRESUID, u.UID}} {
 		id := uintptr(call.id)
 		if _, _, errno := syscall.RawSyscall(uintptr(call.number), id, id, id); errno != 0 {
@@ -153,7 +154,7 @@ func (n *Netns) Dial(user User, network, address string, limit time.Duration) (c
 	return c, err
 }
 
-// Listen serves in the namespace: the socket is a user's, and stays there.
+// Listen listens in the namespace, as a user; the socket stays in the namespace.
 func (n *Netns) Listen(user User, network, address string) (l net.Listener, err error) {
 	err = n.As(user, func() (err error) {
 		l, err = net.Listen(network, address)
@@ -162,8 +163,8 @@ func (n *Netns) Listen(user User, network, address string) (l net.Listener, err 
 	return l, err
 }
 
-// Client is an ordinary client of HTTP in the namespace, with a connection for each request. resolve, where not nil, is its
-// name service: from host:port to an address and the port.
+// Client returns an HTTP client in the namespace, with a new connection for each request. resolve, if not nil, resolves
+// its names: from host:port to an address and the port.
 func (n *Netns) Client(user User, resolve func(address string) string) *http.Client {
 	return &http.Client{Timeout: requestTimeout, Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -176,10 +177,10 @@ func (n *Netns) Client(user User, resolve func(address string) string) *http.Cli
 	}}
 }
 
-// Get asks as Get does, from the namespace.
+// Get is the function Get, from the namespace.
 func (n *Netns) Get(url string) (string, error) { return get(n.Client(User{}, nil), url) }
 
-// Stats asks as Stats does, from the namespace.
+// Stats is the function Stats, from the namespace.
 func (n *Netns) Stats(admin, filter string) (map[string]int64, error) {
 	return stats(n.Client(User{}, nil), admin, filter)
 }

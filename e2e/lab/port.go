@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FreePort returns a TCP port on which nothing listens, at any address, and which no other call returns, in this process or
-// in another one, while this process lives. It is below those that the kernel gives to outgoing connections, for one of
-// these could take it before it is listened on.
+// FreePort returns a TCP port on which no process listens, at any address, and which no other call returns, in this
+// process or in another one, while this process runs. It is below the ports that the kernel gives to outgoing
+// connections, since such a connection could take it before the caller listens on it.
 func FreePort() (int, error) {
 	var err error
 	for range 100 {
@@ -23,7 +23,7 @@ func FreePort() (int, error) {
 	return 0, err
 }
 
-// Port is FreePort for a test, which ends where there is none.
+// Port is FreePort for a test; it ends the test if there is no free port.
 func Port(t *testing.T) int {
 	t.Helper()
 	port, err := FreePort()
@@ -33,9 +33,9 @@ func Port(t *testing.T) int {
 	return port
 }
 
-// reserve fails for a port that is listened on, if only at one loopback address: an agent's status port listens at every
-// address. It fails for a port that was reserved before, which its user may not listen on yet, or not at this moment: an
-// abstract socket, open until the process ends, says that it is taken.
+// reserve fails for a port on which a process listens, even at only one loopback address: an agent's status port
+// listens at every address. It also fails for a port that was reserved before, since its user may not listen on it at
+// this moment: an abstract socket, open until the process ends, marks the port as taken.
 func reserve(port int) error {
 	mark, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

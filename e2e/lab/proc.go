@@ -24,7 +24,7 @@ func Children(pid int) []int {
 	return out
 }
 
-// Alive reports whether a process runs; a zombie does not.
+// Alive reports whether a process runs; it is false for a zombie.
 func Alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -35,7 +35,7 @@ func Alive(pid int) bool {
 	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-// RSS returns a process's resident memory in bytes, 0 when it is gone.
+// RSS returns a process's resident memory in bytes, 0 when it has ended.
 func RSS(pid int) int64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(status)) {
@@ -47,11 +47,11 @@ func RSS(pid int) int64 {
 	return 0
 }
 
-// Addresses returns a prefix of loopback addresses, "127.87.12.", for a test to use alone. It is drawn at random: two
-// runs on one machine must not meet, since Envoys of one user share a port without a complaint.
+// Addresses returns a prefix of loopback addresses, "127.87.12.", for one test only. It is random: two runs on one
+// machine must not use the same addresses, since Envoys of one user share a port without an error.
 func Addresses() string { return fmt.Sprintf("127.%d.%d.", 64+rand.IntN(160), 1+rand.IntN(254)) }
 
-// Eventually asks until condition holds, and returns its last complaint when the time is over.
+// Eventually calls condition until it returns nil, and returns its last error when the time is over.
 func Eventually(limit time.Duration, condition func() error) error {
 	deadline := time.Now().Add(limit)
 	for {
@@ -76,7 +76,7 @@ func CPU(pid int) (total time.Duration) {
 	return total
 }
 
-// Wakeups returns how often the threads of a process have gone to sleep by themselves, and been woken.
+// Wakeups returns how often the threads of a process have gone to sleep by themselves and were woken.
 func Wakeups(pid int) (total int64) {
 	eachTask(pid, "status", func(text string) {
 		_, rest, _ := strings.Cut(text, "\nvoluntary_ctxt_switches:")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Process is a child that was started, and perhaps has ended.
+// Process is a child process that was started and may have ended.
 type Process struct {
 	Name    string
 	Pid     int
@@ -20,10 +20,10 @@ type Process struct {
 	done chan struct{} // closed when it is reaped
 }
 
-// Spec says what to start.
+// Spec describes a process to start.
 type Spec struct {
 	Name string
-	Dir  string // where its log goes; made if missing
+	Dir  string // of its log; made if missing
 	Work string // its working directory; the test's own if empty
 	Env  []string
 	Argv []string
@@ -31,7 +31,7 @@ type Spec struct {
 	Stdout, Stderr *os.File // nil for the log
 }
 
-// Start starts a process. It gets no environment but PATH, HOME and what the spec adds.
+// Start starts a process. Its environment is PATH, HOME and the spec's Env.
 func Start(s Spec) (*Process, error) {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func Start(s Spec) (*Process, error) {
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		// The death signal comes when the forking thread ends, so this one stays until the child is gone.
+		// The parent-death signal is sent when the forking thread ends, so this thread stays until the child has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -72,7 +72,7 @@ func Start(s Spec) (*Process, error) {
 	return p, nil
 }
 
-// Signal sends a signal; a process that has ended needs none.
+// Signal sends a signal; it does nothing if the process has ended.
 func (p *Process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
 // Done is closed when the process is reaped.
@@ -99,7 +99,7 @@ func (p *Process) Stop(limit time.Duration) int {
 	return -1
 }
 
-// Log returns what the process has printed.
+// Log returns the output of the process.
 func (p *Process) Log() string {
 	data, err := os.ReadFile(p.LogFile)
 	if err != nil {

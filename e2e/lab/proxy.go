@@ -102,7 +102,7 @@ func (w *World) RunEnvoy(id, locality string, metadata map[string]any) *Proxy {
 	return p
 }
 
-// socketAddress is Envoy's SocketAddress, to be marshalled.
+// socketAddress returns Envoy's SocketAddress, to be marshalled.
 func socketAddress(host string, port any) map[string]any {
 	return map[string]any{"socket_address": map[string]any{"address": host, "port_value": port}}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Lab is where things are: the binaries, and a directory for all that runs.
+// Lab holds the paths of the binaries, and a directory for the files of all processes.
 type Lab struct {
 	Bin   string // agent, discovery, bookinfo, demo
 	Envoy string
@@ -48,7 +48,7 @@ func (d *Discovery) Restart() (err error) {
 	return d.AwaitHTTP(10*time.Second, "http://"+d.HTTP+"/ready")
 }
 
-// Workload says which program a sidecar stands beside.
+// Workload describes a sidecar and the program beside it.
 type Workload struct {
 	Role      string // "sidecar" if empty
 	Name      string // unique; the node's id is Name.default
@@ -98,7 +98,7 @@ func (l Lab) Sidecar(w Workload) (*Sidecar, error) {
 	return s, err
 }
 
-// AwaitReady waits until the sidecar's Envoy serves. Envoy says that it is ready shortly before its workers listen.
+// AwaitReady waits until the sidecar's Envoy serves. Envoy reports that it is ready shortly before its workers listen.
 func (s *Sidecar) AwaitReady() error {
 	if err := s.AwaitHTTP(20*time.Second, "http://"+s.Admin+"/ready"); err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// StaticBootstrap is a bootstrap without discovery: one inbound listener, named "inbound", in front of a program,
-// both given as host:port. Every answer tells the revision in its header x-rev.
+// StaticBootstrap returns a bootstrap without discovery: one inbound listener, named "inbound", in front of a program,
+// both given as host:port. Every answer has the revision in its header x-rev.
 func StaticBootstrap(listener, program string, revision int) string {
 	return fmt.Sprintf(`{
   "node": {"id": "standalone", "cluster": "standalone"},
@@ -30,7 +30,7 @@ func StaticBootstrap(listener, program string, revision int) string {
 }`, SocketAddress(listener), revision, SocketAddress(program))
 }
 
-// SocketAddress is Envoy's JSON of host:port.
+// SocketAddress returns Envoy's JSON of host:port.
 func SocketAddress(address string) string {
 	host, port, _ := net.SplitHostPort(address)
 	return fmt.Sprintf(`{"socket_address": {"address": %q, "port_value": %s}}`, host, port)

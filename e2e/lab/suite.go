@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// programsVariable names the directory of the programs: to New, and to a test binary that starts itself again, in a namespace
-// of its own.
+// programsVariable holds the directory of the programs: for New, and for a test binary that starts itself again in a
+// namespace of its own.
 const programsVariable = "PILOTLIGHT_PROGRAMS"
 
-// Suite says what a package of tests needs beside agent, discovery and Envoy.
+// Suite describes the needs of a package of tests, beside agent, discovery and Envoy.
 type Suite struct {
 	Name     string       // of the package: "e2e/pod"
 	Programs []string     // further programs to build: "./examples/bookinfo"
 	Root     bool         // its tests run as root only
-	Open     bool         // other users start the programs: they lie where these may read them, Envoy as well
-	Need     func() error // what else must be there; nil for nothing
+	Open     bool         // other users start the programs: these and Envoy are put where other users can read them
+	Need     func() error // checks any other needs; nil for none
 }
 
 // Main is the body of a TestMain: it builds the programs, finds Envoy, runs the tests, and ends the process.
@@ -61,8 +61,8 @@ func (s Suite) prepare() (done func(), err error) {
 	return done, os.Setenv(programsVariable, dir)
 }
 
-// placeEnvoy puts Envoy beside the programs: a link will do, unless other users start it: the project may lie in somebody's
-// home.
+// placeEnvoy puts Envoy beside the programs, by a symbolic link. If other users start the programs it uses a hard link
+// or a copy, since the project may be in a home directory that they cannot read.
 func (s Suite) placeEnvoy(dir string) error {
 	envoy, err := FindEnvoy()
 	if err != nil {
@@ -81,10 +81,10 @@ func (s Suite) placeEnvoy(dir string) error {
 	return errors.Join(os.Chmod(path, 0o755), os.Chmod(dir, 0o755))
 }
 
-// New is a lab with the programs of the suite, whose processes keep their files in dir.
+// New returns a lab with the programs of the suite, whose processes keep their files in dir.
 func New(dir string) Lab { return Lab{Bin: Programs(), Envoy: Envoy(), Dir: dir} }
 
-// Programs is the directory of the programs that Main has built, and of envoy.
+// Programs returns the directory of the programs that Main has built, and of envoy.
 func Programs() string {
 	dir := os.Getenv(programsVariable)
 	if dir == "" {
@@ -93,10 +93,10 @@ func Programs() string {
 	return dir
 }
 
-// Program is the path of a program that Main has built: "agent".
+// Program returns the path of a program that Main has built: "agent".
 func Program(name string) string { return filepath.Join(Programs(), name) }
 
-// Envoy is the path of Envoy.
+// Envoy returns the path of Envoy.
 func Envoy() string {
 	path := Program("envoy")
 	if target, err := os.Readlink(path); err == nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Trial is a test that starts programs: in a directory and at loopback addresses of its own. The programs that it
-// starts are stopped with the test, and their logs are shown when the test has failed.
+// Trial is a test that starts programs, in a directory and at loopback addresses of its own. The programs are stopped
+// at the end of the test, and their logs are shown if the test has failed.
 type Trial struct {
 	Lab
 	T         *testing.T
@@ -36,7 +36,7 @@ func (t *Trial) Serve(config string, flags ...string) *Discovery {
 	return d
 }
 
-// StopAtEnd stops a program with the test.
+// StopAtEnd stops a program at the end of the test.
 func (t *Trial) StopAtEnd(name string, p interface {
 	Stop(limit time.Duration) int
 	Log() string
@@ -50,7 +50,7 @@ func (t *Trial) StopAtEnd(name string, p interface {
 	})
 }
 
-// Unharmed ends a load, of which no request may have failed.
+// Unharmed ends a load, and fails the test if a request of it has failed.
 func (t *Trial) Unharmed(load *Load) {
 	t.T.Helper()
 	n, failures := load.Stop()
@@ -60,7 +60,7 @@ func (t *Trial) Unharmed(load *Load) {
 	t.T.Logf("%d requests, answered by %v", n, load.Bodies())
 }
 
-// Tail keeps the end of a log.
+// Tail returns the end of a log.
 func Tail(log string) string {
 	const most = 8_000
 	return log[max(0, len(log)-most):]

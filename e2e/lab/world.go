@@ -9,7 +9,7 @@ import (
 )
 
 // World is discovery with a directory of configuration, backends inside the test, and Envoys that discovery configures
-// without an agent: what is shown is the translation.
+// without an agent: for tests of the translation.
 type World struct {
 	Lab
 	T         *testing.T
@@ -23,9 +23,9 @@ type World struct {
 	next      int
 }
 
-// NewWorld starts discovery with these flags. judge returns what is wrong with a file of objects: it is asked before discovery
-// gets to read one, for a refused file shows nothing. When the test ends it is an error if an Envoy has refused what
-// discovery sent.
+// NewWorld starts discovery with these flags. judge returns the faults of a file of objects: it is called before
+// discovery can read the file, since a test with a refused file would prove nothing. When the test ends it is an error
+// if an Envoy has rejected a response of discovery.
 func NewWorld(t *testing.T, judge func(text []byte) error, flags ...string) *World {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func (w *World) Check(err error) {
 	}
 }
 
-// Address returns a loopback address that nobody else has.
+// Address returns a loopback address that no other caller has.
 func (w *World) Address() string {
 	w.next++
 	return fmt.Sprintf("%s%d", w.addresses, w.next)

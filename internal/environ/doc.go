@@ -1,3 +1,3 @@
-// Package environ reads the environment of a process as os.Environ returns it. It never asks for the environment itself: only
-// commands do.
+// Package environ parses the environment of a process in the form of os.Environ. It never reads the environment itself:
+// only commands do.
 package environ

@@ -23,7 +23,7 @@ func Text(t *testing.T, got string) {
 	Document(t, file(t), got)
 }
 
-// Document compares text with a file that people read elsewhere, such as one of docs.
+// Document compares text with a file that is published elsewhere, such as a page of docs.
 func Document(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {
@@ -48,7 +48,7 @@ func JSON(t *testing.T, got []byte) {
 	}
 }
 
-// file names the golden file of a test; a subtest has its own.
+// file returns the path of a test's golden file; a subtest has its own.
 func file(t *testing.T) string {
 	name := strings.NewReplacer("/", "_", " ", "_").Replace(t.Name())
 	return filepath.Join("testdata", name+".golden")

@@ -20,15 +20,15 @@ func Address(a netip.Addr) bool {
 	return a == four || a == six
 }
 
-// Peer is Address of HOST:PORT, as net/http's RemoteAddr and net.Addr's String have it; anything else is not local.
+// Peer is Address for HOST:PORT, the form of net/http's RemoteAddr and net.Addr's String; any other text is not local.
 func Peer(address string) bool {
 	peer, err := netip.ParseAddrPort(address)
 	return err == nil && Address(peer.Addr())
 }
 
-// Host reports whether a program on this host would call a server there by host, with a port or without: localhost, or
-// any loopback address, since a server may listen on another than 127.0.0.1. It proves nothing of the sender, but keeps
-// out a web page whose name was made to resolve to this host.
+// Host reports whether host, with a port or without, is a local name of a server on this host: localhost, or any
+// loopback address, since a server may listen on another one than 127.0.0.1. It proves nothing about the sender, but
+// refuses a web page whose name was made to resolve to this host.
 func Host(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -41,8 +41,8 @@ func Host(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// Request returns why r is not of a program on this host: its address, its Host, a browser that asks for a page of
-// another site, or a proxy that passes on what others asked. A browser that shows the server's own pages is local.
+// Request returns why r is not from a program on this host: its address, its Host, a browser with a page of another
+// site, or a proxy that forwards requests of other clients. A browser that shows the server's own pages is local.
 func Request(r *http.Request) error {
 	switch {
 	case !Peer(r.RemoteAddr):
@@ -55,7 +55,7 @@ func Request(r *http.Request) error {
 	return SameOrigin(r)
 }
 
-// SameOrigin returns an error for a request that a browser makes for a page of another site.
+// SameOrigin returns an error for a request that a browser sends for a page of another site.
 func SameOrigin(r *http.Request) error {
 	for _, origin := range r.Header.Values("Origin") {
 		if u, err := url.Parse(origin); err != nil || u.Host == "" || u.Host != r.Host {

@@ -1,4 +1,4 @@
-// Package logger makes the log of a program from its settings: slog's text or JSON, from a level on.
+// Package logger makes the logger of a program from its settings: slog's text or JSON, with a least level.
 //
-// It leaves to its callers where the lines go, and to internal/setting the check of the settings.
+// Its callers choose where the lines go, and internal/setting checks the settings.
 package logger

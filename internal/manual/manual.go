@@ -13,8 +13,8 @@ import (
 	"github.com/pilotlight/pilotlight/internal/golden"
 )
 
-// Check compares the pages in dir with the commands: each command has a page that says what its --help says, and no page
-// describes a command that is gone.
+// Check compares the pages in dir with the commands: each command has a page with the text of its --help, and no page
+// describes a command that no longer exists.
 func Check(t *testing.T, root *cobra.Command, dir string) {
 	pages := map[string]bool{}
 	for _, cmd := range All(root) {
@@ -47,7 +47,7 @@ func pageName(cmd *cobra.Command) string {
 	return strings.ReplaceAll(cmd.CommandPath(), " ", "_") + ".md"
 }
 
-// page is Markdown of what cobra prints.
+// page returns cobra's help of a command as Markdown.
 func page(cmd *cobra.Command) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<!-- Made from the command's own help by make golden. -->\n# %s\n\n", cmd.CommandPath())
@@ -96,5 +96,5 @@ func flagRow(f *pflag.Flag) string {
 	return fmt.Sprintf("| %s | %s | %s |", name, cell(value), cell(usage))
 }
 
-// cell keeps a text inside a table's cell.
+// cell escapes a text for a table's cell.
 func cell(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) }

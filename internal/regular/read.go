@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Faults that a caller may want to tell from others. They come in an *fs.PathError.
+// Faults that a caller may want to distinguish. They are wrapped in an *fs.PathError.
 var (
 	ErrTooLong = errors.New("is too long")
 	ErrChanged = errors.New("changed while it was read")
@@ -67,10 +67,10 @@ func KeyPair(certificate, key string, most int64) (tls.Certificate, error) {
 	return tls.X509KeyPair(chain, secret)
 }
 
-// Open opens a regular file. It does not open anything else, since that alone has effects: it wakes the writer of a pipe, and
-// rewinds a tape.
+// Open opens a regular file. It opens no other kind of file, since opening alone has effects: it wakes the writer of a
+// pipe, and rewinds a tape.
 func Open(path string) (*os.File, error) {
-	for range 2 { // the file that is looked at may be another one than the file that is opened
+	for range 2 { // the file may be replaced between Stat and open
 		info, err := os.Stat(path)
 		var at *fs.PathError
 		if errors.As(err, &at) {
@@ -94,7 +94,7 @@ func Open(path string) (*os.File, error) {
 	return nil, refused(path, errors.New("is replaced all the time"))
 }
 
-// FS is the regular files below a directory. It has no directories.
+// FS is a file system of the regular files below a directory. It has no directories.
 type FS string
 
 // Open opens a file by its path below the directory.
@@ -109,7 +109,7 @@ func (f FS) Open(name string) (fs.File, error) {
 	return file, nil
 }
 
-// Content returns what is left of a file that Open opened, of at most that many bytes.
+// Content returns the rest of a file that Open opened, at most that many bytes.
 func Content(file *os.File, most int64) ([]byte, error) {
 	var size int64
 	if info, err := file.Stat(); err == nil {
@@ -130,7 +130,7 @@ func Content(file *os.File, most int64) ([]byte, error) {
 
 func refused(path string, err error) error { return &fs.PathError{Op: "read", Path: path, Err: err} }
 
-// amount writes a number of bytes.
+// amount formats a number of bytes.
 func amount(n int64) string {
 	if n >= 1<<20 && n%(1<<20) == 0 {
 		return fmt.Sprintf("%d MiB", n>>20)

@@ -36,7 +36,7 @@ func (t Table) entries(s Sources) (entries []entry, faults []error) {
 			faults = append(faults, t.Unknown(at, "", key.Value))
 		case again:
 			faults = append(faults, fmt.Errorf("%s%s: given twice, first in line %d", at, key.Value, before))
-		case value.Tag == "!!null": // as if it were not there
+		case value.Tag == "!!null": // like a missing key
 		case !ok:
 			faults = append(faults, fmt.Errorf("%s%s: want a value, a list of values or a mapping of names to values", at, key.Value))
 		default:
@@ -69,7 +69,7 @@ func mapping(data []byte) ([]*yaml.Node, error) {
 	return nil, fmt.Errorf("line %d: want a mapping of settings to values, such as statusPort: 15020", root.Line)
 }
 
-// textOf writes a value as a flag would have it: a list with separators, a mapping as key=value.
+// textOf returns a value in the form of a flag: a list with separators, a mapping as key=value.
 func textOf(value *yaml.Node, separator string) (string, bool) {
 	var parts []string
 	switch value.Kind {

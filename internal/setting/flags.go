@@ -22,7 +22,7 @@ func (f *Flags) Add(set *pflag.FlagSet, s Setting, help string) {
 	set.VarPF(&flagText{s.Name, s.Kind.Type, s.Default, &f.Given}, s.Name, "", help).NoOptDefVal = s.Kind.WithoutText()
 }
 
-// RegisterHidden makes a flag that help does not show; bare flags need no value.
+// RegisterHidden makes a flag that help does not show; with bare, the flag needs no value.
 func (f *Flags) RegisterHidden(set *pflag.FlagSet, name, help string, bare bool) {
 	flag := set.VarPF(&flagText{name, "retired", "", &f.Given}, name, "", help)
 	flag.Hidden = true
@@ -31,7 +31,7 @@ func (f *Flags) RegisterHidden(set *pflag.FlagSet, name, help string, bare bool)
 	}
 }
 
-// flagText is a flag that keeps its text.
+// flagText is a flag that stores its text.
 type flagText struct {
 	name, kind, value string
 	to                *[]Given

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// Kind is what a setting's text may be, and where its value belongs.
+// Kind defines the allowed texts of a setting, and the variable for its value.
 type Kind struct {
 	Type    string // for help: "duration"
-	Allowed string // ends "want …"
-	Example string // ends "such as …"; empty where Allowed says it
+	Allowed string // follows "want"
+	Example string // follows "such as"; empty if Allowed is enough
 
-	parse func(text string) error // puts the value into its place, unless it is not allowed
-	show  func() string           // the value in its place
-	words bool                    // a list whose items are parted by spaces instead of commas
+	parse func(text string) error // stores the value in its variable, or returns an error if it is not allowed
+	show  func() string           // formats the variable's value
+	words bool                    // a list whose items are separated by spaces instead of commas
 }
 
 func (k Kind) separator() string {
@@ -35,7 +35,7 @@ func (k Kind) separator() string {
 
 var errNotAllowed = errors.New("not allowed")
 
-// kind is a Kind by a function that reads a text, and one that writes what is read.
+// kind returns a Kind with a function that parses a text, and one that formats a value.
 func kind[T any](to *T, name, allowed string, parse func(string) (T, bool), show func(T) string) Kind {
 	return Kind{
 		Type: name, Allowed: allowed,
@@ -51,13 +51,13 @@ func kind[T any](to *T, name, allowed string, parse func(string) (T, bool), show
 	}
 }
 
-// Such names an example.
+// Such sets the example.
 func (k Kind) Such(example string) Kind {
 	k.Example = example
 	return k
 }
 
-// Text is anything, or anything but nothing where what is wanted has a name.
+// Text is any text, also an empty one.
 func Text(to *string, allowed string) Kind {
 	return kind(to, "text", allowed, func(s string) (string, bool) { return s, true }, same)
 }
@@ -73,7 +73,7 @@ func OneOf(to *string, words ...string) Kind {
 		func(s string) (string, bool) { return s, slices.Contains(words, s) }, same)
 }
 
-// Path is a file with one of some endings, or any file.
+// Path is a path with one of some endings, or any path.
 func Path(to *string, endings ...string) Kind {
 	allowed := "a path"
 	if len(endings) > 0 {
@@ -159,7 +159,7 @@ func short(d time.Duration) string {
 	return s
 }
 
-// Address is "host:port", or nothing where it is optional.
+// Address is "host:port", or an empty text if it is optional.
 func Address(to *string, optional bool) Kind {
 	k := kind(to, "address", "host:port", func(s string) (string, bool) {
 		host, port, err := net.SplitHostPort(s)
@@ -170,7 +170,7 @@ func Address(to *string, optional bool) Kind {
 	return k.Such("pilot:15010 or [::1]:15010")
 }
 
-// Listen is an address to listen on, "host:port" or ":port", or nothing where it is optional.
+// Listen is an address to listen on, "host:port" or ":port", or an empty text if it is optional.
 func Listen(to *string, optional bool) Kind {
 	allowed := "host:port or :port"
 	if optional {
@@ -183,7 +183,7 @@ func Listen(to *string, optional bool) Kind {
 	}, same)
 }
 
-// URL is the base of an HTTP service, or nothing.
+// URL is the base URL of an HTTP service, or an empty text.
 func URL(to *string) Kind {
 	return kind(to, "URL", "http://host:port or https://host:port", func(s string) (string, bool) {
 		u, err := url.Parse(s)
@@ -191,7 +191,7 @@ func URL(to *string) Kind {
 	}, same)
 }
 
-// List is values parted by commas.
+// List is values separated by commas.
 func List(to *[]string) Kind {
 	return kind(to, "list", "values parted by commas", func(s string) ([]string, bool) {
 		items := strings.FieldsFunc(s, func(r rune) bool { return r == ',' })
@@ -199,7 +199,7 @@ func List(to *[]string) Kind {
 	}, func(items []string) string { return strings.Join(items, ",") })
 }
 
-// Words are values parted by spaces.
+// Words are values separated by spaces.
 func Words(to *[]string) Kind {
 	k := kind(to, "words", "values parted by spaces", func(s string) ([]string, bool) { return strings.Fields(s), true },
 		func(items []string) string { return strings.Join(items, " ") })
@@ -207,7 +207,7 @@ func Words(to *[]string) Kind {
 	return k
 }
 
-// Pairs are name=value, parted by commas.
+// Pairs are name=value pairs, separated by commas.
 func Pairs(to *map[string]string) Kind {
 	k := kind(to, "pairs", "name=value pairs parted by commas", pairs, func(m map[string]string) string {
 		parts := make([]string, 0, len(m))
@@ -234,7 +234,7 @@ func pairs(text string) (map[string]string, bool) {
 	return out, true
 }
 
-// Bytes is an amount of memory, as Kubernetes writes it: 512Mi, 1G, or a number of bytes.
+// Bytes is an amount of memory in Kubernetes' form: 512Mi, 1G, or a number of bytes.
 func Bytes(to *int64) Kind {
 	k := kind(to, "bytes", "a number of bytes, with Ki, Mi, Gi, k, M or G after it", bytesIn, func(n int64) string {
 		for _, u := range []string{"Gi", "Mi", "Ki"} {
@@ -261,7 +261,7 @@ func bytesIn(text string) (int64, bool) {
 
 func same(s string) string { return s }
 
-// Hint is the end of a help text: the allowed values, where the type does not say them.
+// Hint returns the end of a help text: the allowed values, if the type does not show them.
 func (k Kind) Hint() string {
 	if k.Type == "bool" || k.Allowed == "a path" {
 		return ""
@@ -269,7 +269,7 @@ func (k Kind) Hint() string {
 	return ": " + k.Allowed
 }
 
-// WithoutText is what a flag means that is given without a value, nothing where it needs one.
+// WithoutText returns the value of a flag that is given without one; empty if the flag needs a value.
 func (k Kind) WithoutText() string {
 	if k.Type == "bool" {
 		return "true"

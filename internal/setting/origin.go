@@ -9,7 +9,7 @@ import (
 // Source is one of the places that a value can come from.
 type Source string
 
-// The sources, the one that counts first.
+// The sources, in the order of their precedence.
 const (
 	Flag     Source = "flag"
 	Variable Source = "variable"
@@ -17,19 +17,20 @@ const (
 	Default  Source = "default"
 )
 
-// Origin says where a value came from.
+// Origin is the origin of a value.
 type Origin struct {
-	Name   string // as its giver wrote it: "--statusPort", "PILOTLIGHT_STATUS_PORT", "agent.yaml:7: statusPort"
+	Name   string // as in the source: "--statusPort", "PILOTLIGHT_STATUS_PORT", "agent.yaml:7: statusPort"
 	Source Source
 }
 
 // Set reports whether the value was given.
 func (o Origin) Set() bool { return o.Source != Default && o.Source != "" }
 
-// Origins are the settings' by name.
+// Origins are the origins of the settings, by name.
 type Origins map[string]Origin
 
-// Fault is what is wrong with a value by reasons that a Kind cannot know. It reads like any other.
+// Fault returns the error for a value that its Kind allows and that is wrong for another reason. It has the form of all
+// other faults.
 func (o Origins) Fault(name string, value any, want string) error {
 	at := o[name].Name
 	if at == "" {

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// Effective writes each value in its place and where it came from, a line each.
+// Effective writes a line for each setting: its value and where the value came from.
 func (t Table) Effective(w io.Writer, origins Origins) error {
 	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range t.Settings {
@@ -15,7 +15,7 @@ func (t Table) Effective(w io.Writer, origins Origins) error {
 		if o := origins[s.Name]; o.Set() {
 			from = string(o.Source) + " " + o.Name
 		} else if o.Source == "" && o.Name != "" {
-			from = o.Name // it was computed
+			from = o.Name // the value was computed
 		}
 		fmt.Fprintf(lines, "%s\t%s\t%s\n", s.Name, orEmpty(s.Kind.show()), from)
 	}
@@ -29,8 +29,8 @@ func orEmpty(value string) string {
 	return value
 }
 
-// Derive puts a computed value into the place of a setting that was not given, and notes how it was computed. A value that was given
-// stays. The value must be one that the setting allows.
+// Derive sets a setting that was not given to a computed value, and records how it was computed. A value that was given
+// stays. The setting must allow the value.
 func (t Table) Derive(o Origins, name, value, how string) error {
 	if o[name].Set() {
 		return nil

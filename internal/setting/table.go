@@ -15,15 +15,15 @@ import (
 // Setting is one line of a table.
 type Setting struct {
 	Name     string   // of the flag and of the file's key: "statusPort"
-	Also     []string // variables of others that give it, after its own: "INSTANCE_IP"
-	Group    string   // the heading that it stands under
-	Default  string   // parsed like any other text; it may be empty even where nothing empty may be given
+	Also     []string // variables of other programs that set it too, with less precedence than its own: "INSTANCE_IP"
+	Group    string   // its heading
+	Default  string   // parsed like any other text; it may be empty even if no empty value may be given
 	Required bool     // it has no default, and must be given
-	Help     string   // what it is, without a full stop
+	Help     string   // a description, without a full stop
 	Kind     Kind
 }
 
-// Table is all that can be set.
+// Table lists all settings of a program.
 type Table struct {
 	Prefix   string // of the variables: "PILOTLIGHT_"
 	Settings []Setting
@@ -32,9 +32,9 @@ type Table struct {
 // Given is a name with the text given for it.
 type Given struct{ Name, Text string }
 
-// Sources are what a program was given.
+// Sources are the inputs of a program.
 type Sources struct {
-	Flags  []Given           // in their order: of two the last one counts
+	Flags  []Given           // in their order: if one is repeated, the last one counts
 	Env    map[string]string // the whole environment
 	File   []byte            // YAML, a mapping of names to values; nil for none
 	FileAt string            // the file's name, for messages
@@ -55,7 +55,7 @@ func (t Table) Variable(name string) string {
 	return t.Prefix + b.String()
 }
 
-// Resolve puts each setting's value into its place. Faults are all that is wrong, one error each.
+// Resolve stores each setting's value in its variable, and returns all faults, one error each.
 func (t Table) Resolve(s Sources) (Origins, *multierror.Error) {
 	var faults *multierror.Error
 	origins := Origins{}
@@ -72,8 +72,8 @@ func (t Table) Resolve(s Sources) (Origins, *multierror.Error) {
 	return origins, faults
 }
 
-// find returns what counts of all that was given. An empty variable is one that is not set: a pod template has no
-// other way to leave it out.
+// find returns the text that takes precedence of all that were given. An empty variable counts as one that is not set:
+// a pod template has no other way to leave it out.
 func (t Table) find(setting Setting, s Sources, entries []entry) (string, Origin) {
 	named := func(g Given) bool { return g.Name == setting.Name }
 	for _, given := range slices.Backward(s.Flags) {
@@ -94,8 +94,8 @@ func (t Table) find(setting Setting, s Sources, entries []entry) (string, Origin
 	return setting.Default, Origin{"--" + setting.Name, Default}
 }
 
-// misspelt finds the variables that look like a setting's and are none. Others may have the prefix with good reason:
-// Kubernetes makes variables of the names of services.
+// misspelt finds the variables that look like a misspelt setting. Other variables may have the prefix too: Kubernetes
+// sets variables after the names of services.
 func (t Table) misspelt(env map[string]string) []error {
 	var known []string
 	for _, s := range t.Settings {
@@ -115,7 +115,7 @@ func (t Table) misspelt(env map[string]string) []error {
 	return faults
 }
 
-// nearestRest compares what follows the prefix, which all have in common.
+// nearestRest compares the texts after the prefix, which all names share.
 func nearestRest(rest, prefix string, known []string) string {
 	rests := make([]string, len(known))
 	for i, k := range known {
@@ -136,8 +136,8 @@ func (t Table) Names() []string {
 	return names
 }
 
-// Unknown is the error about a name that is no setting's, and which it may have meant. mark is what the source writes
-// before a name.
+// Unknown returns the error for a name of no setting, with the name that was probably meant. mark is the text that the
+// source has before a name.
 func (t Table) Unknown(at, mark, name string) error {
 	message := at + mark + name + ": no such setting"
 	if near := spelling.Nearest(name, t.Names()); near != "" {

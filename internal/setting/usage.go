@@ -14,8 +14,8 @@ type UsageError struct{ error }
 
 func (e UsageError) Unwrap() error { return e.error }
 
-// Usage makes one UsageError of faults, a line each that begins with the program's name but for the first, which main
-// writes. Nil faults are left out, and without any it is nil.
+// Usage joins faults to one UsageError with a line for each fault. Each line begins with the program's name, except the
+// first one, before which main writes it. Nil faults are left out; without any fault it returns nil.
 func Usage(program string, faults ...error) error {
 	var all *multierror.Error
 	for _, fault := range faults {
@@ -38,8 +38,8 @@ func Usage(program string, faults ...error) error {
 	return UsageError{all}
 }
 
-// Report writes the error that a command ends with, after the program's name. A usage error comes with where usage is explained.
-// command is the whole of it: "agent proxy".
+// Report writes the error with which a command ends, after the program's name. To a usage error it adds how to get the
+// usage. command is the full command: "agent proxy".
 func Report(w io.Writer, command string, err error) {
 	program, _, _ := strings.Cut(command, " ")
 	fmt.Fprintf(w, "%s: %v\n", program, err)

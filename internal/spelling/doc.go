@@ -1,4 +1,4 @@
 // Package spelling finds the name that a misspelt name most likely means.
 //
-// It is pure. It leaves the message, and where the known names come from, to its callers.
+// It is pure. Its callers supply the known names, and write the message.
 package spelling

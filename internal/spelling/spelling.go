@@ -2,13 +2,13 @@ package spelling
 
 import "strings"
 
-// longest is more than any name has that a person types; the rest of a longer one is not compared.
+// longest is longer than any name that a person types; the rest of a longer name is not compared.
 const longest = 64
 
 // Nearest returns the known name that name is likely to mean, or nothing. Case and the separators of words do not count.
 func Nearest(name string, known []string) string {
 	name = fold(name)
-	best, distance := "", 2+len(name)/4 // that many letters wrong is another word
+	best, distance := "", 2+len(name)/4 // a name with that many wrong letters is another word
 	for _, candidate := range known {
 		if d := edits(name, fold(candidate)); d < distance {
 			best, distance = candidate, d
@@ -17,13 +17,13 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// fold makes target_port, target-port and targetPort one.
+// fold makes target_port, target-port and targetPort equal.
 func fold(name string) string {
 	name = name[:min(len(name), longest)]
 	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(name, "_", ""), "-", ""))
 }
 
-// edits is Levenshtein's distance: how many letters to add, drop or change, to get from a to b.
+// edits returns Levenshtein's distance: how many letters to add, drop or change to get from a to b.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -12,7 +12,7 @@ var release, revision string // set by the linker or empty
 // Info describes a build.
 type Info struct {
 	Version  string `json:"version"`            // of the module: a tag, a pseudo-version, or "(devel)"
-	Revision string `json:"revision,omitempty"` // the commit, where the build saw one
+	Revision string `json:"revision,omitempty"` // the commit, if the build recorded one
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -33,7 +33,7 @@ func Get() Info {
 	return info
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (i Info) String() string {
 	if i.Revision == "" {
 		return fmt.Sprintf("%s %s %s", i.Version, i.Go, i.Platform)

@@ -6,13 +6,13 @@ import (
 	"github.com/pilotlight/pilotlight/agent/lossy"
 )
 
-// command is one invocation: everything that it takes from the process it runs in.
+// command is one invocation, with everything that it uses of its process.
 type command struct {
 	args           []string
 	environ        []string
 	stdout, stderr io.Writer
-	said           *lossy.Writer   // to stderr, for all that the agent itself says
+	said           *lossy.Writer   // to stderr, for the agent's own log
 	fork           func(func())    // runs its argument on the main thread
-	stop           func()          // does what the first signal to stop does; again it does nothing
+	stop           func()          // acts like the first signal to stop; a second call does nothing
 	hurry          <-chan struct{} // each signal to stop after the first
 }

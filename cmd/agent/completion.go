@@ -26,7 +26,7 @@ PowerShell, in a profile:
 
     agent completion powershell | Out-String | Invoke-Expression`
 
-// shells have scripts of cobra's own.
+// shells are the shells for which cobra writes scripts.
 var shells = map[string]func(root *cobra.Command, out io.Writer) error{
 	"bash":       func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },
 	"zsh":        func(root *cobra.Command, out io.Writer) error { return root.GenZshCompletion(out) },

@@ -15,7 +15,7 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// config is what the settings mean to a proxy of a role.
+// config returns the configuration of a proxy of a role.
 func (s *settings) config(role node.Role, environ []string, log *slog.Logger) proxy.Config {
 	return proxy.Config{
 		Environ:     environ,
@@ -51,7 +51,7 @@ func (s *settings) port(name string, number int) status.OwnPort {
 	return status.OwnPort{Name: "--" + name, Number: number, Given: s.origins[name].Set()}
 }
 
-// params are what the settings say of the bootstrap.
+// params returns the parameters of the bootstrap.
 func (s *settings) params() bootstrap.Params {
 	p := bootstrap.Params{
 		Cluster:  s.serviceCluster,
@@ -86,13 +86,13 @@ func (s *settings) params() bootstrap.Params {
 	return p
 }
 
-// addressIn reads what its Kind has let pass.
+// addressIn parses an address that its Kind has checked.
 func addressIn(text string) bootstrap.Address {
 	a, _ := bootstrap.ParseAddress(text)
 	return a
 }
 
-// runtimeOf takes numbers and truth values for such; all else is text.
+// runtimeOf converts numbers and booleans; all other values are text.
 func runtimeOf(values map[string]string) map[string]any {
 	out := make(map[string]any, len(values))
 	for name, text := range values {
@@ -101,14 +101,14 @@ func runtimeOf(values map[string]string) map[string]any {
 		if json.Unmarshal([]byte(text), &value) == nil {
 			switch value.(type) {
 			case float64, bool:
-				out[name] = json.RawMessage(text) // as it was written
+				out[name] = json.RawMessage(text) // unchanged
 			}
 		}
 	}
 	return out
 }
 
-// options become Envoy's arguments.
+// options returns the options for Envoy's arguments.
 func (s *settings) options() envoy.Options {
 	return envoy.Options{
 		Concurrency:       s.concurrency,
@@ -120,7 +120,7 @@ func (s *settings) options() envoy.Options {
 	}
 }
 
-// envoyLogLevel is the level in Envoy's own words of today.
+// envoyLogLevel converts a level to Envoy's current name for it.
 func envoyLogLevel(level string) string {
 	switch level {
 	case "warn":
@@ -131,7 +131,7 @@ func envoyLogLevel(level string) string {
 	return level
 }
 
-// supervision is how the supervisor decides.
+// supervision returns the settings of the supervisor.
 func (s *settings) supervision() agent.Settings {
 	return agent.Settings{
 		HandoverWay:      agent.Way(s.handover),
@@ -144,8 +144,8 @@ func (s *settings) supervision() agent.Settings {
 	}
 }
 
-// certificates are the sets of a role: the workload's identity, by pilot-agent's names, and at an ingress what it shows
-// to the world.
+// certificates returns the sets of a role: the workload's identity, by pilot-agent's names, and at an ingress the
+// certificates for its clients.
 func (s *settings) certificates(role node.Role) cert.Sets {
 	sets := cert.Sets{{Files: s.controlPlaneCertificates(), Optional: !s.origins["certDir"].Set()}}
 	if role == node.Ingress {

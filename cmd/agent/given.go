@@ -13,16 +13,16 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// given is what a command that needs all of a proxy's settings was given, as text.
+// given holds the command line of a command that uses all of a proxy's settings, as text.
 type given struct {
 	command
 	flags flags
 	args  []string // before --
-	extra []string // after it: Envoy's own
+	extra []string // after --, for Envoy
 	file  string
 }
 
-// register gives a command the flags of every setting.
+// register adds the flags of every setting to a command.
 func (g *given) register(cmd *cobra.Command) {
 	table := (&settings{}).table()
 	g.flags.register(cmd.Flags(), table)
@@ -30,7 +30,7 @@ func (g *given) register(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return table.Explain(err) })
 }
 
-// arguments parts the command's own arguments from Envoy's.
+// arguments separates the command's own arguments from Envoy's.
 func (g *given) arguments(cmd *cobra.Command, args []string) {
 	g.args = args
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -38,7 +38,7 @@ func (g *given) arguments(cmd *cobra.Command, args []string) {
 	}
 }
 
-// config resolves all of it, and what it means to a proxy. It reports every fault at once.
+// config resolves the settings, and returns the configuration of the proxy. It reports all faults together.
 func (g *given) config() (*settings, proxy.Config, error) {
 	role, err := roleOf(g.args)
 	faults := multierror.Append(nil, err)
@@ -60,7 +60,7 @@ func (g *given) config() (*settings, proxy.Config, error) {
 	return s, s.config(role, g.environ, log), nil
 }
 
-// roleOf takes the only argument. Without it the proxy is a sidecar.
+// roleOf parses the only argument. Without it the proxy is a sidecar.
 func roleOf(args []string) (node.Role, error) {
 	switch len(args) {
 	case 0:

@@ -8,12 +8,13 @@ import (
 	"github.com/pilotlight/pilotlight/internal/logger"
 )
 
-// newLogger takes names that the settings allow. w must not block: no code that logs may wait for a reader.
+// newLogger returns a logger. level and format must be values that the settings allow. w must not block, since code
+// that logs must not wait for a reader.
 func newLogger(w io.Writer, level, format string) *slog.Logger {
 	return logger.New(w, level, format, levelWord)
 }
 
-// levelWord writes levels by their names, also Envoy's two that slog does not know.
+// levelWord replaces levels by their names, also Envoy's two that slog does not have.
 func levelWord(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 || a.Key != slog.LevelKey {
 		return a

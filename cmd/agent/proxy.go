@@ -53,7 +53,7 @@ func proxyCommand(c command) *cobra.Command {
 				return usageOf(err)
 			}
 			if cmd.Context().Err() != nil {
-				return nil // it was asked to stop while it waited for an address
+				return nil // a signal to stop came during the wait for an address
 			}
 			return p.Run(cmd.Context(), proxy.Process{
 				Fork: c.fork, Stop: c.stop, Hurry: c.hurry, HangUp: hangUps, Stderr: c.said, Printed: printed,

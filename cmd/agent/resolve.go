@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// resolve takes what was given, or every fault of it.
+// resolve stores the given settings, or returns all their faults.
 func (s *settings) resolve(sources setting.Sources) []error {
 	var faults *multierror.Error
 	s.origins, faults = s.table().Resolve(sources)
@@ -21,7 +21,7 @@ func (s *settings) resolve(sources setting.Sources) []error {
 	return append(faults.WrappedErrors(), s.contradictions()...)
 }
 
-// contradictions are values that are allowed one by one, and not together.
+// contradictions returns the faults of values that are allowed one by one, but not together.
 func (s *settings) contradictions() (faults []error) {
 	fault := func(name string, value any, want string) { faults = append(faults, s.origins.Fault(name, value, want)) }
 	if s.parentShutdownDuration <= s.drainDuration {
@@ -51,8 +51,8 @@ func (s *settings) contradictions() (faults []error) {
 	return faults
 }
 
-// print writes each setting and where it came from, with what was worked out for those that were not given. The settings stay
-// as they are.
+// print writes each setting and where it came from, with the computed values of those that were not given. It does not
+// change the settings.
 func (s *settings) print(w io.Writer, derived []identity.Derived) error {
 	all := *s
 	all.origins = maps.Clone(s.origins)

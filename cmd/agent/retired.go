@@ -8,7 +8,8 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// retired are pilot-agent's flags that mean nothing today. A pod template of 2018 still has them, and starts.
+// retired are pilot-agent's flags that have no effect any more. They are accepted, so that a pod template of 2018 still
+// starts.
 var retired = []struct {
 	name    string
 	instead string
@@ -53,7 +54,7 @@ var retired = []struct {
 	{"vklog", "use --logLevel", false},
 }
 
-// warnRetired tells of each retired flag once.
+// warnRetired logs each retired flag once.
 func warnRetired(log *slog.Logger, used []setting.Given) {
 	warned := map[string]bool{}
 	for _, g := range used {
@@ -66,7 +67,7 @@ func warnRetired(log *slog.Logger, used []setting.Given) {
 	}
 }
 
-// flags are those of the settings, and those that mean nothing any more.
+// flags are the flags of the settings, and the retired ones.
 type flags struct {
 	setting.Flags
 	retired setting.Flags

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// flushLimit is how long the last lines may take to be written.
+// flushLimit bounds the time to write the last lines.
 const flushLimit = 500 * time.Millisecond
 
 // execute runs an invocation and returns its exit status.
@@ -55,8 +55,8 @@ func rootCommand(c command) *cobra.Command {
 	return root
 }
 
-// subcommands are all commands, or only the one that the arguments begin with: proxy and bootstrap have a flag for each
-// setting, and a start of Envoy does not wait until the flags of the other one are made.
+// subcommands returns all commands, or only the one with which the arguments begin: proxy and bootstrap have a flag for
+// each setting, and the flags of the other command would delay a start of Envoy.
 func subcommands(c command) (out []*cobra.Command) {
 	subs := []struct {
 		name  string

@@ -7,7 +7,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// settings are those of proxy, by pilot-agent's names.
+// settings are the settings of the command proxy, by pilot-agent's names.
 type settings struct {
 	serviceRegistry, ip, id, domain, trustDomain string
 	serviceCluster, availabilityZone             string
@@ -59,10 +59,11 @@ const defaultConfigPath = "/etc/istio/proxy"
 
 const longest = time.Hour // of drain and shutdown times
 
-// bootstrapVariable beats whatever else names a template: pilot-agent's way for an image to bring its own.
+// bootstrapVariable takes precedence over every other setting of a template: by this variable of pilot-agent an image
+// can bring its own.
 const bootstrapVariable = "ISTIO_BOOTSTRAP"
 
-// ways are the values of --handover.
+// ways returns the values of --handover.
 func ways() []string {
 	return []string{string(agent.Auto), string(agent.Hot), string(agent.SideBySide)}
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// signalled returns a context that stop ends, or the first SIGTERM or SIGINT, and a channel that tells of each later
+// signalled returns a context that stop or the first SIGTERM or SIGINT ends, and a channel that receives each later
 // signal. A SIGINT that was ignored when the agent was started, as a shell's & does, stays ignored.
 func signalled(ctx context.Context) (_ context.Context, stop func(), _ <-chan struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -26,12 +26,12 @@ func signalled(ctx context.Context) (_ context.Context, stop func(), _ <-chan st
 	return ctx, cancel, hurry
 }
 
-// survivePipes makes a write to a pipe without a reader an error, and no more the agent's end. A child process has the
-// signal's default.
+// survivePipes makes a write to a pipe without a reader return an error instead of ending the agent. A child process
+// has the signal's default action.
 func survivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// hangUps tells of each SIGHUP, as services understand it: look at your files. One that was ignored when the agent was
-// started, as nohup does, stays ignored.
+// hangUps returns a channel that receives each SIGHUP, on which the agent reads its files again, as services do. A
+// SIGHUP that was ignored when the agent was started, as nohup does, stays ignored.
 func hangUps() <-chan os.Signal {
 	if signal.Ignored(syscall.SIGHUP) {
 		return nil

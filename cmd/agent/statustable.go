@@ -17,7 +17,7 @@ import (
 // shownEvents is how many events a table shows; the document has more.
 const shownEvents = 10
 
-// statusTable is a status for people: what matters first, then tables.
+// statusTable returns a status as text for people: first the most important lines, then tables.
 func statusTable(s client.Status, now time.Time) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s\n%s\n\n", printable(s.Node), strings.Join(readinessLines(s, now), "\n"))
@@ -68,7 +68,7 @@ func eventRows(s client.Status, now time.Time) (rows [][]string) {
 	return rows
 }
 
-// readiness says in a line or more whether the proxy is ready, and if not, why.
+// readinessLines reports in one or more lines whether the proxy is ready, and if not, why.
 func readinessLines(s client.Status, now time.Time) []string {
 	state := "not ready"
 	if s.Ready {
@@ -96,7 +96,7 @@ func readinessLines(s client.Status, now time.Time) []string {
 	return lines
 }
 
-// facts are the rows that have no table of their own.
+// factRows returns the rows that have no table of their own.
 func factRows(s client.Status, now time.Time) [][]string {
 	rows := [][]string{{"restarts left", fmt.Sprintf("%d of %d", max(0, s.Budget-s.Failures), s.Budget)}}
 	if s.RetryAt != nil {
@@ -127,7 +127,7 @@ func validity(c status.Certificate, now time.Time) string {
 	return fmt.Sprintf("ended %s ago, %s", age(*c.NotAfter, now), c.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// writeTable aligns columns. A table without a row is left out, and its heading with it.
+// writeTable writes a table with aligned columns. A table without rows is left out, with its heading.
 func writeTable(out *strings.Builder, heading []string, rows [][]string) {
 	if len(rows) == 0 {
 		return
@@ -146,7 +146,7 @@ func writeTable(out *strings.Builder, heading []string, rows [][]string) {
 	out.WriteByte('\n')
 }
 
-// age is how long ago a time was, as kubectl writes it: its two greatest units.
+// age returns how long ago a time was, in the form of kubectl: its two largest units.
 func age(t, now time.Time) string {
 	if t.IsZero() {
 		return emptyCell
@@ -167,7 +167,7 @@ func rounded(d time.Duration) string {
 	return text
 }
 
-// printable makes one line, free of a terminal's commands, of a text that may be anybody's.
+// printable converts a text from an untrusted source to one line without control characters for a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// table is every setting of proxy: what --help, --print-config and docs/cli/settings.md show, and what is parsed.
+// table returns every setting of proxy. It is used for parsing, --help, --print-config and docs/cli/settings.md.
 func (s *settings) table() setting.Table {
 	return setting.Table{Prefix: "PILOTLIGHT_", Settings: slices.Concat(
 		under("Identity", s.identity()),
@@ -267,7 +267,7 @@ func (s *settings) telemetry() []setting.Setting {
 	}
 }
 
-// envoyLevels are Envoy's words, and the two that spdlog had for it in 2018.
+// envoyLevels returns Envoy's level names, and the two names of spdlog that Envoy had in 2018.
 func envoyLevels() []string {
 	return []string{"trace", "debug", "info", "warning", "warn", "error", "err", "critical", "off"}
 }

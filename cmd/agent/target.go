@@ -16,14 +16,14 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// target is where a command finds the agent of its pod or host: a port on loopback, by the flag or the variable that
-// gave it to the agent, and for writes the owner's socket in its configPath.
+// target is the address of the agent of the pod or host: a port on loopback, by the same flag or variable as in the
+// agent, and for writes the owner's socket in its configPath.
 type target struct {
 	table      setting.Table // of the port and the directory
 	flags      setting.Flags
 	port       int
 	configPath string
-	host       string // whom to name at the socket
+	host       string // the Host header for the socket
 }
 
 func statusTarget(f *pflag.FlagSet) *target {
@@ -47,7 +47,7 @@ func newTarget(f *pflag.FlagSet, host, name, port, help string) *target {
 	return t
 }
 
-// client returns who asks there. A fault names the flag or the variable.
+// client returns a client for the target. An error has the name of the flag or the variable.
 func (t *target) client(env identity.Environment, timeout time.Duration) (*client.Client, error) {
 	origins, faults := t.table.Resolve(setting.Sources{Flags: t.flags.Given, Env: env})
 	if faults.ErrorOrNil() != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// Exit statuses. 0 means: did what it was asked.
+// Exit statuses. 0 means success.
 const (
-	exitConfiguration = 1 // the configuration, or what it names, cannot be used
+	exitConfiguration = 1 // the configuration, or something that it refers to, cannot be used
 	exitUsage         = 2 // flags, arguments or environment are wrong
 	exitGaveUp        = 3 // Envoy could not be kept alive
 )
@@ -34,10 +34,10 @@ func exitStatus(err error) int {
 	return exitConfiguration
 }
 
-// exit is an end with a status of its own.
+// exit is an error with its own exit status.
 type exit struct {
 	status int
-	error  // nil where the status says all
+	error  // nil if the status is enough
 }
 
 func (e *exit) Unwrap() error { return e.error }
@@ -49,10 +49,10 @@ func (e *exit) Error() string {
 	return e.error.Error()
 }
 
-// usage makes one error of faults, each of which names its flag, variable or line. Without faults it is no error.
+// usage joins faults to one error. Each fault names its flag, variable or line. Without faults it returns nil.
 func usage(faults *multierror.Error) error { return setting.Usage("agent", faults.WrappedErrors()...) }
 
-// usageOf makes one of the faults of what a proxy was given. Any other error stays as it is.
+// usageOf makes a usage error of the faults in a proxy's configuration. It returns any other error unchanged.
 func usageOf(err error) error {
 	var faults *multierror.Error
 	if errors.As(err, &faults) {
@@ -61,7 +61,7 @@ func usageOf(err error) error {
 	return err
 }
 
-// usageArgs makes a refusal of arguments a usage error.
+// usageArgs makes the error of check a usage error.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {

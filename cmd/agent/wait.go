@@ -74,7 +74,7 @@ func (w *waiting) resolve() error {
 }
 
 func (w *waiting) run(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx) // which signals end what is decided here
+	ctx = context.WithoutCancel(ctx) // this function decides which signals end the wait
 	survivePipes()
 	signals, stop := application.Catch()
 	defer stop()
@@ -100,7 +100,7 @@ func (w *waiting) run(ctx context.Context) error {
 	return err
 }
 
-// runApplication returns nil where it has ended with status 0.
+// runApplication runs the application, and returns nil if it has ended with status 0.
 func (w *waiting) runApplication(signals <-chan os.Signal) error {
 	status, err := application.Application{
 		Argv: w.argv, Env: w.environ, Stdin: w.stdin, Stdout: w.stdout, Stderr: w.stderr,
@@ -111,7 +111,7 @@ func (w *waiting) runApplication(signals <-chan os.Signal) error {
 	return nil
 }
 
-// notInTime says what still blocks.
+// notInTime is the error for a proxy that is not ready in time, with the reason.
 type notInTime struct {
 	timeout time.Duration
 	blocker error
@@ -152,11 +152,11 @@ func (w *waiting) untilReady(ctx context.Context, signals <-chan os.Signal) erro
 	}
 }
 
-// quitLimit is how long the agent has to hear that it shall stop: one that is being started again is worth waiting for,
-// one that is gone is not. No signal shortens it, for then a job would never complete.
+// quitLimit is how long to retry the request to stop: long enough for an agent that is being started again, short
+// enough for one that has ended. No signal shortens it, since a job whose agent does not stop would never complete.
 const quitLimit = 3 * time.Second
 
-// quit tells the agent to stop. Nothing depends on whether it could.
+// quit requests the agent to stop. A failure has no effect.
 func (w *waiting) quit(ctx context.Context) {
 	patience := client.Patience{Interval: w.interval, Limit: quitLimit}
 	if failure := patience.Until(ctx, w.agent.Quit, func(error) {}); failure != nil {
@@ -164,18 +164,18 @@ func (w *waiting) quit(ctx context.Context) {
 	}
 }
 
-// ends reports whether a signal ends who waits. The others are for an application, and there is none.
+// ends reports whether a signal ends the wait. The other signals are for an application, which is not running.
 func ends(s syscall.Signal) bool {
 	return s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGHUP || s == syscall.SIGQUIT
 }
 
-// narrator decides which blockers are worth a line.
+// narrator decides which blockers to print.
 type narrator struct {
 	from time.Time // when the wait began
-	last string    // that was written
+	last string    // the last line
 }
 
-// quietLimit is how long wait prints nothing: most waits are over before.
+// quietLimit is how long wait prints nothing: most waits end before.
 const quietLimit = 2 * time.Second
 
 func (n *narrator) tells(blocker error, now time.Time) bool {

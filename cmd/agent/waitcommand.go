@@ -51,7 +51,7 @@ func waitCommand(c command) *cobra.Command {
 
 func (w *waiting) register(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.SetInterspersed(false) // what follows CMD is CMD's
+	f.SetInterspersed(false) // flags after CMD belong to CMD
 	w.target = statusTarget(f)
 	f.StringVar(&w.url, "url", "", "ask this URL instead, where any answer 200 is ready")
 	f.DurationVar(&w.timeout, "timeout", 0, "give up after this time, 0 for never")

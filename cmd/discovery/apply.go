@@ -81,7 +81,7 @@ kinds are left to kubectl; a directory takes those of Kubernetes that serve read
 	return cmd
 }
 
-// written returns the objects of files that can be written, in their order, and what is wrong with any.
+// written returns the objects of files that can be written, in their order, and the problems of all.
 func (p *place) written(files []file.File) (objects []config.Written, problems []config.Problem) {
 	first := map[string]*model.Object{}
 	for _, f := range files {
@@ -94,7 +94,7 @@ func (p *place) written(files []file.File) (objects []config.Written, problems [
 				problems = append(problems, w.Problems...)
 				twin := first[w.Key]
 				switch {
-				case w.Object == nil: // an error, or a warning that it is of another kind
+				case w.Object == nil: // a problem is an error, or a warning that the object is of another kind
 				case twin != nil:
 					problems = append(problems, config.Duplicate(w.Object, twin))
 				case config.IsManifest(w.Kind) && p.dir == "":
@@ -112,13 +112,13 @@ func (p *place) written(files []file.File) (objects []config.Written, problems [
 	return objects, problems
 }
 
-// beside judges objects beside those that a directory has: what they name may be there.
+// beside checks objects together with those of the directory, since they may refer to these.
 func (p *place) beside(objects []config.Written) ([]config.Problem, error) {
 	files, err := file.Read(p.dir)
 	if err != nil {
 		return nil, err
 	}
-	all, _ := file.Check(files) // what is wrong there is not asked for
+	all, _ := file.Check(files) // without the problems of the directory itself
 	applied := map[string]bool{}
 	for _, w := range objects {
 		applied[w.Key] = true

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// cloudFoundry is how the routes of a Cloud Foundry are read.
+// cloudFoundry holds the settings for the routes of a Cloud Foundry.
 type cloudFoundry struct {
 	broker              cloudfoundry.Broker
 	interval, threshold time.Duration
@@ -46,10 +46,10 @@ func (c *cloudFoundry) settings() []setting.Setting {
 	}
 }
 
-// faulty is a value and what it should be.
+// faulty is a wrong value and a description of the right one.
 type faulty struct{ found, want string }
 
-// faults are those of settings by name. A password is not shown.
+// faults returns the faults of the settings, by name. A password is not shown.
 func (c *cloudFoundry) faults() map[string]faulty {
 	out := map[string]faulty{}
 	for _, broker := range c.broker.URLs {

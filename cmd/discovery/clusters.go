@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// ownNamespace is where a Pod finds the name of its namespace.
+// ownNamespace is the path of the file with the Pod's namespace.
 const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 func (s *settings) clusters() []setting.Setting {
@@ -21,14 +21,14 @@ func (s *settings) clusters() []setting.Setting {
 	}}
 }
 
-// others is the source of the further clusters, nil for none.
+// others returns the source of the further clusters, nil for none.
 func (s *settings) others(server *discovery.Server) discovery.Source {
 	c := s.cluster
 	namespace := c.registries
 	if namespace == "" && c.access.File == "" {
 		text, err := os.ReadFile(ownNamespace)
 		if err != nil {
-			return nil // this is no Pod
+			return nil // not in a Pod
 		}
 		namespace = strings.TrimSpace(string(text))
 	}

@@ -18,17 +18,17 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// configSources are the sources that MeshConfig names, which come and go with its file.
+// configSources are the sources in MeshConfig's configSources, which change with its file.
 type configSources struct {
 	wipeDelay time.Duration
 	log       *slog.Logger
-	cluster   cluster // that k8s:// is
+	cluster   cluster // of k8s://
 	add       func(name string, source discovery.Source)
 	remove    func(name string)
 
 	mu      sync.Mutex
 	running map[string]config.ConfigSource // by URL, which is the source's name
-	stores  map[string]*file.Source        // those of files
+	stores  map[string]*file.Source        // the stores of files
 }
 
 func newConfigSources(server *discovery.Server, wipeDelay time.Duration, c cluster, log *slog.Logger) *configSources {
@@ -38,7 +38,7 @@ func newConfigSources(server *discovery.Server, wipeDelay time.Duration, c clust
 	}
 }
 
-// set makes these the sources that run.
+// set makes these the running sources.
 func (c *configSources) set(sources []config.ConfigSource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *configSources) storesAnd(own *file.Source) map[string]*file.Source {
 	return out
 }
 
-// lines says how the stores of files do not stand as they should.
+// lines returns a line for each fault of the stores of files.
 func (c *configSources) lines() (out []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *configSources) lines() (out []string) {
 	return out
 }
 
-// followed returns a source of settings whose MeshConfig says from then on what runs.
+// followed returns a source of settings; each MeshConfig that it sends sets the running sources.
 func (c *configSources) followed(settings discovery.Source) discovery.Source {
 	return tapped{settings, func(u model.Update) {
 		for _, group := range u.Groups {
@@ -106,7 +106,7 @@ func (c *configSources) followed(settings discovery.Source) discovery.Source {
 	}}
 }
 
-// tapped shows each update to a function before it passes it on.
+// tapped calls a function with each update before it forwards the update.
 type tapped struct {
 	discovery.Source
 	tap func(model.Update)

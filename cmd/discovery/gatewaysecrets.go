@@ -19,7 +19,7 @@ func (s *settings) gatewayIdentities() []setting.Setting {
 	}}
 }
 
-// gatewayFaults are what is wrong with these settings.
+// gatewayFaults returns the faults of these settings.
 func (s *settings) gatewayFaults() (faults []error) {
 	for _, identity := range s.gatewaySecrets {
 		if !twoNames(identity) {
@@ -29,13 +29,14 @@ func (s *settings) gatewayFaults() (faults []error) {
 	return faults
 }
 
-// namedByGateways are the Secrets of some namespaces, with the accounts that get their keys.
+// namedByGateways are the Secrets of some namespaces, with the accounts that may receive their keys.
 type namedByGateways struct {
 	reader   *secrets.Source
 	accounts map[string][]string // by namespace
 }
 
-// gatewaySecrets adds the source of the Secrets that Gateways name. It returns what looks for the names in each mesh, nil for nothing.
+// gatewaySecrets adds the source of the Secrets that Gateways name. It returns a Judge that finds the names in each
+// mesh, nil for none.
 func gatewaySecrets(server *discovery.Server, from cluster, identities []string) discovery.Judge {
 	if len(identities) == 0 {
 		return nil
@@ -45,12 +46,12 @@ func gatewaySecrets(server *discovery.Server, from cluster, identities []string)
 		namespace, account, _ := strings.Cut(identity, "/")
 		g.accounts[namespace] = append(g.accounts[namespace], account)
 	}
-	g.reader.Want(nil) // the first mesh is not there yet, and waits for secrets
+	g.reader.Want(nil) // the first mesh does not exist yet, and waits for secrets
 	server.Secrets["gatewaySecrets"] = g.reader
 	return g
 }
 
-// Judge wants the Secrets that the Gateways of a mesh name.
+// Judge requests the Secrets that the Gateways of a mesh name.
 func (g namedByGateways) Judge(m *model.Mesh) {
 	var all []secrets.Wanted
 	for _, o := range m.Objects() {
@@ -66,7 +67,7 @@ func (g namedByGateways) Judge(m *model.Mesh) {
 	g.reader.Want(all)
 }
 
-// judges look at each mesh, one after the other.
+// judges judge each mesh, one after the other.
 type judges []discovery.Judge
 
 func (j judges) Judge(m *model.Mesh) {

@@ -86,7 +86,7 @@ func asTable(out io.Writer, objects []config.Written) error {
 				Conditions []struct{ Type, Reason string }
 			}
 		}
-		_ = json.Unmarshal(w.JSON, &o) // what is not there is left out
+		_ = json.Unmarshal(w.JSON, &o) // missing fields stay empty
 		created, accepted := "-", "-"
 		if !o.Metadata.CreationTimestamp.IsZero() {
 			created = o.Metadata.CreationTimestamp.UTC().Format(time.RFC3339)
@@ -110,7 +110,7 @@ func asNames(out io.Writer, objects []config.Written) error {
 	return nil
 }
 
-// list is Kubernetes' List of objects, or the only one.
+// list returns Kubernetes' List of objects, or the object if there is only one.
 func list(objects []config.Written) any {
 	if len(objects) == 1 {
 		return json.RawMessage(objects[0].JSON)

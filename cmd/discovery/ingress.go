@@ -15,7 +15,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// ingressSettings say which Ingresses are served, and by which proxies.
+// ingressSettings select the Ingresses that are served, and the proxies that serve them.
 type ingressSettings struct {
 	class    string // "" for none
 	selector map[string]string
@@ -51,7 +51,7 @@ func (s *settings) ingresses() []setting.Setting {
 	}
 }
 
-// ingressFaults are what is wrong with these settings.
+// ingressFaults returns the faults of these settings.
 func (s *settings) ingressFaults() (faults []error) {
 	c := s.ingress
 	if c.class != "" && !slices.Contains(s.registries, kubernetesRegistry) {
@@ -91,8 +91,8 @@ func (c ingressSettings) numbers() (plain, encrypted uint32, ok bool) {
 	return uint32(a), uint32(b), err == nil && also == nil && a > 0 && b > 0 && a != b
 }
 
-// join adds the sources of Ingresses, and of their Secrets, where they are served. It returns what writes their addresses, nil for
-// nothing.
+// join adds the sources of Ingresses and of their Secrets, if Ingresses are served. It returns the writer of their
+// addresses, nil for none.
 func (c ingressSettings) join(server *discovery.Server, from cluster, log *slog.Logger) (status *configs.IngressStatus) {
 	if c.class == "" {
 		return nil
@@ -113,13 +113,13 @@ func (c ingressSettings) join(server *discovery.Server, from cluster, log *slog.
 	return status
 }
 
-// named has Secrets read that the proxies of an identity may have.
+// named is a source of Secrets that the proxies of an identity may receive.
 type named struct {
 	*secrets.Source
 	namespace, account string
 }
 
-// Want has these read, and no others.
+// Want sets the Secrets to read.
 func (n named) Want(names []ingress.Name) {
 	var all []secrets.Wanted
 	for _, name := range names {
@@ -131,7 +131,7 @@ func (n named) Want(names []ingress.Name) {
 	n.Source.Want(all)
 }
 
-// Known says what is wrong with those that were looked at.
+// Known returns the faults of the Secrets that were read.
 func (n named) Known() map[ingress.Name]string {
 	out := map[ingress.Name]string{}
 	for name, fault := range n.Source.Known() {

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/version"
 )
 
-// cluster is a Kubernetes cluster: what is taken from it, and how it is reached.
+// cluster is a Kubernetes cluster: its address, and the data that are read from it.
 type cluster struct {
 	access     kube.Access
 	id         string
@@ -28,7 +28,7 @@ type cluster struct {
 	settings   string   // NAMESPACE/NAME of the ConfigMap of the mesh's settings; empty for none
 	writes     bool     // the status of its Istio objects
 	lease      lease
-	told       *configs.Statuses // that the source of the objects tells; nil for none
+	told       *configs.Statuses // receives the objects from their source; nil for none
 }
 
 const kubernetesRegistry = "Kubernetes"
@@ -60,7 +60,7 @@ func (s *settings) kubernetes() []setting.Setting {
 	}
 }
 
-// clusterFaults are what is wrong with these settings.
+// clusterFaults returns the faults of these settings.
 func (s *settings) clusterFaults() (faults []error) {
 	c := s.cluster
 	used := c.config || len(s.gatewaySecrets) > 0 || s.webhooks.used() || c.settings != "" || s.meshConfig != "" || slices.Contains(s.registries, kubernetesRegistry)
@@ -84,7 +84,7 @@ func (s *settings) clusterFaults() (faults []error) {
 	return faults
 }
 
-// services is the registry of the cluster.
+// services returns the registry of the cluster.
 func (c cluster) services(*slog.Logger) discovery.Source {
 	return services.Source{Connect: c.connect, Namespaces: c.namespaces, Options: catalog.Options{Cluster: c.id}}
 }
@@ -96,12 +96,13 @@ func (c cluster) connect() (*kube.Client, error) {
 
 func userAgent() string { return "pilotlight-discovery/" + version.Get().Version }
 
-// objects are the cluster's Istio objects.
+// objects returns the source of the cluster's Istio objects.
 func (c cluster) objects(log *slog.Logger) discovery.Source {
 	return configs.Source{Connect: c.connect, Cluster: c.id, Namespaces: c.namespaces, Statuses: c.told, Log: log}
 }
 
-// store is what MeshConfig's configSources call k8s://PLACE: the objects of this cluster, unless they are served already.
+// store returns the source for k8s://PLACE in MeshConfig's configSources: the objects of this cluster, unless they are
+// served already.
 func (c cluster) store(place string, log *slog.Logger) discovery.Source {
 	switch {
 	case place != "":
@@ -113,7 +114,7 @@ func (c cluster) store(place string, log *slog.Logger) discovery.Source {
 	}
 }
 
-// noStore stands for a source that has nothing to tell, and why; "" where nothing is wrong.
+// noStore is a source without objects, and the reason; "" if there is no fault.
 type noStore string
 
 func (n noStore) Run(context.Context, chan<- model.Update) error {
@@ -123,7 +124,7 @@ func (n noStore) Run(context.Context, chan<- model.Update) error {
 	return nil
 }
 
-// stores are the sources of the cluster's configuration, by name.
+// stores returns the sources of the cluster's configuration, by name.
 func (c cluster) stores(log *slog.Logger) map[string]discovery.Source {
 	out := map[string]discovery.Source{}
 	if c.config {

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// lease is what one of several replicas holds while it does what must be done once.
+// lease is the Lease that one of several replicas holds while it does the work that only one replica may do.
 type lease struct{ namespace, name string }
 
 func (s *settings) leader() []setting.Setting {
@@ -34,7 +34,7 @@ func (s *settings) leader() []setting.Setting {
 	}
 }
 
-// leaderFaults are what is wrong with these settings.
+// leaderFaults returns the faults of these settings.
 func (c cluster) leaderFaults() (faults []error) {
 	if c.writes && !c.config {
 		faults = append(faults, errors.New("--writeStatus is given without --kubernetesConfig, whose objects it is about"))
@@ -42,22 +42,23 @@ func (c cluster) leaderFaults() (faults []error) {
 	return faults
 }
 
-// identity names this run of this replica: a Pod by its name, which is its host's name. A run after it is another one.
+// identity returns a name for this run of this replica: the Pod's name, which is its host name, and a random part, so
+// that a later run has another identity.
 func identity() string {
-	host, _ := os.Hostname() // without one, the rest tells it from the others
+	host, _ := os.Hostname() // without it, the random part is still unique
 	return cmp.Or(os.Getenv("POD_NAME"), host, "discovery") + "_" + rand.Text()[:8]
 }
 
 func (c cluster) election(identity string, log *slog.Logger) *kube.Election {
 	namespace := c.lease.namespace
 	if namespace == "" {
-		own, _ := os.ReadFile(ownNamespace) // there is none outside of a Pod
+		own, _ := os.ReadFile(ownNamespace) // missing outside of a Pod
 		namespace = cmp.Or(strings.TrimSpace(string(own)), "istio-system")
 	}
 	return &kube.Election{Connect: c.connect, Namespace: namespace, Name: c.lease.name, Identity: identity, Log: log}
 }
 
-// statuses are what is to be said of the cluster's objects; nil where it is not written.
+// statuses returns the writer of the statuses of the cluster's objects; nil if they are not written.
 func (c cluster) statuses(identity string, log *slog.Logger) *configs.Statuses {
 	if !c.writes {
 		return nil
@@ -65,7 +66,8 @@ func (c cluster) statuses(identity string, log *slog.Logger) *configs.Statuses {
 	return &configs.Statuses{Connect: c.connect, Cluster: c.id, Instance: identity, Log: log}
 }
 
-// whole passes on the notes of a mesh that no source is missing in: without one, others seem to name what is not there.
+// whole forwards the notes of a mesh only if no source is late: if one is missing, references to its objects would look
+// wrong.
 func whole(server *discovery.Server, told func(*model.Mesh, []model.Note)) func(*model.Mesh, []model.Note) {
 	return func(m *model.Mesh, notes []model.Note) {
 		if !slices.ContainsFunc(server.Statuses(), func(s discovery.SourceStatus) bool { return s.Late }) {

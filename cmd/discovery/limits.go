@@ -8,7 +8,7 @@ import (
 // reservedDescriptors is how many descriptors proxies do not get: two HTTP ports of maxConnections, and 32 for listeners and files.
 const reservedDescriptors = 2*maxConnections + 32
 
-// maxProxyConnections returns the number of proxies' connections for which there are descriptors.
+// maxProxyConnections returns how many connections of proxies the descriptors allow.
 func maxProxyConnections(descriptors int) int {
 	return max(descriptors-reservedDescriptors, descriptors/4, 1)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads"
 )
 
-// listeners are the addresses that are served; secure, monitoring and webhooks are nil where they are not wanted.
+// listeners are the listeners of the served addresses; secure, monitoring and webhooks are nil if they are not
+// configured.
 type listeners struct {
 	grpc, web, secure, monitoring, webhooks net.Listener
 
@@ -46,7 +47,7 @@ func (c *settings) open() (d listeners, err error) {
 	return d, nil
 }
 
-// close closes those that are open. Nothing was accepted.
+// close closes the open listeners. No connection has been accepted by then.
 func (d listeners) close() {
 	for _, l := range []net.Listener{d.grpc, d.web, d.monitoring, d.secure, d.webhooks} {
 		if l != nil {

@@ -13,14 +13,15 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/registry/manifest"
 )
 
-// newStore returns the store of a directory, which knows Kubernetes' objects beside Istio's.
+// newStore returns the store of a directory, which reads Kubernetes' objects beside Istio's.
 func newStore(dir string, wipeDelay time.Duration, log *slog.Logger) *file.Source {
 	store := file.New(dir, wipeDelay, log)
 	store.Manifests = func() file.Manifests { return manifest.New() }
 	return store
 }
 
-// understood makes groups of the objects of files, as a store does, and says what of Kubernetes' own is wrong.
+// understood makes groups of the objects of files, as a store does, and returns the problems of Kubernetes' own
+// objects.
 func understood(objects []*model.Object) (groups []model.Group, problems []config.Problem) {
 	manifests, rest, places := manifest.New(), model.Group{}, map[string]model.Origin{}
 	for _, o := range objects {
@@ -37,7 +38,7 @@ func understood(objects []*model.Object) (groups []model.Group, problems []confi
 	for _, key := range slices.Sorted(maps.Keys(made)) {
 		g := made[key]
 		groups = append(groups, g)
-		at, known := places[key] // else Put has said it
+		at, known := places[key] // else Put has returned the problem
 		for _, fault := range g.Faults {
 			if known {
 				problems = append(problems, config.Problem{

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// outputFlag is the form that a command prints its result in.
+// outputFlag is the format in which a command prints its result.
 type outputFlag string
 
 const (
@@ -27,7 +27,7 @@ func (o *outputFlag) Set(s string) error {
 	return nil
 }
 
-// addOutput gives a command the flag -o.
+// addOutput adds the flag -o to a command.
 func addOutput(cmd *cobra.Command) *outputFlag {
 	o := outputText
 	cmd.Flags().VarP(&o, "output", "o", "form of the output")

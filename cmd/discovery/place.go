@@ -18,7 +18,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// place is where apply, get and delete find objects: a directory, or an API server.
+// place is the store of objects for apply, get and delete: a directory, or an API server.
 type place struct {
 	dir       string
 	access    kube.Access
@@ -26,7 +26,7 @@ type place struct {
 	force     bool
 }
 
-// add gives a command the flags of its place.
+// add adds the flags of a place to a command.
 func (p *place) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.dir, "configDir", "", "directory of the objects, as serve reads it; without it they are in the API server")
 	cmd.Flags().StringVar(&p.access.File, "kubeconfig", "", "kubeconfig file of the API server; if empty, $KUBECONFIG, then ~/.kube/config, then the cluster whose Pod this is")
@@ -34,7 +34,7 @@ func (p *place) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&p.namespace, "namespace", "n", "", "namespace of objects that name none; if empty, that of the context, or default")
 }
 
-// check returns what is wrong with the flags, and finds the kubeconfig file.
+// check returns the fault of the flags, and finds the kubeconfig file.
 func (p *place) check() error {
 	if p.dir != "" && (p.access.File != "" || p.access.Context != "") {
 		return setting.Usage("discovery", errors.New("--configDir is given with --kubeconfig or --context, want one place"))
@@ -50,7 +50,7 @@ func (p *place) check() error {
 	return nil
 }
 
-// kubeconfig is the file that kubectl would read first; "" for none.
+// kubeconfig returns the file that kubectl would read first; "" for none.
 func kubeconfig(variable, home string) string {
 	for _, path := range filepath.SplitList(variable) {
 		if path != "" {
@@ -64,14 +64,14 @@ func kubeconfig(variable, home string) string {
 	return path
 }
 
-// held is where objects are read and changed.
+// held is a store in which objects are read and changed.
 type held interface {
 	Apply(ctx context.Context, w config.Written) (verb, revision string, err error)
 	Objects(ctx context.Context, kind, namespace, name string) ([]config.Written, error)
 	Delete(ctx context.Context, kind, namespace, name string) error
 }
 
-// open returns what the place holds, and how to close it.
+// open returns the store of the place, and a function that closes it.
 func (p *place) open() (held, func(), error) {
 	if p.dir != "" {
 		d, err := file.OpenDirectory(p.dir)
@@ -85,7 +85,7 @@ func (p *place) open() (held, func(), error) {
 	return store, client.Close, err
 }
 
-// directory is one as held.
+// directory is a directory of objects that implements held.
 type directory struct{ *file.Directory }
 
 func (d directory) Apply(_ context.Context, w config.Written) (verb, revision string, err error) {
@@ -100,7 +100,7 @@ func (d directory) Delete(_ context.Context, kind, namespace, name string) error
 	return d.Directory.Delete(kind + "/" + namespace + "/" + name)
 }
 
-// kindNamed returns the kind that a person means: by its name or its plural, or by the short name that kubectl knows.
+// kindNamed returns the kind for a text: its name, its plural, or its short name in kubectl.
 func kindNamed(text string) (string, error) {
 	short := map[string]string{
 		"dr": "DestinationRule", "gw": "Gateway", "se": "ServiceEntry", "vs": "VirtualService", "we": "WorkloadEntry", "wg": "WorkloadGroup",
@@ -119,5 +119,5 @@ func kindNamed(text string) (string, error) {
 	return "", setting.Usage("discovery", fmt.Errorf("%s: want one of %s", text, strings.Join(names, ", ")))
 }
 
-// title names an object as problems do.
+// title returns the name of an object in the form of problems.
 func title(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }

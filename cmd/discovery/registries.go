@@ -19,16 +19,16 @@ import (
 	secretfile "github.com/pilotlight/pilotlight/discovery/secret/file"
 )
 
-// registry is one that --registries knows.
+// registry is a registry that --registries can name.
 type registry struct {
 	source func(*slog.Logger) discovery.Source
 
-	// needs is the setting without which it cannot be reached, "" for none.
+	// needs is the setting that the registry requires, "" for none.
 	needs string
 	given bool
 }
 
-// known are the registries by their names, which are pilot-discovery's.
+// known returns the registries by their names, which are pilot-discovery's.
 func (s *settings) known() map[string]registry {
 	return map[string]registry{
 		"CloudFoundry": {
@@ -50,7 +50,7 @@ func (s *settings) known() map[string]registry {
 	}
 }
 
-// registryFaults are what is wrong with the sources of services and configuration.
+// registryFaults returns the faults of the settings for sources of services and configuration.
 func (s *settings) registryFaults() (faults []error) {
 	if s.configDir == "" && len(s.registries) == 0 && s.meshConfig == "" && !s.cluster.config {
 		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries, --kubernetesConfig, or --meshConfig with configSources"))
@@ -76,7 +76,8 @@ func (s *settings) registryFaults() (faults []error) {
 	return faults
 }
 
-// sources are where services and configuration come from: registries, a store of objects, and files of the mesh's settings.
+// sources returns the sources of services and configuration: registries, a store of objects, and files of the mesh's
+// settings.
 func (s *settings) sources(store discovery.Source, log *slog.Logger) map[string]discovery.Source {
 	out := s.cluster.stores(log)
 	for _, name := range s.registries {
@@ -94,7 +95,7 @@ func (s *settings) sources(store discovery.Source, log *slog.Logger) map[string]
 	return out
 }
 
-// collectors are the sources that count something of their own.
+// collectors returns the sources that have metrics of their own.
 func collectors(sources map[string]discovery.Source) (out []prometheus.Collector) {
 	for _, s := range sources {
 		if c, counts := s.(prometheus.Collector); counts {
@@ -104,7 +105,7 @@ func collectors(sources map[string]discovery.Source) (out []prometheus.Collector
 	return out
 }
 
-// secretSources are where secrets come from.
+// secretSources returns the sources of secrets.
 func (s *settings) secretSources(log *slog.Logger) map[string]secret.Source {
 	out := map[string]secret.Source{}
 	if s.secretsDir != "" {
@@ -113,7 +114,7 @@ func (s *settings) secretSources(log *slog.Logger) map[string]secret.Source {
 	return out
 }
 
-// sourceLines says which sources do not stand as they should.
+// sourceLines returns a line for each source with a fault.
 func sourceLines(sources []discovery.SourceStatus) (out []string) {
 	for _, s := range sources {
 		out = append(out, s.Lines()...)

@@ -45,13 +45,13 @@ func reload(ctx context.Context, secure *ads.TLS, files ads.Certificates, log *s
 		last = now
 		if err := secure.Reload(); err != nil {
 			log.Error("certificates not read, the last ones stay", "err", err)
-		} else if changed { // they are looked at every minute too
+		} else if changed { // they are also read every minute, without a change
 			log.Info("certificates read", "tlsCertFile", files.Cert)
 		}
 	}, files.Cert, files.Key, files.CA)
 }
 
-// contents tells files from others. One that cannot be read is empty here.
+// contents returns a hash of the contents of files. A file that cannot be read counts as empty.
 func contents(paths ...string) [sha256.Size]byte {
 	hash := sha256.New()
 	for _, path := range paths {

@@ -88,7 +88,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		Vault:    proxies,
 		Log:      log,
 	}
-	var leading []func(context.Context) error // what one replica does for all
+	var leading []func(context.Context) error // work that one replica does for all
 	if addresses := c.ingress.join(server, c.cluster, log); addresses != nil {
 		leading = append(leading, addresses.Run)
 	}
@@ -101,7 +101,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	}
 	election := c.cluster.election(self, log)
 	if len(server.Secrets) > 0 {
-		proxies.SetSecrets(secret.Set{}) // before a proxy asks: one that is refused does not ask again
+		proxies.SetSecrets(secret.Set{}) // before a proxy subscribes: one that is refused does not subscribe again
 	}
 	if others := c.others(server); others != nil {
 		server.Sources["clusters"] = others

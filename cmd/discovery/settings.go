@@ -16,7 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// settings are those of serve, by pilot-discovery's names.
+// settings are the settings of the command serve, by pilot-discovery's names.
 type settings struct {
 	configDir      string
 	registries     []string
@@ -51,13 +51,13 @@ type settings struct {
 	origins setting.Origins
 }
 
-// given is the command line of a command that has all settings.
+// given holds the command line of a command that has all settings.
 type given struct {
 	flags setting.Flags
 	file  string
 }
 
-// register gives a command the flags of every setting.
+// register adds the flags of every setting to a command.
 func (g *given) register(cmd *cobra.Command) {
 	table := newSettings().table()
 	g.flags.Register(cmd.Flags(), table)
@@ -84,7 +84,7 @@ func (g *given) settings(env map[string]string) (*settings, error) {
 	return s, setting.Usage("discovery", append(faults, s.contradictions()...)...)
 }
 
-// contradictions are values that are allowed one by one, and not together.
+// contradictions returns the faults of values that are allowed one by one, but not together.
 func (s *settings) contradictions() (faults []error) {
 	fault := func(name string, value any, want string) { faults = append(faults, s.origins.Fault(name, value, want)) }
 	if s.after > s.max {

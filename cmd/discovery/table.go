@@ -13,7 +13,8 @@ import (
 
 func newSettings() *settings { return &settings{limits: ads.DefaultLimits()} }
 
-// table is every setting of serve: --help, --print-config and docs/cli/discovery_settings.md show it, and it is parsed by.
+// table returns every setting of serve. It is used for parsing, --help, --print-config and
+// docs/cli/discovery_settings.md.
 func (s *settings) table() setting.Table {
 	return setting.Table{Prefix: "PILOTLIGHT_", Settings: slices.Concat(
 		under("Configuration", s.configuration()),

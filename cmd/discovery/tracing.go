@@ -15,19 +15,20 @@ import (
 	"github.com/pilotlight/pilotlight/internal/version"
 )
 
-// tracing is where traces of pushes go. The rest (headers, sampling, names) is OpenTelemetry's own environment.
+// tracing is the destination of traces of pushes. OpenTelemetry's own environment variables set the rest (headers,
+// sampling, names).
 type tracing struct {
 	endpoint string // base URL of a collector; "" for that of the environment
-	wanted   bool   // by the environment
+	wanted   bool   // the environment has a collector, and does not switch traces off
 }
 
-// newTracing adds to the setting the collector of the environment, unless that switches traces off.
+// newTracing combines the setting with the collector of the environment, unless the environment switches traces off.
 func newTracing(endpoint string, getenv func(string) string) tracing {
 	named := getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 	return tracing{endpoint, named && getenv("OTEL_TRACES_EXPORTER") != "none" && getenv("OTEL_SDK_DISABLED") != "true"}
 }
 
-// provider returns what spans are given to, nil where there is no collector. The caller shuts it down.
+// provider returns the tracer provider, nil if there is no collector. The caller shuts it down.
 func (t tracing) provider(ctx context.Context, log *slog.Logger) (*trace.TracerProvider, error) {
 	var options []otlptracehttp.Option
 	switch {
@@ -46,14 +47,14 @@ func (t tracing) provider(ctx context.Context, log *slog.Logger) (*trace.TracerP
 	}
 	about, err := resource.New(ctx, resource.WithAttributes(
 		attribute.String("service.name", "pilotlight-discovery"), attribute.String("service.version", version.Get().Version),
-	), resource.WithFromEnv()) // which may call it otherwise
+	), resource.WithFromEnv()) // the environment may set another name
 	if err != nil {
 		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	return trace.NewTracerProvider(trace.WithBatcher(loggedExporter{exporter, log}), trace.WithResource(about)), nil
 }
 
-// loggedExporter is an exporter that logs its errors and returns none: a collector that is away is not an error.
+// loggedExporter is an exporter that logs its errors and returns none: an unavailable collector is no error.
 type loggedExporter struct {
 	trace.SpanExporter
 	log *slog.Logger
@@ -66,7 +67,7 @@ func (e loggedExporter) ExportSpans(ctx context.Context, spans []trace.ReadOnlyS
 	return nil
 }
 
-// flushTraces delivers what is left, within the grace of other requests.
+// flushTraces sends the remaining spans, within the grace of other requests.
 func flushTraces(provider *trace.TracerProvider, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace+time.Second)
 	defer cancel()

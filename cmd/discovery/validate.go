@@ -87,7 +87,7 @@ func readAll(paths []string, stdin io.Reader) ([]file.File, error) {
 }
 
 type verdict struct {
-	Objects  int              `json:"objects"` // those that would be served
+	Objects  int              `json:"objects"` // number of objects that would be served
 	Problems []config.Problem `json:"problems"`
 }
 

@@ -15,13 +15,13 @@ import (
 
 // Bounds of the HTTP ports. They have few clients, and ADS needs the descriptors.
 const (
-	maxConnections = 64               // of a port; one more costs the connection that has waited longest
+	maxConnections = 64               // of a port; for one more, the connection that has waited longest is closed
 	headTimeout    = 10 * time.Second // of a request
 	idleTimeout    = 30 * time.Second // between requests
-	grace          = time.Second      // for requests that are under way at the stop
+	grace          = time.Second      // for requests that are in flight at the stop
 )
 
-// serveHTTP serves until ctx is done, on so many connections at most; requests that are under way may end.
+// serveHTTP serves until ctx is done, on so many connections at most; then requests in flight may end within grace.
 func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, most int, log *slog.Logger) error {
 	open := &connections{most: most, activity: map[net.Conn]activity{}}
 	server := &http.Server{
@@ -47,7 +47,8 @@ func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, most i
 	return g.Wait()
 }
 
-// connections are those of one port. They are never refused: a new one may be a probe, an old one that says nothing is not.
+// connections are the connections of one port. A new one is never refused, since it may be a probe; an old one without
+// a request is none.
 type connections struct {
 	most     int
 	mu       sync.Mutex
@@ -55,9 +56,9 @@ type connections struct {
 	last     int
 }
 
-// activity is the state of a connection, and when it came to it, as a number that grows.
+// activity is the state of a connection, and since when, as an increasing number.
 type activity struct {
-	busy  bool // a request is under way
+	busy  bool // a request is in flight
 	since int
 }
 
@@ -78,7 +79,7 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// oldest is the connection that has waited longest, of those without a request where there is one.
+// oldest returns the connection that has waited longest, of those without a request if there are any.
 func (c *connections) oldest() (victim net.Conn) {
 	for conn, p := range c.activity {
 		if v := c.activity[victim]; victim == nil || v.busy && !p.busy || v.busy == p.busy && p.since < v.since {

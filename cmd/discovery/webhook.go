@@ -25,7 +25,8 @@ type webhooks struct {
 	injectConfigMap      string // NAMESPACE/NAME; empty for the defaults
 }
 
-// maxReviews bounds the connections of the webhooks. An API server has one for each object that it asks about at the same time.
+// maxReviews bounds the connections of the webhooks. An API server has one for each review that it requests at the same
+// time.
 const maxReviews = 512
 
 func (s *settings) webhookSettings() []setting.Setting {
@@ -65,7 +66,7 @@ func (s *settings) webhookSettings() []setting.Setting {
 
 func (w webhooks) used() bool { return w.mutating != "" || w.validating != "" }
 
-// descriptors are those that proxies cannot have.
+// descriptors returns how many descriptors the webhooks use, which proxies cannot have.
 func (w webhooks) descriptors() int {
 	if w.used() {
 		return maxReviews
@@ -73,7 +74,7 @@ func (w webhooks) descriptors() int {
 	return 0
 }
 
-// webhookFaults are what is wrong with these settings.
+// webhookFaults returns the faults of these settings.
 func (s *settings) webhookFaults() (faults []error) {
 	w := s.webhooks
 	for _, given := range []struct{ name, value string }{{"webhookService", w.service}, {"injectConfigMap", w.injectConfigMap}} {
@@ -97,7 +98,7 @@ func isNamespaced(text string) bool {
 	return found && namespace != "" && name != "" && !strings.Contains(name, "/")
 }
 
-// injection is how Pods are injected; nil where they are not.
+// injection returns the source of the injection's configuration; nil if Pods are not injected.
 func (s *settings) injection(log *slog.Logger) *admission.Source {
 	if s.webhooks.mutating == "" {
 		return nil
@@ -106,7 +107,7 @@ func (s *settings) injection(log *slog.Logger) *admission.Source {
 	return &admission.Source{Connect: s.cluster.connect, Namespace: namespace, Name: name, Log: log}
 }
 
-// keeper looks after the certificate of the webhooks.
+// keeper returns the keeper of the webhooks' certificate.
 func (s *settings) keeper(log *slog.Logger) *webhook.Keeper {
 	w := s.webhooks
 	namespace, name, _ := strings.Cut(w.service, "/")
@@ -116,7 +117,7 @@ func (s *settings) keeper(log *slog.Logger) *webhook.Keeper {
 	}
 }
 
-// reviews are the webhooks, by path. injection may be nil.
+// reviews returns the webhooks, by path. injection may be nil.
 func (s *settings) reviews(injection *admission.Source) map[string]webhook.Review {
 	out := map[string]webhook.Review{}
 	if injection != nil {

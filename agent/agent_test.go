@@ -26,7 +26,7 @@ type fakeProxy struct {
 // life is what one run of an epoch does, unless a signal ends it.
 type life struct {
 	liveAfter time.Duration // zero: never
-	idleAfter time.Duration // after it was told to drain; zero: never
+	idleAfter time.Duration // after the order to drain; zero: never
 	hungAfter time.Duration // zero: never
 	endAfter  time.Duration // zero: only by signal
 	exit      Exit
@@ -213,7 +213,7 @@ func TestRunKillsWhatDoesNotStop(t *testing.T) {
 	})
 }
 
-// A parent that has become idle is told to leave, and that is no death that would have to be answered for with a warning.
+// A parent that has become idle is terminated, and its exit is no failure that needs a rescue and a warning.
 func TestRunLetsAnIdleParentLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProxy{script: func(int, Launch) life { return life{liveAfter: time.Second, idleAfter: time.Second} }}

@@ -10,7 +10,7 @@
 //	(nothing) ────────▶ starting ────────▶ serving ──────────────────────────▶ draining
 //	    ▲                  │                  │                                    │ ParentShutdown: by Envoy's
 //	    │ retryAt, or      │ exited, late     │ exited, hung: a failure,           │ protocol, else KILL
-//	    │ at once          ▼                  ▼ whatever its status                ▼
+//	    │ at once          ▼                  ▼ with any exit status               ▼
 //	    └───────────── a parent serves? ── no: restart (budget, back-off)        gone
 //	                       │ yes
 //	                       ▼

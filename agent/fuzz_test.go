@@ -225,7 +225,7 @@ func (w *world) invariants(happened event) {
 	}
 }
 
-// undrained is a process that serves and was not told that it shall not.
+// undrained reports whether an epoch serves and has received no order to drain.
 func undrained(e epoch) bool {
 	return !e.liveAt.IsZero() && !e.draining && !e.killed && !e.drainedInbound
 }

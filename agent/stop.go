@@ -8,7 +8,7 @@ import (
 // stopping is the state of the shutdown. The zero value is: no shutdown.
 type stopping struct {
 	stage  stopStage
-	asked  time.Time // zero when no stop was asked for
+	asked  time.Time // time of the first command to stop; zero without one
 	due    time.Time // when the next stage is entered at the latest
 	gaveUp *GaveUp   // why, when the supervisor stops by its own decision
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The owner of a directory owns what is in it, and so does each user who may write to it.
+// The owner of a directory can replace the files in it, and so can each user with write permission.
 func TestJudgeStep(t *testing.T) {
 	for name, test := range map[string]struct {
 		owner, self uint32

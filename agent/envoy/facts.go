@@ -74,7 +74,7 @@ func (r *factsReader) read() (Facts, error) {
 
 // parseStat parses proc_pid_stat(5). The command is in parentheses and may itself contain parentheses and spaces.
 func parseStat(stat string) (Facts, error) {
-	const firstField, tick = 3, 10 * time.Millisecond // USER_HZ is 100 in every Linux ABI that Go knows
+	const firstField, tick = 3, 10 * time.Millisecond // USER_HZ is 100 in every Linux ABI that Go supports
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) <= 24-firstField || len(fields[0]) != 1 {
 		return Facts{}, fmt.Errorf("parse stat %.80q: too few fields", stat)

@@ -165,7 +165,7 @@ func (g ground) claimNumber(n int, mayMake bool) (*Slot, error) {
 	return s, nil
 }
 
-// hold locks a slot that has been entered, and clears up what its last owner left.
+// hold locks a slot that has been entered, and clears up after its last owner.
 func (s *Slot) hold() (held bool, err error) {
 	s.lock, err = lockFile(filepath.Join(s.dir, lockName))
 	switch {

@@ -125,7 +125,7 @@ func reasonOf(lines []Record) string {
 		case r.Component == "" && i == len(lines)-1:
 			return r.Message
 		case r.Component == "backtrace" && i > 0 && lines[i-1].Level == levelCritical:
-			return lines[i-1].Message // "Caught Aborted" is what an assertion does
+			return lines[i-1].Message // the signal "Caught Aborted" is the effect of an assertion
 		case r.Level >= slog.LevelError:
 			return r.Message
 		}

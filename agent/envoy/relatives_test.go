@@ -75,10 +75,10 @@ func newRelatives(t *testing.T) *relatives {
 func (r *relatives) listener() string { return net.JoinHostPort(r.host, strconv.Itoa(r.port)) }
 
 const (
-	// %d is the epoch in the admin's path; a body tells who answered.
+	// %d is the epoch in the admin's path; the body of an answer identifies the epoch.
 	bootstrapStart = `{"node": {"id": "n", "cluster": "c"}, "stats_flush_interval": "0.2s",
 		"admin": {"address": {"pipe": {"path": %q, "mode": 384}}},`
-	// endless waits for clusters that nobody sends: the newcomer has attached, and never serves.
+	// endless waits for clusters that no server sends: the newcomer has attached, and never serves.
 	endless = `"dynamic_resources": {"ads_config": {"api_type": "GRPC", "transport_api_version": "V3",
 			"grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}]},
 			"cds_config": {"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}},

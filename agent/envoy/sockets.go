@@ -75,7 +75,7 @@ func (s sockets) listen(role string, epoch int) (*net.UnixConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conn.(*net.UnixConn), nil // as the kernel says
+	return conn.(*net.UnixConn), nil // the file is a datagram socket of Unix
 }
 
 // remove removes every socket of the family.

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepsOthersOut tells whether another user of the network namespace can drain Envoy, end it or take its listen sockets: each
-// of these needs a message to one of its sockets. Root tries it; without root the files' modes must say it.
+// keepsOthersOut checks that no other user of the network namespace can drain Envoy, end it or take its listen sockets:
+// each of these needs a message to one of its sockets. As root it tries to send one; without root it checks the files'
+// modes.
 func (r *relatives) keepsOthersOut(epoch int) {
 	r.t.Helper()
 	must(r.t, os.Chmod(r.dir, 0o755)) // as a slot's

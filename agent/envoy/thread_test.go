@@ -23,8 +23,8 @@ func churn() {
 	}
 }
 
-// liveAndChurned runs a real Envoy, forked as fork says, lets threads end once it is live, and tells whether it was
-// still there when it was killed.
+// liveAndChurned runs a real Envoy, forked by fork, lets threads end once it is live, and reports whether it was still
+// running when it was killed.
 func liveAndChurned(t *testing.T, fork func(func())) (live, survived bool) {
 	t.Helper()
 	p := newProxy(t, "")

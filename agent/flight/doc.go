@@ -1,6 +1,6 @@
-// Package flight writes the record of a crash, a hang or a failed handover, for the engineer who looks for the cause later.
+// Package flight writes the record of a crash, a hang or a failed handover, for a later search for the cause.
 //
-//	new events of the supervisor ──▶ Recorder ──▶ Record, with what is left of the process
+//	new events of the supervisor ──▶ Recorder ──▶ Record, with the remains of the process
 //	Record ──▶ Mask, cut ──▶ dir/20261121T182508.577000000Z-epoch3.json (0600) ──▶ the oldest but keep are removed
 //
 // A record holds no secret that Mask recognizes, and its size is bounded. The package watches nothing: it receives the

@@ -175,7 +175,7 @@ func TestRefusedRoutes(t *testing.T) {
 	}
 }
 
-// A stream to discovery that is lost is told, and is no fault of the proxy's.
+// A lost stream to discovery is reported, and is no fault of the proxy.
 func TestDiscoveryIsLost(t *testing.T) {
 	with := func(d Discovery) Observation { return but(func(o *Observation) { o.Config.Discovery = d }) }
 	if v := verdict([]seen{{0, serving()}}); v.Discovery != nil {

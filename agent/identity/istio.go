@@ -49,7 +49,7 @@ func LikeIstio(m node.Metadata, id node.ID, env Environment, s Settings) node.Me
 	s.tellPorts(m.Extra)
 	serves := node.SDSFiles
 	if s.OwnBootstrap {
-		serves = node.SDSNone // an own bootstrap that has the cluster sds-grpc says ISTIO_META_PILOTLIGHT_SDS=files
+		serves = node.SDSNone // for an own bootstrap with the cluster sds-grpc, set ISTIO_META_PILOTLIGHT_SDS=files
 	}
 	m.AgentSDS = cmp.Or(m.AgentSDS, serves)
 	return m

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// The workers of PROXY_CONFIG are read; discovery is told all of it.
+// The agent uses the number of workers in PROXY_CONFIG; discovery receives all of it.
 func TestProxyConfig(t *testing.T) {
 	for _, test := range []struct {
 		text string

@@ -70,7 +70,7 @@ func (w *Writer) run(done chan<- struct{}) {
 	for {
 		lines, dropped, flowing := w.take()
 		if dropped > 0 && flowing != nil {
-			flowing(dropped) // comes after lines, as what was dropped did
+			flowing(dropped) // after lines, since the dropped lines came after them
 		}
 		if len(lines) == 0 && dropped == 0 {
 			return

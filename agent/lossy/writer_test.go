@@ -42,7 +42,8 @@ func (p *pipe) breaks(fault error) {
 	p.fault = fault
 }
 
-// A pipe that nobody reads takes nobody's time. When it is read again, what was dropped is told once, in its place.
+// A pipe that no process reads blocks no writer. When it is read again, the number of dropped lines is reported once,
+// in their place.
 func TestNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pipe{gate: make(chan struct{})}

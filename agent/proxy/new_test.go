@@ -69,7 +69,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Every fault is told at once, each under the name by which its part was given.
+// All faults are reported together, each under the name of its flag or variable.
 func TestResolveTellsEveryFault(t *testing.T) {
 	config := sidecar("/run/proxy", "ISTIO_METAJSON_LABELS=x", "ISTIO_KUBE_APP_PROBERS=x", "POD_NAME=")
 	config.Labels = Input{Name: "PILOTLIGHT_LABELS_FILE", Path: "/labels", Given: true}
@@ -130,7 +130,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// Diff compares with the newest epoch of a directory, and knows nothing of the admin.
+// Diff compares with the newest epoch of a directory, without the admin.
 func TestDiff(t *testing.T) {
 	dir := t.TempDir()
 	p, err := Resolve(sidecar(dir), host)

@@ -78,7 +78,7 @@ func TestNotifierIsSilentForAStuckLoop(t *testing.T) {
 		defer cancel()
 		n.live(ctx, func(ctx context.Context) error {
 			asked++
-			return agent.Tell(ctx, nil, agent.Nothing) // nobody takes from it
+			return agent.Tell(ctx, nil, agent.Nothing) // no loop receives from a nil channel
 		})
 		if asked < 4 {
 			t.Errorf("asked %d times in 10 s, want each second or two", asked)
@@ -86,7 +86,7 @@ func TestNotifierIsSilentForAStuckLoop(t *testing.T) {
 	})
 }
 
-// told fails a test that the notifier wants to send a sign of life in, for there is no socket.
+// told is a log writer that fails the test if the notifier logs an attempt to send WATCHDOG=1: there is no socket.
 type told struct{ t *testing.T }
 
 func (t told) Write(line []byte) (int, error) {

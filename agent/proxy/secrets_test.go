@@ -12,7 +12,8 @@ import (
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
-// A file that Envoy asks for is logged when something is new of it, and is on the status port unless a set of the proxy's has it.
+// A file of Envoy's subscriptions is logged when it changes, and is on the status port unless it is in a set of the
+// proxy.
 func TestSecretsAreReported(t *testing.T) {
 	var log bytes.Buffer
 	s := &secrets{log: slog.New(slog.NewTextHandler(&log, nil))}

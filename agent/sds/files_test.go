@@ -192,7 +192,7 @@ func TestAskedIsBounded(t *testing.T) {
 	}
 }
 
-// Secrets that are as they were are no news: nobody is woken up.
+// Setting equal secrets again wakes no stream.
 func TestEqualSecretsAreNoNews(t *testing.T) {
 	s := newServer(new(strings.Builder))
 	s.Set(NewSecrets([]byte("chain"), []byte("key"), nil))

@@ -120,7 +120,7 @@ func (s *Server) serve(ctx context.Context, w io.Writer, c *http.ResponseControl
 		failed <- receive(ctx, body, delta, requests)
 	}()
 	st := stream{delta: delta}
-	var files map[string]bool // names that this stream asks for
+	var files map[string]bool // names of the stream's file-based subscriptions
 	defer func() { s.asked.replace(files, nil) }()
 	for {
 		secrets, changed := s.newest()

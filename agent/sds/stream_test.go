@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// told is the names in a response, and "-" for silence.
+// told returns the names in a response, and "-" for no response.
 func told(t *testing.T, message []byte) string {
 	t.Helper()
 	if message == nil {

@@ -143,7 +143,7 @@ func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
 	return family, true
 }
 
-// parts are what the samples of a histogram or summary add to its name.
+// parts are the suffixes of the sample names of a histogram or summary.
 var parts = []string{"_bucket", "_sum", "_count"}
 
 // describe returns true for the first description of a family, and false for a later one.
@@ -162,7 +162,7 @@ func (e *exposition) describe(what byte, name []byte) bool {
 	return true
 }
 
-// kindOf returns a kind of the text format, and what it adds to the name of the family.
+// kindOf returns a kind of the text format, and its suffix to the name of the family.
 func kindOf(kind string, open bool) (text, suffix string, ok bool) {
 	switch kind {
 	case "counter":

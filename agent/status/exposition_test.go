@@ -166,7 +166,7 @@ func parses(t *testing.T, text string) {
 	}
 }
 
-// FuzzExposition: whatever two sources write, what comes out is taken by a scraper.
+// FuzzExposition: for any texts of two sources, a scraper accepts the result.
 func FuzzExposition(f *testing.F) {
 	f.Add("# TYPE a counter\na{x=\"1\"} 2 3\n", "# HELP a \\n\n# TYPE a gauge\na 1", false)
 	f.Add("# TYPE a info\na_info{x=\"1\"} 1 # {} 2\n# EOF", "a_info 1\n# TYPE a summary\na{quantile=\"0.5\"} 1\n", true)

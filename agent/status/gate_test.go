@@ -62,7 +62,7 @@ func TestKindOf(t *testing.T) {
 	for remote, want := range map[string]kind{
 		"127.0.0.1": localhosts, "::1": localhosts,
 		"10.0.0.1": nodes, "10.0.0.9": nodes, // the node, and the pod itself
-		"127.0.0.6": stranger, "10.0.0.2": stranger, // Envoy passes strangers in from 127.0.0.6
+		"127.0.0.6": stranger, "10.0.0.2": stranger, // Envoy forwards traffic of other hosts from 127.0.0.6
 	} {
 		if got := g.kindOf(netip.MustParseAddr(remote), netip.MustParseAddr("10.0.0.9")); got != want {
 			t.Errorf("%s: %d, want %d", remote, got, want)

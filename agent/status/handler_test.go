@@ -58,7 +58,7 @@ func but(change func(*Document)) Document {
 	return d
 }
 
-// configOf tells a document, whatever is asked, and has a loop that answers.
+// configOf returns a Config that always reports this document, and has a loop that answers.
 func configOf(t *testing.T, d Document) Config {
 	askCh := make(chan agent.Ask)
 	done := make(chan struct{})
@@ -143,7 +143,7 @@ func TestStatusOfNothing(t *testing.T) {
 	}
 }
 
-// The agent is alive while its loop answers, whatever becomes of Envoy.
+// The agent is alive while its loop answers, in any state of Envoy.
 func TestLive(t *testing.T) {
 	if got := get(configOf(t, Document{}), "/healthz/live"); got.Code != 200 {
 		t.Errorf("its loop answers: got %d %s", got.Code, got.Body)

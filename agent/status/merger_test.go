@@ -34,7 +34,7 @@ const (
 	fromApplication = "# TYPE app_requests counter\napp_requests 7\n"
 )
 
-// Each source is there whatever the others do, and what is missing is told.
+// Each source is in the answer regardless of the others, and missing sources are reported.
 func TestMerge(t *testing.T) {
 	up := func(source string, up int) string {
 		return fmt.Sprintf("metrics_source_up{source=%q} %d\n", source, up)
@@ -171,7 +171,7 @@ func TestMergeHasTimeForAll(t *testing.T) {
 	})
 }
 
-// A storm of scrapes: two at a time, four wait, the others are told.
+// Many scrapes at once: two run, four wait, the others are refused.
 func TestScrapeStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := configOf(t, serving())

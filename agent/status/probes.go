@@ -68,7 +68,7 @@ const (
 	defaultScheme = "HTTP"
 )
 
-// ParseProbes reads what the injector writes into ISTIO_KUBE_APP_PROBERS:
+// ParseProbes parses the injector's value of ISTIO_KUBE_APP_PROBERS:
 // {"/app-health/NAME/livez":{"httpGet":{"path":"/","port":8080,"scheme":"HTTP","httpHeaders":[]},"timeoutSeconds":1}},
 // with tcpSocket {port} or grpc {port, service} instead of httpGet. own are the addresses of this host that a probe may
 // use. The error has every fault, each with its path.

@@ -38,7 +38,7 @@ func TestParseProbes(t *testing.T) {
 	}
 }
 
-// Every fault is told at once, each with its path.
+// All faults are reported together, each with its path.
 func TestParseProbesTellsEveryFault(t *testing.T) {
 	faults := map[string]string{ // what a probe is, and what is said of it
 		`{}`: "has 0 of httpGet, tcpSocket and grpc, want one",
@@ -79,7 +79,7 @@ func TestParseProbesTellsEveryFault(t *testing.T) {
 	}
 }
 
-// FuzzParseProbes: whatever is told, a probe that is taken can be asked, and a refusal names its path.
+// FuzzParseProbes: for any text, an accepted probe can be sent, and the error for a refused one names its path.
 func FuzzParseProbes(f *testing.F) {
 	f.Add(`{"/app-health/a/livez": {"httpGet": {"port": 1, "path": "x", "httpHeaders": [{"name": "a", "value": "b"}]}}}`)
 	f.Add(`{"/app-health/a/livez": {"tcpSocket": {"port": "1"}}, "/app-health/b/readyz": {"grpc": {"port": 0}}}`)

@@ -34,7 +34,7 @@ func started(t *testing.T, h http.Handler) (port int, onlyIPv4 bool) {
 
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
 
-// Both families at one port, where the kernel has both; IPv4 alone, and told, where it has not.
+// The port is open for both families if the kernel has both; else for IPv4 alone, and Listen reports that.
 func TestListen(t *testing.T) {
 	t.Run("dual stack", func(t *testing.T) {
 		lab.InNetworkNamespace(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ func TestServeTellsNotes(t *testing.T) {
 	s.stop(t)
 }
 
-// awaitPage asks for a page until it is as wanted.
+// awaitPage requests a page until it is as wanted.
 func (s serving) awaitPage(t *testing.T, path string, want func(body string) bool) {
 	t.Helper()
 	for deadline := time.After(10 * time.Second); ; {

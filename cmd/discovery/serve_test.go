@@ -204,7 +204,7 @@ func (s serving) get(t *testing.T, address, path string) string {
 	return string(body)
 }
 
-// await asks for readiness until it is as wanted.
+// await requests readiness until it is as wanted.
 func (s serving) await(t *testing.T, want int) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)

@@ -7,7 +7,7 @@
 //	Mesh     the example's services, each with its agent and Envoy
 //	Netns    a network namespace, for tests that run as root
 //
-// A World or a Mesh ends its test where starting fails, and reports what an Envoy has refused.
+// A World or a Mesh ends its test where starting fails, and reports the responses that an Envoy has rejected.
 //
 // Each process has a process group of its own, writes its output to a file in its directory, and is ended by its pid.
 package lab

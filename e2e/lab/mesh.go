@@ -35,7 +35,7 @@ var bookinfo = []struct {
 }
 
 // StartMesh starts discovery and those services of the example that are named, all when none is. When the test ends
-// everything is stopped, and it is an error if an Envoy has refused what discovery sent.
+// everything is stopped, and it is an error if an Envoy has rejected a response of discovery.
 func StartMesh(t *testing.T, services ...string) *Mesh {
 	t.Helper()
 	dir := t.TempDir()

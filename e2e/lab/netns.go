@@ -75,7 +75,7 @@ func (n *Netns) Command(argv ...string) *exec.Cmd {
 	return exec.CommandContext(n.t.Context(), argv[0], argv[1:]...)
 }
 
-// Must runs a command in the namespace, and returns what it printed.
+// Must runs a command in the namespace, and returns its output.
 func (n *Netns) Must(argv ...string) string {
 	n.t.Helper()
 	output, err := n.Command(argv...).CombinedOutput()

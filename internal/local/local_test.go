@@ -9,7 +9,7 @@ import (
 func TestAddress(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1": true, "::1": true, "::ffff:127.0.0.1": true,
-		"127.0.0.6":        false, // where Envoy passes strangers in from
+		"127.0.0.6":        false, // Envoy's source address for traffic from other hosts
 		"::ffff:127.0.0.6": false,
 		"::6":              false,
 		"127.0.0.0":        false,
@@ -34,7 +34,7 @@ func TestPeerAndHost(t *testing.T) {
 		"127.0.0.1:80":        {true, true},
 		"[::1]:80":            {true, true},
 		"[::ffff:7f00:1]:80":  {true, true},
-		"127.0.0.6:80":        {false, true}, // a server may listen there; what comes from there is a stranger's
+		"127.0.0.6:80":        {false, true}, // a server may listen there; requests from there are from other hosts
 		"127.0.0.1":           {false, true},
 		"::1":                 {false, true},
 		"[::1]":               {false, true},

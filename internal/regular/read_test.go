@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A read ends at once and within its bound, whatever the name leads to.
+// A read ends at once and within its limit, for any kind of file.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

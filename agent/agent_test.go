@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// fakeProxy runs epochs that do as script says, in virtual time.
+// fakeProxy runs epochs by a script, in virtual time.
 type fakeProxy struct {
 	script   func(run int, l Launch) life
 	check    func(Config) (bool, error)
@@ -23,7 +23,7 @@ type fakeProxy struct {
 	rescued  []Launch
 }
 
-// life is what one run of an epoch does, unless a signal ends it.
+// life is the behaviour of one run of an epoch, unless a signal ends it.
 type life struct {
 	liveAfter time.Duration // zero: never
 	idleAfter time.Duration // after the order to drain; zero: never
@@ -82,7 +82,7 @@ func after(d time.Duration) <-chan time.Time {
 }
 
 // supervise runs an agent over p until it ends, or for the time of limit, and returns what Run returned. Each of the
-// configurations is asked for ten minutes after the one before.
+// configurations is sent ten minutes after the one before.
 func supervise(p *fakeProxy, limit time.Duration, configs ...Config) (Status, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -230,7 +230,7 @@ func TestRunLetsAnIdleParentLeave(t *testing.T) {
 	})
 }
 
-// Observe gets each event once, in its order, together with the status that has it.
+// Observe receives each event once, in order, together with the status that has it.
 func TestRunHandsOverEachEventOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handed []Event
@@ -258,7 +258,7 @@ func TestRunHandsOverEachEventOnce(t *testing.T) {
 	})
 }
 
-// A check that takes long is given up when the next one begins, and what it says then counts for nothing.
+// A check that takes long is canceled when the next one begins, and its result is ignored.
 func TestRunGivesUpAnOvertakenCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &slowChecker{fakeProxy: fakeProxy{script: func(int, Launch) life { return life{liveAfter: time.Second, idleAfter: 1} }}}
@@ -292,7 +292,7 @@ func TestRunGivesUpAnOvertakenCheck(t *testing.T) {
 	})
 }
 
-// slowChecker takes ten seconds for a check, unless it is given up.
+// slowChecker takes ten seconds for a check, unless the check is canceled.
 type slowChecker struct {
 	fakeProxy
 	overtaken atomic.Int64

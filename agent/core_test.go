@@ -24,19 +24,19 @@ var (
 	c, d    = Config{Bootstrap: "c"}, Config{Bootstrap: "d"}
 )
 
-// step is an event at a time after the origin, and what it shall cause, notes left out.
+// step is an event at a time after the origin, and the wanted actions, without notes.
 type step struct {
 	at    time.Duration
 	event event
 	want  []action
 }
 
-// first and its like are launches as the rows need them.
+// first and the following are launches for the rows.
 func first(config Config) Launch { return Launch{Config: config} }
 
 func launch(epoch, family, restart int, c Config) Launch { return Launch{epoch, family, restart, c} }
 
-// serving is how most rows begin: epoch 0 of configuration a is live.
+// serving is the start of most rows: epoch 0 of configuration a is live.
 func serving(more ...step) []step {
 	return append([]step{{0, configured{a}, []action{start{first(a)}}}, {0, live{0}, nil}}, more...)
 }
@@ -65,7 +65,7 @@ func run(t *testing.T, steps []step) state {
 	return s
 }
 
-// TestLife: starting, restarting, giving up. A row that guards against a bug known of pilot-agent says so.
+// TestLife: starting, restarting, giving up. A row against a known bug of pilot-agent names the bug.
 func TestLife(t *testing.T) {
 	for _, test := range []struct {
 		name  string

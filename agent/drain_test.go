@@ -104,7 +104,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// An ask is taken once Observe has seen what it changed; a loop that has ended takes none.
+// Taken is closed after Observe has received the change; a loop that has ended receives no Ask.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		askCh, configCh := make(chan Ask), make(chan Config, 1)

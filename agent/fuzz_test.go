@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// world is what the core's actions have made: the processes that really live.
+// world is the result of the core's actions: the processes that really run.
 type world struct {
 	t       *testing.T
 	state   state
@@ -26,7 +26,7 @@ type process struct {
 	live, killed, drainedInbound bool
 }
 
-// FuzzNext throws any sequence of events at the core and holds it to what must always be true.
+// FuzzNext passes any sequence of events to the core and checks the invariants.
 func FuzzNext(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 7, 3, 1, 2, 2, 7, 7})                   // a handover, then a crash
 	f.Add([]byte{0, 1, 0, 7, 3, 10, 7, 7, 3, 10, 7, 3, 10})       // newcomers that fail
@@ -45,7 +45,7 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
-// blow lets one thing happen.
+// blow makes one event happen.
 func (w *world) blow(b byte) {
 	switch n := len(w.alive); b {
 	case 0:
@@ -103,7 +103,7 @@ func (w *world) exit(i int, exit Exit) {
 	w.feed(exited{number, exit})
 }
 
-// bury asks the supervisor to stop and lets every process obey: it must come to its end, and soon.
+// bury stops the supervisor, with processes that obey every order: it must end, and soon.
 func (w *world) bury() {
 	w.asked = true
 	w.feed(terminate{})

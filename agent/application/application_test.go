@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// echoing makes this test binary an application that prints the number of each signal that it gets, until VTALRM.
+// echoing makes this test binary an application that prints the number of each signal that it receives, until VTALRM.
 const echoing = "PILOTLIGHT_ECHO_SIGNALS"
 
 func TestMain(m *testing.M) {

@@ -136,7 +136,7 @@ func TestAJobAtATerminal(t *testing.T) {
 	}
 }
 
-// Where there is no shell to come back to, as in a container with a terminal, ^Z does not strand the application.
+// If no shell can continue the application, as in a container with a terminal, it goes on after ^Z.
 func TestATerminalWithoutAShell(t *testing.T) {
 	s := newSession(t, executable(t), "sh", "-c", `echo begun; while read -r line; do echo "read <$line>"; done`)
 	s.types("one\n", "read <one>")

@@ -66,7 +66,7 @@ func TestCheck(t *testing.T) {
 		{"RSA, PKCS 1", rsaLeaf.pem(), pkcs1(rsaLeaf), root.pem(), ""},
 		{"Ed25519", edLeaf.pem(), pkcs8(t, edLeaf.key), root.pem(), ""},
 
-		// Judged as Envoy judges: what it skips or takes is no fault.
+		// As in Envoy: a block that Envoy skips or accepts is no fault.
 		{"a CRL beside the roots", leaf.pem(), key, root.pem() + block("X509 CRL", []byte{0x30, 0}, nil), ""},
 		{"a trusted certificate", leaf.pem(), key, block("TRUSTED CERTIFICATE", append(root.Raw[:len(root.Raw):len(root.Raw)], 0x30, 0), nil), ""},
 		{"a root of another curve beside it", leaf.pem(), key, foreign + root.pem(), ""},
@@ -129,7 +129,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// file is "none" for a file that the set has not.
+// file is "none" for a file that the set does not have.
 func file(text string) []byte {
 	if text == "none" {
 		return nil

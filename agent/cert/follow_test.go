@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// A default directory of certificates that is missing at the start is no fault, and is looked at once it is there.
+// A default directory of certificates that is missing at the start is no fault, and is read once it exists.
 func TestCertificatesThatComeLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	in := func(name string) string { return filepath.Join(dir, name) }

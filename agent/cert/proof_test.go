@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An Envoy that does not answer, as in a handover, has proven nothing: the change of a root bundle would be lost.
+// No answer of Envoy, as in a handover, is no proof: otherwise the change of a root bundle would be lost.
 func TestNoAnswerProvesNoRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

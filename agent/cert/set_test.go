@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A certificate that is not known to be good is not good.
+// A certificate that has not been checked yet is not good.
 func TestCertificateFault(t *testing.T) {
 	files := Files{Chain: "/certs/chain.pem", Key: "/certs/key.pem", Roots: "/certs/roots.pem"}
 	for _, test := range []struct {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// asking returns a Client of a server on loopback; the port is asked at localhost.
+// asking returns a Client of a server on loopback, with localhost and its port as the base URL.
 func asking(t *testing.T, server *httptest.Server) *Client {
 	t.Helper()
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
@@ -91,7 +91,7 @@ func TestAServerThatIsSilent(t *testing.T) {
 	says(t, c.Ready(t.Context()), "no answer to GET /healthz/ready?verbose within 10ms")
 }
 
-// A server that sends without end is read to a bound.
+// An endless answer is read up to a limit.
 func TestAnAnswerIsBounded(t *testing.T) {
 	c := asking(t, httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {

@@ -61,7 +61,7 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// A question that the end cuts short would complain of just that.
+// A request that the end cancels fails for that reason, so its error is not returned.
 func TestUntilKeepsTheComplaintFromBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// fakeAdmin answers on a Unix socket in the place of Envoy.
+// fakeAdmin answers on a Unix socket instead of Envoy.
 func fakeAdmin(t testing.TB, answer http.HandlerFunc) *Admin {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "admin.sock")
@@ -126,7 +126,7 @@ func TestDrainListeners(t *testing.T) {
 	}
 }
 
-// BenchmarkProbe is one question of each kind that is asked every second. The server is the same for all.
+// BenchmarkProbe measures one request of each kind that is sent every second. The server is the same for all.
 func BenchmarkProbe(b *testing.B) {
 	admin := fakeAdmin(b, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "LIVE") })
 	b.Run("ask", func(b *testing.B) {

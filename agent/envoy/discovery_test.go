@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The agent names a remedy for each way in which discovery cannot be reached.
+// For each reason why discovery cannot be reached, the agent names a remedy.
 func TestDiagnose(t *testing.T) {
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
 	secure := httptest.NewUnstartedServer(hello)

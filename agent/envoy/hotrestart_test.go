@@ -34,7 +34,7 @@ func TestRealHotRestartChain(t *testing.T) {
 	}
 }
 
-// The mapping alone must protect, for sockets of another network namespace are not seen.
+// The mapping alone must protect the segment, since sockets of another network namespace are not visible.
 func TestRealEnvoysSegmentIsSeenMapped(t *testing.T) {
 	r := newRelatives(t)
 	p := r.start(0)
@@ -98,7 +98,7 @@ func TestRealParentKilledInTheOverlap(t *testing.T) {
 	}
 }
 
-// A child that is ended sends its Terminate early.
+// A child that is terminated sends its Terminate early.
 func TestRealRescuedChildEndsByTerm(t *testing.T) {
 	r := newRelatives(t)
 	child, rescue := orphan(r, []string{"--skip-hot-restart-parent-stats", "--parent-shutdown-time-s", "600"})
@@ -107,7 +107,7 @@ func TestRealRescuedChildEndsByTerm(t *testing.T) {
 	swallow(t, rescue)
 }
 
-// orphan kills a parent in the overlap and stands in for it.
+// orphan kills a parent during the handover and binds a Rescue for it.
 func orphan(r *relatives, childArgs []string) (child *lab.Process, rescue *Rescue) {
 	r.t.Helper()
 	parent := r.start(0)

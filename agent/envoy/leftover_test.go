@@ -125,7 +125,7 @@ func TestFullDiskDoesNotStopARecordedAgent(t *testing.T) {
 	}
 }
 
-// A killed agent's frozen Envoy keeps its port and its family: only KILL ends it.
+// A stopped Envoy of a killed agent keeps its port and its family: only KILL ends it.
 func TestRealFrozenEnvoyOfAKilledAgentIsCleared(t *testing.T) {
 	r, configPath := newRelatives(t), t.TempDir()
 	s := claim(t, configPath)
@@ -145,7 +145,7 @@ func TestRealFrozenEnvoyOfAKilledAgentIsCleared(t *testing.T) {
 	}
 }
 
-// sleeper starts a child that must be killed to end. It says when it has been reaped.
+// sleeper starts a child that ends only when it is killed. It reports when the child has been reaped.
 func sleeper(t *testing.T) (pid int, reaped <-chan struct{}) {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")

@@ -64,7 +64,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// FuzzOutput cuts any output in any place: what is remembered must not depend on it.
+// FuzzOutput cuts any output at any place: the kept lines must not depend on it.
 func FuzzOutput(f *testing.F) {
 	for _, line := range []string{warningLine, plainLine, assertLine, assertLine[:len(assertLine)-5], "[\n\n{", "\r\n"} {
 		f.Add(line+"\n"+line, 3)

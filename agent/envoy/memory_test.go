@@ -9,7 +9,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 )
 
-// A bootstrap that cannot be written is given to Envoy in memory, YAML as JSON, with the epoch's own admin.
+// Envoy reads a bootstrap that cannot be written to a file from memory, YAML as JSON, with the epoch's own admin.
 func TestRunKeepsTheBootstrapInMemory(t *testing.T) {
 	for format, text := range map[string]string{"json": `{"node":{"id":"x"}}`, "yaml": "node: {id: x}"} {
 		t.Run(format, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestRunKeepsTheBootstrapInMemory(t *testing.T) {
 	}
 }
 
-// Where no socket can be made in the slot, it is made elsewhere, and nothing of that is left.
+// If no socket can be made in the slot, it is made elsewhere, and removed at the end.
 func TestRoomIsElsewhere(t *testing.T) {
 	s := claim(t, t.TempDir())
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100)) // too long for the path of a socket
@@ -58,7 +58,7 @@ func TestRoomIsElsewhere(t *testing.T) {
 	}
 }
 
-// An Envoy that served is started again though its path leads to another file, or to none.
+// An Envoy that served is started again, even if its path now leads to another file, or to none.
 func TestTheLastGoodBinaryIsKept(t *testing.T) {
 	p := newProxy(t, "exit 7")
 	good, err := Fingerprint(p.Binary)

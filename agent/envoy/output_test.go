@@ -52,7 +52,7 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// written is what is left of a text that came in pieces of size.
+// written returns the kept lines of a text that was written in pieces of size.
 func written(text string, size int, log *slog.Logger) *output {
 	o := newOutput(log, 3)
 	for ; text != ""; text = text[min(size, len(text)):] {
@@ -103,7 +103,7 @@ func BenchmarkOutput(b *testing.B) {
 	}
 }
 
-// Envoy words a rejection after the protocol's variant. The last of the type counts, however far back it is.
+// Envoy's text of a rejection depends on the protocol's variant. The last one of a type counts, however old it is.
 func TestLastRejection(t *testing.T) {
 	line := func(second int, message string) string {
 		return fmt.Sprintf(`{"level":"warning","time":"2026-11-21T12:00:%02d.000+00:00","component":"config","thread":1,"source":"x.cc:1","msg":"%s"}`+"\n", second, message)

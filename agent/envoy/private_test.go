@@ -33,7 +33,7 @@ func (g ground) mustClaim(t *testing.T) (*Slot, int) {
 	return s, n
 }
 
-// Another user renames a slot and puts a directory of his own in its place: the agent's files stay the agent's.
+// Another user renames a slot and puts another directory in its place: the agent still uses its own files.
 func TestAPrivateSlotIsReachedByItsDescriptor(t *testing.T) {
 	g, _ := openGround(t)
 	s, _ := g.mustClaim(t)
@@ -98,7 +98,7 @@ func TestPrivateSlotsAreSharedAndReleased(t *testing.T) {
 	}
 }
 
-// The heir of a killed agent finds its record, and ends its Envoy.
+// The next agent finds the record of a killed agent, and ends its Envoy.
 func TestAPrivateSlotHasAnHeir(t *testing.T) {
 	g, log := openGround(t)
 	pid, reaped := sleeper(t)

@@ -147,7 +147,7 @@ func TestRunReportsLiveOnceAdminIsReadyAndWorkersRun(t *testing.T) {
 	}
 }
 
-// serveAdmin answers in the place of Envoy: ready at the second question, workers started at the fourth.
+// serveAdmin answers instead of Envoy: ready at the second request, workers started at the fourth.
 func serveAdmin(t *testing.T, socket string) *atomic.Int64 {
 	t.Helper()
 	listener, err := net.Listen("unix", socket)
@@ -179,7 +179,7 @@ func TestPollIntervalIsShortThenRelaxes(t *testing.T) {
 	}
 }
 
-// leavesNothing reports what an epoch has left beside the slot's lock.
+// leavesNothing fails the test if an epoch has left files beside the slot's lock.
 func leavesNothing(t *testing.T, p *Proxy) {
 	t.Helper()
 	must(t, os.Rename(filepath.Join(p.Slot.Dir(), lockName), p.Slot.Dir()+".lock"))
@@ -187,7 +187,7 @@ func leavesNothing(t *testing.T, p *Proxy) {
 	empty(t, p.Slot.Dir())
 }
 
-// empty reports what is in a directory.
+// empty fails the test for each entry of a directory.
 func empty(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

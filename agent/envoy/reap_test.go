@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes this process what PID 1 is: the one to which orphans of its descendants are given.
+// adopt makes this process a subreaper: like PID 1 it receives the orphans of its descendants.
 func adopt(t *testing.T) {
 	t.Helper()
 	must(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
@@ -34,7 +34,7 @@ func reaping(t *testing.T, r Reaper) {
 }
 
 // orphans returns pids whose parent has ended, and which end now. While it lived they read from a pipe that only this
-// process writes to: a child that ended earlier would have been buried by the shell.
+// process writes to: a child that ended earlier would have been reaped by the shell.
 func orphans(t *testing.T, n int) []int {
 	t.Helper()
 	held, hold, err := os.Pipe()
@@ -67,7 +67,7 @@ func TestReaperBuriesOrphansAndStealsNothing(t *testing.T) {
 		Own: func(pid int) bool { return pid == own.Process.Pid },
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
-	// An own zombie comes first and stays: it must neither be taken nor hide the others.
+	// A zombie of an own child comes first and stays: it must neither be reaped nor hide the others.
 	await(t, "own child is a zombie", func() bool {
 		facts, err := FactsOf(own.Process.Pid)
 		return err == nil && facts.State == 'Z'

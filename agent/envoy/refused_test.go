@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A rejection is mended by what the same subscription accepts later, or by its end.
+// A rejection is mended by a later accepted update of the same subscription, or by its end.
 func TestRefusalIsOpen(t *testing.T) {
 	at := func(ms int64) time.Time { return time.UnixMilli(ms) }
 	c := &process{}

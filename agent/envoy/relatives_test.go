@@ -14,7 +14,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// patient is far above what anything takes on a machine that is busy with other tests.
+// patient is far above the duration of any step on a machine that is busy with other tests.
 const patient = 30 * time.Second
 
 func envoyBinary(t *testing.T) string {
@@ -33,7 +33,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// await polls for what other processes do.
+// await polls until other processes have reached a state.
 func await(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	if err := lab.Eventually(patient, func() error {

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// die is what the kernel does to a slot whose agent is killed.
+// die does what the kernel does to a slot when its agent is killed.
 func (s *Slot) die() { s.lock.Close() }
 
 func claim(t *testing.T, configPath string) *Slot {
@@ -155,7 +155,7 @@ func TestClaimErrorSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// A lock file that another may have written, or that leads elsewhere, is refused, and what it leads to stays as it is.
+// A lock file that another user may have written, or that is a link, is refused, and the link's target stays unchanged.
 func TestAForgedLockFile(t *testing.T) {
 	for name, forge := range map[string]func(lock, other string) error{
 		"a link":          func(lock, other string) error { return os.Symlink(other, lock) },
@@ -178,7 +178,7 @@ func TestAForgedLockFile(t *testing.T) {
 	}
 }
 
-// Nothing that the agent writes to its slot follows a link that somebody has put there.
+// No write of the agent to its slot follows a link that another user has put there.
 func TestFilesFollowNoLinks(t *testing.T) {
 	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
 	if err := os.WriteFile(victim, []byte("precious"), 0o644); err != nil {

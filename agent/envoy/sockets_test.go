@@ -71,7 +71,7 @@ func TestSocketsMustFit(t *testing.T) {
 	}
 }
 
-// A socket takes the place of one that is there, with the mode of Envoy's, and goes with the family.
+// A socket replaces an existing one, with the mode of Envoy's sockets, and is removed with the family.
 func TestListenReplaces(t *testing.T) {
 	s := sockets{t.TempDir(), firstFamily}
 	for range 2 {
@@ -87,7 +87,7 @@ func TestListenReplaces(t *testing.T) {
 	empty(t, s.dir)
 }
 
-// A family whose sockets are abstract, as an older agent's are, is known as well.
+// A family with abstract sockets, as of an older agent, is found as well.
 func TestRealAbstractSocketsAreSeen(t *testing.T) {
 	r := newRelatives(t)
 	r.abstract = true

@@ -53,14 +53,14 @@ func liveAndChurned(t *testing.T, fork func(func())) (live, survived bool) {
 	return live, survived
 }
 
-// Threads that end never take Envoy along, since the one that forked it does not end.
+// The end of other threads never ends Envoy, since the thread that forked it does not end.
 func TestThreadsThatEndLeaveEnvoyAlone(t *testing.T) {
 	if live, survived := liveAndChurned(t, forker(t)); !live || !survived {
 		t.Errorf("Envoy was live %v, and survived %v; want both", live, survived)
 	}
 }
 
-// Forked from a thread that ends, Envoy gets its death signal: the trap is real.
+// If Envoy is forked from a thread that ends, it receives its parent-death signal: the danger is real.
 func TestAThreadThatEndsTakesItsEnvoyAlong(t *testing.T) {
 	live, survived := liveAndChurned(t, func(f func()) {
 		done := make(chan struct{})

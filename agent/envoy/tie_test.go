@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A child dies when its agent's end of the pipe is closed: one that is frozen, and deaf to everything else.
+// A child dies when its agent's end of the pipe is closed, even a stopped child that handles no other signal.
 func TestTieKills(t *testing.T) {
 	tie, err := newTie()
 	must(t, err)

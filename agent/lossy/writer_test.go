@@ -73,7 +73,7 @@ func TestNobodyReads(t *testing.T) {
 	})
 }
 
-// A reader that dies costs the lines, and the next one hears of them.
+// If the reader dies, the lines are lost, and the next reader receives their number.
 func TestTheReaderDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pipe{gate: make(chan struct{}), fault: errors.New("broken pipe")}
@@ -96,7 +96,7 @@ func TestTheReaderDies(t *testing.T) {
 	})
 }
 
-// However many write, each line arrives whole and once.
+// With any number of writers, each line arrives whole and once.
 func TestManyWrite(t *testing.T) {
 	p := &pipe{gate: make(chan struct{})}
 	close(p.gate)

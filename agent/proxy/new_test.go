@@ -20,7 +20,7 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// sidecar is what a sidecar of Kubernetes is given, with its bootstrap in dir.
+// sidecar returns the configuration of a sidecar in Kubernetes, with its bootstrap in dir.
 func sidecar(dir string, environ ...string) Config {
 	return Config{
 		Environ:     append([]string{"POD_NAME=reviews-1", "POD_NAMESPACE=shop"}, environ...),

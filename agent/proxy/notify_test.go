@@ -69,7 +69,7 @@ func TestNotifierTells(t *testing.T) {
 	}
 }
 
-// A supervisor whose loop is stuck gives no sign of life, though its process runs.
+// A supervisor whose loop is stuck sends no WATCHDOG=1, though its process runs.
 func TestNotifierIsSilentForAStuckLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0

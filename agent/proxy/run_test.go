@@ -6,7 +6,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 )
 
-// The actions at the time that Envoy serves run once, whatever the supervisor reports while it serves.
+// The actions for the first time that Envoy serves run once, also if the supervisor reports more while it serves.
 func TestOnceServing(t *testing.T) {
 	done := 0
 	observe := onceServing(func() { done++ })

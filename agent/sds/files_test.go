@@ -122,7 +122,8 @@ func TestOfFiles(t *testing.T) {
 	look(`3; 01 certificate chain: "CN=a" expired at`) // a client that verifies it says so better than a closed connection
 }
 
-// Streams say which files they ask for, until they end. A secret that is asked for later is answered when it is read.
+// Asked has the files of a stream's subscriptions until the stream ends. A later subscription is answered once its file
+// is read.
 func TestAsked(t *testing.T) {
 	s := newServer(new(strings.Builder))
 	c := client(t, s)

@@ -2,7 +2,7 @@ package sds
 
 import "testing"
 
-// A directory that is emptied takes no secret back.
+// An emptied directory withdraws no secret.
 func TestCover(t *testing.T) {
 	all, roots, none := NewSecrets([]byte("c"), []byte("k"), []byte("r")), NewSecrets(nil, nil, []byte("r")), Secrets{}
 	for _, test := range []struct {

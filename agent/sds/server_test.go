@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// client is gRPC's own, so that no word of the wire is only our own.
+// client is gRPC's own client, so that the wire format is tested against another implementation.
 func client(t *testing.T, s *Server) secretv3.SecretDiscoveryServiceClient {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sds.sock")

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// joined returns what becomes of texts, and how many lines of them were dropped.
+// joined returns the joined text, and how many lines were dropped.
 func joined(open bool, texts ...string) (string, int) {
 	var out bytes.Buffer
 	e := newExposition(&out)

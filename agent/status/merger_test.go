@@ -139,13 +139,13 @@ func TestMergeAsksAsItShould(t *testing.T) {
 	}
 }
 
-// hanging never answers, until it is given up.
+// hanging does not answer until the request is canceled.
 func hanging(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// An Envoy that hangs leaves the application its time, and the scraper an answer in its.
+// If Envoy hangs, the application still has its share of the time, and the scraper receives an answer in time.
 func TestMergeHasTimeForAll(t *testing.T) {
 	for header, want := range map[string]time.Duration{"": 9500 * time.Millisecond, "20": 19 * time.Second, "0.5": 475 * time.Millisecond, "1e9": 57 * time.Second, "nonsense": 9500 * time.Millisecond} {
 		if got := timeoutOf(header); got != want {

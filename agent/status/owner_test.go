@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The owner's socket takes the writes that the ports refuse, of its owner and root alone.
+// The owner's socket accepts the writes that the ports refuse, from its owner and root only.
 func TestOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), SocketName)
 	if err := os.WriteFile(path, nil, 0o600); err != nil { // of an agent that was killed

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A busy port is an error where somebody asked for it, and a warning where it is the default: all else is served.
+// A busy port is an error if it was set, and a warning if it is the default: everything else is served.
 func TestServeBusyPort(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -63,7 +63,8 @@ func TestListen(t *testing.T) {
 	})
 }
 
-// A connection serves one request; a head that is too long is refused; those that say nothing give way.
+// A connection serves one request; a head that is too long is refused; connections without a request are closed for new
+// ones.
 func TestServerIsBounded(t *testing.T) {
 	port, _ := started(t, hello)
 	address := fmt.Sprintf("127.0.0.1:%d", port)

@@ -8,7 +8,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/golden"
 )
 
-// TestSettingsDocument keeps docs/cli/settings.md what the table says.
+// TestSettingsDocument compares docs/cli/settings.md with the table.
 func TestSettingsDocument(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Settings of agent proxy

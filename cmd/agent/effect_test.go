@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestEverySettingHasAnEffect gives each setting a value of its own, and finds it where it must arrive.
+// TestEverySettingHasAnEffect sets each setting to a unique value, and checks that the value arrives at its
+// destination.
 func TestEverySettingHasAnEffect(t *testing.T) {
 	ports := []string{freePort(t), freePort(t)}
 	rows := map[string]struct {

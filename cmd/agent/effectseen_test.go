@@ -19,7 +19,7 @@ import (
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// resolvedProxy is the proxy of a pod's sidecar with these settings.
+// resolvedProxy returns the proxy of a pod's sidecar with these settings.
 func resolvedProxy(t *testing.T, s *settings) *proxy.Proxy {
 	t.Helper()
 	config := s.config(node.Sidecar, []string{"POD_NAME=p", "POD_NAMESPACE=n"}, slog.New(slog.DiscardHandler))
@@ -36,7 +36,7 @@ func resolvedProxy(t *testing.T, s *settings) *proxy.Proxy {
 	return p
 }
 
-// rendered is the bootstrap that it gets.
+// rendered returns its bootstrap.
 func rendered(t *testing.T, s *settings) string {
 	t.Helper()
 	text, _, err := resolvedProxy(t, s).Bootstrap()
@@ -51,10 +51,10 @@ func renderedTLS(t *testing.T, s *settings) string {
 	return rendered(t, s)
 }
 
-// refused is why the proxy does not even start.
+// refused returns why the proxy does not start.
 func refused(t *testing.T, s *settings) string {
 	if s.origins["configPath"].Set() {
-		s.binaryPath = "/bin/sh" // which is there
+		s.binaryPath = "/bin/sh" // it exists
 	}
 	err := resolvedProxy(t, s).Run(t.Context(), proxy.Process{})
 	if err == nil {
@@ -63,7 +63,7 @@ func refused(t *testing.T, s *settings) string {
 	return err.Error()
 }
 
-// rotation is how a new certificate is answered while Envoy does not say what it presents.
+// rotation returns the reaction to a new certificate while Envoy does not answer which certificate it presents.
 func rotation(t *testing.T, s *settings) (text string) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
@@ -78,11 +78,11 @@ func rotation(t *testing.T, s *settings) (text string) {
 	return text
 }
 
-// served are the ports that the agent listens on.
+// served returns the ports on which the agent listens.
 func served(t *testing.T, s *settings) string {
 	for name, port := range map[string]*int{"statusPort": &s.statusPort, "proxyAdminPort": &s.proxyAdminPort} {
 		if !s.origins[name].Set() {
-			*port = 0 // the default may be another program's
+			*port = 0 // another program may use the default port
 		}
 	}
 	config := status.Config{Envoy: func() http.RoundTripper { return nil }, Log: slog.New(slog.DiscardHandler)}
@@ -101,7 +101,7 @@ func served(t *testing.T, s *settings) string {
 	return text
 }
 
-// logged is what the agent's own log looks like.
+// logged returns lines of the agent's own log.
 func logged(_ *testing.T, s *settings) string {
 	var out bytes.Buffer
 	log := newLogger(&out, s.logLevel, s.logFormat)

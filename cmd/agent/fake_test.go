@@ -18,8 +18,8 @@ import (
 // the body is not empty, the file of the body. A request gets the answers of its line in turn, the last one again and
 // again. Every request is a line of $WORK/requests: method, URI and body.
 //
-//	fake answers      starts one; $PILOTLIGHT_STATUS_PORT and $PILOTLIGHT_PROXY_ADMIN_PORT lead there
-//	asked 2 'GET /x'  waits until it was asked that twice, so that it has answered once
+//	fake answers      starts one; $PILOTLIGHT_STATUS_PORT and $PILOTLIGHT_PROXY_ADMIN_PORT are its port
+//	asked 2 'GET /x'  waits until it has received that request twice, so that it has answered once
 func fakeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){"fake": startFake, "asked": awaitAsked}
 }

@@ -13,7 +13,7 @@ import (
 
 func TestDocs(t *testing.T) { manual.Check(t, rootCommand(command{}), "../../docs/cli") }
 
-// README speaks of no flag that none of the programs has: agent, discovery and pod-init.
+// Each flag in README is a flag of agent, discovery or pod-init.
 func TestREADMENamesFlagsThatExist(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/identity"
 )
 
-// A derived value is printed where none was given, and the settings stay as they are.
+// A derived value is printed if none was given, and the settings do not change.
 func TestPrint(t *testing.T) {
 	s := resolved(t, nil, "--id", "mine")
 	var before, out, after strings.Builder

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// One discovery feeds another, and a further directory a third part, as MeshConfig names them; when it names them no more, their
-// objects go. A source that cannot be read keeps nothing up, and is named.
+// MeshConfig names another discovery and a further directory as sources. When it no longer names them, their objects
+// are removed. A source that cannot be read delays no other source, and is reported by name.
 func TestServeConfigSources(t *testing.T) {
 	objects := func(name string) string {
 		dir := t.TempDir()
@@ -53,7 +53,7 @@ func TestServeConfigSources(t *testing.T) {
 	far.stop(t)
 }
 
-// A registry that is away keeps the others from nothing, and is named.
+// An unavailable registry delays no other one, and is reported by name.
 func TestServeWithARegistryThatIsAway(t *testing.T) {
 	s := startServe(t, "--registries", "CloudFoundry,Mock", "--natsURL", "nats://127.0.0.1:1", "--registrySyncTimeout", "300ms")
 	s.await(t, http.StatusOK)

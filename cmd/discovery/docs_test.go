@@ -9,7 +9,7 @@ import (
 
 func TestDocs(t *testing.T) { manual.Check(t, newRoot(), "../../docs/cli") }
 
-// TestSettingsDocument keeps docs/cli/discovery_settings.md what the table says.
+// TestSettingsDocument compares docs/cli/discovery_settings.md with the table.
 func TestSettingsDocument(t *testing.T) {
 	golden.Document(t, "../../docs/cli/discovery_settings.md", `# Settings of discovery serve
 

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/sourcetest"
 )
 
-// Kubernetes' objects in a directory are a registry as any other.
+// Kubernetes' objects in a directory are a registry like any other.
 func TestManifestsContract(t *testing.T) {
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Registry {
 		dir := filepath.Join(t.TempDir(), "mesh")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A directory of somebody with a cluster is served without one: Kubernetes' objects beside Istio's.
+// A directory that was written for a cluster is served without a cluster: Kubernetes' objects beside Istio's.
 func TestServeManifests(t *testing.T) {
 	dir := t.TempDir()
 	const service = "{apiVersion: v1, kind: Service, metadata: {name: reviews}, spec: {selector: {app: reviews}, ports: [{port: 9080, name: http}]}}\n"

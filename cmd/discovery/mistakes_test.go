@@ -14,14 +14,14 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// judged is everything that validate says of some files.
+// judged returns all problems that validate reports for some files.
 func judged(files ...file.File) []config.Problem {
 	objects, problems := file.Check(files)
 	mesh := model.New(slices.Values([]model.Group{{Objects: objects}}))
 	return append(problems, config.OfNotes(mesh.Notes())...)
 }
 
-// sound is a mesh against which nothing can be said; a mistake is added to it.
+// sound is a mesh without problems; a mistake is added to it.
 const sound = `
 ServiceEntry shop/reviews
   hosts: [reviews.shop.svc.cluster.local]
@@ -42,8 +42,8 @@ ServiceEntry web/www
   ports: [{number: 80, name: http, protocol: HTTP}]
 `
 
-// mistakes are what Istio takes without a word, each with the only thing that is said of it, and a neighbour that is
-// right. The line is that of the mistake's own text.
+// mistakes are configurations that Istio accepts without a message, each with its only problem, and a similar one that
+// is right. The line is that of the mistake's own text.
 var mistakes = map[string]struct {
 	wrong, want string // "line path: the message's start … its end"
 	right       string
@@ -197,7 +197,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// The configuration that people copy first is right.
+// The configuration of the example Bookinfo has no problem.
 func TestNoMistakes(t *testing.T) {
 	files, err := file.Read(filepath.Join("..", "..", "examples", "bookinfo", "config"))
 	if err != nil {
@@ -224,7 +224,7 @@ func yamlOf(name, text string) file.File {
 	return file.File{Name: name, Data: []byte(b.String())}
 }
 
-// mistakeLine is the line of the text that became a line of the YAML.
+// mistakeLine returns the line of the text for a line of the YAML.
 func mistakeLine(line int, text string) int {
 	n := 0
 	for i, l := range strings.Split(text, "\n") {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// serve logs the warnings of validate too, and no longer once they are mended.
+// serve logs the warnings of validate too, and no longer once they are fixed.
 func TestServeTellsNotes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(exportTo string) {

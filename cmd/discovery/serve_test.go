@@ -79,7 +79,7 @@ func TestServeSaysWhatIsRefused(t *testing.T) {
 	s.stop(t)
 }
 
-// TestServeIsNotReadyWithoutItsDirectory: to proxies half a mesh is worse than none.
+// TestServeIsNotReadyWithoutItsDirectory: for proxies half a mesh is worse than no mesh.
 func TestServeIsNotReadyWithoutItsDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	s := startServe(t, "--configDir", dir)
@@ -91,8 +91,8 @@ func TestServeIsNotReadyWithoutItsDirectory(t *testing.T) {
 	s.stop(t)
 }
 
-// TestServeGoesOnWithoutSettings: a file of settings that is not there does not keep discovery from being ready for
-// ever. A missing flag is named.
+// TestServeGoesOnWithoutSettings: a missing file of settings does not keep discovery from being ready for ever. A
+// missing flag is reported by name.
 func TestServeGoesOnWithoutSettings(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "mesh.yaml")
 	s := startServe(t, "--configDir", t.TempDir(), "--meshConfig", missing, "--registrySyncTimeout", "300ms")
@@ -149,10 +149,10 @@ func TestServeNamesBusyPorts(t *testing.T) {
 	}
 }
 
-// serving is a running server, known by its log alone.
+// serving is a running server, with the addresses in its log.
 type serving struct {
 	web    string // its HTTP address
-	stats  string // where its metrics are
+	stats  string // address of its metrics
 	grpc   string // of ADS
 	cancel context.CancelFunc
 	exit   <-chan int

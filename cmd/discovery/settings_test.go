@@ -7,7 +7,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// Each setting has a place of its own: a value that is given to one changes no other.
+// Each setting has a variable of its own: a value for one changes no other.
 func TestEverySettingHasItsPlace(t *testing.T) {
 	samples := map[string]string{
 		"text": "x", "path": "/x", "address": "127.0.0.1:1", "duration": "7s", "int": "7", "number": "7.5", "bool": "true", "URL": "http://h:1",

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Connections that say nothing, or no more, or only half a request, are closed for others: descriptors stay for ADS, and
-// /ready answers.
+// Connections without a request, without a further one, or with only half a request are closed for new ones:
+// descriptors stay free for ADS, and /ready answers.
 func TestConnectionsThatWaitAreBounded(t *testing.T) {
 	s := startServe(t, "--configDir", t.TempDir())
 	s.await(t, http.StatusOK)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The conditions of a test for an answer hold for that answer only, and a redirection is an answer.
+// Each condition of a test applies to its own answer only, and a redirection is an answer.
 func TestExchange(t *testing.T) {
 	b := &Backend{Name: "v1", IP: "127.0.0.1", Port: 80}
 	b.Status.Store(http.StatusTeapot)

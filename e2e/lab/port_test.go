@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// An agent whose status port another test's Envoy held at a loopback address of its own, or had held a moment before,
-// ended at its start.
+// Without FreePort's checks, an agent ended at its start if another test's Envoy held its status port at another
+// loopback address, or had held it a moment before.
 func TestReserve(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.77.3.1:0")
 	if err != nil {

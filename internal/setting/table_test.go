@@ -85,7 +85,7 @@ func TestFaults(t *testing.T) {
 		Flags: []Given{{"statusPort", "70000"}, {"discoveryAddress", "pilot"}, {"exitOnZeroActiveConnections", "yes"}},
 		Env: map[string]string{
 			"PILOTLIGHT_DRAIN_DURATION": "1500ms", "PILOTLIGHT_STATSU_PORT": "1", "PILOTLIGHT_MEMORY_LIMIT": "much memory",
-			"PILOTLIGHT_SERVICE_HOST": "10.0.0.1", "PILOTLIGHT_PORT_80_TCP_ADDR": "10.0.0.1", // what Kubernetes makes of a service
+			"PILOTLIGHT_SERVICE_HOST": "10.0.0.1", "PILOTLIGHT_PORT_80_TCP_ADDR": "10.0.0.1", // of a Kubernetes service
 		},
 		FileAt: "a.yaml", File: []byte("logLevel: loud\nstatusport: 1\nruntimeValues: a\nip: {a: [1]}\nlogLevel: info\n"),
 	})

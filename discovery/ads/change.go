@@ -8,9 +8,9 @@ import (
 
 // change is the difference of two layers. Its parts are sorted by name.
 type change struct {
-	told  *part // new and changed resources, and names that do not exist and were not requested before
-	fresh *part // those of told that exist and did not exist before
-	gone  *part // absent: those that existed
+	updated *part // new and changed resources, and names that do not exist and were not requested before
+	fresh   *part // those of updated that exist and did not exist before
+	gone    *part // absent: those that existed
 }
 
 // step is the change from one layer of a set to one of another set; either may be nil.
@@ -48,25 +48,25 @@ func without(layers, others []*layer) []*layer {
 	return out
 }
 
-// told returns the new and changed resources between two sets.
-func (sh *share) told(from, to *set) []*part {
+// updated returns the new and changed resources between two sets.
+func (sh *share) updated(from, to *set) []*part {
 	var out []*part
 	for _, s := range sh.compare(from, to) {
-		told := s.told
+		updated := s.updated
 		for _, l := range from.layers {
 			if l != s.from {
-				told = sh.less(less{told, &l.part, leaveSame})
+				updated = sh.less(less{updated, &l.part, leaveSame})
 			}
 		}
-		if len(told.resources) > 0 {
-			out = append(out, told)
+		if len(updated.resources) > 0 {
+			out = append(out, updated)
 		}
 	}
 	return out
 }
 
 // gone returns the resources that no longer exist, without those that the answer names anyway.
-func (sh *share) gone(from, to *set, told []*part) (out []*part) {
+func (sh *share) gone(from, to *set, updated []*part) (out []*part) {
 	for _, s := range sh.compare(from, to) {
 		gone := s.gone
 		for _, l := range to.layers {
@@ -74,8 +74,8 @@ func (sh *share) gone(from, to *set, told []*part) (out []*part) {
 				gone = sh.less(less{gone, &l.part, leaveExisting})
 			}
 		}
-		for _, p := range told {
-			if p != s.told { // which has none of them
+		for _, p := range updated {
+			if p != s.updated { // which has none of them
 				gone = sh.less(less{gone, p, leaveNamed})
 			}
 		}
@@ -164,7 +164,7 @@ func compareLayers(from, to *layer, w *work) *change {
 		after = to.resources
 	}
 	k := cmp.Or(from, to).kind
-	c := &change{told: &part{kind: k}, fresh: &part{kind: k}, gone: &part{kind: k}}
+	c := &change{updated: &part{kind: k}, fresh: &part{kind: k}, gone: &part{kind: k}}
 	if from != nil && to != nil && to.since.Value() == from {
 		for _, at := range to.places {
 			c.compare(before[at], after[at])
@@ -207,7 +207,7 @@ func (c *change) compare(before, after *resource) {
 }
 
 func (c *change) come(r *resource, known bool) {
-	c.told.resources = append(c.told.resources, r)
+	c.updated.resources = append(c.updated.resources, r)
 	if !known {
 		c.fresh.resources = append(c.fresh.resources, r)
 	}

@@ -160,17 +160,17 @@ func (c *client) take(typeURL, nonce, version string, versions map[string]string
 	if c.versions[k] == nil {
 		c.versions[k] = map[string]string{}
 	}
-	var told []string
+	var changed []string
 	for name, v := range versions {
 		c.versions[k][name] = v
-		told = append(told, name)
+		changed = append(changed, name)
 	}
 	for _, name := range removed {
 		delete(c.versions[k], name)
-		told = append(told, "-"+name)
+		changed = append(changed, "-"+name)
 	}
-	slices.Sort(told)
-	c.arrived = append(c.arrived, fmt.Sprintf("%s:%s", k, strings.Join(told, ",")))
+	slices.Sort(changed)
+	c.arrived = append(c.arrived, fmt.Sprintf("%s:%s", k, strings.Join(changed, ",")))
 	return true
 }
 
@@ -201,7 +201,7 @@ func (c *client) ack(k kind) string {
 	c.t.Helper()
 	c.accepted[k] = c.version[k]
 	if c.variant == delta {
-		return c.tell(k, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: c.nonce[k]})
+		return c.request(k, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: c.nonce[k]})
 	}
 	return c.say(k, &discoveryv3.DiscoveryRequest{ResponseNonce: c.nonce[k], VersionInfo: c.accepted[k]})
 }
@@ -209,7 +209,7 @@ func (c *client) ack(k kind) string {
 func (c *client) nack(k kind, text string) string {
 	c.t.Helper()
 	if c.variant == delta {
-		return c.tell(k, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: c.nonce[k], ErrorDetail: refused(text)})
+		return c.request(k, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: c.nonce[k], ErrorDetail: refused(text)})
 	}
 	return c.say(k, &discoveryv3.DiscoveryRequest{ResponseNonce: c.nonce[k], VersionInfo: c.accepted[k], ErrorDetail: refused(text)})
 }
@@ -237,10 +237,10 @@ func (c *client) resume(k kind, had map[string]string, names ...string) string {
 			m.ResourceNamesSubscribe = append(m.ResourceNamesSubscribe, name)
 		}
 	}
-	return c.tell(k, m)
+	return c.request(k, m)
 }
 
-func (c *client) tell(k kind, m *discoveryv3.DeltaDiscoveryRequest) string {
+func (c *client) request(k kind, m *discoveryv3.DeltaDiscoveryRequest) string {
 	c.t.Helper()
 	m.TypeUrl, m.Node = k.typeURL(), c.node
 	return c.send(m)

@@ -44,8 +44,8 @@ func (p *protocol) gated(k kind, now time.Time) bool {
 	if (!s.pending || s.overdue(now)) && !p.behind(cds) {
 		return false
 	}
-	told := p.news(k, p.target(k))
-	return told != nil && (s.accepted == nil || p.share.names(told, p.share.added(s.accepted, p.clusters())))
+	update := p.news(k, p.target(k))
+	return update != nil && (s.accepted == nil || p.share.names(update, p.share.added(s.accepted, p.clusters())))
 }
 
 // held reports whether a part of the rollout must still be sent before the next rollout may begin.

@@ -27,14 +27,14 @@ func TestSubscriptionsOneByOneAreLinear(t *testing.T) {
 		for _, n := range []int{500, 2_000} {
 			p, name := many(n)
 			p.share.merged.limit = 0
-			told := 0
+			received := 0
 			take := func(r *request) {
 				responses, _, err := p.request(eds, r, now)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for i := range responses {
-					told += len(responses[i].resources())
+					received += len(responses[i].resources())
 				}
 			}
 			for i := range n {
@@ -46,10 +46,10 @@ func TestSubscriptionsOneByOneAreLinear(t *testing.T) {
 			}
 			take(&request{variant: delta, nonce: p.types[eds].nonce})
 			for _, r := range p.push(p.latest, p.share, now.Add(time.Second)) {
-				told += len(r.resources())
+				received += len(r.resources())
 			}
-			if told != n {
-				t.Errorf("an answer every %d, %d names: %d were told", every, n, told)
+			if received != n {
+				t.Errorf("an answer every %d, %d names: %d were told", every, n, received)
 			}
 			costs = append(costs, p.share.merged.cost)
 		}

@@ -46,25 +46,25 @@ func TestLargeResourcesAreSentFromWhereTheyLie(t *testing.T) {
 					t.Errorf("%s, %s: %s is %d pieces of its own", c.name, v, r.name, shared)
 				}
 			}
-			var told protoreflect.ProtoMessage = &discoveryv3.DiscoveryResponse{}
+			var decoded protoreflect.ProtoMessage = &discoveryv3.DiscoveryResponse{}
 			if v == delta {
-				told = &discoveryv3.DeltaDiscoveryResponse{}
+				decoded = &discoveryv3.DeltaDiscoveryResponse{}
 			}
-			if err := proto.Unmarshal(message, told); err != nil {
+			if err := proto.Unmarshal(message, decoded); err != nil {
 				t.Fatalf("%s, %s: %v", c.name, v, err)
 			}
 			for i, r := range c.resources {
-				switch told := told.(type) {
+				switch decoded := decoded.(type) {
 				case *discoveryv3.DiscoveryResponse: // an empty assignment stands for one that does not exist
-					if r.exists() && !bytes.HasSuffix(r.content, told.Resources[i].Value) {
+					if r.exists() && !bytes.HasSuffix(r.content, decoded.Resources[i].Value) {
 						t.Errorf("%s: resource %d is another", c.name, i)
 					}
 				case *discoveryv3.DeltaDiscoveryResponse:
 					if !r.exists() {
-						if told.RemovedResources[0] != r.name {
-							t.Errorf("%s: %v are removed", c.name, told.RemovedResources)
+						if decoded.RemovedResources[0] != r.name {
+							t.Errorf("%s: %v are removed", c.name, decoded.RemovedResources)
 						}
-					} else if told.Resources[i].Name != r.name || told.Resources[i].Version != r.version || !bytes.HasSuffix(r.content, told.Resources[i].Resource.Value) {
+					} else if decoded.Resources[i].Name != r.name || decoded.Resources[i].Version != r.version || !bytes.HasSuffix(r.content, decoded.Resources[i].Resource.Value) {
 						t.Errorf("%s: resource %d is another", c.name, i)
 					}
 				}

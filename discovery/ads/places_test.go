@@ -64,15 +64,15 @@ func lookedAtFor(t *testing.T, v variant, n int, all bool) int64 {
 			t.Fatal("an endpoint is more than a small change")
 		}
 		mesh, g = with, g.follow(with, model.Change{}, g.share.interner)
-		told := 0
+		updated := 0
 		for _, r := range p.push(g.snapshot(reader), g.share, now) {
 			if r.kind != eds {
 				t.Errorf("told of %s", r.kind)
 			}
-			told += r.news.size()
+			updated += r.news.size()
 		}
-		if want := slices.ContainsFunc(wanted, func(name string) bool { return name == "outbound|80||"+changed.Host }); want != (told == 1) || told > 1 {
-			t.Errorf("%d are told, wanted %t", told, want)
+		if want := slices.ContainsFunc(wanted, func(name string) bool { return name == "outbound|80||"+changed.Host }); want != (updated == 1) || updated > 1 {
+			t.Errorf("%d are told, wanted %t", updated, want)
 		}
 		if _, _, err := p.request(eds, &request{variant: v, nonce: p.types[eds].nonce, names: map[variant]*names{sotw: p.types[eds].names}[v]}, now); err != nil {
 			t.Fatal(err)
@@ -101,13 +101,13 @@ func TestLayersWithOthersInSomePlaces(t *testing.T) {
 			t.Errorf("%s: the same layer: %t", name, next == base)
 		}
 		got, want := compareLayers(base, next, &w), compareLayers(base, anew, &w)
-		for i, parts := range [][2]*part{{got.told, want.told}, {got.fresh, want.fresh}, {got.gone, want.gone}} {
+		for i, parts := range [][2]*part{{got.updated, want.updated}, {got.fresh, want.fresh}, {got.gone, want.gone}} {
 			if !slices.Equal(parts[0].resources, parts[1].resources) {
 				t.Errorf("%s: difference %d is another", name, i)
 			}
 		}
 		other := newLayer(eds, append(slices.Clone(resources[:9]), &resource{name: resources[9].name, unknown: true}))
-		if told := compareLayers(other, next, &w).told; told.find(resources[9].name) == nil {
+		if updated := compareLayers(other, next, &w).updated; updated.find(resources[9].name) == nil {
 			t.Errorf("%s: what is not known is not told", name)
 		}
 	}

@@ -118,13 +118,13 @@ func (p *protocol) step(out []response, now time.Time) []response {
 // have it.
 func (p *protocol) next(k kind, now time.Time) (response, bool) {
 	s, want := &p.types[k], p.target(k)
-	told := p.news(k, want)
-	if told == nil && s.greet {
-		told = &news{}
+	update := p.news(k, want)
+	if update == nil && s.greet {
+		update = &news{}
 	}
 	old := s.sent
 	s.sent, s.due, s.greet = want, nil, false
-	if told == nil {
+	if update == nil {
 		if s.accepted == old {
 			s.accepted = want // the same content; this frees the older value
 		}
@@ -141,7 +141,7 @@ func (p *protocol) next(k kind, now time.Time) (response, bool) {
 		s.since = now
 	}
 	s.nonce, s.version, s.at, s.again, s.pending, s.nacked = strconv.Itoa(p.nonces), want.version, now, s.pending, true, false
-	return response{p.variant, k, s.nonce, s.version, told}, true
+	return response{p.variant, k, s.nonce, s.version, update}, true
 }
 
 // news returns the difference of k that Envoy must receive. If Envoy has subscribed to clusters, endpoints that no

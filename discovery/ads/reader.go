@@ -58,12 +58,12 @@ func (g *generation) withheld(name string, r reader) string {
 	return "no Gateway that selects the proxy names it, nor a DestinationRule that the proxy is under"
 }
 
-// tellWithheld logs the secrets that a stream requests and does not get, each reason once.
-func (st *stream) tellWithheld(asked *names) {
+// logWithheld logs the secrets that a stream requests and does not get, each reason once.
+func (st *stream) logWithheld(asked *names) {
 	for _, name := range asked.all() {
 		why := st.shown.withheld(name, st.reader)
-		_, told := st.withheld[name]
-		if why == st.withheld[name] || !told && len(st.withheld) == maxWithheld {
+		_, logged := st.withheld[name]
+		if why == st.withheld[name] || !logged && len(st.withheld) == maxWithheld {
 			continue
 		}
 		if st.withheld == nil {

@@ -70,11 +70,11 @@ func TestRouteConfigurationsShareHosts(t *testing.T) {
 			}
 		}
 		for v := range variants {
-			tell := func(r *resource) []byte {
+			encode := func(r *resource) []byte {
 				pieces, _ := (&part{kind: rds, resources: []*resource{r}}).pieces(v)
 				return bytes.Join(pieces, nil)
 			}
-			if !bytes.Equal(tell(shared), tell(alone)) {
+			if !bytes.Equal(encode(shared), encode(alone)) {
 				t.Errorf("%s: %s tells it otherwise", c.name, v)
 			}
 		}

@@ -51,7 +51,7 @@ func TestRule03OldNonceOfAnotherStreamIsAnswered(t *testing.T) {
 			c.nonce[k], c.accepted[k] = "77", "old"
 		}
 		if v == delta {
-			c.want("CDS", c.tell(cds, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "77"}), "cds:a,b")
+			c.want("CDS", c.request(cds, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "77"}), "cds:a,b")
 		} else {
 			c.want("CDS", c.ask(cds), "cds:a,b")
 		}
@@ -261,7 +261,7 @@ func TestRule15SubscriptionUnderStaleNonce(t *testing.T) {
 		c := r.started(delta, base)
 		r.push(state("a=1 b=1", "a=2 b=1 c=1", "l=1", "r=1"))
 		c.want("a change", c.got(), "eds:a")
-		c.want("stale nonce, new name", c.tell(eds, &discoveryv3.DeltaDiscoveryRequest{
+		c.want("stale nonce, new name", c.request(eds, &discoveryv3.DeltaDiscoveryRequest{
 			ResponseNonce: "0", ResourceNamesSubscribe: []string{"c"},
 		}), "")
 		c.want("the answer", c.ack(eds), "eds:c")

@@ -39,8 +39,8 @@ type Server struct {
 
 	onRefusal func() // see OnRefusal
 
-	shedTold atomic.Pointer[time.Time] // when a connection that was closed for want of room was logged last
-	pushing  sync.Mutex                // held while the next generation is made
+	shedLogged atomic.Pointer[time.Time] // when a connection that was closed for want of room was logged last
+	pushing    sync.Mutex                // held while the next generation is made
 
 	mu          sync.Mutex
 	streams     map[*stream]bool
@@ -74,8 +74,8 @@ func (s *Server) Pushes() []Push { return s.history.list() }
 func (s *Server) shed(conn net.Conn) {
 	s.metrics.refused.WithLabelValues("connections").Inc()
 	now := time.Now()
-	if last := s.shedTold.Load(); last == nil || now.Sub(*last) > shedEvery {
-		s.shedTold.Store(&now)
+	if last := s.shedLogged.Load(); last == nil || now.Sub(*last) > shedEvery {
+		s.shedLogged.Store(&now)
 		s.log.Warn("too many connections, one is closed", "limit", s.limits.Connections, "peer", conn.RemoteAddr().String())
 	}
 }
@@ -113,9 +113,9 @@ func (s *Server) publish(g *generation) {
 	s.pushers.start(s.all())
 }
 
-// told counts responses that are about to be sent. Responses that do not follow from the change that made g are not
+// sending counts responses that are about to be sent. Responses that do not follow from the change that made g are not
 // counted in the time that the change took.
-func (s *Server) told(g *generation, responses []response, follows bool, now time.Time) {
+func (s *Server) sending(g *generation, responses []response, follows bool, now time.Time) {
 	s.history.sent(g.number, responses)
 	since := g.change.Since
 	if !follows {

@@ -107,12 +107,12 @@ func (sh *share) chooseAgain(all *set, n *names, last choice) *set {
 	}
 	had := last.got.layers[0]
 	changed := map[int]*resource{}
-	for _, r := range c.told.resources {
+	for _, r := range c.updated.resources {
 		if at, ok := had.index(r.name); ok {
 			changed[at] = r
 		}
 	}
-	sh.work.looked.Add(int64(len(c.told.resources)))
+	sh.work.looked.Add(int64(len(c.updated.resources)))
 	now := had.patch(slices.Collect(maps.Keys(changed)), func(at int) *resource { return changed[at] })
 	if now == had {
 		return last.got
@@ -191,7 +191,7 @@ func (sh *share) minus(l, other *layer) *layer {
 // changedNames returns the names of new and changed resources.
 func (sh *share) changedNames(from, to *set) *names {
 	return sh.changed.get(pair[*set]{from, to}, func() (list *names) {
-		for _, p := range sh.told(from, to) {
+		for _, p := range sh.updated(from, to) {
 			list = sh.merge(list, sh.namesIn(p), nil)
 		}
 		return list
@@ -267,7 +267,7 @@ func whole(s *set) *news {
 }
 
 func (sh *share) difference(q question) *news {
-	n := &news{parts: sh.told(q.had, q.want)}
+	n := &news{parts: sh.updated(q.had, q.want)}
 	if q.gone {
 		n.parts = append(n.parts, sh.gone(q.had, q.want, n.parts)...)
 	}

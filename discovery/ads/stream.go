@@ -151,7 +151,7 @@ func (st *stream) send(responses []response) error {
 	st.mu.Lock()
 	follows := st.reached < st.shown.number // else it is new, or requests more
 	st.mu.Unlock()
-	st.server.told(st.shown, responses, follows, now)
+	st.server.sending(st.shown, responses, follows, now)
 	st.traceResponses(st.shown, responses, now)
 	for i := range responses {
 		r := &responses[i]
@@ -202,7 +202,7 @@ func (st *stream) request(r *request, now time.Time) ([]response, error) {
 		st.traceAnswer(k, nack, now)
 	}
 	if k == sds {
-		st.tellWithheld(r.names)
+		st.logWithheld(r.names)
 	}
 	st.reach(now)
 	st.arm(now)

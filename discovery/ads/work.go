@@ -21,14 +21,14 @@ type tally struct {
 	names []string
 }
 
-// maxTold is how many names a tally keeps.
-const maxTold = 16
+// maxNamed is how many names a tally keeps.
+const maxNamed = 16
 
 func (t *tally) add(of, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.count++
-	if len(t.names) < maxTold {
+	if len(t.names) < maxNamed {
 		t.names = append(t.names, of+"/"+name)
 	}
 }

@@ -22,5 +22,6 @@
 // An epoch is one process of Envoy. Its number is newest + 1, or 0 when no process runs. Each epoch has its own abortCh,
 // which carries the orders of the core.
 //
-// The package imports no other package of this module. Bootstraps, flags and files are the work of its callers.
+// The package imports no other package of this module. It does not read flags or files: its
+// callers do, and make the bootstraps.
 package agent

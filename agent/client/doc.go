@@ -7,6 +7,6 @@
 //	       ──▶ POST /quitquitquit
 //	Patience.Until ──▶ repeats a request, quickly at first, until it succeeds, or until the limit
 //
-// It reads no flags, though its errors name the flag of a port. It prints nothing, and never decides to go on without an
-// answer.
+// It does not read flags, though its errors name the flag of a port. It does not print, and does not decide to go on
+// without an answer.
 package client

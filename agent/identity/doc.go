@@ -4,6 +4,6 @@
 //	                                                                      ▼
 //	environment, labels and annotations of the pod, PROXY_CONFIG ─▶ Describe ─▶ LikeIstio ─▶ node.Metadata
 //
-// All functions here are pure, and change none of their arguments. The callers read the environment, the downward API's
+// All functions here are pure, and do not change their arguments. The callers read the environment, the downward API's
 // files and the addresses.
 package identity

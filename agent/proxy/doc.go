@@ -11,6 +11,6 @@
 //	                                             ├▶ report ─▶ status port, service manager
 //	                                             └▶ flight.Recorder
 //
-// The caller reads flags and variables: an Input and a status.OwnPort carry their names for messages. The decisions
+// The package does not read flags and variables. Its caller does: an Input and a status.OwnPort carry their names for messages. The decisions
 // about a running Envoy are made in package agent.
 package proxy

@@ -6,7 +6,7 @@
 //	agent bootstrap                         print Envoy's bootstrap without running an Envoy
 //	agent version, agent completion
 //
-// The package makes a Config from flags, the environment and a file, and calls one function with it. Package
+// The package only makes a Config from flags, the environment and a file, and calls one function with it. Package
 // agent/proxy joins the parts of a proxy, package agent makes every decision about a running Envoy, and package
 // bootstrap makes the bootstrap.
 package main

@@ -6,6 +6,6 @@
 //	discovery apply, discovery get, discovery delete, discovery proxyconfig
 //	discovery version
 //
-// It exits with status 0 when it was asked to stop, 1 when something failed, 2 when its arguments are wrong. The package reads
-// flags and joins the adapters with the server. The packages below discovery do everything else.
+// It exits with status 0 when it was asked to stop, 1 when something failed, 2 when its arguments are wrong. The package only
+// reads flags and joins the adapters with the server. The packages below discovery do everything else.
 package main

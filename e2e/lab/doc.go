@@ -10,4 +10,5 @@
 // A World or a Mesh ends its test where starting fails, and reports the responses that an Envoy has rejected.
 //
 // Each process has a process group of its own, writes its output to a file in its directory, and is ended by its pid.
+// The package does not judge what a program answers: the tests do.
 package lab

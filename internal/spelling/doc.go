@@ -1,4 +1,4 @@
 // Package spelling finds the name that a misspelt name most likely means.
 //
-// It is pure. Its callers supply the known names, and write the message.
+// It is pure. It does not write the message: its callers do, and supply the known names.
 package spelling

@@ -63,7 +63,7 @@ func (s *stream) replace(names []string) {
 // update returns the response that brings the client up to date with these secrets, nil if it is. A state-of-the-world
 // response has all existing secrets that the client subscribes to.
 func (s *stream) update(all Secrets) []byte {
-	var told []Secret
+	var sent []Secret
 	news := false
 	for _, name := range slices.Sorted(maps.Keys(s.names)) {
 		secret, exists := all[name]
@@ -73,17 +73,17 @@ func (s *stream) update(all Secrets) []byte {
 		changed := s.sent[name] != secret.version
 		news = news || changed
 		if changed || !s.delta {
-			told = append(told, secret)
+			sent = append(sent, secret)
 		}
 	}
 	if !news {
 		return nil
 	}
 	version := ""
-	for _, secret := range told {
+	for _, secret := range sent {
 		s.sent[secret.Name] = secret.version
 		version += secret.version
 	}
 	s.nonces++
-	return response(told, version, strconv.Itoa(s.nonces), s.delta)
+	return response(sent, version, strconv.Itoa(s.nonces), s.delta)
 }

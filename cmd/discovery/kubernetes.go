@@ -28,7 +28,7 @@ type cluster struct {
 	settings   string   // NAMESPACE/NAME of the ConfigMap of the mesh's settings; empty for none
 	writes     bool     // the status of its Istio objects
 	lease      lease
-	told       *configs.Statuses // receives the objects from their source; nil for none
+	receiver   *configs.Statuses // receives the objects from their source; nil for none
 }
 
 const kubernetesRegistry = "Kubernetes"
@@ -98,7 +98,7 @@ func userAgent() string { return "pilotlight-discovery/" + version.Get().Version
 
 // objects returns the source of the cluster's Istio objects.
 func (c cluster) objects(log *slog.Logger) discovery.Source {
-	return configs.Source{Connect: c.connect, Cluster: c.id, Namespaces: c.namespaces, Statuses: c.told, Log: log}
+	return configs.Source{Connect: c.connect, Cluster: c.id, Namespaces: c.namespaces, Statuses: c.receiver, Log: log}
 }
 
 // store returns the source for k8s://PLACE in MeshConfig's configSources: the objects of this cluster, unless they are

@@ -68,10 +68,10 @@ func (c cluster) statuses(identity string, log *slog.Logger) *configs.Statuses {
 
 // whole forwards the notes of a mesh only if no source is late: if one is missing, references to its objects would look
 // wrong.
-func whole(server *discovery.Server, told func(*model.Mesh, []model.Note)) func(*model.Mesh, []model.Note) {
+func whole(server *discovery.Server, next func(*model.Mesh, []model.Note)) func(*model.Mesh, []model.Note) {
 	return func(m *model.Mesh, notes []model.Note) {
 		if !slices.ContainsFunc(server.Statuses(), func(s discovery.SourceStatus) bool { return s.Late }) {
-			told(m, notes)
+			next(m, notes)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	reporter := notes.New(proxies.Proxies, log)
 	proxies.OnRefusal(reporter.Recheck)
 	self := identity()
-	c.cluster.told = c.cluster.statuses(self, log)
+	c.cluster.receiver = c.cluster.statuses(self, log)
 	server := &discovery.Server{
 		Sources:  c.sources(store, log),
 		Pusher:   proxies,
@@ -95,7 +95,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	if wanted := gatewaySecrets(server, c.cluster, c.gatewaySecrets); wanted != nil {
 		server.Judge = judges{reporter, wanted}
 	}
-	if statuses := c.cluster.told; statuses != nil {
+	if statuses := c.cluster.receiver; statuses != nil {
 		reporter.OnJudged(whole(server, statuses.Judged))
 		leading = append(leading, statuses.Run)
 	}

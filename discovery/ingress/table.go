@@ -50,7 +50,7 @@ type Table struct {
 	secrets   map[Name]string // the faults of the Secrets that were read, "" for a valid one
 
 	dirty  bool
-	told   map[string]model.Group
+	sent   map[string]model.Group
 	ours   []Name
 	wanted []Name
 }
@@ -73,7 +73,7 @@ func New(o Options) *Table {
 	o.Domain, o.HTTP, o.HTTPS = cmp.Or(o.Domain, "cluster.local"), cmp.Or(o.HTTP, 80), cmp.Or(o.HTTPS, 443)
 	return &Table{
 		options: o, ingresses: map[Name]*ingress{}, classes: map[string]*networkingv1.IngressClass{}, services: map[Name][]corev1.ServicePort{},
-		secrets: map[Name]string{}, told: map[string]model.Group{},
+		secrets: map[Name]string{}, sent: map[string]model.Group{},
 	}
 }
 
@@ -141,16 +141,16 @@ func (t *Table) Changes() map[string]model.Group {
 	t.dirty = false
 	now := t.translate()
 	for key, group := range now {
-		if was, had := t.told[key]; !had || !group.Same(was) || !slices.Equal(group.Faults, was.Faults) {
+		if was, had := t.sent[key]; !had || !group.Same(was) || !slices.Equal(group.Faults, was.Faults) {
 			out[key] = group
 		}
 	}
-	for key := range t.told {
+	for key := range t.sent {
 		if _, still := now[key]; !still {
 			out[key] = model.Group{}
 		}
 	}
-	t.told = now
+	t.sent = now
 	return out
 }
 

@@ -240,7 +240,7 @@ func TestHostileTenant(t *testing.T) {
 		t.Errorf("it wants the Secrets %v, want %s", table.Wanted(), want)
 	}
 	table.SetSecrets(map[Name]string{{"shop", "cert"}: "", {"evil", "cert"}: ""})
-	table.told = nil // so that Changes returns all groups again
+	table.sent = nil // so that Changes returns all groups again
 	table.dirty = true
 	s := serve(table)
 	for request, want := range map[string]string{

@@ -28,7 +28,7 @@ type Reporter struct {
 	meshes    chan *model.Mesh // the newest
 	recheck   chan struct{}    // the same mesh is to be judged again
 	notes     atomic.Pointer[[]model.Note]
-	told      func(*model.Mesh, []model.Note)
+	onJudged  func(*model.Mesh, []model.Note)
 }
 
 // New returns a Reporter; connected returns the proxies that are connected now.
@@ -50,7 +50,7 @@ func (r *Reporter) Judge(m *model.Mesh) {
 
 // OnJudged sets a function that is called after each judgement, with all notes of the mesh. OnJudged must be called
 // before Run.
-func (r *Reporter) OnJudged(told func(*model.Mesh, []model.Note)) { r.told = told }
+func (r *Reporter) OnJudged(do func(*model.Mesh, []model.Note)) { r.onJudged = do }
 
 // Recheck queues the newest mesh once more, since a proxy has refused a part of it. It returns at once.
 func (r *Reporter) Recheck() {
@@ -83,8 +83,8 @@ func (r *Reporter) Run(ctx context.Context) error {
 		}
 		began := time.Now()
 		notes := mesh.Notes(r.connected()...)
-		if r.report(notes); r.told != nil {
-			r.told(mesh, notes)
+		if r.report(notes); r.onJudged != nil {
+			r.onJudged(mesh, notes)
 		}
 		select {
 		case <-ctx.Done():

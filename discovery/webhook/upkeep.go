@@ -18,12 +18,12 @@ import (
 // upkeep is the state of one attempt of a Keeper.
 type upkeep struct {
 	*Keeper
-	client         *kube.Client
-	secret         *kube.Watch
-	listed         bool // the list of the Secret has been received
-	found          *corev1.Secret
-	configurations []*unstructured.Unstructured
-	told, foreign  string // the last fault, and the last webhooks of others, that were logged
+	client          *kube.Client
+	secret          *kube.Watch
+	listed          bool // the list of the Secret has been received
+	found           *corev1.Secret
+	configurations  []*unstructured.Unstructured
+	logged, foreign string // the last fault, and the last webhooks of others, that were logged
 }
 
 func (u *upkeep) run(ctx context.Context, events <-chan kube.Event) error {
@@ -148,9 +148,9 @@ func (u *upkeep) write(ctx context.Context, p *pairs) error {
 func (u *upkeep) serve(p *pairs) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.pairs, u.failed = p, nil; u.told != "" {
+	if u.pairs, u.failed = p, nil; u.logged != "" {
 		u.Log.Info("the certificate of webhooks is looked after again")
-		u.told = ""
+		u.logged = ""
 	}
 }
 
@@ -203,8 +203,8 @@ func (u *upkeep) patch(ctx context.Context, c *unstructured.Unstructured, patch 
 func (u *upkeep) tell(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.failed = err; u.told != err.Error() {
-		u.told = err.Error()
+	if u.failed = err; u.logged != err.Error() {
+		u.logged = err.Error()
 		u.Log.Error("the certificate of webhooks is not looked after", "err", err)
 	}
 }

@@ -131,7 +131,7 @@ var rules = []rule{
 		why: "the bottom of the house stands on nothing of ours",
 	},
 	{who: "internal/local", only: "nothing", why: "both halves ask what is local, so it stands on neither"},
-	{who: "internal/environ internal/golden internal/logger internal/regular internal/spelling internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
+	{who: "internal/environ internal/golden internal/logger internal/regular internal/retry internal/spelling internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
 	{who: "internal/manual", only: "internal/golden", why: "pages are made from commands, of whichever program"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
 	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/local internal/regular", why: "the agent's rooms know the agent, not the commands"},
@@ -149,7 +149,7 @@ var rules = []rule{
 	{who: "discovery/model", only: "internal/spelling", why: "the model stands on nothing of ours; its notes say which name was meant"},
 	{who: "bootstrap", only: "node templates", why: "a bootstrap is made from parameters and text"},
 	{
-		who: "discovery", only: "discovery/model discovery/secret",
+		who: "discovery", only: "discovery/model discovery/secret internal/retry",
 		why: "the server loop moves a Mesh, and secrets beside it: what becomes of them is behind Pusher and Vault",
 	},
 	{who: "discovery/secret", only: "nothing", why: "secrets go past the mesh: what knows one must not need the other"},

@@ -1,64 +1,50 @@
 package discovery
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// cache holds the last groups of one source, and the state of the source itself.
-type cache struct {
-	feed   *feed // nil when the source was removed, and its groups are held
-	groups map[string]model.Group
-	faults map[string][]string // of records that are malformed, by key
-
-	// resent holds the keys that the source has sent since it was started, until it has synced: a group that it does
-	// not send again was deleted while the source was not running. Nil after that.
-	resent map[string]bool
-
-	// held are groups that the source no longer has. They are served until a deadline: so many were removed at once
-	// that it may be an accident.
-	held      map[string]bool
-	heldUntil time.Time
-
-	deadline time.Time // the first mesh waits for the source until then
-	settled  bool      // it has synced, or ended, at least once
-	status   SourceStatus
+// group is a model.Group or a secret.Group.
+type group[G any] interface {
+	Len() int        // the number of things in it; 0 for a record that is gone, or malformed
+	Malformed() bool // no part of the record could be read
+	Same(G) bool
 }
 
-func newCache() *cache {
-	return &cache{groups: map[string]model.Group{}, faults: map[string][]string{}, held: map[string]bool{}}
+// cacheOf holds the last groups of one source, and the state of the source itself.
+type cacheOf[U any, G group[G]] struct {
+	life[U]
+	groups map[string]G
 }
 
-// pending reports whether the source has neither synced nor passed its deadline.
-func (c *cache) pending() bool { return c.feed != nil && !c.settled && !c.status.Late }
-
-// update applies an update, and calls changed with each group that it changes, as the group was before.
-func (c *cache) update(u model.Update, changed func(key string, before model.Group)) {
-	for key, group := range u.Groups {
-		if c.resent != nil {
-			c.resent[key] = true
-		}
-		delete(c.held, key)
-		c.setFaults(key, group.Faults)
-		before, had := c.groups[key]
-		switch {
-		case group.Malformed(), had && !group.Empty() && group.Same(before):
-		case !group.Empty():
-			c.put(key, group)
-			changed(key, before)
-		case had:
-			c.drop(key)
-			changed(key, before)
-		}
+// take applies a record that the source has sent, and returns the group before it. changed is false if the record is
+// the same, or malformed: then the last good one stays.
+func (c *cacheOf[U, G]) take(key string, now G) (before G, changed bool) {
+	before, had := c.groups[key]
+	switch {
+	case now.Malformed(), had && now.Len() > 0 && now.Same(before):
+		return before, false
+	case now.Len() > 0:
+		c.status.Objects += now.Len() - before.Len()
+		c.groups[key] = now
+		return before, true
+	default:
+		c.drop(key)
+		return before, had
 	}
 }
 
-// deleted returns the keys of groups that the source had in an earlier run and has not sent again, now that it has synced.
-func (c *cache) deleted() []string {
+func (c *cacheOf[U, G]) drop(key string) {
+	c.status.Objects -= c.groups[key].Len()
+	delete(c.groups, key)
+}
+
+// deleted returns the keys of groups that the source had in an earlier run and has not sent again, now that it has
+// synced. It forgets the faults of such records.
+func (c *cacheOf[U, G]) deleted() []string {
 	if c.resent == nil {
 		return nil
 	}
@@ -70,7 +56,7 @@ func (c *cache) deleted() []string {
 	}
 	for key := range c.faults {
 		if !c.resent[key] {
-			c.setFaults(key, nil)
+			c.read(key, nil)
 		}
 	}
 	c.resent = nil
@@ -78,38 +64,34 @@ func (c *cache) deleted() []string {
 	return out
 }
 
-func (c *cache) put(key string, group model.Group) {
-	c.status.Objects += group.Len() - c.groups[key].Len()
-	c.groups[key] = group
+// cache is the cache of a source of the mesh.
+type cache struct {
+	cacheOf[model.Update, model.Group]
+
+	// held are groups that the source no longer has. They are served until a deadline: so many were removed at once
+	// that it may be an accident.
+	held      map[string]bool
+	heldUntil time.Time
+}
+
+func newCache() *cache {
+	return &cache{cacheOf: cacheOf[model.Update, model.Group]{groups: map[string]model.Group{}}, held: map[string]bool{}}
 }
 
 func (c *cache) drop(key string) {
-	c.status.Objects -= c.groups[key].Len()
-	delete(c.groups, key)
+	c.cacheOf.drop(key)
 	delete(c.held, key)
 }
 
-// setFaults replaces the faults of a record.
-func (c *cache) setFaults(key string, faults []string) {
-	if slices.Equal(c.faults[key], faults) {
-		return
-	}
-	if c.faults[key] = faults; len(faults) == 0 {
-		delete(c.faults, key)
-	}
-	c.status.Malformed = nil // report makes it again
+// remove removes the source. Its groups stay.
+func (c *cache) remove(name string) {
+	c.feed, c.faults = nil, map[string][]string{}
+	c.status = SourceStatus{Name: name, State: SourceRemoved, Objects: c.status.Objects, Changed: c.status.Changed}
 }
 
 // report returns the source's status.
 func (c *cache) report() SourceStatus {
-	if c.status.Malformed == nil && len(c.faults) > 0 {
-		for _, key := range slices.Sorted(maps.Keys(c.faults)) {
-			for _, fault := range c.faults[key] {
-				c.status.Malformed = append(c.status.Malformed, fmt.Sprintf("%s: %s", key, fault))
-			}
-		}
-	}
-	out := c.status
+	out := c.cacheOf.report()
 	out.Held, out.Until = len(c.held), c.heldUntil
 	return out
 }

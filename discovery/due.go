@@ -88,8 +88,7 @@ func (s *state) wake(d Debounce) (time.Time, bool) {
 func (s *state) expire(now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
 		c := s.sources[name]
-		if c.pending() && !c.deadline.IsZero() && !now.Before(c.deadline) {
-			c.status.Late = true
+		if c.expire(now) {
 			s.log(slog.LevelError, "source has not synced in time, discovery goes on without it", "source", name, "timeout", s.patience.Sync,
 				"reason", c.status.Error)
 			if !s.pushed {

@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,25 +15,9 @@ import (
 )
 
 // fakeSecrets sends the updates of the test, until it is broken.
-type fakeSecrets struct {
-	updates chan secret.Update
-	broken  chan error
-}
+type fakeSecrets struct{ fakeOf[secret.Update] }
 
-func newFakeSecrets() fakeSecrets { return fakeSecrets{make(chan secret.Update), make(chan error)} }
-
-func (f fakeSecrets) Run(ctx context.Context, updates chan<- secret.Update) error {
-	for {
-		select {
-		case u := <-f.updates:
-			updates <- u
-		case err := <-f.broken:
-			return err
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
+func newFakeSecrets() fakeSecrets { return fakeSecrets{newFakeOf[secret.Update]()} }
 
 // tell sends "key=NAME" words; a word without = is a key whose record is malformed, with - before it one that is
 // removed.
@@ -87,15 +70,7 @@ func serveSecrets(t *testing.T, timeout time.Duration, sources map[string]secret
 		Debounce: Debounce{After: 100 * time.Millisecond, Max: time.Second}, Patience: Patience{Sync: timeout},
 		random: func() float64 { return 0 },
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	start(t, s)
 	registry.updates <- update{"x": "0"}.model(true)
 	synctest.Wait()
 	return s, v, r, log

@@ -40,6 +40,14 @@ type Patience struct {
 	Wipe time.Duration // how long more than half of all hosts are kept, if a removed or restarted source loses them at once; 0 for not at all
 }
 
+// deadline returns when a source that was added at now is late; zero for never.
+func (p Patience) deadline(now time.Time) time.Time {
+	if p.Sync <= 0 {
+		return time.Time{}
+	}
+	return now.Add(p.Sync)
+}
+
 // Server joins sources and a pusher.
 type Server struct {
 	Sources  map[string]Source // that it starts with, by their name in logs and state
@@ -53,12 +61,12 @@ type Server struct {
 	Vault   Vault // may be nil where there are never sources of secrets
 	Log     *slog.Logger
 
-	roster   roster[Source]
+	roster   roster[model.Update]
 	random   func() float64 // for a test to set
 	synced   atomic.Bool
 	statuses atomic.Pointer[[]SourceStatus]
 
-	secretRoster   roster[secret.Source]
+	secretRoster   roster[secret.Update]
 	secretStatuses atomic.Pointer[[]SourceStatus]
 }
 
@@ -95,34 +103,25 @@ func (s *Server) Run(ctx context.Context) error {
 		s.random = rand.Float64
 	}
 	var g errgroup.Group
-	changed := s.roster.begin(s.Sources)
+	changed := begin(&s.roster, s.Sources)
 	settled := make(chan struct{})
 	if s.Vault != nil {
-		changed := s.secretRoster.begin(s.Secrets)
+		changed := begin(&s.secretRoster, s.Secrets)
 		g.Go(func() error { return s.runSecrets(ctx, changed, func() { close(settled) }) })
 	} else {
 		close(settled)
 	}
-	g.Go(func() error { return s.loop(ctx, &g, changed, settled) })
+	g.Go(func() error { return s.loop(ctx, changed, settled) })
 	return g.Wait()
 }
 
-func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed, settled <-chan struct{}) error {
+func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) error {
 	state := newState(s.Patience)
 	state.withoutSecrets = true
-	in := make(chan sourceEvent)
-	stops := map[*feed]context.CancelFunc{}
+	running := newRunning[model.Update](s.random)
 	reconcile := func() {
 		start, stop := state.reconcile(s.roster.all(), time.Now())
-		for _, f := range stop {
-			stops[f]()
-			delete(stops, f)
-		}
-		for _, f := range start {
-			var running context.Context
-			running, stops[f] = context.WithCancel(ctx)
-			g.Go(func() error { s.supervise(running, f, s.random, in); return nil })
-		}
+		running.change(ctx, start, stop)
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -130,15 +129,12 @@ func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed, settled <
 	for {
 		select {
 		case <-ctx.Done():
-			for _, stop := range stops {
-				stop()
-			}
-			return nil
+			return running.end()
 		case <-changed:
 			reconcile()
 		case <-settled:
 			state.withoutSecrets, settled = false, nil
-		case event := <-in:
+		case event := <-running.events:
 			reconcile() // a source that was added before the event counts before it
 			state.apply(event, time.Now())
 		case <-timer.C:
@@ -159,10 +155,7 @@ func (s *Server) loop(ctx context.Context, g *errgroup.Group, changed, settled <
 
 // report logs the messages of the state, and publishes the status of each source.
 func (s *Server) report(state *state) {
-	for _, m := range state.messages {
-		s.Log.Log(context.Background(), m.level, m.text, m.args...)
-	}
-	state.messages = nil
+	state.write(context.Background(), s.Log)
 	statuses := make([]SourceStatus, 0, len(state.sources))
 	for _, name := range slices.Sorted(maps.Keys(state.sources)) {
 		statuses = append(statuses, state.sources[name].report())

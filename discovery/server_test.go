@@ -20,18 +20,22 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // syncTimeout is longer than any test that does not test the timeout.
 const syncTimeout = 24 * time.Hour
 
-// fake sends the updates of the test, until it is broken.
-type fake struct {
-	updates chan model.Update
+// fakeOf sends the updates of the test, until it is broken.
+type fakeOf[U any] struct {
+	updates chan U
 	broken  chan error
 	starts  chan time.Time
 }
 
-func newFake() fake {
-	return fake{make(chan model.Update), make(chan error), make(chan time.Time, 100)}
+func newFakeOf[U any]() fakeOf[U] {
+	return fakeOf[U]{make(chan U), make(chan error), make(chan time.Time, 100)}
 }
 
-func (f fake) Run(ctx context.Context, updates chan<- model.Update) error {
+type fake = fakeOf[model.Update]
+
+func newFake() fake { return newFakeOf[model.Update]() }
+
+func (f fakeOf[U]) Run(ctx context.Context, updates chan<- U) error {
 	f.starts <- time.Now()
 	for {
 		select {
@@ -73,6 +77,13 @@ func serve(t *testing.T, sources map[string]Source) (*Server, *recorder) {
 		Patience: Patience{Sync: syncTimeout, Wipe: 30 * time.Second},
 		random:   func() float64 { return 0 },
 	}
+	start(t, s)
+	return s, r
+}
+
+// start runs a server until the test ends.
+func start(t *testing.T, s *Server) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- s.Run(ctx) }()
@@ -82,7 +93,6 @@ func serve(t *testing.T, sources map[string]Source) (*Server, *recorder) {
 			t.Error(err)
 		}
 	})
-	return s, r
 }
 
 func (r *recorder) want(t *testing.T, want ...push) {
@@ -211,7 +221,7 @@ func TestARegistryThatComesBackIsFollowedSoon(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			began, asked, back := time.Now(), 0, time.Duration(0)
-			again(ctx, func() float64 { return random }, func() error {
+			delays(func() float64 { return random }).Do(ctx, func() error {
 				if asked++; time.Since(began) < away {
 					return errors.New("away")
 				}

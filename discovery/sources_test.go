@@ -308,14 +308,6 @@ func TestEqualGroupsChangeNothing(t *testing.T) {
 	}
 }
 
-func TestJittered(t *testing.T) {
-	for random, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 6 * time.Second, 0.999999999: 4 * time.Second} {
-		if got := jittered(8*time.Second, random); got.Round(time.Millisecond) != want {
-			t.Errorf("jittered(8s, %g) = %v, want %v", random, got, want)
-		}
-	}
-}
-
 func TestSourceMetrics(t *testing.T) {
 	s := &Server{}
 	s.statuses.Store(&[]SourceStatus{{

@@ -22,7 +22,7 @@ type state struct {
 	firstChange time.Time                // of the changes that are not pushed yet; zero without any
 	changed     map[groupKey]model.Group // groups that changed, as they were in the last mesh
 	mesh        *model.Mesh              // the last one pushed: the next one shares unchanged parts with it
-	messages    []message                // for the log
+	journal
 
 	withoutSecrets bool // the first mesh waits until the sources of secrets have synced or are late
 }
@@ -32,29 +32,8 @@ type groupKey struct{ source, key string }
 
 func (k groupKey) String() string { return k.source + "/" + k.key }
 
-// message is a line of the log.
-type message struct {
-	level slog.Level
-	text  string
-	args  []any
-}
-
 func newState(p Patience) *state {
 	return &state{patience: p, sources: map[string]*cache{}, changed: map[groupKey]model.Group{}}
-}
-
-func (s *state) log(level slog.Level, text string, args ...any) {
-	s.messages = append(s.messages, message{level, text, args})
-}
-
-// sourceEvent is an event of a feed: it was started, it sent an update, or it ended.
-type sourceEvent struct {
-	feed    *feed
-	update  model.Update
-	started bool
-	ended   bool
-	err     error         // of its end; nil when it has nothing more to send
-	restart time.Duration // after its end
 }
 
 // apply applies an event that came at now.
@@ -65,12 +44,11 @@ func (s *state) apply(in sourceEvent, now time.Time) {
 	}
 	switch {
 	case in.started:
-		if c.resent = map[string]bool{}; c.status.State == SourceFailed {
-			c.status.Restarts++
-		}
-		c.status.State = SourceSyncing
+		c.started()
 	case in.ended:
-		s.end(c, in, now)
+		if c.ended(in.err, now); in.err != nil {
+			s.log(slog.LevelError, "source failed, its last groups are served", "source", in.feed.name, "err", in.err, "restart", in.restart)
+		}
 	default:
 		s.update(c, in.update, now)
 	}
@@ -79,30 +57,23 @@ func (s *state) apply(in sourceEvent, now time.Time) {
 	}
 }
 
-func (s *state) end(c *cache, in sourceEvent, now time.Time) {
-	if in.err == nil {
-		c.status.State, c.settled = SourceEnded, true
-		return
-	}
-	c.status.State, c.status.Error, c.status.ErrorTime = SourceFailed, in.err.Error(), now
-	s.log(slog.LevelError, "source failed, its last groups are served", "source", in.feed.name, "err", in.err, "restart", in.restart)
-}
-
 func (s *state) update(c *cache, u model.Update, now time.Time) {
 	name := c.feed.name
 	for key, group := range u.Groups {
-		if len(group.Faults) > 0 && !slices.Equal(group.Faults, c.faults[key]) {
+		if c.read(key, group.Faults) && len(group.Faults) > 0 {
 			s.log(slog.LevelWarn, "malformed record skipped", "source", name, "record", key, "reasons", group.Faults)
 		}
+		delete(c.held, key)
+		if before, changed := c.take(key, group); changed {
+			s.markGroup(c, groupKey{name, key}, before, now)
+		}
 	}
-	c.update(u, func(key string, before model.Group) { s.markGroup(c, groupKey{name, key}, before, now) })
 	if !u.Synced {
 		return
 	}
-	if c.status.Late {
+	if c.synced() {
 		s.log(slog.LevelInfo, "source synced after its deadline", "source", name)
 	}
-	c.status.State, c.status.Late, c.settled = SourceSynced, false, true
 	s.removeGroups(name, c, c.deleted(), now)
 }
 
@@ -124,34 +95,23 @@ func (s *state) markChange(now time.Time) {
 
 // reconcile sets the sources to those of a roster at now. It returns the feeds to start, and those to stop.
 func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop []*feed) {
-	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
-		c := s.sources[name]
-		if c.feed == nil || roster[name] == c.feed {
-			continue
+	start, stop = compare(s.sources, roster)
+	for _, f := range stop {
+		if roster[f.name] != nil {
+			continue // it is replaced
 		}
-		stop = append(stop, c.feed)
-		c.feed, c.status = nil, SourceStatus{Name: name, State: SourceRemoved, Objects: c.status.Objects, Changed: c.status.Changed}
-		c.faults = map[string][]string{}
-		if roster[name] == nil {
-			s.log(slog.LevelInfo, "source removed", "source", name, "objects", c.status.Objects)
-			s.removeGroups(name, c, slices.Sorted(maps.Keys(c.groups)), now)
-		}
+		c := s.sources[f.name]
+		c.remove(f.name)
+		s.log(slog.LevelInfo, "source removed", "source", f.name, "objects", c.status.Objects)
+		s.removeGroups(f.name, c, slices.Sorted(maps.Keys(c.groups)), now)
 	}
-	for _, name := range slices.Sorted(maps.Keys(roster)) {
-		c := s.sources[name]
+	for _, f := range start {
+		c := s.sources[f.name]
 		if c == nil {
 			c = newCache()
-			s.sources[name] = c
+			s.sources[f.name] = c
 		}
-		if c.feed != nil {
-			continue
-		}
-		start = append(start, roster[name])
-		c.feed, c.settled, c.deadline = roster[name], false, time.Time{}
-		if s.patience.Sync > 0 {
-			c.deadline = now.Add(s.patience.Sync)
-		}
-		c.status.Name, c.status.State = name, SourceSyncing
+		c.begin(f, s.patience.deadline(now))
 		clear(c.held)
 		c.heldUntil = time.Time{}
 	}

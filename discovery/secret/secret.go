@@ -39,6 +39,9 @@ type Group struct {
 	Faults []string
 }
 
+// Len returns the number of secrets in the group.
+func (g Group) Len() int { return len(g.Secrets) }
+
 // Malformed reports whether nothing of the record can be read.
 func (g Group) Malformed() bool { return len(g.Secrets) == 0 && len(g.Faults) > 0 }
 

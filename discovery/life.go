@@ -1,0 +1,117 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+)
+
+// life is the state of a source itself, without its groups. It reads no clock.
+type life[U any] struct {
+	feed   *feedOf[U]          // nil when the source was removed, and its groups are held
+	faults map[string][]string // of records that are malformed, by key
+
+	// resent holds the keys that the source has sent since it was started, until it has synced: a group that it does
+	// not send again was deleted while the source was not running. Nil after that.
+	resent map[string]bool
+
+	deadline time.Time // the first mesh waits for the source until then; zero for ever
+	settled  bool      // it has synced, or ended, at least once
+	status   SourceStatus
+}
+
+func (l *life[U]) current() *feedOf[U] { return l.feed }
+
+// begin makes the life one of another feed. Its groups, and so their number, stay.
+func (l *life[U]) begin(f *feedOf[U], deadline time.Time) {
+	l.feed, l.settled, l.deadline, l.faults = f, false, deadline, map[string][]string{}
+	l.status = SourceStatus{Name: f.name, State: SourceSyncing, Objects: l.status.Objects, Changed: l.status.Changed}
+}
+
+// started records that the source runs, and sends all its records again.
+func (l *life[U]) started() {
+	if l.resent = map[string]bool{}; l.status.State == SourceFailed {
+		l.status.Restarts++
+	}
+	l.status.State = SourceSyncing
+}
+
+// ended records the end of the source, with its error.
+func (l *life[U]) ended(err error, now time.Time) {
+	if err == nil {
+		l.status.State, l.settled = SourceEnded, true
+		return
+	}
+	l.status.State, l.status.Error, l.status.ErrorTime = SourceFailed, err.Error(), now
+}
+
+// synced records that the source has sent its whole initial state, and reports whether its deadline had passed.
+func (l *life[U]) synced() (late bool) {
+	late = l.status.Late
+	l.status.State, l.status.Late, l.settled = SourceSynced, false, true
+	return late
+}
+
+// pending reports whether the source has neither synced nor passed its deadline.
+func (l *life[U]) pending() bool { return l.feed != nil && !l.settled && !l.status.Late }
+
+// expire records that the deadline has passed, and reports it once.
+func (l *life[U]) expire(now time.Time) bool {
+	if !l.pending() || l.deadline.IsZero() || now.Before(l.deadline) {
+		return false
+	}
+	l.status.Late = true
+	return true
+}
+
+// read records that the source has sent a record, with its faults, and reports whether these are others than before.
+func (l *life[U]) read(key string, faults []string) bool {
+	if l.resent != nil {
+		l.resent[key] = true
+	}
+	if slices.Equal(l.faults[key], faults) {
+		return false
+	}
+	if l.faults[key] = faults; len(faults) == 0 {
+		delete(l.faults, key)
+	}
+	l.status.Malformed = nil // report makes it again
+	return true
+}
+
+// report returns the status.
+func (l *life[U]) report() SourceStatus {
+	if l.status.Malformed == nil && len(l.faults) > 0 {
+		for _, key := range slices.Sorted(maps.Keys(l.faults)) {
+			for _, fault := range l.faults[key] {
+				l.status.Malformed = append(l.status.Malformed, fmt.Sprintf("%s: %s", key, fault))
+			}
+		}
+	}
+	return l.status
+}
+
+// message is a line of the log.
+type message struct {
+	level slog.Level
+	text  string
+	args  []any
+}
+
+// journal keeps messages for the log.
+type journal struct{ messages []message }
+
+func (j *journal) log(level slog.Level, text string, args ...any) {
+	j.messages = append(j.messages, message{level, text, args})
+}
+
+// write writes the messages, and forgets them.
+func (j *journal) write(ctx context.Context, log *slog.Logger) {
+	for _, m := range j.messages {
+		log.Log(ctx, m.level, m.text, m.args...)
+	}
+	j.messages = nil
+}

@@ -62,11 +62,25 @@ func InboundOf(m *model.Mesh, v Inbound) InboundInputs {
 	if v.Gateway {
 		return in // a gateway has no workload
 	}
-	in.mesh, in.tracer, in.services = m.Settings(), tracerOf(m, v.Namespace), m.ServicesAt(v.addresses()...)
+	in.mesh, in.tracer, in.services = m.Settings(), tracerOf(m, v.Namespace), ownFirst(m.ServicesAt(v.addresses()...), v.Namespace)
 	if s := m.Sidecar(v.Namespace, v.Labels()); s != nil {
 		in.sidecar = s.Spec
 	}
 	return in
+}
+
+// ownFirst returns the services of the proxy's namespace; if there are none, all. Anyone may list any address as an
+// endpoint of a Service or a ServiceEntry: by it another namespace must not declare the ports and protocols of a
+// workload.
+func ownFirst(all []*model.Service, namespace string) []*model.Service {
+	foreign := func(s *model.Service) bool { return s.Namespace != namespace }
+	if !slices.ContainsFunc(all, foreign) {
+		return all
+	}
+	if own := slices.DeleteFunc(slices.Clone(all), foreign); len(own) > 0 {
+		return own
+	}
+	return all
 }
 
 // Same reports whether both give the same resources.

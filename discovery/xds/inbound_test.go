@@ -33,26 +33,31 @@ func TestInboundPorts(t *testing.T) {
 	everywhere := ingress(9080, "HTTP", "127.0.0.1:9080")
 	everywhere.Bind = "0.0.0.0"
 	app := service("app.com", httpPort(9080), model.Endpoint{Address: "127.0.0.11"})
+	// A tenant lists the address of another one's workload.
+	foreign := service("a.evil.com", model.Port{Name: "tcp", Number: 9080, Protocol: model.TCP}, model.Endpoint{Address: "127.0.0.11"})
+	foreign.Namespace, foreign.Ports = "evil", append(foreign.Ports, httpPort(9090))
 	tests := map[string]struct {
 		parts []any
 		want  string // listener>target per port
 	}{
-		"nothing known":                {nil, ""},
-		"declared":                     {[]any{sidecar(ingress(9080, "HTTP", "127.0.0.1:19080"))}, "127.0.0.11_9080>127.0.0.1:19080*0"},
-		"declared, without a target":   {[]any{sidecar(ingress(9080, "HTTP", ""))}, "127.0.0.11_9080>127.0.0.1:9080*0"},
-		"IPv6 loopback":                {[]any{sidecar(ingress(9080, "HTTP", "[::1]:1"))}, "127.0.0.11_9080>::1:1*0"},
-		"the instance's own address":   {[]any{sidecar(ingress(9080, "HTTP", "0.0.0.0:1"))}, "127.0.0.11_9080>127.0.0.11:1*0"},
-		"the same in IPv6":             {[]any{sidecar(ingress(9080, "HTTP", "[::]:1"))}, "127.0.0.11_9080>127.0.0.11:1*0"},
-		"a Unix socket":                {[]any{sidecar(ingress(9080, "HTTP", "unix:///run/app.sock"))}, "127.0.0.11_9080>/run/app.sock"},
-		"bind":                         {[]any{sidecar(bound)}, "127.0.0.99_9080>127.0.0.1:1*0"},
-		"never to itself":              {[]any{sidecar(ingress(9080, "HTTP", "0.0.0.0:9080"))}, ""},
-		"never to itself, everywhere":  {[]any{sidecar(everywhere)}, ""},
-		"an unreadable target":         {[]any{sidecar(ingress(9080, "HTTP", "app:9080"))}, ""},
-		"a port twice":                 {[]any{sidecar(ingress(9080, "HTTP", "127.0.0.1:1"), bound)}, "127.0.0.11_9080>127.0.0.1:1*0"},
-		"a service's endpoint":         {[]any{app}, "127.0.0.11_9080>127.0.0.1:9080*0"},
-		"a Sidecar without ingress":    {[]any{app, &networking.Sidecar{}}, "127.0.0.11_9080>127.0.0.1:9080*0"},
-		"a Sidecar declares otherwise": {[]any{app, sidecar(ingress(1, "TCP", "127.0.0.1:2"))}, "127.0.0.11_1>127.0.0.1:2*0"},
-		"somebody else's endpoint":     {[]any{service("b.com", httpPort(80), model.Endpoint{Address: "127.0.0.12"})}, ""},
+		"nothing known":                   {nil, ""},
+		"declared":                        {[]any{sidecar(ingress(9080, "HTTP", "127.0.0.1:19080"))}, "127.0.0.11_9080>127.0.0.1:19080*0"},
+		"declared, without a target":      {[]any{sidecar(ingress(9080, "HTTP", ""))}, "127.0.0.11_9080>127.0.0.1:9080*0"},
+		"IPv6 loopback":                   {[]any{sidecar(ingress(9080, "HTTP", "[::1]:1"))}, "127.0.0.11_9080>::1:1*0"},
+		"the instance's own address":      {[]any{sidecar(ingress(9080, "HTTP", "0.0.0.0:1"))}, "127.0.0.11_9080>127.0.0.11:1*0"},
+		"the same in IPv6":                {[]any{sidecar(ingress(9080, "HTTP", "[::]:1"))}, "127.0.0.11_9080>127.0.0.11:1*0"},
+		"a Unix socket":                   {[]any{sidecar(ingress(9080, "HTTP", "unix:///run/app.sock"))}, "127.0.0.11_9080>/run/app.sock"},
+		"bind":                            {[]any{sidecar(bound)}, "127.0.0.99_9080>127.0.0.1:1*0"},
+		"never to itself":                 {[]any{sidecar(ingress(9080, "HTTP", "0.0.0.0:9080"))}, ""},
+		"never to itself, everywhere":     {[]any{sidecar(everywhere)}, ""},
+		"an unreadable target":            {[]any{sidecar(ingress(9080, "HTTP", "app:9080"))}, ""},
+		"a port twice":                    {[]any{sidecar(ingress(9080, "HTTP", "127.0.0.1:1"), bound)}, "127.0.0.11_9080>127.0.0.1:1*0"},
+		"a service's endpoint":            {[]any{app}, "127.0.0.11_9080>127.0.0.1:9080*0"},
+		"a Sidecar without ingress":       {[]any{app, &networking.Sidecar{}}, "127.0.0.11_9080>127.0.0.1:9080*0"},
+		"a Sidecar declares otherwise":    {[]any{app, sidecar(ingress(1, "TCP", "127.0.0.1:2"))}, "127.0.0.11_1>127.0.0.1:2*0"},
+		"another namespace lists it too":  {[]any{foreign, app}, "127.0.0.11_9080>127.0.0.1:9080*0"},
+		"only another namespace lists it": {[]any{foreign}, "127.0.0.11_9080>127.0.0.1:9080*0 127.0.0.11_9090>127.0.0.1:9090*0"},
+		"somebody else's endpoint":        {[]any{service("b.com", httpPort(80), model.Endpoint{Address: "127.0.0.12"})}, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -58,7 +58,8 @@ type Catalog struct {
 	slicesOn  index[string, Key] // slices by the nodes that they name
 	podsOn    index[string, Key] // pods by node
 
-	dirty map[Key]bool // services and pods whose groups may have changed
+	dirty map[Key]bool    // services and pods whose groups may have changed
+	moved map[string]bool // addresses that other Services or Pods have now
 	sent  map[Key]model.Group
 }
 
@@ -77,7 +78,7 @@ func New(o Options) *Catalog {
 	return &Catalog{
 		options: o, services: map[Key]*service{}, slices: map[Key]*slice{}, pods: map[Key]*pod{}, nodes: map[string]*node{},
 		slicesOf: index[Key, Key]{}, slicesFor: index[Key, Key]{}, slicesOn: index[string, Key]{}, podsOn: index[string, Key]{},
-		dirty: map[Key]bool{}, sent: map[Key]model.Group{},
+		dirty: map[Key]bool{}, moved: map[string]bool{}, sent: map[Key]model.Group{},
 	}
 }
 
@@ -131,6 +132,7 @@ func (c *Catalog) Put(o any, at model.Origin) {
 func (c *Catalog) Delete(key Key) {
 	switch key.Kind {
 	case Service:
+		c.move(c.services[key].addresses(), nil)
 		delete(c.services, key)
 		c.dirty[key] = true
 	case EndpointSlice:
@@ -182,6 +184,7 @@ func (c *Catalog) Keep(kind Kind, keep func(Key) bool) {
 // Changes returns the groups that differ from those of the last call, by key. An empty group stands for one that was
 // removed.
 func (c *Catalog) Changes() map[string]model.Group {
+	c.touchHeadless()
 	out := map[string]model.Group{}
 	for key := range c.dirty {
 		now, was := c.group(key), c.sent[key]

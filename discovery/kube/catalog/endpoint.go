@@ -17,11 +17,12 @@ type candidate struct {
 	pod    Key
 	uid    string
 	family corev1.IPFamily
-	known  bool // the catalog has its Pod, with the UID in the slice
+	slice  string // its name
+	known  bool   // the catalog has its Pod, with the UID in the slice
 }
 
 // candidates appends the endpoints of a slice.
-func (c *Catalog) candidates(out []candidate, d *declared, in *slice) []candidate {
+func (c *Catalog) candidates(out []candidate, d *declared, name string, in *slice) []candidate {
 	ports, partial := in.portsFor(d.Ports)
 	if partial && len(ports) == 0 && len(d.Ports) > 0 {
 		return out // it has none of the service's ports
@@ -39,7 +40,7 @@ func (c *Catalog) candidates(out []candidate, d *declared, in *slice) []candidat
 				Address: e.address, Ports: ports, Partial: partial, Locality: c.locality(p, e.node, e.zone), Network: c.networkOf(p),
 				Cluster: c.options.Cluster, Health: e.health,
 			},
-			pod: e.pod, uid: e.uid, family: in.family, known: p != nil,
+			pod: e.pod, uid: e.uid, family: in.family, slice: name, known: p != nil,
 		}
 		if d.NodeLocal || d.Prefer == model.PreferNode {
 			if one.Node = e.node; p != nil {

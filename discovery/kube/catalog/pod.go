@@ -27,12 +27,14 @@ type pod struct {
 	node      string
 	health    model.Health
 	ended     bool // it has ended: another Pod may have its addresses
+	onNode    bool // its addresses are its node's
 }
 
 func podOf(o *corev1.Pod, at model.Origin) *pod {
 	p := &pod{
 		uid: string(o.UID), origin: at, labels: o.Labels, node: o.Spec.NodeName,
 		account: cmp.Or(o.Spec.ServiceAccountName, "default"), // as the API server fills it in
+		onNode:  o.Spec.HostNetwork,
 		ended:   o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed,
 	}
 	for _, ip := range o.Status.PodIPs {
@@ -76,6 +78,7 @@ func (c *Catalog) putPod(key Key, now *pod) {
 	} else {
 		c.podsOn.add(now.node, key)
 	}
+	c.move(was.own(), now.own())
 	c.dirty[key] = true
 	for slice := range c.slicesFor[key] {
 		c.touch(slice)

@@ -43,6 +43,7 @@ func (c *Catalog) putService(key Key, o *corev1.Service, at model.Origin) {
 	}
 	d, faults := c.declare(o, at)
 	if s.faults = faults; len(faults) == 0 {
+		c.move(s.addresses(), d.Addresses)
 		s.good = d
 	}
 	c.dirty[key] = true
@@ -151,6 +152,16 @@ var (
 type faults []string
 
 func (r *faults) addf(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
+
+// maxFaults is how many faults of the endpoints of a Service are named: there may be a thousand in each EndpointSlice.
+const maxFaults = 10
+
+func (r faults) first() []string {
+	if more := len(r) - maxFaults; more > 0 {
+		return append(slices.Clone(r[:maxFaults]), fmt.Sprintf("there are %d more faults in its EndpointSlices", more))
+	}
+	return r
+}
 
 func (r *faults) ports(in []corev1.ServicePort) (out []model.Port) {
 	names := map[string]bool{}

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -184,4 +185,67 @@ func TestSlicesThatCannotBeServed(t *testing.T) {
 	if got := w.groups["Service/shop/web"].Faults; !slices.Equal(got, want) {
 		t.Errorf("the faults are %q, want %q", got, want)
 	}
+}
+
+// A Service whose endpoints have thousands of faults names the first ones.
+func TestManyFaultsOfEndpoints(t *testing.T) {
+	var spray []string
+	for i := range 1000 {
+		spray = append(spray, at(fmt.Sprintf("h%03d", i)))
+	}
+	w := newWorld().put(t, web, slicing("a", "web", spray...))
+	w.take()
+	faults := w.groups["Service/shop/web"].Faults
+	if n := len(faults); n != maxFaults+1 || faults[0] != `EndpointSlice a has the address "h000", want an IP address` ||
+		faults[n-1] != "there are 990 more faults in its EndpointSlices" {
+		t.Errorf("the faults are %q", faults)
+	}
+}
+
+// Clients dial the endpoints of a headless Service, so each has a listener: an address of another Service, or of another
+// namespace's Pod, would receive what is meant for these.
+func TestHeadlessServiceTakesNoAddressOfOthers(t *testing.T) {
+	headless := strings.Replace(strings.Replace(web, "10.96.0.1, clusterIPs: [10.96.0.1]", "None", 1), "name: web", "name: all", 1)
+	foreign := strings.Replace(running("db-0", "u9", "10.0.0.9", "v1"), "namespace: shop", "namespace: bank", 1)
+	w := newWorld().put(t, headless, slicing("one", "all", at("10.0.0.1"), at("10.96.0.1"), at("10.0.0.9")))
+	w.want(t, "all", "10.0.0.1 http=8080", "10.96.0.1 http=8080", "10.0.0.9 http=8080")
+	for _, step := range []struct {
+		name   string
+		change func()
+		left   []string
+		faults []string
+	}{
+		{"a Service gets the address", func() { w.put(t, web) }, []string{"10.0.0.1 http=8080", "10.0.0.9 http=8080"}, []string{
+			"EndpointSlice one has the address 10.96.0.1, which is Service shop/web's",
+		}},
+		{"a Pod gets the other", func() { w.put(t, foreign) }, []string{"10.0.0.1 http=8080"}, []string{
+			"EndpointSlice one has the address 10.96.0.1, which is Service shop/web's", "EndpointSlice one has the address 10.0.0.9, which is Pod bank/db-0's",
+		}},
+		{"a Pod of its own namespace has it too", func() { w.put(t, running("late", "u3", "10.0.0.9", "v1")) }, []string{"10.0.0.1 http=8080", "10.0.0.9 http=8080"}, []string{
+			"EndpointSlice one has the address 10.96.0.1, which is Service shop/web's",
+		}},
+		{"that goes", func() { w.Delete(Key{Pod, "shop", "late"}) }, []string{"10.0.0.1 http=8080"}, []string{
+			"EndpointSlice one has the address 10.96.0.1, which is Service shop/web's", "EndpointSlice one has the address 10.0.0.9, which is Pod bank/db-0's",
+		}},
+		{"the Service goes", func() { w.Delete(Key{Service, "shop", "web"}) }, []string{"10.0.0.1 http=8080", "10.96.0.1 http=8080"}, []string{
+			"EndpointSlice one has the address 10.0.0.9, which is Pod bank/db-0's",
+		}},
+		{"the Pod ends", func() { w.put(t, strings.Replace(foreign, "Running", "Failed", 1)) }, []string{"10.0.0.1 http=8080", "10.96.0.1 http=8080", "10.0.0.9 http=8080"}, nil},
+		{"the Pod is back", func() { w.put(t, foreign) }, []string{"10.0.0.1 http=8080", "10.96.0.1 http=8080"}, []string{
+			"EndpointSlice one has the address 10.0.0.9, which is Pod bank/db-0's",
+		}},
+		{"the Pod has its node's address", func() { w.put(t, strings.Replace(foreign, "spec: {", "spec: {hostNetwork: true, ", 1)) }, []string{"10.0.0.1 http=8080", "10.96.0.1 http=8080", "10.0.0.9 http=8080"}, nil},
+	} {
+		step.change()
+		w.want(t, "all", step.left...)
+		if got := w.groups["Service/shop/all"].Faults; !slices.Equal(got, step.faults) {
+			t.Errorf("%s: the faults are %q, want %q", step.name, got, step.faults)
+		}
+	}
+}
+
+// An address of another Service is no endpoint that clients dial where the Service has an address of its own.
+func TestServiceMayNameAddressesOfOthers(t *testing.T) {
+	w := newWorld().put(t, web, strings.NewReplacer("name: web", "name: front", "10.96.0.1", "10.96.0.2").Replace(web), slicing("one", "front", at("10.96.0.1")))
+	w.want(t, "front", "10.96.0.1 http=8080")
 }

@@ -121,19 +121,22 @@ func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string)
 				wrong.addf("EndpointSlice %s has the addressType %q, want IPv4 or IPv6", name.Name, in.wrong)
 				continue
 			}
-			found = c.candidates(found, d, in)
+			found = c.candidates(found, d, name.Name, in)
 			for _, e := range in.endpoints {
 				if _, err := netip.ParseAddr(e.address); err != nil {
 					wrong.addf("EndpointSlice %s has the address %q, want an IP address", name.Name, e.address)
 				}
 			}
 		}
+		if d.Headless {
+			found = c.foreign(key, found, &wrong)
+		}
 		s.Endpoints = chosen(found, d.families)
 	}
 	if len(s.Accounts)+len(s.SubjectAltNames) > 0 {
 		s.Accounts = accounts(&s)
 	}
-	return &s, wrong
+	return &s, wrong.first()
 }
 
 // accounts returns the accounts that the service names and those of its endpoints: certificates of all of them are

@@ -64,7 +64,7 @@ func strip(o any) {
 		o.Annotations = nil
 	case *corev1.Pod:
 		o.Annotations = nil
-		o.Spec = corev1.PodSpec{ServiceAccountName: o.Spec.ServiceAccountName, NodeName: o.Spec.NodeName}
+		o.Spec = corev1.PodSpec{ServiceAccountName: o.Spec.ServiceAccountName, NodeName: o.Spec.NodeName, HostNetwork: o.Spec.HostNetwork}
 		o.Status = corev1.PodStatus{
 			Phase: o.Status.Phase, PodIP: o.Status.PodIP, PodIPs: o.Status.PodIPs,
 			Conditions: slices.DeleteFunc(o.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type != corev1.PodReady }),

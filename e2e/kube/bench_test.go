@@ -96,11 +96,8 @@ func timed(b *testing.B, at *door, flags ...string) (*lab.Discovery, time.Durati
 	l := lab.New(b.TempDir())
 	files := filepath.Join(l.Dir, "none")
 	check(b, os.Mkdir(files, 0o755))
-	kubeconfig := filepath.Join(l.Dir, "kubeconfig")
-	check(b, os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"http://"+at.address+
-		"\"}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"), 0o600))
 	began := time.Now()
-	d, err := l.Discovery(files, append([]string{"--registries", "Kubernetes", "--kubernetesConfig", "--kubeconfig", kubeconfig}, flags...)...)
+	d, err := l.Discovery(files, append([]string{"--registries", "Kubernetes", "--kubernetesConfig", "--kubeconfig", at.kubeconfig()}, flags...)...)
 	check(b, err)
 	took := time.Since(began)
 	b.Cleanup(func() { d.Stop(stopLimit) })

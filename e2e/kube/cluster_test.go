@@ -28,7 +28,8 @@ type cluster struct {
 	address string // host:port of the API server
 	ca      []byte
 	etcd    *lab.Process
-	storage string // URL of etcd
+	store   lab.Spec // of etcd
+	storage string   // URL of etcd
 	server  *lab.Process
 	spec    lab.Spec // of the API server
 }
@@ -37,23 +38,44 @@ type cluster struct {
 func startCluster(t testing.TB, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), storage: "http://127.0.0.1:" + port(t)}
-	var err error
-	c.etcd, err = lab.Start(lab.Spec{Name: "etcd", Dir: c.dir, Argv: []string{
+	c.store = lab.Spec{Name: "etcd", Dir: c.dir, Argv: []string{
 		part("etcd"), "--name", "t", "--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls", c.storage, "--advertise-client-urls", c.storage,
 		"--listen-peer-urls", "http://127.0.0.1:0", "--initial-advertise-peer-urls", "http://127.0.0.1:0",
-	}})
-	check(t, err)
+	}}
+	c.startStore()
 	t.Cleanup(func() { c.etcd.Stop(stopLimit) })
-	c.serve("/registry", flags...)
+	c.serve(ownPrefix, flags...)
 	return c
+}
+
+// ownPrefix is where a cluster has its objects in etcd.
+const ownPrefix = "/registry"
+
+// startStore starts etcd, again.
+func (c *cluster) startStore() {
+	c.t.Helper()
+	var err error
+	c.etcd, err = lab.Start(c.store)
+	check(c.t, err)
 }
 
 // another is an API server of another cluster, which has its objects under a prefix in the same etcd.
 func (c *cluster) another(prefix string) *cluster {
 	c.t.Helper()
+	return c.onPrefix("/" + prefix)
+}
+
+// beside is another API server of the same cluster.
+func (c *cluster) beside() *cluster {
+	c.t.Helper()
+	return c.onPrefix(ownPrefix)
+}
+
+func (c *cluster) onPrefix(prefix string) *cluster {
+	c.t.Helper()
 	o := &cluster{t: c.t, dir: c.t.TempDir(), storage: c.storage}
-	o.serve("/" + prefix)
+	o.serve(prefix)
 	return o
 }
 

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +32,7 @@ type door struct {
 
 	mu      sync.Mutex
 	old     func(http.ResponseWriter) // answers requests for streamed lists; nil to pass them on
+	refuse  int                       // the status of every answer; 0 to pass requests on
 	calls   map[string]int            // by what was asked: "list pods"
 	expired int                       // answers that said that a version is too old
 	last    time.Time                 // of the last call
@@ -63,8 +66,13 @@ func startDoor(t testing.TB, c *cluster, as *rest.Config) *door {
 		}
 		d.note(verb+" "+in.URL.Path[strings.LastIndex(in.URL.Path, "/")+1:], false)
 		d.mu.Lock()
-		old := d.old
+		old, refuse := d.old, d.refuse
 		d.mu.Unlock()
+		if refuse != 0 {
+			out.Header().Set("Retry-After", "1")
+			http.Error(out, http.StatusText(refuse)+", please try again later.", refuse) // as an API server does
+			return
+		}
 		if old != nil && verb == "stream" {
 			old(out)
 			return
@@ -99,6 +107,24 @@ func (d *door) open() {
 
 // shut cuts all connections, and refuses new ones, as an address does where nothing listens any more.
 func (d *door) shut() { d.server.Close() }
+
+// refuseAll cuts all connections, and answers every request with a status from now on; 0 passes them on again.
+func (d *door) refuseAll(status int) {
+	d.shut()
+	d.mu.Lock()
+	d.refuse = status
+	d.mu.Unlock()
+	d.open()
+}
+
+// kubeconfig is the path of a file that leads to the door.
+func (d *door) kubeconfig() string {
+	d.t.Helper()
+	path := filepath.Join(d.t.TempDir(), "kubeconfig")
+	check(d.t, os.WriteFile(path, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"http://"+d.address+
+		"\"}}]\ncontexts: [{name: test, context: {cluster: c}}]\ncurrent-context: test\n"), 0o600))
+	return path
+}
 
 // settled waits until there was no call for longer than a second: a reflector takes a watch that ends sooner for a broken
 // one, and lists at once.

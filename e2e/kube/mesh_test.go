@@ -171,11 +171,16 @@ endpoints: [{addresses: [%[2]s], conditions: {%[4]s}, nodeName: n1, targetRef: {
 // answers waits until requests are answered by these versions and no others, several times in a row.
 func (w *world) answers(versions ...string) {
 	w.t.Helper()
+	check(w.t, answered(w.proxy, "echo", versions...))
+}
+
+// answered waits until requests for a service of default are answered by these versions and no others.
+func answered(proxy, service string, versions ...string) error {
 	const row = 30
-	check(w.t, lab.Eventually(60*time.Second, func() error {
+	return lab.Eventually(60*time.Second, func() error {
 		seen := map[string]int{}
 		for range row {
-			body, err := lab.GetThrough(w.proxy, "http://echo.default.svc.cluster.local/")
+			body, err := lab.GetThrough(proxy, "http://"+service+".default.svc.cluster.local/")
 			if err != nil {
 				return err
 			}
@@ -183,14 +188,14 @@ func (w *world) answers(versions ...string) {
 		}
 		for _, v := range versions {
 			if seen[v] == 0 {
-				return fmt.Errorf("answered by %v, want %v", seen, versions)
+				return fmt.Errorf("%s is answered by %v, want %v", service, seen, versions)
 			}
 		}
 		if len(seen) != len(versions) {
-			return fmt.Errorf("answered by %v, want %v", seen, versions)
+			return fmt.Errorf("%s is answered by %v, want %v", service, seen, versions)
 		}
 		return nil
-	}))
+	})
 }
 
 // sources waits until the page of sources has a text.

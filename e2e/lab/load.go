@@ -18,6 +18,7 @@ import (
 type Load struct {
 	address string // host:port to dial
 	request []byte
+	pace    time.Duration // between two requests of a client
 
 	stop     chan struct{}
 	clients  sync.WaitGroup
@@ -30,13 +31,18 @@ type Load struct {
 }
 
 const (
-	loadPace    = 2 * time.Millisecond // between two requests of a client
-	loadTimeout = 5 * time.Second      // of a dial, and of a request
+	loadPace    = 2 * time.Millisecond
+	loadTimeout = 5 * time.Second // of a dial, and of a request
 )
 
 // StartLoad sends requests for url to address: a server, or a proxy that accepts absolute URLs. kept clients hold their
 // connection until the server closes it, fresh ones dial for each request.
 func StartLoad(address, url string, kept, fresh int) *Load {
+	return StartSlowLoad(address, url, kept, fresh, loadPace)
+}
+
+// StartSlowLoad is StartLoad with another pause between two requests of a client, for a test that mostly waits.
+func StartSlowLoad(address, url string, kept, fresh int, pace time.Duration) *Load {
 	request, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		panic(err) // the test's own text
@@ -45,7 +51,7 @@ func StartLoad(address, url string, kept, fresh int) *Load {
 	if err := request.WriteProxy(&text); err != nil {
 		panic(err)
 	}
-	l := &Load{address: address, request: text.Bytes(), stop: make(chan struct{}), bodies: map[string]int{}}
+	l := &Load{address: address, request: text.Bytes(), pace: pace, stop: make(chan struct{}), bodies: map[string]int{}}
 	for i := range kept + fresh {
 		l.clients.Go(func() { l.client(i < kept) })
 	}
@@ -95,7 +101,7 @@ func (l *Load) client(keep bool) {
 		select {
 		case <-l.stop:
 			return
-		case <-time.After(loadPace):
+		case <-time.After(l.pace):
 		}
 		if c == nil && l.leaving.Load() {
 			return

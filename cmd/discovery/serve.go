@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -113,11 +114,12 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 			further.set(config.ConfigSources(o))
 		}
 	}
+	hooks := c.hooks(log)
 	pages := status.Pages{
-		Ready: server.Synced, Mesh: proxies.Mesh, Notes: reporter.Notes, Proxies: proxies, Exposed: c.exposeDebug,
+		Awaited: func() string { return awaited(server, hooks) }, Mesh: proxies.Mesh, Notes: reporter.Notes, Proxies: proxies, Exposed: c.exposeDebug,
 		Config: func() any { return store.Status() }, Sources: func() any { return server.Statuses() },
 		Faults: func() []string {
-			return slices.Concat(store.Status().Lines(), further.lines(), sourceLines(server.Statuses()))
+			return slices.Concat(store.Status().Lines(), further.lines(), sourceLines(server.Statuses()), hooks.lines())
 		},
 	}
 	log.Info("serving", "configDir", c.configDir, "registries", c.registries, "grpcAddr", doors.grpc.Addr().String(), "httpAddr", doors.web.Addr().String(),
@@ -130,7 +132,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		g.Go(func() error { return election.Run(ctx, leading...) })
 	}
 	g.Go(func() error { return proxies.Serve(ctx, doors.grpc) })
-	g.Go(func() error { return serveHTTP(ctx, doors.web, pages.Handler(), maxConnections, log) })
+	g.Go(func() error { return serveHTTP(ctx, doors.web, pages.Handler(), pageBounds(), log) })
 	if doors.secure != nil {
 		g.Go(func() error { return proxies.ServeTLS(ctx, doors.secure, doors.tls) })
 		g.Go(func() error { return reload(ctx, doors.tls, c.certificates, log) })
@@ -143,18 +145,22 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 			if len(leading) > 0 {
 				metrics = append(metrics, election)
 			}
-			return serveHTTP(ctx, doors.monitoring, status.Monitoring(version.Get(), metrics...), maxConnections, log)
+			metrics = append(metrics, hooks.collectors()...)
+			return serveHTTP(ctx, doors.monitoring, status.Monitoring(version.Get(), metrics...), pageBounds(), log)
 		})
 	}
-	if doors.webhooks != nil {
-		keeper, injection := c.keeper(log), c.injection(log)
-		if injection != nil {
-			g.Go(func() error { return injection.Run(ctx) })
-		}
-		g.Go(func() error { return keeper.Run(ctx) })
-		g.Go(func() error { return serveWebhooks(ctx, doors.webhooks, keeper, c.reviews(injection), log) })
+	if hooks != nil {
+		g.Go(func() error { return hooks.run(ctx, doors.webhooks) })
 	}
 	err = g.Wait()
 	log.Info("stopped")
 	return err
+}
+
+// awaited returns what discovery waits for before it is ready; "" if for nothing.
+func awaited(server *discovery.Server, hooks *hooks) string {
+	if !server.Synced() {
+		return "the sources have not synced yet"
+	}
+	return hooks.awaited(time.Now())
 }

@@ -204,6 +204,23 @@ func (s serving) get(t *testing.T, address, path string) string {
 	return string(body)
 }
 
+// awaitText requests a page until it has this text.
+func (s serving) awaitText(t *testing.T, path, want string) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		got := s.get(t, s.web, path)
+		if strings.Contains(got, want) {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%s is %q, want %q in it", path, got, want)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
 // await requests readiness until it is as wanted.
 func (s serving) await(t *testing.T, want int) {
 	t.Helper()

@@ -70,7 +70,7 @@ func (s *settings) configuration() []setting.Setting {
 		{
 			Name: "registrySyncTimeout", Default: "30s", Kind: setting.Duration(&s.syncTimeout, 0, setting.Forever),
 			Help: "become ready after this time without a source of services or configuration that has not sent all it knows, as long as another " +
-				"one has; 0s waits for all",
+				"one has, and without webhooks whose certificate or configuration is missing; 0s waits for all",
 		},
 	}
 }

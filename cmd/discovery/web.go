@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -15,17 +18,26 @@ import (
 
 // Bounds of the HTTP ports. They have few clients, and ADS needs the descriptors.
 const (
-	maxConnections = 64               // of a port; for one more, the connection that has waited longest is closed
-	headTimeout    = 10 * time.Second // of a request
+	maxConnections = 64               // of a port; for one more, another one is closed: see connections
+	headTimeout    = 10 * time.Second // of a request, with the handshake of TLS before it
 	idleTimeout    = 30 * time.Second // between requests
 	grace          = time.Second      // for requests that are in flight at the stop
 )
 
-// serveHTTP serves until ctx is done, on so many connections at most; then requests in flight may end within grace.
-func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, most int, log *slog.Logger) error {
-	open := &connections{most: most, activity: map[net.Conn]activity{}}
+// bounds are those of one port.
+type bounds struct {
+	connections int
+	idle        time.Duration // between requests
+}
+
+// pageBounds returns the bounds of a port for probes, metrics and people.
+func pageBounds() bounds { return bounds{maxConnections, idleTimeout} }
+
+// serveHTTP serves until ctx is done, within these bounds; then requests in flight may end within grace.
+func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, b bounds, log *slog.Logger) error {
+	open := &connections{most: b.connections, activity: map[net.Conn]activity{}}
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, ConnState: open.track,
+		Handler: handler, ReadHeaderTimeout: headTimeout, IdleTimeout: b.idle, ConnState: open.track,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -47,8 +59,9 @@ func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, most i
 	return g.Wait()
 }
 
-// connections are the connections of one port. A new one is never refused, since it may be a probe; an old one without
-// a request is none.
+// connections are the connections of one port. A new one is never refused, since it may be a probe or the API server:
+// if there is no room, another one is closed, of the address that has most of them. It is the one that has waited
+// longest without a request, else the one whose request has lasted longest.
 type connections struct {
 	most     int
 	mu       sync.Mutex
@@ -58,33 +71,71 @@ type connections struct {
 
 // activity is the state of a connection, and since when, as an increasing number.
 type activity struct {
+	from  netip.Addr
 	busy  bool // a request is in flight
 	since int
 }
 
 func (c *connections) track(conn net.Conn, state http.ConnState) {
+	if victim := c.note(conn, state); victim != nil {
+		if encrypted, ok := victim.(*tls.Conn); ok {
+			victim = encrypted.NetConn() // its own Close waits for a client that does not read
+		}
+		_ = victim.Close() // the server notices
+	}
+}
+
+// note records the state of a connection. It returns the connection to close; nil for none.
+func (c *connections) note(conn net.Conn, state http.ConnState) (victim net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
 	switch state {
 	case http.StateNew, http.StateIdle, http.StateActive:
-		c.activity[conn] = activity{busy: state == http.StateActive, since: c.last}
+		c.activity[conn] = activity{from: addressFrom(conn), busy: state == http.StateActive, since: c.last}
 	default:
 		delete(c.activity, conn)
 	}
-	if len(c.activity) > c.most {
-		victim := c.oldest()
-		delete(c.activity, victim)
-		_ = victim.Close() // the server notices
+	if len(c.activity) <= c.most {
+		return nil
 	}
+	victim = c.victim(conn)
+	delete(c.activity, victim)
+	return victim
 }
 
-// oldest returns the connection that has waited longest, of those without a request if there are any.
-func (c *connections) oldest() (victim net.Conn) {
-	for conn, p := range c.activity {
-		if v := c.activity[victim]; victim == nil || v.busy && !p.busy || v.busy == p.busy && p.since < v.since {
+// victim returns the connection to close for a new one.
+func (c *connections) victim(newest net.Conn) (victim net.Conn) {
+	count := map[netip.Addr]int{}
+	for _, a := range c.activity {
+		count[a.from]++
+	}
+	for conn, a := range c.activity {
+		if conn == newest {
+			continue
+		}
+		v := c.activity[victim]
+		if victim == nil || cmp.Or(cmp.Compare(count[v.from], count[a.from]), order(a.busy, v.busy), cmp.Compare(a.since, v.since)) < 0 {
 			victim = conn
 		}
 	}
 	return victim
+}
+
+// order returns -1 if a is false and b is true, 1 for the opposite, and 0 if they are equal.
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// addressFrom returns the peer's IP address, the zero address if it has none.
+func addressFrom(conn net.Conn) netip.Addr {
+	at, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+	return at.Addr().Unmap()
 }

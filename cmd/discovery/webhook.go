@@ -1,15 +1,11 @@
 package main
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
-	"net"
 	"strings"
 	"time"
 
-	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/inject/admission"
 	"github.com/pilotlight/pilotlight/discovery/webhook"
 	"github.com/pilotlight/pilotlight/internal/setting"
@@ -28,6 +24,11 @@ type webhooks struct {
 // maxReviews bounds the connections of the webhooks. An API server has one for each review that it requests at the same
 // time.
 const maxReviews = 512
+
+// reviewBounds returns the bounds of the webhooks' port. An API server keeps a connection for 90 seconds after its last
+// request. If this end closed it first, a request could meet the close, and the API server does not repeat it: the Pod
+// would be refused.
+func reviewBounds() bounds { return bounds{maxReviews, 2 * time.Minute} }
 
 func (s *settings) webhookSettings() []setting.Setting {
 	w := &s.webhooks
@@ -115,21 +116,4 @@ func (s *settings) keeper(log *slog.Logger) *webhook.Keeper {
 		Connect: s.cluster.connect, Service: webhook.Service{Namespace: namespace, Name: name}, Secret: w.secret, Hosts: w.hosts,
 		Mutating: w.mutating, Validating: w.validating, Log: log, Now: time.Now,
 	}
-}
-
-// reviews returns the webhooks, by path. injection may be nil.
-func (s *settings) reviews(injection *admission.Source) map[string]webhook.Review {
-	out := map[string]webhook.Review{}
-	if injection != nil {
-		out["/inject"] = injection.Review
-	}
-	if s.webhooks.validating != "" {
-		out["/validate"] = configs.Review
-	}
-	return out
-}
-
-// serveWebhooks answers the API server until ctx is done.
-func serveWebhooks(ctx context.Context, l net.Listener, k *webhook.Keeper, reviews map[string]webhook.Review, log *slog.Logger) error {
-	return serveHTTP(ctx, tls.NewListener(l, k.TLS()), webhook.NewHandler(reviews, log), maxReviews, log)
 }

@@ -25,7 +25,7 @@ type Proxies interface {
 
 // Pages holds the data of the pages. Its functions are called for each request, from any goroutine.
 type Pages struct {
-	Ready   func() bool        // whether there is a mesh: every source has synced, or its deadline has passed
+	Awaited func() string      // what discovery waits for before it is ready; "" once it is
 	Mesh    func() *model.Mesh // the newest, nil before the first
 	Notes   func() []model.Note
 	Proxies Proxies
@@ -64,8 +64,8 @@ func (p Pages) Handler() http.Handler {
 // ready answers "ready" or the reason why not, and with ?verbose lists the faults to callers on this host.
 func (p Pages) ready(w http.ResponseWriter, r *http.Request) {
 	text := "ready\n"
-	if !p.Ready() {
-		text = "not ready: the sources have not synced yet\n"
+	if reason := p.Awaited(); reason != "" {
+		text = "not ready: " + reason + "\n"
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	_, _ = io.WriteString(w, text) // a caller that left needs no answer

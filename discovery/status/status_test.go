@@ -79,7 +79,7 @@ func pages(ready bool, clients []ads.Client) Pages {
 		}},
 	}}))
 	return Pages{
-		Ready: func() bool { return ready }, Mesh: func() *model.Mesh { return mesh }, Proxies: proxies(clients),
+		Awaited: func() string { return map[bool]string{false: "the sources have not synced yet"}[ready] }, Mesh: func() *model.Mesh { return mesh }, Proxies: proxies(clients),
 		Config: func() any { return map[string]int{"objects": 1} }, Faults: func() []string { return []string{"a.yaml is refused"} },
 		Notes: func() []model.Note { return mesh.Notes() }, Sources: func() any { return []string{"a is synced"} },
 	}

@@ -58,6 +58,23 @@ func bundlePatch(configuration *unstructured.Unstructured, s Service, hosts []st
 	return patch, foreign, err
 }
 
+// missing returns the reason why the API server calls no webhook here by a configuration; nothing if it calls one.
+func missing(kind, name string, found []*unstructured.Unstructured, s Service, hosts []string) []string {
+	i := slices.IndexFunc(found, func(c *unstructured.Unstructured) bool { return c.GetKind() == kind && c.GetName() == name })
+	if i < 0 {
+		return []string{fmt.Sprintf("there is no %s %s", kind, name)}
+	}
+	webhooks, _, _ := unstructured.NestedSlice(found[i].Object, "webhooks")
+	for _, w := range webhooks {
+		webhook, _ := w.(map[string]any)
+		client, _ := webhook["clientConfig"].(map[string]any)
+		if calls(client, s, hosts) {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("no webhook of %s %s calls service %s/%s", kind, name, s.Namespace, s.Name)}
+}
+
 // calls reports whether a webhook's clientConfig leads to discovery.
 func calls(client map[string]any, s Service, hosts []string) bool {
 	if service, ok := client["service"].(map[string]any); ok {

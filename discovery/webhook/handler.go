@@ -18,8 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Review returns the response for an object. The caller sets the UID of the response. The context ends when the API
-// server stops waiting.
+// Review returns the response for an object; nil if it has none. The caller sets the UID of the response. The context
+// ends when the API server stops waiting. A Review that leaves an object as it is for a reason returns the reason as the
+// audit annotation Skipped, which the API server writes into its audit log.
 type Review func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 
 // Bounds of a request. The API server accepts objects of 3 MiB, and sends the old one with the new one.
@@ -36,12 +37,13 @@ const (
 type Handler struct {
 	reviews map[string]Review
 	large   *semaphore.Weighted
+	metrics metrics
 	log     *slog.Logger
 }
 
 // NewHandler returns a Handler of these paths, such as "/inject".
 func NewHandler(reviews map[string]Review, log *slog.Logger) *Handler {
-	return &Handler{reviews, semaphore.NewWeighted(largeBodies), log}
+	return &Handler{reviews, semaphore.NewWeighted(largeBodies), newMetrics(), log}
 }
 
 // fault is an answer to a request that is not a valid review.
@@ -58,12 +60,17 @@ func faultf(code int, format string, args ...any) fault {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, err := h.answer(w, r)
+	began := time.Now()
+	answer, result, err := h.answer(w, r)
+	code := http.StatusOK
 	if err != nil {
-		code := http.StatusInternalServerError
+		code = http.StatusInternalServerError
 		if f := (fault{}); errors.As(err, &f) {
 			code = f.code
 		}
+	}
+	h.metrics.observe(h.label(r), outcomeOf(result, code), time.Since(began))
+	if err != nil {
 		w.Header().Set("Connection", "close") // the rest of the body is not read
 		http.Error(w, err.Error(), code)
 		return
@@ -72,37 +79,47 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer) // an error means that the client has disconnected
 }
 
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// label returns the path of a metric: those of other paths are one, since callers choose them.
+func (h *Handler) label(r *http.Request) string {
+	if h.reviews[r.URL.Path] == nil {
+		return "other"
+	}
+	return r.URL.Path
+}
+
+// answer returns the answer, and the response that it holds.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, *admissionv1.AdmissionResponse, error) {
 	review := h.reviews[r.URL.Path]
 	switch content, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); {
 	case review == nil:
-		return nil, faultf(http.StatusNotFound, "%.100q: there is no such webhook", r.URL.Path)
+		return nil, nil, faultf(http.StatusNotFound, "%.100q: there is no such webhook", r.URL.Path)
 	case r.Method != http.MethodPost:
-		return nil, faultf(http.StatusMethodNotAllowed, "method %.20q: want POST", r.Method)
+		return nil, nil, faultf(http.StatusMethodNotAllowed, "method %.20q: want POST", r.Method)
 	case content != "application/json":
-		return nil, faultf(http.StatusUnsupportedMediaType, "content type %.100q: want application/json", content)
+		return nil, nil, faultf(http.StatusUnsupportedMediaType, "content type %.100q: want application/json", content)
 	case r.ContentLength < 0:
-		return nil, faultf(http.StatusLengthRequired, "the length of the body is not said")
+		return nil, nil, faultf(http.StatusLengthRequired, "the length of the body is not said")
 	case r.ContentLength > maxBody:
-		return nil, faultf(http.StatusRequestEntityTooLarge, "the body has %d bytes, want at most %d", r.ContentLength, maxBody)
+		return nil, nil, faultf(http.StatusRequestEntityTooLarge, "the body has %d bytes, want at most %d", r.ContentLength, maxBody)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), waitOf(r))
 	defer cancel()
 	release, err := h.hold(ctx, r.ContentLength)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer release()
 	request, kind, err := read(w, r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	response := h.review(ctx, review, r.URL.Path, request)
 	if response == nil {
-		return nil, fmt.Errorf("%s: the webhook has no answer", r.URL.Path)
+		return nil, nil, fmt.Errorf("%s: the webhook has no answer", r.URL.Path)
 	}
 	response.UID = request.UID
-	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: kind, Response: response})
+	answer, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: kind, Response: response})
+	return answer, response, err
 }
 
 // waitOf returns how long the API server waits.

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -167,4 +169,30 @@ func TestSlowClients(t *testing.T) {
 		}
 		<-done
 	})
+}
+
+// TLS of webhooks has no HTTP/2, whose streams no bound here counts.
+func TestOnlyHTTP1(t *testing.T) {
+	made, err := newPair(names, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &Keeper{Service: Service{"mesh", "discovery"}, Now: func() time.Time { return start }, pairs: &pairs{newest: made}}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(made.root)
+	for _, tt := range []struct {
+		offered []string
+		spoken  bool
+	}{{[]string{"h2"}, false}, {[]string{"h2", "http/1.1"}, true}, {nil, true}} {
+		here, there := net.Pipe()
+		done := make(chan error)
+		go func() { done <- tls.Server(there, k.TLS()).HandshakeContext(t.Context()) }()
+		client := tls.Client(here, &tls.Config{RootCAs: roots, ServerName: names[0], NextProtos: tt.offered, Time: k.Now})
+		err := client.HandshakeContext(t.Context())
+		if (err == nil) != tt.spoken || client.ConnectionState().NegotiatedProtocol == "h2" {
+			t.Errorf("%q: %v", tt.offered, err)
+		}
+		here.Close()
+		<-done
+	}
 }

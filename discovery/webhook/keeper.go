@@ -3,7 +3,7 @@ package webhook
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -28,18 +28,22 @@ type Keeper struct {
 	Log        *slog.Logger
 	Now        func() time.Time // time.Now
 
-	mu     sync.Mutex
-	pairs  *pairs // nil until there is a certificate
-	failed error  // of the last attempt
+	mu        sync.Mutex
+	pairs     *pairs         // nil until there is a certificate
+	failed    error          // of the last attempt
+	unwritten []string       // the configurations without the roots, with the reason
+	writes    map[string]int // of the roots, by kind of configuration
 }
 
 const (
-	mutatingKind = "MutatingWebhookConfiguration"
-	lookAgain    = time.Minute // how often the time is checked
-	writeAgain   = time.Second // the shortest time between two writes: another program may write the same field again and again
-	callTimeout  = 10 * time.Second
-	firstPause   = time.Second // after an error, doubled
-	longPause    = 30 * time.Second
+	mutatingKind   = "MutatingWebhookConfiguration"
+	validatingKind = "ValidatingWebhookConfiguration"
+
+	lookAgain   = time.Minute // how often the time is checked
+	writeAgain  = time.Second // the shortest time between two writes: another program may write the same field again and again
+	callTimeout = 10 * time.Second
+	firstPause  = time.Second // after an error, doubled
+	longPause   = 30 * time.Second
 )
 
 // TLS returns the configuration of TLS for serving webhooks. Until there is a certificate, connections fail.
@@ -48,7 +52,7 @@ func (k *Keeper) TLS() *tls.Config {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if k.pairs == nil {
-			return nil, fmt.Errorf("there is no certificate of webhooks yet: %w", k.failed)
+			return nil, errors.Join(errors.New("there is no certificate of webhooks yet"), k.failed)
 		}
 		return &k.pairs.served(k.names(), k.Now()).tls, nil
 	}}
@@ -96,7 +100,7 @@ func (k *Keeper) attempt(ctx context.Context) error {
 	watches := []*kube.Watch{secret}
 	for _, c := range []struct{ name, kind, resource string }{
 		{k.Mutating, mutatingKind, "mutatingwebhookconfigurations"},
-		{k.Validating, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"},
+		{k.Validating, validatingKind, "validatingwebhookconfigurations"},
 	} {
 		if c.name != "" {
 			version := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}

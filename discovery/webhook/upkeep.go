@@ -23,7 +23,8 @@ type upkeep struct {
 	listed          bool // the list of the Secret has been received
 	found           *corev1.Secret
 	configurations  []*unstructured.Unstructured
-	logged, foreign string // the last fault, and the last webhooks of others, that were logged
+	known           map[string]bool // the kinds of configurations whose list has been received
+	logged, foreign string          // the last fault, and the last webhooks of others, that were logged
 }
 
 func (u *upkeep) run(ctx context.Context, events <-chan kube.Event) error {
@@ -63,6 +64,10 @@ func (u *upkeep) take(e kube.Event) {
 		}
 		return
 	}
+	if u.known == nil {
+		u.known = map[string]bool{}
+	}
+	u.known[e.Of.Kind] = true
 	u.configurations = slices.DeleteFunc(u.configurations, func(c *unstructured.Unstructured) bool { return c.GetKind() == e.Of.Kind })
 	for _, o := range append(e.All, e.Put) {
 		if c, ok := o.(*unstructured.Unstructured); ok && c != nil {
@@ -156,6 +161,7 @@ func (u *upkeep) serve(p *pairs) {
 
 // spread writes the roots into the configurations where they are missing.
 func (u *upkeep) spread(ctx context.Context, roots []byte, wrote bool) (bool, error) {
+	u.miss()
 	foreign := ""
 	for _, c := range u.configurations {
 		patch, others, err := bundlePatch(c, u.Service, u.Hosts, roots)
@@ -171,6 +177,7 @@ func (u *upkeep) spread(ctx context.Context, roots []byte, wrote bool) (bool, er
 		wrote = true
 		switch err := u.patch(ctx, c, patch); {
 		case err == nil:
+			u.count(c.GetKind())
 			u.Log.Info("wrote the roots of webhooks", "kind", c.GetKind(), "name", c.GetName())
 		case apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err):
 			u.Log.Warn("the roots of webhooks are not written: the configuration has changed", "kind", c.GetKind(), "name", c.GetName(), "err", err)
@@ -183,6 +190,32 @@ func (u *upkeep) spread(ctx context.Context, roots []byte, wrote bool) (bool, er
 	}
 	u.foreign = foreign
 	return wrote, nil
+}
+
+// miss stores, and logs when it is new, which configurations are not there or call another service.
+func (u *upkeep) miss() {
+	var now []string
+	for _, of := range []struct{ kind, name string }{{mutatingKind, u.Mutating}, {validatingKind, u.Validating}} {
+		if of.name != "" && u.known[of.kind] {
+			now = append(now, missing(of.kind, of.name, u.configurations, u.Service, u.Hosts)...)
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !slices.Equal(now, u.unwritten) && len(now) > 0 {
+		u.Log.Warn("the API server calls no webhook here", "reasons", now)
+	}
+	u.unwritten = now
+}
+
+// count counts a write of the roots.
+func (u *upkeep) count(kind string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.writes == nil {
+		u.writes = map[string]int{}
+	}
+	u.writes[kind]++
 }
 
 func (u *upkeep) patch(ctx context.Context, c *unstructured.Unstructured, patch []byte) error {

@@ -136,8 +136,15 @@ func TestInjectionWebhook(t *testing.T) {
 	check(t, os.Mkdir(files, 0o755))
 	discovery, err := l.Discovery(files, "--kubeconfig", c.kubeconfig("discovery"), "--kubeContext", "test", "--webhookAddr", address,
 		"--mutatingWebhookConfiguration", "ours", "--webhookService", "default/discovery", "--webhookSecret", "certificate", "--webhookHosts", "127.0.0.1",
-		"--injectConfigMap", "default/injection")
+		"--injectConfigMap", "default/injection", "--registrySyncTimeout", "2s")
 	check(t, err)
+	check(t, lab.Eventually(30*time.Second, func() error {
+		got, err := lab.Get("http://" + discovery.HTTP + "/ready?verbose")
+		if err == nil && !strings.Contains(got, "ConfigMap default/injection: it is not there: no Pod can be injected") {
+			err = fmt.Errorf("ready without its ConfigMap it says %q", got)
+		}
+		return err
+	}))
 	t.Cleanup(func() {
 		discovery.Stop(stopLimit)
 		if strings.Contains(discovery.Log(), "PRIVATE") {
@@ -252,6 +259,17 @@ func TestInjectionWebhook(t *testing.T) {
 	eventually("initContainers example/proxy:3")
 	hand.delete(injection(""))
 	eventually("initContainers example/proxy:3")
+
+	metrics, err := lab.Get("http://" + discovery.Monitoring + "/metrics")
+	check(t, err)
+	for _, outcome := range []string{"patched", "skipped", "refused", "unanswered"} {
+		if !strings.Contains(metrics, `pilotlight_webhook_reviews_total{outcome="`+outcome+`",path="/inject"}`) {
+			t.Errorf("no review is counted as %s", outcome)
+		}
+	}
+	if !strings.Contains(metrics, "pilotlight_webhook_certificate_kept 1\n") || !strings.Contains(metrics, "pilotlight_injection_config_refused 1\n") {
+		t.Error("the metrics do not say that the certificate is kept and the ConfigMap refused")
+	}
 
 	// When no replica answers, Pods that are left out begin all the same, and others do not.
 	discovery.Stop(stopLimit)

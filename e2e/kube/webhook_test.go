@@ -220,6 +220,16 @@ func TestWebhookCertificate(t *testing.T) {
 		hand.spread()
 	}
 
+	// A Secret that is lost is made again, with another certificate, and the API server calls on.
+	hand.delete("apiVersion: v1\nkind: Secret\nmetadata: {name: certificate, namespace: default}")
+	check(t, lab.Eventually(30*time.Second, func() error {
+		if root == hand.spread() {
+			return fmt.Errorf("the root is the one of the lost Secret")
+		}
+		return create("good")
+	}))
+	root = hand.spread()
+
 	mu.Lock()
 	ahead = 61 * 24 * time.Hour
 	mu.Unlock()

@@ -52,6 +52,9 @@ func review(i *inject.Injector, r *admissionv1.AdmissionRequest) (out *admission
 		return nil, "", err
 	}
 	out = &admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings(result.Warnings)}
+	if result.Skipped != "" {
+		out.AuditAnnotations = map[string]string{"skipped": result.Skipped} // webhook.Skipped
+	}
 	if patch != nil {
 		kind := admissionv1.PatchTypeJSONPatch
 		out.Patch, out.PatchType = patch, &kind

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,12 +90,21 @@ func TestLastSoundConfiguration(t *testing.T) {
 	event := func(data map[string]string) error {
 		return s.event(kube.Event{Put: &corev1.ConfigMap{Data: data}}, true)
 	}
+	told := func(refused float64, said string) {
+		t.Helper()
+		if got := testutil.ToFloat64(s); got != refused || !strings.Contains(strings.Join(s.Lines(), "\n"), said) || said == "" && s.Lines() != nil {
+			t.Errorf("refused is %v, want %v; the lines are %q, want %q", got, refused, s.Lines(), said)
+		}
+	}
+	told(0, "there is no configuration yet")
 	if err := s.event(kube.Event{List: true}, true); err == nil || s.Injector() != nil {
 		t.Errorf("without a ConfigMap: %v, %v", err, s.Injector())
 	}
+	told(1, "ConfigMap mesh/injection: it is not there: no Pod can be injected")
 	if err := event(map[string]string{"config": "image: a:1"}); err != nil {
 		t.Fatal(err)
 	}
+	told(0, "")
 	first := s.Injector()
 	for _, data := range []map[string]string{
 		{"config": "imagee: a:1"},
@@ -109,6 +119,7 @@ func TestLastSoundConfiguration(t *testing.T) {
 		if err := event(data); err == nil || s.Injector() != first {
 			t.Errorf("%v: %v, and it is another: %v", data, err, s.Injector() != first)
 		}
+		told(1, ": the last sound one is used")
 	}
 	if err := s.event(kube.Event{Gone: &corev1.ConfigMap{}}, true); err == nil || s.Injector() != first {
 		t.Errorf("when it is gone: %v", err)
@@ -116,4 +127,5 @@ func TestLastSoundConfiguration(t *testing.T) {
 	if err := event(map[string]string{"config": "nativeSidecar: false"}); err != nil || s.Injector() == first {
 		t.Errorf("a sound one: %v", err)
 	}
+	told(0, "")
 }

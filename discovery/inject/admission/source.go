@@ -22,6 +22,7 @@ type Source struct {
 
 	mu      sync.Mutex
 	current *inject.Injector
+	fault   error // of the ConfigMap as it is now
 }
 
 const (
@@ -100,7 +101,8 @@ func (s *Source) attempt(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (s *Source) event(e kube.Event, native bool) error {
+func (s *Source) event(e kube.Event, native bool) (err error) {
+	defer func() { s.found(err) }()
 	for _, o := range append(e.All, e.Put) {
 		if m, ok := o.(*corev1.ConfigMap); ok {
 			return s.take(m.Data, native)

@@ -26,22 +26,6 @@ func join(name string, ca []byte, clusters ...string) string {
 	return out
 }
 
-const secretRights = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: mesh}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: clusters, namespace: mesh}
-rules: [{apiGroups: [""], resources: [secrets], verbs: [list, watch]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: clusters, namespace: mesh}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: clusters}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: discovery}]`
-
 // remotePod writes a Pod of echo into a cluster, and serves at its address.
 func remotePod(t *testing.T, h hand, name, ip string) {
 	t.Helper()
@@ -82,7 +66,7 @@ func severalClusters(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	t.Cleanup(func() { silent.Close() })
-	w.hand.apply(secretRights)
+	w.hand.apply(namespaceOf("mesh") + "\n---\n" + allow("mesh", "clusters", may("list, watch", "", "secrets")))
 	w.hand.apply(join("east", east.ca, "east", east.address))
 	w.hand.apply(join("silent", east.ca, "silent", silent.Addr().String()))
 

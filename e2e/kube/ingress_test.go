@@ -17,20 +17,10 @@ import (
 )
 
 // ingressRights are what Ingresses need beside rights: Secrets of the namespaces whose Ingresses have a certificate.
-const ingressRights = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: ingress}
-rules:
-- {apiGroups: [networking.k8s.io], resources: [ingresses, ingressclasses], verbs: [list, watch]}
-- {apiGroups: [""], resources: [secrets], verbs: [list, watch]}
-- {apiGroups: [networking.k8s.io], resources: [ingresses/status], verbs: [patch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: ingress}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ingress}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: discovery}]
+var ingressRights = allow("", "ingress",
+	may("list, watch", "networking.k8s.io", "ingresses, ingressclasses"),
+	may("list, watch", "", "secrets"),
+	may("patch", "networking.k8s.io", "ingresses/status")) + `
 ---
 apiVersion: networking.k8s.io/v1
 kind: IngressClass
@@ -166,7 +156,9 @@ func ingressOfACluster(t *testing.T) {
 	w.hand.apply(tlsSecret(t, public, "default", "late", "late.shop.test", 12))
 	ask(trusting, "https://late.shop.test/", "wild")
 	w.hand.apply(tlsSecret(t, public, "default", "shop", "shop.test", 21))
-	check(t, lab.Eventually(time.Minute, func() error { return presents("10.1.0.40:"+encrypted, "shop.test", public, 21) }))
+	check(t, lab.Eventually(time.Minute, func() error {
+		return lab.Presents("10.1.0.40:"+encrypted, &tls.Config{RootCAs: public.Pool(), ServerName: "shop.test"}, 21)
+	}))
 
 	// A tenant takes a path, a name below the wildcard and the certificate, and gets none of them. Its own resources
 	// are served.
@@ -232,17 +224,4 @@ spec: {hosts: [gateway.test], gateways: [gw], http: [{route: [{destination: {hos
 	if _, err := os.Stat(w.discovery.LogFile); err != nil || strings.Contains(w.discovery.Log(), "PRIVATE KEY") {
 		t.Error("the log holds a key")
 	}
-}
-
-// presents says whether a server presents the certificate of a serial number.
-func presents(address, host string, authority *lab.Authority, serial int64) error {
-	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: authority.Pool(), ServerName: host})
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if got := conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(); got != serial {
-		return fmt.Errorf("%s presents certificate %d, want %d", host, got, serial)
-	}
-	return nil
 }

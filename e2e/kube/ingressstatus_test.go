@@ -16,22 +16,6 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-const leaseRights = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: mesh}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: leader, namespace: mesh}
-rules: [{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: leader, namespace: mesh}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: leader}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: discovery}]`
-
 func gatewayService(ips string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -47,7 +31,7 @@ func TestIngressAddresses(t *testing.T) { lab.InNetworkNamespace(t, ingressAddre
 func ingressAddresses(t *testing.T) {
 	w := emptyWorld(t)
 	w.hand.apply(ingressRights)
-	w.hand.apply(leaseRights)
+	w.hand.apply(namespaceOf("mesh") + "\n---\n" + leases("mesh"))
 	w.hand.apply(gatewayService("192.0.2.1"))
 	const spec = "  defaultBackend: {service: {name: app, port: {number: 80}}}"
 	web := ingressOf("default", "web", "pilotlight", spec)

@@ -68,17 +68,7 @@ func TestAPIServerTakesWhatIsInjected(t *testing.T) {
 	}
 }
 
-const injectRights = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: injection, namespace: default}
-rules: [{apiGroups: [""], resources: [configmaps], resourceNames: [injection], verbs: [list, watch]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: injection, namespace: default}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: injection}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: discovery}]
+var injectRights = allow("default", "injection", mayNamed("injection", "list, watch", "", "configmaps")) + `
 ---
 apiVersion: v1
 kind: Namespace

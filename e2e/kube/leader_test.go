@@ -66,19 +66,6 @@ func (r *replica) becomes(t *testing.T, leader bool) time.Duration {
 	return time.Since(began).Round(100 * time.Millisecond)
 }
 
-// leases are what a replica needs to lead.
-const leases = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: leader, namespace: default}
-rules: [{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: leader, namespace: default}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: leader}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: discovery}]`
-
 // One of two replicas leads. One that is cut off ends before the other begins; one that stops hands over at once. An API server
 // that is away takes the lead away, and gives it back.
 func TestLeader(t *testing.T) {
@@ -87,7 +74,7 @@ func TestLeader(t *testing.T) {
 	var leaders atomic.Int32
 	a := startReplica(t, c, "a", &leaders)
 	refused := time.Now() // it has no rights yet
-	c.hand().apply(leases)
+	c.hand().apply(leases("default"))
 	a.becomes(t, true)
 	t.Logf("leading %s after the rights came", time.Since(refused).Round(100*time.Millisecond))
 	b := startReplica(t, c, "b", &leaders)

@@ -19,25 +19,6 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// rights are all that discovery needs.
-const rights = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: discovery}
-rules:
-- {apiGroups: [""], resources: [services, pods, nodes, namespaces, configmaps], verbs: [list, watch]}
-- {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
-- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch]}
-- apiGroups: [networking.istio.io]
-  resources: [destinationrules, gateways, proxyconfigs, serviceentries, sidecars, virtualservices, workloadentries, workloadgroups]
-  verbs: [list, watch]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: discovery}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: discovery}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: discovery}]`
-
 const echo = `
 apiVersion: v1
 kind: Node

@@ -21,26 +21,10 @@ import (
 )
 
 // statusRights are what discovery needs to say at objects what is wrong with them, beside rights and leases.
-const statusRights = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: status}
-rules:
-- apiGroups: [networking.istio.io]
-  resources: [destinationrules, gateways, proxyconfigs, serviceentries, sidecars, virtualservices, workloadentries, workloadgroups]
-  verbs: [get]
-- apiGroups: [networking.istio.io]
-  resources: [destinationrules/status, gateways/status, proxyconfigs/status, serviceentries/status, sidecars/status, virtualservices/status, workloadentries/status, workloadgroups/status]
-  verbs: [patch]
-- {apiGroups: [events.k8s.io], resources: [events], verbs: [create]}
----`
-
-const statusBinding = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: status}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: status}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: discovery}]`
+var statusRights = allow("", "status",
+	may("get", "networking.istio.io", istioKinds),
+	may("patch", "networking.istio.io", strings.ReplaceAll(istioKinds, ",", "/status,")+"/status"),
+	may("create", "events.k8s.io", "events"))
 
 // rule is a VirtualService.
 func rule(name, host, to string) string {
@@ -137,15 +121,14 @@ func TestStatus(t *testing.T) {
 	c := startCluster(t)
 	hand := c.hand()
 	hand.apply(rights)
-	hand.apply(leases)
+	hand.apply(leases("default"))
 	hand.apply(istioDefinitions(t))
-	hand.apply(statusRights)
 	a := writer(t, c)
 	logged(t, a, "msg=leading")
 
 	hand.apply(rule("wrong", "echo_", "x"))
-	logged(t, a, "statuses of Kubernetes' objects are not written") // there is no binding
-	hand.apply(statusBinding)
+	logged(t, a, "statuses of Kubernetes' objects are not written") // there is no right
+	hand.apply(statusRights)
 	hand.says("wrong", `False Refused 1 spec.hosts[0]: is "echo_"`)
 	hand.apply(entry("a"))
 	hand.apply(rule("doubtful", "a.test", "nobody.test"))

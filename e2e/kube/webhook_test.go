@@ -26,34 +26,9 @@ import (
 )
 
 // keeperRights are all that the keeper of the certificate needs.
-const keeperRights = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: webhook, namespace: default}
-rules:
-- {apiGroups: [""], resources: [secrets], verbs: [create]}
-- {apiGroups: [""], resources: [secrets], resourceNames: [certificate], verbs: [list, watch, update]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: webhook, namespace: default}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: webhook}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: discovery}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: webhook}
-rules:
-- apiGroups: [admissionregistration.k8s.io]
-  resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
-  resourceNames: [ours]
-  verbs: [list, watch, patch]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: webhook}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: webhook}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: discovery}]`
+var keeperRights = allow("default", "webhook",
+	may("create", "", "secrets"), mayNamed("certificate", "list, watch, update", "", "secrets")) + "\n---\n" +
+	allow("", "webhook", mayNamed("ours", "list, watch, patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations, validatingwebhookconfigurations"))
 
 // webhookOf is a configuration of either kind with one webhook for ConfigMaps, and one of another Service.
 func webhookOf(kind, url string) string {

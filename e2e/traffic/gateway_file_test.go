@@ -46,15 +46,7 @@ func TestCertificateFilesOfAGateway(t *testing.T) {
 		w.Check(lab.Eventually(lab.StopLimit, func() error {
 			named := config.Clone()
 			named.ServerName = host
-			conn, err := tls.Dial("tcp", bind+":18443", named)
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			if got := conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(); got != want {
-				return fmt.Errorf("%s presents certificate %d, want %d", host, got, want)
-			}
-			return nil
+			return lab.Presents(bind+":18443", named, want)
 		}))
 	}
 	logs := func(want string) {

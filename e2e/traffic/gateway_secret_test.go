@@ -58,15 +58,7 @@ func TestGatewayCredentials(t *testing.T) {
 			presents := func(port int, host string, want int64) {
 				t.Helper()
 				w.Check(lab.Eventually(lab.StopLimit, func() error {
-					conn, err := tls.Dial("tcp", fmt.Sprintf("%s:%d", bind, port), &tls.Config{RootCAs: ca.Pool(), ServerName: host})
-					if err != nil {
-						return err
-					}
-					defer conn.Close()
-					if got := conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(); got != want {
-						return fmt.Errorf("%s presents certificate %d, want %d", host, got, want)
-					}
-					return nil
+					return lab.Presents(fmt.Sprintf("%s:%d", bind, port), &tls.Config{RootCAs: ca.Pool(), ServerName: host}, want)
 				}))
 			}
 			trusting := lab.ClientTo(bind+":18443", &tls.Config{RootCAs: ca.Pool()})

@@ -20,14 +20,20 @@ type life[U any] struct {
 
 	deadline time.Time // the first mesh waits for the source until then; zero for ever
 	settled  bool      // it has synced, or ended, at least once
+	failed   time.Time // since when it has not synced after an error; zero for an error-free source
+	logged   time.Time // when the log last told this
 	status   SourceStatus
 }
+
+// logAgain is how often the log repeats that a source fails: it may be started again every few seconds, for hours.
+const logAgain = 10 * time.Minute
 
 func (l *life[U]) current() *feedOf[U] { return l.feed }
 
 // begin makes the life one of another feed. Its groups, and so their number, stay.
 func (l *life[U]) begin(f *feedOf[U], deadline time.Time) {
 	l.feed, l.settled, l.deadline, l.faults = f, false, deadline, map[string][]string{}
+	l.failed = time.Time{}
 	l.status = SourceStatus{Name: f.name, State: SourceSyncing, Objects: l.status.Objects, Changed: l.status.Changed}
 }
 
@@ -39,20 +45,33 @@ func (l *life[U]) started() {
 	l.status.State = SourceSyncing
 }
 
-// ended records the end of the source, with its error.
-func (l *life[U]) ended(err error, now time.Time) {
+// ended records the end of the source, with its error. It returns the level at which the log tells the error: after the
+// first one debug, until the source has synced or logAgain has passed.
+func (l *life[U]) ended(err error, now time.Time) slog.Level {
 	if err == nil {
 		l.status.State, l.settled = SourceEnded, true
-		return
+		return slog.LevelDebug
 	}
 	l.status.State, l.status.Error, l.status.ErrorTime = SourceFailed, err.Error(), now
+	if l.failed.IsZero() {
+		l.failed, l.logged = now, time.Time{}
+	}
+	if !l.logged.IsZero() && now.Sub(l.logged) < logAgain {
+		return slog.LevelDebug
+	}
+	l.logged = now
+	return slog.LevelError
 }
 
-// synced records that the source has sent its whole initial state, and reports whether its deadline had passed.
-func (l *life[U]) synced() (late bool) {
+// synced records that the source has sent its whole initial state. It reports whether its deadline had passed, and how
+// long the source has failed; zero for not at all.
+func (l *life[U]) synced(now time.Time) (late bool, failed time.Duration) {
 	late = l.status.Late
-	l.status.State, l.status.Late, l.settled = SourceSynced, false, true
-	return late
+	if !l.failed.IsZero() {
+		failed = now.Sub(l.failed)
+	}
+	l.status.State, l.status.Late, l.settled, l.failed = SourceSynced, false, true, time.Time{}
+	return late, failed
 }
 
 // pending reports whether the source has neither synced nor passed its deadline.

@@ -58,11 +58,11 @@ func (s *secretState) apply(in secretEvent, now time.Time) (changed bool) {
 	case in.started:
 		c.started()
 	case in.ended:
-		if c.ended(in.err, now); in.err != nil {
-			s.log(slog.LevelError, "source of secrets failed, its last secrets are served", "source", in.feed.name, "err", in.err, "restart", in.restart)
+		if level := c.ended(in.err, now); in.err != nil {
+			s.log(level, "source of secrets failed, its last secrets are served", "source", in.feed.name, "err", in.err, "restart", in.restart)
 		}
 	default:
-		changed = s.update(c, in.update)
+		changed = s.update(c, in.update, now)
 	}
 	if changed {
 		c.status.Changed = now
@@ -70,7 +70,7 @@ func (s *secretState) apply(in secretEvent, now time.Time) (changed bool) {
 	return changed
 }
 
-func (s *secretState) update(c *secretCache, u secret.Update) (changed bool) {
+func (s *secretState) update(c *secretCache, u secret.Update, now time.Time) (changed bool) {
 	for _, key := range slices.Sorted(maps.Keys(u.Groups)) {
 		group := u.Groups[key]
 		switch other := c.read(key, group.Faults); {
@@ -85,8 +85,11 @@ func (s *secretState) update(c *secretCache, u secret.Update) (changed bool) {
 	if !u.Synced {
 		return changed
 	}
-	if c.synced() {
+	switch late, failed := c.synced(now); {
+	case late:
 		s.log(slog.LevelInfo, "source of secrets synced after its deadline", "source", c.feed.name)
+	case failed > 0:
+		s.log(slog.LevelInfo, "source of secrets synced again", "source", c.feed.name, "failed", failed)
 	}
 	for _, key := range c.deleted() {
 		c.drop(key)

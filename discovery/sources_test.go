@@ -257,6 +257,46 @@ func TestServerRemovesASourceThatGoesOn(t *testing.T) {
 	})
 }
 
+// A source that fails again and again is told once in the log, then every ten minutes, and again after it has synced.
+func TestAFailingSourceIsToldOnce(t *testing.T) {
+	s := stateOf("a")
+	fail := func(after time.Duration) {
+		s.apply(sourceEvent{feed: s.sources["a"].feed, started: true}, epoch.Add(after))
+		s.apply(sourceEvent{feed: s.sources["a"].feed, ended: true, err: errors.New("no answer")}, epoch.Add(after))
+	}
+	sync := func(after time.Duration) {
+		s.apply(sourceEvent{feed: s.sources["a"].feed, started: true}, epoch.Add(after))
+		s.apply(sourceEvent{feed: s.sources["a"].feed, update: update{"x": "1"}.model(true)}, epoch.Add(after))
+	}
+	for i, test := range []struct {
+		does  func(time.Duration)
+		after time.Duration
+		want  string
+	}{
+		{sync, 0, ""},
+		{fail, time.Second, "ERROR source failed, its last groups are served"},
+		{fail, 2 * time.Second, "DEBUG source failed, its last groups are served"},
+		{fail, 10 * time.Minute, "DEBUG source failed, its last groups are served"},
+		{fail, 10*time.Minute + time.Second, "ERROR source failed, its last groups are served"},
+		{fail, 10*time.Minute + 2*time.Second, "DEBUG source failed, its last groups are served"},
+		{sync, 11 * time.Minute, "INFO source synced again"},
+		{sync, 12 * time.Minute, ""},
+		{fail, 13 * time.Minute, "ERROR source failed, its last groups are served"},
+	} {
+		test.does(test.after)
+		got := ""
+		for _, m := range s.messages {
+			got += m.level.String() + " " + m.text
+		}
+		if s.messages = nil; got != test.want {
+			t.Errorf("%d: told %q, want %q", i, got, test.want)
+		}
+	}
+	if now := s.sources["a"].report(); now.Error != "no answer" || now.Restarts != 5 {
+		t.Errorf("the status is %+v", now)
+	}
+}
+
 // A malformed record does not affect others: its last good form stays, and it is reported until it is corrected or
 // deleted.
 func TestMalformedRecords(t *testing.T) {

@@ -46,8 +46,8 @@ func (s *state) apply(in sourceEvent, now time.Time) {
 	case in.started:
 		c.started()
 	case in.ended:
-		if c.ended(in.err, now); in.err != nil {
-			s.log(slog.LevelError, "source failed, its last groups are served", "source", in.feed.name, "err", in.err, "restart", in.restart)
+		if level := c.ended(in.err, now); in.err != nil {
+			s.log(level, "source failed, its last groups are served", "source", in.feed.name, "err", in.err, "restart", in.restart)
 		}
 	default:
 		s.update(c, in.update, now)
@@ -71,8 +71,11 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 	if !u.Synced {
 		return
 	}
-	if c.synced() {
+	switch late, failed := c.synced(now); {
+	case late:
 		s.log(slog.LevelInfo, "source synced after its deadline", "source", name)
+	case failed > 0:
+		s.log(slog.LevelInfo, "source synced again", "source", name, "failed", failed)
 	}
 	s.removeGroups(name, c, c.deleted(), now)
 }

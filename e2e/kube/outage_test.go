@@ -249,8 +249,8 @@ func (s scene) outlast(t *testing.T, meanwhile bool, stations ...*station) {
 		now, err := at.settled()
 		check(t, err)
 		now.since(at.full).bounded(t, at, changes)
-		for _, line := range at.warnings()[at.warned:] {
-			t.Logf("%s: %s", at.name, line)
+		if told := at.warnings()[at.warned:]; len(told) > 2 {
+			t.Errorf("%s: the log has %d lines, want one for each source:\n%s", at.name, len(told), strings.Join(told, "\n"))
 		}
 	}
 	close(stop)

@@ -39,7 +39,7 @@ func (s *Scope) AutoAddresses(service *Service) (four, six netip.Addr, ok bool) 
 
 // placesOf returns the places of services. It returns those of m if nothing changed that affects them.
 func (m *Mesh) placesOf(services []*Service) map[serviceKey]int {
-	if m != nil && slices.EqualFunc(m.services, services, func(a, b *Service) bool {
+	if slices.EqualFunc(m.services, services, func(a, b *Service) bool {
 		return a == b || a.key() == b.key() && a.Created.Equal(b.Created) && sameAddresses(a, b) &&
 			a.lacksAddress() == b.lacksAddress()
 	}) {

@@ -13,10 +13,7 @@ type bareService struct {
 func (m *Mesh) indexBareServices(last *Mesh) {
 	m.bareServices = make(map[serviceKey]bareService, len(m.services))
 	for _, s := range m.services {
-		var known bareService
-		if last != nil {
-			known = last.bareServices[s.key()]
-		}
+		known := last.bareServices[s.key()]
 		if known.service != s {
 			plain := *s
 			plain.Endpoints, plain.Origin = nil, Origin{}

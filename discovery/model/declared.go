@@ -17,17 +17,15 @@ type declaredServices struct {
 // declare returns the services of a ServiceEntry, and whether they are the same as in m. If only the position of the
 // object in its file changed, the services are the same pointers, so values made from them are reused.
 func (m *Mesh) declare(o *Object, entry *networking.ServiceEntry) (services declaredServices, same bool) {
-	if m != nil {
-		known, ok := m.declared[entry]
-		if len(m.redeclared) > 0 {
-			if now, moved := m.redeclared[o.Key()]; moved {
-				known, ok = now, true
-			}
+	known, ok := m.declared[entry]
+	if len(m.redeclared) > 0 {
+		if now, moved := m.redeclared[o.Key()]; moved {
+			known, ok = now, true
 		}
-		if ok && known.object.Spec == o.Spec && known.object.Namespace == o.Namespace && known.object.Name == o.Name &&
-			known.object.Created.Equal(o.Created) {
-			return declaredServices{o, known.services}, true
-		}
+	}
+	if ok && known.object.Spec == o.Spec && known.object.Namespace == o.Namespace && known.object.Name == o.Name &&
+		known.object.Created.Equal(o.Created) {
+		return declaredServices{o, known.services}, true
 	}
 	return declaredServices{o, servicesOf(o.Meta, entry)}, false
 }

@@ -25,7 +25,7 @@ func (m *Mesh) addVirtualServices(objects []*Object) {
 		if len(spec.Hosts) == 0 {
 			continue
 		}
-		inputs := delegation{object: o}
+		inputs := delegation{domain: m.settings.Domain, object: o}
 		for _, route := range spec.Http {
 			if route.Delegate == nil {
 				continue
@@ -43,12 +43,13 @@ func (m *Mesh) addVirtualServices(objects []*Object) {
 // delegation is a VirtualService with the delegate of each of its delegating routes; the delegate is nil if it does not
 // exist or is not visible.
 type delegation struct {
+	domain   Domain
 	object   *Object
 	children []*Object
 }
 
 func (d delegation) Same(o delegation) bool {
-	return d.object == o.object && slices.Equal(d.children, o.children)
+	return d.domain == o.domain && d.object == o.object && slices.Equal(d.children, o.children)
 }
 
 func delegateKey(d *networking.Delegate, namespace string) string {
@@ -60,7 +61,7 @@ func delegateKey(d *networking.Delegate, namespace string) string {
 
 // resolve qualifies names and replaces each delegating route by the routes of its delegate.
 func (d delegation) resolve() *Config[*networking.VirtualService] {
-	out := qualifyVirtualService(d.object.Spec.(*networking.VirtualService), d.object.Namespace)
+	out := d.domain.qualifyVirtualService(d.object.Spec.(*networking.VirtualService), d.object.Namespace)
 	var routes []*networking.HTTPRoute
 	children := d.children
 	for _, root := range out.Http {
@@ -72,7 +73,7 @@ func (d delegation) resolve() *Config[*networking.VirtualService] {
 		if children = children[1:]; child == nil {
 			continue
 		}
-		rules := qualifyVirtualService(child.Spec.(*networking.VirtualService), child.Namespace)
+		rules := d.domain.qualifyVirtualService(child.Spec.(*networking.VirtualService), child.Namespace)
 		for _, route := range rules.Http {
 			if merged := mergeRoute(root, route); merged != nil {
 				routes = append(routes, merged)

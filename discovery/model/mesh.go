@@ -40,14 +40,22 @@ type Mesh struct {
 	readsNodes       bool               // some service's endpoints depend on the node that a proxy runs on
 }
 
-// New indexes groups, and makes services from their ServiceEntry objects. The order of the groups does not matter. If
+// New indexes groups of a mesh whose services have the default domain: see NewIn.
+func New(groups iter.Seq[Group]) *Mesh { return NewIn(DefaultDomain, groups) }
+
+// NewIn indexes groups, and makes services from their ServiceEntry objects. The order of the groups does not matter. If
 // two rules of the same visibility name one host, the older one is used, then the one whose namespace and name sort
 // first; see rulesFor. For services see union.go.
-func New(groups iter.Seq[Group]) *Mesh { return (*Mesh)(nil).Next(groups) }
+func NewIn(d Domain, groups iter.Seq[Group]) *Mesh {
+	return (&Mesh{settings: Settings{Domain: d}}).Next(groups)
+}
 
-// Next indexes groups as New does. Values that are made from the same objects as in m are the same pointers, so that
+// Next indexes groups as New does, in the domain of m. Values that are made from the same objects as in m are the same pointers, so that
 // the translation of a Mesh can detect what did not change.
 func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
+	if m == nil {
+		m = &Mesh{}
+	}
 	next := &Mesh{
 		destinationRules: map[string]*byHost[[]*Config[*networking.DestinationRule]]{},
 		workloads:        map[string][]*Workload{},
@@ -55,10 +63,8 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 		selecting:        map[string][]*Service{},
 		declared:         map[*networking.ServiceEntry]declaredServices{},
 		contested:        map[serviceKey]claimants{},
-		memory:           NewMemory(nil, nil),
-	}
-	if m != nil {
-		next.memory = NewMemory(m.memory, nil)
+		memory:           NewMemory(m.memory, nil),
+		settings:         Settings{Domain: m.settings.Domain},
 	}
 	var objects []*Object
 	var services []*Service
@@ -150,7 +156,7 @@ func (m *Mesh) addObject(o *Object) {
 			hosts = &byHost[[]*Config[*networking.DestinationRule]]{}
 			m.destinationRules[o.Namespace] = hosts
 		}
-		host := Qualify(spec.Host, o.Namespace)
+		host := m.settings.Domain.Qualify(spec.Host, o.Namespace)
 		hosts.set(host, append(hosts.values[host], &Config[*networking.DestinationRule]{o.Meta, spec}))
 	case *networking.Sidecar:
 		m.sidecars = append(m.sidecars, &Config[*networking.Sidecar]{o.Meta, spec})

@@ -12,7 +12,7 @@ import (
 // Notes about policies: policies without effect, and TLS that only one side uses.
 
 func (j *judge) destinationRule(meta Meta, r *networking.DestinationRule) {
-	host := Qualify(r.Host, meta.Namespace)
+	host := j.domain.Qualify(r.Host, meta.Namespace)
 	if !j.policyCounts(host) {
 		j.unknownHost(meta, "spec.host", host, "nothing follows this policy")
 	}

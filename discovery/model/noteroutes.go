@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
 	atGateway := false
 	for i, gateway := range v.Gateways {
-		full := QualifyGateway(gateway, meta.Namespace)
+		full := j.domain.QualifyGateway(gateway, meta.Namespace)
 		atGateway = atGateway || full != MeshGateway
 		if !j.gateways[full] {
 			j.note(UnknownGateway, meta, index("spec.gateways", i), "gateway %s does not exist", full)
@@ -35,15 +36,17 @@ func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
 }
 
 // meshHosts checks the hosts of rules that apply to sidecars. A host of another domain may be a virtual one that
-// clients write into their Host header, so it gets no note; the short or full name of a service must be that of a
-// service.
+// clients write into their Host header, so it gets no note, unless it would be a service in the mesh's domain; the short
+// or full name of a service must be that of a service.
 func (j *judge) meshHosts(meta Meta, v *networking.VirtualService) {
 	var bytes *Service
 	for i, short := range v.Hosts {
-		host := Qualify(short, meta.Namespace)
+		host := j.domain.Qualify(short, meta.Namespace)
 		s := j.mesh.Service(host)
 		switch {
-		case s == nil && strings.HasSuffix(host, "."+clusterDomain) && !j.covered(host):
+		case s == nil && j.inDomain(host) != "":
+			j.unknownHost(meta, index("spec.hosts", i), host, "requests for "+j.inDomain(host)+" do not follow these routes")
+		case s == nil && j.domain.has(host) && !j.covered(host):
 			j.unknownHost(meta, index("spec.hosts", i), host, "nobody follows these routes")
 		case s != nil && !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Protocol.IsHTTP() || p.Protocol == Unknown }):
 			bytes = s
@@ -73,14 +76,29 @@ func (j *judge) covered(host string) bool {
 
 func (j *judge) unknownHost(meta Meta, path, host, so string) {
 	want := "want a ServiceEntry that declares it"
-	if near := j.similar.host(host); near != "" {
+	if near := cmp.Or(j.inDomain(host), j.similar.host(host)); near != "" {
 		want = "did you mean " + near + "?"
 	}
 	j.note(UnknownHost, meta, path, "no service has the host %s: %s; %s", host, so, want)
 }
 
+// inDomain returns the host of the service that a host NAME.NAMESPACE.svc.SUFFIX would be with the mesh's domain as its
+// suffix, or "" if there is no such service, or if it has that suffix.
+func (j *judge) inDomain(host string) string {
+	service, suffix, ok := strings.Cut(host, svc)
+	name, namespace, two := strings.Cut(service, ".")
+	if !ok || !two || suffix == j.domain.String() {
+		return ""
+	}
+	own := j.domain.Host(name, namespace)
+	if j.mesh.Service(own) == nil {
+		return ""
+	}
+	return own
+}
+
 func (j *judge) destination(meta Meta, d *networking.Destination, path string) {
-	host := Qualify(d.Host, meta.Namespace)
+	host := j.domain.Qualify(d.Host, meta.Namespace)
 	so := "requests are answered 503"
 	switch {
 	case strings.Contains(path, ".mirror"):
@@ -147,7 +165,7 @@ func (j *judge) sidecar(meta Meta, s *networking.Sidecar) {
 			case namespace == "~" || len(j.mesh.services) == 0:
 			case namespace != "*" && !j.namespaces[namespace]:
 				j.unknownNamespace(meta, path, namespace)
-			case pattern != "*" && !j.imports(namespace, Qualify(pattern, meta.Namespace), meta.Namespace):
+			case pattern != "*" && !j.imports(namespace, j.domain.Qualify(pattern, meta.Namespace), meta.Namespace):
 				j.note(UnknownHost, meta, path, "stands for no service that namespace %s sees: nothing is imported by it; "+
 					"want a host of a ServiceEntry of namespace %s", meta.Namespace, namespace)
 			}

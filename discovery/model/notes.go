@@ -77,6 +77,7 @@ type Proxy struct {
 // judge collects notes, with the data about the mesh that the checks need.
 type judge struct {
 	mesh       *Mesh
+	domain     Domain // of the mesh
 	notes      []Note
 	gateways   map[string]bool // by namespace/name
 	delegates  map[string]bool // VirtualServices without hosts, by namespace/name
@@ -88,7 +89,7 @@ type judge struct {
 
 func newJudge(m *Mesh, connected []Proxy) *judge {
 	j := &judge{
-		mesh: m, gateways: map[string]bool{MeshGateway: true}, delegates: map[string]bool{},
+		mesh: m, domain: m.settings.Domain, gateways: map[string]bool{MeshGateway: true}, delegates: map[string]bool{},
 		namespaces: map[string]bool{m.settings.RootNamespace(): true},
 		connected:  connected, selected: selected{mesh: m, connected: connected}, similar: similar{mesh: m},
 	}

@@ -54,7 +54,7 @@ func (m *Mesh) Scope(namespace string, labels map[string]string) *Scope {
 		s.outbound.RegistryOnly = policy.Mode == networking.OutboundTrafficPolicy_REGISTRY_ONLY
 		if policy.EgressProxy != nil {
 			s.outbound.Proxy = &networking.Destination{
-				Host: Qualify(policy.EgressProxy.Host, sidecar.Namespace), Subset: policy.EgressProxy.Subset,
+				Host: m.settings.Domain.Qualify(policy.EgressProxy.Host, sidecar.Namespace), Subset: policy.EgressProxy.Subset,
 				Port: policy.EgressProxy.Port,
 			}
 		}
@@ -63,7 +63,7 @@ func (m *Mesh) Scope(namespace string, labels map[string]string) *Scope {
 		s.egress = []Egress{{Services: visible, Rules: newRules(rules)}}
 	} else {
 		for _, l := range sidecar.Spec.Egress {
-			s.egress = append(s.egress, narrow(l, sidecar.Namespace, namespace, all, rules))
+			s.egress = append(s.egress, m.narrow(l, sidecar.Namespace, namespace, all, rules))
 		}
 	}
 	s.collect(visible)
@@ -95,14 +95,14 @@ func oneOfEach(services []*Service, namespace string) []*Service {
 }
 
 // narrow returns the services and rules that one egress listener of a Sidecar imports by its "namespace/host" patterns.
-func narrow(l *networking.IstioEgressListener, declared, own string, services []*Service,
+func (m *Mesh) narrow(l *networking.IstioEgressListener, declared, own string, services []*Service,
 	rules []*Config[*networking.VirtualService],
 ) Egress {
 	imports := func(namespace string, matches func(pattern string) bool) bool {
 		return slices.ContainsFunc(l.Hosts, func(entry string) bool {
 			in, pattern, _ := strings.Cut(entry, "/")
 			return (in == "*" || in == namespace || in == "." && namespace == own) &&
-				matches(Qualify(pattern, declared))
+				matches(m.settings.Domain.Qualify(pattern, declared))
 		})
 	}
 	e := Egress{Listener: l}

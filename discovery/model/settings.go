@@ -11,8 +11,9 @@ import (
 )
 
 // Settings holds the settings of the whole mesh: Istio's MeshConfig and MeshNetworks, which are empty if they were not
-// configured.
+// configured, and the domain of its services, which is the same in every generation.
 type Settings struct {
+	Domain   Domain
 	Config   *meshconfig.MeshConfig
 	Networks *meshconfig.MeshNetworks
 }
@@ -72,7 +73,7 @@ func (s Settings) collectors() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, p := range s.Config.GetExtensionProviders() {
 			for _, host := range []string{p.GetZipkin().GetService(), p.GetOpentelemetry().GetService()} {
-				if host != "" && !yield(Qualify(host, "default")) {
+				if host != "" && !yield(s.Domain.Qualify(host, "default")) {
 					return
 				}
 			}

@@ -125,7 +125,7 @@ func providerNamed(mesh model.Settings, name string) *meshconfig.MeshConfig_Exte
 // if there is none: Envoy rejects a listener that sends spans to a cluster that does not exist.
 func tracerOf(m *model.Mesh, namespace string) *meshconfig.MeshConfig_ExtensionProvider {
 	known := func(host string, port uint32) bool {
-		s := m.VisibleService(model.Qualify(host, "default"), namespace)
+		s := m.VisibleService(m.Settings().Domain.Qualify(host, "default"), namespace)
 		if s == nil {
 			return false
 		}
@@ -147,9 +147,9 @@ func tracerOf(m *model.Mesh, namespace string) *meshconfig.MeshConfig_ExtensionP
 func tracing(mesh model.Settings, tracer *meshconfig.MeshConfig_ExtensionProvider) *hcmv3.HttpConnectionManager_Tracing {
 	switch {
 	case tracer.GetZipkin() != nil:
-		return traced(mesh, zipkin(tracer.GetZipkin()))
+		return traced(mesh, zipkin(mesh.Domain, tracer.GetZipkin()))
 	case tracer.GetOpentelemetry() != nil:
-		return traced(mesh, openTelemetry(tracer.GetOpentelemetry()))
+		return traced(mesh, openTelemetry(mesh.Domain, tracer.GetOpentelemetry()))
 	case mesh.Config.GetEnableTracing():
 		return traced(mesh, nil)
 	default:
@@ -170,9 +170,9 @@ func traced(mesh model.Settings, provider *tracev3.Tracing_Http) *hcmv3.HttpConn
 	}
 }
 
-func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider) *tracev3.Tracing_Http {
+func zipkin(d model.Domain, p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider) *tracev3.Tracing_Http {
 	return traceProvider("envoy.tracers.zipkin", &tracev3.ZipkinConfig{
-		CollectorCluster:         outboundName(p.Port, "", model.Qualify(p.Service, "default")),
+		CollectorCluster:         outboundName(p.Port, "", d.Qualify(p.Service, "default")),
 		CollectorHostname:        p.Service, // Envoy's default is the name of the cluster, which is not a host
 		CollectorEndpoint:        cmp.Or(p.Path, "/api/v2/spans"),
 		CollectorEndpointVersion: tracev3.ZipkinConfig_HTTP_JSON,
@@ -181,8 +181,8 @@ func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider) *t
 	})
 }
 
-func openTelemetry(p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider) *tracev3.Tracing_Http {
-	cluster := outboundName(p.Port, "", model.Qualify(p.Service, "default"))
+func openTelemetry(d model.Domain, p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider) *tracev3.Tracing_Http {
+	cluster := outboundName(p.Port, "", d.Qualify(p.Service, "default"))
 	config := &tracev3.OpenTelemetryConfig{ResourceDetectors: []*corev3.TypedExtensionConfig{{
 		// OTEL_RESOURCE_ATTRIBUTES sets the service name of the spans, as for any program, so that workloads share
 		// listeners.

@@ -17,7 +17,8 @@ type Client struct {
 	// Generation is the last push of which the proxy has answered everything, and Since the time of that answer.
 	Generation int64        `json:"generation"`
 	Since      time.Time    `json:"since,omitzero"`
-	Types      []ClientType `json:"types"` // in the order CDS, EDS, LDS, RDS, and SDS and NDS if the client requested them
+	Fault      string       `json:"fault,omitempty"` // of its node; see xds.View.DomainFault
+	Types      []ClientType `json:"types"`           // in the order CDS, EDS, LDS, RDS, and SDS and NDS if the client requested them
 }
 
 // ClientType is the state of one type of resource at a client.
@@ -122,7 +123,7 @@ func (st *stream) client() Client {
 		Generation: st.reached, Since: st.at, Types: []ClientType{},
 	}
 	if st.protocol != nil {
-		c.Types = st.protocol.describe()
+		c.Types, c.Fault = st.protocol.describe(), st.fault()
 	}
 	return c
 }

@@ -306,3 +306,19 @@ func (c *client) withoutType(names []string) string {
 	}
 	return c.send(&discoveryv3.DiscoveryRequest{Node: c.node, ResourceNames: names})
 }
+
+// A proxy of another domain than the mesh's is connected, and named in the log and among the clients.
+func TestProxyOfAnotherDomain(t *testing.T) {
+	for domain, want := range map[model.Domain]bool{"": false, "corp.example": true} {
+		r := run(t)
+		r.Push(model.NewIn(domain, slices.Values([]model.Group{{Services: meshOf(1, "a").Services()}})), model.Change{})
+		r.open().ask(clusterType)
+		const fault = "the DNS domain of the proxy is default.svc.cluster.local, want NAMESPACE.svc.corp.example: it reaches services by their whole hosts only"
+		if got := r.Clients()[0].Fault; (got == fault) != want || !want && got != "" {
+			t.Errorf("%q: the page shows %q", domain, got)
+		}
+		if said := strings.Contains(r.log.String(), "short names of services do not work for a proxy\" node="+nodeID); said != want {
+			t.Errorf("%q: the log is\n%s", domain, r.log)
+		}
+	}
+}

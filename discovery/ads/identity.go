@@ -56,8 +56,14 @@ func (st *stream) identify(r *request) error {
 	st.shown = shown
 	st.protocol = newProtocol(st.variant, shown.snapshot(st.reader), shown.share)
 	st.log.Info("proxy connected", "node", st.node, "peer", st.peer)
+	if fault := st.fault(); fault != "" {
+		st.log.Warn("short names of services do not work for a proxy", "node", st.node, "peer", st.peer, "reason", fault)
+	}
 	return nil
 }
+
+// fault returns the fault of the proxy's node, "" for none.
+func (st *stream) fault() string { return clip(st.reader.DomainFault(st.shown.mesh.Settings().Domain)) }
 
 // refuse leaves a request for a type without an answer: the other types of the stream must go on. If the stream carries
 // no other type, the reason ends it.

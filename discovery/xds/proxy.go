@@ -48,9 +48,12 @@ func (p Proxy) Namespace() string {
 	if p.Metadata.Namespace != "" {
 		return p.Metadata.Namespace
 	}
-	namespace, _, _ := strings.Cut(p.ID.Domain, ".svc.")
+	namespace, _, _ := strings.Cut(p.domain(), ".svc.")
 	return namespace
 }
+
+// domain returns the DNS domain of the proxy in the form of hosts: in lower case, without a dot at its end.
+func (p Proxy) domain() string { return strings.ToLower(strings.TrimSuffix(p.ID.Domain, ".")) }
 
 // text returns the value of a metadata key that has no field of its own; "" if it is not a string.
 func (p Proxy) text(key string) string {

@@ -18,8 +18,8 @@ import (
 )
 
 // TestScenario compares the configuration for each file of testdata/scenario with its golden file, and validates it
-// with the real Envoy. The first line of the file is "# " and the proxy's node as JSON; "mesh" and "networks" in it are
-// the mesh's settings. Except for warned, the file must have no problems.
+// with the real Envoy. The first line of the file is "# " and the proxy's node as JSON; "mesh", "networks" and "domain" in it
+// are the mesh's settings. Except for warned, the file must have no problems.
 func TestScenario(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenario/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -34,14 +34,15 @@ func TestScenario(t *testing.T) {
 			dir := certificates(t) + "/"
 			data = []byte(strings.ReplaceAll(string(data), "/CERTS/", dir))
 			first, _, _ := strings.Cut(string(data), "\n")
-			proxy, settings := scenarioProxy(t, strings.TrimPrefix(first, "# "))
+			header := strings.TrimPrefix(first, "# ")
+			proxy, settings := scenarioProxy(t, header)
 			objects, problems := config.Decode(file, data)
 			for _, p := range problems {
 				if !allowed(file, p) {
 					t.Errorf("problem: %v", p)
 				}
 			}
-			m := meshOf(t, append(objects, settings...))
+			m := model.NewIn(domainOf(t, header), slices.Values([]model.Group{{Objects: append(objects, settings...)}}))
 			for _, p := range config.OfNotes(m.Notes()) {
 				if !allowed(file, p) {
 					t.Errorf("note: %v", p)
@@ -72,6 +73,16 @@ type scenario struct {
 	Locality string
 	Mesh     json.RawMessage
 	Networks json.RawMessage
+	Domain   model.Domain
+}
+
+func domainOf(t testing.TB, header string) model.Domain {
+	t.Helper()
+	var s scenario
+	if err := json.Unmarshal([]byte(header), &s); err != nil {
+		t.Fatalf("first line: %v", err)
+	}
+	return s.Domain
 }
 
 func scenarioProxy(t testing.TB, header string) (Proxy, []*model.Object) {

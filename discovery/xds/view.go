@@ -2,6 +2,7 @@ package xds
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func ViewOf(p Proxy) View {
 	unprivileged, own := p.text("UNPRIVILEGED_POD") == "true", p.ownPorts()
 	return View{
 		Outbound: Outbound{
-			Gateway: gateway, Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), Domain: p.ID.Domain,
+			Gateway: gateway, Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), Domain: p.domain(),
 			HTTPProxyPort: p.Metadata.HTTPProxyPort, Family: familyOf(ips), Locality: p.Locality, Node: p.text("NODE_NAME"),
 			Network:   p.text("NETWORK"),
 			Cluster:   p.text("CLUSTER_ID"),
@@ -86,6 +87,18 @@ func (v View) Proxy() model.Proxy {
 		Namespace: v.Outbound.Namespace, Labels: v.Inbound.Labels(), Gateway: v.Outbound.Gateway, Binds: v.Outbound.none(),
 		HTTPProxy: v.Outbound.HTTPProxyPort != 0, Unprivileged: v.Outbound.Unprivileged, Own: v.Outbound.Own,
 	}
+}
+
+// DomainFault returns the reason why the short names of a cluster's services do not work for the proxy, "" if they do.
+// A domain that is not of Kubernetes' form, such as that of Consul, is no fault: the short names of another registry
+// work in it. Gateways do not use short names.
+func (v View) DomainFault(d model.Domain) string {
+	own := v.Outbound.Domain
+	_, suffix, ok := strings.Cut("."+own, ".svc.")
+	if v.Outbound.Gateway || !ok && own != d.String() || ok && suffix == d.String() && !strings.HasPrefix(own, "svc.") {
+		return ""
+	}
+	return fmt.Sprintf("the DNS domain of the proxy is %s, want NAMESPACE.svc.%s: it reaches services by their whole hosts only", own, d)
 }
 
 // In returns v without the values that make no difference in m: labels that no selector uses, a namespace and a DNS

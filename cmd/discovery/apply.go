@@ -31,6 +31,7 @@ kinds are left to kubectl; a directory takes those of Kubernetes that serve read
 	}
 	paths := cmd.Flags().StringArrayP("filename", "f", nil, "file or directory to apply, - for standard input; repeatable")
 	cmd.Flags().BoolVar(&p.force, "force-conflicts", false, "take over fields that another program has applied")
+	domain := addDomain(cmd, "DNS domain of the cluster's services, as serve has it, for what --configDir holds beside the objects")
 	p.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(*paths) == 0 {
@@ -45,7 +46,7 @@ kinds are left to kubectl; a directory takes those of Kubernetes that serve read
 		}
 		objects, problems := p.written(files)
 		if p.dir != "" && !config.HasErrors(problems) {
-			found, err := p.beside(objects)
+			found, err := p.beside(domain.Domain, objects)
 			if err != nil {
 				return err
 			}
@@ -113,7 +114,7 @@ func (p *place) written(files []file.File) (objects []config.Written, problems [
 }
 
 // beside checks objects together with those of the directory, since they may refer to these.
-func (p *place) beside(objects []config.Written) ([]config.Problem, error) {
+func (p *place) beside(d model.Domain, objects []config.Written) ([]config.Problem, error) {
 	files, err := file.Read(p.dir)
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (p *place) beside(objects []config.Written) ([]config.Problem, error) {
 	for _, w := range objects {
 		all = append(all, w.Object)
 	}
-	groups, _ := understood(all)
-	notes := model.New(slices.Values(groups)).Notes()
+	groups, _ := understood(d, all)
+	notes := model.NewIn(d, slices.Values(groups)).Notes()
 	return config.OfNotes(slices.DeleteFunc(notes, func(n model.Note) bool { return !applied[n.Meta.Key()] })), nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery"
+	"github.com/pilotlight/pilotlight/discovery/kube/catalog"
 	services "github.com/pilotlight/pilotlight/discovery/registry/kubernetes"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
@@ -40,6 +41,6 @@ func (s *settings) others(server *discovery.Server) discovery.Source {
 		Connect: c.connect, Namespace: namespace, Own: c.id, UserAgent: userAgent(),
 		Add:    func(cluster string, source services.Source) { server.Add(of(cluster), source) },
 		Remove: func(cluster string) { server.Remove(of(cluster)) },
-		Source: services.Source{Namespaces: c.namespaces},
+		Source: services.Source{Namespaces: c.namespaces, Options: catalog.Options{Domain: s.domain}},
 	}
 }

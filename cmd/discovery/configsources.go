@@ -23,6 +23,7 @@ type configSources struct {
 	wipeDelay time.Duration
 	log       *slog.Logger
 	cluster   cluster // of k8s://
+	domain    model.Domain
 	add       func(name string, source discovery.Source)
 	remove    func(name string)
 
@@ -31,9 +32,9 @@ type configSources struct {
 	stores  map[string]*file.Source        // the stores of files
 }
 
-func newConfigSources(server *discovery.Server, wipeDelay time.Duration, c cluster, log *slog.Logger) *configSources {
+func newConfigSources(server *discovery.Server, wipeDelay time.Duration, c cluster, d model.Domain, log *slog.Logger) *configSources {
 	return &configSources{
-		wipeDelay: wipeDelay, log: log, cluster: c, add: server.Add, remove: server.Remove,
+		wipeDelay: wipeDelay, log: log, cluster: c, domain: d, add: server.Add, remove: server.Remove,
 		running: map[string]config.ConfigSource{}, stores: map[string]*file.Source{},
 	}
 }
@@ -64,9 +65,11 @@ func (c *configSources) set(sources []config.ConfigSource) {
 func (c *configSources) source(s config.ConfigSource) discovery.Source {
 	switch s.Scheme {
 	case "xds":
-		return mcp.New(s.Place, s.TLS, c.wipeDelay, c.log)
+		source := mcp.New(s.Place, s.TLS, c.wipeDelay, c.log)
+		source.Domain = c.domain
+		return source
 	case "fs":
-		store := newStore(s.Place, c.wipeDelay, c.log)
+		store := newStore(s.Place, c.domain, c.wipeDelay, c.log)
 		c.stores[s.URL] = store
 		return store
 	default:

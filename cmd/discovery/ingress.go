@@ -10,6 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery"
 	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/ingress"
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/secret"
 	secrets "github.com/pilotlight/pilotlight/discovery/secret/kubernetes"
 	"github.com/pilotlight/pilotlight/internal/setting"
@@ -93,7 +94,7 @@ func (c ingressSettings) numbers() (plain, encrypted uint32, ok bool) {
 
 // join adds the sources of Ingresses and of their Secrets, if Ingresses are served. It returns the writer of their
 // addresses, nil for none.
-func (c ingressSettings) join(server *discovery.Server, from cluster, log *slog.Logger) (status *configs.IngressStatus) {
+func (c ingressSettings) join(server *discovery.Server, from cluster, d model.Domain, log *slog.Logger) (status *configs.IngressStatus) {
 	if c.class == "" {
 		return nil
 	}
@@ -103,7 +104,7 @@ func (c ingressSettings) join(server *discovery.Server, from cluster, log *slog.
 	server.Secrets["ingressSecrets"] = reader
 	source := configs.Ingress{
 		Connect: from.connect, Cluster: from.id, Namespaces: from.namespaces, Secrets: named{reader, namespace, account},
-		Options: ingress.Options{Class: c.class, Proxies: namespace, Selector: c.selector, HTTP: plain, HTTPS: encrypted},
+		Options: ingress.Options{Class: c.class, Proxies: namespace, Selector: c.selector, HTTP: plain, HTTPS: encrypted, Domain: d},
 	}
 	if namespace, name, found := strings.Cut(c.service, "/"); found {
 		status = configs.NewIngressStatus(from.connect, ingress.Name{Namespace: namespace, Name: name}, log)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,12 +32,13 @@ func newInject() *cobra.Command {
 	config := cmd.Flags().String("config", "", "file of what the key config of the webhook's ConfigMap holds; if empty, the defaults")
 	template := cmd.Flags().String("template", "", "file of what the key template of the webhook's ConfigMap holds; if empty, the one that is built in")
 	namespace := cmd.Flags().StringP("namespace", "n", "default", "namespace of objects that name none")
+	domain := addDomain(cmd, "DNS domain of the cluster's services, as serve has it; --config may name it too, as clusterDomain, and beats it")
 	native := cmd.Flags().Bool("nativeSidecar", true, "make the sidecar an init container that stays, for clusters since 1.29; --config may say it too, and beats it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(*paths) == 0 {
 			return setting.Usage("discovery", errors.New("--filename is missing: want a file or -"))
 		}
-		i, err := injectorOf(*config, *template, *native)
+		i, err := injectorOf(*config, *template, domain.String(), *native)
 		if err != nil {
 			return err
 		}
@@ -60,7 +62,7 @@ func newInject() *cobra.Command {
 }
 
 // injectorOf reads the files, if there are any.
-func injectorOf(configFile, templateFile string, native bool) (*inject.Injector, error) {
+func injectorOf(configFile, templateFile, domain string, native bool) (*inject.Injector, error) {
 	var text []byte
 	var err error
 	if configFile != "" {
@@ -75,6 +77,7 @@ func injectorOf(configFile, templateFile string, native bool) (*inject.Injector,
 	if c.NativeSidecar == nil {
 		c.NativeSidecar = &native
 	}
+	c.ClusterDomain = cmp.Or(c.ClusterDomain, domain)
 	if templateFile == "" {
 		return inject.New(c, inject.DefaultTemplate)
 	}

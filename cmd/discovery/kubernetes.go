@@ -85,8 +85,8 @@ func (s *settings) clusterFaults() (faults []error) {
 }
 
 // services returns the registry of the cluster.
-func (c cluster) services(*slog.Logger) discovery.Source {
-	return services.Source{Connect: c.connect, Namespaces: c.namespaces, Options: catalog.Options{Cluster: c.id}}
+func (c cluster) services(d model.Domain) discovery.Source {
+	return services.Source{Connect: c.connect, Namespaces: c.namespaces, Options: catalog.Options{Cluster: c.id, Domain: d}}
 }
 
 func (c cluster) connect() (*kube.Client, error) {

@@ -13,17 +13,17 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/registry/manifest"
 )
 
-// newStore returns the store of a directory, which reads Kubernetes' objects beside Istio's.
-func newStore(dir string, wipeDelay time.Duration, log *slog.Logger) *file.Source {
+// newStore returns the store of a directory, which reads Kubernetes' objects, of a cluster with the domain, beside Istio's.
+func newStore(dir string, d model.Domain, wipeDelay time.Duration, log *slog.Logger) *file.Source {
 	store := file.New(dir, wipeDelay, log)
-	store.Manifests = func() file.Manifests { return manifest.New() }
+	store.Manifests = func() file.Manifests { return manifest.New(d) }
 	return store
 }
 
 // understood makes groups of the objects of files, as a store does, and returns the problems of Kubernetes' own
 // objects.
-func understood(objects []*model.Object) (groups []model.Group, problems []config.Problem) {
-	manifests, rest, places := manifest.New(), model.Group{}, map[string]model.Origin{}
+func understood(d model.Domain, objects []*model.Object) (groups []model.Group, problems []config.Problem) {
+	manifests, rest, places := manifest.New(d), model.Group{}, map[string]model.Origin{}
 	for _, o := range objects {
 		if config.IsManifest(o.Kind) {
 			problems = append(problems, manifests.Put(o)...)

@@ -45,8 +45,10 @@ func (s *settings) known() map[string]registry {
 			source: func(log *slog.Logger) discovery.Source { return eureka.New(s.eureka, log.With("source", "Eureka")) },
 			needs:  "eurekaserverURL", given: len(s.eureka.URLs) > 0,
 		},
-		kubernetesRegistry: {source: s.cluster.services},
-		"Mock":             {source: func(*slog.Logger) discovery.Source { return mock.Source{Registry: mock.New(mock.HelloWorld()...)} }},
+		kubernetesRegistry: {source: func(*slog.Logger) discovery.Source { return s.cluster.services(s.domain) }},
+		"Mock": {source: func(*slog.Logger) discovery.Source {
+			return mock.Source{Registry: mock.New(mock.HelloWorld()...), Domain: s.domain}
+		}},
 	}
 }
 

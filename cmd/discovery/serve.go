@@ -74,13 +74,14 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		defer flushTraces(traces, log)
 	}
 	kube.LogTo(log)
-	store := newStore(c.configDir, c.wipeDelay, log)
+	store := newStore(c.configDir, c.domain, c.wipeDelay, log)
 	reporter := notes.New(proxies.Proxies, log)
 	proxies.OnRefusal(reporter.Recheck)
 	self := identity()
 	c.cluster.receiver = c.cluster.statuses(self, log)
 	server := &discovery.Server{
 		Sources:  c.sources(store, log),
+		Domain:   c.domain,
 		Pusher:   proxies,
 		Judge:    reporter,
 		Debounce: discovery.Debounce{After: c.after, Max: c.max},
@@ -90,7 +91,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		Log:      log,
 	}
 	var leading []func(context.Context) error // work that one replica does for all
-	if addresses := c.ingress.join(server, c.cluster, log); addresses != nil {
+	if addresses := c.ingress.join(server, c.cluster, c.domain, log); addresses != nil {
 		leading = append(leading, addresses.Run)
 	}
 	if wanted := gatewaySecrets(server, c.cluster, c.gatewaySecrets); wanted != nil {
@@ -107,7 +108,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	if others := c.others(server); others != nil {
 		server.Sources["clusters"] = others
 	}
-	further := newConfigSources(server, c.wipeDelay, c.cluster, log)
+	further := newConfigSources(server, c.wipeDelay, c.cluster, c.domain, log)
 	if settings, known := server.Sources["meshConfig"]; known {
 		server.Sources["meshConfig"] = further.followed(settings)
 		if o, _ := file.ReadSettings("MeshConfig", c.meshConfig); o != nil { // before the first mesh, which waits for them
@@ -122,7 +123,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 			return slices.Concat(store.Status().Lines(), further.lines(), sourceLines(server.Statuses()), hooks.lines())
 		},
 	}
-	log.Info("serving", "configDir", c.configDir, "registries", c.registries, "grpcAddr", doors.grpc.Addr().String(), "httpAddr", doors.web.Addr().String(),
+	log.Info("serving", "configDir", c.configDir, "registries", c.registries, "domain", c.domain.String(), "grpcAddr", doors.grpc.Addr().String(), "httpAddr", doors.web.Addr().String(),
 		"secureGRPCAddr", addressOf(doors.secure), "monitoringAddr", addressOf(doors.monitoring), "webhookAddr", addressOf(doors.webhooks))
 
 	g, ctx := errgroup.WithContext(ctx)

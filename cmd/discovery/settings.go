@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/registry/consul"
 	"github.com/pilotlight/pilotlight/discovery/registry/eureka"
 	"github.com/pilotlight/pilotlight/internal/setting"
@@ -20,6 +21,7 @@ import (
 type settings struct {
 	configDir      string
 	registries     []string
+	domain         model.Domain // of the cluster's services
 	consul         consul.Config
 	eureka         eureka.Config
 	cloudFoundry   cloudFoundry

@@ -53,6 +53,7 @@ func (s *settings) configuration() []setting.Setting {
 			Help: "registries whose services are served beside those of --configDir: CloudFoundry, Consul, Eureka, Kubernetes, and Mock, which has two fixed " +
 				"services, hello and world, for trials",
 		},
+		domainSetting(&s.domain),
 		{
 			Name: "meshConfig", Kind: setting.Path(&s.meshConfig),
 			Help: "file of Istio's MeshConfig; read again when it changes. Its configSources are further sources of objects: xds://host:port is another " +

@@ -30,6 +30,7 @@ func newValidate() *cobra.Command {
 		"MeshNetworks": cmd.Flags().String("networksConfig", "", "file of Istio's MeshNetworks to validate"),
 	}
 	strict := cmd.Flags().Bool("strict", false, "fail on warnings as well")
+	domain := addDomain(cmd, "DNS domain of the cluster's services, as serve has it: short names stand for services of it")
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(*paths) == 0 && *settings["MeshConfig"] == "" && *settings["MeshNetworks"] == "" {
@@ -52,9 +53,9 @@ func newValidate() *cobra.Command {
 				}
 			}
 		}
-		groups, found := understood(objects)
+		groups, found := understood(domain.Domain, objects)
 		problems = append(problems, found...)
-		mesh := model.New(slices.Values(groups))
+		mesh := model.NewIn(domain.Domain, slices.Values(groups))
 		problems = append(problems, config.OfNotes(mesh.Notes())...)
 		verdict := verdict{Objects: len(objects), Problems: problems}
 		if err := verdict.print(cmd.OutOrStdout(), *output); err != nil {

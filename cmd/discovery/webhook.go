@@ -105,7 +105,7 @@ func (s *settings) injection(log *slog.Logger) *admission.Source {
 		return nil
 	}
 	namespace, name, _ := strings.Cut(s.webhooks.injectConfigMap, "/")
-	return &admission.Source{Connect: s.cluster.connect, Namespace: namespace, Name: name, Log: log}
+	return &admission.Source{Connect: s.cluster.connect, Namespace: namespace, Name: name, Domain: s.domain.String(), Log: log}
 }
 
 // keeper returns the keeper of the webhooks' certificate.
@@ -113,7 +113,7 @@ func (s *settings) keeper(log *slog.Logger) *webhook.Keeper {
 	w := s.webhooks
 	namespace, name, _ := strings.Cut(w.service, "/")
 	return &webhook.Keeper{
-		Connect: s.cluster.connect, Service: webhook.Service{Namespace: namespace, Name: name}, Secret: w.secret, Hosts: w.hosts,
+		Connect: s.cluster.connect, Service: webhook.Service{Namespace: namespace, Name: name, Domain: s.domain.String()}, Secret: w.secret, Hosts: w.hosts,
 		Mutating: w.mutating, Validating: w.validating, Log: log, Now: time.Now,
 	}
 }

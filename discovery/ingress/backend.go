@@ -17,7 +17,7 @@ func (t *Table) route(namespace string, b *networkingv1.IngressBackend) (out *ne
 		return &networking.HTTPRoute{DirectResponse: &networking.HTTPDirectResponse{Status: 503}}, fault + ", answered with 503"
 	}
 	return &networking.HTTPRoute{Route: []*networking.HTTPRouteDestination{{Destination: &networking.Destination{
-		Host: b.Service.Name + "." + namespace + ".svc." + t.options.Domain, Port: &networking.PortSelector{Number: port},
+		Host: t.options.Domain.Host(b.Service.Name, namespace), Port: &networking.PortSelector{Number: port},
 	}}}}, ""
 }
 

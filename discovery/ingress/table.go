@@ -28,7 +28,7 @@ type Options struct {
 	Proxies     string            // namespace of the ingress proxies
 	Selector    map[string]string // their labels
 	HTTP, HTTPS uint32            // their ports; 80 and 443 if 0
-	Domain      string            // of hosts of Services, NAME.NAMESPACE.svc.DOMAIN; "cluster.local" if empty
+	Domain      model.Domain      // of the hosts of Services
 }
 
 // Name names an object of a namespace.
@@ -70,7 +70,7 @@ func (i *ingress) older(o *ingress) int {
 
 // New returns an empty Table.
 func New(o Options) *Table {
-	o.Domain, o.HTTP, o.HTTPS = cmp.Or(o.Domain, "cluster.local"), cmp.Or(o.HTTP, 80), cmp.Or(o.HTTPS, 443)
+	o.HTTP, o.HTTPS = cmp.Or(o.HTTP, 80), cmp.Or(o.HTTPS, 443)
 	return &Table{
 		options: o, ingresses: map[Name]*ingress{}, classes: map[string]*networkingv1.IngressClass{}, services: map[Name][]corev1.ServicePort{},
 		secrets: map[Name]string{}, sent: map[string]model.Group{},

@@ -459,3 +459,15 @@ func BenchmarkTranslate(b *testing.B) {
 		table.Changes()
 	}
 }
+
+// Backends have the hosts of Services in the cluster's domain.
+func TestDomain(t *testing.T) {
+	table := New(Options{Class: "pilotlight", Proxies: "gateways", Selector: map[string]string{"istio": "ingress"}, Domain: "corp.example"})
+	table.Put(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "web", Port: 80}}},
+	}, model.Origin{})
+	table.Put(read(t, "shop/i", 1, rules(rule("a.test", to("/", "Prefix", "a")))), model.Origin{})
+	if got, want := serve(table).at("", "a.test", "/"), "a.shop.svc.corp.example:80"; got != want {
+		t.Errorf("leads to %s, want %s", got, want)
+	}
+}

@@ -4,8 +4,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 )
 
@@ -24,10 +26,12 @@ type Config struct {
 
 	DiscoveryAddress string `json:"discoveryAddress"` // host:port
 	TrustDomain      string `json:"trustDomain,omitempty"`
-	ClusterDomain    string `json:"clusterDomain"`
-	ClusterID        string `json:"clusterID"`
-	Network          string `json:"network,omitempty"`
-	LogLevel         string `json:"logLevel,omitempty"` // Envoy's
+	// ClusterDomain is the DNS domain of the cluster's services. If it is empty, the caller decides, and New takes
+	// cluster.local.
+	ClusterDomain string `json:"clusterDomain,omitempty"`
+	ClusterID     string `json:"clusterID"`
+	Network       string `json:"network,omitempty"`
+	LogLevel      string `json:"logLevel,omitempty"` // Envoy's
 
 	// NativeSidecar selects an init container with restartPolicy Always as the sidecar. With nil the caller decides, by
 	// the version of the cluster.
@@ -50,7 +54,6 @@ type Config struct {
 const defaults = `
 image: pilotlight/proxy
 discoveryAddress: istio-pilot.istio-system.svc:15010
-clusterDomain: cluster.local
 clusterID: Kubernetes
 revision: default
 rewriteProbes: true
@@ -78,6 +81,14 @@ func ReadConfig(text string) (Config, error) {
 	return given, given.check()
 }
 
+// isDomain returns an error for a text that is neither empty nor a DNS domain. Upper case and a dot at the end are allowed.
+func isDomain(s string) error {
+	if faults := validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(s, "."))); s != "" && len(faults) > 0 {
+		return fmt.Errorf("is %.80q, want a DNS domain such as cluster.local", s)
+	}
+	return nil
+}
+
 // check returns all faults of the Config as one error.
 func (c Config) check() error {
 	var faults []error
@@ -86,11 +97,12 @@ func (c Config) check() error {
 			faults = append(faults, fmt.Errorf("config: %s: %w", key, err))
 		}
 	}
-	for key, value := range map[string]string{"image": c.Image, "clusterDomain": c.ClusterDomain, "clusterID": c.ClusterID, "revision": c.Revision} {
+	for key, value := range map[string]string{"image": c.Image, "clusterID": c.ClusterID, "revision": c.Revision} {
 		if value == "" {
 			fault(key, errors.New("is empty"))
 		}
 	}
+	fault("clusterDomain", isDomain(c.ClusterDomain))
 	fault("discoveryAddress", isAddress(c.DiscoveryAddress))
 	fault("interceptionMode", isMode(c.InterceptionMode))
 	fault("includeOutboundIPRanges", areRanges(c.IncludeOutboundCIDRs))

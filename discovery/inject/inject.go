@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,6 +27,7 @@ func New(c Config, text string) (*Injector, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.ClusterDomain = cmp.Or(c.ClusterDomain, "cluster.local")
 	i := &Injector{c, parsed}
 	for _, mode := range []string{"REDIRECT", "TPROXY", "NONE"} {
 		for _, native := range []string{"true", "false"} {
@@ -44,6 +46,9 @@ func New(c Config, text string) (*Injector, error) {
 	}
 	return i, nil
 }
+
+// ClusterDomain returns the DNS domain of the services of the cluster, for which sidecars are configured.
+func (i *Injector) ClusterDomain() string { return i.config.ClusterDomain }
 
 // Pod injects a Pod of a namespace, or the template of a workload. It returns an error for a Pod with invalid or
 // contradictory settings.

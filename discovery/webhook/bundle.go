@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Service is the Service of discovery's webhooks.
-type Service struct{ Namespace, Name string }
+// Service is the Service of discovery's webhooks, in a cluster of a DNS domain.
+type Service struct{ Namespace, Name, Domain string }
 
 // names returns the DNS names by which the API server may call a Service.
 func (s Service) names() []string {
 	short := s.Name + "." + s.Namespace + ".svc"
-	return []string{short, short + ".cluster.local"}
+	return []string{short, short + "." + s.Domain}
 }
 
 // operation is an operation of a JSON patch.

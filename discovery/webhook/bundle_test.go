@@ -37,10 +37,17 @@ func TestBundlePatch(t *testing.T) {
 			if err := yaml.Unmarshal([]byte("webhooks: "+tt.webhooks), &o.Object); err != nil {
 				t.Fatal(err)
 			}
-			patch, foreign, err := bundlePatch(&o, Service{"mesh", "discovery"}, []string{"10.0.0.1"}, roots)
+			patch, foreign, err := bundlePatch(&o, Service{Namespace: "mesh", Name: "discovery"}, []string{"10.0.0.1"}, roots)
 			if err != nil || string(patch) != tt.patch || !slices.Equal(foreign, tt.foreign) {
 				t.Errorf("got %s, %q, %v", patch, foreign, err)
 			}
 		})
+	}
+}
+
+func TestNamesOfAService(t *testing.T) {
+	got := Service{"mesh", "discovery", "corp.example"}.names()
+	if want := []string{"discovery.mesh.svc", "discovery.mesh.svc.corp.example"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -177,7 +177,7 @@ func TestOnlyHTTP1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &Keeper{Service: Service{"mesh", "discovery"}, Now: func() time.Time { return start }, pairs: &pairs{newest: made}}
+	k := &Keeper{Service: Service{"mesh", "discovery", "cluster.local"}, Now: func() time.Time { return start }, pairs: &pairs{newest: made}}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(made.root)
 	for _, tt := range []struct {

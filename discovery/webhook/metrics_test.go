@@ -62,7 +62,7 @@ pilotlight_webhook_reviews_total{outcome="unanswered",path="/inject"} 1
 
 // The metrics of the certificate tell when it ends, and whether it is looked after; the lines tell why not.
 func TestKeeperTellsItsState(t *testing.T) {
-	k := &Keeper{Service: Service{"mesh", "discovery"}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return start }}
+	k := &Keeper{Service: Service{"mesh", "discovery", "cluster.local"}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return start }}
 	u := &upkeep{Keeper: k}
 	told := func(metrics string, lines ...string) {
 		t.Helper()

@@ -11,7 +11,7 @@ import (
 
 var (
 	start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	names = Service{"mesh", "discovery"}.names()
+	names = Service{"mesh", "discovery", "corp.example"}.names()
 )
 
 const day = 24 * time.Hour

@@ -67,6 +67,14 @@ func Name(to *string, allowed string) Kind {
 	return kind(to, "text", allowed, func(s string) (string, bool) { return s, s != "" }, same)
 }
 
+// Parsed is a text that parse accepts.
+func Parsed[T ~string](to *T, allowed string, parse func(string) (T, error)) Kind {
+	return kind(to, "text", allowed, func(s string) (T, bool) {
+		value, err := parse(s)
+		return value, err == nil
+	}, func(value T) string { return string(value) })
+}
+
 // OneOf is one of some words.
 func OneOf(to *string, words ...string) Kind {
 	return kind(to, "word", "one of "+strings.Join(words, ", "),

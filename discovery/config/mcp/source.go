@@ -37,6 +37,8 @@ type Source struct {
 	patience time.Duration
 	log      *slog.Logger
 
+	Domain model.Domain // of the node that the server is told; set it before Run
+
 	last *state // of the run before
 }
 
@@ -65,7 +67,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	done := make(chan struct{})
 	st := newState("xds://"+s.address, s.last)
 	s.last = st
-	conversation := &conversation{asked: slices.Sorted(maps.Keys(st.kinds))}
+	conversation := &conversation{domain: s.Domain, asked: slices.Sorted(maps.Keys(st.kinds))}
 	go func() {
 		defer close(done)
 		lost <- conversation.run(ctx, client, in)
@@ -135,7 +137,10 @@ func (s *Source) logWarnings(warnings []config.Problem) {
 }
 
 // conversation is the protocol of a run: it requests every type, and answers each response.
-type conversation struct{ asked []string }
+type conversation struct {
+	domain model.Domain
+	asked  []string
+}
 
 func (c *conversation) run(ctx context.Context, client *grpc.ClientConn, in chan<- *discoveryv3.DiscoveryResponse) error {
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(client).StreamAggregatedResources(ctx)
@@ -144,7 +149,7 @@ func (c *conversation) run(ctx context.Context, client *grpc.ClientConn, in chan
 	}
 	node := &corev3.Node{
 		// Istio's form of a node ID, which its server requires from every client.
-		Id: "sidecar~127.0.0.1~pilotlight-discovery.istio-system~istio-system.svc.cluster.local", UserAgentName: "pilotlight-discovery",
+		Id: "sidecar~127.0.0.1~pilotlight-discovery.istio-system~istio-system.svc." + c.domain.String(), UserAgentName: "pilotlight-discovery",
 		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
 			"GENERATOR": structpb.NewStringValue("api"), "NAMESPACE": structpb.NewStringValue("istio-system"),
 		}},

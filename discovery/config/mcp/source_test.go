@@ -43,6 +43,7 @@ type istiod struct {
 	objects map[string]*anypb.Any
 	changed chan struct{}
 	refused []string // errors of clients' NACKs
+	nodes   []string // of clients
 }
 
 func startIstiod(t *testing.T) *istiod {
@@ -108,6 +109,11 @@ func (i *istiod) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryServ
 		case err := <-failed:
 			return err
 		case r := <-requests:
+			if id := r.GetNode().GetId(); id != "" {
+				i.mu.Lock()
+				i.nodes = append(i.nodes, id)
+				i.mu.Unlock()
+			}
 			if r.ErrorDetail != nil {
 				i.mu.Lock()
 				i.refused = append(i.refused, r.TypeUrl+": "+r.ErrorDetail.Message)
@@ -412,5 +418,23 @@ func (rogue) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_
 		if r.ResponseNonce == "rogue" {
 			return status.Error(codes.Aborted, r.GetErrorDetail().GetMessage())
 		}
+	}
+}
+
+// The server is told a node of the mesh's domain.
+func TestNode(t *testing.T) {
+	for domain, want := range map[model.Domain]string{"": "cluster.local", "corp.example": "corp.example"} {
+		i := startIstiod(t)
+		s := New(i.address, nil, 0, quiet())
+		s.Domain = domain
+		_, _, stop := follow(t, s)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		i.mu.Lock()
+		if len(i.nodes) != 1 || i.nodes[0] != "sidecar~127.0.0.1~pilotlight-discovery.istio-system~istio-system.svc."+want {
+			t.Errorf("%q: got %q", domain, i.nodes)
+		}
+		i.mu.Unlock()
 	}
 }

@@ -129,3 +129,33 @@ func TestLastSoundConfiguration(t *testing.T) {
 	}
 	told(0, "")
 }
+
+// The sidecars' domain is that of discovery, unless the configuration names another one; the log names the difference.
+func TestDomain(t *testing.T) {
+	for _, tt := range []struct {
+		config, want string
+		warns        bool
+	}{
+		{"", "corp.example", false},
+		{"clusterDomain: ''", "corp.example", false},
+		{"clusterDomain: Corp.Example.", "Corp.Example.", false},
+		{"clusterDomain: cluster.local", "cluster.local", true},
+	} {
+		var log strings.Builder
+		s := &Source{Domain: "corp.example", Log: slog.New(slog.NewTextHandler(&log, nil))}
+		if err := s.take(map[string]string{"config": tt.config}, true); err != nil {
+			t.Fatal(err)
+		}
+		patch := string(s.Review(t.Context(), request(func(*admissionv1.AdmissionRequest) {})).Patch)
+		if !strings.Contains(patch, "$(POD_NAMESPACE).svc."+tt.want+`"`) {
+			t.Errorf("%q: the patch is %s", tt.config, patch)
+		}
+		if got := strings.Contains(log.String(), "clusterDomain=cluster.local domain=corp.example"); got != tt.warns {
+			t.Errorf("%q: the log is %s", tt.config, &log)
+		}
+	}
+	s := &Source{Domain: "corp.example", Log: slog.New(slog.DiscardHandler)}
+	if err := s.take(map[string]string{"config": "clusterDomain: -corp"}, true); err == nil || !strings.Contains(err.Error(), `clusterDomain: is "-corp", want a DNS domain`) {
+		t.Errorf("of a domain that is none: %v", err)
+	}
+}

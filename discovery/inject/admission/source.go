@@ -1,9 +1,11 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 type Source struct {
 	Connect         func() (*kube.Client, error) // called by each attempt, which closes the client's connections at its end
 	Namespace, Name string                       // of the ConfigMap; empty for the defaults
+	Domain          string                       // DNS domain of discovery; that of the sidecars too if the configuration has no clusterDomain
 	Log             *slog.Logger
 
 	mu      sync.Mutex
@@ -113,20 +116,24 @@ func (s *Source) event(e kube.Event, native bool) (err error) {
 
 // take makes an Injector from a ConfigMap's data.
 func (s *Source) take(data map[string]string, native bool) error {
-	i, err := read(data, native)
+	i, err := read(data, native, s.Domain)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	s.current = i
 	s.mu.Unlock()
+	if own := strings.TrimSuffix(i.ClusterDomain(), "."); !strings.EqualFold(own, s.Domain) {
+		s.Log.Warn("short names of services will not work for the injected sidecars: their domain is not that of discovery",
+			"clusterDomain", own, "domain", s.Domain)
+	}
 	s.Log.Info("Pods are injected by a new configuration", "native", native)
 	return nil
 }
 
-// read reads the keys config and template. native, which the version of the cluster decides, is used where the
-// configuration does not set it.
-func read(data map[string]string, native bool) (*inject.Injector, error) {
+// read reads the keys config and template. native, which the version of the cluster decides, and domain are used where
+// the configuration does not set them.
+func read(data map[string]string, native bool, domain string) (*inject.Injector, error) {
 	config, err := inject.ReadConfig(data["config"])
 	if err != nil {
 		return nil, err
@@ -134,6 +141,7 @@ func read(data map[string]string, native bool) (*inject.Injector, error) {
 	if config.NativeSidecar == nil {
 		config.NativeSidecar = &native
 	}
+	config.ClusterDomain = cmp.Or(config.ClusterDomain, domain)
 	text, given := data["template"]
 	if !given {
 		text = inject.DefaultTemplate

@@ -12,10 +12,10 @@ import (
 
 // Options are the settings for a cluster.
 type Options struct {
-	Registry        string // the name of the registry; "Kubernetes" if empty
-	Cluster         string // of all objects
-	Domain          string // suffix of hosts, NAME.NAMESPACE.svc.DOMAIN; "cluster.local" if empty
-	SystemNamespace string // its label topology.istio.io/network is the cluster's network; "istio-system" if empty
+	Registry        string       // the name of the registry; "Kubernetes" if empty
+	Cluster         string       // of all objects
+	Domain          model.Domain // of the hosts of Services
+	SystemNamespace string       // its label topology.istio.io/network is the cluster's network; "istio-system" if empty
 }
 
 // Object is a type of object that a Catalog reads.
@@ -69,7 +69,7 @@ func New(o Options) *Catalog {
 		value     *string
 		otherwise string
 	}{
-		{&o.Registry, "Kubernetes"}, {&o.Domain, "cluster.local"}, {&o.SystemNamespace, "istio-system"},
+		{&o.Registry, "Kubernetes"}, {&o.SystemNamespace, "istio-system"},
 	} {
 		if *field.value == "" {
 			*field.value = field.otherwise

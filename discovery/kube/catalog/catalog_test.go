@@ -311,3 +311,12 @@ func TestNetworks(t *testing.T) {
 	w.Keep(Namespace, func(Key) bool { return false })
 	w.want(t, "web", "10.0.0.1 http=8080 v1 web-account /z9", "10.0.0.2 http=8080 v1 web-account /z9 west")
 }
+
+// The hosts of Services are those of the cluster's domain.
+func TestDomain(t *testing.T) {
+	w := &world{New(Options{Domain: "corp.example"}), map[string]model.Group{}}
+	w.put(t, "kind: Service\nmetadata: {namespace: shop, name: web}\nspec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}").take()
+	if s := w.groups["Service/shop/web"].Services; len(s) != 1 || s[0].Host != "web.shop.svc.corp.example" {
+		t.Errorf("got %+v", s)
+	}
+}

@@ -55,7 +55,7 @@ func (c *Catalog) declare(o *corev1.Service, at model.Origin) (*declared, []stri
 	d := &declared{
 		Service: model.Service{
 			Registry: c.options.Registry, Cluster: c.options.Cluster, Origin: at,
-			Host:      strings.ToLower(o.Name + "." + o.Namespace + ".svc." + c.options.Domain),
+			Host:      strings.ToLower(c.options.Domain.Host(o.Name, o.Namespace)),
 			Namespace: o.Namespace, Name: o.Name, Created: o.CreationTimestamp.Time, Resolution: model.ResolutionStatic,
 			Selector: o.Spec.Selector,
 		},

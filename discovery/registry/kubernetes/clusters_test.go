@@ -38,13 +38,13 @@ func startJoining(t *testing.T, c *Clusters) *joining {
 	r := &joining{t, make(chan kube.Event), make(chan model.Update), nil, map[string]string{}}
 	c.Own, c.Namespace = "home", "system"
 	c.Add = func(cluster string, s Source) {
-		if s.Options.Cluster != cluster || s.Options.SystemNamespace != "system" || s.Connect == nil {
+		if s.Options.Cluster != cluster || s.Options.SystemNamespace != "system" || s.Options.Domain != "corp.example" || s.Connect == nil {
 			t.Errorf("the source of %s is %+v", cluster, s)
 		}
 		r.log = append(r.log, "+"+cluster)
 	}
 	c.Remove = func(cluster string) { r.log = append(r.log, "-"+cluster) }
-	c.Source.Options = catalog.Options{SystemNamespace: "system"}
+	c.Source.Options = catalog.Options{SystemNamespace: "system", Domain: "corp.example"}
 	r.run(c)
 	return r
 }

@@ -41,10 +41,10 @@ type held struct {
 	meta model.Meta
 }
 
-// New returns an empty Manifests.
-func New() *Manifests {
+// New returns an empty Manifests, whose Services have hosts of a domain.
+func New(d model.Domain) *Manifests {
 	return &Manifests{
-		catalog: catalog.New(catalog.Options{}), known: map[string]namespace{}, served: map[string]map[objectKey]held{}, stale: map[string]bool{},
+		catalog: catalog.New(catalog.Options{Domain: d}), known: map[string]namespace{}, served: map[string]map[objectKey]held{}, stale: map[string]bool{},
 		said: map[string][]config.Problem{}, broken: map[string]bool{}, changed: map[string]model.Group{},
 	}
 }

@@ -63,7 +63,7 @@ metadata: {name: other}
 
 func TestBookinfo(t *testing.T) {
 	objects, problems := config.Decode("bookinfo.yaml", []byte(bookinfo))
-	m := New()
+	m := New("")
 	for _, o := range objects {
 		problems = append(problems, m.Put(o)...)
 	}
@@ -113,5 +113,18 @@ func TestBookinfo(t *testing.T) {
 		if got, changed := gone[key]; !changed || !got.Empty() {
 			t.Errorf("%s is gone, and is told as %+v", key, got)
 		}
+	}
+}
+
+// The hosts of Services are those of the cluster's domain.
+func TestDomain(t *testing.T) {
+	m := New("corp.example")
+	objects, _ := config.Decode("x.yaml", []byte("{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}"))
+	for _, o := range objects {
+		m.Put(o)
+	}
+	groups, _ := m.Changes()
+	if s := groups["Service/default/web"].Services; len(s) != 1 || s[0].Host != "web.default.svc.corp.example" {
+		t.Errorf("got %+v", s)
 	}
 }

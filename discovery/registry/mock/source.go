@@ -12,6 +12,7 @@ import (
 // Source sends the services of a Registry, and then changes.
 type Source struct {
 	Registry *Registry
+	Domain   model.Domain // of the services
 }
 
 // Run sends updates until ctx is done or the registry fails. It keeps nothing between two runs: after an error the server
@@ -28,7 +29,7 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		}
 		first := version == 0
 		version = next
-		changes := difference(sent, records)
+		changes := difference(s.Domain, sent, records)
 		if len(changes) == 0 && !first {
 			continue
 		}
@@ -41,12 +42,12 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 }
 
 // difference returns the groups that differ from those that were sent, and records them as sent.
-func difference(sent map[string]model.Group, records []Record) map[string]model.Group {
+func difference(d model.Domain, sent map[string]model.Group, records []Record) map[string]model.Group {
 	changes := map[string]model.Group{}
 	now := make(map[string]bool, len(records))
 	for _, r := range records {
 		now[r.Name] = true
-		if group := groupOf(r); !reflect.DeepEqual(sent[r.Name], group) {
+		if group := groupOf(d, r); !reflect.DeepEqual(sent[r.Name], group) {
 			changes[r.Name], sent[r.Name] = group, group
 		}
 	}
@@ -61,12 +62,12 @@ func difference(sent map[string]model.Group, records []Record) map[string]model.
 
 // groupOf converts a record. For a record that cannot be read it returns only the faults; for one that can be read in
 // part, the readable part and the faults.
-func groupOf(r Record) model.Group {
+func groupOf(d model.Domain, r Record) model.Group {
 	if _, err := netip.ParseAddr(r.Address); err != nil {
 		return model.Group{Faults: []string{fmt.Sprintf("address is %q, want an IP address", r.Address)}}
 	}
 	service := &model.Service{
-		Registry: "Mock", Host: r.Name + ".default.svc.cluster.local", Namespace: "default", Name: r.Name, Resolution: model.ResolutionStatic,
+		Registry: "Mock", Host: d.Host(r.Name, "default"), Namespace: "default", Name: r.Name, Resolution: model.ResolutionStatic,
 		Addresses: []string{r.Address},
 		Ports: []model.Port{
 			{Name: "http", Number: 80, Target: 8080, Protocol: model.HTTP}, {Name: "tcp", Number: 90, Target: 9090, Protocol: model.TCP},

@@ -21,8 +21,8 @@ func TestContract(t *testing.T) {
 			return Record{Name: name, Address: "127.3.0.1", Instances: []Instance{{Address: address}}}
 		}
 		return sourcetest.Registry{
-			Source: Source{r},
-			Host:   func(name string) string { return name + ".default.svc.cluster.local" },
+			Source: Source{Registry: r, Domain: "corp.example"},
+			Host:   func(name string) string { return name + ".default.svc.corp.example" },
 			Put:    func(name, address string) { r.Put(record(name, address)) },
 			Delete: r.Delete,
 			Spoil:  func(name string) { r.Put(Record{Name: name, Address: "none"}) },
@@ -45,11 +45,11 @@ func TestGroupOf(t *testing.T) {
 			{Address: "127.1.1.1", Labels: map[string]string{"version": "v0"}}, {Address: "127.1.1.2", Labels: map[string]string{"version": "v1"}},
 		},
 	}
-	if diff := cmp.Diff(model.Group{Services: []*model.Service{want}}, groupOf(hello)); diff != "" {
+	if diff := cmp.Diff(model.Group{Services: []*model.Service{want}}, groupOf("", hello)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	hello.Instances[0].Address = "here"
-	part := groupOf(hello)
+	part := groupOf("", hello)
 	if faults := []string{`address of instance 0 is "here", want an IP address`}; !slices.Equal(part.Faults, faults) || len(part.Services[0].Endpoints) != 1 {
 		t.Errorf("of a record that is malformed in part: %+v", part)
 	}

@@ -34,15 +34,20 @@ func (w *World) SidecarEnvoyWith(name, locality string, metadata map[string]any)
 		"NAMESPACE": "default", "INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": fmt.Sprint(port), "LABELS": map[string]string{"app": name},
 	}
 	maps.Copy(all, metadata)
-	p := w.RunEnvoy(fmt.Sprintf("sidecar~%s~%s.default~default.svc.cluster.local", w.Address(), name), locality, all)
+	p := w.RunEnvoy(w.id("sidecar", name), locality, all)
 	p.HTTP = fmt.Sprintf("127.0.0.1:%d", port)
 	return p
+}
+
+// id returns the node ID of an Envoy of the namespace default, at an address of its own.
+func (w *World) id(role, name string) string {
+	return fmt.Sprintf("%s~%s~%s.default~default.svc.%s", role, w.Address(), name, cmp.Or(w.Domain, "cluster.local"))
 }
 
 // GatewayEnvoy starts an Envoy of role router with the label gateway=name.
 func (w *World) GatewayEnvoy(name string) *Proxy {
 	w.T.Helper()
-	return w.RunEnvoy(fmt.Sprintf("router~%s~%s.default~default.svc.cluster.local", w.Address(), name), "", map[string]any{
+	return w.RunEnvoy(w.id("router", name), "", map[string]any{
 		"NAMESPACE": "default", "LABELS": map[string]string{"gateway": name},
 	})
 }

@@ -17,6 +17,7 @@ type World struct {
 	Env       []string   // of Envoys
 	Discovery *Discovery // shadows the function of the lab that starts it
 	API       string     // of ADS, "DELTA_GRPC"; "GRPC" where it is ""
+	Domain    string     // DNS domain of the cluster of Envoys; "cluster.local" where it is ""
 
 	judge     func(text []byte) error
 	addresses string

@@ -13,8 +13,17 @@ import (
 // The directory that is applied to a cluster is served without one: the addresses of its pods are in a file beside it, as Endpoints,
 // EndpointSlices and WorkloadEntries. Labels and ports that these do not say are those of the Deployments.
 func TestADirectoryOfACluster(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
+	for _, domain := range []string{"cluster.local", "corp.example"} {
+		t.Run(domain, func(t *testing.T) {
+			t.Parallel()
+			aDirectoryOfACluster(t, domain)
+		})
+	}
+}
+
+func aDirectoryOfACluster(t *testing.T, cluster string) {
+	w := newWorld(t, "--domain", cluster)
+	w.Domain = cluster
 	details, v1, v2, ratings := w.Backend("details"), w.Backend("v1"), w.Backend("v2"), w.Backend("ratings")
 	write := func(name, text string) { w.Check(os.WriteFile(filepath.Join(w.Config, name), []byte(text), 0o644)) }
 	for _, name := range []string{"platform.yaml", "routing.yaml"} {
@@ -65,11 +74,14 @@ endpoints: [{addresses: [%s]}]
 	says()
 
 	p := w.SidecarEnvoy("client", "")
-	const domain = ".default.svc.cluster.local:9080/"
+	domain := ".default.svc." + cluster + ":9080/"
 	p.Until(lab.From("details"), "http://details"+domain)
 	p.Until(lab.From("v1"), "http://reviews"+domain)
 	p.Until(lab.From("v2"), "http://reviews"+domain, "end-user", "jason")
 	p.Until(lab.From("ratings"), "http://ratings"+domain) // whose subset is by a label that only the StatefulSet says
+	for _, short := range []string{"reviews", "reviews.default", "reviews.default.svc"} {
+		p.Until(lab.From("v2"), "http://"+short+":9080/", "end-user", "jason")
+	}
 
 	w.Check(os.Remove(filepath.Join(w.Config, "more.yaml")))
 	p.Until(lab.Status(503), "http://reviews"+domain, "end-user", "jason")

@@ -12,7 +12,9 @@ type Options struct {
 	ComponentLogLevel string // "upstream:debug,config:trace"; empty for none
 	DrainTime         time.Duration
 	ParentShutdown    time.Duration
-	Extra             []string // appended unchanged
+	Gateway           bool          // its listeners have no direction INBOUND: a drain is one of all listeners
+	MinimumDrain      time.Duration // how long a stopping process serves on, also with nothing in flight
+	Extra             []string      // appended unchanged
 }
 
 // arguments returns the arguments of every epoch and of a validation.

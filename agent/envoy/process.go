@@ -161,7 +161,7 @@ const calm = 20 * time.Millisecond
 // empty drains the process, or its inbound side, and reports when it is idle. A process whose admin a newcomer has
 // closed is drained by Envoy's hot-restart protocol, and its sockets show when it is idle.
 func (c *process) empty(ctx context.Context, order agent.Order, report func(agent.Report)) {
-	how := inbound
+	how := c.inbound()
 	if order.Drain {
 		how = Drain{}
 		c.drained.Store(true)
@@ -170,6 +170,12 @@ func (c *process) empty(ctx context.Context, order agent.Order, report func(agen
 		c.drainByProtocol(err)
 		c.awaitNoConnection(ctx, report)
 		return
+	}
+	if order.DrainInbound {
+		select {
+		case <-ctx.Done():
+		case <-time.After(c.Options.MinimumDrain):
+		}
 	}
 	before := Work{Begun: -1}
 	for ctx.Err() == nil {
@@ -186,14 +192,16 @@ func (c *process) empty(ctx context.Context, order agent.Order, report func(agen
 	}
 }
 
-// inbound goes on accepting, so that clients that have not learnt of the drain yet are served. Outbound listeners stay
-// until the exit.
-var inbound = Drain{InboundOnly: true, Graceful: true, SkipExit: true}
+// inbound goes on accepting, so that clients that have not learnt of the drain yet are served. A sidecar's outbound
+// listeners stay until the exit.
+func (c *process) inbound() Drain {
+	return Drain{InboundOnly: !c.Options.Gateway, Graceful: true, SkipExit: true}
+}
 
 // drainInbound makes Envoy close each inbound connection with its next answer. If the request to Envoy fails, Envoy
 // goes on as before, and readiness alone keeps new work away.
 func (c *process) drainInbound(ctx context.Context) {
-	if err := c.admin.DrainListeners(ctx, inbound); err != nil && ctx.Err() == nil {
+	if err := c.admin.DrainListeners(ctx, c.inbound()); err != nil && ctx.Err() == nil {
 		c.Log.Warn("drain inbound listeners", "epoch", c.launch.Epoch, "err", err)
 	}
 }

@@ -31,7 +31,7 @@ func (s *settings) config(role node.Role, environ []string, log *slog.Logger) pr
 			Override: s.input("bootstrapOverride", s.bootstrapOverride),
 		},
 		Params:       s.params(),
-		Envoy:        s.options(),
+		Envoy:        s.options(role),
 		Supervision:  s.supervision(),
 		Certificates: s.certificates(role),
 		NewEpochs:    s.certRotation == rotateRestart,
@@ -108,14 +108,16 @@ func runtimeOf(values map[string]string) map[string]any {
 	return out
 }
 
-// options returns the options for Envoy's arguments.
-func (s *settings) options() envoy.Options {
+// options returns the options for a role's Envoy.
+func (s *settings) options(role node.Role) envoy.Options {
 	return envoy.Options{
 		Concurrency:       s.concurrency,
 		LogLevel:          envoyLogLevel(s.proxyLogLevel),
 		ComponentLogLevel: s.proxyComponentLogLevel,
 		DrainTime:         s.drainDuration,
 		ParentShutdown:    s.parentShutdownDuration,
+		Gateway:           role != node.Sidecar,
+		MinimumDrain:      s.minimumDrainDuration,
 		Extra:             s.envoyArguments,
 	}
 }
@@ -137,7 +139,7 @@ func (s *settings) supervision() agent.Settings {
 		HandoverWay:      agent.Way(s.handover),
 		HandoverTimeout:  s.handoverTimeout,
 		ParentShutdown:   s.parentShutdownDuration,
-		TerminationDrain: s.terminationDrainDuration,
+		TerminationDrain: max(s.terminationDrainDuration, s.minimumDrainDuration),
 		WaitOut:          !s.exitOnZeroActiveConnections,
 		RestartBudget:    s.restartBudget,
 		BackOffBase:      s.restartBackOff,

@@ -47,6 +47,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		"parentShutdownDuration":      {given: "77s", in: options, want: "ParentShutdown:1m17s"},
 		"terminationDrainDuration":    {given: "8s", in: supervision, want: "TerminationDrain:8s"},
 		"exitOnZeroActiveConnections": {given: "false", in: supervision, want: "WaitOut:true"},
+		"minimumDrainDuration":        {given: "3s", in: options, want: "MinimumDrain:3s"},
 		"handover":                    {given: "side-by-side", in: supervision, want: "HandoverWay:side-by-side"},
 		"handoverTimeout":             {given: "9s", in: supervision, want: "HandoverTimeout:9s"},
 		"restartBudget":               {given: "3", in: supervision, want: "RestartBudget:3"},

@@ -21,8 +21,9 @@ type settings struct {
 	controlPlaneAuthPolicy, pilotIdentity string
 	certDir, ingressCertDir, certRotation string
 
-	drainDuration, parentShutdownDuration, terminationDrainDuration time.Duration
-	exitOnZeroActiveConnections                                     bool
+	drainDuration, parentShutdownDuration          time.Duration
+	terminationDrainDuration, minimumDrainDuration time.Duration
+	exitOnZeroActiveConnections                    bool
 
 	handover        string
 	handoverTimeout time.Duration

@@ -157,6 +157,11 @@ func (s *settings) life() []setting.Setting {
 			Help: "whether to stop as soon as nothing is in flight, rather than at the end of terminationDrainDuration",
 		},
 		{
+			Name: "minimumDrainDuration", Also: []string{"MINIMUM_DRAIN_DURATION"}, Default: "0s", Kind: setting.Duration(&s.minimumDrainDuration, 0, longest),
+			Help: "how long to serve on at least when the agent stops, also with nothing in flight, for clients that have not learnt of the stop yet; " +
+				"terminationDrainDuration lasts no shorter",
+		},
+		{
 			Name: "handover", Default: ways()[0], Kind: setting.OneOf(&s.handover, ways()...),
 			Help: "how a new Envoy takes over: by hot restart, or side by side on the same ports",
 		},

@@ -25,6 +25,7 @@ type standalone struct {
 	config  string // file
 	address string // host:port of the listener
 	status  string // host:port of the agent's own status
+	role    string // "sidecar" if empty
 	program *program
 	env     []string
 	stdout  *os.File // of the agent; nil for its log
@@ -127,7 +128,7 @@ func (s *standalone) start(dir string, flags ...string) {
 	s.must(err)
 	s.status = fmt.Sprintf("127.0.0.1:%d", port)
 	s.Sidecar, err = lab.New(dir).Sidecar(lab.Workload{
-		Name: "standalone", App: "standalone", IP: "127.0.0.1", Discovery: "127.0.0.1:1", Env: s.env, Stdout: s.stdout, Stderr: s.stderr,
+		Role: s.role, Name: "standalone", App: "standalone", IP: "127.0.0.1", Discovery: "127.0.0.1:1", Env: s.env, Stdout: s.stdout, Stderr: s.stderr,
 		Flags: append([]string{
 			"--customConfigFile", s.config, "--statusPort", fmt.Sprint(port),
 			"--drainDuration", "1s", "--parentShutdownDuration", "2s", "--handoverTimeout", "10s", "--logLevel", "debug",

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"syscall"
@@ -219,7 +220,11 @@ func (s *standalone) awaitLog(text string) error {
 // A client that goes on asking while the agent stops: what was begun is answered, and each answer says to go away.
 func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := startStandalone(t)
+	startStandalone(t).stopsUnderLoad()
+}
+
+func (s *standalone) stopsUnderLoad() {
+	s.t.Helper()
 	load := s.load()
 	s.must(lab.Eventually(lab.StopLimit, func() error {
 		if n := load.Requests(); n < 200 {
@@ -230,9 +235,50 @@ func TestStopUnderLoad(t *testing.T) {
 	// As behind a balancer that has heard: no new connections, kept ones go on.
 	load.Leave()
 	var left sync.WaitGroup
-	left.Go(func() { lab.Unharmed(t, load) })
+	left.Go(func() { lab.Unharmed(s.t, load) })
 	s.Signal(syscall.SIGTERM)
 	left.Wait()
+	code, err := s.Wait(lab.StopLimit)
+	s.must(err)
+	if code != 0 {
+		s.t.Errorf("exit status %d, want 0", code)
+	}
+}
+
+// A gateway has no inbound listeners: all of its listeners close kept connections with their next answer.
+func TestGatewayStopsUnderLoad(t *testing.T) {
+	t.Parallel()
+	for _, role := range []string{"router", "ingress"} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			s := newStandalone(t)
+			s.role = role
+			s.mutate = func(text string) string { return strings.ReplaceAll(text, `"INBOUND"`, `"OUTBOUND"`) }
+			s.configure(1)
+			s.launch("--terminationDrainDuration", "20s")
+			s.must(s.awaitRevision(1, startLimit))
+			s.stopsUnderLoad()
+		})
+	}
+}
+
+// Clients that have not learnt of the stop yet are served for minimumDrainDuration, although nothing is in flight between
+// their requests.
+func TestStopServesLateClients(t *testing.T) {
+	t.Parallel()
+	const late = 2 * time.Second
+	s := startStandalone(t, "--minimumDrainDuration", late.String(), "--terminationDrainDuration", "1s")
+	s.Signal(syscall.SIGTERM)
+	s.must(s.awaitLog(`msg=stopping`))
+	began := time.Now()
+	for ticks := time.NewTicker(100 * time.Millisecond); time.Since(began) < late*3/4; <-ticks.C {
+		response, err := fresh.Get("http://" + s.address)
+		s.must(err)
+		response.Body.Close()
+		if response.StatusCode != http.StatusOK || !response.Close {
+			t.Errorf("a late request is answered with %s, and the connection is closed: %t", response.Status, response.Close)
+		}
+	}
 	code, err := s.Wait(lab.StopLimit)
 	s.must(err)
 	if code != 0 {

@@ -91,12 +91,7 @@ func (c *cluster) follow(page ...string) {
 		if !closed {
 			c.t.Fatalf("a block of %s is not closed:\n%s", filepath.Join(page...), block)
 		}
-		shell := exec.CommandContext(c.t.Context(), "bash", "-euo", "pipefail", "-c", commands)
-		shell.Dir = lab.Path()
-		shell.Env = append(os.Environ(), "PATH="+lab.Path("bin", "kube")+":"+os.Getenv("PATH"), "KUBECONFIG="+c.kubeconfigOf("admin", "test"))
-		if output, err := shell.CombinedOutput(); err != nil {
-			c.t.Fatalf("%s: %v\n%s\n%s", filepath.Join(page...), err, commands, output)
-		}
+		c.shell(commands)
 	}
 }
 
@@ -222,6 +217,86 @@ current-context: c
 		return nil
 	}))
 	t.Logf("discovery uses each of the %d rights that it has", all)
+	d.endsInTime(t)
+	hand.accept(hand.kustomized("deploy", "kubernetes", "networkpolicy"))
+	w.appliedAgain()
+	w.removed()
+}
+
+// endsInTime shows that a replica's end has the time that it needs: it serves until its Service has forgotten it, then takes
+// leave of its proxies.
+func (d deployment) endsInTime(t *testing.T) {
+	t.Helper()
+	spec := d.podOf("discovery").Object["spec"].(map[string]any)
+	grace, _, _ := unstructured.NestedNumberAsFloat64(spec, "terminationGracePeriodSeconds")
+	wait, found, _ := unstructured.NestedNumberAsFloat64(spec["containers"].([]any)[0].(map[string]any), "lifecycle", "preStop", "sleep", "seconds")
+	if !found || wait < 2 {
+		t.Errorf("a replica that ends refuses connections after %v s, while API servers call it still", wait)
+	}
+	for _, arg := range d.argsOf("discovery") {
+		if text, is := strings.CutPrefix(arg, "--shutdownDuration="); is {
+			leave, err := time.ParseDuration(text)
+			check(t, err)
+			if total := time.Duration(wait*float64(time.Second)) + leave; total >= time.Duration(grace*float64(time.Second)) {
+				t.Errorf("a replica's end takes %s, and it is killed after %v s", total, grace)
+			}
+			return
+		}
+	}
+	t.Error("there is no --shutdownDuration")
+}
+
+// injects reports whether the API server lets a Pod of a labelled namespace begin, and with how many init containers.
+func (w *world) injects() (int, error) {
+	o := w.hand.parse("apiVersion: v1\nkind: Pod\nmetadata: {name: again, namespace: bookinfo}\nspec: {containers: [{name: app, image: bookinfo}]}")
+	made, err := w.hand.resource(o).Create(w.t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return 0, err
+	}
+	return initial(made), nil
+}
+
+// appliedAgain shows that the manifests, applied again in either way, leave the roots where they are, and that roots which a tool
+// removes come back.
+func (w *world) appliedAgain() {
+	w.t.Helper()
+	for _, how := range []string{"", " --server-side --force-conflicts"} {
+		w.cluster.shell("kubectl apply -k deploy/kubernetes" + how)
+		if n, err := w.injects(); err != nil || n == 0 {
+			w.t.Errorf("after kubectl apply -k%s a Pod has %d init containers, %v", how, n, err)
+		}
+	}
+	w.cluster.shell("kubectl kustomize deploy/kubernetes | kubectl replace -f -")
+	check(w.t, lab.Eventually(time.Minute, func() error {
+		if n, err := w.injects(); err != nil || n == 0 {
+			return fmt.Errorf("after kubectl replace a Pod has %d init containers: %w", n, err)
+		}
+		return nil
+	}))
+}
+
+// removed shows that nothing that is left after kubectl delete -k keeps a Pod from beginning.
+func (w *world) removed() {
+	w.t.Helper()
+	w.cluster.shell("kubectl delete -k deploy/kubernetes --wait=false") // no controller empties the namespace here
+	check(w.t, lab.Eventually(time.Minute, func() error {
+		n, err := w.injects()
+		if err == nil && n > 0 {
+			err = fmt.Errorf("it has %d init containers", n)
+		}
+		return err
+	}))
+}
+
+// shell runs commands, which may call kubectl with the rights of an administrator.
+func (c *cluster) shell(commands string) {
+	c.t.Helper()
+	shell := exec.CommandContext(c.t.Context(), "bash", "-euo", "pipefail", "-c", commands)
+	shell.Dir = lab.Path()
+	shell.Env = append(os.Environ(), "PATH="+lab.Path("bin", "kube")+":"+os.Getenv("PATH"), "KUBECONFIG="+c.kubeconfigOf("admin", "test"))
+	if output, err := shell.CombinedOutput(); err != nil {
+		c.t.Fatalf("%v\n%s\n%s", err, commands, output)
+	}
 }
 
 // asked shows that the API server asks discovery by its Service, as the configurations of deploy/kubernetes say: a Pod of a

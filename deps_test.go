@@ -164,7 +164,7 @@ var rules = []rule{
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/webhook", only: "discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
-	{who: "discovery/kube", only: "nothing", why: "the Kubernetes client serves its adapters and knows neither"},
+	{who: "discovery/kube", only: "internal/retry", why: "the Kubernetes client serves its adapters and knows neither"},
 	{who: "discovery/kube/catalog", only: "discovery/model", why: "the meaning of Kubernetes' objects does not depend on where they come from"},
 	{
 		who: "discovery/kube/catalog", never: "import k8s.io/client-go/...",

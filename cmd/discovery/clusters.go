@@ -11,8 +11,14 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// ownNamespace is the path of the file with the Pod's namespace.
-const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+// podNamespace returns the namespace of this Pod; "" outside of a Pod.
+func podNamespace() string {
+	text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
 
 func (s *settings) clusters() []setting.Setting {
 	return []setting.Setting{{
@@ -27,11 +33,7 @@ func (s *settings) others(server *discovery.Server) discovery.Source {
 	c := s.cluster
 	namespace := c.registries
 	if namespace == "" && c.access.File == "" {
-		text, err := os.ReadFile(ownNamespace)
-		if err != nil {
-			return nil // not in a Pod
-		}
-		namespace = strings.TrimSpace(string(text))
+		namespace = podNamespace()
 	}
 	if namespace == "" || !slices.Contains(s.registries, kubernetesRegistry) {
 		return nil

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery"
 	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
@@ -50,11 +49,7 @@ func identity() string {
 }
 
 func (c cluster) election(identity string, log *slog.Logger) *kube.Election {
-	namespace := c.lease.namespace
-	if namespace == "" {
-		own, _ := os.ReadFile(ownNamespace) // missing outside of a Pod
-		namespace = cmp.Or(strings.TrimSpace(string(own)), "istio-system")
-	}
+	namespace := cmp.Or(c.lease.namespace, podNamespace(), "istio-system")
 	return &kube.Election{Connect: c.connect, Namespace: namespace, Name: c.lease.name, Identity: identity, Log: log}
 }
 

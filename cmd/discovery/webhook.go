@@ -79,7 +79,7 @@ func (w webhooks) descriptors() int {
 func (s *settings) webhookFaults() (faults []error) {
 	w := s.webhooks
 	for _, given := range []struct{ name, value string }{{"webhookService", w.service}, {"injectConfigMap", w.injectConfigMap}} {
-		if given.value != "" && !isNamespaced(given.value) {
+		if given.value != "" && !twoNames(given.value) {
 			faults = append(faults, s.origins.Fault(given.name, given.value, "NAMESPACE/NAME"))
 		}
 	}
@@ -92,11 +92,6 @@ func (s *settings) webhookFaults() (faults []error) {
 		faults = append(faults, errors.New("--webhookService is given, and neither --mutatingWebhookConfiguration nor --validatingWebhookConfiguration"))
 	}
 	return faults
-}
-
-func isNamespaced(text string) bool {
-	namespace, name, found := strings.Cut(text, "/")
-	return found && namespace != "" && name != "" && !strings.Contains(name, "/")
 }
 
 // injection returns the source of the injection's configuration; nil if Pods are not injected.

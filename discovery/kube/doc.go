@@ -4,14 +4,14 @@
 //
 //	Client.SetCondition, Client.Tell ──▶ the verdict on an object, in its status and as an Event
 //
-//	Access.Client ──▶ Client.Follow(Watch) ──▶ Event: all objects, then each that changes
-//	                            │
-//	                            └── an error, when the server refuses, or is away for longer than Patience
+//	Run(connect) ──▶ Session.Start(Watch) … ──▶ Event: all objects, then each that changes ──▶ Outbox ──▶ updates
+//	  ▲                   │
+//	 Keep: again          └── an error, when the server refuses, or is away for longer than Patience
 //
 // A watch that ends is started again at the resourceVersion where it ended. After a watch that is too old (410) all
 // objects are listed again, as one Event; objects that are not in the list were deleted. Lists are streamed where the
 // server supports it (WatchList).
 //
-// Objects are stripped before they are passed on. The package does not keep or interpret them, and leaves a second
-// attempt after an error to its caller.
+// Objects are stripped before they are passed on. The package does not keep or interpret them. Only Keep makes a second
+// attempt after an error.
 package kube

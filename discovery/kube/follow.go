@@ -27,10 +27,44 @@ const (
 	pause       = 400 * time.Millisecond // the longest between two attempts: client-go sleeps for all of it, even when it is stopped
 )
 
+// Again is how long Follow waits after a refusal of optional objects before it tries again, and absence how long where
+// the server does not serve their kind.
+const (
+	Again   = time.Minute
+	absence = time.Second
+)
+
 // Follow sends all objects of a Watch, and then each object that changes, until ctx is done. It returns an error when
 // the server does not answer or refuses: after Patience if only the connection of a server is lost that has answered
-// before, else at once.
+// before, else at once. A Watch may ask for another attempt instead (see Watch); this starts with a list.
 func (c *Client) Follow(ctx context.Context, w *Watch, events chan<- Event) error {
+	for {
+		err := c.follow(ctx, w, events)
+		wait := absence
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case w.Optional && apierrors.IsForbidden(err):
+			select {
+			case events <- Event{Of: w, Refused: err}:
+			case <-ctx.Done():
+				return nil
+			}
+			wait = Again
+		case w.Awaited && apierrors.IsNotFound(err):
+		default:
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// follow is one attempt of Follow.
+func (c *Client) follow(ctx context.Context, w *Watch, events chan<- Event) error {
 	s := &store{ctx: ctx, watch: w, events: events}
 	lister, err := c.lister(w)
 	if err != nil {
@@ -55,30 +89,6 @@ func (c *Client) Follow(ctx context.Context, w *Watch, events chan<- Event) erro
 		}
 		select {
 		case <-time.After(between - time.Since(began)):
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// Again is how long FollowIfAllowed waits after a refusal before it tries again.
-const Again = time.Minute
-
-// FollowIfAllowed is Follow for objects that are optional. Where the server refuses them (403), it sends an Event with
-// Refused, and tries again after Again; then it starts with a list, as Follow does.
-func (c *Client) FollowIfAllowed(ctx context.Context, w *Watch, events chan<- Event) error {
-	for {
-		err := c.Follow(ctx, w, events)
-		if !apierrors.IsForbidden(err) || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case events <- Event{Of: w, Refused: err}:
-		case <-ctx.Done():
-			return nil
-		}
-		select {
-		case <-time.After(Again):
 		case <-ctx.Done():
 			return nil
 		}

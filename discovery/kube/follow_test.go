@@ -33,7 +33,7 @@ func (f *fake) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	switch {
 	case status != 0:
 		f.mu.Unlock()
-		refuse(out, status, "Forbidden")
+		refuse(out, status, strings.ReplaceAll(http.StatusText(status), " ", ""))
 	case query.Get("sendInitialEvents") != "":
 		f.mu.Unlock()
 		refuse(out, http.StatusUnprocessableEntity, "Invalid")

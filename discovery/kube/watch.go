@@ -21,6 +21,10 @@ type Watch struct {
 	Fields    string         // a selector, such as "metadata.name=x"; all if empty
 	Labels    string         // a selector, such as "app=x"; all if empty
 	Strip     func(any)      // removes unused fields from an object; may be nil
+
+	// Optional is for objects that the server may refuse (403): Follow sends an Event with Refused, and tries again
+	// after Again. Awaited is for a kind that the server may not serve yet, or no longer (404): Follow waits for it.
+	Optional, Awaited bool
 }
 
 // Event is a change of one object of a Watch, or a list of all its objects.
@@ -31,23 +35,7 @@ type Event struct {
 	List bool  // All holds all objects
 	All  []any // an object that is not among these was deleted
 
-	Refused error // instead of a list: the server does not allow this user to read these objects (see FollowIfAllowed)
-}
-
-// Backlog is the size of a channel of events.
-const Backlog = 1024
-
-// Burst applies an event and all events that wait in the channel, so that the caller does its further work once for all
-// of them.
-func Burst(e Event, events <-chan Event, apply func(Event)) {
-	for {
-		apply(e)
-		select {
-		case e = <-events:
-		default:
-			return
-		}
-	}
+	Refused error // instead of a list: the server does not allow this user to read these objects (see Watch.Optional)
 }
 
 // Named returns the resource's name, such as "services".

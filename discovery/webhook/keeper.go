@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pilotlight/pilotlight/discovery/kube"
@@ -42,8 +40,6 @@ const (
 	lookAgain   = time.Minute // how often the time is checked
 	writeAgain  = time.Second // the shortest time between two writes: another program may write the same field again and again
 	callTimeout = 10 * time.Second
-	firstPause  = time.Second // after an error, doubled
-	longPause   = 30 * time.Second
 )
 
 // TLS returns the configuration of TLS for serving webhooks. Until there is a certificate, connections fail.
@@ -63,55 +59,27 @@ func (k *Keeper) names() []string { return slices.Concat(k.Service.names(), k.Ho
 // Run keeps the Secret and the configurations up to date until ctx is done. After an error, which is logged, it tries
 // again.
 func (k *Keeper) Run(ctx context.Context) error {
-	pause := firstPause
-	for {
-		began := time.Now()
-		err := k.attempt(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if time.Since(began) > longPause {
-			pause = firstPause
-		}
+	kube.Keep(ctx, k.Connect, k.follow, func(err error, again time.Duration) {
 		k.mu.Lock()
 		k.failed = err
 		k.mu.Unlock()
-		k.Log.Error("the certificate of webhooks is not looked after", "err", err, "again", pause)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil
-		}
-		pause = min(2*pause, longPause)
-	}
+		k.Log.Error("the certificate of webhooks is not looked after", "err", err, "again", again)
+	})
+	return nil
 }
 
-// attempt follows the Secret and the configurations until something fails.
-func (k *Keeper) attempt(ctx context.Context) error {
-	client, err := k.Connect()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	secret := &kube.Watch{
-		Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Object: &corev1.Secret{},
-		Namespace: k.Service.Namespace, Fields: "metadata.name=" + k.Secret,
-	}
-	watches := []*kube.Watch{secret}
+// follow follows the Secret and the configurations until ctx is done or something fails.
+func (k *Keeper) follow(ctx context.Context, s *kube.Session) error {
+	u := &upkeep{Keeper: k, session: s, secret: kube.OneSecret(k.Service.Namespace, k.Secret)}
+	s.Start(u.secret)
 	for _, c := range []struct{ name, kind, resource string }{
 		{k.Mutating, mutatingKind, "mutatingwebhookconfigurations"},
 		{k.Validating, validatingKind, "validatingwebhookconfigurations"},
 	} {
 		if c.name != "" {
 			version := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
-			watches = append(watches, &kube.Watch{Resource: version.WithResource(c.resource), Kind: c.kind, Fields: "metadata.name=" + c.name})
+			s.Start(&kube.Watch{Resource: version.WithResource(c.resource), Kind: c.kind, Fields: "metadata.name=" + c.name})
 		}
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	events := make(chan kube.Event)
-	for _, w := range watches {
-		g.Go(func() error { return client.Follow(ctx, w, events) })
-	}
-	g.Go(func() error { return (&upkeep{Keeper: k, client: client, secret: secret}).run(ctx, events) })
-	return g.Wait()
+	return u.run(ctx)
 }

@@ -18,7 +18,7 @@ import (
 // upkeep is the state of one attempt of a Keeper.
 type upkeep struct {
 	*Keeper
-	client          *kube.Client
+	session         *kube.Session
 	secret          *kube.Watch
 	listed          bool // the list of the Secret has been received
 	found           *corev1.Secret
@@ -27,13 +27,13 @@ type upkeep struct {
 	logged, foreign string          // the last fault, and the last webhooks of others, that were logged
 }
 
-func (u *upkeep) run(ctx context.Context, events <-chan kube.Event) error {
+func (u *upkeep) run(ctx context.Context) error {
 	due, wait := time.Now(), time.NewTimer(lookAgain)
 	defer wait.Stop()
 	for {
 		select {
-		case e := <-events:
-			u.take(e)
+		case e := <-u.session.Events():
+			u.session.Apply(e, u.take)
 		case <-wait.C:
 		case <-ctx.Done():
 			return nil
@@ -56,12 +56,7 @@ func (u *upkeep) run(ctx context.Context, events <-chan kube.Event) error {
 // take stores the objects of an event.
 func (u *upkeep) take(e kube.Event) {
 	if e.Of == u.secret {
-		u.listed, u.found = true, nil
-		for _, o := range append(e.All, e.Put) {
-			if s, ok := o.(*corev1.Secret); ok {
-				u.found = s
-			}
-		}
+		u.listed, u.found = true, kube.Only[*corev1.Secret](e)
 		return
 	}
 	if u.known == nil {
@@ -69,11 +64,7 @@ func (u *upkeep) take(e kube.Event) {
 	}
 	u.known[e.Of.Kind] = true
 	u.configurations = slices.DeleteFunc(u.configurations, func(c *unstructured.Unstructured) bool { return c.GetKind() == e.Of.Kind })
-	for _, o := range append(e.All, e.Put) {
-		if c, ok := o.(*unstructured.Unstructured); ok && c != nil {
-			u.configurations = append(u.configurations, c)
-		}
-	}
+	u.configurations = slices.AppendSeq(u.configurations, kube.Objects[*unstructured.Unstructured](e))
 }
 
 // mend makes a new pair and writes the roots where this is due, and reports whether it wrote.
@@ -126,7 +117,7 @@ func (u *upkeep) read() (*pairs, error) {
 
 // write creates or updates the Secret. It fails if the Secret has changed since it was read.
 func (u *upkeep) write(ctx context.Context, p *pairs) error {
-	secrets, err := u.client.Secrets(u.Service.Namespace)
+	secrets, err := u.session.Client.Secrets(u.Service.Namespace)
 	if err != nil {
 		return err
 	}
@@ -219,7 +210,7 @@ func (u *upkeep) count(kind string) {
 }
 
 func (u *upkeep) patch(ctx context.Context, c *unstructured.Unstructured, patch []byte) error {
-	client, err := u.client.Webhooks()
+	client, err := u.session.Client.Webhooks()
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pilotlight/pilotlight/discovery/ingress"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -40,35 +38,16 @@ type Secrets interface {
 // Run sends updates until ctx is done, or the API server refuses or cannot be reached. It keeps nothing between two
 // runs.
 func (s Ingress) Run(ctx context.Context, updates chan<- model.Update) error {
-	client, err := s.Connect()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	g, ctx := errgroup.WithContext(ctx)
-	events := make(chan kube.Event, kube.Backlog)
-	watches := ingressWatches(s.Namespaces)
-	for _, w := range watches {
-		follow := client.Follow
-		if _, optional := w.Object.(*networkingv1.IngressClass); optional {
-			follow = client.FollowIfAllowed
-		}
-		g.Go(func() error { return follow(ctx, w, events) })
-	}
-	g.Go(func() error {
-		s.send(ctx, watches, events, updates)
+	return kube.Run(ctx, s.Connect, func(ctx context.Context, session *kube.Session) error {
+		s.send(ctx, session, updates)
 		return nil
 	})
-	return g.Wait()
 }
 
 func ingressWatches(namespaces []string) (out []*kube.Watch) {
 	api := networkingv1.SchemeGroupVersion
-	out = append(out, &kube.Watch{Resource: api.WithResource("ingressclasses"), Object: &networkingv1.IngressClass{}, Strip: stripIngress})
-	if len(namespaces) == 0 {
-		namespaces = []string{""}
-	}
-	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
+	out = append(out, &kube.Watch{Resource: api.WithResource("ingressclasses"), Object: &networkingv1.IngressClass{}, Strip: stripIngress, Optional: true})
+	for _, namespace := range kube.Namespaces(namespaces) {
 		out = append(out,
 			&kube.Watch{Resource: api.WithResource("ingresses"), Object: &networkingv1.Ingress{}, Namespace: namespace, Strip: stripIngress},
 			&kube.Watch{Resource: corev1.SchemeGroupVersion.WithResource("services"), Object: &corev1.Service{}, Namespace: namespace, Strip: stripIngress})
@@ -92,46 +71,17 @@ func stripIngress(o any) {
 	}
 }
 
-// send receives events until ctx is done, and sends changes. It syncs when the wanted Secrets were read: otherwise
+// send follows Ingresses until ctx is done, and sends changes. It syncs when the wanted Secrets were read: otherwise
 // proxies would lose hosts of TLS at the start.
-func (s Ingress) send(ctx context.Context, watches []*kube.Watch, events <-chan kube.Event, updates chan<- model.Update) {
-	t := &ingresses{Ingress: s, table: ingress.New(s.Options), status: map[ingress.Name]Shown{}}
-	unlisted := map[*kube.Watch]bool{}
-	for _, w := range watches {
-		unlisted[w] = true
+func (s Ingress) send(ctx context.Context, session *kube.Session, updates chan<- model.Update) {
+	t := &ingresses{Ingress: s, table: ingress.New(s.Options), status: map[ingress.Name]Shown{}, faults: map[string]model.Group{}}
+	for _, w := range ingressWatches(s.Namespaces) {
+		session.Start(w)
 	}
-	unsent, synced := map[string]model.Group{}, false
-	for {
-		var out chan<- model.Update
-		if len(unlisted) == 0 && (len(unsent) > 0 || !synced) && (synced || t.looked()) {
-			out = updates
-		}
-		select {
-		case e := <-events:
-			kube.Burst(e, events, func(e kube.Event) {
-				if e.List || e.Refused != nil {
-					delete(unlisted, e.Of)
-				}
-				if _, class := e.Of.Object.(*networkingv1.IngressClass); class && e.List && t.refused {
-					t.refused, unsent["IngressClass"] = false, model.Group{}
-				}
-				if e.Refused != nil {
-					t.refused = true
-					unsent["IngressClass"] = model.Group{Faults: []string{fmt.Sprintf("classes are known by the name %s alone: %v", s.Options.Class, e.Refused)}}
-				}
-				t.apply(e)
-			})
-		case <-s.Secrets.Learned():
-		case out <- model.Update{Groups: unsent, Synced: true}:
-			unsent, synced = map[string]model.Group{}, true
-			continue
-		case <-ctx.Done():
-			return
-		}
-		if len(unlisted) == 0 {
-			maps.Copy(unsent, t.changes())
-		}
-	}
+	kube.Outbox[model.Group, model.Update]{
+		Apply: t.apply, Changes: t.changes, Ready: t.looked, Wake: s.Secrets.Learned(),
+		Update: func(changed map[string]model.Group) model.Update { return model.Update{Groups: changed, Synced: true} },
+	}.Send(ctx, session, updates)
 }
 
 // ingresses is the state of one Run.
@@ -140,7 +90,8 @@ type ingresses struct {
 	table  *ingress.Table
 	status map[ingress.Name]Shown // of all Ingresses
 
-	refused bool // the API server does not allow reading classes
+	refused bool                   // the API server does not allow reading classes
+	faults  map[string]model.Group // the change of refused that is not sent
 }
 
 // looked reports whether all wanted Secrets were read.
@@ -155,6 +106,8 @@ func (t *ingresses) looked() bool {
 func (t *ingresses) changes() map[string]model.Group {
 	t.table.SetSecrets(t.Secrets.Known())
 	out := t.table.Changes()
+	maps.Copy(out, t.faults)
+	clear(t.faults)
 	t.Secrets.Want(t.table.Wanted())
 	if t.Show != nil {
 		all := maps.Clone(t.status)
@@ -170,6 +123,9 @@ func (t *ingresses) changes() map[string]model.Group {
 
 // apply applies one event.
 func (t *ingresses) apply(e kube.Event) {
+	if _, class := e.Of.Object.(*networkingv1.IngressClass); class && e.List && t.refused {
+		t.refused, t.faults["IngressClass"] = false, model.Group{}
+	}
 	put := func(o any) {
 		if m, ok := o.(metav1.Object); ok {
 			t.table.Put(o, model.Origin{Record: &model.Record{
@@ -184,6 +140,8 @@ func (t *ingresses) apply(e kube.Event) {
 	}
 	switch {
 	case e.Refused != nil:
+		t.refused = true
+		t.faults["IngressClass"] = model.Group{Faults: []string{fmt.Sprintf("classes are known by the name %s alone: %v", t.Options.Class, e.Refused)}}
 	case e.List:
 		listed := map[ingress.Name]bool{}
 		for _, o := range e.All {

@@ -56,14 +56,18 @@ func TestIngressesWaitForSecrets(t *testing.T) {
 			Options: ingress.Options{Class: "pilotlight", Proxies: "gw", Selector: map[string]string{"a": "b"}}, Secrets: secrets,
 			Show: func(all map[ingress.Name]Shown) { shown = fmt.Sprint(all) },
 		}
-		watches := ingressWatches(nil)
+		var watches []*kube.Watch
 		events, updates := make(chan kube.Event), make(chan model.Update)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			source.send(ctx, watches, events, updates)
+			source.send(ctx, kube.NewSession(events, func(w *kube.Watch) func() {
+				watches = append(watches, w)
+				return func() {}
+			}), updates)
 		}()
+		synctest.Wait()
 		defer func() {
 			cancel()
 			<-done

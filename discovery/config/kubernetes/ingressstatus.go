@@ -13,8 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pilotlight/pilotlight/discovery/ingress"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
@@ -76,38 +74,34 @@ func wrote(i *networkingv1.Ingress) bool {
 // Run follows the Service, its Pods and their Nodes, and writes statuses that differ, until ctx is done or the API
 // server cannot be reached.
 func (s *IngressStatus) Run(ctx context.Context) error {
-	client, err := s.Connect()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
+	return kube.Run(ctx, s.Connect, func(ctx context.Context, session *kube.Session) error {
+		s.write(ctx, session, func(ctx context.Context, name ingress.Name, addresses []networkingv1.IngressLoadBalancerIngress) error {
+			var status any
+			if len(addresses) > 0 {
+				status = networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: addresses}}
+			}
+			return session.Client.ApplyStatus(ctx, networkingv1.SchemeGroupVersion.WithResource("ingresses"), "Ingress", name.Namespace, name.Name, statusManager, status)
+		})
+		return nil
+	})
+}
+
+// watches returns the watches of the Service, its Pods and their Nodes.
+func (s *IngressStatus) watches() []*kube.Watch {
 	core := corev1.SchemeGroupVersion
-	watches := []*kube.Watch{
-		{Resource: core.WithResource("services"), Object: &corev1.Service{}, Namespace: s.Service.Namespace, Fields: "metadata.name=" + s.Service.Name},
-		{Resource: core.WithResource("pods"), Object: &corev1.Pod{}, Namespace: s.Service.Namespace},
-		{Resource: core.WithResource("nodes"), Object: &corev1.Node{}, Strip: func(o any) {
+	return []*kube.Watch{
+		{
+			Resource: core.WithResource("services"), Object: &corev1.Service{}, Namespace: s.Service.Namespace, Fields: "metadata.name=" + s.Service.Name,
+			Optional: true,
+		},
+		{Resource: core.WithResource("pods"), Object: &corev1.Pod{}, Namespace: s.Service.Namespace, Optional: true},
+		{Resource: core.WithResource("nodes"), Object: &corev1.Node{}, Optional: true, Strip: func(o any) {
 			if n, ok := o.(*corev1.Node); ok {
 				n.ManagedFields, n.Annotations, n.Spec = nil, nil, corev1.NodeSpec{}
 				n.Status = corev1.NodeStatus{Addresses: n.Status.Addresses}
 			}
 		}},
 	}
-	events := make(chan kube.Event, kube.Backlog)
-	g, ctx := errgroup.WithContext(ctx)
-	for _, w := range watches {
-		g.Go(func() error { return client.FollowIfAllowed(ctx, w, events) })
-	}
-	g.Go(func() error {
-		s.write(ctx, len(watches), events, func(ctx context.Context, name ingress.Name, addresses []networkingv1.IngressLoadBalancerIngress) error {
-			var status any
-			if len(addresses) > 0 {
-				status = networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: addresses}}
-			}
-			return client.ApplyStatus(ctx, networkingv1.SchemeGroupVersion.WithResource("ingresses"), "Ingress", name.Namespace, name.Name, statusManager, status)
-		})
-		return nil
-	})
-	return g.Wait()
 }
 
 // front holds the objects from which the addresses are made.
@@ -154,11 +148,13 @@ func (f *front) addresses() []networkingv1.IngressLoadBalancerIngress {
 
 type apply func(context.Context, ingress.Name, []networkingv1.IngressLoadBalancerIngress) error
 
-// write writes statuses that differ, once all watches have a list. Between two rounds there is a pause of a second: all
+// write writes statuses that differ, once everything is listed. Between two rounds there is a pause of a second: all
 // changes during the pause need one write.
-func (s *IngressStatus) write(ctx context.Context, watches int, events <-chan kube.Event, apply apply) {
+func (s *IngressStatus) write(ctx context.Context, session *kube.Session, apply apply) {
 	f := &front{pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}}
-	listed := map[*kube.Watch]bool{}
+	for _, w := range s.watches() {
+		session.Start(w)
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due, waiting := false, true
@@ -171,19 +167,16 @@ func (s *IngressStatus) write(ctx context.Context, watches int, events <-chan ku
 			}
 		}
 		select {
-		case e := <-events:
-			kube.Burst(e, events, func(e kube.Event) {
+		case e := <-session.Events():
+			session.Apply(e, func(e kube.Event) {
 				f.apply(e)
 				if e.Refused != nil {
 					s.Log.Warn("addresses of Ingresses are known in part", "err", e.Refused)
 				}
-				if e.List || e.Refused != nil {
-					listed[e.Of] = true
-				}
 			})
-			due = len(listed) == watches
+			due = session.Listed()
 		case <-s.changed:
-			due = len(listed) == watches
+			due = session.Listed()
 		case <-timer.C:
 			waiting = false
 		case <-ctx.Done():

@@ -38,12 +38,16 @@ func TestIngressStatus(t *testing.T) {
 			writes = nil
 			return last
 		}
-		events := make(chan kube.Event)
+		events, watches := make(chan kube.Event), []*kube.Watch(nil)
+		session := kube.NewSession(events, func(w *kube.Watch) func() {
+			watches = append(watches, w)
+			return func() {}
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			s.write(ctx, 2, events, func(_ context.Context, n ingress.Name, addresses []networkingv1.IngressLoadBalancerIngress) error {
+			s.write(ctx, session, func(_ context.Context, n ingress.Name, addresses []networkingv1.IngressLoadBalancerIngress) error {
 				mu.Lock()
 				defer mu.Unlock()
 				writes = append(writes, strings.TrimSpace(fmt.Sprint(n.Name, " ", addresses)))
@@ -71,12 +75,14 @@ func TestIngressStatus(t *testing.T) {
 		of := func(ips ...string) *corev1.Service {
 			return &corev1.Service{Spec: corev1.ServiceSpec{ExternalIPs: ips}}
 		}
-		services, pods := &kube.Watch{Object: &corev1.Service{}}, &kube.Watch{Object: &corev1.Pod{}}
+		synctest.Wait()
+		services, pods, nodes := watches[0], watches[1], watches[2]
 		name := func(n string) ingress.Name { return ingress.Name{Namespace: "shop", Name: n} }
 		s.Show(map[ingress.Name]Shown{
 			name("new"): {Ours: true}, name("good"): {true, true, at("192.0.2.1")}, name("old"): {true, true, at("192.0.2.9")},
 			name("theirs"): {false, false, at("192.0.2.8")}, name("left"): {false, true, at("192.0.2.1")},
 		})
+		events <- kube.Event{Of: nodes, List: true}
 		events <- kube.Event{Of: services, List: true, All: []any{of("192.0.2.1")}}
 		want("before all is known")
 		events <- kube.Event{Of: pods, Refused: errors.New("pods is forbidden")}

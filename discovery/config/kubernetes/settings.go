@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -25,47 +23,22 @@ type Settings struct {
 
 // Run sends updates until ctx is done, or the API server refuses or is away.
 func (s Settings) Run(ctx context.Context, updates chan<- model.Update) error {
-	client, err := s.Connect()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	g, ctx := errgroup.WithContext(ctx)
-	events := make(chan kube.Event)
-	g.Go(func() error {
-		return client.Follow(ctx, &kube.Watch{
-			Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Object: &corev1.ConfigMap{},
-			Namespace: s.Namespace, Fields: "metadata.name=" + s.Name,
-		}, events)
-	})
-	g.Go(func() error {
+	return kube.Run(ctx, s.Connect, func(ctx context.Context, session *kube.Session) error {
 		synced := false
-		for {
+		session.FollowConfigMap(ctx, s.Namespace, s.Name, func(found *corev1.ConfigMap) {
+			groups := s.groupsOf(found)
+			synced = synced || !groups["MeshConfig"].Malformed() && !groups["MeshNetworks"].Malformed()
 			select {
-			case e := <-events:
-				groups := s.groupsOf(e)
-				synced = synced || !groups["MeshConfig"].Malformed() && !groups["MeshNetworks"].Malformed()
-				select {
-				case updates <- model.Update{Groups: groups, Synced: synced}:
-				case <-ctx.Done():
-					return nil
-				}
+			case updates <- model.Update{Groups: groups, Synced: synced}:
 			case <-ctx.Done():
-				return nil
 			}
-		}
+		})
+		return nil
 	})
-	return g.Wait()
 }
 
-// groupsOf returns the present content of the ConfigMap.
-func (s Settings) groupsOf(e kube.Event) map[string]model.Group {
-	var found *corev1.ConfigMap
-	for _, o := range append(e.All, e.Put) {
-		if m, ok := o.(*corev1.ConfigMap); ok {
-			found = m
-		}
-	}
+// groupsOf returns the content of the ConfigMap, which may be nil: it does not exist.
+func (s Settings) groupsOf(found *corev1.ConfigMap) map[string]model.Group {
 	if found == nil {
 		return map[string]model.Group{"MeshConfig": {Faults: []string{fmt.Sprintf("ConfigMap %s/%s is not there", s.Namespace, s.Name)}}}
 	}

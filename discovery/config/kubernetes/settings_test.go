@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 func TestSettings(t *testing.T) {
@@ -17,14 +18,15 @@ func TestSettings(t *testing.T) {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "u1", ResourceVersion: "7"}, Data: data}
 	}
 	good := map[string]string{"mesh": "rootNamespace: root\n", "meshNetworks": "networks: {}\n"}
-	groups := s.groupsOf(kube.Event{List: true, All: []any{configMap(good)}})
+	groupsOf := func(e kube.Event) map[string]model.Group { return s.groupsOf(kube.Only[*corev1.ConfigMap](e)) }
+	groups := groupsOf(kube.Event{List: true, All: []any{configMap(good)}})
 	if c := groups["MeshConfig"].Objects[0]; c.Spec.(*meshconfig.MeshConfig).RootNamespace != "root" || c.Origin.String() != "cluster c1, uid u1, version 7" {
 		t.Errorf("MeshConfig is %v, from %s", c.Spec, c.Origin)
 	}
 	if n := groups["MeshNetworks"]; len(n.Objects) != 1 || len(n.Faults) != 0 {
 		t.Errorf("MeshNetworks is %+v", n)
 	}
-	if g := s.groupsOf(kube.Event{Put: configMap(nil)}); !g["MeshConfig"].Empty() || !g["MeshNetworks"].Empty() {
+	if g := groupsOf(kube.Event{Put: configMap(nil)}); !g["MeshConfig"].Empty() || !g["MeshNetworks"].Empty() {
 		t.Errorf("without keys there is %+v", g)
 	}
 	for what, test := range map[string]struct {
@@ -37,7 +39,7 @@ func TestSettings(t *testing.T) {
 		"one that was deleted": {kube.Event{Gone: configMap(good)}, "MeshConfig", "ConfigMap istio-system/istio is not there"},
 		"of the networks":      {kube.Event{Put: configMap(map[string]string{"meshNetworks": "networks: 7"})}, "MeshNetworks", "data.meshNetworks, line 1: "},
 	} {
-		g := s.groupsOf(test.event)[test.kind]
+		g := groupsOf(test.event)[test.kind]
 		if !g.Malformed() || !strings.Contains(strings.Join(g.Faults, "\n"), test.fault) {
 			t.Errorf("%s: %+v, want the fault %s", what, g, test.fault)
 		}

@@ -21,7 +21,6 @@ type state struct {
 	statuses   *Statuses // nil if none are written
 
 	kinds    map[*kube.Watch]*kind // by the watch of the definition, and by those of the objects that are followed
-	unlisted map[*kube.Watch]bool
 	unsent   map[string]model.Group
 	warnings []config.Problem
 }
@@ -43,12 +42,8 @@ type known struct {
 }
 
 func newState(cluster string, namespaces []string, follow func(*kube.Watch) (stop func())) *state {
-	if len(namespaces) == 0 {
-		namespaces = []string{""}
-	}
 	return &state{
-		cluster: cluster, namespaces: slices.Compact(slices.Sorted(slices.Values(namespaces))), follow: follow,
-		kinds: map[*kube.Watch]*kind{}, unlisted: map[*kube.Watch]bool{}, unsent: map[string]model.Group{},
+		cluster: cluster, namespaces: kube.Namespaces(namespaces), follow: follow, kinds: map[*kube.Watch]*kind{}, unsent: map[string]model.Group{},
 	}
 }
 
@@ -56,25 +51,22 @@ func newState(cluster string, namespaces []string, follow func(*kube.Watch) (sto
 func (st *state) define(r config.Resource) *kube.Watch {
 	w := &kube.Watch{
 		Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
-		Kind:     "CustomResourceDefinition", Fields: "metadata.name=" + r.Plural + "." + r.Group, Strip: withoutSchemas,
+		Kind:     "CustomResourceDefinition", Fields: "metadata.name=" + r.Plural + "." + r.Group, Strip: withoutSchemas, Awaited: true,
 	}
 	st.kinds[w] = &kind{Resource: r, watches: map[*kube.Watch]func(){}, known: map[string]known{}}
-	st.unlisted[w] = true
 	return w
 }
 
-// complete reports whether everything has been listed.
-func (st *state) complete() bool { return len(st.unlisted) == 0 }
+// changes returns the groups that changed since the last call.
+func (st *state) changes() map[string]model.Group {
+	out := st.unsent
+	st.unsent = map[string]model.Group{}
+	return out
+}
 
-// apply applies one event.
+// apply applies one event of a watch that runs.
 func (st *state) apply(e kube.Event) {
 	k := st.kinds[e.Of]
-	if k == nil {
-		return // the event is of a watch that was stopped
-	}
-	if e.List {
-		delete(st.unlisted, e.Of)
-	}
 	if _, ofObjects := k.watches[e.Of]; !ofObjects {
 		st.defined(k, e)
 		return
@@ -102,10 +94,8 @@ func (st *state) apply(e kube.Event) {
 // defined applies a change of a kind's definition.
 func (st *state) defined(k *kind, e kube.Event) {
 	version := ""
-	for _, o := range append(e.All, e.Put) {
-		if o, ok := o.(*unstructured.Unstructured); ok && o != nil {
-			version = servedVersion(o, k.Versions)
-		}
+	for o := range kube.Objects[*unstructured.Unstructured](e) {
+		version = servedVersion(o, k.Versions)
 	}
 	if version == k.version {
 		return
@@ -120,9 +110,9 @@ func (st *state) defined(k *kind, e kube.Event) {
 	for _, namespace := range st.namespaces {
 		w := &kube.Watch{
 			Resource: schema.GroupVersionResource{Group: k.Group, Version: version, Resource: k.Plural},
-			Kind:     k.Kind, Namespace: namespace, Strip: strip,
+			Kind:     k.Kind, Namespace: namespace, Strip: strip, Awaited: true,
 		}
-		st.kinds[w], st.unlisted[w] = k, true
+		st.kinds[w] = k
 		k.watches[w] = st.follow(w)
 	}
 }
@@ -131,18 +121,8 @@ func (st *state) unfollow(k *kind) {
 	for w, stop := range k.watches {
 		stop()
 		delete(st.kinds, w)
-		delete(st.unlisted, w)
 	}
 	clear(k.watches)
-}
-
-// stop ends all watches of objects.
-func (st *state) stop() {
-	for _, k := range st.kinds {
-		for _, stop := range k.watches {
-			stop()
-		}
-	}
 }
 
 // put adds or updates an object, and returns its key.

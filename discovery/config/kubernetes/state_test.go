@@ -17,6 +17,7 @@ import (
 // cluster is a state, with the watches of objects that it follows, by resource, version and namespace.
 type cluster struct {
 	*state
+	session     *kube.Session
 	t           *testing.T
 	definitions map[string]*kube.Watch
 	followed    map[string]*kube.Watch
@@ -24,16 +25,25 @@ type cluster struct {
 
 func newCluster(t *testing.T, namespaces ...string) *cluster {
 	c := &cluster{t: t, definitions: map[string]*kube.Watch{}, followed: map[string]*kube.Watch{}}
-	c.state = newState("c1", namespaces, func(w *kube.Watch) func() {
+	c.session = kube.NewSession(nil, func(w *kube.Watch) func() {
+		if w.Kind == "CustomResourceDefinition" {
+			return func() {}
+		}
 		key := w.Resource.Resource + "/" + w.Resource.Version + "/" + w.Namespace
 		c.followed[key] = w
 		return func() { delete(c.followed, key) }
 	})
+	c.state = newState("c1", namespaces, c.session.Start)
 	for _, r := range config.Resources() {
 		c.definitions[r.Plural] = c.define(r)
+		c.session.Start(c.definitions[r.Plural])
 	}
 	return c
 }
+
+func (c *cluster) apply(e kube.Event) { c.session.Apply(e, c.state.apply) }
+
+func (c *cluster) complete() bool { return c.session.Listed() }
 
 func parse(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()

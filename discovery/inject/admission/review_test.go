@@ -88,7 +88,7 @@ func TestReview(t *testing.T) {
 func TestLastSoundConfiguration(t *testing.T) {
 	s := &Source{Namespace: "mesh", Name: "injection", Log: slog.New(slog.DiscardHandler)}
 	event := func(data map[string]string) error {
-		return s.event(kube.Event{Put: &corev1.ConfigMap{Data: data}}, true)
+		return s.event(kube.Only[*corev1.ConfigMap](kube.Event{Put: &corev1.ConfigMap{Data: data}}), true)
 	}
 	told := func(refused float64, said string) {
 		t.Helper()
@@ -97,7 +97,7 @@ func TestLastSoundConfiguration(t *testing.T) {
 		}
 	}
 	told(0, "there is no configuration yet")
-	if err := s.event(kube.Event{List: true}, true); err == nil || s.Injector() != nil {
+	if err := s.event(kube.Only[*corev1.ConfigMap](kube.Event{List: true}), true); err == nil || s.Injector() != nil {
 		t.Errorf("without a ConfigMap: %v, %v", err, s.Injector())
 	}
 	told(1, "ConfigMap mesh/injection: it is not there: no Pod can be injected")
@@ -121,7 +121,7 @@ func TestLastSoundConfiguration(t *testing.T) {
 		}
 		told(1, ": the last sound one is used")
 	}
-	if err := s.event(kube.Event{Gone: &corev1.ConfigMap{}}, true); err == nil || s.Injector() != first {
+	if err := s.event(kube.Only[*corev1.ConfigMap](kube.Event{Gone: &corev1.ConfigMap{}}), true); err == nil || s.Injector() != first {
 		t.Errorf("when it is gone: %v", err)
 	}
 	if err := event(map[string]string{"config": "nativeSidecar: false"}); err != nil || s.Injector() == first {

@@ -3,13 +3,12 @@ package admission
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pilotlight/pilotlight/discovery/inject"
@@ -28,12 +27,8 @@ type Source struct {
 	fault   error // of the ConfigMap as it is now
 }
 
-const (
-	firstPause = time.Second // after an error, doubled
-	longPause  = 30 * time.Second
-
-	nativeSince = 29 // the minor version of Kubernetes from which on init containers may have restartPolicy Always
-)
+// nativeSince is the minor version of Kubernetes from which on init containers may have restartPolicy Always.
+const nativeSince = 29
 
 // Injector returns the Injector of the last valid configuration; nil before there is one.
 func (s *Source) Injector() *inject.Injector {
@@ -44,31 +39,14 @@ func (s *Source) Injector() *inject.Injector {
 
 // Run follows the ConfigMap until ctx is done. After an error, which is logged, it tries again.
 func (s *Source) Run(ctx context.Context) error {
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		began := time.Now()
-		err := s.attempt(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if time.Since(began) > longPause {
-			pause = firstPause
-		}
-		s.Log.Error("the configuration of injection is not followed", "err", err, "again", pause)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	kube.Keep(ctx, s.Connect, s.follow, func(err error, again time.Duration) {
+		s.Log.Error("the configuration of injection is not followed", "err", err, "again", again)
+	})
+	return nil
 }
 
-func (s *Source) attempt(ctx context.Context) error {
-	client, err := s.Connect()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	minor, err := client.Minor(ctx)
+func (s *Source) follow(ctx context.Context, session *kube.Session) error {
+	minor, err := session.Client.Minor(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,38 +58,21 @@ func (s *Source) attempt(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	events := make(chan kube.Event)
-	g.Go(func() error {
-		return client.Follow(ctx, &kube.Watch{
-			Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Object: &corev1.ConfigMap{},
-			Namespace: s.Namespace, Fields: "metadata.name=" + s.Name,
-		}, events)
-	})
-	g.Go(func() error {
-		for {
-			select {
-			case e := <-events:
-				if err := s.event(e, native); err != nil {
-					s.Log.Error("the configuration of injection is refused; the last sound one stays", "configMap", s.Namespace+"/"+s.Name,
-						"err", err, "has", s.Injector() != nil)
-				}
-			case <-ctx.Done():
-				return nil
-			}
+	session.FollowConfigMap(ctx, s.Namespace, s.Name, func(found *corev1.ConfigMap) {
+		if err := s.event(found, native); err != nil {
+			s.Log.Error("the configuration of injection is refused; the last sound one stays", "configMap", s.Namespace+"/"+s.Name,
+				"err", err, "has", s.Injector() != nil)
 		}
 	})
-	return g.Wait()
+	return nil
 }
 
-func (s *Source) event(e kube.Event, native bool) (err error) {
+func (s *Source) event(configMap *corev1.ConfigMap, native bool) (err error) {
 	defer func() { s.found(err) }()
-	for _, o := range append(e.All, e.Put) {
-		if m, ok := o.(*corev1.ConfigMap); ok {
-			return s.take(m.Data, native)
-		}
+	if configMap == nil {
+		return errors.New("it is not there")
 	}
-	return fmt.Errorf("it is not there")
+	return s.take(configMap.Data, native)
 }
 
 // take makes an Injector from a ConfigMap's data.

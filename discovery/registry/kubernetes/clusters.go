@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -45,36 +43,27 @@ func (*Clusters) OnlySources() {}
 // Run follows the Secrets until ctx is done, or the API server cannot be reached. Without the right to read them there
 // are no clusters, and a fault reports that.
 func (c *Clusters) Run(ctx context.Context, updates chan<- model.Update) error {
-	client, err := c.Connect()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	w := &kube.Watch{
-		Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Object: &corev1.Secret{}, Namespace: c.Namespace, Labels: clusterLabel,
-		Strip: func(o any) {
-			if s, ok := o.(*corev1.Secret); ok {
-				s.ManagedFields, s.Annotations = nil, nil
-			}
-		},
-	}
-	events := make(chan kube.Event, kube.Backlog)
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return client.FollowIfAllowed(ctx, w, events) })
-	g.Go(func() error {
-		c.follow(ctx, events, updates)
+	return kube.Run(ctx, c.Connect, func(ctx context.Context, s *kube.Session) error {
+		s.Start(&kube.Watch{
+			Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Object: &corev1.Secret{}, Namespace: c.Namespace, Labels: clusterLabel,
+			Optional: true, Strip: func(o any) {
+				if s, ok := o.(*corev1.Secret); ok {
+					s.ManagedFields, s.Annotations = nil, nil
+				}
+			},
+		})
+		c.follow(ctx, s, updates)
 		return nil
 	})
-	return g.Wait()
 }
 
-func (c *Clusters) follow(ctx context.Context, events <-chan kube.Event, updates chan<- model.Update) {
+func (c *Clusters) follow(ctx context.Context, s *kube.Session, updates chan<- model.Update) {
 	secrets, sent, listed := map[string]*corev1.Secret{}, map[string]model.Group{}, false
 	for {
 		var refused error
 		select {
-		case e := <-events:
-			kube.Burst(e, events, func(e kube.Event) {
+		case e := <-s.Events():
+			s.Apply(e, func(e kube.Event) {
 				applySecret(secrets, e)
 				listed, refused = listed || e.List, e.Refused
 			})
@@ -112,10 +101,8 @@ func applySecret(secrets map[string]*corev1.Secret, e kube.Event) {
 	if e.List {
 		clear(secrets)
 	}
-	for _, o := range append(e.All, e.Put) {
-		if s, ok := o.(*corev1.Secret); ok {
-			secrets[s.Name] = s
-		}
+	for s := range kube.Objects[*corev1.Secret](e) {
+		secrets[s.Name] = s
 	}
 	if s, ok := e.Gone.(*corev1.Secret); ok {
 		delete(secrets, s.Name)

@@ -28,6 +28,7 @@ clusters: [{name: c, cluster: {server: "https://192.0.2.1:%d"}}], users: [{name:
 // joining is a run of Clusters, with a log of its actions.
 type joining struct {
 	t       *testing.T
+	watch   *kube.Watch
 	events  chan kube.Event
 	updates chan model.Update
 	log     []string
@@ -35,7 +36,7 @@ type joining struct {
 }
 
 func startJoining(t *testing.T, c *Clusters) *joining {
-	r := &joining{t, make(chan kube.Event), make(chan model.Update), nil, map[string]string{}}
+	r := &joining{t, &kube.Watch{}, make(chan kube.Event), make(chan model.Update), nil, map[string]string{}}
 	c.Own, c.Namespace = "home", "system"
 	c.Add = func(cluster string, s Source) {
 		if s.Options.Cluster != cluster || s.Options.SystemNamespace != "system" || s.Options.Domain != "corp.example" || s.Connect == nil {
@@ -53,9 +54,11 @@ func startJoining(t *testing.T, c *Clusters) *joining {
 func (r *joining) run(c *Clusters) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan struct{})
+	session := kube.NewSession(r.events, func(*kube.Watch) func() { return func() {} })
+	session.Start(r.watch)
 	go func() {
 		defer close(done)
-		c.follow(ctx, r.events, r.updates)
+		c.follow(ctx, session, r.updates)
 	}()
 	stop = func() {
 		cancel()
@@ -68,7 +71,7 @@ func (r *joining) run(c *Clusters) (stop func()) {
 // does sends an event, and checks which clusters it adds and removes, and which faults there are then.
 func (r *joining) does(e kube.Event, log string, faults ...string) {
 	r.t.Helper()
-	r.log = nil
+	r.log, e.Of = nil, r.watch
 	r.events <- e
 	u := <-r.updates
 	if !u.Synced {
@@ -134,7 +137,7 @@ func TestClustersStayBetweenRuns(t *testing.T) {
 		c := &Clusters{}
 		r := startJoining(t, c)
 		r.does(kube.Event{List: true, All: []any{secretOf("a", 0, "east", kubeconfig(1, ""), "west", kubeconfig(2, ""))}}, "+east +west")
-		other := &joining{t, make(chan kube.Event), make(chan model.Update), nil, map[string]string{}}
+		other := &joining{t, &kube.Watch{}, make(chan kube.Event), make(chan model.Update), nil, map[string]string{}}
 		c.Add, c.Remove = func(cluster string, _ Source) { other.log = append(other.log, "+"+cluster) }, func(cluster string) { other.log = append(other.log, "-"+cluster) }
 		other.run(c)
 		other.does(kube.Event{Refused: errors.New("secrets is forbidden")}, "", "Secrets: no further clusters are known: secrets is forbidden")
@@ -149,7 +152,7 @@ func TestTooManyClusters(t *testing.T) {
 		for i := range MaxClusters + 1 {
 			s.Data[fmt.Sprintf("c%03d", i)] = []byte(kubeconfig(i+1, ""))
 		}
-		r.events <- kube.Event{List: true, All: []any{s}}
+		r.events <- kube.Event{Of: r.watch, List: true, All: []any{s}}
 		u := <-r.updates
 		if got := slices.Collect(maps.Keys(u.Groups)); len(r.log) != MaxClusters || !slices.Equal(got, []string{"Secret/system/a/c100"}) {
 			t.Errorf("%d clusters are added, and %q are named", len(r.log), got)

@@ -7,8 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/kube/catalog"
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -24,66 +22,39 @@ type Source struct {
 // Run sends updates until ctx is done, or the API server refuses or cannot be reached. It keeps nothing between two
 // runs.
 func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
-	client, err := s.Connect()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	g, ctx := errgroup.WithContext(ctx)
-	events := make(chan kube.Event, kube.Backlog)
-	watches := watches(s.Namespaces, s.Options.SystemNamespace)
-	for i := range watches {
-		follow := client.Follow
-		if watches[i].without != "" {
-			follow = client.FollowIfAllowed
-		}
-		g.Go(func() error { return follow(ctx, &watches[i].Watch, events) })
-	}
-	g.Go(func() error {
-		s.send(ctx, watches, events, updates)
+	return kube.Run(ctx, s.Connect, func(ctx context.Context, session *kube.Session) error {
+		s.send(ctx, session, watches(s.Namespaces, s.Options.SystemNamespace), updates)
 		return nil
 	})
-	return g.Wait()
 }
 
-// send receives events until ctx is done, and sends changes. Until an update is received, further changes are added to
-// it.
-func (s Source) send(ctx context.Context, watches []watched, events <-chan kube.Event, updates chan<- model.Update) {
+// send follows the watches until ctx is done, and sends changes.
+func (s Source) send(ctx context.Context, session *kube.Session, watches []watched, updates chan<- model.Update) {
 	known := catalog.New(s.Options)
 	of := map[*kube.Watch]watched{}
-	unlisted, refused := map[*kube.Watch]bool{}, map[*kube.Watch]string{}
 	for i := range watches {
-		of[&watches[i].Watch], unlisted[&watches[i].Watch] = watches[i], true
+		of[&watches[i].Watch] = watches[i]
+		session.Start(&watches[i].Watch)
 	}
-	unsent, synced := map[string]model.Group{}, false
-	for {
-		var out chan<- model.Update
-		if len(unlisted) == 0 && (len(unsent) > 0 || !synced) {
-			out = updates
-		}
-		select {
-		case e := <-events:
-			kube.Burst(e, events, func(e kube.Event) {
-				if e.List || e.Refused != nil {
-					delete(unlisted, e.Of)
+	refused, faults := map[*kube.Watch]string{}, map[string]model.Group{}
+	kube.Outbox[model.Group, model.Update]{
+		Apply: func(e kube.Event) {
+			if fault := refusal(e, of[e.Of].without); fault != refused[e.Of] && (e.List || fault != "") {
+				refused[e.Of], faults[e.Of.Named()] = fault, model.Group{}
+				if fault != "" {
+					faults[e.Of.Named()] = model.Group{Faults: []string{fault}}
 				}
-				if fault := refusal(e, of[e.Of].without); fault != refused[e.Of] && (e.List || fault != "") {
-					refused[e.Of], unsent[e.Of.Named()] = fault, model.Group{}
-					if fault != "" {
-						unsent[e.Of.Named()] = model.Group{Faults: []string{fault}}
-					}
-				}
-				apply(known, e, of[e.Of].kind, s.Options.Cluster)
-			})
-			if len(unlisted) == 0 {
-				maps.Copy(unsent, known.Changes())
 			}
-		case out <- model.Update{Groups: unsent, Synced: true}:
-			unsent, synced = map[string]model.Group{}, true
-		case <-ctx.Done():
-			return
-		}
-	}
+			apply(known, e, of[e.Of].kind, s.Options.Cluster)
+		},
+		Changes: func() map[string]model.Group {
+			out := known.Changes()
+			maps.Copy(out, faults)
+			clear(faults)
+			return out
+		},
+		Update: func(changed map[string]model.Group) model.Update { return model.Update{Groups: changed, Synced: true} },
+	}.Send(ctx, session, updates)
 }
 
 // refusal returns a fault that names what is missing while the API server refuses some objects; "" while it refuses

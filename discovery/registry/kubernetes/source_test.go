@@ -36,7 +36,8 @@ func startTelling(t *testing.T, namespaces ...string) *telling {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		Source{Options: catalog.Options{Cluster: "c1"}}.send(ctx, r.watches, r.events, r.updates)
+		session := kube.NewSession(r.events, func(*kube.Watch) func() { return func() {} })
+		Source{Options: catalog.Options{Cluster: "c1"}}.send(ctx, session, r.watches, r.updates)
 	}()
 	t.Cleanup(func() {
 		cancel()

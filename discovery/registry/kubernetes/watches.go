@@ -32,10 +32,10 @@ func watches(namespaces []string, system string) []watched {
 			Fields: "metadata.name=" + cmp.Or(system, "istio-system"),
 		}, catalog.Namespace, "the network of the cluster"},
 	}
-	if len(namespaces) == 0 {
-		namespaces = []string{""}
+	for i := range out {
+		out[i].Optional = true
 	}
-	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
+	for _, namespace := range kube.Namespaces(namespaces) {
 		in := func(kind catalog.Kind, resource schema.GroupVersionResource, w kube.Watch) {
 			w.Resource, w.Namespace, w.Strip = resource, namespace, strip
 			out = append(out, watched{w, kind, ""})

@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
@@ -115,85 +113,56 @@ func (s *Source) learn(name secret.Name, fault string) {
 
 // Run follows the Secrets until ctx is done, or the API server cannot be reached.
 func (s *Source) Run(ctx context.Context, updates chan<- secret.Update) error {
-	client, err := s.connect()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	g, ctx := errgroup.WithContext(ctx)
-	events := make(chan kube.Event, kube.Backlog)
-	r := &run{
-		Source: s, wanted: map[secret.Name]Wanted{}, follows: map[secret.Name]*follow{}, of: map[*kube.Watch]secret.Name{},
-		last: map[secret.Name]*corev1.Secret{}, untold: map[string]secret.Group{},
-		start: func(w *kube.Watch) context.CancelFunc {
-			ctx, cancel := context.WithCancel(ctx)
-			g.Go(func() error { return client.FollowIfAllowed(ctx, w, events) })
-			return cancel
-		},
-	}
-	g.Go(func() error {
-		r.tell(ctx, events, updates)
+	return kube.Run(ctx, s.connect, func(ctx context.Context, session *kube.Session) error {
+		wake(s.changed)
+		newRun(s, session).tell(ctx, updates)
 		return nil
 	})
-	wake(s.changed)
-	return g.Wait()
 }
 
 // follow is a watch of one Secret.
 type follow struct {
-	watch  *kube.Watch
-	stop   context.CancelFunc
-	listed bool
+	watch *kube.Watch
+	stop  func()
 }
 
 // run is one Run.
 type run struct {
 	*Source
-	start func(*kube.Watch) context.CancelFunc
+	session *kube.Session
 
 	asked   bool
 	wanted  map[secret.Name]Wanted
-	follows map[secret.Name]*follow
+	follows map[secret.Name]follow
 	of      map[*kube.Watch]secret.Name
 	last    map[secret.Name]*corev1.Secret
 	untold  map[string]secret.Group
 }
 
-func key(name secret.Name) string { return "Secret/" + name.String() }
-
-func (r *run) tell(ctx context.Context, events <-chan kube.Event, updates chan<- secret.Update) {
-	defer func() {
-		for _, f := range r.follows {
-			f.stop()
-		}
-	}()
-	synced := false
-	for {
-		var out chan<- secret.Update
-		if r.complete() && (len(r.untold) > 0 || !synced) {
-			out = updates
-		}
-		select {
-		case <-r.changed:
-			r.reconcile()
-		case e := <-events:
-			r.apply(e)
-		case out <- secret.Update{Groups: r.untold, Synced: true}:
-			r.untold, synced = map[string]secret.Group{}, true
-		case <-ctx.Done():
-			return
-		}
+func newRun(s *Source, session *kube.Session) *run {
+	return &run{
+		Source: s, session: session, wanted: map[secret.Name]Wanted{}, follows: map[secret.Name]follow{}, of: map[*kube.Watch]secret.Name{},
+		last: map[secret.Name]*corev1.Secret{}, untold: map[string]secret.Group{},
 	}
 }
 
-// complete reports whether every wanted Secret was read.
-func (r *run) complete() bool {
-	for _, f := range r.follows {
-		if !f.listed {
-			return false
-		}
-	}
-	return r.asked
+func key(name secret.Name) string { return "Secret/" + name.String() }
+
+// tell sends changes until ctx is done: the first time when every wanted Secret was read.
+func (r *run) tell(ctx context.Context, updates chan<- secret.Update) {
+	kube.Outbox[secret.Group, secret.Update]{
+		Apply: r.apply, Changes: r.changes, Wake: r.changed, Woken: r.reconcile, Ready: func() bool { return r.asked },
+		Update: func(changed map[string]secret.Group) secret.Update {
+			return secret.Update{Groups: changed, Synced: true}
+		},
+	}.Send(ctx, r.session, updates)
+}
+
+// changes returns the groups that changed since the last call.
+func (r *run) changes() map[string]secret.Group {
+	out := r.untold
+	r.untold = map[string]secret.Group{}
+	return out
 }
 
 // reconcile starts and stops watches to match the wanted Secrets.
@@ -215,18 +184,16 @@ func (r *run) reconcile() {
 	for _, name := range slices.SortedFunc(maps.Keys(wanted), func(a, b secret.Name) int {
 		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
 	}) {
-		if r.follows[name] != nil {
+		if _, follows := r.follows[name]; follows {
 			if !before[name].same(wanted[name]) {
 				r.judge(name)
 			}
 			continue
 		}
-		w := &kube.Watch{
-			Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Object: &corev1.Secret{}, Namespace: name.Namespace,
-			Fields: "metadata.name=" + name.Name, Strip: strip,
-		}
+		w := kube.OneSecret(name.Namespace, name.Name)
+		w.Strip, w.Optional = strip, true
 		r.of[w] = name
-		r.follows[name] = &follow{watch: w, stop: r.start(w)}
+		r.follows[name] = follow{w, r.session.Start(w)}
 	}
 	for _, w := range beyond {
 		r.untold[key(w.Object)] = secret.Group{Faults: []string{fmt.Sprintf("is one Secret more than %d, and is not read", Max)}}
@@ -242,18 +209,14 @@ func strip(o any) {
 }
 
 func (r *run) apply(e kube.Event) {
-	name, followed := r.of[e.Of]
-	if !followed {
-		return // of a watch that was stopped
-	}
-	r.follows[name].listed = true
+	name := r.of[e.Of]
 	if e.Refused != nil {
 		r.fault(name, fmt.Sprintf("cannot be read: %v", e.Refused))
 		return
 	}
 	r.last[name] = nil
-	for _, o := range append(e.All, e.Put) {
-		if s, ok := o.(*corev1.Secret); ok && s.Name == name.Name {
+	for s := range kube.Objects[*corev1.Secret](e) {
+		if s.Name == name.Name {
 			r.last[name] = s
 		}
 	}

@@ -33,19 +33,15 @@ type reading struct {
 
 func startReading(t *testing.T, source *Source) *reading {
 	r := &reading{t: t, source: source, events: make(chan kube.Event), updates: make(chan secret.Update), watches: map[string]*kube.Watch{}}
-	r.run = &run{
-		Source: source, wanted: map[secret.Name]Wanted{}, follows: map[secret.Name]*follow{}, of: map[*kube.Watch]secret.Name{},
-		last: map[secret.Name]*corev1.Secret{}, untold: map[string]secret.Group{},
-		start: func(w *kube.Watch) context.CancelFunc {
-			r.watches[w.Namespace+" "+w.Fields] = w
-			return func() { delete(r.watches, w.Namespace+" "+w.Fields) }
-		},
-	}
+	r.run = newRun(source, kube.NewSession(r.events, func(w *kube.Watch) func() {
+		r.watches[w.Namespace+" "+w.Fields] = w
+		return func() { delete(r.watches, w.Namespace+" "+w.Fields) }
+	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.run.tell(ctx, r.events, r.updates)
+		r.run.tell(ctx, r.updates)
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -51,7 +51,7 @@ func (s *Server) readers() map[reader]bool {
 	out := map[reader]bool{}
 	for _, st := range s.all() {
 		st.mu.Lock()
-		if st.protocol != nil {
+		if st.identified() {
 			out[st.reader] = true
 		}
 		st.mu.Unlock()

@@ -123,7 +123,7 @@ func (st *stream) client() Client {
 		Generation: st.reached, Since: st.at, Types: []ClientType{},
 	}
 	if st.protocol != nil {
-		c.Types, c.Fault = st.protocol.describe(), st.fault()
+		c.Types, c.Fault = st.protocol.describe(), st.fault(st.shown)
 	}
 	return c
 }

@@ -68,22 +68,18 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.standard.Unmarshal(data, v)
 	}
-	if r.done(); len(data) == 1 {
-		if r.readOrBlame(data[0].ReadOnlyData()); r.initial == nil {
-			return nil
-		}
+	if len(data) == 1 {
+		r.readOrBlame(data[0].ReadOnlyData())
+		return nil
 	}
 	scratch := c.scratch.Get().(*[]byte)
+	defer c.scratch.Put(scratch)
 	if n := data.Len(); cap(*scratch) < n {
 		*scratch = make([]byte, n)
 	}
 	*scratch = (*scratch)[:data.Len()]
 	data.CopyTo(*scratch)
 	r.readOrBlame(*scratch)
-	r.held, r.pool = scratch, c.scratch
-	if r.initial == nil {
-		r.done()
-	}
 	return nil
 }
 

@@ -30,7 +30,7 @@ func (p *protocol) requestDelta(k kind, r *request, now time.Time) ([]response, 
 // them; the server names those that no longer exist.
 func (p *protocol) resumeDelta(k kind, r *request) {
 	s := &p.types[k]
-	if len(r.initial) == 0 || s.rewarmed {
+	if r.initial.empty() || s.rewarmed {
 		return
 	}
 	want := s.wanted(p.state(k), p.share)

@@ -16,6 +16,8 @@
 //
 // Secrets are sent at once: clusters and listeners do not get warm without them. Names follow the listeners.
 //
+// A new stream reads on while its view is made (admission.go): a thousand streams wait at once after a restart.
+//
 // For a slow Envoy the server keeps one mark that there is a newer state, never a queue: at Envoy's answer it sends the
 // state of that time, once. State belongs to the stream, not to the node: two Envoys of one node may be connected in a
 // handover.

@@ -35,7 +35,7 @@ func (st *stream) holds(proxy string) (sets [kinds]*set, ok bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	id, err := node.ParseID(st.node)
-	if err != nil || proxy != st.node && proxy != id.Name {
+	if err != nil || st.protocol == nil || proxy != st.node && proxy != id.Name {
 		return sets, false
 	}
 	for k := range kinds {

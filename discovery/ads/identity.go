@@ -21,7 +21,7 @@ func (st *stream) identify(r *request) error {
 	if r.typeURL == "" {
 		return status.Error(codes.InvalidArgument, "request has no type_url, which an aggregated stream needs")
 	}
-	if st.protocol != nil {
+	if st.identified() {
 		return nil
 	}
 	node, err := r.parseNode()
@@ -53,17 +53,17 @@ func (st *stream) identify(r *request) error {
 	st.leaves = func() { st.server.viewers.leave(who, view) }
 	st.node, st.reader = proxy.ID.String(), own
 	st.version = versionOf(node)
-	st.shown = shown
-	st.protocol = newProtocol(st.variant, shown.snapshot(st.reader), shown.share)
 	st.log.Info("proxy connected", "node", st.node, "peer", st.peer)
-	if fault := st.fault(); fault != "" {
+	if fault := st.fault(shown); fault != "" {
 		st.log.Warn("short names of services do not work for a proxy", "node", st.node, "peer", st.peer, "reason", fault)
 	}
 	return nil
 }
 
 // fault returns the fault of the proxy's node, "" for none.
-func (st *stream) fault() string { return clip(st.reader.DomainFault(st.shown.mesh.Settings().Domain)) }
+func (st *stream) fault(g *generation) string {
+	return clip(st.reader.DomainFault(g.mesh.Settings().Domain))
+}
 
 // refuse leaves a request for a type without an answer: the other types of the stream must go on. If the stream carries
 // no other type, the reason ends it.

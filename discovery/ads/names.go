@@ -81,7 +81,8 @@ type interner struct {
 	mu   sync.Mutex
 	live map[uint64]weak.Pointer[names] // by the hash of their wire form
 
-	forms forms // resources that were changed for clients that refuse a part of them
+	reported weak.Pointer[vocabulary] // of the resources that clients report to have
+	forms    forms                    // resources that were changed for clients that refuse a part of them
 }
 
 func newInterner() *interner {
@@ -182,7 +183,7 @@ func parseNames(wire string, limit int) (*names, error) {
 }
 
 // countFields counts the fields that can be read, up to a limit.
-func countFields(message string, limit int) (n int) {
+func countFields[T string | []byte](message T, limit int) (n int) {
 	for n < limit {
 		_, _, rest, ok := cutField(message)
 		if !ok {

@@ -115,6 +115,7 @@ func FuzzStream(f *testing.F) {
 					break
 				}
 			}
+			st.senders.Wait()
 			if _, err := json.Marshal(s.Clients()); err != nil {
 				t.Error(err)
 			}

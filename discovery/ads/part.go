@@ -51,23 +51,6 @@ func (p *part) index(name string) (int, bool) {
 	})
 }
 
-// findBytes is find for a name in bytes, without a conversion to a string.
-func (p *part) findBytes(name []byte) *resource {
-	i, ok := slices.BinarySearchFunc(p.resources, name, func(r *resource, name []byte) int {
-		switch { // the compiler makes no copy for these
-		case r.name < string(name):
-			return -1
-		case r.name > string(name):
-			return 1
-		}
-		return 0
-	})
-	if !ok {
-		return nil
-	}
-	return p.resources[i]
-}
-
 // pieces returns the bytes of the part in order, and their total size.
 func (p *part) pieces(v variant) (pieces [][]byte, size int) {
 	w := &p.wire[v]

@@ -11,9 +11,11 @@ func (s *Server) Proxies() []model.Proxy {
 	var out []model.Proxy
 	for _, st := range s.all() {
 		st.mu.Lock()
-		if st.protocol != nil {
+		if st.identified() {
 			w := st.reader.Proxy()
-			w.Refused = st.protocol.refused()
+			if st.protocol != nil {
+				w.Refused = st.protocol.refused()
+			}
 			out = append(out, w)
 		}
 		st.mu.Unlock()

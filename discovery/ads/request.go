@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"strings"
-	"sync"
-	"unicode/utf8"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
@@ -19,6 +17,7 @@ type request struct {
 	intern  *interner
 	likely  *names // the names of the stream's last request, which every ACK repeats: compared, not parsed
 
+	size        int    // of the message, in bytes
 	fault       error  // why the other fields are not valid
 	node        []byte // encoded; it is certain only in a stream's first request
 	typeURL     string
@@ -27,10 +26,7 @@ type request struct {
 	version     string   // state of the world
 	names       *names   // all, in the state of the world; in a delta those to subscribe
 	unsubscribe *names   // delta
-	initial     versions // delta; it points into the message while held is set
-
-	held *[]byte    // the message, until done; nil where nothing points into it
-	pool *sync.Pool // the pool to which held returns
+	initial     versions // delta
 }
 
 // Fields of DiscoveryRequest and DeltaDiscoveryRequest; names are 3 in both.
@@ -87,9 +83,9 @@ func (r *runs) add(f requestField, field []byte) {
 	}
 }
 
-// read scans a message. It keeps nothing of data but the initial versions.
+// read scans a message. It keeps nothing of data.
 func (r *request) read(data []byte) error {
-	*r = request{variant: r.variant, intern: r.intern, likely: r.likely}
+	*r = request{variant: r.variant, intern: r.intern, likely: r.likely, size: len(data)}
 	var repeated runs
 	for len(data) > 0 {
 		if run, ok := r.repeats(data); ok {
@@ -160,11 +156,8 @@ func (r *request) takeRuns(repeated *runs) (err error) {
 			return err
 		}
 	}
-	r.initial = repeated[fieldOfInitial].bytes
-	for e := range r.initial.all() {
-		if !utf8.Valid(e.name) {
-			return errors.New("initial_resource_versions are not UTF-8")
-		}
+	if r.initial, err = r.intern.ofVersions(repeated[fieldOfInitial].bytes); err != nil {
+		return err
 	}
 	r.unsubscribe, err = r.intern.ofWire(repeated[fieldOfUnsubscribe].bytes)
 	return err
@@ -198,10 +191,5 @@ func (r *request) parseNode() (*corev3.Node, error) {
 	return n, nil
 }
 
-// done returns the message that the request was read from to its pool.
-func (r *request) done() {
-	if r.held != nil {
-		r.pool.Put(r.held)
-	}
-	r.held, r.initial = nil, nil
-}
+// done drops the large values of a request that was answered. The request itself lasts until the next one comes.
+func (r *request) done() { r.node, r.initial = nil, versions{} }

@@ -1,46 +1,10 @@
 package ads
 
 import (
-	"hash/maphash"
 	"iter"
 	"slices"
+	"strings"
 )
-
-// versions holds the resources that a reconnecting Envoy reports: the fields initial_resource_versions of its request,
-// a name and a version in each.
-type versions []byte
-
-// entry is one of them. Its bytes are those of the request.
-type entry struct{ name, version, wire []byte }
-
-func (v versions) all() iter.Seq[entry] {
-	return func(yield func(entry) bool) {
-		for rest := []byte(v); len(rest) > 0; {
-			_, wire, after, ok := cutField(rest)
-			if !ok {
-				return
-			}
-			e := entry{wire: wire}
-			for len(wire) > 0 {
-				number, value, more, ok := cutField(wire)
-				if !ok {
-					return
-				}
-				switch number {
-				case 1:
-					e.name = value
-				case 2:
-					e.version = value
-				}
-				wire = more
-			}
-			if !yield(e) {
-				return
-			}
-			rest = after
-		}
-	}
-}
 
 // resumption is the list of resources of one layer that clients report, in any order. Proxies that reconnect report the
 // same, except for the few resources of their own: so their answer is computed and encoded once for all of them.
@@ -56,7 +20,7 @@ func (sh *share) resume(want *set, had versions, wildcard bool) *set {
 	common := want.largest()
 	own := make([][]entry, len(want.layers))
 	of := func(e entry) int {
-		return slices.IndexFunc(want.layers, func(l *layer) bool { return l != common && l.findBytes(e.name) != nil })
+		return slices.IndexFunc(want.layers, func(l *layer) bool { return l != common && l.find(e.name) != nil })
 	}
 	key := resumption{now: common, wildcard: wildcard}
 	for e := range had.all() {
@@ -65,7 +29,7 @@ func (sh *share) resume(want *set, had versions, wildcard bool) *set {
 			continue
 		}
 		key.entries++
-		key.sum += maphash.Bytes(sh.interner.seed, e.wire)
+		key.sum += e.hash
 	}
 	rest := func(yield func(entry) bool) {
 		for e := range had.all() {
@@ -109,26 +73,38 @@ func resumed(k kind, now *layer, entries iter.Seq[entry], wildcard bool) *layer 
 		now = &layer{}
 	}
 	var had []*resource
-	equal := 0
 	for e := range entries {
-		switch r := now.findBytes(e.name); {
-		case r != nil && r.exists() && r.version == string(e.version):
+		switch r := now.find(e.name); {
+		case r != nil && r.exists() && r.version == e.version:
 			had = append(had, r)
-			equal++
 		case r != nil && k == sds && !r.exists(): // a secret that no longer exists stays in use
 			had = append(had, r)
-			equal++
 		case r != nil && r.exists():
 			had = append(had, &resource{name: r.name, unknown: true})
 		case wildcard:
-			had = append(had, &resource{name: string(e.name), unknown: true})
+			had = append(had, &resource{name: strings.Clone(e.name), unknown: true}) // not all that the request reports
 		}
 	}
-	if len(had) == equal && equal == len(now.resources) {
+	if had = distinct(had); slices.Equal(had, now.resources) {
 		return now
 	}
-	slices.SortFunc(had, byName)
-	l := newLayer(k, slices.CompactFunc(had, func(a, b *resource) bool { return a.name == b.name }))
+	l := newLayer(k, had)
 	l.chosen = true
 	return l
+}
+
+// distinct sorts the resources of a client. The content of a name that the client reports in different versions is not
+// known.
+func distinct(had []*resource) []*resource {
+	slices.SortFunc(had, byName)
+	out := had[:0]
+	for _, r := range had {
+		switch last := len(out) - 1; {
+		case last < 0 || out[last].name != r.name:
+			out = append(out, r)
+		case out[last] != r:
+			out[last] = &resource{name: r.name, unknown: true}
+		}
+	}
+	return out
 }

@@ -14,12 +14,24 @@ import (
 )
 
 // initialOf encodes the resources of a client as Envoy does: in any order.
-func initialOf(had map[string]string) versions {
-	var v versions
+func initialOf(had map[string]string) (fields []byte) {
 	for name, version := range had {
-		e := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name)
-		e = protowire.AppendString(protowire.AppendTag(e, 2, protowire.BytesType), version)
-		v = protowire.AppendBytes(protowire.AppendTag(v, 5, protowire.BytesType), e)
+		fields = appendInitial(fields, name, version)
+	}
+	return fields
+}
+
+func appendInitial(fields []byte, name, version string) []byte {
+	e := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name)
+	e = protowire.AppendString(protowire.AppendTag(e, 2, protowire.BytesType), version)
+	return protowire.AppendBytes(protowire.AppendTag(fields, 5, protowire.BytesType), e)
+}
+
+func reportedBy(t *testing.T, in *interner, had map[string]string) versions {
+	t.Helper()
+	v, err := in.ofVersions(initialOf(had))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return v
 }
@@ -51,7 +63,7 @@ func TestResumptionsShareTheirAnswer(t *testing.T) {
 	encodings := map[*byte]bool{}
 	for i := range 100 {
 		p := newProtocol(delta, &snapshot{withOwn(is, i, 1), newSet(eds, nil), newSet(lds, nil), newSet(rds, nil), newSet(sds, nil)}, sh)
-		r := &request{variant: delta, initial: initialOf(versionsOf(withOwn(was, i, i%2)))}
+		r := &request{variant: delta, initial: reportedBy(t, sh.interner, versionsOf(withOwn(was, i, i%2)))}
 		responses, _, err := p.request(cds, r, now)
 		if err != nil || len(responses) != 1 {
 			t.Fatalf("%d responses, error %v", len(responses), err)
@@ -114,7 +126,7 @@ func TestResumedClientsAreToldTheDifference(t *testing.T) {
 				}
 			}
 			got := map[string]bool{}
-			if n := sh.answer(question{had: sh.resume(want, initialOf(had), true), want: want, variant: delta, wildcard: true, gone: true}); n != nil {
+			if n := sh.answer(question{had: sh.resume(want, reportedBy(t, sh.interner, had), true), want: want, variant: delta, wildcard: true, gone: true}); n != nil {
 				for _, p := range n.parts {
 					for _, r := range p.resources {
 						name := r.name

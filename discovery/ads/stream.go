@@ -1,6 +1,7 @@
 package ads
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 	"sync"
@@ -32,24 +33,24 @@ type stream struct {
 	listener  net.Listener // the listener that accepted it
 	dirty     atomic.Bool  // there is a newer generation
 
-	senders sync.WaitGroup
-	sending sync.Mutex // held while responses are decided on and sent, so that they are sent in that order
-	mu      sync.Mutex // held while the protocol is used: debug pages read it, and must not wait for a slow Envoy
-	node    string
-	reader  reader
-	// protocol is nil until the first request names the node.
-	protocol *protocol
-	unknown  map[string]bool
-	leaves   func()            // ends the count of the stream for its identity, nil before the first request
-	withheld map[string]string // why secrets were not sent, by name
-	version  string            // of Envoy
-	shown    *generation
-	asksMore bool        // the reader has changed since
-	reached  int64       // the generation that Envoy has completely
-	at       time.Time   // since when
-	alarm    *time.Timer // for responses that may be sent without an answer from Envoy; nil before the first
-	cut      bool        // the connection was closed for being slow
-	gone     bool        // the stream has ended
+	senders   sync.WaitGroup
+	sending   sync.Mutex // held while responses are decided on and sent, so that they are sent in that order
+	mu        sync.Mutex // held while the protocol is used: debug pages read it, and must not wait for a slow Envoy
+	node      string
+	reader    reader
+	admission admission
+	protocol  *protocol // nil until the view is made
+	unknown   map[string]bool
+	leaves    func()            // ends the count of the stream for its identity, nil before the first request
+	withheld  map[string]string // why secrets were not sent, by name
+	version   string            // of Envoy
+	shown     *generation
+	asksMore  bool        // the reader has changed since
+	reached   int64       // the generation that Envoy has completely
+	at        time.Time   // since when
+	alarm     *time.Timer // for responses that may be sent without an answer from Envoy; nil before the first
+	cut       bool        // the connection was closed for being slow
+	gone      bool        // the stream has ended
 
 	span   trace.Span // of this proxy in the push of a generation; held: sending
 	traced int64      // that generation
@@ -81,22 +82,36 @@ func (st *stream) run() error {
 	}
 }
 
-// handle answers a request, and sends the responses that are due.
+// handle answers a request, or keeps it until the view is made, and sends the responses that are due.
 func (st *stream) handle(r *request) error {
-	if err := st.answer(r); err != nil {
+	k, served, err := st.check(r)
+	if err != nil {
 		return err
+	}
+	if st.begins() {
+		st.sending.Lock() // until the admission is over
+		st.senders.Go(st.admit)
+	}
+	if !served {
+		return nil
 	}
 	if r.names.len() > r.likely.len() {
 		r.likely = r.names
 	}
+	defer r.done() // the next one may be long in coming
+	if st.keep(k, r) {
+		return nil
+	}
+	if err := st.answer(k, r); err != nil {
+		return err
+	}
 	return st.flush()
 }
 
-func (st *stream) answer(r *request) error {
+func (st *stream) answer(k kind, r *request) error {
 	st.sending.Lock()
 	defer st.sending.Unlock()
-	responses, err := st.request(r, time.Now())
-	r.done() // sending may take a while
+	responses, err := st.request(k, r, time.Now())
 	if err != nil {
 		return err
 	}
@@ -164,32 +179,42 @@ func (st *stream) send(responses []response) error {
 	return nil
 }
 
-// request answers one request. Its errors end the stream.
-func (st *stream) request(r *request, now time.Time) ([]response, error) {
+// check returns the kind that a request is for, and whether it is served. Its errors end the stream.
+func (st *stream) check(r *request) (k kind, served bool, err error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if r.fault != nil {
-		return nil, status.Error(codes.InvalidArgument, r.fault.Error())
+		return 0, false, status.Error(codes.InvalidArgument, r.fault.Error())
 	}
 	if r.typeURL == "" && st.only != aggregated {
 		r.typeURL = st.only.typeURL()
 	}
 	if err := st.identify(r); err != nil {
-		return nil, err
+		return 0, false, err
 	}
-	k, served := kindOf(r.typeURL)
+	if st.admission.err != nil {
+		return 0, false, st.admission.err
+	}
+	k, served = kindOf(r.typeURL)
 	if !served || st.only != aggregated && k != st.only {
-		return nil, st.refuse(r.typeURL, nil)
+		return 0, false, st.refuse(r.typeURL, nil)
 	}
 	if k == sds {
 		if err := st.server.maySeeSecrets(st.wire.Context()); err != nil {
-			return nil, st.refuse(r.typeURL, err)
+			return 0, false, st.refuse(r.typeURL, err)
 		}
 		st.ask(&st.reader.secrets)
 	}
 	if k == nds {
 		st.ask(&st.reader.names)
 	}
+	return k, true, nil
+}
+
+// request answers one request. Its errors end the stream.
+func (st *stream) request(k kind, r *request, now time.Time) ([]response, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	st.dirty.Store(false)
 	st.refresh() // an answer that allows the next response must bring the newest state, whether the answer or the push comes first
 	waited, found := st.protocol.types[k].pending, st.protocol.found(k)
@@ -288,8 +313,11 @@ func (st *stream) wake() {
 func (st *stream) cutIfSlow(now time.Time, limit time.Duration) {
 	st.mu.Lock()
 	since := st.connected
-	if st.protocol != nil {
+	switch {
+	case st.protocol != nil:
 		since = st.protocol.waitsSince()
+	case st.admission.waits:
+		since = time.Time{} // it is the server that is slow
 	}
 	cut := !since.IsZero() && now.Sub(since) > limit && !st.cut
 	st.cut = st.cut || cut
@@ -324,7 +352,7 @@ func (st *stream) leave(err error) (reached int64, cause string) {
 		st.alarm.Stop()
 	}
 	st.span.End()
-	switch code := status.Code(err); {
+	switch code := status.Code(cmp.Or(st.admission.err, err)); {
 	case st.cut:
 		cause = "slow"
 	case code == codes.InvalidArgument, code == codes.PermissionDenied, code == codes.ResourceExhausted:

@@ -51,18 +51,62 @@ func (v versions) all() iter.Seq[entry] {
 	}
 }
 
-// parseEntry reads an entry of a map as protobuf does: the last one of a repeated field counts, others are ignored.
+// asked marks the types that a stream has requested, and at last the request without a type, which the services of one
+// kind allow. The resources that a client reports count in its first request for a type; elsewhere they are only
+// checked, so that they cost no memory.
+type asked [kinds + 1]bool
+
+// first reports whether a request is the first for a type that may be served, and marks it.
+func (a *asked) first(typeURL string) bool {
+	k, served := kindOf(typeURL)
+	switch {
+	case typeURL == "":
+		k = kinds
+	case !served:
+		return false
+	}
+	before := a[k]
+	a[k] = true
+	return !before
+}
+
+// checkEntries returns the error that ofVersions would return.
+func checkEntries(run []byte) error {
+	for len(run) > 0 {
+		_, wire, after, ok := cutField(run)
+		if !ok {
+			break // request.read takes no such field
+		}
+		if _, _, err := textsOf(wire); err != nil {
+			return err
+		}
+		run = after
+	}
+	return nil
+}
+
 func parseEntry(seed maphash.Seed, wire string) (entry, error) {
-	e := entry{wire: wire, hash: maphash.String(seed, wire)}
-	for at, data := 0, []byte(wire); at < len(data); {
+	name, version, err := textsOf([]byte(wire))
+	return entry{
+		name: wire[name.from:name.to], version: wire[version.from:version.to],
+		wire: wire, hash: maphash.String(seed, wire),
+	}, err
+}
+
+// span is a place in the value of an entry's field, in bytes.
+type span struct{ from, to int }
+
+// textsOf reads an entry of a map as protobuf does: the last one of a repeated field counts, others are ignored.
+func textsOf(data []byte) (name, version span, err error) {
+	for at := 0; at < len(data); {
 		number, wireType, tag := protowire.ConsumeTag(data[at:])
 		if tag < 0 {
-			return e, protowire.ParseError(tag)
+			return name, version, protowire.ParseError(tag)
 		}
 		at += tag
 		size := protowire.ConsumeFieldValue(number, wireType, data[at:])
 		if size < 0 {
-			return e, protowire.ParseError(size)
+			return name, version, protowire.ParseError(size)
 		}
 		at += size
 		if wireType != protowire.BytesType || number > 2 {
@@ -70,15 +114,15 @@ func parseEntry(seed maphash.Seed, wire string) (entry, error) {
 		}
 		text, _ := protowire.ConsumeBytes(data[at-size:])
 		if !utf8.Valid(text) {
-			return e, errors.New("initial_resource_versions are not UTF-8")
+			return name, version, errors.New("initial_resource_versions are not UTF-8")
 		}
-		if value := wire[at-len(text) : at]; number == 1 {
-			e.name = value
+		if place := (span{at - len(text), at}); number == 1 {
+			name = place
 		} else {
-			e.version = value
+			version = place
 		}
 	}
-	return e, nil
+	return name, version, nil
 }
 
 // vocabulary is a list of entries that clients have reported, each once. It lives as long as a request that points into

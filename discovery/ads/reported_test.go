@@ -130,6 +130,61 @@ func TestReportedResourcesAreBounded(t *testing.T) {
 	}
 }
 
+// What the protocol ignores is not kept: the resources that are reported after the first request for a type, and those of
+// types that are not served. It is refused where it is malformed, as in a first request.
+func TestReportedResourcesAreTakenOnce(t *testing.T) {
+	in := newInterner()
+	r := &request{variant: delta, intern: in}
+	request := func(typeURL string, entries []byte) []byte {
+		var b []byte
+		if typeURL != "" {
+			b = protowire.AppendString(protowire.AppendTag(b, 2, protowire.BytesType), typeURL)
+		}
+		return append(entries, b...)
+	}
+	for i, c := range []struct {
+		typeURL  string
+		reported bool
+		taken    bool
+	}{
+		{clusterType, true, true},
+		{clusterType, true, false},
+		{listenerType, false, false},
+		{listenerType, true, false},
+		{"x", true, false},
+		{"x", true, false},
+		{"", true, true}, // a service of one kind
+		{"", true, false},
+		{endpointType, true, true},
+	} {
+		var entries []byte
+		if c.reported {
+			entries = appendInitial(nil, fmt.Sprint("n", i), "1")
+		}
+		if err := r.read(request(c.typeURL, entries)); err != nil {
+			t.Fatal(err)
+		}
+		if taken := !r.initial.empty(); taken != c.taken {
+			t.Errorf("request %d, for %q: taken %t, want %t", i, c.typeURL, taken, c.taken)
+		}
+	}
+	var many []byte
+	for i := range 1000 {
+		many = appendInitial(many, fmt.Sprint("many", i), "1")
+	}
+	ignored := request("", many)
+	if allocated := testing.AllocsPerRun(20, func() {
+		if err := r.read(ignored); err != nil {
+			t.Error(err)
+		}
+	}); allocated > 0 {
+		t.Errorf("%.0f allocations to read a request that reports what is ignored", allocated)
+	}
+	if err := r.read(request("", appendInitial(nil, "\xff", "1"))); err == nil {
+		t.Error("a malformed name is taken where it is ignored")
+	}
+}
+
 // For any bytes, whether they are known or new, and whether the entries are adjacent or not: the names and versions that
 // protobuf reads, or both refuse them.
 func FuzzReportedResources(f *testing.F) {
@@ -153,6 +208,9 @@ func FuzzReportedResources(f *testing.F) {
 			err := ours.read(message)
 			if (err == nil) != (refused == nil) {
 				t.Fatalf("%q: %v, protobuf: %v", message, err, refused)
+			}
+			if later := (&request{variant: delta, intern: in, asked: asked{kinds: true}}).read(message); (later == nil) != (err == nil) {
+				t.Fatalf("%q: %v, in a later request: %v", message, err, later)
 			}
 			if err != nil {
 				continue

@@ -16,6 +16,7 @@ type request struct {
 	variant variant
 	intern  *interner
 	likely  *names // the names of the stream's last request, which every ACK repeats: compared, not parsed
+	asked   asked  // the types of the stream's requests so far
 
 	size        int    // of the message, in bytes
 	fault       error  // why the other fields are not valid
@@ -26,7 +27,7 @@ type request struct {
 	version     string   // state of the world
 	names       *names   // all, in the state of the world; in a delta those to subscribe
 	unsubscribe *names   // delta
-	initial     versions // delta
+	initial     versions // delta; none unless it is the stream's first request for the type
 }
 
 // Fields of DiscoveryRequest and DeltaDiscoveryRequest; names are 3 in both.
@@ -85,7 +86,7 @@ func (r *runs) add(f requestField, field []byte) {
 
 // read scans a message. It keeps nothing of data.
 func (r *request) read(data []byte) error {
-	*r = request{variant: r.variant, intern: r.intern, likely: r.likely, size: len(data)}
+	*r = request{variant: r.variant, intern: r.intern, likely: r.likely, asked: r.asked, size: len(data)}
 	var repeated runs
 	for len(data) > 0 {
 		if run, ok := r.repeats(data); ok {
@@ -156,7 +157,12 @@ func (r *request) takeRuns(repeated *runs) (err error) {
 			return err
 		}
 	}
-	if r.initial, err = r.intern.ofVersions(repeated[fieldOfInitial].bytes); err != nil {
+	if initial := repeated[fieldOfInitial].bytes; !r.asked.first(r.typeURL) {
+		err = checkEntries(initial)
+	} else {
+		r.initial, err = r.intern.ofVersions(initial)
+	}
+	if err != nil {
 		return err
 	}
 	r.unsubscribe, err = r.intern.ofWire(repeated[fieldOfUnsubscribe].bytes)

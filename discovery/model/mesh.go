@@ -19,6 +19,7 @@ type Mesh struct {
 	gateways         []*Config[*networking.Gateway]
 	sidecars         []*Config[*networking.Sidecar]
 	workloads        map[string][]*Workload // of all registries, by namespace
+	residents        map[string]*Residents  // the same, as proxies look them up
 	entries          map[*Object]*Workload  // of the WorkloadEntry objects
 	selecting        map[string][]*Service  // services with a selector, by namespace
 	declared         map[*networking.ServiceEntry]declaredServices
@@ -38,6 +39,7 @@ type Mesh struct {
 	memory           *Memory
 	places           map[serviceKey]int // of services without an address of their own, see AutoAddresses
 	readsNodes       bool               // some service's endpoints depend on the node that a proxy runs on
+	readsLocalities  bool               // some service's endpoints depend on the locality of a proxy
 }
 
 // New indexes groups of a mesh whose services have the default domain: see NewIn.
@@ -97,10 +99,12 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next.indexClusters()
 	next.indexBareServices(m)
 	next.indexWorkloads()
+	next.indexResidents(m)
 	next.delta.ID = new(Generation)
 	next.addVirtualServices(rules)
 	next.settings.fill()
 	next.indexLabels()
+	next.indexLocalityReads()
 	next.indexNamespaces()
 	next.memory.Forget()
 	return next

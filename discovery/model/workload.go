@@ -136,7 +136,7 @@ func (m *Mesh) moveWorkloads(changes []WorkloadChange) bool {
 	if len(gone) == 0 {
 		return true
 	}
-	m.workloads = maps.Clone(m.workloads)
+	m.workloads, m.residents = maps.Clone(m.workloads), maps.Clone(m.residents)
 	for namespace, left := range gone {
 		stay := make([]*Workload, 0, len(m.workloads[namespace])+len(come[namespace]))
 		for _, w := range m.workloads[namespace] {
@@ -145,6 +145,7 @@ func (m *Mesh) moveWorkloads(changes []WorkloadChange) bool {
 			}
 		}
 		m.workloads[namespace] = append(stay, come[namespace]...)
+		m.residents[namespace] = m.residents[namespace].with(left, come[namespace])
 	}
 	return true
 }

@@ -3,6 +3,8 @@ package xds
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -41,6 +43,26 @@ func ParseProxy(n *corev3.Node) (Proxy, error) {
 	return Proxy{ID: id, Metadata: metadata, Topology: topology, Locality: model.Locality{
 		Region: where.GetRegion(), Zone: where.GetZone(), SubZone: where.GetSubZone(),
 	}}, nil
+}
+
+// maxOwnAddresses is how many of a proxy's addresses are compared with those of workloads.
+const maxOwnAddresses = 32
+
+// Claim returns the facts by which the proxy's own workload is found. account is the service account that its
+// certificate proves, "" for none. The name of its Pod is in its metadata, or in its ID: POD.NAMESPACE.
+func (p Proxy) Claim(account string) model.Claim {
+	c := model.Claim{
+		Namespace: p.Namespace(), Name: p.text("POD_NAME"), Cluster: p.text("CLUSTER_ID"), Network: p.text("NETWORK"), Account: account,
+	}
+	if pod, found := strings.CutSuffix(p.ID.Name, "."+c.Namespace); found && c.Name == "" {
+		c.Name = pod
+	}
+	for _, text := range append([]string{p.ID.IP}, p.Metadata.InstanceIPs...) {
+		if ip, err := netip.ParseAddr(text); err == nil && !slices.Contains(c.Addresses, ip.Unmap()) && len(c.Addresses) < maxOwnAddresses {
+			c.Addresses = append(c.Addresses, ip.Unmap())
+		}
+	}
+	return c
 }
 
 // Namespace returns the namespace of the workload: from its metadata, else the first part of its DNS domain.

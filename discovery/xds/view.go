@@ -102,8 +102,8 @@ func (v View) DomainFault(d model.Domain) string {
 }
 
 // In returns v without the values that make no difference in m: labels that no selector uses, a namespace and a DNS
-// domain that no object names, and a cluster that gives no service addresses of its own. Proxies of different
-// workloads, namespaces and clusters then share outbound resources.
+// domain that no object names, a cluster that gives no service addresses of its own, and a locality that no policy
+// reads. Proxies of different workloads, namespaces, clusters and localities then share outbound resources.
 func (v Outbound) In(m *model.Mesh) Outbound {
 	labels := decodeLabels(v.labels)
 	kept := map[string]string{}
@@ -115,6 +115,9 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 	v.labels = encodeLabels(kept)
 	if !m.ReadsNodes() {
 		v.Node = ""
+	}
+	if !m.ReadsLocalities() {
+		v.Locality = model.Locality{}
 	}
 	v.Namespace, v.Domain, v.Cluster = m.NamespaceAs(v.Namespace), m.DomainAs(v.Domain), m.ClusterAs(v.Cluster)
 	return v

@@ -65,11 +65,14 @@ func (st *stream) admit() {
 
 func (st *stream) answerKept() error {
 	st.mu.Lock()
-	own, g := st.reader, st.server.current.Load()
+	g := st.server.current.Load()
+	st.shown = g
+	st.relocate() // its place may have changed since the first request
+	own := st.reader
 	st.mu.Unlock()
 	first := g.snapshot(own) // this may take seconds, in which pages that show the stream must not wait
 	st.mu.Lock()
-	st.shown, st.protocol = g, newProtocol(st.variant, first, g.share)
+	st.protocol = newProtocol(st.variant, first, g.share)
 	st.mu.Unlock()
 	for {
 		next, more := st.nextKept()

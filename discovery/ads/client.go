@@ -14,6 +14,10 @@ type Client struct {
 	Version   string    `json:"version,omitempty"` // "envoy 1.40.0"
 	Variant   string    `json:"variant"`           // sotw or delta
 	Connected time.Time `json:"connected"`
+	// Locality is that by which the proxy's endpoints are ordered, "region/zone/subzone". LocalityFrom is "node", the
+	// proxy's own workload, or the reason why there is none.
+	Locality     string `json:"locality,omitempty"`
+	LocalityFrom string `json:"locality_from,omitempty"`
 	// Generation is the last push of which the proxy has answered everything, and Since the time of that answer.
 	Generation int64        `json:"generation"`
 	Since      time.Time    `json:"since,omitzero"`
@@ -124,6 +128,7 @@ func (st *stream) client() Client {
 	}
 	if st.protocol != nil {
 		c.Types, c.Fault = st.protocol.describe(), st.fault(st.shown)
+		c.Locality, c.LocalityFrom = st.reader.Outbound.Locality.String(), st.place.source()
 	}
 	return c
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
@@ -45,12 +46,15 @@ func (st *stream) identify(r *request) error {
 		return err
 	}
 	own := reader{View: xds.ViewOf(proxy), account: id.account}
-	who, view := id.owner(st.peer), own.Outbound.In(shown.mesh)
-	if err := st.server.viewers.enter(who, view, st.server.limits.ViewsPerIdentity); err != nil {
+	owner := id.owner(st.peer)
+	if own.Outbound.Locality == (model.Locality{}) {
+		st.place = &place{claim: proxy.Claim(id.account), owner: owner}
+		own.Outbound.Locality, _ = st.place.find(shown.mesh)
+	}
+	if err := st.enter(owner, own.Outbound.In(shown.mesh), st.server.limits.ViewsPerIdentity); err != nil {
 		st.log.Warn("proxy refused", "node", proxy.ID.String(), "peer", st.peer, "err", err)
 		return err
 	}
-	st.leaves = func() { st.server.viewers.leave(who, view) }
 	st.node, st.reader = proxy.ID.String(), own
 	st.version = versionOf(node)
 	st.log.Info("proxy connected", "node", st.node, "peer", st.peer)
@@ -63,6 +67,15 @@ func (st *stream) identify(r *request) error {
 // fault returns the fault of the proxy's node, "" for none.
 func (st *stream) fault(g *generation) string {
 	return clip(st.reader.DomainFault(g.mesh.Settings().Domain))
+}
+
+// enter counts the stream as one of a view, unless an identity has limit others already; 0 for no limit.
+func (st *stream) enter(owner string, view xds.Outbound, limit int) error {
+	if err := st.server.viewers.enter(owner, view, limit); err != nil {
+		return err
+	}
+	st.leaves = func() { st.server.viewers.leave(owner, view) }
+	return nil
 }
 
 // refuse leaves a request for a type without an answer: the other types of the stream must go on. If the stream carries

@@ -38,6 +38,7 @@ type stream struct {
 	mu        sync.Mutex // held while the protocol is used: debug pages read it, and must not wait for a slow Envoy
 	node      string
 	reader    reader
+	place     *place // nil if the node sent a locality
 	admission admission
 	protocol  *protocol // nil until the view is made
 	unknown   map[string]bool
@@ -259,6 +260,7 @@ func (st *stream) refresh() {
 		return // looking up a snapshot costs a copy of the proxy's properties
 	}
 	st.shown, st.asksMore = newest, false
+	st.relocate()
 	st.protocol.latest, st.protocol.share = st.shown.snapshot(st.reader), st.shown.share
 }
 

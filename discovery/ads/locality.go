@@ -1,0 +1,50 @@
+package ads
+
+import (
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// place finds the locality of a proxy whose node sends none: that of its own workload, which may come later, and move.
+type place struct {
+	claim     model.Claim
+	owner     string           // in viewers
+	residents *model.Residents // as they were looked up last
+}
+
+// find returns the locality in a mesh. It returns false if it cannot be another one than at the last call.
+func (p *place) find(m *model.Mesh) (model.Locality, bool) {
+	now := m.Residents(p.claim.Namespace)
+	if now == p.residents {
+		return model.Locality{}, false
+	}
+	p.residents = now
+	found, _ := now.Whereabouts(p.claim)
+	return found, true
+}
+
+// source returns where the locality comes from, or why there is none; for no place, the node.
+func (p *place) source() string {
+	if p == nil {
+		return "node"
+	}
+	_, source := p.residents.Whereabouts(p.claim)
+	return source
+}
+
+// relocate gives the stream the view of the locality that its proxy has in the newest mesh. The view counts for the
+// proxy's identity, but is never refused: the proxy does not choose it.
+func (st *stream) relocate() {
+	if st.place == nil {
+		return
+	}
+	now, looked := st.place.find(st.shown.mesh)
+	was := st.reader.Outbound.Locality
+	if !looked || now == was {
+		return
+	}
+	st.reader.Outbound.Locality = now
+	leave := st.leaves
+	_ = st.enter(st.place.owner, st.reader.Outbound.In(st.shown.mesh), 0)
+	leave()
+	st.log.Info("proxy's locality changed", "node", st.node, "from", was.String(), "to", now.String(), "source", st.place.source())
+}

@@ -6,42 +6,70 @@ import (
 	"istio.io/api/networking/v1beta1"
 )
 
-// ProxyConfig returns the content of a workload's PROXY_CONFIG, merged as Istio's injector merges it. For each setting,
-// the first of these that sets it is used: the ProxyConfig object of the workload's namespace that selects its labels,
-// the annotation proxy.istio.io/config of its pod (nil for none), the object of the namespace without a selector, that
-// of the root namespace, and MeshConfig's defaultConfig. If one of these places has several objects, only the oldest
-// one is used. Environment variables and other maps are merged key by key.
+// ProxyConfigLayer is one place that sets the ProxyConfig of a workload.
+type ProxyConfigLayer struct {
+	From     string // "MeshConfig defaultConfig", or "ProxyConfig NAMESPACE/NAME"
+	Selected bool   // its object selects the workload's labels, so it has priority over the annotation of the pod
+	Config   *meshconfig.ProxyConfig
+}
+
+// ProxyConfig returns the content of a workload's PROXY_CONFIG, merged as Istio's injector merges it: the layers of
+// ProxyConfigLayers, with the annotation proxy.istio.io/config of its pod (nil for none) below those that are Selected.
+// A later one replaces the values of an earlier one. Environment variables and other maps are merged key by key, lists
+// are joined.
 func (m *Mesh) ProxyConfig(namespace string, labels map[string]string, annotation *meshconfig.ProxyConfig) *meshconfig.ProxyConfig {
-	root := m.settings.RootNamespace()
 	out := &meshconfig.ProxyConfig{}
-	over(out, m.settings.Config.GetDefaultConfig())
-	over(out, m.proxyConfigOf(root, nil))
-	if namespace != root {
-		over(out, m.proxyConfigOf(namespace, nil))
+	layers := m.ProxyConfigLayers(namespace, labels)
+	for _, selected := range []bool{false, true} {
+		for _, l := range layers {
+			if l.Selected == selected {
+				over(out, l.Config)
+			}
+		}
+		if !selected {
+			over(out, annotation)
+		}
 	}
-	over(out, annotation)
-	over(out, m.proxyConfigOf(namespace, labels))
 	return out
 }
 
-// proxyConfigOf returns the oldest object of a namespace that selects labels or, if labels are empty, has no selector.
-func (m *Mesh) proxyConfigOf(namespace string, labels map[string]string) *meshconfig.ProxyConfig {
-	var first *Object
+// ProxyConfigLayers returns the places that set the ProxyConfig of a workload, the one with the least priority first:
+// MeshConfig's defaultConfig, the ProxyConfig object of the root namespace without a selector, that of the workload's
+// namespace, and the one of the workload's namespace that selects its labels. Of several objects in one of these places
+// only the oldest is used. The result must not be changed.
+func (m *Mesh) ProxyConfigLayers(namespace string, labels map[string]string) (out []ProxyConfigLayer) {
+	if c := m.settings.Config.GetDefaultConfig(); c != nil {
+		out = append(out, ProxyConfigLayer{From: "MeshConfig defaultConfig", Config: c})
+	}
+	add := func(namespace string, selects func(selector map[string]string) bool, selected bool) {
+		if o := m.proxyConfigOf(namespace, selects); o != nil {
+			spec := o.Spec.(*v1beta1.ProxyConfig)
+			config := &meshconfig.ProxyConfig{Concurrency: spec.Concurrency, ProxyMetadata: spec.EnvironmentVariables, Image: spec.Image}
+			out = append(out, ProxyConfigLayer{From: "ProxyConfig " + o.Namespace + "/" + o.Name, Selected: selected, Config: config})
+		}
+	}
+	all := func(selector map[string]string) bool { return len(selector) == 0 }
+	root := m.settings.RootNamespace()
+	add(root, all, false)
+	if namespace != root {
+		add(namespace, all, false)
+	}
+	add(namespace, func(selector map[string]string) bool { return len(selector) > 0 && Selects(selector, labels) }, true)
+	return out
+}
+
+// proxyConfigOf returns the oldest object of a namespace whose selector is wanted; nil for none.
+func (m *Mesh) proxyConfigOf(namespace string, wanted func(selector map[string]string) bool) (first *Object) {
 	for _, o := range m.used() {
 		spec, ok := o.Spec.(*v1beta1.ProxyConfig)
 		if !ok || o.Namespace != namespace || first != nil && first.Older(o.Meta) <= 0 {
 			continue
 		}
-		selector := spec.GetSelector().GetMatchLabels()
-		if (len(labels) == 0) == (len(selector) == 0) && Selects(selector, labels) {
+		if wanted(spec.GetSelector().GetMatchLabels()) {
 			first = o
 		}
 	}
-	if first == nil {
-		return nil
-	}
-	spec := first.Spec.(*v1beta1.ProxyConfig)
-	return &meshconfig.ProxyConfig{Concurrency: spec.Concurrency, ProxyMetadata: spec.EnvironmentVariables, Image: spec.Image}
+	return first
 }
 
 // over merges from into into; values that from sets replace those of into.

@@ -61,9 +61,13 @@ func TestProxyConfig(t *testing.T) {
 		{"the namespace's oldest", "shop", "", nil, "3 map[A:mesh B:root/all C:shop/old]"},
 		{"one that says nothing of workers", "bare", "", nil, "2 map[A:mesh B:root/all C:bare/metadata]"},
 		{"the annotation", "shop", "b", annotation, "5 map[A:mesh B:root/all C:shop/old D:annotation]"},
+		{"the annotation of a workload without labels", "shop", "none", annotation, "5 map[A:mesh B:root/all C:shop/old D:annotation]"},
 		{"a selector, over the annotation; 0 counts", "shop", "a", annotation, "0 map[A:mesh B:root/all C:shop/old D:shop/a]"},
 	} {
 		labels := map[string]string{"app": test.app, "version": "v1"}
+		if test.app == "none" {
+			labels = nil
+		}
 		got := m.ProxyConfig(test.namespace, labels, test.annotation)
 		if text := fmt.Sprint(got.GetConcurrency().GetValue(), " ", got.ProxyMetadata); text != test.want {
 			t.Errorf("%s: got %s, want %s", test.name, text, test.want)

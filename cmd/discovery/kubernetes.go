@@ -131,7 +131,7 @@ func (c cluster) stores(log *slog.Logger) map[string]discovery.Source {
 		out["kubernetesConfig"] = c.objects(log)
 	}
 	if namespace, name, found := strings.Cut(c.settings, "/"); found {
-		out["meshConfigMap"] = configs.Settings{Connect: c.connect, Cluster: c.id, Namespace: namespace, Name: name}
+		out["meshConfigMap"] = configs.Settings{Connect: c.connect, Cluster: c.id, Namespace: namespace, Name: name, Log: log}
 	}
 	return out
 }

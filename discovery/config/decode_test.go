@@ -172,7 +172,6 @@ func TestDecodeProblems(t *testing.T) {
 				`f:4: error: ProxyConfig default/a: spec.concurrency: is -1, want 0 or more`,
 				`f:4: error: ProxyConfig default/a: spec.environmentVariables.1a: the variable's name is "1a", want letters, digits, '_', '-' and '.', no digit first`,
 				`f:4: error: ProxyConfig default/a: spec.image.imageType: is "a b", want default, debug, distroless or another end of an image's tag`,
-				`f:4: warning: ProxyConfig default/a: spec.image: ProxyConfig.image is not supported, ignored: for an injector: choose the image where the proxy is started`,
 			},
 		},
 		"a ProxyConfig of another version": {

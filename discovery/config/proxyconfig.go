@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	"istio.io/api/networking/v1beta1"
 
@@ -25,18 +25,31 @@ var (
 func proxyConfig(f field, c *v1beta1.ProxyConfig) {
 	f.at("selector").at("matchLabels").labels(c.GetSelector().GetMatchLabels())
 	f.at("concurrency").count(c.GetConcurrency().GetValue())
-	for _, name := range slices.Sorted(maps.Keys(c.EnvironmentVariables)) {
-		at := f.at("environmentVariables").at(name)
-		if !variableName.MatchString(name) {
-			at.errorf("the variable's name is %q, want letters, digits, '_', '-' and '.', no digit first", name)
-		}
-		if value := c.EnvironmentVariables[name]; len(value) > 2048 || strings.Contains(value, "\x00") {
-			at.errorf("has %d bytes, want at most 2048, without NUL", len(value))
+	proxyVariables(f.at("environmentVariables"), c.EnvironmentVariables)
+	for name, value := range inOrder(c.EnvironmentVariables) {
+		if len(value) > 2048 || strings.Contains(value, "\x00") {
+			f.at("environmentVariables").at(name).errorf("has %d bytes, want at most 2048, without NUL", len(value))
 		}
 	}
 	if image := c.GetImage().GetImageType(); !imageType.MatchString(image) {
 		f.at("image").at("imageType").errorf("is %q, want default, debug, distroless or another end of an image's tag", image)
 	}
+}
+
+// ProxyConfigFields returns a layer of a workload's ProxyConfig by the JSON names of its fields, without the variables
+// that an injected sidecar has by itself.
+func ProxyConfigFields(l model.ProxyConfigLayer) (map[string]any, error) {
+	c := proto.CloneOf(l.Config)
+	maps.DeleteFunc(c.ProxyMetadata, func(name, _ string) bool { return isReserved(name) })
+	text, err := protojson.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.From, err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(text, &out); err != nil {
+		return nil, fmt.Errorf("%s: %w", l.From, err)
+	}
+	return out, nil
 }
 
 // ProxyConfigText returns the PROXY_CONFIG of a workload as one line of JSON. annotation is the text of its pod's

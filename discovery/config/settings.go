@@ -88,6 +88,7 @@ func meshConfig(f field, c *meshconfig.MeshConfig) {
 			f.at(name).port(uint32(port))
 		}
 	}
+	defaultConfig(f.at("defaultConfig"), c.GetDefaultConfig())
 	if t := c.GetDefaultConfig().GetTracing(); t != nil {
 		f.at("defaultConfig").at("tracing").at("sampling").percent(t.Sampling)
 	}

@@ -19,8 +19,9 @@ import (
 
 // Limits of reading, in bytes. A file that exceeds one of them is refused by name.
 const (
-	maxFile  = 16 << 20
-	maxTotal = 256 << 20
+	maxFile   = 16 << 20
+	maxStream = 64 << 20 // of standard input
+	maxTotal  = 256 << 20
 )
 
 // Stat identifies the content of a file without reading it.
@@ -198,11 +199,11 @@ func read(name string, left int64, wait func(Stat) bool) File {
 // ReadAll reads a file that has no name in the file system, such as standard input.
 func ReadAll(name string, in io.Reader) File {
 	f := File{Name: name}
-	switch f.Data, f.Err = io.ReadAll(io.LimitReader(in, maxFile+1)); {
+	switch f.Data, f.Err = io.ReadAll(io.LimitReader(in, maxStream+1)); {
 	case f.Err != nil:
 		f.Data = nil
-	case len(f.Data) > maxFile:
-		f.Data, f.Err = nil, fmt.Errorf("%w: it has more than %d MiB: put its objects into several files", regular.ErrTooLong, maxFile>>20)
+	case len(f.Data) > maxStream:
+		f.Data, f.Err = nil, fmt.Errorf("%w: it has more than %d MiB: put its objects into several files", regular.ErrTooLong, maxStream>>20)
 	}
 	return f
 }

@@ -93,7 +93,7 @@ func TestReadBoundsTheSum(t *testing.T) {
 
 // A file without an end is not read to its end.
 func TestReadAllIsBounded(t *testing.T) {
-	if f := ReadAll("stdin", endless{}); f.Err == nil || f.Data != nil || !strings.Contains(f.Err.Error(), "is too long: it has more than 16 MiB") {
+	if f := ReadAll("stdin", endless{}); f.Err == nil || f.Data != nil || !strings.Contains(f.Err.Error(), "is too long: it has more than 64 MiB") {
 		t.Errorf("of an endless input %d bytes are read, %v", len(f.Data), f.Err)
 	}
 	if f := ReadAll("stdin", strings.NewReader("a: b")); f.Err != nil || string(f.Data) != "a: b" || f.Name != "stdin" {

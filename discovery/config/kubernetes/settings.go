@@ -19,10 +19,20 @@ type Settings struct {
 	Connect         func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
 	Cluster         string
 	Namespace, Name string
+	Log             config.Logger // gets each warning once
+
+	warn func(config.Problem)
 }
 
 // Run sends updates until ctx is done, or the API server refuses or is away.
 func (s Settings) Run(ctx context.Context, updates chan<- model.Update) error {
+	known := map[config.Problem]bool{}
+	s.warn = func(p config.Problem) {
+		if !known[p] {
+			known[p] = true
+			p.Log(s.Log)
+		}
+	}
 	return kube.Run(ctx, s.Connect, func(ctx context.Context, session *kube.Session) error {
 		synced := false
 		session.FollowConfigMap(ctx, s.Namespace, s.Name, func(found *corev1.ConfigMap) {
@@ -63,6 +73,9 @@ func (s Settings) groupOf(m *corev1.ConfigMap, kind, key string) model.Group {
 			}
 		}
 		return model.Group{Faults: faults}
+	}
+	for _, p := range problems {
+		s.warn(p)
 	}
 	o.Origin = model.Origin{Record: &model.Record{Cluster: s.Cluster, UID: string(m.UID), Version: m.ResourceVersion}}
 	return model.Group{Objects: []*model.Object{o}}

@@ -8,12 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 func TestSettings(t *testing.T) {
-	s := Settings{Cluster: "c1", Namespace: "istio-system", Name: "istio"}
+	var warned []string
+	s := Settings{Cluster: "c1", Namespace: "istio-system", Name: "istio", warn: func(p config.Problem) { warned = append(warned, p.String()) }}
 	configMap := func(data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "u1", ResourceVersion: "7"}, Data: data}
 	}
@@ -25,6 +27,10 @@ func TestSettings(t *testing.T) {
 	}
 	if n := groups["MeshNetworks"]; len(n.Objects) != 1 || len(n.Faults) != 0 {
 		t.Errorf("MeshNetworks is %+v", n)
+	}
+	if groupsOf(kube.Event{Put: configMap(map[string]string{"mesh": "defaultConfig: {statNameLength: 9, drainDuration: 9s}"})}); len(warned) != 1 ||
+		!strings.Contains(warned[0], "MeshConfig.defaultConfig.statNameLength is not supported, ignored") {
+		t.Errorf("the warnings are %q", warned)
 	}
 	if g := groupsOf(kube.Event{Put: configMap(nil)}); !g["MeshConfig"].Empty() || !g["MeshNetworks"].Empty() {
 		t.Errorf("without keys there is %+v", g)

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+)
+
+// reservedVariables are variables that an injected sidecar has by itself, or that change how its programs are started.
+// Package inject has the same list for annotations.
+var reservedVariables = []string{
+	"POD_NAME", "POD_NAMESPACE", "INSTANCE_IP", "HOST_IP", "SERVICE_ACCOUNT", "PROXY_CONFIG", "ISTIO_KUBE_APP_PROBERS", "ISTIO_PROMETHEUS_ANNOTATIONS",
+	"ISTIO_META_CLUSTER_ID", "ISTIO_META_INTERCEPTION_MODE", "ISTIO_META_NODE_NAME", "ISTIO_META_NAMESPACE", "ISTIO_META_SERVICE_ACCOUNT",
+	"PILOTLIGHT_ID", "PILOTLIGHT_IP", "PILOTLIGHT_SERVICEREGISTRY", "PILOTLIGHT_DOMAIN", "PILOTLIGHT_TRUST_DOMAIN", "PILOTLIGHT_STATUS_PORT",
+	"PILOTLIGHT_DISCOVERY_ADDRESS", "PILOTLIGHT_SERVICE_CLUSTER", "PILOTLIGHT_PROXY_LOG_LEVEL",
+	"PATH", "IFS", "ENV", "BASH_ENV", "GLIBC_TUNABLES",
+}
+
+// ReservedVariables returns the variables that injection does not take from objects and MeshConfig, besides those whose
+// names begin with LD_.
+func ReservedVariables() []string { return slices.Clone(reservedVariables) }
+
+func isReserved(name string) bool {
+	return slices.Contains(reservedVariables, name) || strings.HasPrefix(name, "LD_")
+}
+
+func proxyVariables(f field, variables map[string]string) {
+	for name := range inOrder(variables) {
+		at := f.at(name)
+		if !variableName.MatchString(name) {
+			at.errorf("the variable's name is %q, want letters, digits, '_', '-' and '.', no digit first", name)
+		} else if isReserved(name) {
+			at.warnf("is set by the injector, ignored for Pods that are injected")
+		}
+	}
+}
+
+// defaultConfig checks what injection takes from MeshConfig's defaultConfig: with a fault here no Pod could be created.
+func defaultConfig(f field, c *meshconfig.ProxyConfig) {
+	for name, address := range inOrder(map[string]string{
+		"discoveryAddress": c.GetDiscoveryAddress(), "zipkinAddress": c.GetZipkinAddress(), "statsdUdpAddress": c.GetStatsdUdpAddress(),
+		"tracing.zipkin.address": c.GetTracing().GetZipkin().GetAddress(), "envoyMetricsServiceAddress": c.GetEnvoyMetricsServiceAddress(),
+		"envoyMetricsService.address": c.GetEnvoyMetricsService().GetAddress(), "envoyAccessLogService.address": c.GetEnvoyAccessLogService().GetAddress(),
+	}) {
+		colon := strings.LastIndexByte(address, ':')
+		port, err := strconv.ParseUint(address[colon+1:], 10, 16)
+		if address != "" && (colon < 1 || err != nil || port == 0 || strings.ContainsAny(address, "$/ ")) {
+			f.at(name).errorf("is %q, want host:port", address)
+		}
+	}
+	for name, port := range inOrder(map[string]int32{"statusPort": c.GetStatusPort(), "proxyAdminPort": c.GetProxyAdminPort()}) {
+		if port != 0 {
+			f.at(name).port(uint32(port))
+		}
+	}
+	if d := c.GetDrainDuration(); d != nil && (d.AsDuration() < time.Second || d.AsDuration() > time.Hour || d.AsDuration()%time.Second != 0) {
+		f.at("drainDuration").errorf("is %v, want whole seconds, 1s to 1h", d.AsDuration())
+	}
+	if d := c.GetTerminationDrainDuration(); d != nil && (d.AsDuration() < 0 || d.AsDuration() > time.Hour) {
+		f.at("terminationDrainDuration").errorf("is %v, want 0s to 1h", d.AsDuration())
+	}
+	f.at("concurrency").count(c.GetConcurrency().GetValue())
+	proxyVariables(f.at("proxyMetadata"), c.GetProxyMetadata())
+}

@@ -11,8 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pilotlight/pilotlight/discovery"
 	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/inject/admission"
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/webhook"
 )
 
@@ -26,12 +28,12 @@ type hooks struct {
 	log       *slog.Logger
 }
 
-// hooks returns the webhooks; nil if none are served.
-func (s *settings) hooks(log *slog.Logger) *hooks {
+// hooks returns the webhooks; nil if none are served. served and sources are those of injection.
+func (s *settings) hooks(served func() *model.Mesh, sources func() []discovery.SourceStatus, log *slog.Logger) *hooks {
 	if !s.webhooks.used() {
 		return nil
 	}
-	h := &hooks{keeper: s.keeper(log), injection: s.injection(log), patience: s.syncTimeout, began: time.Now(), log: log}
+	h := &hooks{keeper: s.keeper(log), injection: s.injection(served, sources, log), patience: s.syncTimeout, began: time.Now(), log: log}
 	reviews := map[string]webhook.Review{}
 	if h.injection != nil {
 		reviews["/inject"] = h.injection.Review

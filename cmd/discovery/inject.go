@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,25 +15,29 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// maxManifest bounds a file of the command inject.
-const maxManifest = 64 << 20
+// maxInjection bounds the files of the webhook's configuration and template.
+const maxInjection = 16 << 20
 
 func newInject() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "inject -f FILE|- [--config FILE] [--template FILE]",
+		Use:   "inject -f FILE|DIR|- [--config FILE] [--template FILE] [--meshConfig FILE] [--proxyConfig FILE|DIR]",
 		Short: "Put the sidecar into the workloads of a manifest",
 		Long: "Reads Pods, Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs, CronJobs and Lists of them, and prints them with the sidecar\n" +
 			"that the webhook would put into their Pods. All else is printed as it is. On stderr it says which workload is not injected and why, and\n" +
-			"which annotation has no effect. Injecting again changes nothing. On an error it prints nothing and exits 1.",
+			"which annotation has no effect. Injecting again changes nothing. On an error it prints nothing and exits 1.\n" +
+			"The webhook also joins what MeshConfig's defaultConfig and ProxyConfig objects set, as discovery proxyconfig does: here --meshConfig and\n" +
+			"--proxyConfig name their files.",
 		Example: "  discovery inject -f deployment.yaml | kubectl apply -f -\n" +
 			"  kubectl -n mesh get configmap injection -o jsonpath='{.data.config}' > config.yaml; discovery inject -f app.yaml --config config.yaml",
 		Args: noArgs,
 	}
-	paths := cmd.Flags().StringArrayP("filename", "f", nil, "manifest to inject, - for standard input; repeatable")
+	paths := cmd.Flags().StringArrayP("filename", "f", nil, "file or directory of manifests to inject, - for standard input; repeatable")
 	config := cmd.Flags().String("config", "", "file of what the key config of the webhook's ConfigMap holds; if empty, the defaults")
 	template := cmd.Flags().String("template", "", "file of what the key template of the webhook's ConfigMap holds; if empty, the one that is built in")
 	namespace := cmd.Flags().StringP("namespace", "n", "default", "namespace of objects that name none")
 	domain := addDomain(cmd, "DNS domain of the cluster's services, as serve has it; --config may name it too, as clusterDomain, and beats it")
+	meshFile := cmd.Flags().String("meshConfig", "", "file of Istio's MeshConfig, whose defaultConfig counts for all proxies")
+	objects := cmd.Flags().StringArray("proxyConfig", nil, "file or directory with ProxyConfig objects, - for standard input; repeatable")
 	native := cmd.Flags().Bool("nativeSidecar", true, "make the sidecar an init container that stays, for clusters since 1.29; --config may say it too, and beats it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(*paths) == 0 {
@@ -42,11 +47,21 @@ func newInject() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		for _, doubt := range i.Doubts() {
+			cmd.PrintErrln(doubt)
+		}
+		if slices.Contains(*paths, "-") && slices.Contains(*objects, "-") {
+			return setting.Usage("discovery", errors.New("--filename and --proxyConfig are both -, want standard input for one of them"))
+		}
+		layers, err := layersOfFiles(cmd, *objects, *meshFile)
+		if err != nil {
+			return err
+		}
 		text, err := manifests(*paths, cmd.InOrStdin())
 		if err != nil {
 			return err
 		}
-		out, notes, err := i.Manifest(text, *namespace)
+		out, notes, err := i.Manifest(text, *namespace, layers)
 		for _, n := range notes {
 			cmd.PrintErrln(n)
 		}
@@ -66,7 +81,7 @@ func injectorOf(configFile, templateFile, domain string, native bool) (*inject.I
 	var text []byte
 	var err error
 	if configFile != "" {
-		if text, err = regular.Read(configFile, maxManifest); err != nil {
+		if text, err = regular.Read(configFile, maxInjection); err != nil {
 			return nil, err
 		}
 	}
@@ -81,7 +96,7 @@ func injectorOf(configFile, templateFile, domain string, native bool) (*inject.I
 	if templateFile == "" {
 		return inject.New(c, inject.DefaultTemplate)
 	}
-	text, err = regular.Read(templateFile, maxManifest)
+	text, err = regular.Read(templateFile, maxInjection)
 	if err != nil {
 		return nil, err
 	}
@@ -92,21 +107,30 @@ func injectorOf(configFile, templateFile, domain string, native bool) (*inject.I
 	return i, nil
 }
 
+// layersOfFiles returns what files set for the proxies of Pods; nil if there are none.
+func layersOfFiles(cmd *cobra.Command, paths []string, meshFile string) (inject.Layers, error) {
+	if len(paths) == 0 && meshFile == "" {
+		return nil, nil
+	}
+	mesh, err := meshOf(cmd, paths, meshFile)
+	if err != nil {
+		return nil, err
+	}
+	return func(namespace string, labels map[string]string) ([]inject.Layer, error) {
+		return layersOf(mesh, namespace, labels)
+	}, nil
+}
+
 // manifests reads files as one stream of documents.
 func manifests(paths []string, stdin io.Reader) ([]byte, error) {
+	files, err := readAll(paths, stdin)
+	faults := []error{err}
 	var all [][]byte
-	for _, path := range paths {
-		var text []byte
-		var err error
-		if path == "-" {
-			text, err = io.ReadAll(stdin)
-		} else {
-			text, err = regular.Read(path, maxManifest)
+	for _, f := range files {
+		if f.Err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", f.Name, f.Err))
 		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, text)
+		all = append(all, f.Data)
 	}
-	return bytes.Join(all, []byte("\n---\n")), nil
+	return bytes.Join(all, []byte("\n---\n")), errors.Join(faults...)
 }

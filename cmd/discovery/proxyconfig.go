@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/inject"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
@@ -32,25 +34,11 @@ func newProxyConfig() *cobra.Command {
 		if len(*paths) == 0 && *meshFile == "" && *annotation == "" {
 			return setting.Usage("discovery", errors.New("nothing is given: want --filename, --meshConfig or --annotation"))
 		}
-		files, err := readAll(*paths, cmd.InOrStdin())
+		mesh, err := meshOf(cmd, *paths, *meshFile)
 		if err != nil {
 			return err
 		}
-		objects, problems := file.Check(files)
-		if *meshFile != "" {
-			o, found := file.ReadSettings("MeshConfig", *meshFile)
-			if o != nil {
-				objects = append(objects, o)
-			}
-			problems = append(problems, slices.DeleteFunc(found, func(p config.Problem) bool { return p.Severity != config.Error })...)
-		}
-		for _, p := range problems {
-			cmd.PrintErrln(p)
-		}
-		if config.HasErrors(problems) {
-			return errors.New("configuration has errors: what it says is not known")
-		}
-		text, err := config.ProxyConfigText(model.New(slices.Values([]model.Group{{Objects: objects}})), *namespace, *labels, *annotation)
+		text, err := config.ProxyConfigText(mesh, *namespace, *labels, *annotation)
 		if err != nil {
 			return err
 		}
@@ -58,4 +46,42 @@ func newProxyConfig() *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// meshOf returns the mesh of files with objects and a file of MeshConfig, "" for none, for what they set for proxies. It
+// prints their problems, of MeshConfig only those about proxies.
+func meshOf(cmd *cobra.Command, paths []string, meshFile string) (*model.Mesh, error) {
+	files, err := readAll(paths, cmd.InOrStdin())
+	if err != nil {
+		return nil, err
+	}
+	objects, problems := file.Check(files)
+	if meshFile != "" {
+		o, found := file.ReadSettings("MeshConfig", meshFile)
+		if o != nil {
+			objects = append(objects, o)
+		}
+		problems = append(problems, slices.DeleteFunc(found, func(p config.Problem) bool {
+			return p.Severity != config.Error && !strings.HasPrefix(p.Path, "defaultConfig.")
+		})...)
+	}
+	for _, p := range problems {
+		cmd.PrintErrln(p)
+	}
+	if config.HasErrors(problems) {
+		return nil, errors.New("configuration has errors: what it says is not known")
+	}
+	return model.New(slices.Values([]model.Group{{Objects: objects}})), nil
+}
+
+// layersOf returns the places of a mesh that set the ProxyConfig of a workload.
+func layersOf(mesh *model.Mesh, namespace string, labels map[string]string) (out []inject.Layer, err error) {
+	for _, l := range mesh.ProxyConfigLayers(namespace, labels) {
+		fields, err := config.ProxyConfigFields(l)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, inject.Layer{From: l.From, Over: l.Selected, Config: fields})
+	}
+	return out, nil
 }

@@ -115,7 +115,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 			further.set(config.ConfigSources(o))
 		}
 	}
-	hooks := c.hooks(log)
+	hooks := c.hooks(proxies.Mesh, server.Statuses, log)
 	pages := status.Pages{
 		Awaited: func() string { return awaited(server, hooks) }, Mesh: proxies.Mesh, Notes: reporter.Notes, Proxies: proxies, Exposed: c.exposeDebug,
 		Config: func() any { return store.Status() }, Sources: func() any { return server.Statuses() },

@@ -2,11 +2,16 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/pilotlight/pilotlight/discovery"
+	"github.com/pilotlight/pilotlight/discovery/inject"
 	"github.com/pilotlight/pilotlight/discovery/inject/admission"
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/webhook"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
@@ -20,6 +25,10 @@ type webhooks struct {
 	mutating, validating string // names of the configurations; empty for none
 	injectConfigMap      string // NAMESPACE/NAME; empty for the defaults
 }
+
+// proxyConfigSources are the sources of MeshConfig and ProxyConfig objects without which no Pod is injected, even if
+// proxies are served without them. Not among them are sources that may run in Pods that are injected.
+var proxyConfigSources = []string{"meshConfig", "meshConfigMap", "config", "kubernetesConfig"}
 
 // maxReviews bounds the connections of the webhooks. An API server has one for each review that it requests at the same
 // time.
@@ -94,13 +103,26 @@ func (s *settings) webhookFaults() (faults []error) {
 	return faults
 }
 
-// injection returns the source of the injection's configuration; nil if Pods are not injected.
-func (s *settings) injection(log *slog.Logger) *admission.Source {
+// injection returns the source of the injection's configuration; nil if Pods are not injected. served returns the mesh
+// that proxies are served, nil before the first one, and sources the statuses of its sources.
+func (s *settings) injection(served func() *model.Mesh, sources func() []discovery.SourceStatus, log *slog.Logger) *admission.Source {
 	if s.webhooks.mutating == "" {
 		return nil
 	}
 	namespace, name, _ := strings.Cut(s.webhooks.injectConfigMap, "/")
-	return &admission.Source{Connect: s.cluster.connect, Namespace: namespace, Name: name, Domain: s.domain.String(), Log: log}
+	layers := func(namespace string, labels map[string]string) ([]inject.Layer, error) {
+		mesh := served()
+		if mesh == nil {
+			return nil, fmt.Errorf("%w: there is no mesh before its sources have synced", admission.ErrNotReady)
+		}
+		for _, source := range sources() {
+			if source.Late && slices.Contains(proxyConfigSources, source.Name) {
+				return nil, fmt.Errorf("%w: the source %s has not synced", admission.ErrNotReady, source.Name)
+			}
+		}
+		return layersOf(mesh, namespace, labels)
+	}
+	return &admission.Source{Connect: s.cluster.connect, Namespace: namespace, Name: name, Domain: s.domain.String(), Layers: layers, Log: log}
 }
 
 // keeper returns the keeper of the webhooks' certificate.

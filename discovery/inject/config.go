@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +21,7 @@ var DefaultTemplate string
 // Config is the settings for all Pods: the key config of the ConfigMap, as YAML.
 type Config struct {
 	Image            string                      `json:"image"`
+	ImageTypes       map[string]string           `json:"imageTypes,omitempty"` // images by image.imageType of ProxyConfig
 	ImagePullPolicy  corev1.PullPolicy           `json:"imagePullPolicy,omitempty"`
 	ImagePullSecrets []string                    `json:"imagePullSecrets,omitempty"`
 	Resources        corev1.ResourceRequirements `json:"resources"`
@@ -47,7 +50,7 @@ type Config struct {
 	IncludeOutboundPorts string `json:"includeOutboundPorts,omitempty"`
 	ExcludeOutboundPorts string `json:"excludeOutboundPorts,omitempty"`
 
-	// ProxyConfig is Istio's ProxyConfig of every proxy. The annotation proxy.istio.io/config is merged over it.
+	// ProxyConfig is Istio's ProxyConfig of every proxy: the lowest Layer, below MeshConfig's defaultConfig.
 	ProxyConfig map[string]any `json:"proxyConfig,omitempty"`
 }
 
@@ -103,6 +106,9 @@ func (c Config) check() error {
 		}
 	}
 	fault("clusterDomain", isDomain(c.ClusterDomain))
+	for _, kind := range slices.Sorted(maps.Keys(c.ImageTypes)) {
+		fault("imageTypes."+kind, isImage(c.ImageTypes[kind]))
+	}
 	fault("discoveryAddress", isAddress(c.DiscoveryAddress))
 	fault("interceptionMode", isMode(c.InterceptionMode))
 	fault("includeOutboundIPRanges", areRanges(c.IncludeOutboundCIDRs))

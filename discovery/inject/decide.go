@@ -15,6 +15,7 @@ const (
 	injectName   = "sidecar.istio.io/inject"
 	statusName   = "sidecar.istio.io/status"
 	revisionName = "istio.io/rev"
+	configName   = "proxy.istio.io/config"
 	mirrorName   = "kubernetes.io/config.mirror"
 
 	proxyName = "istio-proxy"
@@ -34,7 +35,8 @@ func (i *Injector) skip(ns Namespace, p pod) (string, error) {
 		return "its namespace is " + ns.Name, nil
 	case p.annotations()[mirrorName] != "":
 		return "it is the mirror of a static Pod", nil
-	case textAt(p.spec(), "os", "name") == "windows" || textAt(p.spec(), "nodeSelector", "kubernetes.io/os") == "windows":
+	case textAt(p.spec(), "os", "name") == "windows" || textAt(p.spec(), "nodeSelector", "kubernetes.io/os") == "windows" ||
+		textAt(p.spec(), "nodeSelector", "beta.kubernetes.io/os") == "windows":
 		return "it runs on Windows", nil
 	case p.annotations()[statusName] != "" && (p.container(proxyName) != nil || p.initContainer(proxyName) != nil):
 		return "it has its sidecar already", nil

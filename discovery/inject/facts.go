@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,15 +37,6 @@ type PodFacts struct {
 }
 
 const uid = 1337 // of the image
-
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// reserved are the variables that proxyMetadata must not set: those that the injector sets, and two that change how
-// programs are started.
-var reserved = []string{
-	"POD_NAME", "POD_NAMESPACE", "INSTANCE_IP", "HOST_IP", "SERVICE_ACCOUNT", "PROXY_CONFIG", "ISTIO_KUBE_APP_PROBERS", "ISTIO_PROMETHEUS_ANNOTATIONS",
-	"ISTIO_META_CLUSTER_ID", "ISTIO_META_INTERCEPTION_MODE", "ISTIO_META_NODE_NAME", "PATH", "LD_PRELOAD",
-}
 
 func field(name, path string) any {
 	return map[string]any{"name": name, "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": path}}}
@@ -119,11 +109,10 @@ func (i *Injector) args(ns Namespace, w *wishes, p PodFacts) []string {
 			out = append(out, "--"+flag, value)
 		}
 	}
-	has := func(flag string) bool { return slices.Contains(w.flags, "--"+flag) }
-	if !has("discoveryAddress") {
+	if w.flags["discoveryAddress"] == "" {
 		add("discoveryAddress", literal(c.DiscoveryAddress))
 	}
-	if !has("serviceCluster") {
+	if w.flags["serviceCluster"] == "" {
 		app := cmp.Or(p.Labels["app.kubernetes.io/name"], p.Labels["app"], strings.TrimRight(p.Name, "-"))
 		add("serviceCluster", literal(strings.Trim(app+"."+ns.Name, ".")))
 	}
@@ -140,7 +129,10 @@ func (i *Injector) args(ns Namespace, w *wishes, p PodFacts) []string {
 		}
 		add("runtimeValues", literal(strings.Join(pairs, ",")))
 	}
-	return append(out, w.flags...)
+	for _, name := range slices.Sorted(maps.Keys(w.flags)) {
+		add(name, literal(w.flags[name]))
+	}
+	return out
 }
 
 // initArgs returns the arguments of pod-init.

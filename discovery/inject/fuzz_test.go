@@ -36,19 +36,19 @@ func FuzzPod(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		_, _, _ = i.Manifest([]byte(text), "default")
+		_, _, _ = i.Manifest([]byte(text), "default", nil)
 		var given map[string]any
 		if yaml.Unmarshal([]byte(text), &given) != nil {
 			return
 		}
-		r, err := i.Pod(inject.Namespace{Name: "shop"}, given)
+		r, err := i.Pod(inject.Namespace{Name: "shop"}, given, nil)
 		if err != nil {
 			return
 		}
 		if _, err := inject.Patch(given, r.Pod); err != nil {
 			t.Fatal(err)
 		}
-		again, err := i.Pod(inject.Namespace{Name: "shop"}, r.Pod)
+		again, err := i.Pod(inject.Namespace{Name: "shop"}, r.Pod, nil)
 		if err != nil || again.Skipped == "" || !reflect.DeepEqual(again.Pod, r.Pod) {
 			t.Fatalf("the second time: %q, %v", again.Skipped, err)
 		}
@@ -73,7 +73,7 @@ func TestEveryPartMayBeWrong(t *testing.T) {
 			for _, other := range []any{nil, int64(-7), "x", []any{nil, "x", map[string]any{}}, map[string]any{"name": "x"}} {
 				set(other)
 				tried++
-				r, err := i.Pod(inject.Namespace{Name: "shop"}, given)
+				r, err := i.Pod(inject.Namespace{Name: "shop"}, given, nil)
 				if err != nil || r.Skipped != "" {
 					continue
 				}
@@ -81,7 +81,7 @@ func TestEveryPartMayBeWrong(t *testing.T) {
 				if _, err := inject.Patch(given, r.Pod); err != nil {
 					t.Fatal(err)
 				}
-				if again, err := i.Pod(inject.Namespace{Name: "shop"}, r.Pod); err != nil || again.Skipped == "" || !reflect.DeepEqual(again.Pod, r.Pod) {
+				if again, err := i.Pod(inject.Namespace{Name: "shop"}, r.Pod, nil); err != nil || again.Skipped == "" || !reflect.DeepEqual(again.Pod, r.Pod) {
 					t.Errorf("%s with %v: the second time: %q, %v", path, other, again.Skipped, err)
 				}
 			}

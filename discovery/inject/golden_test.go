@@ -37,7 +37,7 @@ func TestKinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, notes, err := i.Manifest(text, "default")
+			out, notes, err := i.Manifest(text, "default", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +46,7 @@ func TestKinds(t *testing.T) {
 				said += "# " + n.String() + "\n"
 			}
 			golden.Text(t, said+string(out))
-			again, _, err := i.Manifest(out, "default")
+			again, _, err := i.Manifest(out, "default", nil)
 			if err != nil || !bytes.Equal(again, out) {
 				t.Errorf("injected again it is another: %v\n%s", err, again)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"text/template"
+	"time"
 )
 
 // Injector injects sidecars by one Config and one template. It is immutable.
@@ -39,7 +40,7 @@ func New(c Config, text string) (*Injector, error) {
 				}},
 				"spec": map[string]any{"containers": []any{map[string]any{"name": "trial", "image": "trial"}}},
 			}
-			if _, err := i.Pod(Namespace{Name: "trial"}, trial); err != nil {
+			if _, err := i.Pod(Namespace{Name: "trial"}, trial, nil); err != nil {
 				return nil, err
 			}
 		}
@@ -50,9 +51,17 @@ func New(c Config, text string) (*Injector, error) {
 // ClusterDomain returns the DNS domain of the services of the cluster, for which sidecars are configured.
 func (i *Injector) ClusterDomain() string { return i.config.ClusterDomain }
 
-// Pod injects a Pod of a namespace, or the template of a workload. It returns an error for a Pod with invalid or
-// contradictory settings.
-func (i *Injector) Pod(ns Namespace, given map[string]any) (Result, error) {
+// Doubts returns what the Config's ProxyConfig sets without effect.
+func (i *Injector) Doubts() []string {
+	w := &wishes{config: map[string]any{}, origins: map[string]string{}, flags: map[string]string{}}
+	w.lay(w.config, i.config.ProxyConfig, "", configFrom)
+	_ = w.configure(configFrom) // New has returned its faults
+	return w.warnings
+}
+
+// Pod injects a Pod of a namespace, or the template of a workload, with the ProxyConfig of layers, which it calls only
+// for a Pod that is to be injected. It returns an error for invalid or contradictory settings, and that of layers.
+func (i *Injector) Pod(ns Namespace, given map[string]any, layers Layers) (Result, error) {
 	why, err := i.skip(ns, pod(given))
 	if err != nil || why != "" {
 		return Result{Pod: given, Skipped: why}, err
@@ -67,7 +76,11 @@ func (i *Injector) Pod(ns Namespace, given map[string]any) (Result, error) {
 	if p.metadata() == nil {
 		return Result{}, errors.New("metadata: is no object")
 	}
-	w, err := i.wish(p)
+	joined, err := layers.of(ns.Name, p.labels())
+	if err != nil {
+		return Result{}, err
+	}
+	w, err := i.wish(p, joined)
 	if err != nil {
 		return Result{}, err
 	}
@@ -96,6 +109,9 @@ func (i *Injector) Pod(ns Namespace, given map[string]any) (Result, error) {
 	annotations[statusName] = i.status(part, native)
 	i.doubts(p, w, native)
 	slices.Sort(w.warnings)
+	if w.more > 0 {
+		w.warnings = append(w.warnings, fmt.Sprintf("and %d more", w.more))
+	}
 	return Result{Pod: p, Warnings: w.warnings}, nil
 }
 
@@ -141,6 +157,23 @@ func (i *Injector) doubts(p pod, w *wishes, native bool) {
 		own, _ := c["securityContext"].(map[string]any)
 		if c["name"] != proxyName && c["name"] != initName && w.mode != "NONE" && (of(own) || of(security) && own["runAsUser"] == nil) {
 			w.warn("container %s: runs as %d, the sidecar's user or group, so its traffic passes the mesh by", c["name"], uid)
+		}
+	}
+	if drain, err := time.ParseDuration(w.flags["terminationDrainDuration"]); err == nil {
+		grace := int64(30) // of Kubernetes
+		if n, said := numberOf(p.spec()["terminationGracePeriodSeconds"]); said {
+			grace = n
+		}
+		if drain > time.Duration(grace)*time.Second {
+			w.warn("terminationDrainDuration: is %v, and the Pod is killed after its terminationGracePeriodSeconds, %d", drain, grace)
+		}
+	}
+	used := map[int64]string{15001: "outbound", 15006: "inbound", int64(w.statusPort): "status"}
+	for _, c := range p.containers() {
+		for _, port := range objects(c["ports"]) {
+			if n, _ := numberOf(port["containerPort"]); c["name"] != proxyName && used[n] != "" {
+				w.warn("container %s: its port %d is the sidecar's, for %s; one of the two cannot listen", c["name"], n, used[n])
+			}
 		}
 	}
 	if policy := textAt(p.spec(), "restartPolicy"); !native && (policy == "Never" || policy == "OnFailure") {

@@ -51,6 +51,7 @@ func TestDecisions(t *testing.T) {
 		{"a namespace with both", "", app, in(map[string]string{"istio.io/rev": "canary", "istio-injection": "enabled"}), "", ""},
 		{"a mirror", "annotations: {kubernetes.io/config.mirror: x}", app, shop, "static Pod", ""},
 		{"Windows", "", "os: {name: windows}, " + app, shop, "Windows", ""},
+		{"Windows nodes, as before", "", "nodeSelector: {beta.kubernetes.io/os: windows}, " + app, shop, "Windows", ""},
 		{"Windows nodes", "", "nodeSelector: {kubernetes.io/os: windows}, " + app, shop, "Windows", ""},
 		{"injected by Istio", "annotations: {sidecar.istio.io/status: '{}'}", `containers: [{name: app}, {name: istio-proxy, image: "istio/proxyv2:1"}]`, shop, "already", ""},
 		{"a status without a sidecar", "annotations: {sidecar.istio.io/status: '{}'}", app, shop, "", ""},
@@ -80,7 +81,7 @@ func TestDecisions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			given := parse(t, "metadata: {name: p, "+tt.metadata+"}\nspec: {"+tt.spec+"}")
 			before, _ := json.Marshal(given)
-			r, err := i.Pod(tt.ns, given)
+			r, err := i.Pod(tt.ns, given, nil)
 			if after, _ := json.Marshal(given); !bytes.Equal(before, after) {
 				t.Errorf("the argument is changed: %s", after)
 			}
@@ -104,9 +105,9 @@ func TestDecisions(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	i := injector(t, "")
 	for _, tt := range []struct{ metadata, spec, want string }{
-		{"annotations: {traffic.sidecar.istio.io/excludeInboundPort: '80'}", app, "excludeInboundPort: is not known here, and has no effect; traffic.sidecar.istio.io/excludeInboundPorts is"},
+		{"annotations: {traffic.sidecar.istio.io/excludeInboundPort: '80'}", app, "excludeInboundPort: is not known here, and has no effect; did you mean traffic.sidecar.istio.io/excludeInboundPorts?"},
 		{"annotations: {sidecar.istio.io/enableCoreDump: 'true'}", app, "annotation sidecar.istio.io/enableCoreDump: has no effect: the agent keeps"},
-		{"annotations: {proxy.istio.io/config: 'concurency: 2'}", app, "proxy.istio.io/config: concurency: is not known here, and has no effect; concurrency is"},
+		{"annotations: {proxy.istio.io/config: 'concurency: 2'}", app, "proxy.istio.io/config: concurency: is not known here, and has no effect; did you mean concurrency?"},
 		{"annotations: {proxy.istio.io/config: 'tracing: {zipkin: {adress: \"a:1\"}}'}", app, "tracing.zipkin.adress: is not known here"},
 		{"", "securityContext: {runAsUser: 1337}, " + app, "container app: runs as 1337"},
 		{"", "containers: [{name: app, livenessProbe: {httpGet: {port: web}}}]", `livenessProbe is not led to the agent, and may fail: the container has no port "web"`},
@@ -115,9 +116,12 @@ func TestWarnings(t *testing.T) {
 		{"", "containers: [{name: app, livenessProbe: {httpGet: {port: 80, path: 'http://x/'}}}]", `its path is "http://x/"`},
 		{"annotations: {sidecar.istio.io/nativeSidecar: 'false'}", "restartPolicy: Never, " + app, "keeps the Pod from completing"},
 		{"annotations: {sidecar.istio.io/nativeSidecar: 'false'}", "initContainers: [{name: own, restartPolicy: Always, startupProbe: {tcpSocket: {port: 1}}}], " + app, "container own: its probes are not led to the agent"},
+		{"", "containers: [{name: app, ports: [{containerPort: 15020}]}]", "container app: its port 15020 is the sidecar's, for status"},
+		{"annotations: {proxy.istio.io/config: 'terminationDrainDuration: 60s'}", app, "terminationDrainDuration: is 1m0s, and the Pod is killed after its terminationGracePeriodSeconds, 30"},
+		{"annotations: {sidecar.istio.io/proxyImageType: debug}", app, `the image type "debug" has no image under imageTypes`},
 		{"annotations: {prometheus.io/scrape: 'true', prometheus.io/port: x}", app, `the port "x" or the path`},
 	} {
-		r, err := i.Pod(inject.Namespace{Name: "shop"}, parse(t, "metadata: {name: p, "+tt.metadata+"}\nspec: {"+tt.spec+"}"))
+		r, err := i.Pod(inject.Namespace{Name: "shop"}, parse(t, "metadata: {name: p, "+tt.metadata+"}\nspec: {"+tt.spec+"}"), nil)
 		if err != nil || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, tt.want) }) {
 			t.Errorf("%s %s: the warnings are %q, want %s (%v)", tt.metadata, tt.spec, r.Warnings, tt.want, err)
 		}
@@ -140,7 +144,7 @@ func TestOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := i.Pod(inject.Namespace{Name: "shop"}, parse(t, "metadata: {annotations: {"+tt.annotations+"}}\nspec: {initContainers: [{name: first}], containers: [{name: a}, {name: b}]}"))
+		r, err := i.Pod(inject.Namespace{Name: "shop"}, parse(t, "metadata: {annotations: {"+tt.annotations+"}}\nspec: {initContainers: [{name: first}], containers: [{name: a}, {name: b}]}"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +164,7 @@ func TestOrder(t *testing.T) {
 // Fields that this program does not know stay, in the object and in its patch.
 func TestUnknownFieldsStay(t *testing.T) {
 	given := parse(t, `{metadata: {name: p, younger: {a: 1}}, spec: {younger: [1], containers: [{name: app, younger: {b: [x]}, livenessProbe: {tcpSocket: {port: 80}, younger: 2}}]}, status: {}}`)
-	r, err := injector(t, "").Pod(inject.Namespace{Name: "shop"}, given)
+	r, err := injector(t, "").Pod(inject.Namespace{Name: "shop"}, given, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +193,7 @@ func TestHostileTexts(t *testing.T) {
 		}
 		return out
 	}
-	plain, err := i.Pod(inject.Namespace{Name: "shop"}, parse(t, "metadata: {name: p}\nspec: {"+app+"}"))
+	plain, err := i.Pod(inject.Namespace{Name: "shop"}, parse(t, "metadata: {name: p}\nspec: {"+app+"}"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +208,7 @@ func TestHostileTexts(t *testing.T) {
 				"metadata": map[string]any{"name": evil, where: map[string]any{name: evil, "prometheus.io/scrape": "true"}},
 				"spec":     parse(t, app),
 			}
-			r, err := i.Pod(inject.Namespace{Name: evil}, given)
+			r, err := i.Pod(inject.Namespace{Name: evil}, given, nil)
 			if err == nil && shape(r.Pod) != shape(plain.Pod) {
 				t.Errorf("%s %s makes\n%s, want\n%s", where, name, shape(r.Pod), shape(plain.Pod))
 			}

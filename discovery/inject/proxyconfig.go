@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,32 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
-
-// annotatedConfig merges a Pod's ProxyConfig over that of all proxies, as Istio does: objects are merged, all other
-// values are replaced.
-func annotatedConfig(w *wishes, text string) error {
-	var given map[string]any
-	if err := yaml.UnmarshalStrict([]byte(text), &given); err != nil {
-		return fmt.Errorf("is no ProxyConfig: %w", err)
-	}
-	lay(w.config, given)
-	return nil
-}
-
-func lay(under, over map[string]any) {
-	for key, value := range over {
-		below, hasBelow := under[key].(map[string]any)
-		above, isObject := value.(map[string]any)
-		if hasBelow && isObject {
-			lay(below, above)
-			continue
-		}
-		under[key] = clone(value)
-	}
-}
 
 // setting is a field of ProxyConfig for which the agent has a flag.
 type setting struct {
@@ -48,15 +24,16 @@ var settings = []setting{
 	{"binaryPath", "binaryPath", isText},
 	{"customConfigFile", "customConfigFile", isText},
 	{"proxyBootstrapTemplatePath", "templateFile", isText},
-	{"drainDuration", "drainDuration", isDuration},
-	{"parentShutdownDuration", "parentShutdownDuration", isDuration},
+	{"drainDuration", "drainDuration", isWholeSeconds},
+	{"parentShutdownDuration", "parentShutdownDuration", isWholeSeconds},
 	{"terminationDrainDuration", "terminationDrainDuration", isDuration},
 	{"availabilityZone", "availabilityZone", isText},
 	{"controlPlaneAuthPolicy", "controlPlaneAuthPolicy", func(s string) error { return isOneOf(s, "NONE", "MUTUAL_TLS") }},
-	{"proxyAdminPort", "proxyAdminPort", isNumber},
+	{"proxyAdminPort", "proxyAdminPort", isPort},
 	{"statsdUdpAddress", "statsdUdpAddress", isAddress},
 	{"zipkinAddress", "zipkinAddress", isAddress},
 	{"tracing.zipkin.address", "zipkinAddress", isAddress},
+	{"envoyMetricsServiceAddress", "envoyMetricsService", isAddress},
 	{"envoyMetricsService.address", "envoyMetricsService", isAddress},
 	{"envoyAccessLogService.address", "envoyAccessLogService", isAddress},
 	{"proxyStatsMatcher.inclusionPrefixes", "statsInclusionPrefixes", isText},
@@ -65,22 +42,28 @@ var settings = []setting{
 }
 
 // own are fields that the injector or the agent reads itself.
-var own = []string{"statusPort", "interceptionMode", "holdApplicationUntilProxyStarts", "proxyMetadata", "meshId", "concurrency", "gatewayTopology", "runtimeValues"}
+var own = []string{
+	"statusPort", "interceptionMode", "holdApplicationUntilProxyStarts", "proxyMetadata", "meshId", "concurrency", "gatewayTopology", "runtimeValues", "image.imageType",
+}
 
 // without are fields of Istio's ProxyConfig that have no effect here.
 var without = []string{
-	"configPath", "connectTimeout", "customConfig", "proxyBootstrap", "statNameLength", "extraStatTags", "sds", "caCertificatesPem", "image", "privateKeyProvider",
-	"proxyHeaders", "readinessProbe", "fileFlushInterval", "fileFlushMinSizeKb", "zipkin", "tracingServiceName", "discoveryRefreshDelay",
+	"configPath", "connectTimeout", "customConfig", "proxyBootstrap", "statNameLength", "extraStatTags", "sds", "caCertificatesPem", "privateKeyProvider",
+	"proxyHeaders", "readinessProbe", "fileFlushInterval", "fileFlushMinSizeKb", "zipkin", "tracingServiceName", "discoveryRefreshDelay", "statsCompression", "connectionSettings",
+	"tracing.lightstep", "tracing.datadog", "tracing.stackdriver", "tracing.openCensusAgent", "tracing.customTags", "tracing.maxPathTagLength", "tracing.sampling",
+	"tracing.tlsSettings", "tracing.enableIstioTags",
+	"envoyMetricsService.tlsSettings", "envoyMetricsService.tcpKeepalive", "envoyAccessLogService.tlsSettings", "envoyAccessLogService.tcpKeepalive",
 }
 
-// configure applies the ProxyConfig. The error has all faults.
-func (w *wishes) configure() error {
+// configure applies the ProxyConfig. The error has all faults. It warns about values without effect from one origin: those
+// of the others are reported where they are set, once and not for each Pod.
+func (w *wishes) configure(origin string) error {
 	var faults []error
 	fault := func(path string, err error) {
-		faults = append(faults, fmt.Errorf("proxy.istio.io/config: %s: %w", path, err))
+		faults = append(faults, fmt.Errorf("%s: %s: %w", w.from(path), path, err))
 	}
 	given := w.leaves(w.config, "")
-	for _, path := range slices.Sorted(maps.Keys(given)) {
+	for _, path := range inOrder(given) {
 		text, isPlain := plain(given[path])
 		set := func(check func(string) error, set func()) {
 			if !isPlain {
@@ -94,7 +77,7 @@ func (w *wishes) configure() error {
 		i := slices.IndexFunc(settings, func(s setting) bool { return s.path == path })
 		switch {
 		case i >= 0:
-			set(settings[i].check, func() { w.flags = append(w.flags, "--"+settings[i].flag, literal(text)) })
+			set(settings[i].check, func() { w.flags[settings[i].flag] = text })
 		case path == "statusPort":
 			set(isPort, func() { w.statusPort, _ = strconv.Atoi(text) })
 		case path == "interceptionMode":
@@ -105,19 +88,43 @@ func (w *wishes) configure() error {
 			set(isNumber, func() {})
 		case path == "meshId":
 			set(isText, func() {})
+		case path == "image.imageType":
+			set(isText, func() { w.imageType = text })
 		case path == "proxyMetadata" || path == "runtimeValues":
 			if _, err := w.table(path); err != nil {
-				fault(path, err)
+				faults = append(faults, err)
 			}
 		case slices.Contains(own, path):
+		case w.from(path) != origin:
 		case slices.Contains(without, path):
-			w.warn("proxy.istio.io/config: %s: has no effect here", path)
+			w.warn("%s: %s: has no effect here", origin, path)
+		case w.full():
 		default:
-			w.warn("proxy.istio.io/config: %s: is not known here, and has no effect%s", path, meant(path, names()))
+			w.warn("%s: %s: is not known here, and has no effect%s", origin, shown(path), meant(path, names()))
 		}
 	}
 	return errors.Join(faults...)
 }
+
+// inOrder returns the paths of values: those with a flag in the order of settings, so that of two fields for one flag
+// the newer one is used, then the others.
+func inOrder(given map[string]any) []string {
+	place := func(path string) int {
+		if i := slices.IndexFunc(settings, func(s setting) bool { return s.path == path }); i >= 0 {
+			return i
+		}
+		return len(settings)
+	}
+	return slices.SortedFunc(maps.Keys(given), func(a, b string) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+	})
+}
+
+// ProxyConfigFields returns the paths of the fields of Istio's ProxyConfig that are known here.
+func ProxyConfigFields() []string { return names() }
+
+// Without returns the fields among them that have no effect.
+func Without() []string { return slices.Clone(without) }
 
 func names() []string {
 	out := slices.Concat(own, without)
@@ -127,13 +134,13 @@ func names() []string {
 	return out
 }
 
-// leaves returns the values by path. It descends into an object only where settings have longer paths.
+// leaves returns the values by path. It descends into an object only where known fields have longer paths.
 func (w *wishes) leaves(o map[string]any, at string) map[string]any {
 	out := map[string]any{}
 	for key, value := range o {
 		path := at + key
 		child, isObject := value.(map[string]any)
-		deeper := slices.ContainsFunc(settings, func(s setting) bool { return strings.HasPrefix(s.path, path+".") })
+		deeper := slices.ContainsFunc(names(), func(name string) bool { return strings.HasPrefix(name, path+".") })
 		if isObject && deeper {
 			maps.Copy(out, w.leaves(child, path+"."))
 		} else if value != nil {
@@ -165,24 +172,29 @@ func plain(v any) (string, bool) {
 	return "", false
 }
 
-// table returns an object of plain values.
+// table returns an object of plain values. The error names the origin of the value.
 func (w *wishes) table(key string) (map[string]string, error) {
 	out := map[string]string{}
 	found, isObject := w.config[key].(map[string]any)
 	if !isObject && w.config[key] != nil {
-		return nil, errors.New("want an object of texts")
+		return nil, fmt.Errorf("%s: %s: want an object of texts", w.from(key), key)
 	}
-	for name, value := range found {
-		text, ok := plain(value)
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		fault := func(format string, args ...any) (map[string]string, error) {
+			return nil, fmt.Errorf("%s: %s: %w", w.from(key+"."+name), key, fmt.Errorf(format, args...))
+		}
+		text, ok := plain(found[name])
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("%.60s: want a text", name)
+			return fault("%.60s: want a text", name)
 		case key == "proxyMetadata" && !variable.MatchString(name):
-			return nil, fmt.Errorf("%.60q: is no name of a variable", name)
-		case key == "proxyMetadata" && slices.Contains(reserved, name):
-			return nil, fmt.Errorf("%s: is set by the injector", name)
+			return fault("%.60q: is no name of a variable", name)
+		case key == "proxyMetadata" && isReserved(name):
+			return fault("%s: is set by the injector", name)
+		case key == "proxyMetadata" && len(name)+len(text) > longestVariable:
+			return fault("%s: has %d bytes, no program starts with more than %d", name, len(text), longestVariable)
 		case key == "runtimeValues" && strings.ContainsAny(name+text, ",="):
-			return nil, fmt.Errorf("%.60q: neither , nor = can be in a name or a value", name)
+			return fault("%.60q: neither , nor = can be in a name or a value", name)
 		}
 		out[name] = text
 	}

@@ -100,9 +100,18 @@ func isAddress(s string) error {
 	return nil
 }
 
+const longestDrain = time.Hour // of the agent
+
 func isDuration(s string) error {
-	if d, err := time.ParseDuration(s); err != nil || d < 0 {
-		return fmt.Errorf("is %.40q, want a duration such as 45s", s)
+	if d, err := time.ParseDuration(s); err != nil || d < 0 || d > longestDrain {
+		return fmt.Errorf("is %.40q, want a duration such as 45s, at most 1h", s)
+	}
+	return nil
+}
+
+func isWholeSeconds(s string) error {
+	if d, err := time.ParseDuration(s); err != nil || d < time.Second || d > longestDrain || d%time.Second != 0 {
+		return fmt.Errorf("is %.40q, want whole seconds such as 45s, 1s to 1h", s)
 	}
 	return nil
 }

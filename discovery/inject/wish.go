@@ -7,16 +7,15 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
 // wishes are the settings of one Pod: those of the Config, with its annotations over them. Every value is checked.
 type wishes struct {
 	image, mode, logLevel, agentLogLevel, componentLogLevel string
+	named                                                   bool // an annotation names the image
 	hold, probes, metrics                                   bool
 	native                                                  *bool
 	statusPort                                              int
@@ -26,14 +25,32 @@ type wishes struct {
 	readiness                                               map[string]int
 	volumes, mounts                                         []any
 	override                                                string // a ConfigMap
-	config                                                  map[string]any
-	flags                                                   []string // of annotations that are flags of the agent
+	imageType                                               string
+	config                                                  map[string]any    // the ProxyConfig of all layers
+	origins                                                 map[string]string // the layers that set its values, by path
+	flags                                                   map[string]string // of the agent, by name
 
 	warnings []string
+	more     int // further warnings, which are only counted
 }
 
+// enough warnings tell a person what to do. A Pod may have a hundred thousand wrong names.
+const enough = 40
+
 func (w *wishes) warn(format string, args ...any) {
+	if w.full() {
+		return
+	}
 	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
+}
+
+// full reports whether there are enough warnings, and counts the one that is not written.
+func (w *wishes) full() bool {
+	if len(w.warnings) < enough {
+		return false
+	}
+	w.more++
+	return true
 }
 
 // known is a known annotation: it checks a value and sets it.
@@ -51,7 +68,7 @@ func put(check func(string) error, set func(w *wishes, value string)) known {
 }
 
 func flag(name string, check func(string) error) known {
-	return put(check, func(w *wishes, value string) { w.flags = append(w.flags, "--"+name, literal(value)) })
+	return put(check, func(w *wishes, value string) { w.flags[name] = value })
 }
 
 // nothing returns a known annotation that has no effect here; it warns.
@@ -107,7 +124,7 @@ func annotations() map[string]known {
 		"istio.io/reroute-virtual-interfaces": put(areInterfaces, func(w *wishes, v string) { w.interfaces = v }),
 		traffic + "excludeInterfaces":         put(areInterfaces, func(w *wishes, v string) { w.skipInterfaces = v }),
 
-		"sidecar.istio.io/proxyImage":             put(isImage, func(w *wishes, v string) { w.image = v }),
+		"sidecar.istio.io/proxyImage":             put(isImage, func(w *wishes, v string) { w.image, w.named = v, true }),
 		"sidecar.istio.io/proxyCPU":               request(requestsOf, "cpu"),
 		"sidecar.istio.io/proxyMemory":            request(requestsOf, "memory"),
 		"sidecar.istio.io/proxyCPULimit":          request(limitsOf, "cpu"),
@@ -118,7 +135,7 @@ func annotations() map[string]known {
 		"sidecar.istio.io/interceptionMode":       put(isMode, func(w *wishes, v string) { w.mode = v }),
 		"sidecar.istio.io/rewriteAppHTTPProbers":  setBool(func(w *wishes, on bool) { w.probes = on }),
 		"sidecar.istio.io/nativeSidecar":          setBool(func(w *wishes, on bool) { w.native = &on }),
-		"sidecar.istio.io/discoveryAddress":       put(isAddress, func(w *wishes, v string) { w.config["discoveryAddress"] = v }),
+		"sidecar.istio.io/discoveryAddress":       flag("discoveryAddress", isAddress),
 		"sidecar.istio.io/statsInclusionPrefixes": flag("statsInclusionPrefixes", isText),
 		"sidecar.istio.io/statsInclusionSuffixes": flag("statsInclusionSuffixes", isText),
 		"sidecar.istio.io/statsInclusionRegexps":  flag("statsInclusionRegexps", isText),
@@ -126,15 +143,21 @@ func annotations() map[string]known {
 		"sidecar.istio.io/bootstrapOverride":      put(isName, func(w *wishes, v string) { w.override = v }),
 		"sidecar.istio.io/userVolume":             userVolumes,
 		"sidecar.istio.io/userVolumeMount":        userMounts,
-		"sidecar.istio.io/proxyImageType":         nothing("there is one image; sidecar.istio.io/proxyImage names another"),
+		"sidecar.istio.io/proxyImageType":         put(isText, func(w *wishes, v string) { w.imageType = v }),
 		"sidecar.istio.io/enableCoreDump":         nothing("the agent keeps a flight record of a crash"),
 		"sidecar.istio.io/extraStatTags":          nothing("a template of the bootstrap adds tags"),
 		"sidecar.istio.io/statsCompression":       nothing("metrics are not compressed"),
 		"sidecar.istio.io/statsHistogramBuckets":  nothing("a template of the bootstrap sets them"),
+		"sidecar.istio.io/statsHistogramBins":     nothing("a template of the bootstrap sets them"),
+		"ambient.istio.io/bypass-inbound-capture": nothing("there is no ambient mode"),
+		"ambient.istio.io/dns-capture":            nothing("there is no ambient mode; proxyMetadata ISTIO_META_DNS_CAPTURE captures DNS"),
+		"ambient.istio.io/redirection":            nothing("there is no ambient mode"),
+		revisionName:                              func(*wishes, string) error { return nil }, // Istio's injector writes it
+		"galley.istio.io/analyze-suppress":        func(*wishes, string) error { return nil }, // read by istioctl alone
 		"sidecar.istio.io/statsFlushInterval":     nothing("a template of the bootstrap sets it"),
 		"sidecar.istio.io/statsEvictionInterval":  nothing("a template of the bootstrap sets it"),
 		"proxy.istio.io/overrides":                nothing("it is what Istio's own webhook writes for itself"),
-		"proxy.istio.io/config":                   annotatedConfig,
+		configName:                                func(*wishes, string) error { return nil }, // read before
 		"status.sidecar.istio.io/port":            put(isPort, func(w *wishes, v string) { w.statusPort, _ = strconv.Atoi(v) }),
 		ready + "initialDelaySeconds":             readiness("initialDelaySeconds"),
 		ready + "periodSeconds":                   readiness("periodSeconds"),
@@ -148,31 +171,22 @@ func annotations() map[string]known {
 
 func isAgentLevel(s string) error { return isOneOf(s, "debug", "info", "warn", "error") }
 
-// owned are the prefixes of names for which an unknown annotation is a warning.
-var owned = []string{
-	"sidecar.istio.io/", "traffic.sidecar.istio.io/", "proxy.istio.io/", "status.sidecar.istio.io/", "readiness.status.sidecar.istio.io/",
-	"inject.istio.io/", "prometheus.istio.io/",
-}
-
-// wish reads the annotations. The error has all faults.
-func (i *Injector) wish(p pod) (*wishes, error) {
+// wish reads the ProxyConfig of all layers, and then the annotations, which have priority. The error has all faults.
+func (i *Injector) wish(p pod, layers []Layer) (*wishes, error) {
 	c := i.config
 	w := &wishes{
 		image: c.Image, mode: c.InterceptionMode, logLevel: c.LogLevel, hold: c.HoldApplication, probes: c.RewriteProbes, metrics: c.MergeMetrics,
 		native: c.NativeSidecar, statusPort: 15020, ports: c.IncludeInboundPorts, skipPorts: c.ExcludeInboundPorts,
 		outboundPorts: c.IncludeOutboundPorts, skipOutboundPorts: c.ExcludeOutboundPorts, ranges: c.IncludeOutboundCIDRs, skipRanges: c.ExcludeOutboundCIDRs,
-		readiness: map[string]int{}, config: map[string]any{},
+		readiness: map[string]int{}, config: map[string]any{}, origins: map[string]string{}, flags: map[string]string{},
 	}
-	maps.Copy(w.config, clone(c.ProxyConfig).(map[string]any))
-	var faults []error
-	all := annotations()
 	given := p.annotations()
+	faults := []error{w.joinLayers(c.ProxyConfig, layers, given[configName]), w.configure(configName)}
+	all := annotations()
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		set, found := all[name]
 		if !found {
-			if slices.ContainsFunc(owned, func(start string) bool { return strings.HasPrefix(name, start) }) {
-				w.warn("annotation %s: is not known here, and has no effect%s", name, meant(name, slices.Collect(maps.Keys(all))))
-			}
+			w.unknown("annotation", name, all)
 			continue
 		}
 		before := len(w.warnings)
@@ -183,23 +197,27 @@ func (i *Injector) wish(p pod) (*wishes, error) {
 			w.warnings[n] = "annotation " + name + ": " + w.warnings[n]
 		}
 	}
-	if err := w.configure(); err != nil {
-		faults = append(faults, err)
-	}
+	w.labels(p.labels())
+	w.chooseImage(c)
 	faults = append(faults, w.check())
 	return w, errors.Join(faults...)
 }
 
-func meant(name string, known []string) string {
-	slices.Sort(known)
-	if near := spelling.Nearest(name, known); near != "" {
-		return "; " + near + " is"
+// chooseImage sets the image by the type of image that is asked for.
+func (w *wishes) chooseImage(c Config) {
+	if w.named || w.imageType == "" || w.imageType == "default" {
+		return
 	}
-	return ""
+	if image := c.ImageTypes[w.imageType]; image != "" {
+		w.image = image
+		return
+	}
+	w.warn("the image type %.60q has no image under imageTypes of the injector's configuration: the image is %s", w.imageType, w.image)
 }
 
 // check finds values that contradict each other.
 func (w *wishes) check() error {
+	var faults []error
 	for _, kind := range []string{"cpu", "memory"} {
 		request, limit := w.requests[kind], w.limits[kind]
 		if request == "" || limit == "" || isQuantity(request) != nil || isQuantity(limit) != nil {
@@ -207,9 +225,38 @@ func (w *wishes) check() error {
 		}
 		asked, most := resource.MustParse(request), resource.MustParse(limit)
 		if asked.Cmp(most) > 0 {
-			return fmt.Errorf("the sidecar's %s: %s are requested, and the limit is %s", kind, request, limit)
+			faults = append(faults, fmt.Errorf("the sidecar's %s: %s are requested, and the limit is %s", kind, request, limit))
 		}
 	}
 	w.logLevel = cmp.Or(w.logLevel, "warning")
+	return errors.Join(append(faults, w.checkDrain(), w.checkPorts())...)
+}
+
+// checkDrain keeps parentShutdownDuration above drainDuration: else the agent does not start. Istio has only the second one.
+func (w *wishes) checkDrain() error {
+	const usual = time.Minute // of the agent's parentShutdownDuration
+	drain, err := time.ParseDuration(w.flags["drainDuration"])
+	if err != nil {
+		return nil // it is not set, or has a fault
+	}
+	parent, err := time.ParseDuration(w.flags["parentShutdownDuration"])
+	switch {
+	case err == nil && parent <= drain:
+		return fmt.Errorf("%s: parentShutdownDuration: is %v, want more than drainDuration, which is %v", w.from("parentShutdownDuration"), parent, drain)
+	case err != nil && drain >= usual:
+		w.flags["parentShutdownDuration"] = (drain + time.Minute/4).String()
+	}
+	return nil
+}
+
+// checkPorts finds two listeners on one port: then the agent or Envoy does not start.
+func (w *wishes) checkPorts() error {
+	used := map[string]string{"15001": "Envoy's outbound listener", "15006": "Envoy's inbound listener"}
+	for _, own := range []struct{ name, port string }{{"statusPort", strconv.Itoa(w.statusPort)}, {"proxyAdminPort", cmp.Or(w.flags["proxyAdminPort"], "15000")}} {
+		if other := used[own.port]; other != "" {
+			return fmt.Errorf("%s: is %s, the port of %s", own.name, own.port, other)
+		}
+		used[own.port] = own.name
+	}
 	return nil
 }

@@ -29,17 +29,24 @@ type Note struct {
 
 func (n Note) String() string { return n.Object + ": " + n.Text }
 
+// surroundings are what a workload's injection depends on, beside the workload.
+type surroundings struct {
+	namespace string                       // of objects that name none
+	labels    map[string]map[string]string // of the namespaces in the manifest
+	layers    Layers
+}
+
 // Manifest injects each workload of a stream of YAML or JSON. The text of documents without a workload stays as it is.
-// Objects without a namespace belong to the given one. The labels of Namespaces in the stream are used. If there is a
-// fault, out is nil, and the error has all faults.
-func (i *Injector) Manifest(text []byte, namespace string) (out []byte, notes []Note, err error) {
+// Objects without a namespace belong to the given one. The labels of Namespaces in the stream are used. layers are
+// those of Pod. If there is a fault, out is nil, and the error has all faults.
+func (i *Injector) Manifest(text []byte, namespace string, layers Layers) (out []byte, notes []Note, err error) {
 	type document struct {
 		text   []byte
 		object map[string]any
 	}
 	var all []document
 	var faults []error
-	labels := map[string]map[string]string{}
+	around := surroundings{namespace: namespace, labels: map[string]map[string]string{}, layers: layers}
 	for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text))); ; {
 		data, err := reader.Read()
 		if errors.Is(err, io.EOF) {
@@ -55,7 +62,7 @@ func (i *Injector) Manifest(text []byte, namespace string) (out []byte, notes []
 		all = append(all, document{data, o})
 		for _, item := range append(items(o), o) {
 			if item["kind"] == "Namespace" {
-				labels[textAt(item, "metadata", "name")] = pod(item).labels()
+				around.labels[textAt(item, "metadata", "name")] = pod(item).labels()
 			}
 		}
 	}
@@ -63,7 +70,7 @@ func (i *Injector) Manifest(text []byte, namespace string) (out []byte, notes []
 	for _, d := range all {
 		changed := false
 		for n, o := range items(d.object) {
-			r, said, err := i.workload(o, namespace, labels)
+			r, said, err := i.workload(o, around)
 			if notes = append(notes, said...); err != nil {
 				faults = append(faults, err)
 			} else if r != nil {
@@ -71,7 +78,7 @@ func (i *Injector) Manifest(text []byte, namespace string) (out []byte, notes []
 			}
 		}
 		if items(d.object) == nil && d.object != nil {
-			r, said, err := i.workload(d.object, namespace, labels)
+			r, said, err := i.workload(d.object, around)
 			if notes = append(notes, said...); err != nil {
 				faults = append(faults, err)
 			} else if r != nil {
@@ -122,9 +129,9 @@ func items(o map[string]any) []map[string]any {
 }
 
 // workload injects an object, and returns it; nil if it does not change.
-func (i *Injector) workload(o map[string]any, namespace string, labels map[string]map[string]string) (map[string]any, []Note, error) {
+func (i *Injector) workload(o map[string]any, around surroundings) (map[string]any, []Note, error) {
 	kind, _ := o["kind"].(string)
-	namespace = cmp.Or(textAt(o, "metadata", "namespace"), namespace)
+	namespace := cmp.Or(textAt(o, "metadata", "namespace"), around.namespace)
 	name := strings.TrimSpace(fmt.Sprintf("%s %s/%s", kind, namespace, cmp.Or(textAt(o, "metadata", "name"), textAt(o, "metadata", "generateName"))))
 	path, known := templates[kind]
 	if kind == "Pod" {
@@ -137,6 +144,9 @@ func (i *Injector) workload(o map[string]any, namespace string, labels map[strin
 		at, _ = at[key].(map[string]any)
 	}
 	if !known {
+		if kind == "ProxyConfig" && around.layers == nil {
+			return nil, []Note{{name, "is not joined: --proxyConfig names the files whose ProxyConfig objects are"}}, nil
+		}
 		if spec := pod(o).spec(); spec != nil && textAt(spec, "template", "spec") == "" && len(pod(templateOf(spec)).containers()) > 0 {
 			return nil, []Note{{name, "not injected: this kind is not known, though it has a template of Pods"}}, nil
 		}
@@ -156,7 +166,7 @@ func (i *Injector) workload(o map[string]any, namespace string, labels map[strin
 		}
 		given["metadata"] = metadata
 	}
-	r, err := i.Pod(Namespace{namespace, labels[namespace]}, given)
+	r, err := i.Pod(Namespace{namespace, around.labels[namespace]}, given, around.layers)
 	if err != nil {
 		var faults []error
 		for _, fault := range each(err) {

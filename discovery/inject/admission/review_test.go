@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pilotlight/pilotlight/discovery/inject"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
@@ -25,6 +26,14 @@ func request(change func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionR
 	}
 	change(r)
 	return r
+}
+
+// wrongFields are fields that no volume has.
+func wrongFields() (out string) {
+	for n := range 5000 {
+		out += fmt.Sprintf("field%d: 1, ", n)
+	}
+	return out
 }
 
 func TestReview(t *testing.T) {
@@ -56,6 +65,8 @@ func TestReview(t *testing.T) {
 		{"many warnings", raw(many[2:]), true, true, "", most},
 		{"an update", func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }, true, false, "", 0},
 		{"a deletion", func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }, true, false, "", 0},
+		{"a text that a parser repeats", raw(`"sidecar.istio.io/userVolume": "` + strings.Repeat("{", 9000) + `"`), false, false, "the sidecar cannot be injected: annotation sidecar.istio.io/userVolume", 0},
+		{"fields that a parser repeats", raw(`"sidecar.istio.io/userVolume": "{a: {` + wrongFields() + `}}"`), false, false, "annotation sidecar.istio.io/userVolume", 0},
 		{"an eviction", func(r *admissionv1.AdmissionRequest) { r.SubResource = "eviction" }, true, false, "", 0},
 		{"another kind", func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Service" }, true, false, "", 0},
 		{"a Pod of another group", func(r *admissionv1.AdmissionRequest) { r.Kind.Group = "example.org" }, true, false, "", 0},
@@ -69,6 +80,9 @@ func TestReview(t *testing.T) {
 			if got.Result != nil {
 				message = got.Result.Message
 			}
+			if len(message) > longestReason+100 {
+				t.Errorf("a message of %d bytes", len(message))
+			}
 			if got.Allowed != tt.allowed || (got.Patch != nil) != tt.patched || !strings.Contains(message, tt.message) || len(got.Warnings) != tt.warnings {
 				t.Errorf("got %+v %s", got, message)
 			}
@@ -81,6 +95,27 @@ func TestReview(t *testing.T) {
 				t.Errorf("the patch is %s", got.Patch)
 			}
 		})
+	}
+}
+
+// The namespace is that of the request, whatever the Pod says: layers of another one do not reach it.
+func TestReviewedNamespace(t *testing.T) {
+	var asked string
+	s := &Source{Log: slog.New(slog.DiscardHandler), Layers: func(namespace string, labels map[string]string) ([]inject.Layer, error) {
+		asked = fmt.Sprint(namespace, labels)
+		return nil, nil
+	}}
+	if got := s.Review(t.Context(), request(func(r *admissionv1.AdmissionRequest) { r.SubResource = "eviction" })); got == nil || !got.Allowed {
+		t.Errorf("without a configuration an eviction is answered by %v", got)
+	}
+	if err := s.take(nil, true); err != nil {
+		t.Fatal(err)
+	}
+	got := s.Review(t.Context(), request(func(r *admissionv1.AdmissionRequest) {
+		r.Object.Raw = []byte(`{"metadata": {"namespace": "other", "generateName": "p-", "labels": {"app": "a"}}, "spec": {"containers": [{"name": "app"}]}}`)
+	}))
+	if got == nil || got.Patch == nil || asked != "shopmap[app:a]" {
+		t.Errorf("it asks for %s: %+v", asked, got)
 	}
 }
 

@@ -20,12 +20,16 @@ type Source struct {
 	Connect         func() (*kube.Client, error) // called by each attempt, which closes the client's connections at its end
 	Namespace, Name string                       // of the ConfigMap; empty for the defaults
 	Domain          string                       // DNS domain of discovery; that of the sidecars too if the configuration has no clusterDomain
+	Layers          inject.Layers                // of each Pod, at the moment of its review; an error that is ErrNotReady is no answer
 	Log             *slog.Logger
 
 	mu      sync.Mutex
 	current *inject.Injector
 	fault   error // of the ConfigMap as it is now
 }
+
+// ErrNotReady is for Layers that are not known yet.
+var ErrNotReady = errors.New("what is set for the proxies of Pods is not known yet")
 
 // nativeSince is the minor version of Kubernetes from which on init containers may have restartPolicy Always.
 const nativeSince = 29
@@ -87,6 +91,9 @@ func (s *Source) take(data map[string]string, native bool) error {
 	if own := strings.TrimSuffix(i.ClusterDomain(), "."); !strings.EqualFold(own, s.Domain) {
 		s.Log.Warn("short names of services will not work for the injected sidecars: their domain is not that of discovery",
 			"clusterDomain", own, "domain", s.Domain)
+	}
+	for _, doubt := range i.Doubts() {
+		s.Log.Warn("a setting of the configuration of injection has no effect", "reason", doubt)
 	}
 	s.Log.Info("Pods are injected by a new configuration", "native", native)
 	return nil

@@ -212,7 +212,7 @@ func TestInjectionWebhook(t *testing.T) {
 	}
 	said.texts = nil
 	_, err = create(podOf("shop", `annotations: {sidecar.istio.io/proxyCpu: 10m}`, appSpec), true)
-	if check(t, err); !strings.Contains(strings.Join(said.texts, "\n"), "sidecar.istio.io/proxyCPU is") {
+	if check(t, err); !strings.Contains(strings.Join(said.texts, "\n"), "did you mean sidecar.istio.io/proxyCPU?") {
 		t.Errorf("the warnings are %q", said.texts)
 	}
 
@@ -351,43 +351,14 @@ spec:
     livenessProbe: {grpc: {port: %[2]d}}
     readinessProbe: {tcpSocket: {port: 1}}
 `, number(web), number(rpc)))
-	result, err := i.Pod(inject.Namespace{Name: "shop"}, given.Object)
+	result, err := i.Pod(inject.Namespace{Name: "shop"}, given.Object, nil)
 	check(t, err)
 	if len(result.Warnings) > 0 {
 		t.Errorf("the warnings are %q", result.Warnings)
 	}
 	injected := unstructured.Unstructured{Object: result.Pod}
-	list, _, _ := unstructured.NestedSlice(injected.Object, "spec", "initContainers")
-	var sidecar map[string]any
-	for _, c := range list {
-		if c := c.(map[string]any); c["name"] == "istio-proxy" {
-			sidecar = c
-		}
-	}
-	env, argv := kubeletStarts(sidecar)
-	work := filepath.Join(l.Dir, "work")
-	check(t, os.Mkdir(work, 0o700))
-	downward := func(name string, values map[string]string) string {
-		text := ""
-		for key, value := range values {
-			text += fmt.Sprintf("%s=%q\n", key, value)
-		}
-		path := filepath.Join(l.Dir, name)
-		check(t, os.WriteFile(path, []byte(text), 0o600))
-		return path
-	}
-	env = append(env, // in the place of the image's and the volumes' paths
-		"PILOTLIGHT_CONFIG_PATH="+work, "PILOTLIGHT_BINARY_PATH="+l.Envoy,
-		"PILOTLIGHT_LABELS_FILE="+downward("labels", injected.GetLabels()), "PILOTLIGHT_ANNOTATIONS_FILE="+downward("annotations", injected.GetAnnotations()))
-	agent, err := lab.Start(lab.Spec{Name: "agent", Dir: l.Dir, Env: env, Argv: append([]string{filepath.Join(l.Bin, "agent")}, argv...)})
-	check(t, err)
-	t.Cleanup(func() {
-		if agent.Stop(stopLimit); t.Failed() {
-			t.Logf("agent:\n%s", tail(agent.Log()))
-		}
-	})
+	agent, work := startSidecar(t, l, injected)
 	const own = "http://127.0.0.1:15020"
-	check(t, agent.AwaitHTTP(30*time.Second, own+"/healthz/ready"))
 	for _, doubt := range []string{"level=WARN", "level=ERROR"} {
 		for line := range strings.Lines(agent.Log()) {
 			if strings.Contains(line, doubt) && !strings.Contains(line, " source=") { // Envoy says something of each of its settings
@@ -436,6 +407,43 @@ spec:
 			t.Errorf("the bootstrap does not have %s", want)
 		}
 	}
+}
+
+// startSidecar starts the agent of an injected Pod as a kubelet does, in its working directory, until the test ends. It
+// waits until the agent is ready.
+func startSidecar(t *testing.T, l lab.Lab, injected unstructured.Unstructured) (agent *lab.Process, work string) {
+	t.Helper()
+	list, _, _ := unstructured.NestedSlice(injected.Object, "spec", "initContainers")
+	var sidecar map[string]any
+	for _, c := range list {
+		if c := c.(map[string]any); c["name"] == "istio-proxy" {
+			sidecar = c
+		}
+	}
+	env, argv := kubeletStarts(sidecar)
+	work = filepath.Join(l.Dir, "work")
+	check(t, os.Mkdir(work, 0o700))
+	downward := func(name string, values map[string]string) string {
+		text := ""
+		for key, value := range values {
+			text += fmt.Sprintf("%s=%q\n", key, value)
+		}
+		path := filepath.Join(l.Dir, name)
+		check(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	env = append(env, // in the place of the image's and the volumes' paths
+		"PILOTLIGHT_CONFIG_PATH="+work, "PILOTLIGHT_BINARY_PATH="+l.Envoy,
+		"PILOTLIGHT_LABELS_FILE="+downward("labels", injected.GetLabels()), "PILOTLIGHT_ANNOTATIONS_FILE="+downward("annotations", injected.GetAnnotations()))
+	agent, err := lab.Start(lab.Spec{Name: "agent", Dir: l.Dir, Env: env, Argv: append([]string{filepath.Join(l.Bin, "agent")}, argv...)})
+	check(t, err)
+	t.Cleanup(func() {
+		if agent.Stop(stopLimit); t.Failed() {
+			t.Logf("agent:\n%s", tail(agent.Log()))
+		}
+	})
+	check(t, agent.AwaitHTTP(30*time.Second, "http://127.0.0.1:15020/healthz/ready"))
+	return agent, work
 }
 
 func statusOf(t *testing.T, url string) int {

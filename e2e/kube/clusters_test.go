@@ -50,11 +50,12 @@ func backend(t testing.TB, name, ip string) (port int) {
 }
 
 // Services of three clusters are one. A cluster that says nothing, one that dies, and one whose Secret is wrong cost nothing of the
-// others; the endpoints of one go with its Secret.
+// others; the endpoints of one go with its Secret. All have the DNS domain of discovery, which is not the default.
 func TestSeveralClusters(t *testing.T) { lab.InNetworkNamespace(t, severalClusters) }
 
 func severalClusters(t *testing.T) {
 	w := emptyWorld(t)
+	w.domain = "corp.example"
 	east, west := w.another("east"), w.another("west")
 	// The user of discovery may not read Nodes in the east.
 	east.hand().apply(strings.Replace(rights, "pods, nodes, namespaces", "pods, namespaces", 1))
@@ -72,7 +73,7 @@ func severalClusters(t *testing.T) {
 
 	// The first mesh waits for the east, and for the silent one no longer than its deadline.
 	began := time.Now()
-	w.serve("--clusterRegistriesNamespace", "mesh", "--registrySyncTimeout", "5s")
+	w.serve("--domain", w.domain.String(), "--clusterRegistriesNamespace", "mesh", "--registrySyncTimeout", "5s")
 	t.Logf("ready after %s", time.Since(began).Round(100*time.Millisecond))
 	w.page("/ready?verbose", "source Kubernetes/silent: it has not synced within its deadline, discovery is ready without it")
 	w.page("/ready?verbose", "source Kubernetes/east: malformed: nodes: there is none of localities of Nodes")
@@ -82,7 +83,10 @@ func severalClusters(t *testing.T) {
 	w.proxy = fmt.Sprintf("127.0.0.1:%d", port)
 	w.sidecar("client", "client", "10.1.0.1", port)
 	w.answers("home", "east")
-	load := lab.StartLoad(w.proxy, "http://echo.default.svc.cluster.local/", 2, 1)
+	load := lab.StartLoad(w.proxy, "http://echo.default.svc.corp.example/", 2, 1)
+	for _, short := range []string{"echo", "echo.default", "echo.default.svc"} {
+		check(t, answeredAt(w.proxy, short, "home", "east"))
+	}
 
 	// Another cluster comes. Its credentials change, and are wrong for a while.
 	w.hand.apply(join("west", west.ca, "west", west.address))

@@ -52,6 +52,7 @@ type world struct {
 	hand      hand
 	discovery *lab.Discovery
 	proxy     string // host:port of the client's outbound HTTP
+	domain    model.Domain
 }
 
 // newWorld is a world whose discovery follows the cluster's Services and Istio objects.
@@ -126,7 +127,7 @@ func (w *world) sidecar(name, version, ip string, proxy int) {
 	w.t.Helper()
 	s, err := w.lab.Sidecar(lab.Workload{
 		Name: name, App: "echo", Version: version, IP: ip, ProxyPort: proxy, Discovery: w.discovery.GRPC,
-		Flags: []string{"--serviceregistry", "Kubernetes"}, Env: []string{"ISTIO_META_CLUSTER_ID=Kubernetes"},
+		Flags: []string{"--serviceregistry", "Kubernetes", "--domain", "default.svc." + w.domain.String()}, Env: []string{"ISTIO_META_CLUSTER_ID=Kubernetes"},
 	})
 	check(w.t, err)
 	w.t.Cleanup(func() {
@@ -152,16 +153,20 @@ endpoints: [{addresses: [%[2]s], conditions: {%[4]s}, nodeName: n1, targetRef: {
 // answers waits until requests are answered by these versions and no others, several times in a row.
 func (w *world) answers(versions ...string) {
 	w.t.Helper()
-	check(w.t, answered(w.proxy, "echo", versions...))
+	check(w.t, answeredAt(w.proxy, w.domain.Host("echo", "default"), versions...))
 }
 
 // answered waits until requests for a service of default are answered by these versions and no others.
 func answered(proxy, service string, versions ...string) error {
+	return answeredAt(proxy, model.DefaultDomain.Host(service, "default"), versions...)
+}
+
+func answeredAt(proxy, host string, versions ...string) error {
 	const row = 30
 	return lab.Eventually(60*time.Second, func() error {
 		seen := map[string]int{}
 		for range row {
-			body, err := lab.GetThrough(proxy, "http://"+service+".default.svc.cluster.local/")
+			body, err := lab.GetThrough(proxy, "http://"+host+"/")
 			if err != nil {
 				return err
 			}
@@ -169,11 +174,11 @@ func answered(proxy, service string, versions ...string) error {
 		}
 		for _, v := range versions {
 			if seen[v] == 0 {
-				return fmt.Errorf("%s is answered by %v, want %v", service, seen, versions)
+				return fmt.Errorf("%s is answered by %v, want %v", host, seen, versions)
 			}
 		}
 		if len(seen) != len(versions) {
-			return fmt.Errorf("%s is answered by %v, want %v", service, seen, versions)
+			return fmt.Errorf("%s is answered by %v, want %v", host, seen, versions)
 		}
 		return nil
 	})

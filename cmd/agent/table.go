@@ -46,7 +46,8 @@ func (s *settings) identity() []setting.Setting {
 		{
 			Name: "domain",
 			Kind: setting.Text(&s.domain, "a domain"),
-			Help: "DNS suffix that short host names resolve in (default: by the registry)",
+			Help: "DNS suffix that short host names resolve in: in a cluster of discovery's --domain it is NAMESPACE.svc.DOMAIN " +
+				"(default: by the registry; of Kubernetes with the domain cluster.local)",
 		},
 		{
 			Name: "trust-domain", Also: []string{"TRUST_DOMAIN"}, Default: "cluster.local", Kind: setting.Name(&s.trustDomain, "a domain"),

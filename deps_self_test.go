@@ -58,6 +58,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/kube/catalog/x.go", `import _ "./discovery/kube"`, "where they come from"},
 	{"discovery/kube/catalog/x.go", `import _ "k8s.io/client-go/rest"`, "does not depend on a client"},
 	{"discovery/ingress/x.go", `import _ "./discovery/kube"`, "wherever these come from"},
+	{"discovery/ingress/source/x.go", `import _ "./discovery/kube"`, "joins what stores pass on"},
 	{"discovery/ingress/x.go", `import _ "k8s.io/client-go/rest"`, "does not depend on a client"},
 	{"discovery/config/x.go", `import _ "./watch"`, "not the stores"},
 	{"discovery/registry/eureka/x.go", `import _ "./discovery/ads"`, "how it looks for it"},

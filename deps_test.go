@@ -171,6 +171,7 @@ var rules = []rule{
 		why: "the meaning of Kubernetes' objects does not depend on a client: files hold them too",
 	},
 	{who: "discovery/ingress", only: "discovery/model internal/spelling", why: "Gateways and VirtualServices are made of Ingresses, wherever these come from"},
+	{who: "discovery/ingress/source", only: "discovery/ingress discovery/model", why: "it joins what stores pass on, wherever they read it"},
 	{who: "discovery/ingress", never: "import k8s.io/client-go/...", why: "the meaning of Kubernetes' objects does not depend on a client: files hold them too"},
 	{who: "discovery/config", only: "discovery/model internal/spelling", why: "decoding and validating need the model, not the stores"},
 	{

@@ -128,7 +128,13 @@ func (p *place) beside(d model.Domain, objects []config.Written) ([]config.Probl
 	for _, w := range objects {
 		all = append(all, w.Object)
 	}
-	groups, _ := understood(d, all)
+	groups, problems := understood(d, all, "")
+	titles := map[string]bool{}
+	for _, w := range objects {
+		titles[title(w.Kind, w.Namespace, w.Name)] = w.Kind == "Ingress"
+	}
+	problems = slices.DeleteFunc(problems, func(p config.Problem) bool { return !titles[p.Object] })
 	notes := model.NewIn(d, slices.Values(groups)).Notes()
-	return config.OfNotes(slices.DeleteFunc(notes, func(n model.Note) bool { return !applied[n.Meta.Key()] })), nil
+	notes = slices.DeleteFunc(notes, func(n model.Note) bool { return !applied[n.Meta.Key()] })
+	return append(problems, config.OfNotes(notes)...), nil
 }

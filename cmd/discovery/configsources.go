@@ -22,7 +22,8 @@ import (
 type configSources struct {
 	wipeDelay time.Duration
 	log       *slog.Logger
-	cluster   cluster // of k8s://
+	cluster   cluster    // of k8s://
+	ingresses *ingresses // of fs://; nil if none are served
 	domain    model.Domain
 	add       func(name string, source discovery.Source)
 	remove    func(name string)
@@ -32,9 +33,9 @@ type configSources struct {
 	stores  map[string]*file.Source        // the stores of files
 }
 
-func newConfigSources(server *discovery.Server, wipeDelay time.Duration, c cluster, d model.Domain, log *slog.Logger) *configSources {
+func newConfigSources(server *discovery.Server, wipeDelay time.Duration, c cluster, d model.Domain, i *ingresses, log *slog.Logger) *configSources {
 	return &configSources{
-		wipeDelay: wipeDelay, log: log, cluster: c, domain: d, add: server.Add, remove: server.Remove,
+		wipeDelay: wipeDelay, log: log, cluster: c, domain: d, ingresses: i, add: server.Add, remove: server.Remove,
 		running: map[string]config.ConfigSource{}, stores: map[string]*file.Source{},
 	}
 }
@@ -58,6 +59,7 @@ func (c *configSources) set(sources []config.ConfigSource) {
 			delete(c.running, url)
 			delete(c.stores, url)
 			c.remove(url)
+			c.ingresses.remove(url)
 		}
 	}
 }
@@ -69,7 +71,7 @@ func (c *configSources) source(s config.ConfigSource) discovery.Source {
 		source.Domain = c.domain
 		return source
 	case "fs":
-		store := newStore(s.Place, c.domain, c.wipeDelay, c.log)
+		store := newStore(s.Place, c.domain, c.wipeDelay, c.ingresses.feed(s.URL), c.log)
 		c.stores[s.URL] = store
 		return store
 	default:

@@ -53,7 +53,7 @@ func gatewaySecrets(server *discovery.Server, from cluster, identities []string)
 
 // Judge requests the Secrets that the Gateways of a mesh name.
 func (g namedByGateways) Judge(m *model.Mesh) {
-	var all []secrets.Wanted
+	var all []secret.Wanted
 	for _, o := range m.Objects() {
 		accounts := g.accounts[o.Namespace]
 		if len(accounts) == 0 {
@@ -61,7 +61,7 @@ func (g namedByGateways) Judge(m *model.Mesh) {
 		}
 		for _, name := range config.Credentials(o) {
 			object := secret.Name{Namespace: o.Namespace, Name: name}
-			all = append(all, secrets.Wanted{Object: object, As: object, Accounts: accounts})
+			all = append(all, secret.Wanted{Object: object, As: object, Accounts: accounts})
 		}
 	}
 	g.reader.Want(all)

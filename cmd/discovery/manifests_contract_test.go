@@ -32,7 +32,7 @@ func TestManifestsContract(t *testing.T) {
 			check(os.Rename(path+"~", path))
 		}
 		const ports = "[{name: http, port: 80}]"
-		source := newStore(dir, "", 0, slog.New(slog.DiscardHandler))
+		source := newStore(dir, "", 0, nil, slog.New(slog.DiscardHandler))
 		return sourcetest.Registry{
 			Source: source,
 			Host:   func(name string) string { return name + ".default.svc.cluster.local" },

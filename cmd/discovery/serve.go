@@ -19,6 +19,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/notes"
 	"github.com/pilotlight/pilotlight/discovery/secret"
+	secretfile "github.com/pilotlight/pilotlight/discovery/secret/file"
 	"github.com/pilotlight/pilotlight/discovery/status"
 	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/logger"
@@ -74,7 +75,10 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		defer flushTraces(traces, log)
 	}
 	kube.LogTo(log)
-	store := newStore(c.configDir, c.domain, c.wipeDelay, log)
+	keys := c.secretSources(log)
+	fromDir, _ := keys["secretsDir"].(*secretfile.Source)
+	ingresses := c.ingress.open(c.domain, fromDir)
+	store := newStore(c.configDir, c.domain, c.wipeDelay, ingresses.feed("config"), log)
 	reporter := notes.New(proxies.Proxies, log)
 	proxies.OnRefusal(reporter.Recheck)
 	self := identity()
@@ -86,12 +90,12 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 		Judge:    reporter,
 		Debounce: discovery.Debounce{After: c.after, Max: c.max},
 		Patience: discovery.Patience{Sync: c.syncTimeout, Wipe: c.wipeDelay},
-		Secrets:  c.secretSources(log),
+		Secrets:  keys,
 		Vault:    proxies,
 		Log:      log,
 	}
 	var leading []func(context.Context) error // work that one replica does for all
-	if addresses := c.ingress.join(server, c.cluster, c.domain, log); addresses != nil {
+	if addresses := ingresses.join(server, c.cluster, slices.Contains(c.registries, kubernetesRegistry), log); addresses != nil {
 		leading = append(leading, addresses.Run)
 	}
 	if wanted := gatewaySecrets(server, c.cluster, c.gatewaySecrets); wanted != nil {
@@ -108,7 +112,7 @@ func serve(ctx context.Context, c *settings, log *slog.Logger) error {
 	if others := c.others(server); others != nil {
 		server.Sources["clusters"] = others
 	}
-	further := newConfigSources(server, c.wipeDelay, c.cluster, c.domain, log)
+	further := newConfigSources(server, c.wipeDelay, c.cluster, c.domain, ingresses, log)
 	if settings, known := server.Sources["meshConfig"]; known {
 		server.Sources["meshConfig"] = further.followed(settings)
 		if o, _ := file.ReadSettings("MeshConfig", c.meshConfig); o != nil { // before the first mesh, which waits for them

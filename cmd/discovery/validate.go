@@ -19,7 +19,7 @@ func newValidate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate -f FILE|DIR|- [--meshConfig FILE] [--networksConfig FILE]",
 		Short: "Say what is wrong with configuration, a line for each fault",
-		Long: "Reads Istio objects as serve does and prints a line \"FILE:LINE: error: REASON\" for each fault.\n" +
+		Long: "Reads Istio objects, and those of Kubernetes that serve reads, as serve does and prints a line \"FILE:LINE: error: REASON\" for each fault.\n" +
 			"Warnings name what serve would ignore, and what does not do what it seems to. Exits 1 on an error.",
 		Example: "  discovery validate -f mesh/\n  kubectl get virtualservice reviews -o yaml | discovery validate -f -",
 		Args:    noArgs,
@@ -31,6 +31,7 @@ func newValidate() *cobra.Command {
 	}
 	strict := cmd.Flags().Bool("strict", false, "fail on warnings as well")
 	domain := addDomain(cmd, "DNS domain of the cluster's services, as serve has it: short names stand for services of it")
+	class := cmd.Flags().String("ingressClass", "", "class of Ingresses that serve is given, to name those that it would not serve; if empty, those of every class are judged")
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(*paths) == 0 && *settings["MeshConfig"] == "" && *settings["MeshNetworks"] == "" {
@@ -53,7 +54,7 @@ func newValidate() *cobra.Command {
 				}
 			}
 		}
-		groups, found := understood(domain.Domain, objects)
+		groups, found := understood(domain.Domain, objects, *class)
 		problems = append(problems, found...)
 		mesh := model.NewIn(domain.Domain, slices.Values(groups))
 		problems = append(problems, config.OfNotes(mesh.Notes())...)

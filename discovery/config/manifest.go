@@ -11,8 +11,8 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// IsManifest reports whether a kind is one of Kubernetes' own that describe services and workloads, or templates of
-// workloads. The Spec of such an Object is the whole object as written, a structpb.Struct: package manifest reads it.
+// IsManifest reports whether a kind is one of Kubernetes' own that describe services and workloads, templates of
+// workloads, or Ingresses. The Spec of such an Object is the whole object as written, a structpb.Struct: package manifest reads it.
 func IsManifest(kind string) bool { return manifestVersion(kind) != "" }
 
 // manifestVersion is the apiVersion of a kind, "" for one that is not read.
@@ -24,6 +24,8 @@ func manifestVersion(kind string) string {
 		return "apps/v1"
 	case "EndpointSlice":
 		return "discovery.k8s.io/v1"
+	case "Ingress", "IngressClass":
+		return "networking.k8s.io/v1"
 	default:
 		return ""
 	}

@@ -13,39 +13,129 @@ import (
 // classAnnotation names the class of an Ingress; it is older than the field ingressClassName.
 const classAnnotation = "kubernetes.io/ingress.class"
 
-// claim reports whether this server serves an Ingress, by its class. fault reports an annotation that is ignored, or a
-// class name that is probably misspelt.
-func (t *Table) claim(i *ingress) (ours bool, fault string) {
-	name, at := i.Annotations[classAnnotation], "metadata.annotations["+classAnnotation+"]"
-	if i.Spec.IngressClassName != nil {
-		if name != "" && name != *i.Spec.IngressClassName {
-			fault = fmt.Sprintf("%s is %q and is ignored: spec.ingressClassName is %q", at, name, *i.Spec.IngressClassName)
+// classUse is a class that Ingresses name, "" for those that name none.
+type classUse struct {
+	verdict verdict
+	by      map[*ingress]bool
+}
+
+// verdict is whether Ingresses of a class are served.
+type verdict struct {
+	ours    bool
+	known   bool   // an IngressClass or the flag has the name
+	because string // it is not served; follows the field
+	near    string // the class of this server that a misspelt name means
+}
+
+// readClass returns the class that an Ingress names, and the field. fault reports an annotation that is ignored.
+func readClass(i *networkingv1.Ingress) (name, at, fault string) {
+	name, at = i.Annotations[classAnnotation], "metadata.annotations["+classAnnotation+"]"
+	if field := i.Spec.IngressClassName; field != nil {
+		if name != "" && name != *field {
+			fault = fmt.Sprintf("is %q and is ignored: spec.ingressClassName is %q", name, *field)
 		}
-		name, at = *i.Spec.IngressClassName, "spec.ingressClassName"
+		name, at = *field, "spec.ingressClassName"
 	}
 	if name == "" {
-		return t.isDefault(), ""
+		at = "spec.ingressClassName"
 	}
-	if class := t.classes[name]; class != nil {
-		return class.Spec.Controller == Controller, fault
+	return name, at, fault
+}
+
+// judge returns the verdict on a class.
+func (t *Table) judge(name string) verdict {
+	if name == "" {
+		return verdict{ours: t.options.AnyClass || t.isDefault(), known: true, because: "is missing, and no IngressClass of " + Controller + " is the default: it is not served"}
 	}
-	if name == t.options.Class {
-		return true, fault
+	if copies := t.classes[name]; len(copies) > 0 {
+		by := copies[0].Spec.Controller
+		return verdict{ours: by == Controller, known: true, because: fmt.Sprintf("is %q, an IngressClass of %s: it is not served here", name, by)}
 	}
-	known := append(slices.Collect(maps.Keys(t.classes)), t.options.Class)
-	if near := spelling.Nearest(name, known); near != "" && (near == t.options.Class || t.classes[near].Spec.Controller == Controller) {
-		return false, fmt.Sprintf("%s is %q, which is no IngressClass: did you mean %s?", at, name, near)
+	if name == t.options.Class || t.options.AnyClass {
+		return verdict{ours: true, known: true}
 	}
-	return false, ""
+	v := verdict{because: fmt.Sprintf("is %q, which is no IngressClass: it is not served, want %s, or an IngressClass of %s", name, t.options.Class, Controller)}
+	near := spelling.Nearest(name, append(slices.Sorted(maps.Keys(t.classes)), t.options.Class))
+	if near != "" && (near == t.options.Class || t.classes[near][0].Spec.Controller == Controller) {
+		v.near = near
+	}
+	return v
 }
 
 // isDefault reports whether the default IngressClass is of this controller, so that Ingresses without a class are
 // served.
 func (t *Table) isDefault() bool {
-	for _, class := range t.classes {
-		if class.Spec.Controller == Controller && class.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
+	for _, copies := range t.classes {
+		if copies[0].Spec.Controller == Controller && copies[0].Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
 			return true
 		}
 	}
 	return false
+}
+
+// use begins to use an Ingress, and drop ends it; both ignore nil.
+func (t *Table) use(i *ingress) {
+	if i == nil {
+		return
+	}
+	u := t.uses[i.class]
+	if u == nil {
+		u = &classUse{t.judge(i.class), map[*ingress]bool{}}
+		t.uses[i.class] = u
+	}
+	if u.by[i] = true; u.verdict.ours {
+		t.enlist(i)
+	}
+}
+
+func (t *Table) drop(i *ingress) {
+	if i == nil {
+		return
+	}
+	u := t.uses[i.class]
+	if u.verdict.ours {
+		t.retire(i)
+	}
+	if delete(u.by, i); len(u.by) == 0 {
+		delete(t.uses, i.class)
+	}
+}
+
+// judgeClasses begins and ends to serve the Ingresses of classes whose verdict has changed.
+func (t *Table) judgeClasses() {
+	if !t.pending.classes {
+		return
+	}
+	for name, u := range t.uses {
+		was := u.verdict
+		if u.verdict = t.judge(name); u.verdict == was {
+			continue
+		}
+		for i := range u.by {
+			t.pending.faults[i.name()] = true
+			switch {
+			case u.verdict.ours && !was.ours:
+				t.enlist(i)
+			case was.ours && !u.verdict.ours:
+				t.retire(i)
+			}
+		}
+	}
+}
+
+// classFaults returns the faults of an Ingress's class. In an API server an Ingress of another class is another
+// controller's, and has none.
+func (t *Table) classFaults(i *ingress) (out []fault) {
+	v := t.uses[i.class].verdict
+	if v.known && i.classFault != "" {
+		out = append(out, fault{path: "metadata.annotations[" + classAnnotation + "]", text: i.classFault})
+	}
+	switch {
+	case v.ours:
+	case v.near != "":
+		out = append(out, fault{path: i.classAt, text: fmt.Sprintf("is %q, which is no IngressClass: did you mean %s?", i.class, v.near)})
+	case i.at.File != "":
+		out = append(out, fault{path: i.classAt, text: v.because})
+	}
+	return out
 }

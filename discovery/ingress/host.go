@@ -38,20 +38,3 @@ func isWildcard(host string) bool { return strings.HasPrefix(host, "*.") }
 func oneLabel(wildcard string) string {
 	return `(?i)[^.:]+` + regexp.QuoteMeta(strings.TrimPrefix(wildcard, "*")) + `(:[0-9]+)?`
 }
-
-// owners are the first Ingresses that name a host, by host. claim must be called in the order of the Ingresses' age.
-type owners map[string]*ingress
-
-// claim assigns a host to the namespace of an Ingress, unless it belongs to another namespace; then it returns the
-// Ingress that owns it.
-func (o owners) claim(host string, by *ingress) (other *ingress) {
-	for _, h := range []string{host, above(host)} {
-		if first := o[h]; h != "" && first != nil && first.Namespace != by.Namespace {
-			return first
-		}
-	}
-	if o[host] == nil {
-		o[host] = by
-	}
-	return nil
-}

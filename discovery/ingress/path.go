@@ -12,11 +12,13 @@ import (
 
 // path is a path of an Ingress.
 type path struct {
+	field
+	written string
 	exact   bool
 	text    string // without the slashes at the end of a prefix; "" matches every path
-	route   *networking.HTTPRoute
 	ingress *ingress
-	at      string // the field
+	backend *networkingv1.IngressBackend
+	route   *networking.HTTPRoute // to the backend, as it is now
 }
 
 // readPath reads the path and its type.
@@ -40,15 +42,37 @@ func readPath(written string, kind *networkingv1.PathType) (p path, fault string
 	if !strings.HasPrefix(p.text, "/") {
 		return p, fmt.Sprintf("is %q, want a path that begins with /", written)
 	}
+	if part := unmatched(p.text); part != "" {
+		return p, fmt.Sprintf("is %q, want a path without %q: no request has it after its path is normalized", written, part)
+	}
 	if !p.exact {
 		p.text = strings.TrimRight(p.text, "/")
 	}
 	return p, ""
 }
 
+// unmatched returns the part of a path that no request has, "" for none: the API server refuses most of these, Envoy
+// removes dot segments, and a query or a control character is no part of a path.
+func unmatched(text string) string {
+	for _, part := range []string{"//", "/./", "/../", "%2f", "%2F", "?", "#"} {
+		if strings.Contains(text, part) {
+			return part
+		}
+	}
+	for _, end := range []string{"/..", "/."} {
+		if strings.HasSuffix(text, end) {
+			return end
+		}
+	}
+	if i := strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }); i >= 0 {
+		return text[i : i+1]
+	}
+	return ""
+}
+
 // inOrder sorts paths by the precedence of Kubernetes: the longest first, and Exact before Prefix.
 func inOrder(paths []path) {
-	slices.SortStableFunc(paths, func(a, b path) int {
+	slices.SortFunc(paths, func(a, b path) int {
 		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text), exactFirst(a.exact, b.exact))
 	})
 }

@@ -3,11 +3,9 @@ package ingress
 import (
 	"cmp"
 	"maps"
-	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -29,6 +27,7 @@ type Options struct {
 	Selector    map[string]string // their labels
 	HTTP, HTTPS uint32            // their ports; 80 and 443 if 0
 	Domain      model.Domain      // of the hosts of Services
+	AnyClass    bool              // serve those of every class of which no IngressClass exists, and of none
 }
 
 // Name names an object of a namespace.
@@ -40,122 +39,124 @@ func (n Name) compare(o Name) int {
 	return cmp.Or(cmp.Compare(n.Namespace, o.Namespace), cmp.Compare(n.Name, o.Name))
 }
 
-// Table holds the objects.
+// Table holds the objects of all stores, and the groups that are made of them. Changes translates the hosts that the
+// changes since its last call affect, and no others.
 type Table struct {
 	options Options
 
-	ingresses map[Name]*ingress
-	classes   map[string]*networkingv1.IngressClass
-	services  map[Name][]corev1.ServicePort
-	secrets   map[Name]string // the faults of the Secrets that were read, "" for a valid one
+	ingresses map[Name][]*ingress  // a copy of each store; the first is used
+	classes   map[string][]class   // likewise
+	services  map[Name][]backend   // a form of each store, in the order of their names
+	secrets   map[Name]string      // the faults of the Secrets that were read, "" for a valid one
+	uses      map[string]*classUse // by the name of a class
+	index     index
+	hosts     map[string]*host
+	sent      map[string]model.Group
+	keys      map[string]string // of sent, by the part that they are made of
+	pending   pending
 
-	dirty  bool
-	sent   map[string]model.Group
-	ours   []Name
-	wanted []Name
+	ours   map[string]map[Name]bool // the served Ingresses, by store
+	wanted map[Name]int             // how many hosts have a Secret
+	names  []Name                   // of wanted, in order; nil to make it again
+
+	translated int // hosts, in all calls of Changes
 }
 
-// ingress is an Ingress with its origin.
-type ingress struct {
-	*networkingv1.Ingress
-	at model.Origin
+// backend holds the ports of a Service of one store.
+type backend struct {
+	store string
+	ports []corev1.ServicePort
 }
 
-func (i *ingress) name() Name { return Name{i.Namespace, i.Name} }
+// pending is the work of the next call of Changes.
+type pending struct {
+	hosts      map[string]bool // whose rules or Secrets have changed
+	outputs    map[string]bool // hosts whose objects must be made again
+	namespaces map[string]bool // whose Gateway of HTTP must be made again
+	faults     map[Name]bool   // Ingresses whose faults may have changed
+	classes    bool            // the verdicts on classes may have changed
+}
 
-// older orders them by age, then by name.
-func (i *ingress) older(o *ingress) int {
-	return cmp.Or(i.CreationTimestamp.Compare(o.CreationTimestamp.Time), i.name().compare(o.name()))
+func newPending() pending {
+	return pending{hosts: map[string]bool{}, outputs: map[string]bool{}, namespaces: map[string]bool{}, faults: map[Name]bool{}}
 }
 
 // New returns an empty Table.
 func New(o Options) *Table {
 	o.HTTP, o.HTTPS = cmp.Or(o.HTTP, 80), cmp.Or(o.HTTPS, 443)
 	return &Table{
-		options: o, ingresses: map[Name]*ingress{}, classes: map[string]*networkingv1.IngressClass{}, services: map[Name][]corev1.ServicePort{},
-		secrets: map[Name]string{}, sent: map[string]model.Group{},
-	}
-}
-
-// Put stores an object, in the place of an older form of it. The caller must not change the object afterwards. Objects
-// of other types are ignored.
-func (t *Table) Put(o any, at model.Origin) {
-	switch o := o.(type) {
-	case *networkingv1.Ingress:
-		name := Name{o.Namespace, o.Name}
-		if was := t.ingresses[name]; was == nil || was.UID != o.UID || !reflect.DeepEqual(was.Spec, o.Spec) ||
-			was.Annotations[classAnnotation] != o.Annotations[classAnnotation] || !reflect.DeepEqual(was.at, at) {
-			t.dirty = true
-		}
-		t.ingresses[name] = &ingress{o, at}
-	case *networkingv1.IngressClass:
-		t.classes[o.Name], t.dirty = o, true
-	case *corev1.Service:
-		name := Name{o.Namespace, o.Name}
-		if was, had := t.services[name]; !had || !reflect.DeepEqual(was, o.Spec.Ports) {
-			t.services[name], t.dirty = o.Spec.Ports, true
-		}
-	}
-}
-
-// Delete removes an object, by the type, the namespace and the name of o.
-func (t *Table) Delete(o any) {
-	t.dirty = true
-	switch o := o.(type) {
-	case *networkingv1.Ingress:
-		delete(t.ingresses, Name{o.Namespace, o.Name})
-	case *networkingv1.IngressClass:
-		delete(t.classes, o.Name)
-	case *corev1.Service:
-		delete(t.services, Name{o.Namespace, o.Name})
-	}
-}
-
-// Keep deletes the objects of the type of o for which keep returns false, such as those that are not in a new list.
-func (t *Table) Keep(o any, keep func(Name) bool) {
-	t.dirty = true
-	switch o.(type) {
-	case *networkingv1.Ingress:
-		maps.DeleteFunc(t.ingresses, func(n Name, _ *ingress) bool { return !keep(n) })
-	case *networkingv1.IngressClass:
-		maps.DeleteFunc(t.classes, func(n string, _ *networkingv1.IngressClass) bool { return !keep(Name{"", n}) })
-	case *corev1.Service:
-		maps.DeleteFunc(t.services, func(n Name, _ []corev1.ServicePort) bool { return !keep(n) })
+		options: o, ingresses: map[Name][]*ingress{}, classes: map[string][]class{}, services: map[Name][]backend{}, secrets: map[Name]string{},
+		uses: map[string]*classUse{}, index: newIndex(), hosts: map[string]*host{}, sent: map[string]model.Group{}, keys: map[string]string{}, pending: newPending(),
+		ours: map[string]map[Name]bool{}, wanted: map[Name]int{},
 	}
 }
 
 // SetSecrets sets the faults of the wanted Secrets that were read, "" for one that can be served.
 func (t *Table) SetSecrets(secrets map[Name]string) {
-	if !maps.Equal(t.secrets, secrets) {
-		t.secrets, t.dirty = maps.Clone(secrets), true
+	changed := func(secret Name) {
+		for u := range t.index.secrets[secret] {
+			t.pending.hosts[u.host] = true
+		}
 	}
+	for name, fault := range secrets {
+		if was, had := t.secrets[name]; !had || was != fault {
+			changed(name)
+		}
+	}
+	for name := range t.secrets {
+		if _, still := secrets[name]; !still {
+			changed(name)
+		}
+	}
+	t.secrets = maps.Clone(secrets)
 }
 
 // Changes returns the groups that differ from those of the last call, by key. An empty group stands for one that was
 // removed.
 func (t *Table) Changes() map[string]model.Group {
 	out := map[string]model.Group{}
-	if !t.dirty {
-		return out
+	t.judgeClasses()
+	t.passOwners()
+	for name := range t.pending.hosts {
+		t.replace(name)
 	}
-	t.dirty = false
-	now := t.translate()
-	for key, group := range now {
-		if was, had := t.sent[key]; !had || !group.Same(was) || !slices.Equal(group.Faults, was.Faults) {
-			out[key] = group
-		}
+	for name := range t.pending.outputs {
+		t.output(name, out)
 	}
-	for key := range t.sent {
-		if _, still := now[key]; !still {
-			out[key] = model.Group{}
-		}
+	for namespace := range t.pending.namespaces {
+		t.plain(namespace, out)
 	}
-	t.sent = now
+	for name := range t.pending.faults {
+		t.emit("Ingress/"+name.String(), model.Group{Faults: t.texts(name)}, out)
+	}
+	t.pending = newPending()
 	return out
 }
 
-// Ours returns the Ingresses that were served at the last call of Changes, by namespace and name.
-func (t *Table) Ours() []Name { return t.ours }
+// emit sets a group, and adds it to out if it is another one than before.
+func (t *Table) emit(key string, group model.Group, out map[string]model.Group) {
+	was, had := t.sent[key]
+	switch {
+	case group.Empty() && !had:
+	case group.Empty():
+		delete(t.sent, key)
+		out[key] = model.Group{}
+	case !had || !group.Same(was) || !slices.Equal(group.Faults, was.Faults):
+		t.sent[key], out[key] = group, group
+	}
+}
 
-// Wanted returns the Secrets that these Ingresses name for hosts that belong to them, at the last call of Changes.
-func (t *Table) Wanted() []Name { return t.wanted }
+// All returns all groups of the last call of Changes, by key.
+func (t *Table) All() map[string]model.Group { return maps.Clone(t.sent) }
+
+// Ours returns the Ingresses of a store that are served. The map belongs to the Table, and is valid until the next
+// change.
+func (t *Table) Ours(store string) map[Name]bool { return t.ours[store] }
+
+// Wanted returns the Secrets that the served Ingresses name for hosts that belong to them, at the last call of Changes.
+func (t *Table) Wanted() []Name {
+	if t.names == nil {
+		t.names = slices.SortedFunc(maps.Keys(t.wanted), Name.compare)
+	}
+	return t.names
+}

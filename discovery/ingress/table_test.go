@@ -54,14 +54,14 @@ func tableOf(ingresses ...*networkingv1.Ingress) *Table {
 	t := New(Options{Class: "pilotlight", Proxies: "gateways", Selector: map[string]string{"istio": "ingress"}})
 	for _, namespace := range []string{"shop", "bank", "evil"} {
 		for _, name := range []string{"a", "b", "c", "d", "rest"} {
-			t.Put(&corev1.Service{
+			t.Store("").Put(&corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 				Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "web", Port: 80}, {Name: "admin", Port: 9000}}},
 			}, model.Origin{})
 		}
 	}
 	for _, i := range ingresses {
-		t.Put(i, model.Origin{File: i.Name})
+		t.Store("").Put(i, model.Origin{Record: &model.Record{UID: i.Name}})
 	}
 	return t
 }
@@ -73,9 +73,10 @@ type served struct {
 	faults   string
 }
 
-func serve(table *Table) served {
+func serve(table *Table) served { return show(table.Changes()) }
+
+func show(groups map[string]model.Group) served {
 	out := served{gateways: map[string]*networking.Gateway{}}
-	groups := table.Changes()
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		for _, fault := range groups[key].Faults {
 			out.faults += key + ": " + fault + "\n"
@@ -97,7 +98,7 @@ func (s served) at(gateway, host, path string) string {
 	var best *networking.VirtualService
 	for _, o := range s.rules {
 		v := o.Spec.(*networking.VirtualService)
-		if gateway != "" && !slices.Contains(v.Gateways, gateway) || gateway == "" && !slices.Contains(v.Gateways, o.Namespace+"/ingress~http") {
+		if gateway != "" && !slices.Contains(v.Gateways, gateway) || gateway == "" && !slices.Contains(v.Gateways, o.Namespace+"/ingress~http~") {
 			continue
 		}
 		if (v.Hosts[0] == host || model.IsWildcard(v.Hosts[0]) && model.HostMatches(v.Hosts[0], host)) && (best == nil || len(v.Hosts[0]) > len(best.Hosts[0]) || v.Hosts[0] == host) {
@@ -219,7 +220,7 @@ func TestMerge(t *testing.T) {
 	if again := table.Changes(); len(again) > 0 {
 		t.Errorf("nothing changed, and it tells %v", again)
 	}
-	table.Delete(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "old"}})
+	table.Store("").Delete(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "old"}})
 	if s := serve(table); s.faults != "" || s.at("", "foo.com", "/x") != "b.shop:80" {
 		t.Errorf("without the older one: %+v", s)
 	}
@@ -240,9 +241,8 @@ func TestHostileTenant(t *testing.T) {
 		t.Errorf("it wants the Secrets %v, want %s", table.Wanted(), want)
 	}
 	table.SetSecrets(map[Name]string{{"shop", "cert"}: "", {"evil", "cert"}: ""})
-	table.sent = nil // so that Changes returns all groups again
-	table.dirty = true
-	s := serve(table)
+	table.Changes()
+	s := show(table.All())
 	for request, want := range map[string]string{
 		"foo.com/login": "a.shop:80", "x.bar.com/": "a.shop:80", "mine.com/": "b.evil:80", "other.com/": "404", "www.mine.com/": "d.bank:80",
 	} {
@@ -308,7 +308,7 @@ func TestTLS(t *testing.T) {
 	if s.gateways["shop/ingress~gone.com"] != nil {
 		t.Error("a listener waits for a Secret that is not there")
 	}
-	want := "Ingress/shop/web: spec.tls[4].secretName: Secret shop/gone is not there; gone.com is served without TLS\n" +
+	want := "Ingress/shop/web: spec.tls[4].secretName names Secret shop/gone, which is not there; gone.com is served without TLS\n" +
 		"Ingress/shop/web: spec.tls[5].secretName is missing, the hosts are served without TLS\n"
 	if s.faults != want {
 		t.Errorf("the faults are\n%swant\n%s", s.faults, want)
@@ -384,10 +384,10 @@ func TestClass(t *testing.T) {
 		}
 		table := tableOf(i)
 		for _, c := range row.classes {
-			table.Put(c, model.Origin{})
+			table.Store("").Put(c, model.Origin{})
 		}
 		s := serve(table)
-		if (len(s.rules) > 0) != row.ours || (len(table.Ours()) > 0) != row.ours {
+		if (len(s.rules) > 0) != row.ours || (len(table.Ours("")) > 0) != row.ours {
 			t.Errorf("%s: it is ours: %v, want %v", name, len(s.rules) > 0, row.ours)
 		}
 		if !strings.Contains(s.faults, row.fault) || (row.fault == "") != (s.faults == "") {
@@ -415,7 +415,7 @@ func TestOrder(t *testing.T) {
 		table := tableOf()
 		got := map[string]model.Group{}
 		for _, i := range order {
-			table.Put(i, model.Origin{File: i.Name})
+			table.Store("").Put(i, model.Origin{File: i.Name})
 			for key, group := range table.Changes() {
 				if got[key] = group; group.Empty() {
 					delete(got, key)
@@ -434,39 +434,129 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func BenchmarkTranslate(b *testing.B) {
-	table := New(Options{Class: "pilotlight", Proxies: "gateways"})
-	known := map[Name]string{}
-	class, prefix := "pilotlight", networkingv1.PathTypePrefix
-	for n := range 2000 {
-		name := Name{fmt.Sprint("ns-", n%50), fmt.Sprint("web-", n)}
-		known[name] = ""
-		i := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Spec: networkingv1.IngressSpec{
-			IngressClassName: &class, TLS: []networkingv1.IngressTLS{{SecretName: name.Name}},
-		}}
-		var paths []networkingv1.HTTPIngressPath
-		for p := range 5 {
-			paths = append(paths, networkingv1.HTTPIngressPath{Path: fmt.Sprint("/", p), PathType: &prefix, Backend: networkingv1.IngressBackend{
+// In a directory an Ingress that nobody serves is reported: no other controller reads it there.
+func TestClassOfAFile(t *testing.T) {
+	for class, want := range map[string]string{
+		"nginx": `spec.ingressClassName is "nginx", which is no IngressClass: it is not served, want pilotlight, or an IngressClass of ` + Controller,
+		"other": `spec.ingressClassName is "other", an IngressClass of example.com/other: it is not served here`,
+		"":      `spec.ingressClassName is missing, and no IngressClass of ` + Controller + ` is the default: it is not served`,
+	} {
+		table := tableOf()
+		i := read(t, "shop/web", 0, rules(rule("foo.com", to("/", "Prefix", "a"))))
+		if i.Spec.IngressClassName = &class; class == "" {
+			i.Spec.IngressClassName = nil
+		}
+		table.Store("").Put(&networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: networkingv1.IngressClassSpec{Controller: "example.com/other"}}, model.Origin{})
+		table.Store("").Put(i, model.Origin{File: "a.yaml", Line: 7})
+		if got := serve(table).faults; got != "Ingress/shop/web: a.yaml:7: "+want+"\n" {
+			t.Errorf("class %q: %s", class, got)
+		}
+	}
+}
+
+// If two stores have an Ingress the older one is used, which is one without a time; the other is reported.
+func TestTwins(t *testing.T) {
+	table := tableOf()
+	young, file := read(t, "shop/web", 1, rules(rule("foo.com", to("/", "Prefix", "a")))), read(t, "shop/web", 0, rules(rule("foo.com", to("/", "Prefix", "b"))))
+	file.CreationTimestamp = metav1.Time{}
+	table.Store("kubernetesIngress").Put(young, model.Origin{Record: &model.Record{UID: "u"}})
+	if s := serve(table); s.at("", "foo.com", "/") != "a.shop:80" || s.faults != "" {
+		t.Errorf("alone it goes to %s, with %q", s.at("", "foo.com", "/"), s.faults)
+	}
+	table.Store("config").Put(file, model.Origin{File: "a.yaml", Line: 7})
+	want := "Ingress/shop/web: another source has this Ingress too, at a.yaml:7, which is older or comes first: this one is not used\n"
+	if s := serve(table); s.at("", "foo.com", "/") != "b.shop:80" || s.faults != want || len(table.Ours("kubernetesIngress")) > 0 || len(table.Ours("config")) != 1 {
+		t.Errorf("with a twin it goes to %s, with %q", s.at("", "foo.com", "/"), s.faults)
+	}
+	table.Store("config").Delete(file)
+	if s := serve(table); s.at("", "foo.com", "/") != "a.shop:80" || s.faults != "" {
+		t.Errorf("alone again it goes to %s, with %q", s.at("", "foo.com", "/"), s.faults)
+	}
+}
+
+// A path that no request has is refused, in the words of the API server's own rules; other characters are compared as they are.
+func TestHostilePaths(t *testing.T) {
+	for path, want := range map[string]string{
+		"/a//b": "//", "/a/../b": "/../", "/a/./b": "/./", "/..": "/..", "/a/.": "/.", "/a%2fb": "%2f", "/a?b": "?", "/a#b": "#", "/a b": " ", "/a\nb": "\n", "//": "//",
+	} {
+		for _, kind := range []string{"Prefix", "Exact", "ImplementationSpecific"} {
+			s := serve(tableOf(read(t, "shop/web", 0, rules(rule("foo.com", to(path, kind, "a"))))))
+			if !strings.Contains(s.faults, fmt.Sprintf("want a path without %q", want)) || len(s.rules) > 0 {
+				t.Errorf("%s %s: %s", kind, path, s.faults)
+			}
+		}
+	}
+	for _, path := range []string{"/a.*", "/(x)+[y]", "/%41", "/a$", "/^", "/a|b", "/ä", "/a:b@c"} {
+		s := serve(tableOf(read(t, "shop/web", 0, rules(rule("foo.com", to(path, "Prefix", "a"))))))
+		if got := s.at("", "foo.com", path+"/x"); got != "a.shop:80" || s.at("", "foo.com", "/aaa") != "404" || s.faults != "" {
+			t.Errorf("%s goes to %s: %s", path, got, s.faults)
+		}
+	}
+}
+
+// A host named twice in one Ingress has its default backend once; two Ingresses with a default backend are reported.
+func TestDefaultBackendTwice(t *testing.T) {
+	s := serve(tableOf(read(t, "shop/web", 1, rules(rule("foo.com", to("/a", "Prefix", "a")), rule("foo.com", to("/b", "Prefix", "b")))+withDefault("c"))))
+	if got := s.at("", "foo.com", "/x"); got != "c.shop:80" || s.faults != "" {
+		t.Errorf("it goes to %s: %s", got, s.faults)
+	}
+	s = serve(tableOf(read(t, "shop/old", 2, strings.TrimSpace(withDefault("a"))), read(t, "shop/new", 1, strings.TrimSpace(withDefault("b")))))
+	if got := s.at("", "foo.com", "/x"); got != "a.shop:80" || s.faults != "Ingress/shop/new: spec.defaultBackend is not served for *: Ingress shop/old has one\n" {
+		t.Errorf("of two it goes to %s: %s", got, s.faults)
+	}
+}
+
+// A host of one label gets a Gateway of its own, beside that of HTTP.
+func TestHostNamedHTTP(t *testing.T) {
+	table := tableOf(read(t, "shop/web", 1, rules(rule("http", to("/", "Prefix", "a")))+"\ntls: [{secretName: cert}]"))
+	table.SetSecrets(map[Name]string{{"shop", "cert"}: ""})
+	s := serve(table)
+	if len(s.gateways) != 2 || s.at("", "http", "/") != "a.shop:80" || s.at("shop/ingress~http", "http", "/") != "a.shop:80" {
+		t.Errorf("the gateways are %v", s.gateways)
+	}
+}
+
+// An Ingress that names nothing claims nothing.
+func TestEmptyIngress(t *testing.T) {
+	s := serve(tableOf(read(t, "shop/web", 2, "{}"), read(t, "shop/rule", 2, "rules: [{host: foo.com}]"), read(t, "bank/all", 1, strings.TrimSpace(withDefault("a")))))
+	want := "Ingress/shop/rule: spec.rules[0].http has no paths, and there is no spec.defaultBackend: it serves nothing\n" +
+		"Ingress/shop/web: spec has neither rules nor a defaultBackend\n"
+	if got := s.at("", "any.com", "/"); got != "a.bank:80" || s.faults != want {
+		t.Errorf("it goes to %s: %s", got, s.faults)
+	}
+}
+
+// An Ingress of 5,000 hosts with 2 paths each, about 1 MB, is served, and a younger one cannot take a host of it.
+func TestHugeIngress(t *testing.T) {
+	i := read(t, "shop/huge", 2, "{}")
+	prefix := networkingv1.PathTypePrefix
+	for n := range 5000 {
+		paths := &networkingv1.HTTPIngressRuleValue{}
+		for _, path := range []string{"/", "/static"} {
+			paths.Paths = append(paths.Paths, networkingv1.HTTPIngressPath{Path: path, PathType: &prefix, Backend: networkingv1.IngressBackend{
 				Service: &networkingv1.IngressServiceBackend{Name: "a", Port: networkingv1.ServiceBackendPort{Number: 80}},
 			}})
 		}
-		i.Spec.Rules = []networkingv1.IngressRule{{Host: name.Name + ".test", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: paths}}}}
-		table.Put(i, model.Origin{})
+		i.Spec.Rules = append(i.Spec.Rules, networkingv1.IngressRule{Host: fmt.Sprintf("h%d.foo.com", n), IngressRuleValue: networkingv1.IngressRuleValue{HTTP: paths}})
 	}
-	table.SetSecrets(known)
-	for b.Loop() {
-		table.dirty = true
-		table.Changes()
+	table := tableOf(i)
+	if s := serve(table); len(s.rules) != 5000 || s.faults != "" {
+		t.Fatalf("%d hosts are served: %s", len(s.rules), s.faults)
+	}
+	before := table.translated
+	table.Store("").Put(read(t, "evil/one", 1, rules(rule("h7.foo.com", to("/", "Prefix", "b")), rule("mine.com", to("/", "Prefix", "b")))), model.Origin{})
+	if s := serve(table); len(s.rules) != 1 || !strings.Contains(s.faults, "belongs to namespace shop") || table.translated-before > 4 {
+		t.Errorf("%d rules, %d translations: %s", len(s.rules), table.translated-before, s.faults)
 	}
 }
 
 // Backends have the hosts of Services in the cluster's domain.
 func TestDomain(t *testing.T) {
 	table := New(Options{Class: "pilotlight", Proxies: "gateways", Selector: map[string]string{"istio": "ingress"}, Domain: "corp.example"})
-	table.Put(&corev1.Service{
+	table.Store("").Put(&corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "web", Port: 80}}},
 	}, model.Origin{})
-	table.Put(read(t, "shop/i", 1, rules(rule("a.test", to("/", "Prefix", "a")))), model.Origin{})
+	table.Store("").Put(read(t, "shop/i", 1, rules(rule("a.test", to("/", "Prefix", "a")))), model.Origin{})
 	if got, want := serve(table).at("", "a.test", "/"), "a.shop.svc.corp.example:80"; got != want {
 		t.Errorf("leads to %s, want %s", got, want)
 	}

@@ -2,310 +2,226 @@ package ingress
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
+	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
-	networkingv1 "k8s.io/api/networking/v1"
-
-	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// host is one host with the rules and certificates of all Ingresses for it.
+// place is a path by which requests are compared.
+type place struct {
+	exact bool
+	text  string
+}
+
+// host is one host with the rules and certificates of all Ingresses for it. It is immutable.
 type host struct {
 	name     string
-	owner    *ingress // the oldest that names it
-	paths    []path
-	fallback *path // for requests that match no path; nil for none
-	routed   bool  // a rule names it, not a certificate alone
-	secret   *Name // of its certificate; nil for none
+	owner    *ingress // the oldest that names it; nil if all that do so are of the wrong namespace
+	paths    []path   // in the order of Kubernetes
+	fallback *path    // for requests that match no path; nil for none
+	routed   bool     // a rule names it, not a certificate alone
+	secret   *Name    // of its certificate; nil for none
+	good     bool     // the certificate can be served
 
-	gateways []string // that it is served at
+	faults map[*ingress][]fault
 }
 
-// translation is one call of translate.
-type translation struct {
-	*Table
-	owners owners
-	hosts  map[string]*host
-	faults map[Name][]string
-	wanted map[Name]bool
+// get returns a host that belongs to a namespace, or nil.
+func (t *Table) get(name string) *host {
+	if h := t.hosts[name]; h != nil && h.owner != nil {
+		return h
+	}
+	return nil
 }
 
-// translate makes all groups again.
-func (t *Table) translate() map[string]model.Group {
-	w := &translation{t, owners{}, map[string]*host{}, map[Name][]string{}, map[Name]bool{}}
-	var all []*ingress
-	for _, i := range slices.SortedFunc(maps.Values(t.ingresses), (*ingress).older) {
-		ours, fault := t.claim(i)
-		if fault != "" {
-			w.faultf(i, "%s", fault)
+// owner returns the oldest Ingress that names a wildcard, nil for none.
+func (t *Table) ownerOf(wildcard string) *ingress { return first(t.index.hosts[wildcard]) }
+
+// passOwners marks the hosts below wildcards whose owner has changed.
+func (t *Table) passOwners() {
+	for name := range t.pending.hosts {
+		if !isWildcard(name) {
+			continue
 		}
-		if ours {
-			all = append(all, i)
+		var was *ingress
+		if h := t.hosts[name]; h != nil {
+			was = h.owner
+		}
+		is := t.ownerOf(name)
+		if was == is || was != nil && is != nil && was.older(is) == 0 {
+			continue
+		}
+		for below := range t.index.below[name] {
+			t.pending.hosts[below] = true
 		}
 	}
-	t.ours = nil
-	for _, i := range all {
-		t.ours = append(t.ours, i.name())
-		w.read(i)
-	}
-	w.bind()
-	out := map[string]model.Group{}
-	for _, name := range slices.Sorted(maps.Keys(w.hosts)) {
-		w.serve(w.hosts[name], out)
-	}
-	w.listen(out)
-	for name, faults := range w.faults {
-		out["Ingress/"+name.String()] = model.Group{Faults: faults}
-	}
-	slices.SortFunc(t.ours, Name.compare)
-	t.wanted = slices.SortedFunc(maps.Keys(w.wanted), Name.compare)
-	return out
 }
 
-func (w *translation) faultf(i *ingress, format string, args ...any) {
-	w.faults[i.name()] = append(w.faults[i.name()], fmt.Sprintf(format, args...))
-}
-
-// named returns a host that an Ingress names, or nil if it is malformed or belongs to another namespace.
-func (w *translation) named(i *ingress, written, at string) *host {
-	name, fault := readHost(written)
-	if fault != "" {
-		w.faultf(i, "%s %s", at, fault)
-		return nil
+// replace translates a host again, and marks what depends on it.
+func (t *Table) replace(name string) {
+	was := t.hosts[name]
+	var is *host
+	if t.hosts[name] = nil; len(t.index.hosts[name]) > 0 {
+		is = t.translate(name)
+		t.hosts[name] = is
+	} else {
+		delete(t.hosts, name)
 	}
-	if other := w.owners.claim(name, i); other != nil {
-		w.faultf(i, "%s is %q, which belongs to namespace %s: Ingress %s named it, or a wildcard for it, before", at, written, other.Namespace, other.name())
-		return nil
-	}
-	h := w.hosts[name]
-	if h == nil {
-		h = &host{name: name, owner: w.owners[name]}
-		w.hosts[name] = h
-	}
-	return h
-}
-
-// read adds the rules, the default backend and the certificates of an Ingress.
-func (w *translation) read(i *ingress) {
-	var own []*host
-	for n, rule := range i.Spec.Rules {
-		at := fmt.Sprintf("spec.rules[%d]", n)
-		h := w.named(i, rule.Host, at+".host")
+	t.pending.outputs[name] = true
+	for _, h := range []*host{was, is} {
 		if h == nil {
 			continue
 		}
-		h.routed = true
-		if own = append(own, h); rule.HTTP == nil {
-			continue
-		}
-		for m := range rule.HTTP.Paths {
-			w.readPath(i, h, &rule.HTTP.Paths[m], fmt.Sprintf("%s.http.paths[%d]", at, m))
-		}
-	}
-	if len(i.Spec.Rules) == 0 { // its default backend is for every host
-		if h := w.named(i, "", "spec.defaultBackend"); h != nil {
-			h.routed, own = true, []*host{h}
-		}
-	}
-	w.readDefault(i, own)
-	for n, tls := range i.Spec.TLS {
-		w.readTLS(i, own, tls, fmt.Sprintf("spec.tls[%d]", n))
-	}
-}
-
-func (w *translation) readPath(i *ingress, h *host, in *networkingv1.HTTPIngressPath, at string) {
-	p, fault := readPath(in.Path, in.PathType)
-	if fault != "" {
-		w.faultf(i, "%s.path %s", at, fault)
-		return
-	}
-	p.ingress, p.at = i, at
-	if n := slices.IndexFunc(h.paths, func(o path) bool { return o.exact == p.exact && o.text == p.text }); n >= 0 {
-		w.faultf(i, "%s.path %q of %s is not served: Ingress %s has it in %s", at, in.Path, h.name, h.paths[n].ingress.name(), h.paths[n].at)
-		return
-	}
-	if p.route, fault = w.route(i.Namespace, &in.Backend); fault != "" {
-		w.faultf(i, "%s.%s", at, fault)
-	}
-	h.paths = append(h.paths, p)
-}
-
-// readDefault adds a default backend to the hosts of the Ingress.
-func (w *translation) readDefault(i *ingress, own []*host) {
-	if i.Spec.DefaultBackend == nil {
-		return
-	}
-	route, fault := w.route(i.Namespace, i.Spec.DefaultBackend)
-	if fault != "" {
-		w.faultf(i, "spec.default%s", strings.ToUpper(fault[:1])+fault[1:])
-	}
-	for _, h := range own {
-		if h.fallback != nil {
-			w.faultf(i, "spec.defaultBackend is not served for %s: Ingress %s has one", h.name, h.fallback.ingress.name())
-			continue
-		}
-		h.fallback = &path{ingress: i, at: "spec.defaultBackend", route: route}
-	}
-}
-
-// readTLS adds a certificate to the hosts that the item names, or, if it names none, to those of the rules.
-func (w *translation) readTLS(i *ingress, own []*host, tls networkingv1.IngressTLS, at string) {
-	if tls.SecretName == "" {
-		w.faultf(i, "%s.secretName is missing, the hosts are served without TLS", at)
-		return
-	}
-	hosts := own
-	if len(tls.Hosts) > 0 {
-		hosts = nil
-		for n, written := range tls.Hosts {
-			if h := w.named(i, written, fmt.Sprintf("%s.hosts[%d]", at, n)); h != nil {
-				hosts = append(hosts, h)
+		for i := range h.faults {
+			if was == nil || is == nil || !slices.Equal(was.faults[i], is.faults[i]) {
+				t.pending.faults[i.name()] = true
 			}
 		}
 	}
-	secret := Name{i.Namespace, tls.SecretName}
-	for _, h := range hosts {
-		if h.secret != nil && *h.secret != secret {
-			w.faultf(i, "%s.secretName is not served for %s: Secret %s is, which an older Ingress or an earlier item names", at, h.name, *h.secret)
+	t.recordUse(name, was, is)
+	a, b := shapeOf(was), shapeOf(is)
+	switch {
+	case name == anyHost && (a != b || !slices.EqualFunc(restOf(was), restOf(is), func(a, b *networking.HTTPRoute) bool { return proto.Equal(a, b) })):
+		for other := range t.hosts {
+			t.pending.outputs[other] = true
+		}
+	case a != b:
+		t.pending.outputs[anyHost], t.pending.outputs[above(name)] = true, true
+		for below := range t.index.below[name] {
+			t.pending.outputs[below] = true
+		}
+	}
+}
+
+// shape is the part of a host on which the Gateways of other hosts depend.
+type shape struct {
+	namespace    string // to which it belongs, "" for none
+	routed, good bool
+}
+
+func shapeOf(h *host) shape {
+	if h == nil || h.owner == nil {
+		return shape{}
+	}
+	return shape{h.owner.Namespace, h.routed, h.good}
+}
+
+// recordUse records in the index what a host is, in the place of what it was.
+func (t *Table) recordUse(name string, was, is *host) {
+	for _, h := range []*host{was, is} {
+		if h == nil || h.owner == nil {
 			continue
 		}
-		h.secret = &secret
-		w.wanted[secret] = true
-		if fault := w.secrets[secret]; fault != "" {
-			w.faultf(i, "%s.secretName: Secret %s %s; %s is served without TLS", at, secret, fault, h.name)
+		namespace := h.owner.Namespace
+		if h.routed {
+			set(t.index.routed, namespace, name, h == is)
+			t.pending.namespaces[namespace] = true
+		}
+		if h.good {
+			set(t.index.encrypted, namespace, name, h == is)
+		}
+		if h.secret != nil {
+			t.count(*h.secret, h == is)
 		}
 	}
 }
 
-// serve adds the VirtualService of a host.
-func (w *translation) serve(h *host, out map[string]model.Group) {
-	routes := h.routes(h.name)
-	if rest := w.hosts[anyHost]; rest != nil && isWildcard(h.name) {
-		routes = append(routes, rest.routes(anyHost)...) // the wildcard's paths do not match hosts with more labels
-	} else if rest != nil && rest != h && rest.fallback != nil {
-		routes = append(routes, rest.fallback.all(h.name))
+// count adds a host to those that have a Secret, or removes one.
+func (t *Table) count(secret Name, is bool) {
+	n := t.wanted[secret]
+	switch {
+	case is:
+		t.wanted[secret] = n + 1
+	case n > 1:
+		t.wanted[secret] = n - 1
+	default:
+		delete(t.wanted, secret)
 	}
-	if !h.routed || len(routes) == 0 {
-		return
+	if is == (n == 0) || n == 1 {
+		t.names = nil
 	}
-	w.add(out, h.owner, "VirtualService", h.name, &networking.VirtualService{
-		Hosts: []string{h.name}, ExportTo: []string{w.options.Proxies}, Gateways: h.gateways, Http: routes,
-	})
 }
 
-// routes returns the routes of a host's own paths and of its default backend.
-func (h *host) routes(of string) (out []*networking.HTTPRoute) {
-	paths := slices.Clone(h.paths)
-	inOrder(paths)
-	for _, p := range paths {
-		out = append(out, p.all(of))
+// restOf returns the routes that the rules without a host give to other hosts.
+func restOf(h *host) (out []*networking.HTTPRoute) {
+	if h == nil || h.owner == nil {
+		return nil
 	}
-	if h.fallback != nil && !slices.ContainsFunc(paths, func(p path) bool { return !p.exact && p.text == "" }) {
-		out = append(out, h.fallback.all(of))
+	if out = h.routes(anyHost); h.fallback != nil {
+		out = append(out, h.fallback.all(anyHost))
 	}
 	return out
 }
 
-// all returns the route of a path for a host.
-func (p path) all(host string) *networking.HTTPRoute {
-	return &networking.HTTPRoute{
-		Name: p.ingress.name().String() + "." + p.at, Match: p.matches(host), Route: p.route.Route, DirectResponse: p.route.DirectResponse,
-	}
-}
-
-// add adds an object that is made from an Ingress, with its origin.
-func (w *translation) add(out map[string]model.Group, of *ingress, kind, name string, spec any) {
-	name = objectName + name
-	out[kind+"/"+of.Namespace+"/"+name] = model.Group{Objects: []*model.Object{{
-		Meta: model.Meta{Kind: kind, Namespace: of.Namespace, Name: name, Created: of.CreationTimestamp.Time, Origin: of.at}, Spec: spec,
-	}}}
-}
-
-// objectName is the prefix of the names of objects that are made here: no object of Kubernetes has a tilde in its name.
-const objectName = "ingress~"
-
-// plain is the name of the HTTP Gateway of a namespace.
-const plain = "http"
-
-// bind finds the Gateways at which each host is served.
-func (w *translation) bind() {
-	names := slices.Sorted(maps.Keys(w.hosts))
-	for _, h := range w.hosts {
-		h.gateways = []string{h.owner.Namespace + "/" + objectName + plain}
-	}
-	for _, name := range names {
-		server := w.hosts[name]
-		if !w.encrypted(server) {
+// translate makes a host of the Ingresses that name it.
+func (t *Table) translate(name string) *host {
+	t.translated++
+	h := &host{name: name, faults: map[*ingress][]fault{}}
+	places := map[place]path{} // the paths that are taken
+	for _, i := range t.index.hosts[name] {
+		p := i.parts[name]
+		if other := t.denied(h, i); other != nil {
+			for _, c := range p.claims {
+				h.fault(i, c.field, "is %q, which belongs to namespace %s: Ingress %s named it, or a wildcard for it, before", c.written, other.Namespace, other.name())
+			}
 			continue
 		}
-		candidates := []string{name, above(name), anyHost}
-		if name == anyHost || isWildcard(name) {
-			candidates = names
-		}
-		for _, candidate := range slices.Compact(candidates) {
-			if h := w.hosts[candidate]; h != nil && h.owner.Namespace == server.owner.Namespace && w.under(h, server) {
-				h.gateways = append(h.gateways, server.owner.Namespace+"/"+objectName+name)
+		h.owner, h.routed = cmp.Or(h.owner, i), h.routed || p.routed
+		for _, one := range p.paths {
+			key := place{one.exact, one.text}
+			if first, taken := places[key]; taken {
+				h.fault(i, field{one.order, one.path + ".path"}, "%q of %s is not served: Ingress %s has it in %s", one.written, h.name, first.ingress.name(), first.path)
+				continue
 			}
+			places[key] = one
+			var wrong *fault
+			if one.route, wrong = t.route(i.Namespace, one.backend); wrong != nil {
+				h.faults[i] = append(h.faults[i], fault{order: one.order, path: one.path + ".backend" + wrong.path, text: wrong.text, missing: wrong.missing})
+			}
+			h.paths = append(h.paths, one)
+		}
+		t.joinDefault(h, i, p.fallback)
+		for _, c := range p.certificates {
+			t.joinCertificate(h, i, c)
 		}
 	}
+	inOrder(h.paths)
+	return h
 }
 
-// under reports whether the rules of h route requests to the host of a certificate: there are no more specific rules
-// for them.
-func (w *translation) under(h, server *host) bool {
-	switch {
-	case h == server:
-		return true
-	case server.name == anyHost, isWildcard(server.name) && above(h.name) == server.name:
-		return true // h is below it
-	case server.routed:
-		return false // it has rules of its own
-	case h.name == anyHost:
-		wildcard := w.hosts[above(server.name)]
-		return wildcard == nil || !wildcard.routed || wildcard.owner.Namespace != h.owner.Namespace
-	default:
-		return above(server.name) == h.name
+// denied returns the Ingress of another namespace to which a host belongs, nil if it belongs to that of i.
+func (t *Table) denied(h *host, i *ingress) *ingress {
+	if h.owner != nil && h.owner.Namespace != i.Namespace {
+		return h.owner
 	}
-}
-
-// encrypted reports whether a host has a certificate that can be served, by SetSecrets.
-func (w *translation) encrypted(h *host) bool {
-	if h.secret == nil {
-		return false
+	if w := t.ownerOf(above(h.name)); w != nil && w.Namespace != i.Namespace && w.older(i) < 0 {
+		return w
 	}
-	fault, looked := w.secrets[*h.secret]
-	return looked && fault == ""
+	return nil
 }
 
-// listen adds the Gateways.
-func (w *translation) listen(out map[string]model.Group) {
-	for _, name := range slices.Sorted(maps.Keys(w.hosts)) {
-		h := w.hosts[name]
-		if h.routed {
-			w.gateway(out, h.owner, plain, &networking.Server{
-				Port:  &networking.Port{Number: w.options.HTTP, Protocol: "HTTP", Name: "http"},
-				Hosts: []string{h.owner.Namespace + "/*"},
-			})
-		}
-		if w.encrypted(h) {
-			w.gateway(out, h.owner, h.name, &networking.Server{
-				Port:  &networking.Port{Number: w.options.HTTPS, Protocol: "HTTPS", Name: "https"},
-				Hosts: []string{h.owner.Namespace + "/" + h.name},
-				Tls:   &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE, CredentialName: Credential(*h.secret)},
-			})
-		}
-	}
-}
-
-// gateway adds a Gateway of one server, with the oldest Ingress of the namespace as its origin.
-func (w *translation) gateway(out map[string]model.Group, of *ingress, name string, server *networking.Server) {
-	key := "Gateway/" + of.Namespace + "/" + objectName + name
-	if group, known := out[key]; known && cmp.Or(group.Objects[0].Created.Compare(of.CreationTimestamp.Time), strings.Compare(group.Objects[0].Origin.String(), of.at.String())) <= 0 {
+func (t *Table) joinDefault(h *host, i *ingress, p *path) {
+	if p == nil {
 		return
 	}
-	w.add(out, of, "Gateway", name, &networking.Gateway{Selector: w.options.Selector, Servers: []*networking.Server{server}})
+	if h.fallback != nil {
+		h.fault(i, p.field, "is not served for %s: Ingress %s has one", h.name, h.fallback.ingress.name())
+		return
+	}
+	one := *p
+	one.route, _ = t.route(i.Namespace, p.backend)
+	h.fallback = &one
+}
+
+func (t *Table) joinCertificate(h *host, i *ingress, c certificate) {
+	if h.secret != nil && *h.secret != c.secret {
+		h.fault(i, c.field, "is not served for %s: Secret %s is, which an older Ingress or an earlier item names", h.name, *h.secret)
+		return
+	}
+	wrong, looked := t.secrets[c.secret]
+	h.secret, h.good = &c.secret, looked && wrong == ""
+	if wrong != "" {
+		h.fault(i, c.field, "names Secret %s, which %s; %s is served without TLS", c.secret, wrong, h.name)
+	}
 }

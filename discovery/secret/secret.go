@@ -25,6 +25,19 @@ type Name struct{ Namespace, Name string }
 
 func (n Name) String() string { return n.Namespace + "/" + n.Name }
 
+// Wanted is a secret that configuration names, for proxies of another namespace.
+type Wanted struct {
+	Object   Name     // namespace and name of the record: of a Kubernetes Secret, or of a directory
+	As       Name     // the name by which proxies request it
+	Accounts []string // that may have its key
+	Pair     bool     // it is useless without a certificate and its key
+}
+
+// Same reports whether two are equal.
+func (w Wanted) Same(o Wanted) bool {
+	return w.Object == o.Object && w.As == o.As && w.Pair == o.Pair && slices.Equal(w.Accounts, o.Accounts)
+}
+
 // Set holds all secrets, by namespace, then by the name that proxies request. A proxy gets a secret if all of these
 // hold: the secret is in its namespace; a Gateway that selects the proxy, or a DestinationRule that applies to it,
 // names the secret, so that the configuration made for the proxy names it; and, for a secret with a key, its

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -15,33 +16,43 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Ingress sends the Gateways and VirtualServices that package ingress makes from the Ingresses of a cluster.
+// Ingress reads the Ingresses of a cluster, with their IngressClasses and Services. It sends no objects: it passes them
+// to the source of Ingresses.
 type Ingress struct {
 	Connect    func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
 	Cluster    string
 	Namespaces []string // of the Ingresses that are read; empty for all
-	Options    ingress.Options
-	Secrets    Secrets
+	Class      string   // the class that needs no IngressClass
+	Into       Into
 	// Show, if not nil, is called with the status of all Ingresses after each change.
 	Show func(map[ingress.Name]Shown)
+
+	mu      sync.Mutex
+	status  map[ingress.Name]Shown // of all Ingresses; nil until the first list
+	changed bool                   // since the last call of Show
+	ours    map[ingress.Name]bool
+
+	classes bool // they were listed, in some Run
 }
 
-// Secrets reads the Secrets that Ingresses name.
-type Secrets interface {
-	Want([]ingress.Name)
-	// Known returns the faults of the Secrets that were read, "" for none. Learned gets a value when the result of
-	// Known has changed.
-	Known() map[ingress.Name]string
-	Learned() <-chan struct{}
+// Into receives the objects. They stay when a Run ends.
+type Into interface {
+	Apply(func(*ingress.Store))
+	Synced() // all objects were passed on
 }
 
-// Run sends updates until ctx is done, or the API server refuses or cannot be reached. It keeps nothing between two
-// runs.
-func (s Ingress) Run(ctx context.Context, updates chan<- model.Update) error {
+// Run passes objects on until ctx is done, or the API server refuses or cannot be reached. The objects of the Run before
+// stay until this one has a list of each kind. Its updates have faults only.
+func (s *Ingress) Run(ctx context.Context, updates chan<- model.Update) error {
 	return kube.Run(ctx, s.Connect, func(ctx context.Context, session *kube.Session) error {
 		s.send(ctx, session, updates)
 		return nil
 	})
+}
+
+func isClass(w *kube.Watch) bool {
+	_, is := w.Object.(*networkingv1.IngressClass)
+	return is
 }
 
 func ingressWatches(namespaces []string) (out []*kube.Watch) {
@@ -71,92 +82,125 @@ func stripIngress(o any) {
 	}
 }
 
-// send follows Ingresses until ctx is done, and sends changes. It syncs when the wanted Secrets were read: otherwise
-// proxies would lose hosts of TLS at the start.
-func (s Ingress) send(ctx context.Context, session *kube.Session, updates chan<- model.Update) {
-	t := &ingresses{Ingress: s, table: ingress.New(s.Options), status: map[ingress.Name]Shown{}, faults: map[string]model.Group{}}
+// send receives events until ctx is done, and passes them on when all watches have a list or were refused.
+func (s *Ingress) send(ctx context.Context, session *kube.Session, updates chan<- model.Update) {
 	for _, w := range ingressWatches(s.Namespaces) {
 		session.Start(w)
 	}
-	kube.Outbox[model.Group, model.Update]{
-		Apply: t.apply, Changes: t.changes, Ready: t.looked, Wake: s.Secrets.Learned(),
-		Update: func(changed map[string]model.Group) model.Update { return model.Update{Groups: changed, Synced: true} },
-	}.Send(ctx, session, updates)
-}
-
-// ingresses is the state of one Run.
-type ingresses struct {
-	Ingress
-	table  *ingress.Table
-	status map[ingress.Name]Shown // of all Ingresses
-
-	refused bool                   // the API server does not allow reading classes
-	faults  map[string]model.Group // the change of refused that is not sent
-}
-
-// looked reports whether all wanted Secrets were read.
-func (t *ingresses) looked() bool {
-	known := t.Secrets.Known()
-	return !slices.ContainsFunc(t.table.Wanted(), func(n ingress.Name) bool {
-		_, looked := known[n]
-		return !looked
-	})
-}
-
-func (t *ingresses) changes() map[string]model.Group {
-	t.table.SetSecrets(t.Secrets.Known())
-	out := t.table.Changes()
-	maps.Copy(out, t.faults)
-	clear(t.faults)
-	t.Secrets.Want(t.table.Wanted())
-	if t.Show != nil {
-		all := maps.Clone(t.status)
-		for _, name := range t.table.Ours() {
-			is := all[name]
-			is.Ours = true
-			all[name] = is
+	var waiting []kube.Event
+	unsent, synced := map[string]model.Group{}, false
+	for {
+		var out chan<- model.Update
+		if session.Listed() && (len(unsent) > 0 || !synced) {
+			out = updates
 		}
-		t.Show(all)
+		select {
+		case e := <-session.Events():
+			session.Apply(e, func(e kube.Event) {
+				if isClass(e.Of) && (e.List || e.Refused != nil) {
+					unsent["IngressClass"] = s.judge(e)
+				}
+				waiting = append(waiting, e)
+			})
+			if session.Listed() {
+				s.pass(waiting)
+				waiting = nil
+			}
+		case out <- model.Update{Groups: unsent, Synced: true}:
+			unsent, synced = map[string]model.Group{}, true
+		case <-ctx.Done():
+			return
+		}
 	}
-	return out
+}
+
+// judge returns the group of the right to read classes. Without it those that this process has read before stay.
+func (s *Ingress) judge(e kube.Event) model.Group {
+	switch {
+	case e.Refused == nil:
+		s.classes = true
+		return model.Group{}
+	case s.classes:
+		return model.Group{Faults: []string{fmt.Sprintf("classes cannot be read, those that were read before are used until this process ends: %v", e.Refused)}}
+	default:
+		return model.Group{Faults: []string{fmt.Sprintf("classes are known by the name %s alone: %v", s.Class, e.Refused)}}
+	}
+}
+
+// pass passes events on, all at once.
+func (s *Ingress) pass(events []kube.Event) {
+	s.Into.Apply(func(to *ingress.Store) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.status == nil {
+			s.status = map[ingress.Name]Shown{}
+		}
+		for _, e := range events {
+			s.apply(to, e)
+		}
+	})
+	s.Into.Synced()
+}
+
+// Served receives the Ingresses of the cluster that are served now, after each change of the objects that were passed
+// on.
+func (s *Ingress) Served(ours map[ingress.Name]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Show == nil || s.status == nil || !s.changed && maps.Equal(ours, s.ours) {
+		return
+	}
+	s.ours, s.changed = maps.Clone(ours), false
+	all := maps.Clone(s.status)
+	for name := range s.ours {
+		is := all[name]
+		is.Ours = true
+		all[name] = is
+	}
+	s.Show(all)
+}
+
+func (s *Ingress) setStatus(o any) {
+	if i, ok := o.(*networkingv1.Ingress); ok {
+		s.status[nameOf(i)], s.changed = Shown{Wrote: wrote(i), Addresses: i.Status.LoadBalancer.Ingress}, true
+	}
+}
+
+func nameOf(o metav1.Object) ingress.Name {
+	return ingress.Name{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
 // apply applies one event.
-func (t *ingresses) apply(e kube.Event) {
-	if _, class := e.Of.Object.(*networkingv1.IngressClass); class && e.List && t.refused {
-		t.refused, t.faults["IngressClass"] = false, model.Group{}
-	}
+func (s *Ingress) apply(to *ingress.Store, e kube.Event) {
 	put := func(o any) {
 		if m, ok := o.(metav1.Object); ok {
-			t.table.Put(o, model.Origin{Record: &model.Record{
-				Cluster: t.Cluster, UID: string(m.GetUID()), Generation: m.GetGeneration(), Relayed: true,
-			}})
+			to.Put(o, model.Origin{Record: &model.Record{Cluster: s.Cluster, UID: string(m.GetUID()), Generation: m.GetGeneration(), Relayed: true}})
 		}
-		if i, ok := o.(*networkingv1.Ingress); ok {
-			t.status[ingress.Name{Namespace: i.Namespace, Name: i.Name}] = Shown{
-				Wrote: wrote(i), Addresses: i.Status.LoadBalancer.Ingress,
-			}
-		}
+		s.setStatus(o)
 	}
 	switch {
 	case e.Refused != nil:
-		t.refused = true
-		t.faults["IngressClass"] = model.Group{Faults: []string{fmt.Sprintf("classes are known by the name %s alone: %v", t.Options.Class, e.Refused)}}
 	case e.List:
 		listed := map[ingress.Name]bool{}
 		for _, o := range e.All {
 			put(o)
 			if m, ok := o.(metav1.Object); ok {
-				listed[ingress.Name{Namespace: m.GetNamespace(), Name: m.GetName()}] = true
+				listed[nameOf(m)] = true
 			}
 		}
-		t.table.Keep(e.Of.Object, func(n ingress.Name) bool { return listed[n] || e.Of.Namespace != "" && n.Namespace != e.Of.Namespace })
+		keep := func(n ingress.Name) bool { return listed[n] || e.Of.Namespace != "" && n.Namespace != e.Of.Namespace }
+		to.Keep(e.Of.Object, keep)
+		if _, is := e.Of.Object.(*networkingv1.Ingress); is {
+			maps.DeleteFunc(s.status, func(n ingress.Name, _ Shown) bool { return !keep(n) })
+			s.changed = true
+		}
 	case e.Put != nil:
 		put(e.Put)
 	default:
-		t.table.Delete(e.Gone)
+		to.Delete(e.Gone)
 		if i, ok := e.Gone.(*networkingv1.Ingress); ok {
-			delete(t.status, ingress.Name{Namespace: i.Namespace, Name: i.Name})
+			delete(s.status, nameOf(i))
+			s.changed = true
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -15,20 +16,122 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pilotlight/pilotlight/discovery/ingress"
+	"github.com/pilotlight/pilotlight/discovery/ingress/source"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // secretsOf is a Secrets whose results a test sets.
 type secretsOf struct {
-	wanted  []ingress.Name
-	known   map[ingress.Name]string
-	learned chan struct{}
+	mu     sync.Mutex
+	wanted []ingress.Name
+	known  map[ingress.Name]string
 }
 
-func (s *secretsOf) Want(names []ingress.Name)      { s.wanted = names }
-func (s *secretsOf) Known() map[ingress.Name]string { return maps.Clone(s.known) }
-func (s *secretsOf) Learned() <-chan struct{}       { return s.learned }
+func (s *secretsOf) Want(names []ingress.Name) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted = names
+}
+
+func (s *secretsOf) Known() map[ingress.Name]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.known)
+}
+
+// watched is an Ingress that gets events, with the source of Ingresses, and the groups that both send.
+type watched struct {
+	t       *testing.T
+	objects *Ingress
+	into    *source.Source
+	secrets *secretsOf
+	shown   string
+	watches []*kube.Watch
+	events  chan kube.Event
+	faults  chan model.Update // of the Ingress
+	updates chan model.Update
+	stop    func()
+}
+
+func watch(t *testing.T) *watched {
+	w := &watched{t: t, secrets: &secretsOf{known: map[ingress.Name]string{}}, updates: make(chan model.Update)}
+	w.into = source.New(ingress.Options{Class: "pilotlight", Proxies: "gw", Selector: map[string]string{"a": "b"}}, w.secrets)
+	feed := w.into.Feed("kubernetesIngress")
+	w.objects = &Ingress{Class: "pilotlight", Into: feed, Show: func(all map[ingress.Name]Shown) { w.shown = fmt.Sprint(all) }}
+	feed.Served(w.objects.Served)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = w.into.Run(ctx, w.updates)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	w.run()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// run starts the Ingress, as the server does after an error.
+func (w *watched) run() {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan struct{})
+	w.watches, w.events, w.faults = nil, make(chan kube.Event), make(chan model.Update)
+	session := kube.NewSession(w.events, func(started *kube.Watch) func() {
+		w.watches = append(w.watches, started)
+		return func() {}
+	})
+	go func() {
+		defer close(done)
+		w.objects.send(ctx, session, w.faults)
+	}()
+	synctest.Wait()
+	w.stop = func() {
+		cancel()
+		<-done
+	}
+}
+
+// The places of the watches.
+const (
+	ofClasses = iota
+	ofIngresses
+	ofServices
+)
+
+func (w *watched) send(at int, e kube.Event) {
+	e.Of = w.watches[at]
+	w.events <- e
+	synctest.Wait()
+}
+
+// want checks what both send next: "-" is before the key of a group that is removed, "!" before one with faults only.
+func (w *watched) want(keys ...string) {
+	w.t.Helper()
+	synctest.Wait()
+	var got []string
+	for _, from := range []chan model.Update{w.faults, w.updates} {
+		select {
+		case u := <-from:
+			for _, key := range slices.Sorted(maps.Keys(u.Groups)) {
+				if u.Groups[key].Empty() {
+					key = "-" + key
+				} else if u.Groups[key].Malformed() {
+					key = "!" + key
+				}
+				got = append(got, key)
+			}
+		default:
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, keys) {
+		w.t.Errorf("it sends %q, want %q", got, keys)
+	}
+}
 
 func ingressWith(name, host, secret string) *networkingv1.Ingress {
 	class, prefix := "pilotlight", networkingv1.PathTypePrefix
@@ -46,81 +149,80 @@ func ingressWith(name, host, secret string) *networkingv1.Ingress {
 	return i
 }
 
-// Ingresses sync when the Secrets that they name were read: proxies that are connected to a server that restarts keep
-// their hosts of TLS.
-func TestIngressesWaitForSecrets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		secrets := &secretsOf{known: map[ingress.Name]string{}, learned: make(chan struct{}, 1)}
-		shown := ""
-		source := Ingress{
-			Options: ingress.Options{Class: "pilotlight", Proxies: "gw", Selector: map[string]string{"a": "b"}}, Secrets: secrets,
-			Show: func(all map[ingress.Name]Shown) { shown = fmt.Sprint(all) },
-		}
-		var watches []*kube.Watch
-		events, updates := make(chan kube.Event), make(chan model.Update)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			source.send(ctx, kube.NewSession(events, func(w *kube.Watch) func() {
-				watches = append(watches, w)
-				return func() {}
-			}), updates)
-		}()
-		synctest.Wait()
-		defer func() {
-			cancel()
-			<-done
-		}()
-		send := func(at int, e kube.Event) {
-			e.Of = watches[at]
-			events <- e
-			synctest.Wait()
-		}
-		want := func(keys ...string) {
-			t.Helper()
-			synctest.Wait()
-			var got []string
-			select {
-			case u := <-updates:
-				for _, key := range slices.Sorted(maps.Keys(u.Groups)) {
-					if u.Groups[key].Empty() {
-						key = "-" + key
-					} else if u.Groups[key].Malformed() {
-						key = "!" + key
-					}
-					got = append(got, key)
-				}
-			default:
-			}
-			if !slices.Equal(got, keys) {
-				t.Errorf("it tells %q, want %q", got, keys)
-			}
-		}
-		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-		send(0, kube.Event{Refused: errors.New("ingressclasses is forbidden")})
-		send(2, kube.Event{List: true, All: []any{service}})
-		want()
-		send(1, kube.Event{List: true, All: []any{ingressWith("web", "foo.com", "cert")}})
-		want() // the Secret was not read
-		if fmt.Sprint(secrets.wanted) != "[shop/cert]" || !strings.Contains(shown, "shop/web:{true false []}") {
-			t.Errorf("it wants %v, and shows %s", secrets.wanted, shown)
-		}
-		secrets.known[ingress.Name{Namespace: "shop", Name: "cert"}] = ""
-		secrets.learned <- struct{}{}
-		want("Gateway/shop/ingress~foo.com", "Gateway/shop/ingress~http", "!IngressClass", "VirtualService/shop/ingress~foo.com")
+func serviceA() *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+}
 
-		send(1, kube.Event{Put: ingressWith("more", "bar.com", "late")}) // after the sync nothing waits for its Secret
-		want("VirtualService/shop/ingress~bar.com")
-		send(2, kube.Event{Gone: service})
-		want("!Ingress/shop/more", "!Ingress/shop/web", "VirtualService/shop/ingress~bar.com", "VirtualService/shop/ingress~foo.com")
-		send(0, kube.Event{List: true})
-		want("-IngressClass")
-		send(1, kube.Event{List: true})
-		want("-Gateway/shop/ingress~foo.com", "-Gateway/shop/ingress~http", "-Ingress/shop/more", "-Ingress/shop/web",
-			"-VirtualService/shop/ingress~bar.com", "-VirtualService/shop/ingress~foo.com")
-		if len(secrets.wanted) > 0 {
-			t.Errorf("it still wants %v", secrets.wanted)
+// Ingresses are passed on when all kinds are listed, and status is shown after that.
+func TestIngressesOfACluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t)
+		w.send(ofClasses, kube.Event{Refused: errors.New("ingressclasses is forbidden")})
+		w.send(ofServices, kube.Event{List: true, All: []any{serviceA()}})
+		w.want()
+		w.send(ofIngresses, kube.Event{List: true, All: []any{ingressWith("web", "foo.com", "cert")}})
+		w.want("!IngressClass", "Gateway/shop/ingress~http~", "VirtualService/shop/ingress~foo.com")
+		if fmt.Sprint(w.secrets.wanted) != "[shop/cert]" || !strings.Contains(w.shown, "shop/web:{true false []}") {
+			t.Errorf("it wants %v, and shows %s", w.secrets.wanted, w.shown)
 		}
+		w.send(ofServices, kube.Event{Gone: serviceA()})
+		w.want("!Ingress/shop/web", "VirtualService/shop/ingress~foo.com")
+		w.send(ofClasses, kube.Event{List: true})
+		w.want("-IngressClass")
+		w.send(ofIngresses, kube.Event{List: true})
+		w.want("-Gateway/shop/ingress~http~", "-Ingress/shop/web", "-VirtualService/shop/ingress~foo.com")
+		if len(w.secrets.wanted) > 0 || w.shown != "map[]" {
+			t.Errorf("it still wants %v, and shows %s", w.secrets.wanted, w.shown)
+		}
+	})
+}
+
+// If the API server no longer allows to read IngressClasses, those that were read before are used as long as the process
+// lives, also after a new start of the source; this is said.
+func TestRightToClassesTakenAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t)
+		mine := "mine"
+		web := ingressWith("web", "foo.com", "")
+		web.Spec.IngressClassName = &mine
+		class := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: mine}, Spec: networkingv1.IngressClassSpec{Controller: ingress.Controller}}
+		w.send(ofClasses, kube.Event{List: true, All: []any{class}})
+		w.send(ofServices, kube.Event{List: true, All: []any{serviceA()}})
+		w.send(ofIngresses, kube.Event{List: true, All: []any{web}})
+		w.want("-IngressClass", "Gateway/shop/ingress~http~", "VirtualService/shop/ingress~foo.com")
+
+		w.stop()
+		w.run()
+		w.send(ofClasses, kube.Event{Refused: errors.New("ingressclasses is forbidden")})
+		w.send(ofServices, kube.Event{List: true, All: []any{serviceA()}})
+		w.send(ofIngresses, kube.Event{List: true, All: []any{web, ingressWith("more", "bar.com", "")}})
+		u := <-w.faults
+		if got := fmt.Sprint(u.Groups["IngressClass"].Faults); !u.Synced || !strings.Contains(got, "classes cannot be read, those that were read before are used until this process ends") {
+			t.Errorf("it says %q", got)
+		}
+		w.want("VirtualService/shop/ingress~bar.com")
+		if !strings.Contains(w.shown, "shop/web:{true ") {
+			t.Errorf("it shows %s", w.shown)
+		}
+		w.send(ofClasses, kube.Event{List: true})
+		w.want("-IngressClass", "-VirtualService/shop/ingress~foo.com")
+	})
+}
+
+// While a new start of the source has not listed all, the objects of the one before stay.
+func TestIngressesStayAtARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t)
+		w.send(ofClasses, kube.Event{List: true})
+		w.send(ofServices, kube.Event{List: true, All: []any{serviceA()}})
+		w.send(ofIngresses, kube.Event{List: true, All: []any{ingressWith("web", "foo.com", "")}})
+		w.want("-IngressClass", "Gateway/shop/ingress~http~", "VirtualService/shop/ingress~foo.com")
+		w.stop()
+		w.run()
+		w.send(ofServices, kube.Event{List: true})
+		w.send(ofIngresses, kube.Event{List: true})
+		w.want()
+		w.send(ofClasses, kube.Event{List: true})
+		w.want("-Gateway/shop/ingress~http~", "-IngressClass", "-VirtualService/shop/ingress~foo.com")
 	})
 }

@@ -19,7 +19,7 @@ type directory struct {
 
 func read(t *testing.T, text string) *directory {
 	t.Helper()
-	d := &directory{New(""), map[string]model.Group{}, nil}
+	d := &directory{New("", nil), map[string]model.Group{}, nil}
 	d.put(t, text)
 	return d
 }

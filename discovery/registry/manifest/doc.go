@@ -13,6 +13,8 @@
 //     Deployment is possible.
 //   - A Deployment, StatefulSet, DaemonSet or ReplicaSet is a template (model.NewTemplate): it has no addresses.
 //
+// Ingresses and IngressClasses are passed on, with the Services of the files: discovery/ingress interprets them.
+//
 // The package does not read files, and has no clock and no goroutine. Of the defaults of an API server it applies only
 // those of the catalog.
 package manifest

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	strict "sigs.k8s.io/json"
 
@@ -30,6 +31,11 @@ type Manifests struct {
 	said    map[string][]config.Problem   // by namespace
 	broken  map[string]bool               // keys of objects that cannot be read
 	changed map[string]model.Group        // groups that the catalog does not make, since the last call of Changes
+
+	ingresses Ingresses
+	entries   map[string]entry // Ingresses, and the objects that they name, by key
+	unpassed  map[string]bool  // keys of entries that were not passed on yet
+	passed    bool             // once at least
 }
 
 // objectKey identifies an object of a namespace.
@@ -41,9 +47,11 @@ type held struct {
 	meta model.Meta
 }
 
-// New returns an empty Manifests, whose Services have hosts of a domain.
-func New(d model.Domain) *Manifests {
+// New returns an empty Manifests, whose Services have hosts of a domain. Ingresses, IngressClasses and Services are passed on to ingresses, nil if Ingresses are not
+// served.
+func New(d model.Domain, ingresses Ingresses) *Manifests {
 	return &Manifests{
+		ingresses: ingresses, entries: map[string]entry{}, unpassed: map[string]bool{},
 		catalog: catalog.New(catalog.Options{Domain: d}), known: map[string]namespace{}, served: map[string]map[objectKey]held{}, stale: map[string]bool{},
 		said: map[string][]config.Problem{}, broken: map[string]bool{}, changed: map[string]model.Group{},
 	}
@@ -75,6 +83,12 @@ func (m *Manifests) Put(o *model.Object) []config.Problem {
 	meta := o.Meta
 	meta.Namespace = namespaceOf(meta)
 	object.SetNamespace(meta.Namespace) // "default" if it names none
+	if problem := m.putIngress(object, o.Meta); problem != nil {
+		problems = append(problems, *problem)
+	}
+	if isIngress(o.Kind) {
+		return problems
+	}
 	if m.known[meta.Namespace] == nil {
 		m.known[meta.Namespace] = namespace{}
 	}
@@ -104,6 +118,7 @@ func (m *Manifests) mended(o model.Meta) {
 // Delete removes an object.
 func (m *Manifests) Delete(o model.Meta) {
 	m.mended(o)
+	m.deleteIngress(o)
 	in := namespaceOf(o)
 	if known := m.known[in]; known != nil {
 		delete(known, objectKey{o.Kind, o.Name})
@@ -114,6 +129,7 @@ func (m *Manifests) Delete(o model.Meta) {
 // Changes returns the groups that have changed since the last call, and new problems between objects. Faults begin with
 // the file and line of their object.
 func (m *Manifests) Changes() (map[string]model.Group, []config.Problem) {
+	m.passIngresses()
 	var problems []config.Problem
 	for _, name := range slices.Sorted(maps.Keys(m.stale)) {
 		served, templates, found := m.known[name].served()
@@ -182,12 +198,14 @@ func (m *Manifests) place(group string) string {
 	return m.served[in][objectKey{kind, name}].meta.Origin.String()
 }
 
-// namespaceOf returns the namespace of an object: "" for a Node and a Namespace.
+// namespaceOf returns the namespace of an object: "" for a kind without namespaces.
 func namespaceOf(o model.Meta) string {
-	if o.Kind == "Node" || o.Kind == "Namespace" {
+	switch o.Kind {
+	case "Node", "Namespace", "IngressClass":
 		return ""
+	default:
+		return o.Namespace
 	}
-	return o.Namespace
 }
 
 // empty returns an empty object of a kind, nil if the kind is not read.
@@ -213,6 +231,10 @@ func empty(kind string) metav1.Object {
 		return &appsv1.DaemonSet{}
 	case "ReplicaSet":
 		return &appsv1.ReplicaSet{}
+	case "Ingress":
+		return &networkingv1.Ingress{}
+	case "IngressClass":
+		return &networkingv1.IngressClass{}
 	default:
 		return nil
 	}

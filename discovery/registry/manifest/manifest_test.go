@@ -63,7 +63,7 @@ metadata: {name: other}
 
 func TestBookinfo(t *testing.T) {
 	objects, problems := config.Decode("bookinfo.yaml", []byte(bookinfo))
-	m := New("")
+	m := New("", nil)
 	for _, o := range objects {
 		problems = append(problems, m.Put(o)...)
 	}
@@ -118,7 +118,7 @@ func TestBookinfo(t *testing.T) {
 
 // The hosts of Services are those of the cluster's domain.
 func TestDomain(t *testing.T) {
-	m := New("corp.example")
+	m := New("corp.example", nil)
 	objects, _ := config.Decode("x.yaml", []byte("{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}"))
 	for _, o := range objects {
 		m.Put(o)

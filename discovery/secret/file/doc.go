@@ -4,5 +4,8 @@
 //	DIR/NAMESPACE/NAME/ca.crt                    the secret NAME-cacert; alone in its directory it is NAME as well
 //	DIR/NAMESPACE/[NAME/]service-accounts        the service accounts whose proxies may have the key, as words
 //
+// A secret that configuration wants for proxies of another namespace is sent by a further name, to their accounts; while
+// it is wanted, the last good one stays.
+//
 // It reports a pair that does not match, roots that are not PEM, and names that are not UTF-8, each with its path.
 package file

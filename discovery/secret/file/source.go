@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,10 +18,20 @@ type Source struct {
 	dir  string
 	log  *slog.Logger // of the watch
 	last map[string]secret.Group
+
+	mu      sync.Mutex
+	wanted  []secret.Wanted
+	known   map[secret.Name]string // faults of the wanted secrets that were looked for, "" for none
+	changed chan struct{}          // gets a value when Want has set other ones
+
+	// OnLearned, if not nil, is called when the result of Known has changed. It must return at once.
+	OnLearned func()
 }
 
 // New returns the source of a directory.
-func New(dir string, log *slog.Logger) *Source { return &Source{dir: dir, log: log} }
+func New(dir string, log *slog.Logger) *Source {
+	return &Source{dir: dir, log: log, known: map[secret.Name]string{}, changed: make(chan struct{}, 1)}
+}
 
 // Run sends the secrets, and then the changes. A watch covers one directory, not those below: when the directories
 // change, all watches are made again.
@@ -58,9 +69,12 @@ func (r *run) follow(ctx context.Context, watched []string) error {
 			case <-round.Done():
 				return nil
 			case <-ticks:
+			case <-r.changed:
 			}
 			groups, looked := read(r.dir, r.last)
+			known := r.addWanted(groups)
 			r.send(round, groups)
+			r.learn(known)
 			if !slices.Equal(looked, watched) {
 				return nil
 			}

@@ -15,7 +15,7 @@ import (
 const rootsSuffix = "-cacert"
 
 // read returns the content of a Secret, under the wanted names. The error does not show any of the content.
-func read(o *corev1.Secret, w Wanted) (map[secret.Name]secret.Secret, error) {
+func read(o *corev1.Secret, w secret.Wanted) (map[secret.Name]secret.Secret, error) {
 	first := func(keys ...string) (value []byte) {
 		for _, key := range keys {
 			if value = o.Data[key]; len(value) > 0 {

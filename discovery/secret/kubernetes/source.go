@@ -13,18 +13,6 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
-// Wanted is a Secret to read.
-type Wanted struct {
-	Object   secret.Name // namespace and name of the Secret
-	As       secret.Name // the name by which proxies request it
-	Accounts []string    // that may have its key
-	Pair     bool        // it is useless without a certificate and its key
-}
-
-func (w Wanted) same(o Wanted) bool {
-	return w.Object == o.Object && w.As == o.As && w.Pair == o.Pair && slices.Equal(w.Accounts, o.Accounts)
-}
-
 // Max is how many Secrets are read. Those beyond it are reported.
 const Max = 1000
 
@@ -33,29 +21,31 @@ type Source struct {
 	connect func() (*kube.Client, error)
 
 	mu     sync.Mutex
-	wanted []Wanted
+	wanted []secret.Wanted
 	asked  bool                   // Want was called
 	known  map[secret.Name]string // faults of the Secrets that were read, "" for none
 	good   map[secret.Name]bool   // Secrets that have been good, and are served
 
 	changed chan struct{} // gets a value when Want has set other ones
-	learned chan struct{} // gets a value when known has changed
+
+	// OnLearned, if not nil, is called when the result of Known has changed. It must return at once.
+	OnLearned func()
 }
 
 // New returns a Source that wants nothing yet.
 func New(connect func() (*kube.Client, error)) *Source {
 	return &Source{
 		connect: connect, known: map[secret.Name]string{}, good: map[secret.Name]bool{},
-		changed: make(chan struct{}, 1), learned: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1),
 	}
 }
 
 // Want sets the Secrets to read from now on. Before the first call the Source has not synced. Any goroutine may call
 // it.
-func (s *Source) Want(all []Wanted) {
+func (s *Source) Want(all []secret.Wanted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asked && slices.EqualFunc(all, s.wanted, Wanted.same) {
+	if s.asked && slices.EqualFunc(all, s.wanted, secret.Wanted.Same) {
 		return
 	}
 	s.wanted, s.asked = slices.Clone(all), true
@@ -69,9 +59,6 @@ func (s *Source) Known() map[secret.Name]string {
 	return maps.Clone(s.known)
 }
 
-// Learned gets a value when Known returns something else.
-func (s *Source) Learned() <-chan struct{} { return s.learned }
-
 func wake(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
@@ -80,10 +67,10 @@ func wake(to chan<- struct{}) {
 }
 
 // want returns the wanted Secrets, by name, those beyond Max, and whether Want was called.
-func (s *Source) want() (out map[secret.Name]Wanted, beyond []Wanted, asked bool) {
+func (s *Source) want() (out map[secret.Name]secret.Wanted, beyond []secret.Wanted, asked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out = map[secret.Name]Wanted{}
+	out = map[secret.Name]secret.Wanted{}
 	for _, w := range s.wanted {
 		if _, twice := out[w.Object]; !twice && len(out) == Max {
 			beyond = append(beyond, w)
@@ -107,7 +94,9 @@ func (s *Source) learn(name secret.Name, fault string) {
 	}
 	if was, had := s.known[name]; !had || was != fault {
 		s.known[name] = fault
-		wake(s.learned)
+		if s.OnLearned != nil {
+			s.OnLearned()
+		}
 	}
 }
 
@@ -132,7 +121,7 @@ type run struct {
 	session *kube.Session
 
 	asked   bool
-	wanted  map[secret.Name]Wanted
+	wanted  map[secret.Name]secret.Wanted
 	follows map[secret.Name]follow
 	of      map[*kube.Watch]secret.Name
 	last    map[secret.Name]*corev1.Secret
@@ -141,7 +130,7 @@ type run struct {
 
 func newRun(s *Source, session *kube.Session) *run {
 	return &run{
-		Source: s, session: session, wanted: map[secret.Name]Wanted{}, follows: map[secret.Name]follow{}, of: map[*kube.Watch]secret.Name{},
+		Source: s, session: session, wanted: map[secret.Name]secret.Wanted{}, follows: map[secret.Name]follow{}, of: map[*kube.Watch]secret.Name{},
 		last: map[secret.Name]*corev1.Secret{}, untold: map[string]secret.Group{},
 	}
 }
@@ -185,7 +174,7 @@ func (r *run) reconcile() {
 		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
 	}) {
 		if _, follows := r.follows[name]; follows {
-			if !before[name].same(wanted[name]) {
+			if !before[name].Same(wanted[name]) {
 				r.judge(name)
 			}
 			continue

@@ -97,9 +97,9 @@ func (r *reading) want(want string) {
 	}
 }
 
-func want(object string) Wanted {
+func want(object string) secret.Wanted {
 	namespace, name, _ := strings.Cut(object, "/")
-	return Wanted{
+	return secret.Wanted{
 		Object: secret.Name{Namespace: namespace, Name: name}, As: secret.Name{Namespace: "gw", Name: "as-" + name}, Accounts: []string{"ingress"}, Pair: true,
 	}
 }
@@ -126,7 +126,7 @@ func TestSource(t *testing.T) {
 		source := New(nil)
 		r := startReading(t, source)
 		r.want("nothing") // Want was not called yet
-		source.Want([]Wanted{want("shop/a"), want("shop/b")})
+		source.Want([]secret.Wanted{want("shop/a"), want("shop/b")})
 		synctest.Wait()
 		r.looks("shop/a", kube.Event{List: true, All: []any{good("a")}})
 		r.want("nothing") // b was not read
@@ -150,7 +150,7 @@ func TestSource(t *testing.T) {
 			t.Errorf("known is %v, want that both are served on", known)
 		}
 
-		source.Want([]Wanted{want("shop/b"), want("bank/c")})
+		source.Want([]secret.Wanted{want("shop/b"), want("bank/c")})
 		synctest.Wait()
 		if got := fmt.Sprint(slices.Sorted(maps.Keys(r.watches))); got != "[bank metadata.name=c shop metadata.name=b]" {
 			t.Errorf("it reads %s", got)

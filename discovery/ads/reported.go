@@ -103,6 +103,9 @@ func textsOf(data []byte) (name, version span, err error) {
 		if tag < 0 {
 			return name, version, protowire.ParseError(tag)
 		}
+		if number > protowire.MaxValidNumber { // ConsumeTag takes it
+			return name, version, errors.New("initial_resource_versions have an invalid field number")
+		}
 		at += tag
 		size := protowire.ConsumeFieldValue(number, wireType, data[at:])
 		if size < 0 {

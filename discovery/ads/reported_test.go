@@ -191,6 +191,7 @@ func FuzzReportedResources(f *testing.F) {
 	f.Add([]byte("\x0a\x01a\x12\x011"), []byte("\x0a\x01b\x12\x011"), []byte("\x0a\x01a\x12\x012"))
 	f.Add([]byte("\x12\x011\x0a\x01a\x0a\x01c"), []byte(""), []byte("\x0a\x01\xff"))
 	f.Add([]byte("\x08\x01\x0a\x01a"), []byte("\x1a\x01z\x12\x01\xff"), []byte("\x0b\x0c\x0a\x00"))
+	f.Add([]byte(""), []byte("0"), []byte("\x80\xfc\x9e\x9d00"))
 	f.Add([]byte("\x0a\x05a"), []byte("\x0a\x81\x80\x00"+strings.Repeat("a", 129)), []byte("\x00\x01"))
 	f.Fuzz(func(t *testing.T, one, two, three []byte) {
 		in := newInterner()

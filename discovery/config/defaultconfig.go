@@ -41,8 +41,11 @@ func proxyVariables(f field, variables map[string]string) {
 // defaultConfig checks what injection takes from MeshConfig's defaultConfig: with a fault here no Pod could be created.
 func defaultConfig(f field, c *meshconfig.ProxyConfig) {
 	for name, address := range inOrder(map[string]string{
-		"discoveryAddress": c.GetDiscoveryAddress(), "zipkinAddress": c.GetZipkinAddress(), "statsdUdpAddress": c.GetStatsdUdpAddress(),
-		"tracing.zipkin.address": c.GetTracing().GetZipkin().GetAddress(), "envoyMetricsServiceAddress": c.GetEnvoyMetricsServiceAddress(),
+		//lint:ignore SA1019 it is still set
+		"zipkinAddress": c.GetZipkinAddress(),
+		//lint:ignore SA1019 it is still set
+		"envoyMetricsServiceAddress": c.GetEnvoyMetricsServiceAddress(),
+		"discoveryAddress":           c.GetDiscoveryAddress(), "statsdUdpAddress": c.GetStatsdUdpAddress(), "tracing.zipkin.address": c.GetTracing().GetZipkin().GetAddress(),
 		"envoyMetricsService.address": c.GetEnvoyMetricsService().GetAddress(), "envoyAccessLogService.address": c.GetEnvoyAccessLogService().GetAddress(),
 	}) {
 		colon := strings.LastIndexByte(address, ':')

@@ -84,6 +84,10 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 	if mesh, ok := w.config["meshId"].(string); ok && metadata["ISTIO_META_MESH_ID"] == "" {
 		metadata["ISTIO_META_MESH_ID"] = literal(mesh)
 	}
+	// An ordinary sidecar is told to stop together with the program, whose last calls it must still carry.
+	if !native && metadata["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"] == "" && metadata["MINIMUM_DRAIN_DURATION"] == "" {
+		metadata["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"] = "false"
+	}
 	if w.override != "" {
 		f.Env = append(f.Env, value("ISTIO_BOOTSTRAP_OVERRIDE", "/etc/istio/custom-bootstrap/custom_bootstrap.json"))
 		f.Volumes = append(slices.Clip(f.Volumes), map[string]any{"name": "custom-bootstrap-volume", "configMap": map[string]any{"name": w.override}})

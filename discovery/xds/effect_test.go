@@ -242,7 +242,7 @@ func (d draft) views() (out []View) {
 
 // noEffect returns the reasons why some served fields change nothing.
 func noEffect() map[string]string {
-	return map[string]string{
+	out := map[string]string{
 		"MeshConfig.configSources":          "where objects come from, not what they say: TestServeConfigSources and TestAnEmptyFirstAnswerDoesNotWipe show it",
 		"ConfigSource.address":              "the same",
 		"ConfigSource.tlsSettings":          "the same: TestServersOfTLS of discovery/config/mcp",
@@ -253,4 +253,21 @@ func noEffect() map[string]string {
 		"MeshConfig.trustDomain":            "package ads reads it, of certificates",
 		"MeshConfig.trustDomainAliases":     "package ads reads it, of certificates",
 	}
+	for _, name := range injected {
+		out[name] = "injection reads it: TestEveryFieldOfProxyConfigIsKnown of discovery/inject"
+	}
+	return out
+}
+
+// injected are the fields of defaultConfig that no resource shows: what injected Pods start with.
+var injected = []string{
+	"ProxyConfig.ProxyStatsMatcher.inclusionPrefixes", "ProxyConfig.ProxyStatsMatcher.inclusionRegexps",
+	"ProxyConfig.ProxyStatsMatcher.inclusionSuffixes", "ProxyConfig.availabilityZone", "ProxyConfig.binaryPath", "ProxyConfig.concurrency",
+	"ProxyConfig.controlPlaneAuthPolicy", "ProxyConfig.customConfigFile", "ProxyConfig.discoveryAddress", "ProxyConfig.drainDuration",
+	"ProxyConfig.envoyAccessLogService", "ProxyConfig.envoyMetricsService", "ProxyConfig.envoyMetricsServiceAddress",
+	"ProxyConfig.holdApplicationUntilProxyStarts", "ProxyConfig.image", "ProxyConfig.interceptionMode", "ProxyConfig.meshId",
+	"ProxyConfig.proxyAdminPort", "ProxyConfig.proxyBootstrapTemplatePath", "ProxyConfig.proxyMetadata", "ProxyConfig.proxyStatsMatcher",
+	"ProxyConfig.runtimeValues", "ProxyConfig.serviceCluster", "ProxyConfig.statsdUdpAddress", "ProxyConfig.statusPort",
+	"ProxyConfig.terminationDrainDuration", "ProxyConfig.zipkinAddress", "RemoteService.address", "Tracing.Zipkin.address", "Tracing.zipkin",
+	"networking.v1beta1.ProxyImage.imageType",
 }

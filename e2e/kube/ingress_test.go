@@ -150,7 +150,7 @@ func ingressOfACluster(t *testing.T) {
 	}
 	ask(trusting, "https://shop.test/foo/x", "long")
 	w.page("/ready?verbose", "Ingress/default/shop: spec.rules[0].http.paths[3].backend.service.name is \"gone\", which is no Service of namespace default, answered with 503")
-	w.page("/ready?verbose", "Secret default/late is not there")
+	w.page("/ready?verbose", "names Secret default/late, which is not there")
 
 	// The missing Secret comes, and one is replaced.
 	w.hand.apply(tlsSecret(t, public, "default", "late", "late.shop.test", 12))
@@ -176,7 +176,7 @@ func ingressOfACluster(t *testing.T) {
 	ask(client, "http://other.test/", "404")
 	ask(trusting, "https://shop.test/foo/login", "long")
 	w.page("/ready?verbose", `Ingress/evil/thief: spec.rules[0].host is "shop.test", which belongs to namespace default`)
-	w.page("/ready?verbose", `Secret evil/shop is not there`)
+	w.page("/ready?verbose", `names Secret evil/shop, which is not there`)
 
 	// A Gateway of the proxies' namespace names a Secret there, with Istio's keys.
 	issued, err := public.Issue("gateway.test", 31)

@@ -1,6 +1,6 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire e2e-registries e2e-kube image soak chaos fuzz security lint bench bench-ads bench-kube golden clean
+.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage image soak chaos fuzz security lint bench bench-ads bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
 scripts := envoy-tools/fetch-envoy envoy-tools/fetch-kube envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
@@ -75,7 +75,10 @@ e2e-registries: build bin/envoy ## run the tests with real registries, Consul, E
 e2e-kube: build bin/envoy ## run the tests with a real API server of Kubernetes and its etcd; RUN=name of one
 	@envoy-tools/packages kube
 	@envoy-tools/fetch-kube
-	go test -tags kube -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/kube
+	go test -tags kube -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)',-skip Outage) ./e2e/kube
+
+e2e-outage: build bin/envoy ## run the tests of e2e-kube in which API servers or etcd are away for a minute
+	@$(MAKE) --no-print-directory e2e-kube RUN=Outage
 
 soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
 	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e/agent -soak 200

@@ -1,9 +1,9 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage image soak chaos fuzz security lint bench bench-ads bench-kube golden clean
+.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node image soak chaos fuzz security lint bench bench-ads bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
-scripts := envoy-tools/fetch-envoy envoy-tools/fetch-kube envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
+scripts := envoy-tools/fetch-envoy envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init \
 	$(wildcard envoy-tools/pod-init.d/*.sh) .ci/run
 
 # Every go command builds with the flags of the programs that are shipped, so that each package is compiled once for all of
@@ -80,6 +80,14 @@ e2e-kube: build bin/envoy ## run the tests with a real API server of Kubernetes 
 e2e-outage: build bin/envoy ## run the tests of e2e-kube in which API servers or etcd are away for a minute
 	@$(MAKE) --no-print-directory e2e-kube RUN=Outage
 
+# Its builds take five minutes of two cores after those of e2e-kube, and seconds from then on.
+e2e-node: build bin/envoy ## run the tests on a real node of Kubernetes, as root: kubelet, containerd, images; RUN=name of one
+	@envoy-tools/packages pod
+	@envoy-tools/packages node
+	@envoy-tools/fetch-node
+	@envoy-tools/image
+	go test -tags node -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/node
+
 soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
 	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e/agent -soak 200
 
@@ -94,12 +102,12 @@ fuzz: ## run every fuzzer for FUZZTIME, a minute each unless it is set
 
 # The database of vulnerabilities is Go's own, on the network; VULNDB names another, such as a copy in file:///DIR.
 security: ## known vulnerabilities of what the binaries link, then every fuzzer
-	go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) -tags pod,long,wire,registries,kube ./...
+	go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) -tags pod,long,wire,registries,kube,node ./...
 	@$(MAKE) --no-print-directory fuzz
 
 lint: ## vet, staticcheck, gofumpt, and shellcheck where it is installed
-	go vet -tags pod,long,wire,registries,kube ./...
-	go tool staticcheck -tags pod,long,wire,registries,kube ./...
+	go vet -tags pod,long,wire,registries,kube,node ./...
+	go tool staticcheck -tags pod,long,wire,registries,kube,node ./...
 	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || \
 		{ echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); \

@@ -36,6 +36,24 @@ func InMountNamespace(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
+// InNodeNamespaces runs a test as process one of network, mount and process namespaces of its own, as root: all that it starts
+// and mounts ends with it. Mounts are shared within, as a kubelet needs it.
+func InNodeNamespaces(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	inNamespaces(t, syscall.CLONE_NEWNET|syscall.CLONE_NEWNS|syscall.CLONE_NEWPID, func(t *testing.T) {
+		for _, propagation := range []uintptr{unix.MS_PRIVATE, unix.MS_SHARED} {
+			if err := unix.Mount("none", "/", "", unix.MS_REC|propagation, ""); err != nil {
+				t.Fatalf("keep mounts in the namespace: %v", err)
+			}
+		}
+		if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+			t.Fatalf("mount the namespace's processes: %v", err)
+		}
+		loopbackUp(t)
+		test(t)
+	})
+}
+
 // MountTmpfs mounts a tmpfs, until the test ends: options such as "size=64k".
 func MountTmpfs(t *testing.T, dir, options string, flags uintptr) {
 	t.Helper()
@@ -56,7 +74,7 @@ func inNamespaces(t *testing.T, namespaces uintptr, test func(t *testing.T)) {
 		return
 	}
 	ours := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
-	again := exec.Command("/proc/self/exe", append([]string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=5m"}, ours...)...)
+	again := exec.Command("/proc/self/exe", append([]string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=10m"}, ours...)...)
 	again.Env = append(os.Environ(), inNamespace+"=1")
 	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() != 0 {

@@ -1,0 +1,117 @@
+//go:build node
+
+package node
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// The way of docs/kubernetes.md on a real node: images that make image built, Pods that the kubelet starts, each with the
+// sidecar that the webhook put in, and its traffic redirected by pod-init. Nothing is lost while everything is rolled out anew.
+func TestBookinfoOnANode(t *testing.T) {
+	onANode(t, func(n *node) {
+		definitions := strings.TrimSpace(n.must("go", "list", "-m", "-f", "{{.Dir}}", "istio.io/api")) + "/kubernetes/customresourcedefinitions.gen.yaml"
+		n.kubectl("apply", "--server-side", "-f", definitions)
+		n.kubectl("apply", "-k", "deploy/kubernetes")
+		n.names()
+		n.available("istio-system")
+		n.kubectl("apply", "-k", "examples/bookinfo/kubernetes")
+		n.names()
+		n.available("bookinfo")
+		gateway := n.kubectl("-n", "istio-system", "get", "service", "ingressgateway", "-o", "jsonpath={.spec.clusterIP}") + ":80"
+		n.eventually(30*time.Second, func() error { return page(gateway) })
+
+		// What the sidecar decides, not the Service: all requests go to v1, then to v2.
+		const count = `i=0; while [ $i -lt 20 ]; do busybox wget -q -O- http://reviews:9080/reviews/0 | busybox head -c 16; i=$((i+1)); done`
+		n.eventually(30*time.Second, func() error { return n.job(count, `"v1"`, `"v2"`) })
+		n.weigh(0, 100)
+		n.eventually(60*time.Second, func() error { return n.job(count, `"v2"`, `"v1"`) })
+		n.weigh(100, 0)
+
+		load := lab.StartLoad(gateway, "http://bookinfo.example.com/productpage", 2, 2)
+		for _, namespace := range []string{"istio-system", "bookinfo"} {
+			n.kubectl("-n", namespace, "rollout", "restart", "deployment")
+			n.kubectl("-n", namespace, "rollout", "status", "deployment", "--timeout=120s")
+			n.gone(namespace)
+		}
+		lab.Unharmed(t, load)
+
+		n.leavesNothing()
+	})
+}
+
+// page reports whether the gateway answers with the whole page.
+func page(gateway string) error {
+	text, err := lab.GetThrough(gateway, "http://bookinfo.example.com/productpage", "end-user", "jason")
+	if err == nil && (strings.Contains(text, "unavailable") || !strings.Contains(text, "Reviewer1")) {
+		err = fmt.Errorf("the page is %s", text)
+	}
+	return err
+}
+
+func (n *node) available(namespace string) {
+	n.t.Helper()
+	n.kubectl("-n", namespace, "wait", "--for=condition=Available", "--timeout=120s", "deployment", "--all")
+}
+
+func (n *node) weigh(v1, v2 int) {
+	n.t.Helper()
+	n.kubectl("-n", "bookinfo", "patch", "virtualservice", "reviews", "--type", "json", "-p", fmt.Sprintf(
+		`[{"op": "replace", "path": "/spec/http/1/route/0/weight", "value": %d}, {"op": "replace", "path": "/spec/http/1/route/1/weight", "value": %d}]`, v1, v2))
+}
+
+// job runs a script as a Job, which ends although its Pod has a sidecar. Its output must have one text, and not the other.
+func (n *node) job(script, want, without string) error {
+	n.t.Helper()
+	n.kubectl("-n", "bookinfo", "delete", "job", "script", "--ignore-not-found")
+	n.kubectl("apply", "-f", n.write("job.yaml", fmt.Sprintf(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: script, namespace: bookinfo}
+spec:
+  backoffLimit: 0
+  template:
+    metadata: {labels: {app: script}}
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: main, image: pilotlight/proxy:dev, command: [/bin/sh, -c, %q], securityContext: {runAsUser: 1000}}
+`, script)))
+	n.kubectl("-n", "bookinfo", "wait", "--for=condition=Complete", "--timeout=60s", "job/script")
+	out := n.kubectl("-n", "bookinfo", "logs", "job/script", "-c", "main")
+	if !strings.Contains(out, want) || strings.Contains(out, without) {
+		return fmt.Errorf("the Job prints %s, want %s alone", out, want)
+	}
+	return nil
+}
+
+// gone waits until no Pod of a namespace ends any more.
+func (n *node) gone(namespace string) {
+	n.t.Helper()
+	n.eventually(2*time.Minute, func() error {
+		pods := n.kubectl("-n", namespace, "get", "pods", "--no-headers")
+		if strings.Contains(pods, "Terminating") {
+			return fmt.Errorf("Pods end still:\n%s", pods)
+		}
+		return nil
+	})
+}
+
+// leavesNothing removes everything as it was applied: Pods end by themselves, and new ones of the namespace need no webhook.
+func (n *node) leavesNothing() {
+	n.t.Helper()
+	n.kubectl("delete", "-k", "examples/bookinfo/kubernetes", "--timeout=120s")
+	n.kubectl("delete", "-k", "deploy/kubernetes", "--timeout=120s")
+	n.kubectl("create", "namespace", "after")
+	n.kubectl("label", "namespace", "after", "istio-injection=enabled")
+	n.eventually(30*time.Second, func() error {
+		_, err := n.run(part("kubectl"), "-n", "after", "run", "p", "--image=localhost/pause:1", "--restart=Never")
+		return err
+	})
+	n.kubectl("-n", "after", "wait", "--for=condition=Ready", "--timeout=60s", "pod/p")
+}

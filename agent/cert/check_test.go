@@ -7,8 +7,10 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -154,15 +156,39 @@ func TestCheckDescribesTheLeaf(t *testing.T) {
 	}
 }
 
+// A set that Check accepts is one that Go's TLS accepts: the pair belongs together, and at that time the leaf is valid
+// and leads to one of the roots. A fault is the same at each call, and names a file.
 func FuzzCheck(f *testing.F) {
-	leaf := issue(f, "leaf", nil, ecKey(f), nil)
-	chain, key := []byte(leaf.pem()), []byte(pkcs8(f, leaf.key))
-	f.Add(chain, key, chain)
+	root := issue(f, "root", nil, ecKey(f), nil)
+	leaf := issue(f, "leaf", &root, ecKey(f), nil)
+	chain, key, roots := []byte(leaf.pem()), []byte(pkcs8(f, leaf.key)), []byte(root.pem())
+	f.Add(chain, key, roots)
 	f.Add(chain[:100], key[:50], chain[100:])
 	f.Fuzz(func(t *testing.T, chain, key, roots []byte) {
-		if _, err := Check(chain, key, roots, now); err == nil && len(chain) == 0 && len(key) == 0 && len(roots) == 0 &&
-			roots != nil {
-			t.Error("Check finds nothing wrong with empty files")
+		_, err := Check(chain, key, roots, now)
+		var fault *Fault
+		if err != nil && !errors.As(err, &fault) {
+			t.Errorf("the error %v is no *Fault", err)
+		}
+		if _, again := Check(chain, key, roots, now); fmt.Sprint(again) != fmt.Sprint(err) {
+			t.Errorf("the second call returns %v, the first %v", again, err)
+		}
+		if err != nil || chain == nil && key == nil {
+			return
+		}
+		pair, err := tls.X509KeyPair(chain, key)
+		if err != nil {
+			t.Fatalf("Check accepts a pair that TLS does not: %v", err)
+		}
+		leaf, err := x509.ParseCertificate(pair.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
+			t.Errorf("Check accepts a leaf of %s to %s at %s", leaf.NotBefore, leaf.NotAfter, now)
+		}
+		if pool := x509.NewCertPool(); roots != nil && !pool.AppendCertsFromPEM(roots) {
+			t.Error("Check accepts roots of which TLS takes none")
 		}
 	})
 }

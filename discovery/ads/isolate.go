@@ -51,6 +51,7 @@ type isolation struct {
 	applied struct { // the last result
 		want, had, got *set
 		found, try     int
+		searching      bool
 	}
 }
 

@@ -270,6 +270,8 @@ func TestStaleNonceIsIgnored(t *testing.T) {
 	e.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1"))
 	e.want("stale", e.raw(eds, &discoveryv3.DiscoveryRequest{ResponseNonce: stale, ResourceNames: []string{"a", "b", "c"}}), "")
 	e.want("the answer brings the names", e.ask(eds, "a", "b", "c"), "eds:c")
+	e.ack(eds)
+	e.want("stale, while nothing waits", e.raw(eds, &discoveryv3.DiscoveryRequest{ResponseNonce: stale, ResourceNames: []string{"a", "b", "c", "d"}}), "")
 }
 
 func TestVersionIsOfTheContent(t *testing.T) {

@@ -230,6 +230,13 @@ func TestRule13StaleNonceIsIgnored(t *testing.T) {
 		c.want("stale, with a new name", c.ask(eds, "a", "b", "c"), "")
 		c.nonce[eds] = fresh
 		c.want("the answer, with it", c.ask(eds, "a", "b", "c"), "eds:c")
+		c.want("its answer", c.ack(eds), "")
+		fresh = c.nonce[eds]
+		c.nonce[eds] = stale
+		c.want("stale, with a new name, while nothing waits for an answer", c.ask(eds, "a", "b", "c", "d"), "")
+		c.nonce[eds] = fresh
+		r.push(state("a=1 b=1", "a=2 b=1 c=1 d=1", "l=1", "r=1"))
+		c.want("the name is not subscribed", c.got(), "eds:c")
 	})
 }
 

@@ -9,10 +9,10 @@ func (s *subscription) withheld(want *set, sh *share) *set {
 		return want
 	}
 	a := &i.applied
-	if a.want == want && a.had == s.accepted && a.found == i.found && a.try == i.try {
+	if a.want == want && a.had == s.accepted && a.found == i.found && a.try == i.try && a.searching == s.searching() {
 		return a.got
 	}
-	a.want, a.had, a.found, a.try = want, s.accepted, i.found, i.try
+	a.want, a.had, a.found, a.try, a.searching = want, s.accepted, i.found, i.try, s.searching()
 	a.got = i.apply(s, want, sh)
 	return a.got
 }

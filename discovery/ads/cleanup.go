@@ -2,7 +2,6 @@ package ads
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -149,7 +148,7 @@ func (v *viewers) forget() {
 // owner returns the name of an identity, or the host of a client without a certificate.
 func (id identity) owner(peer string) string {
 	if id != (identity{}) {
-		return fmt.Sprintf("spiffe://%s/ns/%s/sa/%s", id.trustDomain, id.namespace, id.account)
+		return id.String()
 	}
 	if host, _, err := net.SplitHostPort(peer); err == nil {
 		return host

@@ -2,8 +2,8 @@ package ads
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/xds"
+	"github.com/pilotlight/pilotlight/internal/spiffe"
 )
 
 // identify reads the node of the first request; later ones may leave it out.
@@ -107,6 +108,10 @@ func versionOf(n *corev3.Node) string {
 // plaintext is for a trusted network.
 type identity struct{ trustDomain, namespace, account string }
 
+func (id identity) String() string {
+	return fmt.Sprintf("spiffe://%s/ns/%s/sa/%s", id.trustDomain, id.namespace, id.account)
+}
+
 // authorize checks that a client with a certificate requests the configuration of its own namespace only. Configuration
 // shows which services a namespace may call, and one workload's certificate must not give access to another
 // namespace's. A namespace of a foreign trust domain is a different namespace, even under the same name.
@@ -118,26 +123,29 @@ func authorize(ctx context.Context, namespace string, trustDomains []string) (id
 	if len(info.State.PeerCertificates) == 0 {
 		return identity{}, status.Error(codes.PermissionDenied, "the client has no certificate")
 	}
-	var found []string
-	for _, uri := range info.State.PeerCertificates[0].URIs {
-		id, ok := identityOf(uri)
-		if ok && id.namespace == namespace && slices.Contains(trustDomains, id.trustDomain) {
-			return id, nil
-		}
-		found = append(found, uri.String())
+	id, err := identityOf(info.State.PeerCertificates[0])
+	if err != nil {
+		return identity{}, status.Errorf(codes.PermissionDenied, "node is of namespace %q: %v: want spiffe://TRUST_DOMAIN/ns/%s/sa/ACCOUNT",
+			namespace, err, namespace)
+	}
+	if id.namespace == namespace && slices.Contains(trustDomains, id.trustDomain) {
+		return id, nil
 	}
 	return identity{}, status.Errorf(codes.PermissionDenied,
 		"node is of namespace %q, its certificate is for %q: want spiffe://TRUST_DOMAIN/ns/%s/sa/ACCOUNT with a TRUST_DOMAIN of %q, "+
-			"as trustDomain and trustDomainAliases of MeshConfig say", namespace, found, namespace, trustDomains)
+			"as trustDomain and trustDomainAliases of MeshConfig say", namespace, id, namespace, trustDomains)
 }
 
 // identityOf reads Istio's form of an identity, spiffe://trust.domain/ns/NAMESPACE/sa/ACCOUNT.
-func identityOf(uri *url.URL) (identity, bool) {
-	parts := strings.Split(uri.Path, "/")
-	if uri.Scheme != "spiffe" || uri.Host == "" || len(parts) != 5 || parts[1] != "ns" || parts[3] != "sa" || parts[2] == "" || parts[4] == "" {
-		return identity{}, false
+func identityOf(certificate *x509.Certificate) (identity, error) {
+	id, err := spiffe.Of(certificate)
+	if err != nil {
+		return identity{}, err
 	}
-	return identity{uri.Host, parts[2], parts[4]}, true
+	if len(id.Path) != 4 || id.Path[0] != "ns" || id.Path[2] != "sa" {
+		return identity{}, fmt.Errorf("its certificate is for %q", id)
+	}
+	return identity{id.TrustDomain, id.Path[1], id.Path[3]}, nil
 }
 
 func peerOf(ctx context.Context) string {

@@ -3,6 +3,8 @@ package ads
 import (
 	"cmp"
 	"crypto/tls"
+	"crypto/x509"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +47,16 @@ func (a authority) check(err error) {
 func (a authority) issue(serial int64, id string) lab.Identity {
 	a.t.Helper()
 	identity, err := a.Issue(cmp.Or(id, "discovery.test"), serial)
+	a.check(err)
+	return identity
+}
+
+// issueTwo makes a certificate with two SPIFFE IDs.
+func (a authority) issueTwo(id, further string) lab.Identity {
+	a.t.Helper()
+	uri, err := url.Parse(further)
+	a.check(err)
+	identity, err := a.IssueWith(id, 3, func(c *x509.Certificate) { c.URIs = append(c.URIs, uri) })
 	a.check(err)
 	return identity
 }
@@ -103,6 +115,9 @@ func TestSecureRefusesOtherNamespaces(t *testing.T) {
 		"no domain":        {[]lab.Identity{a.issue(3, "spiffe:///ns/default/sa/app")}, codes.PermissionDenied, "want spiffe://"},
 		"no account":       {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/default/sa/")}, codes.PermissionDenied, "want spiffe://"},
 		"no certificate":   {nil, codes.Unavailable, ""},
+		"two IDs":          {[]lab.Identity{a.issueTwo("spiffe://cluster.local/ns/other/sa/app", "spiffe://cluster.local/ns/default/sa/app")}, codes.PermissionDenied, "2 URIs"},
+		"a query":          {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/default/sa/app?a")}, codes.PermissionDenied, "want spiffe://"},
+		"percent-encoding": {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/de%66ault/sa/app")}, codes.PermissionDenied, "want spiffe://"},
 		"of another roots": {[]lab.Identity{newAuthority(t).issue(3, "spiffe://cluster.local/ns/default/sa/app")}, codes.Unavailable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/internal/regular"
+	"github.com/pilotlight/pilotlight/internal/spiffe"
 )
 
 // maxFile is the largest size of a file that is read, in bytes: the roots of a whole distribution have 0.3 MB.
@@ -68,9 +69,14 @@ func verify(state tls.ConnectionState, roots *x509.CertPool, names []string) err
 		return err
 	}
 	has := slices.Clone(leaf.DNSNames)
-	for _, uri := range leaf.URIs {
-		has = append(has, uri.String())
+	uris, err := spiffe.URIs(leaf)
+	if err != nil {
+		return err
 	}
+	if _, err := spiffe.Of(leaf); err != nil && slices.ContainsFunc(uris, spiffe.Like) {
+		return fmt.Errorf("the server's identity: %w", err)
+	}
+	has = append(has, uris...)
 	for _, ip := range leaf.IPAddresses {
 		has = append(has, ip.String())
 	}

@@ -2,7 +2,9 @@ package mcp
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"net"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -109,6 +111,51 @@ func TestServersOfTLS(t *testing.T) {
 			_, _, stop := follow(t, s)
 			if err := stop(); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// A server with two SPIFFE IDs is neither of them: the standard allows one.
+func TestServersHaveOneIdentity(t *testing.T) {
+	authority, err := lab.NewAuthority("mesh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const own = "spiffe://cluster.local/ns/istio-system/sa/istiod"
+	for name, test := range map[string]struct {
+		further string
+		fault   string // "" for a server that is accepted
+	}{
+		"one":               {"", ""},
+		"a further one":     {"spiffe://cluster.local/ns/other/sa/app", "2 URIs"},
+		"another URI, too":  {"https://example.com/", "2 URIs"},
+		"a query behind it": {own + "?a", "2 URIs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, err := authority.IssueWith(own, 2, func(c *x509.Certificate) {
+				if test.further != "" {
+					uri, err := url.Parse(test.further)
+					if err != nil {
+						t.Fatal(err)
+					}
+					c.URIs = append(c.URIs, uri)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pair, err := server.Pair()
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaf, err := x509.ParseCertificate(pair.Certificate[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = verify(tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}, authority.Pool(), []string{own})
+			if test.fault == "" && err != nil || test.fault != "" && (err == nil || !strings.Contains(err.Error(), test.fault)) {
+				t.Errorf("got %v, want %q", err, test.fault)
 			}
 		})
 	}

@@ -1,5 +1,6 @@
 // Package envoy runs the real Envoy as a child: its arguments, files, start, signals and last log lines, its hot-restart
-// protocol and shared memory, and a client of its admin. It is the only place that starts a process.
+// protocol and shared memory, and a client of its admin. No other package starts an Envoy; package application starts the program beside
+// it.
 //
 //	Run: bootstrap ─▶ slot/envoy-rev{epoch}.json (0600) ─▶ fork ─▶ watch: /proc, /ready ─▶ Live, Hung
 //	                                                        │ abortCh: signals, drain ─▶ Idle
@@ -10,6 +11,6 @@
 //	Family  a base-id: shared memory and sockets of epochs that hand over to each other; repairs of both
 //	Admin   a client of one epoch's admin, with a connection for each request
 //
-// It decides nothing: package agent judges whether an exit was a failure, and what to do. Where the code relies on facts
+// It does not decide: package agent judges whether an exit was a failure, and what to do. Where the code relies on facts
 // about Envoy 1.40, a comment cites them.
 package envoy

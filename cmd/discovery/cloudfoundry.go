@@ -1,12 +1,10 @@
 package main
 
 import (
-	"net/netip"
 	"net/url"
-	"os"
 	"time"
 
-	"github.com/pilotlight/pilotlight/discovery"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/discovery/registry/cloudfoundry"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
@@ -70,10 +68,6 @@ func (c *cloudFoundry) faults() map[string]faulty {
 	return out
 }
 
-func (c *cloudFoundry) source() discovery.Source {
-	id, err := os.Hostname()
-	if err != nil {
-		id = "discovery"
-	}
-	return cloudfoundry.New(c.broker, "pilotlight-"+id, netip.Addr{}, c.interval, c.threshold)
+func (c *cloudFoundry) served() plane.CloudFoundry {
+	return plane.CloudFoundry{Broker: c.broker, Interval: c.interval, Threshold: c.threshold}
 }

@@ -6,6 +6,7 @@
 //	discovery apply, discovery get, discovery delete, discovery proxyconfig
 //	discovery version
 //
-// It exits with status 0 when it was asked to stop, 1 when something failed, 2 when its arguments are wrong. The package only
-// reads flags and joins the adapters with the server. The packages below discovery do everything else.
+// It exits with status 0 when it was asked to stop, 1 when something failed, 2 when its arguments are wrong. The package
+// only makes a plane.Config from flags, the environment and a file, and reads and prints objects for its other commands. Package
+// discovery/plane joins what serve runs.
 package main

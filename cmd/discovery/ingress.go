@@ -2,20 +2,11 @@ package main
 
 import (
 	"errors"
-	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/pilotlight/pilotlight/discovery"
-	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/ingress"
-	"github.com/pilotlight/pilotlight/discovery/ingress/source"
-	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/registry/manifest"
-	"github.com/pilotlight/pilotlight/discovery/secret"
-	secretfile "github.com/pilotlight/pilotlight/discovery/secret/file"
-	secrets "github.com/pilotlight/pilotlight/discovery/secret/kubernetes"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -58,7 +49,7 @@ func (s *settings) ingresses() []setting.Setting {
 // ingressFaults returns the faults of these settings.
 func (s *settings) ingressFaults() (faults []error) {
 	c := s.ingress
-	inCluster := slices.Contains(s.registries, kubernetesRegistry)
+	inCluster := s.inCluster()
 	if c.class != "" && !inCluster && s.configDir == "" {
 		faults = append(faults, errors.New("--ingressClass is given, and there are no Ingresses: want --configDir, or Kubernetes in --registries"))
 	}
@@ -83,12 +74,6 @@ func (s *settings) ingressFaults() (faults []error) {
 	return faults
 }
 
-// twoNames reports whether a text is two names with a slash between them.
-func twoNames(text string) bool {
-	namespace, name, found := strings.Cut(text, "/")
-	return found && namespace != "" && name != "" && !strings.Contains(name, "/")
-}
-
 func (c ingressSettings) numbers() (plain, encrypted uint32, ok bool) {
 	if len(c.ports) != 2 {
 		return 0, 0, false
@@ -98,126 +83,10 @@ func (c ingressSettings) numbers() (plain, encrypted uint32, ok bool) {
 	return uint32(a), uint32(b), err == nil && also == nil && a > 0 && b > 0 && a != b
 }
 
-// ingresses serve the Ingresses of all stores. A nil one serves none.
-type ingresses struct {
-	settings ingressSettings
-	source   *source.Source
-	secrets  *named
-}
-
-// open returns what serves Ingresses, nil for none, with Services of a domain. dir is nil without --secretsDir.
-func (c ingressSettings) open(d model.Domain, dir *secretfile.Source) *ingresses {
-	if c.class == "" {
-		return nil
-	}
-	namespace, account, _ := strings.Cut(c.identity, "/")
+// served returns what the settings select.
+func (c ingressSettings) served() plane.Ingress {
 	plain, encrypted, _ := c.numbers()
-	secrets := &named{dir: dir, namespace: namespace, account: account}
-	from := source.New(ingress.Options{Class: c.class, Proxies: namespace, Selector: c.selector, HTTP: plain, HTTPS: encrypted, Domain: d}, secrets)
-	if dir != nil {
-		dir.OnLearned = from.Wake
+	return plane.Ingress{
+		Class: c.class, Selector: c.selector, Identity: nameOf(c.identity), HTTP: plain, HTTPS: encrypted, Service: nameOf(c.service),
 	}
-	return &ingresses{c, from, secrets}
-}
-
-// feed returns the receiver of the Ingresses of a store, by the name of its source; nil for none.
-func (i *ingresses) feed(store string) manifest.Ingresses {
-	if i == nil {
-		return nil
-	}
-	return i.source.Feed(store)
-}
-
-// remove removes the Ingresses of a store.
-func (i *ingresses) remove(store string) {
-	if i != nil {
-		i.source.Remove(store)
-	}
-}
-
-// join adds the sources of Ingresses, and those of an API server and of its Secrets, if inCluster. It returns the writer of
-// their addresses, nil for none.
-func (i *ingresses) join(server *discovery.Server, from cluster, inCluster bool, log *slog.Logger) (status *configs.IngressStatus) {
-	if i == nil {
-		return nil
-	}
-	server.Sources["ingress"] = i.source
-	if !inCluster {
-		return nil
-	}
-	const name = "kubernetesIngress"
-	reader := secrets.New(from.connect)
-	reader.OnLearned = i.source.Wake
-	i.secrets.reader, server.Secrets["ingressSecrets"] = reader, reader
-	feed := i.source.Feed(name)
-	objects := &configs.Ingress{Connect: from.connect, Cluster: from.id, Namespaces: from.namespaces, Class: i.settings.class, Into: feed}
-	if namespace, name, found := strings.Cut(i.settings.service, "/"); found {
-		status = configs.NewIngressStatus(from.connect, ingress.Name{Namespace: namespace, Name: name}, log)
-		objects.Show = status.Show
-		feed.Served(objects.Served)
-	}
-	server.Sources[name] = objects
-	return status
-}
-
-// named are the Secrets that the proxies of an identity may receive: those of --secretsDir, and those of the API server
-// that are not there.
-type named struct {
-	dir                *secretfile.Source // nil for none
-	reader             *secrets.Source    // nil for none
-	namespace, account string
-
-	wanted []ingress.Name // of the last call of Want
-}
-
-// Want sets the Secrets to read.
-func (n *named) Want(names []ingress.Name) {
-	var all, rest []secret.Wanted
-	found := map[secret.Name]string{}
-	if n.dir != nil {
-		found = n.dir.Known()
-	}
-	for _, name := range names {
-		w := secret.Wanted{
-			Object: secret.Name{Namespace: name.Namespace, Name: name.Name}, Pair: true,
-			As: secret.Name{Namespace: n.namespace, Name: ingress.Credential(name)}, Accounts: []string{n.account},
-		}
-		all = append(all, w)
-		if fault, looked := found[w.Object]; looked && fault != "" || n.dir == nil {
-			rest = append(rest, w)
-		}
-	}
-	if n.dir != nil {
-		n.dir.Want(all)
-	}
-	if n.reader != nil {
-		n.reader.Want(rest)
-	}
-	n.wanted = names
-}
-
-// Known returns the faults of the Secrets that were read.
-func (n *named) Known() map[ingress.Name]string {
-	var found, read map[secret.Name]string
-	if n.dir != nil {
-		found = n.dir.Known()
-	}
-	if n.reader != nil {
-		read = n.reader.Known()
-	}
-	out := map[ingress.Name]string{}
-	for _, name := range n.wanted {
-		object := secret.Name{Namespace: name.Namespace, Name: name.Name}
-		fault, looked := found[object]
-		switch {
-		case n.dir == nil && n.reader == nil:
-			fault, looked = "cannot be read: --secretsDir is not given", true
-		case n.reader != nil && (n.dir == nil || looked && fault != ""):
-			fault, looked = read[object]
-		}
-		if looked {
-			out[name] = fault
-		}
-	}
-	return out
 }

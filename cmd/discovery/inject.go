@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/inject"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/regular"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
@@ -117,7 +118,7 @@ func layersOfFiles(cmd *cobra.Command, paths []string, meshFile string) (inject.
 		return nil, err
 	}
 	return func(namespace string, labels map[string]string) ([]inject.Layer, error) {
-		return layersOf(mesh, namespace, labels)
+		return plane.Layers(mesh, namespace, labels)
 	}, nil
 }
 

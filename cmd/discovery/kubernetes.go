@@ -1,19 +1,13 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strings"
 
-	"github.com/pilotlight/pilotlight/discovery"
-	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/kube"
-	"github.com/pilotlight/pilotlight/discovery/kube/catalog"
-	"github.com/pilotlight/pilotlight/discovery/model"
-	services "github.com/pilotlight/pilotlight/discovery/registry/kubernetes"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/version"
 )
@@ -28,10 +22,7 @@ type cluster struct {
 	settings   string   // NAMESPACE/NAME of the ConfigMap of the mesh's settings; empty for none
 	writes     bool     // the status of its Istio objects
 	lease      lease
-	receiver   *configs.Statuses // receives the objects from their source; nil for none
 }
-
-const kubernetesRegistry = "Kubernetes"
 
 func (s *settings) kubernetes() []setting.Setting {
 	return []setting.Setting{
@@ -63,14 +54,14 @@ func (s *settings) kubernetes() []setting.Setting {
 // clusterFaults returns the faults of these settings.
 func (s *settings) clusterFaults() (faults []error) {
 	c := s.cluster
-	used := c.config || len(s.gatewaySecrets) > 0 || s.webhooks.used() || c.settings != "" || s.meshConfig != "" || slices.Contains(s.registries, kubernetesRegistry)
+	used := c.config || len(s.gatewaySecrets) > 0 || s.webhooks.used() || c.settings != "" || s.meshConfig != "" || s.inCluster()
 	if c.access.File != "" && !used {
 		faults = append(faults, errors.New("--kubeconfig is given, and none of --registries Kubernetes, --kubernetesConfig, --meshConfigMap, --meshConfig and a webhook configuration"))
 	}
 	if c.access.Context != "" && c.access.File == "" {
 		faults = append(faults, errors.New("--kubeContext is given without --kubeconfig"))
 	}
-	if c.registries != "" && !slices.Contains(s.registries, kubernetesRegistry) {
+	if c.registries != "" && !s.inCluster() {
 		faults = append(faults, errors.New("--clusterRegistriesNamespace is given, and --registries does not name Kubernetes"))
 	}
 	if c.settings != "" && !twoNames(c.settings) {
@@ -84,54 +75,21 @@ func (s *settings) clusterFaults() (faults []error) {
 	return faults
 }
 
-// services returns the registry of the cluster.
-func (c cluster) services(d model.Domain) discovery.Source {
-	return services.Source{Connect: c.connect, Namespaces: c.namespaces, Options: catalog.Options{Cluster: c.id, Domain: d}}
-}
-
-func (c cluster) connect() (*kube.Client, error) {
-	c.access.UserAgent = userAgent()
-	return c.access.Client()
-}
+// inCluster reports whether the Services of the cluster are served.
+func (s *settings) inCluster() bool { return slices.Contains(s.registries, plane.Kubernetes) }
 
 func userAgent() string { return "pilotlight-discovery/" + version.Get().Version }
 
-// objects returns the source of the cluster's Istio objects.
-func (c cluster) objects(log *slog.Logger) discovery.Source {
-	return configs.Source{Connect: c.connect, Cluster: c.id, Namespaces: c.namespaces, Statuses: c.receiver, Log: log}
-}
-
-// store returns the source for k8s://PLACE in MeshConfig's configSources: the objects of this cluster, unless they are
-// served already.
-func (c cluster) store(place string, log *slog.Logger) discovery.Source {
-	switch {
-	case place != "":
-		return noStore("k8s://" + place + " is no cluster that is known here, want k8s:// for the one of --kubeconfig")
-	case c.config:
-		return noStore("")
-	default:
-		return c.objects(log)
+// served returns what is read from the cluster. pod is the namespace of this Pod, "" outside of one: the Secrets of other
+// clusters are read there unless another namespace, or a kubeconfig, is given.
+func (c cluster) served(pod string) plane.Cluster {
+	access, registries := c.access, c.registries
+	access.UserAgent = userAgent()
+	if registries == "" && access.File == "" {
+		registries = pod
 	}
-}
-
-// noStore is a source without objects, and the reason; "" if there is no fault.
-type noStore string
-
-func (n noStore) Run(context.Context, chan<- model.Update) error {
-	if n != "" {
-		return errors.New(string(n))
+	return plane.Cluster{
+		Access: access, ID: c.id, Namespaces: c.namespaces, Objects: c.config, Settings: nameOf(c.settings), Kubeconfig: registries,
+		Statuses: c.writes, Lease: plane.Name{Namespace: cmp.Or(c.lease.namespace, pod, "istio-system"), Name: c.lease.name},
 	}
-	return nil
-}
-
-// stores returns the sources of the cluster's configuration, by name.
-func (c cluster) stores(log *slog.Logger) map[string]discovery.Source {
-	out := map[string]discovery.Source{}
-	if c.config {
-		out["kubernetesConfig"] = c.objects(log)
-	}
-	if namespace, name, found := strings.Cut(c.settings, "/"); found {
-		out["meshConfigMap"] = configs.Settings{Connect: c.connect, Cluster: c.id, Namespace: namespace, Name: name, Log: log}
-	}
-	return out
 }

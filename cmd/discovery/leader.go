@@ -4,14 +4,8 @@ import (
 	"cmp"
 	"crypto/rand"
 	"errors"
-	"log/slog"
 	"os"
-	"slices"
 
-	"github.com/pilotlight/pilotlight/discovery"
-	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
-	"github.com/pilotlight/pilotlight/discovery/kube"
-	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -41,32 +35,9 @@ func (c cluster) leaderFaults() (faults []error) {
 	return faults
 }
 
-// identity returns a name for this run of this replica: the Pod's name, which is its host name, and a random part, so
+// replica returns a name for this run of this replica: the Pod's name, which is its host name, and a random part, so
 // that a later run has another identity.
-func identity() string {
+func replica() string {
 	host, _ := os.Hostname() // without it, the random part is still unique
 	return cmp.Or(os.Getenv("POD_NAME"), host, "discovery") + "_" + rand.Text()[:8]
-}
-
-func (c cluster) election(identity string, log *slog.Logger) *kube.Election {
-	namespace := cmp.Or(c.lease.namespace, podNamespace(), "istio-system")
-	return &kube.Election{Connect: c.connect, Namespace: namespace, Name: c.lease.name, Identity: identity, Log: log}
-}
-
-// statuses returns the writer of the statuses of the cluster's objects; nil if they are not written.
-func (c cluster) statuses(identity string, log *slog.Logger) *configs.Statuses {
-	if !c.writes {
-		return nil
-	}
-	return &configs.Statuses{Connect: c.connect, Cluster: c.id, Instance: identity, Log: log}
-}
-
-// whole forwards the notes of a mesh only if no source is late: if one is missing, references to its objects would look
-// wrong.
-func whole(server *discovery.Server, next func(*model.Mesh, []model.Note)) func(*model.Mesh, []model.Note) {
-	return func(m *model.Mesh, notes []model.Note) {
-		if !slices.ContainsFunc(server.Statuses(), func(s discovery.SourceStatus) bool { return s.Late }) {
-			next(m, notes)
-		}
-	}
 }

@@ -1,26 +1,15 @@
 package main
 
 import (
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
-	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/ingress"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/registry/manifest"
 )
-
-// newStore returns the store of a directory, which reads Kubernetes' objects of a cluster with the domain, beside Istio's. ingresses is nil if Ingresses are
-// not served.
-func newStore(dir string, d model.Domain, wipeDelay time.Duration, ingresses manifest.Ingresses, log *slog.Logger) *file.Source {
-	store := file.New(dir, wipeDelay, log)
-	store.Manifests = func() file.Manifests { return manifest.New(d, ingresses) }
-	return store
-}
 
 // judgedIngresses is a table of the Ingresses that a command judges.
 type judgedIngresses struct{ *ingress.Table }

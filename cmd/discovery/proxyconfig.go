@@ -10,7 +10,6 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
-	"github.com/pilotlight/pilotlight/discovery/inject"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
@@ -72,16 +71,4 @@ func meshOf(cmd *cobra.Command, paths []string, meshFile string) (*model.Mesh, e
 		return nil, errors.New("configuration has errors: what it says is not known")
 	}
 	return model.New(slices.Values([]model.Group{{Objects: objects}})), nil
-}
-
-// layersOf returns the places of a mesh that set the ProxyConfig of a workload.
-func layersOf(mesh *model.Mesh, namespace string, labels map[string]string) (out []inject.Layer, err error) {
-	for _, l := range mesh.ProxyConfigLayers(namespace, labels) {
-		fields, err := config.ProxyConfigFields(l)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, inject.Layer{From: l.From, Over: l.Selected, Config: fields})
-	}
-	return out, nil
 }

@@ -67,9 +67,12 @@ func (e loggedExporter) ExportSpans(ctx context.Context, spans []trace.ReadOnlyS
 	return nil
 }
 
-// flushTraces sends the remaining spans, within the grace of other requests.
+// flushTime is how long a stop waits for a collector.
+const flushTime = 2 * time.Second
+
+// flushTraces sends the remaining spans.
 func flushTraces(provider *trace.TracerProvider, log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), grace+time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
 	if err := provider.Shutdown(ctx); err != nil {
 		log.Warn("traces not delivered", "err", err)

@@ -2,17 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"log/slog"
-	"slices"
-	"strings"
-	"time"
 
-	"github.com/pilotlight/pilotlight/discovery"
-	"github.com/pilotlight/pilotlight/discovery/inject"
-	"github.com/pilotlight/pilotlight/discovery/inject/admission"
-	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/webhook"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -25,19 +16,6 @@ type webhooks struct {
 	mutating, validating string // names of the configurations; empty for none
 	injectConfigMap      string // NAMESPACE/NAME; empty for the defaults
 }
-
-// proxyConfigSources are the sources of MeshConfig and ProxyConfig objects without which no Pod is injected, even if
-// proxies are served without them. Not among them are sources that may run in Pods that are injected.
-var proxyConfigSources = []string{"meshConfig", "meshConfigMap", "config", "kubernetesConfig"}
-
-// maxReviews bounds the connections of the webhooks. An API server has one for each review that it requests at the same
-// time.
-const maxReviews = 512
-
-// reviewBounds returns the bounds of the webhooks' port. An API server keeps a connection for 90 seconds after its last
-// request. If this end closed it first, a request could meet the close, and the API server does not repeat it: the Pod
-// would be refused.
-func reviewBounds() bounds { return bounds{maxReviews, 2 * time.Minute} }
 
 func (s *settings) webhookSettings() []setting.Setting {
 	w := &s.webhooks
@@ -76,14 +54,6 @@ func (s *settings) webhookSettings() []setting.Setting {
 
 func (w webhooks) used() bool { return w.mutating != "" || w.validating != "" }
 
-// descriptors returns how many descriptors the webhooks use, which proxies cannot have.
-func (w webhooks) descriptors() int {
-	if w.used() {
-		return maxReviews
-	}
-	return 0
-}
-
 // webhookFaults returns the faults of these settings.
 func (s *settings) webhookFaults() (faults []error) {
 	w := s.webhooks
@@ -103,34 +73,10 @@ func (s *settings) webhookFaults() (faults []error) {
 	return faults
 }
 
-// injection returns the source of the injection's configuration; nil if Pods are not injected. served returns the mesh
-// that proxies are served, nil before the first one, and sources the statuses of its sources.
-func (s *settings) injection(served func() *model.Mesh, sources func() []discovery.SourceStatus, log *slog.Logger) *admission.Source {
-	if s.webhooks.mutating == "" {
-		return nil
-	}
-	namespace, name, _ := strings.Cut(s.webhooks.injectConfigMap, "/")
-	layers := func(namespace string, labels map[string]string) ([]inject.Layer, error) {
-		mesh := served()
-		if mesh == nil {
-			return nil, fmt.Errorf("%w: there is no mesh before its sources have synced", admission.ErrNotReady)
-		}
-		for _, source := range sources() {
-			if source.Late && slices.Contains(proxyConfigSources, source.Name) {
-				return nil, fmt.Errorf("%w: the source %s has not synced", admission.ErrNotReady, source.Name)
-			}
-		}
-		return layersOf(mesh, namespace, labels)
-	}
-	return &admission.Source{Connect: s.cluster.connect, Namespace: namespace, Name: name, Domain: s.domain.String(), Layers: layers, Log: log}
-}
-
-// keeper returns the keeper of the webhooks' certificate.
-func (s *settings) keeper(log *slog.Logger) *webhook.Keeper {
-	w := s.webhooks
-	namespace, name, _ := strings.Cut(w.service, "/")
-	return &webhook.Keeper{
-		Connect: s.cluster.connect, Service: webhook.Service{Namespace: namespace, Name: name, Domain: s.domain.String()}, Secret: w.secret, Hosts: w.hosts,
-		Mutating: w.mutating, Validating: w.validating, Log: log, Now: time.Now,
+// served returns the webhooks.
+func (w webhooks) served() plane.Webhooks {
+	return plane.Webhooks{
+		Service: nameOf(w.service), Secret: w.secret, Hosts: w.hosts, Mutating: w.mutating, Validating: w.validating,
+		Injection: nameOf(w.injectConfigMap),
 	}
 }

@@ -2,8 +2,8 @@
 // endpoints, listeners and routes, with the names that Istio uses. It is pure: no goroutine, no clock, no I/O, and
 // equal arguments give equal results, in the same order.
 //
-//	Node ── ParseProxy ──▶ Proxy ── ViewOf ──▶ View ─┬─ Outbound ── BuildOutbound ─┐
-//	                                                 └─ Inbound ─── BuildInbound ──┴─▶ Resources
+//	Node ── ParseProxy ──▶ Proxy ── ViewOf ──▶ View ─┬─ Outbound ─ RebuildOutbound ┐
+//	                                                 └─ Inbound ─── BuildInbound ──┴▶ Resources
 //	                                   Mesh ───────────────────────┘
 //
 // Traffic of a sidecar whose connections are intercepted, and of one without (interception mode NONE):

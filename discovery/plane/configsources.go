@@ -1,4 +1,4 @@
-package main
+package plane
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
@@ -14,72 +13,61 @@ import (
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
-	"github.com/pilotlight/pilotlight/discovery/config/mcp"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // configSources are the sources in MeshConfig's configSources, which change with its file.
 type configSources struct {
-	wipeDelay time.Duration
-	log       *slog.Logger
-	cluster   cluster    // of k8s://
-	ingresses *ingresses // of fs://; nil if none are served
-	domain    model.Domain
-	add       func(name string, source discovery.Source)
-	remove    func(name string)
+	open   func(config.ConfigSource) (discovery.Source, *file.Source) // the second one is nil unless the source is a store of files
+	add    func(name string, source discovery.Source)
+	remove func(name string)
+	log    *slog.Logger
 
 	mu      sync.Mutex
 	running map[string]config.ConfigSource // by URL, which is the source's name
 	stores  map[string]*file.Source        // the stores of files
 }
 
-func newConfigSources(server *discovery.Server, wipeDelay time.Duration, c cluster, d model.Domain, i *ingresses, log *slog.Logger) *configSources {
-	return &configSources{
-		wipeDelay: wipeDelay, log: log, cluster: c, domain: d, ingresses: i, add: server.Add, remove: server.Remove,
-		running: map[string]config.ConfigSource{}, stores: map[string]*file.Source{},
+// plan returns the sources to start, and the names of those to stop, so that the wanted ones run, and no others. One
+// whose TLS has changed starts again, in place of the running one.
+func plan(running map[string]config.ConfigSource, wanted []config.ConfigSource) (start []config.ConfigSource, stop []string) {
+	named := map[string]bool{}
+	for _, s := range wanted {
+		named[s.URL] = true
+		if was, runs := running[s.URL]; !runs || !proto.Equal(was.TLS, s.TLS) {
+			start = append(start, s)
+		}
 	}
+	for _, url := range slices.Sorted(maps.Keys(running)) {
+		if !named[url] {
+			stop = append(stop, url)
+		}
+	}
+	return start, stop
 }
 
 // set makes these the running sources.
 func (c *configSources) set(sources []config.ConfigSource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	named := map[string]bool{}
-	for _, s := range sources {
-		named[s.URL] = true
-		if was, runs := c.running[s.URL]; runs && proto.Equal(was.TLS, s.TLS) {
-			continue
-		}
+	start, stop := plan(c.running, sources)
+	for _, s := range start {
 		c.log.Info("configuration is read from a source of MeshConfig", "source", s.URL)
+		source, store := c.open(s)
 		c.running[s.URL] = s
-		c.add(s.URL, c.source(s))
-	}
-	for _, url := range slices.Sorted(maps.Keys(c.running)) {
-		if !named[url] {
-			delete(c.running, url)
-			delete(c.stores, url)
-			c.remove(url)
-			c.ingresses.remove(url)
+		if store != nil {
+			c.stores[s.URL] = store
 		}
+		c.add(s.URL, source)
+	}
+	for _, url := range stop {
+		delete(c.running, url)
+		delete(c.stores, url)
+		c.remove(url)
 	}
 }
 
-func (c *configSources) source(s config.ConfigSource) discovery.Source {
-	switch s.Scheme {
-	case "xds":
-		source := mcp.New(s.Place, s.TLS, c.wipeDelay, c.log)
-		source.Domain = c.domain
-		return source
-	case "fs":
-		store := newStore(s.Place, c.domain, c.wipeDelay, c.ingresses.feed(s.URL), c.log)
-		c.stores[s.URL] = store
-		return store
-	default:
-		return c.cluster.store(s.Place, c.log)
-	}
-}
-
-// storesAnd returns the stores of files, and that of --configDir, by the names of their sources.
+// storesAnd returns the stores of files, and that of ConfigDir, by the names of their sources.
 func (c *configSources) storesAnd(own *file.Source) map[string]*file.Source {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,4 @@
-package main
+package plane
 
 import (
 	"errors"
@@ -16,10 +16,10 @@ type listeners struct {
 	tls *ads.TLS
 }
 
-// open opens all of them, or none, and returns every error.
-func (c *settings) open() (d listeners, err error) {
+// listen opens all of them, or none, and returns every error.
+func listen(c Config) (l listeners, err error) {
 	var faults []error
-	listen := func(wanted bool, flag, address string) net.Listener {
+	open := func(wanted bool, flag, address string) net.Listener {
 		if !wanted {
 			return nil
 		}
@@ -30,32 +30,34 @@ func (c *settings) open() (d listeners, err error) {
 		}
 		return l
 	}
-	d.grpc = listen(true, "--grpcAddr", c.grpcAddr)
-	d.web = listen(true, "--httpAddr", c.httpAddr)
-	d.monitoring = listen(c.monitoringAddr != "", "--monitoringAddr", c.monitoringAddr)
-	d.secure = listen(c.secure(), "--secureGRPCAddr", c.secureGRPCAddr)
-	d.webhooks = listen(c.webhooks.used(), "--webhookAddr", c.webhooks.address)
+	at := c.Addresses
+	l.grpc = open(true, "--grpcAddr", at.GRPC)
+	l.web = open(true, "--httpAddr", at.HTTP)
+	l.monitoring = open(at.Monitoring != "", "--monitoringAddr", at.Monitoring)
+	l.secure = open(c.secure(), "--secureGRPCAddr", at.SecureGRPC)
+	l.webhooks = open(c.Webhooks.Used(), "--webhookAddr", at.Webhooks)
 	if c.secure() {
-		if d.tls, err = ads.NewTLS(c.certificates); err != nil {
+		if l.tls, err = ads.NewTLS(c.Certificates); err != nil {
 			faults = append(faults, err)
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
-		d.close()
+		l.close()
 		return listeners{}, err
 	}
-	return d, nil
+	return l, nil
 }
 
 // close closes the open listeners. No connection has been accepted by then.
-func (d listeners) close() {
-	for _, l := range []net.Listener{d.grpc, d.web, d.monitoring, d.secure, d.webhooks} {
+func (l listeners) close() {
+	for _, l := range []net.Listener{l.grpc, l.web, l.monitoring, l.secure, l.webhooks} {
 		if l != nil {
 			_ = l.Close()
 		}
 	}
 }
 
+// addressOf returns the address of a listener, "" for none.
 func addressOf(l net.Listener) string {
 	if l == nil {
 		return ""

@@ -1,0 +1,99 @@
+package plane
+
+import (
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/pilotlight/pilotlight/discovery"
+	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/registry/cloudfoundry"
+	"github.com/pilotlight/pilotlight/discovery/registry/consul"
+	"github.com/pilotlight/pilotlight/discovery/registry/eureka"
+)
+
+// Config is the configuration of a control plane. It is not changed.
+type Config struct {
+	Domain         model.Domain // of the cluster's services
+	ConfigDir      string       // of objects; empty for none
+	MeshConfig     string       // file; empty for Istio's defaults
+	NetworksConfig string       // file; empty for one network
+	SecretsDir     string       // empty for none
+
+	Registries   []string // names of Registries
+	Consul       consul.Config
+	Eureka       eureka.Config
+	CloudFoundry CloudFoundry
+	Cluster      Cluster
+
+	Ingress        Ingress
+	GatewaySecrets []Name // service accounts of gateways, which receive the Secrets that Gateways of their namespace name
+	Webhooks       Webhooks
+
+	Addresses    Addresses
+	ExposeDebug  bool             // answer /debug to other hosts too
+	Certificates ads.Certificates // zero for ADS without TLS only
+
+	Limits   ads.Limits // Connections 0 is replaced by a computed value
+	Debounce discovery.Debounce
+	Patience discovery.Patience
+
+	Replica string               // name of this run of this replica, unlike that of any other one
+	Traces  trace.TracerProvider // nil for no traces
+	Log     *slog.Logger
+}
+
+// Addresses are those to listen at, as host:port.
+type Addresses struct {
+	GRPC, HTTP string
+	SecureGRPC string // used with Certificates
+	Monitoring string // empty for none
+	Webhooks   string // used with Webhooks
+}
+
+// CloudFoundry holds the settings for the routes of a Cloud Foundry.
+type CloudFoundry struct {
+	Broker              cloudfoundry.Broker
+	Interval, Threshold time.Duration
+}
+
+// Cluster is a Kubernetes cluster: its address, and the data that are read from it.
+type Cluster struct {
+	Access     kube.Access
+	ID         string
+	Namespaces []string // empty for all
+	Objects    bool     // read its Istio objects
+	Settings   Name     // ConfigMap of the mesh's settings; zero for none
+	Kubeconfig string   // namespace of the Secrets with kubeconfigs of other clusters; empty for none
+	Statuses   bool     // write the status of its Istio objects
+	Lease      Name     // by which one of all replicas leads
+}
+
+// Name is the namespace and the name of an object of the cluster. The zero one is none.
+type Name struct{ Namespace, Name string }
+
+// Ingress selects the Ingresses that are served, and the proxies that serve them.
+type Ingress struct {
+	Class       string // empty for none
+	Selector    map[string]string
+	Identity    Name // service account of the proxies
+	HTTP, HTTPS uint32
+	Service     Name // before the proxies; zero for none
+}
+
+// Webhooks are the admission webhooks that the API server calls here.
+type Webhooks struct {
+	Service              Name
+	Secret               string // in the Service's namespace
+	Hosts                []string
+	Mutating, Validating string // names of the configurations; empty for none
+	Injection            Name   // ConfigMap; zero for the defaults
+}
+
+// Used reports whether there are webhooks.
+func (w Webhooks) Used() bool { return w.Mutating != "" || w.Validating != "" }
+
+func (c Config) secure() bool { return c.Certificates != ads.Certificates{} }

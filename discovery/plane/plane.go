@@ -1,0 +1,145 @@
+package plane
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery"
+	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/config/mcp"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/notes"
+	"github.com/pilotlight/pilotlight/discovery/secret"
+)
+
+// Plane is a control plane, joined from a Config. Run runs it once.
+type Plane struct {
+	config   Config
+	ports    listeners
+	proxies  *ads.Server
+	server   *discovery.Server
+	store    *file.Source // of ConfigDir
+	further  *configSources
+	reporter *notes.Reporter
+	hooks    *hooks
+	election *kube.Election
+	leading  []func(context.Context) error // work that one replica does for all
+	began    time.Time
+}
+
+// New opens the ports and joins a control plane. It starts nothing. Its errors name the flag of a port or file that is at
+// fault. After New, Run must be called: it closes the ports.
+func New(c Config) (*Plane, error) {
+	ports, err := listen(c)
+	if err != nil {
+		return nil, err
+	}
+	kube.LogTo(c.Log)
+	p := &Plane{config: c, ports: ports, proxies: c.streams(), election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
+	p.reporter = notes.New(p.proxies.Proxies, c.Log)
+	p.proxies.OnRefusal(p.reporter.Recheck)
+	p.joinSources()
+	p.joinSettings()
+	p.hooks = newHooks(c, p.proxies.Mesh, p.server.Statuses)
+	return p, nil
+}
+
+// streams returns the server of ADS, with the connections that the descriptors allow.
+func (c Config) streams() *ads.Server {
+	limits := c.Limits
+	limits.ExposeObjects = c.ExposeDebug
+	limits.Connections = cmp.Or(limits.Connections, maxProxyConnections(descriptors()-c.reviews()))
+	proxies := ads.New(limits, c.Log)
+	if c.Traces != nil {
+		proxies.Trace(c.Traces)
+	}
+	return proxies
+}
+
+// reviews returns how many descriptors the webhooks use, which proxies cannot have.
+func (c Config) reviews() int {
+	if c.Webhooks.Used() {
+		return maxReviews
+	}
+	return 0
+}
+
+// joinSources makes the server with its sources, and the work of the leader for them.
+func (p *Plane) joinSources() {
+	c := p.config
+	secrets, dir := c.secretSources()
+	ingresses := newIngresses(c.Ingress, c.Domain, dir)
+	statuses := c.Cluster.statuses(c.Replica, c.Log)
+	p.store = newStore(c.ConfigDir, c.Domain, c.Patience.Wipe, ingresses.feed("config"), c.Log)
+	p.server = &discovery.Server{
+		Sources: c.sources(p.store, c.Cluster.objects(statuses, c.Log)), Secrets: secrets, Domain: c.Domain,
+		Pusher: p.proxies, Vault: p.proxies, Judge: p.reporter,
+		Debounce: c.Debounce, Patience: c.Patience, Log: c.Log,
+	}
+	if addresses := ingresses.join(p.server, c.Cluster, c.inCluster(), c.Log); addresses != nil {
+		p.leading = append(p.leading, addresses.Run)
+	}
+	if gateways := newOfGateways(c.Cluster, c.GatewaySecrets); gateways != nil {
+		p.server.Secrets["gatewaySecrets"] = gateways.reader
+		p.server.Judge = judges{p.reporter, gateways}
+	}
+	if statuses != nil {
+		p.reporter.OnJudged(func(m *model.Mesh, found []model.Note) {
+			if whole(p.server.Statuses()) {
+				statuses.Judged(m, found)
+			}
+		})
+		p.leading = append(p.leading, statuses.Run)
+	}
+	if len(p.server.Secrets) > 0 {
+		p.proxies.SetSecrets(secret.Set{}) // before a proxy subscribes: one that is refused does not subscribe again
+	}
+	if others := c.others(p.server); others != nil {
+		p.server.Sources["clusters"] = others
+	}
+	p.further = &configSources{
+		open: func(s config.ConfigSource) (discovery.Source, *file.Source) { return c.further(s, ingresses) },
+		add:  p.server.Add,
+		remove: func(url string) {
+			p.server.Remove(url)
+			ingresses.remove(url)
+		},
+		log: c.Log, running: map[string]config.ConfigSource{}, stores: map[string]*file.Source{},
+	}
+}
+
+// further returns a source that MeshConfig names, and the store that it is, if it is one of files.
+func (c Config) further(s config.ConfigSource, i *ingresses) (discovery.Source, *file.Source) {
+	switch {
+	case s.Scheme == "xds":
+		source := mcp.New(s.Place, s.TLS, c.Patience.Wipe, c.Log)
+		source.Domain = c.Domain
+		return source, nil
+	case s.Scheme == "fs":
+		store := newStore(s.Place, c.Domain, c.Patience.Wipe, i.feed(s.URL), c.Log)
+		return store, store
+	case s.Place != "":
+		return noStore("k8s://" + s.Place + " is no cluster that is known here, want k8s:// for the one of --kubeconfig"), nil
+	case c.Cluster.Objects:
+		return noStore(""), nil // they are served already
+	default:
+		return c.Cluster.objects(nil, c.Log), nil
+	}
+}
+
+// joinSettings makes the sources that MeshConfig's file names follow it. Those that it names now are there before the
+// first mesh, which waits for them.
+func (p *Plane) joinSettings() {
+	settings, known := p.server.Sources["meshConfig"]
+	if !known {
+		return
+	}
+	p.server.Sources["meshConfig"] = p.further.followed(settings)
+	if o, _ := file.ReadSettings("MeshConfig", p.config.MeshConfig); o != nil {
+		p.further.set(config.ConfigSources(o))
+	}
+}

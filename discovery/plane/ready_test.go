@@ -1,0 +1,58 @@
+package plane
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery"
+)
+
+func TestAwaited(t *testing.T) {
+	const sources, certificate = "the sources have not synced yet", "there is no certificate of webhooks yet"
+	for name, test := range map[string]struct {
+		synced           bool
+		lacks            string
+		waited, patience time.Duration
+		want             string
+	}{
+		"nothing has synced":                             {false, "", 0, time.Minute, sources},
+		"nothing has synced, long after the deadline":    {false, certificate, time.Hour, time.Minute, sources},
+		"all is there":                                   {true, "", 0, time.Minute, ""},
+		"the webhooks lack something":                    {true, certificate, 59 * time.Second, time.Minute, certificate},
+		"the webhooks lack something, after a deadline":  {true, certificate, time.Minute, time.Minute, ""},
+		"the webhooks lack something, there is no bound": {true, certificate, 1000 * time.Hour, 0, certificate},
+	} {
+		if got := awaited(test.synced, test.lacks, test.waited, test.patience); got != test.want {
+			t.Errorf("%s: it awaits %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestInjectable(t *testing.T) {
+	late := func(name string) []discovery.SourceStatus {
+		return []discovery.SourceStatus{{Name: "Kubernetes"}, {Name: name, Late: true}}
+	}
+	for name, test := range map[string]struct {
+		meshed  bool
+		sources []discovery.SourceStatus
+		want    string
+	}{
+		"there is no mesh":            {false, nil, "there is no mesh before its sources have synced"},
+		"all has synced":              {true, []discovery.SourceStatus{{Name: "config"}}, ""},
+		"the settings are late":       {true, late("meshConfigMap"), "the source meshConfigMap has not synced"},
+		"the objects are late":        {true, late("kubernetesConfig"), "the source kubernetesConfig has not synced"},
+		"a registry is late":          {true, late("Consul"), ""},
+		"settings that are not asked": {true, nil, ""},
+	} {
+		got := ""
+		if err := injectable(test.meshed, test.sources); err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+	if whole(late("Consul")) || !whole(nil) {
+		t.Error("a mesh without the services of a late registry counts as whole, or one without sources does not")
+	}
+}

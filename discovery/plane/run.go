@@ -1,0 +1,70 @@
+package plane
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/status"
+	"github.com/pilotlight/pilotlight/internal/version"
+)
+
+// Run serves until ctx is done, or one part fails. It returns when everything that it started has ended.
+func (p *Plane) Run(ctx context.Context) error {
+	c, ports := p.config, p.ports
+	c.Log.Info("serving", "configDir", c.ConfigDir, "registries", c.Registries, "domain", c.Domain.String(), "grpcAddr", addressOf(ports.grpc),
+		"httpAddr", addressOf(ports.web), "secureGRPCAddr", addressOf(ports.secure), "monitoringAddr", addressOf(ports.monitoring),
+		"webhookAddr", addressOf(ports.webhooks))
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.server.Run(ctx) })
+	g.Go(func() error { return p.reporter.Run(ctx) })
+	if len(p.leading) > 0 {
+		g.Go(func() error { return p.election.Run(ctx, p.leading...) })
+	}
+	g.Go(func() error { return p.proxies.Serve(ctx, ports.grpc) })
+	g.Go(func() error { return serveHTTP(ctx, ports.web, p.pages().Handler(), pageBounds(), c.Log) })
+	if ports.secure != nil {
+		g.Go(func() error { return p.proxies.ServeTLS(ctx, ports.secure, ports.tls) })
+		g.Go(func() error { return reload(ctx, ports.tls, c.Certificates, c.Log) })
+	}
+	if ports.monitoring != nil {
+		g.Go(func() error {
+			return serveHTTP(ctx, ports.monitoring, status.Monitoring(version.Get(), p.metrics()...), pageBounds(), c.Log)
+		})
+	}
+	if p.hooks != nil {
+		g.Go(func() error { return p.hooks.run(ctx, ports.webhooks, c.Patience.Sync) })
+	}
+	err := g.Wait()
+	c.Log.Info("stopped")
+	return err
+}
+
+// pages returns what the HTTP port shows.
+func (p *Plane) pages() status.Pages {
+	return status.Pages{
+		Awaited: func() string {
+			return awaited(p.server.Synced(), p.hooks.lacks(), time.Since(p.began), p.config.Patience.Sync)
+		},
+		Mesh: p.proxies.Mesh, Notes: p.reporter.Notes, Proxies: p.proxies, Exposed: p.config.ExposeDebug,
+		Config:  func() any { return p.store.Status() },
+		Sources: func() any { return p.server.Statuses() },
+		Faults: func() []string {
+			return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.hooks.lines())
+		},
+	}
+}
+
+// metrics returns everything that is measured.
+func (p *Plane) metrics() []prometheus.Collector {
+	stores := file.Metrics(func() map[string]*file.Source { return p.further.storesAnd(p.store) })
+	all := append(collectors(p.server.Sources), p.proxies.Metrics(), p.server, p.reporter, stores)
+	if len(p.leading) > 0 {
+		all = append(all, p.election)
+	}
+	return append(all, p.hooks.collectors()...)
+}

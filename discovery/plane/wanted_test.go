@@ -1,0 +1,66 @@
+package plane
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/discovery/ingress"
+	"github.com/pilotlight/pilotlight/discovery/secret"
+)
+
+// A Secret of an Ingress is asked of the directory, and of the API server where there is no directory, or it was found
+// not to have a good one. Before it was looked for, the API server is not asked: the directory's goes first.
+func TestWantedByIngresses(t *testing.T) {
+	names := []ingress.Name{{Namespace: "shop", Name: "good"}, {Namespace: "shop", Name: "bad"}, {Namespace: "shop", Name: "new"}}
+	found := map[secret.Name]string{{Namespace: "shop", Name: "good"}: "", {Namespace: "shop", Name: "bad"}: "is not there"}
+	proxies := Name{Namespace: "gw", Name: "ingress"}
+	for name, test := range map[string]struct {
+		dir  place
+		want string
+	}{
+		"no directory":          {place{}, "[shop/good shop/bad shop/new]"},
+		"a directory, unread":   {place{open: true}, "[]"},
+		"a directory with some": {place{true, found}, "[shop/bad]"},
+	} {
+		fromDir, fromAPI := wantedByIngresses(names, proxies, test.dir)
+		asked := []string{}
+		for _, w := range fromAPI {
+			asked = append(asked, w.Object.String())
+		}
+		if fmt.Sprint(asked) != test.want || len(fromDir) != len(names) {
+			t.Errorf("%s: the API server is asked for %v, want %s; the directory for %d", name, asked, test.want, len(fromDir))
+		}
+		for i, w := range fromDir {
+			as := secret.Name{Namespace: "gw", Name: ingress.Credential(names[i])}
+			if w.As != as || !w.Pair || fmt.Sprint(w.Accounts) != "[ingress]" {
+				t.Errorf("%s: %v is for %v, as %v", name, w.Object, w.Accounts, w.As)
+			}
+		}
+	}
+}
+
+func TestFaultsOfIngresses(t *testing.T) {
+	name := ingress.Name{Namespace: "shop", Name: "a"}
+	of := func(fault string) place { return place{true, map[secret.Name]string{secret.Name(name): fault}} }
+	const none = "not known"
+	for title, test := range map[string]struct {
+		dir, api place
+		want     string
+	}{
+		"there is no place":            {place{}, place{}, "cannot be read: --secretsDir is not given"},
+		"a directory has it":           {of(""), place{}, ""},
+		"a directory, which is unread": {place{open: true}, of("is not there"), none},
+		"it is in the API server":      {of("no directory"), of(""), ""},
+		"it is nowhere":                {of("no directory"), of("no Secret"), "no Secret"},
+		"the API server is unread":     {of("no directory"), place{open: true}, none},
+		"an API server alone":          {place{}, of("no Secret"), "no Secret"},
+	} {
+		got, known := faultsOfIngresses([]ingress.Name{name}, test.dir, test.api)[name]
+		if !known {
+			got = none
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", title, got, test.want)
+		}
+	}
+}

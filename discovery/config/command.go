@@ -25,10 +25,16 @@ type commandForm struct {
 	argument           func(string) bool
 }
 
-// formatted returns the faults for which Envoy would refuse a text, one message for each command.
+// maxCommandFaults is how many wrong commands of one text are named.
+const maxCommandFaults = 10
+
+// formatted returns the faults for which Envoy would refuse a text, one message for each of the first wrong commands.
 func formatted(text string) (faults []string) {
+	if !strings.Contains(text, "%") {
+		return nil
+	}
 	forms := commands()
-	for i := 0; i < len(text); {
+	for i := 0; i < len(text) && len(faults) < maxCommandFaults; {
 		rest := text[i:]
 		if !strings.HasPrefix(rest, "%") {
 			i++
@@ -123,7 +129,7 @@ func (f field) format(v any) {
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			f.at(key).format(v[key])
+			f.key(key).format(v[key])
 		}
 	case []any:
 		for i := range v {

@@ -52,7 +52,7 @@ func title(m model.Meta) string {
 }
 
 // decodeObject reads one object, if it is of a kind that is served.
-func decodeObject(root *yaml.Node) Item {
+func decodeObject(ended func() error, root *yaml.Node) Item {
 	e, problems := readEnvelope(root)
 	item := Item{Line: e.meta.Origin.Line}
 	k, served := kindOf(e.apiVersion, e.kind)
@@ -71,7 +71,8 @@ func decodeObject(root *yaml.Node) Item {
 		item.Key = e.meta.Key()
 	}
 	spec := k.spec()
-	faults, lines := decodeBody(k, e, spec)
+	r := report{ended: ended}
+	faults, lines := r.body(k, e, spec)
 	e.meta.Origin.Fields = lines
 	problems = append(problems, faults...)
 	for i := range problems {
@@ -84,25 +85,25 @@ func decodeObject(root *yaml.Node) Item {
 	return item
 }
 
-// decodeBody fills spec from a node. It returns its faults, and the lines of its fields.
-func decodeBody(k kind, e envelope, spec proto.Message) (faults []Problem, lines model.Lines) {
-	var r report
+// body fills spec from a node. It returns its faults, and the lines of its fields.
+func (r *report) body(k kind, e envelope, spec proto.Message) (faults []Problem, lines model.Lines) {
 	lines, sound := decodeStraight(e.spec, e.specLine, e.meta.Origin.Line, spec)
 	if !sound {
 		proto.Reset(spec)
-		found, faults := decodeSpec(e.spec, e.specLine, spec)
+		found, faults := decodeSpec(e.spec, e.specLine, spec, r.done)
 		if HasErrors(faults) { // a rule about a value that was not read would mislead
 			return faults, ""
 		}
 		r.places, lines = found, found.lines(e.meta.Origin.Line)
 	}
 	r.read = func() places { return placesOf(e.spec, e.specLine, spec) }
-	k.rules(field{&r, "spec"}, spec)
-	k.support(field{&r, "spec"}, spec)
-	for _, p := range r.problems {
-		found := r.found()
-		p.Line = found[found.find(p.Path)].line
-		faults = append(faults, p)
+	if r.done() {
+		return nil, ""
 	}
-	return faults, lines
+	k.rules(r.root(), spec)
+	if r.done() {
+		return nil, ""
+	}
+	k.support(r.root(), spec)
+	return r.all(e.specLine, "spec"), lines
 }

@@ -168,7 +168,7 @@ func TestDecodeProblems(t *testing.T) {
 			"apiVersion: networking.istio.io/v1beta1\nkind: ProxyConfig\nmetadata: {name: a}\nspec: {selector: {matchLabels: {a b: c}}, " +
 				"concurrency: -1, environmentVariables: {1a: b, A: c}, image: {imageType: \"a b\"}}",
 			[]string{
-				`f:4: error: ProxyConfig default/a: spec.selector.matchLabels.a b: the label's name is "a b", want letters, digits, '-', '_' and '.', at most 63`,
+				`f:4: error: ProxyConfig default/a: spec.selector.matchLabels["a b"]: the label's name is "a b", want letters, digits, '-', '_' and '.', at most 63`,
 				`f:4: error: ProxyConfig default/a: spec.concurrency: is -1, want 0 or more`,
 				`f:4: error: ProxyConfig default/a: spec.environmentVariables.1a: the variable's name is "1a", want letters, digits, '_', '-' and '.', no digit first`,
 				`f:4: error: ProxyConfig default/a: spec.image.imageType: is "a b", want default, debug, distroless or another end of an image's tag`,

@@ -29,7 +29,7 @@ func isReserved(name string) bool {
 
 func proxyVariables(f field, variables map[string]string) {
 	for name := range inOrder(variables) {
-		at := f.at(name)
+		at := f.key(name)
 		if !variableName.MatchString(name) {
 			at.errorf("the variable's name is %q, want letters, digits, '_', '-' and '.', no digit first", name)
 		} else if isReserved(name) {
@@ -51,7 +51,11 @@ func defaultConfig(f field, c *meshconfig.ProxyConfig) {
 		colon := strings.LastIndexByte(address, ':')
 		port, err := strconv.ParseUint(address[colon+1:], 10, 16)
 		if address != "" && (colon < 1 || err != nil || port == 0 || strings.ContainsAny(address, "$/ ")) {
-			f.at(name).errorf("is %q, want host:port", address)
+			at := f
+			for part := range strings.SplitSeq(name, ".") {
+				at = at.at(part)
+			}
+			at.errorf("is %q, want host:port", address)
 		}
 	}
 	for name, port := range inOrder(map[string]int32{"statusPort": c.GetStatusPort(), "proxyAdminPort": c.GetProxyAdminPort()}) {

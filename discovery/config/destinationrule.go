@@ -165,9 +165,9 @@ func localitySetting(f field, s *networking.LocalityLoadBalancerSetting) {
 		locality(at.at("from"), d.GetFrom())
 		var sum uint64
 		for to, share := range inOrder(d.GetTo()) {
-			locality(at.at("to").at(to), to)
+			locality(at.at("to").key(to), to)
 			if share == 0 || share > 100 {
-				at.at("to").at(to).errorf("is %d, want 1 to 100", share)
+				at.at("to").key(to).errorf("is %d, want 1 to 100", share)
 			}
 			sum += uint64(share)
 		}

@@ -79,6 +79,14 @@ type Item struct {
 // Refused reports whether an error keeps one or more objects from being read.
 func (i Item) Refused() bool { return HasErrors(i.Problems) }
 
+// shown returns the item with problems that can be shown.
+func (i Item) shown() Item {
+	for at, p := range i.Problems {
+		i.Problems[at] = p.shown()
+	}
+	return i
+}
+
 // At returns the item with the position of its document: a file, and the line at which the document begins.
 func (i Item) At(file string, line int) Item {
 	i.Line += line - 1
@@ -108,8 +116,16 @@ type Reader struct{ nodes nodes }
 // Read reads the objects of a document. Its lines count from 1, and no file is set: see Item.At.
 func Read(data []byte) []Item { return new(Reader).Read(data) }
 
+// ReadUntil is like Read until ended returns an error. What is not judged by then is refused.
+func ReadUntil(ended func() error, data []byte) []Item { return new(Reader).read(ended, data) }
+
 // Read is like the function Read. No result refers to the reused memory.
-func (r *Reader) Read(data []byte) []Item {
+func (r *Reader) Read(data []byte) []Item { return r.read(never, data) }
+
+// never is the end of judging that nobody bounds.
+func never() error { return nil }
+
+func (r *Reader) read(ended func() error, data []byte) []Item {
 	if len(data) > maxDocument {
 		return []Item{stopped(1, "has %d MiB, want at most %d in a document: put its objects into several, each after a line ---",
 			len(data)>>20, maxDocument>>20)}
@@ -122,11 +138,15 @@ func (r *Reader) Read(data []byte) []Item {
 			out = append(out, stopped(root.Line, "more than %d faults stand above in this document: what follows is not read", maxProblems))
 			break
 		}
-		out = append(out, decodeObject(root))
-		faults += len(out[len(out)-1].Problems)
+		item := decodeObject(ended, root).shown()
+		if err := ended(); err != nil { // it may be judged in part
+			return append(out, stopped(root.Line, "is not judged: %v", err))
+		}
+		out = append(out, item)
+		faults += len(item.Problems)
 	}
 	if fault != nil {
-		out = append(out, Item{Line: fault.Line, Problems: []Problem{*fault}})
+		out = append(out, Item{Line: fault.Line, Problems: []Problem{fault.shown()}})
 	}
 	return out
 }

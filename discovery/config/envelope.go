@@ -47,7 +47,7 @@ func readEnvelope(root *yaml.Node) (envelope, []Problem) {
 			}
 		case "status": // written by the control plane
 		default:
-			r.faultf(e.line, e.key, "unknown field %q%s", e.key,
+			r.faultf(e.line, pathOf("", e.key), "unknown field %q%s", e.key,
 				suggest(e.key, []string{"apiVersion", "kind", "metadata", "spec", "status"}))
 		}
 	}
@@ -56,25 +56,32 @@ func readEnvelope(root *yaml.Node) (envelope, []Problem) {
 	r.require(root.Line, "apiVersion", r.apiVersion)
 	r.require(root.Line, "kind", r.kind)
 	r.require(metadata.line, "metadata.name", r.meta.Name)
+	problems := r.all(root.Line, "")
 	if r.fault != nil {
-		r.problems = append(r.problems, *r.fault)
+		problems = append(problems, *r.fault)
 	}
-	return r.envelope, r.problems
+	return r.envelope, problems
 }
 
 type envelopeReader struct {
 	*reader
 	envelope
-	problems []Problem
+	tally
 }
 
 func (r *envelopeReader) faultf(line int, path, format string, args ...any) {
-	r.problems = append(r.problems,
-		Problem{Line: line, Severity: Error, Path: path, Message: fmt.Sprintf(format, args...)})
+	if r.next(Error) {
+		r.keep(Problem{Line: line, Severity: Error, Path: path, Message: fmt.Sprintf(format, short(args)...)})
+	}
+}
+
+// pathOf returns the path of a key below another path, "" for that of the whole object.
+func pathOf(above, key string) string {
+	return strings.TrimPrefix(above+step{name: key, key: true}.text(), ".")
 }
 
 func (r *envelopeReader) require(line int, path, value string) {
-	reported := slices.ContainsFunc(r.problems, func(p Problem) bool { return p.Path == path })
+	reported := slices.ContainsFunc(r.named, func(p Problem) bool { return p.Path == path })
 	if value == "" && !reported {
 		r.faultf(line, path, "is missing")
 	}
@@ -83,7 +90,7 @@ func (r *envelopeReader) require(line int, path, value string) {
 // readMetadata reads the keys that discovery needs. Other keys belong to Kubernetes and are not checked.
 func (r *envelopeReader) readMetadata(metadata entry) {
 	for _, e := range r.object(metadata.value, "metadata") {
-		path := "metadata." + e.key
+		path := pathOf("metadata", e.key)
 		switch e.key {
 		case "name":
 			r.meta.Name = r.name(e, path)
@@ -131,7 +138,7 @@ func (r *envelopeReader) object(n *yaml.Node, path string) []entry {
 	return slices.DeleteFunc(r.entries(n, false, 0), func(e entry) bool {
 		line, duplicate := seen[e.key]
 		if duplicate {
-			r.faultf(e.line, strings.TrimPrefix(path+"."+e.key, "."), "is given already at line %d", line)
+			r.faultf(e.line, pathOf(path, e.key), "is given already at line %d", line)
 		} else {
 			seen[e.key] = e.line
 		}

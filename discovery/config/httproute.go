@@ -4,7 +4,7 @@ package config
 
 import (
 	"maps"
-	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,8 +78,8 @@ func rewrite(f field, r *networking.HTTPRewrite) {
 
 // substitution requires that all groups exist in the pattern: Envoy refuses others.
 func substitution(f field, r *networking.RegexRewrite) {
-	pattern, err := regexp.Compile(r.Match)
-	if err != nil {
+	pattern, err := syntax.Parse(r.Match, syntax.Perl)
+	if err != nil || len(r.Match) > maxRegexLength {
 		return // reported already
 	}
 	for i := 0; i < len(r.Rewrite); i++ {
@@ -90,8 +90,8 @@ func substitution(f field, r *networking.RegexRewrite) {
 			f.errorf("is %q, want a digit or another \\ after each \\", r.Rewrite)
 			return
 		}
-		if r.Rewrite[i] != '\\' && int(r.Rewrite[i]-'0') > pattern.NumSubexp() {
-			f.errorf("is %q, and the pattern has %d groups", r.Rewrite, pattern.NumSubexp())
+		if r.Rewrite[i] != '\\' && int(r.Rewrite[i]-'0') > pattern.MaxCap() {
+			f.errorf("is %q, and the pattern has %d groups", r.Rewrite, pattern.MaxCap())
 			return
 		}
 	}
@@ -242,7 +242,7 @@ func headers(f field, h *networking.Headers) {
 func operations(f field, o *networking.Headers_HeaderOperations, request bool) {
 	for operation, values := range inOrder(map[string]map[string]string{"set": o.GetSet(), "add": o.GetAdd()}) {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
-			at := f.at(operation).at(name)
+			at := f.at(operation).key(name)
 			host := strings.EqualFold(name, "host") || name == ":authority"
 			switch {
 			case host && request && operation == "set":

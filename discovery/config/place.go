@@ -1,8 +1,6 @@
 package config
 
 import (
-	"strings"
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -10,8 +8,8 @@ import (
 
 // place is one node of an object: its line in the file, and the type that protobuf expects there.
 type place struct {
-	parent int    // index of the place above, -1 at the root
-	name   string // its name in the place above: ".hosts", "[0]"
+	parent int  // index of the place above, -1 at the root
+	step   step // from the place above, as the file writes it
 	line   int
 	slot   slot
 	node   *yaml.Node
@@ -22,42 +20,28 @@ type places []place
 
 // path returns "spec.http[0].timeout", as the file writes it.
 func (p places) path(i int) string {
-	if i < 0 {
-		return ""
+	if p[i].parent < 0 {
+		return p[i].step.name
 	}
-	return p.path(p[i].parent) + p[i].name
+	return p.path(p[i].parent) + p[i].step.text()
 }
 
-// find returns the place of a path of JSON names, or the nearest place above it that the file has: rules also report
-// missing fields.
-func (p places) find(path string) int {
-	best := 0
-	left := map[int]string{-1: path} // the rest of path below each place on the way
+// below is the name of a place for rules, below another one.
+type below struct {
+	parent int
+	name   string
+	item   int
+}
+
+// index finds places by their names.
+type index map[below]int
+
+func (p places) index() index {
+	out := make(index, len(p))
 	for i := range p {
-		above, ok := left[p[i].parent]
-		if !ok {
-			continue
-		}
-		rest, ok := strings.CutPrefix(above, p[i].jsonName())
-		if !ok || rest != "" && rest[0] != '.' && rest[0] != '[' {
-			continue
-		}
-		left[i] = rest
-		if best == 0 || len(rest) < len(left[best]) {
-			best = i
-		}
+		out[below{p[i].parent, p[i].jsonName(), p[i].step.item}] = i
 	}
-	return best
-}
-
-// given reports whether the file has the field of a path.
-func (p places) given(path string) bool {
-	at := p.find(path)
-	full := ""
-	for i := at; i >= 0; i = p[i].parent {
-		full = p[i].jsonName() + full
-	}
-	return full == path
+	return out
 }
 
 // lines returns the line of each field, for an object that begins at line from. A place on the same line as its parent
@@ -75,7 +59,7 @@ func (p places) lines(from int) model.Lines {
 		if i > 0 {
 			above = all[p[i].parent]
 		}
-		all[i] = kept{above.depth, above.line, above.name + p[i].jsonName()}
+		all[i] = kept{above.depth, above.line, above.name + p[i].raw()}
 		if p[i].line != above.line {
 			out = model.AppendPlace(out, above.depth, p[i].line-last, all[i].name)
 			last = p[i].line
@@ -88,7 +72,19 @@ func (p places) lines(from int) model.Lines {
 // jsonName returns the name of a place in rules: a file may use target_port as well.
 func (p place) jsonName() string {
 	if f := p.slot.field; f != nil && !p.slot.element {
-		return "." + f.JSONName()
+		return f.JSONName()
 	}
-	return p.name
+	return p.step.name
+}
+
+// raw returns the name of a place in model.Lines, which are not shown: keys are as they are.
+func (p place) raw() string {
+	switch {
+	case p.parent < 0:
+		return p.step.name
+	case p.step.item > 0:
+		return p.step.text()
+	default:
+		return "." + p.jsonName()
+	}
 }

@@ -40,7 +40,14 @@ func (p Problem) String() string {
 			b.WriteString(": " + part)
 		}
 	}
-	return strings.TrimPrefix(b.String(), ": ")
+	return model.OneLine(strings.TrimPrefix(b.String(), ": "))
+}
+
+// shown returns the problem with texts that a terminal and a log can show: parts of them are the choice of the author
+// of the object.
+func (p Problem) shown() Problem {
+	p.Object, p.Path, p.Message = model.OneLine(p.Object), model.OneLine(p.Path), model.OneLine(p.Message)
+	return p
 }
 
 // Log logs the problem: as an error if the object is refused, else as a warning.
@@ -76,7 +83,7 @@ func OfNote(n model.Note) Problem {
 	return Problem{
 		File: n.Meta.Origin.File, Line: n.Line(), Severity: Warning, Object: title(n.Meta), Path: n.Path,
 		Message: n.Message,
-	}
+	}.shown()
 }
 
 // HasErrors reports whether any problem is an error.

@@ -28,7 +28,7 @@ func proxyConfig(f field, c *v1beta1.ProxyConfig) {
 	proxyVariables(f.at("environmentVariables"), c.EnvironmentVariables)
 	for name, value := range inOrder(c.EnvironmentVariables) {
 		if len(value) > 2048 || strings.Contains(value, "\x00") {
-			f.at("environmentVariables").at(name).errorf("has %d bytes, want at most 2048, without NUL", len(value))
+			f.at("environmentVariables").key(name).errorf("has %d bytes, want at most 2048, without NUL", len(value))
 		}
 	}
 	if image := c.GetImage().GetImageType(); !imageType.MatchString(image) {
@@ -85,7 +85,7 @@ func decodeProxyConfig(text string) (*meshconfig.ProxyConfig, error) {
 		{Kind: yaml.ScalarNode, Tag: "!!str", Value: "defaultConfig", Line: 1}, roots[0],
 	}}
 	spec := &meshconfig.MeshConfig{}
-	problems, _ := decodeBody(kindFor("MeshConfig", meshConfig), envelope{spec: around, specLine: 1}, spec)
+	problems, _ := new(report).body(kindFor("MeshConfig", meshConfig), envelope{spec: around, specLine: 1}, spec)
 	for _, p := range problems {
 		if p.Severity == Error {
 			return nil, fmt.Errorf("line %d: %s: %s", p.Line, strings.TrimPrefix(p.Path, "spec.defaultConfig."), p.Message)

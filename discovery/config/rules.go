@@ -105,10 +105,10 @@ func (f field) labels(labels map[string]string) {
 			prefix, name = "", key
 		}
 		if len(name) > 63 || !isWord(name, "-_.") || found && !objectName.MatchString(prefix) {
-			f.at(key).errorf("the label's name is %q, want letters, digits, '-', '_' and '.', at most 63", key)
+			f.key(key).errorf("the label's name is %q, want letters, digits, '-', '_' and '.', at most 63", key)
 		}
 		if value := labels[key]; len(value) > 63 || value != "" && !isWord(value, "-_.") {
-			f.at(key).errorf("is %q, want letters, digits, '-', '_' and '.', at most 63", value)
+			f.key(key).errorf("is %q, want letters, digits, '-', '_' and '.', at most 63", value)
 		}
 	}
 }

@@ -19,6 +19,12 @@ var (
 	float   = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 )
 
+// maxDigits is longer than the digits of any number that a field holds; tooLarge is a number that no field holds.
+const (
+	maxDigits = 100
+	tooLarge  = "1e999"
+)
+
 // scalar writes a scalar as JSON. A plain one is typed by YAML 1.2's core schema, not by the YAML package, for which
 // 0777 is octal, 1_000 a number and 2026-01-01 a time. y, n, on and off are strings in both.
 func scalar(n *yaml.Node) string {
@@ -49,6 +55,8 @@ func number(v string) string {
 	switch {
 	case decimal.MatchString(v):
 		return integer(v)
+	case len(v) > maxDigits && based.MatchString(v):
+		return tooLarge // its decimal form takes long to find
 	case based.MatchString(v):
 		i, _ := new(big.Int).SetString(v, 0)
 		return i.String()

@@ -31,8 +31,12 @@ func serviceEntry(f field, s *networking.ServiceEntry) {
 		f.at("workloadSelector").errorf("is given beside endpoints, want one of them")
 	}
 	resolution(f, s)
+	names := map[string]bool{}
+	for _, p := range s.Ports {
+		names[p.GetName()] = true
+	}
 	for i, e := range s.Endpoints {
-		endpoint(f.at("endpoints").item(i), e, s)
+		endpoint(f.at("endpoints").item(i), e, s, names)
 	}
 }
 
@@ -110,7 +114,7 @@ func servicePorts(f field, ports []*networking.ServicePort) {
 	}
 }
 
-func endpoint(f field, e *networking.WorkloadEntry, s *networking.ServiceEntry) {
+func endpoint(f field, e *networking.WorkloadEntry, s *networking.ServiceEntry, ports map[string]bool) {
 	path, unix := strings.CutPrefix(e.Address, "unix://")
 	switch _, err := netip.ParseAddr(e.Address); {
 	case e.Address == "":
@@ -130,10 +134,10 @@ func endpoint(f field, e *networking.WorkloadEntry, s *networking.ServiceEntry) 
 		f.at("address").errorf("is %q, want an IP address under resolution %s", e.Address, s.Resolution)
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Ports)) {
-		if !slices.ContainsFunc(s.Ports, func(p *networking.ServicePort) bool { return p.GetName() == name }) {
-			f.at("ports").at(name).errorf("is not the name of one of the service's ports")
+		if !ports[name] {
+			f.at("ports").key(name).errorf("is not the name of one of the service's ports")
 		}
-		f.at("ports").at(name).port(e.Ports[name])
+		f.at("ports").key(name).port(e.Ports[name])
 	}
 	f.at("labels").labels(e.Labels)
 	weight(f.at("weight"), e.Weight)
@@ -171,8 +175,8 @@ func workloadEntry(f field, e *networking.WorkloadEntry) {
 		f.at("address").host(e.Address, false)
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Ports)) {
-		f.at("ports").at(name).label(name)
-		f.at("ports").at(name).port(e.Ports[name])
+		f.at("ports").key(name).label(name)
+		f.at("ports").key(name).port(e.Ports[name])
 	}
 	f.at("labels").labels(e.Labels)
 	weight(f.at("weight"), e.Weight)
@@ -184,7 +188,7 @@ func workloadGroup(f field, g *networking.WorkloadGroup) {
 	}
 	f.at("metadata").at("labels").labels(g.GetMetadata().GetLabels())
 	for _, name := range slices.Sorted(maps.Keys(g.GetTemplate().GetPorts())) {
-		f.at("template").at("ports").at(name).port(g.Template.Ports[name])
+		f.at("template").at("ports").key(name).port(g.Template.Ports[name])
 	}
 	f.at("template").at("labels").labels(g.GetTemplate().GetLabels())
 	weight(f.at("template").at("weight"), g.GetTemplate().GetWeight())

@@ -34,12 +34,13 @@ func DecodeSettings(kind, file string, data []byte) (*model.Object, []Problem) {
 	case len(roots) > 1:
 		problems = []Problem{{Line: roots[1].Line, Severity: Error, Message: "is a second document, want one " + kind}}
 	case len(roots) == 1:
-		problems, o.Origin.Fields = decodeBody(k,
+		problems, o.Origin.Fields = new(report).body(k,
 			envelope{meta: o.Meta, spec: roots[0], specLine: roots[0].Line}, o.Spec.(proto.Message))
 	}
 	for i := range problems {
 		problems[i].File, problems[i].Object = file, kind
 		problems[i].Path = strings.TrimPrefix(problems[i].Path, "spec.")
+		problems[i] = problems[i].shown()
 	}
 	byLine(problems)
 	if HasErrors(problems) {
@@ -150,7 +151,7 @@ func providers(f field, c *meshconfig.MeshConfig) {
 
 func meshNetworks(f field, n *meshconfig.MeshNetworks) {
 	for name, network := range inOrder(n.Networks) {
-		at := f.at("networks").at(name)
+		at := f.at("networks").key(name)
 		for i, e := range network.GetEndpoints() {
 			if e.GetFromCidr() != "" {
 				at.at("endpoints").item(i).at("fromCidr").subnet(e.GetFromCidr())

@@ -26,7 +26,7 @@ func TestSidecar(t *testing.T) {
 			- {port: {number: 80, protocol: HTTP}, defaultEndpoint: "127.0.0.1:0"}
 			- {port: {number: 81, protocol: HTTP}, defaultEndpoint: "unix://a"}
 		`, []string{
-			`1: error: spec.workloadSelector.labels.a b: the label's name is "a b", ` +
+			`1: error: spec.workloadSelector.labels["a b"]: the label's name is "a b", ` +
 				`want letters, digits, '-', '_' and '.', at most 63`,
 			`3: error: spec.ingress[0].port: is missing`,
 			`4: error: spec.ingress[1].port.number: is 0, want a port, 1 to 65535`,

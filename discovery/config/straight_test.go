@@ -27,7 +27,7 @@ func straightAgrees(t *testing.T, data []byte) (taken int) {
 			continue
 		}
 		taken++
-		found, faults := decodeSpec(e.spec, e.specLine, long)
+		found, faults := decodeSpec(e.spec, e.specLine, long, func() bool { return false })
 		if len(faults) > 0 {
 			t.Fatalf("taken, though %v:\n%s", faults, data)
 		}

@@ -7,14 +7,21 @@ import (
 	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
-// suggest ends the message about an unknown name: with the known one that it is nearest to, else with all of them.
-func suggest(name string, known []string) string {
-	if near := spelling.Nearest(name, known); near != "" {
+// suggestion ends the message about an unknown name. It is made only for a problem that is named.
+type suggestion struct {
+	name  string
+	known []string
+}
+
+func suggest(name string, known []string) suggestion { return suggestion{name, known} }
+
+// String returns the known name that is nearest to the unknown one, else all of them.
+func (s suggestion) String() string {
+	if near := spelling.Nearest(s.name, s.known); near != "" {
 		return `, did you mean "` + near + `"?`
 	}
-	if len(known) == 0 {
+	if len(s.known) == 0 {
 		return ""
 	}
-	known = slices.Sorted(slices.Values(known))
-	return ", want one of " + strings.Join(known, ", ")
+	return ", want one of " + strings.Join(slices.Sorted(slices.Values(s.known)), ", ")
 }

@@ -42,8 +42,7 @@ func SupportOf(kind string) []Support {
 
 // support reports every field that is set and not served.
 func (k kind) support(f field, m proto.Message) {
-	w := walker{kind: k.name, root: f}
-	w.message(m.ProtoReflect(), branches[k.name], nil)
+	walker{kind: k.name}.message(m.ProtoReflect(), branches[k.name], f)
 }
 
 // branch is a place of the table: its support, and the places below it that have lines of their own.
@@ -123,46 +122,30 @@ func (b *branch) divides(fd protoreflect.FieldDescriptor) bool {
 func (b *branch) served() bool { return b.found && b.of.Served }
 
 // walker goes through the fields that are set in an object.
-type walker struct {
-	kind string
-	root field
-}
+type walker struct{ kind string }
 
-// step is a place on the way: a field, an item of a list, or a value of a map.
-type step struct {
-	up   *step
-	name string // of the field, or the key of the value
-	item int    // from 1
-	key  bool
-}
-
-// field returns the place as a field for rules, and as a path of the table.
-func (s *step) field(root field) (f field, path string) {
-	if s == nil {
-		return root, ""
+// supportPath returns the path of a place in the table: without items and keys.
+func (w *way) supportPath() string {
+	if w.up == nil {
+		return ""
 	}
-	f, path = s.up.field(root)
-	switch {
-	case s.item > 0:
-		return f.item(s.item - 1), path
-	case s.key:
-		return f.at(s.name), path
-	default:
-		return f.at(s.name), strings.TrimPrefix(path+"."+s.name, ".")
+	path := w.up.supportPath()
+	if w.item > 0 || w.key {
+		return path
 	}
+	return strings.TrimPrefix(path+"."+w.name, ".")
 }
 
-func (w walker) message(m protoreflect.Message, b *branch, at *step) {
+func (w walker) message(m protoreflect.Message, b *branch, at field) {
 	for _, fd := range b.reported {
 		if !m.Has(fd) {
 			continue
 		}
-		here := step{up: at, name: fd.JSONName()}
+		here := at.at(fd.JSONName())
 		if next, below := b.next(fd); below {
-			w.value(fd, m.Get(fd), next, &here)
+			w.value(fd, m.Get(fd), next, here)
 		} else {
-			f, path := here.field(w.root)
-			f.warnf("%s.%s is not supported, ignored%s", w.kind, path, because(next.of.Note))
+			here.warnf("%s.%s is not supported, ignored%s", w.kind, here.way.supportPath(), because(next.of.Note))
 		}
 	}
 }
@@ -188,17 +171,22 @@ func entryOf(entries []Support, path string) (Support, bool) {
 }
 
 // value goes through the messages of a field that is served in part.
-func (w walker) value(fd protoreflect.FieldDescriptor, v protoreflect.Value, b *branch, at *step) {
+func (w walker) value(fd protoreflect.FieldDescriptor, v protoreflect.Value, b *branch, at field) {
 	switch {
 	case fd.IsList():
 		for i := range v.List().Len() {
-			w.message(v.List().Get(i).Message(), b, &step{up: at, item: i + 1})
+			w.message(v.List().Get(i).Message(), b, at.item(i))
 		}
 	case fd.IsMap():
-		v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-			w.message(v.Message(), b, &step{up: at, name: k.String(), key: true})
+		keys := make([]string, 0, v.Map().Len()) // of Istio's maps all keys are texts
+		v.Map().Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {
+			keys = append(keys, k.String())
 			return true
 		})
+		slices.Sort(keys)
+		for _, key := range keys {
+			w.message(v.Map().Get(protoreflect.ValueOfString(key).MapKey()).Message(), b, at.key(key))
+		}
 	default:
 		w.message(v.Message(), b, at)
 	}

@@ -50,8 +50,9 @@ func virtualService(f field, v *networking.VirtualService) {
 			all = i
 		}
 	}
+	covered := coverOf(v.Hosts)
 	for i, route := range v.Tls {
-		tlsRoute(f.at("tls").item(i), route, v.Hosts)
+		tlsRoute(f.at("tls").item(i), route, covered)
 	}
 	for i, route := range v.Tcp {
 		tcpRoute(f.at("tcp").item(i), route)
@@ -185,7 +186,7 @@ func httpMatch(f field, m *networking.HTTPMatchRequest) {
 	valueMatches(f.at("headers"), m.GetHeaders())
 	valueMatches(f.at("withoutHeaders"), m.GetWithoutHeaders())
 	for _, name := range slices.Sorted(maps.Keys(m.GetQueryParams())) {
-		at := f.at("queryParams").at(name)
+		at := f.at("queryParams").key(name)
 		at.required(len(name))
 		if match := m.QueryParams[name]; match.GetRegex() != "*" {
 			stringMatch(at, match)
@@ -211,7 +212,7 @@ func sources(f field, gateways []string, namespace string) {
 
 func valueMatches(f field, matches map[string]*networking.StringMatch) {
 	for _, name := range slices.Sorted(maps.Keys(matches)) {
-		at := f.at(name)
+		at := f.key(name)
 		switch {
 		case strings.HasPrefix(name, "@request.auth.claims"):
 			at.errorf("is about the claims of a token, which no proxy checks")
@@ -247,7 +248,7 @@ func (f field) text(s string) {
 	}
 }
 
-func tlsRoute(f field, r *networking.TLSRoute, hosts []string) {
+func tlsRoute(f field, r *networking.TLSRoute, hosts cover) {
 	f.at("match").required(len(r.Match))
 	for i, m := range r.Match {
 		at := f.at("match").item(i)
@@ -258,9 +259,8 @@ func tlsRoute(f field, r *networking.TLSRoute, hosts []string) {
 			} else if sni != "*" {
 				at.at("sniHosts").item(j).host(sni, true)
 			}
-			if !slices.ContainsFunc(hosts, func(host string) bool { return covers(host, sni) }) {
-				at.at("sniHosts").item(j).errorf("is %q, want one that spec.hosts stand for: %s", sni,
-					strings.Join(hosts, ", "))
+			if !hosts.covers(sni) {
+				at.at("sniHosts").item(j).errorf("is %q, want one that spec.hosts stand for: %s", sni, hosts.text)
 			}
 		}
 		l4Match(at, m.GetDestinationSubnets(), m.GetPort(), m.GetSourceLabels(), m.GetGateways(),
@@ -269,12 +269,42 @@ func tlsRoute(f field, r *networking.TLSRoute, hosts []string) {
 	routeDestinations(f.at("route"), r.Route)
 }
 
-// covers reports whether host, which may be a wildcard, matches all names that sni matches.
-func covers(host, sni string) bool {
-	host, sni = strings.ToLower(host), strings.ToLower(sni)
-	suffix, wildcard := strings.CutPrefix(host, "*")
-	return host == sni || wildcard && strings.HasSuffix(strings.TrimPrefix(sni, "*"), suffix) ||
-		!strings.Contains(host, ".") && strings.HasPrefix(sni, host+".") // a short name
+// cover is the set of names for which the hosts of an object stand.
+type cover struct {
+	whole    map[string]bool // hosts, in lower case
+	suffixes map[string]bool // of wildcards
+	text     string          // the hosts, for messages
+}
+
+func coverOf(hosts []string) cover {
+	const most = 10 // of the hosts in a message
+	c := cover{map[string]bool{}, map[string]bool{}, strings.Join(hosts[:min(len(hosts), most)], ", ")}
+	for _, host := range hosts {
+		host = strings.ToLower(host)
+		c.whole[host] = true
+		if suffix, wildcard := strings.CutPrefix(host, "*"); wildcard {
+			c.suffixes[suffix] = true
+		}
+	}
+	return c
+}
+
+// covers reports whether a host, which may be a wildcard, matches all names that sni matches.
+func (c cover) covers(sni string) bool {
+	const longest = 255 // of a name; a longer one is a fault already
+	if sni = strings.ToLower(sni); len(sni) > longest || c.whole[sni] {
+		return true
+	}
+	if first, _, found := strings.Cut(sni, "."); found && c.whole[first] {
+		return true // a short name
+	}
+	rest := strings.TrimPrefix(sni, "*")
+	for i := range len(rest) + 1 {
+		if c.suffixes[rest[i:]] {
+			return true
+		}
+	}
+	return false
 }
 
 func tcpRoute(f field, r *networking.TCPRoute) {

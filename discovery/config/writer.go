@@ -18,7 +18,7 @@ type writer struct {
 	json    bytes.Buffer
 	places  places
 	skip    map[string]bool // paths to leave out: their faults are known
-	unknown []Problem       // fields that their message does not have, which are left out as well
+	unknown tally           // fields that their message does not have, which are left out as well
 }
 
 // node writes lead, then n. Closing brackets stay on the line of the text before them.
@@ -48,7 +48,7 @@ func (w *writer) object(n *yaml.Node, at int, aliased bool, depth int) {
 	comma := ""
 	for _, e := range w.entries(n, aliased, depth) {
 		below, known := w.places[at].slot.child(e.key)
-		p := place{parent: at, name: "." + e.key, line: e.line, slot: below}
+		p := place{parent: at, step: step{name: e.key, key: !known || below.element || below.field == nil}, line: e.line, slot: below}
 		switch {
 		case !known:
 			w.refuse(p, e.key)
@@ -64,7 +64,7 @@ func (w *writer) list(n *yaml.Node, at int, aliased bool, depth int) {
 	w.json.WriteByte('[')
 	comma := ""
 	for i, item := range n.Content {
-		p := place{parent: at, name: "[" + strconv.Itoa(i) + "]", line: item.Line, slot: w.places[at].slot.item()}
+		p := place{parent: at, step: step{item: i + 1}, line: item.Line, slot: w.places[at].slot.item()}
 		if !w.skipped(p) {
 			w.node(item, p, comma, aliased, depth+1)
 			comma = ","
@@ -74,14 +74,16 @@ func (w *writer) list(n *yaml.Node, at int, aliased bool, depth int) {
 }
 
 func (w *writer) skipped(p place) bool {
-	return len(w.skip) > 0 && w.skip[w.places.path(p.parent)+p.name]
+	return len(w.skip) > 0 && w.skip[w.places.path(p.parent)+p.step.text()]
 }
 
 func (w *writer) refuse(p place, key string) {
-	w.unknown = append(w.unknown, Problem{
-		Line: p.line, Severity: Error, Path: w.places.path(p.parent) + p.name,
-		Message: fmt.Sprintf("unknown field %q%s", key, suggest(key, w.places[p.parent].slot.fieldNames())),
-	})
+	if w.unknown.next(Error) {
+		w.unknown.keep(Problem{
+			Line: p.line, Severity: Error, Path: w.places.path(p.parent) + p.step.text(),
+			Message: fmt.Sprintf("unknown field %q%s", short([]any{key})[0], suggest(key, w.places[p.parent].slot.fieldNames())),
+		})
+	}
 }
 
 // scalar writes a scalar as protojson reads it. Istio accepts a duration in any unit, protobuf's JSON in seconds only.

@@ -40,7 +40,7 @@ func ReadWritten(data []byte, namespace string) []Written {
 		out = append(out, writtenOf(root))
 	}
 	if fault != nil {
-		out = append(out, Written{Item: Item{Line: fault.Line, Problems: []Problem{*fault}}})
+		out = append(out, Written{Item: Item{Line: fault.Line, Problems: []Problem{fault.shown()}}})
 	}
 	return out
 }
@@ -76,7 +76,7 @@ func valueOf(n *yaml.Node, key string) *yaml.Node {
 }
 
 func writtenOf(root *yaml.Node) Written {
-	w := Written{Item: decodeObject(root)}
+	w := Written{Item: decodeObject(never, root).shown()}
 	r := newReader()
 	var text bytes.Buffer
 	r.json(&text, root, false, 0)

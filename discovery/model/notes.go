@@ -37,7 +37,7 @@ func (m *Mesh) Notes(connected ...Proxy) []Note {
 	m.locate(j.notes[looked:])
 	slices.SortStableFunc(j.notes,
 		func(a, b Note) int { return cmp.Or(a.Meta.Older(b.Meta), cmp.Compare(a.Path, b.Path)) })
-	return j.notes
+	return bounded(j.notes)
 }
 
 // locate sets the current lines of the objects in notes. If only the line of an object changed, With does not update

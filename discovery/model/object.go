@@ -144,4 +144,5 @@ const (
 	PrivilegedPort   Code = "privileged-port"   // connected proxies cannot open it
 	IgnoredField     Code = "ignored-field"     // it has no effect
 	LongServerName   Code = "long-server-name"  // longer than a TLS handshake allows
+	MoreNotes        Code = "more-notes"        // an object has more than are named
 )

@@ -10,7 +10,11 @@ func Nearest(name string, known []string) string {
 	name = fold(name)
 	best, distance := "", 2+len(name)/4 // a name with that many wrong letters is another word
 	for _, candidate := range known {
-		if d := edits(name, fold(candidate)); d < distance {
+		folded := fold(candidate)
+		if max(len(name)-len(folded), len(folded)-len(name)) >= distance {
+			continue // as many letters are to add or to drop
+		}
+		if d := edits(name, folded); d < distance {
 			best, distance = candidate, d
 		}
 	}

@@ -24,7 +24,7 @@ const (
 // warnings are shown to the client. An object whose specification does not change, or that is being deleted, is
 // admitted with its errors as warnings: changes of its labels or finalizers, and its deletion, must not wait until a
 // user corrects it.
-func Review(_ context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func Review(ctx context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if len(r.Object.Raw) == 0 || r.SubResource != "" { // a deletion, or a status
 		return &admissionv1.AdmissionResponse{Allowed: true}
 	}
@@ -39,7 +39,10 @@ func Review(_ context.Context, r *admissionv1.AdmissionRequest) *admissionv1.Adm
 	if o.GetNamespace() == "" {
 		o.SetNamespace(r.Namespace)
 	}
-	_, problems := groupOf(o, "")
+	if err := ctx.Err(); err != nil {
+		return denied([]config.Problem{{Message: "is not judged: " + err.Error()}})
+	}
+	_, problems := groupOf(ctx, o, "")
 	var errors []config.Problem
 	warnings := []string{}
 	for _, p := range problems {

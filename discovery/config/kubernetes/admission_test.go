@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -57,5 +58,22 @@ func TestReview(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A large object with a fault in each of its fields is answered, by the first of them, and not at all once nobody waits.
+func TestReviewOfALargeObject(t *testing.T) {
+	hosts := strings.TrimSuffix(strings.Repeat(`"a.example",`, 60_000), ",")
+	raw := []byte(`{"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry", "metadata": {"name": "a", "namespace": "b"},
+		"spec": {"hosts": [` + hosts + `], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}}`)
+	request := &admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: raw}}
+	answer := Review(t.Context(), request)
+	if answer.Allowed || len(answer.Result.Message) > 10<<10 || len(answer.Result.Details.Causes) > maxDetails {
+		t.Errorf("got %.300v", answer)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if answer := Review(ctx, request); answer.Allowed || !strings.Contains(answer.Result.Message, "is not judged") {
+		t.Errorf("got %.300v", answer)
 	}
 }

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,12 +13,12 @@ import (
 )
 
 // groupOf decodes an object like one in a file. For an object with an error the group has only the faults.
-func groupOf(o *unstructured.Unstructured, cluster string) (group model.Group, problems []config.Problem) {
+func groupOf(ctx context.Context, o *unstructured.Unstructured, cluster string) (group model.Group, problems []config.Problem) {
 	data, err := o.MarshalJSON()
 	if err != nil {
 		return model.Group{Faults: []string{err.Error()}}, nil
 	}
-	for _, item := range config.Read(data) {
+	for _, item := range config.ReadUntil(ctx.Err, data) {
 		problems = append(problems, item.Problems...)
 		for _, p := range item.Problems {
 			if p.Severity == config.Error {

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -140,7 +141,7 @@ func (st *state) put(k *kind, o any) string {
 		return key
 	}
 	k.known[key] = now
-	group, problems := groupOf(u, st.cluster)
+	group, problems := groupOf(context.Background(), u, st.cluster)
 	st.unsent[key], st.warnings = group, append(st.warnings, warningsAmong(problems)...)
 	object.problems = problems
 	st.statuses.put(key, object)

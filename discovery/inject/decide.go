@@ -7,16 +7,18 @@ import (
 
 // Namespace is the namespace of a Pod, with its labels where the caller has them.
 type Namespace struct {
-	Name   string
-	Labels map[string]string // nil if the caller does not have them
+	Name     string
+	Labels   map[string]string // nil if the caller does not have them
+	Selected bool              // by its labels or the Pod's: the API server asks about no other Pods
 }
 
 const (
-	injectName   = "sidecar.istio.io/inject"
-	statusName   = "sidecar.istio.io/status"
-	revisionName = "istio.io/rev"
-	configName   = "proxy.istio.io/config"
-	mirrorName   = "kubernetes.io/config.mirror"
+	injectName    = "sidecar.istio.io/inject"
+	injectionName = "istio-injection"
+	statusName    = "sidecar.istio.io/status"
+	revisionName  = "istio.io/rev"
+	configName    = "proxy.istio.io/config"
+	mirrorName    = "kubernetes.io/config.mirror"
 
 	proxyName = "istio-proxy"
 	initName  = "istio-init"
@@ -52,20 +54,22 @@ func (i *Injector) skip(ns Namespace, p pod) (string, error) {
 	default:
 		return "", fmt.Errorf("%s %s: is %.40q, want true or false", at, injectName, wish)
 	}
-	if revision := p.labels()[revisionName]; revision != "" {
-		if revision != i.config.Revision {
-			return fmt.Sprintf("its label %s is %s, and this is %s", revisionName, revision, i.config.Revision), nil
-		}
-		return "", nil
+	return i.unselected(ns, p.labels()), nil
+}
+
+// unselected returns the reason for which labels leave a Pod to another injector or to none, as the selectors of the
+// webhooks do: istio-injection of the namespace decides, else its istio.io/rev, else that of the Pod.
+func (i *Injector) unselected(ns Namespace, labels map[string]string) string {
+	injection, said := ns.Labels[injectionName]
+	revision, own := ns.Labels[revisionName], labels[revisionName]
+	switch {
+	case ns.Selected || injection == "enabled":
+	case said:
+		return fmt.Sprintf("its namespace is labelled %s: %s", injectionName, injection)
+	case revision != "" && revision != i.config.Revision:
+		return fmt.Sprintf("its namespace is labelled %s: %s, and this is %s", revisionName, revision, i.config.Revision)
+	case revision == "" && own != "" && own != i.config.Revision:
+		return fmt.Sprintf("its label %s is %s, and this is %s", revisionName, own, i.config.Revision)
 	}
-	if wish == "true" {
-		return "", nil
-	}
-	if ns.Labels["istio-injection"] == "disabled" {
-		return "its namespace is labelled istio-injection: disabled", nil
-	}
-	if revision := ns.Labels[revisionName]; revision != "" && revision != i.config.Revision && ns.Labels["istio-injection"] != "enabled" {
-		return fmt.Sprintf("its namespace is labelled %s: %s, and this is %s", revisionName, revision, i.config.Revision), nil
-	}
-	return "", nil
+	return ""
 }

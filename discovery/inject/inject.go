@@ -146,6 +146,9 @@ func (i *Injector) takeOut(p pod) (map[string]any, error) {
 
 // doubts warns about settings of a Pod that have unexpected effects with a sidecar.
 func (i *Injector) doubts(p pod, w *wishes, native bool) {
+	if own := p.labels()[revisionName]; own != "" && own != i.config.Revision {
+		w.warn("label %s: is %.60s, and the label of its namespace has precedence: the sidecar is of %s", revisionName, own, i.config.Revision)
+	}
 	security, _ := p.spec()["securityContext"].(map[string]any)
 	of := func(o map[string]any) bool {
 		user, said := numberOf(o["runAsUser"])

@@ -166,7 +166,7 @@ func (i *Injector) workload(o map[string]any, around surroundings) (map[string]a
 		}
 		given["metadata"] = metadata
 	}
-	r, err := i.Pod(Namespace{namespace, around.labels[namespace]}, given, around.layers)
+	r, err := i.Pod(Namespace{Name: namespace, Labels: around.labels[namespace]}, given, around.layers)
 	if err != nil {
 		var faults []error
 		for _, fault := range each(err) {

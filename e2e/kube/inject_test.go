@@ -78,21 +78,18 @@ apiVersion: v1
 kind: Namespace
 metadata: {name: elsewhere}`
 
-// injectWebhook is the webhook as deployments have it, but for the URL.
-const injectWebhook = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: ours}
-webhooks:
-- name: namespace.sidecar.pilotlight.test
-  admissionReviewVersions: [v1]
-  sideEffects: None
-  failurePolicy: Fail
-  reinvocationPolicy: IfNeeded
-  clientConfig: {url: "https://%s/inject"}
-  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
-  namespaceSelector: {matchLabels: {istio-injection: enabled}}
-  objectSelector: {matchExpressions: [{key: sidecar.istio.io/inject, operator: NotIn, values: ["false"]}]}`
+// injectWebhook returns the webhooks of deploy/kubernetes, but for the URL.
+func injectWebhook(t *testing.T, address string) string {
+	t.Helper()
+	text, err := os.ReadFile(lab.Path("deploy", "kubernetes", "discovery", "webhooks.yaml"))
+	check(t, err)
+	first, _, _ := strings.Cut(string(text), "\n---\n")
+	const service = "service: {namespace: istio-system, name: istio-pilot, path: /inject, port: 443}"
+	if !strings.Contains(first, service) || !strings.Contains(first, "name: pilotlight-injection\n") {
+		t.Fatalf("the webhooks of deploy/kubernetes are others:\n%s", first)
+	}
+	return strings.NewReplacer(service, `url: "https://`+address+`/inject"`, "name: pilotlight-injection\n", "name: ours\n").Replace(first)
+}
 
 func injection(data string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: injection, namespace: default}\ndata: {" + data + "}"
@@ -144,7 +141,7 @@ func TestInjectionWebhook(t *testing.T) {
 			t.Logf("discovery:\n%s", tail(discovery.Log()))
 		}
 	})
-	hand.apply(fmt.Sprintf(injectWebhook, address))
+	hand.apply(injectWebhook(t, address))
 	create := func(text string, dry bool) (*unstructured.Unstructured, error) {
 		options := metav1.CreateOptions{FieldValidation: "Strict"}
 		if dry {
@@ -208,6 +205,30 @@ func TestInjectionWebhook(t *testing.T) {
 	} {
 		if _, err := create(tt.text, true); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %s", tt.name, err, tt.want)
+		}
+	}
+	// The labels of namespace and Pod select as Istio's chart does.
+	all, err := lab.Selections()
+	check(t, err)
+	made := map[string]bool{}
+	for _, s := range all {
+		name := "is" + strings.Map(func(r rune) rune {
+			if r < 'a' || r > 'z' {
+				return '-'
+			}
+			return r
+		}, fmt.Sprint(s.Namespace)) + "x"
+		ns, err := json.Marshal(s.Namespace)
+		check(t, err)
+		pod, err := json.Marshal(s.Pod)
+		check(t, err)
+		if !made[name] {
+			hand.apply(fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s, labels: %s}", name, ns))
+			made[name] = true
+		}
+		o, err := create(podOf(name, fmt.Sprintf("labels: %s", pod), appSpec), true)
+		if err != nil || (sidecar(o) != "") != s.Injected {
+			t.Errorf("namespace %s, Pod %s: the sidecar is %q, want one: %v: %v", ns, pod, sidecar(o), s.Injected, err)
 		}
 	}
 	said.texts = nil

@@ -75,7 +75,7 @@ func injectedProxyConfig(t *testing.T) {
 		o := hand.parse(pod)
 		return hand.resource(o).Create(t.Context(), o, metav1.CreateOptions{FieldValidation: "Strict", DryRun: dry})
 	}
-	hand.apply(fmt.Sprintf(injectWebhook, address))
+	hand.apply(injectWebhook(t, address))
 
 	// Until it is known what MeshConfig says, no Pod begins.
 	check(t, lab.Eventually(30*time.Second, func() error {

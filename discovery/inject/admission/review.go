@@ -50,7 +50,7 @@ func review(i *inject.Injector, r *admissionv1.AdmissionRequest, layers inject.L
 	if err := utiljson.Unmarshal(r.Object.Raw, &given); err != nil {
 		return nil, "", fmt.Errorf("the Pod is no object: %w", err)
 	}
-	result, err := i.Pod(inject.Namespace{Name: r.Namespace}, given, layers)
+	result, err := i.Pod(inject.Namespace{Name: r.Namespace, Selected: true}, given, layers)
 	if err != nil {
 		return nil, "", err
 	}

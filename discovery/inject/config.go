@@ -81,7 +81,31 @@ func ReadConfig(text string) (Config, error) {
 	if given.Resources.Requests == nil && given.Resources.Limits == nil {
 		given.Resources = c.Resources
 	}
-	return given, given.check()
+	return given, errors.Join(given.check(), given.tidy())
+}
+
+// tidy brings the lists for pod-init into its form. The error has all faults.
+func (c *Config) tidy() error {
+	var faults []error
+	for _, list := range []struct {
+		key   string
+		value *string
+		check func(string) (string, error)
+	}{
+		{"includeOutboundIPRanges", &c.IncludeOutboundCIDRs, allOr(areRanges)},
+		{"excludeOutboundIPRanges", &c.ExcludeOutboundCIDRs, areRanges},
+		{"includeInboundPorts", &c.IncludeInboundPorts, allOr(arePorts)},
+		{"excludeInboundPorts", &c.ExcludeInboundPorts, arePorts},
+		{"includeOutboundPorts", &c.IncludeOutboundPorts, arePorts},
+		{"excludeOutboundPorts", &c.ExcludeOutboundPorts, arePorts},
+	} {
+		tidied, err := list.check(*list.value)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("config: %s: %w", list.key, err))
+		}
+		*list.value = tidied
+	}
+	return errors.Join(faults...)
 }
 
 // isDomain returns an error for a text that is neither empty nor a DNS domain. Upper case and a dot at the end are allowed.
@@ -111,13 +135,5 @@ func (c Config) check() error {
 	}
 	fault("discoveryAddress", isAddress(c.DiscoveryAddress))
 	fault("interceptionMode", isMode(c.InterceptionMode))
-	fault("includeOutboundIPRanges", areRanges(c.IncludeOutboundCIDRs))
-	fault("excludeOutboundIPRanges", areRanges(c.ExcludeOutboundCIDRs))
-	for key, value := range map[string]string{
-		"includeInboundPorts": c.IncludeInboundPorts, "excludeInboundPorts": c.ExcludeInboundPorts,
-		"includeOutboundPorts": c.IncludeOutboundPorts, "excludeOutboundPorts": c.ExcludeOutboundPorts,
-	} {
-		fault(key, arePorts(value))
-	}
 	return errors.Join(faults...)
 }

@@ -83,7 +83,7 @@ func (w *wishes) configure(origin string) error {
 		case path == "interceptionMode":
 			set(isMode, func() { w.mode = text })
 		case path == "holdApplicationUntilProxyStarts":
-			set(isBool, func() { w.hold = text == "true" })
+			set(isBool, func() { w.hold = isTrue(text) })
 		case path == "concurrency":
 			set(isNumber, func() {})
 		case path == "meshId":
@@ -193,6 +193,8 @@ func (w *wishes) table(key string) (map[string]string, error) {
 			return fault("%s: is set by the injector", name)
 		case key == "proxyMetadata" && len(name)+len(text) > longestVariable:
 			return fault("%s: has %d bytes, no program starts with more than %d", name, len(text), longestVariable)
+		case key == "proxyMetadata" && redirecting(name, text) != nil:
+			return fault("%s: %w", name, redirecting(name, text))
 		case key == "runtimeValues" && strings.ContainsAny(name+text, ",="):
 			return fault("%.60q: neither , nor = can be in a name or a value", name)
 		}

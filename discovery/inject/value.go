@@ -1,10 +1,8 @@
 package inject
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,12 +11,15 @@ import (
 
 // Checks of values, by the rules of pod-init and the agent. Each returns the fault, or nil.
 
+// isBool accepts what Istio does: true, True, TRUE, t, T, 1, and the same of false.
 func isBool(s string) error {
-	if s != "true" && s != "false" {
+	if _, err := strconv.ParseBool(s); err != nil {
 		return fmt.Errorf("is %.40q, want true or false", s)
 	}
 	return nil
 }
+
+func isTrue(s string) bool { on, _ := strconv.ParseBool(s); return on }
 
 func isMode(s string) error { return isOneOf(s, "REDIRECT", "TPROXY", "NONE") }
 
@@ -34,52 +35,8 @@ func isOneOf(s string, words ...string) error {
 }
 
 func isPort(s string) error {
-	if n, err := strconv.ParseUint(s, 10, 16); err != nil || n == 0 || s[0] == '+' {
+	if n, err := strconv.ParseUint(s, 10, 16); err != nil || n == 0 || s[0] == '0' || s[0] == '+' {
 		return fmt.Errorf("is %.40q, want a port, 1 to 65535", s)
-	}
-	return nil
-}
-
-// arePorts accepts "*", an empty text, or numbers and ranges separated by commas.
-func arePorts(s string) error {
-	if s == "*" || s == "" {
-		return nil
-	}
-	for item := range strings.SplitSeq(s, ",") {
-		from, to, isRange := strings.Cut(strings.TrimSpace(item), "-")
-		if err := isPort(from); err != nil {
-			return fmt.Errorf("%.40q %w", item, errors.New("is no port: want *, or ports and ranges parted by commas"))
-		}
-		if isRange && isPort(to) != nil {
-			return fmt.Errorf("%.40q is no range of ports", item)
-		}
-	}
-	return nil
-}
-
-// areRanges accepts "*", an empty text, or CIDRs and addresses separated by commas.
-func areRanges(s string) error {
-	if s == "*" || s == "" {
-		return nil
-	}
-	for item := range strings.SplitSeq(s, ",") {
-		item = strings.TrimSpace(item)
-		_, notRange := netip.ParsePrefix(item)
-		address, notAddress := netip.ParseAddr(item)
-		if notRange != nil && (notAddress != nil || address.Zone() != "") {
-			return fmt.Errorf("%.60q is no range: want *, or CIDRs parted by commas", item)
-		}
-	}
-	return nil
-}
-
-var interfaceName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,15}$`)
-
-func areInterfaces(s string) error {
-	for item := range strings.SplitSeq(s, ",") {
-		if s != "" && !interfaceName.MatchString(strings.TrimSpace(item)) {
-			return fmt.Errorf("%.40q is no name of a network interface", item)
-		}
 	}
 	return nil
 }

@@ -19,6 +19,8 @@ type wishes struct {
 	hold, probes, metrics                                   bool
 	native                                                  *bool
 	statusPort                                              int
+	unprobed                                                bool  // the kubelet does not ask whether the sidecar is ready
+	user, group                                             int64 // that the sidecar runs as, and pod-init leaves alone
 	ports, outboundPorts, skipPorts, skipOutboundPorts      string
 	ranges, skipRanges, interfaces, skipInterfaces          string
 	requests, limits                                        map[string]string // nil for those of the Config
@@ -67,6 +69,18 @@ func put(check func(string) error, set func(w *wishes, value string)) known {
 	}
 }
 
+// tidy returns an annotation that sets a list, as the check returns it.
+func tidy(check func(string) (string, error), set func(w *wishes, value string)) known {
+	return func(w *wishes, value string) error {
+		tidied, err := check(value)
+		if err != nil {
+			return err
+		}
+		set(w, tidied)
+		return nil
+	}
+}
+
 func flag(name string, check func(string) error) known {
 	return put(check, func(w *wishes, value string) { w.flags[name] = value })
 }
@@ -100,7 +114,7 @@ func readiness(key string) known {
 }
 
 func setBool(set func(w *wishes, on bool)) known {
-	return put(isBool, func(w *wishes, value string) { set(w, value == "true") })
+	return put(isBool, func(w *wishes, value string) { set(w, isTrue(value)) })
 }
 
 func requestsOf(w *wishes) *map[string]string { return &w.requests }
@@ -114,15 +128,15 @@ func annotations() map[string]known {
 		injectName: func(*wishes, string) error { return nil },
 		statusName: func(*wishes, string) error { return nil },
 
-		traffic + "includeInboundPorts":       put(arePorts, func(w *wishes, v string) { w.ports = v }),
-		traffic + "excludeInboundPorts":       put(arePorts, func(w *wishes, v string) { w.skipPorts = v }),
-		traffic + "includeOutboundPorts":      put(arePorts, func(w *wishes, v string) { w.outboundPorts = v }),
-		traffic + "excludeOutboundPorts":      put(arePorts, func(w *wishes, v string) { w.skipOutboundPorts = v }),
-		traffic + "includeOutboundIPRanges":   put(areRanges, func(w *wishes, v string) { w.ranges = v }),
-		traffic + "excludeOutboundIPRanges":   put(areRanges, func(w *wishes, v string) { w.skipRanges = v }),
-		traffic + "kubevirtInterfaces":        put(areInterfaces, func(w *wishes, v string) { w.interfaces = v }),
-		"istio.io/reroute-virtual-interfaces": put(areInterfaces, func(w *wishes, v string) { w.interfaces = v }),
-		traffic + "excludeInterfaces":         put(areInterfaces, func(w *wishes, v string) { w.skipInterfaces = v }),
+		traffic + "includeInboundPorts":       tidy(allOr(arePorts), func(w *wishes, v string) { w.ports = v }),
+		traffic + "excludeInboundPorts":       tidy(arePorts, func(w *wishes, v string) { w.skipPorts = v }),
+		traffic + "includeOutboundPorts":      tidy(arePorts, func(w *wishes, v string) { w.outboundPorts = v }),
+		traffic + "excludeOutboundPorts":      tidy(arePorts, func(w *wishes, v string) { w.skipOutboundPorts = v }),
+		traffic + "includeOutboundIPRanges":   tidy(allOr(areRanges), func(w *wishes, v string) { w.ranges = v }),
+		traffic + "excludeOutboundIPRanges":   tidy(areRanges, func(w *wishes, v string) { w.skipRanges = v }),
+		traffic + "kubevirtInterfaces":        tidy(areInterfaces, func(w *wishes, v string) { w.interfaces = v }),
+		"istio.io/reroute-virtual-interfaces": tidy(areInterfaces, func(w *wishes, v string) { w.interfaces = v }),
+		traffic + "excludeInterfaces":         tidy(areInterfaces, func(w *wishes, v string) { w.skipInterfaces = v }),
 
 		"sidecar.istio.io/proxyImage":             put(isImage, func(w *wishes, v string) { w.image, w.named = v, true }),
 		"sidecar.istio.io/proxyCPU":               request(requestsOf, "cpu"),
@@ -158,7 +172,7 @@ func annotations() map[string]known {
 		"sidecar.istio.io/statsEvictionInterval":  nothing("a template of the bootstrap sets it"),
 		"proxy.istio.io/overrides":                nothing("it is what Istio's own webhook writes for itself"),
 		configName:                                func(*wishes, string) error { return nil }, // read before
-		"status.sidecar.istio.io/port":            put(isPort, func(w *wishes, v string) { w.statusPort, _ = strconv.Atoi(v) }),
+		"status.sidecar.istio.io/port":            statusPort,
 		ready + "initialDelaySeconds":             readiness("initialDelaySeconds"),
 		ready + "periodSeconds":                   readiness("periodSeconds"),
 		ready + "failureThreshold":                readiness("failureThreshold"),
@@ -169,6 +183,18 @@ func annotations() map[string]known {
 	}
 }
 
+// statusPort sets the port, or with 0, as in Istio, leaves out the probes of the sidecar; the agent listens all the same.
+func statusPort(w *wishes, text string) error {
+	if w.unprobed = trimmed(text) == "0"; w.unprobed {
+		return nil
+	}
+	err := isPort(trimmed(text))
+	if err == nil {
+		w.statusPort, _ = strconv.Atoi(trimmed(text))
+	}
+	return err
+}
+
 func isAgentLevel(s string) error { return isOneOf(s, "debug", "info", "warn", "error") }
 
 // wish reads the ProxyConfig of all layers, and then the annotations, which have priority. The error has all faults.
@@ -176,7 +202,7 @@ func (i *Injector) wish(p pod, layers []Layer) (*wishes, error) {
 	c := i.config
 	w := &wishes{
 		image: c.Image, mode: c.InterceptionMode, logLevel: c.LogLevel, hold: c.HoldApplication, probes: c.RewriteProbes, metrics: c.MergeMetrics,
-		native: c.NativeSidecar, statusPort: 15020, ports: c.IncludeInboundPorts, skipPorts: c.ExcludeInboundPorts,
+		native: c.NativeSidecar, statusPort: 15020, user: uid, group: uid, ports: c.IncludeInboundPorts, skipPorts: c.ExcludeInboundPorts,
 		outboundPorts: c.IncludeOutboundPorts, skipOutboundPorts: c.ExcludeOutboundPorts, ranges: c.IncludeOutboundCIDRs, skipRanges: c.ExcludeOutboundCIDRs,
 		readiness: map[string]int{}, config: map[string]any{}, origins: map[string]string{}, flags: map[string]string{},
 	}

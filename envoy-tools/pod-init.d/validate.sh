@@ -1,6 +1,8 @@
 # shellcheck shell=sh disable=SC2034,SC2153,SC2154 # a part of pod-init: its variables are shared
 # What settings may be.
 
+BLANK=$(printf ' \t\r\n.') BLANK=${BLANK%.}
+
 # number VALUE LOW HIGH
 number() {
 	case $1 in
@@ -22,7 +24,7 @@ user() { number "$1" 0 4294967294; }
 
 interface() {
 	case $1 in
-	'' | ????????????????* | *[!A-Za-z0-9._@-]*) return 1 ;;
+	'' | -* | ????????????????* | *[!A-Za-z0-9._@-]*) return 1 ;;
 	esac
 }
 
@@ -50,9 +52,8 @@ four() {
 
 six() {
 	case $1 in
-	*[!0-9a-fA-F:]* | *:::* | *::*::*) return 1 ;;
+	*[!0-9a-fA-F:]* | *:::* | *::*::* | :[!:]* | *[!:]:) return 1 ;;
 	*::*) gap=1 ;;
-	:* | *:) return 1 ;;
 	*) gap=0 ;;
 	esac
 	old=$IFS IFS=:
@@ -70,25 +71,47 @@ six() {
 	[ $((groups + gap)) -eq 8 ] || { [ $gap -eq 1 ] && [ $groups -lt 8 ]; }
 }
 
-# each FLAG CHECK ALLOWED LIST: every item of the list passes the check. A comma at the end is no item.
+# trim VARIABLE removes blanks and ends of lines around its value.
+trim() {
+	eval "trimmed=\$$1"
+	trimmed=${trimmed#"${trimmed%%[!$BLANK]*}"}
+	trimmed=${trimmed%"${trimmed##*[!$BLANK]}"}
+	eval "$1=\$trimmed"
+}
+
+# all VARIABLE: it is *.
+all() {
+	trim "$1"
+	eval "[ \"\$$1\" = '*' ]"
+}
+
+# each FLAG VARIABLE CHECK ALLOWED: every item of the variable's list passes the check. Blanks around items are removed; a
+# comma at the end is no item. The injector of sidecars has the same rules, and its tests compare both.
 each() {
-	case $4 in
-	,* | *,,*) wrong "$1 $4: has an empty item: want $3" ;;
+	trim "$2"
+	eval "list=\$$2" tidied=
+	case $list in
+	,* | *,,*) wrong "$1 $list: has an empty item: want $4" ;;
 	esac
 	old=$IFS IFS=,
-	for item in $4; do
+	for item in $list; do
 		IFS=$old
-		"$2" "$item" || wrong "$1 $4: $item: want $3"
+		trim item
+		[ -n "$item" ] || wrong "$1 $list: has an empty item: want $4"
+		"$3" "$item" || wrong "$1 $list: $item: want $4"
+		tidied=$tidied${tidied:+,}$item
 		IFS=,
 	done
 	IFS=$old
+	eval "$2=\$tidied"
 }
 
 # groups_of NAME LIST prints the ids of groups.
 groups_of() {
-	each "$1" group "names in /etc/group, or ids, 0 to 4294967294" "$2"
+	given=$2
+	each "$1" given group "names in /etc/group, or ids, 0 to 4294967294"
 	old=$IFS IFS=, ids=
-	for item in $2; do
+	for item in $given; do
 		case $item in
 		*[!0-9]*) item=$(IFS=$old && id_of /etc/group "$item") ;;
 		esac
@@ -164,16 +187,16 @@ validate() {
 	number "$MARK" 1 4294967295 || wrong "ISTIO_INBOUND_TPROXY_MARK=$MARK: want a number, 1 to 4294967295"
 	number "$ROUTES" 1 252 || wrong "ISTIO_INBOUND_TPROXY_ROUTE_TABLE=$ROUTES: want a number, 1 to 252"
 	[ -n "$UIDS" ] || wrong "-u: want the proxy's user, for its own connections would come back to it"
-	each -u user "user ids, 0 to 4294967294" "$UIDS"
-	each -g user "group ids, 0 to 4294967294" "$GIDS"
-	[ "$IN_PORTS" = '*' ] || each -b ports "ports, 1 to 65535, ranges such as 8000-8010, or *" "$IN_PORTS"
-	each -d ports "ports, 1 to 65535, or ranges such as 8000-8010" "$IN_SKIP"
-	each -o ports "ports, 1 to 65535, or ranges such as 8000-8010" "$OUT_SKIP"
-	[ "$CIDRS" = '*' ] || each -i cidr "addresses such as 10.0.0.0/8 or fd00::/8, or *" "$CIDRS"
-	each -x cidr "addresses such as 10.0.0.0/8 or fd00::/8" "$CIDRS_SKIP"
-	each -q ports "ports, 1 to 65535, or ranges such as 8000-8010" "$OUT_PORTS"
-	each -k interface "names of interfaces" "$INTERFACES"
-	each -c interface "names of interfaces" "$INTERFACES_SKIP"
+	each -u UIDS user "user ids, 0 to 4294967294"
+	each -g GIDS user "group ids, 0 to 4294967294"
+	all IN_PORTS || each -b IN_PORTS ports "ports, 1 to 65535, ranges such as 8000-8010, or *"
+	each -d IN_SKIP ports "ports, 1 to 65535, or ranges such as 8000-8010"
+	each -o OUT_SKIP ports "ports, 1 to 65535, or ranges such as 8000-8010"
+	all CIDRS || each -i CIDRS cidr "addresses such as 10.0.0.0/8 or fd00::/8, or *"
+	each -x CIDRS_SKIP cidr "addresses such as 10.0.0.0/8 or fd00::/8"
+	each -q OUT_PORTS ports "ports, 1 to 65535, or ranges such as 8000-8010"
+	each -k INTERFACES interface "names of interfaces"
+	each -c INTERFACES_SKIP interface "names of interfaces"
 	GROUPS_SKIP=$(groups_of ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE "$GROUPS_SKIP") || exit 64
 	[ "$GROUPS_ONLY" = '*' ] || GROUPS_ONLY=$(groups_of ISTIO_OUTBOUND_OWNER_GROUPS "$GROUPS_ONLY") || exit 64
 	[ "$DO" != explain ] || target

@@ -64,7 +64,7 @@ mergeMetrics: true
 interceptionMode: REDIRECT
 includeOutboundIPRanges: "*"
 includeInboundPorts: "*"
-resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {cpu: "2", memory: 1Gi}}
+resources: {requests: {cpu: 25m, memory: 64Mi}, limits: {cpu: "2", memory: 1Gi}}
 `
 
 // ReadConfig reads the YAML of a Config, with defaults for missing keys. An unknown key is an error.

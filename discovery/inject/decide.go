@@ -18,6 +18,7 @@ const (
 	statusName    = "sidecar.istio.io/status"
 	revisionName  = "istio.io/rev"
 	configName    = "proxy.istio.io/config"
+	defaultName   = "kubectl.kubernetes.io/default-container"
 	mirrorName    = "kubernetes.io/config.mirror"
 
 	proxyName = "istio-proxy"
@@ -40,8 +41,6 @@ func (i *Injector) skip(ns Namespace, p pod) (string, error) {
 	case textAt(p.spec(), "os", "name") == "windows" || textAt(p.spec(), "nodeSelector", "kubernetes.io/os") == "windows" ||
 		textAt(p.spec(), "nodeSelector", "beta.kubernetes.io/os") == "windows":
 		return "it runs on Windows", nil
-	case p.annotations()[statusName] != "" && (p.container(proxyName) != nil || p.initContainer(proxyName) != nil):
-		return "it has its sidecar already", nil
 	}
 	wish, at := p.labels()[injectName], "label"
 	if wish == "" {
@@ -55,6 +54,11 @@ func (i *Injector) skip(ns Namespace, p pod) (string, error) {
 		return "", fmt.Errorf("%s %s: is %.40q, want true or false", at, injectName, wish)
 	}
 	return i.unselected(ns, p.labels()), nil
+}
+
+// injected reports whether a Pod has its sidecar.
+func (p pod) injected() bool {
+	return p.annotations()[statusName] != "" && (p.container(proxyName) != nil || p.initContainer(proxyName) != nil)
 }
 
 // unselected returns the reason for which labels leave a Pod to another injector or to none, as the selectors of the

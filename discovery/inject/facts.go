@@ -23,6 +23,7 @@ type Facts struct {
 	Resources       map[string]any
 	StatusPort      int
 	Readiness       map[string]int // fields of the readiness probe
+	Probed          bool           // the kubelet probes the sidecar
 	UID             int
 	TPROXY          bool
 	Hold            bool // the program's containers wait until the sidecar serves
@@ -52,7 +53,7 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 			Namespace: ns.Name, Name: cmp.Or(textAt(p, "metadata", "name"), textAt(p, "metadata", "generateName")),
 			ServiceAccount: cmp.Or(textAt(p, "spec", "serviceAccountName"), "default"), Labels: p.labels(), Annotations: p.annotations(),
 		},
-		Image: w.image, ImagePullPolicy: string(c.ImagePullPolicy), StatusPort: w.statusPort, UID: uid, TPROXY: w.mode == "TPROXY",
+		Image: w.image, ImagePullPolicy: string(c.ImagePullPolicy), StatusPort: w.statusPort, Probed: !w.unprobed, UID: uid, TPROXY: w.mode == "TPROXY",
 		Hold: w.hold && !native, Native: native, Volumes: w.volumes, Mounts: w.mounts, Resources: w.resources(c),
 		Readiness: map[string]int{"initialDelaySeconds": 0, "periodSeconds": 15, "timeoutSeconds": 3, "failureThreshold": 4},
 	}
@@ -68,12 +69,13 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 		field("HOST_IP", "status.hostIP"), field("SERVICE_ACCOUNT", "spec.serviceAccountName"), field("ISTIO_META_NODE_NAME", "spec.nodeName"),
 		value("ISTIO_META_CLUSTER_ID", literal(c.ClusterID)), value("ISTIO_META_INTERCEPTION_MODE", w.mode),
 	}
-	for name, text := range map[string]string{"ISTIO_KUBE_APP_PROBERS": inVariable(probes), "ISTIO_PROMETHEUS_ANNOTATIONS": scrape, "PROXY_CONFIG": w.read()} {
-		if text != "" && text != "{}" {
-			f.Env = append(f.Env, value(name, text))
+	for _, further := range []struct{ name, text string }{
+		{probersName, inVariable(probes)}, {"ISTIO_PROMETHEUS_ANNOTATIONS", scrape}, {"PROXY_CONFIG", w.read()},
+	} {
+		if further.text != "" && further.text != "{}" {
+			f.Env = append(f.Env, value(further.name, further.text))
 		}
 	}
-	slices.SortFunc(f.Env[8:], func(a, b any) int { return cmp.Compare(nameOf(a), nameOf(b)) })
 	metadata, _ := w.table("proxyMetadata") // checked before, by wish
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		f.InitEnv = append(f.InitEnv, value(name, metadata[name]))
@@ -101,8 +103,6 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 	}
 	return f
 }
-
-func nameOf(o any) string { m, _ := o.(map[string]any); name, _ := m["name"].(string); return name }
 
 // args returns the arguments of the agent.
 func (i *Injector) args(ns Namespace, w *wishes, p PodFacts) []string {
@@ -145,7 +145,7 @@ func (w *wishes) initArgs() []string {
 	if w.skipPorts != "" {
 		skip += "," + w.skipPorts
 	}
-	out := []string{"-p", "15001", "-z", "15006", "-u", strconv.Itoa(uid), "-g", strconv.Itoa(uid), "-m", w.mode, "-i", w.ranges, "-x", w.skipRanges, "-b", w.ports, "-d", skip}
+	out := []string{"-p", "15001", "-z", "15006", "-u", strconv.FormatInt(w.user, 10), "-g", strconv.FormatInt(w.group, 10), "-m", w.mode, "-i", w.ranges, "-x", w.skipRanges, "-b", w.ports, "-d", skip}
 	for _, further := range []struct{ flag, value string }{
 		{"-o", w.skipOutboundPorts}, {"-q", w.outboundPorts}, {"-k", w.interfaces}, {"-c", w.skipInterfaces},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"text/template"
 	"time"
 )
@@ -62,6 +63,9 @@ func (i *Injector) Doubts() []string {
 // Pod injects a Pod of a namespace, or the template of a workload, with the ProxyConfig of layers, which it calls only
 // for a Pod that is to be injected. It returns an error for invalid or contradictory settings, and that of layers.
 func (i *Injector) Pod(ns Namespace, given map[string]any, layers Layers) (Result, error) {
+	if pod(given).injected() {
+		return i.again(given)
+	}
 	why, err := i.skip(ns, pod(given))
 	if err != nil || why != "" {
 		return Result{Pod: given, Skipped: why}, err
@@ -88,6 +92,10 @@ func (i *Injector) Pod(ns Namespace, given map[string]any, layers Layers) (Resul
 	if err != nil {
 		return Result{}, err
 	}
+	if err := w.runAs(own); err != nil {
+		return Result{}, err
+	}
+	first := p.containers()[0]["name"] // the sidecar may come before it
 	native := w.native != nil && *w.native
 	asked := map[string]any{}
 	if w.probes {
@@ -107,41 +115,15 @@ func (i *Injector) Pod(ns Namespace, given map[string]any, layers Layers) (Resul
 		return Result{}, err
 	}
 	annotations[statusName] = i.status(part, native)
+	if annotations[defaultName] == nil {
+		annotations[defaultName] = first
+	}
 	i.doubts(p, w, native)
 	slices.Sort(w.warnings)
 	if w.more > 0 {
 		w.warnings = append(w.warnings, fmt.Sprintf("and %d more", w.more))
 	}
 	return Result{Pod: p, Warnings: w.warnings}, nil
-}
-
-// takeOut removes a container istio-proxy with the image auto from the Pod, and returns it to be merged over the
-// injected one.
-func (i *Injector) takeOut(p pod) (map[string]any, error) {
-	own := p.container(proxyName)
-	for _, name := range []string{proxyName, initName} {
-		if p.initContainer(name) != nil || name == initName && p.container(name) != nil {
-			return nil, fmt.Errorf("spec: the Pod has a container %s of its own", name)
-		}
-	}
-	if own == nil {
-		return nil, nil
-	}
-	if own["image"] != "auto" {
-		return nil, fmt.Errorf("spec.containers: the Pod has a container %s of its own, want the image auto where it is to change the sidecar", proxyName)
-	}
-	var kept []any
-	for _, c := range p.containers() {
-		if c["name"] != proxyName {
-			kept = append(kept, c)
-		}
-	}
-	if len(kept) == 0 {
-		return nil, errors.New("spec.containers: there is only istio-proxy: a Pod that is a proxy has its own manifest")
-	}
-	p.spec()["containers"] = kept
-	delete(own, "image")
-	return own, nil
 }
 
 // doubts warns about settings of a Pod that have unexpected effects with a sidecar.
@@ -153,13 +135,17 @@ func (i *Injector) doubts(p pod, w *wishes, native bool) {
 	of := func(o map[string]any) bool {
 		user, said := numberOf(o["runAsUser"])
 		group, saidGroup := numberOf(o["runAsGroup"])
-		return said && user == uid || saidGroup && group == uid
+		return said && user == w.user || saidGroup && group == w.group
+	}
+	ids := strconv.FormatInt(w.user, 10)
+	if w.group != w.user {
+		ids += " or " + strconv.FormatInt(w.group, 10)
 	}
 	all := append(p.containers(), p.initContainers()...)
 	for _, c := range all {
 		own, _ := c["securityContext"].(map[string]any)
 		if c["name"] != proxyName && c["name"] != initName && w.mode != "NONE" && (of(own) || of(security) && own["runAsUser"] == nil) {
-			w.warn("container %s: runs as %d, the sidecar's user or group, so its traffic passes the mesh by", c["name"], uid)
+			w.warn("container %s: runs as %s, the sidecar's user or group, so its traffic passes the mesh by", c["name"], ids)
 		}
 	}
 	if drain, err := time.ParseDuration(w.flags["terminationDrainDuration"]); err == nil {

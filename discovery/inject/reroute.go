@@ -26,7 +26,9 @@ var (
 func (w *wishes) reroute(p pod, native bool) map[string]any {
 	asked := map[string]any{}
 	for _, c := range p.containers() {
-		w.rerouteContainer(c, asked)
+		if c["name"] != proxyName {
+			w.rerouteContainer(c, asked)
+		}
 	}
 	for _, c := range p.initContainers() {
 		if c["restartPolicy"] != "Always" || c["name"] == proxyName {

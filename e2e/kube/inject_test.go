@@ -231,6 +231,21 @@ func TestInjectionWebhook(t *testing.T) {
 			t.Errorf("namespace %s, Pod %s: the sidecar is %q, want one: %v: %v", ns, pod, sidecar(o), s.Injected, err)
 		}
 	}
+	// The API server asks again when a later webhook has changed the Pod.
+	hand.apply(laterWebhook(t))
+	o, err := create(podOf("shop", `labels: {late: "true"}`, `containers: [{name: app, image: "example/app:1", livenessProbe: {httpGet: {path: /live, port: 80}}}]`), true)
+	check(t, err)
+	late(t, o)
+
+	// It has written Always into the Pod's own container, whose image has no tag: the sidecar's image has one.
+	o, err = create(podOf("shop", "", `containers: [{name: app, image: "example/app:1"}, {name: istio-proxy, image: auto, securityContext: {runAsUser: 2000}}]`), true)
+	check(t, err)
+	spec, err := json.Marshal(o.Object["spec"])
+	check(t, err)
+	if text := string(spec); strings.Contains(text, `"imagePullPolicy":"Always"`) || !strings.Contains(text, `"-u","2000"`) {
+		t.Errorf("with a container of its own the Pod is %s", text)
+	}
+
 	said.texts = nil
 	_, err = create(podOf("shop", `annotations: {sidecar.istio.io/proxyCpu: 10m}`, appSpec), true)
 	if check(t, err); !strings.Contains(strings.Join(said.texts, "\n"), "did you mean sidecar.istio.io/proxyCPU?") {
@@ -243,7 +258,7 @@ func TestInjectionWebhook(t *testing.T) {
 	if sidecar(stored) == "" || stored.GetAnnotations()["sidecar.istio.io/status"] == "" {
 		t.Errorf("stored is %v", stored.Object)
 	}
-	o := hand.parse(podOf("shop", "", appSpec))
+	o = hand.parse(podOf("shop", "", appSpec))
 	ephemeral := `{"spec": {"ephemeralContainers": [{"name": "debug", "image": "example/debug:1"}]}}`
 	changed, err := hand.resource(o).Patch(t.Context(), "p", "application/strategic-merge-patch+json", []byte(ephemeral), metav1.PatchOptions{}, "ephemeralcontainers")
 	check(t, err)

@@ -19,7 +19,6 @@ type Service struct {
 	Resolution Resolution
 	External   bool     // outside the mesh
 	Headless   bool     // without an address of its own: clients dial the endpoints
-	Checked    bool     // the registry reports which endpoints are healthy: others receive requests only if none is healthy
 	NodeLocal  bool     // a proxy whose node is known uses only the endpoints on its node
 	Prefer     Prefer   // which endpoints are preferred, unless a DestinationRule configures it
 	Addresses  []string // its own, IP addresses or CIDRs; none if clients connect to the addresses that its name resolves to

@@ -102,7 +102,6 @@ func apart(a, b *Service) string {
 // joined returns a with the ports and endpoints of b. If both have a port, that of a is used.
 func joined(a, b *Service) *Service {
 	out := *a
-	out.Checked = a.Checked || b.Checked
 	if slices.Equal(a.Ports, b.Ports) && a.Resolution != ResolutionDNSRoundRobin {
 		out.Endpoints = withEndpoints(slices.Clone(a.Endpoints), b.Endpoints)
 		return &out

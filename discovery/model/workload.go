@@ -30,14 +30,15 @@ type Workload struct {
 type Health uint8
 
 const (
-	HealthUnknown   Health = iota // not reported: treated as healthy
-	HealthHealthy                 // it takes requests
-	HealthDraining                // it finishes its current requests and takes no new ones
-	HealthUnhealthy               // it takes no requests
+	HealthUnknown     Health = iota // not reported: treated as healthy
+	HealthHealthy                   // it takes requests
+	HealthDraining                  // it finishes its current requests and takes no new ones
+	HealthUnhealthy                 // it takes no requests
+	HealthTerminating               // it drains since it ends, and takes new requests as long as no other endpoint does
 )
 
 func (h Health) String() string {
-	return [...]string{"unknown", "healthy", "draining", "unhealthy"}[h]
+	return [...]string{"unknown", "healthy", "draining", "unhealthy", "terminating"}[h]
 }
 
 // TakesRequests reports whether new requests may be sent to the workload.

@@ -12,7 +12,6 @@ import (
 	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
 	forwardv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dynamic_forward_proxy/v3"
 	cachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
-	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
@@ -91,10 +90,6 @@ func (in clusterInputs) clusters() *Resources {
 func (t target) cluster() (*clusterv3.Cluster, *endpointv3.ClusterLoadAssignment) {
 	c := newCluster(t.name())
 	t.policy.apply(c, t)
-	if t.service.Checked && c.CommonLbConfig.GetHealthyPanicThreshold() == nil {
-		// With Envoy's default, every endpoint would receive requests as soon as half of them are unhealthy.
-		lbConfig(c).HealthyPanicThreshold = &typev3.Percent{Value: 1}
-	}
 	endpoints := t.assignment()
 	switch {
 	case t.originalDestination():

@@ -45,35 +45,92 @@ func TestClusterPerPortAndSubset(t *testing.T) {
 	}
 }
 
-// If a registry reports which endpoints are healthy, others receive requests only if none is healthy, unless a rule
-// sets another threshold.
+// Endpoints that are not ready receive nothing, whatever their share: Envoy's panic is off, unless a rule sets a
+// threshold. Then they are not listed, so that the threshold is a share of those that are ready.
 func TestUnhealthyEndpointsGetNothing(t *testing.T) {
+	outliers := func(percent int32) *networking.OutlierDetection {
+		return &networking.OutlierDetection{MinHealthPercent: percent}
+	}
+	listed := []string{"127.0.0.13 UNKNOWN", "127.0.0.14 UNHEALTHY", "127.0.0.15 DRAINING", "127.0.0.16 DRAINING"}
 	for name, tt := range map[string]struct {
-		checked  bool
-		outliers *networking.OutlierDetection
-		want     float64 // percent; -1 for Envoy's default
+		outliers, all *networking.OutlierDetection // of the rule, and of the whole mesh
+		panics        float64
+		want          []string
 	}{
-		"nobody knows":           {false, nil, -1},
-		"the registry knows":     {true, nil, 1},
-		"and the rule says more": {true, &networking.OutlierDetection{MinHealthPercent: 30}, 30},
+		"no rule":                        {nil, nil, 0, listed},
+		"a rule without a threshold":     {outliers(0), nil, 0, listed},
+		"a rule with a threshold":        {outliers(30), nil, 30, listed[:1]},
+		"a threshold for the whole mesh": {nil, outliers(30), 30, listed[:1]},
+		"a rule's counts more":           {outliers(0), outliers(30), 0, listed},
 	} {
-		s := service(fqdn("reviews"), httpPort(9080), at("127.0.0.13", "v1"))
-		s.Checked = tt.checked
+		s := service(fqdn("reviews"), httpPort(9080), at("127.0.0.13", "v1"), at("127.0.0.14", "v1"), at("127.0.0.15", "v1"), at("127.0.0.16", "v1"))
+		for i, h := range []model.Health{model.HealthHealthy, model.HealthUnhealthy, model.HealthDraining, model.HealthTerminating} {
+			s.Endpoints[i].Health = h
+		}
 		rule := versions("reviews")
 		rule.TrafficPolicy = &networking.TrafficPolicy{OutlierDetection: tt.outliers}
-		for _, c := range Build(mesh(s, rule), viewOf(t, "127.0.0.9")).Clusters {
-			if !strings.HasPrefix(c.Name, "outbound|") {
-				continue
+		settings := &meshconfig.MeshConfig{DefaultTrafficPolicy: &meshconfig.MeshConfig_DefaultTrafficPolicy{OutlierDetection: tt.all}}
+		r := Build(mesh(s, rule, settings), viewOf(t, "127.0.0.9"))
+		for _, c := range r.Clusters {
+			if p := c.CommonLbConfig.GetHealthyPanicThreshold(); strings.HasPrefix(c.Name, "outbound|") && (p == nil || p.Value != tt.panics) {
+				t.Errorf("%s: %s panics below %v, want %v", name, c.Name, p, tt.panics)
 			}
-			got := -1.0
-			if p := c.CommonLbConfig.GetHealthyPanicThreshold(); p != nil {
-				got = p.Value
-			}
-			if got != tt.want {
-				t.Errorf("%s: %s panics below %v %%, want %v", name, c.Name, got, tt.want)
+		}
+		for _, subset := range []string{"", "v1"} {
+			if diff := cmp.Diff(tt.want, health(r, subset)); diff != "" {
+				t.Errorf("%s: subset %q (-want +got):\n%s", name, subset, diff)
 			}
 		}
 	}
+}
+
+// An endpoint that ends and still serves receives requests as long as no other endpoint of the subset does, as by
+// kube-proxy. One that was taken out on purpose does not.
+func TestTheLastEndpointsServeUntilTheyEnd(t *testing.T) {
+	const healthy, unhealthy, draining, terminating = model.HealthHealthy, model.HealthUnhealthy, model.HealthDraining, model.HealthTerminating
+	for name, tt := range map[string]struct {
+		health  []model.Health
+		partial int  // how many at the beginning do not serve the port
+		other   bool // the second one is of another subset
+		want    []string
+	}{
+		"another one serves":             {[]model.Health{terminating, healthy}, 0, false, []string{"127.0.0.0 DRAINING", "127.0.0.1 UNKNOWN"}},
+		"health is not reported":         {[]model.Health{terminating, model.HealthUnknown}, 0, false, []string{"127.0.0.0 DRAINING", "127.0.0.1 UNKNOWN"}},
+		"the only one":                   {[]model.Health{terminating}, 0, false, []string{"127.0.0.0 UNKNOWN"}},
+		"the others are not ready":       {[]model.Health{terminating, unhealthy}, 0, false, []string{"127.0.0.0 UNKNOWN", "127.0.0.1 UNHEALTHY"}},
+		"the other is in maintenance":    {[]model.Health{terminating, draining}, 0, false, []string{"127.0.0.0 UNKNOWN", "127.0.0.1 DRAINING"}},
+		"all are in maintenance":         {[]model.Health{draining, draining}, 0, false, []string{"127.0.0.0 DRAINING", "127.0.0.1 DRAINING"}},
+		"the other has not this port":    {[]model.Health{healthy, terminating}, 1, false, []string{"127.0.0.1 UNKNOWN"}},
+		"the other is of another subset": {[]model.Health{terminating, healthy}, 0, true, []string{"127.0.0.0 UNKNOWN"}},
+	} {
+		s := service(fqdn("reviews"), httpPort(9080))
+		for i, h := range tt.health {
+			e := at(fmt.Sprintf("127.0.0.%d", i), "v1")
+			e.Health, e.Partial = h, i < tt.partial
+			s.Endpoints = append(s.Endpoints, e)
+		}
+		if tt.other {
+			s.Endpoints[1].Labels = map[string]string{"version": "v2"}
+		}
+		if diff := cmp.Diff(tt.want, health(Build(mesh(s, versions("reviews")), viewOf(t, "127.0.0.9")), "v1")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// health describes the endpoints of a subset of reviews: "10.0.0.1 DRAINING".
+func health(r *Resources, subset string) (out []string) {
+	for _, a := range r.Endpoints {
+		if a.ClusterName != outboundName(9080, subset, fqdn("reviews")) {
+			continue
+		}
+		for _, group := range a.Endpoints {
+			for _, e := range group.LbEndpoints {
+				out = append(out, fmt.Sprintf("%s %s", socketOf(e).GetAddress(), e.HealthStatus))
+			}
+		}
+	}
+	return out
 }
 
 func TestEndpointsAreTheServices(t *testing.T) {

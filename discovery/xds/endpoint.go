@@ -55,14 +55,23 @@ func (t target) assignment() *endpointv3.ClusterLoadAssignment {
 }
 
 // reachable returns the endpoints at the addresses by which the proxy reaches them: the gateways of another network
-// stand for its endpoints.
+// stand for its endpoints. While no endpoint takes requests, those that end and still serve do.
 func (t target) reachable() []candidate {
 	var out []candidate
 	remote := map[string]int{} // gateway's address → index in out
 	scale := scaleOf(t.mesh)
+	ending := !slices.ContainsFunc(t.service.Endpoints, func(e model.Endpoint) bool {
+		return t.selects(e) && e.Health.TakesRequests()
+	})
 	for _, e := range t.service.Endpoints {
-		if !model.Selects(t.subset.GetLabels(), e.Labels) || t.service.NodeLocal && t.view.Node != "" && e.Node != t.view.Node {
+		if !t.selects(e) {
 			continue
+		}
+		if ending && e.Health == model.HealthTerminating {
+			e.Health = model.HealthUnknown
+		}
+		if t.policy.panicsBelow() > 0 && !e.Health.TakesRequests() {
+			continue // Envoy would send requests to it in a panic
 		}
 		address, ok := t.addressOf(e)
 		behind := e.Address == "" && e.Network != "" // only the gateways of its network can reach it
@@ -99,10 +108,16 @@ func (t target) reachable() []candidate {
 	return out
 }
 
+// selects reports whether an endpoint is one of the target, wherever it is.
+func (t target) selects(e model.Endpoint) bool {
+	return model.Selects(t.subset.GetLabels(), e.Labels) && e.PortOn(t.port) != 0 &&
+		(!t.service.NodeLocal || t.view.Node == "" || e.Node == t.view.Node)
+}
+
 // healthStatus returns an endpoint's health as Envoy's status. Envoy treats UNKNOWN as healthy.
 func healthStatus(h model.Health) corev3.HealthStatus {
 	switch h {
-	case model.HealthDraining:
+	case model.HealthDraining, model.HealthTerminating:
 		return corev3.HealthStatus_DRAINING
 	case model.HealthUnhealthy:
 		return corev3.HealthStatus_UNHEALTHY

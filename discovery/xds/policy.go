@@ -101,6 +101,7 @@ func (p policy) apply(c *clusterv3.Cluster, t target) {
 	p.applyPool(c, t)
 	p.applyBalancer(c, t)
 	p.applyOutlier(c)
+	lbConfig(c).HealthyPanicThreshold = &typev3.Percent{Value: p.panicsBelow()}
 	p.applyTLS(c, t)
 	p.applyProxyProtocol(c)
 	if b := p.retryBudget; b != nil {
@@ -217,9 +218,12 @@ func (p policy) applyOutlier(c *clusterv3.Cluster) {
 		out.MaxEjectionPercent = wrapperspb.UInt32(uint32(in.MaxEjectionPercent))
 	}
 	c.OutlierDetection = out
-	// Panic mode is off unless configured: an ejected endpoint receives no requests while another one is available.
-	lbConfig(c).HealthyPanicThreshold = &typev3.Percent{Value: float64(in.MinHealthPercent)}
 }
+
+// panicsBelow returns the percentage of available endpoints below which Envoy sends requests to all of them. It is 0
+// unless a policy sets it: with Envoy's default, 50, endpoints that are not ready would receive requests as soon as half
+// of them are not. A policy's percentage is of those that are ready, so the others are left out: see reachable.
+func (p policy) panicsBelow() float64 { return float64(p.outlier.GetMinHealthPercent()) }
 
 func lbConfig(c *clusterv3.Cluster) *clusterv3.Cluster_CommonLbConfig {
 	if c.CommonLbConfig == nil {

@@ -256,7 +256,7 @@ func TestHealth(t *testing.T) {
 		"{ready: false}":                   " unhealthy",
 		"{ready: false, serving: false, terminating: false}": " unhealthy",
 		"{ready: false, serving: true, terminating: false}":  " unhealthy",
-		"{ready: false, serving: true, terminating: true}":   " draining",
+		"{ready: false, serving: true, terminating: true}":   " terminating",
 		"{ready: false, serving: false, terminating: true}":  " unhealthy",
 		"{ready: false, terminating: true}":                  " unhealthy",
 	} {

@@ -129,7 +129,7 @@ func rank(h model.Health) int {
 	switch h {
 	case model.HealthHealthy:
 		return 0
-	case model.HealthDraining:
+	case model.HealthTerminating:
 		return 1
 	default:
 		return 2

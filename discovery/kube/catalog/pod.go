@@ -58,7 +58,7 @@ func healthOf(ready, serving, terminating bool) model.Health {
 	case ready:
 		return model.HealthHealthy
 	case serving && terminating:
-		return model.HealthDraining
+		return model.HealthTerminating
 	default:
 		return model.HealthUnhealthy
 	}

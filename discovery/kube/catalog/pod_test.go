@@ -27,7 +27,7 @@ func TestWorkloadOf(t *testing.T) {
 		"ready":     {"", "", want(func(*model.Workload) {})},
 		"not ready": {`"True"`, `"False"`, want(func(w *model.Workload) { w.Health = model.HealthUnhealthy })},
 		"it ends": {
-			"uid: u1", "uid: u1, deletionTimestamp: 2026-01-31T12:00:00Z", want(func(w *model.Workload) { w.Health = model.HealthDraining }),
+			"uid: u1", "uid: u1, deletionTimestamp: 2026-01-31T12:00:00Z", want(func(w *model.Workload) { w.Health = model.HealthTerminating }),
 		},
 		"it has ended":    {"phase: Running", "phase: Succeeded", nil},
 		"it has failed":   {"phase: Running", "phase: Failed", nil},

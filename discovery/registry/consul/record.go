@@ -63,7 +63,6 @@ func groupOf(name, namespace string, entries []*api.ServiceEntry) model.Group {
 	}
 	service := &model.Service{
 		Registry: "Consul", Host: Host(name, namespace), Namespace: cmp.Or(namespace, defaultSpot), Name: name, Resolution: model.ResolutionStatic,
-		Checked: true,
 	}
 	var instances []instance
 	var faults []string

@@ -158,7 +158,7 @@ func TestGroupOf(t *testing.T) {
 			if tt.want.endpoints != nil {
 				s := &model.Service{
 					Registry: "Consul", Cluster: "dc1", Host: "web.service.consul", Namespace: "default", Name: "web",
-					Origin: model.Origin{Record: &model.Record{Cluster: "dc1"}}, Resolution: model.ResolutionStatic, Checked: true, Ports: tt.want.ports, Endpoints: tt.want.endpoints,
+					Origin: model.Origin{Record: &model.Record{Cluster: "dc1"}}, Resolution: model.ResolutionStatic, Ports: tt.want.ports, Endpoints: tt.want.endpoints,
 				}
 				if tt.want.dns {
 					s.Resolution = model.ResolutionDNS

@@ -39,7 +39,7 @@ func (h *hosted) group(host string) model.Group {
 	}
 	s := &model.Service{
 		Registry: "Eureka", Host: host, Namespace: "default", Name: strings.TrimSuffix(host, ".service.eureka"), Resolution: model.ResolutionStatic,
-		Ports: h.ports(), Checked: true,
+		Ports: h.ports(),
 	}
 	for _, m := range h.members {
 		if _, err := netip.ParseAddr(m.endpoint.Address); err != nil {

@@ -26,7 +26,7 @@ func TestGroupsOf(t *testing.T) {
 	const plain = `"ipAddr": "10.0.0.1", "status": "UP", "port": {"$": 8080, "@enabled": "true"}, "securePort": {"$": 443, "@enabled": "false"}`
 	service := func(host, name string, ports []model.Port, endpoints ...model.Endpoint) []*model.Service {
 		return []*model.Service{{
-			Registry: "Eureka", Host: host, Namespace: "default", Name: name, Resolution: model.ResolutionStatic, Checked: true, Ports: ports, Endpoints: endpoints,
+			Registry: "Eureka", Host: host, Namespace: "default", Name: name, Resolution: model.ResolutionStatic, Ports: ports, Endpoints: endpoints,
 		}}
 	}
 	http := []model.Port{{Name: "http-8080", Number: 8080, Protocol: model.HTTP}}

@@ -21,7 +21,9 @@ type Client struct {
 	Setting string        // the name of the port's setting, for errors: "--statusPort"
 	Timeout time.Duration // for an answer; for the headers only, if the answer is streamed
 
-	Socket string // of the agent's owner, tried first for requests other than GET and HEAD; empty for none
+	// Socket finds the socket of the agent's owner, which is tried first for requests other than GET and HEAD; nil or an
+	// empty path for none. It is called for each request, since a new agent has a new path.
+	Socket func() string
 	Host   string // the Host header on that socket: status.HostAgent or HostEnvoy
 }
 
@@ -60,11 +62,15 @@ func (c *Client) Do(ctx context.Context, method, path string, body io.Reader) (*
 // owners returns a connection to the owner's socket for a request that may change something. It returns nil if there is
 // no such socket, or if it belongs to another user: then the request goes to the port.
 func (c *Client) owners(ctx context.Context, method string) net.Conn {
-	if c.Socket == "" || method == http.MethodGet || method == http.MethodHead {
+	if c.Socket == nil || method == http.MethodGet || method == http.MethodHead {
+		return nil
+	}
+	path := c.Socket()
+	if path == "" {
 		return nil
 	}
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", c.Socket)
+	conn, err := dialer.DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil
 	}

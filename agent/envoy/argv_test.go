@@ -21,11 +21,11 @@ func TestArgv(t *testing.T) {
 		want    string
 	}{
 		{"without hot restart", usual, 0, begins + "--disable-hot-restart " + common},
-		{"with hot restart", usual, 1234567, begins + "--base-id 1234567 --restart-epoch 3 --socket-path /c/hot --socket-mode 600 --skip-hot-restart-parent-stats " + common},
+		{"with hot restart", usual, 1234567, begins + "--base-id 1234567 --restart-epoch 3 --socket-path /c/hot-TOKEN --socket-mode 600 --skip-hot-restart-parent-stats " + common},
 		{"all", all, 0, begins + "--disable-hot-restart " + common + " --component-log-level upstream:debug --concurrency 2 --skip-deprecated-logs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := strings.Join(argv(test.options, filesOf("/c", 4, "json"), sockets{"/c", test.family}, 3), " "); got != test.want {
+			if got := strings.Join(argv(test.options, filesOf(room{"/c", "TOKEN"}, 4, "json"), sockets{room{"/c", "TOKEN"}, test.family}, 3), " "); got != test.want {
 				t.Errorf("argv:\n got %s\nwant %s", got, test.want)
 			}
 		})
@@ -33,9 +33,9 @@ func TestArgv(t *testing.T) {
 }
 
 func TestAdminIsTheEpochsOwn(t *testing.T) {
-	json := filesOf("/c", 4, "json")
+	json := filesOf(room{"/c", "TOKEN"}, 4, "json")
 	admin := string(json.adminJSON())
-	if !strings.HasPrefix(admin, `{"address":{"pipe":{"path":"/c/admin-rev4.sock","mode":384}},"allow_paths":[`) {
+	if !strings.HasPrefix(admin, `{"address":{"pipe":{"path":"/c/admin-rev4-TOKEN.sock","mode":384}},"allow_paths":[`) {
 		t.Errorf("the admin is %s", admin)
 	}
 	for _, test := range []struct{ name, bootstrap, want string }{
@@ -55,7 +55,7 @@ func TestAdminIsTheEpochsOwn(t *testing.T) {
 			}
 		})
 	}
-	yaml := filesOf("/c", 4, "yaml")
+	yaml := filesOf(room{"/c", "TOKEN"}, 4, "yaml")
 	if got := yaml.withAdmin("node: {id: x}"); got != "node: {id: x}" {
 		t.Errorf("YAML became %s", got)
 	}

@@ -21,11 +21,11 @@ type files struct {
 }
 
 // filesOf names the files of an epoch.
-func filesOf(dir string, epoch int, format string) files {
+func filesOf(in room, epoch int, format string) files {
 	return files{
-		bootstrap: filepath.Join(dir, fmt.Sprintf("envoy-rev%d.%s", epoch, format)),
+		bootstrap: filepath.Join(in.dir, fmt.Sprintf("envoy-rev%d.%s", epoch, format)),
 		yaml:      format != "json",
-		admin:     filepath.Join(dir, fmt.Sprintf("admin-rev%d.sock", epoch)),
+		admin:     in.socket(fmt.Sprintf("admin-rev%d", epoch)),
 	}
 }
 

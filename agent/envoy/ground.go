@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -56,9 +57,10 @@ func (g ground) claim() (s *Slot, number int, err error) {
 		case s == nil:
 			continue
 		}
-		err = errors.Join(filesOf(s.dir, maxEpoch, "json").check(), sockets{dir: s.dir}.check())
-		if err == nil && s.private != nil {
-			_, err = unix.FcntlInt(s.private.Fd(), unix.F_SETFD, 0) // Envoy inherits it
+		in := room{s.dir, s.token}
+		err = errors.Join(filesOf(in, maxEpoch, "json").check(), sockets{room: in}.check())
+		if err == nil && s.opened != nil {
+			_, err = unix.FcntlInt(s.opened.Fd(), unix.F_SETFD, 0) // Envoy inherits it
 		}
 		if err != nil {
 			return nil, 0, errors.Join(err, s.Release())
@@ -116,7 +118,7 @@ func (g ground) inheritOthers(from int) {
 		other, err := g.claimNumber(n, false)
 		if other != nil {
 			if g.base == nil {
-				other.made = append(other.made, other.dir) // by the one that was killed
+				other.made = append(other.made, other.name) // by the one that was killed
 			}
 			err = other.Release()
 		}
@@ -169,11 +171,12 @@ func (g ground) claimNumber(n int, mayMake bool) (*Slot, error) {
 func (s *Slot) hold() (held bool, err error) {
 	s.lock, err = lockFile(filepath.Join(s.dir, lockName))
 	switch {
-	case s.private != nil && errors.Is(err, fs.ErrNotExist):
+	case s.base != nil && errors.Is(err, fs.ErrNotExist):
 		return false, errRemoved
 	case s.lock == nil:
 		return false, err
 	}
+	s.token = newToken()
 	if s.record, err = newRecord(); err == nil {
 		s.record.Children = s.inherit()
 		err = s.record.write(s.lock)
@@ -184,12 +187,13 @@ func (s *Slot) hold() (held bool, err error) {
 // enter opens the directory of a slot.
 func (g ground) enter(n int, mayMake bool) (*Slot, error) {
 	s := &Slot{name: g.name(n), base: g.base, log: g.log}
+	s.forked = sync.NewCond(&s.mu)
 	if g.base != nil {
 		dir, err := openPrivate(g.base, n, mayMake)
 		if err != nil {
 			return nil, err
 		}
-		s.private, s.dir = dir, throughFd(dir)
+		s.opened, s.dir = dir, throughFd(dir)
 		return s, nil
 	}
 	made, err := makeDir(s.name)
@@ -201,7 +205,25 @@ func (g ground) enter(n int, mayMake bool) (*Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, errors.Join(checkDir(dir), dir.Close())
+	err = checkDir(dir)
+	if err == nil && (sockets{room: room{s.dir, newToken()}}).check() != nil {
+		err = s.shorten(dir)
+	}
+	return s, errors.Join(err, dir.Close())
+}
+
+// shorten replaces the path of a slot, which is too long for sockets, by the path through its descriptor, if there is
+// /dev/fd.
+func (s *Slot) shorten(dir *os.File) error {
+	opened, err := keepOpen(dir)
+	if err != nil {
+		return err
+	}
+	if !sameFile(opened, throughFd(opened)) {
+		return opened.Close()
+	}
+	s.opened, s.dir = opened, throughFd(opened)
+	return nil
 }
 
 // checkDir refuses a directory whose owner is neither root nor the agent's user: the owner may rename and replace each

@@ -132,7 +132,7 @@ func swallow(t *testing.T, rescue *Rescue) {
 }
 
 func TestSwallowEndsWithItsContext(t *testing.T) {
-	s := sockets{t.TempDir(), newFamily(t)}
+	s := sockets{room{t.TempDir(), newToken()}, newFamily(t)}
 	for range 2 { // the name is free again
 		rescue, err := bindParent(s, 4)
 		must(t, err)

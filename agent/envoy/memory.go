@@ -51,15 +51,15 @@ func yamlAsJSON(text string) (string, error) {
 
 // Room returns a directory in which sockets can be made: the slot, else a temporary directory elsewhere, which is
 // removed with the slot.
-func (s *Slot) Room() (string, error) {
+func (s *Slot) Room() (room, error) {
 	cause := bindable(s.dir)
 	if cause == nil {
-		return s.dir, nil
+		return room{s.dir, s.token}, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuge != "" {
-		return s.refuge, nil
+		return room{s.refuge, s.token}, nil
 	}
 	for _, parent := range []string{os.TempDir(), shmDir, "/run"} {
 		dir, err := os.MkdirTemp(parent, "pilotlight-") // 0700
@@ -72,9 +72,9 @@ func (s *Slot) Room() (string, error) {
 		}
 		s.refuge, s.made = dir, append([]string{dir}, s.made...)
 		s.log.Warn("use another directory for sockets", "dir", dir, "err", cause)
-		return dir, nil
+		return room{dir, s.token}, nil
 	}
-	return "", cause
+	return room{}, cause
 }
 
 // bindable returns nil if a socket can be made in a directory.

@@ -15,14 +15,14 @@ func TestRunKeepsTheBootstrapInMemory(t *testing.T) {
 		t.Run(format, func(t *testing.T) {
 			seen := filepath.Join(t.TempDir(), "seen")
 			p := newProxy(t, `echo "$*" >`+seen+`; cat "$2" >>`+seen)
-			blocked := filesOf(p.Slot.Dir(), 3, format).bootstrap
+			blocked := filesOf(room{p.Slot.Dir(), p.Slot.token}, 3, format).bootstrap
 			must(t, os.MkdirAll(filepath.Join(blocked, "x"), 0o755)) // no file can take its place
 			exit := p.Run(agent.Launch{Epoch: 3, Config: agent.Config{Bootstrap: text, Format: format}}, nil, ignore)
 			got, err := os.ReadFile(seen)
 			must(t, err)
 			if exit.Code != 0 || !strings.HasPrefix(string(got), "--config-path /dev/fd/4 --") ||
 				strings.Contains(string(got), "--config-yaml") ||
-				!strings.Contains(string(got), `"admin-rev3`) && !strings.Contains(string(got), `/admin-rev3.sock"`) ||
+				!strings.Contains(string(got), `"admin-rev3`) && !strings.Contains(string(got), `/admin-rev3-`+p.Slot.token+`.sock"`) ||
 				!strings.Contains(strings.ReplaceAll(string(got), " ", ""), `"node":{"id":"x"}`) {
 				t.Errorf("exit %v, Envoy saw:\n%s", exit, got)
 			}
@@ -38,23 +38,26 @@ func TestRoomIsElsewhere(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100)) // too long for the path of a socket
 	must(t, os.Mkdir(long, 0o700))
 	t.Setenv("TMPDIR", long)
-	if room, err := s.Room(); room != s.Dir() || err != nil {
-		t.Fatalf("Room: %s, %v; want the slot", room, err)
+	if in, err := s.Room(); in.dir != s.Dir() || in.token != s.token || err != nil {
+		t.Fatalf("Room: %s, %v; want the slot", in, err)
 	}
 	blocked := filepath.Join(s.Dir(), ".envoy-0")
 	must(t, os.MkdirAll(filepath.Join(blocked, "x"), 0o755)) // in the way of every attempt
-	room, err := s.Room()
+	in, err := s.Room()
 	must(t, err)
-	if again, err := s.Room(); room == s.Dir() || again != room || err != nil {
-		t.Errorf("Room: %s, then %s, %v; want one place beside the slot", room, again, err)
+	if again, err := s.Room(); in.dir == s.Dir() || in.token != s.token || again != in || err != nil {
+		t.Errorf("Room: %s, then %s, %v; want one place beside the slot", in, again, err)
 	}
+	family := sockets{in, newFamily(t)}
+	touch(t, family.path("parent", 0))
+	must(t, s.sweep(family.family))
 	if tried, err := os.ReadDir(long); len(tried) > 0 || err != nil {
 		t.Errorf("%v, %v are left where no socket could be made", tried, err)
 	}
 	must(t, os.RemoveAll(blocked))
 	must(t, s.Release())
-	if _, err := os.Stat(room); err == nil {
-		t.Errorf("%s is left", room)
+	if _, err := os.Stat(in.dir); err == nil {
+		t.Errorf("%s is left", in.dir)
 	}
 }
 

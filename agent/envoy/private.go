@@ -56,17 +56,26 @@ func openPrivate(base *os.File, n int, mayMake bool) (*os.File, error) {
 	case err != nil:
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	defer unix.Close(fd)
-	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, firstPrivate)
+	low := os.NewFile(uintptr(fd), path)
+	defer low.Close()
+	dir, err := keepOpen(low)
 	if err != nil {
-		return nil, &fs.PathError{Op: "keep open", Path: path, Err: err}
+		return nil, err
 	}
-	dir := os.NewFile(uintptr(high), path)
 	if err := judgePrivate(dir); err != nil {
 		dir.Close()
 		return nil, err
 	}
 	return dir, nil
+}
+
+// keepOpen returns an open directory under a number that does not collide with a child's other descriptors.
+func keepOpen(dir *os.File) (*os.File, error) {
+	high, err := unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, firstPrivate)
+	if err != nil {
+		return nil, &fs.PathError{Op: "keep open", Path: dir.Name(), Err: err}
+	}
+	return os.NewFile(uintptr(high), dir.Name()), nil
 }
 
 // judgePrivate checks an open directory, and the path to it.

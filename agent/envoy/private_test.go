@@ -51,8 +51,8 @@ func TestAPrivateSlotIsReachedByItsDescriptor(t *testing.T) {
 		t.Errorf("Envoy would read %q, %v", text, err)
 	}
 	must(t, writeFile(filepath.Join(s.Dir(), "envoy-rev1.json"), "ours"))
-	if room, err := s.Room(); room != s.Dir() || err != nil {
-		t.Errorf("Room: %s, %v", room, err)
+	if in, err := s.Room(); in.dir != s.Dir() || err != nil {
+		t.Errorf("Room: %s, %v", in, err)
 	}
 	if got := names(t, moved); !slices.Equal(got, []string{lockName, "envoy-rev0.json", "envoy-rev1.json"}) {
 		t.Errorf("the slot has %q", got)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -67,14 +66,14 @@ func (p *Proxy) Run(launch agent.Launch, abortCh <-chan agent.Order, report func
 
 // begin prepares an epoch and forks it.
 func (p *Proxy) begin(launch agent.Launch) (*process, error) {
-	dir, err := p.Slot.Room()
+	in, err := p.Slot.Room()
 	if err != nil {
 		return nil, err
 	}
 	c := &process{
 		Proxy:  p,
 		launch: launch,
-		files:  filesOf(dir, launch.Epoch, launch.Config.Format),
+		files:  filesOf(in, launch.Epoch, launch.Config.Format),
 		output: newOutput(p.Output, launch.Epoch),
 
 		stirred: make(chan struct{}, 1),
@@ -87,7 +86,7 @@ func (p *Proxy) begin(launch agent.Launch) (*process, error) {
 		}
 		p.Log.Warn("give Envoy its bootstrap in memory", "epoch", launch.Epoch, "err", err)
 	}
-	if err := p.join(c); err != nil {
+	if err := p.join(c, in); err != nil {
 		return nil, errors.Join(err, c.files.remove())
 	}
 	if err := c.fork(); err != nil {
@@ -97,8 +96,8 @@ func (p *Proxy) begin(launch agent.Launch) (*process, error) {
 	return c, nil
 }
 
-// join assigns a process its family and its parent, by the core's numbers.
-func (p *Proxy) join(c *process) error {
+// join assigns a process its family, with sockets in a room, and its parent, by the core's numbers.
+func (p *Proxy) join(c *process, in room) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.processes == nil {
@@ -107,7 +106,7 @@ func (p *Proxy) join(c *process) error {
 	family, known := p.families[c.launch.Family]
 	if !known && p.HotRestart {
 		var err error
-		if family, err = newSockets(filepath.Dir(c.files.admin)); err != nil {
+		if family, err = newSockets(in); err != nil {
 			p.Log.Warn("no hot restart: handovers are side by side", "epoch", c.launch.Epoch, "err", err)
 		}
 	}

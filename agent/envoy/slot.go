@@ -24,14 +24,17 @@ import (
 // was killed, and the next agent that takes the lock clears up after it. It touches nothing that the record does not
 // name.
 type Slot struct {
-	dir  string   // path by which the agent opens its files
-	name string   // path for users; if others may write to configPath, it may lead elsewhere
-	made []string // directories that the claim has made, to be removed in this order
-	log  *slog.Logger
+	dir   string   // path by which the agent opens its files
+	name  string   // path for users; if others may write to configPath, it may lead elsewhere
+	token string   // of the sockets: see room
+	made  []string // directories that the claim has made, to be removed in this order
+	log   *slog.Logger
 
-	base, private *os.File // configPath and the slot, if other users may write to configPath; else nil
+	base   *os.File // configPath, if other users may write to it; else nil
+	opened *os.File // the slot, if dir leads through its descriptor: for a slot in base, and for a long path; else nil
 
 	mu     sync.Mutex
+	forked *sync.Cond // with mu: the record has changed
 	lock   *os.File
 	record record
 	refuge string // see Room; empty for none
@@ -48,8 +51,8 @@ func (s *Slot) close() (err error) {
 	if s.lock != nil {
 		err = s.lock.Close()
 	}
-	if s.private != nil {
-		err = errors.Join(err, s.private.Close())
+	if s.opened != nil {
+		err = errors.Join(err, s.opened.Close())
 	}
 	return err
 }
@@ -158,13 +161,21 @@ func (s *Slot) sweep(f Family) error {
 	if f == 0 {
 		return nil
 	}
-	return errors.Join(f.Sweep(), sockets{s.dir, f}.remove())
+	err := errors.Join(f.Sweep(), sockets{room{s.dir, s.token}, f}.remove())
+	s.mu.Lock()
+	refuge := s.refuge
+	s.mu.Unlock()
+	if refuge != "" {
+		err = errors.Join(err, sockets{room{refuge, s.token}, f}.remove())
+	}
+	return err
 }
 
 func (s *Slot) change(f func(*record)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.record)
+	s.forked.Broadcast()
 	return s.record.write(s.lock)
 }
 
@@ -176,8 +187,8 @@ func (s *Slot) Release() error {
 	var err error
 	if len(s.record.Children) == 0 {
 		err = os.Remove(s.lock.Name()) // still locked: see lockFile
-		if s.private != nil {
-			err = errors.Join(err, removePrivate(s.base, s.private))
+		if s.base != nil {
+			err = errors.Join(err, removePrivate(s.base, s.opened))
 		}
 		for _, dir := range s.made {
 			if removed := os.Remove(dir); !errors.Is(removed, syscall.ENOTEMPTY) {

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
 // die does what the kernel does to a slot when its agent is killed.
@@ -41,7 +43,7 @@ func names(t *testing.T, dir string) []string {
 }
 
 func TestAgentsShareAConfigPath(t *testing.T) {
-	configPath := filepath.Join(t.TempDir(), "etc", "proxy")
+	configPath := filepath.Join(lab.ShortDir(t), "etc", "proxy")
 	first, second, third := claim(t, configPath), claim(t, configPath), claim(t, configPath)
 	for s, want := range map[*Slot]string{
 		first: configPath, second: configPath + "/agent-1", third: configPath + "/agent-2",

@@ -18,12 +18,12 @@ import (
 // Envoy replaces a file when it binds, and never removes one. The files stay until the family has ended, since a newcomer
 // writes to its parent's socket even if the parent has died.
 type sockets struct {
-	dir    string
+	room
 	family Family
 }
 
-// newSockets draws a new family with its sockets in a directory. It returns an error if shared memory is not available.
-func newSockets(dir string) (sockets, error) {
+// newSockets draws a new family with its sockets in a room. It returns an error if shared memory is not available.
+func newSockets(in room) (sockets, error) {
 	if err := SharedMemory(); err != nil {
 		return sockets{}, err
 	}
@@ -31,11 +31,11 @@ func newSockets(dir string) (sockets, error) {
 	if err != nil {
 		return sockets{}, err
 	}
-	return sockets{dir, family}, nil
+	return sockets{in, family}, nil
 }
 
 // prefix is the value of Envoy's --socket-path.
-func (s sockets) prefix() string { return filepath.Join(s.dir, "hot") }
+func (s sockets) prefix() string { return filepath.Join(s.dir, "hot-"+s.token) }
 
 // path returns the path of a socket by its role, parent or child. Envoy prefixes the role with udp_ for the sockets
 // that forward QUIC datagrams; the agent prefixes it with new_ for a socket that will replace another one.
@@ -45,7 +45,7 @@ func (s sockets) path(role string, epoch int) string {
 
 // check returns an error for a directory in which Envoy could not bind the longest of the names.
 func (s sockets) check() error {
-	if path := (sockets{s.dir, lastFamily}).path("udp_parent", lastSocket); len(path) > maxSocketPath {
+	if path := (sockets{s.room, lastFamily}).path("udp_parent", lastSocket); len(path) > maxSocketPath {
 		return fmt.Errorf("hot-restart socket %s: its path has %d bytes, and at most %d fit: use a shorter --configPath",
 			path, len(path), maxSocketPath)
 	}

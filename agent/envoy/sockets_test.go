@@ -56,16 +56,17 @@ func (r *relatives) keepsOthersOut(epoch int) {
 }
 
 func TestSocketsMustFit(t *testing.T) {
-	fits := "/" + strings.Repeat("x", maxSocketPath-len("//hot_udp_parent_2147483642"))
+	fits := "/" + strings.Repeat("x", maxSocketPath-len("//hot-_udp_parent_2147483642")-len(newToken()))
 	for dir, want := range map[string]bool{fits: true, fits + "x": false} {
-		err := sockets{dir: dir}.check()
+		in := room{dir, newToken()}
+		err := sockets{room: in}.check()
 		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "use a shorter --configPath") {
 			t.Errorf("a directory of %d bytes: %v, want it taken: %t", len(dir), err, want)
 		}
 		if want {
 			continue
 		}
-		if _, err := (sockets{dir, lastFamily}).listen("udp_parent", lastSocket); err == nil {
+		if _, err := (sockets{in, lastFamily}).listen("udp_parent", lastSocket); err == nil {
 			t.Errorf("a directory of %d bytes holds its sockets after all", len(dir))
 		}
 	}
@@ -73,7 +74,7 @@ func TestSocketsMustFit(t *testing.T) {
 
 // A socket replaces an existing one, with the mode of Envoy's sockets, and is removed with the family.
 func TestListenReplaces(t *testing.T) {
-	s := sockets{t.TempDir(), firstFamily}
+	s := sockets{room{t.TempDir(), newToken()}, firstFamily}
 	for range 2 {
 		conn, err := s.listen("parent", 1)
 		must(t, err)

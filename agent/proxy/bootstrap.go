@@ -32,7 +32,7 @@ func (p *Proxy) Validate(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	text, format, err := p.config.Source.bootstrap(withSecretsIn(p.params, dir))
+	text, format, err := p.config.Source.bootstrap(p.params)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (p *Proxy) Diff(at string) (lines string, err error) {
 	if err != nil {
 		return "", err
 	}
-	text, format, err := p.config.Source.bootstrap(withSecretsIn(p.params, filepath.Dir(path)))
+	text, format, err := p.config.Source.bootstrap(p.params)
 	if err != nil {
 		return "", err
 	}
@@ -62,7 +62,7 @@ func (p *Proxy) Diff(at string) (lines string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if running, err = withoutAdmin(running); err != nil {
+	if running, err = withoutAdmin(p.withoutToken(running)); err != nil {
 		return "", fmt.Errorf("parse %s: %w", path, err)
 	}
 	if text, err = withoutAdmin(text); err != nil {
@@ -110,8 +110,21 @@ func (p *Proxy) findEnvoy() (string, error) {
 	return path, nil
 }
 
-// withSecretsIn sets the path of the socket of the agent's own SDS.
+// secretsSocket is the name of the socket of the agent's own SDS: see envoy.Slot.Socket.
+const secretsSocket = "sds"
+
+// withSecretsIn sets the path of that socket for a bootstrap that is only shown: the token of its name differs at each
+// start.
 func withSecretsIn(p bootstrap.Params, dir string) bootstrap.Params {
-	p.SecretsSocket = filepath.Join(dir, "sds.sock")
+	p.SecretsSocket = filepath.Join(dir, secretsSocket+"-TOKEN.sock")
 	return p
+}
+
+// withoutToken replaces the path of the socket in a bootstrap that runs by the one that is shown.
+func (p *Proxy) withoutToken(running []byte) []byte {
+	shown, err := json.Marshal(p.params.SecretsSocket)
+	if err != nil {
+		return running
+	}
+	return envoy.SocketPattern(secretsSocket).ReplaceAllLiteral(running, shown)
 }

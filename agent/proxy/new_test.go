@@ -51,7 +51,7 @@ func TestResolve(t *testing.T) {
 	}
 	for _, want := range []string{
 		"sidecar~10.0.0.1~reviews-1.shop~shop.svc.cluster.local", "spiffe://mesh.test/ns/control/sa/istio-pilot-service-account",
-		"/run/proxy/sds.sock", `"MESH_ID": "mesh.test"`,
+		"/run/proxy/sds-TOKEN.sock", `"MESH_ID": "mesh.test"`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("want %s in\n%s", want, text)

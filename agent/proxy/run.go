@@ -38,7 +38,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 		}
 	}()
 	s := &secrets{workload: c.Certificates[0].Files, server: &sds.Server{Log: c.Log}, log: c.Log}
-	params, stop, err := p.serveSecrets(s, slot.Dir()) // before the bootstrap is rendered, which depends on the result
+	params, stop, err := p.serveSecrets(s, slot) // before the bootstrap is rendered, which depends on the result
 	if err != nil {
 		return err
 	}
@@ -57,9 +57,10 @@ func text(a bootstrap.Address) string { return net.JoinHostPort(a.Host, strconv.
 
 // serveSecrets serves SDS before Envoy starts. If it cannot, it returns an error where discovery uses TLS, and else
 // parameters for a bootstrap without a cluster for SDS, and node metadata that reports this.
-func (p *Proxy) serveSecrets(s *secrets, dir string) (params bootstrap.Params, stop func(), err error) {
-	params = withSecretsIn(p.params, dir)
-	stop, err = s.listen(params.SecretsSocket)
+func (p *Proxy) serveSecrets(s *secrets, slot *envoy.Slot) (params bootstrap.Params, stop func(), err error) {
+	params = p.params
+	params.SecretsSocket = slot.Socket(secretsSocket)
+	stop, err = s.listen(params.SecretsSocket, slot.OnlyOwn)
 	switch {
 	case err == nil:
 		return params, stop, nil
@@ -138,7 +139,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 		case <-feeding.Done():
 			return
 		}
-		stop, err := status.Serve(r.statusConfig(), r.config.Ports, r.slot.Dir())
+		stop, err := status.Serve(r.statusConfig(), r.config.Ports, r.slot.Socket(status.SocketName))
 		if err != nil {
 			refuse(&unserved{err})
 			return
@@ -172,6 +173,8 @@ func (r *running) statusConfig() status.Config {
 		Envoy:       r.report.admin,
 		Application: r.workload.application,
 		Probes:      r.workload.probes,
+		Envoys:      r.slot,
+		Scraped:     r.want.params.PrometheusPort != 0,
 		Log:         r.config.Log,
 	}
 }

@@ -24,9 +24,10 @@ type secrets struct {
 	seen     atomic.Pointer[[]sds.Seen] // the last observation of the files of Envoy's subscriptions
 }
 
-// listen opens the socket of the bootstrap's cluster sds-grpc. Only the agent's own user may connect.
-func (s *secrets) listen(socket string) (stop func(), err error) {
-	listener, err := status.ListenOwner(socket)
+// listen opens the socket of the bootstrap's cluster sds-grpc. Only processes of the agent's own user that are not refused
+// may connect.
+func (s *secrets) listen(socket string, refuse func(pid int) error) (stop func(), err error) {
+	listener, err := status.ListenOwner(socket, refuse)
 	if err != nil {
 		return nil, err
 	}

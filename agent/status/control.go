@@ -72,6 +72,10 @@ func (c Config) localOnly(next http.HandlerFunc) http.Handler {
 		case r.Header.Get("Origin") != "": // the agent serves no page that could send this
 			refuse("asked by a browser")
 		default:
+			if err := notEnvoy(c.Envoys, r); err != nil {
+				refuse(err.Error())
+				return
+			}
 			next(w, r)
 		}
 	})

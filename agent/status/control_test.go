@@ -30,13 +30,16 @@ func TestOnlyLocalProgramsControl(t *testing.T) {
 		{"a browser, of its own page", header("Origin", "http://127.0.0.1:15020"), 403, "browser"},
 		{"a browser, of another's", header("Sec-Fetch-Site", "cross-site"), 403, "page of another site"},
 		{"through a proxy", header("X-Forwarded-For", "10.0.0.7"), 403, "passed on by a proxy"},
+		{"by Envoy, without a header", func(r *http.Request) { r.RemoteAddr = "127.0.0.1:1" }, 403, "sent by Envoy"},
+		{"by Envoy over IPv6", func(r *http.Request) { r.RemoteAddr = "[::1]:1" }, 403, "sent by Envoy"},
+		{"by a program that has gone", func(r *http.Request) { r.RemoteAddr = "127.0.0.1:2" }, 403, "Envoy may have sent it: gone"},
 	} {
 		for _, path := range []string{"/drain", "/undrain", "/quitquitquit"} {
 			t.Run(test.name+path, func(t *testing.T) {
 				c := configOf(t, serving())
 				quits := 0
 				c.Quit = func() { quits++ }
-				request := httptest.NewRequest("POST", path, nil)
+				request := received("POST", path)
 				request.RemoteAddr, request.Host = "127.0.0.1:40000", "127.0.0.1:15020"
 				test.change(request)
 				recorder := httptest.NewRecorder()
@@ -63,7 +66,7 @@ func TestCommands(t *testing.T) {
 		}()
 		c := configOf(t, serving())
 		c.AskCh = askCh
-		request := httptest.NewRequest("POST", path, nil)
+		request := received("POST", path)
 		request.RemoteAddr, request.Host = "127.0.0.1:40000", "127.0.0.1:15020"
 		recorder := httptest.NewRecorder()
 		Handler(c).ServeHTTP(recorder, request)
@@ -72,7 +75,7 @@ func TestCommands(t *testing.T) {
 		}
 	}
 	stopping := configOf(t, but(func(d *Document) { d.Supervisor.Stopping = true }))
-	request := httptest.NewRequest("POST", "/drain", nil)
+	request := received("POST", "/drain")
 	request.RemoteAddr, request.Host = "127.0.0.1:40000", "127.0.0.1:15020"
 	recorder := httptest.NewRecorder()
 	Handler(stopping).ServeHTTP(recorder, request)

@@ -11,12 +11,19 @@
 //	  POST /drain, /undrain           out of service, and back; from 127.0.0.1 and ::1 only
 //	  POST /quitquitquit              like SIGTERM; from the same addresses only
 //	127.0.0.1:15000  ── Front: GET and HEAD ──▶ Unix socket of the epoch that serves
-//	agent.sock       ── Owner ──▶ both: the port's for Host agent; the admin's, and a few POST requests, for Host envoy
+//	agent-TOKEN.sock ── Owner ──▶ both: the port's for Host agent; the admin's, and a few POST requests, for Host envoy
 //
 // Envoy's admin has no authentication and can end the process, so it listens on a socket that only its owner may open,
 // one per epoch. The front forwards reads from the usual admin port. Requests that change something, such as log
 // levels, go through the slot's own socket, which only the agent's user and root can use: any user, and any page in a
 // browser, can send requests to a port.
+//
+// # Envoy as a client
+//
+// A route may lead to any endpoint that discovery names, so a client outside may send requests through Envoy to all of
+// these. They come from a local address, with headers as the route sets them. So the agent looks for the owner of the
+// peer's socket before it accepts a write or shows the admin: Envoy gets what a stranger gets. If nobody can tell, the
+// request is refused. agent.sock refuses its own Envoys by their pid, and its name cannot be guessed.
 //
 // # Bounds
 //

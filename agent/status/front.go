@@ -14,11 +14,10 @@ import (
 // traffic.
 var mutations = []string{"/logging", "/reset_counters", "/reopen_logs"}
 
-// Front forwards reads to Envoy's admin. admin returns the transport to the admin of the epoch that serves, nil while no
-// Envoy runs. Any page in a browser and any user of this host can send requests to the front's port, so it forwards
-// reads only.
-func Front(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
-	envoy := forward(admin, log)
+// front forwards reads to Envoy's admin. Any page in a browser and any user of this host can send requests to the front's
+// port, so it forwards reads only. To Envoy itself it shows the metrics alone, if a listener is there for them.
+func (c Config) front() http.Handler {
+	envoy := forward(c.Envoy, c.Log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch err := local.Request(r); {
 		case err != nil:
@@ -26,7 +25,13 @@ func Front(admin func() http.RoundTripper, log *slog.Logger) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			http.Error(w, fmt.Sprintf("%s %s is not forwarded to Envoy's admin: this port takes GET and HEAD; as the agent's user, "+
 				"agent request takes POST of %q too", r.Method, r.URL.Path, mutations), http.StatusForbidden)
+		case c.Scraped && r.URL.Path == scrapePath:
+			envoy.ServeHTTP(w, r)
 		default:
+			if err := notEnvoy(c.Envoys, r); err != nil {
+				http.Error(w, "Envoy's admin is for programs on this host only: "+err.Error(), http.StatusForbidden)
+				return
+			}
 			envoy.ServeHTTP(w, r)
 		}
 	})
@@ -71,6 +76,9 @@ func allowed(method, path string) bool {
 	}
 	return false
 }
+
+// scrapePath is the path that Envoy's listener for Prometheus forwards.
+const scrapePath = "/stats/prometheus"
 
 type transport func(*http.Request) (*http.Response, error)
 

@@ -10,6 +10,7 @@ import (
 )
 
 func TestFront(t *testing.T) {
+	byEnvoy := func(r *http.Request) { r.RemoteAddr = "127.0.0.1:1" }
 	envoy := transport(func(r *http.Request) (*http.Response, error) {
 		body := r.Method + " " + r.URL.RequestURI()
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}}, nil
@@ -33,19 +34,28 @@ func TestFront(t *testing.T) {
 		{"what would end Envoy is refused", running, "POST", "/quitquitquit", nil, 403, "POST /quitquitquit is not forwarded"},
 		{"so is what would drain it", running, "POST", "/drain_listeners", nil, 403, "not forwarded"},
 		{"and any other method", running, "DELETE", "/stats", nil, 403, "not forwarded"},
+		{"Envoy itself", running, "GET", "/config_dump", byEnvoy, 403, "sent by Envoy"},
+		{"Envoy's listener for Prometheus", running, "GET", "/stats/prometheus", byEnvoy, 200, "GET /stats/prometheus"},
+		{"a program that has gone", running, "GET", "/stats", func(r *http.Request) { r.RemoteAddr = "127.0.0.1:2" }, 403, "gone"},
 		{"no Envoy", gone, "GET", "/ready", nil, 503, "no Envoy is running"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			recorder := httptest.NewRecorder()
-			request := httptest.NewRequest(test.method, test.path, nil)
+			request := received(test.method, test.path)
 			request.RemoteAddr, request.Host = "127.0.0.1:40000", "localhost:15000"
 			if test.change != nil {
 				test.change(request)
 			}
-			Front(test.admin, slog.New(slog.DiscardHandler)).ServeHTTP(recorder, request)
+			Config{Envoy: test.admin, Envoys: ports{}, Scraped: true, Log: slog.New(slog.DiscardHandler)}.front().ServeHTTP(recorder, request)
 			if recorder.Code != test.status || !strings.Contains(recorder.Body.String(), test.body) {
 				t.Errorf("got %d %q, want %d %q", recorder.Code, recorder.Body, test.status, test.body)
 			}
 		})
+	}
+	request, recorder := received("GET", "/stats/prometheus"), httptest.NewRecorder()
+	request.RemoteAddr, request.Host = "127.0.0.1:1", "localhost:15000"
+	Config{Envoy: running, Envoys: ports{}, Log: slog.New(slog.DiscardHandler)}.front().ServeHTTP(recorder, request)
+	if recorder.Code != http.StatusForbidden {
+		t.Errorf("Envoy has no listener for Prometheus, and reads the metrics: %d", recorder.Code)
 	}
 }

@@ -1,8 +1,12 @@
 package status
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
@@ -17,9 +21,40 @@ type Config struct {
 	Envoy       func() http.RoundTripper // to the admin of the epoch that serves; nil while none runs
 	Application *Application             // whose metrics are merged; nil for none
 	Probes      Probes                   // of the application
+	Envoys      Envoys
+	Scraped     bool // a listener of Envoy forwards /stats/prometheus to the front
 	Log         *slog.Logger
 
 	owner bool // for the owner's socket, on which every request may write
+}
+
+// Envoys tells the Envoys of this host from other programs. Envoy sends to the agent what a client outside sends through it,
+// wherever discovery lets a route lead, so it has the rights of a stranger.
+type Envoys interface {
+	// Sends reports whether an Envoy has the connection from peer to own. An error means that nobody can tell.
+	Sends(peer, own netip.AddrPort) (bool, error)
+	// RefuseOwn returns an error for the pid of the agent's own Envoy.
+	RefuseOwn(pid int) error
+}
+
+// notEnvoy returns an error if Envoy sends a request, or if that cannot be ruled out. A connection has one request.
+func notEnvoy(envoys Envoys, r *http.Request) error {
+	const instead = "as the agent's user, agent request works in any case"
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return err
+	}
+	own, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !ok {
+		return errors.New("not asked over TCP")
+	}
+	switch sent, err := envoys.Sends(peer, own.AddrPort()); {
+	case err != nil:
+		return fmt.Errorf("Envoy may have sent it: %w; %s", err, instead)
+	case sent:
+		return errors.New("sent by Envoy, which forwards requests of other clients")
+	}
+	return nil
 }
 
 // Handler is the status port.

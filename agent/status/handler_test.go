@@ -1,10 +1,14 @@
 package status
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -75,8 +79,27 @@ func configOf(t *testing.T, d Document) Config {
 	t.Cleanup(func() { close(done) })
 	return Config{
 		Document: func() Document { return d }, AskCh: askCh, Quit: func() {}, Envoy: func() http.RoundTripper { return nil },
-		Log: slog.New(slog.DiscardHandler),
+		Envoys: ports{}, Log: slog.New(slog.DiscardHandler),
 	}
+}
+
+// ports has an Envoy that sends from port 1, and a program that closes its connection early at port 2.
+type ports struct{}
+
+func (ports) Sends(peer, own netip.AddrPort) (bool, error) {
+	if peer.Port() == 2 {
+		return false, errors.New("gone")
+	}
+	return peer.Port() == 1, nil
+}
+
+func (ports) RefuseOwn(int) error { return nil }
+
+// received returns a request as a server of the agent has it.
+func received(method, path string) *http.Request {
+	r := httptest.NewRequest(method, path, nil)
+	own := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:15020"))
+	return r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, own))
 }
 
 func get(c Config, path string) *httptest.ResponseRecorder {

@@ -12,8 +12,8 @@ import (
 )
 
 // SocketName is the name of a slot's Unix socket for its owner and root: it serves the reads of the ports except
-// the merged metrics, and every write.
-const SocketName = "agent.sock"
+// the merged metrics, and every write. Its file's name has a random token too.
+const SocketName = "agent"
 
 // The Host headers of requests to the owner's socket.
 const (
@@ -21,8 +21,9 @@ const (
 	HostEnvoy = "envoy" // Envoy's admin
 )
 
-// ListenOwner opens the socket. It replaces a socket that is left over, since the caller owns the slot.
-func ListenOwner(path string) (net.Listener, error) {
+// ListenOwner opens a socket for the processes of its owner and of root that refuse, by their pid, accepts. It replaces a
+// socket that is left over, since the caller owns the slot.
+func ListenOwner(path string, refuse func(pid int) error) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -33,13 +34,15 @@ func ListenOwner(path string) (net.Listener, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	return &owned{Listener: newGate(l, nil), uid: uint32(os.Geteuid())}, nil
+	return &owned{Listener: newGate(l, nil), uid: uint32(os.Geteuid()), refuse: refuse}, nil
 }
 
-// owned accepts connections from its owner and from root only, also if the file's mode is changed.
+// owned accepts connections from its owner and from root only, also if the file's mode is changed, and of these only
+// from processes that are not refused.
 type owned struct {
 	net.Listener
-	uid uint32
+	uid    uint32
+	refuse func(pid int) error
 }
 
 func (o *owned) Accept() (net.Conn, error) {
@@ -48,7 +51,7 @@ func (o *owned) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if peer, err := peerUID(conn.(*guest).Conn.(*net.UnixConn)); err == nil && o.lets(peer) {
+		if peer, err := peerOf(conn.(*guest).Conn.(*net.UnixConn)); err == nil && o.lets(peer.Uid) && o.refuse(int(peer.Pid)) == nil {
 			return conn, nil
 		}
 		conn.Close()
@@ -60,24 +63,24 @@ func (o *owned) lets(uid uint32) bool { return uid == o.uid || uid == 0 }
 // CheckServer returns an error if another user runs the server of a Unix socket: in a directory that other users may
 // write to, any of them can create a socket. For root it accepts every server.
 func CheckServer(conn net.Conn) error {
-	peer, err := peerUID(conn.(*net.UnixConn))
-	if self := uint32(os.Geteuid()); err == nil && peer != self && peer != 0 && self != 0 {
-		err = fmt.Errorf("user %d listens there", peer)
+	peer, err := peerOf(conn.(*net.UnixConn))
+	if self := uint32(os.Geteuid()); err == nil && peer.Uid != self && peer.Uid != 0 && self != 0 {
+		err = fmt.Errorf("user %d listens there", peer.Uid)
 	}
 	return err
 }
 
-func peerUID(conn *net.UnixConn) (uid uint32, err error) {
+// peerOf returns the process and the user that connected.
+func peerOf(conn *net.UnixConn) (peer *unix.Ucred, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	var peer *unix.Ucred
 	asked := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
 	if err = errors.Join(asked, err); err != nil {
-		return 0, fmt.Errorf("ask whose connection it is: %w", err)
+		return nil, fmt.Errorf("ask whose connection it is: %w", err)
 	}
-	return peer.Uid, nil
+	return peer, nil
 }
 
 // Owner returns the handler of the socket: the status port with its writes, and Envoy's admin with the forwarded

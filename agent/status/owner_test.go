@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -14,11 +15,17 @@ import (
 
 // The owner's socket accepts the writes that the ports refuse, from its owner and root only.
 func TestOwner(t *testing.T) {
-	path := filepath.Join(t.TempDir(), SocketName)
+	path := filepath.Join(t.TempDir(), "socket")
 	if err := os.WriteFile(path, nil, 0o600); err != nil { // of an agent that was killed
 		t.Fatal(err)
 	}
-	listener, err := ListenOwner(path)
+	refused := os.Getpid() + 1
+	listener, err := ListenOwner(path, func(pid int) error {
+		if pid == refused {
+			return errors.New("own Envoy")
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +70,11 @@ func TestOwner(t *testing.T) {
 		if response.StatusCode != test.status {
 			t.Errorf("%s %s: %s, want %d", test.method, test.url, response.Status, test.status)
 		}
+	}
+	refused = os.Getpid() // from now on this process is Envoy
+	if response, err := client.Post("http://agent/quitquitquit", "", nil); err == nil {
+		response.Body.Close()
+		t.Errorf("the agent's own Envoy is served: %s", response.Status)
 	}
 	<-quits
 	if len(quits) > 0 {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 )
 
@@ -24,9 +23,9 @@ type Ports struct {
 	HostIP string  // of the Kubernetes node, for whose probes connections are reserved; empty if not known
 }
 
-// Serve opens the ports, and the owner's socket in dir. A busy port is an error if the port was set; a busy default port is
+// Serve opens the ports, and the owner's socket at a path. A busy port is an error if the port was set; a busy default port is
 // not, since two agents with default settings may share a host. The listeners are closed when stop returns.
-func Serve(c Config, ports Ports, dir string) (stop func(), err error) {
+func Serve(c Config, ports Ports, path string) (stop func(), err error) {
 	var servers []*http.Server
 	var serving sync.WaitGroup
 	stop = func() {
@@ -61,7 +60,7 @@ func Serve(c Config, ports Ports, dir string) (stop func(), err error) {
 		}
 		start(door.Name, listener, server)
 	}
-	socket, err := ListenOwner(filepath.Join(dir, SocketName))
+	socket, err := ListenOwner(path, c.Envoys.RefuseOwn)
 	if err != nil {
 		c.Log.Warn("go on without the owner's socket", "err", err)
 		return stop, nil
@@ -72,7 +71,7 @@ func Serve(c Config, ports Ports, dir string) (stop func(), err error) {
 
 func (c Config) openFront(port int) (net.Listener, *http.Server, error) {
 	listener, err := ListenFront(port)
-	return listener, NewFrontServer(Front(c.Envoy, c.Log), c.Log), err
+	return listener, NewFrontServer(c.front(), c.Log), err
 }
 
 func (c Config) openStatus(port int, hostIP string) (net.Listener, *http.Server, error) {

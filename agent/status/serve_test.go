@@ -19,10 +19,10 @@ func TestServeBusyPort(t *testing.T) {
 	defer busy.Close()
 	for _, given := range []bool{false, true} {
 		var log bytes.Buffer
-		dir := t.TempDir()
-		config := Config{Envoy: func() http.RoundTripper { return nil }, Log: slog.New(slog.NewTextHandler(&log, nil))}
-		ports := Ports{Admin: OwnPort{Name: "--proxyAdminPort", Number: busy.Addr().(*net.TCPAddr).Port, Given: given}}
-		stop, err := Serve(config, ports, dir)
+		path := filepath.Join(t.TempDir(), "socket")
+		config := Config{Envoys: ports{}, Envoy: func() http.RoundTripper { return nil }, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		own := Ports{Admin: OwnPort{Name: "--proxyAdminPort", Number: busy.Addr().(*net.TCPAddr).Port, Given: given}}
+		stop, err := Serve(config, own, path)
 		if given {
 			if err == nil || !strings.HasPrefix(err.Error(), "--proxyAdminPort: ") || !strings.HasSuffix(err.Error(), "name a free port, or 0 for none") {
 				t.Errorf("a port that was asked for: %v", err)
@@ -35,14 +35,14 @@ func TestServeBusyPort(t *testing.T) {
 		if !strings.Contains(log.String(), "go on without a port") || !strings.Contains(log.String(), "flag=--proxyAdminPort") {
 			t.Errorf("a default port: log %q", log.String())
 		}
-		conn, err := net.Dial("unix", filepath.Join(dir, SocketName))
+		conn, err := net.Dial("unix", path)
 		if err != nil {
 			t.Errorf("the owner's socket: %v", err)
 		} else {
 			conn.Close()
 		}
 		stop()
-		if conn, err := net.Dial("unix", filepath.Join(dir, SocketName)); err == nil {
+		if conn, err := net.Dial("unix", path); err == nil {
 			conn.Close()
 			t.Error("the owner's socket is open after stop")
 		}

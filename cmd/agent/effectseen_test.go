@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -78,6 +79,13 @@ func rotation(t *testing.T, s *settings) (text string) {
 	return text
 }
 
+// noEnvoys is a host without an Envoy.
+type noEnvoys struct{}
+
+func (noEnvoys) Sends(_, _ netip.AddrPort) (bool, error) { return false, nil }
+
+func (noEnvoys) RefuseOwn(int) error { return nil }
+
 // served returns the ports on which the agent listens.
 func served(t *testing.T, s *settings) string {
 	for name, port := range map[string]*int{"statusPort": &s.statusPort, "proxyAdminPort": &s.proxyAdminPort} {
@@ -85,8 +93,8 @@ func served(t *testing.T, s *settings) string {
 			*port = 0 // another program may use the default port
 		}
 	}
-	config := status.Config{Envoy: func() http.RoundTripper { return nil }, Log: slog.New(slog.DiscardHandler)}
-	stop, err := status.Serve(config, s.config(node.Sidecar, nil, config.Log).Ports, t.TempDir())
+	config := status.Config{Envoys: noEnvoys{}, Envoy: func() http.RoundTripper { return nil }, Log: slog.New(slog.DiscardHandler)}
+	stop, err := status.Serve(config, s.config(node.Sidecar, nil, config.Log).Ports, filepath.Join(t.TempDir(), "socket"))
 	if err != nil {
 		t.Fatal(err)
 	}

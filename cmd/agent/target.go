@@ -3,7 +3,6 @@ package main
 import (
 	"net"
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -57,7 +56,7 @@ func (t *target) client(env identity.Environment, timeout time.Duration) (*clien
 	port := origins[t.table.Settings[0].Name]
 	c := &client.Client{Base: base, Setting: port.Name, Timeout: timeout}
 	if origins["configPath"].Set() || !port.Set() { // the default directory belongs to the agent of the default port
-		c.Socket, c.Host = filepath.Join(envoy.FindSlot(t.configPath), status.SocketName), t.host
+		c.Socket, c.Host = func() string { return envoy.FindSocket(t.configPath, status.SocketName) }, t.host
 	}
 	return c, nil
 }

@@ -59,7 +59,7 @@ func TestCrashWithStatusZero(t *testing.T) {
 func TestTheAdminOnlyTells(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t)
-	admin := lab.OverUnix(filepath.Join(s.ConfigPath, "admin-rev0.sock"))
+	admin := lab.OverUnix(filepath.Join(s.ConfigPath, "admin-rev0-*.sock"))
 	for request, want := range map[string]int{
 		"POST /quitquitquit": 403, "POST /healthcheck/fail": 403, "POST /runtime_modify?a=b": 403, "POST /cpuprofiler?enable=y": 403,
 		"GET /server_info": 200, "GET /stats/prometheus?usedonly": 200, "GET /stats?filter=x": 200, "GET /": 200, "POST /logging?level=info": 200,

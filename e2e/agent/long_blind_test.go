@@ -36,7 +36,9 @@ func TestLongTheAdminSocketIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t)
 	pid := s.pid("serving")
-	s.must(os.Remove(filepath.Join(s.ConfigPath, "admin-rev0.sock")))
+	sockets, err := filepath.Glob(filepath.Join(s.ConfigPath, "admin-rev0-*.sock"))
+	s.must(err)
+	s.must(os.Remove(sockets[0]))
 	s.must(s.awaitReadiness(http.StatusServiceUnavailable, "nobody listens at its admin"))
 	s.must(s.awaitStatus(lab.StopLimit, "another Envoy that serves", func(a agentStatus) bool {
 		return a.Ready && len(a.Epochs) == 1 && a.Epochs[0].Pid != pid
@@ -47,7 +49,7 @@ func TestLongTheAdminSocketIsRemoved(t *testing.T) {
 func TestLongAStrangerDrains(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t)
-	admin := lab.OverUnix(filepath.Join(s.ConfigPath, "admin-rev0.sock"))
+	admin := lab.OverUnix(filepath.Join(s.ConfigPath, "admin-rev0-*.sock"))
 	response, err := admin.Post("http://envoy/drain_listeners", "", nil)
 	s.must(err)
 	response.Body.Close()

@@ -46,7 +46,7 @@ func (b *run) sidecar(name string) (*lab.Sidecar, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return s, filepath.Join(s.ConfigPath, "admin-rev0.sock"), nil
+	return s, filepath.Join(s.ConfigPath, "admin-rev0-*.sock"), nil
 }
 
 // prepare takes the bootstrap from a first agent, which also warms the caches for both.
@@ -63,7 +63,14 @@ func (b *run) prepare() error {
 	if err != nil {
 		return err
 	}
-	b.bootstrap = bytes.ReplaceAll(b.bootstrap, []byte(socket), []byte(filepath.Join(b.Dir, "bare.sock")))
+	sockets, err := filepath.Glob(socket)
+	if err != nil {
+		return err
+	}
+	if len(sockets) != 1 {
+		return fmt.Errorf("%s: %q, want one socket", socket, sockets)
+	}
+	b.bootstrap = bytes.ReplaceAll(b.bootstrap, []byte(sockets[0]), []byte(filepath.Join(b.Dir, "bare.sock")))
 	return nil
 }
 

@@ -1,14 +1,17 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"time"
 )
 
@@ -52,13 +55,18 @@ func get(client *http.Client, url string, header ...string) (string, error) {
 	return string(body), nil
 }
 
-// OverUnix returns a client of the server at a Unix socket, with a new connection for each request.
-func OverUnix(socket string) *http.Client {
+// OverUnix returns a client of the server at a Unix socket, with a new connection for each request to the first socket that
+// matches the pattern: the agent draws the names of its sockets.
+func OverUnix(pattern string) *http.Client {
 	return &http.Client{Timeout: requestTimeout, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			found, err := filepath.Glob(pattern)
+			if err != nil || len(found) == 0 {
+				return nil, fmt.Errorf("connect to %s: %w", pattern, cmp.Or(err, fs.ErrNotExist))
+			}
 			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
+			return d.DialContext(ctx, "unix", found[0])
 		},
 	}}
 }

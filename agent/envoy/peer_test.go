@@ -1,0 +1,148 @@
+package envoy
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// connect returns both ends' addresses of a connection, and the client's end.
+func connect(t *testing.T, network, listen, dial string) (peer, own netip.AddrPort, client *net.TCPConn) {
+	t.Helper()
+	listener, err := net.Listen(network, listen)
+	must(t, err)
+	t.Cleanup(func() { listener.Close() })
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	must(t, err)
+	conn, err := net.Dial("tcp", net.JoinHostPort(dial, port))
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	accepted, err := listener.Accept()
+	must(t, err)
+	t.Cleanup(func() { accepted.Close() })
+	return netip.MustParseAddrPort(accepted.RemoteAddr().String()), netip.MustParseAddrPort(accepted.LocalAddr().String()), conn.(*net.TCPConn)
+}
+
+// holder starts a process that has a connection open, which this process closes.
+func holder(t *testing.T, conn *net.TCPConn) int {
+	t.Helper()
+	file, err := conn.File()
+	must(t, err)
+	defer file.Close()
+	cmd := exec.Command("sleep", "600")
+	cmd.ExtraFiles = []*os.File{file}
+	must(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	must(t, conn.Close())
+	return cmd.Process.Pid
+}
+
+// A connection is Envoy's if a process on record has it open, whatever the addresses.
+func TestSends(t *testing.T) {
+	for _, test := range []struct{ network, listen, dial string }{
+		{"tcp", "127.0.0.1:0", "127.0.0.1"},
+		{"tcp", "[::1]:0", "::1"},
+		{"tcp", ":0", "127.0.0.1"}, // a socket of both families
+		{"tcp", ":0", "::1"},
+		{"tcp", ":0", "::ffff:127.0.0.1"},
+	} {
+		s := claim(t, t.TempDir())
+		sends := func(what string, peer, own netip.AddrPort, want bool) {
+			t.Helper()
+			if got, err := s.Sends(peer, own); got != want || err != nil {
+				t.Errorf("%v, %s: got %t, %v, want %t", test, what, got, err, want)
+			}
+		}
+		peer, own, conn := connect(t, test.network, test.listen, test.dial)
+		sends("of this process", peer, own, false)
+		pid := holder(t, conn)
+		sends("of a process that is not on record", peer, own, false)
+		must(t, s.Starting(0))
+		must(t, s.Started(pid, 0))
+		sends("of Envoy", peer, own, true)
+		otherPeer, otherOwn, otherConn := connect(t, test.network, test.listen, test.dial)
+		sends("of this process, beside Envoy", otherPeer, otherOwn, false)
+		holder(t, otherConn)
+		sends("of another agent's, which runs the same executable", otherPeer, otherOwn, true)
+		must(t, s.Ended(pid))
+	}
+}
+
+// Whoever has closed its connection, or never had one, cannot be told from Envoy.
+func TestSendsOfNobody(t *testing.T) {
+	s := claim(t, t.TempDir())
+	peer, own, conn := connect(t, "tcp", "127.0.0.1:0", "127.0.0.1")
+	must(t, conn.Close())
+	for _, from := range []netip.AddrPort{peer, own, netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("[::1]:1")} {
+		if got, err := s.Sends(from, own); got || err == nil {
+			t.Errorf("%s: got %t, %v, want an error", from, got, err)
+		}
+	}
+}
+
+// The kernel's two ways to name a socket agree.
+func TestSocketOf(t *testing.T) {
+	for _, dial := range []string{"127.0.0.1", "::1", "::ffff:127.0.0.1"} {
+		peer, own, _ := connect(t, "tcp", ":0", dial)
+		diagnosed, err := diagnose(plain(peer), plain(own))
+		must(t, err)
+		var tables string
+		for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+			table, err := os.ReadFile(path)
+			must(t, err)
+			tables += string(table)
+		}
+		listed, ok := socketIn(tables, plain(peer), plain(own))
+		if !ok || listed != diagnosed || listed.inode == 0 || listed.uid != uint32(os.Geteuid()) {
+			t.Errorf("%s: diagnosed %+v, listed %+v, %t", dial, diagnosed, listed, ok)
+		}
+	}
+}
+
+func TestParseAnswer(t *testing.T) {
+	for _, answer := range [][]byte{nil, make([]byte, 16), make([]byte, 20), make([]byte, 200)} {
+		if got, err := parseAnswer(answer, 1); err == nil {
+			t.Errorf("%d bytes: %+v", len(answer), got)
+		}
+	}
+}
+
+// Only Envoys on record may use the socket of secrets, and they may not use the agent's own.
+func TestOwns(t *testing.T) {
+	s := claim(t, t.TempDir())
+	envoy, reaped := sleeper(t)
+	other, _ := sleeper(t)
+	must(t, s.Starting(0))
+	early := make(chan error)
+	go func() { early <- s.OnlyOwn(envoy) }() // before its pid is on record
+	must(t, s.Started(envoy, 0))
+	if err := <-early; err != nil {
+		t.Errorf("during the fork: %v", err)
+	}
+	for pid, own := range map[int]bool{envoy: true, other: false, os.Getpid(): false} {
+		if err := s.OnlyOwn(pid); (err == nil) != own {
+			t.Errorf("OnlyOwn %d: %v", pid, err)
+		}
+		if err := s.RefuseOwn(pid); (err != nil) != own {
+			t.Errorf("RefuseOwn %d: %v", pid, err)
+		}
+	}
+	must(t, s.change(func(r *record) { r.Children[0].Start++ })) // another process has the pid now
+	if err := s.OnlyOwn(envoy); err == nil {
+		t.Error("a pid that came again is taken for Envoy")
+	}
+	process, err := os.FindProcess(envoy)
+	must(t, err)
+	must(t, process.Kill())
+	<-reaped
+	for name, refuses := range map[string]func(int) error{"OnlyOwn": s.OnlyOwn, "RefuseOwn": s.RefuseOwn} {
+		if err := refuses(envoy); err == nil {
+			t.Errorf("%s: a process that has ended is let in", name)
+		}
+	}
+	if err := s.RefuseOwn(0); err != nil {
+		t.Errorf("a process of another pid namespace: %v", err)
+	}
+}

@@ -169,7 +169,7 @@ var rules = []rule{
 	},
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
 	{who: "discovery/status", only: "discovery/ads discovery/model internal/local", why: "pages show what the streams and the mesh are"},
-	{who: "discovery/inject", only: "internal/spelling", why: "a patch is made from a pod and text"},
+	{who: "discovery/inject", only: "node internal/spelling", why: "a patch is made from a pod and text"},
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/webhook", only: "discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
@@ -182,7 +182,7 @@ var rules = []rule{
 	{who: "discovery/ingress", only: "discovery/model internal/spelling", why: "Gateways and VirtualServices are made of Ingresses, wherever these come from"},
 	{who: "discovery/ingress/source", only: "discovery/ingress discovery/model", why: "it joins what stores pass on, wherever they read it"},
 	{who: "discovery/ingress", never: "import k8s.io/client-go/...", why: "the meaning of Kubernetes' objects does not depend on a client: files hold them too"},
-	{who: "discovery/config", only: "discovery/model internal/spelling", why: "decoding and validating need the model, not the stores"},
+	{who: "discovery/config", only: "discovery/model node internal/spelling", why: "decoding and validating need the model, not the stores"},
 	{
 		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/ingress discovery/kube discovery/kube/catalog watch internal/regular internal/spiffe",
 		why: "an adapter tells the model what it finds; how it looks for it is its own business",

@@ -71,11 +71,8 @@ func TestWebhookAndCommandInjectAlike(t *testing.T) {
 	}
 }
 
-// Injection and the validation of objects know the same reserved variables and the same fields.
+// Injection and the validation of objects know the same fields.
 func TestInjectionAndValidationAgree(t *testing.T) {
-	if a, b := inject.Reserved(), config.ReservedVariables(); !slices.Equal(a, b) {
-		t.Errorf("inject reserves %q, config %q", a, b)
-	}
 	served := map[string]bool{}
 	for _, s := range config.SupportOf("MeshConfig") {
 		if path, found := strings.CutPrefix(s.Path, "defaultConfig."); found && s.Served {

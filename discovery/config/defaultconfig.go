@@ -1,38 +1,21 @@
 package config
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pilotlight/pilotlight/node"
 )
-
-// reservedVariables are variables that an injected sidecar has by itself, or that change how its programs are started.
-// Package inject has the same list for annotations.
-var reservedVariables = []string{
-	"POD_NAME", "POD_NAMESPACE", "INSTANCE_IP", "HOST_IP", "SERVICE_ACCOUNT", "PROXY_CONFIG", "ISTIO_KUBE_APP_PROBERS", "ISTIO_PROMETHEUS_ANNOTATIONS",
-	"ISTIO_META_CLUSTER_ID", "ISTIO_META_INTERCEPTION_MODE", "ISTIO_META_NODE_NAME", "ISTIO_META_NAMESPACE", "ISTIO_META_SERVICE_ACCOUNT",
-	"PILOTLIGHT_ID", "PILOTLIGHT_IP", "PILOTLIGHT_SERVICEREGISTRY", "PILOTLIGHT_DOMAIN", "PILOTLIGHT_TRUST_DOMAIN", "PILOTLIGHT_STATUS_PORT",
-	"PILOTLIGHT_DISCOVERY_ADDRESS", "PILOTLIGHT_SERVICE_CLUSTER", "PILOTLIGHT_PROXY_LOG_LEVEL",
-	"PATH", "BASH_ENV", "GLIBC_TUNABLES",
-}
-
-// ReservedVariables returns the variables that injection does not take from objects and MeshConfig, besides those whose
-// names begin with LD_.
-func ReservedVariables() []string { return slices.Clone(reservedVariables) }
-
-func isReserved(name string) bool {
-	return slices.Contains(reservedVariables, name) || strings.HasPrefix(name, "LD_")
-}
 
 func proxyVariables(f field, variables map[string]string) {
 	for name := range inOrder(variables) {
 		at := f.key(name)
 		if !variableName.MatchString(name) {
 			at.errorf("the variable's name is %q, want letters, digits, '_', '-' and '.', no digit first", name)
-		} else if isReserved(name) {
+		} else if node.Reserved(name) {
 			at.warnf("is set by the injector, ignored for Pods that are injected")
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"istio.io/api/networking/v1beta1"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/node"
 )
 
 var (
@@ -40,7 +41,7 @@ func proxyConfig(f field, c *v1beta1.ProxyConfig) {
 // that an injected sidecar has by itself.
 func ProxyConfigFields(l model.ProxyConfigLayer) (map[string]any, error) {
 	c := proto.CloneOf(l.Config)
-	maps.DeleteFunc(c.ProxyMetadata, func(name, _ string) bool { return isReserved(name) })
+	maps.DeleteFunc(c.ProxyMetadata, func(name, _ string) bool { return node.Reserved(name) })
 	text, err := protojson.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.From, err)

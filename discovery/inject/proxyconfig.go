@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pilotlight/pilotlight/node"
 )
 
 // setting is a field of ProxyConfig for which the agent has a flag.
@@ -189,7 +191,7 @@ func (w *wishes) table(key string) (map[string]string, error) {
 			return fault("%.60s: want a text", name)
 		case key == "proxyMetadata" && !variable.MatchString(name):
 			return fault("%.60q: is no name of a variable", name)
-		case key == "proxyMetadata" && isReserved(name):
+		case key == "proxyMetadata" && node.Reserved(name):
 			return fault("%s: is set by the injector", name)
 		case key == "proxyMetadata" && len(name)+len(text) > longestVariable:
 			return fault("%s: has %d bytes, no program starts with more than %d", name, len(text), longestVariable)

@@ -26,6 +26,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/xds/x.go", `import _ "net/http"`, "no goroutine and no I/O"},
 	{"node/x.go", `import "time"; func f() time.Time { return time.Now() }`, "time is an argument"},
 	{"discovery/ads/x.go", `import _ "k8s.io/api/core/v1"`, "Kubernetes' types stop"},
+	{"discovery/kube/x.go", `import _ "k8s.io/client-go/kubernetes/typed/core/v1"`, "the clients of every API"},
 	{"discovery/model/x.go", `import _ "github.com/hashicorp/consul/api"`, "Consul's types stop"},
 	{"discovery/model/x.go", `import _ "github.com/nats-io/nats.go"`, "NATS stops"},
 	{"discovery/model/x.go", `import _ "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"`, "Envoy's types live"},

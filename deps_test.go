@@ -116,6 +116,12 @@ var rules = []rule{
 		never: "import k8s.io/..., import sigs.k8s.io/...", why: "Kubernetes' types stop at their adapters, and at the reference of tests",
 	},
 	{
+		who: "...", except: "e2e/...",
+		never: "import k8s.io/client-go/kubernetes/..., import k8s.io/client-go/informers/..., import k8s.io/client-go/listers/..., " +
+			"import k8s.io/client-go/dynamic/..., import k8s.io/client-go/tools/leaderelection/...",
+		why: "the clients of every API of Kubernetes are 350 packages and 15 MB: discovery/kube reads and writes by rest",
+	},
+	{
 		who: "...", except: "discovery/registry/consul/... e2e/registries/...", never: "import github.com/hashicorp/consul/...",
 		why: "Consul's types stop at their adapter; tests start the server itself",
 	},

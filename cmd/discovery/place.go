@@ -81,8 +81,7 @@ func (p *place) open() (held, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := configs.NewStore(client, p.force)
-	return store, client.Close, err
+	return configs.NewStore(client, p.force), client.Close, nil
 }
 
 // directory is a directory of objects that implements held.

@@ -2,36 +2,32 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // ApplyStatus writes a manager's fields into the status of an object by server-side apply: fields that the manager owns
 // and that are not in status are removed, fields of other managers stay. A status of nil removes all of the manager's
-// fields.
-func (c *Client) ApplyStatus(ctx context.Context, resource schema.GroupVersionResource, kind, namespace, name, manager string, status any) error {
-	client, err := c.untyped(resource.GroupVersion().WithKind(kind))
+// fields. The error is a conflict if the object has another resourceVersion than this, on which the status is based. The
+// result is the new one.
+func (c *Client) ApplyStatus(ctx context.Context, resource schema.GroupVersionResource, kind, namespace, name, version, manager string, status any) (string, error) {
+	r, err := c.Resource(resource, namespace)
 	if err != nil {
-		return err
+		return "", err
 	}
 	object := map[string]any{
-		"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"namespace": namespace, "name": name},
+		"apiVersion": resource.GroupVersion().String(), "kind": kind,
+		"metadata": map[string]any{"namespace": namespace, "name": name, "resourceVersion": version},
 	}
 	if status != nil {
 		object["status"] = status
 	}
-	body, err := json.Marshal(object)
-	if err != nil {
-		return fmt.Errorf("write the status of %s %s/%s: %w", kind, namespace, name, err)
+	var written struct {
+		Metadata struct{ ResourceVersion string }
 	}
-	err = client.Patch(types.ApplyPatchType).Namespace(namespace).Resource(resource.Resource).Name(name).SubResource("status").
-		Param("fieldManager", manager).Param("force", "true").Body(body).MaxRetries(0).Do(ctx).Into(&unstructured.Unstructured{})
-	if err != nil {
-		return fmt.Errorf("write the status of %s %s/%s: %w", kind, namespace, name, err)
+	if err := r.Apply(ctx, name, "status", manager, true, object, &written); err != nil {
+		return "", fmt.Errorf("write the status of %s %s/%s: %w", kind, namespace, name, err)
 	}
-	return nil
+	return written.Metadata.ResourceVersion, nil
 }

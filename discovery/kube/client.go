@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 )
@@ -73,15 +72,6 @@ func (c *Client) untyped(kind schema.GroupVersionKind) (*rest.RESTClient, error)
 	known.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 	known.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
 	return c.of(kind.GroupVersion(), known, runtime.ContentTypeJSON)
-}
-
-// Dynamic returns a client that reads and writes objects of any kind.
-func (c *Client) Dynamic() (dynamic.Interface, error) {
-	own, err := dynamic.NewForConfigAndClient(c.config, c.http)
-	if err != nil {
-		return nil, fmt.Errorf("make a client of all kinds: %w", err)
-	}
-	return own, nil
 }
 
 // Close closes all connections, those in use too. The client may be used again.

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	events "k8s.io/client-go/kubernetes/typed/events/v1"
 )
 
 // Limits of the API server for the fields of an Event, in bytes.
@@ -27,11 +26,11 @@ const (
 // Tell creates an Event with the content of a condition of an object. Its name is a hash of UID, generation and text,
 // so there is one Event for these, also if several replicas create it or one repeats the call.
 func (c *Client) Tell(ctx context.Context, of Ref, is Said, instance string, now time.Time) error {
-	client, err := events.NewForConfigAndClient(c.config, c.http)
+	events, err := c.Resource(eventsv1.SchemeGroupVersion.WithResource("events"), of.Namespace)
 	if err != nil {
-		return fmt.Errorf("make a client of Events: %w", err)
+		return err
 	}
-	_, err = client.Events(of.Namespace).Create(ctx, eventOf(of, is, instance, now), metav1.CreateOptions{FieldManager: manager})
+	err = events.Create(ctx, manager, eventOf(of, is, instance, now), nil)
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}

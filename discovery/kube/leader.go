@@ -3,21 +3,20 @@ package kube
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
-
 	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/internal/retry"
 )
 
-// Times of the election. A leader that cannot renew its lease stops leading renewalTime + retryTime after its last
-// renewal at the latest; another replica starts to lead leaseTime after that renewal at the earliest.
+// Times of the election. A leader that cannot renew its lease stops leading renewalTime after it has sent its last renewal;
+// another replica starts to lead leaseTime after it has seen that renewal, at the earliest.
 const (
 	leaseTime   = 15 * time.Second
 	renewalTime = 10 * time.Second
@@ -26,133 +25,148 @@ const (
 	settleTime = 3 * time.Second // limit for the release of the lease at the end of Run
 )
 
+// A function of the leader that failed is called again after a pause.
+const (
+	firstCall = 15 * time.Second
+	lastCall  = 30 * time.Second
+)
+
 // Election runs functions in one of several replicas, the one that holds a Lease. Run may be called once. An Election
 // is a prometheus.Collector.
 type Election struct {
-	Connect         func() (*Client, error) // called by Run, which closes the client's connections at its end
+	Connect         func() (*Client, error) // called by Run, which closes the client's connections at its end, and by functions of the leader
 	Namespace, Name string                  // of the Lease; it is created if it does not exist, its namespace is not
 	Identity        string                  // of this process: unlike that of any other replica, or of an earlier process of this replica
 	Log             *slog.Logger
 
 	leading atomic.Bool
-	locked  func() (resourcelock.Interface, error) // for a test to set
+	mu      sync.Mutex
+	renewed time.Time              // when the last renewal was sent; zero while the lease is not held
+	locked  func() (leases, error) // for a test to set
 }
 
 // Leading reports whether this replica leads and runs the functions.
 func (e *Election) Leading() bool { return e.leading.Load() }
 
+// Lead is work that one replica does for all. Its clients read always, and write only while this replica holds the lease:
+// each write is compared with the clock when it is sent, since a process that was frozen for longer than the lease runs on
+// before a timer ends ctx. A write that is not allowed fails with ErrNotLeading. Lead closes the clients that it makes.
+type Lead func(ctx context.Context, connect func() (*Client, error)) error
+
+// writer connects like Connect, for a Lead.
+func (e *Election) writer() (*Client, error) {
+	client, err := e.Connect()
+	if err != nil {
+		return nil, err
+	}
+	return client.fenced(e.left), nil
+}
+
+// left returns for how long this replica may still write.
+func (e *Election) left() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return leftAt(e.renewed, time.Now())
+}
+
+// leftAt returns for how long the lease that was renewed then may be used; 0 or less if it may not.
+func leftAt(renewed, now time.Time) time.Duration {
+	if renewed.IsZero() {
+		return 0
+	}
+	return renewalTime - elapsed(renewed, now)
+}
+
+func (e *Election) setRenewed(at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.renewed = at
+}
+
 // Run runs each of the functions while this replica leads, until ctx is done; then it releases the lease. The context
 // of a function is done when the replica no longer leads, or when ctx is done. The function must then return at once,
 // before another replica starts to lead. A function that returns an error is called again after a pause. Run waits for
 // an API server that is away or refuses: no answer of it makes Run return.
-func (e *Election) Run(ctx context.Context, lead ...func(context.Context) error) error {
+func (e *Election) Run(ctx context.Context, lead ...Lead) error {
 	log := e.Log.With("lease", e.Namespace+"/"+e.Name, "identity", e.Identity)
-	lock, closing, err := e.lock(ctx, log)
-	if err != nil {
+	lock, closing := e.lock(ctx, log)
+	if lock == nil {
 		return nil // it was stopped
 	}
 	defer closing()
-	for ctx.Err() == nil {
-		if err := e.term(ctx, lock, log, lead); err != nil {
-			return err
-		}
-	}
-	if lock.holder != e.Identity {
-		return nil
+	c := &candidate{leases: lock, identity: e.Identity, log: log, renewed: e.setRenewed}
+	for c.acquire(ctx) {
+		e.term(ctx, c, lead)
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	if err := lock.release(late); err != nil {
+	if err := c.release(late); err != nil {
 		log.Warn("the lease is not released, another replica waits until it expires", "err", err)
 	}
 	return nil
 }
 
-// lock returns the Lease. It tries again until the client is made: files for the connection may appear later.
-func (e *Election) lock(ctx context.Context, log *slog.Logger) (lock *observed, closing func(), err error) {
+// lock returns the Lease; nil if ctx is done first. It tries again until the client is made: files for the connection may
+// appear later.
+func (e *Election) lock(ctx context.Context, log *slog.Logger) (lock leases, closing func()) {
 	connect := e.locked
 	closing = func() {}
 	if connect == nil {
-		connect = func() (resourcelock.Interface, error) {
+		connect = func() (leases, error) {
 			client, err := e.Connect()
 			if err != nil {
 				return nil, err
 			}
 			closing = client.Close
-			return client.lease(e.Namespace, e.Name, e.Identity)
+			return client.lease(e.Namespace, e.Name)
 		}
 	}
 	logged := ""
-	err = wait.PollUntilContextCancel(ctx, retryTime, true, func(context.Context) (bool, error) {
-		l, err := connect()
-		if err == nil {
-			lock = &observed{Interface: l, timeout: renewalTime / 2, log: log}
-			return true, nil
-		}
+	retry.Delays{First: retryTime, Last: retryTime}.Do(ctx, func() (err error) {
+		lock, err = connect()
+		return err
+	}, func(err error, _ time.Duration) {
 		if logged != err.Error() {
 			log.Error("no leader is elected", "err", err)
 		}
 		logged = err.Error()
-		return false, nil
 	})
-	return lock, closing, err
+	if ctx.Err() != nil {
+		closing()
+		return nil, nil
+	}
+	return lock, closing
 }
 
-// term waits until this replica leads, and runs the functions until it no longer leads or ctx is done.
-func (e *Election) term(ctx context.Context, lock *observed, log *slog.Logger, lead []func(context.Context) error) error {
-	begun := make(chan context.Context, 1)
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, Name: e.Name, LeaseDuration: leaseTime, RenewDeadline: renewalTime, RetryPeriod: retryTime,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) { begun <- ctx },
-			OnStoppedLeading: func() {},
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("elect a leader: %w", err)
-	}
-	renewing, stop := context.WithCancel(context.WithoutCancel(ctx)) // the lease is kept until the functions have ended
-	over := make(chan struct{})
+// term runs the functions until the lease is lost or ctx is done, and they have returned. It keeps the lease until then.
+func (e *Election) term(ctx context.Context, c *candidate, lead []Lead) {
+	c.log.Info("leading")
+	e.leading.Store(true)
+	leading, end := context.WithCancel(ctx)
+	defer end()
+	done := make(chan struct{})
 	go func() {
-		defer close(over)
-		elector.Run(renewing)
+		defer close(done)
+		e.lead(leading, c.log, lead)
 	}()
-	defer func() {
-		stop()
-		<-over
-	}()
-	select {
-	case <-ctx.Done():
-	case <-over:
-	case leading := <-begun:
-		log.Info("leading")
-		e.leading.Store(true)
-		leading, end := context.WithCancel(leading)
-		defer context.AfterFunc(ctx, end)()
-		e.lead(leading, log, lead)
-		end()
-		e.leading.Store(false)
-		log.Info("no longer leading", "stopped", ctx.Err() != nil)
-	}
-	return nil
+	c.keep(context.WithoutCancel(ctx), done)
+	end()
+	<-done
+	e.leading.Store(false)
+	c.log.Info("no longer leading", "stopped", ctx.Err() != nil)
 }
 
 // lead runs the functions until ctx is done and they have returned.
-func (e *Election) lead(ctx context.Context, log *slog.Logger, lead []func(context.Context) error) {
+func (e *Election) lead(ctx context.Context, log *slog.Logger, lead []Lead) {
 	var g errgroup.Group
 	for _, do := range lead {
 		g.Go(func() error {
-			ctx, done := context.WithCancel(ctx)
-			defer done()
-			wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
-				err := do(ctx)
-				switch {
-				case err == nil:
-					done()
-				case ctx.Err() == nil || !errors.Is(err, ctx.Err()):
-					log.Error("what the leader does failed, it is begun again", "err", err)
+			again := retry.Delays{First: firstCall, Last: lastCall, Random: rand.Float64}
+			again.Do(ctx, func() error { return do(ctx, e.writer) }, func(err error, pause time.Duration) {
+				if !errors.Is(err, ErrNotLeading) { // its context ends at once
+					log.Error("what the leader does failed, it is begun again", "err", err, "again", pause)
 				}
-			}, leaseTime, 0.5, true)
+			})
 			return nil
 		})
 	}

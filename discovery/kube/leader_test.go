@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,29 +12,42 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 // shared is a Lease that several replicas request.
 type shared struct {
-	mu      sync.Mutex
-	version int
-	record  resourcelock.LeaderElectionRecord
+	mu    sync.Mutex
+	lease *coordinationv1.Lease // nil if it does not exist
+	made  int
 }
 
 func (s *shared) holder() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.record.HolderIdentity
+	return holder(s.lease)
+}
+
+// change changes the Lease as a person does; nil deletes it.
+func (s *shared) change(do func(*coordinationv1.Lease) *coordinationv1.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store(do(s.lease.DeepCopy()))
+}
+
+func (s *shared) store(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	s.made++
+	if s.lease = lease; lease != nil {
+		s.lease.ResourceVersion = fmt.Sprint(s.made)
+	}
+	return s.lease.DeepCopy()
 }
 
 // replica is the connection of one replica to the Lease, which may be cut: then requests end at their time limit.
 type replica struct {
 	*shared
-	identity string
-	read     int // the version that was read last
 
 	mu      sync.Mutex
 	cut     bool
@@ -59,46 +71,46 @@ func (r *replica) way(ctx context.Context) error {
 	return refused
 }
 
-func (r *replica) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+var theLease = schema.GroupResource{Resource: "leases"}
+
+func (r *replica) get(ctx context.Context) (*coordinationv1.Lease, error) {
 	if err := r.way(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r.shared.mu.Lock()
 	defer r.shared.mu.Unlock()
-	if r.version == 0 {
-		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "l")
+	if r.lease == nil {
+		return nil, apierrors.NewNotFound(theLease, "l")
 	}
-	r.read = r.version
-	record := r.record
-	raw, err := json.Marshal(record)
-	return &record, raw, err
+	return r.lease.DeepCopy(), nil
 }
 
-func (r *replica) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return r.write(ctx, record, 0)
-}
-
-func (r *replica) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return r.write(ctx, record, r.read)
-}
-
-func (r *replica) write(ctx context.Context, record resourcelock.LeaderElectionRecord, read int) error {
+func (r *replica) create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	if err := r.way(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	r.shared.mu.Lock()
 	defer r.shared.mu.Unlock()
-	if r.version != read {
-		return apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "l", errors.New("it has changed"))
+	if r.lease != nil {
+		return nil, apierrors.NewAlreadyExists(theLease, "l")
 	}
-	r.version++
-	r.record, r.read = record, r.version
-	return nil
+	return r.store(lease), nil
 }
 
-func (r *replica) RecordEvent(string) {}
-func (r *replica) Identity() string   { return r.identity }
-func (r *replica) Describe() string   { return "l" }
+func (r *replica) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	if err := r.way(ctx); err != nil {
+		return nil, err
+	}
+	r.shared.mu.Lock()
+	defer r.shared.mu.Unlock()
+	switch {
+	case r.lease == nil:
+		return nil, apierrors.NewNotFound(theLease, "l")
+	case r.lease.ResourceVersion != lease.ResourceVersion:
+		return nil, apierrors.NewConflict(theLease, "l", errors.New("it has changed"))
+	}
+	return r.store(lease), nil
+}
 
 // lines is a log.
 type lines struct {
@@ -137,17 +149,17 @@ type elected struct {
 
 // start starts a replica whose function takes a while to end.
 func (e *electorate) start(name string, ending time.Duration) *elected {
-	r := &replica{shared: e.lease, identity: name}
+	r := &replica{shared: e.lease}
 	out := &elected{replica: r, log: &lines{}, done: make(chan struct{})}
 	out.Election = &Election{
 		Namespace: "n", Name: "l", Identity: name, Log: slog.New(slog.NewTextHandler(out.log, nil)),
-		locked: func() (resourcelock.Interface, error) { return r, nil },
+		locked: func() (leases, error) { return r, nil },
 	}
 	ctx, stop := context.WithCancel(e.t.Context())
 	out.stop = stop
 	go func() {
 		defer close(out.done)
-		if err := out.Run(ctx, func(ctx context.Context) error {
+		if err := out.Run(ctx, func(ctx context.Context, _ func() (*Client, error)) error {
 			e.change(func() { e.leaders = append(e.leaders, name) })
 			<-ctx.Done()
 			<-time.After(ending)
@@ -263,9 +275,9 @@ func TestElectionIsLostAndRegained(t *testing.T) {
 func TestElectionTellsFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &electorate{t: t, lease: &shared{}}
-		r := &replica{shared: e.lease, identity: "a", refused: apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "l", errors.New("not for you"))}
+		r := &replica{shared: e.lease, refused: apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "l", errors.New("not for you"))}
 		log, connects, runs := &lines{}, 0, 0
-		election := &Election{Namespace: "n", Name: "l", Identity: "a", Log: slog.New(slog.NewTextHandler(log, nil)), locked: func() (resourcelock.Interface, error) {
+		election := &Election{Namespace: "n", Name: "l", Identity: "a", Log: slog.New(slog.NewTextHandler(log, nil)), locked: func() (leases, error) {
 			if connects++; connects < 3 {
 				return nil, errors.New("no kubeconfig")
 			}
@@ -274,7 +286,7 @@ func TestElectionTellsFaults(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- election.Run(ctx, func(ctx context.Context) error {
+			done <- election.Run(ctx, func(ctx context.Context, _ func() (*Client, error)) error {
 				if runs++; runs < 3 {
 					return errors.New("no luck")
 				}
@@ -295,8 +307,48 @@ func TestElectionTellsFaults(t *testing.T) {
 			t.Errorf("after %d runs, %d failures are told, want 3 and 2:\n%s", runs, n, &log.text)
 		}
 		stop()
-		if err := <-done; err != nil || r.record.HolderIdentity != "" {
-			t.Errorf("it ends with %v, and the lease is held by %q", err, r.record.HolderIdentity)
+		if err := <-done; err != nil || r.holder() != "" {
+			t.Errorf("it ends with %v, and the lease is held by %q", err, r.holder())
 		}
+	})
+}
+
+// A Lease that a person has deleted, labelled or emptied stays with the replica that leads. One that a person gives to
+// another replica is lost at once.
+func TestElectionOfAnEditedLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &electorate{t: t, lease: &shared{}}
+		a := e.start("a", 0)
+		e.want(second, "a")
+		for name, change := range map[string]func(*coordinationv1.Lease) *coordinationv1.Lease{
+			"deleted": func(*coordinationv1.Lease) *coordinationv1.Lease { return nil },
+			"labelled": func(l *coordinationv1.Lease) *coordinationv1.Lease {
+				l.Labels = map[string]string{"app": "x"}
+				return l
+			},
+			"emptied": func(l *coordinationv1.Lease) *coordinationv1.Lease {
+				l.Spec = coordinationv1.LeaseSpec{}
+				return l
+			},
+		} {
+			e.lease.change(change)
+			e.want(20*second, "a")
+			if got := e.lease.holder(); got != "a" {
+				t.Errorf("%s: the Lease is held by %q", name, got)
+			}
+		}
+		if n := a.log.count("msg=leading"); n != 1 {
+			t.Errorf("a began to lead %d times, want once:\n%s", n, &a.log.text)
+		}
+		e.lease.change(func(l *coordinationv1.Lease) *coordinationv1.Lease {
+			other, seconds := "c", int32(30)
+			l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = &other, &seconds
+			return l
+		})
+		e.want(retryTime)
+		e.want(28 * second) // c is of a version whose lease lasts longer
+		e.want(10*second, "a")
+		a.stop()
+		<-a.done
 	})
 }

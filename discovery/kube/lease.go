@@ -2,106 +2,128 @@ package kube
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lease returns the lock of client-go for a Lease.
-func (c *Client) lease(namespace, name, identity string) (resourcelock.Interface, error) {
-	leases, err := coordination.NewForConfigAndClient(c.config, c.http)
-	if err != nil {
-		return nil, fmt.Errorf("make a client of Leases: %w", err)
+// leases are the requests for one Lease. Each returns its present form; an update fails with a conflict where the Lease has
+// another resourceVersion.
+type leases interface {
+	get(context.Context) (*coordinationv1.Lease, error)
+	create(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error)
+	update(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error)
+}
+
+// sight is what a replica has seen of the Lease.
+type sight struct {
+	lease *coordinationv1.Lease // nil if it does not exist, or was not read yet
+	since time.Time             // when its present holder and renewal were seen first
+}
+
+// next returns the sight after another answer. Only a change of the holder or a renewal starts the time of the lease again.
+func (s sight) next(lease *coordinationv1.Lease, now time.Time) sight {
+	if s.lease != nil && lease != nil && s.lease.UID == lease.UID && holder(s.lease) == holder(lease) && s.lease.Spec.RenewTime.Equal(lease.Spec.RenewTime) {
+		return sight{lease, s.since}
 	}
-	return &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: leases,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-	}, nil
+	return sight{lease, now}
 }
 
-// observed is a lock with a time limit for its requests. It logs errors of the lock and the replica that holds it,
-// which client-go does not log.
-type observed struct {
-	resourcelock.Interface
-	timeout time.Duration
-	log     *slog.Logger
-	fault   string // that was reported last
-	holder  string // that was reported last
-}
-
-func (o *observed) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	record, raw, err := o.Interface.Get(ctx)
-	if o.outcome(err); err == nil {
-		o.seen(record.HolderIdentity)
+// free reports whether a replica may take the Lease. Clocks of hosts differ, so the time counts from when this replica saw
+// the last renewal, and the times in the Lease have no effect.
+func (s sight) free(identity string, now time.Time) bool {
+	if who := holder(s.lease); who == "" || who == identity {
+		return true
 	}
-	return record, raw, err
-}
-
-func (o *observed) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return o.write(ctx, record, o.Interface.Create)
-}
-
-func (o *observed) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return o.write(ctx, record, o.Interface.Update)
-}
-
-func (o *observed) write(ctx context.Context, record resourcelock.LeaderElectionRecord, do func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	err := do(ctx, record)
-	if o.outcome(err); err == nil {
-		o.holder = record.HolderIdentity
+	lasts := leaseTime
+	if n := s.lease.Spec.LeaseDurationSeconds; n != nil { // the holder is of a version with another one
+		lasts = max(lasts, time.Duration(*n)*time.Second)
 	}
-	return err
+	return now.Sub(s.since) > lasts
 }
 
-// outcome logs an error once, and once more when requests succeed again. A conflict with another replica, and a Lease
-// that does not exist yet, are no errors.
-func (o *observed) outcome(err error) {
-	if err == nil || apierrors.IsNotFound(err) && !namespaceIsGone(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		if o.fault != "" {
-			o.log.Info("the lease can be asked for again")
+// held returns the Lease to write so that identity holds it.
+func (s sight) held(identity string, now time.Time) *coordinationv1.Lease {
+	out := &coordinationv1.Lease{}
+	if s.lease != nil {
+		out = s.lease.DeepCopy()
+	}
+	at, seconds := metav1.NewMicroTime(now), int32(leaseTime/time.Second)
+	if holder(out) != identity {
+		transitions := int32(0)
+		if n := out.Spec.LeaseTransitions; n != nil {
+			transitions = *n + 1
 		}
-		o.fault = ""
-		return
+		out.Spec.AcquireTime, out.Spec.LeaseTransitions = &at, &transitions
 	}
-	if errors.Is(err, context.Canceled) {
-		return
+	out.Spec.HolderIdentity, out.Spec.LeaseDurationSeconds, out.Spec.RenewTime = &identity, &seconds, &at
+	return out
+}
+
+// released returns the Lease to write so that nobody holds it.
+func (s sight) released(now time.Time) *coordinationv1.Lease {
+	out := s.lease.DeepCopy()
+	nobody, at, seconds := "", metav1.NewMicroTime(now), int32(1)
+	out.Spec.HolderIdentity, out.Spec.RenewTime, out.Spec.LeaseDurationSeconds = &nobody, &at, &seconds
+	return out
+}
+
+func holder(lease *coordinationv1.Lease) string {
+	if lease == nil || lease.Spec.HolderIdentity == nil {
+		return ""
 	}
-	if o.fault == "" {
-		o.log.Error("the lease cannot be asked for or renewed", "err", err)
+	return *lease.Spec.HolderIdentity
+}
+
+// elapsed returns the time since then: of the monotonic clock, or of the wall clock where that says more. The monotonic
+// clock stands still while the machine is suspended, and the wall clock may be set back.
+func elapsed(since, now time.Time) time.Duration {
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}
+
+// apiLease is a Lease of an API server.
+type apiLease struct {
+	*Resource
+	namespace, name string
+}
+
+func (c *Client) lease(namespace, name string) (leases, error) {
+	r, err := c.Resource(coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace)
+	if err != nil {
+		return nil, err
 	}
-	o.fault = err.Error()
+	return apiLease{r, namespace, name}, nil
+}
+
+func (l apiLease) get(ctx context.Context) (*coordinationv1.Lease, error) {
+	out := &coordinationv1.Lease{}
+	if err := l.Get(ctx, l.name, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (l apiLease) create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	lease.Namespace, lease.Name = l.namespace, l.name
+	out := &coordinationv1.Lease{}
+	return out, l.Create(ctx, manager, lease, out)
+}
+
+func (l apiLease) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	out := &coordinationv1.Lease{}
+	return out, l.Update(ctx, l.name, manager, lease, out)
+}
+
+// ordinary reports whether an error of a request for the Lease is part of every election: the Lease does not exist yet, or
+// another replica was faster.
+func ordinary(err error) bool {
+	return err == nil || apierrors.IsNotFound(err) && !namespaceIsGone(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
 // namespaceIsGone reports whether the namespace of the Lease does not exist, so that the Lease cannot be created.
 func namespaceIsGone(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
-}
-
-// seen logs that another replica leads, once for each.
-func (o *observed) seen(holder string) {
-	if holder != "" && holder != o.holder && holder != o.Identity() {
-		o.log.Info("another replica leads", "leader", holder)
-	}
-	o.holder = holder
-}
-
-// release releases the Lease, if this replica holds it.
-func (o *observed) release(ctx context.Context) error {
-	record, _, err := o.Get(ctx)
-	if err != nil || record.HolderIdentity != o.Identity() {
-		return err
-	}
-	record.HolderIdentity, record.LeaseDurationSeconds, record.RenewTime = "", 1, metav1.Now()
-	return o.Update(ctx, *record)
+	status := statusOf(err)
+	return status != nil && status.Details != nil && status.Details.Kind == "namespaces"
 }

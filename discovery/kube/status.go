@@ -2,9 +2,7 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Ref names one version of an object of an API server.
@@ -56,12 +53,12 @@ var ErrOld = errors.New("the object is gone, or has changed")
 // SetCondition writes a condition into the status of an object, unless the status has it already. Conditions and
 // messages of other programs stay. If the object changes meanwhile, the error is a conflict.
 func (c *Client) SetCondition(ctx context.Context, of Ref, is Condition, now time.Time) error {
-	client, err := c.untyped(of.Resource.GroupVersion().WithKind(of.Kind))
+	r, err := c.Resource(of.Resource, of.Namespace)
 	if err != nil {
 		return err
 	}
 	found := &unstructured.Unstructured{}
-	switch err := client.Get().Namespace(of.Namespace).Resource(of.Resource.Resource).Name(of.Name).MaxRetries(0).Do(ctx).Into(found); {
+	switch err := r.Get(ctx, of.Name, found); {
 	case apierrors.IsNotFound(err):
 		return ErrOld
 	case err != nil:
@@ -73,15 +70,10 @@ func (c *Client) SetCondition(ctx context.Context, of Ref, is Condition, now tim
 	if !changed {
 		return nil
 	}
-	body, err := json.Marshal(map[string]any{
+	err = r.Apply(ctx, of.Name, "status", manager, true, map[string]any{
 		"apiVersion": of.Resource.GroupVersion().String(), "kind": of.Kind, "status": status,
 		"metadata": map[string]any{"name": of.Name, "namespace": of.Namespace, "uid": of.UID, "resourceVersion": found.GetResourceVersion()},
-	})
-	if err != nil {
-		return fmt.Errorf("write the status of %s: %w", of, err)
-	}
-	err = client.Patch(types.ApplyPatchType).Namespace(of.Namespace).Resource(of.Resource.Resource).Name(of.Name).SubResource("status").
-		Param("fieldManager", manager).Param("force", "true").MaxRetries(0).Body(body).Do(ctx).Error()
+	}, nil)
 	if apierrors.IsNotFound(err) {
 		return ErrOld
 	}

@@ -38,7 +38,7 @@ func (c Cluster) statuses(replica string, log *slog.Logger) *configs.Statuses {
 	if !c.Statuses {
 		return nil
 	}
-	return &configs.Statuses{Connect: c.connect, Cluster: c.ID, Instance: replica, Log: log}
+	return &configs.Statuses{Cluster: c.ID, Instance: replica, Log: log}
 }
 
 func (c Cluster) election(replica string, log *slog.Logger) *kube.Election {

@@ -67,7 +67,7 @@ func (i *ingresses) join(server *discovery.Server, from Cluster, inCluster bool,
 	feed := i.source.Feed(name)
 	objects := &configs.Ingress{Connect: from.connect, Cluster: from.ID, Namespaces: from.Namespaces, Class: i.Class, Into: feed}
 	if i.Service != (Name{}) {
-		status = configs.NewIngressStatus(from.connect, ingress.Name(i.Service), log)
+		status = configs.NewIngressStatus(ingress.Name(i.Service), log)
 		objects.Show = status.Show
 		feed.Served(objects.Served)
 	}

@@ -2,7 +2,6 @@ package plane
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery"
@@ -27,7 +26,7 @@ type Plane struct {
 	reporter *notes.Reporter
 	hooks    *hooks
 	election *kube.Election
-	leading  []func(context.Context) error // work that one replica does for all
+	leading  []kube.Lead
 	began    time.Time
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,14 +73,16 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) follow(ctx context.Context, s *kube.Session) error {
 	u := &upkeep{Keeper: k, session: s, secret: kube.OneSecret(k.Service.Namespace, k.Secret)}
 	s.Start(u.secret)
-	for _, c := range []struct{ name, kind, resource string }{
-		{k.Mutating, mutatingKind, "mutatingwebhookconfigurations"},
-		{k.Validating, validatingKind, "validatingwebhookconfigurations"},
-	} {
+	for _, c := range []struct{ name, kind string }{{k.Mutating, mutatingKind}, {k.Validating, validatingKind}} {
 		if c.name != "" {
-			version := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
-			s.Start(&kube.Watch{Resource: version.WithResource(c.resource), Kind: c.kind, Fields: "metadata.name=" + c.name})
+			s.Start(&kube.Watch{Resource: resourceOf(c.kind), Kind: c.kind, Fields: "metadata.name=" + c.name})
 		}
 	}
 	return u.run(ctx)
+}
+
+// resourceOf returns the resource of a kind of configuration.
+func resourceOf(kind string) schema.GroupVersionResource {
+	version := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
+	return version.WithResource(strings.ToLower(kind) + "s")
 }

@@ -8,9 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pilotlight/pilotlight/discovery/kube"
 )
@@ -117,25 +115,22 @@ func (u *upkeep) read() (*pairs, error) {
 
 // write creates or updates the Secret. It fails if the Secret has changed since it was read.
 func (u *upkeep) write(ctx context.Context, p *pairs) error {
-	secrets, err := u.session.Client.Secrets(u.Service.Namespace)
+	secrets, err := u.session.Client.Resource(corev1.SchemeGroupVersion.WithResource("secrets"), u.Service.Namespace)
 	if err != nil {
 		return err
 	}
-	options := metav1.CreateOptions{FieldManager: owner}
+	made := &corev1.Secret{}
 	if u.found == nil {
-		made := &corev1.Secret{Type: corev1.SecretTypeOpaque, Data: p.data()}
-		made.Name, made.Namespace, made.Labels = u.Secret, u.Service.Namespace, map[string]string{ownerLabel: owner}
-		made, err = secrets.Create(ctx, made, options)
-		if err == nil {
-			u.found = made
-		}
-		return err
+		secret := &corev1.Secret{Type: corev1.SecretTypeOpaque, Data: p.data()}
+		secret.Name, secret.Namespace, secret.Labels = u.Secret, u.Service.Namespace, map[string]string{ownerLabel: owner}
+		err = secrets.Create(ctx, owner, secret, made)
+	} else {
+		secret := u.found.DeepCopy()
+		secret.Data = p.data()
+		err = secrets.Update(ctx, secret.Name, owner, secret, made)
 	}
-	changed := u.found.DeepCopy()
-	changed.Data = p.data()
-	changed, err = secrets.Update(ctx, changed, metav1.UpdateOptions{FieldManager: owner})
 	if err == nil {
-		u.found = changed
+		u.found = made
 	}
 	return err
 }
@@ -210,17 +205,11 @@ func (u *upkeep) count(kind string) {
 }
 
 func (u *upkeep) patch(ctx context.Context, c *unstructured.Unstructured, patch []byte) error {
-	client, err := u.session.Client.Webhooks()
+	configurations, err := u.session.Client.Resource(resourceOf(c.GetKind()), "")
 	if err != nil {
 		return err
 	}
-	options := metav1.PatchOptions{FieldManager: owner}
-	if c.GetKind() == mutatingKind {
-		_, err = client.MutatingWebhookConfigurations().Patch(ctx, c.GetName(), types.JSONPatchType, patch, options)
-	} else {
-		_, err = client.ValidatingWebhookConfigurations().Patch(ctx, c.GetName(), types.JSONPatchType, patch, options)
-	}
-	return err
+	return configurations.Patch(ctx, c.GetName(), owner, patch)
 }
 
 // tell logs a fault once.

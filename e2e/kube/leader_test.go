@@ -35,7 +35,7 @@ func startReplica(t *testing.T, c *cluster, name string, leaders *atomic.Int32) 
 	r.stop = stop
 	go func() {
 		defer close(r.done)
-		if err := r.Run(ctx, func(ctx context.Context) error {
+		if err := r.Run(ctx, func(ctx context.Context, _ func() (*kube.Client, error)) error {
 			if n := leaders.Add(1); n != 1 {
 				t.Errorf("there are %d leaders at once", n)
 			}

@@ -47,10 +47,16 @@ spec: {hosts: [%[1]s.test], resolution: DNS, ports: [{number: 80, name: http, pr
 // writer starts a replica of discovery that writes what is wrong.
 func writer(t *testing.T, c *cluster) *lab.Discovery {
 	t.Helper()
+	return writerAt(t, c.kubeconfig("discovery"))
+}
+
+// writerAt starts one that reaches the API server by a kubeconfig.
+func writerAt(t *testing.T, kubeconfig string) *lab.Discovery {
+	t.Helper()
 	l := lab.New(t.TempDir())
 	files := filepath.Join(l.Dir, "none")
 	check(t, os.Mkdir(files, 0o755))
-	d, err := l.Discovery(files, "--kubernetesConfig", "--writeStatus", "--leaseNamespace", "default", "--kubeconfig", c.kubeconfig("discovery"), "--kubeContext", "test")
+	d, err := l.Discovery(files, "--kubernetesConfig", "--writeStatus", "--leaseNamespace", "default", "--kubeconfig", kubeconfig, "--kubeContext", "test")
 	check(t, err)
 	t.Cleanup(func() {
 		if d.Stop(stopLimit); t.Failed() {

@@ -162,7 +162,7 @@ func (s *Ingress) Served(ours map[ingress.Name]bool) {
 
 func (s *Ingress) setStatus(o any) {
 	if i, ok := o.(*networkingv1.Ingress); ok {
-		s.status[nameOf(i)], s.changed = Shown{Wrote: wrote(i), Addresses: i.Status.LoadBalancer.Ingress}, true
+		s.status[nameOf(i)], s.changed = Shown{Wrote: wrote(i), Addresses: i.Status.LoadBalancer.Ingress, Version: i.ResourceVersion}, true
 	}
 }
 

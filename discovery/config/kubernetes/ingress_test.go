@@ -162,7 +162,7 @@ func TestIngressesOfACluster(t *testing.T) {
 		w.want()
 		w.send(ofIngresses, kube.Event{List: true, All: []any{ingressWith("web", "foo.com", "cert")}})
 		w.want("!IngressClass", "Gateway/shop/ingress~http~", "VirtualService/shop/ingress~foo.com")
-		if fmt.Sprint(w.secrets.wanted) != "[shop/cert]" || !strings.Contains(w.shown, "shop/web:{true false []}") {
+		if fmt.Sprint(w.secrets.wanted) != "[shop/cert]" || !strings.Contains(w.shown, "shop/web:{true false [] }") {
 			t.Errorf("it wants %v, and shows %s", w.secrets.wanted, w.shown)
 		}
 		w.send(ofServices, kube.Event{Gone: serviceA()})

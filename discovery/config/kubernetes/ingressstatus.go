@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -22,11 +23,11 @@ type Shown struct {
 	Ours      bool // it is of the class that this server serves
 	Wrote     bool // this program wrote its addresses
 	Addresses []networkingv1.IngressLoadBalancerIngress
+	Version   string // the object's resourceVersion
 }
 
-// IngressStatus writes the addresses at which Ingresses are served into their status. Only the leader calls Run.
+// IngressStatus writes the addresses at which Ingresses are served into their status. Its Run is a kube.Lead.
 type IngressStatus struct {
-	Connect func() (*kube.Client, error)
 	Service ingress.Name // the Service of the ingress proxies
 	Log     *slog.Logger
 
@@ -45,8 +46,8 @@ const (
 )
 
 // NewIngressStatus returns an IngressStatus without Ingresses.
-func NewIngressStatus(connect func() (*kube.Client, error), service ingress.Name, log *slog.Logger) *IngressStatus {
-	return &IngressStatus{Connect: connect, Service: service, Log: log, changed: make(chan struct{}, 1)}
+func NewIngressStatus(service ingress.Name, log *slog.Logger) *IngressStatus {
+	return &IngressStatus{Service: service, Log: log, changed: make(chan struct{}, 1)}
 }
 
 // Show sets the present status of all Ingresses. Any goroutine may call it.
@@ -73,14 +74,14 @@ func wrote(i *networkingv1.Ingress) bool {
 
 // Run follows the Service, its Pods and their Nodes, and writes statuses that differ, until ctx is done or the API
 // server cannot be reached.
-func (s *IngressStatus) Run(ctx context.Context) error {
-	return kube.Run(ctx, s.Connect, func(ctx context.Context, session *kube.Session) error {
-		s.write(ctx, session, func(ctx context.Context, name ingress.Name, addresses []networkingv1.IngressLoadBalancerIngress) error {
+func (s *IngressStatus) Run(ctx context.Context, connect func() (*kube.Client, error)) error {
+	return kube.Run(ctx, connect, func(ctx context.Context, session *kube.Session) error {
+		s.write(ctx, session, func(ctx context.Context, name ingress.Name, version string, addresses []networkingv1.IngressLoadBalancerIngress) (string, error) {
 			var status any
 			if len(addresses) > 0 {
 				status = networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: addresses}}
 			}
-			return session.Client.ApplyStatus(ctx, networkingv1.SchemeGroupVersion.WithResource("ingresses"), "Ingress", name.Namespace, name.Name, statusManager, status)
+			return session.Client.ApplyStatus(ctx, networkingv1.SchemeGroupVersion.WithResource("ingresses"), "Ingress", name.Namespace, name.Name, version, statusManager, status)
 		})
 		return nil
 	})
@@ -146,7 +147,8 @@ func (f *front) addresses() []networkingv1.IngressLoadBalancerIngress {
 	return ingress.Addresses(f.service, slices.Collect(maps.Values(f.pods)), f.nodes)
 }
 
-type apply func(context.Context, ingress.Name, []networkingv1.IngressLoadBalancerIngress) error
+// apply writes addresses into the status of an Ingress that has a resourceVersion, and returns the new one.
+type apply func(ctx context.Context, name ingress.Name, version string, addresses []networkingv1.IngressLoadBalancerIngress) (string, error)
 
 // write writes statuses that differ, once everything is listed. Between two rounds there is a pause of a second: all
 // changes during the pause need one write.
@@ -199,12 +201,14 @@ func (s *IngressStatus) round(ctx context.Context, addresses []networkingv1.Ingr
 		case same(is.Addresses, want):
 			continue
 		}
-		switch err := apply(ctx, name, want); {
+		switch version, err := apply(ctx, name, is.Version, want); {
 		case err == nil:
 			s.Log.Info("addresses of an Ingress written", "ingress", name.String(), "addresses", len(want))
-			s.wrote(name, is, want)
-		case ctx.Err() != nil:
+			s.wrote(name, is, version, want)
+		case ctx.Err() != nil || errors.Is(err, kube.ErrNotLeading):
 			return false
+		case apierrors.IsConflict(err): // the watch will bring its present form
+			again = true
 		case !apierrors.IsNotFound(err):
 			s.Log.Warn("addresses of an Ingress not written", "err", err)
 			again = true
@@ -214,11 +218,11 @@ func (s *IngressStatus) round(ctx context.Context, addresses []networkingv1.Ingr
 }
 
 // wrote records the new status until the watch reports it, so that it is not written again.
-func (s *IngressStatus) wrote(name ingress.Name, was Shown, addresses []networkingv1.IngressLoadBalancerIngress) {
+func (s *IngressStatus) wrote(name ingress.Name, was Shown, version string, addresses []networkingv1.IngressLoadBalancerIngress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if is, known := s.shown[name]; known && is.Ours == was.Ours {
-		s.shown[name] = Shown{Ours: is.Ours, Wrote: len(addresses) > 0, Addresses: addresses}
+	if is, known := s.shown[name]; known && is.Ours == was.Ours && is.Version == was.Version {
+		s.shown[name] = Shown{Ours: is.Ours, Wrote: len(addresses) > 0, Addresses: addresses, Version: version}
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 // A status that differs is written, once: a replica that becomes the leader writes nothing if all statuses are right.
 func TestIngressStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewIngressStatus(nil, ingress.Name{Namespace: "gw", Name: "gw"}, slog.New(slog.DiscardHandler))
+		s := NewIngressStatus(ingress.Name{Namespace: "gw", Name: "gw"}, slog.New(slog.DiscardHandler))
 		var mu sync.Mutex // of what follows
 		var writes []string
 		var refuse error
@@ -47,11 +47,11 @@ func TestIngressStatus(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			s.write(ctx, session, func(_ context.Context, n ingress.Name, addresses []networkingv1.IngressLoadBalancerIngress) error {
+			s.write(ctx, session, func(_ context.Context, n ingress.Name, version string, addresses []networkingv1.IngressLoadBalancerIngress) (string, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				writes = append(writes, strings.TrimSpace(fmt.Sprint(n.Name, " ", addresses)))
-				return refuse
+				return version + "+", refuse
 			})
 		}()
 		defer func() {
@@ -79,8 +79,8 @@ func TestIngressStatus(t *testing.T) {
 		services, pods, nodes := watches[0], watches[1], watches[2]
 		name := func(n string) ingress.Name { return ingress.Name{Namespace: "shop", Name: n} }
 		s.Show(map[ingress.Name]Shown{
-			name("new"): {Ours: true}, name("good"): {true, true, at("192.0.2.1")}, name("old"): {true, true, at("192.0.2.9")},
-			name("theirs"): {false, false, at("192.0.2.8")}, name("left"): {false, true, at("192.0.2.1")},
+			name("new"): {Ours: true}, name("good"): {true, true, at("192.0.2.1"), ""}, name("old"): {true, true, at("192.0.2.9"), ""},
+			name("theirs"): {false, false, at("192.0.2.8"), ""}, name("left"): {false, true, at("192.0.2.1"), ""},
 		})
 		events <- kube.Event{Of: nodes, List: true}
 		events <- kube.Event{Of: services, List: true, All: []any{of("192.0.2.1")}}
@@ -89,7 +89,7 @@ func TestIngressStatus(t *testing.T) {
 		want("at the start", "left []", "new [{192.0.2.1  []}]", "old [{192.0.2.1  []}]")
 		events <- kube.Event{Of: services, Put: of("192.0.2.1")}
 		want("nothing is new")
-		s.Show(map[ingress.Name]Shown{name("good"): {true, true, at("192.0.2.1")}, name("new"): {true, true, at("192.0.2.1")}, name("left"): {false, false, nil}})
+		s.Show(map[ingress.Name]Shown{name("good"): {true, true, at("192.0.2.1"), ""}, name("new"): {true, true, at("192.0.2.1"), ""}, name("left"): {false, false, nil, ""}})
 		want("the API server tells what was written")
 
 		fail(errors.New("conflict"))

@@ -28,7 +28,6 @@ const (
 // Statuses holds the problems and notes of the objects of a cluster. While Run runs, in the leader, it writes them to
 // the objects' status and as Events. A Source passes the objects, and Judged the notes.
 type Statuses struct {
-	Connect  func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
 	Cluster  string
 	Instance string // name of this replica in Events
 	Log      *slog.Logger
@@ -169,9 +168,9 @@ func (s *Statuses) wanted(key string) (kube.Ref, kube.Condition, bool) {
 }
 
 // Run writes statuses that differ until ctx is done. It begins with all objects, and so continues where another replica
-// ended.
-func (s *Statuses) Run(ctx context.Context) error {
-	client, err := s.Connect()
+// ended. It is a kube.Lead.
+func (s *Statuses) Run(ctx context.Context, connect func() (*kube.Client, error)) error {
+	client, err := connect()
 	if err != nil {
 		return err
 	}
@@ -269,7 +268,7 @@ func (s *Statuses) wrote(key string, ref kube.Ref, is kube.Said) {
 // tell logs a fault once for any number of objects, and logs when all are over.
 func (w *writer) tell(ctx context.Context, f *faults, key string, err error) {
 	switch reason := string(apierrors.ReasonForError(err)); {
-	case errors.Is(ctx.Err(), context.Canceled): // Run was stopped
+	case errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, kube.ErrNotLeading): // Run was stopped, or will be
 	case err == nil:
 		if delete(f.keys, key); len(f.keys) == 0 && f.told {
 			f.told = false

@@ -25,6 +25,7 @@ import (
 
 // objects answers like an API server that has one generation of each object.
 type objects struct {
+	url      string
 	mu       sync.Mutex
 	gone     map[string]bool
 	refuse   map[string][]int // codes of the next answers, by method and end of path
@@ -100,18 +101,20 @@ func newStatuses(t *testing.T, refuse map[string][]int) (*Statuses, *objects, *l
 	server := &objects{gone: map[string]bool{}, refuse: refuse, statuses: map[string][]string{}}
 	at := httptest.NewServer(server)
 	t.Cleanup(at.Close)
+	server.url = at.URL
 	text := &log{}
 	return &Statuses{
-		Connect: func() (*kube.Client, error) { return kube.New(&rest.Config{Host: at.URL}, "test") },
 		Cluster: "c1", Instance: "i1", Log: slog.New(slog.NewTextHandler(text, nil)),
 	}, server, text
 }
 
 // lead runs s until the returned function is called.
-func lead(t *testing.T, s *Statuses) (stop func()) {
+func lead(t *testing.T, s *Statuses, server *objects) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
+	go func() {
+		done <- s.Run(ctx, func() (*kube.Client, error) { return kube.New(&rest.Config{Host: server.url}, "test") })
+	}()
 	return func() {
 		t.Helper()
 		cancel()
@@ -160,7 +163,7 @@ func TestStatuses(t *testing.T) {
 	if server.requests != 0 {
 		t.Errorf("before it leads there are %d requests", server.requests)
 	}
-	stop := lead(t, s)
+	stop := lead(t, s, server)
 	for _, name := range []string{"before", "conflict", "refused", "more"} {
 		within(t, name+" is not written", func() bool { return len(server.written(name)) > 0 })
 	}
@@ -181,7 +184,7 @@ func TestStatuses(t *testing.T) {
 
 	// Another leader writes nothing again.
 	before := server.requests
-	again := lead(t, s)
+	again := lead(t, s, server)
 	s.put("Sidecar/n/last", broken("last"))
 	within(t, "last is not written", func() bool { return len(server.written("last")) > 0 })
 	again()
@@ -200,7 +203,7 @@ func TestStatuses(t *testing.T) {
 func TestStatusesOfNotes(t *testing.T) {
 	s, server, _ := newStatuses(t, nil)
 	s.put("Sidecar/n/seen", tracked{ref: refTo("seen")}) // the kind is known
-	defer lead(t, s)()
+	defer lead(t, s, server)()
 	note := func(name, cluster string, code model.Code) model.Note {
 		return model.Note{Code: code, Path: "spec.egress", Message: "nobody has it", Meta: model.Meta{
 			Kind: "Sidecar", Namespace: "n", Name: name, Origin: model.Origin{Record: &model.Record{Cluster: cluster, UID: "u-" + name, Generation: 1}},
@@ -228,7 +231,7 @@ func TestStatusesKeepTheirPace(t *testing.T) {
 		s.put(fmt.Sprintf("Sidecar/n/x%d", i), broken(fmt.Sprintf("x%d", i)))
 	}
 	began := time.Now()
-	stop := lead(t, s)
+	stop := lead(t, s, server)
 	within(t, "20 are not written", func() bool {
 		server.mu.Lock()
 		defer server.mu.Unlock()
@@ -243,8 +246,8 @@ func TestStatusesKeepTheirPace(t *testing.T) {
 
 // Without the API server Run ends with the error, and its caller starts it again.
 func TestStatusesWithoutAServer(t *testing.T) {
-	s := &Statuses{Connect: func() (*kube.Client, error) { return nil, errors.New("no kubeconfig") }}
-	if err := s.Run(t.Context()); err == nil || s.queue != nil {
+	s := &Statuses{}
+	if err := s.Run(t.Context(), func() (*kube.Client, error) { return nil, errors.New("no kubeconfig") }); err == nil || s.queue != nil {
 		t.Errorf("it ends with %v, and a queue: %t", err, s.queue != nil)
 	}
 }

@@ -9,10 +9,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/kube"
@@ -20,7 +18,7 @@ import (
 
 // Store changes objects in the API server for a user.
 type Store struct {
-	client dynamic.Interface
+	client *kube.Client
 	force  bool
 }
 
@@ -28,18 +26,12 @@ type Store struct {
 const applier = "discovery-apply"
 
 // NewStore returns the store of a client. force takes over fields that another manager owns.
-func NewStore(client *kube.Client, force bool) (*Store, error) {
-	own, err := client.Dynamic()
-	if err != nil {
-		return nil, err
-	}
-	return &Store{own, force}, nil
-}
+func NewStore(client *kube.Client, force bool) *Store { return &Store{client, force} }
 
-func (s *Store) resource(kind, version, namespace string) (dynamic.ResourceInterface, error) {
+func (s *Store) resource(kind, version, namespace string) (*kube.Resource, error) {
 	for _, r := range config.Resources() {
 		if r.Kind == kind {
-			return s.client.Resource(schema.GroupVersionResource{Group: r.Group, Version: version, Resource: r.Plural}).Namespace(namespace), nil
+			return s.client.Resource(schema.GroupVersionResource{Group: r.Group, Version: version, Resource: r.Plural}, namespace)
 		}
 	}
 	return nil, fmt.Errorf("%s is no kind of Istio's that is served", kind)
@@ -62,19 +54,18 @@ func (s *Store) Apply(ctx context.Context, w config.Written) (verb, revision str
 	if err != nil {
 		return "", "", err
 	}
-	before, err := client.Get(ctx, w.Name, metav1.GetOptions{})
+	before, after := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 	verb = "configured"
-	switch {
+	switch err := client.Get(ctx, w.Name, before); {
 	case apierrors.IsNotFound(err):
 		verb = "created"
 	case err != nil:
 		return "", "", explained(err)
 	}
-	after, err := client.Apply(ctx, w.Name, o, metav1.ApplyOptions{FieldManager: applier, Force: s.force})
-	if err != nil {
+	if err := client.Apply(ctx, w.Name, "", applier, s.force, o, after); err != nil {
 		return "", "", explained(err)
 	}
-	if before != nil && before.GetResourceVersion() == after.GetResourceVersion() {
+	if before.GetResourceVersion() == after.GetResourceVersion() {
 		verb = "unchanged"
 	}
 	return verb, after.GetResourceVersion(), nil
@@ -104,12 +95,11 @@ func (s *Store) Objects(ctx context.Context, kind, namespace, name string) (out 
 	if err != nil {
 		return nil, err
 	}
-	options := metav1.ListOptions{}
+	fields, all := "", &unstructured.UnstructuredList{}
 	if name != "" {
-		options.FieldSelector = "metadata.name=" + name
+		fields = "metadata.name=" + name
 	}
-	all, err := client.List(ctx, options)
-	if err != nil {
+	if err := client.List(ctx, fields, 0, all); err != nil {
 		return nil, explained(err)
 	}
 	for _, o := range all.Items {
@@ -137,7 +127,7 @@ func (s *Store) version(ctx context.Context, kind, namespace string) (string, er
 			if err != nil {
 				return "", err
 			}
-			if _, err := client.List(ctx, metav1.ListOptions{Limit: 1}); !apierrors.IsNotFound(err) {
+			if err := client.List(ctx, "", 1, &unstructured.UnstructuredList{}); !apierrors.IsNotFound(err) {
 				return v, err
 			}
 		}
@@ -155,7 +145,7 @@ func (s *Store) Delete(ctx context.Context, kind, namespace, name string) error 
 	if err != nil {
 		return err
 	}
-	if err := client.Delete(ctx, name, metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
+	if err := client.Delete(ctx, name); apierrors.IsNotFound(err) {
 		return config.ErrNotThere
 	} else if err != nil {
 		return err

@@ -4,11 +4,40 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // Detection of HTTP on ports without a declared protocol.
+
+// sniffed returns the filter chains of a listener, or of one of its ports, at which HTTP is detected: http takes HTTP to
+// any address and to each of the ranges, bytes take everything else.
+//
+// Envoy compares the properties of a connection one after the other: destination port, destination address, server name,
+// transport protocol, application protocol, source. Of each it takes the chains with the most specific value, and it
+// never goes back. So beside http, whose transport protocol is raw_buffer, it does not consider chains without a
+// transport protocol for connections without TLS: each of bytes has a twin for these.
+func sniffed(http *listenerv3.FilterChain, ranges []*corev3.CidrRange, bytes ...*listenerv3.FilterChain) []*listenerv3.FilterChain {
+	out := []*listenerv3.FilterChain{http}
+	if len(ranges) > 0 {
+		there := proto.CloneOf(http)
+		there.FilterChainMatch.PrefixRanges = ranges
+		out = append(out, there)
+	}
+	for _, c := range bytes {
+		if out = append(out, c); c.GetFilterChainMatch().GetTransportProtocol() != "" {
+			continue
+		}
+		twin := proto.CloneOf(c)
+		if twin.FilterChainMatch == nil {
+			twin.FilterChainMatch = &listenerv3.FilterChainMatch{}
+		}
+		twin.FilterChainMatch.TransportProtocol = http.FilterChainMatch.TransportProtocol
+		out = append(out, twin)
+	}
+	return out
+}
 
 // undeclaredHTTP returns the chain for HTTP to ports that no other chain matches.
 func undeclaredHTTP(seen observed) *listenerv3.FilterChain {

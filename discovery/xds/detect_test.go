@@ -74,11 +74,11 @@ func TestInboundDetection(t *testing.T) {
 	l := r.Listeners[i]
 	var chains []string
 	for _, c := range l.FilterChains {
-		chains = append(chains, c.Name+" "+strings.Join(c.FilterChainMatch.ApplicationProtocols, " "))
+		chains = append(chains, c.Name+" "+c.FilterChainMatch.TransportProtocol+" "+strings.Join(c.FilterChainMatch.ApplicationProtocols, " "))
 	}
 	want := []string{
-		"virtualInbound-blackhole ", "virtualInbound-catchall-http http/1.1 h2c", "inbound|80|| ", "inbound|3306|| ",
-		"inbound|7000|| http/1.1 h2c", "inbound|7000|| ",
+		"virtualInbound-blackhole  ", "virtualInbound-catchall-http raw_buffer http/1.1 h2c", "inbound|80||  ", "inbound|3306||  ",
+		"inbound|7000|| raw_buffer http/1.1 h2c", "inbound|7000||  ", "inbound|7000|| raw_buffer ",
 	}
 	if !slices.Equal(chains, want) {
 		t.Errorf("chains are %q, want %q", chains, want)

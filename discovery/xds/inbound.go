@@ -131,10 +131,11 @@ func (p inboundPort) listener(seen observed, mesh model.Settings) *listenerv3.Li
 	return l
 }
 
-// chains returns the filter chains for one port of the workload. A port whose protocol is detected has two.
+// chains returns the filter chains for one port of the workload.
 func (p inboundPort) chains(seen observed, statPrefix string) []*listenerv3.FilterChain {
 	if p.protocol == model.Unknown {
-		return []*listenerv3.FilterChain{httpChain(p.http(seen, statPrefix)), {Filters: []*listenerv3.Filter{seen.tcpTo(p.name())}}}
+		return sniffed(httpChain(p.http(seen, statPrefix)), nil,
+			&listenerv3.FilterChain{Filters: []*listenerv3.Filter{seen.tcpTo(p.name())}})
 	}
 	chain := &listenerv3.FilterChain{}
 	if p.protocol.IsHTTP() {

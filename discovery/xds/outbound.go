@@ -9,7 +9,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
@@ -150,9 +149,11 @@ func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p mode
 			switch {
 			case own:
 				l.addTCP(r.tcpChains(ls.seen, s, rule, subnets))
-			case len(subnets) > 0 && !bind:
+			case bind: // no address tells its service: the first one gets the bytes, as at a port of TCP
+				l.addTCP(r.tcpChains(ls.seen, s, rule, nil))
+			case len(subnets) > 0:
 				l.ranges = append(l.ranges, subnets...)
-				l.addTCP(withoutTLS(r.tcpChains(ls.seen, s, rule, subnets)))
+				l.addTCP(r.tcpChains(ls.seen, s, rule, subnets))
 			}
 		default:
 			l.addTCP(r.tcpChains(ls.seen, s, rule, subnets))
@@ -169,18 +170,6 @@ func (l *outboundListener) addTCP(chains []*listenerv3.FilterChain) {
 			l.fallback = c.Filters[0]
 		}
 	}
-}
-
-// withoutTLS adds a copy of each chain that matches only unencrypted connections: beside an HTTP chain with this
-// condition, Envoy does not consider chains without it.
-func withoutTLS(chains []*listenerv3.FilterChain) []*listenerv3.FilterChain {
-	out := slices.Clone(chains)
-	for _, c := range chains {
-		plain := proto.CloneOf(c)
-		plain.FilterChainMatch.TransportProtocol = "raw_buffer"
-		out = append(out, plain)
-	}
-	return out
 }
 
 // build returns the listener. Connections that match no chain are handled as connections to unknown destinations.
@@ -210,13 +199,7 @@ func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
 		manager.RouteSpecifier = fetched(l.http)
 		if l.sniff || l.fallback != nil || !l.bind {
 			out.ListenerFilters = append(out.ListenerFilters, httpInspector())
-			http := httpChain(networkFilter(hcmFilter, manager))
-			out.FilterChains = append(out.FilterChains, http)
-			if in := ranges(l.ranges); len(in) > 0 {
-				http = proto.CloneOf(http)
-				http.FilterChainMatch.PrefixRanges = in
-				out.FilterChains = append(out.FilterChains, http)
-			}
+			out.FilterChains = sniffed(httpChain(networkFilter(hcmFilter, manager)), ranges(l.ranges), out.FilterChains...)
 		} else {
 			fallback = networkFilter(hcmFilter, manager) // all connections to it are HTTP
 		}

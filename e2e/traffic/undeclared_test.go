@@ -64,6 +64,74 @@ func TestAPortWithoutAProtocol(t *testing.T) {
 	}
 }
 
+// Bytes that are not HTTP pass a port without a protocol as they are, through the client's Envoy and the server's: where
+// the proxy binds the ports of services, and to the defaultEndpoint of a Sidecar's own port.
+func TestBytesOnAPortWithoutAProtocol(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	port, outside, inside := lab.Port(t), lab.Port(t), lab.Port(t)
+	echo(t, fmt.Sprintf("127.0.0.1:%d", port))
+	echo(t, fmt.Sprintf("127.0.0.1:%d", inside))
+	plain, declared, vip, declaredVIP := w.Address(), w.Address(), w.Address(), w.Address()
+	for i, s := range []struct{ name, vip, server string }{{"plain", vip, plain}, {"declared", declaredVIP, declared}} {
+		number := []int{port, inside + 1}[i]
+		w.Apply("ServiceEntry "+s.name, fmt.Sprintf("hosts: [%s.test]\naddresses: [%s]\nlocation: MESH_INTERNAL\nresolution: STATIC\n"+
+			"ports: [{number: %d, name: any}]\nendpoints: [{address: %s}]", s.name, s.vip, number, s.server))
+	}
+	w.Apply("Sidecar plain", "workloadSelector: {labels: {app: plain}}\negress: [{hosts: [./nobody.test]}]", // binds no VIP
+		"Sidecar declared", fmt.Sprintf("workloadSelector: {labels: {app: declared}}\negress: [{hosts: [./nobody.test]}]\n"+
+			"ingress: [{port: {number: %d, name: any}, captureMode: NONE, defaultEndpoint: \"127.0.0.1:%d\"}]", outside, inside))
+	for app, ip := range map[string]string{"plain": plain, "declared": declared, "client": w.Address()} {
+		w.RunEnvoy("sidecar~"+ip+"~"+app+".default~default.svc.cluster.local", "", map[string]any{
+			"NAMESPACE": "default", "INTERCEPTION_MODE": "NONE", "LABELS": map[string]string{"app": app},
+		})
+	}
+	for _, address := range []string{
+		fmt.Sprintf("%s:%d", plain, port), fmt.Sprintf("%s:%d", vip, port), // through one Envoy, and through two
+		fmt.Sprintf("%s:%d", declared, outside), fmt.Sprintf("%s:%d", declaredVIP, outside),
+	} {
+		w.Check(lab.Eventually(lab.StopLimit, func() error {
+			c, err := net.DialTimeout("tcp", address, lab.StopLimit)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(lab.StopLimit))
+			const said = "\x00\x01not HTTP at all\n"
+			if _, err := io.WriteString(c, said); err != nil {
+				return err
+			}
+			got := make([]byte, len(said))
+			if _, err := io.ReadFull(c, got); err != nil || string(got) != said {
+				return fmt.Errorf("%s answers %q: %v", address, got, err)
+			}
+			return nil
+		}))
+	}
+}
+
+// echo returns to each client what it sends, until the test ends.
+func echo(t *testing.T, address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				io.Copy(c, c)
+			}()
+		}
+	}()
+}
+
 // anyHTTP serves gRPC's health over HTTP/2, and tells every other request what it was asked in.
 func (w *world) anyHTTP(address string) {
 	w.T.Helper()

@@ -71,6 +71,7 @@ type Endpoint struct {
 	Cluster        string // that it runs in
 	ServiceAccount string // that it runs as, in the namespace of its service
 	Health         Health
+	Hostname       string // the label of its own name below a headless service's host; "" for none
 	Node           string // that it runs on; only set if its service is NodeLocal or prefers the node
 }
 

@@ -55,6 +55,53 @@ func TestHostsThatOnlyRulesName(t *testing.T) {
 	}
 }
 
+// A wildcard of a rule stands for the services that it matches at the port, and only if there is none for every host
+// below it.
+func TestWildcardsOfRulesAreServices(t *testing.T) {
+	rule := &networking.VirtualService{
+		Hosts: []string{"*.a.test", "*.b.test", "*.c.test", "*.d.test"},
+		Http:  []*networking.HTTPRoute{{Route: []*networking.HTTPRouteDestination{to("one.a.test", "", 0)}}},
+	}
+	tcp := service("one.c.test", model.Port{Name: "tcp", Number: 80, Protocol: model.TCP})
+	m := mesh(service("one.a.test", httpPort(80)), service("*.sub.d.test", httpPort(80)), service("one.b.test", httpPort(81)), tcp, rule)
+	for name, test := range map[string]struct {
+		view  View
+		table string
+		want  map[string]bool
+	}{
+		"at a port":        {ViewOf(proxies()["redirect"]), "80", map[string]bool{"*.a.test": false, "*.b.test": true, "*.c.test": true, "*.d.test": false}},
+		"by an HTTP proxy": {viewOf(t, "127.0.0.9"), httpProxyRoute, map[string]bool{"*.a.test": false, "*.b.test": false, "*.c.test": true, "*.d.test": false}},
+	} {
+		hosts := domainsOf(Build(m, test.view), test.table)
+		for domain, want := range test.want {
+			if got := hosts[domain] != nil; got != want {
+				t.Errorf("%s: %s has a virtual host: %t, want %t", name, domain, got, want)
+			}
+		}
+		if test.table == "80" && hosts["one.a.test"] == nil {
+			t.Errorf("%s: the service has no virtual host", name)
+		}
+	}
+}
+
+// Pods of a headless service have names of their own, which follow the service's rules.
+func TestNamesOfPods(t *testing.T) {
+	s := service("sts.default.svc.cluster.local", httpPort(80), at("10.0.0.1", "v1"))
+	s.Headless, s.Resolution = true, model.ResolutionNone
+	m := mesh(s, service("plain.default.svc.cluster.local", httpPort(80)), &networking.VirtualService{
+		Hosts: []string{"sts"}, Http: []*networking.HTTPRoute{{Name: "own", Route: []*networking.HTTPRouteDestination{to("sts", "", 0)}}},
+	})
+	hosts := domainsOf(Build(m, ViewOf(proxies()["redirect"])), "80")
+	for _, name := range []string{"sts.default.svc.cluster.local", "sts.default.svc", "sts.default", "sts"} {
+		if h := hosts["*."+name]; h == nil || h != hosts[name] || h.Routes[0].Name != "own" {
+			t.Errorf("*.%s has the virtual host %v, want that of the service", name, h)
+		}
+	}
+	if hosts["*.plain.default.svc.cluster.local"] != nil {
+		t.Error("a service with an address has names of Pods")
+	}
+}
+
 func TestDistributeManyEndpoints(t *testing.T) {
 	s := service("a.test", httpPort(80))
 	for i := range 3000 {

@@ -69,7 +69,7 @@ func (b *builder) dnsFilter() *dnsfilterv3.DnsFilterConfig {
 		}
 		list := &dnsv3.DnsTable_AddressList{Address: dnsAddresses(n.Addresses)}
 		endpoint := &dnsv3.DnsTable_DnsEndpoint{EndpointConfig: &dnsv3.DnsTable_DnsEndpoint_AddressList{AddressList: list}}
-		for _, host := range append([]string{n.Host}, shortNames(n.Host, b.view.Domain)...) {
+		for _, host := range append([]string{n.Host}, n.short(b.view.Domain)...) {
 			table.VirtualDomains = append(table.VirtualDomains, &dnsv3.DnsTable_DnsVirtualDomain{
 				Name: host, Endpoint: endpoint, AnswerTtl: ttl,
 			})

@@ -12,13 +12,15 @@ import (
 type Name struct {
 	Host      string   // "*.example.com" matches every name below
 	Addresses []string // IPv4 and IPv6
-	Service   string   // of a host SERVICE.NAMESPACE.svc.SUFFIX in the proxy's own domain; else ""
+	Service   string   // of a host SERVICE.NAMESPACE.svc.SUFFIX in the proxy's own domain, or POD.SERVICE; else ""
 	Namespace string
+
+	pod string // the first label of a name of a Pod; "" for the name of a service
 }
 
 // Names returns the names that DNS answers for a proxy of view v, by host; r must be built for v. They are the hosts of
-// the services that the proxy may call, with the addresses of the service, or the endpoints' addresses of a headless
-// one. A service without addresses has no name here: only the DNS server of the network can resolve it.
+// the services that the proxy may call, with the addresses of the service, or of a headless one those of its endpoints
+// that are ready, and a name for each Pod with a hostname, as in Kubernetes' DNS. A service without addresses has no name here: only the DNS server of the network can resolve it.
 func (r *Resources) Names(v Outbound) []Name {
 	if r.scope == nil {
 		return nil // gRPC clients find a service by its listener
@@ -28,15 +30,26 @@ func (r *Resources) Names(v Outbound) []Name {
 
 func names(scope *model.Scope, v Outbound) []Name {
 	byHost := map[string]*Name{}
+	add := func(s *model.Service, pod string, addresses []string) {
+		host := strings.TrimPrefix(pod+"."+s.Host, ".")
+		n := byHost[host]
+		if n == nil {
+			n = &Name{Host: host, pod: pod}
+			if n.Service, n.Namespace = serviceOf(s.Host, v.Domain); pod != "" && n.Service != "" {
+				n.Service = pod + "." + n.Service
+			}
+			byHost[host] = n
+		}
+		n.add(addresses)
+	}
 	for _, egress := range scope.Egress() {
 		for _, s := range egress.Services {
-			n := byHost[s.Host]
-			if n == nil {
-				n = &Name{Host: s.Host}
-				n.Service, n.Namespace = serviceOf(s.Host, v.Domain)
-				byHost[s.Host] = n
+			add(s, "", v.answers(scope, s))
+			for _, e := range s.Endpoints {
+				if e.Hostname != "" && e.Health.TakesRequests() && isIP(e.Address) {
+					add(s, e.Hostname, []string{e.Address})
+				}
 			}
-			n.add(v.answers(scope, s))
 		}
 	}
 	var out []Name
@@ -55,7 +68,9 @@ func (v Outbound) answers(scope *model.Scope, s *model.Service) []string {
 	if s.Headless {
 		all = nil
 		for _, e := range s.Endpoints {
-			all = append(all, e.Address)
+			if e.Health.TakesRequests() {
+				all = append(all, e.Address)
+			}
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(a string) bool { return !isIP(a) })
@@ -78,6 +93,18 @@ func (v Outbound) addressesOf(scope *model.Scope, s *model.Service) []string {
 	default:
 		return []string{four.String(), six.String()}
 	}
+}
+
+// short returns the shorter forms of the name that programs may use in a DNS domain.
+func (n Name) short(domain string) []string {
+	if n.pod == "" {
+		return shortNames(n.Host, domain)
+	}
+	out := shortNames(strings.TrimPrefix(n.Host, n.pod+"."), domain)
+	for i, name := range out {
+		out[i] = n.pod + "." + name
+	}
+	return out
 }
 
 func (n *Name) add(addresses []string) {

@@ -56,6 +56,7 @@ func TestDomains(t *testing.T) {
 		want    []string
 	}{
 		{"another port", &model.Service{Host: "a.com"}, 8080, []string{"a.com:8080"}},
+		{"Pods of a headless service", &model.Service{Host: "a.com", Headless: true}, 8080, []string{"a.com:8080", "*.a.com:8080"}},
 		{"a wildcard at 80", &model.Service{Host: "*.a.com"}, 80, []string{"*.a.com", "*.a.com:80"}},
 		{
 			"its own addresses, but no range of them",

@@ -116,26 +116,26 @@ func (m hostMaker) sniffed() {
 }
 
 func (m hostMaker) port() {
-	rules := m.scope.Rules(m.egress)
-	for _, s := range m.scope.ServicesOn(m.egress, m.number) {
+	rules, services := m.scope.Rules(m.egress), m.scope.ServicesOn(m.egress, m.number)
+	for _, s := range services {
 		for _, p := range routed(s, m.number) {
 			m.addHost(s, p.Number, hostDomains(s, m.domain, m.cluster), rules.For(s.Host))
 		}
 	}
 	if m.number == 80 || m.number == 0 { // as in Istio; 0 for a Unix socket
-		m.addRuleHosts(rules, m.number)
+		m.addRuleHosts(rules, services, m.number)
 	}
 }
 
 func (m hostMaker) httpProxy() {
 	m.table.config.IgnorePortInHostMatching = false
-	rules := m.scope.Rules(m.egress)
-	for _, s := range m.scope.ServicesOn(m.egress, 0) {
+	rules, services := m.scope.Rules(m.egress), m.scope.ServicesOn(m.egress, 0)
+	for _, s := range services {
 		for _, p := range routed(s, 0) {
 			m.addHost(s, p.Number, domains(s, p.Number, m.domain, m.cluster), rules.For(s.Host))
 		}
 	}
-	m.addRuleHosts(rules, 80)
+	m.addRuleHosts(rules, services, 80)
 }
 
 // routed returns the ports of a service that take HTTP from a listener's port; 0 for a listener without a port.
@@ -177,11 +177,15 @@ func virtualHost(name string, domains []string, routes ...*routev3.Route) *route
 	return &routev3.VirtualHost{Name: name, Domains: domains, Routes: routes, IncludeRequestAttemptCount: true}
 }
 
-// addRuleHosts adds virtual hosts for the hosts of rules that belong to no service: clients may call these, too.
-func (m hostMaker) addRuleHosts(rules model.Rules, port uint32) {
+// addRuleHosts adds virtual hosts for the hosts of rules that belong to no service: clients may call these, too. A
+// wildcard that matches some of the listener's services stands for these, as in Istio: requests for other hosts below it do not follow the rule.
+func (m hostMaker) addRuleHosts(rules model.Rules, services []*model.Service, port uint32) {
 	own := map[string]*model.Config[*networking.VirtualService]{}
 	for name, rule := range rules.Hosts() {
-		if m.scope.Service(name) == nil {
+		stands := model.IsWildcard(name) && slices.ContainsFunc(services, func(s *model.Service) bool {
+			return model.HostMatches(name, s.Host) && len(routed(s, m.number)) > 0
+		})
+		if m.scope.Service(name) == nil && !stands {
 			own[name] = rule
 		}
 	}
@@ -218,9 +222,14 @@ func asDomain(host string) string {
 }
 
 // hostDomains returns the forms of a service's host, without a port, that a client in a DNS domain and a cluster may
-// use.
+// use. Each Pod of a headless service may have a name below those of the service, such as that of a StatefulSet.
 func hostDomains(s *model.Service, domain, cluster string) []string {
 	out := append([]string{asDomain(s.Host)}, shortNames(s.Host, domain)...)
+	if s.Headless {
+		for _, name := range out {
+			out = append(out, "*."+name)
+		}
+	}
 	for _, a := range s.AddressesIn(cluster) {
 		ip, err := netip.ParseAddr(a)
 		switch {

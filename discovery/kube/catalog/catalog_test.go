@@ -269,6 +269,23 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// A Pod has a name of its own below a headless Service alone, and only one that DNS can have.
+func TestHostnames(t *testing.T) {
+	listing := slicing("a", "web", "{addresses: [10.0.0.1], hostname: web-0}", "{addresses: [10.0.0.2], hostname: \"Web.1\"}", at("10.0.0.3"))
+	headless := strings.Replace(web, "clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1]", "clusterIP: None", 1)
+	for service, want := range map[string][]string{web: {"", "", ""}, headless: {"web-0", "", ""}} {
+		w := newWorld().put(t, service, listing)
+		w.take()
+		var got []string
+		for _, e := range w.groups["Service/shop/web"].Services[0].Endpoints {
+			got = append(got, e.Hostname)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("hostnames are %q, want %q:%s", got, want, service)
+		}
+	}
+}
+
 // Heartbeats of nodes and of slices' controllers come all the time.
 func TestNothingChanges(t *testing.T) {
 	w := newWorld().put(t, n1, web, running("a", "u1", "10.0.0.1", "v1"), slicing("a", "web", of("a", "u1", "10.0.0.1")))

@@ -47,6 +47,9 @@ func (c *Catalog) candidates(out []candidate, d *declared, name string, in *slic
 				one.Node = cmp.Or(p.node, e.node)
 			}
 		}
+		if d.Headless {
+			one.Hostname = e.hostname
+		}
 		if d.always {
 			one.Health = model.HealthHealthy
 		}

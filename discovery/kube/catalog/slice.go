@@ -27,6 +27,7 @@ type listed struct {
 	address    string
 	pod        Key // the zero Key if it is not a Pod
 	uid        string
+	hostname   string // of the Pod, if the service is that of its subdomain
 	node, zone string
 	health     model.Health
 }
@@ -70,6 +71,9 @@ func listedOf(namespace string, e discoveryv1.Endpoint) listed {
 	out := listed{address: model.Address(e.Addresses[0]), health: healthOf(ready, serving, terminating)}
 	if t := e.TargetRef; t != nil && t.Kind == "Pod" {
 		out.pod, out.uid = Key{Pod, cmp.Or(t.Namespace, namespace), t.Name}, string(t.UID)
+	}
+	if e.Hostname != nil && word.MatchString(*e.Hostname) {
+		out.hostname = *e.Hostname
 	}
 	if e.NodeName != nil {
 		out.node = *e.NodeName

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -24,10 +25,10 @@ type workload struct {
 	probes      status.Probes
 }
 
-// workloadOf parses these variables; its error has every fault. A probe may use the proxy's address and those of this
-// host.
+// workloadOf parses these variables; its error has every fault. A probe may name the proxy's address and those of this
+// host. One that names none goes to the proxy's address, if the host has it.
 func workloadOf(env identity.Environment, statusPort int, ip string, addresses []netip.Addr) (w workload, err error) {
-	own := []string{ip}
+	own := []string{ownAddress(ip, addresses), ip}
 	for _, address := range addresses {
 		own = append(own, address.String())
 	}
@@ -37,10 +38,19 @@ func workloadOf(env identity.Environment, statusPort int, ip string, addresses [
 		faults = multierror.Append(faults, ofVariable(probesVariable, err)...)
 	}
 	if text := env[prometheusVariable]; text != "" {
-		w.application, err = status.ParseApplication(text, statusPort)
+		w.application, err = status.ParseApplication(text, statusPort, own[0])
 		faults = multierror.Append(faults, ofVariable(prometheusVariable, err)...)
 	}
 	return w, faults.ErrorOrNil()
+}
+
+// ownAddress returns the proxy's address if it is one of this host, and nothing if it may be that of another machine.
+func ownAddress(ip string, addresses []netip.Addr) string {
+	address, err := netip.ParseAddr(ip)
+	if err == nil && (address.IsLoopback() || slices.Contains(addresses, address.Unmap())) {
+		return ip
+	}
+	return ""
 }
 
 // ofVariable adds the name of the variable to each fault.

@@ -12,16 +12,17 @@ import (
 	"time"
 )
 
-// Application is the address of the workload's own metrics, on loopback.
+// Application is the address of the workload's own metrics, on this host.
 type Application struct {
 	Port int
 	Path string // begins with a slash; may have a query
+	Own  string // the proxy's own address, see reach; empty for loopback alone
 }
 
 // ParseApplication reads the workload's annotations prometheus.io/scrape, port and path, as the injector writes them:
 // {"scrape":"true","path":"/metrics","port":"8080"}. It is nil if the workload is not to be scraped. own is the port of
 // the status server, which must not scrape itself.
-func ParseApplication(annotations string, own int) (*Application, error) {
+func ParseApplication(annotations string, own int, address string) (*Application, error) {
 	var a struct{ Scrape, Path, Port string }
 	if err := json.Unmarshal([]byte(annotations), &a); err != nil {
 		const example = `{"scrape":"true","path":"/metrics","port":"8080"}`
@@ -40,7 +41,7 @@ func ParseApplication(annotations string, own int) (*Application, error) {
 	case !strings.HasPrefix(path, "/"):
 		return nil, fmt.Errorf("path %q: want one that begins with /", path)
 	}
-	return &Application{port, path}, nil
+	return &Application{port, path, address}, nil
 }
 
 // scrape requests the metrics in the text format. It follows no redirect and keeps no connection.
@@ -62,28 +63,8 @@ func (a *Application) scrape(ctx context.Context, userAgent string) (*http.Respo
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 16 << 10,
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			_, port, _ := net.SplitHostPort(address)
-			return dialFirst(ctx, loopback, port)
+			return dialFirst(ctx, reach("", a.Own), port)
 		},
 	}
 	return transport.RoundTrip(request)
-}
-
-// loopback has the addresses of an application on this host that does not listen on all addresses.
-var loopback = []string{"127.0.0.1", "::1"}
-
-// dialFirst connects to the first address that accepts the connection. If none does, it returns the error of the first
-// one.
-func dialFirst(ctx context.Context, addresses []string, port string) (net.Conn, error) {
-	var first error
-	for _, address := range addresses {
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(address, port))
-		if err == nil {
-			return conn, nil
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return nil, first
 }

@@ -246,8 +246,8 @@ func TestParseApplication(t *testing.T) {
 	for _, test := range []struct {
 		text, want string // an error's text, or %v of what was read
 	}{
-		{`{"scrape":"true","path":"/stats?x=1","port":"8080"}`, "&{8080 /stats?x=1}"},
-		{`{"scrape":"true","path":"","port":""}`, "&{80 /metrics}"},
+		{`{"scrape":"true","path":"/stats?x=1","port":"8080"}`, "&{8080 /stats?x=1 10.0.0.1}"},
+		{`{"scrape":"true","path":"","port":""}`, "&{80 /metrics 10.0.0.1}"},
 		{`{"scrape":"false","path":"x","port":"y"}`, "<nil>"},
 		{`{}`, "<nil>"},
 		{`{"scrape":"true","port":"15020"}`, "port 15020: is the agent's own --statusPort"},
@@ -256,7 +256,7 @@ func TestParseApplication(t *testing.T) {
 		{`{"scrape":"true","path":"http://x/"}`, `path "http://x/": want one that begins with /`},
 		{`scrape=true`, `"scrape=true": want JSON like {"scrape":"true"`},
 	} {
-		got, err := ParseApplication(test.text, 15020)
+		got, err := ParseApplication(test.text, 15020, "10.0.0.1")
 		if err != nil && strings.Contains(err.Error(), test.want) {
 			continue
 		}

@@ -32,21 +32,13 @@ func (p Probes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p Probe) ask(ctx context.Context, userAgent string) (code int, text string, err error) {
 	switch {
 	case p.HTTPGet != nil:
-		return p.HTTPGet.ask(ctx, userAgent)
+		return p.HTTPGet.ask(ctx, reach(p.HTTPGet.Host, p.Own), userAgent)
 	case p.TCPSocket != nil:
-		conn, err := dialFirst(ctx, hosts(p.TCPSocket.Host), strconv.Itoa(int(p.TCPSocket.Port)))
+		conn, err := dialFirst(ctx, reach(p.TCPSocket.Host, p.Own), strconv.Itoa(int(p.TCPSocket.Port)))
 		if err != nil {
 			return 0, "", err
 		}
 		return http.StatusOK, "connected", conn.Close()
 	}
-	return p.GRPC.ask(ctx)
-}
-
-// hosts returns the addresses to try.
-func hosts(host string) []string {
-	if host == "" || host == "localhost" {
-		return loopback
-	}
-	return []string{host}
+	return p.GRPC.ask(ctx, reach("", p.Own))
 }

@@ -13,14 +13,14 @@ import (
 
 // ask calls grpc.health.v1.Health/Check. A gRPC message is five bytes, with the compression flag and the length, and
 // then protobuf; the call is an HTTP/2 POST whose trailer has the status.
-func (g *GRPC) ask(ctx context.Context) (code int, text string, err error) {
+func (g *GRPC) ask(ctx context.Context, at []string) (code int, text string, err error) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{
 		Protocols: protocols, DisableKeepAlives: true, DisableCompression: true,
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			_, port, _ := net.SplitHostPort(address)
-			return dialFirst(ctx, loopback, port)
+			return dialFirst(ctx, at, port)
 		},
 	}
 	defer transport.CloseIdleConnections()

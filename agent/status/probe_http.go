@@ -20,8 +20,8 @@ const (
 	mostRedirects    = 10
 )
 
-// ask sends the probe as the kubelet would: it follows a redirect within the host, and does not verify the certificate.
-func (h *HTTPGet) ask(ctx context.Context, userAgent string) (code int, text string, err error) {
+// ask sends the probe to the first of the addresses that accepts it, as the kubelet would: it follows a redirect within the host, and does not verify the certificate.
+func (h *HTTPGet) ask(ctx context.Context, at []string, userAgent string) (code int, text string, err error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
@@ -30,10 +30,10 @@ func (h *HTTPGet) ask(ctx context.Context, userAgent string) (code int, text str
 			if err != nil {
 				return nil, err
 			}
-			return dialFirst(ctx, hosts(h.Host), port)
+			return dialFirst(ctx, at, port)
 		},
 	}
-	request, err := h.request(ctx, userAgent)
+	request, err := h.request(ctx, at[0], userAgent)
 	if err != nil {
 		return 0, "", err
 	}
@@ -44,13 +44,13 @@ func (h *HTTPGet) ask(ctx context.Context, userAgent string) (code int, text str
 	return response.StatusCode, strings.ToValidUTF8(string(body[:min(len(body), shownProbeBody)]), "?"), nil
 }
 
-func (h *HTTPGet) request(ctx context.Context, userAgent string) (*http.Request, error) {
+func (h *HTTPGet) request(ctx context.Context, host, userAgent string) (*http.Request, error) {
 	target, err := url.Parse(h.Path) // which may have a query
 	if err != nil {
 		return nil, err
 	}
 	target.Scheme = strings.ToLower(h.Scheme)
-	target.Host = net.JoinHostPort(hosts(h.Host)[0], strconv.Itoa(int(h.Port)))
+	target.Host = net.JoinHostPort(host, strconv.Itoa(int(h.Port)))
 	if !strings.HasPrefix(target.Path, "/") {
 		target.Path = "/" + target.Path
 	}

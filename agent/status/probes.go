@@ -27,9 +27,11 @@ type Probe struct {
 	TCPSocket *TCPSocket
 	GRPC      *GRPC
 	Timeout   time.Duration
+	Own       string // the proxy's own address, see reach; empty for loopback alone
 }
 
-// The kinds of probes. A Host is an address of this host; if it is empty, the probe goes to loopback.
+// The kinds of probes. A Host is an address of this host; if it is empty, the probe goes to the proxy's own address, or
+// to loopback if no program listens there.
 type (
 	HTTPGet struct {
 		Host        string
@@ -71,7 +73,7 @@ const (
 // ParseProbes parses the injector's value of ISTIO_KUBE_APP_PROBERS:
 // {"/app-health/NAME/livez":{"httpGet":{"path":"/","port":8080,"scheme":"HTTP","httpHeaders":[]},"timeoutSeconds":1}},
 // with tcpSocket {port} or grpc {port, service} instead of httpGet. own are the addresses of this host that a probe may
-// use. The error has every fault, each with its path.
+// name, and first the one for probes that name none; an empty one is none. The error has every fault, each with its path.
 func ParseProbes(text string, own []string) (Probes, error) {
 	var documents map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &documents); err != nil {
@@ -116,7 +118,10 @@ func parseProbe(path string, text []byte, own []string) (Probe, error) {
 		return Probe{}, err
 	}
 	timeout := time.Duration(document.TimeoutSeconds) * time.Second
-	p := Probe{document.HTTPGet, document.TCPSocket, document.GRPC, timeout}
+	p := Probe{HTTPGet: document.HTTPGet, TCPSocket: document.TCPSocket, GRPC: document.GRPC, Timeout: timeout}
+	if len(own) > 0 {
+		p.Own = own[0]
+	}
 	if p.Timeout == 0 {
 		p.Timeout = probeTimeout
 	}

@@ -26,12 +26,12 @@ func TestParseProbes(t *testing.T) {
 		"/app-health/web/readyz": {"httpGet": {"port": "8080"}, "periodSeconds": 10},
 		"/app-health/db/startupz": {"tcpSocket": {"port": 5432, "host": "10.0.0.1"}},
 		"/app-lifecycle/web/prestopz": {"grpc": {"port": 9000, "service": "a.B"}}
-	}`, []string{"10.0.0.1"})
+	}`, []string{"10.0.0.7", "10.0.0.1"})
 	want := Probes{
-		"/app-health/web/livez":       {HTTPGet: &HTTPGet{Path: "/live?x=1", Port: 8080, Scheme: "HTTPS", HTTPHeaders: []Header{{"Host", "web"}}}, Timeout: 3 * time.Second},
-		"/app-health/web/readyz":      {HTTPGet: &HTTPGet{Port: 8080, Scheme: "HTTP"}, Timeout: time.Second},
-		"/app-health/db/startupz":     {TCPSocket: &TCPSocket{Port: 5432, Host: "10.0.0.1"}, Timeout: time.Second},
-		"/app-lifecycle/web/prestopz": {GRPC: &GRPC{Port: 9000, Service: "a.B"}, Timeout: time.Second},
+		"/app-health/web/livez":       {HTTPGet: &HTTPGet{Path: "/live?x=1", Port: 8080, Scheme: "HTTPS", HTTPHeaders: []Header{{"Host", "web"}}}, Timeout: 3 * time.Second, Own: "10.0.0.7"},
+		"/app-health/web/readyz":      {HTTPGet: &HTTPGet{Port: 8080, Scheme: "HTTP"}, Timeout: time.Second, Own: "10.0.0.7"},
+		"/app-health/db/startupz":     {TCPSocket: &TCPSocket{Port: 5432, Host: "10.0.0.1"}, Timeout: time.Second, Own: "10.0.0.7"},
+		"/app-lifecycle/web/prestopz": {GRPC: &GRPC{Port: 9000, Service: "a.B"}, Timeout: time.Second, Own: "10.0.0.7"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
@@ -94,7 +94,7 @@ func FuzzParseProbes(f *testing.F) {
 			if p.HTTPGet == nil {
 				continue
 			}
-			request, err := p.HTTPGet.request(t.Context(), "")
+			request, err := p.HTTPGet.request(t.Context(), reach(p.HTTPGet.Host, p.Own)[0], "")
 			if err != nil {
 				t.Errorf("%s: taken, and cannot be asked: %v", path, err)
 				continue
@@ -204,8 +204,66 @@ func TestProbeOfAnAddress(t *testing.T) {
 	if code, text := answered(t, Probe{TCPSocket: &TCPSocket{Port: port, Host: "127.0.0.77"}}); code != 200 {
 		t.Errorf("at its address: %d %s", code, text)
 	}
+	if code, text := answered(t, Probe{TCPSocket: &TCPSocket{Port: port}, Own: "127.0.0.77"}); code != 200 {
+		t.Errorf("at the proxy's address: %d %s", code, text)
+	}
+	if code, text := answered(t, Probe{TCPSocket: &TCPSocket{Port: port}, Own: "127.0.0.78"}); code != 500 || !strings.Contains(text, "127.0.0.78:") || !strings.Contains(text, "nor at 127.0.0.1, ::1") {
+		t.Errorf("at another: %d %s", code, text)
+	}
 	if code, text := answered(t, Probe{TCPSocket: &TCPSocket{Port: port}}); code != 500 || !strings.Contains(text, "connection refused") {
 		t.Errorf("at loopback: %d %s", code, text)
+	}
+}
+
+// Each kind of probe reaches a program that listens on the proxy's address alone, and one that listens on loopback alone.
+func TestProbesReachTheApplication(t *testing.T) {
+	for _, address := range []string{"127.0.0.77", "127.0.0.1", "::1"} {
+		listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) })}
+		go server.Serve(listener)
+		defer server.Close()
+		other, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rpc := grpc.NewServer()
+		healthpb.RegisterHealthServer(rpc, grpchealth.NewServer())
+		go rpc.Serve(other)
+		defer rpc.Stop()
+		port := portOf(listener.Addr())
+		for _, p := range []Probe{
+			{HTTPGet: &HTTPGet{Port: port, Scheme: "HTTP", Path: "/"}}, {TCPSocket: &TCPSocket{Port: port}}, {GRPC: &GRPC{Port: portOf(other.Addr())}},
+		} {
+			p.Own = "127.0.0.77"
+			if code, text := answered(t, p); code != 200 || p.HTTPGet != nil && !strings.HasPrefix(text, "127.0.0.77:") {
+				t.Errorf("%+v of a program at %s: %d %s", p, address, code, text)
+			}
+		}
+		scraped := &Application{Port: int(port), Path: "/metrics", Own: "127.0.0.77"}
+		response, err := scraped.scrape(t.Context(), "")
+		if err != nil {
+			t.Errorf("metrics of a program at %s: %v", address, err)
+			continue
+		}
+		response.Body.Close()
+	}
+}
+
+func TestSourceOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1": "", "127.0.0.77": "", "::1": "", "localhost": "",
+		"10.1.2.3": "127.0.0.6:0", "::ffff:10.1.2.3": "127.0.0.6:0", "fd00::1": "[::6]:0",
+	} {
+		got := ""
+		if source := sourceOf(address); source != nil {
+			got = source.String()
+		}
+		if got != want {
+			t.Errorf("%s: from %q, want %q", address, got, want)
+		}
 	}
 }
 

@@ -7,10 +7,53 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
+
+// probed starts programs that listen on the pod's address alone, and on loopback alone, and has the agent probe them.
+func (w *workload) probed() {
+	t := w.mesh.t
+	t.Helper()
+	loopback := "127.0.0.1"
+	if w.mesh.six {
+		loopback = "::1"
+	}
+	for port, host := range map[string]string{"7070": w.ip, "7071": loopback} {
+		w.serveAt(net.JoinHostPort(host, port))
+	}
+	w.environment = append(w.environment, `ISTIO_KUBE_APP_PROBERS={
+		"/app-health/pod/livez": {"httpGet": {"path": "/", "port": 7070}, "timeoutSeconds": 5},
+		"/app-health/pod/readyz": {"tcpSocket": {"port": 7070}, "timeoutSeconds": 5},
+		"/app-health/named/livez": {"httpGet": {"path": "/", "port": 7070, "host": "`+w.ip+`"}, "timeoutSeconds": 5},
+		"/app-health/loopback/livez": {"httpGet": {"path": "/", "port": 7071}, "timeoutSeconds": 5},
+		"/app-health/nobody/livez": {"tcpSocket": {"port": 7072}, "timeoutSeconds": 5}}`)
+}
+
+// healthy checks that probes reach these programs past Envoy, which would accept a connection to a port of nobody too.
+func (w *workload) healthy() {
+	t := w.mesh.t
+	t.Helper()
+	client := w.Client(app, func(address string) string { return address })
+	for path, want := range map[string]int{"pod/livez": 200, "pod/readyz": 200, "named/livez": 200, "loopback/livez": 200, "nobody/livez": 500} {
+		response, err := client.Get("http://127.0.0.1:15020/app-health/" + path)
+		check(t, err)
+		var body [300]byte
+		n, _ := response.Body.Read(body[:])
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %d %s, want %d", path, response.StatusCode, body[:n], want)
+		}
+		if path == "pod/livez" {
+			if source, _, _ := strings.Cut(string(body[:n]), `","Dialled"`); !strings.HasSuffix(source, "127.0.0.6") && !strings.HasSuffix(source, "::6") {
+				t.Errorf("%s: %s, want a connection past Envoy", path, body[:n])
+			}
+		}
+	}
+	w.mesh.counts(w, `^cluster\.InboundPassthroughCluster.*\.upstream_cx_total$`, 0, 0)
+}
 
 // The mesh's ways, by what each family and each mode of interception has of them.
 func TestTwoPods(t *testing.T) {
@@ -28,7 +71,9 @@ func TestTwoPods(t *testing.T) {
 			m := newMesh(t, test.six, test.mode, "")
 			a, b, c := m.pods["a"], m.pods["b"], m.pods["c"]
 			a.inject()
+			b.probed()
 			b.inject()
+			b.healthy()
 
 			// A program calls a name; both Envoys carry the call.
 			const calls = 20

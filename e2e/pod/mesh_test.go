@@ -163,9 +163,15 @@ func (w *workload) program() {
 
 // serve answers HTTP on a port.
 func (w *workload) serve(port string) {
+	w.mesh.t.Helper()
+	w.serveAt("[::]:" + port)
+}
+
+// serveAt answers HTTP at an address.
+func (w *workload) serveAt(address string) {
 	t := w.mesh.t
 	t.Helper()
-	l, err := w.Listen(app, "tcp", "[::]:"+port)
+	l, err := w.Listen(app, "tcp", address)
 	check(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		source, _, _ := net.SplitHostPort(r.RemoteAddr)

@@ -138,6 +138,30 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// As in Istio, a proxy without another namespace is of the one in its domain.
+func TestNamespace(t *testing.T) {
+	for _, test := range []struct {
+		domain string
+		env    Environment
+		want   string
+	}{
+		{"shop.svc.cluster.local", nil, "shop"},
+		{"shop.svc", nil, "shop"},
+		{"shop.svc.cluster.local", Environment{"POD_NAMESPACE": "bank"}, "bank"},
+		{"shop.svc.cluster.local", Environment{"ISTIO_META_NAMESPACE": "bank"}, "bank"},
+		{"service.consul", nil, "default"},
+		{"example.svcs.com", nil, "default"},
+		{"svc.cluster.local", nil, "default"},
+		{"shop", nil, "default"},
+		{"", nil, "default"},
+	} {
+		got, err := Describe(node.ID{IP: "10.0.0.1", Domain: test.domain}, Pod{}, test.env, nil)
+		if err != nil || got.Namespace != test.want || got.Extra["CONFIG_NAMESPACE"] != test.want {
+			t.Errorf("%q, %v: got %q, %v, want %q", test.domain, test.env, got.Namespace, err, test.want)
+		}
+	}
+}
+
 func TestDescribeNamesTheVariable(t *testing.T) {
 	for name, value := range map[string]string{
 		"ISTIO_METAJSON_LABELS":        "app=reviews",

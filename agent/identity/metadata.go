@@ -70,7 +70,7 @@ func Describe(id node.ID, p Pod, env Environment, addresses []netip.Addr) (node.
 	if err != nil {
 		return node.Metadata{}, fmt.Errorf("environment %s*: %w", MetaPrefix, err)
 	}
-	metadata.Namespace = cmp.Or(metadata.Namespace, "default")
+	metadata.Namespace = cmp.Or(metadata.Namespace, namespaceIn(id.Domain), "default")
 	if metadata.Extra == nil {
 		metadata.Extra = map[string]any{}
 	}
@@ -79,6 +79,16 @@ func Describe(id node.ID, p Pod, env Environment, addresses []netip.Addr) (node.
 	}
 	metadata.InstanceIPs = instanceIPs(id.IP, addresses)
 	return metadata, nil
+}
+
+// namespaceIn returns the namespace of a Kubernetes domain, NAMESPACE.svc.DOMAIN, as Istio reads it; empty for another
+// domain, such as service.consul.
+func namespaceIn(domain string) string {
+	namespace, rest, found := strings.Cut(domain, ".")
+	if found && (rest == "svc" || strings.HasPrefix(rest, "svc.")) {
+		return namespace
+	}
+	return ""
 }
 
 // mergeObject merges the object of a variable, if the variable's name begins with ISTIO_METAJSON_.

@@ -20,6 +20,10 @@ Each setting is a flag (` + "`--statusPort 15021`" + `), an environment variable
 variable is one that is not set. ` + "`agent proxy --print-config`" + ` shows what counts and why.
 `)
 	b.WriteString((&settings{}).table().Markdown())
+	b.WriteString("\n## Other variables\n\nThey have no flag: the platform or the injector sets them.\n\n| variable | what it is |\n|---|---|\n")
+	for _, v := range variables {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(v.name, ", ", "`, `"), v.what)
+	}
 	b.WriteString("\n## Flags of 2018 that mean nothing any more\n\nThey are taken, and told once.\n\n| flag | instead |\n|---|---|\n")
 	for _, r := range retired {
 		fmt.Fprintf(&b, "| `--%s` | %s |\n", r.name, r.instead)

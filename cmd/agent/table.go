@@ -46,8 +46,9 @@ func (s *settings) identity() []setting.Setting {
 		{
 			Name: "domain",
 			Kind: setting.Text(&s.domain, "a domain"),
-			Help: "DNS suffix that short host names resolve in: in a cluster of discovery's --domain it is NAMESPACE.svc.DOMAIN " +
-				"(default: by the registry; of Kubernetes with the domain cluster.local)",
+			Help: "DNS suffix that short host names resolve in: in a cluster of discovery's --domain it is NAMESPACE.svc.DOMAIN, " +
+				"and the proxy's namespace is NAMESPACE if POD_NAMESPACE is not set (default: by the registry; of Kubernetes with " +
+				"the domain cluster.local)",
 		},
 		{
 			Name: "trust-domain", Also: []string{"TRUST_DOMAIN"}, Default: "cluster.local", Kind: setting.Name(&s.trustDomain, "a domain"),

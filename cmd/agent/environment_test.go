@@ -1,0 +1,28 @@
+package main
+
+// variables are the variables of the environment that proxy reads besides those of its settings, by Istio's names. Most
+// become metadata of Envoy's node, which discovery chooses the configuration by.
+var variables = []struct{ name, what string }{
+	{"POD_NAME, POD_NAMESPACE, SERVICE_ACCOUNT", "the pod's, from the downward API"},
+	{"HOST_IP", "the pod's node, for whose probes connections are reserved"},
+	{
+		"ISTIO_META_NAMESPACE", "the proxy's namespace (default: POD_NAMESPACE, else NAMESPACE of a --domain NAMESPACE.svc.DOMAIN, else default)",
+	},
+	{
+		"ISTIO_META_INTERCEPTION_MODE", "REDIRECT or TPROXY where traffic is redirected to Envoy, NONE where programs call it; " +
+			"without it discovery assumes REDIRECT, and the agent does not wait for the listeners of redirected traffic",
+	},
+	{"ISTIO_META_HTTP_PROXY_PORT", "a port of 127.0.0.1 where Envoy is the HTTP proxy of programs, under NONE"},
+	{"ISTIO_METAJSON_LABELS", `the workload's labels, {"app":"reviews"}; they override those of labelsFile one by one`},
+	{"ISTIO_METAJSON_ANNOTATIONS", "the workload's annotations, likewise"},
+	{"ISTIO_META_CLUSTER_ID", "the name of the proxy's cluster (default: serviceregistry)"},
+	{"ISTIO_META_NETWORK", "the name of the proxy's network"},
+	{"ISTIO_META_DNS_CAPTURE", "true where the pod's DNS is redirected to Envoy, which answers the names of the mesh"},
+	{"ISTIO_META_X", "the text X of the metadata, for every other X"},
+	{"ISTIO_METAJSON_X", "a JSON object that is merged into the metadata"},
+	{"PROXY_CONFIG", "Istio's ProxyConfig as JSON: concurrency, and what discovery reads of it"},
+	{"ISTIO_KUBE_APP_PROBERS", "the application's probes, which the injector has moved to the agent"},
+	{"ISTIO_PROMETHEUS_ANNOTATIONS", "where the application's metrics are, likewise"},
+	{"ISTIO_BOOTSTRAP", "a template that beats templateFile"},
+	{"ISTIO_NAMESPACE", "discovery's namespace, for the default of pilotIdentity (default: istio-system)"},
+}

@@ -25,7 +25,7 @@ func (f Follower) Follow(ctx context.Context, set *Set, ticks <-chan struct{}, r
 		}
 	}
 	observations := make(chan Observation)
-	loop := Loop{Sets: []Files{set.Files}, Recheck: f.Recheck, Log: f.Log}
+	loop := Loop{Sets: []Files{set.Files}, Optional: set.Optional, Recheck: f.Recheck, Log: f.Log}
 	go func() {
 		defer close(observations)
 		_ = loop.Run(ctx, ticks, observations) // ends with ctx

@@ -30,9 +30,10 @@ type Observation struct {
 
 // Loop observes sets of files.
 type Loop struct {
-	Sets    []Files
-	Recheck time.Duration // between two reads without a tick; a certificate expires without a tick
-	Log     *slog.Logger
+	Sets     []Files
+	Optional bool          // none of the files need exist: see Set
+	Recheck  time.Duration // between two reads without a tick; a certificate expires without a tick
+	Log      *slog.Logger
 
 	read func(path string) ([]byte, error) // ReadFile except in tests
 }
@@ -50,7 +51,7 @@ func (l *Loop) Run(ctx context.Context, ticks <-chan struct{}, out chan<- Observ
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
-			l.report(seen)
+			l.report(seen, last)
 			last = &seen
 		}
 		select {
@@ -65,8 +66,12 @@ func (l *Loop) Run(ctx context.Context, ticks <-chan struct{}, out chan<- Observ
 	}
 }
 
-func (l *Loop) report(o Observation) {
+// report logs an observation, and the one before it decides how loudly; nil for none.
+func (l *Loop) report(o Observation, before *Observation) {
+	none := len(l.paths())
 	switch {
+	case o.Err == nil && l.Optional && len(o.Missing) == none && (before == nil || len(before.Missing) == none):
+		l.Log.Info("the workload has no certificates yet", "paths", o.Missing)
 	case o.Err != nil:
 		l.Log.Warn("certificates cannot be used", "err", o.Err)
 	case len(o.Missing) > 0:

@@ -93,6 +93,32 @@ func TestLoopSendsWhatDiffers(t *testing.T) {
 	})
 }
 
+// A workload without certificates is no reason to warn, as in a Pod whose Secret does not exist. That some are missing is
+// one, and that they have gone.
+func TestMissingCertificatesAreLoggedAsTheyMatter(t *testing.T) {
+	none, some, all := &Observation{Missing: []string{"chain", "key", "roots"}}, &Observation{Missing: []string{"key"}}, &Observation{}
+	for _, test := range []struct {
+		optional    bool
+		before, now *Observation
+		want        string
+	}{
+		{true, nil, none, `level=INFO msg="the workload has no certificates yet"`},
+		{true, none, none, `level=INFO msg="the workload has no certificates yet"`},
+		{true, all, none, `level=WARN msg="certificates are missing`},
+		{true, nil, some, `level=WARN msg="certificates are missing`},
+		{false, nil, none, `level=WARN msg="certificates are missing`},
+		{true, nil, &Observation{Missing: none.Missing, Err: fs.ErrPermission}, `level=WARN msg="certificates cannot be used"`},
+		{true, none, all, `level=INFO msg="certificates are valid"`},
+	} {
+		var log strings.Builder
+		l := &Loop{Sets: []Files{{"chain", "key", "roots"}}, Optional: test.optional, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		l.report(*test.now, test.before)
+		if !strings.Contains(log.String(), test.want) {
+			t.Errorf("%+v: logged %swant %s", test, log.String(), test.want)
+		}
+	}
+}
+
 func TestLoopNeedsNoTick(t *testing.T) {
 	files := pair(t)
 	observe(t, files.read, func(ticks chan struct{}, sent func() []Observation) {

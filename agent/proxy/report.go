@@ -25,7 +25,9 @@ type report struct {
 
 	supervisor atomic.Pointer[agent.Status]
 	journal    status.Journal
-	ready      sync.Once // reports readiness to the service manager
+	ready      sync.Once              // reports readiness to the service manager
+	unready    atomic.Pointer[string] // why, the last reason; nil once it was ready
+	wasReady   bool                   // guarded by the journal
 }
 
 // observe stores the supervisor's status and its new events.
@@ -66,8 +68,20 @@ func (r *report) remember() {
 		if ready {
 			r.ready.Do(func() { r.notifier.notify("READY=1\nSTATUS=ready: Envoy serves") })
 		}
+		r.note(ready, reason)
 		return ready, reason
 	})
+}
+
+// note keeps the last reason why the proxy is not ready, until it is ready for the first time. That it stops is none.
+func (r *report) note(ready bool, reason string) {
+	switch s := r.supervisor.Load(); {
+	case ready:
+		r.wasReady = true
+		r.unready.Store(nil)
+	case !r.wasReady && s != nil && !s.Stopping:
+		r.unready.Store(&reason)
+	}
 }
 
 // admin returns the transport to the admin of the epoch that serves, nil while none runs.

@@ -50,6 +50,11 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 	}
 	r := p.newRunning(want, s, slot, process)
 	c.Log.Info("proxy", "node", params.Node.String(), "envoy", binary, "discovery", text(params.Discovery.Address), "dir", slot.Name())
+	defer func() {
+		if why := r.report.unready.Load(); why != nil && process.Unready != nil {
+			process.Unready(*why)
+		}
+	}()
 	return r.supervise(ctx, first)
 }
 

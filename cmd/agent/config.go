@@ -149,7 +149,8 @@ func (s *settings) supervision() agent.Settings {
 // certificates returns the sets of a role: the workload's identity, by pilot-agent's names, and at an ingress the
 // certificates for its clients.
 func (s *settings) certificates(role node.Role) cert.Sets {
-	sets := cert.Sets{{Files: s.controlPlaneCertificates(), Optional: !s.origins["certDir"].Set()}}
+	needed := s.origins["certDir"].Set() || s.controlPlaneAuthPolicy == authMutualTLS
+	sets := cert.Sets{{Files: s.controlPlaneCertificates(), Optional: !needed}}
 	if role == node.Ingress {
 		in := func(name string) string { return filepath.Join(s.ingressCertDir, name) }
 		files := cert.Files{Chain: in("tls.crt"), Key: in("tls.key")}

@@ -30,7 +30,11 @@ func proxyCommand(c command) *cobra.Command {
 		Long:    proxyLong,
 		Example: proxyExample,
 		Args:    cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			unready := ""
+			if !printConfig {
+				defer func() { leave(terminationLog, err, unready) }()
+			}
 			survivePipes()
 			hangUps := hangUps()
 			g.arguments(cmd, args)
@@ -57,6 +61,7 @@ func proxyCommand(c command) *cobra.Command {
 			}
 			return p.Run(cmd.Context(), proxy.Process{
 				Fork: c.fork, Stop: c.stop, Hurry: c.hurry, HangUp: hangUps, Stderr: c.said, Printed: printed,
+				Unready: func(reason string) { unready = reason },
 			})
 		},
 	}

@@ -126,7 +126,7 @@ func (s *settings) controlPlane() []setting.Setting {
 		{
 			Name: "certDir", Default: "/etc/certs", Kind: setting.Name(&s.certDir, "a directory"),
 			Help: "directory of cert-chain.pem, key.pem and root-cert.pem, watched for rotation; the default one " +
-				"may be missing",
+				"may be missing, but not under MUTUAL_TLS",
 		},
 		{
 			Name: "ingressCertDir", Default: "/etc/istio/ingress-certs", Kind: setting.Name(&s.ingressCertDir, "a directory"),

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,10 +20,8 @@ import (
 // group is the control group of the node's Pods, of its process.
 func group() string { return "pilotlight-node" }
 
-// images returns the archives that make image has written.
-func images(name string) ([]string, error) {
-	return filepath.Glob(lab.Path("run", "image", name+"-*.tar"))
-}
+// archive is the path of an image of this machine's kind that make image has written.
+func archive(name string) string { return lab.Path("run", "image", name+"-"+runtime.GOARCH+".tar") }
 
 // runtime starts containerd, with the images.
 func (n *node) runtime() {
@@ -58,9 +57,7 @@ sandbox = "localhost/pause:1"
 	n.must("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./examples/bookinfo")
 	n.image("docker.io/pilotlight/bookinfo:dev", "bookinfo", program, `["/bookinfo"]`)
 	for _, name := range []string{"proxy", "discovery"} {
-		archives, err := images(name)
-		check(n.t, err)
-		n.load(archives[0])
+		n.load(archive(name))
 	}
 }
 
@@ -68,9 +65,9 @@ func (n *node) ctr(args ...string) (string, error) {
 	return n.run(part("ctr"), append([]string{"-a", n.in("containerd.sock"), "-n", "k8s.io"}, args...)...)
 }
 
-func (n *node) load(archive string) {
+func (n *node) load(path string) {
 	n.t.Helper()
-	_, err := n.ctr("images", "import", "--local", archive)
+	_, err := n.ctr("images", "import", "--local", path)
 	check(n.t, err)
 }
 
@@ -82,9 +79,9 @@ func (n *node) image(reference, name, program, entrypoint string) {
 	n.must("cp", program, filepath.Join(context, name))
 	buildah := []string{"--root", n.in("buildah"), "--runroot", n.in("buildah-run"), "--storage-driver", "vfs"}
 	n.must("buildah", append(slices.Clone(buildah), "bud", "--quiet", "--isolation", "chroot", "--pull-never", "-t", reference, context)...)
-	archive := n.in(name + ".tar")
-	n.must("buildah", append(slices.Clone(buildah), "push", "--quiet", reference, "oci-archive:"+archive+":"+reference)...)
-	n.load(archive)
+	written := n.in(name + ".tar")
+	n.must("buildah", append(slices.Clone(buildah), "push", "--quiet", reference, "oci-archive:"+written+":"+reference)...)
+	n.load(written)
 }
 
 // kubelet starts the kubelet, and waits until the node is ready.

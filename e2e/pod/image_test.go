@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,7 +23,8 @@ import (
 // image is a built one, unpacked.
 type image struct {
 	digest string
-	size   int64 // of the archive
+	names  [2]string // the image's, and that of its archive
+	size   int64     // of the archive
 	root   string
 	config imageConfig
 }
@@ -83,7 +86,7 @@ func buildImages(settings []string) (map[string]*image, error) {
 		if err != nil {
 			return nil, err
 		}
-		images[name] = &image{size: info.Size(), root: filepath.Join(dir, "root")}
+		images[name] = &image{size: info.Size(), root: filepath.Join(dir, "root"), names: [2]string{"", filepath.Base(archive)}}
 		if err := os.Chmod(dir, 0o755); err != nil {
 			return nil, err
 		}
@@ -104,7 +107,10 @@ func (i *image) unpack(archive, layout string) error {
 	if output, err := exec.Command("tar", "-xf", archive, "-C", layout).CombinedOutput(); err != nil {
 		return fmt.Errorf("unpack %s: %w: %s", archive, err, output)
 	}
-	type descriptor struct{ Digest string }
+	type descriptor struct {
+		Digest      string
+		Annotations map[string]string
+	}
 	blob := func(d descriptor) string {
 		return filepath.Join(layout, "blobs", strings.Replace(d.Digest, ":", "/", 1))
 	}
@@ -117,6 +123,7 @@ func (i *image) unpack(archive, layout string) error {
 		return err
 	}
 	i.digest = index.Manifests[0].Digest
+	i.names[0] = path.Base(index.Manifests[0].Annotations["org.opencontainers.image.ref.name"])
 	if err := readJSON(blob(index.Manifests[0]), &manifest); err != nil {
 		return err
 	}
@@ -157,6 +164,9 @@ func (i *image) files(t *testing.T) map[string]int64 {
 // The image of the proxy holds what runs, says what it is, and what it is made of.
 func TestProxyImage(t *testing.T) {
 	i := built(t, "proxy")
+	if want := [2]string{"proxy:dev", "proxy-" + runtime.GOARCH + ".tar"}; i.names != want {
+		t.Errorf("the names are %q, want %q", i.names, want)
+	}
 	if got := i.config.Config; got.User != "1337:1337" || !slices.Equal(got.Entrypoint,
 		[]string{"/usr/local/bin/agent"}) || !slices.Equal(got.Cmd, []string{"proxy", "sidecar"}) {
 		t.Errorf("user, entry point and arguments are %+v", got)
@@ -279,6 +289,9 @@ func TestImageVariants(t *testing.T) {
 		}
 	}
 	bare := built(t, "proxy", "INIT=no", "IMAGES=proxy")
+	if want := [2]string{"proxy-noinit:dev", "proxy-noinit-" + runtime.GOARCH + ".tar"}; bare.names != want {
+		t.Errorf("without pod-init: the names are %q, want %q", bare.names, want)
+	}
 	for path := range bare.files(t) {
 		for _, word := range []string{"/sh", "busybox", "nft", "pod-init"} {
 			if strings.Contains(path, word) && !strings.Contains(path, "/usr/share") {

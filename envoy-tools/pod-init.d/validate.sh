@@ -74,8 +74,8 @@ six() {
 # trim VARIABLE removes blanks and ends of lines around its value.
 trim() {
 	eval "trimmed=\$$1"
-	trimmed=${trimmed#"${trimmed%%[!$BLANK]*}"}
-	trimmed=${trimmed%"${trimmed##*[!$BLANK]}"}
+	trimmed=${trimmed#"${trimmed%%[!"$BLANK"]*}"}
+	trimmed=${trimmed%"${trimmed##*[!"$BLANK"]}"}
 	eval "$1=\$trimmed"
 }
 

@@ -53,6 +53,28 @@ func TestImageOfOtherPackages(t *testing.T) {
 	}
 }
 
+// Where CI is true, scripts that are not checked are a failure; elsewhere they are only said.
+func TestLintWithoutShellcheck(t *testing.T) {
+	path := t.TempDir()
+	for _, name := range []string{"make", "sh"} {
+		found, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(found, filepath.Join(path, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ci := range []string{"true", ""} {
+		cmd := exec.CommandContext(t.Context(), "make", "-C", "..", "shellcheck")
+		cmd.Env = []string{"PATH=" + path, "CI=" + ci}
+		output, err := cmd.CombinedOutput()
+		if (err != nil) != (ci == "true") || !strings.Contains(string(output), "shellcheck is not installed: scripts not checked") {
+			t.Errorf("CI=%s: %v: %s", ci, err, output)
+		}
+	}
+}
+
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(from)

@@ -143,7 +143,7 @@ func (s *state) flush() (*model.Mesh, model.Change) {
 // next makes the mesh of all groups. If only endpoints and routes changed, the cost is in proportion to the change.
 func (s *state) next() *model.Mesh {
 	if s.mesh == nil {
-		return model.NewIn(s.domain, s.groups())
+		return model.NewOf(s.settings, s.groups())
 	}
 	var services []*model.Service
 	var objects []*model.Object

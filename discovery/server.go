@@ -51,7 +51,7 @@ func (p Patience) deadline(now time.Time) time.Time {
 // Server joins sources and a pusher.
 type Server struct {
 	Sources  map[string]Source // that it starts with, by their name in logs and state
-	Domain   model.Domain      // of the services of the mesh
+	Mesh     model.Settings    // what is the same in every generation of it: the domain of its services, LoopbackEndpoints
 	Pusher   Pusher
 	Judge    Judge // nil for none
 	Debounce Debounce
@@ -118,7 +118,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) error {
 	state := newState(s.Patience)
-	state.domain = s.Domain
+	state.settings = s.Mesh
 	state.withoutSecrets = true
 	running := newRunning[model.Update](s.random)
 	reconcile := func() {

@@ -14,7 +14,7 @@ import (
 // state holds the groups of all sources, and the time since which there is something to push. It reads no clock.
 type state struct {
 	patience    Patience
-	domain      model.Domain
+	settings    model.Settings // that never change
 	sources     map[string]*cache
 	pushed      bool
 	lastPush    time.Time                // when the last push ended

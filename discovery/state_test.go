@@ -303,7 +303,7 @@ func TestNamesOfSourcesHoldAnyCharacter(t *testing.T) {
 // Each mesh, the first one and those after a change, has the server's domain.
 func TestDomain(t *testing.T) {
 	s := stateOf("a")
-	s.domain = "corp.example"
+	s.settings.Domain = "corp.example"
 	for _, said := range []update{{"x": "1"}, {"x": "2"}, {"x": "2", "y": "1"}} {
 		at{0, "a", said, true, false}.apply(s)
 		if mesh, _ := s.flush(); mesh.Settings().Domain != "corp.example" {

@@ -31,6 +31,7 @@ kinds are left to kubectl; a directory takes those of Kubernetes that serve read
 	}
 	paths := cmd.Flags().StringArrayP("filename", "f", nil, "file or directory to apply, - for standard input; repeatable")
 	cmd.Flags().BoolVar(&p.force, "force-conflicts", false, "take over fields that another program has applied")
+	loopback := addLoopback(cmd)
 	domain := addDomain(cmd, "DNS domain of the cluster's services, as serve has it, for what --configDir holds beside the objects")
 	p.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -46,7 +47,7 @@ kinds are left to kubectl; a directory takes those of Kubernetes that serve read
 		}
 		objects, problems := p.written(files)
 		if p.dir != "" && !config.HasErrors(problems) {
-			found, err := p.beside(domain.Domain, objects)
+			found, err := p.beside(model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback}, objects)
 			if err != nil {
 				return err
 			}
@@ -114,7 +115,7 @@ func (p *place) written(files []file.File) (objects []config.Written, problems [
 }
 
 // beside checks objects together with those of the directory, since they may refer to these.
-func (p *place) beside(d model.Domain, objects []config.Written) ([]config.Problem, error) {
+func (p *place) beside(s model.Settings, objects []config.Written) ([]config.Problem, error) {
 	files, err := file.Read(p.dir)
 	if err != nil {
 		return nil, err
@@ -128,13 +129,13 @@ func (p *place) beside(d model.Domain, objects []config.Written) ([]config.Probl
 	for _, w := range objects {
 		all = append(all, w.Object)
 	}
-	groups, problems := understood(d, all, "")
+	groups, problems := understood(s.Domain, all, "")
 	titles := map[string]bool{}
 	for _, w := range objects {
 		titles[title(w.Kind, w.Namespace, w.Name)] = w.Kind == "Ingress"
 	}
 	problems = slices.DeleteFunc(problems, func(p config.Problem) bool { return !titles[p.Object] })
-	notes := model.NewIn(d, slices.Values(groups)).Notes()
+	notes := model.NewOf(s, slices.Values(groups)).Notes()
 	notes = slices.DeleteFunc(notes, func(n model.Note) bool { return !applied[n.Meta.Key()] })
 	return append(problems, config.OfNotes(notes)...), nil
 }

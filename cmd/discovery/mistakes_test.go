@@ -17,7 +17,7 @@ import (
 // judged returns all problems that validate reports for some files.
 func judged(files ...file.File) []config.Problem {
 	objects, problems := file.Check(files)
-	mesh := model.New(slices.Values([]model.Group{{Objects: objects}}))
+	mesh := model.NewOf(model.Settings{LoopbackEndpoints: true}, slices.Values([]model.Group{{Objects: objects}}))
 	return append(problems, config.OfNotes(mesh.Notes())...)
 }
 

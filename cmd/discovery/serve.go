@@ -67,7 +67,7 @@ func serve(ctx context.Context, s *settings, log *slog.Logger) error {
 // served returns what the settings say to serve. pod is the namespace of this Pod, "" outside of one.
 func (s *settings) served(pod string) plane.Config {
 	return plane.Config{
-		Domain: s.domain, ConfigDir: s.configDir, MeshConfig: s.meshConfig, NetworksConfig: s.networksConfig, SecretsDir: s.secretsDir,
+		Domain: s.domain, Loopback: s.loopback, ConfigDir: s.configDir, MeshConfig: s.meshConfig, NetworksConfig: s.networksConfig, SecretsDir: s.secretsDir,
 		Registries: s.registries, Consul: s.consul, Eureka: s.eureka, CloudFoundry: s.cloudFoundry.served(), Cluster: s.cluster.served(pod),
 		Ingress: s.ingress.served(), GatewaySecrets: namesOf(s.gatewaySecrets), Webhooks: s.webhooks.served(),
 		Addresses: plane.Addresses{

@@ -22,6 +22,7 @@ type settings struct {
 	configDir      string
 	registries     []string
 	domain         model.Domain // of the cluster's services
+	loopback       bool         // the whole mesh is on one machine
 	consul         consul.Config
 	eureka         eureka.Config
 	cloudFoundry   cloudFoundry

@@ -54,6 +54,7 @@ func (s *settings) configuration() []setting.Setting {
 				"services, hello and world, for trials",
 		},
 		domainSetting(&s.domain),
+		loopbackSetting(&s.loopback),
 		{
 			Name: "meshConfig", Kind: setting.Path(&s.meshConfig),
 			Help: "file of Istio's MeshConfig; read again when it changes. Its configSources are further sources of objects: xds://host:port is another " +

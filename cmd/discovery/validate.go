@@ -31,6 +31,7 @@ func newValidate() *cobra.Command {
 	}
 	strict := cmd.Flags().Bool("strict", false, "fail on warnings as well")
 	domain := addDomain(cmd, "DNS domain of the cluster's services, as serve has it: short names stand for services of it")
+	loopback := addLoopback(cmd)
 	class := cmd.Flags().String("ingressClass", "", "class of Ingresses that serve is given, to name those that it would not serve; if empty, those of every class are judged")
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -56,7 +57,7 @@ func newValidate() *cobra.Command {
 		}
 		groups, found := understood(domain.Domain, objects, *class)
 		problems = append(problems, found...)
-		mesh := model.NewIn(domain.Domain, slices.Values(groups))
+		mesh := model.NewOf(model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback}, slices.Values(groups))
 		problems = append(problems, config.OfNotes(mesh.Notes())...)
 		verdict := verdict{Objects: len(objects), Problems: problems}
 		if err := verdict.print(cmd.OutOrStdout(), *output); err != nil {

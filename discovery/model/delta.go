@@ -91,6 +91,10 @@ func (m *Mesh) moveServices(services []*Service) bool {
 		}
 		claims[i] = s
 		m.moved[s.key()] = s
+		if slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool { return LocalAddress(e.Address) != NotLocal }) {
+			m.local = maps.Clone(m.local)
+			m.local[s] = true
+		}
 		if !slices.Contains(order, s.key()) {
 			order = append(order, s.key())
 		}

@@ -38,6 +38,7 @@ type Mesh struct {
 	delta            Delta
 	memory           *Memory
 	places           map[serviceKey]int // of services without an address of their own, see AutoAddresses
+	local            map[*Service]bool  // with an endpoint at an address that is local to the proxy, see Local
 	readsNodes       bool               // some service's endpoints depend on the node that a proxy runs on
 	readsLocalities  bool               // some service's endpoints depend on the locality of a proxy
 }
@@ -48,8 +49,11 @@ func New(groups iter.Seq[Group]) *Mesh { return NewIn(DefaultDomain, groups) }
 // NewIn indexes groups, and makes services from their ServiceEntry objects. The order of the groups does not matter. If
 // two rules of the same visibility name one host, the older one is used, then the one whose namespace and name sort
 // first; see rulesFor. For services see union.go.
-func NewIn(d Domain, groups iter.Seq[Group]) *Mesh {
-	return (&Mesh{settings: Settings{Domain: d}}).Next(groups)
+func NewIn(d Domain, groups iter.Seq[Group]) *Mesh { return NewOf(Settings{Domain: d}, groups) }
+
+// NewOf does the same, with the settings that are the same in every generation.
+func NewOf(s Settings, groups iter.Seq[Group]) *Mesh {
+	return (&Mesh{settings: s.constant()}).Next(groups)
 }
 
 // Next indexes groups as New does, in the domain of m. Values that are made from the same objects as in m are the same pointers, so that
@@ -66,7 +70,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 		declared:         map[*networking.ServiceEntry]declaredServices{},
 		contested:        map[serviceKey]claimants{},
 		memory:           NewMemory(m.memory, nil),
-		settings:         Settings{Domain: m.settings.Domain},
+		settings:         m.settings.constant(),
 	}
 	var objects []*Object
 	var services []*Service

@@ -201,6 +201,7 @@ func (j *judge) plainClients(meta Meta, path string, selector map[string]string,
 
 func (j *judge) serviceEntry(meta Meta, s *networking.ServiceEntry) {
 	j.exportTo(meta, s.ExportTo)
+	j.localEntry(meta, s)
 	for i, p := range s.Ports {
 		j.reserved(meta, index("spec.ports", i)+".number", p.GetNumber())
 		j.servicePort(meta, index("spec.ports", i)+".number", s, p)

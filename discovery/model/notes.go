@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -26,11 +27,14 @@ func (m *Mesh) Notes(connected ...Proxy) []Note {
 			j.gateway(o.Meta, spec)
 		case *networking.ServiceEntry:
 			j.serviceEntry(o.Meta, spec)
+		case *networking.WorkloadEntry:
+			j.localWorkload(o.Meta, spec)
 		case *networking.WorkloadGroup:
 			j.template(o)
 		}
 	}
 	j.ignored()
+	j.locals()
 	looked := len(j.notes)
 	j.conflicts()
 	j.refused()
@@ -70,6 +74,7 @@ type Proxy struct {
 	HTTPProxy    bool // programs use an HTTP proxy: services without a loopback address have no listener of their own
 	Unprivileged bool // it cannot open ports below UnprivilegedFrom
 	Own          OwnPorts
+	Addresses    []netip.Addr
 
 	Refused []Refusal // the resources that its Envoy rejected
 }

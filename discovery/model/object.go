@@ -145,4 +145,6 @@ const (
 	IgnoredField     Code = "ignored-field"     // it has no effect
 	LongServerName   Code = "long-server-name"  // longer than a TLS handshake allows
 	MoreNotes        Code = "more-notes"        // an object has more than are named
+	LocalEndpoint    Code = "local-endpoint"    // proxies of other namespaces do not get it: it leads to their own sockets
+	ForeignBind      Code = "foreign-bind"      // a gateway of another namespace does not open it
 )

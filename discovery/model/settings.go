@@ -16,6 +16,15 @@ type Settings struct {
 	Domain   Domain
 	Config   *meshconfig.MeshConfig
 	Networks *meshconfig.MeshNetworks
+
+	// LoopbackEndpoints allows endpoints at loopback addresses to all proxies: the whole mesh is on one machine. It is the
+	// same in every generation too.
+	LoopbackEndpoints bool
+}
+
+// constant returns the settings that are the same in every generation.
+func (s Settings) constant() Settings {
+	return Settings{Domain: s.Domain, LoopbackEndpoints: s.LoopbackEndpoints}
 }
 
 func (s *Settings) fill() {

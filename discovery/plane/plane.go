@@ -75,7 +75,8 @@ func (p *Plane) joinSources() {
 	statuses := c.Cluster.statuses(c.Replica, c.Log)
 	p.store = newStore(c.ConfigDir, c.Domain, c.Patience.Wipe, ingresses.feed("config"), c.Log)
 	p.server = &discovery.Server{
-		Sources: c.sources(p.store, c.Cluster.objects(statuses, c.Log)), Secrets: secrets, Domain: c.Domain,
+		Sources: c.sources(p.store, c.Cluster.objects(statuses, c.Log)), Secrets: secrets,
+		Mesh: model.Settings{Domain: c.Domain, LoopbackEndpoints: c.Loopback},
 		Pusher: p.proxies, Vault: p.proxies, Judge: p.reporter,
 		Debounce: c.Debounce, Patience: c.Patience, Log: c.Log,
 	}

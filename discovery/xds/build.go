@@ -87,7 +87,7 @@ type builder struct {
 func (b *builder) clusters() {
 	view := b.view.ofClusters()
 	for _, s := range b.scope.Services() {
-		inputs := clusterInputs{s, b.scope.DestinationRule(s), &view, b.mesh.Settings()}
+		inputs := clusterInputs{s, b.scope.DestinationRule(s), &view, b.mesh.Settings(), b.view.sameIn(b.mesh, s)}
 		known := b.out.memory.Made()
 		made := model.Recall(b.out.memory, "cluster "+s.Host, inputs, clusterInputs.clusters)
 		if b.out.memory.Made() > known {

@@ -42,6 +42,7 @@ type target struct {
 	subset  *networking.Subset // nil for the whole service
 	policy  policy
 	view    Outbound
+	same    bool // the proxy is in the namespace of the service: set if an endpoint depends on it
 	mesh    model.Settings
 	entered bool // for requests from other networks at a gateway: it leads only into the gateway's own network
 }
@@ -54,10 +55,11 @@ type clusterInputs struct {
 	rule    *networking.DestinationRule
 	view    *Outbound // one value for all services, since there are many
 	mesh    model.Settings
+	same    bool // as in target
 }
 
 func (in clusterInputs) Same(other clusterInputs) bool {
-	return in.service == other.service && *in.view == *other.view && in.mesh == other.mesh &&
+	return in.service == other.service && *in.view == *other.view && in.mesh == other.mesh && in.same == other.same &&
 		model.SamePolicy(in.rule, other.rule)
 }
 
@@ -74,7 +76,7 @@ func (in clusterInputs) clusters() *Resources {
 		for _, subset := range subsets {
 			t := target{
 				service: s, port: port, subset: subset, policy: policyOf(rule, subset, port.Number, mesh),
-				view: v, mesh: mesh,
+				view: v, mesh: mesh, same: in.same,
 			}
 			c, endpoints := t.cluster()
 			r.Clusters = append(r.Clusters, c)

@@ -111,7 +111,7 @@ func (t target) reachable() []candidate {
 // selects reports whether an endpoint is one of the target, wherever it is.
 func (t target) selects(e model.Endpoint) bool {
 	return model.Selects(t.subset.GetLabels(), e.Labels) && e.PortOn(t.port) != 0 &&
-		(!t.service.NodeLocal || t.view.Node == "" || e.Node == t.view.Node)
+		(!t.service.NodeLocal || t.view.Node == "" || e.Node == t.view.Node) && !t.view.withheld(t.service, e, t.port, t.same, t.mesh)
 }
 
 // healthStatus returns an endpoint's health as Envoy's status. Envoy treats UNKNOWN as healthy.

@@ -284,7 +284,7 @@ func (b *builder) sniClusters() {
 				if p.Protocol == model.UDP {
 					continue
 				}
-				t := target{service: s, port: p, subset: subset, view: b.view, mesh: b.mesh.Settings(), entered: true}
+				t := target{service: s, port: p, subset: subset, view: b.view, mesh: b.mesh.Settings(), entered: true, same: b.view.sameIn(b.mesh, s)}
 				t.policy = policyOf(rule, subset, p.Number, t.mesh)
 				t.policy.tls, t.port.Protocol = nil, model.TCP // the forwarded bytes are encrypted already
 				c, endpoints := t.cluster()

@@ -68,7 +68,10 @@ func (v Outbound) answers(scope *model.Scope, s *model.Service) []string {
 	if s.Headless {
 		all = nil
 		for _, e := range s.Endpoints {
-			if e.Health.TakesRequests() {
+			sent := func(p model.Port) bool {
+				return !v.withheld(s, e, p, s.Namespace == v.Namespace, scope.Settings())
+			}
+			if e.Health.TakesRequests() && (len(s.Ports) == 0 || slices.ContainsFunc(s.Ports, sent)) {
 				all = append(all, e.Address)
 			}
 		}

@@ -95,7 +95,7 @@ func (ls *outboundListeners) addresses(e model.Egress, s *model.Service, p model
 		return []string{ls.view.Family.wildcard()}, false
 	case s.Headless:
 		for _, endpoint := range s.Endpoints {
-			if isIP(endpoint.Address) {
+			if isIP(endpoint.Address) && !ls.view.withheld(s, endpoint, p, s.Namespace == ls.view.Namespace, ls.scope.Settings()) {
 				addresses = append(addresses, endpoint.Address)
 			}
 		}

@@ -40,7 +40,7 @@ func (r *Resources) patch(m *model.Mesh, v Outbound) *Resources {
 	out := *r
 	out.scope, out.generation, out.since, out.patched = scope, delta.ID, r.generation, Patch{}
 	if len(delta.Services) > 0 {
-		out.patchServices(delta.Services, v, m.Settings())
+		out.patchServices(delta.Services, v, m)
 	}
 	if len(delta.Rules) > 0 && !out.patchRules(delta.Rules) {
 		return nil
@@ -48,13 +48,13 @@ func (r *Resources) patch(m *model.Mesh, v Outbound) *Resources {
 	return &out
 }
 
-func (r *Resources) patchServices(services []*model.Service, v Outbound, settings model.Settings) {
+func (r *Resources) patchServices(services []*model.Service, v Outbound, m *model.Mesh) {
 	for _, s := range services {
 		seen := r.scope.Service(s.Host)
 		if seen == nil || seen.Namespace != s.Namespace {
 			continue // this proxy uses another service of the host, or none
 		}
-		made := clusterInputs{s, r.scope.DestinationRule(s), &v, settings}.clusters()
+		made := clusterInputs{s, r.scope.DestinationRule(s), &v, m.Settings(), v.sameIn(m, s)}.clusters()
 		r.Clusters = replace(r.Clusters, &r.patched.Clusters, made.Clusters, (*clusterv3.Cluster).GetName)
 		r.Endpoints = replace(r.Endpoints, &r.patched.Endpoints, made.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
 	}

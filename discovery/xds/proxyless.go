@@ -33,7 +33,7 @@ func buildProxyless(m *model.Mesh, v Outbound) *Resources {
 		}
 	}
 	for _, s := range scope.Services() {
-		made := clusterInputs{s, scope.DestinationRule(s), &v, m.Settings()}.clusters()
+		made := clusterInputs{s, scope.DestinationRule(s), &v, m.Settings(), v.sameIn(m, s)}.clusters()
 		for _, c := range made.Clusters {
 			forGRPC(c)
 		}

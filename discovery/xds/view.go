@@ -37,6 +37,7 @@ type Outbound struct {
 	Own           model.OwnPorts
 	AutoAddresses bool   // DNS answers the automatic addresses of services without an address
 	AnswersDNS    bool   // the proxy answers DNS itself
+	own           string // its addresses, comma-separated; In keeps those that some endpoint of another namespace has
 	labels        string // JSON with sorted keys, since a map is not comparable
 }
 
@@ -60,6 +61,7 @@ func ViewOf(p Proxy) View {
 	gateway := p.ID.Role != node.Sidecar
 	labels := encodeLabels(p.Metadata.Labels)
 	ips := append([]string{p.ID.IP}, p.Metadata.InstanceIPs...)
+	all := strings.Join(ips, ",")
 	unprivileged, own := p.text("UNPRIVILEGED_POD") == "true", p.ownPorts()
 	return View{
 		Outbound: Outbound{
@@ -72,11 +74,12 @@ func ViewOf(p Proxy) View {
 			Proxyless: p.Proxyless(), Unprivileged: unprivileged, Own: own,
 			AutoAddresses: p.capturesDNS() && p.text("DNS_AUTO_ALLOCATE") != "false",
 			AnswersDNS:    p.capturesDNS() && p.text("DNS_FILTER") == "true",
+			own:           all,
 			labels:        labels,
 		},
 		Inbound: Inbound{
 			Gateway: gateway, Proxyless: p.Proxyless(), Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), IP: p.ID.IP,
-			ips: strings.Join(ips, ","), labels: labels, Unprivileged: unprivileged, Own: own, AgentSDS: p.agentSDS(),
+			ips: all, labels: labels, Unprivileged: unprivileged, Own: own, AgentSDS: p.agentSDS(),
 		},
 	}
 }
@@ -86,6 +89,7 @@ func (v View) Proxy() model.Proxy {
 	return model.Proxy{
 		Namespace: v.Outbound.Namespace, Labels: v.Inbound.Labels(), Gateway: v.Outbound.Gateway, Binds: v.Outbound.none(),
 		HTTPProxy: v.Outbound.HTTPProxyPort != 0, Unprivileged: v.Outbound.Unprivileged, Own: v.Outbound.Own,
+		Addresses: v.Inbound.addresses(),
 	}
 }
 
@@ -102,8 +106,8 @@ func (v View) DomainFault(d model.Domain) string {
 }
 
 // In returns v without the values that make no difference in m: labels that no selector uses, a namespace and a DNS
-// domain that no object names, a cluster that gives no service addresses of its own, and a locality that no policy
-// reads. Proxies of different workloads, namespaces, clusters and localities then share outbound resources.
+// domain that no object names, a cluster that gives no service addresses of its own, a locality that no policy
+// reads, and own addresses that are no endpoint of another namespace. Proxies of different workloads, namespaces, clusters and localities then share outbound resources.
 func (v Outbound) In(m *model.Mesh) Outbound {
 	labels := decodeLabels(v.labels)
 	kept := map[string]string{}
@@ -119,6 +123,7 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 	if !m.ReadsLocalities() {
 		v.Locality = model.Locality{}
 	}
+	v.own = v.claimedIn(m)
 	v.Namespace, v.Domain, v.Cluster = m.NamespaceAs(v.Namespace), m.DomainAs(v.Domain), m.ClusterAs(v.Cluster)
 	return v
 }
@@ -128,7 +133,7 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 func (v Outbound) ofClusters() Outbound {
 	return Outbound{
 		Gateway: v.Gateway, Mode: v.Mode, Family: v.Family, Locality: v.Locality, Node: v.Node, Network: v.Network, Identity: v.Identity,
-		Proxyless: v.Proxyless, labels: v.labels,
+		Proxyless: v.Proxyless, Own: v.Own.Unusual(), own: v.own, labels: v.labels,
 	}
 }
 
@@ -136,10 +141,12 @@ func (v Outbound) ofClusters() Outbound {
 func (v Outbound) Labels() map[string]string { return decodeLabels(v.labels) }
 
 // addresses returns the proxy's own addresses.
-func (v Inbound) addresses() (out []netip.Addr) {
-	for own := range strings.SplitSeq(v.ips, ",") {
-		if ip, err := netip.ParseAddr(own); err == nil && !slices.Contains(out, ip) {
-			out = append(out, ip)
+func (v Inbound) addresses() []netip.Addr { return parseAddresses(v.ips) }
+
+func parseAddresses(list string) (out []netip.Addr) {
+	for own := range strings.SplitSeq(list, ",") {
+		if ip, err := netip.ParseAddr(own); err == nil && !slices.Contains(out, ip.Unmap()) {
+			out = append(out, ip.Unmap())
 		}
 	}
 	return out
@@ -148,7 +155,7 @@ func (v Inbound) addresses() (out []netip.Addr) {
 // Owns reports whether address is one of the proxy's own.
 func (v Inbound) Owns(address string) bool {
 	ip, err := netip.ParseAddr(address)
-	return err == nil && slices.Contains(v.addresses(), ip)
+	return err == nil && slices.Contains(v.addresses(), ip.Unmap())
 }
 
 // Labels returns the workload's labels.

@@ -24,6 +24,7 @@ type Discovery struct {
 }
 
 // Discovery serves a directory of configuration on free ports, and returns once it is ready.
+// Everything is on one machine, so it has --loopbackEndpoints; a later flag may take that back.
 func (l Lab) Discovery(configDir string, flags ...string) (*Discovery, error) {
 	d := &Discovery{}
 	for _, address := range []*string{&d.GRPC, &d.HTTP, &d.Monitoring} {
@@ -34,7 +35,7 @@ func (l Lab) Discovery(configDir string, flags ...string) (*Discovery, error) {
 		*address = fmt.Sprintf("127.0.0.1:%d", port)
 	}
 	d.spec = Spec{Name: "discovery", Dir: l.Dir, Argv: append([]string{
-		filepath.Join(l.Bin, "discovery"), "serve", "--configDir", configDir,
+		filepath.Join(l.Bin, "discovery"), "serve", "--configDir", configDir, "--loopbackEndpoints",
 		"--grpcAddr", d.GRPC, "--httpAddr", d.HTTP, "--monitoringAddr", d.Monitoring,
 	}, flags...)}
 	return d, d.Restart()

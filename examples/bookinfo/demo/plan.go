@@ -91,7 +91,7 @@ func (o options) discovery(config string) spec {
 		name: "discovery",
 		argv: []string{
 			filepath.Join(o.bin, "discovery"), "serve",
-			"--configDir", config,
+			"--configDir", config, "--loopbackEndpoints",
 			"--grpcAddr", loopback(grpcPort + o.offset),
 			"--httpAddr", loopback(httpPort + o.offset), "--monitoringAddr", loopback(metricsPort + o.offset),
 		},

@@ -33,7 +33,7 @@ func server(f field, s *networking.Server) {
 	path, unix := strings.CutPrefix(s.Bind, "unix://")
 	switch {
 	case unix:
-		unixPath(f.at("bind"), path)
+		ownSocket(f.at("bind"), path)
 	case s.Bind != "":
 		f.at("bind").ip(s.Bind)
 		fallthrough

@@ -160,6 +160,15 @@ func unixPath(f field, path string) {
 	}
 }
 
+// ownSocket requires a path of a socket that Envoy opens, or to which all inbound traffic goes: a socket of the proxy's
+// agent would be removed, or opened to clients.
+func ownSocket(f field, path string) {
+	unixPath(f, path)
+	if model.AgentSocket(path) {
+		f.errorf("is %q, want the shortest form of a path outside of the directories of proxies' agents and of the system, such as unix:///run/app.sock", "unix://"+path)
+	}
+}
+
 func workloadEntry(f field, e *networking.WorkloadEntry) {
 	path, unix := strings.CutPrefix(e.Address, "unix://")
 	switch _, err := netip.ParseAddr(e.Address); {

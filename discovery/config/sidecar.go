@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 func sidecar(f field, s *networking.Sidecar) {
@@ -69,7 +71,7 @@ func egressListener(f field, l *networking.IstioEgressListener) {
 	}
 	f.at("port").at("protocol").protocol(l.Port.Protocol)
 	if path, unix := strings.CutPrefix(l.Bind, "unix://"); unix {
-		unixPath(f.at("bind"), path)
+		ownSocket(f.at("bind"), path)
 		if l.Port.Number != 0 {
 			f.at("port").at("number").errorf("is %d, want 0 at a Unix socket", l.Port.Number)
 		}
@@ -116,12 +118,14 @@ func defaultEndpoint(f field, endpoint string) {
 			f.errorf("is %q, want an absolute path after unix://", endpoint)
 			return
 		}
-		unixPath(f, path)
+		ownSocket(f, path)
 		return
 	}
 	address, err := netip.ParseAddrPort(endpoint)
 	known := slices.Contains([]string{"127.0.0.1", "0.0.0.0", "::1", "::"}, address.Addr().String())
 	if err != nil || !known || address.Port() == 0 {
 		f.errorf("is %q, want 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT, [::]:PORT or unix:///path", endpoint)
+	} else if model.DefaultAgentPort(uint32(address.Port())) {
+		f.errorf("is %q, a port that the proxy and its agent have for themselves: want one of the workload", endpoint)
 	}
 }

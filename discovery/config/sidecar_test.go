@@ -14,6 +14,21 @@ func TestSidecar(t *testing.T) {
 			- {port: {number: 5, protocol: TCP}, defaultEndpoint: unix:///run/app.sock}
 			- {port: {number: 5, protocol: TCP}, bind: "::1"}
 		`},
+		"its own agent": {`
+			ingress:
+			- {port: {number: 1, protocol: HTTP}, defaultEndpoint: "127.0.0.1:15000"}
+			- {port: {number: 2, protocol: HTTP}, defaultEndpoint: "0.0.0.0:15020"}
+			- {port: {number: 3, protocol: HTTP}, defaultEndpoint: unix:///etc/istio/proxy/private-0/sds.sock}
+			egress:
+			- {port: {number: 0, protocol: HTTP}, bind: unix:///etc/istio/proxy/private-0/agent.sock, hosts: ["./*"]}
+			- {port: {number: 0, protocol: HTTP}, bind: unix:///run/../etc/istio/x, hosts: ["./*"]}
+		`, []string{
+			`2: error: spec.ingress[0].defaultEndpoint: is "127.0.0.1:15000", a port that the proxy and its agent have for themselves: want one of the workload`,
+			`3: error: spec.ingress[1].defaultEndpoint: is "0.0.0.0:15020", a port that the proxy and its agent have for themselves: want one of the workload`,
+			`4: error: spec.ingress[2].defaultEndpoint: is "unix:///etc/istio/proxy/private-0/sds.sock", want the shortest form of a path outside of the directories of proxies' agents and of the system, such as unix:///run/app.sock`,
+			`6: error: spec.egress[0].bind: is "unix:///etc/istio/proxy/private-0/agent.sock", want the shortest form of a path outside of the directories of proxies' agents and of the system, such as unix:///run/app.sock`,
+			`7: error: spec.egress[1].bind: is "unix:///run/../etc/istio/x", want the shortest form of a path outside of the directories of proxies' agents and of the system, such as unix:///run/app.sock`,
+		}},
 		"nothing": {"{}", []string{"0: error: spec: says nothing, want ingress, egress, outboundTrafficPolicy or inboundConnectionPool"}},
 		"everything wrong": {`
 			workloadSelector: {labels: {"a b": c}}

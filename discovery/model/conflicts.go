@@ -110,7 +110,7 @@ func (j *judge) servers() {
 		plain bool
 	}
 	ports, hosts := map[string]owner{}, map[string]Meta{}
-	for _, g := range j.mesh.gateways {
+	for _, g := range j.byRightToPorts() {
 		for i, s := range g.Spec.Servers {
 			protocol, _ := ParseProtocol(s.GetPort().GetProtocol())
 			at := fmt.Sprint(selectorKey(g.Spec.Selector), " ", cmp.Or(s.Bind, "0.0.0.0"), " ", s.GetPort().GetNumber())

@@ -113,11 +113,11 @@ func AgentSocket(name string) bool {
 // metrics and probes, DNS, and the listeners of intercepted connections. own are the ports of the proxy, which may have
 // further ones.
 func (s Settings) AgentPort(port uint32, own OwnPorts) bool {
-	return defaultOwn(port) || s.Reserved(port) != "" || own.Taken(port) != ""
+	return DefaultAgentPort(port) || s.Reserved(port) != "" || own.Taken(port) != ""
 }
 
-// defaultOwn reports whether a port is one that a proxy or its agent has without settings.
-func defaultOwn(port uint32) bool {
+// DefaultAgentPort reports whether a port is one that a proxy or its agent has without settings.
+func DefaultAgentPort(port uint32) bool {
 	switch port {
 	case 15000, virtualOutboundPort, 15004, virtualInboundPort, 15020, 15021, 15053, 15090:
 		return true
@@ -128,7 +128,7 @@ func defaultOwn(port uint32) bool {
 // Unusual returns the ports of o that are not the defaults: nearly all proxies have none.
 func (o OwnPorts) Unusual() OwnPorts {
 	for _, p := range []*uint32{&o.Prometheus, &o.Readiness, &o.Status, &o.Admin, &o.DNS} {
-		if defaultOwn(*p) {
+		if DefaultAgentPort(*p) {
 			*p = 0
 		}
 	}
@@ -150,7 +150,7 @@ func (s Settings) Withheld(l Local, port uint32, root bool, to Recipient) bool {
 	case l == AgentPath, (l == Loopback || l == LocalHost || l == OwnAddress) && s.AgentPort(port, to.Own):
 		return true
 	case l == NotLocal: // it may be the address of another replica, or of any proxy
-		return to.Gateway && defaultOwn(port)
+		return to.Gateway && DefaultAgentPort(port)
 	case l == OwnAddress: // requests would circulate
 		return to.Gateway && !to.Same
 	case !to.Gateway && to.Same:

@@ -220,18 +220,6 @@ func (m *Mesh) Sidecar(namespace string, labels map[string]string) *Config[*netw
 	return cmp.Or(own, root)
 }
 
-// Gateways returns the Gateways that select a workload with these labels, oldest first. A Gateway with an empty
-// selector selects every gateway workload.
-func (m *Mesh) Gateways(labels map[string]string) []*Config[*networking.Gateway] {
-	var out []*Config[*networking.Gateway]
-	for _, g := range m.gateways {
-		if Selects(g.Spec.Selector, labels) {
-			out = append(out, g)
-		}
-	}
-	return out
-}
-
 // Selects reports whether labels contain every pair of selector.
 func Selects(selector, labels map[string]string) bool {
 	for k, v := range selector {

@@ -9,6 +9,7 @@ const Others = "(others)"
 // short names.
 type namespaces struct {
 	special  map[string]bool
+	gateways map[string]bool // that have a Gateway: it goes first at their gateway workloads
 	domains  map[string]bool // "NAMESPACE.svc.SUFFIX" of hosts; for any other host, the part after its first label
 	suffixes map[string]bool // "SUFFIX" of the domains
 }
@@ -21,6 +22,14 @@ func (m *Mesh) NamespaceAs(namespace string) string {
 		return namespace
 	}
 	return Others
+}
+
+// GatewayNamespaceAs does the same for the namespace of a gateway workload, for which its own Gateways count too.
+func (m *Mesh) GatewayNamespaceAs(namespace string) string {
+	if m.namespaces.gateways[namespace] {
+		return namespace
+	}
+	return m.NamespaceAs(namespace)
 }
 
 // DomainAs returns the part of a proxy's DNS domain "NAMESPACE.svc.SUFFIX" on which the short names of hosts depend.
@@ -41,7 +50,7 @@ func (m *Mesh) DomainAs(domain string) string {
 const svc = ".svc."
 
 func (m *Mesh) indexNamespaces() {
-	n := namespaces{special: map[string]bool{}, domains: map[string]bool{}, suffixes: map[string]bool{}}
+	n := namespaces{special: map[string]bool{}, gateways: map[string]bool{}, domains: map[string]bool{}, suffixes: map[string]bool{}}
 	of := func(meta string, exportTo []string) {
 		n.special[meta] = true
 		for _, to := range exportTo {
@@ -68,6 +77,9 @@ func (m *Mesh) indexNamespaces() {
 				of(namespace, r.Spec.ExportTo)
 			}
 		}
+	}
+	for _, g := range m.gateways {
+		n.gateways[g.Namespace] = true
 	}
 	for _, s := range m.sidecars {
 		n.special[s.Namespace] = true

@@ -35,6 +35,7 @@ func (m *Mesh) Notes(connected ...Proxy) []Note {
 	}
 	j.ignored()
 	j.locals()
+	j.foreignBinds()
 	looked := len(j.notes)
 	j.conflicts()
 	j.refused()

@@ -91,9 +91,19 @@ func (r Rules) All() []*Config[*networking.VirtualService] {
 }
 
 // GatewayRules returns the rules that name a gateway and are visible to a workload of namespace, in the order of
-// rulesFor.
+// rulesFor. Of rules of equal age, such as those in files, the namespace's own go first.
 func (m *Mesh) GatewayRules(gateway *Config[*networking.Gateway], namespace string) []*Config[*networking.VirtualService] {
-	return m.rulesFor(gateway.Namespace+"/"+gateway.Name, namespace)
+	out := m.rulesFor(gateway.Namespace+"/"+gateway.Name, namespace)
+	foreign := func(v *Config[*networking.VirtualService]) int {
+		if v.Namespace == namespace {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(out, func(a, b *Config[*networking.VirtualService]) int {
+		return cmp.Or(m.rank(a, namespace)-m.rank(b, namespace), a.Created.Compare(b.Created), foreign(a)-foreign(b))
+	})
+	return out
 }
 
 // rulesFor returns the rules that name a gateway and are visible to a namespace. The order is: the namespace's own
@@ -106,18 +116,22 @@ func (m *Mesh) rulesFor(gateway, namespace string) []*Config[*networking.Virtual
 			out = append(out, v)
 		}
 	}
-	rank := func(v *Config[*networking.VirtualService]) int {
-		switch {
-		case m.forAll(v):
-			return 2
-		case v.Namespace != namespace:
-			return 1
-		default:
-			return 0
-		}
-	}
-	slices.SortStableFunc(out, func(a, b *Config[*networking.VirtualService]) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(out, func(a, b *Config[*networking.VirtualService]) int {
+		return cmp.Compare(m.rank(a, namespace), m.rank(b, namespace))
+	})
 	return out
+}
+
+// rank returns the group of rulesFor to which a rule belongs, for a namespace.
+func (m *Mesh) rank(v *Config[*networking.VirtualService], namespace string) int {
+	switch {
+	case m.forAll(v):
+		return 2
+	case v.Namespace != namespace:
+		return 1
+	default:
+		return 0
+	}
 }
 
 // forAll reports whether a rule is exported to every namespace.

@@ -184,7 +184,7 @@ func TestGatewayRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			gateway := object("Gateway", "gw/g", 1, &networking.Gateway{Selector: map[string]string{"istio": "g"}})
 			m := meshOf(append(test.rules, gateway)...)
-			gateways := m.Gateways(map[string]string{"istio": "g"})
+			gateways := m.GatewaysAt("", map[string]string{"istio": "g"})
 			if len(gateways) != 1 {
 				t.Fatalf("%d gateways, want one", len(gateways))
 			}

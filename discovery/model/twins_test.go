@@ -112,7 +112,7 @@ func TestEveryKindInTwoStoresCountsOnce(t *testing.T) {
 			s := m.Scope("a", nil)
 			return []bool{s.Rule(0, "p.test") != nil, s.Rule(0, "q.test") != nil}
 		}, "[true false]"},
-		"Gateway": {&networking.Gateway{}, &networking.Gateway{}, func(m *Mesh) any { return len(m.Gateways(nil)) }, "1"},
+		"Gateway": {&networking.Gateway{}, &networking.Gateway{}, func(m *Mesh) any { return len(m.GatewaysAt("", nil)) }, "1"},
 		"WorkloadEntry": {
 			&networking.WorkloadEntry{Address: "10.0.0.1", Labels: map[string]string{"app": "x"}},
 			&networking.WorkloadEntry{Address: "10.0.0.2", Labels: map[string]string{"app": "x"}},

@@ -76,7 +76,7 @@ func (p *Plane) joinSources() {
 	p.store = newStore(c.ConfigDir, c.Domain, c.Patience.Wipe, ingresses.feed("config"), c.Log)
 	p.server = &discovery.Server{
 		Sources: c.sources(p.store, c.Cluster.objects(statuses, c.Log)), Secrets: secrets,
-		Mesh: model.Settings{Domain: c.Domain, LoopbackEndpoints: c.Loopback},
+		Mesh:   model.Settings{Domain: c.Domain, LoopbackEndpoints: c.Loopback},
 		Pusher: p.proxies, Vault: p.proxies, Judge: p.reporter,
 		Debounce: c.Debounce, Patience: c.Patience, Log: c.Log,
 	}

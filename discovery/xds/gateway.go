@@ -58,8 +58,12 @@ func (s gatewayServer) routeName() string {
 func (b *builder) gateways() {
 	servers := map[string][]gatewayServer{}
 	var order []string
-	for _, g := range b.mesh.Gateways(b.view.Labels()) {
+	binds := model.Binds{Namespace: b.view.Namespace}
+	for _, g := range b.mesh.GatewaysAt(b.view.Namespace, b.view.Labels()) {
 		for _, s := range g.Spec.Servers {
+			if refused, _ := binds.Refused(g.Meta, s); refused != "" {
+				continue
+			}
 			if s.GetPort().GetNumber() == 0 && !strings.HasPrefix(s.GetBind(), "unix://") {
 				continue
 			}
@@ -77,7 +81,7 @@ func (b *builder) gateways() {
 	passes := false
 	for _, key := range order {
 		all := servers[key]
-		// On one port all servers are plain HTTP, or none is: the oldest server decides.
+		// On one port all servers are plain HTTP, or none is: the first server decides, see model.GatewaysAt.
 		all = slices.DeleteFunc(all, func(s gatewayServer) bool { return s.plain() != all[0].plain() })
 		b.out.Listeners = append(b.out.Listeners, b.gatewayListener(key, all))
 		for _, s := range all {

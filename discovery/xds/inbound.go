@@ -212,7 +212,7 @@ func (in InboundInputs) ports() []inboundPort {
 	var out []inboundPort
 	seen := map[uint16]bool{}
 	for _, p := range declared {
-		if seen[p.bind.Port()] || p.own && p.loops() {
+		if seen[p.bind.Port()] || p.own && p.loops() || in.agents(p.target) {
 			continue
 		}
 		if p.pool == nil && s != nil {
@@ -222,6 +222,15 @@ func (in InboundInputs) ports() []inboundPort {
 		out = append(out, p)
 	}
 	return out
+}
+
+// agents reports whether a port leads to the proxy's own agent, and not to the workload.
+func (in InboundInputs) agents(target *corev3.Address) bool {
+	if p := target.GetPipe(); p != nil {
+		return model.AgentSocket(p.GetPath())
+	}
+	s := target.GetSocketAddress()
+	return s != nil && in.mesh.AgentPort(s.GetPortValue(), in.view.Own)
 }
 
 // loops reports whether the listener would forward to itself. A listener on 0.0.0.0 also receives connections to

@@ -79,6 +79,9 @@ func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egre
 	bind := e.Listener.CaptureMode == networking.CaptureMode_NONE ||
 		b.view.none() && e.Listener.CaptureMode == networking.CaptureMode_DEFAULT
 	if path, ok := isUnix(address); ok {
+		if model.AgentSocket(path) {
+			return // Envoy would remove it
+		}
 		address, bind, port = path, true, &networking.SidecarPort{Protocol: port.Protocol}
 	}
 	if address == "" {

@@ -124,7 +124,11 @@ func (v Outbound) In(m *model.Mesh) Outbound {
 		v.Locality = model.Locality{}
 	}
 	v.own = v.claimedIn(m)
-	v.Namespace, v.Domain, v.Cluster = m.NamespaceAs(v.Namespace), m.DomainAs(v.Domain), m.ClusterAs(v.Cluster)
+	as := m.NamespaceAs
+	if v.Gateway {
+		as = m.GatewayNamespaceAs
+	}
+	v.Namespace, v.Domain, v.Cluster = as(v.Namespace), m.DomainAs(v.Domain), m.ClusterAs(v.Cluster)
 	return v
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/node"
@@ -147,6 +148,27 @@ func TestOwnAddressesAreNoEndpoints(t *testing.T) {
 				t.Errorf("gets %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// A gateway opens neither a Unix socket nor one address of its port for a Gateway of another namespace, in a directory
+// whose objects have no age too.
+func TestGatewayOpensNothingForOthers(t *testing.T) {
+	gateway := func(namespace, bind string, port uint32) *model.Object {
+		return &model.Object{Meta: model.Meta{Kind: "Gateway", Namespace: namespace, Name: "gw"}, Spec: &networking.Gateway{Servers: []*networking.Server{
+			{Bind: bind, Port: &networking.Port{Number: port, Name: "http", Protocol: "HTTP"}, Hosts: []string{"*"}},
+		}}}
+	}
+	m := model.New(slices.Values([]model.Group{{Objects: []*model.Object{
+		gateway("a-evil", "unix:///tmp/x.sock", 0), gateway("b-evil", "127.0.0.1", 80), gateway("c-evil", "10.9.9.9", 80),
+		gateway("istio-ingress", "", 80),
+	}}}))
+	var got []string
+	for _, l := range BuildOutbound(m, proxyAt(m, node.Router, "istio-ingress", "10.9.9.9")).Listeners {
+		got = append(got, l.Name)
+	}
+	if strings.Join(got, " ") != "0.0.0.0_80" {
+		t.Errorf("listeners are %s, want 0.0.0.0_80 alone", got)
 	}
 }
 

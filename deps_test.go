@@ -170,9 +170,10 @@ var rules = []rule{
 	{who: "discovery/secret", only: "nothing", why: "secrets go past the mesh: what knows one must not need the other"},
 	{who: "discovery/xds", only: "discovery/model node", why: "translation is a function of a Mesh and a Node"},
 	{
-		who: "discovery/ads", only: "discovery/xds discovery/model discovery/secret node internal/local internal/regular internal/spiffe",
+		who: "discovery/ads", only: "discovery/ads/intake discovery/xds discovery/model discovery/secret node internal/local internal/regular internal/spiffe",
 		why: "ads → xds → model, node: the arrows have one direction",
 	},
+	{who: "discovery/ads/intake", only: "nothing", why: "requests are counted by their lengths: what is in them is ads' to know"},
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
 	{who: "discovery/status", only: "discovery/ads discovery/model internal/local", why: "pages show what the streams and the mesh are"},
 	{who: "discovery/inject", only: "node internal/spelling", why: "a patch is made from a pod and text"},

@@ -6,28 +6,36 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/intake"
 )
 
 // linked are credentials that remember the connection, so that one can be closed whose client reads nothing: ending the
-// stream would leave the connection and its goroutines. The connection itself is not wrapped, which would cost gRPC its
-// shared read buffers.
+// stream would leave the connection and its goroutines. They also count the requests of the connection.
 type linked struct {
 	credentials.TransportCredentials
+	intake *intake.Budget
 }
 
 func (l linked) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := l.TransportCredentials.ServerHandshake(raw)
-	return conn, link{info, raw}, err
+	if err != nil {
+		return nil, nil, err
+	}
+	secure, isTLS := info.(credentials.TLSInfo)
+	counted := l.intake.Wrap(conn, raw, addressOf(raw), isTLS && len(secure.State.VerifiedChains) > 0)
+	return counted.Pool(), link{info, raw, counted}, nil
 }
 
 func (l linked) Clone() credentials.TransportCredentials {
-	return linked{l.TransportCredentials.Clone()}
+	return linked{l.TransportCredentials.Clone(), l.intake}
 }
 
 // link gives streams access to their connection.
 type link struct {
 	credentials.AuthInfo // of the credentials, nil in plaintext
 	conn                 net.Conn
+	intake               *intake.Conn
 }
 
 func (l link) AuthType() string {

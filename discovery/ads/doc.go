@@ -16,6 +16,8 @@
 //
 // Secrets are sent at once: clusters and listeners do not get warm without them. Names follow the listeners.
 //
+// Package intake bounds the memory of requests until a stream has read them.
+//
 // A new stream reads on while its view is made (admission.go): a thousand streams wait at once after a restart.
 //
 // For a slow Envoy the server keeps one mark that there is a newer state, never a queue: at Envoy's answer it sends the

@@ -57,6 +57,7 @@ func (st *stream) identify(r *request) error {
 		return err
 	}
 	st.node, st.reader = proxy.ID.String(), own
+	st.intake.Identified()
 	st.version = versionOf(node)
 	st.log.Info("proxy connected", "node", st.node, "peer", st.peer)
 	if fault := st.fault(shown); fault != "" {

@@ -9,7 +9,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
@@ -48,6 +50,19 @@ const (
 	shedEvery = time.Minute      // between log lines about connections that are closed for want of room
 )
 
+// maxHeaders is how many bytes the headers of a stream may have: a bearer token has two thousand.
+const maxHeaders = 32 << 10
+
+// buffers returns a pool whose buffers have at most twice the length that is asked for, up to that of a frame. gRPC's
+// own takes four times as much.
+func buffers() mem.BufferPool {
+	pool, err := mem.NewBinaryTieredBufferPool(8, 11, 12, 13, 14, 15, 20)
+	if err != nil {
+		return mem.DefaultBufferPool() // the exponents are constant, and valid
+	}
+	return pool
+}
+
 // options returns gRPC options that detect a dead peer, allow Envoy's own keepalive, and have windows large enough for
 // a whole first configuration.
 func (l Limits) options(secure credentials.TransportCredentials) []grpc.ServerOption {
@@ -59,7 +74,9 @@ func (l Limits) options(secure credentials.TransportCredentials) []grpc.ServerOp
 		grpc.Creds(secure),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(l.MaxRequest),
+		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(l.StreamsPerConnection),
+		experimental.BufferPool(buffers()),
 		grpc.ConnectionTimeout(handshake),
 		grpc.InitialWindowSize(window),
 		grpc.InitialConnWindowSize(window),

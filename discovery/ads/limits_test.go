@@ -16,7 +16,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -180,6 +183,93 @@ func TestRequestsAreBounded(t *testing.T) {
 	if code, text := s.ends(); code == codes.OK || !strings.Contains(text, "too many resource names") {
 		t.Errorf("too many names: %s %q", code, text)
 	}
+}
+
+// A node, a version and a nonce may have a bounded size, since a stream keeps them.
+func TestNodesAreBounded(t *testing.T) {
+	r := run(t)
+	r.Push(meshOf(1, "a"), model.Change{})
+	node := envoyNode()
+	node.Metadata.Fields["ANNOTATIONS"] = structpb.NewStringValue(strings.Repeat("x", 200<<10))
+	s := r.open()
+	s.send(&discoveryv3.DiscoveryRequest{
+		Node: node, TypeUrl: clusterType, VersionInfo: strings.Repeat("v", 1<<20), ResponseNonce: strings.Repeat("n", 1<<20),
+	})
+	s.ack(s.next(clusterType))
+	node.Metadata.Fields["ANNOTATIONS"] = structpb.NewStringValue(strings.Repeat("x", maxNode))
+	s = r.open()
+	s.send(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: clusterType})
+	if code, text := s.ends(); code != codes.InvalidArgument || !strings.Contains(text, "at most 262144 are allowed") {
+		t.Errorf("a node that is too large: %s %q", code, text)
+	}
+	request := &request{variant: sotw, intern: r.names}
+	data, err := proto.Marshal(&discoveryv3.DiscoveryRequest{VersionInfo: strings.Repeat("v", 1<<20), ResponseNonce: strings.Repeat("n", 1<<20)})
+	if err != nil || request.read(data) != nil {
+		t.Fatal(err, request.fault)
+	}
+	if len(request.version) > maxToken || len(request.nonce) > maxToken {
+		t.Errorf("%d bytes of version and %d of nonce are kept", len(request.version), len(request.nonce))
+	}
+}
+
+// Headers larger than any token needs end the stream.
+func TestHeadersAreBounded(t *testing.T) {
+	r := run(t)
+	r.Push(meshOf(1, "a"), model.Change{})
+	for size, want := range map[int]bool{8 << 10: true, 2 * maxHeaders: false} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", strings.Repeat("x", size))
+		wire, err := discoveryv3.NewAggregatedDiscoveryServiceClient(r.client).StreamAggregatedResources(ctx)
+		if err == nil {
+			_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType}) // Recv returns the reason
+			_, err = wire.Recv()
+		}
+		if (err == nil) != want {
+			t.Errorf("%d bytes of headers: %v, want success: %t", size, err, want)
+		}
+	}
+}
+
+// A client that holds its requests back is cut off, counted and logged; large requests of others are read meanwhile, of
+// both sizes that a mesh of ten thousand services needs.
+func TestHeldBackRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t)
+		r.Push(meshOf(1, "a"), model.Change{})
+		hostile, gone := r.dialRaw(nil)
+		for i := range uint32(15) {
+			hostile.open()
+			_ = hostile.WriteData(2*i+1, false, append([]byte{0, 0, 0x40, 0, 0}, make([]byte, 1<<10)...))
+		}
+		synctest.Wait()
+		<-gone // one connection has room for one such request
+		silent, gone := r.dialRaw((*rawClient).pong)
+		silent.open()
+		_ = silent.WriteData(1, false, append([]byte{0, 0, 0x40, 0, 0}, make([]byte, 1<<10)...))
+		wire, err := discoveryv3.NewAggregatedDiscoveryServiceClient(r.client).DeltaAggregatedResources(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &discoveryv3.DeltaDiscoveryRequest{Node: envoyNode(), TypeUrl: endpointType, InitialResourceVersions: map[string]string{}}
+		for i := range 10_000 {
+			name := fmt.Sprintf("outbound|8080||service-%d.namespace.svc.cluster.local", i)
+			m.ResourceNamesSubscribe = append(m.ResourceNamesSubscribe, name)
+			m.InitialResourceVersions[name] = fmt.Sprintf("%064d", i)
+		}
+		if err := wire.Send(m); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := wire.Recv(); err != nil || len(answer.RemovedResources) != 10_000 {
+			t.Errorf("a request of %d bytes: %d resources are removed, %v", proto.Size(m), len(answer.GetRemovedResources()), err)
+		}
+		start := time.Now()
+		<-gone
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("a request that is held back is cut off after %s", took)
+		}
+		if n := testutil.ToFloat64(r.metrics.refused.WithLabelValues("requests")); n != 2 || strings.Count(r.log.String(), "client cut off") != 1 {
+			t.Errorf("%g are counted, want 2, and one line of the log:\n%s", n, r.log)
+		}
+	})
 }
 
 // A stream beyond the limit does not begin until another one ends.

@@ -137,6 +137,7 @@ func (st *stream) serveObjects(first *request) error {
 	s := st.server
 	s.setApart(st, true)
 	defer s.setApart(st, false)
+	defer st.intake.Closed()
 	if st.variant != sotw || st.only != aggregated {
 		return status.Error(codes.Unimplemented, "objects are served by StreamAggregatedResources only")
 	}
@@ -157,11 +158,13 @@ func (st *stream) serveObjects(first *request) error {
 	for r := first; ; {
 		err := o.answer(r)
 		if err == nil {
+			st.intake.Awaits()
 			err = st.wire.RecvMsg(r)
 		}
 		if err != nil {
 			return ended(err)
 		}
+		st.intake.Handled(r.size)
 	}
 }
 

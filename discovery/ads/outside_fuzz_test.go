@@ -81,7 +81,9 @@ func FuzzStream(f *testing.F) {
 		s := New(limits, slog.New(slog.DiscardHandler))
 		s.SetSecrets(secrets)
 		s.Push(namingSecrets("secret", "other"), model.Change{})
-		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}})
+		address := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
+		counted := s.intake.Wrap(nil, nil, address.AddrPort().Addr(), false)
+		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: address, AuthInfo: link{intake: counted}})
 		for v := range variants {
 			var says [][]byte
 			say := func(m proto.Message) {

@@ -3,6 +3,7 @@ package ads
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -131,11 +132,14 @@ func (r *request) repeats(data []byte) (int, bool) {
 func (r *request) decodeField(f requestField, value []byte) error {
 	switch f {
 	case fieldOfNode:
+		if len(value) > maxNode {
+			return fmt.Errorf("node has %d bytes, at most %d are allowed", len(value), maxNode)
+		}
 		r.node = append([]byte(nil), value...)
 	case fieldOfVersion:
-		r.version = string(value)
+		r.version = string(value[:min(len(value), maxToken)])
 	case fieldOfNonce:
-		r.nonce = string(value)
+		r.nonce = string(value[:min(len(value), maxToken)])
 	case fieldOfTypeURL:
 		r.typeURL = internType(value)
 	case fieldOfError:
@@ -168,6 +172,14 @@ func (r *request) takeRuns(repeated *runs) (err error) {
 	r.unsubscribe, err = r.intern.ofWire(repeated[fieldOfUnsubscribe].bytes)
 	return err
 }
+
+// maxNode is how many bytes a node may have: Kubernetes allows the annotations of a Pod, which Istio's agent puts into it,
+// as many.
+const maxNode = 256 << 10
+
+// maxToken is how many bytes are kept of a version or a nonce. This server's have fewer: the beginning of a longer one
+// equals none of them.
+const maxToken = 128
 
 // maxText is how many bytes of a client's error text are kept.
 const maxText = 4 << 10

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/intake"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -39,8 +40,9 @@ type Server struct {
 
 	onRefusal func() // see OnRefusal
 
-	shedLogged atomic.Pointer[time.Time] // when a connection that was closed for want of room was logged last
-	pushing    sync.Mutex                // held while the next generation is made
+	shedLogged   atomic.Pointer[time.Time] // when a connection that was closed for want of room was logged last
+	greedyLogged atomic.Pointer[time.Time] // the same, for its requests
+	pushing      sync.Mutex                // held while the next generation is made
 
 	mu          sync.Mutex
 	streams     map[*stream]bool
@@ -48,6 +50,7 @@ type Server struct {
 	viewers     viewers
 	pushers     pushers
 	connections connections
+	intake      *intake.Budget
 }
 
 // New returns a Server that answers Unavailable until the first Push.
@@ -57,6 +60,7 @@ func New(limits Limits, log *slog.Logger) *Server {
 		onRefusal: func() {}, rate: newRate(limits.StreamsPerSecond), pushers: newPushers(),
 	}
 	s.metrics = newMetrics(s)
+	s.intake = intake.New(limits.MaxRequest, s.cutGreedy)
 	s.connections = connections{
 		limit: limits.Connections, shed: s.shed,
 		streamed: func() map[net.Conn]bool { return connectionsOf(s.everyone()) },
@@ -191,7 +195,7 @@ func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure cr
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l := &entrance{listener, &s.connections}
-	server := grpc.NewServer(s.limits.options(linked{secure})...)
+	server := grpc.NewServer(s.limits.options(linked{secure, s.intake})...)
 	for _, desc := range services() {
 		server.RegisterService(desc, door{s, l, ctx.Done()})
 	}
@@ -201,6 +205,7 @@ func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure cr
 	}
 	running.Go(func() { s.cutSlow(ctx, l) })
 	running.Go(func() { s.runCleanUp(ctx) })
+	running.Go(func() { s.cutIncomplete(ctx) })
 	running.Go(func() {
 		<-ctx.Done()
 		s.stop(server, l)
@@ -232,6 +237,30 @@ func (s *Server) cutSlow(ctx context.Context, l net.Listener) {
 	}
 }
 
+// cutIncomplete closes the connections of clients that do not complete their requests.
+func (s *Server) cutIncomplete(ctx context.Context) {
+	tick := time.NewTicker(time.Second / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			s.intake.CloseSlow(now)
+		}
+	}
+}
+
+// cutGreedy counts a connection that is closed for its requests, and logs it.
+func (s *Server) cutGreedy(peer, why string) {
+	s.metrics.refused.WithLabelValues("requests").Inc()
+	now := time.Now()
+	if last := s.greedyLogged.Load(); last == nil || now.Sub(*last) > shedEvery {
+		s.greedyLogged.Store(&now)
+		s.log.Warn("client cut off: its requests take too much memory or time", "peer", peer, "reason", why)
+	}
+}
+
 // door accepts the streams of one listener.
 type door struct {
 	*Server
@@ -257,6 +286,7 @@ func (d door) open(w grpc.ServerStream, v variant, only kind) (*stream, error) {
 	}
 	st := newStream(d.Server, w, v, only)
 	st.listener = d.listener
+	st.intake.Opened()
 	d.add(st)
 	return st, nil
 }
@@ -297,6 +327,7 @@ func ended(err error) error {
 // remove ends a stream, and returns the status that its client gets: nil where it left by itself.
 func (s *Server) remove(st *stream, err error) error {
 	err = ended(err)
+	st.intake.Closed()
 	reached, cause := st.leave(err) // a client that does not read may block this; the stream is still listed meanwhile
 	s.mu.Lock()
 	delete(s.streams, st)

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/intake"
 )
 
 // maxUnknownTypes is how many types that are not served are logged for one stream.
@@ -31,6 +33,7 @@ type stream struct {
 	peer      string
 	connected time.Time
 	listener  net.Listener // the listener that accepted it
+	intake    *intake.Conn // counts its requests
 	dirty     atomic.Bool  // there is a newer generation
 
 	senders   sync.WaitGroup
@@ -60,7 +63,7 @@ type stream struct {
 func newStream(s *Server, w grpc.ServerStream, v variant, only kind) *stream {
 	return &stream{
 		server: s, log: s.log, wire: w, variant: v, only: only,
-		peer: peerOf(w.Context()), connected: time.Now(), span: silent(),
+		peer: peerOf(w.Context()), connected: time.Now(), intake: linkOf(w.Context()).intake, span: silent(),
 	}
 }
 
@@ -70,8 +73,10 @@ func newStream(s *Server, w grpc.ServerStream, v variant, only kind) *stream {
 func (st *stream) run() error {
 	r := &request{variant: st.variant, intern: st.server.names}
 	for {
+		st.intake.Awaits()
 		err := st.wire.RecvMsg(r)
 		if err == nil {
+			st.intake.Handled(r.size)
 			err = st.handle(r)
 		}
 		if err == errForObjects {

@@ -1,0 +1,146 @@
+package intake
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Small is the size up to which a request counts as small, in bytes. The first request of a proxy has some kilobytes
+// over the state of the world, and 120 kB over delta in a mesh of a thousand services.
+const Small = 128 << 10
+
+// class is a share of the room.
+type class int
+
+const (
+	small        class = iota // of any client
+	large                     // of identified clients
+	largeUnknown              // of clients that are not identified yet
+	classes
+)
+
+// rooms are the shares, in bytes. A request larger than its share is admitted alone.
+var rooms = [classes]struct{ all, perAddress int }{
+	small:        {24 << 20, 12 << 20},
+	large:        {24 << 20, 12 << 20},
+	largeUnknown: {16 << 20, 5 << 20}, // an address has one of the default limit
+}
+
+// Budget is the room for the requests of all connections of a server.
+type Budget struct {
+	largest int                    // size of the largest request that is read, in bytes
+	closed  func(peer, why string) // called for each connection that is closed, with its reason; a lock is held
+
+	mu    sync.Mutex
+	used  [classes]int
+	by    [classes]map[netip.Addr]int
+	open  map[*Conn]bool
+	queue []*Conn // the connections that wait for room, in the order of their coming
+}
+
+// New returns a budget for requests of at most largest bytes: gRPC refuses larger ones. closed is called for each
+// connection that the budget closes, and must not call the budget.
+func New(largest int, closed func(peer, why string)) *Budget {
+	b := &Budget{largest: largest, closed: closed, open: map[*Conn]bool{}}
+	for i := range b.by {
+		b.by[i] = map[netip.Addr]int{}
+	}
+	return b
+}
+
+// Held returns the number of bytes that are under way.
+func (b *Budget) Held() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, used := range b.used {
+		n += used
+	}
+	return n
+}
+
+// cost returns the bytes that a request takes, with what gRPC notes of it.
+func cost(size int) int { return size + size/8 + 128 }
+
+// fits reports whether there is room for n more bytes from an address. An empty share has room for any number.
+func (b *Budget) fits(c class, from netip.Addr, n int) bool {
+	own, all := b.by[c][from], b.used[c]
+	return (own == 0 || own+n <= rooms[c].perAddress) && (all == 0 || all+n <= rooms[c].all)
+}
+
+func (b *Budget) take(c class, from netip.Addr, n int) {
+	b.used[c] += n
+	if b.by[c][from] += n; b.by[c][from] == 0 {
+		delete(b.by[c], from)
+	}
+}
+
+// admit gives room to the connections that wait, as far as there is some. One that finds none does not keep a later
+// one from its room.
+func (b *Budget) admit(now time.Time) {
+	b.queue = slices.DeleteFunc(b.queue, func(c *Conn) bool {
+		if !c.reserve(now) {
+			return false
+		}
+		c.wake()
+		return true
+	})
+}
+
+// patience is how long a client may take.
+type patience struct {
+	idle  time.Duration // for the next byte of a request that is under way
+	whole time.Duration // for the whole of it, and a second more for each perSecond bytes
+	stuck time.Duration // for reading answers, so that its next request can be handled
+	wait  time.Duration // for room
+}
+
+const perSecond = 1 << 20
+
+var (
+	calm  = patience{idle: 8 * time.Second, whole: 20 * time.Second, stuck: time.Hour, wait: 20 * time.Second}
+	tight = patience{idle: 3 * time.Second, whole: 10 * time.Second, stuck: 5 * time.Second, wait: 20 * time.Second}
+)
+
+// CloseSlow closes the connections of clients that leave a request incomplete. While others wait for room, it has less
+// patience.
+func (b *Budget) CloseSlow(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := calm
+	if len(b.queue) > 0 {
+		p = tight
+	}
+	for _, c := range slices.Collect(maps.Keys(b.open)) {
+		if why := c.fault(now, p); why != "" {
+			c.end(why)
+		}
+	}
+	b.admit(now)
+}
+
+// fault returns the reason to close a connection, "" for none.
+func (c *Conn) fault(now time.Time, p patience) string {
+	if c.complete != [classes]int{} && now.Sub(c.handled) > p.stuck {
+		return fmt.Sprintf("its requests wait for %s until it reads the answers", p.stuck)
+	}
+	if c.waits != nil {
+		if now.Sub(c.since) > p.wait {
+			return fmt.Sprintf("no room for its request in %s", p.wait)
+		}
+		return ""
+	}
+	for _, m := range c.parts {
+		took := now.Sub(m.since)
+		switch {
+		case !m.reserved || m.size > window/2 && c.awaiting < c.streams: // it may wait for the server
+		case now.Sub(c.came) > p.idle && took > p.idle,
+			took > p.whole+time.Duration(m.size)*time.Second/perSecond:
+			return fmt.Sprintf("%d of %d bytes of a request came in %s", m.size-m.left, m.size, took.Round(time.Second))
+		}
+	}
+	return ""
+}

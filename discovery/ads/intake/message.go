@@ -1,0 +1,166 @@
+package intake
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// message is one of which a part came.
+type message struct {
+	header   [messageHeader]byte
+	have     int // bytes of header
+	size     int
+	left     int       // bytes that are to come
+	buffers  int       // bytes of the buffers of its frames
+	class    class     // of its room
+	reserved bool      // it has room
+	since    time.Time // when it got its room
+}
+
+func (m *message) announced() bool { return m.have == messageHeader }
+
+func (c *Conn) classOf(size int) class {
+	switch {
+	case size <= Small:
+		return small
+	case c.known:
+		return large
+	}
+	return largeUnknown
+}
+
+// frame takes the header of a frame, for which gRPC makes a buffer.
+func (c *Conn) frame(stream uint32, length int) {
+	if length == 0 {
+		return
+	}
+	m := c.parts[stream]
+	if m == nil {
+		m = &message{}
+		c.parts[stream] = m
+	}
+	m.buffers += buffer(length)
+}
+
+// buffer returns the size of gRPC's buffer for a frame, with what it notes of it.
+func buffer(length int) int {
+	const note = 64
+	if length <= 1<<10 {
+		return length + note
+	}
+	size := 1 << 11
+	for size < length {
+		size *= 2
+	}
+	return size + note
+}
+
+func (c *Conn) data(stream uint32, part []byte) {
+	m := c.parts[stream]
+	for m != nil && len(part) > 0 {
+		if !m.announced() {
+			n := copy(m.header[m.have:], part)
+			m.have, part = m.have+n, part[n:]
+			if !m.announced() {
+				return
+			}
+			m.size = int(min(uint64(binary.BigEndian.Uint32(m.header[1:])), uint64(c.budget.largest)))
+			m.left = m.size
+		}
+		n := min(m.left, len(part))
+		m.left, part = m.left-n, part[n:]
+		if m.left == 0 {
+			c.completes(m)
+			*m = message{}
+		}
+	}
+	if m != nil && m.have == 0 {
+		delete(c.parts, stream)
+	}
+}
+
+// completes counts a message that came as a whole. If it has no room, its bytes are there all the same: they count, and
+// what comes next waits.
+func (c *Conn) completes(m *message) {
+	if !m.reserved {
+		m.class = c.classOf(m.size)
+		c.budget.take(m.class, c.from, cost(m.size))
+	}
+	if c.complete == [classes]int{} {
+		c.handled = c.came
+	}
+	c.complete[m.class] += cost(m.size)
+}
+
+// ended drops what came of a message whose stream has ended.
+func (c *Conn) ended(stream uint32) {
+	if m := c.parts[stream]; m != nil {
+		if m.reserved {
+			c.budget.take(m.class, c.from, -cost(m.size))
+		}
+		delete(c.parts, stream)
+	}
+}
+
+// settle finds room for what was announced: else the connection waits. One that holds a part of another message must
+// not wait, since nobody could complete that one.
+func (c *Conn) settle(now time.Time) {
+	b := c.budget
+	for _, m := range c.parts {
+		if m.announced() && m.buffers > waste*m.size+fewBuffers || !m.announced() && m.buffers > fewBuffers {
+			c.end("a request comes in too small pieces")
+			return
+		}
+	}
+	if len(c.parts) > maxParts {
+		c.end("parts of requests on too many streams")
+		return
+	}
+	b.admit(now)
+	if c.reserve(now) {
+		return
+	}
+	if c.partly() {
+		c.end("no room for a request beside its others")
+		return
+	}
+	c.waits, c.since = make(chan struct{}), now
+	b.queue = append(b.queue, c)
+}
+
+// partly reports whether the connection holds room for a message that is not complete, or asks it for several.
+func (c *Conn) partly() bool {
+	without := 0
+	for _, m := range c.parts {
+		if m.reserved {
+			return true
+		}
+		if m.announced() {
+			without++
+		}
+	}
+	return without > 1
+}
+
+// reserve takes room for the announced messages, and reports whether there was enough.
+func (c *Conn) reserve(now time.Time) bool {
+	b, enough := c.budget, true
+	for _, m := range c.parts {
+		if m.reserved || !m.announced() {
+			continue
+		}
+		of, n := c.classOf(m.size), cost(m.size)
+		if !b.fits(of, c.from, n) {
+			enough = false
+			continue
+		}
+		b.take(of, c.from, n)
+		m.class, m.reserved, m.since = of, true, now
+	}
+	for of := range classes {
+		if c.complete[of] > 0 && !b.fits(of, c.from, 0) {
+			return false
+		}
+	}
+	return enough
+}

@@ -72,20 +72,27 @@ type cache struct {
 	// that it may be an accident.
 	held      map[string]bool
 	heldUntil time.Time
+
+	leaving map[string]time.Time // groups that the source no longer has, until when they are served: see linger
 }
 
 func newCache() *cache {
-	return &cache{cacheOf: cacheOf[model.Update, model.Group]{groups: map[string]model.Group{}}, held: map[string]bool{}}
+	return &cache{
+		cacheOf: cacheOf[model.Update, model.Group]{groups: map[string]model.Group{}},
+		held:    map[string]bool{}, leaving: map[string]time.Time{},
+	}
 }
 
 func (c *cache) drop(key string) {
 	c.cacheOf.drop(key)
 	delete(c.held, key)
+	delete(c.leaving, key)
 }
 
 // remove removes the source. Its groups stay.
 func (c *cache) remove(name string) {
 	c.feed, c.faults = nil, map[string][]string{}
+	clear(c.leaving)
 	c.status = SourceStatus{Name: name, State: SourceRemoved, Objects: c.status.Objects, Changed: c.status.Changed}
 }
 

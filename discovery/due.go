@@ -80,6 +80,9 @@ func (s *state) wake(d Debounce) (time.Time, bool) {
 			sooner(t.deadline)
 		}
 		sooner(t.heldUntil)
+		for _, until := range t.leaving {
+			sooner(until)
+		}
 	}
 	return at, ok
 }
@@ -93,6 +96,11 @@ func (s *state) expire(now time.Time) {
 				"reason", c.status.Error)
 			if !s.pushed {
 				s.markChange(now)
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(c.leaving)) {
+			if !now.Before(c.leaving[key]) {
+				s.leave(c, key, now)
 			}
 		}
 		switch {

@@ -38,6 +38,9 @@ type Debounce struct {
 type Patience struct {
 	Sync time.Duration // for a source to sync, before discovery continues without it; 0 for ever
 	Wipe time.Duration // how long more than half of all hosts are kept, if a removed or restarted source loses them at once; 0 for not at all
+	// Linger is how long a service of a registry is served after its source has removed it, since it may come back at
+	// once, unless another service has its host or its address; 0 for not at all.
+	Linger time.Duration
 }
 
 // deadline returns when a source that was added at now is late; zero for never.

@@ -65,10 +65,15 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 			s.log(slog.LevelWarn, "malformed record skipped", "source", name, "record", key, "reasons", group.Faults)
 		}
 		delete(c.held, key)
+		if group.Empty() && s.linger(c, key, now) {
+			continue
+		}
+		delete(c.leaving, key)
 		if before, changed := c.take(key, group); changed {
 			s.markGroup(c, groupKey{name, key}, before, now)
 		}
 	}
+	s.yield(u.Groups, now)
 	if !u.Synced {
 		return
 	}
@@ -117,6 +122,7 @@ func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop [
 		}
 		c.begin(f, s.patience.deadline(now))
 		clear(c.held)
+		clear(c.leaving)
 		c.heldUntil = time.Time{}
 	}
 	return start, stop

@@ -75,6 +75,6 @@ func (s *settings) served(pod string) plane.Config {
 		},
 		ExposeDebug: s.exposeDebug, Certificates: s.certificates, Limits: s.limits,
 		Debounce: discovery.Debounce{After: s.after, Max: s.max},
-		Patience: discovery.Patience{Sync: s.syncTimeout, Wipe: s.wipeDelay},
+		Patience: discovery.Patience{Sync: s.syncTimeout, Wipe: s.wipeDelay, Linger: discovery.Linger},
 	}
 }

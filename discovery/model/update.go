@@ -103,6 +103,26 @@ func (g Group) Hosts(yield func(string) bool) {
 	}
 }
 
+// Addresses yields each address of the group's services and ServiceEntries; an address may occur twice.
+func (g Group) Addresses(yield func(string) bool) {
+	for _, s := range g.Services {
+		for _, address := range s.Addresses {
+			if !yield(address) {
+				return
+			}
+		}
+	}
+	for _, o := range g.Objects {
+		if entry, ok := o.Spec.(*networking.ServiceEntry); ok {
+			for _, address := range entry.Addresses {
+				if !yield(Address(address)) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Change describes the cause of a new Mesh.
 type Change struct {
 	Since time.Time // arrival of the first change

@@ -35,6 +35,16 @@ spec:
   subsets: [{name: v1, labels: {version: v1}}]
 ---
 apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: numbers, namespace: default}
+spec:
+  host: numbers.test
+  trafficPolicy: {loadBalancer: {consistentHash: {useSourceIp: true, ringHash: {minimumRingSize: 2048}}}}
+  subsets:
+  - {name: maglev, labels: {version: v1}, trafficPolicy: {loadBalancer: {consistentHash: {httpHeaderName: x-a, maglev: {tableSize: 5003}}}}}
+  - {name: old, labels: {version: v2}, trafficPolicy: {loadBalancer: {consistentHash: {httpQueryParameterName: a, minimumRingSize: 512}}}}
+---
+apiVersion: networking.istio.io/v1
 kind: Gateway
 metadata: {name: gate, namespace: edge}
 spec: {selector: {app: edge}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*.test"]}]}
@@ -61,7 +71,7 @@ spec: {metadata: {labels: {app: edge}}, template: {ports: {http: 8080}, serviceA
 ` + aside
 
 // kindCount is how many objects kinds has.
-const kindCount = 7
+const kindCount = 8
 
 // configuration reads what /debug/configz of a control plane, ours or Istio's, shows: kind/namespace/name to spec. MeshConfig is not
 // among it, for each has its own.
@@ -81,10 +91,27 @@ func configuration(address string) (map[string]any, error) {
 	out := map[string]any{}
 	for _, o := range objects {
 		if o.Kind != "MeshConfig" {
-			out[o.Kind+"/"+o.Namespace+o.Metadata.Namespace+"/"+o.Name+o.Metadata.Name] = o.Spec
+			out[o.Kind+"/"+o.Namespace+o.Metadata.Namespace+"/"+o.Name+o.Metadata.Name] = plain(o.Spec)
 		}
 	}
 	return out, nil
+}
+
+// plain returns a value of JSON with each whole number as text: some write a number of 64 bits in quotes.
+func plain(value any) any {
+	switch v := value.(type) {
+	case float64:
+		return fmt.Sprint(v)
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = plain(v[key])
+		}
+	}
+	return value
 }
 
 // agree waits until two control planes have the same objects, and so many.

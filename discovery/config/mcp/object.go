@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -82,7 +81,7 @@ func readObject(address string, k config.Kind, in *anypb.Any) read {
 
 // document writes an object as Kubernetes does.
 func document(k config.Kind, namespace, name string, meta *mcpv1.Metadata, spec proto.Message) ([]byte, error) {
-	body, err := protojson.Marshal(spec)
+	body, err := encode(spec)
 	if err != nil {
 		return nil, err
 	}

@@ -142,10 +142,37 @@ func (s *state) flush() (*model.Mesh, model.Change) {
 	}
 	slices.Sort(keys)
 	change := model.Change{Since: s.firstChange, Count: len(keys), Keys: slices.Clone(keys[:min(len(keys), maxKeys)])}
+	if !s.pushed {
+		s.recordUnknown()
+	}
 	s.firstChange, s.pushed = time.Time{}, true
 	s.mesh = s.next()
 	clear(s.changed)
 	return s.mesh, change
+}
+
+// recordUnknown records the sources that the first mesh lacks.
+func (s *state) recordUnknown() {
+	s.unknown = map[string]bool{}
+	for name, c := range s.sources {
+		if c.feed == nil || c.settled {
+			continue
+		}
+		if _, open := c.feed.source.(OpenRegistry); !open {
+			s.unknown[name] = true
+		}
+	}
+}
+
+// withheld returns how many hosts of a source wait for other sources.
+func (s *state) withheld(c *cache) (n int) {
+	if len(s.unknown) == 0 {
+		return 0
+	}
+	for _, group := range c.groups {
+		n += group.Guests()
+	}
+	return n
 }
 
 // next makes the mesh of all groups. If only endpoints and routes changed, the cost is in proportion to the change.
@@ -165,6 +192,9 @@ func (s *state) next() *model.Mesh {
 			return s.mesh.Next(s.groups())
 		}
 		for _, service := range now.Services {
+			if len(s.unknown) > 0 && service.Right == model.RightGuest {
+				continue
+			}
 			if !slices.Contains(before.Services, service) { // else only its object has another position now
 				services = append(services, service)
 			}

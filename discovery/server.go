@@ -163,7 +163,7 @@ func (s *Server) report(state *state) {
 	state.write(context.Background(), s.Log)
 	statuses := make([]SourceStatus, 0, len(state.sources))
 	for _, name := range slices.Sorted(maps.Keys(state.sources)) {
-		statuses = append(statuses, state.sources[name].report())
+		statuses = append(statuses, state.report(name))
 	}
 	s.statuses.Store(&statuses)
 }

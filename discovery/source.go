@@ -21,6 +21,13 @@ type OnlySources interface {
 	OnlySources()
 }
 
+// OpenRegistry is a Source of a registry in which anybody may write: each of its services has a model.Right that says so.
+// No host of another source can belong to it, so no other source waits for it.
+type OpenRegistry interface {
+	Source
+	OpenRegistry()
+}
+
 // The generic parts of this package, for the two kinds of sources: those of the mesh, and those of secrets.
 type (
 	feed        = feedOf[model.Update]

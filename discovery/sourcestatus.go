@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -22,16 +23,18 @@ var sourceStates = []SourceState{SourceSyncing, SourceSynced, SourceFailed, Sour
 type SourceStatus struct {
 	Name      string      `json:"name"`
 	State     SourceState `json:"state"`
-	Late      bool        `json:"late,omitempty"`       // it never synced within its deadline: discovery is ready without it
-	Objects   int         `json:"objects"`              // its services and objects that are served
-	Changed   time.Time   `json:"changed,omitzero"`     // when it last sent a change
-	Restarts  int         `json:"restarts"`             // after errors
-	Error     string      `json:"error,omitempty"`      // the last one
-	ErrorTime time.Time   `json:"errorTime,omitzero"`   // when that was
-	Malformed []string    `json:"malformed,omitempty"`  // records that cannot be read: key, and reason
-	Shadowed  []string    `json:"shadowed,omitempty"`   // secrets that are not served, since another source has one of that name
-	Held      int         `json:"heldGroups,omitempty"` // groups that the source no longer has, and that are still served
-	Until     time.Time   `json:"until,omitzero"`       // when those are removed
+	Late      bool        `json:"late,omitempty"`           // it never synced within its deadline: discovery is ready without it
+	Objects   int         `json:"objects"`                  // its services and objects that are served
+	Changed   time.Time   `json:"changed,omitzero"`         // when it last sent a change
+	Restarts  int         `json:"restarts"`                 // after errors
+	Error     string      `json:"error,omitempty"`          // the last one
+	ErrorTime time.Time   `json:"errorTime,omitzero"`       // when that was
+	Malformed []string    `json:"malformed,omitempty"`      // records that cannot be read: key, and reason
+	Shadowed  []string    `json:"shadowed,omitempty"`       // secrets that are not served, since another source has one of that name
+	Withheld  int         `json:"withheldHosts,omitempty"`  // that may be those of a source that has never synced
+	Unknown   []string    `json:"unknownSources,omitempty"` // for which they wait
+	Held      int         `json:"heldGroups,omitempty"`     // groups that the source no longer has, and that are still served
+	Until     time.Time   `json:"until,omitzero"`           // when those are removed
 }
 
 // maxNamed is how many malformed records Lines names.
@@ -64,6 +67,9 @@ func (s SourceStatus) Lines() []string {
 			break
 		}
 		add("%s", secret)
+	}
+	if s.Withheld > 0 {
+		add("%d of its hosts are not served until %s has synced once, for they may be hosts of that", s.Withheld, strings.Join(s.Unknown, " and "))
 	}
 	if s.Held > 0 {
 		add("%d groups are gone at once, served until %s", s.Held, clock(s.Until))

@@ -25,6 +25,10 @@ type state struct {
 	mesh        *model.Mesh              // the last one pushed: the next one shares unchanged parts with it
 	journal
 
+	// unknown are the sources that were late when the first mesh was made. Until each has synced once, or is removed, the
+	// guests of other sources are not served: their hosts may be those of an unknown source.
+	unknown map[string]bool
+
 	withoutSecrets bool // the first mesh waits until the sources of secrets have synced or are late
 }
 
@@ -47,6 +51,9 @@ func (s *state) apply(in sourceEvent, now time.Time) {
 	case in.started:
 		c.started()
 	case in.ended:
+		if in.err == nil {
+			s.meet(in.feed.name, now)
+		}
 		if level := c.ended(in.err, now); in.err != nil {
 			s.log(level, "source failed, its last groups are served", "source", in.feed.name, "err", in.err, "restart", in.restart)
 		}
@@ -84,6 +91,18 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 		s.log(slog.LevelInfo, "source synced again", "source", name, "failed", failed)
 	}
 	s.removeGroups(name, c, c.deleted(), now)
+	s.meet(name, now)
+}
+
+// meet records that the content of a source is known, or that the source was removed.
+func (s *state) meet(name string, now time.Time) {
+	if !s.unknown[name] {
+		return
+	}
+	if delete(s.unknown, name); len(s.unknown) == 0 {
+		s.log(slog.LevelInfo, "all sources have synced, hosts of registries outside of their own suffix are served")
+		s.markChange(now)
+	}
 }
 
 // markGroup marks a group as changed, and keeps the group as it was in the last mesh.
@@ -113,6 +132,7 @@ func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop [
 		c.remove(f.name)
 		s.log(slog.LevelInfo, "source removed", "source", f.name, "objects", c.status.Objects)
 		s.removeGroups(f.name, c, slices.Sorted(maps.Keys(c.groups)), now)
+		s.meet(f.name, now)
 	}
 	for _, f := range start {
 		c := s.sources[f.name]
@@ -128,6 +148,16 @@ func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop [
 	return start, stop
 }
 
+// report returns the status of a source.
+func (s *state) report(name string) SourceStatus {
+	c := s.sources[name]
+	out := c.report()
+	if out.Withheld = s.withheld(c); out.Withheld > 0 {
+		out.Unknown = slices.Sorted(maps.Keys(s.unknown))
+	}
+	return out
+}
+
 // groups yields every group, ordered by source and key: of two services that claim one host with equal right the same one
 // wins in every replica.
 func (s *state) groups() iter.Seq[model.Group] {
@@ -135,7 +165,11 @@ func (s *state) groups() iter.Seq[model.Group] {
 		for _, name := range slices.Sorted(maps.Keys(s.sources)) {
 			groups := s.sources[name].groups
 			for _, key := range slices.Sorted(maps.Keys(groups)) {
-				if !yield(groups[key]) {
+				group := groups[key]
+				if len(s.unknown) > 0 {
+					group = group.WithoutGuests()
+				}
+				if !yield(group) {
 					return
 				}
 			}

@@ -19,6 +19,8 @@ func (j *judge) conflicts() {
 	j.policies()
 	j.entries()
 	j.registries()
+	j.guests()
+	j.suffixes()
 	j.sidecars()
 	j.servers()
 	j.proxyConfigs()

@@ -70,6 +70,9 @@ func (m *Mesh) moveServices(services []*Service) bool {
 	}
 	var order []serviceKey
 	for _, s := range services {
+		if _, unused := m.shut[s.declaration()]; unused {
+			continue
+		}
 		if len(s.Selector) > 0 {
 			s = m.withWorkloads(s)
 		}
@@ -108,7 +111,7 @@ func (m *Mesh) moveServices(services []*Service) bool {
 
 func onlyEndpoints(a, b *Service) bool {
 	return !a.Headless && !b.Headless && maps.Equal(a.Selector, b.Selector) &&
-		a.Created.Equal(b.Created) && a.Resolution == b.Resolution && a.External == b.External &&
+		a.Created.Equal(b.Created) && a.Right == b.Right && a.Resolution == b.Resolution && a.External == b.External &&
 		a.NodeLocal == b.NodeLocal && a.Prefer == b.Prefer &&
 		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Ignored, b.Ignored) &&
 		slices.Equal(a.ExportTo, b.ExportTo) &&

@@ -31,6 +31,7 @@ type Mesh struct {
 	moved            map[serviceKey]*Service   // whose current endpoints are not in byAddress
 	bareServices     map[serviceKey]bareService
 	contested        map[serviceKey]claimants // services with more than one declaration: all declarations, the owner first
+	shut             map[string]shutGuest     // declarations of registries that are not served, for others have their hosts
 	objects          []*Object                // all, oldest first
 	twins            map[string]bool          // keys that several objects have
 	unused           []twin                   // objects whose key an object in use has; in the order of objects
@@ -124,6 +125,7 @@ func (m *Mesh) addServices(services []*Service) {
 		}
 	}
 	slices.SortStableFunc(services, (*Service).byRight)
+	services = m.shutGuests(services)
 	places := map[serviceKey]int{} // of services with more than one declaration
 	for _, s := range services {
 		at := len(m.services) - 1
@@ -140,6 +142,7 @@ func (m *Mesh) addServices(services []*Service) {
 		m.contested[s.key()] = append(m.contested[s.key()], s)
 	}
 	for key, at := range places {
+		slices.SortStableFunc(m.contested[key], func(a, b *Service) int { return cmp.Compare(a.Right, b.Right) })
 		m.services[at] = Recall(m.memory, fmt.Sprintf("claims of %s/%s", key.namespace, key.host), m.contested[key], claimants.join)
 	}
 }

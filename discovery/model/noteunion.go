@@ -18,7 +18,11 @@ func (j *judge) registries() {
 	for _, key := range keys {
 		all := j.mesh.contested[key]
 		for _, s := range all[1:] {
-			if all[0].Registry != "" {
+			switch {
+			case all[0].Right != s.Right:
+				j.conflict(j.declaredBy(s), j.declaredBy(all[0]), fieldOf(s, "hosts"), "%s is a host of %s: what %s says of it is not used", s.Host,
+					j.ownerName(all[0]), s.place())
+			case all[0].Registry != "":
 				j.united(all, s)
 			}
 		}

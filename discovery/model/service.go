@@ -12,6 +12,7 @@ type Service struct {
 	Cluster  string // of the registry
 	Origin   Origin // its record in the registry; for a ServiceEntry see the object
 
+	Right      Right  // to the host: RightFull, unless anybody may write to the registry
 	Host       string // lower case, fully qualified; "*.example.com" for a wildcard
 	Namespace  string // of its declaration
 	Name       string // of the object that declares it, "" if there is none

@@ -10,6 +10,8 @@ import (
 // The union of registries: all declarations of one host in one namespace form one service, for any combination of
 // sources.
 //
+//	right             an object or a Service of Kubernetes before a registry that anybody may write to, which does not join it;
+//	                  outside of its own suffix such a registry is a guest: see guests.go.
 //	owner             a registered service before a ServiceEntry; then the older; then namespace, name, registry and cluster;
 //	                  then the order of the sources' names
 //	resolution,       the owner's. A declaration with another one is left out.
@@ -86,6 +88,8 @@ func (s *Service) declaration() string {
 func apart(a, b *Service) string {
 	one := a.Registry == b.Registry && a.Cluster == b.Cluster
 	switch {
+	case a.Right != b.Right:
+		return "right to the host"
 	case a.Resolution != b.Resolution:
 		return "resolution"
 	case one && !slices.Equal(a.ExportTo, b.ExportTo):

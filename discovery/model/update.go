@@ -39,6 +39,24 @@ func (g Group) Malformed() bool { return g.Len() == 0 && len(g.Faults) > 0 }
 // Len returns the number of services, workloads and objects in the group.
 func (g Group) Len() int { return len(g.Services) + len(g.Workloads) + len(g.Objects) }
 
+// Guests returns how many of its services are guests: see RightGuest.
+func (g Group) Guests() (n int) {
+	for _, s := range g.Services {
+		if s.Right == RightGuest {
+			n++
+		}
+	}
+	return n
+}
+
+// WithoutGuests returns the group without services that are guests.
+func (g Group) WithoutGuests() Group {
+	if g.Guests() > 0 {
+		g.Services = slices.DeleteFunc(slices.Clone(g.Services), func(s *Service) bool { return s.Right == RightGuest })
+	}
+	return g
+}
+
 // Covers reports whether the group has a replacement for each service and object of another group.
 func (g Group) Covers(other Group) bool {
 	for _, s := range other.Services {

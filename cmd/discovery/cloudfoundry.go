@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/discovery/registry/cloudfoundry"
 	"github.com/pilotlight/pilotlight/internal/setting"
@@ -68,6 +69,6 @@ func (c *cloudFoundry) faults() map[string]faulty {
 	return out
 }
 
-func (c *cloudFoundry) served() plane.CloudFoundry {
-	return plane.CloudFoundry{Broker: c.broker, Interval: c.interval, Threshold: c.threshold}
+func (c *cloudFoundry) served(hosts model.Grant) plane.CloudFoundry {
+	return plane.CloudFoundry{Broker: c.broker, Hosts: hosts, Interval: c.interval, Threshold: c.threshold}
 }

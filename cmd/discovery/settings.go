@@ -25,6 +25,7 @@ type settings struct {
 	loopback       bool         // the whole mesh is on one machine
 	consul         consul.Config
 	eureka         eureka.Config
+	grants         grants
 	cloudFoundry   cloudFoundry
 	cluster        cluster
 	webhooks       webhooks
@@ -100,6 +101,9 @@ func (s *settings) contradictions() (faults []error) {
 		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			fault("eurekaserverURL", server, "URLs such as http://host:8761/eureka, parted by commas")
 		}
+	}
+	for _, wrong := range s.grants.faults(s.domain) {
+		fault(wrong.name, wrong.found, wrong.want)
 	}
 	faults = append(faults, s.webhookFaults()...)
 	wrong := s.cloudFoundry.faults()

@@ -58,6 +58,7 @@ type Addresses struct {
 // CloudFoundry holds the settings for the routes of a Cloud Foundry.
 type CloudFoundry struct {
 	Broker              cloudfoundry.Broker
+	Hosts               model.Grant // of its routes
 	Interval, Threshold time.Duration
 }
 

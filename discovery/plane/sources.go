@@ -94,7 +94,7 @@ func (c CloudFoundry) source() discovery.Source {
 	if err != nil {
 		id = "discovery"
 	}
-	return cloudfoundry.New(c.Broker, "pilotlight-"+id, netip.Addr{}, c.Interval, c.Threshold)
+	return cloudfoundry.New(c.Broker, "pilotlight-"+id, netip.Addr{}, c.Hosts, c.Interval, c.Threshold)
 }
 
 // collectors returns the sources that have metrics of their own.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/registry/cloudfoundry"
 	"github.com/pilotlight/pilotlight/discovery/sourcetest"
 	"github.com/pilotlight/pilotlight/e2e/lab"
@@ -319,7 +320,7 @@ func TestCloudFoundryContract(t *testing.T) {
 			}
 		}
 		return sourcetest.Registry{
-			Source: cloudfoundry.New(cloudfoundry.Broker{URLs: []string{"nats://" + line.address}, Credentials: b.credentials}, "tested", netip.Addr{}, 500*time.Millisecond, time.Hour),
+			Source: cloudfoundry.New(cloudfoundry.Broker{URLs: []string{"nats://" + line.address}, Credentials: b.credentials}, "tested", netip.Addr{}, model.Grant{Domains: []string{"*"}}, 500*time.Millisecond, time.Hour),
 			Host:   func(name string) string { return name + ".cf.test" },
 			Put:    put,
 			Delete: func(name string) { w.check(c.unregister(name)) },

@@ -36,8 +36,13 @@ func (w *world) eureka() *eureka {
 
 // register registers an instance, or changes it. Nobody renews it: its lease is ten minutes.
 func (e *eureka) register(app, id, ip string, port int, status string) error {
+	return e.registerAs(app, id, ip, port, status, app)
+}
+
+// registerAs registers an instance with a vipAddress.
+func (e *eureka) registerAs(app, id, ip string, port int, status, vip string) error {
 	return send("POST", e.url+"/apps/"+app, "", map[string]any{"instance": map[string]any{
-		"instanceId": id, "hostName": id, "app": strings.ToUpper(app), "ipAddr": ip, "status": status, "vipAddress": app, "secureVipAddress": app,
+		"instanceId": id, "hostName": id, "app": strings.ToUpper(app), "ipAddr": ip, "status": status, "vipAddress": vip, "secureVipAddress": vip,
 		"port": map[string]any{"$": port, "@enabled": "true"}, "securePort": map[string]any{"$": 443, "@enabled": "false"},
 		"dataCenterInfo": map[string]any{"@class": "com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo", "name": "MyOwn"},
 		"leaseInfo":      map[string]any{"renewalIntervalInSecs": 30, "durationInSecs": 600},

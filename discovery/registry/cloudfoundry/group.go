@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -17,12 +18,15 @@ func groupOf(host string, route map[string]instance) model.Group {
 		return model.Group{}
 	}
 	s := &model.Service{
-		Registry: "CloudFoundry", Host: host, Namespace: "default", Name: host, Resolution: model.ResolutionStatic,
+		Registry: "CloudFoundry", Right: model.RightGuest, Host: host, Namespace: "default", Name: host, Resolution: model.ResolutionStatic,
 		Ports: []model.Port{{Name: "http", Number: port, Protocol: model.HTTP2}},
 	}
 	tls, http2, balancing := 0, 0, ""
 	for _, place := range slices.Sorted(maps.Keys(route)) {
 		i := route[place]
+		if s.Origin.Record == nil {
+			s.Origin.Record = &model.Record{UID: strings.TrimSpace("route to " + place + " " + i.labels[labelApp])}
+		}
 		s.Endpoints = append(s.Endpoints, model.Endpoint{
 			Address: i.address, Ports: map[string]uint32{"http": i.port}, Labels: i.labels, Locality: model.Locality{Zone: i.zone},
 		})

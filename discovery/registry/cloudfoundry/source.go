@@ -33,14 +33,19 @@ type Source struct {
 }
 
 // New returns a Source that requests an announcement of each route every interval, and drops a plain one after
-// threshold. id identifies this router among others; address is its own, if it has one.
-func New(b Broker, id string, address netip.Addr, interval, threshold time.Duration) *Source {
-	s := &Source{broker: b, id: id, hosts: []string{}, interval: interval, threshold: threshold, counts: newCounts(), table: newTable(threshold)}
+// threshold. grant has the hosts of routes that are served; id identifies this router among others; address is its own, if it has one.
+func New(b Broker, id string, address netip.Addr, grant model.Grant, interval, threshold time.Duration) *Source {
+	s := &Source{
+		broker: b, id: id, hosts: []string{}, interval: interval, threshold: threshold, counts: newCounts(), table: newTable(grant, threshold),
+	}
 	if address.IsValid() {
 		s.hosts = append(s.hosts, address.String())
 	}
 	return s
 }
+
+// OpenRegistry marks it as a registry in which anybody may write.
+func (s *Source) OpenRegistry() {}
 
 // Run follows the announcements until ctx is done or the broker is lost. It has synced when an interval has passed, in
 // which every publisher has announced its routes. After that the loss of the broker loses no routes: a new run begins
@@ -145,7 +150,7 @@ func (s *Source) lost(ctx context.Context, err error) error {
 		return nil
 	}
 	if errors.Is(err, nats.ErrSlowConsumer) {
-		s.table, s.synced = newTable(s.threshold), false
+		s.table, s.synced = newTable(s.table.grant, s.threshold), false
 		return errors.New("follow router.*: messages came faster than they could be read, and some were dropped")
 	}
 	return fmt.Errorf("follow router.*: %w", err)

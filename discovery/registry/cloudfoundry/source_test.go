@@ -31,7 +31,7 @@ func plain(name, address string) string {
 }
 
 func newSource(b *fakeBroker, interval, threshold time.Duration) *Source {
-	return New(Broker{URLs: []string{b.url()}}, "tested", netip.MustParseAddr("10.9.9.9"), interval, threshold)
+	return New(Broker{URLs: []string{b.url()}}, "tested", netip.MustParseAddr("10.9.9.9"), everyHost, interval, threshold)
 }
 
 func TestContract(t *testing.T) {
@@ -211,12 +211,12 @@ func TestASilentBroker(t *testing.T) {
 	}
 	defer l.Close()
 	silent := Broker{URLs: []string{"nats://" + l.Addr().String()}, patience: 200 * time.Millisecond}
-	r := start(t, New(silent, "tested", netip.Addr{}, time.Second, time.Hour))
+	r := start(t, New(silent, "tested", netip.Addr{}, everyHost, time.Second, time.Hour))
 	if err := r.end(); err == nil || !strings.Contains(err.Error(), "connect to NATS") {
 		t.Errorf("it ends with %v", err)
 	}
 	silent.patience = time.Hour
-	r = start(t, New(silent, "tested", netip.Addr{}, time.Second, time.Hour))
+	r = start(t, New(silent, "tested", netip.Addr{}, everyHost, time.Second, time.Hour))
 	r.stop()
 }
 
@@ -224,7 +224,7 @@ func TestASilentBroker(t *testing.T) {
 // handled.
 func TestAFlood(t *testing.T) {
 	b := startBroker(t)
-	s := New(Broker{URLs: []string{"nats://127.0.0.1:1", b.url()}}, "tested", netip.Addr{}, 50*time.Millisecond, time.Hour)
+	s := New(Broker{URLs: []string{"nats://127.0.0.1:1", b.url()}}, "tested", netip.Addr{}, everyHost, 50*time.Millisecond, time.Hour)
 	s.table.limit = 5_000
 	r := start(t, s)
 	defer r.stop()
@@ -270,7 +270,7 @@ func TestCredentials(t *testing.T) {
 			}
 		})
 	}
-	s := New(Broker{URLs: []string{"nats://127.0.0.1:1"}, Credentials: filepath.Join(dir, "none")}, "tested", netip.Addr{}, time.Second, time.Hour)
+	s := New(Broker{URLs: []string{"nats://127.0.0.1:1"}, Credentials: filepath.Join(dir, "none")}, "tested", netip.Addr{}, everyHost, time.Second, time.Hour)
 	if err := start(t, s).end(); err == nil || !strings.Contains(err.Error(), "read credentials of NATS") {
 		t.Errorf("without its file it ends with %v", err)
 	}
@@ -296,7 +296,7 @@ func TestABrokerThatIsNotThere(t *testing.T) {
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	err = New(Broker{URLs: []string{"nats://" + address}}, "tested", netip.Addr{}, time.Second, time.Hour).Run(t.Context(), nil)
+	err = New(Broker{URLs: []string{"nats://" + address}}, "tested", netip.Addr{}, everyHost, time.Second, time.Hour).Run(t.Context(), nil)
 	if err == nil || !strings.Contains(err.Error(), "connect to NATS at nats://"+address) || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("it ends with %v", err)
 	}
@@ -341,7 +341,7 @@ func TestBrokersThatAreNone(t *testing.T) {
 			defer serving.Wait()
 			defer l.Close()
 			b := Broker{URLs: []string{"nats://" + l.Addr().String()}, patience: 5 * time.Second}
-			err = New(b, "tested", netip.Addr{}, time.Hour, 2*time.Hour).Run(t.Context(), nil)
+			err = New(b, "tested", netip.Addr{}, everyHost, time.Hour, 2*time.Hour).Run(t.Context(), nil)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("it ends with %v, want %q", err, test.want)
 			}

@@ -14,6 +14,7 @@ const maxEntries = 250_000
 
 // table holds every route that was announced. It reads no clock.
 type table struct {
+	grant     model.Grant   // of the hosts of routes
 	threshold time.Duration // how long a plain instance is kept without a new announcement
 	limit     int
 	routes    map[string]map[string]instance // by host, then by place
@@ -29,9 +30,9 @@ type fault struct {
 	updated time.Time
 }
 
-func newTable(threshold time.Duration) *table {
+func newTable(grant model.Grant, threshold time.Duration) *table {
 	return &table{
-		threshold: threshold, limit: maxEntries, routes: map[string]map[string]instance{}, faults: map[string]map[string]fault{},
+		grant: grant, threshold: threshold, limit: maxEntries, routes: map[string]map[string]instance{}, faults: map[string]map[string]fault{},
 		changed: map[string]bool{}, faulty: map[string]bool{},
 	}
 }
@@ -50,6 +51,9 @@ func (t *table) register(data []byte, now time.Time) (refused int) {
 	i.updated = now
 	for _, uri := range m.URIs {
 		name, fault := parseURI(uri)
+		if fault == nil {
+			_, fault = t.grant.Right(name)
+		}
 		if fault == nil {
 			fault = wrong
 		}

@@ -39,6 +39,8 @@ func shown(groups map[string]model.Group) (out []string) {
 
 func itoa(n uint32) string { return strings.TrimPrefix(instance{port: n}.place(), ":") }
 
+var everyHost = model.Grant{Domains: []string{"*"}, Never: []string{"svc.cluster.local"}, Setting: "natsDomains"}
+
 func TestRegister(t *testing.T) {
 	for _, test := range []struct {
 		name, body string
@@ -81,6 +83,17 @@ func TestRegister(t *testing.T) {
 			[]string{"messages for router.> | 10.0.0.1:1: is no host name: want one such as shop.example.com or *.example.com"},
 		},
 		{
+			"names of others", `{"uris":["web.default.svc.cluster.local","*.cluster.local","10.96.0.1","*.com","a.cf.test"],"host":"10.0.0.1","port":1}`,
+			[]string{
+				"a.cf.test HTTP 10.0.0.1:1",
+				"messages for *.cluster.local | 10.0.0.1:1: *.cluster.local is a name of svc.cluster.local, which this registry may not give",
+				"messages for *.com | 10.0.0.1:1: *.com covers a whole top-level domain: want a wildcard such as *.example.com",
+				"messages for 10.96.0.1 | 10.0.0.1:1: 10.96.0.1 is an address, want a host name",
+				"messages for web.default.svc.cluster.local | 10.0.0.1:1: web.default.svc.cluster.local is a name of svc.cluster.local, which this registry " +
+					"may not give",
+			},
+		},
+		{
 			"no address", `{"uris":["a.cf.test"],"host":"cell","port":1,"private_instance_id":"i"}`,
 			[]string{`messages for a.cf.test | i: host is "cell", want an IP address`},
 		},
@@ -117,7 +130,7 @@ func TestRegister(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			table := newTable(DefaultThreshold)
+			table := newTable(everyHost, DefaultThreshold)
 			table.register([]byte(test.body), begin)
 			if diff := cmp.Diff(test.want, shown(table.unsent())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -127,11 +140,11 @@ func TestRegister(t *testing.T) {
 }
 
 func TestGroupOf(t *testing.T) {
-	table := newTable(DefaultThreshold)
+	table := newTable(everyHost, DefaultThreshold)
 	table.register([]byte(`{"uris":["a.cf.test"],"host":"10.0.0.2","tls_port":61443,"server_cert_domain_san":"guid","app":"app","protocol":"http2",
 		"private_instance_id":"id","private_instance_index":"7","availability_zone":"z1","tags":{"process_type":"web"}}`), begin)
 	want := &model.Service{
-		Registry: "CloudFoundry", Host: "a.cf.test", Namespace: "default", Name: "a.cf.test", Resolution: model.ResolutionStatic,
+		Registry: "CloudFoundry", Right: model.RightGuest, Origin: model.Origin{Record: &model.Record{UID: "route to 10.0.0.2:61443 app"}}, Host: "a.cf.test", Namespace: "default", Name: "a.cf.test", Resolution: model.ResolutionStatic,
 		Ports: []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP2}},
 		Endpoints: []model.Endpoint{{
 			Address: "10.0.0.2", Ports: map[string]uint32{"http": 61443}, Locality: model.Locality{Zone: "z1"}, Labels: map[string]string{
@@ -153,7 +166,7 @@ func TestGroupOf(t *testing.T) {
 }
 
 func TestAges(t *testing.T) {
-	table := newTable(DefaultThreshold)
+	table := newTable(everyHost, DefaultThreshold)
 	register := func(name, fields string, at time.Duration) {
 		table.register([]byte(`{"uris":["`+name+`"],"host":"10.0.0.1",`+fields+`}`), begin.Add(at))
 	}
@@ -187,7 +200,7 @@ func TestAges(t *testing.T) {
 // A malformed message removes nothing. Its fault is dropped when the instance sends a valid announcement, is withdrawn,
 // or sends nothing more.
 func TestFaults(t *testing.T) {
-	table := newTable(DefaultThreshold)
+	table := newTable(everyHost, DefaultThreshold)
 	const good, bad = `{"uris":["a"],"host":"10.0.0.1","port":1,"private_instance_id":"i"}`, `{"uris":["a"],"host":"x","port":1,"private_instance_id":"i"}`
 	step := func(do func(), want ...string) {
 		t.Helper()
@@ -210,7 +223,7 @@ func TestFaults(t *testing.T) {
 
 // A publisher that invents routes uses no more memory than the limit, and its first routes stay.
 func TestTheTableIsBounded(t *testing.T) {
-	table := newTable(DefaultThreshold)
+	table := newTable(everyHost, DefaultThreshold)
 	table.limit = 20_000
 	refused := 0
 	for i := range 100_000 {
@@ -232,7 +245,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`{"uris":["*.test"],"host":"::1","tls_port":80,"tags":{"a":"b"}}`), true)
 	f.Add([]byte("[]"), true)
 	f.Fuzz(func(t *testing.T, data []byte, remove bool) {
-		table := newTable(DefaultThreshold)
+		table := newTable(everyHost, DefaultThreshold)
 		table.limit = 4
 		table.register([]byte(`{"uris":["a.test"],"host":"10.0.0.1","port":80}`), begin)
 		if table.register(data, begin); remove {

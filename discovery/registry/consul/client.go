@@ -26,14 +26,23 @@ const (
 
 // Config holds the settings of the connection to Consul.
 type Config struct {
-	URL       string // http://host:port, or https; a path before /v1 may follow
-	TokenFile string // of the ACL token, read for each request; "" for none
-	Namespace string // of Consul Enterprise; "" for the default one
-	Partition string // of Consul Enterprise; "" for that of the agent at URL
+	URL       string   // http://host:port, or https; a path before /v1 may follow
+	TokenFile string   // of the ACL token, read for each request; "" for none
+	Namespace string   // of Consul Enterprise; "" for the default one
+	Partition string   // of Consul Enterprise; "" for that of the agent at URL
+	Domains   []string // DNS domains of Consul, in which its services are served; none for Domain
 
 	CACert     string // PEM file of roots; "" for the system's
 	ClientCert string // PEM files of the certificate that Consul may request; "" for none
 	ClientKey  string
+}
+
+func (c Config) spot() spot {
+	out := spot{c.Namespace, c.Domains}
+	if len(out.domains) == 0 {
+		out.domains = []string{Domain}
+	}
+	return out
 }
 
 // client returns a client with separate connections. idle closes them.

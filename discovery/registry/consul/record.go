@@ -46,23 +46,40 @@ type port struct {
 	protocol model.Protocol
 }
 
-// Host returns the host of a service. The default namespace is not a part of it.
-func Host(name, namespace string) string {
-	host := strings.ToLower(name) + ".service"
-	if namespace != "" && namespace != defaultSpot {
-		host += "." + strings.ToLower(namespace) + ".ns"
-	}
-	return host + ".consul"
+// Domain is the DNS domain of a Consul, unless it is configured.
+const Domain = "consul"
+
+// spot is where the services of a Consul are in the mesh.
+type spot struct {
+	namespace string   // of Consul, "" for the default one
+	domains   []string // DNS domains of Consul
 }
 
-// groupOf converts a service and all its instances. A service without instances that can be served becomes an empty
+// host returns the host of a service in a domain. The default namespace is not a part of it.
+func (s spot) host(name, domain string) string {
+	host := strings.ToLower(name) + ".service"
+	if s.namespace != "" && s.namespace != defaultSpot {
+		host += "." + strings.ToLower(s.namespace) + ".ns"
+	}
+	return host + "." + domain
+}
+
+// right returns the right to the hosts of a domain: Consul's own is nobody else's.
+func right(domain string) model.Right {
+	if domain == Domain {
+		return model.RightSuffix
+	}
+	return model.RightGuest
+}
+
+// groupOf converts a service and all its instances, to a service in each domain. A service without instances that can be served becomes an empty
 // group, or a group of faults.
-func groupOf(name, namespace string, entries []*api.ServiceEntry) model.Group {
+func groupOf(at spot, name string, entries []*api.ServiceEntry) model.Group {
 	if !hostName.MatchString(strings.ToLower(name)) {
 		return model.Group{Faults: []string{fmt.Sprintf(`name is %q, want letters, digits, "-", "_" and "."`, name)}}
 	}
 	service := &model.Service{
-		Registry: "Consul", Host: Host(name, namespace), Namespace: cmp.Or(namespace, defaultSpot), Name: name, Resolution: model.ResolutionStatic,
+		Registry: "Consul", Namespace: cmp.Or(at.namespace, defaultSpot), Name: name, Resolution: model.ResolutionStatic,
 	}
 	var instances []instance
 	var faults []string
@@ -89,7 +106,13 @@ func groupOf(name, namespace string, entries []*api.ServiceEntry) model.Group {
 		i.endpoint.Ports, i.endpoint.Partial = i.listens(service.Ports)
 		service.Endpoints = append(service.Endpoints, i.endpoint)
 	}
-	return model.Group{Services: []*model.Service{service}, Faults: faults}
+	group := model.Group{Faults: faults}
+	for _, domain := range at.domains {
+		in := *service
+		in.Host, in.Right = at.host(name, domain), right(domain)
+		group.Services = append(group.Services, &in)
+	}
+	return group
 }
 
 // inOrder returns the entries without proxies and gateways of Consul's mesh, ordered by node and id.

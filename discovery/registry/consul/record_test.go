@@ -1,6 +1,8 @@
 package consul
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,6 +10,9 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
+
+// home is where services are by default.
+var home = spot{domains: []string{Domain}}
 
 func TestGroupOf(t *testing.T) {
 	web := func(edit func(e *api.ServiceEntry)) *api.ServiceEntry {
@@ -157,7 +162,7 @@ func TestGroupOf(t *testing.T) {
 			want := model.Group{Faults: tt.want.faults}
 			if tt.want.endpoints != nil {
 				s := &model.Service{
-					Registry: "Consul", Cluster: "dc1", Host: "web.service.consul", Namespace: "default", Name: "web",
+					Registry: "Consul", Right: model.RightSuffix, Cluster: "dc1", Host: "web.service.consul", Namespace: "default", Name: "web",
 					Origin: model.Origin{Record: &model.Record{Cluster: "dc1"}}, Resolution: model.ResolutionStatic, Ports: tt.want.ports, Endpoints: tt.want.endpoints,
 				}
 				if tt.want.dns {
@@ -165,7 +170,7 @@ func TestGroupOf(t *testing.T) {
 				}
 				want.Services = []*model.Service{s}
 			}
-			if diff := cmp.Diff(want, groupOf("web", "", tt.entries)); diff != "" {
+			if diff := cmp.Diff(want, groupOf(home, "web", tt.entries)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -178,14 +183,27 @@ func TestHost(t *testing.T) {
 		{"web", "default", "web.service.consul"},
 		{"api.v1", "Team", "api.v1.service.team.ns.consul"},
 	} {
-		if got := Host(tt.name, tt.namespace); got != tt.want {
+		if got := (spot{namespace: tt.namespace}).host(tt.name, Domain); got != tt.want {
 			t.Errorf("the host of %s in %q is %s, want %s", tt.name, tt.namespace, got, tt.want)
 		}
 	}
 	for _, name := range []string{"", "a b", "a..b", "-a", "a/b", "ä"} {
-		if g := groupOf(name, "", nil); !g.Malformed() {
+		if g := groupOf(home, name, nil); !g.Malformed() {
 			t.Errorf("a service of the name %q has the group %+v, want faults", name, g)
 		}
+	}
+}
+
+// A Consul with several DNS domains serves each service in each of them. Only "consul" is its own.
+func TestDomains(t *testing.T) {
+	at := Config{Domains: []string{"consul", "corp.example"}, Namespace: "team"}.spot()
+	group := groupOf(at, "web", []*api.ServiceEntry{entry("web", "1", "10.0.0.1", 80)})
+	var got []string
+	for _, s := range group.Services {
+		got = append(got, fmt.Sprint(s.Host, " ", s.Namespace, " ", s.Right, " ", len(s.Endpoints)))
+	}
+	if want := []string{"web.service.team.ns.consul team 1 1", "web.service.team.ns.corp.example team 2 1"}; !slices.Equal(got, want) {
+		t.Errorf("the services are %q, want %q", got, want)
 	}
 }
 
@@ -196,7 +214,7 @@ func FuzzGroupOf(f *testing.F) {
 		e := entry(name, "1", address, port)
 		e.Node.Address, e.Service.Tags, e.Service.Meta = node, []string{tag}, map[string]string{key: value}
 		e.Checks[0].Status, e.Service.Weights.Passing = status, weight
-		for _, s := range groupOf(name, "", []*api.ServiceEntry{e}).Services {
+		for _, s := range groupOf(home, name, []*api.ServiceEntry{e}).Services {
 			if len(s.Endpoints) != 1 || s.Endpoints[0].Address == "" || len(s.Ports) != 1 || s.Ports[0].Number == 0 || s.Ports[0].Number > 65535 {
 				t.Errorf("%+v", s)
 			}

@@ -34,6 +34,9 @@ type Source struct {
 	sent map[string]model.Group // by the run before
 }
 
+// OpenRegistry marks it as a registry in which anybody may write.
+func (s *Source) OpenRegistry() {}
+
 // Run sends updates until ctx is done or Consul fails. The next run keeps groups of the last one for a while if Consul
 // lacks them.
 func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
@@ -43,7 +46,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	}
 	defer idle()
 	r := &run{
-		namespace: s.Namespace, log: s.Log, ask: asker{client, s.Config, cmp.Or(s.silence, askTimeout)}, wait: cmp.Or(s.wait, wait),
+		spot: s.spot(), log: s.Log, ask: asker{client, s.Config, cmp.Or(s.silence, askTimeout)}, wait: cmp.Or(s.wait, wait),
 		work: make(chan string), events: make(chan func(now time.Time)), view: newView(), todo: newQueue(), missing: names{},
 		sent: map[string]model.Group{}, outbox: map[string]model.Group{}, meshes: names{},
 		lacking: lacking{before: s.sent, kept: names{}}, keep: cmp.Or(s.keep, keep),
@@ -65,12 +68,12 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 
 // run is one run of a Source. Only loop uses the fields below events.
 type run struct {
-	namespace string
-	log       *slog.Logger
-	ask       asker
-	wait      time.Duration // of a blocking query
-	work      chan string   // names of services to read
-	events    chan func(now time.Time)
+	spot   spot
+	log    *slog.Logger
+	ask    asker
+	wait   time.Duration // of a blocking query
+	work   chan string   // names of services to read
+	events chan func(now time.Time)
 
 	view    *view
 	todo    *queue
@@ -327,7 +330,7 @@ func (r *run) read(name string, entries []*api.ServiceEntry) {
 		r.meshes[name] = true
 		r.log.Info("not served: a proxy or gateway of Consul's own mesh", "service", name)
 	}
-	r.send(name, groupOf(name, r.namespace, entries))
+	r.send(name, groupOf(r.spot, name, entries))
 }
 
 // send puts a group into the next update, unless the same was sent.

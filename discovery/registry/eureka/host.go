@@ -33,13 +33,16 @@ func (h *hosted) add(k key, e model.Endpoint, p place) {
 }
 
 // group returns the host as a service. Without an instance that can be served the group has only faults.
-func (h *hosted) group(host string) model.Group {
+func (h *hosted) group(host string, right model.Right) model.Group {
 	if len(h.members) == 0 {
 		return model.Group{Faults: h.faults}
 	}
 	s := &model.Service{
-		Registry: "Eureka", Host: host, Namespace: "default", Name: strings.TrimSuffix(host, ".service.eureka"), Resolution: model.ResolutionStatic,
-		Ports: h.ports(),
+		Registry: "Eureka", Right: right, Host: host, Namespace: "default", Name: strings.TrimSuffix(host, "."+Suffix),
+		Resolution: model.ResolutionStatic, Ports: h.ports(),
+	}
+	if right == model.RightGuest { // a note may name it
+		s.Origin.Record = &model.Record{UID: "instance " + h.members[0].id + " of application " + h.members[0].app}
 	}
 	for _, m := range h.members {
 		if _, err := netip.ParseAddr(m.endpoint.Address); err != nil {

@@ -34,13 +34,16 @@ type place struct {
 	protocol model.Protocol
 }
 
+// Suffix is that of the hosts of names without a dot.
+const Suffix = "service.eureka"
+
 // Host returns the host of a vipAddress. One with a dot is taken as it is.
 func Host(vip string) string {
 	vip = strings.ToLower(vip)
 	if strings.Contains(vip, ".") {
 		return vip
 	}
-	return vip + ".service.eureka"
+	return vip + "." + Suffix
 }
 
 // groupsOf converts all instances to a group for each host, by host.
@@ -58,7 +61,7 @@ func groupsOf(r *registry) map[string]model.Group {
 		return hosts[name]
 	}
 	for _, c := range all {
-		endpoint, places, faults := c.convert()
+		endpoint, places, faults := c.convert(r.grant)
 		if _, lacks := r.lacking[c.key]; lacks {
 			faults = append(faults, fmt.Sprintf("Eureka's answers lack it, and do not say that it was removed: it is served until its lease of %s is over", c.lease()))
 		}
@@ -74,7 +77,8 @@ func groupsOf(r *registry) map[string]model.Group {
 	}
 	out := make(map[string]model.Group, len(hosts))
 	for name, h := range hosts {
-		out[name] = h.group(name)
+		right, _ := r.grant.Right(name)
+		out[name] = h.group(name, right)
 	}
 	return out
 }
@@ -114,7 +118,7 @@ func parts(t text) func(yield func(string) bool) {
 }
 
 // convert returns an instance as an endpoint, and the places at which it is served: none, if it cannot be served.
-func (c record) convert() (e model.Endpoint, places []place, faults []string) {
+func (c record) convert(grant model.Grant) (e model.Endpoint, places []place, faults []string) {
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if c.fault != "" {
 		return e, nil, []string{c.fault}
@@ -136,7 +140,7 @@ func (c record) convert() (e model.Endpoint, places []place, faults []string) {
 		wrong("ipAddr is %q, want an IP address, or a hostName without it", e.Address)
 		return e, nil, faults
 	}
-	places, unplaced := i.places(c.app)
+	places, unplaced := i.places(c.app, grant)
 	return e, places, append(faults, unplaced...)
 }
 
@@ -148,7 +152,7 @@ func servable(address string) bool {
 }
 
 // places returns the enabled ports of an instance under each of its hosts.
-func (i instance) places(app string) (out []place, faults []string) {
+func (i instance) places(app string, grant model.Grant) (out []place, faults []string) {
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	plainNames, secureNames := i.VIP, i.SecureVIP
 	if plainNames == "" {
@@ -192,6 +196,10 @@ func (i instance) places(app string) (out []place, faults []string) {
 			}
 			if !hostName.MatchString(p.host) {
 				wrong(`vipAddress is %q, want letters, digits, "-", "_" and "."`, vip)
+				continue
+			}
+			if _, err := grant.Right(p.host); err != nil {
+				wrong("vipAddress %q is not served: %v", vip, err)
 				continue
 			}
 			out = append(out, p)

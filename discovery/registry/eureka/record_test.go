@@ -22,15 +22,28 @@ func parse(t *testing.T, text string) []change {
 	return a.changes()
 }
 
+// granted are the hosts that the operator allows.
+var granted = model.Grant{Suffix: Suffix, Domains: []string{"example.com"}, Never: []string{"svc.cluster.local"}, Setting: "eurekaDomains"}
+
 func TestGroupsOf(t *testing.T) {
 	const plain = `"ipAddr": "10.0.0.1", "status": "UP", "port": {"$": 8080, "@enabled": "true"}, "securePort": {"$": 443, "@enabled": "false"}`
 	service := func(host, name string, ports []model.Port, endpoints ...model.Endpoint) []*model.Service {
 		return []*model.Service{{
-			Registry: "Eureka", Host: host, Namespace: "default", Name: name, Resolution: model.ResolutionStatic, Ports: ports, Endpoints: endpoints,
+			Registry: "Eureka", Right: model.RightSuffix, Host: host, Namespace: "default", Name: name, Resolution: model.ResolutionStatic, Ports: ports, Endpoints: endpoints,
 		}}
+	}
+	guest := func(services []*model.Service) []*model.Service {
+		services[0].Right, services[0].Origin.Record = model.RightGuest, &model.Record{UID: "instance 1 of application APP"}
+		return services
 	}
 	http := []model.Port{{Name: "http-8080", Number: 8080, Protocol: model.HTTP}}
 	one := model.Endpoint{Address: "10.0.0.1", Health: model.HealthHealthy}
+	foreign := []string{
+		`instance 1 of application APP: vipAddress "web.default.svc.cluster.local:80" is not served: web.default.svc.cluster.local is a name of ` +
+			`svc.cluster.local, which this registry may not give`,
+		`instance 1 of application APP: vipAddress "api.bank.com:80" is not served: api.bank.com is not a name that this registry may give: ` +
+			`want one below service.eureka, example.com, or the domain in --eurekaDomains`,
+	}
 	with := func(e model.Endpoint, edit func(*model.Endpoint)) model.Endpoint { edit(&e); return e }
 	for _, tt := range []struct {
 		name, instances string
@@ -40,15 +53,20 @@ func TestGroupsOf(t *testing.T) {
 			"web.service.eureka": {Services: service("web.service.eureka", "web", http, one)},
 		}},
 		{"a single instance without brackets", `{"instanceId": "1", "vipAddress": "web.example.com", ` + plain + `}`, map[string]model.Group{
-			"web.example.com": {Services: service("web.example.com", "web.example.com", http, one)},
+			"web.example.com": {Services: guest(service("web.example.com", "web.example.com", http, one))},
 		}},
 		{"no name", `[{"instanceId": "1", ` + plain + `}]`, map[string]model.Group{
 			"app.service.eureka": {Services: service("app.service.eureka", "app", http, one)},
 		}},
 		{"several names, one with a port", `[{"instanceId": "1", "vipAddress": "web, other.example.com:80", ` + plain + `}]`, map[string]model.Group{
 			"web.service.eureka": {Services: service("web.service.eureka", "web", http, one)},
-			"other.example.com": {Services: service("other.example.com", "other.example.com", []model.Port{{Name: "http-80", Number: 80, Protocol: model.HTTP}},
-				with(one, func(e *model.Endpoint) { e.Ports, e.Partial = map[string]uint32{"http-80": 8080}, true }))},
+			"other.example.com": {Services: guest(service("other.example.com", "other.example.com", []model.Port{{Name: "http-80", Number: 80, Protocol: model.HTTP}},
+				with(one, func(e *model.Endpoint) { e.Ports, e.Partial = map[string]uint32{"http-80": 8080}, true })))},
+		}},
+		{"names of others", `[{"instanceId": "1", "vipAddress": "web.default.svc.cluster.local:80,api.bank.com:80,web", ` + plain + `}]`, map[string]model.Group{
+			"web.default.svc.cluster.local": {Faults: foreign},
+			"api.bank.com":                  {Faults: foreign},
+			"web.service.eureka":            {Services: service("web.service.eureka", "web", http, one), Faults: foreign},
 		}},
 		{"plain and secure", `[{"instanceId": "1", "vipAddress": "web", "ipAddr": "10.0.0.1", "status": "UP",
 			"port": {"$": "8080", "@enabled": true}, "securePort": {"$": 8443, "@enabled": "true"}}]`, map[string]model.Group{
@@ -102,7 +120,7 @@ func TestGroupsOf(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := newRegistry()
+			r := newRegistry(granted)
 			r.whole(parse(t, `{"application": [{"name": "app", "instance": `+tt.instances+`}]}`), time.Time{})
 			if diff := cmp.Diff(tt.want, groupsOf(r)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -124,7 +142,7 @@ func TestHealth(t *testing.T) {
 
 // An instance that can no longer be read keeps its hosts, so that their last good form stays.
 func TestASpoiltInstanceKeepsItsHosts(t *testing.T) {
-	r := newRegistry()
+	r := newRegistry(granted)
 	r.whole(parse(t, `{"application": {"name": "a", "instance": {"instanceId": "1", "vipAddress": "web", "ipAddr": "10.0.0.1", "status": "UP", "port": {"$": 80, "@enabled": "true"}}}}`), time.Time{})
 	for range 2 {
 		r.delta(parse(t, `{"application": {"name": "a", "instance": {"instanceId": "1", "status": "UP", "port": []}}}`))
@@ -146,7 +164,7 @@ func TestLacking(t *testing.T) {
 		{"instanceId": "3", "ipAddr": "10.0.0.3", "status": "DOWN", "port": {"$": 80, "@enabled": "true"}, "leaseInfo": {"durationInSecs": 9999999999}},
 		{"instanceId": "4", "ipAddr": "10.0.0.4", "status": "UP", "port": {"$": 80, "@enabled": "true"}}]}}`
 	began := time.Unix(1000, 0)
-	r := newRegistry()
+	r := newRegistry(granted)
 	r.whole(parse(t, text), began)
 	if got := r.hash(); got != "DOWN_1_UP_3_" {
 		t.Errorf("the hash code is %q", got)
@@ -191,7 +209,7 @@ func FuzzAnswer(f *testing.F) {
 		if json.Unmarshal(data, &a) != nil {
 			return
 		}
-		r := newRegistry()
+		r := newRegistry(granted)
 		for i := range 3 {
 			if whole == (i%2 == 0) {
 				r.whole(a.changes(), time.Time{})

@@ -2,6 +2,8 @@ package eureka
 
 import (
 	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 const (
@@ -11,12 +13,13 @@ const (
 
 // registry holds the records of one Eureka. It reads no clock: its methods take the time.
 type registry struct {
+	grant   model.Grant
 	records map[key]record
 	lacking map[key]time.Time // the time since which answers lack a record that was not deleted
 }
 
-func newRegistry() *registry {
-	return &registry{records: map[key]record{}, lacking: map[key]time.Time{}}
+func newRegistry(grant model.Grant) *registry {
+	return &registry{grant: grant, records: map[key]record{}, lacking: map[key]time.Time{}}
 }
 
 // whole applies a complete answer. Instances that it lacks are kept until their lease is over: a server that has just

@@ -32,6 +32,7 @@ const (
 type Config struct {
 	URLs     []string      // of servers with the same content: http://host:port/eureka; the first that answers is used
 	Interval time.Duration // between two requests
+	Grant    model.Grant   // of the hosts that it may give; Suffix is always among them
 }
 
 // Source sends the instances of a Eureka. It keeps its records between its runs, since a server that starts has none.
@@ -48,8 +49,12 @@ type Source struct {
 
 // New returns a source.
 func New(c Config, log *slog.Logger) *Source {
-	return &Source{Config: c, log: log, settle: renewal, silence: askTimeout, registry: newRegistry()}
+	c.Grant.Suffix = Suffix
+	return &Source{Config: c, log: log, settle: renewal, silence: askTimeout, registry: newRegistry(c.Grant)}
 }
+
+// OpenRegistry marks it as a registry in which anybody may write.
+func (s *Source) OpenRegistry() {}
 
 // Run sends updates until ctx is done or no server answers.
 func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {

@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -156,12 +154,13 @@ func TestLongAnswers(t *testing.T) {
 		fmt.Fprint(w, "}")
 		return true
 	})
-	client, idle, err := f.source().client()
+	s := f.source()
+	client, idle, err := s.client()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer idle()
-	if list, _, err := (asker{client: client}).services(nil); err != nil || len(list) != services+1 {
+	if list, _, err := (asker{client: client, Config: s.Config}).services(t.Context(), question{}); err != nil || len(list) != services+1 {
 		t.Errorf("%d services, %v, want %d", len(list), err, services+1)
 	}
 	endless := &limited{ReadCloser: http.NoBody, left: 0}
@@ -331,7 +330,7 @@ func TestRoundsReadOnce(t *testing.T) {
 	f := newFake(t)
 	const services = 40
 	name := func(i int) string { return fmt.Sprintf("s-%d", i) }
-	instance := func(i int) *api.ServiceEntry { return entry(name(i), name(i), "10.0.0.1", 80) }
+	instance := func(i int) *serviceEntry { return entry(name(i), name(i), "10.0.0.1", 80) }
 	for i := range services {
 		f.put(instance(i))
 	}
@@ -348,7 +347,7 @@ func TestRoundsReadOnce(t *testing.T) {
 	}
 	// Named by its check, which is critical now.
 	sick := instance(7)
-	sick.Checks[0].Status = api.HealthCritical
+	sick.Checks[0].Status = statusCritical
 	f.change(func() { f.entries[name(7)][name(7)] = sick }, statePath)
 	run.until(func(groups map[string]model.Group) bool {
 		return groups[name(7)].Services[0].Endpoints[0].Health == model.HealthUnhealthy
@@ -377,7 +376,7 @@ func TestIndexesGoBackwards(t *testing.T) {
 		delete(f.entries, "old")
 		changed := entry("both", "1", "10.0.0.2", 80)
 		f.entries["both"]["1"] = changed
-		f.entries["new"] = map[string]*api.ServiceEntry{"3": entry("new", "3", "10.0.0.3", 80)}
+		f.entries["new"] = map[string]*serviceEntry{"3": entry("new", "3", "10.0.0.3", 80)}
 		for list := range f.index {
 			f.index[list] = 3
 		}
@@ -391,7 +390,7 @@ func TestIndexesGoBackwards(t *testing.T) {
 func TestLeftOutIsSaid(t *testing.T) {
 	f := newFake(t)
 	proxy := entry("web-sidecar-proxy", "1", "10.0.0.1", 21000)
-	proxy.Service.Kind = api.ServiceKindConnectProxy
+	proxy.Service.Kind = kindProxy
 	f.put(proxy)
 	var log bytes.Buffer
 	s := f.source()
@@ -476,6 +475,9 @@ func TestRedirections(t *testing.T) {
 func TestBytesThatDrip(t *testing.T) {
 	f := newFake(t)
 	f.breakWith(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != catalogPath {
+			return false
+		}
 		w.Header().Set("X-Consul-Index", "7")
 		fmt.Fprint(w, `{"consul": [`)
 		for tick := time.NewTicker(10 * time.Millisecond); ; {

@@ -1,7 +1,6 @@
 package consul
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -13,15 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
 const (
 	dialTimeout = 10 * time.Second
 	askTimeout  = 30 * time.Second // for requests that do not wait for a change
-	mostBytes   = 256 << 20        // of one answer
+	mostBytes   = 256 << 20        // of one answer; it is read in parts
+	maxHeader   = 64 << 10         // of an answer
+	maxSaid     = 200              // bytes of an answer that an error repeats
 )
 
 // Config holds the settings of the connection to Consul.
@@ -46,10 +45,9 @@ func (c Config) spot() spot {
 }
 
 // client returns a client with separate connections. idle closes them.
-func (c Config) client() (client *api.Client, idle func(), err error) {
-	at, err := url.Parse(c.URL)
-	if err != nil {
-		return nil, nil, fmt.Errorf("parse the URL of Consul: %w", err)
+func (c Config) client() (client *http.Client, idle func(), err error) {
+	if _, err := url.Parse(c.URL); err != nil {
+		return nil, nil, errors.New("parse the URL of Consul: want http://host:port or https://host:port") // without it: it may hold a password
 	}
 	secure, err := c.tls()
 	if err != nil {
@@ -57,16 +55,9 @@ func (c Config) client() (client *api.Client, idle func(), err error) {
 	}
 	transport := &http.Transport{
 		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout, TLSClientConfig: secure,
-		MaxIdleConnsPerHost: lists + workers, IdleConnTimeout: time.Minute,
+		MaxIdleConnsPerHost: lists + workers, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHeader,
 	}
-	client, err = api.NewClient(&api.Config{
-		Address: at.Host, Scheme: at.Scheme, PathPrefix: strings.TrimRight(at.Path, "/"), HttpClient: &http.Client{Transport: door{c, transport}, CheckRedirect: stay},
-		Token: "of the file", // door sets the real one; without a token here the library reads the environment
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a client of Consul: %w", err)
-	}
-	return client, transport.CloseIdleConnections, nil
+	return &http.Client{Transport: door{c, transport}, CheckRedirect: stay}, transport.CloseIdleConnections, nil
 }
 
 // maxFile is the largest size of a file that is read, in bytes: the roots of a whole distribution have 0.3 MB.
@@ -112,10 +103,10 @@ func (c Config) token() (string, error) {
 
 // stay refuses redirections: the request contains the token.
 func stay(r *http.Request, _ []*http.Request) error {
-	return fmt.Errorf("it leads to %s, which is not followed: want the URL of Consul itself", r.URL.Redacted())
+	return fmt.Errorf("it leads to %.*s, which is not followed: want the URL of Consul itself", maxSaid, r.URL.Redacted())
 }
 
-// door handles every request. The library fills unset fields from its own environment variables; here the settings win.
+// door handles every request: it adds the present token and the place in Consul Enterprise, and limits the answer.
 type door struct {
 	c    Config
 	next http.RoundTripper
@@ -123,18 +114,17 @@ type door struct {
 
 // RoundTrip sends a request with the present token, and limits the size of the answer.
 func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Del("X-Consul-Token")
 	token, err := d.c.token()
 	if err != nil {
 		return nil, err
 	}
+	r = r.Clone(r.Context())
 	if d.c.TokenFile != "" {
 		r.Header.Set("X-Consul-Token", token)
 	}
 	query := r.URL.Query()
 	for name, value := range map[string]string{"ns": d.c.Namespace, "partition": d.c.Partition} {
-		if query.Del(name); value != "" {
+		if value != "" {
 			query.Set(name, value)
 		}
 	}
@@ -159,66 +149,4 @@ func (l *limited) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p[:min(int64(len(p)), l.left)])
 	l.left -= int64(n)
 	return n, err
-}
-
-var (
-	errTooLong = fmt.Errorf("the answer is longer than %d MiB", mostBytes>>20)
-	errNull    = errors.New("the answer is null, want a list")
-	errNoIndex = errors.New("the answer has no X-Consul-Index: want the URL of a Consul")
-	errHidden  = errors.New("there is none, not even Consul's own: the token may not read any service; it needs service:read and node:read")
-)
-
-// asker sends requests to one Consul. Its errors name the request.
-type asker struct {
-	client *api.Client
-	Config
-	silence time.Duration // after which a request fails
-}
-
-// services returns the tags of each service. Consul's servers are a service too, in the default namespace, so an empty
-// list means that the token may see no service. Consul reports that in a header, but not to a request without a token.
-func (a asker) services(q *api.QueryOptions) (map[string][]string, *api.QueryMeta, error) {
-	list, meta, err := a.client.Catalog().Services(q)
-	if err == nil && len(list) == 0 && meta.LastIndex != 0 && (meta.ResultsFilteredByACLs || a.Namespace+a.Partition == "") {
-		err = errHidden
-	}
-	return list, meta, listFault("services", list == nil, meta, err)
-}
-
-func (a asker) checks(q *api.QueryOptions) (api.HealthChecks, *api.QueryMeta, error) {
-	list, meta, err := a.client.Health().State(api.HealthAny, q)
-	return list, meta, listFault("health checks", list == nil, meta, err)
-}
-
-func (a asker) nodes(q *api.QueryOptions) ([]*api.Node, *api.QueryMeta, error) {
-	list, meta, err := a.client.Catalog().Nodes(q)
-	return list, meta, listFault("nodes", list == nil, meta, err)
-}
-
-func listFault(what string, null bool, meta *api.QueryMeta, err error) error {
-	switch {
-	case err == nil && null:
-		err = errNull
-	case err == nil && meta.LastIndex == 0:
-		err = errNoIndex
-	}
-	return about(what, err)
-}
-
-// instances returns the instances of a service, with the health checks of each.
-func (a asker) instances(ctx context.Context, name string) ([]*api.ServiceEntry, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.silence)
-	defer cancel()
-	list, _, err := a.client.Health().Service(name, "", false, (&api.QueryOptions{}).WithContext(ctx))
-	if err == nil && list == nil {
-		err = errNull
-	}
-	return list, about(fmt.Sprintf("service %q", name), err)
-}
-
-func about(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("read Consul's %s: %w", what, err)
 }

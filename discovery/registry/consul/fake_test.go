@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/pilotlight/pilotlight/discovery/sourcetest"
 )
 
@@ -21,9 +19,9 @@ type fake struct {
 	*httptest.Server
 	sourcetest.Questions
 	mu      sync.Mutex
-	index   map[string]uint64                       // of the lists
-	entries map[string]map[string]*api.ServiceEntry // by service and instance id
-	nodes   map[string]*api.Node
+	index   map[string]uint64                   // of the lists
+	entries map[string]map[string]*serviceEntry // by service and instance id
+	nodes   map[string]*nodeEntry
 	changed chan struct{}
 }
 
@@ -46,7 +44,7 @@ func (f *fake) empty() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.index = map[string]uint64{catalogPath: 10, statePath: 10, nodesPath: 10}
-	f.entries, f.nodes = map[string]map[string]*api.ServiceEntry{}, map[string]*api.Node{}
+	f.entries, f.nodes = map[string]map[string]*serviceEntry{}, map[string]*nodeEntry{}
 	f.changed = make(chan struct{})
 	f.Reset()
 }
@@ -78,19 +76,19 @@ func (f *fake) highest() (most uint64) {
 }
 
 // entry returns an instance with a passing check.
-func entry(service, id, address string, port int) *api.ServiceEntry {
-	return &api.ServiceEntry{
-		Node:    &api.Node{Node: "node-" + id, Address: "10.9.9.9", Datacenter: "dc1"},
-		Service: &api.AgentService{ID: id, Service: service, Address: address, Port: port, Weights: api.AgentWeights{Passing: 1, Warning: 1}},
-		Checks:  api.HealthChecks{{Node: "node-" + id, CheckID: "service:" + id, ServiceID: id, ServiceName: service, Status: api.HealthPassing}},
+func entry(service, id, address string, port int) *serviceEntry {
+	return &serviceEntry{
+		Node:    &nodeEntry{Node: "node-" + id, Address: "10.9.9.9", Datacenter: "dc1"},
+		Service: &agentService{ID: id, Service: service, Address: address, Port: port, Weights: agentWeights{Passing: 1, Warning: 1}},
+		Checks:  healthChecks{{Node: "node-" + id, CheckID: "service:" + id, ServiceID: id, ServiceName: service, Status: statusPassing}},
 	}
 }
 
 // put registers an instance, as an agent does: with its check, in one write.
-func (f *fake) put(e *api.ServiceEntry) {
+func (f *fake) put(e *serviceEntry) {
 	f.change(func() {
 		if f.entries[e.Service.Service] == nil {
-			f.entries[e.Service.Service] = map[string]*api.ServiceEntry{}
+			f.entries[e.Service.Service] = map[string]*serviceEntry{}
 		}
 		e.Service.ModifyIndex = f.highest() + 1
 		f.entries[e.Service.Service][e.Service.ID] = e
@@ -164,7 +162,7 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 		}
 		answer = tags
 	case statePath:
-		checks := api.HealthChecks{}
+		checks := healthChecks{}
 		for _, entries := range f.entries {
 			for _, e := range entries {
 				checks = append(checks, e.Checks...)
@@ -172,7 +170,7 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 		}
 		answer = checks
 	case nodesPath:
-		nodes := []*api.Node{}
+		nodes := []*nodeEntry{}
 		for _, n := range f.nodes {
 			nodes = append(nodes, n)
 		}
@@ -184,7 +182,7 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 func (f *fake) service(w http.ResponseWriter, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	entries := []*api.ServiceEntry{}
+	entries := []*serviceEntry{}
 	for _, e := range f.entries[name] {
 		entries = append(entries, e)
 	}

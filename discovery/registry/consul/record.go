@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -33,7 +31,7 @@ var (
 
 // instance is an entry of a service that can be served.
 type instance struct {
-	*api.ServiceEntry
+	*serviceEntry
 	endpoint model.Endpoint
 	ports    []port
 }
@@ -74,7 +72,7 @@ func right(domain string) model.Right {
 
 // groupOf converts a service and all its instances, to a service in each domain. A service without instances that can be served becomes an empty
 // group, or a group of faults.
-func groupOf(at spot, name string, entries []*api.ServiceEntry) model.Group {
+func groupOf(at spot, name string, entries []*serviceEntry) model.Group {
 	if !hostName.MatchString(strings.ToLower(name)) {
 		return model.Group{Faults: []string{fmt.Sprintf(`name is %q, want letters, digits, "-", "_" and "."`, name)}}
 	}
@@ -116,20 +114,20 @@ func groupOf(at spot, name string, entries []*api.ServiceEntry) model.Group {
 }
 
 // inOrder returns the entries without proxies and gateways of Consul's mesh, ordered by node and id.
-func inOrder(entries []*api.ServiceEntry) (out []*api.ServiceEntry) {
+func inOrder(entries []*serviceEntry) (out []*serviceEntry) {
 	for _, e := range entries {
-		if e != nil && e.Node != nil && e.Service != nil && e.Service.Kind == api.ServiceKindTypical {
+		if e != nil && e.Node != nil && e.Service != nil && e.Service.Kind == "" {
 			out = append(out, e)
 		}
 	}
-	slices.SortFunc(out, func(a, b *api.ServiceEntry) int {
+	slices.SortFunc(out, func(a, b *serviceEntry) int {
 		return cmp.Or(strings.Compare(a.Node.Node, b.Node.Node), strings.Compare(a.Service.ID, b.Service.ID))
 	})
 	return out
 }
 
 // instanceOf returns nil for an instance that cannot be served.
-func instanceOf(e *api.ServiceEntry) (*instance, []string) {
+func instanceOf(e *serviceEntry) (*instance, []string) {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	address := cmp.Or(e.Service.Address, e.Node.Address)
@@ -159,10 +157,10 @@ func servable(address string) bool {
 }
 
 // ownPorts reads the ports of an instance: several with names, or one without a name.
-func ownPorts(e *api.ServiceEntry) (out []port, faults []string) {
+func ownPorts(e *serviceEntry) (out []port, faults []string) {
 	all := e.Service.Ports
 	if len(all) == 0 {
-		all = api.ServicePorts{{Port: e.Service.Port}}
+		all = []servicePort{{Port: e.Service.Port}}
 	}
 	dialled := e.Service.Meta[metaPort]
 	for _, p := range all {
@@ -233,26 +231,26 @@ func (i instance) listens(ports []model.Port) (own map[string]uint32, partial bo
 }
 
 // healthOf returns the health and the weight of an instance. In maintenance an instance gets no new requests.
-func healthOf(e *api.ServiceEntry) (h model.Health, weight uint32, fault string) {
+func healthOf(e *serviceEntry) (h model.Health, weight uint32, fault string) {
 	passing, warning := uint32(max(0, e.Service.Weights.Passing)), uint32(max(0, e.Service.Weights.Warning))
 	if len(e.Checks) == 0 {
 		return model.HealthUnknown, passing, ""
 	}
-	switch status := e.Checks.AggregatedStatus(); status {
-	case api.HealthPassing:
+	switch status := e.Checks.status(); status {
+	case statusPassing:
 		return model.HealthHealthy, passing, ""
-	case api.HealthWarning:
+	case statusWarning:
 		if warning == 0 {
 			return model.HealthDraining, passing, ""
 		}
 		return model.HealthHealthy, warning, ""
-	case api.HealthMaint:
+	case statusMaintenance:
 		return model.HealthDraining, passing, ""
-	case api.HealthCritical:
+	case statusCritical:
 		return model.HealthUnhealthy, passing, ""
 	default:
 		for _, c := range e.Checks {
-			if !slices.Contains([]string{api.HealthPassing, api.HealthWarning, api.HealthCritical}, c.Status) {
+			if c != nil && !slices.Contains([]string{statusPassing, statusWarning, statusCritical}, c.Status) {
 				fault = fmt.Sprintf("check %s is %q, want passing, warning or critical", c.CheckID, c.Status)
 			}
 		}
@@ -261,7 +259,7 @@ func healthOf(e *api.ServiceEntry) (h model.Health, weight uint32, fault string)
 }
 
 // labelsOf returns tags and meta as labels: a tag "k=v" or "k|v" is k: v, any other is "true". Meta wins over tags.
-func labelsOf(s *api.AgentService) map[string]string {
+func labelsOf(s *agentService) map[string]string {
 	labels := map[string]string{}
 	for _, tag := range s.Tags {
 		key, value := tag, "true"
@@ -282,8 +280,8 @@ func labelsOf(s *api.AgentService) map[string]string {
 }
 
 // localityOf returns the locality from Consul's own field, else from the node's meta, else the datacentre as a region.
-func localityOf(e *api.ServiceEntry) model.Locality {
-	for _, l := range []*api.Locality{e.Service.Locality, e.Node.Locality} {
+func localityOf(e *serviceEntry) model.Locality {
+	for _, l := range []*locality{e.Service.Locality, e.Node.Locality} {
 		if l != nil && l.Region != "" {
 			return model.Locality{Region: l.Region, Zone: l.Zone, SubZone: e.Node.Meta[metaSubZone]}
 		}

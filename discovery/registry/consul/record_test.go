@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/hashicorp/consul/api"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -15,23 +14,23 @@ import (
 var home = spot{domains: []string{Domain}}
 
 func TestGroupOf(t *testing.T) {
-	web := func(edit func(e *api.ServiceEntry)) *api.ServiceEntry {
+	web := func(edit func(e *serviceEntry)) *serviceEntry {
 		e := entry("web", "1", "10.0.0.1", 8080)
 		e.Checks = nil
 		edit(e)
 		return e
 	}
-	second := func(edit func(e *api.ServiceEntry)) *api.ServiceEntry {
+	second := func(edit func(e *serviceEntry)) *serviceEntry {
 		e := entry("web", "2", "10.0.0.2", 8080)
 		e.Checks = nil
 		edit(e)
 		return e
 	}
-	nothing := func(*api.ServiceEntry) {}
-	checked := func(statuses ...string) func(*api.ServiceEntry) {
-		return func(e *api.ServiceEntry) {
+	nothing := func(*serviceEntry) {}
+	checked := func(statuses ...string) func(*serviceEntry) {
+		return func(e *serviceEntry) {
 			for _, s := range statuses {
-				e.Checks = append(e.Checks, &api.HealthCheck{CheckID: "c", Status: s})
+				e.Checks = append(e.Checks, &healthCheck{CheckID: "c", Status: s})
 			}
 		}
 	}
@@ -51,42 +50,42 @@ func TestGroupOf(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name    string
-		entries []*api.ServiceEntry
+		entries []*serviceEntry
 		want    want
 	}{
-		{"two instances, in order", []*api.ServiceEntry{second(nothing), web(nothing)}, want{
+		{"two instances, in order", []*serviceEntry{second(nothing), web(nothing)}, want{
 			auto, []model.Endpoint{endpoint("10.0.0.1", model.HealthUnknown), endpoint("10.0.0.2", model.HealthUnknown)}, nil, false,
 		}},
-		{"health", []*api.ServiceEntry{
+		{"health", []*serviceEntry{
 			web(checked("passing", "passing")), second(checked("passing", "critical")),
 		}, want{auto, []model.Endpoint{endpoint("10.0.0.1", model.HealthHealthy), endpoint("10.0.0.2", model.HealthUnhealthy)}, nil, false}},
-		{"maintenance before critical", []*api.ServiceEntry{web(func(e *api.ServiceEntry) {
-			e.Checks = api.HealthChecks{{CheckID: "_service_maintenance:1", Status: "critical"}, {CheckID: "c", Status: "critical"}}
+		{"maintenance before critical", []*serviceEntry{web(func(e *serviceEntry) {
+			e.Checks = healthChecks{{CheckID: "_service_maintenance:1", Status: "critical"}, {CheckID: "c", Status: "critical"}}
 		})}, want{auto, []model.Endpoint{endpoint("10.0.0.1", model.HealthDraining)}, nil, false}},
-		{"warnings and their weights", []*api.ServiceEntry{
-			web(func(e *api.ServiceEntry) {
+		{"warnings and their weights", []*serviceEntry{
+			web(func(e *serviceEntry) {
 				checked("warning")(e)
-				e.Service.Weights = api.AgentWeights{Passing: 10, Warning: 3}
+				e.Service.Weights = agentWeights{Passing: 10, Warning: 3}
 			}),
-			second(func(e *api.ServiceEntry) { checked("warning")(e); e.Service.Weights = api.AgentWeights{Passing: 10} }),
+			second(func(e *serviceEntry) { checked("warning")(e); e.Service.Weights = agentWeights{Passing: 10} }),
 		}, want{auto, []model.Endpoint{
 			endpoint("10.0.0.1", model.HealthHealthy, func(e *model.Endpoint) { e.Weight = 3 }),
 			endpoint("10.0.0.2", model.HealthDraining, func(e *model.Endpoint) { e.Weight = 10 }),
 		}, nil, false}},
-		{"a status of another version", []*api.ServiceEntry{web(checked("asleep"))}, want{
+		{"a status of another version", []*serviceEntry{web(checked("asleep"))}, want{
 			auto,
 			[]model.Endpoint{endpoint("10.0.0.1", model.HealthUnhealthy)},
 			[]string{`instance 1 of node node-1: check c is "asleep", want passing, warning or critical`},
 			false,
 		}},
-		{"tags, meta, locality", []*api.ServiceEntry{
-			web(func(e *api.ServiceEntry) {
+		{"tags, meta, locality", []*serviceEntry{
+			web(func(e *serviceEntry) {
 				e.Service.Tags, e.Service.Meta = []string{"version=v1", "team|a", "canary", "stage=x", "=odd"}, map[string]string{"stage": "prod"}
 				e.Node.Meta = map[string]string{"region": "eu", "zone": "eu-1", "subzone": "r7"}
 			}),
-			second(func(e *api.ServiceEntry) {
-				e.Service.Locality = &api.Locality{Region: "us", Zone: "us-1"}
-				e.Node.Locality = &api.Locality{Region: "none"}
+			second(func(e *serviceEntry) {
+				e.Service.Locality = &locality{Region: "us", Zone: "us-1"}
+				e.Node.Locality = &locality{Region: "none"}
 			}),
 		}, want{auto, []model.Endpoint{
 			endpoint("10.0.0.1", model.HealthUnknown, func(e *model.Endpoint) {
@@ -95,66 +94,66 @@ func TestGroupOf(t *testing.T) {
 			}),
 			endpoint("10.0.0.2", model.HealthUnknown, func(e *model.Endpoint) { e.Locality = model.Locality{Region: "us", Zone: "us-1"} }),
 		}, nil, false}},
-		{"the node's address, and a name", []*api.ServiceEntry{
-			web(func(e *api.ServiceEntry) { e.Service.Address = "" }),
-			second(func(e *api.ServiceEntry) { e.Service.Address = "web.example.com" }),
+		{"the node's address, and a name", []*serviceEntry{
+			web(func(e *serviceEntry) { e.Service.Address = "" }),
+			second(func(e *serviceEntry) { e.Service.Address = "web.example.com" }),
 		}, want{auto, []model.Endpoint{endpoint("10.9.9.9", model.HealthUnknown), endpoint("web.example.com", model.HealthUnknown)}, nil, true}},
-		{"ports of their own", []*api.ServiceEntry{
-			web(func(e *api.ServiceEntry) { e.Service.Meta = map[string]string{"protocol": "grpc"} }),
-			second(func(e *api.ServiceEntry) { e.Service.Port = 9090; e.Node.Meta = map[string]string{"protocol": "http"} }),
+		{"ports of their own", []*serviceEntry{
+			web(func(e *serviceEntry) { e.Service.Meta = map[string]string{"protocol": "grpc"} }),
+			second(func(e *serviceEntry) { e.Service.Port = 9090; e.Node.Meta = map[string]string{"protocol": "http"} }),
 		}, want{[]model.Port{{Name: "grpc-8080", Number: 8080, Protocol: model.GRPC}, {Name: "http-9090", Number: 9090, Protocol: model.HTTP}}, []model.Endpoint{
 			endpoint("10.0.0.1", model.HealthUnknown, func(e *model.Endpoint) {
 				e.Labels, e.Ports, e.Partial = map[string]string{"protocol": "grpc"}, map[string]uint32{"grpc-8080": 8080}, true
 			}),
 			endpoint("10.0.0.2", model.HealthUnknown, func(e *model.Endpoint) { e.Ports, e.Partial = map[string]uint32{"http-9090": 9090}, true }),
 		}, nil, false}},
-		{"one port that is dialled", []*api.ServiceEntry{
-			web(func(e *api.ServiceEntry) {
+		{"one port that is dialled", []*serviceEntry{
+			web(func(e *serviceEntry) {
 				e.Service.Meta, e.Service.Port = map[string]string{"service-port": "80"}, 31001
 			}),
 		}, want{[]model.Port{{Name: "port-80", Number: 80}}, []model.Endpoint{endpoint("10.0.0.1", model.HealthUnknown, func(e *model.Endpoint) {
 			e.Labels, e.Ports, e.Partial = map[string]string{"service-port": "80"}, map[string]uint32{"port-80": 31001}, true
 		})}, nil, false}},
-		{"named ports", []*api.ServiceEntry{
-			web(func(e *api.ServiceEntry) {
-				e.Service.Port, e.Service.Ports = 0, api.ServicePorts{{Name: "http", Port: 80, Default: true}, {Name: "grpc-admin", Port: 81}}
+		{"named ports", []*serviceEntry{
+			web(func(e *serviceEntry) {
+				e.Service.Port, e.Service.Ports = 0, []servicePort{{Name: "http", Port: 80, Default: true}, {Name: "grpc-admin", Port: 81}}
 			}),
 		}, want{
 			[]model.Port{{Name: "http-80", Number: 80, Protocol: model.HTTP}, {Name: "grpc-admin-81", Number: 81, Protocol: model.GRPC}},
 			[]model.Endpoint{endpoint("10.0.0.1", model.HealthUnknown)},
 			nil, false,
 		}},
-		{"two words for one port", []*api.ServiceEntry{
-			web(func(e *api.ServiceEntry) { e.Node.Meta = map[string]string{"protocol": "http"} }), second(nothing),
+		{"two words for one port", []*serviceEntry{
+			web(func(e *serviceEntry) { e.Node.Meta = map[string]string{"protocol": "http"} }), second(nothing),
 		}, want{
 			[]model.Port{{Name: "http-8080", Number: 8080, Protocol: model.HTTP}},
 			[]model.Endpoint{endpoint("10.0.0.1", model.HealthUnknown), endpoint("10.0.0.2", model.HealthUnknown)},
 			[]string{"instance 2 of node node-2: port 8080 speaks an unknown protocol, and with another instance HTTP, which is taken"},
 			false,
 		}},
-		{"malformed in part", []*api.ServiceEntry{
-			web(func(e *api.ServiceEntry) { e.Service.Port = 70000 }), second(nothing),
+		{"malformed in part", []*serviceEntry{
+			web(func(e *serviceEntry) { e.Service.Port = 70000 }), second(nothing),
 		}, want{
 			auto,
 			[]model.Endpoint{endpoint("10.0.0.2", model.HealthUnknown)},
 			[]string{"instance 1 of node node-1: port is 70000, want 1 to 65535"},
 			false,
 		}},
-		{"malformed", []*api.ServiceEntry{
-			web(func(e *api.ServiceEntry) { e.Service.Address = "0.0.0.0" }),
-			second(func(e *api.ServiceEntry) {
+		{"malformed", []*serviceEntry{
+			web(func(e *serviceEntry) { e.Service.Address = "0.0.0.0" }),
+			second(func(e *serviceEntry) {
 				e.Service.Meta = map[string]string{"protocol": "htpp", "service-port": "web"}
 			}),
 		}, want{faults: []string{
 			`instance 1 of node node-1: address is "0.0.0.0", want an IP address or a host name`,
 			`instance 2 of node node-2: meta service-port is "web", want 1 to 65535`,
 		}}},
-		{"another protocol than there are", []*api.ServiceEntry{
-			web(func(e *api.ServiceEntry) { e.Service.Meta = map[string]string{"protocol": "htpp"} }),
+		{"another protocol than there are", []*serviceEntry{
+			web(func(e *serviceEntry) { e.Service.Meta = map[string]string{"protocol": "htpp"} }),
 		}, want{faults: []string{`instance 1 of node node-1: meta protocol is "htpp", want a protocol such as http, grpc or tcp`}}},
-		{"proxies and gateways", []*api.ServiceEntry{
-			web(func(e *api.ServiceEntry) { e.Service.Kind = api.ServiceKindConnectProxy }),
-			second(func(e *api.ServiceEntry) { e.Service.Kind = api.ServiceKindMeshGateway }), nil,
+		{"proxies and gateways", []*serviceEntry{
+			web(func(e *serviceEntry) { e.Service.Kind = kindProxy }),
+			second(func(e *serviceEntry) { e.Service.Kind = "mesh-gateway" }), nil,
 			{},
 		}, want{}},
 	} {
@@ -197,7 +196,7 @@ func TestHost(t *testing.T) {
 // A Consul with several DNS domains serves each service in each of them. Only "consul" is its own.
 func TestDomains(t *testing.T) {
 	at := Config{Domains: []string{"consul", "corp.example"}, Namespace: "team"}.spot()
-	group := groupOf(at, "web", []*api.ServiceEntry{entry("web", "1", "10.0.0.1", 80)})
+	group := groupOf(at, "web", []*serviceEntry{entry("web", "1", "10.0.0.1", 80)})
 	var got []string
 	for _, s := range group.Services {
 		got = append(got, fmt.Sprint(s.Host, " ", s.Namespace, " ", s.Right, " ", len(s.Endpoints)))
@@ -214,7 +213,7 @@ func FuzzGroupOf(f *testing.F) {
 		e := entry(name, "1", address, port)
 		e.Node.Address, e.Service.Tags, e.Service.Meta = node, []string{tag}, map[string]string{key: value}
 		e.Checks[0].Status, e.Service.Weights.Passing = status, weight
-		for _, s := range groupOf(home, name, []*api.ServiceEntry{e}).Services {
+		for _, s := range groupOf(home, name, []*serviceEntry{e}).Services {
 			if len(s.Endpoints) != 1 || s.Endpoints[0].Address == "" || len(s.Ports) != 1 || s.Ports[0].Number == 0 || s.Ports[0].Number > 65535 {
 				t.Errorf("%+v", s)
 			}

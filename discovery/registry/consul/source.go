@@ -7,9 +7,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/hashicorp/consul/api"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -100,7 +100,7 @@ type answer struct {
 }
 
 // follow requests a list repeatedly; each request waits until the list has changed.
-func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, *api.QueryMeta, error), handle func(T, answer, *api.QueryMeta, time.Time)) error {
+func follow[T any](ctx context.Context, r *run, ask func(context.Context, question) (T, reply, error), handle func(T, answer, reply, time.Time)) error {
 	var index uint64
 	var before time.Time // time of the last answer
 	var asked string     // the token of the last request
@@ -113,14 +113,14 @@ func follow[T any](ctx context.Context, r *run, ask func(*api.QueryOptions) (T, 
 			index, asked = 0, token // another token may see other services in the same lists
 		}
 		limited, cancel := context.WithTimeout(ctx, r.wait+r.wait/16+r.ask.silence)
-		list, meta, err := ask((&api.QueryOptions{WaitIndex: index, WaitTime: r.wait}).WithContext(limited))
+		list, meta, err := ask(limited, question{index, r.wait})
 		cancel()
 		if err != nil {
 			return err
 		}
-		next, moved, lost := nextIndex(index, meta.LastIndex)
+		next, moved, lost := nextIndex(index, meta.index)
 		if moved {
-			a := answer{meta.LastIndex, first, lost}
+			a := answer{meta.index, first, lost}
 			select {
 			case r.events <- func(now time.Time) { handle(list, a, meta, now) }:
 			case <-ctx.Done():
@@ -158,9 +158,12 @@ func (r *run) fetch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		entries, err := r.ask.instances(ctx, name)
-		if err != nil {
-			return err
+		var entries []*serviceEntry
+		if hostName.MatchString(strings.ToLower(name)) { // no other name is served, and a path such as ".." leads elsewhere
+			var err error
+			if entries, err = r.ask.instances(ctx, name); err != nil {
+				return err
+			}
 		}
 		select {
 		case r.events <- func(time.Time) { r.read(name, entries) }:
@@ -269,12 +272,12 @@ func (r *run) tick(now time.Time) time.Duration {
 	return step
 }
 
-func (r *run) catalogue(list map[string][]string, a answer, meta *api.QueryMeta, now time.Time) {
+func (r *run) catalogue(list map[string][]string, a answer, meta reply, now time.Time) {
 	r.note(a, now)
 	if !a.first && !a.lost {
 		r.rounds.moved(a.index, now)
 	}
-	if meta.ResultsFilteredByACLs && !r.partial {
+	if meta.filtered && !r.partial {
 		r.partial = true
 		r.log.Warn("Consul's token hides services, which are not served", "services", len(list))
 	}
@@ -290,7 +293,7 @@ func (r *run) catalogue(list map[string][]string, a answer, meta *api.QueryMeta,
 	}
 }
 
-func (r *run) checks(list api.HealthChecks, a answer, _ *api.QueryMeta, now time.Time) {
+func (r *run) checks(list healthChecks, a answer, _ reply, now time.Time) {
 	r.note(a, now)
 	changed := r.view.known(r.view.state(list))
 	if len(changed) > 0 {
@@ -299,7 +302,7 @@ func (r *run) checks(list api.HealthChecks, a answer, _ *api.QueryMeta, now time
 	r.todo.add(changed)
 }
 
-func (r *run) nodes(list []*api.Node, a answer, _ *api.QueryMeta, now time.Time) {
+func (r *run) nodes(list []*nodeEntry, a answer, _ reply, now time.Time) {
 	r.note(a, now)
 	r.todo.add(r.view.known(r.view.list(list)))
 }
@@ -314,7 +317,7 @@ func (r *run) note(a answer, now time.Time) {
 }
 
 // read applies the answer for a service.
-func (r *run) read(name string, entries []*api.ServiceEntry) {
+func (r *run) read(name string, entries []*serviceEntry) {
 	r.todo.end(name)
 	if _, known := r.view.tags[name]; !known {
 		return // it was removed meanwhile

@@ -4,18 +4,16 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-
-	"github.com/hashicorp/consul/api"
 )
 
 // view holds the last answers of Consul's lists. Methods that take a new list return the names of the services that
 // must be read again.
 type view struct {
-	tags   map[string][]string // of each service, in order
-	checks map[checkKey]check  // of instances and of nodes
-	nodes  map[string]api.Node // by name
-	on     map[string]names    // the services that have an instance on a node
-	where  map[string][]string // the nodes of a service
+	tags   map[string][]string  // of each service, in order
+	checks map[checkKey]check   // of instances and of nodes
+	nodes  map[string]nodeEntry // by name
+	on     map[string]names     // the services that have an instance on a node
+	where  map[string][]string  // the nodes of a service
 }
 
 type checkKey struct{ node, id string }
@@ -25,7 +23,7 @@ type check struct{ service, serviceID, status string }
 
 func newView() *view {
 	return &view{
-		tags: map[string][]string{}, checks: map[checkKey]check{}, nodes: map[string]api.Node{}, on: map[string]names{}, where: map[string][]string{},
+		tags: map[string][]string{}, checks: map[checkKey]check{}, nodes: map[string]nodeEntry{}, on: map[string]names{}, where: map[string][]string{},
 	}
 }
 
@@ -57,7 +55,7 @@ func (v *view) services(list map[string][]string) (changed, gone names) {
 }
 
 // state sets all health checks.
-func (v *view) state(list api.HealthChecks) names {
+func (v *view) state(list healthChecks) names {
 	changed, now := names{}, make(map[checkKey]check, len(list))
 	for _, c := range list {
 		if c != nil {
@@ -90,11 +88,11 @@ func (v *view) touch(changed names, key checkKey, c check) {
 }
 
 // list sets the nodes.
-func (v *view) list(nodes []*api.Node) names {
-	changed, now := names{}, make(map[string]api.Node, len(nodes))
+func (v *view) list(nodes []*nodeEntry) names {
+	changed, now := names{}, make(map[string]nodeEntry, len(nodes))
 	for _, n := range nodes {
 		if n != nil {
-			now[n.Node] = api.Node{Address: n.Address, Datacenter: n.Datacenter, Meta: n.Meta, Locality: n.Locality}
+			now[n.Node] = nodeEntry{Address: n.Address, Datacenter: n.Datacenter, Meta: n.Meta, Locality: n.Locality}
 		}
 	}
 	for name, n := range now {
@@ -107,7 +105,7 @@ func (v *view) list(nodes []*api.Node) names {
 }
 
 // read sets the instances of a service.
-func (v *view) read(name string, entries []*api.ServiceEntry) {
+func (v *view) read(name string, entries []*serviceEntry) {
 	v.leaves(name)
 	for _, e := range entries {
 		if e == nil || e.Node == nil {

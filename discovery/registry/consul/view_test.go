@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/consul/api"
 )
 
 func sorted(n names) []string { return slices.Sorted(maps.Keys(n)) }
@@ -32,17 +30,17 @@ func TestNextIndex(t *testing.T) {
 
 // Each list names the changed services, and the others stay as they are.
 func TestView(t *testing.T) {
-	status := func(service, id, status string) *api.HealthCheck {
-		return &api.HealthCheck{Node: "n1", CheckID: id, ServiceName: service, ServiceID: id, Status: status}
+	status := func(service, id, status string) *healthCheck {
+		return &healthCheck{Node: "n1", CheckID: id, ServiceName: service, ServiceID: id, Status: status}
 	}
-	node := func(name, address string) *api.Node { return &api.Node{Node: name, Address: address, ModifyIndex: 1} }
+	node := func(name, address string) *nodeEntry { return &nodeEntry{Node: name, Address: address} }
 	v := newView()
 	tags := map[string][]string{"consul": {}, "a": {"x", "y"}, "b": nil, "c": nil}
 	v.services(tags)
-	v.state(api.HealthChecks{status("a", "a1", "passing"), status("b", "b1", "passing")})
-	v.list([]*api.Node{node("n1", "10.0.0.1"), node("n2", "10.0.0.2")})
+	v.state(healthChecks{status("a", "a1", "passing"), status("b", "b1", "passing")})
+	v.list([]*nodeEntry{node("n1", "10.0.0.1"), node("n2", "10.0.0.2")})
 	for name, at := range map[string]string{"a": "n1", "b": "n1", "c": "n2"} {
-		v.read(name, []*api.ServiceEntry{{Node: node(at, "")}})
+		v.read(name, []*serviceEntry{{Node: node(at, "")}})
 	}
 	for _, tt := range []struct {
 		name    string
@@ -51,15 +49,15 @@ func TestView(t *testing.T) {
 	}{
 		{"tags in another order", first(v.services(map[string][]string{"consul": {"s"}, "a": {"y", "x"}, "b": {}, "c": nil})), nil},
 		{"another tag", first(v.services(map[string][]string{"a": {"y", "z"}, "b": nil, "c": nil})), []string{"a"}},
-		{"another output", v.state(api.HealthChecks{status("a", "a1", "passing"), status("b", "b1", "passing")}), nil},
-		{"another status", v.state(api.HealthChecks{status("a", "a1", "critical"), status("b", "b1", "passing")}), []string{"a"}},
-		{"a check has gone", v.state(api.HealthChecks{status("a", "a1", "critical")}), []string{"b"}},
-		{"a check of a node has come", v.state(api.HealthChecks{status("a", "a1", "critical"), status("", "maintenance", "critical")}), []string{"a", "b"}},
-		{"and has gone", v.state(api.HealthChecks{status("a", "a1", "critical")}), []string{"a", "b"}},
-		{"a check of another service", v.state(api.HealthChecks{status("c", "a1", "critical")}), []string{"a", "c"}},
-		{"a node has another address", v.list([]*api.Node{node("n1", "10.0.0.1"), node("n2", "10.0.0.9")}), []string{"c"}},
-		{"a node has come", v.list([]*api.Node{node("n1", "10.0.0.1"), node("n2", "10.0.0.9"), node("n3", "10.0.0.3")}), nil},
-		{"nothing", v.list([]*api.Node{nil, node("n3", "10.0.0.3"), node("n2", "10.0.0.9"), node("n1", "10.0.0.1")}), nil},
+		{"another output", v.state(healthChecks{status("a", "a1", "passing"), status("b", "b1", "passing")}), nil},
+		{"another status", v.state(healthChecks{status("a", "a1", "critical"), status("b", "b1", "passing")}), []string{"a"}},
+		{"a check has gone", v.state(healthChecks{status("a", "a1", "critical")}), []string{"b"}},
+		{"a check of a node has come", v.state(healthChecks{status("a", "a1", "critical"), status("", "maintenance", "critical")}), []string{"a", "b"}},
+		{"and has gone", v.state(healthChecks{status("a", "a1", "critical")}), []string{"a", "b"}},
+		{"a check of another service", v.state(healthChecks{status("c", "a1", "critical")}), []string{"a", "c"}},
+		{"a node has another address", v.list([]*nodeEntry{node("n1", "10.0.0.1"), node("n2", "10.0.0.9")}), []string{"c"}},
+		{"a node has come", v.list([]*nodeEntry{node("n1", "10.0.0.1"), node("n2", "10.0.0.9"), node("n3", "10.0.0.3")}), nil},
+		{"nothing", v.list([]*nodeEntry{nil, node("n3", "10.0.0.3"), node("n2", "10.0.0.9"), node("n1", "10.0.0.1")}), nil},
 	} {
 		if got := sorted(tt.changed); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: names %v, want %v", tt.name, got, tt.want)

@@ -30,6 +30,9 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 		return nil
 	}
 	lds := received.LDS != c.received.LDS
+	if lds || !c.looked {
+		c.looked, c.looks = true, looksAtPorts
+	}
 	c.received = received
 	c.kernel, _ = flight.ReadProcess(os.DirFS("/"), c.pid)
 	c.listeners.Store(received.Listeners)
@@ -47,6 +50,8 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 		}
 	}
 	config.Missing = c.missing
+	c.lookAtPorts(received.WorkersStarted)
+	config.Shared, config.Intercepted = c.shared, !c.Unintercepted
 	config.Refused = c.refused(ctx)
 	if received.LDS.Success == 0 && received.LDS.Rejected > 0 {
 		if n, err := c.admin.DynamicListeners(ctx); err == nil {
@@ -54,6 +59,26 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 		}
 	}
 	return config
+}
+
+// looksAtPorts is how many times the listening sockets are compared after a change of the listeners: a program that starts at
+// the same time may bind its own a moment later.
+const looksAtPorts = 2
+
+// lookAtPorts looks for another process that listens on Envoy's addresses: after a change, and until it has gone.
+func (c *process) lookAtPorts(serves bool) {
+	if !serves || c.looks == 0 && c.shared == "" {
+		return
+	}
+	who, sure := c.sharedWith()
+	if !sure {
+		return
+	}
+	c.looks = max(0, c.looks-1)
+	if who != "" && who != c.shared {
+		c.Log.Warn("a port of Envoy is shared: give each proxy of a host its own", "epoch", c.launch.Epoch, "with", who)
+	}
+	c.shared = who
 }
 
 // updates adds the last rejection in Envoy's log to the counts.

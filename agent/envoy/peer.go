@@ -158,14 +158,11 @@ const (
 
 // diagnose asks for one socket: a message of netlink(7) with an inet_diag_req_v2, answered by an inet_diag_msg.
 func diagnose(local, remote netip.AddrPort) (tcpSocket, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
+	fd, err := openDiag()
 	if err != nil {
-		return tcpSocket{}, os.NewSyscallError("socket", err)
+		return tcpSocket{}, err
 	}
 	defer unix.Close(fd)
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
-		return tcpSocket{}, os.NewSyscallError("setsockopt", err)
-	}
 	if err := unix.Sendto(fd, question(local, remote), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return tcpSocket{}, os.NewSyscallError("sendto", err)
 	}
@@ -178,6 +175,19 @@ func diagnose(local, remote netip.AddrPort) (tcpSocket, error) {
 		return tcpSocket{}, errors.New("sock_diag: an answer that is not the kernel's")
 	}
 	return parseAnswer(answer[:n], local.Port())
+}
+
+// openDiag returns a socket for such messages, on which no answer is awaited for longer than a second.
+func openDiag() (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
+	if err != nil {
+		return 0, os.NewSyscallError("socket", err)
+	}
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
+		unix.Close(fd)
+		return 0, os.NewSyscallError("setsockopt", err)
+	}
+	return fd, nil
 }
 
 func question(local, remote netip.AddrPort) []byte {

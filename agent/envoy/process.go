@@ -46,6 +46,9 @@ type process struct {
 	mendedAt   map[string]int64   // see open
 	formers    map[string]formers // by type; see mended
 	missing    string             // see health.Config.Missing
+	shared     string             // see health.Config.Shared
+	looked     bool               // the listening sockets were due to be compared once
+	looks      int                // see lookAtPorts
 	diagnosed  time.Time          // when the connection to discovery was last diagnosed
 	diagnosis  atomic.Pointer[string]
 	diagnosing sync.WaitGroup

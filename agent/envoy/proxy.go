@@ -28,7 +28,9 @@ type Proxy struct {
 
 	Discovery  Discovery // the server that a bootstrap of the agent's own names
 	Redirected bool      // traffic is redirected to listeners that discovery sends: see intercepting
-	Spare      *Spare    // descriptors for use when the process has no other left; nil for none
+
+	Unintercepted bool   // programs call Envoy's ports themselves: interception mode NONE
+	Spare         *Spare // descriptors for use when the process has no other left; nil for none
 
 	// CheckCertificates is called before each handover. CertificateFault is called with each probe, so it must be
 	// cheap. Either may be nil.

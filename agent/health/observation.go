@@ -48,6 +48,8 @@ type Config struct {
 	CreateFailures int64  // failed attempts to create a listener
 	Stopped        int64  // listeners that have begun to close, but not by the agent's order
 	Missing        string // a listener that redirected traffic needs and that is missing; empty for none
+	Shared         string // another process that listens on one of Envoy's addresses; empty for none
+	Intercepted    bool   // programs do not call Envoy's ports themselves, so shared ports do not make the proxy unready
 	Refused        []Refused
 	Discovery      Discovery // state of its stream to discovery
 	Dynamic        *int64    // those of Listeners that discovery sent; nil when it was not queried

@@ -24,7 +24,7 @@ func (s State) received(o Observation, c Config, now time.Time) State {
 	s.update(ldsReceived, o.AsksLDS, c.LDS, now)
 	s.CDS = s.CDS.next(c.CDS, o.Delta, now)
 	s.LDS = s.LDS.next(c.LDS, o.Delta, now)
-	s.Refused = c.Refused
+	s.Refused, s.Shared = c.Refused, c.Shared
 	if c.Discovery != "" {
 		s.discovery(c.Discovery == DiscoveryConnected, now)
 	}
@@ -69,6 +69,8 @@ func (c Config) bound() (bool, string) {
 			reason += ": " + c.LDS.Rejection.Text
 		}
 		return false, reason
+	case c.Shared != "" && !c.Intercepted:
+		return false, c.Shared
 	case c.Dynamic != nil && *c.Dynamic == 0 && c.LDS.Success == 0 && c.LDS.Rejected > 0:
 		return false, cmp.Or(c.LDS.Rejection.Text, "every listener of discovery was rejected")
 	case c.Listeners == 0 && c.CreateFailures > 0:
@@ -116,6 +118,9 @@ func (s State) degraded() string {
 			text += " (others were accepted since)"
 		}
 		out = append(out, text)
+	}
+	if s.Shared != "" {
+		out = append(out, s.Shared)
 	}
 	for _, r := range s.Refused {
 		out = append(out, fmt.Sprintf("%s: Envoy rejected an answer at %s: %s", r.Type, r.At.UTC().Format(time.RFC3339), r.Text))

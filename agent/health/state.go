@@ -24,6 +24,7 @@ type State struct {
 	CDS, LDS   Rejected
 	Discovery  Condition // zero where it is not known
 	Refused    []Refused // of the other types
+	Shared     string    // another process that listens on one of the addresses; empty for none
 	Hang       Hang
 	Replace    bool
 

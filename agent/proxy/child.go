@@ -26,6 +26,7 @@ func (p *Proxy) newChild(binary string, slot *envoy.Slot, process Process, judge
 		Stdout:            process.Printed,
 		Spare:             envoy.NewSpare(),
 		Redirected:        p.redirected(),
+		Unintercepted:     p.params.Metadata.InterceptionMode == node.None,
 		Discovery:         p.discovery(),
 		CheckCertificates: func() error { return c.Certificates.Check(time.Now()) },
 		CertificateFault:  c.Certificates.Fault,

@@ -1,7 +1,9 @@
 package envoy
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -32,8 +34,18 @@ func (o Options) arguments() []string {
 	if o.Concurrency > 0 {
 		args = append(args, "--concurrency", strconv.Itoa(o.Concurrency))
 	}
+	if !slices.ContainsFunc(o.Extra, func(arg string) bool { return strings.HasPrefix(arg, flushFlag) }) {
+		args = append(args, flushFlag, flushInterval) // Envoy refuses a flag that is given twice
+	}
 	return append(args, o.Extra...)
 }
+
+// Envoy writes access logs when 64 KiB are full, and at intervals: its own default is ten seconds, in which a person who
+// looks for a request does not find it.
+const (
+	flushFlag     = "--file-flush-interval-msec"
+	flushInterval = "1000"
+)
 
 // argv returns an epoch's arguments.
 func argv(o Options, f files, s sockets, restart int) []string {

@@ -10,9 +10,12 @@ func TestArgv(t *testing.T) {
 	usual := Options{LogLevel: "warning", DrainTime: 45 * time.Second, ParentShutdown: time.Minute}
 	all := usual
 	all.Concurrency, all.ComponentLogLevel, all.Extra = 2, "upstream:debug", []string{"--skip-deprecated-logs"}
+	ownFlush := usual
+	ownFlush.Extra = []string{"--file-flush-interval-msec=50"}
 	const (
 		begins = "--config-path /c/envoy-rev4.json "
 		common = "--drain-time-s 45 --drain-strategy immediate --parent-shutdown-time-s 60 --log-level warning --log-format " + LogFormat
+		flush  = " --file-flush-interval-msec 1000"
 	)
 	for _, test := range []struct {
 		name    string
@@ -20,9 +23,10 @@ func TestArgv(t *testing.T) {
 		family  Family
 		want    string
 	}{
-		{"without hot restart", usual, 0, begins + "--disable-hot-restart " + common},
-		{"with hot restart", usual, 1234567, begins + "--base-id 1234567 --restart-epoch 3 --socket-path /c/hot-TOKEN --socket-mode 600 --skip-hot-restart-parent-stats " + common},
-		{"all", all, 0, begins + "--disable-hot-restart " + common + " --component-log-level upstream:debug --concurrency 2 --skip-deprecated-logs"},
+		{"without hot restart", usual, 0, begins + "--disable-hot-restart " + common + flush},
+		{"with hot restart", usual, 1234567, begins + "--base-id 1234567 --restart-epoch 3 --socket-path /c/hot-TOKEN --socket-mode 600 --skip-hot-restart-parent-stats " + common + flush},
+		{"all", all, 0, begins + "--disable-hot-restart " + common + " --component-log-level upstream:debug --concurrency 2" + flush + " --skip-deprecated-logs"},
+		{"with its own interval", ownFlush, 0, begins + "--disable-hot-restart " + common + " --file-flush-interval-msec=50"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := strings.Join(argv(test.options, filesOf(room{"/c", "TOKEN"}, 4, "json"), sockets{room{"/c", "TOKEN"}, test.family}, 3), " "); got != test.want {

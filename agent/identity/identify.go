@@ -27,6 +27,7 @@ type Given struct {
 	IP       string
 	Name     string // the node ID's third part, unique in the mesh: --id
 	Domain   string
+	StandIn  bool // a part that cannot be computed gets a stand-in: nothing that runs depends on it
 }
 
 // Derived is a setting that was not given, and the value that was computed for it.
@@ -34,6 +35,7 @@ type Derived struct {
 	Setting string // by the name of its flag: "ip"
 	Value   string // in the flag's form
 	How     string // "the first private address of this host"
+	Needs   string // for a stand-in, what is missing; else empty
 }
 
 // AddressLimit is how long a host may take to get a private address. After that it counts as a host without one.
@@ -41,7 +43,7 @@ const AddressLimit = 2 * time.Minute
 
 // AwaitsAddress reports whether to wait for a private address if the host has none yet. A pod has its address from its
 // start.
-func (g Given) AwaitsAddress() bool { return g.IP == "" && g.Registry != Kubernetes }
+func (g Given) AwaitsAddress() bool { return g.IP == "" && g.Registry != Kubernetes && !g.StandIn }
 
 // Identify returns the proxy's node ID: the given parts, and the others by the registry's rule. addresses are the
 // host's, in the order of its interfaces. It returns the computed parts even if they are not enough for an ID.
@@ -49,29 +51,46 @@ func Identify(g Given, env Environment, addresses []netip.Addr) (id node.ID, der
 	id = node.ID{Role: g.Role, IP: g.IP, Name: g.Name, Domain: g.Domain}
 	if id.IP == "" {
 		ip, how := addressOf(g.Registry, addresses)
-		if ip == "" {
-			return node.ID{}, nil, errors.New("--ip: not set, and this host has no private address to take: set --ip or INSTANCE_IP")
+		needs := ""
+		switch {
+		case ip == "" && !g.StandIn:
+			return node.ID{}, nil, errors.New("--ip: " + needsIP)
+		case ip == "":
+			ip, how, needs = "127.0.0.1", standIn, needsIP
 		}
 		id.IP = ip
-		derived = append(derived, Derived{"ip", ip, how})
+		derived = append(derived, Derived{"ip", ip, how, needs})
 	}
 	name, domain := registered(g.Registry, env, id.IP)
 	if id.Name == "" {
-		id.Name = name
-		derived = append(derived, Derived{"id", name, "as " + g.Registry + " names it"})
+		d := Derived{Setting: "id", Value: name, How: "as " + g.Registry + " names it"}
+		if name == "" && g.StandIn {
+			d = Derived{"id", id.IP, standIn, needsName(env)}
+		}
+		id.Name = d.Value
+		derived = append(derived, d)
 	}
 	if id.Domain == "" {
 		id.Domain = domain
-		derived = append(derived, Derived{"domain", domain, "as " + g.Registry + " names it"})
+		derived = append(derived, Derived{Setting: "domain", Value: domain, How: "as " + g.Registry + " names it"})
 	}
 	if id.Name == "" {
-		return node.ID{}, derived, fmt.Errorf("--id: not set, and under --serviceregistry Kubernetes it is made of POD_NAME %q "+
-			"and POD_NAMESPACE %q: set all or --id", env["POD_NAME"], env["POD_NAMESPACE"])
+		return node.ID{}, derived, errors.New("--id: " + needsName(env))
 	}
 	if err := id.Validate(); err != nil {
 		return node.ID{}, derived, fmt.Errorf("node ID %s: %w", id, err)
 	}
 	return id, derived, nil
+}
+
+const (
+	standIn = "a stand-in" // Derived.How
+	needsIP = "not set, and this host has no private address to take: set --ip or INSTANCE_IP"
+)
+
+func needsName(env Environment) string {
+	return fmt.Sprintf("not set, and under --serviceregistry Kubernetes it is made of POD_NAME %q and POD_NAMESPACE %q: set all or --id",
+		env["POD_NAME"], env["POD_NAMESPACE"])
 }
 
 // addressOf returns the first private address. If there is none, a proxy outside of Kubernetes gets a loopback address:

@@ -97,12 +97,12 @@ func TestDerived(t *testing.T) {
 		want  []Derived
 	}{
 		{"--serviceregistry Other", nil, []Derived{
-			{"ip", "10.0.0.1", "the first private address of this host"},
-			{"id", "10.0.0.1", "as Other names it"},
-			{"domain", "", "as Other names it"},
+			{"ip", "10.0.0.1", "the first private address of this host", ""},
+			{"id", "10.0.0.1", "as Other names it", ""},
+			{"domain", "", "as Other names it", ""},
 		}},
 		{"--ip 10.9.9.9 --id vm-1 --domain x.y", nil, nil},
-		{"--ip 10.9.9.9", nil, []Derived{{"id", "", "as Kubernetes names it"}, {"domain", "", "as Kubernetes names it"}}}, // not enough for an ID
+		{"--ip 10.9.9.9", nil, []Derived{{"id", "", "as Kubernetes names it", ""}, {"domain", "", "as Kubernetes names it", ""}}}, // not enough for an ID
 	} {
 		_, got, _ := Identify(given(t, test.env, test.flags), test.env, host)
 		if diff := cmp.Diff(test.want, got); diff != "" {
@@ -135,6 +135,27 @@ func TestDescribe(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Describe (-want +got):\n%s", diff)
+	}
+}
+
+// Where nothing that runs depends on the identity, missing parts get stand-ins, and each says what it needs.
+func TestStandIns(t *testing.T) {
+	id, derived, err := Identify(Given{Role: node.Sidecar, Registry: Kubernetes, StandIn: true}, nil, nil)
+	if err != nil || id.String() != "sidecar~127.0.0.1~127.0.0.1~" {
+		t.Errorf("got %s, %v", id, err)
+	}
+	for i, want := range []string{"set --ip or INSTANCE_IP", "set all or --id", ""} {
+		if got := derived[i].Needs; !strings.HasSuffix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s needs %q, want %q", derived[i].Setting, got, want)
+		}
+	}
+	env := Environment{"POD_NAME": "web-1", "POD_NAMESPACE": "shop"}
+	id, derived, err = Identify(Given{Role: node.Sidecar, Registry: Kubernetes, IP: "10.0.0.1", StandIn: true}, env, nil)
+	if err != nil || id.String() != "sidecar~10.0.0.1~web-1.shop~shop.svc.cluster.local" || derived[0].Needs != "" {
+		t.Errorf("what can be computed is: got %s, %v, %v", id, derived, err)
+	}
+	if (Given{Registry: "Consul", StandIn: true}).AwaitsAddress() {
+		t.Error("a start waits for an address that it does not need")
 	}
 }
 

@@ -38,6 +38,7 @@ type Host struct {
 // A Proxy that is returned with an error cannot be started, but has the values that were computed.
 func New(ctx context.Context, config Config) (*Proxy, error) {
 	list := hostAddresses
+	config.Identity.StandIn = config.standsIn()
 	if config.AwaitAddress && config.Identity.AwaitsAddress() {
 		list = func() ([]netip.Addr, error) { return awaitPrivate(ctx, hostAddresses) }
 	}
@@ -54,6 +55,7 @@ func New(ctx context.Context, config Config) (*Proxy, error) {
 func Resolve(config Config, host Host) (*Proxy, error) {
 	p := &Proxy{config: config, env: environ.Parse(config.Environ)}
 	p.config.Ports.HostIP = p.env["HOST_IP"]
+	p.config.Identity.StandIn = config.standsIn()
 	given, err := identity.ReadProxyConfig(p.env)
 	if err != nil {
 		return p, multierror.Append(nil, err)
@@ -97,6 +99,9 @@ func paramsOf(c Config, env identity.Environment, host Host) (bootstrap.Params, 
 	}
 	return p, derived, p.Validate()
 }
+
+// standsIn reports whether parts of the identity may be stand-ins. A custom bootstrap has its own node.
+func (c Config) standsIn() bool { return c.Identity.StandIn || c.Source.Custom.Path != "" }
 
 // metadata returns the settings that discovery receives, beside the identity.
 func (c Config) metadata() identity.Settings {

@@ -49,7 +49,11 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 		return err
 	}
 	r := p.newRunning(want, s, slot, process)
-	c.Log.Info("proxy", "node", params.Node.String(), "envoy", binary, "discovery", text(params.Discovery.Address), "dir", slot.Name())
+	served := []any{"node", params.Node.String(), "discovery", text(params.Discovery.Address)}
+	if custom := c.Source.Custom.Path; custom != "" {
+		served = []any{"bootstrap", custom} // it has its own node, and its own discovery or none
+	}
+	c.Log.Info("proxy", append(served, "envoy", binary, "dir", slot.Name())...)
 	defer func() {
 		if why := r.report.unready.Load(); why != nil && process.Unready != nil {
 			process.Unready(*why)

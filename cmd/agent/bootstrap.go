@@ -11,6 +11,7 @@ import (
 )
 
 const bootstrapLong = `Print the bootstrap that proxy, with the same settings, would give to Envoy; less the admin, which each epoch has its own.
+Outside of a pod, stand-ins take the place of what identifies the proxy, and a line on standard error names them.
 
 With --diff, print how it differs from the bootstrap of the Envoy that runs, secrets masked: "-" is what runs, "+" is what would.
 Exit status 1 if it differs.`
@@ -34,9 +35,15 @@ func bootstrapCommand(c command) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			config.Identity.StandIn = true
 			p, err := proxy.New(cmd.Context(), config)
 			if err != nil {
 				return usageOf(err)
+			}
+			for _, d := range p.Derived() {
+				if d.Needs != "" && config.Source.Custom.Path == "" {
+					fmt.Fprintf(c.said, "agent: proxy would not start: --%s: %s; here %s stands in\n", d.Setting, d.Needs, d.Value)
+				}
 			}
 			out := cmd.OutOrStdout()
 			switch {

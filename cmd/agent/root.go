@@ -37,7 +37,7 @@ func rootCommand(c command) *cobra.Command {
 		Short:         "Launch Envoy beside a program, keep it alive, stop it without dropping a request",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if showVersion {
 				return printVersion(cmd)
@@ -53,6 +53,18 @@ func rootCommand(c command) *cobra.Command {
 		sub.Args = usageArgs(sub.Args)
 	}
 	return root
+}
+
+// noCommand refuses an argument that is no command.
+func noCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range root.Commands() {
+		names = append(names, sub.Name())
+	}
+	return setting.UnknownCommand(root.Name(), args[0], names)
 }
 
 // subcommands returns all commands, or only the one with which the arguments begin: proxy and bootstrap have a flag for

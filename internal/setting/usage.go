@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
+
+	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
 // UsageError is a fault of flags, arguments or environment.
@@ -46,4 +48,14 @@ func Report(w io.Writer, command string, err error) {
 	if errors.As(err, &UsageError{}) {
 		fmt.Fprintf(w, "Run '%s --help' for usage.\n", command)
 	}
+}
+
+// UnknownCommand returns the error for an argument of a program that is none of its commands, with the one that it most
+// likely means.
+func UnknownCommand(program, given string, known []string) error {
+	hint := ""
+	if near := spelling.Nearest(given, known); near != "" {
+		hint = ", did you mean " + near + "?"
+	}
+	return fmt.Errorf("unknown command %q for %q%s", given, program, hint)
 }

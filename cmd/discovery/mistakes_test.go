@@ -121,7 +121,7 @@ var mistakes = map[string]struct {
 	"egress to a namespace that nobody is in": {
 		"Sidecar shop/a\n  egress:\n  - hosts: ['wed/*']",
 		"3 spec.egress[0].hosts[0]: nothing is known of namespace wed; did you mean web?",
-		"Sidecar shop/a\n  egress: [{hosts: ['web/*', 'istio-system/*', './*', '*/*']}]",
+		"Sidecar shop/a\n  egress: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ['web/*', 'istio-system/*', './*']}, {hosts: ['*/*']}]",
 	},
 	"TLS dropped by a narrower rule": {
 		"DestinationRule shop/all\n  host: '*.shop.svc.cluster.local'\n  trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}\nDestinationRule shop/reviews\n  host: reviews\n  trafficPolicy:\n    loadBalancer: {simple: RANDOM}",

@@ -99,7 +99,8 @@ func commands() map[string]commandForm {
 		"DYNAMIC_METADATA": {required: true, length: true}, "QUERY_PARAM": {required: true, length: true},
 		"FILTER_STATE":     {required: true, length: true, argument: filterState},
 		"CLUSTER_METADATA": {required: true}, "UPSTREAM_METADATA": {required: true},
-		"PATH":       {optional: true, length: true, argument: pathArgument},
+		"PATH":                         {optional: true, length: true, argument: pathArgument},
+		"DOWNSTREAM_PEER_CERT_V_START": {optional: true}, "DOWNSTREAM_PEER_CERT_V_END": {optional: true},
 		"START_TIME": {optional: true}, "EMIT_TIME": {optional: true}, "RESPONSE_CODE_DETAILS": {optional: true},
 	}
 	for name := range strings.FieldsSeq(`

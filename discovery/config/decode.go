@@ -71,7 +71,7 @@ func decodeObject(ended func() error, root *yaml.Node) Item {
 		item.Key = e.meta.Key()
 	}
 	spec := k.spec()
-	r := report{ended: ended}
+	r := report{ended: ended, namespace: e.meta.Namespace}
 	faults, lines := r.body(k, e, spec)
 	e.meta.Origin.Fields = lines
 	problems = append(problems, faults...)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 )
 
@@ -17,6 +18,14 @@ func destinationRule(f field, r *networking.DestinationRule) {
 	}
 	f.at("exportTo").exportTo(r.ExportTo)
 	f.at("workloadSelector").at("matchLabels").labels(r.GetWorkloadSelector().GetMatchLabels())
+	if r.WorkloadSelector != nil {
+		f.at("workloadSelector").someLabels(r.WorkloadSelector.MatchLabels)
+		for i, namespace := range r.ExportTo {
+			if namespace != "." && namespace != f.report.namespace {
+				f.at("exportTo").item(i).errorf("is %q beside a workloadSelector, which selects workloads of the rule's own namespace alone", namespace)
+			}
+		}
+	}
 	trafficPolicy(f.at("trafficPolicy"), r.TrafficPolicy)
 	meshName(f.at("host"), r.Host, "", r.TrafficPolicy)
 	names := unique{}
@@ -50,6 +59,9 @@ func meshName(f field, host, subset string, p *networking.TrafficPolicy) {
 func trafficPolicy(f field, p *networking.TrafficPolicy) {
 	if p == nil {
 		return
+	}
+	if proto.Size(p) == 0 {
+		f.warnf("is empty: it says nothing")
 	}
 	loadBalancer(f.at("loadBalancer"), p.LoadBalancer)
 	connectionPool(f.at("connectionPool"), p.ConnectionPool)
@@ -132,7 +144,12 @@ func consistentHash(f field, h *networking.LoadBalancerSettings_ConsistentHashLB
 		if d := key.HttpCookie.GetTtl(); d != nil && d.AsDuration() < 0 {
 			at.at("ttl").errorf("is %v, want 0s or more", d.AsDuration())
 		}
+		names := map[string]bool{}
 		for i, a := range key.HttpCookie.GetAttributes() {
+			if names[a.GetName()] {
+				at.at("attributes").item(i).at("name").errorf("is %q, which is there already", a.GetName())
+			}
+			names[a.GetName()] = true
 			if !headerName.MatchString(a.GetName()) || len(a.GetName())+len(a.GetValue()) > 4096 ||
 				strings.ContainsAny(a.GetValue(), "\r\n\x00;") {
 				at.at("attributes").item(i).errorf("is %q=%q, want an attribute of a cookie", a.GetName(), a.GetValue())
@@ -199,6 +216,9 @@ func locality(f field, s string) {
 }
 
 func connectionPool(f field, p *networking.ConnectionPoolSettings) {
+	if p != nil && p.Tcp == nil && p.Http == nil {
+		f.warnf("is empty: it says nothing")
+	}
 	if tcp := p.GetTcp(); tcp != nil {
 		at := f.at("tcp")
 		at.at("maxConnections").count(tcp.MaxConnections)
@@ -273,6 +293,16 @@ func clientTLS(f field, t *networking.ClientTLSSettings) {
 			f.at(name).errorf("is given under ISTIO_MUTUAL, which takes the proxy's own")
 		case t.CredentialName != "" && name != "caCrl":
 			f.at(name).errorf("is given beside credentialName, want one of them")
+		}
+	}
+	if t.InsecureSkipVerify.GetValue() {
+		for name, given := range inOrder(map[string]bool{
+			"caCertificates": t.CaCertificates != "", "subjectAltNames": len(t.SubjectAltNames) > 0,
+			"credentialName": t.Mode == networking.ClientTLSSettings_SIMPLE && t.CredentialName != "",
+		}) {
+			if given {
+				f.at(name).errorf("is given beside insecureSkipVerify, under which no certificate is checked")
+			}
 		}
 	}
 	f.at("credentialName").credential(t.CredentialName)

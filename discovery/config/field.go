@@ -8,13 +8,14 @@ import (
 // report collects the problems that rules find in one object.
 type report struct {
 	tally
-	places  places
-	read    func() places // finds places that are not known yet: few objects need them
-	index   index
-	regexes map[string]string // the faults of regular expressions that were read
-	size    int               // of the programs of these, together
-	ended   func() error      // not nil once nobody waits for the verdict
-	steps   int               // fields, items and keys at which rules looked: what judging the object cost
+	places    places
+	read      func() places // finds places that are not known yet: few objects need them
+	index     index
+	regexes   map[string]string // the faults of regular expressions that were read
+	namespace string            // of the object
+	size      int               // of the programs of these, together
+	ended     func() error      // not nil once nobody waits for the verdict
+	steps     int               // fields, items and keys at which rules looked: what judging the object cost
 }
 
 // done reports whether the object is not to be judged any further.

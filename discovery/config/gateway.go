@@ -3,7 +3,7 @@ package config
 import (
 	"encoding/base64"
 	"encoding/hex"
-	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -34,6 +34,9 @@ func server(f field, s *networking.Server) {
 	switch {
 	case unix:
 		ownSocket(f.at("bind"), path)
+		if s.Port.Number != 0 {
+			f.at("port").at("number").warnf("is %d, and is not used at a Unix socket", s.Port.Number)
+		}
 	case s.Bind != "":
 		f.at("bind").ip(s.Bind)
 		fallthrough
@@ -60,8 +63,9 @@ func serverHost(f field, host string) {
 		}
 		host = rest
 	}
-	if host != "*" {
+	if _, err := netip.ParseAddr(host); host != "*" && err != nil {
 		f.host(host, true)
+		f.wholeWildcard(host, Error)
 	}
 }
 
@@ -77,12 +81,12 @@ func serverProtocol(f field, s *networking.Server) {
 			return
 		}
 		if s.Tls.HttpsRedirect {
-			f.at("tls").at("httpsRedirect").errorf("is true under protocol %s, want it under HTTP", s.Port.Protocol)
+			f.at("tls").at("httpsRedirect").warnf("is not used under protocol %s: want it at a server of protocol HTTP", s.Port.Protocol)
 		}
 		serverTLS(f.at("tls"), s.Tls)
 	case s.Tls != nil && protocol.IsHTTP():
-		if !s.Tls.HttpsRedirect && s.Tls.Mode != networking.ServerTLSSettings_PASSTHROUGH {
-			f.at("tls").warnf("is not used under protocol %s", s.Port.Protocol)
+		if s.Tls.Mode != networking.ServerTLSSettings_PASSTHROUGH {
+			f.at("tls").errorf("has mode %s under protocol %s, whose connections are plain text: want HTTPS", s.Tls.Mode, s.Port.Protocol)
 		}
 	case s.Tls != nil:
 		f.at("tls").errorf("is given under protocol %s, want TLS or HTTPS", s.Port.Protocol)
@@ -103,19 +107,29 @@ func serverTLS(f field, t *networking.ServerTLSSettings) {
 	}
 	named := t.CredentialName != "" || len(t.CredentialNames) > 0
 	files := t.ServerCertificate != "" || t.PrivateKey != "" || len(t.TlsCertificates) > 0
+	pair := t.ServerCertificate != "" && t.PrivateKey != ""
 	if t.CredentialName != "" && len(t.CredentialNames) > 0 {
 		f.at("credentialNames").errorf("are given beside credentialName, want one of them")
 	}
 	switch t.Mode {
-	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH, networking.ServerTLSSettings_ISTIO_MUTUAL:
-		if named || files {
+	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH:
+		if named || files || t.CaCertificates != "" || t.CaCrl != "" {
+			f.warnf("names a certificate under %s, which does not use it", t.Mode)
+		}
+		return
+	case networking.ServerTLSSettings_ISTIO_MUTUAL:
+		if named || files || t.CaCertificates != "" {
 			f.errorf("names a certificate under %s, which has no use for it", t.Mode)
 		}
 		return
 	}
 	switch {
-	case named && files:
+	case named && (pair || len(t.TlsCertificates) > 0):
 		f.errorf("names a certificate both by a credential and by files, want one of them")
+	case pair && len(t.TlsCertificates) > 0:
+		f.at("tlsCertificates").errorf("are given beside serverCertificate and privateKey, want one of them")
+	case named && files:
+		f.warnf("names a file beside a credential, which is used in its place")
 	case !named && len(t.TlsCertificates) == 0:
 		f.at("serverCertificate").required(len(t.ServerCertificate))
 		f.at("privateKey").required(len(t.PrivateKey))
@@ -161,29 +175,20 @@ func fingerprints(f field, t *networking.ServerTLSSettings) {
 			f.at("verifyCertificateHash").item(i).errorf("is %q, want the hexadecimal of a SHA-256", s)
 		}
 	}
-	known := ciphers()
-	seen := unique{}
+	known, seen := model.Ciphers(), map[string]bool{}
 	for i, s := range t.CipherSuites {
-		if !slices.Contains(known, s) {
-			f.at("cipherSuites").item(i).errorf("is %q%s", s, suggest(s, known))
+		at := f.at("cipherSuites").item(i)
+		switch {
+		case strings.HasPrefix(s, "-"):
+			at.warnf("is %q, ignored: want the suites that are allowed, and no others are", s)
+		case !slices.Contains(known, s):
+			at.warnf("is %q, ignored%s", s, suggest(s, known))
+		case seen[s]:
+			at.warnf("is %q, which is there already, ignored", s)
 		}
-		seen.add(f.at("cipherSuites").item(i), s)
+		seen[s] = true
 	}
 	for i, s := range t.SubjectAltNames {
 		f.at("subjectAltNames").item(i).required(len(s))
 	}
-}
-
-// ciphers returns the cipher suites of BoringSSL below TLS 1.3; those of TLS 1.3 cannot be chosen.
-func ciphers() []string {
-	out := []string{"AES128-GCM-SHA256", "AES128-SHA", "AES256-GCM-SHA384", "AES256-SHA"}
-	for _, key := range []string{"ECDSA", "RSA"} {
-		for _, c := range []string{
-			"AES128-GCM-SHA256", "AES128-SHA", "AES256-GCM-SHA384", "AES256-SHA",
-			"CHACHA20-POLY1305",
-		} {
-			out = append(out, fmt.Sprintf("ECDHE-%s-%s", key, c))
-		}
-	}
-	return out
 }

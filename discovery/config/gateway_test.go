@@ -42,16 +42,16 @@ func TestGateway(t *testing.T) {
 			`4: error: spec.servers[2].tls: is missing under protocol HTTPS`,
 			`4: error: spec.servers[2].port.name: is "a", which is there already`,
 			`5: error: spec.servers[3].hosts[0]: is "a..com", want DNS labels of letters, digits and '-' between dots`,
-			`5: error: spec.servers[3].tls.httpsRedirect: is true under protocol HTTPS, want it under HTTP`,
+			`5: warning: spec.servers[3].tls.httpsRedirect: is not used under protocol HTTPS: want it at a server of protocol HTTP`,
 			`5: error: spec.servers[3].tls.serverCertificate: is missing`,
 			`5: error: spec.servers[3].tls.privateKey: is missing`,
 			`6: error: spec.servers[4].tls.caCertificates: is missing`,
-			`7: error: spec.servers[5].tls: names a certificate under PASSTHROUGH, which has no use for it`,
+			`7: warning: spec.servers[5].tls: names a certificate under PASSTHROUGH, which does not use it`,
 			`8: error: spec.servers[6].tls: is given under protocol TCP, want TLS or HTTPS`,
-			`9: error: spec.servers[7].tls: names a certificate both by a credential and by files, want one of them`,
+			`9: warning: spec.servers[7].tls: names a file beside a credential, which is used in its place`,
 			`9: error: spec.servers[7].tls.minProtocolVersion: is TLSV1_3, which is above maxProtocolVersion TLSV1_2`,
 			`9: error: spec.servers[7].tls.verifyCertificateHash[0]: is "ab", want the hexadecimal of a SHA-256`,
-			`9: error: spec.servers[7].tls.cipherSuites[0]: is "AES128-GCM-SHA255", did you mean "AES128-GCM-SHA256"?`,
+			`9: warning: spec.servers[7].tls.cipherSuites[0]: is "AES128-GCM-SHA255", ignored, did you mean "AES128-GCM-SHA256"?`,
 			`10: error: spec.servers[8].port.protocol: is UDP, which gateways do not take`,
 		}},
 	})
@@ -59,9 +59,11 @@ func TestGateway(t *testing.T) {
 
 func TestWorkloadEntry(t *testing.T) {
 	runRules(t, "WorkloadEntry", map[string]ruleTest{
-		"sound":       {spec: "address: 10.0.0.1\nports: {http: 8080}\nlabels: {app: a}\nlocality: a/b/c\nweight: 3"},
-		"a socket":    {spec: "address: unix:///run/app.sock"},
-		"a network":   {spec: "network: n1"},
+		"sound":    {spec: "address: 10.0.0.1\nports: {http: 8080}\nlabels: {app: a}\nlocality: a/b/c\nweight: 3"},
+		"a socket": {spec: "address: unix:///run/app.sock"},
+		"a network": {"network: n1", []string{
+			`0: warning: spec.address: is missing: only proxies of other networks reach the endpoint, by the gateways of network "n1"`,
+		}},
 		"nothing":     {"{}", []string{"0: error: spec.address: is missing"}},
 		"a directory": {"address: unix:///run/", []string{`1: error: spec.address: is "/run/", want an absolute path of at most 107 bytes after unix://, or @NAME`}},
 		"everything wrong": {"address: a..b\nports: {http: 0}\nlabels: {-a: b}", []string{

@@ -45,9 +45,12 @@ func directResponse(f field, d *networking.HTTPDirectResponse) {
 	if d.Status < 200 || d.Status > 599 {
 		f.at("status").errorf("is %d, want 200 to 599", d.Status)
 	}
-	const most = 1 << 20
-	if n := max(len(d.GetBody().GetString_()), len(d.GetBody().GetBytes())); n > most {
+	const large, most = 100 << 10, 1 << 20
+	switch n := max(len(d.GetBody().GetString_()), len(d.GetBody().GetBytes())); {
+	case n > most:
 		f.at("body").errorf("is %d bytes long, want at most %d", n, most)
+	case n > large:
+		f.at("body").warnf("is %d bytes long, which each proxy gets with each change of its routes", n)
 	}
 	if d.Body != nil && d.Body.Specifier == nil {
 		f.at("body").errorf("is empty, want string or bytes")
@@ -222,7 +225,7 @@ func cors(f field, c *networking.CorsPolicy) {
 		"exposeHeaders": c.ExposeHeaders,
 	}) {
 		for i, h := range list {
-			if h != "*" && !headerName.MatchString(h) {
+			if h != "*" && (!headerName.MatchString(h) || strings.HasPrefix(h, ":")) {
 				f.at(name).item(i).errorf("is %q, want the name of a header", h)
 			}
 		}

@@ -51,6 +51,13 @@ func (f field) host(host string, wildcard bool) {
 	}
 }
 
+// wholeWildcard reports a wildcard that stands for a part of a label: Istio takes it at no gateway and in no Sidecar.
+func (f field) wholeWildcard(host string, severity Severity) {
+	if strings.HasPrefix(host, "*") && host != "*" && !strings.HasPrefix(host, "*.") {
+		f.add(severity, "is %q, want a whole label for the wildcard: *.NAME", []any{host})
+	}
+}
+
 func (field) isLabel(s string) bool { return len(s) <= 63 && isWord(s, "-") }
 
 // isWord reports whether s consists of letters and digits; the characters of others may be between the first and the
@@ -113,6 +120,13 @@ func (f field) labels(labels map[string]string) {
 	}
 }
 
+// someLabels warns of a selector without labels: it selects more than it seems to.
+func (f field) someLabels(labels map[string]string) {
+	if len(labels) == 0 {
+		f.warnf("has no labels: it selects every workload of its namespace")
+	}
+}
+
 // timeout requires whole milliseconds; 0 is none.
 func (f field) timeout(d *durationpb.Duration) {
 	if d == nil {
@@ -139,6 +153,8 @@ func (f field) exportTo(namespaces []string) {
 	for i, namespace := range namespaces {
 		at := f.item(i)
 		switch {
+		case namespace == "*" && len(namespaces) > 1:
+			at.errorf("is \"*\", which exports to every namespace, beside others")
 		case namespace == "." || namespace == "*":
 		case namespace == "~":
 			if len(namespaces) > 1 {
@@ -148,6 +164,9 @@ func (f field) exportTo(namespaces []string) {
 			at.label(namespace)
 		}
 		seen.add(at, namespace)
+		if namespace == f.report.namespace && seen["."] || namespace == "." && seen[f.report.namespace] {
+			at.warnf("is %q, the object's own namespace, which is there already", namespace)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ func serviceEntry(f field, s *networking.ServiceEntry) {
 	hosts := unique{}
 	for i, host := range s.Hosts {
 		f.at("hosts").item(i).host(host, true)
+		f.at("hosts").item(i).wholeWildcard(host, Warning)
 		hosts.add(f.at("hosts").item(i), strings.ToLower(host))
 	}
 	addresses := unique{}
@@ -27,6 +28,12 @@ func serviceEntry(f field, s *networking.ServiceEntry) {
 	addressed(f, s)
 	f.at("exportTo").exportTo(s.ExportTo)
 	f.at("workloadSelector").at("labels").labels(s.GetWorkloadSelector().GetLabels())
+	if s.WorkloadSelector != nil {
+		f.at("workloadSelector").someLabels(s.WorkloadSelector.Labels)
+		if s.Resolution == networking.ServiceEntry_NONE {
+			f.at("workloadSelector").warnf("is not used under resolution NONE, which connects to the address that was dialled; want STATIC or DNS")
+		}
+	}
 	if s.WorkloadSelector != nil && len(s.Endpoints) > 0 {
 		f.at("workloadSelector").errorf("is given beside endpoints, want one of them")
 	}
@@ -51,6 +58,13 @@ func addressed(f field, s *networking.ServiceEntry) {
 					"want the addresses that its clients dial", p.Number)
 				return
 			}
+		case model.TLS, model.HTTPS:
+		default:
+			continue
+		}
+		if len(s.Hosts) > 1 && len(s.Addresses) > 0 {
+			f.at("hosts").warnf("are %d of one address: at port %d the bytes do not say which is meant; want a ServiceEntry for each", len(s.Hosts), p.Number)
+			return
 		}
 	}
 }
@@ -117,6 +131,8 @@ func servicePorts(f field, ports []*networking.ServicePort) {
 func endpoint(f field, e *networking.WorkloadEntry, s *networking.ServiceEntry, ports map[string]bool) {
 	path, unix := strings.CutPrefix(e.Address, "unix://")
 	switch _, err := netip.ParseAddr(e.Address); {
+	case e.Address == "" && e.Network != "":
+		f.at("address").warnf("is missing: only proxies of other networks reach the endpoint, by the gateways of network %q", e.Network)
 	case e.Address == "":
 		f.at("address").errorf("is missing")
 	case err == nil:
@@ -180,7 +196,9 @@ func workloadEntry(f field, e *networking.WorkloadEntry) {
 		}
 	case e.Address == "" && e.Network == "":
 		f.at("address").errorf("is missing")
-	case e.Address != "":
+	case e.Address == "":
+		f.at("address").warnf("is missing: only proxies of other networks reach the endpoint, by the gateways of network %q", e.Network)
+	default:
 		f.at("address").host(e.Address, false)
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Ports)) {
@@ -213,6 +231,10 @@ func probe(f field, p *networking.ReadinessProbe) {
 		f.at(name).count(n)
 	}
 	switch m := p.GetHealthCheckMethod().(type) {
+	case nil:
+		if p != nil {
+			f.errorf("has no method, want httpGet, tcpSocket, grpc or exec")
+		}
 	case *networking.ReadinessProbe_HttpGet:
 		f.at("httpGet").at("port").port(m.HttpGet.GetPort())
 		for i, h := range m.HttpGet.GetHttpHeaders() {

@@ -13,6 +13,9 @@ import (
 
 func sidecar(f field, s *networking.Sidecar) {
 	f.at("workloadSelector").at("labels").labels(s.GetWorkloadSelector().GetLabels())
+	if s.WorkloadSelector != nil {
+		f.at("workloadSelector").someLabels(s.WorkloadSelector.Labels)
+	}
 	if len(s.Ingress)+len(s.Egress) == 0 && s.OutboundTrafficPolicy == nil && s.InboundConnectionPool == nil {
 		f.errorf("says nothing, want ingress, egress, outboundTrafficPolicy or inboundConnectionPool")
 	}
@@ -48,6 +51,13 @@ func sidecar(f field, s *networking.Sidecar) {
 
 func egressListener(f field, l *networking.IstioEgressListener) {
 	f.at("hosts").required(len(l.GetHosts()))
+	whole := map[string]bool{} // namespaces of which all hosts are there
+	for _, host := range l.GetHosts() {
+		if namespace, name, _ := strings.Cut(host, "/"); name == "*" {
+			whole[f.own(namespace)] = true
+		}
+	}
+	seen := map[string]bool{}
 	for i, host := range l.GetHosts() {
 		at := f.at("hosts").item(i)
 		namespace, name, found := strings.Cut(host, "/")
@@ -56,11 +66,23 @@ func egressListener(f field, l *networking.IstioEgressListener) {
 			at.errorf("is %q, want NAMESPACE/HOST", host)
 			continue
 		case slices.Contains([]string{"*", ".", "~"}, namespace):
+		case strings.HasPrefix(namespace, "~") && f.isLabel(namespace[1:]):
+			at.warnf("is %q, and no namespace begins with ~: it stands for nothing; want ~/* for no host, or %s", host, host[1:])
 		default:
 			at.label(namespace)
 		}
 		if name != "*" {
 			at.host(name, true)
+			at.wholeWildcard(name, Error)
+		}
+		own := f.own(namespace)
+		switch id := own + "/" + name; {
+		case whole["*"] && id != "*/*":
+			at.warnf("is %q beside */*, which stands for every host", host)
+		case seen[id] || whole[own] && name != "*":
+			at.warnf("is %q, which is there already", host)
+		default:
+			seen[id] = true
 		}
 	}
 	if l.GetPort() == nil {
@@ -100,7 +122,13 @@ func ingressListener(f field, l *networking.IstioIngressListener) {
 		f.at("bind").ip(l.Bind)
 	}
 	connectionPool(f.at("connectionPool"), l.ConnectionPool)
+	if protocol, known := model.ParseProtocol(l.Port.Protocol); known && l.ConnectionPool.GetHttp() != nil && !protocol.IsHTTP() {
+		f.at("connectionPool").at("http").warnf("is not used under protocol %s", l.Port.Protocol)
+	}
 	if l.Tls != nil {
+		if l.Tls.CredentialName != "" || len(l.Tls.CredentialNames) > 0 {
+			f.at("tls").errorf("names a certificate by a credential, which is for gateways: want files of the sidecar, serverCertificate and privateKey")
+		}
 		if l.Tls.Mode != networking.ServerTLSSettings_SIMPLE && l.Tls.Mode != networking.ServerTLSSettings_MUTUAL {
 			f.at("tls").at("mode").errorf("is %s, want SIMPLE or MUTUAL", l.Tls.Mode)
 		}
@@ -109,6 +137,14 @@ func ingressListener(f field, l *networking.IstioIngressListener) {
 	if l.DefaultEndpoint != "" {
 		defaultEndpoint(f.at("defaultEndpoint"), l.DefaultEndpoint)
 	}
+}
+
+// own returns the namespace for which one in a host of a Sidecar stands.
+func (f field) own(namespace string) string {
+	if namespace == "." {
+		return f.report.namespace
+	}
+	return namespace
 }
 
 // defaultEndpoint requires one of Istio's forms: the loopback address, the instance's own, or a Unix socket.

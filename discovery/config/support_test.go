@@ -75,8 +75,26 @@ func TestCompatIsTheTable(t *testing.T) {
 	golden.Document(t, "../../docs/compat.md", string(head)+tables())
 }
 
+// Every difference of a verdict has a reason, and a case that shows it.
+func TestVerdicts(t *testing.T) {
+	all := Verdicts()
+	if len(all) == 0 {
+		t.Error("there is none")
+	}
+	for _, v := range all {
+		if v.What == "" || v.Istio == "" || v.Here == "" || len(v.Cases) == 0 {
+			t.Errorf("%+v is not whole", v)
+		}
+	}
+}
+
 func tables() string {
 	var b strings.Builder
+	b.WriteString("\n## Verdicts\n\nOf Istio's own tables of validation, run by `make e2e-wire`, all cases of these kinds have Istio's verdict, but for:\n" +
+		"\n| what | Istio | here, and why |\n|---|---|---|\n")
+	for _, v := range Verdicts() {
+		b.WriteString("| " + v.What + " | " + v.Istio + " | " + v.Here + " |\n")
+	}
 	for _, name := range KindNames() {
 		b.WriteString("\n## " + name + "\n\n| field | | |\n|---|---|---|\n")
 		for _, s := range SupportOf(name) {

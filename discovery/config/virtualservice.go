@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ func virtualService(f field, v *networking.VirtualService) {
 		switch {
 		case host == "*" && !inMesh:
 		case err != nil:
-			at.host(host, true)
+			at.host(serverNameHost(host), true)
 		}
 		hosts.add(at, strings.ToLower(host))
 	}
@@ -29,6 +30,9 @@ func virtualService(f field, v *networking.VirtualService) {
 	for i, name := range v.Gateways {
 		if name != mesh {
 			f.at("gateways").item(i).gateway(name)
+		}
+		if strings.Contains(name, ".") && !strings.Contains(name, "/") {
+			f.at("gateways").item(i).warnf("is %q, the name of a Gateway of this namespace: want NAMESPACE/NAME for another's", name)
 		}
 		gateways.add(f.at("gateways").item(i), name)
 	}
@@ -40,16 +44,10 @@ func virtualService(f field, v *networking.VirtualService) {
 	if len(v.Http)+len(v.Tls)+len(v.Tcp) == 0 {
 		f.errorf("has no routes, want http, tls or tcp")
 	}
-	all := -1
 	for i, route := range v.Http {
-		at := f.at("http").item(i)
-		httpRoute(at, route, delegate)
-		if all >= 0 {
-			at.warnf("is never reached: http[%d] takes every request", all)
-		} else if len(route.Match) == 0 {
-			all = i
-		}
+		httpRoute(f.at("http").item(i), route, delegate)
 	}
+	shadows(f.at("http"), v.Http)
 	covered := coverOf(v.Hosts)
 	for i, route := range v.Tls {
 		tlsRoute(f.at("tls").item(i), route, covered)
@@ -57,6 +55,14 @@ func virtualService(f field, v *networking.VirtualService) {
 	for i, route := range v.Tcp {
 		tcpRoute(f.at("tcp").item(i), route)
 	}
+}
+
+// serverName matches the names of servers by which sidecars of a mesh call each other through a gateway.
+var serverName = regexp.MustCompile(`^outbound_\.[0-9]{1,5}_\.([-a-zA-Z0-9]*)_\.`)
+
+// serverNameHost returns the host in the name of a server, else the name.
+func serverNameHost(name string) string {
+	return name[len(serverName.FindString(name)):]
 }
 
 // httpRoute requires exactly one action for a request.
@@ -97,6 +103,7 @@ func httpRoute(f field, r *networking.HTTPRoute, delegate bool) {
 	f.at("timeout").timeout(r.Timeout)
 	httpDestinations(f.at("route"), r.Route)
 	headers(f.at("headers"), r.Headers)
+	authorityOnce(f, r)
 	redirect(f.at("redirect"), r.Redirect)
 	if d := r.DirectResponse; d != nil {
 		directResponse(f.at("directResponse"), d)
@@ -122,8 +129,20 @@ func httpRoute(f field, r *networking.HTTPRoute, delegate bool) {
 	cors(f.at("corsPolicy"), r.CorsPolicy)
 }
 
+// authorityOnce warns of a host that is set in two ways.
+func authorityOnce(f field, r *networking.HTTPRoute) {
+	if r.GetRewrite().GetAuthority() == "" {
+		return
+	}
+	for name := range inOrder(r.GetHeaders().GetRequest().GetSet()) {
+		if strings.EqualFold(name, "host") || name == ":authority" {
+			f.at("headers").at("request").at("set").key(name).errorf("is given beside rewrite.authority, want one of them")
+		}
+	}
+}
+
 func httpDestinations(f field, route []*networking.HTTPRouteDestination) {
-	var sum int64
+	var all []int32
 	for i, d := range route {
 		at := f.item(i)
 		destination(at.at("destination"), d.GetDestination())
@@ -131,9 +150,9 @@ func httpDestinations(f field, route []*networking.HTTPRouteDestination) {
 		if d.GetWeight() < 0 {
 			at.at("weight").errorf("is %d, want 0 or more", d.Weight)
 		}
-		sum += int64(d.GetWeight())
+		all = append(all, d.GetWeight())
 	}
-	weights(f, len(route), sum)
+	sum := weights(f, all)
 	for i, d := range route {
 		f.item(i).at("weight").warnMissingWeight(d.GetWeight(), sum)
 	}
@@ -146,14 +165,28 @@ func (f field) warnMissingWeight(weight int32, sum int64) {
 	}
 }
 
-// weights checks that at least one destination gets requests. A single destination gets all, with any weight.
-func weights(f field, n int, sum int64) {
+// likePercent is a weight that is meant as a percentage; smaller ones may be a ratio, as 1 to 3 is.
+const likePercent = 10
+
+// weights checks that at least one destination gets requests, and returns the sum. A single destination gets all, with
+// any weight.
+func weights(f field, all []int32) (sum int64) {
+	given, most := 0, int32(0)
+	for _, weight := range all {
+		sum, most = sum+int64(weight), max(most, weight)
+		if weight > 0 {
+			given++
+		}
+	}
 	switch {
-	case n > 1 && sum == 0:
+	case len(all) > 1 && sum == 0:
 		f.errorf("the weights add up to 0, want more")
 	case sum > 1<<31:
 		f.errorf("the weights add up to %d, want at most %d", sum, 1<<31)
+	case given > 1 && sum != 100 && most >= likePercent:
+		f.warnf("the weights add up to %d, not to 100: each destination gets its part of the sum", sum)
 	}
+	return sum
 }
 
 // destination requires a service's host, which may be the wildcard of a ServiceEntry.
@@ -180,6 +213,9 @@ func httpMatch(f field, m *networking.HTTPMatchRequest) {
 			f.at(name).errorf("is empty, want exact, prefix or regex")
 		}
 		if name != "uri" || match.GetRegex() != "*" {
+			if prefix, is := match.MatchType.(*networking.StringMatch_Prefix); name == "uri" && is && prefix.Prefix == "" {
+				continue // every path
+			}
 			stringMatch(f.at(name), match)
 		}
 	}
@@ -254,10 +290,14 @@ func tlsRoute(f field, r *networking.TLSRoute, hosts cover) {
 		at := f.at("match").item(i)
 		at.at("sniHosts").required(len(m.GetSniHosts()))
 		for j, sni := range m.GetSniHosts() {
+			if _, err := netip.ParseAddr(sni); err == nil {
+				at.at("sniHosts").item(j).warnf("is %q: clients of an address name no server, so this matches none", sni)
+				continue
+			}
 			if strings.HasPrefix(sni, "*") && sni != "*" && !strings.HasPrefix(sni, "*.") {
 				at.at("sniHosts").item(j).errorf("is %q, want a whole label for the wildcard", sni)
 			} else if sni != "*" {
-				at.at("sniHosts").item(j).host(sni, true)
+				at.at("sniHosts").item(j).host(serverNameHost(sni), true)
 			}
 			if !hosts.covers(sni) {
 				at.at("sniHosts").item(j).errorf("is %q, want one that spec.hosts stand for: %s", sni, hosts.text)
@@ -332,15 +372,15 @@ func l4Match(f field, subnets []string, port uint32, labels map[string]string, g
 
 func routeDestinations(f field, route []*networking.RouteDestination) {
 	f.required(len(route))
-	var sum int64
+	var all []int32
 	for i, d := range route {
 		destination(f.item(i).at("destination"), d.GetDestination())
 		if d.GetWeight() < 0 {
 			f.item(i).at("weight").errorf("is %d, want 0 or more", d.Weight)
 		}
-		sum += int64(d.GetWeight())
+		all = append(all, d.GetWeight())
 	}
-	weights(f, len(route), sum)
+	sum := weights(f, all)
 	for i, d := range route {
 		f.item(i).at("weight").warnMissingWeight(d.GetWeight(), sum)
 	}

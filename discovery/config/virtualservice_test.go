@@ -69,7 +69,6 @@ func TestVirtualService(t *testing.T) {
 			`3: error: spec.http[0].route: is missing`,
 			`4: error: spec.http[0].match[0].uri: is empty, want exact, prefix or regex`,
 			`6: error: spec.http[0].match[0].headers["a b"]: the header's name is "a b", want a token of HTTP`,
-			`7: error: spec.http[0].match[1].uri.prefix: is missing`,
 			"8: error: spec.http[0].match[2].uri.regex: is not a regular expression of RE2: " +
 				"error parsing regexp: missing closing ]: `[`",
 			`9: error: spec.http[1].route: the weights add up to 0, want more`,

@@ -150,7 +150,7 @@ func serverTLS(tls *networking.ServerTLSSettings, id Identity, alpn []string) *t
 
 func tlsParams(tls *networking.ServerTLSSettings) *tlsv3.TlsParameters {
 	out := &tlsv3.TlsParameters{
-		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, CipherSuites: tls.CipherSuites,
+		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, CipherSuites: model.ServedCiphers(tls.CipherSuites),
 		TlsMaximumProtocolVersion: tlsv3.TlsParameters_TlsProtocol(tls.MaxProtocolVersion),
 	}
 	if tls.MinProtocolVersion != networking.ServerTLSSettings_TLS_AUTO {

@@ -157,8 +157,16 @@ const ingressCredential = "kubernetes-ingress:"
 
 func isIngressCredential(name string) bool { return strings.HasPrefix(name, ingressCredential) }
 
-// credential refuses the name of an Ingress' certificate, which may be in any namespace.
+// externalCredential is the prefix of names that Istio's proxies request from a server of secrets beside them.
+const externalCredential = "sds://"
+
+// credential refuses the name of an Ingress' certificate, which may be in any namespace, and names one that no secret can
+// have.
 func (f field) credential(name string) {
+	if strings.HasPrefix(name, externalCredential) {
+		f.warnf("is %q, for a server of secrets beside the proxy, of which discovery knows nothing: the secret never comes, and connections are "+
+			"closed; want the name of a secret, or certificates in files", name)
+	}
 	if isIngressCredential(name) {
 		f.errorf("is %q, which is for Ingress objects alone: want the name of a secret of the proxies' namespace", name)
 	}

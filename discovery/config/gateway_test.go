@@ -12,6 +12,12 @@ func TestGateway(t *testing.T) {
 			- {port: {number: 15443, name: tls, protocol: TLS}, hosts: ["*.local"], tls: {mode: AUTO_PASSTHROUGH}}
 		`},
 		"nothing": {"{}", []string{"0: error: spec.servers: is missing"}},
+		"a certificate of another server": {`
+			servers:
+			- {port: {number: 446, name: sds, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: "sds://a"}}
+		`, []string{
+			`2: warning: spec.servers[0].tls.credentialName: is "sds://a", for a server of secrets beside the proxy, of which discovery knows nothing: the secret never comes, and connections are closed; want the name of a secret, or certificates in files`,
+		}},
 		"an Ingress' certificate": {`
 			servers:
 			- {port: {number: 443, name: https, protocol: HTTPS}, hosts: [a.com], tls: {mode: SIMPLE, credentialName: "kubernetes-ingress://shop/a"}}

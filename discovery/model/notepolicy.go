@@ -17,7 +17,10 @@ func (j *judge) destinationRule(meta Meta, r *networking.DestinationRule) {
 		j.unknownHost(meta, "spec.host", host, "nothing follows this policy")
 	}
 	j.exportTo(meta, r.ExportTo)
-	j.selector(meta, "spec.workloadSelector.matchLabels", r.GetWorkloadSelector().GetMatchLabels(), meta.Namespace)
+	const selector = "spec.workloadSelector.matchLabels"
+	if labels := r.GetWorkloadSelector().GetMatchLabels(); j.selector(meta, selector, labels, meta.Namespace) {
+		j.proxies(meta, selector, labels, j.inside[meta.Namespace])
+	}
 	top := r.TrafficPolicy
 	j.policy(meta, host, "spec.trafficPolicy", top, nil, nil)
 	for i, subset := range r.Subsets {
@@ -29,6 +32,7 @@ func (j *judge) destinationRule(meta Meta, r *networking.DestinationRule) {
 		j.tlsDropped(meta, host, r)
 	}
 	j.serverNames(meta, host, r)
+	j.tlsToPlain(meta, host, r)
 }
 
 // policyCounts reports whether the host is that of a service, or a wildcard that matches the host of one.
@@ -202,6 +206,7 @@ func (j *judge) plainClients(meta Meta, path string, selector map[string]string,
 func (j *judge) serviceEntry(meta Meta, s *networking.ServiceEntry) {
 	j.exportTo(meta, s.ExportTo)
 	j.localEntry(meta, s)
+	j.foreignAddresses(meta, s)
 	for i, p := range s.Ports {
 		j.reserved(meta, index("spec.ports", i)+".number", p.GetNumber())
 		j.servicePort(meta, index("spec.ports", i)+".number", s, p)

@@ -38,7 +38,9 @@ func (j *judge) servicePort(meta Meta, path string, s *networking.ServiceEntry, 
 // gateway checks that some workload has the labels of the selector, and that connected proxies can open the ports of
 // the servers.
 func (j *judge) gateway(meta Meta, g *networking.Gateway) {
-	j.selector(meta, "spec.selector", g.Selector, "")
+	if j.selector(meta, "spec.selector", g.Selector, "") {
+		j.proxies(meta, "spec.selector", g.Selector, j.edge)
+	}
 	for i, s := range g.Servers {
 		j.port(meta, index("spec.servers", i)+".port.number", s.GetPort().GetNumber(), "a server's port, and a Service's targetPort that leads to it",
 			func(w Proxy) portUse {

@@ -29,6 +29,10 @@ func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
 	if !atGateway {
 		j.meshHosts(meta, v)
 	}
+	if !atGateway || slices.Contains(v.Gateways, MeshGateway) {
+		j.foreignHosts(meta, v)
+	}
+	j.gatewayHosts(meta, v)
 	for d, path := range destinations(v) {
 		j.destination(meta, d, path)
 	}
@@ -152,7 +156,10 @@ func hasSubset(r *Config[*networking.DestinationRule], name string) bool {
 // sidecar checks the hosts that a Sidecar imports, the workloads that it selects, and the clients of ports that
 // terminate TLS.
 func (j *judge) sidecar(meta Meta, s *networking.Sidecar) {
-	j.selector(meta, "spec.workloadSelector.labels", s.GetWorkloadSelector().GetLabels(), meta.Namespace)
+	const selector = "spec.workloadSelector.labels"
+	if labels := s.GetWorkloadSelector().GetLabels(); j.selector(meta, selector, labels, meta.Namespace) {
+		j.proxies(meta, selector, labels, slices.DeleteFunc(slices.Clone(j.inside[meta.Namespace]), func(w Proxy) bool { return w.Gateway }))
+	}
 	j.sidecarPorts(meta, s)
 	for i, l := range s.Egress {
 		for k, entry := range l.Hosts {

@@ -29,6 +29,7 @@ func (m *Mesh) Notes(connected ...Proxy) []Note {
 			j.serviceEntry(o.Meta, spec)
 		case *networking.WorkloadEntry:
 			j.localWorkload(o.Meta, spec)
+			j.foreignAddress(o.Meta, "spec.address", spec.Address)
 		case *networking.WorkloadGroup:
 			j.template(o)
 		}
@@ -85,17 +86,22 @@ type judge struct {
 	mesh       *Mesh
 	domain     Domain // of the mesh
 	notes      []Note
-	gateways   map[string]bool // by namespace/name
-	delegates  map[string]bool // VirtualServices without hosts, by namespace/name
-	namespaces map[string]bool // namespaces that contain a service, an object or a connected proxy
+	gateways   map[string]bool                         // by namespace/name
+	specs      map[string]*Config[*networking.Gateway] // the same, but for the mesh
+	delegates  map[string]bool                         // VirtualServices without hosts, by namespace/name
+	namespaces map[string]bool                         // namespaces that contain a service, an object or a connected proxy
 	connected  []Proxy
+	inside     map[string][]Proxy   // the same, by namespace
+	edge       []Proxy              // those of them that are gateways
+	atAddress  map[netip.Addr]Proxy // connected, by address; made when it is asked for
 	selected   selected
 	similar    similar
 }
 
 func newJudge(m *Mesh, connected []Proxy) *judge {
 	j := &judge{
-		mesh: m, domain: m.settings.Domain, gateways: map[string]bool{MeshGateway: true}, delegates: map[string]bool{},
+		mesh: m, domain: m.settings.Domain, gateways: map[string]bool{MeshGateway: true},
+		specs: map[string]*Config[*networking.Gateway]{}, delegates: map[string]bool{}, inside: map[string][]Proxy{},
 		namespaces: map[string]bool{m.settings.RootNamespace(): true},
 		connected:  connected, selected: selected{mesh: m, connected: connected}, similar: similar{mesh: m},
 	}
@@ -103,6 +109,7 @@ func newJudge(m *Mesh, connected []Proxy) *judge {
 		switch spec := o.Spec.(type) {
 		case *networking.Gateway:
 			j.gateways[o.Namespace+"/"+o.Name] = true
+			j.specs[o.Namespace+"/"+o.Name] = &Config[*networking.Gateway]{o.Meta, spec}
 		case *networking.VirtualService:
 			if len(spec.Hosts) == 0 {
 				j.delegates[o.Namespace+"/"+o.Name] = true
@@ -115,6 +122,10 @@ func newJudge(m *Mesh, connected []Proxy) *judge {
 	}
 	for _, w := range connected {
 		j.namespaces[w.Namespace] = true
+		j.inside[w.Namespace] = append(j.inside[w.Namespace], w)
+		if w.Gateway {
+			j.edge = append(j.edge, w)
+		}
 	}
 	return j
 }

@@ -29,19 +29,51 @@ func (j *judge) unknownNamespace(meta Meta, path, namespace string) {
 }
 
 // selector adds a note if no workload of a namespace, or of all namespaces if it is empty, has the selected labels. Not
-// every workload is known here, so there is no note about a label whose key no known workload has.
-func (j *judge) selector(meta Meta, path string, labels map[string]string, namespace string) {
+// every workload is known here, so there is no note about a label whose key no known workload has. It returns false if
+// it has added one.
+func (j *judge) selector(meta Meta, path string, labels map[string]string, namespace string) (known bool) {
+	known = true
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		values := j.selected.values(namespace, key)
 		if len(values) == 0 || values[labels[key]] {
 			continue
 		}
-		known := slices.Sorted(maps.Keys(values))
-		want := "want " + key + "=" + strings.Join(known[:min(len(known), 10)], ", ")
-		if near := spelling.Nearest(labels[key], known); near != "" {
+		known = false
+		all := slices.Sorted(maps.Keys(values))
+		want := "want " + key + "=" + strings.Join(all[:min(len(all), 10)], ", ")
+		if near := spelling.Nearest(labels[key], all); near != "" {
 			want = "did you mean " + key + "=" + near + "?"
 		}
 		j.note(EmptySelector, meta, path+"."+key, "no workload that is known has %s=%s; %s", key, labels[key], want)
+	}
+	return known
+}
+
+// proxies adds notes if a selector selects none of the connected proxies that it could select, and if some of these have
+// no labels at all.
+func (j *judge) proxies(meta Meta, path string, labels map[string]string, could []Proxy) {
+	if len(labels) == 0 {
+		return
+	}
+	selects, bare := 0, 0
+	var example *Proxy
+	for i, w := range could {
+		switch {
+		case Selects(labels, w.Labels):
+			selects++
+		case len(w.Labels) == 0:
+			bare++
+		case example == nil:
+			example = &could[i]
+		}
+	}
+	if bare > 0 {
+		j.note(NoLabels, meta, path, "%d connected proxies that this could select have no labels, so it does not: want the labels of their "+
+			"workloads in ISTIO_METAJSON_LABELS of their agents", bare)
+	}
+	if selects == 0 && example != nil {
+		j.note(NoProxy, meta, path, "no connected proxy has %s: this has no effect until one connects; one of namespace %s has %s",
+			pairs(labels), example.Namespace, pairs(example.Labels))
 	}
 }
 

@@ -144,6 +144,12 @@ const (
 	PrivilegedPort   Code = "privileged-port"   // connected proxies cannot open it
 	IgnoredField     Code = "ignored-field"     // it has no effect
 	LongServerName   Code = "long-server-name"  // longer than a TLS handshake allows
+	ForeignHost      Code = "foreign-host"      // another namespace decides the routes of a service
+	ForeignAddress   Code = "foreign-address"   // another namespace has the address of a Pod as an endpoint
+	UnservedHost     Code = "unserved-host"     // no server of the Gateway has it
+	TLSToPlain       Code = "tls-to-plain"      // clients send TLS to a sidecar that takes plain text
+	NoProxy          Code = "no-proxy"          // no connected proxy has its labels
+	NoLabels         Code = "no-labels"         // a connected proxy has none, where labels select
 	MoreNotes        Code = "more-notes"        // an object has more than are named
 	LocalEndpoint    Code = "local-endpoint"    // proxies of other namespaces do not get it: it leads to their own sockets
 	ForeignBind      Code = "foreign-bind"      // a gateway of another namespace does not open it

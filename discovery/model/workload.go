@@ -23,6 +23,7 @@ type Workload struct {
 	Locality       Locality
 	Network        string // from which its addresses are reachable; "" for the mesh's own
 	Health         Health
+	OnNode         bool // its addresses are those of its node
 	Origin         Origin
 }
 

@@ -93,7 +93,7 @@ func (c *Catalog) workload(key Key, p *pod) *model.Workload {
 	return &model.Workload{
 		Registry: c.options.Registry, Cluster: c.options.Cluster, Namespace: key.Namespace, Name: key.Name, Addresses: p.addresses,
 		Labels: p.labels, ServiceAccount: p.account, Locality: c.locality(p, p.node, ""), Network: c.networkOf(p), Health: p.health,
-		Origin: p.origin,
+		OnNode: p.onNode, Origin: p.origin,
 	}
 }
 

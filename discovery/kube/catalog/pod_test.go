@@ -34,6 +34,7 @@ func TestWorkloadOf(t *testing.T) {
 		"no address yet":  {"podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]", "startTime: 2026-01-31T12:00:00Z", nil},
 		"one address":     {"podIPs: [{ip: 10.0.0.1}]", "podIPs: []", want(func(*model.Workload) {})},
 		"both families":   {"{ip: 10.0.0.1}", "{ip: 10.0.0.1}, {ip: FD00::1}", want(func(w *model.Workload) { w.Addresses = []string{"10.0.0.1", "fd00::1"} })},
+		"on its node":     {"nodeName: n1", "hostNetwork: true, nodeName: n1", want(func(w *model.Workload) { w.OnNode = true })},
 		"no account":      {"serviceAccountName: web-account, ", "", want(func(w *model.Workload) { w.ServiceAccount = "default" })},
 		"an unknown node": {"nodeName: n1", "nodeName: n2", want(func(w *model.Workload) { w.Locality = model.Locality{} })},
 		"a locality label": {"labels: {", "labels: {istio-locality: r2.z2, ", want(func(w *model.Workload) {

@@ -111,7 +111,9 @@ func cut(text string, most int) string {
 
 // steady reports whether a note is the same in every replica: others depend on the proxies that are connected to one.
 func steady(n model.Note) bool {
-	return !slices.Contains([]model.Code{model.RefusedByProxy, model.PrivilegedPort, model.UnknownNamespace, model.EmptySelector}, n.Code)
+	return !slices.Contains([]model.Code{
+		model.RefusedByProxy, model.PrivilegedPort, model.UnknownNamespace, model.EmptySelector, model.NoProxy, model.NoLabels, model.TLSToPlain,
+	}, n.Code)
 }
 
 // saidOf returns the condition of discovery in the status of an object.

@@ -73,3 +73,14 @@ func TestVerdictIsBounded(t *testing.T) {
 		t.Errorf("of many, %d are told in %d bytes", n, len(is.Message))
 	}
 }
+
+// Notes that depend on the proxies that are connected to one replica are not written: the next leader would write others.
+func TestSteadyNotes(t *testing.T) {
+	for code, want := range map[model.Code]bool{
+		model.ForeignHost: true, model.UnservedHost: true, model.NoProxy: false, model.NoLabels: false, model.TLSToPlain: false, model.PrivilegedPort: false,
+	} {
+		if got := steady(model.Note{Code: code}); got != want {
+			t.Errorf("%s is steady: %t, want %t", code, got, want)
+		}
+	}
+}

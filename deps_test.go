@@ -146,10 +146,10 @@ var rules = []rule{
 		why: "the bottom of the house stands on nothing of ours",
 	},
 	{who: "internal/local", only: "nothing", why: "both halves ask what is local, so it stands on neither"},
-	{who: "internal/environ internal/golden internal/logger internal/regular internal/retry internal/spelling internal/spiffe internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
+	{who: "internal/environ internal/golden internal/logger internal/regular internal/retry internal/room internal/spelling internal/spiffe internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
 	{who: "internal/manual", only: "internal/golden", why: "pages are made from commands, of whichever program"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
-	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/local internal/regular", why: "the agent's rooms know the agent, not the commands"},
+	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/local internal/regular internal/room", why: "the agent's rooms know the agent, not the commands"},
 	{
 		who: "agent/*", except: "agent/proxy", never: "import ./agent/proxy",
 		why: "agent/proxy joins the other rooms: none of them may need it",
@@ -170,7 +170,7 @@ var rules = []rule{
 	{who: "discovery/secret", only: "nothing", why: "secrets go past the mesh: what knows one must not need the other"},
 	{who: "discovery/xds", only: "discovery/model node", why: "translation is a function of a Mesh and a Node"},
 	{
-		who: "discovery/ads", only: "discovery/ads/intake discovery/xds discovery/model discovery/secret node internal/local internal/regular internal/spiffe",
+		who: "discovery/ads", only: "discovery/ads/intake discovery/xds discovery/model discovery/secret node internal/local internal/regular internal/room internal/spiffe",
 		why: "ads → xds → model, node: the arrows have one direction",
 	},
 	{who: "discovery/ads/intake", only: "nothing", why: "requests are counted by their lengths: what is in them is ads' to know"},
@@ -205,7 +205,7 @@ var rules = []rule{
 		why: "flags become a Config, and what runs is joined in discovery/plane",
 	},
 	{
-		who: "discovery/plane", only: "discovery discovery/... watch internal/regular internal/version",
+		who: "discovery/plane", only: "discovery discovery/... watch internal/regular internal/room internal/version",
 		why: "a control plane is joined from a Config: flags and their table stay in cmd",
 	},
 	{

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/internal/local"
+	"github.com/pilotlight/pilotlight/internal/room"
 )
 
 // Limits of the connections of a port. Each kind of source has its own limit, so that none can use up another's.
@@ -30,8 +31,8 @@ const (
 	localhosts      // 127.0.0.1 and ::1
 )
 
-// gate is a listener that always accepts. When a kind is at its limit, the gate closes a connection for each new one:
-// the oldest one whose request has not been read yet, of the source that has most. A probe sends its request right
+// gate is a listener that always accepts. When a kind is at its limit, the gate closes a connection for each new one, as
+// package room says. A connection is served when its request has been read. A probe sends its request right
 // after it has connected, so it is such a connection only for a moment.
 type gate struct {
 	net.Listener
@@ -59,7 +60,7 @@ func newGate(l net.Listener, node []netip.Addr) *gate {
 }
 
 func rooms(openFiles uint64) map[kind]int {
-	within := func(room, parts int) int { return max(1, min(room, int(min(openFiles, 1<<20))/parts)) }
+	within := func(most, parts int) int { return max(1, min(most, int(min(openFiles, 1<<20))/parts)) }
 	return map[kind]int{stranger: within(strangerRoom, 8), nodes: within(nodeRoom, 16), localhosts: within(localRoom, 16)}
 }
 
@@ -89,9 +90,9 @@ func (g *gate) Accept() (net.Conn, error) {
 func (g *gate) relieve() bool {
 	g.mu.Lock()
 	var oldest *guest
-	for kind, room := range g.guests {
-		i := slices.IndexFunc(room, func(g *guest) bool { return !g.heard })
-		if i < 0 || oldest != nil && oldest.number < room[i].number {
+	for kind, guests := range g.guests {
+		i := slices.IndexFunc(guests, func(g *guest) bool { return !g.heard })
+		if i < 0 || oldest != nil && oldest.number < guests[i].number {
 			continue
 		}
 		oldest = g.guests[kind][i]
@@ -102,17 +103,17 @@ func (g *gate) relieve() bool {
 
 func (g *gate) admit(conn net.Conn) *guest {
 	remote, own := addressOf(conn.RemoteAddr()), addressOf(conn.LocalAddr())
-	newcomer := &guest{Conn: conn, gate: g, kind: g.kindOf(remote, own), source: network(remote)}
+	newcomer := &guest{Conn: conn, gate: g, kind: g.kindOf(remote, own), source: room.SourceOf(remote)}
 	g.mu.Lock()
 	g.came++
 	newcomer.number = g.came
-	room := append(g.guests[newcomer.kind], newcomer)
+	guests := append(g.guests[newcomer.kind], newcomer)
 	var leaves *guest
-	if i := evicted(room, g.room[newcomer.kind]); i >= 0 {
-		leaves = room[i]
-		room = slices.Delete(room, i, i+1)
+	if i := evicted(guests, g.room[newcomer.kind]); i >= 0 {
+		leaves = guests[i]
+		guests = slices.Delete(guests, i, i+1)
 	}
-	g.guests[newcomer.kind] = room
+	g.guests[newcomer.kind] = guests
 	g.mu.Unlock()
 	if leaves != nil {
 		leaves.Conn.Close()
@@ -130,28 +131,27 @@ func (g *gate) kindOf(remote, own netip.Addr) kind {
 	return stranger
 }
 
-// evicted returns the index of the connection to close, -1 for none. The last one in room is the new connection.
-func evicted(room []*guest, most int) int {
-	newest := room[len(room)-1]
-	count := map[netip.Prefix]int{}
-	for _, guest := range room {
-		count[guest.source]++
-	}
-	tooMany := newest.kind == stranger && count[newest.source] > oneStranger
-	if !tooMany && len(room) <= most {
-		return -1
-	}
-	greediest := newest.source
-	for _, guest := range room {
-		if !tooMany && count[guest.source] > count[greediest] {
-			greediest = guest.source
+// evicted returns the index of the connection to close, -1 for none. The last one in guests is the new connection. A
+// source of strangers that exceeds its own share gives way itself.
+func evicted(guests []*guest, most int) int {
+	newest, own := guests[len(guests)-1], 0
+	for _, g := range guests {
+		if g.source == newest.source {
+			own++
 		}
 	}
-	among := func(g *guest) bool { return g != newest && (g.source == greediest || count[greediest] == 1) }
-	if i := slices.IndexFunc(room, func(g *guest) bool { return among(g) && !g.heard }); i >= 0 {
-		return i
+	tooMany := newest.kind == stranger && own > oneStranger
+	if !tooMany && len(guests) <= most {
+		return -1
 	}
-	return max(0, slices.IndexFunc(room, among))
+	var among []room.Guest
+	var index []int
+	for i, g := range guests {
+		if !tooMany || g.source == newest.source {
+			among, index = append(among, room.Guest{Source: g.source, Served: g.heard}), append(index, i)
+		}
+	}
+	return index[room.Victim(among, room.Ends)]
 }
 
 // Close closes the connection and removes it from the gate.
@@ -180,14 +180,4 @@ func addressOf(a net.Addr) netip.Addr {
 		return tcp.AddrPort().Addr().Unmap().WithZone("")
 	}
 	return netip.Addr{}
-}
-
-// network returns the range of addresses that counts as one source: a client with one IPv6 address has 2^64 of them.
-func network(a netip.Addr) netip.Prefix {
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = 64
-	}
-	prefix, _ := a.Prefix(bits)
-	return prefix
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"testing/fstest"
+
+	"github.com/pilotlight/pilotlight/internal/room"
 )
 
 // A room is written as "10.0.0.1 10.0.0.2! 10.0.0.1": oldest first, with ! where the request has been read.
@@ -35,24 +37,24 @@ func TestEvicted(t *testing.T) {
 		{"and a probe that is asked stays", nodes, append([]string{"10.0.0.1!"}, many(12, "10.0.0.1")...), 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var room []*guest
+			var guests []*guest
 			for _, text := range test.room {
 				address, heard := text, text[len(text)-1] == '!'
 				if heard {
 					address = text[:len(text)-1]
 				}
-				room = append(room, &guest{kind: test.kind, source: network(netip.MustParseAddr(address)), heard: heard})
+				guests = append(guests, &guest{kind: test.kind, source: room.SourceOf(netip.MustParseAddr(address)), heard: heard})
 			}
-			if got := evicted(room, most); got != test.want {
+			if got := evicted(guests, most); got != test.want {
 				t.Errorf("%d leaves, want %d", got, test.want)
 			}
 		})
 	}
-	var room []*guest // each of a source of its own
+	var guests []*guest // each of a source of its own
 	for i := range most + 1 {
-		room = append(room, &guest{source: network(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})), heard: i == 0})
+		guests = append(guests, &guest{source: room.SourceOf(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})), heard: i == 0})
 	}
-	if got := evicted(room, most); got != 1 {
+	if got := evicted(guests, most); got != 1 {
 		t.Errorf("all are modest: %d leaves, want the oldest that says nothing, 1", got)
 	}
 }

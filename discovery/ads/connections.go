@@ -7,14 +7,15 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/pilotlight/pilotlight/internal/room"
 )
 
 // connections are those of all listeners. gRPC does not report the end of a connection, and a wrapped connection would
 // cost gRPC its shared read buffers. So closed connections are removed when the list has grown to twice its length, or
 // is full.
 //
-// If it stays full, one connection is closed. It is taken from the address with the most connections: the oldest
-// without a stream, else the newest.
+// If it stays full, one connection is closed, as package room says. A connection with a stream is served.
 type connections struct {
 	limit    int                      // 0 for any number
 	streamed func() map[net.Conn]bool // returns the connections that have a stream
@@ -28,7 +29,7 @@ type connections struct {
 type arrival struct {
 	conn     net.Conn
 	listener net.Listener
-	from     netip.Addr
+	from     netip.Prefix
 	at       time.Time
 }
 
@@ -41,7 +42,7 @@ type entrance struct {
 func (e *entrance) Accept() (net.Conn, error) {
 	conn, err := e.Listener.Accept()
 	if err == nil {
-		e.all.add(arrival{conn, e, addressOf(conn), time.Now()})
+		e.all.add(arrival{conn, e, room.SourceOf(addressOf(conn)), time.Now()})
 	}
 	return conn, err
 }
@@ -60,32 +61,15 @@ func (c *connections) add(a arrival) {
 	if c.limit == 0 || len(c.open) <= c.limit {
 		return
 	}
-	i := victim(c.open, c.streamed())
+	streamed := c.streamed()
+	guests := make([]room.Guest, len(c.open))
+	for i, a := range c.open {
+		guests[i] = room.Guest{Source: a.from, Served: streamed[a.conn]}
+	}
+	i := room.Victim(guests, room.Lasts)
 	c.shed(c.open[i].conn)
 	_ = c.open[i].conn.Close()
 	c.open = slices.Delete(c.open, i, i+1)
-}
-
-// victim returns the index of the connection to close.
-func victim(open []arrival, streamed map[net.Conn]bool) int {
-	count, greediest := map[netip.Addr]int{}, open[0].from
-	for _, a := range open {
-		count[a.from]++
-		if count[a.from] > count[greediest] {
-			greediest = a.from
-		}
-	}
-	last := 0
-	for i, a := range open {
-		if a.from != greediest {
-			continue
-		}
-		if !streamed[a.conn] {
-			return i
-		}
-		last = i
-	}
-	return last
 }
 
 // closed reports whether a connection has ended. A connection without a file descriptor counts as ended after the time

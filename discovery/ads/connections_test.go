@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -15,34 +14,6 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
-
-func TestVictim(t *testing.T) {
-	for name, test := range map[string]struct {
-		open string // address and whether it has a stream, the oldest first
-		want int
-	}{
-		"silent, the oldest":           {"a a+ a a", 0},
-		"an older one with a stream":   {"a+ a a", 1},
-		"of the greediest":             {"a b b+ b a", 1},
-		"the newest of many in use":    {"a b+ b+ b+ a", 3},
-		"a newcomer among those":       {"a+ a+ b+ a", 3},
-		"others' silence is no excuse": {"b a+ a+", 2},
-		"one":                          {"a", 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var open []arrival
-			streamed := map[net.Conn]bool{}
-			for _, word := range strings.Fields(test.open) {
-				conn := &net.TCPConn{}
-				open = append(open, arrival{conn: conn, from: netip.AddrFrom4([4]byte{127, 0, 0, word[0]})})
-				streamed[conn] = word != word[:1]
-			}
-			if got := victim(open, streamed); got != test.want {
-				t.Errorf("%d has to go, want %d", got, test.want)
-			}
-		})
-	}
-}
 
 // Many connections that send nothing or have no stream do not keep a proxy out, and do not close the connection of a
 // proxy that has a stream. Closed connections are not counted.

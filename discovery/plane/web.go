@@ -7,13 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotlight/pilotlight/internal/room"
 )
 
 // Bounds of the HTTP ports. They have few clients, and ADS needs the descriptors.
@@ -59,9 +63,8 @@ func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, b boun
 	return g.Wait()
 }
 
-// connections are the connections of one port. A new one is never refused, since it may be a probe or the API server:
-// if there is no room, another one is closed, of the address that has most of them. It is the one that has waited
-// longest without a request, else the one whose request has lasted longest.
+// connections are the connections of one port. If there is no room for a new one, another one is closed, as package
+// room says. A connection with a request in flight is served; its age is that of its state.
 type connections struct {
 	most     int
 	mu       sync.Mutex
@@ -71,7 +74,7 @@ type connections struct {
 
 // activity is the state of a connection, and since when, as an increasing number.
 type activity struct {
-	from  netip.Addr
+	from  netip.Prefix
 	busy  bool // a request is in flight
 	since int
 }
@@ -92,7 +95,7 @@ func (c *connections) note(conn net.Conn, state http.ConnState) (victim net.Conn
 	c.last++
 	switch state {
 	case http.StateNew, http.StateIdle, http.StateActive:
-		c.activity[conn] = activity{from: addressFrom(conn), busy: state == http.StateActive, since: c.last}
+		c.activity[conn] = activity{from: room.SourceOf(addressFrom(conn)), busy: state == http.StateActive, since: c.last}
 	default:
 		delete(c.activity, conn)
 	}
@@ -105,21 +108,15 @@ func (c *connections) note(conn net.Conn, state http.ConnState) (victim net.Conn
 }
 
 // victim returns the connection to close for a new one.
-func (c *connections) victim(newest net.Conn) (victim net.Conn) {
-	count := map[netip.Addr]int{}
-	for _, a := range c.activity {
-		count[a.from]++
+func (c *connections) victim(newest net.Conn) net.Conn {
+	open := slices.SortedFunc(maps.Keys(c.activity), func(a, b net.Conn) int {
+		return cmp.Or(order(a == newest, b == newest), cmp.Compare(c.activity[a].since, c.activity[b].since))
+	})
+	guests := make([]room.Guest, len(open))
+	for i, conn := range open {
+		guests[i] = room.Guest{Source: c.activity[conn].from, Served: c.activity[conn].busy}
 	}
-	for conn, a := range c.activity {
-		if conn == newest {
-			continue
-		}
-		v := c.activity[victim]
-		if victim == nil || cmp.Or(cmp.Compare(count[v.from], count[a.from]), order(a.busy, v.busy), cmp.Compare(a.since, v.since)) < 0 {
-			victim = conn
-		}
-	}
-	return victim
+	return open[room.Victim(guests, room.Ends)]
 }
 
 // order returns -1 if a is false and b is true, 1 for the opposite, and 0 if they are equal.

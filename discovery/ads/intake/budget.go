@@ -101,8 +101,8 @@ type patience struct {
 const perSecond = 1 << 20
 
 var (
-	calm  = patience{idle: 8 * time.Second, whole: 20 * time.Second, stuck: time.Hour, wait: 20 * time.Second}
-	tight = patience{idle: 3 * time.Second, whole: 10 * time.Second, stuck: 5 * time.Second, wait: 20 * time.Second}
+	calm  = patience{idle: 8 * time.Second, whole: 20 * time.Second, stuck: time.Hour, wait: 30 * time.Second}
+	tight = patience{idle: 3 * time.Second, whole: 10 * time.Second, stuck: 10 * time.Second, wait: 30 * time.Second}
 )
 
 // CloseSlow closes the connections of clients that leave a request incomplete. While others wait for room, it has less

@@ -288,11 +288,50 @@ func TestUnread(t *testing.T) {
 		}
 		calm.conn.Awaits()
 		calm.conn.Handled(1000)
-		r.pass(10 * time.Second)
+		r.pass(12 * time.Second)
 		if hostile.alive() || r.Held() != 0 {
 			t.Errorf("open: %t, %d bytes held", hostile.alive(), r.Held())
 		}
 	})
+}
+
+// A proxy of whose requests one waits for its stream, and the next came in part, is not closed when others fill the
+// share of its address with complete requests: it waits.
+func TestPartBehindComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		c, others := r.dial(1), r.dial(1)
+		c.conn.Opened()
+		c.send(1, 1000, 1000)
+		c.send(1, 100<<10, 1000)
+		others.conn.Opened()
+		r.mu.Lock()
+		others.conn.complete[small] = rooms[small].perAddress // as many small ones that came at once
+		r.take(small, others.conn.from, rooms[small].perAddress)
+		r.mu.Unlock()
+		c.say(func() { _ = c.WriteData(1, false, make([]byte, 10<<10)) })
+		if !c.alive() || c.conn.waits == nil {
+			t.Errorf("open: %t; it does not wait", c.alive())
+		}
+		others.conn.Closed()
+		synctest.Wait()
+		c.say(func() { _ = c.WriteData(1, false, make([]byte, 90<<10-1000)) })
+		if held := r.Held(); !c.alive() || held != cost(1000)+cost(100<<10) || len(c.conn.parts) != 0 {
+			t.Errorf("open: %t, %d bytes are held", c.alive(), held)
+		}
+	})
+}
+
+// A connection that ends before it has sent anything leaves nothing behind, even if gRPC closes the raw one only.
+func TestNothingIsLeftOfFailedHandshakes(t *testing.T) {
+	r := newRig(t)
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	_ = r.Wrap(theirs, theirs, netip.Addr{}, false)
+	theirs.Close()
+	if len(r.open) != 0 {
+		t.Errorf("%d connections are kept", len(r.open))
+	}
 }
 
 // events are what is in frames, as text.

@@ -42,11 +42,7 @@ var errClosed = errors.New("closed: its requests take too much memory or time")
 // Wrap returns a connection that is counted. raw is below its TLS. known means that a certificate of the client was
 // verified.
 func (b *Budget) Wrap(conn, raw net.Conn, from netip.Addr, known bool) *Conn {
-	c := &Conn{Conn: conn, raw: raw, budget: b, from: from, frames: newFrames(), known: known, parts: map[uint32]*message{}}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.open[c] = true
-	return c
+	return &Conn{Conn: conn, raw: raw, budget: b, from: from, frames: newFrames(), known: known, parts: map[uint32]*message{}}
 }
 
 // Identified marks the client as one that has named its node.
@@ -184,6 +180,7 @@ func (c *Conn) count(b []byte) error {
 		return errClosed
 	}
 	c.came = now
+	c.budget.open[c] = true // not before: gRPC closes only the raw connection if it fails earlier
 	c.frames.read(b, c)
 	c.settle(now)
 	if c.over {

@@ -102,8 +102,8 @@ func (c *Conn) ended(stream uint32) {
 	}
 }
 
-// settle finds room for what was announced: else the connection waits. One that holds a part of another message must
-// not wait, since nobody could complete that one.
+// settle finds room for what was announced: else the connection waits. It must not wait for the room of a message while
+// it has that of another one, of which it could then not read the rest.
 func (c *Conn) settle(now time.Time) {
 	b := c.budget
 	for _, m := range c.parts {
@@ -120,7 +120,7 @@ func (c *Conn) settle(now time.Time) {
 	if c.reserve(now) {
 		return
 	}
-	if c.partly() {
+	if has, wants := c.rooms(); wants > 1 || wants > 0 && has > 0 {
 		c.end("no room for a request beside its others")
 		return
 	}
@@ -128,18 +128,17 @@ func (c *Conn) settle(now time.Time) {
 	b.queue = append(b.queue, c)
 }
 
-// partly reports whether the connection holds room for a message that is not complete, or asks it for several.
-func (c *Conn) partly() bool {
-	without := 0
+// rooms returns how many incomplete messages have room, and how many want it.
+func (c *Conn) rooms() (has, wants int) {
 	for _, m := range c.parts {
-		if m.reserved {
-			return true
-		}
-		if m.announced() {
-			without++
+		switch {
+		case m.reserved:
+			has++
+		case m.announced():
+			wants++
 		}
 	}
-	return without > 1
+	return has, wants
 }
 
 // reserve takes room for the announced messages, and reports whether there was enough.

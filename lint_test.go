@@ -150,3 +150,76 @@ func TestCommentsNameTheirSubject(t *testing.T) {
 		}
 	}
 }
+
+// orders are verbs with which a log line would name an attempt, as an order does. Words that are nouns as well are left
+// out: "push failed" is no order.
+var orders = strings.Fields(`add ask clear close connect create decode delete drain end fetch find give go handle keep kill leave load
+	look make mount notify parse put read reap remove repair replace restart retry run save serve set stand start stop sweep take tell tie
+	try unlink use wait write`)
+
+// messageAt is the argument of a log function that is its message.
+var messageAt = map[string]int{
+	"Debug": 0, "Info": 0, "Warn": 0, "Error": 0, "DebugContext": 1, "InfoContext": 1, "WarnContext": 1, "ErrorContext": 1, "Log": 2,
+}
+
+// orderLines returns a line for each message of a log line that begins with such a verb.
+func orderLines(path string, source any) (faults []string) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		method, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		at, logs := messageAt[method.Sel.Name]
+		if !logs || at >= len(call.Args) {
+			return true
+		}
+		text := call.Args[at]
+		if sum, ok := text.(*ast.BinaryExpr); ok {
+			text = sum.X
+		}
+		literal, ok := text.(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING {
+			return true
+		}
+		message, _ := strconv.Unquote(literal.Value)
+		if first, _, more := strings.Cut(message, " "); slices.Contains(orders, first) && (more || len(call.Args) > at+1) {
+			faults = append(faults, fmt.Sprintf("%s: %q names the attempt: say what happened, such as \"listener not drained\"",
+				set.Position(literal.Pos()), message))
+		}
+		return true
+	})
+	return faults
+}
+
+// A log line says what happened, or what did not: not what was tried.
+func TestLogLinesSayWhatHappened(t *testing.T) {
+	for _, path := range goFiles(t) {
+		for _, fault := range orderLines(path, nil) {
+			t.Error(fault)
+		}
+	}
+	for line, want := range map[string]int{
+		`log.Warn("drain listeners", "err", err)`:         1,
+		`log.Warn("serve", "err", err)`:                   1,
+		`s.log.Log(ctx, level, "read the file", "k", v)`:  1,
+		`log.WarnContext(ctx, "write " + name, "k", v)`:   1,
+		`log.Warn("listeners not drained", "err", err)`:   0,
+		`log.Info("push failed")`:                         0,
+		`t.Error("a service")`:                            0,
+		`log.Info(message, "read", n)`:                    0,
+		`status.Error(codes.Unavailable, "reading ends")`: 0,
+	} {
+		if got := orderLines("x.go", "package x\n\nfunc f() { "+line+" }\n"); len(got) != want {
+			t.Errorf("%s: %q, want %d faults", line, got, want)
+		}
+	}
+}

@@ -140,7 +140,7 @@ func (l *loop) do(todo action) {
 	case start:
 		l.start(a.launch)
 	case signal:
-		l.Log.Debug("signal Envoy", "epoch", a.epoch, "signal", a.signal.String())
+		l.Log.Debug("Envoy is signalled", "epoch", a.epoch, "signal", a.signal.String())
 		l.order(a.epoch, Order{Signal: a.signal})
 	case drain:
 		l.order(a.epoch, Order{Drain: true})
@@ -152,12 +152,12 @@ func (l *loop) do(todo action) {
 		l.check(a.config)
 	case repair:
 		if err := l.Proxy.Repair(a.launch); err != nil {
-			l.Log.Warn("repair after a newcomer that failed", "epoch", a.launch.Epoch, "err", err)
+			l.Log.Warn("shared memory not repaired after a newcomer that failed", "epoch", a.launch.Epoch, "err", err)
 		}
 	case rescue:
 		l.aside(func(ctx context.Context) {
 			if err := l.Proxy.Rescue(ctx, a.launch, a.until); err != nil {
-				l.Log.Warn("stand in for a parent that died", "epoch", a.launch.Epoch, "err", err)
+				l.Log.Warn("no stand-in for a parent that died", "epoch", a.launch.Epoch, "err", err)
 			}
 		})
 	case finish:

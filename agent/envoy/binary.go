@@ -60,7 +60,7 @@ func (p *Proxy) choose(c *process) string {
 			if now != nil {
 				now.file.Close()
 			}
-			p.Log.Warn("start the Envoy that served last, for the binary has changed since", "epoch", c.launch.Epoch, "binary", p.Binary)
+			p.Log.Warn("the Envoy that served last is started: the binary has changed since", "epoch", c.launch.Epoch, "binary", p.Binary)
 			return p.good.path()
 		}
 	}

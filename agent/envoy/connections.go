@@ -35,7 +35,7 @@ func (c *process) awaitNoConnection(ctx context.Context, report func(agent.Repor
 	for began := time.Now(); ctx.Err() == nil; {
 		busy, err := c.accepted()
 		if err != nil && ctx.Err() == nil {
-			c.Log.Warn("read the connections of an Envoy that drains; it keeps its full time to drain", "epoch", c.launch.Epoch, "err", err)
+			c.Log.Warn("connections of a draining Envoy not read: it keeps its full time to drain", "epoch", c.launch.Epoch, "err", err)
 			return
 		}
 		if !busy && ctx.Err() == nil {

@@ -49,7 +49,7 @@ func (g ground) claim() (s *Slot, number int, err error) {
 		var stranger notOurs
 		switch {
 		case errors.As(err, &stranger):
-			g.log.Warn("leave alone what has the name of a slot", "dir", g.name(n), "why", stranger.why)
+			g.log.Warn("name of a slot is taken", "dir", g.name(n), "why", stranger.why)
 			strangers++
 			continue
 		case err != nil:
@@ -123,7 +123,7 @@ func (g ground) inheritOthers(from int) {
 			err = other.Release()
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			g.log.Warn("clear the slot of another agent", "dir", g.name(n), "err", err)
+			g.log.Warn("slot of another agent not cleared", "dir", g.name(n), "err", err)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (g ground) others(from int) (numbers []int) {
 	}
 	entries, err := os.ReadDir(g.path) // one read, since most often there is no other slot
 	if err != nil {
-		g.log.Warn("look for the slots of other agents", "dir", g.path, "err", err)
+		g.log.Warn("slots of other agents not listed", "dir", g.path, "err", err)
 	}
 	for _, entry := range entries {
 		number, ok := strings.CutPrefix(entry.Name(), slotPrefix)

@@ -64,12 +64,12 @@ func readRecord(r io.Reader) (old record, found bool, err error) {
 func (s *Slot) inherit() []child {
 	old, found, err := readRecord(io.NewSectionReader(s.lock, 0, 1<<20))
 	if err != nil {
-		s.log.Warn("read the record of a killed agent; an Envoy of it may still run", "file", s.lock.Name(), "err", err)
+		s.log.Warn("record of a killed agent not read: an Envoy of it may still run", "file", s.lock.Name(), "err", err)
 	}
 	if !found {
 		return nil
 	}
-	s.log.Info("clear up after a killed agent", "dir", s.name, "pid", old.Agent, "children", len(old.Children))
+	s.log.Info("the last agent was killed: its Envoys and files are removed", "dir", s.name, "pid", old.Agent, "children", len(old.Children))
 	var remaining []child
 	for _, c := range old.Children {
 		if old.Boot != s.record.Boot {
@@ -78,19 +78,19 @@ func (s *Slot) inherit() []child {
 		killed, err := c.kill(s.record.Agent)
 		switch {
 		case err != nil:
-			s.log.Warn("kill the Envoy of a killed agent", "pid", c.Pid, "base_id", c.Family, "err", err)
+			s.log.Warn("Envoy of a killed agent not killed", "pid", c.Pid, "base_id", c.Family, "err", err)
 			remaining = append(remaining, c)
 		case killed:
-			s.log.Info("killed the Envoy of a killed agent", "pid", c.Pid, "base_id", c.Family)
+			s.log.Info("Envoy of a killed agent killed", "pid", c.Pid, "base_id", c.Family)
 		}
 	}
 	for _, c := range old.Children {
 		if err := s.sweep(c.Family); err != nil {
-			s.log.Warn("sweep shared memory and sockets of a killed agent", "base_id", c.Family, "err", err)
+			s.log.Warn("shared memory and sockets of a killed agent not removed", "base_id", c.Family, "err", err)
 		}
 	}
 	if err := sweepFiles(s.dir); err != nil {
-		s.log.Warn("sweep files of a killed agent", "dir", s.name, "err", err)
+		s.log.Warn("files of a killed agent not removed", "dir", s.name, "err", err)
 	}
 	return remaining
 }

@@ -71,7 +71,7 @@ func (s *Slot) Room() (room, error) {
 			continue
 		}
 		s.refuge, s.made = dir, append([]string{dir}, s.made...)
-		s.log.Warn("use another directory for sockets", "dir", dir, "err", cause)
+		s.log.Warn("sockets are in another directory", "dir", dir, "err", cause)
 		return room{dir, s.token}, nil
 	}
 	return room{}, cause

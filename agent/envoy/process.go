@@ -99,10 +99,10 @@ func (c *process) fork() (err error) {
 	c.known(c.cmd.Process.Pid)
 	c.Log.Info("Envoy started", "epoch", c.launch.Epoch, "pid", c.pid, "base_id", uint32(c.sockets.family))
 	if tied != nil { // the parent-death signal remains, and the slot's next owner ends a leftover
-		c.Log.Warn("tie Envoy to the agent", "pid", c.pid, "err", tied)
+		c.Log.Warn("Envoy not tied to the agent", "pid", c.pid, "err", tied)
 	}
 	if recorded != nil {
-		c.Log.Warn("record Envoy for a next agent", "pid", c.pid, "err", recorded)
+		c.Log.Warn("Envoy not recorded for a next agent", "pid", c.pid, "err", recorded)
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (c *process) inbound() Drain {
 // goes on as before, and readiness alone keeps new work away.
 func (c *process) drainInbound(ctx context.Context) {
 	if err := c.admin.DrainListeners(ctx, c.inbound()); err != nil && ctx.Err() == nil {
-		c.Log.Warn("drain inbound listeners", "epoch", c.launch.Epoch, "err", err)
+		c.Log.Warn("inbound listeners not drained", "epoch", c.launch.Epoch, "err", err)
 	}
 }
 
@@ -218,10 +218,10 @@ func (w Work) idle(before Work, accepts bool) bool {
 
 func (c *process) drainByProtocol(cause error) {
 	if c.sockets.family == 0 {
-		c.Log.Warn("drain listeners", "epoch", c.launch.Epoch, "err", cause)
+		c.Log.Warn("listeners not drained", "epoch", c.launch.Epoch, "err", cause)
 		return
 	}
 	if err := c.sockets.DrainListeners(c.launch.Restart); err != nil {
-		c.Log.Warn("drain listeners", "epoch", c.launch.Epoch, "err", errors.Join(cause, err))
+		c.Log.Warn("listeners not drained", "epoch", c.launch.Epoch, "err", errors.Join(cause, err))
 	}
 }

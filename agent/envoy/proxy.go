@@ -86,7 +86,7 @@ func (p *Proxy) begin(launch agent.Launch) (*process, error) {
 		if kept := c.files.keepInMemory(launch.Config.Bootstrap); kept != nil {
 			return nil, errors.Join(err, kept)
 		}
-		p.Log.Warn("give Envoy its bootstrap in memory", "epoch", launch.Epoch, "err", err)
+		p.Log.Warn("bootstrap not written: Envoy gets it in memory", "epoch", launch.Epoch, "err", err)
 	}
 	if err := p.join(c, in); err != nil {
 		return nil, errors.Join(err, c.files.remove())
@@ -113,7 +113,7 @@ func (p *Proxy) join(c *process, in room) error {
 		}
 	}
 	if err := p.Slot.Starting(family.family); err != nil { // only needed after a crash of the agent
-		p.Log.Warn("record Envoy for a next agent", "epoch", c.launch.Epoch, "err", err)
+		p.Log.Warn("Envoy not recorded for a next agent", "epoch", c.launch.Epoch, "err", err)
 	}
 	c.sockets, c.parent = family, p.processes[c.launch.Epoch-1]
 	if c.parent != nil && c.parent.launch.Family == c.launch.Family {
@@ -157,7 +157,7 @@ func (c *process) known(pid int) {
 func (p *Proxy) bury(c *process) {
 	p.forget(c)
 	if err := errors.Join(c.files.remove(), p.Slot.Ended(c.pid)); err != nil {
-		p.Log.Warn("clear up after Envoy", "epoch", c.launch.Epoch, "err", err)
+		p.Log.Warn("remains of an Envoy not removed", "epoch", c.launch.Epoch, "err", err)
 	}
 }
 

@@ -59,7 +59,7 @@ func (r *Reaper) Run(ctx context.Context, sigchld <-chan os.Signal) error {
 		}
 		next, err := r.look(looks)
 		if err != nil {
-			r.Log.Warn("reap orphans", "err", err)
+			r.Log.Warn("orphans not reaped", "err", err)
 		}
 		if looks = next; len(looks) > 0 {
 			again.Reset(lookInterval)
@@ -81,7 +81,7 @@ func (r *Reaper) look(before map[int]int) (map[int]int, error) {
 		switch reaped, failed := unix.Wait4(pid, nil, unix.WNOHANG, nil); {
 		case reaped == pid:
 			delete(looks, pid)
-			r.Log.Debug("reaped an orphan", "pid", pid)
+			r.Log.Debug("orphan reaped", "pid", pid)
 		case failed != nil && failed != unix.ECHILD: // ECHILD: reaped already
 			err = errors.Join(err, fmt.Errorf("wait for %d: %w", pid, failed))
 		}

@@ -100,7 +100,7 @@ func (r *Recorder) write(c crashed) {
 	}
 	path, err := Write(r.dir, record, keptRecords)
 	if err != nil {
-		r.log.Warn("write flight record", "err", err)
+		r.log.Warn("flight record not written", "err", err)
 	}
 	if path != "" {
 		r.log.Info("flight record", "path", filepath.Join(r.name, filepath.Base(path)), "epoch", c.end.Epoch, "oom_killed", record.OOMKilled)
@@ -110,7 +110,7 @@ func (r *Recorder) write(c crashed) {
 func (r *Recorder) cgroup() cgroup.Memory {
 	c, err := cgroup.ReadMemory(os.DirFS("/"))
 	if err != nil {
-		r.log.Debug("read control group", "err", err)
+		r.log.Debug("control group not read", "err", err)
 	}
 	return c
 }

@@ -43,7 +43,7 @@ func (d desired) feed(
 				read, err := d.read()
 				if err != nil {
 					if said != err.Error() {
-						log.Warn("read the configuration for Envoy; the running Envoy keeps its own", "err", err)
+						log.Warn("configuration for Envoy not read: the running Envoy keeps its own", "err", err)
 					}
 					said = err.Error()
 					continue

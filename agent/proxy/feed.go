@@ -27,7 +27,7 @@ func (r *running) feed(ctx context.Context, feeders *sync.WaitGroup, first agent
 	}
 	feeders.Go(func() {
 		if err := watcher.Run(ctx, ticks); err != nil && ctx.Err() == nil {
-			log.Error("watch files", "err", err)
+			log.Error("files not watched", "err", err)
 		}
 	})
 	follower := cert.Follower{
@@ -63,7 +63,7 @@ func (r *running) lookOnHangUp(ctx context.Context, ticks chan<- struct{}) {
 			return
 		case <-r.process.HangUp:
 		}
-		r.config.Log.Info("SIGHUP: look at every watched file")
+		r.config.Log.Info("SIGHUP received: every watched file is read")
 		select {
 		case ticks <- struct{}{}:
 		default: // a read is due already

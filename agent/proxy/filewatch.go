@@ -46,7 +46,7 @@ func (f *fileWatch) follow(ctx context.Context, names []string) {
 	go func() {
 		defer close(done)
 		if err := watcher.Run(ctx, f.ticks); err != nil && ctx.Err() == nil {
-			f.log.Error("watch files of secrets", "err", err)
+			f.log.Error("files of secrets not watched", "err", err)
 		}
 	}()
 }

@@ -38,7 +38,7 @@ func (n notifier) notify(state string) {
 		return
 	}
 	if err := n.send(state); err != nil {
-		n.log.Warn("notify the service manager", "state", state, "err", err)
+		n.log.Warn("service manager not notified", "state", state, "err", err)
 	}
 }
 
@@ -80,7 +80,7 @@ func (n notifier) answers(ctx context.Context, alive func(context.Context) error
 	defer cancel()
 	err := alive(ctx)
 	if err != nil {
-		n.log.Error("go on without the service manager", "err", err)
+		n.log.Error("service manager not reached", "err", err)
 	}
 	return err == nil
 }

@@ -34,7 +34,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 	}
 	defer func() {
 		if err := slot.Release(); err != nil {
-			c.Log.Warn("clear up", "err", err)
+			c.Log.Warn("slot not cleared up", "err", err)
 		}
 	}()
 	s := &secrets{workload: c.Certificates[0].Files, server: &sds.Server{Log: c.Log}, log: c.Log}
@@ -76,7 +76,7 @@ func (p *Proxy) serveSecrets(s *secrets, slot *envoy.Slot) (params bootstrap.Par
 	case params.Discovery.TLS != nil:
 		return params, nil, fmt.Errorf("serve the certificates for discovery's mutual TLS: %w", err)
 	}
-	p.config.Log.Warn("go on without SDS", "err", err)
+	p.config.Log.Warn("SDS not served", "err", err)
 	params.SecretsSocket, params.Metadata.AgentSDS = "", node.SDSNone
 	return params, func() {}, nil
 }

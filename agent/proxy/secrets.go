@@ -35,7 +35,7 @@ func (s *secrets) listen(socket string, refuse func(pid int) error) (stop func()
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("serve SDS", "err", err)
+			s.log.Error("SDS no longer served", "err", err)
 		}
 	})
 	return func() {

@@ -26,7 +26,7 @@ func resolveStatsd(
 	defer cancel()
 	found, err := lookup(ctx, "ip", address.Host)
 	if err != nil || len(found) == 0 {
-		log.Warn("go on without statsd: its name cannot be resolved", "address", net.JoinHostPort(address.Host, strconv.Itoa(address.Port)), "err", err)
+		log.Warn("statsd not used: its name cannot be resolved", "address", net.JoinHostPort(address.Host, strconv.Itoa(address.Port)), "err", err)
 		return bootstrap.Address{}
 	}
 	return bootstrap.Address{Host: found[0].Unmap().String(), Port: address.Port}

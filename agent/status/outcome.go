@@ -77,7 +77,7 @@ func (m *merger) judge(o outcome) {
 		m.failures[failure{o.source, fault}]++
 	}
 	if fault != m.said[o.source] && fault != "" && fault != "canceled" {
-		m.Log.Warn("scrape without a source", "source", o.source, "reason", fault, "err", o.err)
+		m.Log.Warn("source of metrics not scraped", "source", o.source, "reason", fault, "err", o.err)
 	}
 	m.said[o.source] = fault
 }

@@ -38,7 +38,7 @@ func Serve(c Config, ports Ports, path string) (stop func(), err error) {
 		servers = append(servers, server)
 		serving.Go(func() {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-				c.Log.Error("serve", "at", at, "err", err)
+				c.Log.Error("port no longer served", "at", at, "err", err)
 			}
 		})
 	}
@@ -55,14 +55,14 @@ func Serve(c Config, ports Ports, path string) (stop func(), err error) {
 			stop()
 			return nil, fmt.Errorf("%s: %w: name a free port, or 0 for none", door.Name, err)
 		case err != nil:
-			c.Log.Warn("go on without a port", "flag", door.Name, "err", err)
+			c.Log.Warn("port not opened", "flag", door.Name, "err", err)
 			continue
 		}
 		start(door.Name, listener, server)
 	}
 	socket, err := ListenOwner(path, c.Envoys.RefuseOwn)
 	if err != nil {
-		c.Log.Warn("go on without the owner's socket", "err", err)
+		c.Log.Warn("owner's socket not opened", "err", err)
 		return stop, nil
 	}
 	start(SocketName, socket, NewFrontServer(Owner(c, c.Envoy), c.Log))

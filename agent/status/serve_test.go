@@ -32,7 +32,7 @@ func TestServeBusyPort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(log.String(), "go on without a port") || !strings.Contains(log.String(), "flag=--proxyAdminPort") {
+		if !strings.Contains(log.String(), "port not opened") || !strings.Contains(log.String(), "flag=--proxyAdminPort") {
 			t.Errorf("a default port: log %q", log.String())
 		}
 		conn, err := net.Dial("unix", path)

@@ -28,6 +28,6 @@ func levelWord(groups []string, a slog.Attr) slog.Attr {
 // dropped returns a function that logs how many lines of a stream were dropped, once the stream flows again.
 func dropped(log *slog.Logger, stream string) func(int64) {
 	return func(lines int64) {
-		log.Warn("dropped lines: nobody read them", "stream", stream, "lines", lines)
+		log.Warn("lines dropped: nobody read them", "stream", stream, "lines", lines)
 	}
 }

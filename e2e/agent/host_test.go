@@ -35,7 +35,7 @@ func TestTwoAgentsShareAHost(t *testing.T) {
 			s.configure(2)
 			s.must(s.awaitRevision(2, handoverLimit))
 		}
-		if log := agents[1].Log(); !strings.Contains(log, "go on without a port") {
+		if log := agents[1].Log(); !strings.Contains(log, "port not opened") {
 			t.Errorf("the second agent does not say that the ports are taken:\n%s", log)
 		}
 		for _, s := range agents {

@@ -55,7 +55,7 @@ func TestALogThatNobodyReads(t *testing.T) {
 			}))
 			if !dies {
 				told := make(chan string, 1)
-				go firstLine(read, "dropped lines: nobody read them", told)
+				go firstLine(read, "lines dropped: nobody read them", told)
 				if line := <-told; !strings.Contains(line, "stream=stderr") {
 					t.Errorf("when it is read again, the log says %q of what was dropped", line)
 				}
@@ -111,7 +111,7 @@ func TestAnAccessLogToASocket(t *testing.T) {
 	s.launch("--", "--file-flush-interval-msec", "50")
 	s.must(s.awaitRevision(1, 30*time.Second))
 	s.Signal(syscall.SIGHUP)
-	s.must(s.awaitLog("SIGHUP: look at every watched file"))
+	s.must(s.awaitLog("SIGHUP received: every watched file is read"))
 	if _, err := lab.Get("http://" + s.address + "/path"); err != nil {
 		t.Error(err)
 	}

@@ -32,7 +32,7 @@ func TestCrashNeedsNothingButMemory(t *testing.T) {
 			{"the disk is full", func() {
 				keepOpen(t, filepath.Join(dir, "*.json"))
 				fill(t, filepath.Join(dir, "ballast"))
-			}, "give Envoy its bootstrap in memory"},
+			}, "bootstrap not written: Envoy gets it in memory"},
 			{"the shared memory is full", func() {
 				keepOpen(t, "/dev/shm/envoy_*")
 				fill(t, "/dev/shm/ballast")
@@ -44,7 +44,7 @@ func TestCrashNeedsNothingButMemory(t *testing.T) {
 			}, "start the Envoy that served last"},
 			{"configPath is read-only", func() {
 				s.must(unix.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, ""))
-			}, "use another directory for sockets"},
+			}, "sockets are in another directory"},
 		} {
 			t.Log(blow.name)
 			blow.strike()

@@ -185,7 +185,7 @@ func TestANeighbourIsThereFirst(t *testing.T) {
 			s.write("two")
 			s.unharmed("two")
 			if log := s.agent.Log(); !strings.Contains(log, "others may write to configPath") ||
-				!strings.Contains(log, "private-0") || !strings.Contains(log, "leave alone what has the name of a slot") {
+				!strings.Contains(log, "private-0") || !strings.Contains(log, "name of a slot is taken") {
 				t.Errorf("the log does not say what the agent found:\n%s", log)
 			}
 			if status := s.agent.Stop(stopLimit); status != 0 {

@@ -2,8 +2,11 @@ package discovery
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // SourceState is the state of a source.
@@ -44,7 +47,7 @@ const maxNamed = 10
 func (s SourceStatus) Lines() []string {
 	var out []string
 	add := func(format string, args ...any) {
-		out = append(out, "source "+s.Name+": "+fmt.Sprintf(format, args...))
+		out = append(out, "source "+s.Name+": "+printable(fmt.Sprintf(format, args...)))
 	}
 	switch {
 	case s.Late:
@@ -75,6 +78,27 @@ func (s SourceStatus) Lines() []string {
 		add("%d groups are gone at once, served until %s", s.Held, clock(s.Until))
 	}
 	return out
+}
+
+// maxLine is how many bytes of a fault a line has.
+const maxLine = 2000
+
+// printable returns a text without control characters, which could forge lines or move the cursor of a terminal: faults
+// repeat what a registry has sent.
+func printable(text string) string {
+	if len(text) > maxLine {
+		text = text[:maxLine] + "…"
+	}
+	var out strings.Builder
+	for _, r := range text {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			quoted := strconv.QuoteRune(r)
+			out.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
 }
 
 // reason is the last error, as the end of a line.

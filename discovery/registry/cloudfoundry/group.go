@@ -22,6 +22,7 @@ func groupOf(host string, route map[string]instance) model.Group {
 		Ports: []model.Port{{Name: "http", Number: port, Protocol: model.HTTP2}},
 	}
 	tls, http2, balancing := 0, 0, ""
+	var omitted []string // of instances with too many tags
 	for _, place := range slices.Sorted(maps.Keys(route)) {
 		i := route[place]
 		if s.Origin.Record == nil {
@@ -40,13 +41,16 @@ func groupOf(host string, route map[string]instance) model.Group {
 			s.SubjectAltNames = append(s.SubjectAltNames, i.serverName)
 		}
 		balancing = i.balancing
+		if i.omitted > 0 {
+			omitted = append(omitted, fmt.Sprintf("%s: %d tags are left out, want at most %d of %d bytes", place, i.omitted, model.MaxLabels, model.MaxLabel))
+		}
 	}
 	slices.Sort(s.SubjectAltNames)
 	s.SubjectAltNames = slices.Compact(s.SubjectAltNames)
 	if http2 < len(route) {
 		s.Ports[0].Protocol = model.HTTP
 	}
-	var faults []string
+	faults := omitted[:min(len(omitted), maxFaults):min(len(omitted), maxFaults)]
 	mixed := func(n int, what, rest string) {
 		if n > 0 && n < len(route) {
 			faults = append(faults, fmt.Sprintf("%d of %d instances %s: %s", n, len(route), what, rest))

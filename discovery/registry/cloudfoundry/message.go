@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"regexp"
 	"strconv"
@@ -49,7 +48,7 @@ func read(data []byte) (m message, err error) {
 
 // publisher returns a name of the instance that a message announces, as far as the message has one.
 func (m message) publisher() string {
-	return cmp.Or(m.InstanceID, m.Host+":"+strconv.FormatInt(cmp.Or(m.TLSPort, m.Port), 10))
+	return clip(cmp.Or(m.InstanceID, m.Host+":"+strconv.FormatInt(cmp.Or(m.TLSPort, m.Port), 10)))
 }
 
 // instance is one address to which a route leads.
@@ -61,6 +60,7 @@ type instance struct {
 	protocol   model.Protocol
 	labels     map[string]string
 	zone       string
+	omitted    int           // tags that are left out
 	balancing  string        // the setting of the route; not served
 	stale      time.Duration // how long it is kept unless it is announced again; 0 for ever
 	updated    time.Time
@@ -84,10 +84,21 @@ func (m message) instance(threshold time.Duration) (instance, error) {
 	if err != nil {
 		return instance{}, fmt.Errorf("host is %q, want an IP address", clip(m.Host))
 	}
-	i := instance{
-		address: address.Unmap().String(), stale: threshold, zone: m.AvailabilityZone, balancing: m.Options.LoadBalancing, protocol: model.HTTP,
-		labels: maps.Clone(m.Tags),
+	for _, field := range []struct{ name, value string }{
+		{"server_cert_domain_san", m.ServerName},
+		{"app", m.App},
+		{"private_instance_id", m.InstanceID},
+		{"private_instance_index", m.InstanceIndex},
+		{"availability_zone", m.AvailabilityZone},
+	} {
+		if len(field.value) > model.MaxLabel {
+			return instance{}, fmt.Errorf("%s has %d bytes, want at most %d", field.name, len(field.value), model.MaxLabel)
+		}
 	}
+	i := instance{
+		address: address.Unmap().String(), stale: threshold, zone: m.AvailabilityZone, balancing: clip(m.Options.LoadBalancing), protocol: model.HTTP,
+	}
+	i.labels, i.omitted = model.BoundLabels(m.Tags)
 	field, port := "port", m.Port
 	if m.TLSPort != 0 {
 		field, port, i.tls, i.stale, i.serverName = "tls_port", m.TLSPort, true, 0, m.ServerName
@@ -133,6 +144,9 @@ func (m message) instance(threshold time.Duration) (instance, error) {
 
 // hostPattern is a DNS name, of which the first label may be a wildcard.
 var hostPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
+
+// maxURIs is how many routes of a message are read.
+const maxURIs = 256
 
 // maxURI is how many bytes of a route's name are kept.
 const maxURI = 512

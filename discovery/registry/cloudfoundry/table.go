@@ -4,13 +4,20 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// maxEntries bounds the table: a publisher that invents routes must not use up the memory.
-const maxEntries = 250_000
+// The bounds of the table: a publisher that invents routes, or tags, must not use up the memory.
+const (
+	maxEntries     = 250_000
+	maxBytes       = 128 << 20 // of all entries
+	maxOfPublisher = 16 << 20  // of the instances of one address
+	overhead       = 512       // bytes that an entry takes beside its texts, and in the mesh
+	maxFault       = 400       // bytes of a fault
+)
 
 // table holds every route that was announced. It reads no clock.
 type table struct {
@@ -20,6 +27,8 @@ type table struct {
 	routes    map[string]map[string]instance // by host, then by place
 	faults    map[string]map[string]fault    // of malformed messages: by route or subject, then by publisher
 	entries   int                            // of both
+	bytes     int                            // of both
+	by        map[string]int                 // bytes of instances by their address
 	changed   map[string]bool                // hosts of routes that changed since the last call of unsent
 	faulty    map[string]bool                // names of faults that changed since the last call of unsent
 }
@@ -33,7 +42,7 @@ type fault struct {
 func newTable(grant model.Grant, threshold time.Duration) *table {
 	return &table{
 		grant: grant, threshold: threshold, limit: maxEntries, routes: map[string]map[string]instance{}, faults: map[string]map[string]fault{},
-		changed: map[string]bool{}, faulty: map[string]bool{},
+		changed: map[string]bool{}, faulty: map[string]bool{}, by: map[string]int{},
 	}
 }
 
@@ -49,6 +58,11 @@ func (t *table) register(data []byte, now time.Time) (refused int) {
 		wrong = err
 	}
 	i.updated = now
+	if more := len(m.URIs) - maxURIs; more > 0 {
+		m.URIs = m.URIs[:maxURIs]
+		refused += more
+		t.addFault("router.register", m.publisher(), fmt.Sprintf("uris has %d names, want at most %d: further ones are left out", more+maxURIs, maxURIs), now)
+	}
 	for _, uri := range m.URIs {
 		name, fault := parseURI(uri)
 		if fault == nil {
@@ -58,7 +72,8 @@ func (t *table) register(data []byte, now time.Time) (refused int) {
 			fault = wrong
 		}
 		if fault == nil && !t.put(name, i) {
-			t.addFault("router.register", "", fmt.Sprintf("there are %d instances and faults already: a further one is left out", t.limit), now)
+			t.addFault("router.register", "", fmt.Sprintf("there are %d instances and faults already, or %d MiB of them, or %d MiB of address %s: a further one is left out",
+				t.limit, maxBytes>>20, maxOfPublisher>>20, i.address), now)
 			refused++
 			continue
 		}
@@ -97,12 +112,17 @@ func (t *table) unregister(data []byte, now time.Time) (refused int) {
 // put returns false if there is no room.
 func (t *table) put(host string, i instance) bool {
 	was, known := t.routes[host][i.place()]
+	more := i.size(host)
+	if known {
+		more -= was.size(host)
+	}
+	if !known && t.entries >= t.limit || more > 0 && (t.bytes+more > maxBytes || t.by[i.address]+more > maxOfPublisher) {
+		return false
+	}
 	if !known {
-		if t.entries >= t.limit {
-			return false
-		}
 		t.entries++
 	}
+	t.weigh(i.address, more)
 	if t.routes[host] == nil {
 		t.routes[host] = map[string]instance{}
 	}
@@ -113,16 +133,35 @@ func (t *table) put(host string, i instance) bool {
 	return true
 }
 
+// size returns how many bytes an instance takes in a route.
+func (i instance) size(host string) int {
+	out := overhead + len(host) + len(i.serverName) + len(i.zone) + len(i.balancing)
+	for key, value := range i.labels {
+		out += len(key) + len(value)
+	}
+	return out
+}
+
+// weigh adds bytes of an address.
+func (t *table) weigh(address string, more int) {
+	t.bytes += more
+	if t.by[address] += more; t.by[address] == 0 {
+		delete(t.by, address)
+	}
+}
+
 // same reports whether two instances are served in the same way.
 func (i instance) same(o instance) bool {
 	return i.address == o.address && i.port == o.port && i.tls == o.tls && i.serverName == o.serverName && i.protocol == o.protocol &&
-		i.zone == o.zone && i.balancing == o.balancing && maps.Equal(i.labels, o.labels)
+		i.zone == o.zone && i.balancing == o.balancing && i.omitted == o.omitted && maps.Equal(i.labels, o.labels)
 }
 
 func (t *table) drop(host, place string) {
-	if _, known := t.routes[host][place]; !known {
+	was, known := t.routes[host][place]
+	if !known {
 		return
 	}
+	t.weigh(was.address, -was.size(host))
 	if delete(t.routes[host], place); len(t.routes[host]) == 0 {
 		delete(t.routes, host)
 	}
@@ -132,18 +171,24 @@ func (t *table) drop(host, place string) {
 
 // addFault records the fault of an instance's message. Faults that it had before are not reported again.
 func (t *table) addFault(name, publisher, text string, now time.Time) {
+	if len(text) > maxFault {
+		text = strings.ToValidUTF8(text[:maxFault], "") + "…"
+	}
 	was, known := t.faults[name][publisher]
+	if publisher == "" && known {
+		text = was.text // of many malformed messages the first fault is shown
+	}
+	more := len(text) - len(was.text)
 	if !known {
-		if t.entries >= t.limit && publisher != "" {
+		more += overhead + len(name) + len(publisher)
+		if publisher != "" && (t.entries >= t.limit || t.bytes+more > maxBytes) {
 			return // it is counted
 		}
 		t.entries++
 	}
+	t.bytes += more
 	if t.faults[name] == nil {
 		t.faults[name] = map[string]fault{}
-	}
-	if publisher == "" && known {
-		text = was.text // of many malformed messages the first fault is shown
 	}
 	t.faults[name][publisher] = fault{text, now}
 	if !known || was.text != text {
@@ -153,9 +198,11 @@ func (t *table) addFault(name, publisher, text string, now time.Time) {
 
 // clearFault reports whether there was a fault.
 func (t *table) clearFault(name, publisher string) bool {
-	if _, known := t.faults[name][publisher]; !known {
+	was, known := t.faults[name][publisher]
+	if !known {
 		return false
 	}
+	t.bytes -= overhead + len(name) + len(publisher) + len(was.text)
 	if delete(t.faults[name], publisher); len(t.faults[name]) == 0 {
 		delete(t.faults, name)
 	}

@@ -55,4 +55,6 @@ func (q *queue) begin(name string) {
 
 func (q *queue) end(name string) { delete(q.reading, name) }
 
-func (q *queue) empty() bool { return len(q.waiting)+len(q.reading) == 0 }
+func (q *queue) len() int { return len(q.waiting) + len(q.reading) }
+
+func (q *queue) empty() bool { return q.len() == 0 }

@@ -101,6 +101,12 @@ func groupOf(at spot, name string, entries []*serviceEntry) model.Group {
 	service.Origin.Record = &model.Record{Cluster: service.Cluster}
 	service.Ports, faults = portsOf(instances, faults)
 	for _, i := range instances {
+		if i.Service.Connect != nil && i.Service.Connect.Native {
+			service.Ignored = []string{"connect.native is true for instance " + i.Service.ID + ": it may want the mutual TLS of Consul's mesh, and gets plain text"}
+			break
+		}
+	}
+	for _, i := range instances {
 		i.endpoint.Ports, i.endpoint.Partial = i.listens(service.Ports)
 		service.Endpoints = append(service.Endpoints, i.endpoint)
 	}
@@ -143,8 +149,12 @@ func instanceOf(e *serviceEntry) (*instance, []string) {
 	if fault != "" {
 		wrong("%s", fault)
 	}
+	labels, omitted := model.BoundLabels(labelsOf(e.Service))
+	if omitted > 0 {
+		wrong("%d of its tags and entries of meta are left out, want at most %d of %d bytes", omitted, model.MaxLabels, model.MaxLabel)
+	}
 	return &instance{e, model.Endpoint{
-		Address: address, Labels: labelsOf(e.Service), Weight: weight, Locality: localityOf(e), Cluster: e.Node.Datacenter, Health: health,
+		Address: address, Labels: labels, Weight: weight, Locality: localityOf(e), Cluster: e.Node.Datacenter, Health: health,
 	}, ports}, faults
 }
 

@@ -3,6 +3,7 @@ package consul
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -203,6 +204,28 @@ func TestDomains(t *testing.T) {
 	}
 	if want := []string{"web.service.team.ns.consul team 1 1", "web.service.team.ns.corp.example team 2 1"}; !slices.Equal(got, want) {
 		t.Errorf("the services are %q, want %q", got, want)
+	}
+}
+
+// An instance of Consul's mesh without a proxy is served in plain text, which is said.
+func TestConnectNative(t *testing.T) {
+	e := entry("web", "1", "10.0.0.1", 80)
+	e.Service.Connect = &struct{ Native bool }{true}
+	s := groupOf(home, "web", []*serviceEntry{e}).Services[0]
+	if len(s.Ignored) != 1 || !strings.HasPrefix(s.Ignored[0], "connect.native is true for instance 1") {
+		t.Errorf("ignored is %q", s.Ignored)
+	}
+}
+
+// Labels are bounded, and the rest is counted.
+func TestManyTags(t *testing.T) {
+	e := entry("web", "1", "10.0.0.1", 80)
+	for i := range 1000 {
+		e.Service.Tags = append(e.Service.Tags, fmt.Sprintf("tag-%d=%s", i, strings.Repeat("x", i)))
+	}
+	g := groupOf(home, "web", []*serviceEntry{e})
+	if n := len(g.Services[0].Endpoints[0].Labels); n != model.MaxLabels || len(g.Faults) != 1 || !strings.Contains(g.Faults[0], "936 of its tags") {
+		t.Errorf("%d labels, %q", n, g.Faults)
 	}
 }
 

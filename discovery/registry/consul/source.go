@@ -21,7 +21,7 @@ const (
 
 	wait = time.Minute            // of a blocking query; Consul adds up to a sixteenth
 	pace = 250 * time.Millisecond // between an answer of a list and the request after the next
-	step = 10 * time.Millisecond  // between two services of a round
+	step = 10 * time.Millisecond  // between two looks at a round
 )
 
 // Source sends the services of a Consul. Only one Run may be active at a time.
@@ -80,7 +80,6 @@ type run struct {
 	rounds  rounds
 	round   []string  // the services that the present round has not read yet
 	began   time.Time // the present round; zero for none
-	stepped time.Time // its last service
 	heard   int       // how many of the lists have answered
 	missing names     // services of the first catalogue that were not read yet
 	synced  bool
@@ -257,17 +256,14 @@ func (r *run) tick(now time.Time) time.Duration {
 		}
 		r.began, r.round = now, slices.Sorted(maps.Keys(r.view.tags))
 	}
-	if len(r.round) == 0 {
+	if len(r.round) == 0 && r.todo.empty() {
 		r.rounds.done(r.began, now)
 		r.began = time.Time{}
 		return step
 	}
-	if next := r.stepped.Add(step); now.Before(next) {
-		return next.Sub(now)
-	}
-	if r.todo.empty() { // services that a list has named are read first
+	for len(r.round) > 0 && r.todo.len() < 2*workers { // services that a list has named are read first
 		r.todo.add(names{r.round[0]: true})
-		r.round, r.stepped = r.round[1:], now
+		r.round = r.round[1:]
 	}
 	return step
 }

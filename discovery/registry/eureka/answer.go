@@ -66,7 +66,7 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	case data[0] == '"':
 		return json.Unmarshal(data, (*string)(t))
 	case data[0] == '{' || data[0] == '[':
-		return fmt.Errorf("found %.40s, want a text", data)
+		return fmt.Errorf("found %.40q, want a text", data)
 	}
 	*t = text(data)
 	return nil

@@ -124,7 +124,11 @@ func (c record) convert(grant model.Grant) (e model.Endpoint, places []place, fa
 		return e, nil, []string{c.fault}
 	}
 	i := c.instance
-	e = model.Endpoint{Address: cmp.Or(string(i.IPAddr), string(i.Host)), Labels: labelsOf(i.Metadata), Locality: localityOf(i)}
+	e = model.Endpoint{Address: cmp.Or(string(i.IPAddr), string(i.Host)), Locality: localityOf(i)}
+	var omitted int
+	if e.Labels, omitted = model.BoundLabels(labelsOf(i.Metadata)); omitted > 0 {
+		wrong("%d entries of its metadata are left out, want at most %d of %d bytes", omitted, model.MaxLabels, model.MaxLabel)
+	}
 	var known bool
 	if e.Health, known = healthOf(c.status); !known {
 		wrong("status is %q, want UP, DOWN, STARTING, OUT_OF_SERVICE or UNKNOWN: it is not used", c.status)

@@ -21,7 +21,10 @@ import (
 const (
 	askTimeout  = 15 * time.Second
 	dialTimeout = 5 * time.Second // a server that cannot be reached must not delay the next one
-	mostBytes   = 256 << 20       // of one answer
+	mostBytes   = 64 << 20        // of one answer: 30,000 instances
+	maxHeader   = 64 << 10        // of an answer
+
+	maxRedirects = 10
 
 	// renewal is longer than the default interval of instances between two renewals. An answer without any instance is
 	// applied only after this time.
@@ -60,9 +63,9 @@ func (s *Source) OpenRegistry() {}
 func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: time.Minute}
+	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHeader}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: s.silence}
+	client := &http.Client{Transport: transport, Timeout: s.silence, CheckRedirect: stay}
 
 	sent, began := map[string]model.Group{}, time.Now()
 	tick := time.NewTicker(s.Interval)
@@ -156,6 +159,35 @@ func (s *Source) readFrom(ctx context.Context, client *http.Client, server strin
 	return nil
 }
 
+// stay follows redirections on the same server only: the records of another one would be taken for those of Eureka, and
+// discovery would send requests where the answer says.
+func stay(r *http.Request, before []*http.Request) error {
+	if len(before) == maxRedirects {
+		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+	}
+	if r.URL.Scheme != before[0].URL.Scheme || r.URL.Host != before[0].URL.Host {
+		return fmt.Errorf("it leads to %.200s, which is not followed: want the URL of Eureka itself", r.URL.Redacted())
+	}
+	return nil
+}
+
+var errLong = fmt.Errorf("the answer is longer than %d MiB", mostBytes>>20)
+
+// limited is an answer that fails after a number of bytes.
+type limited struct {
+	io.Reader
+	left int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errLong
+	}
+	n, err := l.Reader.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
 var errRefused = errors.New("the server refuses")
 
 // ask returns an answer of a server.
@@ -177,7 +209,7 @@ func ask(ctx context.Context, client *http.Client, server, path string) (*applic
 		return nil, wrong(err)
 	}
 	defer response.Body.Close()
-	body := io.LimitReader(response.Body, mostBytes)
+	body := &limited{response.Body, mostBytes}
 	if response.StatusCode != http.StatusOK {
 		said, _ := io.ReadAll(io.LimitReader(body, 200))
 		return nil, wrong(fmt.Errorf("%w: %s: %s", errRefused, response.Status, strings.TrimSpace(string(said))))

@@ -15,6 +15,7 @@ type webhooks struct {
 	hosts                []string
 	mutating, validating string // names of the configurations; empty for none
 	injectConfigMap      string // NAMESPACE/NAME; empty for the defaults
+	admitUnenforced      bool
 }
 
 func (s *settings) webhookSettings() []setting.Setting {
@@ -31,6 +32,10 @@ func (s *settings) webhookSettings() []setting.Setting {
 		{
 			Name: "validatingWebhookConfiguration", Kind: setting.Text(&w.validating, "a name"),
 			Help: "ValidatingWebhookConfiguration whose webhooks call /validate here, which refuses Istio objects that discovery would refuse; the same",
+		},
+		{
+			Name: "admitUnenforcedPolicies", Default: "false", Kind: setting.Bool(&w.admitUnenforced),
+			Help: "/validate admits AuthorizationPolicy, PeerAuthentication and RequestAuthentication, which nothing enforces here, with a warning; it refuses them otherwise",
 		},
 		{
 			Name: "webhookService", Kind: setting.Text(&w.service, "NAMESPACE/NAME"),
@@ -65,6 +70,8 @@ func (s *settings) webhookFaults() (faults []error) {
 	switch {
 	case w.injectConfigMap != "" && w.mutating == "":
 		faults = append(faults, errors.New("--injectConfigMap is given without --mutatingWebhookConfiguration"))
+	case w.admitUnenforced && w.validating == "":
+		faults = append(faults, errors.New("--admitUnenforcedPolicies is given without --validatingWebhookConfiguration"))
 	case w.used() && w.service == "":
 		faults = append(faults, errors.New("--webhookService is missing: --mutatingWebhookConfiguration and --validatingWebhookConfiguration need it"))
 	case !w.used() && w.service != "":
@@ -77,6 +84,6 @@ func (s *settings) webhookFaults() (faults []error) {
 func (w webhooks) served() plane.Webhooks {
 	return plane.Webhooks{
 		Service: nameOf(w.service), Secret: w.secret, Hosts: w.hosts, Mutating: w.mutating, Validating: w.validating,
-		Injection: nameOf(w.injectConfigMap),
+		Injection: nameOf(w.injectConfigMap), AdmitUnenforced: w.admitUnenforced,
 	}
 }

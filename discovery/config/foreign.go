@@ -19,9 +19,8 @@ func foreign(e envelope) (key string, problems []Problem) {
 	switch {
 	case e.kind == "ServiceAccount" && e.apiVersion == "v1": // pods and their templates name it; only that name is used
 		return "", nil
-	case in == "security.istio.io" && slices.Contains(securityKinds(), e.kind):
-		p.Message = "is not served: nobody is kept out by it, and requests that it refuses elsewhere are let through here; " +
-			"want another place that keeps them out, and this object away from here"
+	case in == securityGroup && slices.Contains(securityKinds(), e.kind):
+		p.Message = unenforced
 	case slices.Contains(kindNames(), e.kind) && (in == group || nearGroup(e.apiVersion)):
 		p.Path, p.Line = "apiVersion", e.line["apiVersion"]
 		p.Message = fmt.Sprintf("is %q, want %s", e.apiVersion, group+"/"+versions(e.kind)[0])
@@ -47,6 +46,16 @@ func nearGroup(apiVersion string) bool {
 	in, _, found := strings.Cut(apiVersion, "/")
 	return !found || !strings.HasSuffix(in, ".k8s.io") && spelling.Nearest(in, []string{group}) != ""
 }
+
+// unenforced is the fault of a policy that nothing enforces.
+const (
+	securityGroup = "security.istio.io"
+	unenforced    = "is not served: nobody is kept out by it, and requests that it refuses elsewhere are let through here; " +
+		"want another place that keeps them out, and this object away from here"
+)
+
+// Unenforceable reports whether a problem is that nothing enforces the object.
+func (p Problem) Unenforceable() bool { return p.Message == unenforced }
 
 // securityKinds returns the kinds of security.istio.io.
 func securityKinds() []string {

@@ -99,14 +99,26 @@ type Resource struct {
 
 // Resources returns the resources of all kinds that are served, without the mesh settings.
 func Resources() []Resource {
-	plurals := map[string]string{"ServiceEntry": "serviceentries", "WorkloadEntry": "workloadentries"}
 	var out []Resource
 	for _, name := range kindNames() {
-		plural := plurals[name]
-		if plural == "" {
-			plural = strings.ToLower(name) + "s"
-		}
-		out = append(out, Resource{group, name, plural, versions(name)})
+		out = append(out, Resource{group, name, plural(name), versions(name)})
 	}
 	return out
+}
+
+// Unenforced returns the resources of the policies that nothing enforces here. Each object of them has an error.
+func Unenforced() []Resource {
+	var out []Resource
+	for _, name := range securityKinds() {
+		out = append(out, Resource{securityGroup, name, plural(name), []string{"v1", "v1beta1"}})
+	}
+	return out
+}
+
+func plural(kind string) string {
+	lower := strings.ToLower(kind)
+	if stem, found := strings.CutSuffix(lower, "y"); found && !strings.HasSuffix(stem, "a") { // not gateways
+		return stem + "ies"
+	}
+	return lower + "s"
 }

@@ -36,22 +36,30 @@ type labels struct {
 	every    labelKeys            // read for every workload: source labels of rules, and failoverPriority
 	gateways labelKeys            // selectors of Gateways
 	of       map[string]labelKeys // by namespace: selectors of its Sidecars and DestinationRules
+	fronts   map[string]labelKeys // by namespace: selectors of its Services, of which gateways open the ports
 }
 
 // LabelsRead returns the keys of labels that affect the configuration of a workload of namespace: selectors of objects
-// in its namespace, source labels in rules, and failoverPriority. For a gateway, the selectors of Gateways are
-// included.
+// in its namespace, source labels in rules, and failoverPriority. For a gateway, the selectors of Gateways, and of the
+// Services of its namespace, are included.
 func (m *Mesh) LabelsRead(namespace string, gateway bool) map[string]bool {
 	out := maps.Clone(m.labels.every)
 	maps.Copy(out, m.labels.of[namespace])
 	if gateway {
 		maps.Copy(out, m.labels.gateways)
+		maps.Copy(out, m.labels.fronts[namespace])
 	}
 	return out
 }
 
 func (m *Mesh) indexLabels() {
-	m.labels = labels{every: labelKeys{}, gateways: labelKeys{}, of: map[string]labelKeys{}}
+	m.labels = labels{every: labelKeys{}, gateways: labelKeys{}, of: map[string]labelKeys{}, fronts: map[string]labelKeys{}}
+	for namespace, all := range m.selecting {
+		m.labels.fronts[namespace] = labelKeys{}
+		for _, s := range all {
+			m.labels.fronts[namespace].read(s.Selector)
+		}
+	}
 	in := func(namespace string) labelKeys {
 		if m.labels.of[namespace] == nil {
 			m.labels.of[namespace] = labelKeys{}

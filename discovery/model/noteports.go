@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -42,13 +43,26 @@ func (j *judge) gateway(meta Meta, g *networking.Gateway) {
 		j.proxies(meta, "spec.selector", g.Selector, j.edge)
 	}
 	for i, s := range g.Servers {
-		j.port(meta, index("spec.servers", i)+".port.number", s.GetPort().GetNumber(), "a server's port, and a Service's targetPort that leads to it",
-			func(w Proxy) portUse {
-				if w.Gateway && Selects(g.Selector, w.Labels) {
-					return binds
-				}
-				return unused
-			})
+		j.gatewayPort(meta, index("spec.servers", i)+".port.number", s.GetPort().GetNumber(), g.Selector)
+	}
+}
+
+// gatewayPort checks a server's port: each number that connected proxies open for it.
+func (j *judge) gatewayPort(meta Meta, path string, number uint32, selector map[string]string) {
+	opened := map[uint32]bool{}
+	opens := func(w Proxy) uint32 { return leadsTo(j.mesh.GatewayPorts(w.Namespace, w.Labels), number) }
+	for _, w := range j.connected {
+		if w.Gateway && Selects(selector, w.Labels) {
+			opened[opens(w)] = true
+		}
+	}
+	for _, own := range slices.Sorted(maps.Keys(opened)) {
+		j.port(meta, path, own, "a server's port, or a Service before the proxies that leads it to their targetPort", func(w Proxy) portUse {
+			if w.Gateway && Selects(selector, w.Labels) && opens(w) == own {
+				return binds
+			}
+			return unused
+		})
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 type gatewayServer struct {
 	gateway *model.Config[*networking.Gateway]
 	bind    string // "" for every address
+	opens   uint32 // the port of the listener: the server's own, or the one to which a Service leads from there
 	*networking.Server
 }
 
@@ -46,10 +47,10 @@ func (s gatewayServer) plain() bool { return s.protocol().IsHTTP() }
 // routeName returns the name of a server's route configuration. Plain HTTP servers of one port and bind share one.
 func (s gatewayServer) routeName() string {
 	if s.plain() && s.bind != "" {
-		return fmt.Sprintf("http.%d.%s", s.Port.Number, s.bind)
+		return fmt.Sprintf("http.%d.%s", s.opens, s.bind)
 	}
 	if s.plain() {
-		return fmt.Sprintf("http.%d", s.Port.Number)
+		return fmt.Sprintf("http.%d", s.opens)
 	}
 	return fmt.Sprintf("https.%d.%s.%s.%s", s.Port.Number, s.Port.Name, s.gateway.Name, s.gateway.Namespace)
 }
@@ -59,6 +60,7 @@ func (b *builder) gateways() {
 	servers := map[string][]gatewayServer{}
 	var order []string
 	binds := model.Binds{Namespace: b.view.Namespace}
+	leads := b.mesh.GatewayPorts(b.view.Namespace, b.view.Labels())
 	for _, g := range b.mesh.GatewaysAt(b.view.Namespace, b.view.Labels()) {
 		for _, s := range g.Spec.Servers {
 			if refused, _ := binds.Refused(g.Meta, s); refused != "" {
@@ -71,11 +73,12 @@ func (b *builder) gateways() {
 			if bind == b.view.Family.wildcard() {
 				bind = ""
 			}
-			key := fmt.Sprintf("%s_%d", cmp.Or(bind, b.view.Family.wildcard()), s.Port.Number)
+			opens := cmp.Or(leads[s.Port.GetNumber()], s.Port.GetNumber())
+			key := fmt.Sprintf("%s_%d", cmp.Or(bind, b.view.Family.wildcard()), opens)
 			if len(servers[key]) == 0 {
 				order = append(order, key)
 			}
-			servers[key] = append(servers[key], gatewayServer{g, bind, s})
+			servers[key] = append(servers[key], gatewayServer{g, bind, opens, s})
 		}
 	}
 	passes := false
@@ -99,13 +102,13 @@ func (b *builder) gateways() {
 
 func (b *builder) gatewayListener(name string, servers []gatewayServer) *listenerv3.Listener {
 	first := servers[0]
-	address := socket(cmp.Or(first.bind, b.view.Family.wildcard()), first.Port.Number)
+	address := socket(cmp.Or(first.bind, b.view.Family.wildcard()), first.opens)
 	if path, ok := isUnix(first.Bind); ok {
 		address = pipe(path)
 	}
 	var further []*listenerv3.AdditionalAddress
 	if first.Bind == "" {
-		further = b.view.Family.further(first.Port.Number)
+		further = b.view.Family.further(first.opens)
 	}
 	l := &listenerv3.Listener{
 		AdditionalAddresses: further,

@@ -33,7 +33,8 @@ func (c *cluster) hand() hand {
 
 // resources are the kinds whose plural is not the kind with an s.
 var resources = map[string]string{
-	"NetworkPolicy": "networkpolicies", "Gateway": "gateways", "ServiceEntry": "serviceentries",
+	"NetworkPolicy": "networkpolicies", "ValidatingAdmissionPolicy": "validatingadmissionpolicies", "AuthorizationPolicy": "authorizationpolicies",
+	"Telemetry": "telemetries", "Gateway": "gateways", "ServiceEntry": "serviceentries",
 	"Ingress": "ingresses", "IngressClass": "ingressclasses",
 }
 

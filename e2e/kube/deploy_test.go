@@ -172,6 +172,7 @@ current-context: c
 	check(t, os.Mkdir(files, 0o755))
 	const pod = "10.1.2.1" // of discovery, for the API server
 	hand.apply(misspelt("wrong"))
+	hand.apply(policyOf("stored"))
 	args := append(d.argsOf("discovery"), "--kubeconfig", kubeconfig)
 	if len(args) == 0 || args[0] != "serve" {
 		t.Fatalf("discovery's arguments are %q, want serve first", args)
@@ -192,7 +193,10 @@ current-context: c
 	w.page("/debug/configz", `"weight": 80`)            // the route that the page changes last
 	check(t, lab.Eventually(time.Minute, func() error { return allSynced(server) }))
 
+	w.named("stored")
+	c.abused(own)
 	w.asked(pod)
+	w.refusesPolicies()
 	w.bookinfo()
 	// A replica whose certificate must have a further name changes the Secret.
 	l.Dir = t.TempDir()
@@ -218,7 +222,6 @@ current-context: c
 	}))
 	t.Logf("discovery uses each of the %d rights that it has", all)
 	d.endsInTime(t)
-	hand.accept(hand.kustomized("deploy", "kubernetes", "networkpolicy"))
 	w.appliedAgain()
 	w.removed()
 }
@@ -396,7 +399,7 @@ func (d deployment) rights(t *testing.T, account string) map[string]bool {
 func ofAnyKind(right string) string {
 	verb, resource, _ := strings.Cut(right, " ")
 	kind, group, _ := strings.Cut(resource, ".")
-	if group != "networking.istio.io" || verb == "list" || verb == "watch" {
+	if group != "networking.istio.io" && group != "security.istio.io" || verb == "list" || verb == "watch" {
 		return right
 	}
 	_, status, _ := strings.Cut(kind, "/")

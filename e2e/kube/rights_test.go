@@ -45,9 +45,12 @@ func leases(namespace string) string {
 
 const istioKinds = "destinationrules, gateways, proxyconfigs, serviceentries, sidecars, virtualservices, workloadentries, workloadgroups"
 
+const policyKinds = "authorizationpolicies, peerauthentications, requestauthentications"
+
 // rights are all that discovery needs.
 var rights = allow("", "discovery",
 	may("list, watch", "", "services, pods, nodes, namespaces, configmaps"),
 	may("list, watch", "discovery.k8s.io", "endpointslices"),
 	may("list, watch", "apiextensions.k8s.io", "customresourcedefinitions"),
-	may("list, watch", "networking.istio.io", istioKinds))
+	may("list, watch", "networking.istio.io", istioKinds),
+	may("list, watch", "security.istio.io", policyKinds))

@@ -24,6 +24,8 @@ import (
 var statusRights = allow("", "status",
 	may("get", "networking.istio.io", istioKinds),
 	may("patch", "networking.istio.io", strings.ReplaceAll(istioKinds, ",", "/status,")+"/status"),
+	may("get", "security.istio.io", policyKinds),
+	may("patch", "security.istio.io", strings.ReplaceAll(policyKinds, ",", "/status,")+"/status"),
 	may("create", "events.k8s.io", "events"))
 
 // rule is a VirtualService.

@@ -16,12 +16,20 @@ func TestReview(t *testing.T) {
 	const head = "apiVersion: networking.istio.io/v1\nkind: Sidecar\n"
 	const named = head + "metadata: {name: a, namespace: shop}\n"
 	const sound, wrong = "spec: {egress: [{hosts: ['./*']}]}", "spec: {egress: [{hosts: ['nonsense']}]}"
+	const policy = "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop}\nspec: {}"
 	const doubtful = "spec: {egress: [{port: {number: 80, name: http, protocol: HTTP, targetPort: 81}, hosts: ['./*']}]}"
 	for name, test := range map[string]struct {
 		object, before, subresource string
 		refused                     string // the beginning of the message; empty if it is admitted
 		warnings                    int
+		admit                       bool // policies that nothing enforces
 	}{
+		"a policy":                    {object: policy, refused: "is not served: nobody is kept out by it"},
+		"a policy, admitted":          {object: policy, admit: true, warnings: 1},
+		"a wrong object, no policy":   {object: named + wrong, admit: true, refused: `spec.egress[0].hosts[0]: is "nonsense"`},
+		"a policy, as it was before":  {object: policy, before: policy, warnings: 1},
+		"telemetry":                   {object: "apiVersion: telemetry.istio.io/v1\nkind: Telemetry\nmetadata: {name: a, namespace: shop}\nspec: {}", warnings: 1},
+		"a plugin":                    {object: "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: a, namespace: shop}\nspec: {url: x}", warnings: 1},
 		"sound":                       {object: named + sound},
 		"doubtful":                    {object: named + doubtful, warnings: 1},
 		"wrong":                       {object: named + wrong, refused: `spec.egress[0].hosts[0]: is "nonsense"`},
@@ -48,7 +56,7 @@ func TestReview(t *testing.T) {
 				}
 				return out
 			}
-			got := Review(t.Context(), &admissionv1.AdmissionRequest{Namespace: "shop", SubResource: test.subresource, Object: raw(test.object), OldObject: raw(test.before)})
+			got := Reviewer{AdmitUnenforced: test.admit}.Review(t.Context(), &admissionv1.AdmissionRequest{Namespace: "shop", SubResource: test.subresource, Object: raw(test.object), OldObject: raw(test.before)})
 			if got.Allowed != (test.refused == "") || len(got.Warnings) != test.warnings {
 				t.Fatalf("it is answered by %+v, %+v", got, got.Result)
 			}
@@ -67,13 +75,13 @@ func TestReviewOfALargeObject(t *testing.T) {
 	raw := []byte(`{"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry", "metadata": {"name": "a", "namespace": "b"},
 		"spec": {"hosts": [` + hosts + `], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}}`)
 	request := &admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: raw}}
-	answer := Review(t.Context(), request)
+	answer := Reviewer{}.Review(t.Context(), request)
 	if answer.Allowed || len(answer.Result.Message) > 10<<10 || len(answer.Result.Details.Causes) > maxDetails {
 		t.Errorf("got %.300v", answer)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if answer := Review(ctx, request); answer.Allowed || !strings.Contains(answer.Result.Message, "is not judged") {
+	if answer := (Reviewer{}).Review(ctx, request); answer.Allowed || !strings.Contains(answer.Result.Message, "is not judged") {
 		t.Errorf("got %.300v", answer)
 	}
 }

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -29,9 +30,11 @@ type state struct {
 // kind is one kind of object.
 type kind struct {
 	config.Resource
-	version string                 // the version that is followed; "" while there is no definition
-	watches map[*kube.Watch]func() // of its objects, with the functions that stop them
-	known   map[string]known       // objects by the keys of their groups
+	unserved bool                   // its objects are followed to report that they have no effect
+	refused  bool                   // the API server does not allow to read them, which is reported
+	version  string                 // the version that is followed; "" while there is no definition
+	watches  map[*kube.Watch]func() // of its objects, with the functions that stop them
+	known    map[string]known       // objects by the keys of their groups
 }
 
 // known identifies one form of an object.
@@ -58,6 +61,13 @@ func (st *state) define(r config.Resource) *kube.Watch {
 	return w
 }
 
+// oversee returns the watch of the definition of a kind that is not served.
+func (st *state) oversee(r config.Resource) *kube.Watch {
+	w := st.define(r)
+	w.Optional, st.kinds[w].unserved = true, true
+	return w
+}
+
 // changes returns the groups that changed since the last call.
 func (st *state) changes() map[string]model.Group {
 	out := st.unsent
@@ -68,6 +78,9 @@ func (st *state) changes() map[string]model.Group {
 // apply applies one event of a watch that runs.
 func (st *state) apply(e kube.Event) {
 	k := st.kinds[e.Of]
+	if st.see(k, e); e.Refused != nil {
+		return
+	}
 	if _, ofObjects := k.watches[e.Of]; !ofObjects {
 		st.defined(k, e)
 		return
@@ -111,7 +124,7 @@ func (st *state) defined(k *kind, e kube.Event) {
 	for _, namespace := range st.namespaces {
 		w := &kube.Watch{
 			Resource: schema.GroupVersionResource{Group: k.Group, Version: version, Resource: k.Plural},
-			Kind:     k.Kind, Namespace: namespace, Strip: strip, Awaited: true,
+			Kind:     k.Kind, Namespace: namespace, Strip: strip, Awaited: true, Optional: k.unserved,
 		}
 		st.kinds[w] = k
 		k.watches[w] = st.follow(w)
@@ -153,6 +166,17 @@ func (st *state) drop(k *kind, key string) {
 		delete(k.known, key)
 		st.unsent[key] = model.Group{}
 		st.statuses.drop(key)
+	}
+}
+
+// see reports objects of a kind that is not served, and that the API server does not allow to read.
+func (st *state) see(k *kind, e kube.Event) {
+	switch key := "unread/" + k.Kind; {
+	case e.Refused != nil:
+		st.unsent[key] = model.Group{Faults: []string{fmt.Sprintf("objects of %s cannot be read; they would have no effect here, and are not named: %v", k.Kind, e.Refused)}}
+		k.refused = true
+	case e.List && k.refused:
+		st.unsent[key], k.refused = model.Group{}, false
 	}
 }
 

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -195,4 +196,36 @@ func TestNamespacesOfObjects(t *testing.T) {
 	c.want()
 	c.apply(kube.Event{Of: c.followed["sidecars/v1/shop"], List: true})
 	c.want("-Sidecar/shop/a")
+}
+
+// Policies that nothing enforces are followed, and each is a fault. A server that does not allow to read them is named, and
+// its other objects are served.
+func TestPoliciesAreNamed(t *testing.T) {
+	c := newCluster(t)
+	for _, r := range config.Unenforced() {
+		c.definitions[r.Plural] = c.oversee(r)
+		c.session.Start(c.definitions[r.Plural])
+	}
+	of := c.definitions["authorizationpolicies"]
+	if of == nil || of.Fields != "metadata.name=authorizationpolicies.security.istio.io" {
+		t.Fatalf("the definitions that are followed are %v", c.definitions)
+	}
+	c.apply(kube.Event{Of: of, Refused: errors.New("customresourcedefinitions is forbidden")})
+	c.want("?unread/AuthorizationPolicy")
+	c.apply(kube.Event{Of: of, List: true, All: []any{definition(t, "True", "v1beta1", "v1")}})
+	c.want("-unread/AuthorizationPolicy")
+	c.follows("authorizationpolicies/v1/")
+	policy := func(name string) *unstructured.Unstructured {
+		return parse(t, "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: "+name+", namespace: shop, uid: u, generation: 1}\nspec: {}")
+	}
+	objects := c.followed["authorizationpolicies/v1/"]
+	c.apply(kube.Event{Of: objects, List: true, All: []any{policy("deny")}})
+	if g := c.unsent["AuthorizationPolicy/shop/deny"]; len(g.Faults) != 1 || !strings.Contains(g.Faults[0], "is not served: nobody is kept out by it") {
+		t.Errorf("a policy is the group %+v", g)
+	}
+	c.want("?AuthorizationPolicy/shop/deny")
+	c.apply(kube.Event{Of: objects, Gone: policy("deny")})
+	c.want("-AuthorizationPolicy/shop/deny")
+	c.apply(kube.Event{Of: objects, Refused: errors.New("authorizationpolicies is forbidden")})
+	c.want("?unread/AuthorizationPolicy")
 }

@@ -33,6 +33,7 @@ type declared struct {
 	families  []corev1.IPFamily // clients call endpoints by addresses of the first
 	always    bool              // endpoints take requests with any readiness
 	endpoints bool              // they come from EndpointSlices
+	named     map[string]bool   // the names of ports that lead to a port of Pods by its name
 }
 
 func (c *Catalog) putService(key Key, o *corev1.Service, at model.Origin) {
@@ -61,7 +62,10 @@ func (c *Catalog) declare(o *corev1.Service, at model.Origin) (*declared, []stri
 		},
 		families: o.Spec.IPFamilies, always: o.Spec.PublishNotReadyAddresses, endpoints: true,
 	}
-	d.Ports = r.ports(o.Spec.Ports)
+	d.Ports, d.named = r.ports(o.Spec.Ports), map[string]bool{}
+	for _, p := range o.Spec.Ports {
+		d.named[p.Name] = p.TargetPort.Type == intstr.String
+	}
 	switch o.Spec.Type {
 	case corev1.ServiceTypeExternalName:
 		d.externalName(&r, o)

@@ -187,6 +187,36 @@ func TestSlicesThatCannotBeServed(t *testing.T) {
 	}
 }
 
+// A slice of a file may lack its addressType: its endpoints are served, by the family of its addresses, and it is named. Before,
+// the Service had no endpoint and nothing was said.
+func TestSliceWithoutAddressType(t *testing.T) {
+	w := newWorld().put(t, web, strings.Replace(slicing("a", "web", at("10.0.0.1")), "addressType: IPv4\n", "", 1))
+	w.want(t, "web", "10.0.0.1 http=8080")
+	want := []string{"EndpointSlice a has no addressType, and is taken for one of IPv4; want IPv4 or IPv6"}
+	if got := w.groups["Service/shop/web"].Faults; !slices.Equal(got, want) {
+		t.Errorf("the faults are %q, want %q", got, want)
+	}
+	six := strings.Replace(web, "clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1]", "clusterIP: 'fd00::1', clusterIPs: ['fd00::1'], ipFamilies: [IPv6]", 1)
+	w = newWorld().put(t, six, strings.Replace(slicing("a", "web", at("fd00::7")), "addressType: IPv4\n", "", 1))
+	w.want(t, "web", "fd00::7 http=8080")
+}
+
+// A port that leads to a port of Pods by its name has the number that its slices say: a gateway behind it opens that one. One
+// with a number keeps it.
+func TestNamedTargetPorts(t *testing.T) {
+	named := strings.Replace(web, "targetPort: 8080", "targetPort: web", 1)
+	w := newWorld().put(t, named)
+	w.want(t, "web")
+	if got := w.groups["Service/shop/web"].Services[0].Ports[0].Target; got != 0 {
+		t.Errorf("without slices it leads to %d", got)
+	}
+	w.put(t, slicing("a", "web", at("10.0.0.1")))
+	w.want(t, "web", "10.0.0.1 http=8080")
+	if got := w.groups["Service/shop/web"].Services[0].Ports[0].Target; got != 8080 {
+		t.Errorf("it leads to %d, want 8080", got)
+	}
+}
+
 // A Service whose endpoints have thousands of faults names the first ones.
 func TestManyFaultsOfEndpoints(t *testing.T) {
 	var spray []string

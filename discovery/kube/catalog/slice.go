@@ -18,6 +18,7 @@ type slice struct {
 	family    corev1.IPFamily
 	wrong     string            // an addressType whose addresses cannot be served
 	ports     map[string]uint32 // by name; 0 is the service's own number
+	guessed   bool              // it does not say its family
 	every     bool              // it has no list of ports, so it has all ports of the service
 	endpoints []listed
 }
@@ -39,6 +40,9 @@ func sliceOf(o *discoveryv1.EndpointSlice) *slice {
 		return nil
 	}
 	s := &slice{service: Key{Service, o.Namespace, name}, family: corev1.IPFamily(o.AddressType), ports: map[string]uint32{}}
+	if s.family == "" { // of a file: an API server does not take it
+		s.family, s.guessed = familyOf(o), true
+	}
 	if s.family != corev1.IPv4Protocol && s.family != corev1.IPv6Protocol {
 		s.wrong = string(o.AddressType)
 		return s
@@ -61,6 +65,18 @@ func sliceOf(o *discoveryv1.EndpointSlice) *slice {
 		}
 	}
 	return s
+}
+
+// familyOf returns the family of a slice's addresses.
+func familyOf(o *discoveryv1.EndpointSlice) corev1.IPFamily {
+	for _, e := range o.Endpoints {
+		for _, address := range e.Addresses {
+			if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() {
+				return corev1.IPv6Protocol
+			}
+		}
+	}
+	return corev1.IPv4Protocol
 }
 
 func listedOf(namespace string, e discoveryv1.Endpoint) listed {
@@ -125,6 +141,10 @@ func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string)
 				wrong.addf("EndpointSlice %s has the addressType %q, want IPv4 or IPv6", name.Name, in.wrong)
 				continue
 			}
+			if in.guessed {
+				wrong.addf("EndpointSlice %s has no addressType, and is taken for one of %s; want IPv4 or IPv6", name.Name, in.family)
+			}
+			s.Ports = d.leading(s.Ports, in)
 			found = c.candidates(found, d, name.Name, in)
 			for _, e := range in.endpoints {
 				if _, err := netip.ParseAddr(e.address); err != nil {
@@ -141,6 +161,18 @@ func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string)
 		s.Accounts = accounts(&s)
 	}
 	return &s, wrong.first()
+}
+
+// leading returns ports with the numbers to which they lead by name: a slice has them, and a change of them is a change of
+// the service, since a gateway behind it opens them. The first slice by name decides.
+func (d *declared) leading(ports []model.Port, in *slice) []model.Port {
+	for i, p := range ports {
+		if number := in.ports[p.Name]; d.named[p.Name] && p.Target == 0 && number != 0 && number != p.Number {
+			ports = slices.Clone(ports)
+			ports[i].Target = number
+		}
+	}
+	return ports
 }
 
 // accounts returns the accounts that the service names and those of its endpoints: certificates of all of them are

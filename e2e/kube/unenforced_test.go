@@ -1,0 +1,135 @@
+//go:build kube
+
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// policyOf is an AuthorizationPolicy that would refuse every request.
+func policyOf(name string) string {
+	return "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: " + name + ", namespace: default}\nspec: {}"
+}
+
+const nobodyIsKeptOut = "is not served: nobody is kept out by it"
+
+// named waits until a policy that was stored before discovery came is reported: at the object, by an Event, in the log and in
+// /ready?verbose, as long as it exists.
+func (w *world) named(policy string) {
+	w.t.Helper()
+	o := w.hand.parse(policyOf(policy))
+	check(w.t, lab.Eventually(time.Minute, func() error {
+		found, err := w.hand.resource(o).Get(w.t.Context(), policy, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if got := conditionOf(found); !strings.HasPrefix(got, "False Refused 1 "+nobodyIsKeptOut) {
+			return fmt.Errorf("the policy's condition is %q", got)
+		}
+		if events := w.hand.events(policy); len(events) != 1 || !strings.HasPrefix(events[0], "Refused "+nobodyIsKeptOut) {
+			return fmt.Errorf("its Events are %q", events)
+		}
+		page, err := lab.Get("http://" + w.discovery.HTTP + "/ready?verbose")
+		if err == nil && !strings.Contains(page, "AuthorizationPolicy/default/"+policy+": "+nobodyIsKeptOut) {
+			err = fmt.Errorf("/ready?verbose is %s", page)
+		}
+		return err
+	}))
+	if log := w.discovery.Log(); !strings.Contains(log, "record=AuthorizationPolicy/default/"+policy) {
+		w.t.Errorf("the log does not name the policy: %s", tail(log))
+	}
+}
+
+// refusesPolicies shows that the webhook refuses policies that nothing enforces, and warns about kinds that have no effect.
+func (w *world) refusesPolicies() {
+	w.t.Helper()
+	warnings := &heard{}
+	config := w.config("admin")
+	config.WarningHandler = warnings
+	client, err := dynamic.NewForConfig(config)
+	check(w.t, err)
+	listening := w.hand
+	listening.client = client
+	dry := func(text string) error {
+		o := listening.parse(text)
+		_, err := listening.resource(o).Create(w.t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	check(w.t, lab.Eventually(time.Minute, func() error {
+		for _, text := range []string{
+			policyOf("refused"),
+			"apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: refused, namespace: default}\nspec: {mtls: {mode: STRICT}}",
+			"apiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: refused, namespace: default}\nspec: {jwtRules: [{issuer: a}]}",
+		} {
+			if err := dry(text); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), nobodyIsKeptOut) {
+				return fmt.Errorf("a policy that nothing enforces is answered by %v", err)
+			}
+		}
+		return nil
+	}))
+	for _, text := range []string{
+		"apiVersion: telemetry.istio.io/v1\nkind: Telemetry\nmetadata: {name: ignored, namespace: default}\nspec: {}",
+		"apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: ignored, namespace: default}\nspec: {url: 'oci://x'}",
+		"apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {name: ignored, namespace: default}\nspec: {}",
+	} {
+		warnings.take()
+		check(w.t, dry(text))
+		if got := warnings.take(); len(got) != 1 || !strings.Contains(got[0], "is not supported, ignored") {
+			w.t.Errorf("about %s there is said %q", text, got)
+		}
+	}
+}
+
+// abused shows what an attacker with discovery's token may not do, although RBAC alone would allow it: discovery itself has
+// made its own Secret and Lease by the same rights.
+func (c *cluster) abused(own *rest.Config) {
+	c.t.Helper()
+	client, err := dynamic.NewForConfig(own)
+	check(c.t, err)
+	stolen := hand{c.t, client}
+	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: istio-system, annotations: {kubernetes.io/service-account.name: default}}\ntype: %s"
+	for name, text := range map[string]string{
+		"a token of another account":  fmt.Sprintf(secret, "token", "kubernetes.io/service-account-token"),
+		"a token by its own name":     fmt.Sprintf(secret, "discovery-webhook", "kubernetes.io/service-account-token"),
+		"another Secret":              fmt.Sprintf(secret, "other", "Opaque"),
+		"a Secret whose name is made": "apiVersion: v1\nkind: Secret\nmetadata: {generateName: discovery-webhook, namespace: istio-system}",
+		"another Lease":               "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: other, namespace: istio-system}",
+	} {
+		o := stolen.parse(text)
+		_, err := stolen.resource(o).Create(c.t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "pilotlight-discovery") || !strings.Contains(err.Error(), "discovery may ") {
+			c.t.Errorf("%s is answered by %v, want a refusal by the policy", name, err)
+		}
+	}
+	configuration := stolen.parse("apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: pilotlight-injection}")
+	_, err = stolen.resource(configuration).Patch(c.t.Context(), "pilotlight-injection", types.JSONPatchType,
+		[]byte(`[{"op": "replace", "path": "/webhooks/0/rules", "value": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]}]`),
+		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil { // then docs/security.md says too little of what is defended
+		c.t.Errorf("a configuration of webhooks is guarded by more than RBAC: %v", err)
+	}
+	others := c.hand()
+	o := others.parse(fmt.Sprintf(secret, "of-another", "Opaque"))
+	_, err = others.resource(o).Create(c.t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	check(c.t, err)
+	if found, err := others.secretOf("discovery-webhook"); err != nil || found == nil {
+		c.t.Errorf("discovery has not made its own Secret: %v", errors.Join(err))
+	}
+}
+
+func (h hand) secretOf(name string) (*unstructured.Unstructured, error) {
+	o := h.parse("apiVersion: v1\nkind: Secret\nmetadata: {name: " + name + ", namespace: " + system + "}")
+	return h.resource(o).Get(h.t.Context(), name, metav1.GetOptions{})
+}

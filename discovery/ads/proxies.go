@@ -23,9 +23,9 @@ func (s *Server) Proxies() []model.Proxy {
 	return out
 }
 
-// OnRefusal sets the function that is called when a proxy is found to refuse a part of its configuration. f must return
-// at once. Call OnRefusal before Serve.
-func (s *Server) OnRefusal(f func()) { s.onRefusal = f }
+// OnNews sets the function that is called when Proxies has something new: a proxy has connected, or is found to refuse a
+// part of its configuration. f must return at once. Call OnNews before Serve.
+func (s *Server) OnNews(f func()) { s.onNews = f }
 
 // refused returns the hosts whose routes or clusters the client refuses, nil for none.
 func (p *protocol) refused() (out []model.Refusal) {

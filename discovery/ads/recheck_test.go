@@ -115,3 +115,20 @@ func TestPushWhileAnotherIsSent(t *testing.T) {
 		})
 	}
 }
+
+// A proxy that connects is news, once: notes depend on the proxies that are connected.
+func TestConnectedProxiesAreNews(t *testing.T) {
+	both(t, base, func(r *rig, v variant) {
+		news := 0
+		r.OnNews(func() { news++ })
+		c := r.started(v, base)
+		if news != 1 || len(r.Proxies()) != 1 {
+			t.Errorf("%s: after its first requests there are %d news and %d proxies, want one of each", v, news, len(r.Proxies()))
+		}
+		r.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1"))
+		c.want("a change", c.got(), "eds:a")
+		if c.want("ACK", c.ack(eds), ""); news != 1 {
+			t.Errorf("%s: an ACK is news", v)
+		}
+	})
+}

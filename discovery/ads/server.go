@@ -38,7 +38,7 @@ type Server struct {
 	vault   atomic.Pointer[vault] // nil for none
 	objects objects
 
-	onRefusal func() // see OnRefusal
+	onNews func() // see OnNews
 
 	shedLogged   atomic.Pointer[time.Time] // when a connection that was closed for want of room was logged last
 	greedyLogged atomic.Pointer[time.Time] // the same, for its requests
@@ -57,7 +57,7 @@ type Server struct {
 func New(limits Limits, log *slog.Logger) *Server {
 	s := &Server{
 		limits: limits, log: log, names: newInterner(), streams: map[*stream]bool{}, apart: map[*stream]bool{},
-		onRefusal: func() {}, rate: newRate(limits.StreamsPerSecond), pushers: newPushers(),
+		onNews: func() {}, rate: newRate(limits.StreamsPerSecond), pushers: newPushers(),
 	}
 	s.metrics = newMetrics(s)
 	s.intake = intake.New(limits.MaxRequest, s.cutGreedy)

@@ -50,6 +50,7 @@ type stream struct {
 	version   string            // of Envoy
 	shown     *generation
 	asksMore  bool        // the reader has changed since
+	told      bool        // the server knows that the proxy has connected: see OnNews
 	reached   int64       // the generation that Envoy has completely
 	at        time.Time   // since when
 	alarm     *time.Timer // for responses that may be sent without an answer from Envoy; nil before the first
@@ -237,8 +238,12 @@ func (st *stream) request(k kind, r *request, now time.Time) ([]response, error)
 	}
 	st.reach(now)
 	st.arm(now)
+	if !st.told {
+		st.told = true
+		st.server.onNews()
+	}
 	if st.protocol.found(k) != found {
-		st.server.onRefusal()
+		st.server.onNews()
 		for _, part := range st.protocol.types[k].isolation.list() {
 			st.log.Warn("proxy refuses a part of its configuration, and has the rest", "node", st.node, "type_url", r.typeURL,
 				"resource", part.Resource, "virtual_host", part.Host, "instead", part.Instead, "err", part.Text)

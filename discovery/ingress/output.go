@@ -63,6 +63,7 @@ func (t *Table) gateway(server *networking.Server) *networking.Gateway {
 func (t *Table) object(of *ingress, kind, name string, spec proto.Message) *model.Object {
 	o := &model.Object{Meta: model.Meta{
 		Kind: kind, Namespace: of.Namespace, Name: objectName + name, Created: of.CreationTimestamp.Time, Origin: of.at,
+		WholeHosts: true,
 	}, Spec: spec}
 	if was := t.sent[o.Key()]; len(was.Objects) > 0 && proto.Equal(was.Objects[0].Spec.(proto.Message), spec) {
 		o.Spec = was.Objects[0].Spec // the same message, so that resources made from it can be reused

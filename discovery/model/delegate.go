@@ -61,7 +61,7 @@ func delegateKey(d *networking.Delegate, namespace string) string {
 
 // resolve qualifies names and replaces each delegating route by the routes of its delegate.
 func (d delegation) resolve() *Config[*networking.VirtualService] {
-	out := d.domain.qualifyVirtualService(d.object.Spec.(*networking.VirtualService), d.object.Namespace)
+	out := d.domain.qualifyVirtualService(d.object.Spec.(*networking.VirtualService), d.object.Meta)
 	var routes []*networking.HTTPRoute
 	children := d.children
 	for _, root := range out.Http {
@@ -73,7 +73,7 @@ func (d delegation) resolve() *Config[*networking.VirtualService] {
 		if children = children[1:]; child == nil {
 			continue
 		}
-		rules := d.domain.qualifyVirtualService(child.Spec.(*networking.VirtualService), child.Namespace)
+		rules := d.domain.qualifyVirtualService(child.Spec.(*networking.VirtualService), child.Meta)
 		for _, route := range rules.Http {
 			if merged := mergeRoute(root, route); merged != nil {
 				routes = append(routes, merged)

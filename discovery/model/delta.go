@@ -146,7 +146,7 @@ func (m *Mesh) replaceRule(meta Meta, was, spec *networking.VirtualService) bool
 	}
 	change := RuleChange{
 		m.virtualServices[i],
-		&Config[*networking.VirtualService]{meta, m.settings.Domain.qualifyVirtualService(spec, meta.Namespace)},
+		&Config[*networking.VirtualService]{meta, m.settings.Domain.qualifyVirtualService(spec, meta)},
 	}
 	if len(m.delta.Rules) == 0 {
 		m.virtualServices = slices.Clone(m.virtualServices)

@@ -86,10 +86,12 @@ func (d Domain) QualifyGateway(name, namespace string) string {
 }
 
 // qualifyVirtualService returns a copy whose hosts, destinations and gateways are full names.
-func (d Domain) qualifyVirtualService(in *networking.VirtualService, namespace string) *networking.VirtualService {
-	out := proto.CloneOf(in)
+func (d Domain) qualifyVirtualService(in *networking.VirtualService, of Meta) *networking.VirtualService {
+	out, namespace := proto.CloneOf(in), of.Namespace
 	for i, host := range out.Hosts {
-		out.Hosts[i] = d.Qualify(host, namespace)
+		if !of.WholeHosts {
+			out.Hosts[i] = d.Qualify(host, namespace)
+		}
 	}
 	for i, gateway := range out.Gateways {
 		out.Gateways[i] = d.QualifyGateway(gateway, namespace)

@@ -39,6 +39,8 @@ type Meta struct {
 	Labels    map[string]string
 	Created   time.Time // zero if the store does not provide it
 	Origin    Origin
+
+	WholeHosts bool // of a VirtualService: a host of one label is that name, and no service of the namespace
 }
 
 // Key identifies the object: "VirtualService/default/reviews".

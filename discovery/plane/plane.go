@@ -40,7 +40,7 @@ func New(c Config) (*Plane, error) {
 	kube.LogTo(c.Log)
 	p := &Plane{config: c, ports: ports, proxies: c.streams(), election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
 	p.reporter = notes.New(p.proxies.Proxies, c.Log)
-	p.proxies.OnRefusal(p.reporter.Recheck)
+	p.proxies.OnNews(p.reporter.Recheck)
 	p.joinSources()
 	p.joinSettings()
 	p.hooks = newHooks(c, p.proxies.Mesh, p.server.Statuses)

@@ -114,12 +114,26 @@ func (c *cluster) abused(own *rest.Config) {
 		}
 	}
 	configuration := stolen.parse("apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: pilotlight-injection}")
-	_, err = stolen.resource(configuration).Patch(c.t.Context(), "pilotlight-injection", types.JSONPatchType,
-		[]byte(`[{"op": "replace", "path": "/webhooks/0/rules", "value": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]}]`),
-		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-	if err != nil { // then docs/security.md says too little of what is defended
-		c.t.Errorf("a configuration of webhooks is guarded by more than RBAC: %v", err)
+	patch := func(patch string) error {
+		_, err := stolen.resource(configuration).Patch(c.t.Context(), "pilotlight-injection", types.JSONPatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
 	}
+	for name, text := range map[string]string{
+		"rules for every object":  `[{"op": "replace", "path": "/webhooks/0/rules", "value": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]}]`,
+		"another program":         `[{"op": "replace", "path": "/webhooks/0/clientConfig", "value": {"url": "https://evil.test/"}}]`,
+		"another Service":         `[{"op": "replace", "path": "/webhooks/0/clientConfig/service/name", "value": "evil"}]`,
+		"every namespace":         `[{"op": "replace", "path": "/webhooks/0/namespaceSelector", "value": {}}]`,
+		"every Pod":               `[{"op": "remove", "path": "/webhooks/0/objectSelector"}]`,
+		"no webhook":              `[{"op": "remove", "path": "/webhooks/0"}]`,
+		"a webhook that may fail": `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`,
+		"a condition":             `[{"op": "add", "path": "/webhooks/0/matchConditions", "value": [{"name": "never", "expression": "false"}]}]`,
+		"an owner that is gone":   `[{"op": "add", "path": "/metadata/ownerReferences", "value": [{"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "1"}]}]`,
+	} {
+		if err := patch(text); err == nil || !strings.Contains(err.Error(), "discovery may change the field caBundle") {
+			c.t.Errorf("%s is answered by %v, want a refusal by the policy", name, err)
+		}
+	}
+	check(c.t, patch(`[{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}]`))
 	others := c.hand()
 	o := others.parse(fmt.Sprintf(secret, "of-another", "Opaque"))
 	_, err = others.resource(o).Create(c.t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -11,9 +11,8 @@ import (
 	"github.com/pilotlight/pilotlight/internal/room"
 )
 
-// connections are those of all listeners. gRPC does not report the end of a connection, and a wrapped connection would
-// cost gRPC its shared read buffers. So closed connections are removed when the list has grown to twice its length, or
-// is full.
+// connections are those of all listeners, from their first byte on, before a handshake. gRPC does not report the end of
+// one whose handshake fails. So closed connections are removed when the list has grown to twice its length, or is full.
 //
 // If it stays full, one connection is closed, as package room says. A connection with a stream is served.
 type connections struct {

@@ -14,12 +14,12 @@ type Served int
 const (
 	// Ends is for requests: each ends soon by itself, so the longest one is the one to doubt.
 	Ends Served = iota
-	// Lasts is for streams: who has one keeps it, and the newest connection leaves.
+	// Lasts is for streams: a connection with a stream keeps it, and the newest connection leaves.
 	Lasts
 )
 
 // Victim returns the index of the connection to close. The guests are ordered by age, the oldest first; the last one is
-// the newcomer, who leaves only where others of its source have streams.
+// the newcomer. It leaves only under Lasts, where all others of its source are served.
 func Victim(guests []Guest, served Served) int {
 	count, most := map[netip.Prefix]int{}, 0
 	for _, g := range guests {

@@ -59,3 +59,20 @@ func TestEndlessAnswer(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A Eureka without any instance is said to have none, while discovery waits for the first; then that is no fault any more.
+func TestAnEmptyEurekaIsSaid(t *testing.T) {
+	f := newFake(t)
+	s := f.source()
+	s.settle = time.Hour
+	run := follower(t, s)
+	u := <-run.updates
+	if g := u.Groups[emptyKey]; u.Synced || !g.Malformed() || !strings.HasPrefix(g.Faults[0], "Eureka has no instance: an answer without any counts after 1h0m0s") {
+		t.Errorf("it tells %+v", u)
+	}
+	f.put(instanceOf("web", "1", "10.0.0.1", 80))
+	u = <-run.updates
+	if g, cleared := u.Groups[emptyKey]; !u.Synced || !cleared || !g.Empty() || u.Groups["web.service.eureka"].Len() != 1 {
+		t.Errorf("then it tells %+v", u)
+	}
+}

@@ -31,6 +31,9 @@ const (
 	renewal = 40 * time.Second
 )
 
+// emptyKey is the key of a group that is no host: it says that the source waits.
+const emptyKey = "(all instances)"
+
 // Config holds the settings of the connection to Eureka.
 type Config struct {
 	URLs     []string      // of servers with the same content: http://host:port/eureka; the first that answers is used
@@ -70,6 +73,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	sent, began := map[string]model.Group{}, time.Now()
 	tick := time.NewTicker(s.Interval)
 	defer tick.Stop()
+	told := false // that an empty answer waits
 	for whole, synced := true, false; ; whole = false {
 		err := s.read(ctx, client, whole)
 		if ctx.Err() != nil {
@@ -82,10 +86,23 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		s.registry.expire(now)
 		changes := difference(sent, groupsOf(s.registry))
 		ready := synced || len(s.registry.records) > 0 || now.Sub(began) >= s.settle
+		if ready && told {
+			changes[emptyKey], told = model.Group{}, false
+		}
 		if ready && (len(changes) > 0 || !synced) {
 			select {
 			case updates <- model.Update{Groups: changes, Synced: true}:
 				synced = true
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if !ready && !told {
+			select {
+			case updates <- model.Update{Groups: map[string]model.Group{emptyKey: {Faults: []string{
+				"Eureka has no instance: an answer without any counts after " + s.settle.String() + ", for a server that has just started has none",
+			}}}}:
+				told = true
 			case <-ctx.Done():
 				return nil
 			}

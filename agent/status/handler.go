@@ -50,7 +50,7 @@ func notEnvoy(envoys Envoys, r *http.Request) error {
 	}
 	switch sent, err := envoys.Sends(peer, own.AddrPort()); {
 	case err != nil:
-		return fmt.Errorf("Envoy may have sent it: %w; %s", err, instead)
+		return fmt.Errorf("it may have been sent by Envoy: %w; %s", err, instead)
 	case sent:
 		return errors.New("sent by Envoy, which forwards requests of other clients")
 	}

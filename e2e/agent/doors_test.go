@@ -28,10 +28,7 @@ func doorsOf(p *pupil, sockets ...string) (doors []door) {
 	_, admin, _ := net.SplitHostPort(p.Admin)
 	_, status, _ := net.SplitHostPort(p.status)
 	for _, port := range []string{admin, status} {
-		hosts := []string{"127.0.0.1", "::1", "localhost", "::ffff:127.0.0.1"}
-		for _, own := range ownAddresses() {
-			hosts = append(hosts, own)
-		}
+		hosts := append([]string{"127.0.0.1", "::1", "localhost", "::ffff:127.0.0.1"}, ownAddresses()...)
 		for _, host := range hosts {
 			doors = append(doors, door{host + " " + port, lab.SocketAddress(net.JoinHostPort(host, port)), "localhost"})
 		}

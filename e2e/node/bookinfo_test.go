@@ -40,6 +40,7 @@ func TestBookinfoOnANode(t *testing.T) {
 			n.gone(namespace)
 		}
 		lab.Unharmed(t, load)
+		n.scales(gateway)
 
 		n.leavesNothing()
 	})

@@ -41,7 +41,7 @@ func list(s string, check func(string) error) (string, error) {
 			return "", fmt.Errorf("is %.60q, which has an empty item", s)
 		}
 		if items[n] == "*" {
-			return "", fmt.Errorf("is %.60q: * is not possible in this list", s)
+			return "", fmt.Errorf("is %.60q: * is possible in includeInboundPorts and includeOutboundIPRanges alone; empty, they redirect nothing", s)
 		}
 		if err := check(items[n]); err != nil {
 			return "", err

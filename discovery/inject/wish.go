@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -178,7 +179,7 @@ func annotations() map[string]known {
 		ready + "failureThreshold":                readiness("failureThreshold"),
 		ready + "applicationPorts":                nothing("readiness follows what Envoy has received and bound"),
 		"prometheus.istio.io/merge-metrics":       setBool(func(w *wishes, on bool) { w.metrics = on }),
-		"inject.istio.io/templates":               put(func(s string) error { return isOneOf(s, "sidecar") }, func(*wishes, string) {}),
+		"inject.istio.io/templates":               put(areTemplates, func(*wishes, string) {}),
 		"inject.istio.io/":                        nothing("it has no name"),
 	}
 }
@@ -193,6 +194,16 @@ func statusPort(w *wishes, text string) error {
 		w.statusPort, _ = strconv.Atoi(trimmed(text))
 	}
 	return err
+}
+
+// areTemplates accepts the name of the one template, which may be repeated: applied again it changes nothing.
+func areTemplates(s string) error {
+	for item := range strings.SplitSeq(s, ",") {
+		if err := isOneOf(trimmed(item), "sidecar"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func isAgentLevel(s string) error { return isOneOf(s, "debug", "info", "warn", "error") }

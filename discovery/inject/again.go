@@ -63,8 +63,8 @@ func addProbes(sidecar map[string]any, probes map[string]any) error {
 	variable := named(objects(sidecar["env"]), probersName)
 	if variable != nil {
 		text, _ := variable["value"].(string)
-		if json.Unmarshal([]byte(text), &all) != nil {
-			return errors.New("container " + proxyName + ": its variable " + probersName + " is no JSON")
+		if json.Unmarshal([]byte(text), &all) != nil || all == nil {
+			return errors.New("container " + proxyName + ": its variable " + probersName + " is no JSON object")
 		}
 	}
 	for path, probe := range probes {

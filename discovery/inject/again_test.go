@@ -111,8 +111,15 @@ func TestAgainWithoutAChange(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, r, err)
 		}
 	}
-	broken := `metadata: {annotations: {sidecar.istio.io/status: "{}"}}` + "\n" + `spec: {containers: [{name: app, livenessProbe: {httpGet: {port: 80}}}, {name: istio-proxy, args: [--statusPort, "15020"], env: [{name: ISTIO_KUBE_APP_PROBERS, value: "{"}]}]}`
-	if _, err := i.Pod(inject.Namespace{Name: "shop"}, parse(t, broken), nil); err == nil || !strings.Contains(err.Error(), "ISTIO_KUBE_APP_PROBERS is no JSON") {
-		t.Errorf("with a broken variable: %v", err)
+	for _, value := range []string{"{", "null", "[]", ""} {
+		broken(t, i, value)
+	}
+}
+
+func broken(t *testing.T, i *inject.Injector, value string) {
+	t.Helper()
+	text := `metadata: {annotations: {sidecar.istio.io/status: "{}"}}` + "\n" + `spec: {containers: [{name: app, livenessProbe: {httpGet: {port: 80}}}, {name: istio-proxy, args: [--statusPort, "15020"], env: [{name: ISTIO_KUBE_APP_PROBERS, value: "` + value + `"}]}]}`
+	if _, err := i.Pod(inject.Namespace{Name: "shop"}, parse(t, text), nil); err == nil || !strings.Contains(err.Error(), "ISTIO_KUBE_APP_PROBERS is no JSON object") {
+		t.Errorf("with the variable %q: %v", value, err)
 	}
 }

@@ -32,7 +32,7 @@ func TestOnlyLocalProgramsControl(t *testing.T) {
 		{"through a proxy", header("X-Forwarded-For", "10.0.0.7"), 403, "passed on by a proxy"},
 		{"by Envoy, without a header", func(r *http.Request) { r.RemoteAddr = "127.0.0.1:1" }, 403, "sent by Envoy"},
 		{"by Envoy over IPv6", func(r *http.Request) { r.RemoteAddr = "[::1]:1" }, 403, "sent by Envoy"},
-		{"by a program that has gone", func(r *http.Request) { r.RemoteAddr = "127.0.0.1:2" }, 403, "Envoy may have sent it: gone"},
+		{"by a program that has gone", func(r *http.Request) { r.RemoteAddr = "127.0.0.1:2" }, 403, "it may have been sent by Envoy: gone"},
 	} {
 		for _, path := range []string{"/drain", "/undrain", "/quitquitquit"} {
 			t.Run(test.name+path, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 
@@ -54,7 +55,7 @@ func formatted(text string) (faults []string) {
 		_, err := strconv.ParseUint(length, 10, 64)
 		switch {
 		case !known:
-			end := ", which Envoy does not have"
+			end := ", which is not one of those that objects may have"
 			if near := spelling.Nearest(name, slices.Sorted(maps.Keys(forms))); near != "" {
 				end = fmt.Sprintf(", did you mean %q?", near)
 			}
@@ -91,7 +92,18 @@ func filterState(s string) bool {
 	return !found || as == "PLAIN" || as == "TYPED" || strings.HasPrefix(as, "FIELD:") && len(as) > len("FIELD:")
 }
 
-// commands returns the commands of Envoy 1.40. A test runs them against Envoy.
+// headerFormatted returns the faults of a header's value. What any client could read by it is an allow-list: it has no
+// command that shows the proxy itself, which formats of access logs, the operator's, may have.
+func headerFormatted(text string) []string {
+	if name := model.ForeignCommand(text); name != "" && slices.Contains(slices.Collect(maps.Keys(commands())), name) {
+		return append(formatted(text), fmt.Sprintf("has the command %%%s(…)%%, which shows the proxy itself to every client: "+
+			"it is for access logs alone", name))
+	}
+	return formatted(text)
+}
+
+// commands returns the commands that formats may have: of those of Envoy 1.40, the ones that need no further
+// configuration. A test runs them against Envoy.
 func commands() map[string]commandForm {
 	out := map[string]commandForm{
 		"REQ": {required: true, length: true, argument: headerArgument}, "RESP": {required: true, length: true, argument: headerArgument},

@@ -270,7 +270,7 @@ func headerValue(f field, v string) {
 	if len(v) > 16<<10 {
 		f.errorf("is %d bytes long, want at most %d", len(v), 16<<10)
 	}
-	for _, fault := range formatted(v) {
+	for _, fault := range headerFormatted(v) {
 		f.errorf("%s", fault)
 	}
 }

@@ -106,7 +106,7 @@ func AgentSocket(name string) bool {
 	}
 	base := path.Base(name)
 	return slices.ContainsFunc(strings.Split(name, "/"), private) || slices.Contains([]string{"sds.sock", "agent.sock"}, base) ||
-		strings.HasPrefix(base, "admin-rev")
+		strings.HasPrefix(base, "admin-rev") || strings.HasPrefix(base, "sds-") || strings.HasPrefix(base, "agent-")
 }
 
 // AgentPort reports whether a proxy, or its agent, listens for itself at a port: Envoy's admin, the agent's status,

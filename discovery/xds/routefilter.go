@@ -18,6 +18,8 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // Parts of a route that change requests, other than their destination.
@@ -221,7 +223,7 @@ func headerOptions(in *networking.Headers_HeaderOperations) []*corev3.HeaderValu
 	var out []*corev3.HeaderValueOption
 	add := func(headers map[string]string, action corev3.HeaderValueOption_HeaderAppendAction) {
 		for _, name := range slices.Sorted(maps.Keys(headers)) {
-			if !isHost(name) {
+			if !isHost(name) && model.ForeignCommand(headers[name]) == "" {
 				out = append(out, &corev3.HeaderValueOption{
 					Header: &corev3.HeaderValue{Key: name, Value: headers[name]}, AppendAction: action,
 					KeepEmptyValue: true,

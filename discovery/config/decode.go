@@ -104,6 +104,7 @@ func (r *report) body(k kind, e envelope, spec proto.Message) (faults []Problem,
 	if r.done() {
 		return nil, ""
 	}
+	bounded(r.root(), spec)
 	k.support(r.root(), spec)
 	return r.all(e.specLine, "spec"), lines
 }

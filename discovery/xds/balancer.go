@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	ringSize     = 1024    // Istio's default
-	largestRing  = 8 << 20 // Envoy's limit
+	ringSize     = 1024  // Istio's default
+	largestRing  = 65536 // places, of 82 bytes or so: uneven weights of endpoints would make a ring of millions
 	maglevSize   = 65537
 	largestTable = 5000011 // Envoy's limit
 )
@@ -58,7 +58,7 @@ func applyHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSettings_Consi
 	size := cmp.Or(hash.GetRingHash().GetMinimumRingSize(), hash.GetMinimumRingSize(), ringSize)
 	c.LbPolicy = clusterv3.Cluster_RING_HASH
 	c.LbConfig = &clusterv3.Cluster_RingHashLbConfig_{RingHashLbConfig: &clusterv3.Cluster_RingHashLbConfig{
-		MinimumRingSize: wrapperspb.UInt64(min(size, largestRing)),
+		MinimumRingSize: wrapperspb.UInt64(min(size, largestRing)), MaximumRingSize: wrapperspb.UInt64(largestRing),
 	}}
 }
 

@@ -1,6 +1,6 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node image soak chaos fuzz security release lint shellcheck bench bench-ads bench-kube golden clean
+.PHONY: help setup packages build demo test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node image soak chaos fuzz security release lint shellcheck bench bench-ads bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
 scripts := envoy-tools/fetch-envoy envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init envoy-tools/release \
@@ -41,6 +41,9 @@ test: setup build ## run every test, those with a real Envoy included
 
 e2e: build bin/envoy ## run the tests with a real Envoy only
 	go test -count=1 -timeout 10m -parallel 2 ./e2e/...
+
+e2e-hostile: build bin/envoy ## run the attacks of a tenant on a shared gateway; RUN=name of one
+	go test -count=1 -timeout 10m -parallel 2 -v $(if $(RUN),-run '$(RUN)') ./e2e/hostile
 
 # These are kept out of make test, which has ten minutes: attacks that last, parts that need Java (by a build tag), and edited
 # meshes in large numbers: compared with fresh ones, and shown to the real Envoy.

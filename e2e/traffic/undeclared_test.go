@@ -74,7 +74,7 @@ func TestBytesOnAPortWithoutAProtocol(t *testing.T) {
 	echo(t, fmt.Sprintf("127.0.0.1:%d", inside))
 	plain, declared, vip, declaredVIP := w.Address(), w.Address(), w.Address(), w.Address()
 	for i, s := range []struct{ name, vip, server string }{{"plain", vip, plain}, {"declared", declaredVIP, declared}} {
-		number := []int{port, inside + 1}[i]
+		number := []int{port, outside}[i]
 		w.Apply("ServiceEntry "+s.name, fmt.Sprintf("hosts: [%s.test]\naddresses: [%s]\nlocation: MESH_INTERNAL\nresolution: STATIC\n"+
 			"ports: [{number: %d, name: any}]\nendpoints: [{address: %s}]", s.name, s.vip, number, s.server))
 	}

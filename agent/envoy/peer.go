@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,7 +62,7 @@ func (s *Slot) envoys() (pids []int) {
 	processes, _ := filepath.Glob("/proc/[1-9]*") // the only error is a bad pattern
 	for _, process := range processes {
 		pid, err := strconv.Atoi(filepath.Base(process))
-		if err != nil || pid == os.Getpid() {
+		if err != nil || pid == os.Getpid() || slices.Contains(pids, pid) {
 			continue
 		}
 		info, err := os.Stat(executableOf(pid))

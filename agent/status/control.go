@@ -73,7 +73,7 @@ func (c Config) localOnly(next http.HandlerFunc) http.Handler {
 			refuse("asked by a browser")
 		default:
 			if err := notEnvoy(c.Envoys, r); err != nil {
-				refuse(err.Error())
+				refuse(err.Error() + "; the agent's user may post to http://agent" + r.URL.Path + " over agent-*.sock in configPath")
 				return
 			}
 			next(w, r)

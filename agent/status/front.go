@@ -29,7 +29,8 @@ func (c Config) front() http.Handler {
 			envoy.ServeHTTP(w, r)
 		default:
 			if err := notEnvoy(c.Envoys, r); err != nil {
-				http.Error(w, "Envoy's admin is for programs on this host only: "+err.Error(), http.StatusForbidden)
+				http.Error(w, "Envoy's admin is for programs on this host only: "+err.Error()+
+					"; the agent's user may read http://envoy"+r.URL.Path+" over agent-*.sock in configPath", http.StatusForbidden)
 				return
 			}
 			envoy.ServeHTTP(w, r)

@@ -39,7 +39,6 @@ type Envoys interface {
 
 // notEnvoy returns an error if Envoy sends a request, or if that cannot be ruled out. A connection has one request.
 func notEnvoy(envoys Envoys, r *http.Request) error {
-	const instead = "as the agent's user, agent request works in any case"
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return err
@@ -50,7 +49,7 @@ func notEnvoy(envoys Envoys, r *http.Request) error {
 	}
 	switch sent, err := envoys.Sends(peer, own.AddrPort()); {
 	case err != nil:
-		return fmt.Errorf("it may have been sent by Envoy: %w; %s", err, instead)
+		return fmt.Errorf("it may have been sent by Envoy: %w", err)
 	case sent:
 		return errors.New("sent by Envoy, which forwards requests of other clients")
 	}

@@ -201,8 +201,8 @@ var rules = []rule{
 		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},
 	{
-		who: "cmd/discovery", only: "discovery/... internal/environ internal/logger internal/regular internal/setting internal/version",
-		why: "flags become a Config, and what runs is joined in discovery/plane",
+		who: "cmd/discovery", only: "discovery/... internal/environ internal/logger internal/regular internal/setting internal/spelling internal/version",
+		why: "flags become a Config, mistyped commands get an answer, and what runs is joined in discovery/plane",
 	},
 	{
 		who: "discovery/plane", only: "discovery discovery/... watch internal/regular internal/room internal/version",

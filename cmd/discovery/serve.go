@@ -40,6 +40,7 @@ and a key of the YAML file that --config names. A flag beats a variable, a varia
 		},
 	}
 	g.register(cmd)
+	cmd.SetUsageFunc(usageInGroups)
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print each setting's value and where it came from, and serve nothing")
 	return cmd
 }

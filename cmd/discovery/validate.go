@@ -12,19 +12,23 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
 func newValidate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "validate -f FILE|DIR|- [--meshConfig FILE] [--networksConfig FILE]",
+		Use:   "validate FILE|DIR|-... [--registries LIST] [--meshConfig FILE] [--networksConfig FILE]",
 		Short: "Say what is wrong with configuration, a line for each fault",
 		Long: "Reads Istio objects, and those of Kubernetes that serve reads, as serve does and prints a line \"FILE:LINE: error: REASON\" for each fault.\n" +
 			"Warnings name what serve would ignore, and what does not do what it seems to. Exits 1 on an error.",
-		Example: "  discovery validate -f mesh/\n  kubectl get virtualservice reviews -o yaml | discovery validate -f -",
-		Args:    noArgs,
+		Example: "  discovery validate mesh/\n  discovery validate mesh/ --registries Kubernetes\n" +
+			"  kubectl get virtualservice reviews -o yaml | discovery validate -",
+		Args: cobra.ArbitraryArgs,
 	}
-	paths := cmd.Flags().StringArrayP("filename", "f", nil, "file or directory to validate, - for standard input; repeatable")
+	paths := cmd.Flags().StringArrayP("filename", "f", nil, "file or directory to validate, - for standard input, as an argument is; repeatable")
+	registries := cmd.Flags().StringSlice("registries", nil, "registries that serve is given: services, namespaces and Pods that the files do not have may be in them, "+
+		"so nothing is said of those that are missing: "+strings.Join(plane.Registries(), ", "))
 	settings := map[string]*string{
 		"MeshConfig":   cmd.Flags().String("meshConfig", "", "file of Istio's MeshConfig to validate, and to judge the objects by"),
 		"MeshNetworks": cmd.Flags().String("networksConfig", "", "file of Istio's MeshNetworks to validate"),
@@ -34,9 +38,15 @@ func newValidate() *cobra.Command {
 	loopback := addLoopback(cmd)
 	class := cmd.Flags().String("ingressClass", "", "class of Ingresses that serve is given, to name those that it would not serve; if empty, those of every class are judged")
 	output := addOutput(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		*paths = append(*paths, args...)
+		for _, name := range *registries {
+			if !slices.Contains(plane.Registries(), name) {
+				return setting.Usage("discovery", fmt.Errorf("--registries is %q, want one or more of %s", name, strings.Join(plane.Registries(), ", ")))
+			}
+		}
 		if len(*paths) == 0 && *settings["MeshConfig"] == "" && *settings["MeshNetworks"] == "" {
-			return setting.Usage("discovery", errors.New("--filename is missing: want a file, a directory or -"))
+			return setting.Usage("discovery", errors.New("a path, or --filename is missing: want a file, a directory or -"))
 		}
 		files, err := readAll(*paths, cmd.InOrStdin())
 		if err != nil {
@@ -58,7 +68,11 @@ func newValidate() *cobra.Command {
 		groups, found := understood(domain.Domain, objects, *class)
 		problems = append(problems, found...)
 		mesh := model.NewOf(model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback}, slices.Values(groups))
-		problems = append(problems, config.OfNotes(mesh.Notes())...)
+		notes := mesh.Notes()
+		if len(*registries) > 0 {
+			notes = slices.DeleteFunc(notes, func(n model.Note) bool { return n.Code.OfAbsence() })
+		}
+		problems = append(problems, config.OfNotes(notes)...)
 		verdict := verdict{Objects: len(objects), Problems: problems}
 		if err := verdict.print(cmd.OutOrStdout(), *output); err != nil {
 			return err

@@ -40,7 +40,22 @@ type Pages struct {
 func (p Pages) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ready", p.ready)
-	for path, value := range map[string]func() any{
+	for path, value := range p.values() {
+		mux.Handle("GET "+path, p.guard(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, value()) }))
+	}
+	mux.HandleFunc("GET /{$}", index)
+	mux.Handle("GET /debug", p.guard(index))
+	mux.Handle("GET /debug/{$}", p.guard(index))
+	mux.Handle("GET /debug/config_dump", p.guard(p.configDump))
+	mux.Handle("GET /debug/pprof/", p.guard(pprof.Index))
+	mux.Handle("GET /debug/pprof/profile", p.guard(pprof.Profile))
+	mux.Handle("GET /debug/pprof/trace", p.guard(pprof.Trace))
+	return mux
+}
+
+// values are the pages that show a value as JSON, by path.
+func (p Pages) values() map[string]func() any {
+	return map[string]func() any{
 		"/v1/registration":   func() any { return registration(p.mesh()) },
 		"/debug/registryz":   func() any { return registry(p.mesh()) },
 		"/debug/endpointz":   func() any { return registration(p.mesh()) },
@@ -51,14 +66,7 @@ func (p Pages) Handler() http.Handler {
 		"/debug/adsz":        func() any { return p.Proxies.Clients() },
 		"/debug/syncz":       func() any { return syncStates(p.Proxies.Clients()) },
 		"/debug/push_status": func() any { return p.Proxies.Pushes() },
-	} {
-		mux.Handle("GET "+path, p.guard(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, value()) }))
 	}
-	mux.Handle("GET /debug/config_dump", p.guard(p.configDump))
-	mux.Handle("GET /debug/pprof/", p.guard(pprof.Index))
-	mux.Handle("GET /debug/pprof/profile", p.guard(pprof.Profile))
-	mux.Handle("GET /debug/pprof/trace", p.guard(pprof.Trace))
-	return mux
 }
 
 // ready answers "ready" or the reason why not, and with ?verbose lists the faults to callers on this host.

@@ -46,7 +46,7 @@ func TestHandler(t *testing.T) {
 		"registration":        {"GET", "/v1/registration", "127.0.0.6:1", true, nil, 403, ""},
 		"pprof":               {"GET", "/debug/pprof/", "127.0.0.6:1", true, nil, 403, ""},
 		"from a pipe":         {"GET", "/debug/adsz", "@", true, connected, 403, ""},
-		"no such page":        {"GET", "/", loopback, true, nil, 404, ""},
+		"no such page":        {"GET", "/nothing", loopback, true, nil, 404, ""},
 		"it only reads":       {"POST", "/ready", loopback, true, nil, 405, ""},
 	}
 	for name, test := range tests {

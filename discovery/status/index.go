@@ -1,0 +1,28 @@
+package status
+
+import (
+	"io"
+	"net/http"
+)
+
+// index lists the pages.
+func index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, indexText) // a caller that left needs no answer
+}
+
+const indexText = `/ready                          whether discovery is ready; with ?verbose, what is wrong besides
+/v1/registration                services with their endpoints
+/debug/registryz                services
+/debug/endpointz                services with their endpoints, as /v1/registration
+/debug/configz                  configuration objects, as they are served
+/debug/config                   files of --configDir: objects that are refused, kept or waited for
+/debug/sources                  sources, with their faults
+/debug/notes                    what is to be said of the configuration
+/debug/adsz                     connected proxies
+/debug/syncz                    what each proxy was sent, and has accepted
+/debug/push_status              the last pushes
+/debug/config_dump?proxyID=ID   the resources that a proxy was sent
+/debug/pprof/                   profiles of discovery itself
+/metrics, /version              at --monitoringAddr
+`

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -19,9 +20,10 @@ func TestOwner(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil { // of an agent that was killed
 		t.Fatal(err)
 	}
-	refused := os.Getpid() + 1
+	var envoyIs atomic.Int64 // a pid
+	envoyIs.Store(int64(os.Getpid()) + 1)
 	listener, err := ListenOwner(path, func(pid int) error {
-		if pid == refused {
+		if int64(pid) == envoyIs.Load() {
 			return errors.New("own Envoy")
 		}
 		return nil
@@ -71,7 +73,7 @@ func TestOwner(t *testing.T) {
 			t.Errorf("%s %s: %s, want %d", test.method, test.url, response.Status, test.status)
 		}
 	}
-	refused = os.Getpid() // from now on this process is Envoy
+	envoyIs.Store(int64(os.Getpid())) // from now on this process is Envoy
 	if response, err := client.Post("http://agent/quitquitquit", "", nil); err == nil {
 		response.Body.Close()
 		t.Errorf("the agent's own Envoy is served: %s", response.Status)

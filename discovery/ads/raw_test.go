@@ -17,8 +17,8 @@ type rawClient struct {
 	next uint32 // stream
 }
 
-// dialRaw connects and sends the preface. on is called with each frame until the connection ends, when done is closed;
-// it may be nil.
+// dialRaw connects and sends the preface. on is called with each frame, and a client of its own for answers, until the connection
+// ends, when done is closed; it may be nil.
 func (r *running) dialRaw(on func(c *rawClient, f http2.Frame)) (c *rawClient, done <-chan struct{}) {
 	r.t.Helper()
 	conn, err := r.listener.Dial()
@@ -35,18 +35,19 @@ func newRawClient(t *testing.T, conn net.Conn, on func(c *rawClient, f http2.Fra
 	if _, err := io.WriteString(conn, http2.ClientPreface); err == nil { // else the server has closed it already
 		_ = c.WriteSettings()
 	}
+	answers := &rawClient{http2.NewFramer(conn, conn), conn, 1} // a Framer is for one goroutine
 	go func() {
 		defer close(done)
 		for {
-			f, err := c.ReadFrame()
+			f, err := answers.ReadFrame()
 			if err != nil {
 				return
 			}
 			if settings, ok := f.(*http2.SettingsFrame); ok && !settings.IsAck() {
-				_ = c.WriteSettingsAck()
+				_ = answers.WriteSettingsAck()
 			}
 			if on != nil {
-				on(c, f)
+				on(answers, f)
 			}
 		}
 	}()

@@ -3,12 +3,12 @@ package kubernetes
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -73,11 +73,10 @@ func (s *Store) Apply(ctx context.Context, w config.Written) (verb, revision str
 
 // explained adds a hint to an error of the API server.
 func explained(err error) error {
-	var status apierrors.APIStatus
 	switch {
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("%w; with --force-conflicts discovery takes these fields over", err)
-	case apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == ""):
+	case apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse): // of a path that it does not serve
 		return fmt.Errorf("%w: want Istio's definitions installed there", err)
 	default:
 		return err

@@ -2,26 +2,21 @@ package eureka
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// answer is the answer of /apps and /apps/delta.
-type answer struct {
-	Applications *applications `json:"applications"`
-}
-
+// applications are what is kept of an answer of /apps or /apps/delta.
 type applications struct {
-	Hash        text              `json:"apps__hashcode"` // "DOWN_1_UP_2_": how many instances have which status
-	Application many[application] `json:"application"`
-}
-
-type application struct {
-	Name     text                  `json:"name"`
-	Instance many[json.RawMessage] `json:"instance"` // each is read by itself: a malformed one does not affect the others
+	hash    text // "DOWN_1_UP_2_": how many instances have which status
+	changes []change
 }
 
 // instance is one process of an application. Fields that are not read here are left out.
@@ -39,7 +34,36 @@ type instance struct {
 	Lease    struct {
 		Seconds json.Number `json:"durationInSecs"`
 	} `json:"leaseInfo"`
+
+	labels  map[string]string // of the metadata, within bounds; Metadata keeps further settings
+	omitted int               // entries of the metadata that are no label
+	zone    text              // of Amazon
 }
+
+// fields are the names that instance has.
+var fields = []string{
+	"instanceId", "hostName", "status", "actionType", "ipAddr", "vipAddress", "secureVipAddress", "port", "securePort", "dataCenterInfo", "metadata",
+	"leaseInfo",
+}
+
+// bound leaves out of an instance what nothing reads.
+func (i *instance) bound() {
+	i.labels, i.omitted = model.BoundLabels(labelsOf(i.Metadata))
+	var settings map[string]text
+	for _, k := range []string{metaProtocol, metaIstio, metaPort, metaWeight, metaRegion, metaZone, metaSubZone} {
+		if _, is := i.labels[k]; !is && i.Metadata[k] != "" {
+			if settings == nil {
+				settings = map[string]text{}
+			}
+			settings[k] = i.Metadata[k]
+		}
+	}
+	i.Metadata, i.zone = settings, i.DataCenter.Metadata[metaAmazon]
+	i.DataCenter.Metadata = nil
+}
+
+// meta returns an entry of the metadata.
+func (i *instance) meta(key string) string { return cmp.Or(i.labels[key], string(i.Metadata[key])) }
 
 // head holds the fields that are read even if the rest of an instance is malformed.
 type head struct {
@@ -63,28 +87,16 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	switch {
 	case bytes.Equal(data, []byte("null")):
 		return nil
+	case data[0] == '"' && bytes.IndexByte(data, '\\') < 0 && utf8.Valid(data):
+		*t = text(data[1 : len(data)-1])
 	case data[0] == '"':
 		return json.Unmarshal(data, (*string)(t))
 	case data[0] == '{' || data[0] == '[':
 		return fmt.Errorf("found %.40q, want a text", data)
+	default:
+		*t = text(data)
 	}
-	*t = text(data)
 	return nil
-}
-
-// many is a list; some encoders write a list of one element without brackets.
-type many[T any] []T
-
-// UnmarshalJSON reads both forms.
-func (m *many[T]) UnmarshalJSON(data []byte) error {
-	if bytes.Equal(data, []byte("null")) {
-		return nil
-	}
-	if data[0] == '[' {
-		return json.Unmarshal(data, (*[]T)(m))
-	}
-	*m = make([]T, 1)
-	return json.Unmarshal(data, &(*m)[0])
 }
 
 // key identifies an instance.
@@ -103,33 +115,6 @@ type record struct {
 type change struct {
 	record
 	deleted bool
-}
-
-// changes reads all instances of an answer.
-func (a *applications) changes() (out []change) {
-	for _, app := range a.Application {
-		for _, raw := range app.Instance {
-			var c change
-			var h head
-			err := json.Unmarshal(raw, &c.instance)
-			if err != nil {
-				c.fault = err.Error()
-				_ = json.Unmarshal(raw, &h) // fills the fields that can be read
-				c.instance = instance{head: h}
-			}
-			id := c.instance.ID
-			if id == "" {
-				id = c.instance.Host
-			}
-			if id == "" && c.fault == "" {
-				c.fault = "it has neither an instanceId nor a hostName"
-			}
-			c.key = key{strings.ToUpper(string(app.Name)), string(id)}
-			c.status, c.deleted = strings.ToUpper(string(c.instance.Status)), c.instance.Action == "DELETED"
-			out = append(out, c)
-		}
-	}
-	return out
 }
 
 // hashOf returns the hash code of instances: how many have each status.

@@ -125,15 +125,14 @@ func (c record) convert(grant model.Grant) (e model.Endpoint, places []place, fa
 	}
 	i := c.instance
 	e = model.Endpoint{Address: cmp.Or(string(i.IPAddr), string(i.Host)), Locality: localityOf(i)}
-	var omitted int
-	if e.Labels, omitted = model.BoundLabels(labelsOf(i.Metadata)); omitted > 0 {
-		wrong("%d entries of its metadata are left out, want at most %d of %d bytes", omitted, model.MaxLabels, model.MaxLabel)
+	if e.Labels = i.labels; i.omitted > 0 {
+		wrong("%d entries of its metadata are left out, want at most %d of %d bytes", i.omitted, model.MaxLabels, model.MaxLabel)
 	}
 	var known bool
 	if e.Health, known = healthOf(c.status); !known {
 		wrong("status is %q, want UP, DOWN, STARTING, OUT_OF_SERVICE or UNKNOWN: it is not used", c.status)
 	}
-	if weight := string(i.Metadata[metaWeight]); weight != "" {
+	if weight := i.meta(metaWeight); weight != "" {
 		n, err := strconv.ParseUint(weight, 10, 32)
 		if err != nil || n == 0 {
 			wrong("metadata %s is %q, want 1 or more: it is taken for 1", metaWeight, weight)
@@ -165,7 +164,7 @@ func (i instance) places(app string, grant model.Grant) (out []place, faults []s
 	if secureNames == "" {
 		secureNames = plainNames
 	}
-	said := cmp.Or(string(i.Metadata[metaProtocol]), string(i.Metadata[metaIstio]))
+	said := cmp.Or(i.meta(metaProtocol), i.meta(metaIstio))
 	plain := model.HTTP
 	if said != "" {
 		var known bool
@@ -180,7 +179,7 @@ func (i instance) places(app string, grant model.Grant) (out []place, faults []s
 		names    text
 		dialled  string
 		protocol model.Protocol
-	}{{"port", i.Port, plainNames, string(i.Metadata[metaPort]), plain}, {"securePort", i.SecurePort, secureNames, "", model.HTTPS}} {
+	}{{"port", i.Port, plainNames, i.meta(metaPort), plain}, {"securePort", i.SecurePort, secureNames, "", model.HTTPS}} {
 		if of.port.Enabled != "true" {
 			continue
 		}
@@ -250,7 +249,7 @@ func labelsOf(metadata map[string]text) map[string]string {
 
 func localityOf(i instance) model.Locality {
 	return model.Locality{
-		Region: string(i.Metadata[metaRegion]), Zone: string(cmp.Or(i.Metadata[metaZone], i.DataCenter.Metadata[metaAmazon])),
-		SubZone: string(i.Metadata[metaSubZone]),
+		Region: i.meta(metaRegion), Zone: cmp.Or(i.meta(metaZone), string(i.zone)),
+		SubZone: i.meta(metaSubZone),
 	}
 }

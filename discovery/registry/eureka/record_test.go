@@ -1,9 +1,10 @@
 package eureka
 
 import (
-	"encoding/json"
+	"bytes"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,11 +16,11 @@ import (
 // parse reads applications as they are on the wire.
 func parse(t *testing.T, text string) []change {
 	t.Helper()
-	var a applications
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
+	r := newReading(strings.NewReader(text))
+	if err := r.applications(); err != nil {
 		t.Fatal(err)
 	}
-	return a.changes()
+	return r.out.changes
 }
 
 // granted are the hosts that the operator allows.
@@ -205,16 +206,17 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"application": [{"name": "A", "instance": [{"instanceId": "1", "vipAddress": "a:1,b", "port": {"$": 1, "@enabled": "true"}}]}]}`), true)
 	f.Add([]byte(`{"application": {"name": "A", "instance": {"actionType": "DELETED", "metadata": {"weight": "0"}, "leaseInfo": {"durationInSecs": 1e99}}}}`), false)
 	f.Fuzz(func(t *testing.T, data []byte, whole bool) {
-		var a applications
-		if json.Unmarshal(data, &a) != nil {
+		read := newReading(bytes.NewReader(data))
+		if read.applications() != nil {
 			return
 		}
+		changes := read.out.changes
 		r := newRegistry(granted)
 		for i := range 3 {
 			if whole == (i%2 == 0) {
-				r.whole(a.changes(), time.Time{})
+				r.whole(changes, time.Time{})
 			} else {
-				r.delta(a.changes())
+				r.delta(changes)
 			}
 			r.expire(time.Time{}.Add(time.Duration(i) * time.Minute))
 			for host, g := range groupsOf(r) {

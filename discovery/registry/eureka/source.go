@@ -2,7 +2,6 @@ package eureka
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,7 @@ import (
 const (
 	askTimeout  = 15 * time.Second
 	dialTimeout = 5 * time.Second // a server that cannot be reached must not delay the next one
-	mostBytes   = 64 << 20        // of one answer: 30,000 instances
+	mostBytes   = 64 << 20        // of one answer: 30,000 instances; it is read in pieces
 	maxHeader   = 64 << 10        // of an answer
 
 	maxRedirects = 10
@@ -163,7 +162,7 @@ func (s *Source) readFrom(ctx context.Context, client *http.Client, server strin
 		case err != nil:
 			return err
 		default:
-			if s.registry.delta(delta.changes()); s.registry.hash() == string(delta.Hash) {
+			if s.registry.delta(delta.changes); s.registry.hash() == string(delta.hash) {
 				return nil
 			}
 		}
@@ -172,7 +171,7 @@ func (s *Source) readFrom(ctx context.Context, client *http.Client, server strin
 	if err != nil {
 		return err
 	}
-	s.registry.whole(all.changes(), time.Now())
+	s.registry.whole(all.changes, time.Now())
 	return nil
 }
 
@@ -231,14 +230,14 @@ func ask(ctx context.Context, client *http.Client, server, path string) (*applic
 		said, _ := io.ReadAll(io.LimitReader(body, 200))
 		return nil, wrong(fmt.Errorf("%w: %s: %s", errRefused, response.Status, strings.TrimSpace(string(said))))
 	}
-	var a answer
-	if err := json.NewDecoder(body).Decode(&a); err != nil {
+	out, err := readAnswer(body)
+	if err != nil {
 		return nil, wrong(err)
 	}
-	if a.Applications == nil {
+	if out == nil {
 		return nil, wrong(errors.New("the answer has no applications: want a URL such as http://host:8761/eureka"))
 	}
-	return a.Applications, nil
+	return out, nil
 }
 
 // redacted returns a URL without its password.

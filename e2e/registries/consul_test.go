@@ -105,6 +105,14 @@ func TestConsul(t *testing.T) {
 	w.answers(url, "one", "two")
 	agent.put("/v1/agent/service/maintenance/one?enable=true&reason=test", nil)
 	w.answers(url, "two")
+	agent.put("/v1/agent/service/maintenance/two?enable=true&reason=test", nil)
+	w.unavailable(url) // an instance in maintenance gets no request, even if all are
+	agent.put("/v1/agent/service/maintenance/two?enable=false", nil)
+	w.answers(url, "two")
+	two.sick.Store(true)
+	w.unavailable(url)
+	two.sick.Store(false)
+	w.answers(url, "two")
 	agent.put("/v1/agent/service/maintenance/one?enable=false", nil)
 	w.answers(url, "one", "two")
 

@@ -77,6 +77,12 @@ func TestEureka(t *testing.T) {
 	w.answers(url, "one", "two")
 	set(one, "OUT_OF_SERVICE")
 	w.answers(url, "two")
+	set(two, "OUT_OF_SERVICE")
+	w.unavailable(url) // even if all are out of service, none gets a request
+	set(two, "DOWN")
+	w.unavailable(url)
+	set(two, "UP")
+	w.answers(url, "two")
 	set(one, "UP")
 	w.answers(url, "one", "two")
 

@@ -110,6 +110,19 @@ func (w *world) answers(url string, backends ...string) {
 	}))
 }
 
+// unavailable waits until twenty requests in a row get Envoy's answer of a service without a healthy instance.
+func (w *world) unavailable(url string) {
+	w.T.Helper()
+	w.check(lab.Eventually(30*time.Second, func() error {
+		for range 20 {
+			if body, err := lab.GetThrough(w.proxy, url); err == nil || !strings.Contains(err.Error(), "no healthy upstream") {
+				return fmt.Errorf("the answer is %q, %v: want 503, no healthy upstream", body, err)
+			}
+		}
+		return nil
+	}))
+}
+
 // load sends requests through the sidecar until unharmed.
 func (w *world) load(url string) *lab.Load { return lab.StartLoad(w.proxy, url, 2, 1) }
 

@@ -17,8 +17,8 @@ type pieces struct {
 
 func newPieces(in io.Reader) *pieces { return &pieces{in: bufio.NewReaderSize(in, 64<<10)} }
 
-// mostName is how many bytes the name of a field may have, in quotes. A longer one is none that is read here.
-const mostName = 64
+// mostFieldName is how many bytes the name of a field may have, in quotes. A longer one is none that is read here.
+const mostFieldName = 64
 
 // peek returns the next byte that is no space, and leaves it.
 func (p *pieces) peek() (byte, error) {
@@ -162,7 +162,7 @@ func (p *pieces) name() (name string, err error) {
 	if c != '"' {
 		return "", fmt.Errorf("invalid character %q looking for the name of a field", c)
 	}
-	raw, fits, err := p.value(mostName)
+	raw, fits, err := p.value(mostFieldName)
 	if err != nil || !fits {
 		return "", err
 	}

@@ -13,6 +13,7 @@ const (
 	mostField     = 256 << 10 // bytes of a field of an instance
 	mostText      = 16 << 10  // bytes of another text
 	mostInstances = 100_000   // of an answer
+	mostNames     = 64        // of a vipAddress
 )
 
 // reading reads an answer field by field and instance by instance.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // repeated is an answer that is made while it is read.
@@ -190,4 +191,26 @@ func FuzzPieces(f *testing.F) {
 			t.Errorf("%q: found %q, want %q", data, got, want)
 		}
 	})
+}
+
+// The names of one instance cost what they are, not their square, and those beyond a bound are named as left out.
+func TestManyNamesOfAnInstance(t *testing.T) {
+	var names strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&names, "n%d.bank.com,", i)
+	}
+	r := newRegistry(granted)
+	r.whole(parse(t, `{"application": {"name": "a", "instance": {"instanceId": "1", "ipAddr": "10.0.0.1", "status": "UP", "vipAddress": "`+names.String()+
+		`", "port": {"$": 80, "@enabled": "true"}}}}`), time.Time{})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	groups := groupsOf(r)
+	runtime.ReadMemStats(&after)
+	if grown := (after.TotalAlloc - before.TotalAlloc) >> 20; grown > 4 {
+		t.Errorf("%d names of one instance cost %d MB", 3000, grown)
+	}
+	const want = "instance 1 of application A: vipAddress has 3000 names, want at most 64: the others are left out"
+	if g := groups["n0.bank.com"]; len(groups) != mostNames || !slices.Contains(g.Faults, want) {
+		t.Errorf("%d groups, the first with %q", len(groups), g.Faults[:min(3, len(g.Faults))])
+	}
 }

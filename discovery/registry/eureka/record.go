@@ -65,10 +65,13 @@ func groupsOf(r *registry) map[string]model.Group {
 		if _, lacks := r.lacking[c.key]; lacks {
 			faults = append(faults, fmt.Sprintf("Eureka's answers lack it, and do not say that it was removed: it is served until its lease of %s is over", c.lease()))
 		}
+		for i, f := range faults {
+			faults[i] = fmt.Sprintf("instance %s of application %s: %s", c.id, c.app, f)
+		}
 		for _, name := range c.allHosts() {
-			for _, f := range faults {
+			if len(faults) > 0 {
 				h := at(name)
-				h.faults = append(h.faults, fmt.Sprintf("instance %s of application %s: %s", c.id, c.app, f))
+				h.faults = append(h.faults, faults...)
 			}
 		}
 		for _, p := range places {
@@ -106,8 +109,20 @@ func (c record) allHosts() (out []string) {
 	return out
 }
 
-// parts yields the names of a vipAddress.
+// parts yields the first names of a vipAddress: each fault of an instance is told for each of its hosts.
 func parts(t text) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		n := 0
+		for name := range names(t) {
+			if n++; n > mostNames || !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// names yields all names of a vipAddress.
+func names(t text) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for name := range strings.SplitSeq(string(t), ",") {
 			if name = strings.TrimSpace(name); name != "" && !yield(name) {
@@ -142,6 +157,18 @@ func (c record) convert(grant model.Grant) (e model.Endpoint, places []place, fa
 	if !servable(e.Address) {
 		wrong("ipAddr is %q, want an IP address, or a hostName without it", e.Address)
 		return e, nil, faults
+	}
+	for _, of := range []struct {
+		name  string
+		value text
+	}{{"vipAddress", i.VIP}, {"secureVipAddress", i.SecureVIP}} {
+		n := 0
+		for range names(of.value) {
+			n++
+		}
+		if n > mostNames {
+			wrong("%s has %d names, want at most %d: the others are left out", of.name, n, mostNames)
+		}
 	}
 	places, unplaced := i.places(c.app, grant)
 	return e, places, append(faults, unplaced...)

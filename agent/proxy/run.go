@@ -183,7 +183,7 @@ func (r *running) statusConfig() status.Config {
 		Application: r.workload.application,
 		Probes:      r.workload.probes,
 		Envoys:      r.slot,
-		Scraped:     r.want.params.PrometheusPort != 0,
+		Scraped:     r.want.params.PrometheusPort != 0 || r.config.Source.given(), // it may have such a listener
 		Log:         r.config.Log,
 	}
 }

@@ -22,6 +22,9 @@ type Source struct {
 // own reports whether the bootstrap is not the one of the role.
 func (s Source) own() bool { return s.Custom.Path != "" || s.Template.Path != "" }
 
+// given reports whether a file of the operator's has a part in the bootstrap.
+func (s Source) given() bool { return len(s.paths()) > 0 }
+
 // paths returns the files that a bootstrap is made of.
 func (s Source) paths() (paths []string) {
 	for _, input := range []Input{s.Custom, s.Template, s.Override} {

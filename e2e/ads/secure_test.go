@@ -113,7 +113,7 @@ func TestRefusesAnotherNamespace(t *testing.T) {
 		mount("spiffe://cluster.local/ns/other/sa/ads", foreign, 2)
 		l.present(foreign)
 		e := l.launch(0)
-		const reason = `node is of namespace "default", its certificate is for ["spiffe://cluster.local/ns/other/sa/ads"]`
+		const reason = `node is of namespace "default", its certificate is for "spiffe://cluster.local/ns/other/sa/ads"`
 		l.Check(lab.Eventually(20*time.Second, func() error {
 			if log := e.Log(); !strings.Contains(log, reason) {
 				return fmt.Errorf("Envoy's log has no %s", reason)

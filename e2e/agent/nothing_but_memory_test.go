@@ -41,7 +41,7 @@ func TestCrashNeedsNothingButMemory(t *testing.T) {
 				s.must(os.WriteFile(binary+"~", []byte("rubbish"), 0o755))
 				s.must(os.Rename(binary, binary+".good"))
 				s.must(os.Rename(binary+"~", binary))
-			}, "start the Envoy that served last"},
+			}, "the Envoy that served last is started"},
 			{"configPath is read-only", func() {
 				s.must(unix.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, ""))
 			}, "sockets are in another directory"},

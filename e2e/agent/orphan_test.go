@@ -27,7 +27,8 @@ func TestKilledWhileANewcomerWaits(t *testing.T) {
 	s.must(s.awaitStatus(handoverLimit, "a newcomer", func(a agentStatus) bool {
 		if len(a.Epochs) == 2 && a.Epochs[1].Pid != 0 { // it was forked
 			newcomer = a.Epochs[1].Pid
-			s.Signal(syscall.SIGSTOP)                     // it would replace a frozen Envoy at once
+			s.Signal(syscall.SIGSTOP) // it would replace a frozen Envoy at once
+			s.must(lab.Eventually(handoverLimit, func() error { return stopped(s.Pid) }))
 			s.must(syscall.Kill(parent, syscall.SIGSTOP)) // before it could answer
 		}
 		return newcomer != 0
@@ -37,6 +38,21 @@ func TestKilledWhileANewcomerWaits(t *testing.T) {
 	_, err := s.Wait(lab.StopLimit)
 	s.must(err)
 	s.must(gone(parent, newcomer))
+}
+
+// stopped returns nil once all threads of a process are stopped: each stops where it sees the signal.
+func stopped(pid int) error {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		if state := string(text[strings.LastIndexByte(string(text), ')')+1:]); err == nil && !strings.HasPrefix(state, " T") {
+			return fmt.Errorf("%s of process %d is not stopped: %.4s", thread, pid, state)
+		}
+	}
+	return nil
 }
 
 // waitsForMessage returns nil while the main thread of a process is in recvmsg.

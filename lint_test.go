@@ -17,21 +17,29 @@ import (
 // logFunctions are the methods whose arguments after the message are keys and values.
 var logFunctions = []string{"Debug", "Info", "Warn", "Error", "Log", "log", "With"}
 
-// errorKeys returns a line for each key of a log line that holds an error under another name than err.
-func errorKeys(path string, source any) (faults []string) {
+// inCalls returns what judge finds in the calls of methods in a file.
+func inCalls(path string, source any, judge func(set *token.FileSet, method string, call *ast.CallExpr) []string) (faults []string) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok {
-			return true
+		if call, ok := n.(*ast.CallExpr); ok {
+			if method, ok := call.Fun.(*ast.SelectorExpr); ok {
+				faults = append(faults, judge(set, method.Sel.Name, call)...)
+			}
 		}
-		method, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok || !slices.Contains(logFunctions, method.Sel.Name) {
-			return true
+		return true
+	})
+	return faults
+}
+
+// errorKeys returns a line for each key of a log line that holds an error under another name than err.
+func errorKeys(path string, source any) []string {
+	return inCalls(path, source, func(set *token.FileSet, method string, call *ast.CallExpr) (faults []string) {
+		if !slices.Contains(logFunctions, method) {
+			return nil
 		}
 		for i := range max(0, len(call.Args)-1) {
 			literal, ok := call.Args[i].(*ast.BasicLit)
@@ -43,9 +51,8 @@ func errorKeys(path string, source any) (faults []string) {
 				faults = append(faults, fmt.Sprintf("%s: key %q of a log line, want err for an error", set.Position(literal.Pos()), key))
 			}
 		}
-		return true
+		return faults
 	})
-	return faults
 }
 
 // holdsError reports whether an expression is an error by its name: err, x.err, failed.Err, err.Error().
@@ -163,24 +170,11 @@ var messageAt = map[string]int{
 }
 
 // orderLines returns a line for each message of a log line that begins with such a verb.
-func orderLines(path string, source any) (faults []string) {
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
-	if err != nil {
-		return []string{err.Error()}
-	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok {
-			return true
-		}
-		method, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		at, logs := messageAt[method.Sel.Name]
+func orderLines(path string, source any) []string {
+	return inCalls(path, source, func(set *token.FileSet, method string, call *ast.CallExpr) (faults []string) {
+		at, logs := messageAt[method]
 		if !logs || at >= len(call.Args) {
-			return true
+			return nil
 		}
 		text := call.Args[at]
 		if sum, ok := text.(*ast.BinaryExpr); ok {
@@ -188,16 +182,15 @@ func orderLines(path string, source any) (faults []string) {
 		}
 		literal, ok := text.(*ast.BasicLit)
 		if !ok || literal.Kind != token.STRING {
-			return true
+			return nil
 		}
 		message, _ := strconv.Unquote(literal.Value)
 		if first, _, more := strings.Cut(message, " "); slices.Contains(orders, first) && (more || len(call.Args) > at+1) {
 			faults = append(faults, fmt.Sprintf("%s: %q names the attempt: say what happened, such as \"listener not drained\"",
 				set.Position(literal.Pos()), message))
 		}
-		return true
+		return faults
 	})
-	return faults
 }
 
 // A log line says what happened, or what did not: not what was tried.

@@ -190,12 +190,16 @@ func (w *world) sources(text string) { w.page("/debug/sources", text) }
 // registered waits until the registration has a host.
 func (w *world) registered(host string) { w.page("/v1/registration", host) }
 
-func (w *world) page(path, text string) {
+// page waits until a page of discovery has a text, pageLacks until it has not.
+func (w *world) page(path, text string)      { w.t.Helper(); w.awaitPage(path, text, true) }
+func (w *world) pageLacks(path, text string) { w.t.Helper(); w.awaitPage(path, text, false) }
+
+func (w *world) awaitPage(path, text string, has bool) {
 	w.t.Helper()
 	check(w.t, lab.Eventually(2*time.Minute, func() error {
 		page, err := lab.Get("http://" + w.discovery.HTTP + path)
-		if err == nil && !strings.Contains(page, text) {
-			err = fmt.Errorf("%s is %s, want %s", path, page, text)
+		if err == nil && strings.Contains(page, text) != has {
+			err = fmt.Errorf("%s is %s, want %s in it: %t", path, page, text, has)
 		}
 		return err
 	}))
@@ -247,12 +251,15 @@ func kubernetesMesh(t *testing.T) {
 	w.start()
 	w.hand.apply(policy(50, 50))
 	w.answers("v1", "v2")
+	w.hand.apply(policy(100, 0)) // the routes leave first: a subset of which no endpoint is ready answers 503
+	w.answers("v1")
 	w.hand.apply(slice("v2-a", "10.1.0.12", two, "ready: false"))
-	w.hand.apply(policy(100, 0))
 	w.answers("v1")
 
 	// The definitions go, and all objects with them: the routes first, for they name what the others declare.
+	w.page("/debug/endpointz", `"unhealthy"`)
 	w.hand.apply(slice("v2-a", "10.1.0.12", two, "ready: true"))
+	w.pageLacks("/debug/endpointz", `"unhealthy"`) // before its routes come, which another watch tells
 	w.hand.apply(policy(0, 100))
 	w.answers("v2")
 	w.hand.delete("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: virtualservices.networking.istio.io}")

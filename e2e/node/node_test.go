@@ -27,8 +27,9 @@ type node struct {
 }
 
 const (
-	address   = "10.200.0.1" // of the node
-	apiServer = "https://127.0.0.1:6443"
+	address         = "10.200.0.1" // of the node
+	apiServer       = "https://127.0.0.1:6443"
+	namedNamespaces = "/run/netns" // where network plugins name the Pods' namespaces
 )
 
 // onANode runs a test on a node that is ready.
@@ -44,6 +45,8 @@ func onANode(t *testing.T, test func(n *node)) {
 				n.explain()
 			}
 		})
+		check(t, os.MkdirAll(namedNamespaces, 0o755))
+		lab.MountTmpfs(t, namedNamespaces, "mode=755", 0) // else the names of its Pods' namespaces stay on the host
 		n.network()
 		n.controlPlane()
 		n.runtime()

@@ -38,7 +38,7 @@ func TestConsulUnnamedChanges(t *testing.T) {
 		}))
 		took := time.Since(began)
 		t.Logf("another address is known after %s", took.Round(time.Millisecond))
-		if took > 5*time.Second {
+		if took > 15*time.Second { // a second or two at rest; one service after the other would take 20 to 68
 			t.Errorf("another address is known after %s", took)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Of 2,000 services without checks one gets another address: no list of Consul names the change, and it is known within two seconds, of
-// which one is the wait for a list. An overloaded machine has five.
+// which one is the wait for a list, by a machine at rest.
 func TestConsulUnnamedChanges(t *testing.T) {
 	w := newWorld(t)
 	server := w.consulServer()

@@ -70,7 +70,7 @@ func TestSends(t *testing.T) {
 	}
 }
 
-// Whoever has closed its connection, or never had one, cannot be told from Envoy.
+// A connection that is closed, or that there never was, may have been Envoy's.
 func TestSendsOfNobody(t *testing.T) {
 	s := claim(t, t.TempDir())
 	peer, own, conn := connect(t, "tcp", "127.0.0.1:0", "127.0.0.1")

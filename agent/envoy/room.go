@@ -15,8 +15,8 @@ import (
 )
 
 // room is a directory for sockets. Their names end in a token of 130 random bits, new at each start of the agent: the
-// configuration from discovery may name any socket as an endpoint, and Envoy has the rights to connect to all of them. Only
-// Envoy's bootstrap has the token, and a user who may list the directory.
+// configuration from discovery may name any socket as an endpoint, and Envoy has the rights to connect to all of them.
+// The token is in Envoy's bootstrap and in the listing of the directory, nowhere else.
 type room struct{ dir, token string }
 
 // newToken returns a token of 26 letters and digits.

@@ -54,5 +54,5 @@ type Process struct {
 	Hurry           <-chan struct{}  // each signal to stop after the first
 	HangUp          <-chan os.Signal // each SIGHUP
 	Stderr, Printed *lossy.Writer    // for the agent's log, and for Envoy's stdout
-	Unready         func(why string) // is told at the end for what the proxy waited, if it was never ready; nil for nobody
+	Unready         func(why string) // called at the end with what the proxy waited for, if it was never ready; may be nil
 }

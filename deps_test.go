@@ -146,7 +146,7 @@ var rules = []rule{
 		why: "the bottom of the house stands on nothing of ours",
 	},
 	{who: "internal/local", only: "nothing", why: "both halves ask what is local, so it stands on neither"},
-	{who: "internal/environ internal/golden internal/logger internal/regular internal/retry internal/room internal/spelling internal/spiffe internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
+	{who: "internal/bounded internal/environ internal/golden internal/logger internal/regular internal/retry internal/room internal/spelling internal/spiffe internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
 	{who: "internal/manual", only: "internal/golden", why: "pages are made from commands, of whichever program"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
 	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/local internal/regular internal/room", why: "the agent's rooms know the agent, not the commands"},
@@ -191,7 +191,7 @@ var rules = []rule{
 	{who: "discovery/ingress", never: "import k8s.io/client-go/...", why: "the meaning of Kubernetes' objects does not depend on a client: files hold them too"},
 	{who: "discovery/config", only: "discovery/model node internal/spelling", why: "decoding and validating need the model, not the stores"},
 	{
-		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/ingress discovery/kube discovery/kube/catalog watch internal/regular internal/spiffe",
+		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/ingress discovery/kube discovery/kube/catalog watch internal/bounded internal/regular internal/spiffe",
 		why: "an adapter tells the model what it finds; how it looks for it is its own business",
 	},
 	{

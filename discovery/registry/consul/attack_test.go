@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -163,10 +164,21 @@ func TestLongAnswers(t *testing.T) {
 	if list, _, err := (asker{client: client, Config: s.Config}).services(t.Context(), question{}); err != nil || len(list) != services+1 {
 		t.Errorf("%d services, %v, want %d", len(list), err, services+1)
 	}
-	endless := &limited{ReadCloser: http.NoBody, left: 0}
-	if _, err := endless.Read(make([]byte, 1)); err != errTooLong {
-		t.Errorf("%v, want that the answer is too long", err)
+	response, err := door{next: endlessAnswers{}}.RoundTrip(httptest.NewRequest(http.MethodGet, "/", nil))
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer response.Body.Close()
+	if n, err := io.Copy(io.Discard, response.Body); n != mostBytes || err != errTooLong {
+		t.Errorf("%d bytes, %v, want %d, and that the answer is too long", n, err, mostBytes)
+	}
+}
+
+// endlessAnswers is a Consul whose answers do not end.
+type endlessAnswers struct{}
+
+func (endlessAnswers) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{Body: io.NopCloser(&endless{again: strings.Repeat("x", 1<<20), left: 1 << 20})}, nil
 }
 
 // A Consul that accepts connections and sends nothing does not delay the end of a run.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotlight/pilotlight/internal/bounded"
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
@@ -131,22 +132,13 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.URL.RawQuery = query.Encode()
 	response, err := d.next.RoundTrip(r)
 	if err == nil {
-		response.Body = &limited{response.Body, mostBytes}
+		response.Body = body{bounded.New(response.Body, mostBytes, errTooLong), response.Body}
 	}
 	return response, err
 }
 
-// limited is an answer that fails after a number of bytes.
-type limited struct {
-	io.ReadCloser
-	left int64
-}
-
-func (l *limited) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errTooLong
-	}
-	n, err := l.ReadCloser.Read(p[:min(int64(len(p)), l.left)])
-	l.left -= int64(n)
-	return n, err
+// body is that of an answer. It fails after mostBytes.
+type body struct {
+	io.Reader
+	io.Closer
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/pilotlight/pilotlight/internal/bounded"
 )
 
 // Answers are decoded element by element, so that the memory depends on the fields that are kept, not on the size of the
@@ -14,21 +16,6 @@ import (
 const mostElement = 8 << 20
 
 var errLongElement = fmt.Errorf("one element of the answer is longer than %d MiB", mostElement>>20)
-
-// portion is a reader that fails when more than a number of bytes are read without a renewal.
-type portion struct {
-	io.Reader
-	left int
-}
-
-func (p *portion) Read(to []byte) (int, error) {
-	if p.left <= 0 {
-		return 0, errLongElement
-	}
-	n, err := p.Reader.Read(to[:min(len(to), p.left)])
-	p.left -= n
-	return n, err
-}
 
 // readList reads a list.
 func readList[T any](in io.Reader) ([]T, error) {
@@ -64,7 +51,7 @@ func readMap[T any](in io.Reader) (map[string]T, error) {
 
 // elements reads a list or an object, whose elements each reads.
 func elements(in io.Reader, open json.Delim, each func(*json.Decoder) error) error {
-	from := &portion{in, mostElement}
+	from := bounded.New(in, mostElement, errLongElement)
 	decoder := json.NewDecoder(from)
 	switch first, err := decoder.Token(); {
 	case err != nil:
@@ -75,7 +62,7 @@ func elements(in io.Reader, open json.Delim, each func(*json.Decoder) error) err
 		return fmt.Errorf("found %.20q, want %s", fmt.Sprint(first), open)
 	}
 	for decoder.More() {
-		from.left = mostElement
+		from.Renew()
 		if err := each(decoder); err != nil {
 			return whole(err)
 		}

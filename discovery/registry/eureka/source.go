@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/internal/bounded"
 )
 
 const (
@@ -189,21 +190,6 @@ func stay(r *http.Request, before []*http.Request) error {
 
 var errLong = fmt.Errorf("the answer is longer than %d MiB", mostBytes>>20)
 
-// limited is an answer that fails after a number of bytes.
-type limited struct {
-	io.Reader
-	left int64
-}
-
-func (l *limited) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errLong
-	}
-	n, err := l.Reader.Read(p[:min(int64(len(p)), l.left)])
-	l.left -= int64(n)
-	return n, err
-}
-
 var errRefused = errors.New("the server refuses")
 
 // ask returns an answer of a server.
@@ -225,7 +211,7 @@ func ask(ctx context.Context, client *http.Client, server, path string) (*applic
 		return nil, wrong(err)
 	}
 	defer response.Body.Close()
-	body := &limited{response.Body, mostBytes}
+	body := bounded.New(response.Body, mostBytes, errLong)
 	if response.StatusCode != http.StatusOK {
 		said, _ := io.ReadAll(io.LimitReader(body, 200))
 		return nil, wrong(fmt.Errorf("%w: %s: %s", errRefused, response.Status, strings.TrimSpace(string(said))))

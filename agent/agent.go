@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -14,6 +15,7 @@ type Agent struct {
 	Proxy    Proxy
 	ConfigCh <-chan Config   // the desired configuration; the first one starts Envoy
 	HurryCh  <-chan struct{} // after ctx has ended: the first receive ends the drain, the next one kills
+	QuitCh   <-chan struct{} // nil for none: a receive stops Envoy without a drain
 	AskCh    <-chan Ask      // nil for none
 	Log      *slog.Logger
 	// Observe is called after each step with the status and the events that the step added to the history, oldest first.
@@ -95,6 +97,9 @@ func (l *loop) run(ctx context.Context) error {
 			l.step(terminate{})
 		case <-l.HurryCh:
 			l.step(terminate{})
+		case <-l.QuitCh:
+			l.dump()
+			l.step(quit{})
 		case ask := <-l.AskCh:
 			if ask.Command != Nothing {
 				l.step(commanded{ask.Command})
@@ -106,6 +111,17 @@ func (l *loop) run(ctx context.Context) error {
 		return l.end.gaveUp
 	}
 	return nil
+}
+
+// longestDump bounds the log line with the stacks of all goroutines, in bytes: the agent has about 40 goroutines.
+const longestDump = 128 << 10
+
+// dump logs the stacks of all goroutines, as the default action of SIGQUIT does, for whoever debugs the agent.
+func (l *loop) dump() {
+	if l.Log.Enabled(l.tasks, slog.LevelDebug) {
+		text := make([]byte, longestDump)
+		l.Log.Debug("SIGQUIT received", "goroutines", string(text[:runtime.Stack(text, true)]))
+	}
 }
 
 // step passes one event to the core and performs the actions that the core returns.

@@ -62,6 +62,7 @@ type (
 	}
 	tick      struct{} // the time that wake returned has come
 	terminate struct{} // stop; the second one ends the drain, the third one kills
+	quit      struct{} // stop without a drain; a later one kills
 	commanded struct{ command Command }
 )
 
@@ -76,6 +77,7 @@ func (hung) event()       {}
 func (exited) event()     {}
 func (tick) event()       {}
 func (terminate) event()  {}
+func (quit) event()       {}
 func (commanded) event()  {}
 
 // Actions of the supervisor: the core returns them, and the loop performs them.
@@ -133,6 +135,8 @@ func (c Settings) next(s state, happened event, now time.Time) (state, []action)
 		d.exited(e.epoch, e.exit)
 	case terminate:
 		d.terminate()
+	case quit:
+		d.quit()
 	case commanded:
 		d.commanded(e.command)
 	}

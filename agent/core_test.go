@@ -373,6 +373,25 @@ func TestStop(t *testing.T) {
 			step{65 * s, tick{}, []action{signal{0, syscall.SIGTERM}}},
 			step{65 * s, exited{0, Exit{}}, []action{finish{}}},
 		)},
+		{"without a drain", serving(
+			step{60 * s, quit{}, []action{drainInbound{0, true}, signal{0, syscall.SIGTERM}}},
+			step{60 * s, terminate{}, nil},
+			step{61 * s, quit{}, nil},
+			step{62 * s, quit{}, []action{signal{0, syscall.SIGKILL}}},
+			step{62 * s, exited{0, killed}, []action{finish{}}},
+		)},
+		{"in the drain, without the rest of it", serving(
+			step{60 * s, terminate{}, []action{drainInbound{0, true}}},
+			step{60 * s, quit{}, []action{signal{0, syscall.SIGTERM}}},
+			step{60 * s, exited{0, Exit{}}, []action{finish{}}},
+		)},
+		{"before it is live, without a drain", []step{
+			{0, configured{a}, []action{start{first(a)}}},
+			{0, quit{}, []action{signal{0, syscall.SIGTERM}}},
+		}},
+		{"in a handover, without a drain", overlap(
+			step{12 * s, quit{}, []action{drainInbound{0, true}, signal{1, syscall.SIGKILL}, signal{0, syscall.SIGTERM}}},
+		)},
 		{"nor before it is live", []step{
 			{0, configured{a}, []action{start{first(a)}}},
 			{0, terminate{}, []action{signal{0, syscall.SIGTERM}}},
@@ -402,6 +421,13 @@ func TestStop(t *testing.T) {
 			step{14 * s, idle{0}, []action{signal{0, syscall.SIGTERM}, signal{1, syscall.SIGTERM}}},
 			step{14 * s, exited{1, Exit{}}, nil},
 			step{14 * s, exited{0, Exit{}}, []action{finish{}}},
+		)},
+		{"a newcomer that ends after its parent tells the supervisor to terminate", overlap(
+			step{12 * s, live{1}, []action{await{0}}},
+			step{13 * s, terminate{}, []action{drainInbound{0, true}, drainInbound{1, true}}},
+			step{14 * s, exited{0, Exit{}}, []action{rescue{first(a), origin.Add(74 * s)}}},
+			step{14 * s, idle{1}, []action{signal{1, syscall.SIGTERM}}},
+			step{14 * s, exited{1, Exit{}}, []action{finish{}}},
 		)},
 		{"nothing is started any more", serving(
 			step{10 * s, configured{b}, nil},

@@ -141,6 +141,9 @@ func (d *decision) exited(number int, exit Exit) {
 	switch newest := d.newest(); {
 	case d.stopping.stage != notStopping:
 		d.note(Stopped, number, exit.String())
+		if gone.draining {
+			d.standIn(gone, newest)
+		}
 	case gone.draining:
 		d.note(Replaced, number, exit.String())
 		d.parentGone(gone, newest, exit)
@@ -156,20 +159,33 @@ func (d *decision) exited(number int, exit Exit) {
 	d.reopen()
 }
 
-// parentGone handles the exit of a replaced epoch. If the epoch exited before its newcomer sent it the message to terminate,
-// another socket must receive that message, or the newcomer aborts. The core cannot see whether the message was sent; a
-// rescue that was not needed is harmless.
+// parentGone handles the exit of a replaced epoch.
 func (d *decision) parentGone(parent epoch, newcomer *epoch, exit Exit) {
-	if newcomer == nil || newcomer.Family != parent.Family || newcomer.Restart != parent.Restart+1 {
+	if !succeeds(newcomer, parent) {
 		return
 	}
 	told := newcomer.liveAt.Add(d.ParentShutdown)
 	if !parent.idle && (exit.Code != 0 || d.now.Before(told.Add(-parentGrace/2))) {
 		d.note(Rescuing, parent.Epoch, "")
 	}
-	if until := told.Add(parentGrace); d.now.Before(until) {
+	d.standIn(parent, newcomer)
+}
+
+// standIn has another socket receive the message to terminate that the newcomer of a replaced epoch sends after
+// ParentShutdown, or when it ends itself: without a receiver it would retry for ten seconds, and abort. The core cannot
+// see whether the message was sent before; a rescue that was not needed is harmless.
+func (d *decision) standIn(parent epoch, newcomer *epoch) {
+	if !succeeds(newcomer, parent) {
+		return
+	}
+	if until := newcomer.liveAt.Add(d.ParentShutdown + parentGrace); d.now.Before(until) {
 		d.do(rescue{parent.Launch, until})
 	}
+}
+
+// succeeds reports whether a newcomer, nil for none, has taken over from a parent by hot restart.
+func succeeds(newcomer *epoch, parent epoch) bool {
+	return newcomer != nil && newcomer.Family == parent.Family && newcomer.Restart == parent.Restart+1
 }
 
 // parentLost handles the death of the serving epoch before its newcomer was live. A newcomer of the same family would wait

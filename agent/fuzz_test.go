@@ -92,7 +92,11 @@ func (w *world) blow(b byte) {
 		w.feed(tick{})
 	case 8:
 		w.asked = true
-		w.feed(terminate{})
+		if w.configs%2 == 0 {
+			w.feed(quit{})
+		} else {
+			w.feed(terminate{})
+		}
 	}
 }
 

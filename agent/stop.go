@@ -45,6 +45,18 @@ func (d *decision) terminate() {
 	}
 }
 
+// quit ends Envoy without a drain: what is in flight is cut.
+func (d *decision) quit() {
+	if d.stopping.stage == notStopping {
+		d.beginStop()
+	}
+	if d.stopping.stage == drainingInbound {
+		d.term()
+		return
+	}
+	d.terminate()
+}
+
 func (d *decision) beginStop() {
 	d.note(Stopping, -1, "")
 	d.stopping.stage, d.stopping.asked, d.stopping.due = drainingInbound, d.now, d.now.Add(d.TerminationDrain)

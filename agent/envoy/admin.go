@@ -22,8 +22,9 @@ type Admin struct {
 func NewAdmin(socket string) *Admin { return &Admin{Socket: socket} }
 
 const (
-	adminTimeout = 2 * time.Second // Envoy's main thread answers in milliseconds unless it is busy or frozen
-	longestBody  = 8 << 20         // bytes; Envoy has 0.2 MB for /server_info, a few for statistics of 1,000 listeners
+	adminTimeout  = 2 * time.Second // Envoy's main thread answers in milliseconds unless it is busy or frozen
+	longestHeader = 64 << 10
+	longestBody   = 8 << 20 // bytes; Envoy has 0.2 MB for /server_info, a few for statistics of 1,000 listeners
 )
 
 // Transport sends any request to the admin, and ignores its host.
@@ -97,13 +98,19 @@ func exchange(conn net.Conn, method, path string) (status int, body []byte, err 
 	if _, err := io.WriteString(conn, request); err != nil {
 		return 0, nil, err
 	}
-	response, err := http.ReadResponse(bufio.NewReaderSize(conn, 1024), nil)
+	// net/http does not bound a header: one without end would fill the memory.
+	limited := &io.LimitedReader{R: conn, N: longestHeader}
+	response, err := http.ReadResponse(bufio.NewReaderSize(limited, 1024), nil)
+	if err != nil && limited.N <= 0 {
+		err = fmt.Errorf("header is longer than %d bytes", longestHeader)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
 	defer response.Body.Close()
+	limited.N = longestBody * 2 // with the framing of chunks
 	body, err = io.ReadAll(io.LimitReader(response.Body, longestBody+1))
-	if err == nil && len(body) > longestBody {
+	if err == nil && len(body) > longestBody || err != nil && limited.N <= 0 {
 		err = fmt.Errorf("answer is longer than %d bytes", longestBody)
 	}
 	return response.StatusCode, body, err

@@ -22,8 +22,12 @@ type Facts struct {
 	RSS     int64 // bytes
 }
 
-// Stopped reports whether a signal or a debugger has stopped the process.
-func (f Facts) Stopped() bool { return f.State == 'T' || f.State == 't' }
+// Stopped reports whether a signal has stopped the process.
+func (f Facts) Stopped() bool { return f.State == 'T' }
+
+// Traced reports whether a debugger holds the process: for as long as a person looks at it, or, as strace does, for the
+// moment of a system call.
+func (f Facts) Traced() bool { return f.State == 't' }
 
 // Ended reports whether the process has exited and only waits to be reaped. While a zombie has other threads, these
 // still hold its ports and memory.

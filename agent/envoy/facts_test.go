@@ -15,8 +15,8 @@ func TestParseStat(t *testing.T) {
 	const rest = " 1 7 7 0 -1 4194560 9 0 0 0 12 34 0 0 20 0 5 0 8812 1234944 16 18446744073709551615 1 1 0 0"
 	want := Facts{State: 'S', Parent: 1, CPU: 460 * time.Millisecond, Threads: 5, Start: 8812}
 	want.RSS = 16 * int64(os.Getpagesize())
-	stopped, zombie := want, want
-	stopped.State, zombie.State = 'T', 'Z'
+	stopped, traced, zombie := want, want, want
+	stopped.State, traced.State, zombie.State = 'T', 't', 'Z'
 	for _, test := range []struct {
 		name, stat string
 		want       Facts
@@ -24,6 +24,7 @@ func TestParseStat(t *testing.T) {
 	}{
 		{"plain", "42 (envoy) S" + rest, want, ""},
 		{"stopped", "42 (envoy) T" + rest, stopped, ""},
+		{"traced", "42 (envoy) t" + rest, traced, ""},
 		{"zombie", "42 (envoy) Z" + rest, zombie, ""},
 		{"spaces and parentheses", "42 (a (b) S 9) c) S" + rest, want, ""},
 		{"a command of one parenthesis", "42 ()) S" + rest, want, ""},

@@ -110,6 +110,9 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 		o.Process = health.Stopped
 		return o
 	}
+	if facts.Traced() {
+		o.Process = health.Traced
+	}
 	if c.CertificateFault != nil {
 		o.CertificateFault = c.CertificateFault()
 	}

@@ -19,7 +19,7 @@ func FuzzNext(f *testing.F) {
 			now = now.Add(250 * time.Millisecond << (b & 3 * 3))
 			s = s.Next(o, now)
 			v := s.Verdict(now)
-			answered := o.Process == Running && o.Answer != nil
+			answered := (o.Process == Running || o.Process == Traced) && o.Answer != nil
 			if answered || !o.AdminExpected {
 				lastAnswer, silentFrom = now, time.Time{}
 			} else if silentFrom.IsZero() {
@@ -31,7 +31,7 @@ func FuzzNext(f *testing.F) {
 				faultyFrom, faulty = now, true
 			}
 			switch {
-			case v.Ready && o.Process != Running:
+			case v.Ready && o.Process != Running && (o.Process != Traced || o.Answer == nil):
 				t.Fatalf("ready though the process is %q", o.Process)
 			case v.Ready && (lastValid.IsZero() || faulty && now.Sub(faultyFrom) >= certificateGrace):
 				t.Fatal("ready without valid certificates")
@@ -41,7 +41,7 @@ func FuzzNext(f *testing.F) {
 				t.Fatalf("ready %s after the last answer", now.Sub(lastAnswer))
 			case v.Ready && answered && (!o.Answer.Ready || o.Answer.Epoch != o.Epoch):
 				t.Fatal("ready against the admin's word")
-			case v.Replace && o.Process == Gone, v.Replace && answered:
+			case v.Replace && (o.Process == Gone || o.Process == Traced), v.Replace && answered:
 				t.Fatal("a process is to be replaced that is gone or answers")
 			case v.Replace && o.Process == Running && (!o.AdminExpected || now.Sub(silentFrom) < silence):
 				t.Fatal("a process is to be replaced for no silence")
@@ -78,6 +78,9 @@ func decode(b byte) Observation {
 		o.AdminExpected, o.Answer, o.Config = false, nil, nil
 	case 7:
 		o.Pid, o.Config.CDS.Rejected = 8, 1
+	}
+	if b&4 != 0 && o.Process == Running {
+		o.Process = Traced
 	}
 	if b&16 != 0 {
 		o.CertificateFault = "expired"

@@ -10,6 +10,7 @@ const (
 	Gone    Process = ""
 	Running Process = "running"
 	Stopped Process = "stopped" // by SIGSTOP: state T
+	Traced  Process = "traced"  // held by a debugger: state t
 )
 
 // Observation is the observed state of a proxy at a time.

@@ -104,6 +104,10 @@ func (s State) admin(o Observation, now time.Time) State {
 		ready, reason := o.Answer.judge(o.Epoch)
 		s.set(adminAnswers, ready, reason, now)
 		return s
+	case o.Process == Traced: // the person who debugs it continues it
+		s.Silent = time.Time{}
+		s.set(adminAnswers, false, "a debugger holds the process", now)
+		return s
 	case o.Unasked != "": // no fault of Envoy's; but the last answer counts only until it is stale
 		s.Silent = time.Time{}
 		if now.Sub(s.Answered) >= stale {

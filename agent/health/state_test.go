@@ -190,6 +190,12 @@ func TestReady(t *testing.T) {
 			[]seen{{0, serving()}, {1, but(func(o *Observation) { o.Process = Stopped })}, {2, mute(1)}},
 			"AdminAnswers: the process is stopped", "",
 		},
+		{
+			"held by a debugger",
+			[]seen{{0, serving()}, {1, but(func(o *Observation) { o.Process, o.Answer = Traced, nil })}},
+			"AdminAnswers: a debugger holds the process", "",
+		},
+		{"followed by a debugger, and answers", []seen{{0, serving()}, {1, but(func(o *Observation) { o.Process = Traced })}}, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v := verdict(test.sequence)
@@ -212,6 +218,8 @@ func TestReady(t *testing.T) {
 func TestHang(t *testing.T) {
 	s := time.Second
 	stopped := but(func(o *Observation) { o.Process, o.Answer, o.Config = Stopped, nil, nil })
+	traced := mute(s)
+	traced.Process = Traced
 	parent := mute(1)
 	parent.AdminExpected = false
 	deaf := mute(s)
@@ -252,6 +260,9 @@ func TestHang(t *testing.T) {
 		{"nobody listens yet", []seen{{0, deaf}, {time.Minute, deaf}}, HangNone, false},
 		{"the agent cannot ask", []seen{{0, serving()}, {s, unasked}, {9 * s, unasked}, {time.Minute, unasked}}, HangNone, false},
 		{"the agent could not ask, and it is silent for a moment", []seen{{0, serving()}, {s, unasked}, {9 * s, unasked}, {10 * s, mute(s)}}, HangNone, false},
+		{"held by a debugger", []seen{{0, serving()}, {s, traced}, {time.Hour, traced}}, HangNone, false},
+		{"continued by a debugger, and needs a moment", []seen{{0, serving()}, {s, traced}, {time.Hour, mute(s)}, {time.Hour + s, mute(s)}}, HangNone, false},
+		{"let go by a debugger, and silent", []seen{{0, serving()}, {s, traced}, {9 * s, mute(s)}, {11 * s, mute(s)}}, HangSilent, true},
 		{"gone", []seen{{0, serving()}, {s, stopped}, {2 * s, Observation{}}}, HangNone, false},
 		{"another process", []seen{{0, serving()}, {s, stopped}, {2 * s, but(func(o *Observation) { o.Pid = 8 })}}, HangNone, false},
 	} {

@@ -52,6 +52,7 @@ type Process struct {
 	Fork            func(func())     // runs its argument on the main thread
 	Stop            func()           // acts like the first signal to stop; a second call does nothing
 	Hurry           <-chan struct{}  // each signal to stop after the first
+	Quit            <-chan struct{}  // each SIGQUIT: Envoy stops without a drain
 	HangUp          <-chan os.Signal // each SIGHUP
 	Stderr, Printed *lossy.Writer    // for the agent's log, and for Envoy's stdout
 	Unready         func(why string) // called at the end with what the proxy waited for, if it was never ready; may be nil

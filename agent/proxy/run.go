@@ -125,6 +125,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 		Proxy:    r.child,
 		ConfigCh: configCh,
 		HurryCh:  r.process.Hurry,
+		QuitCh:   r.process.Quit,
 		AskCh:    r.askCh,
 		Log:      log,
 		Observe: func(s agent.Status, news []agent.Event) {

@@ -15,4 +15,5 @@ type command struct {
 	fork           func(func())    // runs its argument on the main thread
 	stop           func()          // acts like the first signal to stop; a second call does nothing
 	hurry          <-chan struct{} // each signal to stop after the first
+	quit           <-chan struct{} // each SIGQUIT
 }

@@ -15,7 +15,8 @@ Each flag is an environment variable too, PILOTLIGHT_ and its name in capitals (
 and a key of the YAML file that --config names. A flag beats a variable, a variable the file, the file the default.
 
 SIGTERM and SIGINT let requests in flight finish, for --terminationDrainDuration at most. A second one within two seconds
-changes nothing, for many senders signal twice; a later one ends Envoy at once, and a third kills it.`
+changes nothing, for many senders signal twice; a later one ends Envoy at once, and a third kills it. SIGQUIT ends Envoy at
+once, and cuts requests in flight; with --logLevel debug the agent's goroutines are logged before.`
 
 const proxyExample = `  agent proxy sidecar --ip 10.1.2.3 --id reviews-1.default --serviceregistry Other --discoveryAddress pilot:15010
   agent proxy router --config /etc/istio/agent.yaml --print-config
@@ -60,7 +61,7 @@ func proxyCommand(c command) *cobra.Command {
 				return nil // a signal to stop came during the wait for an address
 			}
 			return p.Run(cmd.Context(), proxy.Process{
-				Fork: c.fork, Stop: c.stop, Hurry: c.hurry, HangUp: hangUps, Stderr: c.said, Printed: printed,
+				Fork: c.fork, Stop: c.stop, Hurry: c.hurry, Quit: c.quit, HangUp: hangUps, Stderr: c.said, Printed: printed,
 				Unready: func(reason string) { unready = reason },
 			})
 		},

@@ -15,7 +15,7 @@ const flushLimit = 500 * time.Millisecond
 
 // execute runs an invocation and returns its exit status.
 func execute(ctx context.Context, c command) int {
-	ctx, c.stop, c.hurry = signalled(ctx)
+	ctx, c.stop, c.hurry, c.quit = signalled(ctx)
 	c.said = lossy.NewWriter(c.stderr)
 	defer c.said.Flush(flushLimit)
 

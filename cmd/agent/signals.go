@@ -7,23 +7,30 @@ import (
 	"syscall"
 )
 
-// signalled returns a context that stop or the first SIGTERM or SIGINT ends, and a channel that receives each later
-// signal. A SIGINT that was ignored when the agent was started, as a shell's & does, stays ignored.
-func signalled(ctx context.Context) (_ context.Context, stop func(), _ <-chan struct{}) {
+// signalled returns a context that stop or the first SIGTERM, SIGINT or SIGQUIT ends, a channel that receives each later
+// SIGTERM or SIGINT, and one that receives each SIGQUIT. A signal from the terminal that was ignored when the agent was
+// started, as a shell's & does, stays ignored.
+func signalled(ctx context.Context) (_ context.Context, stop func(), hurries, quits <-chan struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
-	signals, hurry := make(chan os.Signal, 4), make(chan struct{}, 4)
+	signals, hurry, quit := make(chan os.Signal, 4), make(chan struct{}, 4), make(chan struct{}, 4)
 	signal.Notify(signals, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGINT) {
-		signal.Notify(signals, syscall.SIGINT)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
 	}
 	go func() {
-		<-signals
-		cancel()
-		for range signals {
-			hurry <- struct{}{}
+		for first := true; ; first = false {
+			switch s := <-signals; {
+			case s == syscall.SIGQUIT:
+				quit <- struct{}{}
+			case !first:
+				hurry <- struct{}{}
+			}
+			cancel()
 		}
 	}()
-	return ctx, cancel, hurry
+	return ctx, cancel, hurry, quit
 }
 
 // survivePipes makes a write to a pipe without a reader return an error instead of ending the agent. A child process

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -142,6 +143,31 @@ func TestHangFrozen(t *testing.T) {
 	}
 	if lab.Alive(pid) {
 		t.Errorf("the frozen process %d lives", pid)
+	}
+}
+
+// An Envoy that a debugger holds is said to be unready, and left alone: it serves again when it is let go.
+func TestHeldByADebugger(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t)
+	pid := s.pid("serving")
+	runtime.LockOSThread() // the tracer is a thread
+	defer runtime.UnlockOSThread()
+	s.must(syscall.PtraceAttach(pid))
+	_, err := syscall.Wait4(pid, nil, syscall.WALL, nil)
+	s.must(err)
+	s.must(lab.Eventually(lab.StopLimit, func() error {
+		_, err := lab.Get("http://" + s.status + "/healthz/ready")
+		if err == nil || !strings.Contains(err.Error(), "a debugger holds the process") {
+			return fmt.Errorf("readiness says %v", err)
+		}
+		return nil
+	}))
+	<-time.After(2 * time.Second) // in which one that is silent would be killed
+	s.must(syscall.PtraceDetach(pid))
+	s.must(s.awaitStatus(lab.StopLimit, "ready again", func(a agentStatus) bool { return a.Ready }))
+	if now := s.pid("serving"); now != pid {
+		t.Errorf("process %d serves, want still %d", now, pid)
 	}
 }
 

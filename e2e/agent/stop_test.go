@@ -147,6 +147,13 @@ func TestStop(t *testing.T) {
 			s.Signal(syscall.SIGTERM)
 			s.Signal(syscall.SIGTERM)
 		}, 2 * time.Second},
+		{"SIGQUIT: without a drain", func(s *standalone) {
+			go fresh.Get("http://" + s.address + "/slow?20s")
+			s.awaitInFlight(1)
+		}, func(s *standalone) {
+			s.Signal(syscall.SIGQUIT)
+			s.must(s.awaitLog(`msg="SIGQUIT received" goroutines="goroutine `)) // at level debug
+		}, 2 * time.Second},
 		{"in a handover", func(s *standalone) {
 			s.configure(2)
 			s.must(s.awaitStatus(handoverLimit, "two epochs", func(a agentStatus) bool { return len(a.Epochs) == 2 }))

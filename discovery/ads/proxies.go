@@ -2,9 +2,13 @@ package ads
 
 import (
 	"strings"
+	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
+
+// settling is how long a registry may take to have the workload of a proxy that has connected.
+const settling = 10 * time.Second
 
 // Proxies returns the connected proxies as objects select them.
 func (s *Server) Proxies() []model.Proxy {
@@ -13,6 +17,8 @@ func (s *Server) Proxies() []model.Proxy {
 		st.mu.Lock()
 		if st.identified() {
 			w := st.reader.Proxy()
+			w.Name = proxyName(st.node, w.Namespace)
+			w.New, w.Withheld = time.Since(st.connected) < settling, st.secretsWithheld()
 			if st.protocol != nil {
 				w.Refused = st.protocol.refused()
 			}
@@ -23,8 +29,16 @@ func (s *Server) Proxies() []model.Proxy {
 	return out
 }
 
-// OnNews sets the function that is called when Proxies has something new: a proxy has connected, or is found to refuse a
-// part of its configuration. f must return at once. Call OnNews before Serve.
+// proxyName returns the name in a node's ID, without the namespace at its end.
+func proxyName(id, namespace string) string {
+	if parts := strings.Split(id, "~"); len(parts) == 4 {
+		id = parts[2]
+	}
+	return strings.TrimSuffix(clip(id), "."+namespace)
+}
+
+// OnNews sets the function that is called when Proxies has something new: a proxy has connected, is found to refuse a
+// part of its configuration, or does not get a secret. f must return at once. Call OnNews before Serve.
 func (s *Server) OnNews(f func()) { s.onNews = f }
 
 // refused returns the hosts whose routes or clusters the client refuses, nil for none.

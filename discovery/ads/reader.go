@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/grpc/status"
+
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
@@ -58,10 +60,16 @@ func (g *generation) withheld(name string, r reader) string {
 	return "no Gateway that selects the proxy names it, nor a DestinationRule that the proxy is under"
 }
 
-// logWithheld logs the secrets that a stream requests and does not get, each reason once.
-func (st *stream) logWithheld(asked *names) {
+// logWithheld logs the secrets that a stream requests and does not get, each reason once. denied is the reason why it
+// gets no secrets at all, nil if it may have some; that is logged without their names, see refuse.
+func (st *stream) logWithheld(asked *names, denied error) {
 	for _, name := range asked.all() {
-		why := st.shown.withheld(name, st.reader)
+		var why string
+		if denied != nil {
+			why = status.Convert(denied).Message()
+		} else {
+			why = st.shown.withheld(name, st.reader)
+		}
 		_, logged := st.withheld[name]
 		if why == st.withheld[name] || !logged && len(st.withheld) == maxWithheld {
 			continue
@@ -69,8 +77,24 @@ func (st *stream) logWithheld(asked *names) {
 		if st.withheld == nil {
 			st.withheld = map[string]string{}
 		}
-		if st.withheld[name] = why; why != "" {
+		if st.withheld[name] = why; why == "" {
+			continue
+		}
+		if st.server.onNews(); denied == nil {
 			st.log.Warn("secret not sent", "node", st.node, "peer", st.peer, "secret", clip(name), "reason", why)
 		}
 	}
+}
+
+// secretsWithheld returns the reasons why secrets that the stream has requested are not sent to it now, by name.
+func (st *stream) secretsWithheld() (out map[string]string) {
+	for name, why := range st.withheld {
+		if st.protocol != nil && why != "" && st.protocol.state(sds).find(name) == nil {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[clip(name)] = why
+		}
+	}
+	return out
 }

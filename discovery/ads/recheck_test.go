@@ -124,6 +124,8 @@ func TestConnectedProxiesAreNews(t *testing.T) {
 		c := r.started(v, base)
 		if news != 1 || len(r.Proxies()) != 1 {
 			t.Errorf("%s: after its first requests there are %d news and %d proxies, want one of each", v, news, len(r.Proxies()))
+		} else if w := r.Proxies()[0]; w.Name != "app" || !w.New {
+			t.Errorf("%s: the proxy is %q, new %t", v, w.Name, w.New)
 		}
 		r.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1"))
 		c.want("a change", c.got(), "eds:a")

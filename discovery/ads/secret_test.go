@@ -2,6 +2,7 @@ package ads
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -168,6 +169,10 @@ func TestSecretsOfANamespace(t *testing.T) {
 				r.SetSecrets(secretsOf("a=1 b=2 later=1"))
 				c.want("one that came", c.got(), "sds:later")
 				c.ack(sds)
+				const want = "map[a:secrets are not served: proxies read certificates from files], " + `map[foreign:namespace "default" has no secret of this name]`
+				if got := withheldOf(r); got != want {
+					t.Errorf("the notes' proxies lack %s, want %s", got, want)
+				}
 				r.SetSecrets(secretsOf("a=2 b=2 later=1"))
 				c.want("one that changed", c.got(), "sds:a")
 				c.ack(sds)
@@ -210,6 +215,18 @@ func TestSecretsOfANamespace(t *testing.T) {
 	}
 }
 
+// withheldOf returns the secrets that the connected proxies lack, as notes see them.
+func withheldOf(r *rig) string {
+	var out []string
+	for _, w := range r.Proxies() {
+		if len(w.Withheld) > 0 {
+			out = append(out, fmt.Sprint(w.Withheld))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
 // A private key does not leave the host in plaintext; the stream continues without it.
 func TestSecretsAreNotSentInPlaintext(t *testing.T) {
 	both(t, nil, func(r *rig, v variant) {
@@ -218,6 +235,9 @@ func TestSecretsAreNotSentInPlaintext(t *testing.T) {
 		c := r.connect(v)
 		c.want("a secret", c.subscribe(sds, "a"), "")
 		c.want("clusters", c.subscribe(cds), "cds:a,b")
+		if got, want := withheldOf(r), "map[a:secrets are sent with mTLS only]"; got != want {
+			t.Errorf("the notes' proxies lack %s, want %s", got, want)
+		}
 		if n := strings.Count(r.log.String(), "with mTLS only"); n != 1 {
 			t.Errorf("logged %d times, want once:\n%s", n, r.log)
 		}

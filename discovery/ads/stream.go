@@ -208,6 +208,7 @@ func (st *stream) check(r *request) (k kind, served bool, err error) {
 	}
 	if k == sds {
 		if err := st.server.maySeeSecrets(st.wire.Context()); err != nil {
+			st.logWithheld(r.names, err)
 			return 0, false, st.refuse(r.typeURL, err)
 		}
 		st.ask(&st.reader.secrets)
@@ -234,7 +235,7 @@ func (st *stream) request(k kind, r *request, now time.Time) ([]response, error)
 		st.traceAnswer(k, nack, now)
 	}
 	if k == sds {
-		st.logWithheld(r.names)
+		st.logWithheld(r.names, nil)
 	}
 	st.reach(now)
 	st.arm(now)

@@ -40,8 +40,8 @@ func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
 }
 
 // meshHosts checks the hosts of rules that apply to sidecars. A host of another domain may be a virtual one that
-// clients write into their Host header, so it gets no note, unless it would be a service in the mesh's domain; the short
-// or full name of a service must be that of a service.
+// clients write into their Host header, so it gets no note, unless it would be a service in the mesh's domain, or a
+// service's host with one letter wrong; the short or full name of a service must be that of a service.
 func (j *judge) meshHosts(meta Meta, v *networking.VirtualService) {
 	var bytes *Service
 	for i, short := range v.Hosts {
@@ -52,6 +52,9 @@ func (j *judge) meshHosts(meta Meta, v *networking.VirtualService) {
 			j.unknownHost(meta, index("spec.hosts", i), host, "requests for "+j.inDomain(host)+" do not follow these routes")
 		case s == nil && j.domain.has(host) && !j.covered(host):
 			j.unknownHost(meta, index("spec.hosts", i), host, "nobody follows these routes")
+		case s == nil && j.similar.slip(host) != "" && !j.covered(host):
+			j.note(UnknownHost, meta, index("spec.hosts", i), "no service has the host %s: of the requests for it only those to port 80 follow "+
+				"these routes, and those for %s do not; did you mean %s?", host, j.similar.slip(host), j.similar.slip(host))
 		case s != nil && !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Protocol.IsHTTP() || p.Protocol == Unknown }):
 			bytes = s
 			continue

@@ -37,6 +37,7 @@ func (m *Mesh) Notes(connected ...Proxy) []Note {
 	j.ignored()
 	j.locals()
 	j.foreignBinds()
+	j.aboutProxies()
 	looked := len(j.notes)
 	j.conflicts()
 	j.refused()
@@ -68,17 +69,22 @@ func (m *Mesh) locate(notes []Note) {
 
 // Proxy is a connected proxy: the properties by which objects select it, and the ports that it can open.
 type Proxy struct {
+	Name      string // of its Pod, or its ID's
 	Namespace string
 	Labels    map[string]string
+	Cluster   string
 
+	New          bool // connected a moment ago: the registry may not have its workload yet
 	Gateway      bool
+	Proxyless    bool // a program's own gRPC library
 	Binds        bool // no traffic is intercepted: listeners bind their ports
 	HTTPProxy    bool // programs use an HTTP proxy: services without a loopback address have no listener of their own
 	Unprivileged bool // it cannot open ports below UnprivilegedFrom
 	Own          OwnPorts
 	Addresses    []netip.Addr
 
-	Refused []Refusal // the resources that its Envoy rejected
+	Refused  []Refusal         // the resources that its Envoy rejected
+	Withheld map[string]string // why it does not get secrets that it requests, by their names
 }
 
 // judge collects notes, with the data about the mesh that the checks need.
@@ -96,6 +102,8 @@ type judge struct {
 	atAddress  map[netip.Addr]Proxy // connected, by address; made when it is asked for
 	selected   selected
 	similar    similar
+
+	endpointLabels map[string][]map[string]string // of endpoints at addresses, by namespace; made when it is asked for
 }
 
 func newJudge(m *Mesh, connected []Proxy) *judge {

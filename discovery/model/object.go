@@ -152,6 +152,8 @@ const (
 	TLSToPlain       Code = "tls-to-plain"      // clients send TLS to a sidecar that takes plain text
 	NoProxy          Code = "no-proxy"          // no connected proxy has its labels
 	NoLabels         Code = "no-labels"         // a connected proxy has none, where labels select
+	NoWorkload       Code = "no-workload"       // no workload or endpoint has the address of a connected proxy
+	WithheldSecret   Code = "withheld-secret"   // a connected proxy does not get a secret that it requests
 	MoreNotes        Code = "more-notes"        // an object has more than are named
 	LocalEndpoint    Code = "local-endpoint"    // proxies of other namespaces do not get it: it leads to their own sockets
 	ForeignBind      Code = "foreign-bind"      // a gateway of another namespace does not open it

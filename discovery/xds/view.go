@@ -87,7 +87,8 @@ func ViewOf(p Proxy) View {
 // Proxy returns the properties of the proxy that the notes of the mesh use.
 func (v View) Proxy() model.Proxy {
 	return model.Proxy{
-		Namespace: v.Outbound.Namespace, Labels: v.Inbound.Labels(), Gateway: v.Outbound.Gateway, Binds: v.Outbound.none(),
+		Namespace: v.Outbound.Namespace, Labels: v.Inbound.Labels(), Cluster: v.Outbound.Cluster,
+		Gateway: v.Outbound.Gateway, Proxyless: v.Outbound.Proxyless, Binds: v.Outbound.none(),
 		HTTPProxy: v.Outbound.HTTPProxyPort != 0, Unprivileged: v.Outbound.Unprivileged, Own: v.Outbound.Own,
 		Addresses: v.Inbound.addresses(),
 	}

@@ -1,0 +1,104 @@
+package model
+
+import (
+	"strings"
+
+	"github.com/pilotlight/pilotlight/internal/spelling"
+)
+
+// similar finds the host that was most likely meant by a wrong one.
+type similar struct {
+	mesh  *Mesh
+	first map[string]string   // a host by its first label
+	below map[string][]string // first labels by the rest of the host
+	wild  []string
+	asked int
+}
+
+// maxSimilar limits how many wrong hosts are compared with known ones, and with how many each: a comparison costs
+// microseconds.
+const maxSimilar = 100
+
+func (s *similar) index() {
+	if s.first != nil {
+		return
+	}
+	s.first, s.below = map[string]string{}, map[string][]string{}
+	for _, service := range s.mesh.services {
+		if IsWildcard(service.Host) {
+			s.wild = append(s.wild, service.Host)
+			continue
+		}
+		first, rest, _ := strings.Cut(service.Host, ".")
+		s.first[first] = service.Host
+		s.below[rest] = append(s.below[rest], first)
+	}
+}
+
+func (s *similar) wildcards() []string { s.index(); return s.wild }
+
+// host returns a known host with the same first label, else one with the same domain and a similar first label.
+func (s *similar) host(host string) string {
+	s.index()
+	first, rest, _ := strings.Cut(host, ".")
+	if same := s.first[first]; same != "" {
+		return same
+	}
+	if s.asked++; s.asked > maxSimilar {
+		return ""
+	}
+	known := s.below[rest]
+	if near := spelling.Nearest(first, known[:min(len(known), maxSimilar)]); near != "" {
+		return near + "." + rest
+	}
+	return ""
+}
+
+// slip returns the known host, outside the mesh's own domain, that differs from a host in one letter: changed, added,
+// left out or exchanged with the next. Numbers are told apart on purpose, as in api1 and api2.
+func (s *similar) slip(host string) string {
+	if IsWildcard(host) || s.mesh.settings.Domain.has(host) {
+		return ""
+	}
+	s.index()
+	first, rest, _ := strings.Cut(host, ".")
+	near := func(a, b string) bool { return len(a) > 3 && len(b) > 3 && oneSlip(a, b) }
+	if known := s.first[first]; known != "" {
+		if _, other, _ := strings.Cut(known, "."); near(rest, other) {
+			return known
+		}
+	}
+	known := s.below[rest]
+	for _, other := range known[:min(len(known), maxSimilar)] {
+		if near(first, other) {
+			return other + "." + rest
+		}
+	}
+	return ""
+}
+
+// oneSlip reports whether two texts differ in one letter, or in the order of two neighbours.
+func oneSlip(a, b string) bool {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	start := 0
+	for start < len(b) && a[start] == b[start] {
+		start++
+	}
+	if start == len(a) {
+		return false // they are equal
+	}
+	digit := func(text string, at int) bool { return at < len(text) && '0' <= text[at] && text[at] <= '9' }
+	if digit(a, start) || digit(b, start) {
+		return false
+	}
+	switch {
+	case len(a) == len(b)+1:
+		return a[start+1:] == b[start:]
+	case len(a) > len(b):
+		return false
+	}
+	return a[start+1:] == b[start+1:] ||
+		start+1 < len(a) && a[start] == b[start+1] && a[start+1] == b[start] && a[start+2:] == b[start+2:]
+}

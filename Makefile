@@ -7,9 +7,10 @@ scripts := envoy-tools/fetch-envoy envoy-tools/fetch-kube envoy-tools/fetch-node
 	$(wildcard envoy-tools/pod-init.d/*.sh) .ci/run
 
 # Every go command builds with the flags of the programs that are shipped, so that each package is compiled once for all of
-# them, and a second time for the race detector, which needs cgo.
+# them, and a second time for the race detector, which needs cgo. grpcnotrace leaves out gRPC's pages of its own, whose
+# html/template would keep every exported method of every type: 12 MB. A command with other tags names it again.
 export CGO_ENABLED := 0
-export GOFLAGS := $(GOFLAGS) -trimpath
+export GOFLAGS := $(GOFLAGS) -trimpath -tags=grpcnotrace
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z].*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,7 +53,7 @@ e2e-long: build bin/envoy ## run the tests that take long or need further parts;
 	@envoy-tools/fetch-zipkin
 	go test -count=1 -timeout 10m -run '^TestEditsAreToldAsAFreshServerTellsThem$$|^TestOneMeshIsToldInOneWay$$' ./discovery/ads -worlds 400
 	go test -count=1 -timeout 10m -run '^TestEnvoyTakesWhatValidationTakes$$' ./discovery/xds -edits 1200
-	go test -tags long -count=1 -timeout 30m -p 1 -run '$(or $(RUN),^TestLong)' -v ./e2e/agent ./e2e/ads
+	go test -tags grpcnotrace,long -count=1 -timeout 30m -p 1 -run '$(or $(RUN),^TestLong)' -v ./e2e/agent ./e2e/ads
 
 image: bin/envoy ## build the images proxy and discovery into run/image; ARCH=arm64, INIT=no, ENGINE=docker|buildah
 	@envoy-tools/image
@@ -60,25 +61,25 @@ image: bin/envoy ## build the images proxy and discovery into run/image; ARCH=ar
 # Root only: these tests make namespaces, mounts and control groups. The build tag keeps them out of every other run.
 e2e-pod: bin/envoy ## run the tests of a pod, as root: redirection, two pods, images, process one, units; RUN=name of one
 	@envoy-tools/packages pod
-	go test -tags pod -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/pod
+	go test -tags grpcnotrace,pod -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/pod
 
 # Their builds take five minutes of two cores the first time, and seconds from then on.
 e2e-wire: bin/envoy ## run the tests against what others wrote: Istio's pilot-agent and istiod, gRPC in Python and Java; RUN=name of one
 	@envoy-tools/packages wire
 	@envoy-tools/fetch-peers
-	go test -tags wire -count=1 -timeout 10m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire
+	go test -tags grpcnotrace,wire -count=1 -timeout 10m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire
 
 # Their builds take ten minutes of two cores the first time, and seconds from then on.
 e2e-registries: build bin/envoy ## run the tests with real registries, Consul, Eureka and NATS; RUN=name of one
 	@envoy-tools/packages registries
 	@envoy-tools/fetch-registries
-	go test -tags registries -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/registries
+	go test -tags grpcnotrace,registries -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/registries
 
 # Its builds take fifteen minutes of one processor and two gigabytes the first time, and seconds from then on.
 e2e-kube: build bin/envoy ## run the tests with a real API server of Kubernetes and its etcd; RUN=name of one
 	@envoy-tools/packages kube
 	@envoy-tools/fetch-kube
-	go test -tags kube -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)',-skip Outage) ./e2e/kube
+	go test -tags grpcnotrace,kube -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)',-skip Outage) ./e2e/kube
 
 e2e-outage: build bin/envoy ## run the tests of e2e-kube in which API servers or etcd are away for a minute
 	@$(MAKE) --no-print-directory e2e-kube RUN=Outage
@@ -89,7 +90,7 @@ e2e-node: build bin/envoy ## run the tests on a real node of Kubernetes, as root
 	@envoy-tools/packages node
 	@envoy-tools/fetch-node
 	@envoy-tools/image
-	go test -tags node -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/node
+	go test -tags grpcnotrace,node -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/node
 
 soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
 	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e/agent -soak 200
@@ -106,7 +107,7 @@ fuzz: ## run every fuzzer for FUZZTIME, a minute each unless it is set
 
 # The database of vulnerabilities is Go's own, on the network; VULNDB names another, such as a copy in file:///DIR.
 security: ## known vulnerabilities of what the binaries link, then every fuzzer
-	@go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) -tags pod,long,wire,registries,kube,node ./... || { status=$$?; \
+	@go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) -tags grpcnotrace,pod,long,wire,registries,kube,node ./... || { status=$$?; \
 		[ $$status = 3 ] || echo "security: NOT CHECKED, as it says above: where the database of vulnerabilities is out of reach," \
 			"VULNDB=file:///DIR names a copy (docs/release.md)"; exit $$status; }
 	@$(MAKE) --no-print-directory fuzz
@@ -115,8 +116,8 @@ release: bin/envoy ## build, sign and attest the programs and images of VERSION 
 	@VERSION='$(VERSION)' KEY='$(KEY)' envoy-tools/release
 
 lint: ## vet, staticcheck, gofumpt, and shellcheck where it is installed
-	go vet -tags pod,long,wire,registries,kube,node ./...
-	go tool staticcheck -tags pod,long,wire,registries,kube,node ./...
+	go vet -tags grpcnotrace,pod,long,wire,registries,kube,node ./...
+	go tool staticcheck -tags grpcnotrace,pod,long,wire,registries,kube,node ./...
 	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || \
 		{ echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
 	@[ '$(CI)' != true ] || envoy-tools/packages lint
@@ -139,7 +140,7 @@ bench-ads: ## measure the ADS server beside a server that only sends captured by
 bench-kube: build bin/envoy ## measure discovery with 1,000 services and 10,000 pods of a real API server of Kubernetes
 	@envoy-tools/packages kube
 	@envoy-tools/fetch-kube
-	go test -tags kube -count=1 -timeout 20m -run '^$$' -bench '^BenchmarkKubernetes$$' -benchtime 1x ./e2e/kube $(BENCH)
+	go test -tags grpcnotrace,kube -count=1 -timeout 20m -run '^$$' -bench '^BenchmarkKubernetes$$' -benchtime 1x ./e2e/kube $(BENCH)
 
 golden: ## rewrite the golden files; read the diff before committing it
 	go test $$(grep -rl --include='*_test.go' '"$(module)/internal/golden"' . | xargs -n1 dirname | sort -u) -update

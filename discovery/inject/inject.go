@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"text/template"
 	"time"
+
+	"github.com/pilotlight/pilotlight/internal/fill"
 )
 
 // Injector injects sidecars by one Config and one template. It is immutable.
 type Injector struct {
 	config   Config
-	template *template.Template
+	template *fill.Template
 }
 
 // Result is the result for one Pod.

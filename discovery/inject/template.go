@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"text/template"
 	"text/template/parse"
 
 	corev1 "k8s.io/api/core/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/pilotlight/pilotlight/internal/fill"
 )
 
 // encoder is the name of the function that is appended to each action of a template.
@@ -18,24 +19,25 @@ const encoder = "asOneValue"
 
 // parseTemplate parses a template and changes it so that every {{action}} writes one JSON value, which is also one YAML
 // value.
-func parseTemplate(text string) (*template.Template, error) {
-	parsed, err := template.New("template").Option("missingkey=error").Funcs(template.FuncMap{encoder: asOneValue}).Parse(text)
+func parseTemplate(text string) (*fill.Template, error) {
+	parsed, err := fill.Parse("template", text, fill.Functions{encoder: asOneValue})
 	if err != nil {
 		return nil, fmt.Errorf("parse template: %w", err)
 	}
-	for _, t := range parsed.Templates() {
-		if t.Tree != nil {
-			encode(t.Tree, t.Root)
-		}
+	for t := range parsed.Trees() {
+		encode(t, t.Root)
 	}
 	return parsed, nil
 }
 
-// asOneValue writes JSON without characters that end a line in YAML, such as U+0085.
-func asOneValue(v any) (string, error) {
-	text, err := json.Marshal(v)
+// asOneValue writes a value as JSON without characters that end a line in YAML, such as U+0085.
+func asOneValue(args ...any) (any, error) {
+	if len(args) != 1 {
+		return nil, fmt.Errorf("%d values, want one", len(args))
+	}
+	text, err := json.Marshal(args[0])
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var out strings.Builder
 	for _, r := range string(text) {
@@ -77,7 +79,7 @@ func encode(t *parse.Tree, n parse.Node) {
 }
 
 // render runs the template and returns its part of a Pod.
-func render(t *template.Template, facts Facts) (pod, error) {
+func render(t *fill.Template, facts Facts) (pod, error) {
 	var out bytes.Buffer
 	if err := t.Execute(&out, facts); err != nil {
 		return nil, fmt.Errorf("run template: %w", err)

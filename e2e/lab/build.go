@@ -27,7 +27,7 @@ func Build(dir string, packages ...string) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	command := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", kept + "/"}, packages...)...)
+	command := exec.Command("go", append([]string{"build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", kept + "/"}, packages...)...)
 	command.Dir = root
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {

@@ -18,6 +18,7 @@ type Info struct {
 	Serial    string // in the form of Envoy's /certs: lower-case hex of whole bytes, "03e9"
 	NotBefore time.Time
 	NotAfter  time.Time
+	Ends      time.Time // NotAfter, or that of an issuer in the chain if it is earlier
 	DNSNames  []string
 	URIs      []string
 }
@@ -65,7 +66,7 @@ func Check(chain, key, roots []byte, now time.Time) (Info, error) {
 		return Info{}, &Fault{Chain, err}
 	}
 	leaf := certificates[0]
-	info := infoOf(leaf)
+	info := infoOf(certificates)
 	if err := checkKey(leaf, key); err != nil {
 		return info, &Fault{Key, err}
 	}
@@ -84,12 +85,18 @@ func Check(chain, key, roots []byte, now time.Time) (Info, error) {
 	return info, nil
 }
 
-func infoOf(leaf *x509.Certificate) Info {
+func infoOf(chain []*x509.Certificate) Info {
+	leaf := chain[0]
 	info := Info{
 		Serial:    hex.EncodeToString(leaf.SerialNumber.Bytes()),
 		NotBefore: leaf.NotBefore,
 		NotAfter:  leaf.NotAfter,
 		DNSNames:  leaf.DNSNames,
+	}
+	for _, c := range chain {
+		if info.Ends.IsZero() || c.NotAfter.Before(info.Ends) {
+			info.Ends = c.NotAfter
+		}
 	}
 	for _, uri := range leaf.URIs {
 		info.URIs = append(info.URIs, uri.String())

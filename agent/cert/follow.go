@@ -25,7 +25,7 @@ func (f Follower) Follow(ctx context.Context, set *Set, ticks <-chan struct{}, r
 		}
 	}
 	observations := make(chan Observation)
-	loop := Loop{Sets: []Files{set.Files}, Optional: set.Optional, Recheck: f.Recheck, Log: f.Log}
+	loop := Loop{Sets: []Files{set.Files}, Optional: set.Optional, NoRoots: set.NoRoots, Recheck: f.Recheck, Log: f.Log}
 	go func() {
 		defer close(observations)
 		_ = loop.Run(ctx, ticks, observations) // ends with ctx
@@ -33,8 +33,7 @@ func (f Follower) Follow(ctx context.Context, set *Set, ticks <-chan struct{}, r
 	var last Observation
 	first := true
 	for o := range observations {
-		set.seen.Store(&o)
-		set.absent.Store(false)
+		set.observed(&o, time.Now())
 		if o.Fault() != "" || o.Hash == last.Hash {
 			continue // Envoy keeps its certificates
 		}

@@ -18,6 +18,14 @@ func (f Files) Paths() []string {
 	return slices.DeleteFunc([]string{f.Chain, f.Key, f.Roots}, func(path string) bool { return path == "" })
 }
 
+// needed returns the paths without which the set is of no use.
+func (f Files) needed(noRoots bool) []string {
+	if noRoots {
+		f.Roots = ""
+	}
+	return f.Paths()
+}
+
 func (f Files) path(p Part) string { return [...]string{f.Chain, f.Key, f.Roots}[p] }
 
 // Observation is the state of all sets at a time.
@@ -25,13 +33,14 @@ type Observation struct {
 	Hash    string   // of the existing files
 	Infos   []Info   // one for each set; zero if its chain cannot be read
 	Err     error    // faults of existing files, nil for none
-	Missing []string // paths of missing files, in order
+	Missing []string // paths of missing files that are needed, in order
 }
 
 // Loop observes sets of files.
 type Loop struct {
 	Sets     []Files
 	Optional bool          // none of the files need exist: see Set
+	NoRoots  bool          // the roots need not exist: see Set
 	Recheck  time.Duration // between two reads without a tick; a certificate expires without a tick
 	Log      *slog.Logger
 
@@ -68,7 +77,7 @@ func (l *Loop) Run(ctx context.Context, ticks <-chan struct{}, out chan<- Observ
 
 // report logs an observation, and the one before it decides how loudly; nil for none.
 func (l *Loop) report(o Observation, before *Observation) {
-	none := len(l.paths())
+	none := len(l.needed())
 	switch {
 	case o.Err == nil && l.Optional && len(o.Missing) == none && (before == nil || len(before.Missing) == none):
 		l.Log.Info("the workload has no certificates yet", "paths", o.Missing)
@@ -98,7 +107,9 @@ func (l *Loop) look(now time.Time) Observation {
 		data, err := l.readFile(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			o.Missing = append(o.Missing, path)
+			if slices.Contains(l.needed(), path) {
+				o.Missing = append(o.Missing, path)
+			}
 		case err != nil:
 			faults = append(faults, fmt.Errorf("read certificates: %w", err)) // which names the path
 		default:
@@ -124,6 +135,14 @@ func (l *Loop) paths() []string {
 	return slices.Compact(paths)
 }
 
+// needed returns the paths without which the others are of no use.
+func (l *Loop) needed() (paths []string) {
+	for _, files := range l.Sets {
+		paths = append(paths, files.needed(l.NoRoots)...)
+	}
+	return paths
+}
+
 func (l *Loop) readFile(path string) ([]byte, error) {
 	if l.read != nil {
 		return l.read(path)
@@ -131,12 +150,10 @@ func (l *Loop) readFile(path string) ([]byte, error) {
 	return ReadFile(path)
 }
 
-// check checks a complete set. The faults of an incomplete set are reported elsewhere.
+// check checks a set that has both chain and key, or none of them. That files are missing is reported elsewhere.
 func check(files Files, contents map[string][]byte, now time.Time) (Info, error) {
-	for _, path := range files.Paths() {
-		if contents[path] == nil {
-			return Info{}, nil
-		}
+	if (contents[files.Chain] == nil) != (contents[files.Key] == nil) {
+		return Info{}, nil
 	}
 	info, err := Check(contents[files.Chain], contents[files.Key], contents[files.Roots], now)
 	var fault *Fault

@@ -24,8 +24,54 @@ type Set struct {
 	Files
 	Optional bool // its directory is a default: if it is missing, the workload has no such certificates
 
+	NoRoots bool // the roots may be missing: the workload has no use for them, or can do without
+
 	absent atomic.Bool
 	seen   atomic.Pointer[Observation]
+	held   atomic.Pointer[Held]
+}
+
+// Held is the last certificate of a set that had no fault. Envoy goes on using it whatever comes after it in the files.
+type Held struct {
+	Info
+	Ends  time.Time // the certificate, or the first one of its chain
+	Until time.Time // when its files got a fault; zero while they have none
+}
+
+// Held returns the certificate that Envoy uses while the files have a fault. It is nil while they have none, and before
+// there was a good one. A process that started at from, after the fault, cannot have read it: for one that gets its
+// certificates from the agent, from is the zero time.
+func (s *Set) Held(from time.Time) *Held {
+	held := s.held.Load()
+	if s.Fault() == "" || held == nil || !held.Until.IsZero() && from.After(held.Until) {
+		return nil
+	}
+	return held
+}
+
+// None reports whether the workload has no such certificates.
+func (s *Set) None() bool {
+	seen := s.seen.Load()
+	return s.absent.Load() || seen != nil && s.none(seen)
+}
+
+// none reports whether a default directory has other files only.
+func (s *Set) none(seen *Observation) bool {
+	return s.Optional && seen.Err == nil && len(seen.Missing) == len(s.needed(s.NoRoots))
+}
+
+// observed takes an observation.
+func (s *Set) observed(o *Observation, now time.Time) {
+	s.seen.Store(o)
+	s.absent.Store(false)
+	switch held := s.held.Load(); {
+	case o.Fault() == "" && !o.Infos[0].Ends.IsZero():
+		s.held.Store(&Held{Info: o.Infos[0], Ends: o.Infos[0].Ends})
+	case o.Fault() != "" && held != nil && held.Until.IsZero():
+		lost := *held
+		lost.Until = now
+		s.held.Store(&lost)
+	}
 }
 
 // Seen returns the last observation; nil before the first one, and if the workload has no such certificates.
@@ -54,8 +100,8 @@ func (s *Set) Fault() string {
 		return ""
 	case seen == nil:
 		return "the certificates in " + s.dir() + " have not been looked at yet"
-	case seen.Err == nil && len(seen.Missing) == len(s.Paths()) && s.Optional:
-		return "" // a default directory with other files
+	case s.none(seen):
+		return ""
 	}
 	return seen.Fault()
 }
@@ -100,6 +146,34 @@ func (s Sets) Fault() string {
 		}
 	}
 	return ""
+}
+
+// Held returns when the first of the certificates ends that Envoy uses while their files have a fault. It is zero if there
+// is no fault, or if one of the sets with a fault has no such certificate. For from see Set.Held.
+func (s Sets) Held(from time.Time) (ends time.Time) {
+	for _, set := range s {
+		if set.Fault() == "" {
+			continue
+		}
+		held := set.Held(from)
+		if held == nil {
+			return time.Time{}
+		}
+		if ends.IsZero() || held.Ends.Before(ends) {
+			ends = held.Ends
+		}
+	}
+	return ends
+}
+
+// None reports whether the workload has no certificates at all.
+func (s Sets) None() bool {
+	for _, set := range s {
+		if !set.None() {
+			return false
+		}
+	}
+	return true
 }
 
 // Contents are the contents of Files; nil for a missing file, or one that the set does not have.

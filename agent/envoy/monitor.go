@@ -41,7 +41,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 			o := c.observe(ctx, seen, err == nil, &asked)
 			answers = o.Answer != nil
 			verdict := c.judge(o, time.Now())
-			if verdict.Degraded != "" || !verdict.Holds(health.ListenersBound) {
+			if verdict.Refusing || !verdict.Holds(health.ListenersBound) {
 				asked = time.Time{} // query at the next observation, to see the recovery early
 			}
 			switch {
@@ -113,8 +113,8 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	if facts.Traced() {
 		o.Process = health.Traced
 	}
-	if c.CertificateFault != nil {
-		o.CertificateFault = c.CertificateFault()
+	if c.Certificates != nil {
+		o.CertificateFault, o.CertificateEnds, o.NoCertificate = c.Certificates(c.started)
 	}
 	err := c.ready(ctx)
 	switch {

@@ -27,6 +27,7 @@ type process struct {
 	output  *output
 	stdout  *lossy.Lines
 
+	started time.Time
 	stirred chan struct{} // it may have been stopped
 
 	cmd        *exec.Cmd

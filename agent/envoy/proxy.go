@@ -32,10 +32,10 @@ type Proxy struct {
 	Unintercepted bool   // programs call Envoy's ports themselves: interception mode NONE
 	Spare         *Spare // descriptors for use when the process has no other left; nil for none
 
-	// CheckCertificates is called before each handover. CertificateFault is called with each probe, so it must be
-	// cheap. Either may be nil.
+	// CheckCertificates is called before each handover. Certificates is called with each probe, so it must be cheap: it
+	// returns the fields of health.Observation for an Envoy that started at a time. Either may be nil.
 	CheckCertificates func() error
-	CertificateFault  func() string
+	Certificates      func(started time.Time) (fault string, ends time.Time, none bool)
 	// Judged is called when Health may have changed; nil for none.
 	Judged func()
 	// Fork runs its argument on a thread that lives as long as the agent: a parent-death signal comes when the
@@ -76,7 +76,7 @@ func (p *Proxy) begin(launch agent.Launch) (*process, error) {
 		Proxy:  p,
 		launch: launch,
 		files:  filesOf(in, launch.Epoch, launch.Config.Format),
-		output: newOutput(p.Output, launch.Epoch),
+		output: newOutput(p.Output, launch.Epoch), started: time.Now(),
 
 		stirred: make(chan struct{}, 1),
 	}
@@ -195,6 +195,14 @@ func (p *Proxy) Admin() *Admin {
 		return c.admin
 	}
 	return nil
+}
+
+// Started returns when the epoch that serves was started, else the newest; zero when none runs.
+func (p *Proxy) Started() time.Time {
+	if c := p.serving(); c != nil {
+		return c.started
+	}
+	return time.Time{}
 }
 
 // Pids returns the process of each epoch that runs.

@@ -11,7 +11,8 @@
 //
 // A condition becomes true at once. CDS and LDS stay received for the process's life, since any client may reset the
 // counters. Envoy does not serve without the conditions process, admin and listeners: they become false at once, or after
-// two seconds of silence. Envoy serves on without certificates: that condition becomes false five seconds after the fault
+// two seconds of silence. Files of certificates with a fault make the proxy degraded while Envoy holds a certificate from
+// before that is valid; when it ends, or if Envoy holds none, the condition becomes false, five seconds after the fault
 // began. An observation that is too old counts as no answer.
 //
 // After a rejected update Envoy serves on with the last good configuration, so the proxy is degraded, and ready. An

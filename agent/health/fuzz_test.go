@@ -33,7 +33,7 @@ func FuzzNext(f *testing.F) {
 			switch {
 			case v.Ready && o.Process != Running && (o.Process != Traced || o.Answer == nil):
 				t.Fatalf("ready though the process is %q", o.Process)
-			case v.Ready && (lastValid.IsZero() || faulty && now.Sub(faultyFrom) >= certificateGrace):
+			case v.Ready && !now.Before(o.CertificateEnds) && (lastValid.IsZero() || faulty && now.Sub(faultyFrom) >= certificateGrace):
 				t.Fatal("ready without valid certificates")
 			case s.Verdict(now.Add(stale)).Ready:
 				t.Fatalf("ready by an observation that is %s old", stale)
@@ -84,6 +84,9 @@ func decode(b byte) Observation {
 	}
 	if b&16 != 0 {
 		o.CertificateFault = "expired"
+		if b&2 != 0 {
+			o.CertificateEnds = began.Add(time.Minute)
+		}
 	}
 	if b&8 != 0 {
 		o.CPU += time.Duration(b)

@@ -30,7 +30,9 @@ type Observation struct {
 	Config           *Config // nil when it was not queried
 	Link             *Link   // to discovery, of an Envoy that waits for it; nil when it was not queried
 
-	CertificateFault string // empty when they are valid
+	CertificateFault string    // of the files, empty when they are valid
+	CertificateEnds  time.Time // of the one that Envoy holds in spite of the fault; zero if it holds none
+	NoCertificate    bool      // the workload has none
 }
 
 // Answer is an answer of the admin.

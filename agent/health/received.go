@@ -100,7 +100,7 @@ func (r Rejected) next(u Updates, delta bool, now time.Time) Rejected {
 	return r
 }
 
-// degraded describes the updates that Envoy has rejected, though it serves.
+// degraded describes what is wrong though Envoy serves: the updates that it has rejected, a shared port, the certificates.
 func (s State) degraded() string {
 	var out []string
 	for _, of := range []struct {
@@ -124,6 +124,9 @@ func (s State) degraded() string {
 	}
 	for _, r := range s.Refused {
 		out = append(out, fmt.Sprintf("%s: Envoy rejected an answer at %s: %s", r.Type, r.At.UTC().Format(time.RFC3339), r.Text))
+	}
+	if s.Certificates != "" {
+		out = append(out, s.Certificates)
 	}
 	return strings.Join(out, "; ")
 }

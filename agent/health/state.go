@@ -18,15 +18,16 @@ const (
 
 // State is the memory of earlier observations. The zero value is the state before the first one.
 type State struct {
-	Pid        int
-	Epoch      int
-	Conditions [len(types)]Condition
-	CDS, LDS   Rejected
-	Discovery  Condition // zero where it is not known
-	Refused    []Refused // of the other types
-	Shared     string    // another process that listens on one of the addresses; empty for none
-	Hang       Hang
-	Replace    bool
+	Pid          int
+	Epoch        int
+	Conditions   [len(types)]Condition
+	CDS, LDS     Rejected
+	Discovery    Condition // zero where it is not known
+	Refused      []Refused // of the other types
+	Certificates string    // what is wrong with the files while Envoy holds a certificate that is valid; empty for nothing
+	Shared       string    // another process that listens on one of the addresses; empty for none
+	Hang         Hang
+	Replace      bool
 
 	Observed time.Time // the last observation
 	Faulty   time.Time // since when the certificates have a fault; zero when they have none
@@ -43,7 +44,7 @@ func (s State) Next(o Observation, now time.Time) State {
 		s = s.anew(o, now)
 	}
 	s.Observed = now
-	s.certificates(o.CertificateFault, now)
+	s.certificates(o, now)
 	switch o.Process {
 	case Gone:
 		s.set(processUp, false, "no Envoy runs", now)
@@ -83,16 +84,48 @@ func (s *State) set(i int, status bool, reason string, now time.Time) {
 	c.Status, c.Reason = status, reason
 }
 
-// certificates updates the condition of the certificates: valid ones count as valid until a fault has lasted.
-func (s *State) certificates(fault string, now time.Time) {
+// certificates updates the condition of the certificates. After a fault of the files Envoy goes on with the certificate
+// that it holds, as long as that is valid; if it holds none, those of the files count as valid until the fault has lasted.
+func (s *State) certificates(o Observation, now time.Time) {
+	s.Certificates = ""
+	fault := o.CertificateFault
 	switch {
 	case fault == "":
 		s.Faulty = time.Time{}
 	case s.Faulty.IsZero():
 		s.Faulty = now
 	}
+	switch {
+	case o.NoCertificate && fault == "":
+		s.set(certificatesValid, true, "the workload has none", now)
+		return
+	case fault != "" && now.Before(o.CertificateEnds):
+		held := fmt.Sprintf("Envoy holds a certificate that is valid until %s (%s)",
+			o.CertificateEnds.UTC().Format(time.RFC3339), left(o.CertificateEnds.Sub(now)))
+		s.set(certificatesValid, true, held, now)
+		if now.Sub(s.Faulty) >= certificateGrace {
+			s.Certificates = fmt.Sprintf("certificates: %s, that of the files cannot be used: %s", held, fault)
+		}
+		return
+	case fault != "" && !o.CertificateEnds.IsZero():
+		s.set(certificatesValid, false, fmt.Sprintf("the certificate that Envoy holds ended at %s, and that of the files cannot be used: %s",
+			o.CertificateEnds.UTC().Format(time.RFC3339), fault), now)
+		return
+	}
 	valid := fault == "" || s.Conditions[certificatesValid].Status && now.Sub(s.Faulty) < certificateGrace
 	s.set(certificatesValid, valid, cmp.Or(fault, "valid"), now)
+}
+
+// left returns a time to come in words: "12 days left", "30 hours left".
+func left(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 2*day:
+		return fmt.Sprintf("%d days left", d/day)
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%d hours left", d/time.Hour)
+	}
+	return fmt.Sprintf("%d minutes left", d/time.Minute)
 }
 
 // admin judges an answer of the admin, or its absence.

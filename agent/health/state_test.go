@@ -29,6 +29,13 @@ func faulty() Observation {
 	return but(func(o *Observation) { o.CertificateFault = "key.pem: is empty" })
 }
 
+// holding is a good Envoy whose certificate files are not, and that holds a certificate for a time after began.
+func holding(valid time.Duration) Observation {
+	o := faulty()
+	o.CertificateEnds = began.Add(valid)
+	return o
+}
+
 // mute is a good Envoy whose admin does not answer, and whose main thread has used an amount of CPU.
 func mute(cpu time.Duration) Observation {
 	return but(func(o *Observation) { o.Answer, o.Config, o.CPU = nil, nil, cpu })
@@ -149,6 +156,19 @@ func TestReady(t *testing.T) {
 			[]seen{{0, serving()}, {time.Second, faulty()}, {6 * time.Second, faulty()}},
 			"CertificatesValid: key.pem: is empty", "",
 		},
+		{"faulty, and Envoy holds a valid one", []seen{{0, serving()}, {time.Second, holding(72 * time.Hour)}, {5 * time.Second, holding(72 * time.Hour)}}, "", ""},
+		{
+			"faulty for long, and Envoy holds a valid one",
+			[]seen{{0, serving()}, {time.Second, holding(72 * time.Hour)}, {7 * time.Second, holding(72 * time.Hour)}},
+			"", "certificates: Envoy holds a certificate that is valid until 2026-11-24T12:00:00Z (2 days left), " +
+				"that of the files cannot be used: key.pem: is empty",
+		},
+		{
+			"what Envoy holds ends",
+			[]seen{{0, serving()}, {time.Second, holding(time.Hour)}, {time.Hour, holding(time.Hour)}},
+			"CertificatesValid: the certificate that Envoy holds ended at 2026-11-21T13:00:00Z, and that of the files cannot be used: key.pem: is empty", "",
+		},
+		{"faulty, what Envoy held is forgotten", []seen{{0, serving()}, {time.Second, holding(time.Hour)}, {time.Minute, faulty()}}, "CertificatesValid: key.pem: is empty", ""},
 		{
 			"gone",
 			[]seen{{0, serving()}, {time.Second, Observation{}}},

@@ -10,7 +10,8 @@ import (
 // Verdict is the judgement of a State at a time.
 type Verdict struct {
 	Ready      bool        `json:"ready"`
-	Degraded   string      `json:"degraded,omitempty"`  // why, though it is ready: Envoy rejected a part
+	Degraded   string      `json:"degraded,omitempty"`  // why, though it is ready: Envoy rejected a part, or certificates are faulty
+	Refusing   bool        `json:"-"`                   // it is degraded by something that Envoy rejected or shares: its recovery is to be seen early
 	Conditions []Condition `json:"conditions"`          // always all seven, in one order
 	Discovery  *Condition  `json:"discovery,omitempty"` // whether its stream is connected; readiness does not depend on it
 	Hang       Hang        `json:"hang,omitempty"`
@@ -86,6 +87,7 @@ func (s State) Verdict(now time.Time) Verdict {
 	}
 	if v.Ready {
 		v.Degraded = s.degraded()
+		v.Refusing = v.Degraded != s.Certificates
 	}
 	return v
 }

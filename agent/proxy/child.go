@@ -29,13 +29,28 @@ func (p *Proxy) newChild(binary string, slot *envoy.Slot, process Process, judge
 		Unintercepted:     p.params.Metadata.InterceptionMode == node.None,
 		Discovery:         p.discovery(),
 		CheckCertificates: func() error { return c.Certificates.Check(time.Now()) },
-		CertificateFault:  c.Certificates.Fault,
+		Certificates:      c.certificates,
 		Judged:            judged,
 		Fork: func(f func()) {
 			process.Fork(f)
 			forked()
 		},
 	}
+}
+
+// certificates returns the state of the workload's certificates for an Envoy that started at a time.
+func (c Config) certificates(started time.Time) (fault string, ends time.Time, none bool) {
+	return c.Certificates.Fault(), c.Certificates.Held(c.reads(started)), c.Certificates.None()
+}
+
+// reads returns when an Envoy that started at a time has read its certificates. One with a bootstrap of the user's own may
+// read the files itself, at its start; every other one gets them from the agent, which has the last good ones: then it is
+// the zero time.
+func (c Config) reads(started time.Time) time.Time {
+	if !c.Source.own() {
+		return time.Time{}
+	}
+	return started
 }
 
 // redirected reports whether redirected traffic depends on listeners from discovery.

@@ -19,6 +19,7 @@ type report struct {
 	node            string
 	child           *envoy.Proxy
 	certificates    cert.Sets
+	config          Config
 	secrets         *secrets
 	notifier        notifier
 	stderr, printed *lossy.Writer
@@ -44,7 +45,7 @@ func (r *report) document() status.Document {
 	d.Node, d.Pids, d.Past = r.node, r.child.Pids(), r.journal.Past()
 	d.Dropped = []status.Dropped{{Stream: "stderr", Lines: r.stderr.Dropped()}, {Stream: "stdout", Lines: r.printed.Dropped()}}
 	for _, set := range r.certificates {
-		d.Certificates = append(d.Certificates, certificateOf(set)...)
+		d.Certificates = append(d.Certificates, certificateOf(set, r.config.reads(r.child.Started()))...)
 	}
 	d.Certificates = append(d.Certificates, r.secrets.certificates(d.Certificates)...)
 	if facts, err := envoy.FactsOf(os.Getpid()); err == nil {
@@ -92,15 +93,19 @@ func (r *report) admin() http.RoundTripper {
 	return nil
 }
 
-// certificateOf returns the certificates of a set for the status port; nothing if the workload has none.
-func certificateOf(set *cert.Set) []status.Certificate {
+// certificateOf returns the certificates of a set for the status port; nothing if the workload has none. For started see
+// cert.Set.Held.
+func certificateOf(set *cert.Set, started time.Time) []status.Certificate {
 	seen := set.Seen()
-	if seen == nil {
+	if seen == nil || set.None() {
 		return nil
 	}
-	out := status.Certificate{Path: set.Chain, Serial: seen.Infos[0].Serial, Fault: seen.Fault()}
+	out := status.Certificate{Path: set.Chain, Serial: seen.Infos[0].Serial, Fault: set.Fault()}
 	if ends := seen.Infos[0].NotAfter; !ends.IsZero() {
 		out.NotAfter = &ends
+	}
+	if held := set.Held(started); held != nil {
+		out.Held = &status.Held{Serial: held.Serial, NotAfter: held.Ends}
 	}
 	return []status.Certificate{out}
 }

@@ -101,7 +101,7 @@ func (p *Proxy) newRunning(want desired, s *secrets, slot *envoy.Slot, process P
 		askCh: make(chan agent.Ask), forked: latch{ch: make(chan struct{})},
 	}
 	r.report = &report{
-		node: want.params.Node.String(), certificates: p.config.Certificates, secrets: s,
+		node: want.params.Node.String(), certificates: p.config.Certificates, config: p.config, secrets: s,
 		notifier: newNotifier(p.env, os.Getpid(), p.config.Log), stderr: process.Stderr, printed: process.Printed,
 	}
 	r.child = p.newChild(want.binary, slot, process, r.report.remember, r.forked.open)

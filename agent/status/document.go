@@ -33,6 +33,21 @@ type Certificate struct {
 	Serial   string     `json:"serial,omitempty"` // lower-case hex of whole bytes, as in Envoy's /certs: "03e9"
 	NotAfter *time.Time `json:"not_after,omitempty"`
 	Fault    string     `json:"fault,omitempty"` // why Envoy cannot use it, or that it is missing
+	Held     *Held      `json:"held,omitempty"`  // what Envoy uses in spite of the fault
+}
+
+// Held is the certificate that Envoy goes on using after the one in the file got a fault.
+type Held struct {
+	Serial   string    `json:"serial"`
+	NotAfter time.Time `json:"not_after"` // of the certificate, or of an issuer in its chain if that is earlier
+}
+
+// ends returns when the certificate that Envoy uses ends; nil if it is not known.
+func (c Certificate) ends() *time.Time {
+	if c.Held != nil {
+		return &c.Held.NotAfter
+	}
+	return c.NotAfter
 }
 
 // Ready reports whether the proxy serves and is to receive work. reason is why not, or else the updates that Envoy has

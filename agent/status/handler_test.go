@@ -44,7 +44,7 @@ func serving() Document {
 		Pids: map[int]int{3: 4711},
 		Certificates: []Certificate{
 			{Path: "/etc/certs/cert-chain.pem", Serial: "03e9", NotAfter: &ends},
-			{Path: "/etc/istio/ingress-certs/tls.crt", Fault: `is "missing"`},
+			{Path: "/etc/istio/ingress-certs/tls.crt", Fault: `is "missing"`, Held: &Held{"07d1", ends.Add(time.Hour)}},
 		},
 		Memory: 12 << 20,
 		Health: health.State{}.Next(observation, liveAt).Verdict(liveAt),
@@ -202,6 +202,7 @@ func TestMetrics(t *testing.T) {
 		"pilotlight_agent_last_handover_seconds 0.3\n",
 		`pilotlight_agent_condition{type="ListenersBound"} 1` + "\n",
 		`pilotlight_agent_certificate_expiry_timestamp_seconds{path="/etc/certs/cert-chain.pem"} 1800000000` + "\n",
+		`pilotlight_agent_certificate_expiry_timestamp_seconds{path="/etc/istio/ingress-certs/tls.crt"} 1800003600` + "\n",
 		`pilotlight_agent_certificate_valid{path="/etc/istio/ingress-certs/tls.crt"} 0` + "\n",
 		"pilotlight_agent_resident_memory_bytes 12582912\n",
 	} {

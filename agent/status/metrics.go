@@ -57,19 +57,19 @@ func (d Document) writeMetrics(to io.Writer, now time.Time) {
 		w.sample("condition", number(c.Status), "type", string(c.Type))
 	}
 	degraded := number(d.Health.Degraded != "")
-	w.metric("degraded", "gauge", "Whether Envoy serves though it rejected some configuration.", degraded)
+	w.metric("degraded", "gauge", "Whether Envoy serves though it rejected some configuration, or cannot use the files of its certificates.", degraded)
 	if discovery := d.Health.Discovery; discovery != nil {
 		w.metric("discovery_connected", "gauge", "Whether Envoy has its stream to discovery; readiness stays when it is lost.", number(discovery.Status))
 	}
 	w.metric("drained", "gauge", "Whether it is out of service until it is resumed.", number(d.Supervisor.Drained))
 	d.writeSupervisor(w, now)
-	w.family("certificate_expiry_timestamp_seconds", "gauge", "When a certificate of the workload ends.")
+	w.family("certificate_expiry_timestamp_seconds", "gauge", "When the certificate of the workload ends that Envoy uses.")
 	for _, c := range d.Certificates {
-		if c.NotAfter != nil {
-			w.sample("certificate_expiry_timestamp_seconds", c.NotAfter.Unix(), "path", c.Path)
+		if ends := c.ends(); ends != nil {
+			w.sample("certificate_expiry_timestamp_seconds", ends.Unix(), "path", c.Path)
 		}
 	}
-	w.family("certificate_valid", "gauge", "Whether Envoy can use a certificate of the workload.")
+	w.family("certificate_valid", "gauge", "Whether Envoy can use a certificate of the workload as it is in its file.")
 	for _, c := range d.Certificates {
 		w.sample("certificate_valid", number(c.Fault == ""), "path", c.Path)
 	}

@@ -150,7 +150,9 @@ func (s *settings) supervision() agent.Settings {
 // certificates for its clients.
 func (s *settings) certificates(role node.Role) cert.Sets {
 	needed := s.origins["certDir"].Set() || s.controlPlaneAuthPolicy == authMutualTLS
-	sets := cert.Sets{{Files: s.controlPlaneCertificates(), Optional: !needed}}
+	sets := cert.Sets{{
+		Files: s.controlPlaneCertificates(), Optional: !needed, NoRoots: s.controlPlaneAuthPolicy != authMutualTLS,
+	}}
 	if role == node.Ingress {
 		in := func(name string) string { return filepath.Join(s.ingressCertDir, name) }
 		files := cert.Files{Chain: in("tls.crt"), Key: in("tls.key")}

@@ -119,6 +119,9 @@ func factRows(s client.Status, now time.Time) [][]string {
 
 func validity(c status.Certificate, now time.Time) string {
 	switch {
+	case c.Held != nil:
+		return fmt.Sprintf("cannot be used: %s; Envoy uses the one before, %s, which ends in %s, %s", c.Fault, c.Held.Serial,
+			rounded(c.Held.NotAfter.Sub(now)), c.Held.NotAfter.UTC().Format(time.RFC3339))
 	case c.Fault != "" || c.NotAfter == nil:
 		return cmp.Or(c.Fault, "is not told")
 	case c.NotAfter.After(now):

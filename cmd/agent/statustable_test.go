@@ -39,6 +39,7 @@ func TestStatusTable(t *testing.T) {
 			"events": [{"at": "2026-11-21T19:59:58Z", "note": "stopping", "epoch": -1}],
 			"last_failure": {"at": "2026-11-21T19:59:00Z", "epoch": 2, "exit": "exit status 1: cannot bind\u001b[31m", "lines": ["x"]},
 			"certificates": [
+				{"path": "/etc/certs/second.pem", "fault": "private key: is empty", "held": {"serial": "03e9", "not_after": "2026-11-22T19:59:00Z"}},
 				{"path": "/etc/certs/cert-chain.pem", "not_after": "2026-11-19T15:00:00Z"},
 				{"path": "/etc/istio/ingress-certs/tls.crt", "fault": "is missing"}]}`,
 		"drained":     `{"node": "x", "ready": false, "drained": true, "budget": 10, "readiness": {"since": "2026-11-21T19:59:50Z"}}`,

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -97,6 +98,39 @@ func (s *secured) handshakes() (stop func()) {
 	stop = sync.OnceFunc(func() { close(done); ended.Wait() })
 	s.t.Cleanup(stop) // of a test that fails first
 	return stop
+}
+
+// A bad certificate on disk does not put an Envoy out of service that holds a good one: it is degraded, with the time that
+// is left. After a restart of Envoy, which reads the files itself, it is not ready.
+func TestABadCertificateOnDisk(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t, true)
+	bad, err := s.authority.Issue("workload", 1002)
+	s.must(err)
+	bad.Key = []byte("rubbish")
+	s.must(bad.Mount(s.certs))
+	s.must(lab.Eventually(lab.StopLimit, func() error {
+		body, err := lab.Get("http://" + s.status + "/status")
+		for _, want := range []string{"certificates: Envoy holds a certificate that is valid until ", " left), that of the files cannot be used: ", `"held"`} {
+			if err == nil && !strings.Contains(body, want) {
+				err = fmt.Errorf("status has no %q: %s", want, body)
+			}
+		}
+		return err
+	}))
+	a, err := s.ask()
+	s.must(err)
+	if !a.Ready || a.Readiness.Changes != 1 {
+		t.Errorf("status %+v, want one that has been ready all the time", a)
+	}
+	s.must(s.presents(1001, lab.StopLimit))
+	s.must(syscall.Kill(s.pid("serving"), syscall.SIGKILL))
+	s.must(s.awaitStatus(lab.StopLimit, "a restarted Envoy that is not ready", func(a agentStatus) bool {
+		return a.Counts["Envoy ended unasked"] == 1 && len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && !a.Ready
+	}))
+	s.rotate(1003)
+	s.must(s.awaitStatus(lab.StopLimit, "ready", func(a agentStatus) bool { return a.Ready }))
+	s.must(s.presents(1003, lab.StopLimit))
 }
 
 // Three rotations as Kubernetes makes them: each new certificate is presented and told by /certs, Envoy stays, and no

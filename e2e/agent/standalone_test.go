@@ -195,11 +195,12 @@ func (s *standalone) awaitStatus(limit time.Duration, what string, is func(agent
 
 // agentStatus is what /status tells, as far as the tests ask.
 type agentStatus struct {
-	Ready    bool
-	Epochs   []epochStatus
-	Handover string
-	Refusal  *struct{ Reason string }
-	Counts   map[string]int
+	Ready     bool
+	Epochs    []epochStatus
+	Handover  string
+	Refusal   *struct{ Reason string }
+	Counts    map[string]int
+	Readiness struct{ Changes int }
 }
 
 type epochStatus struct {

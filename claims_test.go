@@ -18,7 +18,7 @@ var claims = map[string]string{
 	"configuration": "TestMeshConfig TestNetworks TestSupportKnowsEveryField TestMistakes TestScopes TestEgress" +
 		" " + "TestServeConfigSources TestAnEmptyFirstAnswerDoesNotWipe TestObjects TestObjectsAreForFew" +
 		" " + "TestBookinfo TestServeManifests",
-	"registries": "TestServeRegistries TestServeGoesOnWithoutSettings TestUnionOfRegistries TestContract TestServerGoesOnWithoutALateSource" +
+	"registries": "TestServeRegistries TestServeIsNotReadyWithoutSettings TestUnionOfRegistries TestContract TestServerGoesOnWithoutALateSource" +
 		" " + "TestContract TestGroupOf TestRoundsReadOnce TestBadAnswers" +
 		" " + "TestContract TestGroupsOf TestARestartedServerDoesNotWipe TestHashCode TestFailover" +
 		" " + "TestContract TestAges TestPruningAndWhatIsNeverPruned TestNothingAgesWhileTheBrokerIsAway" +

@@ -91,7 +91,7 @@ func (c *cache) drop(key string) {
 
 // remove removes the source. Its groups stay.
 func (c *cache) remove(name string) {
-	c.feed, c.faults = nil, map[string][]string{}
+	c.feed, c.faults, c.unread = nil, map[string][]string{}, map[string]bool{}
 	clear(c.leaving)
 	c.status = SourceStatus{Name: name, State: SourceRemoved, Objects: c.status.Objects, Changed: c.status.Changed}
 }

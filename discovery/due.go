@@ -29,27 +29,6 @@ func (s *state) due(d Debounce) (time.Time, bool) {
 	return due, !s.firstChange.IsZero()
 }
 
-// complete reports whether the first mesh can be made: every source, including those of secrets, has synced or is late.
-// If some are late, another one must have synced that holds more than settings of the mesh or names of sources: an
-// empty mesh would remove all configuration that proxies have.
-func (s *state) complete() bool {
-	if s.withoutSecrets {
-		return false
-	}
-	late, synced := false, false
-	for _, c := range s.sources {
-		switch {
-		case c.settled:
-			synced = synced || !c.onlySettings() && !c.onlySources()
-		case c.status.Late:
-			late = true
-		case c.pending():
-			return false
-		}
-	}
-	return synced || !late && len(s.sources) > 0
-}
-
 func (c *cache) onlySources() bool {
 	if c.feed == nil {
 		return false
@@ -92,8 +71,11 @@ func (s *state) expire(now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
 		c := s.sources[name]
 		if c.expire(now) {
-			s.log(slog.LevelError, "source has not synced in time, discovery goes on without it", "source", name, "timeout", s.patience.Sync,
-				"reason", c.status.Error)
+			text := "source has not synced in time, discovery goes on without it"
+			if s.awaits(c) {
+				text = "source has not synced in time, discovery is not ready without it"
+			}
+			s.log(slog.LevelError, text, "source", name, "timeout", s.patience.Sync, "reason", c.status.Error)
 			if !s.pushed {
 				s.markChange(now)
 			}

@@ -13,11 +13,13 @@ import (
 type life[U any] struct {
 	feed   *feedOf[U]          // nil when the source was removed, and its groups are held
 	faults map[string][]string // of records that are malformed, by key
+	unread map[string]bool     // keys of parts that cannot be read: see model.Group
 
 	// resent holds the keys that the source has sent since it was started, until it has synced: a group that it does
 	// not send again was deleted while the source was not running. Nil after that.
 	resent map[string]bool
 
+	required bool      // there is no first mesh without the source
 	deadline time.Time // the first mesh waits for the source until then; zero for ever
 	settled  bool      // it has synced, or ended, at least once
 	failed   time.Time // since when it has not synced after an error; zero for an error-free source
@@ -32,7 +34,7 @@ func (l *life[U]) current() *feedOf[U] { return l.feed }
 
 // begin makes the life one of another feed. Its groups, and so their number, stay.
 func (l *life[U]) begin(f *feedOf[U], deadline time.Time) {
-	l.feed, l.settled, l.deadline, l.faults = f, false, deadline, map[string][]string{}
+	l.feed, l.settled, l.deadline, l.faults, l.unread = f, false, deadline, map[string][]string{}, map[string]bool{}
 	l.failed = time.Time{}
 	l.status = SourceStatus{Name: f.name, State: SourceSyncing, Objects: l.status.Objects, Changed: l.status.Changed}
 }
@@ -66,6 +68,11 @@ func (l *life[U]) ended(err error, now time.Time) slog.Level {
 // synced records that the source has sent its whole initial state. It reports whether its deadline had passed, and how
 // long the source has failed; zero for not at all.
 func (l *life[U]) synced(now time.Time) (late bool, failed time.Duration) {
+	for key := range l.unread {
+		if l.resent != nil && !l.resent[key] {
+			delete(l.unread, key) // of an earlier run
+		}
+	}
 	late = l.status.Late
 	if !l.failed.IsZero() {
 		failed = now.Sub(l.failed)
@@ -73,6 +80,9 @@ func (l *life[U]) synced(now time.Time) (late bool, failed time.Duration) {
 	l.status.State, l.status.Late, l.settled, l.failed = SourceSynced, false, true, time.Time{}
 	return late, failed
 }
+
+// whole reports whether the source has synced, and no part of it is unread.
+func (l *life[U]) whole() bool { return l.settled && len(l.unread) == 0 }
 
 // pending reports whether the source has neither synced nor passed its deadline.
 func (l *life[U]) pending() bool { return l.feed != nil && !l.settled && !l.status.Late }
@@ -88,29 +98,51 @@ func (l *life[U]) expire(now time.Time) bool {
 
 // read records that the source has sent a record, with its faults, and reports whether these are others than before.
 func (l *life[U]) read(key string, faults []string) bool {
-	if l.resent != nil {
-		l.resent[key] = true
-	}
+	l.stands(key)
 	if slices.Equal(l.faults[key], faults) {
 		return false
 	}
 	if l.faults[key] = faults; len(faults) == 0 {
 		delete(l.faults, key)
 	}
-	l.status.Malformed = nil // report makes it again
+	l.status.Malformed, l.status.Unread = nil, nil // report makes them again
 	return true
+}
+
+// part records that the source has sent a group, and whether it is one of a part that cannot be read.
+func (l *life[U]) part(key string, unread bool) {
+	if l.unread[key] == unread {
+		return
+	}
+	if l.unread[key] = unread; !unread {
+		delete(l.unread, key)
+	}
+	l.status.Malformed, l.status.Unread = nil, nil
+}
+
+// stands records that the source still has a record.
+func (l *life[U]) stands(key string) {
+	if l.resent != nil {
+		l.resent[key] = true
+	}
 }
 
 // report returns the status.
 func (l *life[U]) report() SourceStatus {
-	if l.status.Malformed == nil && len(l.faults) > 0 {
+	if l.status.Malformed == nil && l.status.Unread == nil && len(l.faults) > 0 {
 		for _, key := range slices.Sorted(maps.Keys(l.faults)) {
+			to := &l.status.Malformed
+			if l.unread[key] {
+				to = &l.status.Unread
+			}
 			for _, fault := range l.faults[key] {
-				l.status.Malformed = append(l.status.Malformed, fmt.Sprintf("%s: %s", key, fault))
+				*to = append(*to, fmt.Sprintf("%s: %s", key, fault))
 			}
 		}
 	}
-	return l.status
+	out := l.status
+	out.Required = l.required
+	return out
 }
 
 // message is a line of the log.

@@ -12,6 +12,8 @@ var (
 	sourceState     = perSource("state", "1 for the state that a source is in: syncing, synced, failed, ended, removed.", "state")
 	sourceLate      = perSource("late", "1 while discovery goes on without a source that has not synced within its deadline.")
 	sourceObjects   = perSource("objects", "Services and objects that are served of a source.")
+	sourceAwaited   = perSource("awaited", "1 while discovery is not ready since a source that it requires is missing, or a part of it.")
+	sourceUnread    = perSource("unread_parts", "Parts of a source, such as files or kinds of objects, that cannot be read: see /debug/sources.")
 	sourceMalformed = perSource("malformed_records", "Records of a source that cannot be read: see /debug/sources.")
 	sourceHeld      = perSource("held_groups", "Groups that a source no longer has, served for a while since most of the mesh went at once.")
 	sourceRestarts  = perSource("restarts_total", "Starts of a source after an error.")
@@ -31,7 +33,9 @@ func (s *Server) Collect(out chan<- prometheus.Metric) {
 		for _, state := range sourceStates {
 			emit(sourceState, prometheus.GaugeValue, number(state == now.State), string(state))
 		}
-		emit(sourceLate, prometheus.GaugeValue, number(now.Late))
+		emit(sourceLate, prometheus.GaugeValue, number(now.Late && !now.Awaited))
+		emit(sourceAwaited, prometheus.GaugeValue, number(now.Awaited))
+		emit(sourceUnread, prometheus.GaugeValue, float64(len(now.Unread)))
 		emit(sourceObjects, prometheus.GaugeValue, float64(now.Objects))
 		emit(sourceMalformed, prometheus.GaugeValue, float64(len(now.Malformed)))
 		emit(sourceHeld, prometheus.GaugeValue, float64(now.Held))

@@ -59,6 +59,9 @@ type Server struct {
 	Judge    Judge // nil for none
 	Debounce Debounce
 	Patience Patience
+	// Required reports whether there is no mesh before a source of that name is whole; nil for no such source. The others
+	// are optional: after their deadline the server goes on without them.
+	Required func(source string) bool
 	// Secrets are sources of secrets that it starts with, by name; Vault receives what they send. The first mesh waits
 	// for them as for the other sources.
 	Secrets map[string]secret.Source
@@ -121,7 +124,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) error {
 	state := newState(s.Patience)
-	state.settings = s.Mesh
+	state.settings, state.required = s.Mesh, s.Required
 	state.withoutSecrets = true
 	running := newRunning[model.Update](s.random)
 	reconcile := func() {

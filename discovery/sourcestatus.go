@@ -26,18 +26,21 @@ var sourceStates = []SourceState{SourceSyncing, SourceSynced, SourceFailed, Sour
 type SourceStatus struct {
 	Name      string      `json:"name"`
 	State     SourceState `json:"state"`
-	Late      bool        `json:"late,omitempty"`           // it never synced within its deadline: discovery is ready without it
+	Late      bool        `json:"late,omitempty"`           // it never synced within its deadline: discovery is ready without it, unless it is awaited
 	Objects   int         `json:"objects"`                  // its services and objects that are served
 	Changed   time.Time   `json:"changed,omitzero"`         // when it last sent a change
 	Restarts  int         `json:"restarts"`                 // after errors
 	Error     string      `json:"error,omitempty"`          // the last one
 	ErrorTime time.Time   `json:"errorTime,omitzero"`       // when that was
 	Malformed []string    `json:"malformed,omitempty"`      // records that cannot be read: key, and reason
+	Unread    []string    `json:"unread,omitempty"`         // parts that cannot be read: name, and reason
 	Shadowed  []string    `json:"shadowed,omitempty"`       // secrets that are not served, since another source has one of that name
 	Withheld  int         `json:"withheldHosts,omitempty"`  // that may be those of a source that has never synced
 	Unknown   []string    `json:"unknownSources,omitempty"` // for which they wait
 	Held      int         `json:"heldGroups,omitempty"`     // groups that the source no longer has, and that are still served
 	Until     time.Time   `json:"until,omitzero"`           // when those are removed
+	Required  bool        `json:"required,omitempty"`       // discovery does not become ready without it
+	Awaited   bool        `json:"awaited,omitempty"`        // discovery is not ready, since it waits for it
 }
 
 // maxNamed is how many malformed records Lines names.
@@ -50,12 +53,24 @@ func (s SourceStatus) Lines() []string {
 		out = append(out, "source "+s.Name+": "+printable(fmt.Sprintf(format, args...)))
 	}
 	switch {
+	case s.Late && s.Awaited:
+		add("it has not synced within its deadline, and discovery is not ready without it%s", s.reason())
 	case s.Late:
 		add("it has not synced within its deadline, discovery is ready without it%s", s.reason())
 	case s.State == SourceSyncing:
 		add("it has not synced yet%s", s.reason())
 	case s.State == SourceFailed:
 		add("it failed at %s and is started again, its last groups are served%s", clock(s.ErrorTime), s.reason())
+	}
+	for i, part := range s.Unread {
+		if i == maxNamed {
+			add("%d more parts cannot be read: see /debug/sources", len(s.Unread)-maxNamed)
+			break
+		}
+		add("a part cannot be read, what it had of it is not removed: %s", part)
+	}
+	if s.Awaited && len(s.Unread) > 0 {
+		add("discovery is not ready without that part: nobody knows what proxies had of it")
 	}
 	for i, record := range s.Malformed {
 		if i == maxNamed {

@@ -29,6 +29,8 @@ type state struct {
 	// guests of other sources are not served: their hosts may be those of an unknown source.
 	unknown map[string]bool
 
+	required func(source string) bool // nil for none
+
 	withoutSecrets bool // the first mesh waits until the sources of secrets have synced or are late
 }
 
@@ -69,8 +71,13 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 	name := c.feed.name
 	for key, group := range u.Groups {
 		if c.read(key, group.Faults) && len(group.Faults) > 0 {
-			s.log(slog.LevelWarn, "malformed record skipped", "source", name, "record", key, "reasons", group.Faults)
+			text := "malformed record skipped"
+			if group.Unread {
+				text = "a part of a source cannot be read, what it had of it is not removed"
+			}
+			s.log(slog.LevelWarn, text, "source", name, "record", key, "reasons", group.Faults)
 		}
+		c.part(key, group.Unread)
 		delete(c.held, key)
 		if group.Empty() && s.linger(c, key, now) {
 			continue
@@ -80,15 +87,20 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 			s.markGroup(c, groupKey{name, key}, before, now)
 		}
 	}
-	s.yield(u.Groups, now)
-	if !u.Synced {
-		return
+	for _, key := range u.Stands {
+		c.stands(key)
 	}
-	switch late, failed := c.synced(now); {
-	case late:
-		s.log(slog.LevelInfo, "source synced after its deadline", "source", name)
-	case failed > 0:
-		s.log(slog.LevelInfo, "source synced again", "source", name, "failed", failed)
+	s.yield(u.Groups, now)
+	if u.Synced {
+		switch late, failed := c.synced(now); {
+		case late:
+			s.log(slog.LevelInfo, "source synced after its deadline", "source", name)
+		case failed > 0:
+			s.log(slog.LevelInfo, "source synced again", "source", name, "failed", failed)
+		}
+	}
+	if c.status.State != SourceSynced || !c.whole() {
+		return
 	}
 	s.removeGroups(name, c, c.deleted(), now)
 	s.meet(name, now)
@@ -141,6 +153,7 @@ func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop [
 			s.sources[f.name] = c
 		}
 		c.begin(f, s.patience.deadline(now))
+		c.required = s.required != nil && s.required(f.name)
 		clear(c.held)
 		clear(c.leaving)
 		c.heldUntil = time.Time{}
@@ -152,6 +165,7 @@ func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop [
 func (s *state) report(name string) SourceStatus {
 	c := s.sources[name]
 	out := c.report()
+	out.Awaited = s.awaits(c)
 	if out.Withheld = s.withheld(c); out.Withheld > 0 {
 		out.Unknown = slices.Sorted(maps.Keys(s.unknown))
 	}

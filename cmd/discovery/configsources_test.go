@@ -53,9 +53,14 @@ func TestServeConfigSources(t *testing.T) {
 	far.stop(t)
 }
 
-// An unavailable registry delays no other one, and is reported by name.
+// An unavailable registry that is optional delays no other one, and is reported by name.
 func TestServeWithARegistryThatIsAway(t *testing.T) {
-	s := startServe(t, "--registries", "CloudFoundry,Mock", "--natsURL", "nats://127.0.0.1:1", "--registrySyncTimeout", "300ms")
+	away := []string{"--registries", "CloudFoundry,Mock", "--natsURL", "nats://127.0.0.1:1", "--registrySyncTimeout", "300ms"}
+	required := startServe(t, away...)
+	required.awaitText(t, "/ready?verbose", "source CloudFoundry: it has not synced within its deadline, and discovery is not ready without it")
+	required.await(t, http.StatusServiceUnavailable)
+	required.stop(t)
+	s := startServe(t, append(away, "--optionalSources", "CloudFoundry")...)
 	s.await(t, http.StatusOK)
 	for path, want := range map[string]string{
 		"/v1/registration": "hello.default.svc.cluster.local",

@@ -42,6 +42,11 @@ func (s *settings) registryFaults() (faults []error) {
 			faults = append(faults, fmt.Errorf("--%s is missing: --registries %s needs it", n.setting, name))
 		}
 	}
+	for _, name := range s.optional {
+		if name == plane.Kubernetes || !slices.Contains(s.registries, name) && !strings.Contains(name, "://") {
+			faults = append(faults, s.origins.Fault("optionalSources", name, "names of --registries but Kubernetes, or addresses of configSources, such as xds://host:port"))
+		}
+	}
 	for _, name := range known {
 		if n := needs[name]; n.given && !slices.Contains(s.registries, name) {
 			faults = append(faults, fmt.Errorf("--%s is given, and --registries does not name %s", n.setting, name))

@@ -71,7 +71,7 @@ func (s *settings) served(pod string) plane.Config {
 	consul.Domains, eureka.Grant = lower(s.grants.consul), s.grants.eureka(s.domain)
 	return plane.Config{
 		Domain: s.domain, Loopback: s.loopback, ConfigDir: s.configDir, MeshConfig: s.meshConfig, NetworksConfig: s.networksConfig, SecretsDir: s.secretsDir,
-		Registries: s.registries, Consul: consul, Eureka: eureka, CloudFoundry: s.cloudFoundry.served(s.grants.nats(s.domain)),
+		Registries: s.registries, Optional: s.optional, Consul: consul, Eureka: eureka, CloudFoundry: s.cloudFoundry.served(s.grants.nats(s.domain)),
 		Cluster: s.cluster.served(pod),
 		Ingress: s.ingress.served(), GatewaySecrets: namesOf(s.gatewaySecrets), Webhooks: s.webhooks.served(),
 		Addresses: plane.Addresses{

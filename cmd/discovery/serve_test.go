@@ -91,22 +91,52 @@ func TestServeIsNotReadyWithoutItsDirectory(t *testing.T) {
 	s.stop(t)
 }
 
-// TestServeGoesOnWithoutSettings: a missing file of settings does not keep discovery from being ready for ever. A
-// missing flag is reported by name.
-func TestServeGoesOnWithoutSettings(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "mesh.yaml")
-	s := startServe(t, "--configDir", t.TempDir(), "--meshConfig", missing, "--registrySyncTimeout", "300ms")
-	s.await(t, http.StatusOK)
-	for path, want := range map[string][]string{
-		"/ready?verbose": {"source meshConfig: it has not synced within its deadline, discovery is ready without it", missing + ": error: "},
-		"/debug/sources": {`"name": "meshConfig"`, `"late": true`, `"state": "synced"`},
+// TestServeIsNotReadyWithoutSettings: the defaults would open what MeshConfig closes. The reason is named, and once the
+// file is good, discovery is ready.
+func TestServeIsNotReadyWithoutSettings(t *testing.T) {
+	mesh := filepath.Join(t.TempDir(), "mesh.yaml")
+	s := startServe(t, "--configDir", t.TempDir(), "--meshConfig", mesh, "--registrySyncTimeout", "300ms")
+	for text, reason := range map[string]string{
+		"": "no such file", "outboundTrafficPolcy: {mode: REGISTRY_ONLY}": `unknown field "outboundTrafficPolcy"`, "# none": "is empty, want a MeshConfig",
 	} {
-		for _, part := range want {
-			if got := s.get(t, s.web, path); !strings.Contains(got, part) {
-				t.Errorf("%s is %q, want %q in it", path, got, part)
-			}
+		if text != "" {
+			write(t, mesh, text)
+		}
+		s.awaitText(t, "/ready?verbose", mesh)
+		s.awaitText(t, "/ready?verbose", reason)
+		s.awaitText(t, "/ready?verbose", "source meshConfig: it has not synced within its deadline, and discovery is not ready without it")
+		s.awaitText(t, "/ready", "not ready: the sources have not synced yet: meshConfig (/ready?verbose on its host has the reasons)")
+		s.awaitText(t, "/debug/sources", `"awaited": true`)
+		if text == "" {
+			continue
+		}
+		if err := os.Remove(mesh); err != nil {
+			t.Fatal(err)
 		}
 	}
+	write(t, mesh, "{}")
+	s.await(t, http.StatusOK)
+	s.stop(t)
+}
+
+// TestServeIsNotReadyWithABrokenFile: nobody knows which objects a file had that cannot be read since the start. The file
+// and its fault are named; the same fault in a file that was read once changes nothing.
+func TestServeIsNotReadyWithABrokenFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.yaml")
+	write(t, file, "kind: [")
+	s := startServe(t, "--configDir", dir, "--registrySyncTimeout", "300ms")
+	s.awaitText(t, "/ready", "not ready: the sources have not synced yet: config cannot be read in part")
+	s.awaitText(t, "/ready?verbose", "source config: a part cannot be read, what it had of it is not removed: file "+file+": line 1: ")
+	s.awaitText(t, "/ready?verbose", "configuration: "+file+": cannot be read, and was not since the start")
+	write(t, file, "{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: a}, spec: {host: a}}")
+	s.await(t, http.StatusOK)
+	write(t, file, "kind: [")
+	s.awaitText(t, "/ready?verbose", file+": cannot be read, what it held is served")
+	if page := s.get(t, s.web, "/debug/configz"); !strings.Contains(page, `"name": "a"`) {
+		t.Errorf("what the file held is not served: %s", page)
+	}
+	s.await(t, http.StatusOK)
 	s.stop(t)
 }
 

@@ -21,6 +21,7 @@ import (
 type settings struct {
 	configDir      string
 	registries     []string
+	optional       []string     // names of sources
 	domain         model.Domain // of the cluster's services
 	loopback       bool         // the whole mesh is on one machine
 	consul         consul.Config

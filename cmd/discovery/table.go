@@ -71,9 +71,14 @@ func (s *settings) configuration() []setting.Setting {
 				"or with a registry that is removed or comes back without them, which may be an accident; 0s removes them at once",
 		},
 		{
+			Name: "optionalSources", Kind: setting.List(&s.optional),
+			Help: "registries, and addresses of MeshConfig's configSources such as xds://host:port, without which discovery becomes ready after " +
+				"--registrySyncTimeout, as it does without other clusters; the other sources are required",
+		},
+		{
 			Name: "registrySyncTimeout", Default: "30s", Kind: setting.Duration(&s.syncTimeout, 0, setting.Forever),
-			Help: "become ready after this time without a source of services or configuration that has not sent all it knows, as long as another " +
-				"one has, and without webhooks whose certificate or configuration is missing; 0s waits for all",
+			Help: "become ready after this time without a source of --optionalSources, or another cluster, that has not sent all it knows, as long as " +
+				"another one has, and without webhooks whose certificate or configuration is missing; 0s waits for all",
 		},
 	}
 }

@@ -65,6 +65,7 @@ func newValidate() *cobra.Command {
 				}
 			}
 		}
+		problems = withConfigMaps(problems, files)
 		groups, found := understood(domain.Domain, objects, *class)
 		problems = append(problems, found...)
 		mesh := model.NewOf(model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback}, slices.Values(groups))
@@ -86,6 +87,20 @@ func newValidate() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// withConfigMaps adds the problems of ConfigMaps with settings of the mesh, which serve reads with --meshConfigMap, in the place of those
+// that say that a ConfigMap is ignored.
+func withConfigMaps(problems []config.Problem, files []file.File) []config.Problem {
+	for _, f := range files {
+		for _, found := range config.ConfigMaps(f.Name, f.Data) {
+			problems = slices.DeleteFunc(problems, func(p config.Problem) bool {
+				return p.File == f.Name && p.Line == found.Line && p.Severity == config.Warning && strings.HasPrefix(p.Message, "ConfigMap of v1 ")
+			})
+			problems = append(problems, found.Problems...)
+		}
+	}
+	return problems
 }
 
 // readAll reads every path as one configuration: of an object in two files the second is an error.

@@ -31,6 +31,8 @@ func DecodeSettings(kind, file string, data []byte) (*model.Object, []Problem) {
 	switch {
 	case fault != nil:
 		problems = []Problem{*fault}
+	case len(roots) == 0 && kind == "MeshConfig":
+		problems = []Problem{{Line: 1, Severity: Error, Message: "is empty, want a MeshConfig, {} for Istio's defaults"}}
 	case len(roots) > 1:
 		problems = []Problem{{Line: roots[1].Line, Severity: Error, Message: "is a second document, want one " + kind}}
 	case len(roots) == 1:

@@ -1,10 +1,12 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,13 +46,13 @@ func (c *Client) Follow(ctx context.Context, w *Watch, events chan<- Event) erro
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case w.Optional && apierrors.IsForbidden(err):
+		case w.Optional && ofKind(err):
 			select {
 			case events <- Event{Of: w, Refused: err}:
 			case <-ctx.Done():
 				return nil
 			}
-			wait = Again
+			wait = cmp.Or(w.Retry, Again)
 		case w.Awaited && apierrors.IsNotFound(err):
 		default:
 			return err
@@ -61,6 +63,12 @@ func (c *Client) Follow(ctx context.Context, w *Watch, events chan<- Event) erro
 			return nil
 		}
 	}
+}
+
+// ofKind reports whether an error is of one kind of object: the server does not allow to read it, or the webhook of its
+// definition does not convert it. An API server that is away or broken answers in another way.
+func ofKind(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInternalError(err) && strings.Contains(err.Error(), "conversion webhook")
 }
 
 // follow is one attempt of Follow.

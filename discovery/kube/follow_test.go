@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -234,6 +237,25 @@ func TestFollowGivesUp(t *testing.T) {
 			t.Logf("after %s", time.Since(began))
 		case <-time.After(long):
 			t.Errorf("it does not end, want %s", want)
+		}
+	}
+}
+
+// What is of one kind alone keeps no other from being followed: a refusal, or a definition whose webhook does not convert.
+func TestFaultsOfOneKind(t *testing.T) {
+	resource := schema.GroupResource{Resource: "gateways"}
+	for what, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"forbidden":             {apierrors.NewForbidden(resource, "", errors.New("no")), true},
+		"not converted":         {apierrors.NewInternalError(errors.New("conversion webhook for networking.istio.io/v1, Kind=Gateway failed: refused")), true},
+		"storage is away":       {apierrors.NewInternalError(errors.New("etcdserver: no leader")), false},
+		"nobody knows who asks": {apierrors.NewUnauthorized("who"), false},
+		"no connection":         {errors.New("connection refused"), false},
+	} {
+		if got := ofKind(fmt.Errorf("follow gateways: %w", test.err)); got != test.want {
+			t.Errorf("%s: of one kind: %t, want %t", what, got, test.want)
 		}
 	}
 }

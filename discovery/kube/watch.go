@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,9 +23,11 @@ type Watch struct {
 	Labels    string         // a selector, such as "app=x"; all if empty
 	Strip     func(any)      // removes unused fields from an object; may be nil
 
-	// Optional is for objects that the server may refuse (403): Follow sends an Event with Refused, and tries again
-	// after Again. Awaited is for a kind that the server may not serve yet, or no longer (404): Follow waits for it.
+	// Optional is for objects without which the others of the Session are still followed: if the server refuses them (403),
+	// or cannot convert them to the version that is read, Follow sends an Event with Refused, and tries again after
+	// Retry, Again if that is 0. Awaited is for a kind that the server may not serve yet, or no longer (404): Follow waits for it.
 	Optional, Awaited bool
+	Retry             time.Duration
 }
 
 // Event is a change of one object of a Watch, or a list of all its objects.
@@ -35,7 +38,7 @@ type Event struct {
 	List bool  // All holds all objects
 	All  []any // an object that is not among these was deleted
 
-	Refused error // instead of a list: the server does not allow this user to read these objects (see Watch.Optional)
+	Refused error // instead of a list: the server does not give these objects alone (see Watch.Optional)
 }
 
 // Named returns the resource's name, such as "services".

@@ -16,6 +16,9 @@ import (
 type Update struct {
 	Groups map[string]Group // by a key that the source chooses; an empty group deletes
 	Synced bool             // the source has now sent all objects that existed when it started
+
+	// Stands are keys of records that exist, of which there is nothing new to send: their last groups stay.
+	Stands []string
 }
 
 // Group is the smallest unit that a source replaces: one configuration object, one registered service, or
@@ -28,6 +31,11 @@ type Group struct {
 	// Faults describe the malformed parts of the record. A group with faults only does not delete its key: the last
 	// valid group is kept.
 	Faults []string
+
+	// Unread marks a group with Faults only as one of a part of the source, such as a file or a kind of object, that cannot
+	// be read: nobody knows which records it has. Until an empty group ends the part, the source is not whole: no group
+	// is deleted because a new run has not sent it again.
+	Unread bool
 }
 
 // Empty reports whether the group deletes its key.

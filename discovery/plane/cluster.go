@@ -45,17 +45,19 @@ func (c Cluster) election(replica string, log *slog.Logger) *kube.Election {
 	return &kube.Election{Connect: c.connect, Namespace: c.Lease.Namespace, Name: c.Lease.Name, Identity: replica, Log: log}
 }
 
+// remote is the name of the source of another cluster.
+func remote(cluster string) string { return Kubernetes + "/" + cluster }
+
 // others returns the source of the further clusters, which it adds to a server; nil for none.
 func (c Config) others(server *discovery.Server) discovery.Source {
 	own := c.Cluster
 	if own.Kubeconfig == "" || !c.inCluster() {
 		return nil
 	}
-	of := func(cluster string) string { return Kubernetes + "/" + cluster }
 	return &services.Clusters{
 		Connect: own.connect, Namespace: own.Kubeconfig, Own: own.ID, UserAgent: own.Access.UserAgent,
-		Add:    func(cluster string, source services.Source) { server.Add(of(cluster), source) },
-		Remove: func(cluster string) { server.Remove(of(cluster)) },
+		Add:    func(cluster string, source services.Source) { server.Add(remote(cluster), source) },
+		Remove: func(cluster string) { server.Remove(remote(cluster)) },
 		Source: services.Source{Namespaces: own.Namespaces, Options: catalog.Options{Domain: c.Domain}},
 	}
 }

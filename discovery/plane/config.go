@@ -25,6 +25,7 @@ type Config struct {
 	SecretsDir     string       // empty for none
 
 	Registries   []string // names of Registries
+	Optional     []string // names of sources, or URLs of configSources, without which discovery becomes ready
 	Consul       consul.Config
 	Eureka       eureka.Config
 	CloudFoundry CloudFoundry

@@ -78,7 +78,7 @@ func (p *Plane) joinSources() {
 		Sources: c.sources(p.store, c.Cluster.objects(statuses, c.Log)), Secrets: secrets,
 		Mesh:   model.Settings{Domain: c.Domain, LoopbackEndpoints: c.Loopback},
 		Pusher: p.proxies, Vault: p.proxies, Judge: p.reporter,
-		Debounce: c.Debounce, Patience: c.Patience, Log: c.Log,
+		Debounce: c.Debounce, Patience: c.Patience, Required: c.required, Log: c.Log,
 	}
 	if addresses := ingresses.join(p.server, c.Cluster, c.inCluster(), c.Log); addresses != nil {
 		p.leading = append(p.leading, addresses.Run)

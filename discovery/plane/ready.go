@@ -4,18 +4,31 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery"
 )
 
+// required reports whether there is no mesh before a source is whole: every one, unless it is named as optional, or is
+// another cluster. An entry of configSources that can never be read is a fault, and not waited for.
+func (c Config) required(source string) bool {
+	switch {
+	case slices.Contains(c.Optional, source), strings.HasPrefix(source, remote("")):
+		return false
+	default:
+		place, known := strings.CutPrefix(source, "k8s://")
+		return !known || place == ""
+	}
+}
+
 // awaited returns what discovery waits for before it is ready; "" if for nothing. synced is whether a mesh was pushed,
-// lacks what the webhooks need before they can answer. Discovery waits for webhooks as long as for a source, zero
-// patience for ever: proxies need discovery also where a certificate of webhooks cannot be made.
-func awaited(synced bool, lacks string, waited, patience time.Duration) string {
+// lacks what the webhooks need before they can answer. Discovery waits for webhooks until a deadline, zero patience for
+// ever: proxies need discovery also where a certificate of webhooks cannot be made.
+func awaited(synced bool, sources []discovery.SourceStatus, lacks string, waited, patience time.Duration) string {
 	switch {
 	case !synced:
-		return "the sources have not synced yet"
+		return "the sources have not synced yet" + names(sources)
 	case patience > 0 && waited >= patience:
 		return ""
 	default:
@@ -23,10 +36,29 @@ func awaited(synced bool, lacks string, waited, patience time.Duration) string {
 	}
 }
 
-// whole reports whether no source is late. If one is missing, references to its objects look wrong, and are not written into the
-// statuses of objects.
+// names returns the sources that discovery waits for, as the end of a sentence.
+func names(sources []discovery.SourceStatus) string {
+	var out []string
+	for _, s := range sources {
+		switch {
+		case s.Awaited && len(s.Unread) > 0:
+			out = append(out, s.Name+" cannot be read in part")
+		case s.Awaited && s.State == discovery.SourceFailed:
+			out = append(out, s.Name+" failed")
+		case s.Awaited:
+			out = append(out, s.Name)
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(out, ", ") + " (/ready?verbose on its host has the reasons)"
+}
+
+// whole reports whether no source is late, or cannot be read in part. If something is missing, references to its objects
+// look wrong, and are not written into the statuses of objects.
 func whole(sources []discovery.SourceStatus) bool {
-	return !slices.ContainsFunc(sources, func(s discovery.SourceStatus) bool { return s.Late })
+	return !slices.ContainsFunc(sources, func(s discovery.SourceStatus) bool { return s.Late || len(s.Unread) > 0 })
 }
 
 // proxyConfigSources are the sources of MeshConfig and ProxyConfig objects without which no Pod is injected, even if

@@ -11,18 +11,21 @@ func TestAwaited(t *testing.T) {
 	const sources, certificate = "the sources have not synced yet", "there is no certificate of webhooks yet"
 	for name, test := range map[string]struct {
 		synced           bool
+		sources          []discovery.SourceStatus
 		lacks            string
 		waited, patience time.Duration
 		want             string
 	}{
-		"nothing has synced":                             {false, "", 0, time.Minute, sources},
-		"nothing has synced, long after the deadline":    {false, certificate, time.Hour, time.Minute, sources},
-		"all is there":                                   {true, "", 0, time.Minute, ""},
-		"the webhooks lack something":                    {true, certificate, 59 * time.Second, time.Minute, certificate},
-		"the webhooks lack something, after a deadline":  {true, certificate, time.Minute, time.Minute, ""},
-		"the webhooks lack something, there is no bound": {true, certificate, 1000 * time.Hour, 0, certificate},
+		"nothing has synced":                          {false, nil, "", 0, time.Minute, sources},
+		"nothing has synced, long after the deadline": {false, nil, certificate, time.Hour, time.Minute, sources},
+		"a required source is missing": {false, []discovery.SourceStatus{{Name: "Consul", Awaited: true, State: discovery.SourceFailed}, {Name: "other"}, {Name: "config", Awaited: true, Unread: []string{"x"}}}, "", 0, time.Minute,
+			sources + ": Consul failed, config cannot be read in part (/ready?verbose on its host has the reasons)"},
+		"all is there":                                   {true, nil, "", 0, time.Minute, ""},
+		"the webhooks lack something":                    {true, nil, certificate, 59 * time.Second, time.Minute, certificate},
+		"the webhooks lack something, after a deadline":  {true, nil, certificate, time.Minute, time.Minute, ""},
+		"the webhooks lack something, there is no bound": {true, nil, certificate, 1000 * time.Hour, 0, certificate},
 	} {
-		if got := awaited(test.synced, test.lacks, test.waited, test.patience); got != test.want {
+		if got := awaited(test.synced, test.sources, test.lacks, test.waited, test.patience); got != test.want {
 			t.Errorf("%s: it awaits %q, want %q", name, got, test.want)
 		}
 	}

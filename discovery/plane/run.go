@@ -48,7 +48,7 @@ func (p *Plane) Run(ctx context.Context) error {
 func (p *Plane) pages() status.Pages {
 	return status.Pages{
 		Awaited: func() string {
-			return awaited(p.server.Synced(), p.hooks.lacks(), time.Since(p.began), p.config.Patience.Sync)
+			return awaited(p.server.Synced(), p.server.Statuses(), p.hooks.lacks(), time.Since(p.began), p.config.Patience.Sync)
 		},
 		Mesh: p.proxies.Mesh, Notes: p.reporter.Notes, Proxies: p.proxies, Exposed: p.config.ExposeDebug,
 		Config:  func() any { return p.store.Status() },

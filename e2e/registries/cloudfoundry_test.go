@@ -208,6 +208,7 @@ func TestSeveralAtOnce(t *testing.T) {
 	nobody := "http://" + local(w.port())
 	w.serve(append([]string{
 		"--registries", "CloudFoundry,Mock,Consul,Eureka", "--consulserverURL", nobody, "--eurekaserverURL", nobody + "/eureka", "--registrySyncTimeout", "2s",
+		"--optionalSources", "Consul,Eureka",
 	}, b.flags()...)...)
 	w.sidecar()
 	w.answers("http://shop.cf.test/", "one")

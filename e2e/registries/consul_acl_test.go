@@ -99,7 +99,7 @@ func TestConsulOfTheCommunityHasNoNamespaces(t *testing.T) {
 		w.check(os.MkdirAll(w.configDir, 0o755))
 		server := w.consulServer()
 		w.check(server.external("web", "one", "127.0.0.1", 1, "passing", 1))
-		w.serve("--registries", "Consul", "--consulserverURL", server.url, flag, "team", "--registrySyncTimeout", "100ms")
+		w.serve("--registries", "Consul", "--consulserverURL", server.url, flag, "team", "--registrySyncTimeout", "100ms", "--optionalSources", "Consul")
 		w.eventually("Consul Enterprise", func() string { return w.get("/ready?verbose") })
 		t.Log(w.get("/ready?verbose"))
 	}

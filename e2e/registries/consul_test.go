@@ -250,7 +250,8 @@ func TestConsulToken(t *testing.T) {
 	w.check(os.Mkdir(config, 0o755))
 	write("")
 	w.configDir = config
-	w.serve("--registries", "Consul", "--consulserverURL", server.url, "--consulTokenFile", token, "--registrySyncTimeout", "100ms")
+	w.serve("--registries", "Consul", "--consulserverURL", server.url, "--consulTokenFile", token, "--registrySyncTimeout", "100ms",
+		"--optionalSources", "Consul")
 	w.eventually("may not read any service", func() string { return w.get("/ready?verbose") })
 	write("99999999-2222-3333-4444-555555555555")
 	w.eventually("ACL not found", func() string { return w.get("/ready?verbose") })

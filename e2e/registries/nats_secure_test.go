@@ -77,7 +77,7 @@ func TestCloudFoundryOverTLS(t *testing.T) {
 	w.check(os.Mkdir(w.configDir, 0o755))
 	ready := func() string { return w.get("/ready?verbose") }
 	w.serve(append([]string{
-		"--registries", "CloudFoundry", "--registrySyncTimeout", "100ms", "--natsCACertFile", path("roots.pem"),
+		"--registries", "CloudFoundry", "--registrySyncTimeout", "100ms", "--optionalSources", "CloudFoundry", "--natsCACertFile", path("roots.pem"),
 		"--natsClientCertFile", path("client.pem"), "--natsClientKeyFile", path("client.key"),
 	}, b.flags()...)...)
 	w.eventually("certificate signed by unknown authority", ready)

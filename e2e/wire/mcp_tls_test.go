@@ -68,7 +68,7 @@ func TestDiscoveryReadsIstiodOverTLS(t *testing.T) {
 		}
 		own := fmt.Sprintf("mode: MUTUAL, clientCertificate: %s, privateKey: %s", at("discovery.pem"), at("discovery.key"))
 		settings("%s, caCertificates: %s, sni: istiod.test", own, at("foreign.pem"))
-		reader.serve("--meshConfig", mesh, "--registrySyncTimeout", "200ms", "--registries", "Mock")
+		reader.serve("--meshConfig", mesh, "--registrySyncTimeout", "200ms", "--registries", "Mock", "--optionalSources", "xds://"+address)
 		says("certificate signed by unknown authority")
 		settings("%s, caCertificates: %s", own, at("ca.pem"))
 		says("cannot validate certificate for 127.0.0.1")

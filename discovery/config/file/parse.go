@@ -34,6 +34,7 @@ type parsed struct {
 	kept       map[string]*model.Object // objects that a document which cannot be read may still hold
 	refused    map[string]int           // the line of each object that has an error and no good form; by key
 	unreadable int                      // documents, or the file, whose objects are not known
+	blind      bool                     // that is so since the start: no form of it was known whole
 }
 
 // document is a part of a file with its decoded items.
@@ -117,8 +118,9 @@ func decode(r *config.Reader, name string, d config.Document, known map[[sha256.
 // resolve decides which objects the file declares, given its form before.
 func (p *parsed) resolve(was *parsed, fault error) {
 	if was == nil {
-		was = &parsed{}
+		was = &parsed{blind: true}
 	}
+	defer func() { p.blind = was.blind && p.unreadable > 0 }()
 	p.declared, p.kept, p.refused = map[string]*model.Object{}, map[string]*model.Object{}, map[string]int{}
 	if fault != nil { // it may be unchanged
 		p.problems = []config.Problem{{File: p.name, Severity: config.Error, Message: fault.Error()}}

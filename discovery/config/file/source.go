@@ -72,6 +72,7 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 	timer.Stop()
 	fault, synced := "", false
 	unsent := map[string]model.Group{}
+	blind := map[string]model.Group{}
 	var manifests Manifests
 	if s.Manifests != nil {
 		manifests = s.Manifests()
@@ -109,15 +110,20 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		status := st.status()
 		s.status.Store(&status)
 		maps.Copy(unsent, out.groups)
+		now := st.blind()
+		maps.Copy(unsent, compare(blind, now))
+		blind = now
 		if synced && len(unsent) == 0 || !synced && !st.unwritten() {
 			continue
 		}
+		next := model.Update{Groups: unsent, Synced: true}
 		if !synced {
 			s.warn(status)
+			next.Stands = st.refused()
 		}
 		s.Log.Info("configuration read", "path", s.Path, "objects", len(st.objects), "changed", len(unsent))
 		select {
-		case updates <- model.Update{Groups: unsent, Synced: true}:
+		case updates <- next:
 			unsent, synced = map[string]model.Group{}, true
 		case <-ctx.Done():
 			return nil
@@ -125,14 +131,12 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 	}
 }
 
-// warn logs at the start which objects are missing. The server has no record of the configuration that proxies got
-// before it started: proxies lose objects that it refuses.
+// warn logs at the start which objects and files are of no use: of them this process knows no good form.
 func (s *Source) warn(now Status) {
-	if missing := len(now.Refused) + len(now.Lost); missing > 0 {
+	if missing := len(now.Refused) + len(now.Unread); missing > 0 {
 		const most = 10
-		names := append(slices.Clone(now.Refused), now.Lost...)
-		s.Log.Error("started without configuration that is refused: there is no last good form of it after a start, "+
-			"and proxies that were told of it before lose it", "count", missing, "first", names[:min(missing, most)])
+		names := append(slices.Clone(now.Refused), now.Unread...)
+		s.Log.Error("configuration cannot be used, and no good form of it was read since the start", "count", missing, "first", names[:min(missing, most)])
 	}
 }
 

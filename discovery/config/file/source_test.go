@@ -182,8 +182,11 @@ func TestSource(t *testing.T) {
 		tick("the same fault is logged once", nil)
 		must(t, os.Mkdir(dir, 0o755))
 		write("broken.yaml", "a: b: c")
-		tick("the first update, though a file is broken", &model.Update{Groups: map[string]model.Group{}, Synced: true},
-			"broken.yaml", "started without configuration that is refused")
+		tick("the first update names a file whose objects are unknown", changed("file "+filepath.Join(dir, "broken.yaml"), model.Group{
+			Faults: []string{"line 1: mapping values are not allowed in this context"}, Unread: true,
+		}), "broken.yaml", "configuration cannot be used, and no good form of it was read since the start")
+		must(t, os.Remove(filepath.Join(dir, "broken.yaml")))
+		tick("it is gone", changed("file "+filepath.Join(dir, "broken.yaml"), model.Group{}))
 		write("a.yaml", rule("a", "x"))
 		tick("a new file", changed(a, model.Group{Objects: []*model.Object{{
 			Meta: model.Meta{

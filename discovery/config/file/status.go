@@ -13,7 +13,8 @@ type Status struct {
 	Objects  int       `json:"objects"`            // objects that are served
 	LastGood []string  `json:"lastGood,omitempty"` // those of them whose present form is refused, each with its place
 	Refused  []string  `json:"refused,omitempty"`  // objects that are not served at all, each with its place
-	Lost     []string  `json:"lost,omitempty"`     // files in which not even the names of all objects can be read
+	Lost     []string  `json:"lost,omitempty"`     // files in which not even the names of all objects can be read now
+	Unread   []string  `json:"unread,omitempty"`   // those for which this has been so since the start
 	Waiting  []string  `json:"waiting,omitempty"`  // files that are being written, with a new form that is not applied yet
 	Held     string    `json:"held,omitempty"`     // text about objects that disappeared at once and are still served
 	Until    time.Time `json:"until,omitzero"`     // when those are removed
@@ -56,7 +57,10 @@ func (s *state) status() Status {
 	counted := map[string]bool{} // two files may refuse one object
 	for _, name := range slices.Sorted(maps.Keys(s.faulty)) {
 		f := s.files[name]
-		if f.unreadable > 0 {
+		switch {
+		case f.blind:
+			out.Unread = append(out.Unread, name)
+		case f.unreadable > 0:
 			out.Lost = append(out.Lost, name)
 		}
 		for _, key := range slices.Sorted(maps.Keys(f.refused)) {
@@ -90,6 +94,7 @@ func (s Status) Lines() []string {
 		{"refused, not served", s.Refused},
 		{"refused, the last good form is served", s.LastGood},
 		{"cannot be read, what it held is served", s.Lost},
+		{"cannot be read, and was not since the start", s.Unread},
 		{"is being written, its last form is served", s.Waiting},
 	} {
 		for _, name := range list.of {

@@ -38,6 +38,9 @@ func (v Reviewer) Review(ctx context.Context, r *admissionv1.AdmissionRequest) *
 		return denied([]config.Problem{{Message: "cannot be read: " + err.Error()}})
 	}
 	strip(o)
+	if r.Kind.Group == "" && r.Kind.Kind == "ConfigMap" {
+		return reviewSettings(r)
+	}
 	if o.GetName() == "" && o.GetGenerateName() != "" {
 		o.SetName(strings.TrimRight(o.GetGenerateName(), "-.") + "-x") // the API server makes a name later
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
@@ -83,5 +84,35 @@ func TestReviewOfALargeObject(t *testing.T) {
 	cancel()
 	if answer := (Reviewer{}).Review(ctx, request); answer.Allowed || !strings.Contains(answer.Result.Message, "is not judged") {
 		t.Errorf("got %.300v", answer)
+	}
+}
+
+// The ConfigMap of the mesh's settings is judged before it is written: a mistyped key or field must not open what
+// MeshConfig closes at the next restart.
+func TestReviewOfSettings(t *testing.T) {
+	configMap := func(data string) []byte {
+		if data == "" {
+			return nil
+		}
+		return []byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mesh", "namespace": "istio-system"}, "data": ` + data + `}`)
+	}
+	const good, bad = `{"mesh": "trustDomain: a.example"}`, `{"mesh": "trustDomian: a.example"}`
+	for what, test := range map[string]struct{ before, now, want string }{
+		"good":                  {"", good, ""},
+		"a typing error":        {good, bad, `data.mesh: line 1: trustDomian unknown field "trustDomian", did you mean "trustDomain"?`},
+		"a new one":             {"", bad, "data.mesh: line 1"},
+		"it was there before":   {bad, bad, ""},
+		"a mistyped key":        {good, `{"mehs": "{}"}`, "data.mesh: is not there, want a MeshConfig"},
+		"it is emptied":         {good, `{"mesh": ""}`, "is empty, want a MeshConfig"},
+		"the networks":          {good, `{"mesh": "{}", "meshNetworks": "networks: 7"}`, "data.meshNetworks: line 1"},
+		"networks that go away": {`{"mesh": "{}", "meshNetworks": "networks: {}"}`, `{"mesh": "{}"}`, ""},
+	} {
+		got := Reviewer{}.Review(t.Context(), &admissionv1.AdmissionRequest{
+			Kind:   metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+			Object: runtime.RawExtension{Raw: configMap(test.now)}, OldObject: runtime.RawExtension{Raw: configMap(test.before)},
+		})
+		if got.Allowed != (test.want == "") || !got.Allowed && !strings.Contains(got.Result.Message, test.want) {
+			t.Errorf("%s: allowed %t, %+v, want %q", what, got.Allowed, got.Result, test.want)
+		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// Settings sends the mesh's settings of a ConfigMap: MeshConfig in its key mesh, MeshNetworks in meshNetworks. A
-// content that is refused changes nothing, and neither does the deletion of the ConfigMap. Until it existed and was
-// valid, the source has not synced.
+// Settings sends the mesh's settings of a ConfigMap: MeshConfig in its key mesh, MeshNetworks in meshNetworks, which may
+// be missing. A content that is refused changes nothing, and neither does the deletion of the ConfigMap or of its key
+// mesh. Until it existed and was valid, the source has not synced.
 type Settings struct {
 	Connect         func() (*kube.Client, error) // called by each Run, which closes the client's connections at its end
 	Cluster         string
@@ -61,8 +61,11 @@ func (s Settings) groupsOf(found *corev1.ConfigMap) map[string]model.Group {
 
 func (s Settings) groupOf(m *corev1.ConfigMap, kind, key string) model.Group {
 	text, has := m.Data[key]
-	if !has {
-		return model.Group{} // Istio's defaults
+	switch {
+	case !has && kind == "MeshConfig": // a key that was mistyped must not open what MeshConfig closes
+		return model.Group{Faults: []string{"data.mesh is not there, want a MeshConfig, {} for Istio's defaults"}}
+	case !has:
+		return model.Group{} // one network
 	}
 	o, problems := config.DecodeSettings(kind, "", []byte(text))
 	if o == nil {

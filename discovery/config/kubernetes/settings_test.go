@@ -32,8 +32,8 @@ func TestSettings(t *testing.T) {
 		!strings.Contains(warned[0], "MeshConfig.defaultConfig.statNameLength is not supported, ignored") {
 		t.Errorf("the warnings are %q", warned)
 	}
-	if g := groupsOf(kube.Event{Put: configMap(nil)}); !g["MeshConfig"].Empty() || !g["MeshNetworks"].Empty() {
-		t.Errorf("without keys there is %+v", g)
+	if g := groupsOf(kube.Event{Put: configMap(map[string]string{"mesh": "{}"})}); len(g["MeshConfig"].Objects) != 1 || !g["MeshNetworks"].Empty() {
+		t.Errorf("with the defaults and without networks there is %+v", g)
 	}
 	for what, test := range map[string]struct {
 		event kube.Event
@@ -43,6 +43,8 @@ func TestSettings(t *testing.T) {
 		"a typing error":       {kube.Event{Put: configMap(map[string]string{"mesh": "a: 1\nrootNamespace: [x]\n"})}, "MeshConfig", "data.mesh, line "},
 		"no ConfigMap":         {kube.Event{List: true}, "MeshConfig", "ConfigMap istio-system/istio is not there"},
 		"one that was deleted": {kube.Event{Gone: configMap(good)}, "MeshConfig", "ConfigMap istio-system/istio is not there"},
+		"a mistyped key":       {kube.Event{Put: configMap(map[string]string{"mehs": "{}"})}, "MeshConfig", "data.mesh is not there, want a MeshConfig"},
+		"nothing":              {kube.Event{Put: configMap(map[string]string{"mesh": "# soon\n"})}, "MeshConfig", "is empty, want a MeshConfig"},
 		"of the networks":      {kube.Event{Put: configMap(map[string]string{"meshNetworks": "networks: 7"})}, "MeshNetworks", "data.meshNetworks, line 1: "},
 	} {
 		g := groupsOf(test.event)[test.kind]

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,11 +32,14 @@ type state struct {
 type kind struct {
 	config.Resource
 	unserved bool                   // its objects are followed to report that they have no effect
-	refused  bool                   // the API server does not allow to read them, which is reported
+	refused  map[*kube.Watch]bool   // watches that the API server refuses, which is reported
 	version  string                 // the version that is followed; "" while there is no definition
 	watches  map[*kube.Watch]func() // of its objects, with the functions that stop them
 	known    map[string]known       // objects by the keys of their groups
 }
+
+// retry is how long a kind that is served waits after a refusal.
+const retry = 10 * time.Second
 
 // known identifies one form of an object.
 type known struct {
@@ -56,15 +60,16 @@ func (st *state) define(r config.Resource) *kube.Watch {
 	w := &kube.Watch{
 		Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 		Kind:     "CustomResourceDefinition", Fields: "metadata.name=" + r.Plural + "." + r.Group, Strip: withoutSchemas, Awaited: true,
+		Optional: true, Retry: retry,
 	}
-	st.kinds[w] = &kind{Resource: r, watches: map[*kube.Watch]func(){}, known: map[string]known{}}
+	st.kinds[w] = &kind{Resource: r, refused: map[*kube.Watch]bool{}, watches: map[*kube.Watch]func(){}, known: map[string]known{}}
 	return w
 }
 
 // oversee returns the watch of the definition of a kind that is not served.
 func (st *state) oversee(r config.Resource) *kube.Watch {
 	w := st.define(r)
-	w.Optional, st.kinds[w].unserved = true, true
+	w.Retry, st.kinds[w].unserved = 0, true
 	return w
 }
 
@@ -124,7 +129,10 @@ func (st *state) defined(k *kind, e kube.Event) {
 	for _, namespace := range st.namespaces {
 		w := &kube.Watch{
 			Resource: schema.GroupVersionResource{Group: k.Group, Version: version, Resource: k.Plural},
-			Kind:     k.Kind, Namespace: namespace, Strip: strip, Awaited: true, Optional: k.unserved,
+			Kind:     k.Kind, Namespace: namespace, Strip: strip, Awaited: true, Optional: true,
+		}
+		if !k.unserved {
+			w.Retry = retry
 		}
 		st.kinds[w] = k
 		k.watches[w] = st.follow(w)
@@ -135,6 +143,7 @@ func (st *state) unfollow(k *kind) {
 	for w, stop := range k.watches {
 		stop()
 		delete(st.kinds, w)
+		delete(k.refused, w)
 	}
 	clear(k.watches)
 }
@@ -169,14 +178,21 @@ func (st *state) drop(k *kind, key string) {
 	}
 }
 
-// see reports objects of a kind that is not served, and that the API server does not allow to read.
+// see reports a kind that the API server does not allow to read, or cannot convert. The others are followed; of this one
+// the last objects stay.
 func (st *state) see(k *kind, e kube.Event) {
-	switch key := "unread/" + k.Kind; {
+	key, was := "unread/"+k.Kind, len(k.refused)
+	switch {
 	case e.Refused != nil:
-		st.unsent[key] = model.Group{Faults: []string{fmt.Sprintf("objects of %s cannot be read; they would have no effect here, and are not named: %v", k.Kind, e.Refused)}}
-		k.refused = true
-	case e.List && k.refused:
-		st.unsent[key], k.refused = model.Group{}, false
+		k.refused[e.Of] = true
+		st.unsent[key] = model.Group{Faults: []string{fmt.Sprintf("objects of %s cannot be read: %v", k.Kind, e.Refused)}, Unread: true}
+		if k.unserved {
+			st.unsent[key] = model.Group{Faults: []string{fmt.Sprintf("objects of %s cannot be read; they would have no effect here, and are not named: %v", k.Kind, e.Refused)}}
+		}
+	case e.List:
+		if delete(k.refused, e.Of); was > 0 && len(k.refused) == 0 {
+			st.unsent[key] = model.Group{}
+		}
 	}
 }
 

@@ -229,3 +229,32 @@ func TestPoliciesAreNamed(t *testing.T) {
 	c.apply(kube.Event{Of: objects, Refused: errors.New("authorizationpolicies is forbidden")})
 	c.want("?unread/AuthorizationPolicy")
 }
+
+// A kind that the API server refuses is a part that cannot be read: the other kinds are followed, and its last objects
+// stay until it can be read again.
+func TestAKindThatIsRefused(t *testing.T) {
+	c := newCluster(t)
+	for _, w := range c.definitions {
+		c.apply(kube.Event{Of: w, List: true})
+	}
+	c.apply(kube.Event{Of: c.definitions["sidecars"], Put: definition(t, "True", "v1")})
+	c.apply(kube.Event{Of: c.definitions["gateways"], Put: definition(t, "True", "v1")})
+	sidecars, gateways := c.followed["sidecars/v1/"], c.followed["gateways/v1/"]
+	if !sidecars.Optional || sidecars.Retry != retry {
+		t.Errorf("the watch is %+v, want one that is tried again", sidecars)
+	}
+	c.apply(kube.Event{Of: sidecars, List: true, All: []any{sidecar(t, "a", "u1", "1", "./*")}})
+	c.apply(kube.Event{Of: gateways, Refused: errors.New("gateways is forbidden")})
+	if g := c.unsent["unread/Gateway"]; !g.Unread || !slices.Equal(g.Faults, []string{"objects of Gateway cannot be read: gateways is forbidden"}) {
+		t.Errorf("a refused kind is the group %+v", g)
+	}
+	if c.want("Sidecar/shop/a", "?unread/Gateway"); !c.complete() {
+		t.Error("it waits for a kind that is refused")
+	}
+	c.apply(kube.Event{Of: sidecars, Refused: errors.New("sidecars is forbidden")})
+	c.want("?unread/Sidecar")
+	c.apply(kube.Event{Of: gateways, List: true})
+	c.want("-unread/Gateway")
+	c.apply(kube.Event{Of: sidecars, List: true, All: []any{sidecar(t, "b", "u2", "1", "./*")}})
+	c.want("-Sidecar/shop/a", "Sidecar/shop/b", "-unread/Sidecar")
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,8 +21,8 @@ type Source struct {
 	Options    catalog.Options
 }
 
-// Run sends updates until ctx is done, or the API server refuses or cannot be reached. It keeps nothing between two
-// runs.
+// Run sends updates until ctx is done, or the API server cannot be reached. Of a kind that it refuses the last objects
+// stay, and the others are followed. It keeps nothing between two runs.
 func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	return kube.Run(ctx, s.Connect, func(ctx context.Context, session *kube.Session) error {
 		s.send(ctx, session, watches(s.Namespaces, s.Options.SystemNamespace), updates)
@@ -36,14 +38,11 @@ func (s Source) send(ctx context.Context, session *kube.Session, watches []watch
 		of[&watches[i].Watch] = watches[i]
 		session.Start(&watches[i].Watch)
 	}
-	refused, faults := map[*kube.Watch]string{}, map[string]model.Group{}
+	refused, faults := map[*kube.Watch]model.Group{}, map[string]model.Group{}
 	kube.Outbox[model.Group, model.Update]{
 		Apply: func(e kube.Event) {
-			if fault := refusal(e, of[e.Of].without); fault != refused[e.Of] && (e.List || fault != "") {
-				refused[e.Of], faults[e.Of.Named()] = fault, model.Group{}
-				if fault != "" {
-					faults[e.Of.Named()] = model.Group{Faults: []string{fault}}
-				}
+			if fault := refusal(e, of[e.Of].without); (e.List || e.Refused != nil) && !slices.Equal(fault.Faults, refused[e.Of].Faults) {
+				refused[e.Of], faults[key(e.Of)] = fault, fault
 			}
 			apply(known, e, of[e.Of].kind, s.Options.Cluster)
 		},
@@ -57,14 +56,21 @@ func (s Source) send(ctx context.Context, session *kube.Session, watches []watch
 	}.Send(ctx, session, updates)
 }
 
-// refusal returns a fault that names what is missing while the API server refuses some objects; "" while it refuses
-// none.
-func refusal(e kube.Event, without string) string {
-	if e.Refused == nil {
-		return ""
+// refusal returns a group that names what is missing while the API server refuses some objects; an empty one while it
+// refuses none.
+func refusal(e kube.Event, without string) model.Group {
+	switch {
+	case e.Refused == nil:
+		return model.Group{}
+	case without == "":
+		return model.Group{Faults: []string{e.Refused.Error()}, Unread: true}
+	default:
+		return model.Group{Faults: []string{fmt.Sprintf("there is none of %s: %v", without, e.Refused)}}
 	}
-	return fmt.Sprintf("there is none of %s: %v", without, e.Refused)
 }
+
+// key is the key of the fault of a watch.
+func key(w *kube.Watch) string { return strings.TrimSuffix(w.Named()+" of "+w.Namespace, " of ") }
 
 // apply applies one event. Objects that are refused now stay in their last form.
 func apply(known *catalog.Catalog, e kube.Event, kind catalog.Kind, cluster string) {

@@ -170,6 +170,26 @@ func TestTellWithoutNodes(t *testing.T) {
 	r.want("-nodes")
 }
 
+// Without the right to read Services, EndpointSlices or Pods that kind is a part that cannot be read: what was known of
+// it stays, and the others are followed.
+func TestTellWithoutAKind(t *testing.T) {
+	r := startTelling(t)
+	r.send(catalog.Node, "", kube.Event{List: true})
+	r.send(catalog.Namespace, "", kube.Event{List: true})
+	for _, kind := range []catalog.Kind{catalog.EndpointSlice, catalog.Pod} {
+		r.send(kind, "", kube.Event{List: true})
+	}
+	r.send(catalog.Service, "", kube.Event{Refused: errors.New("services is forbidden")})
+	u := r.update()
+	if g := u.Groups["services"]; !g.Unread || !slices.Equal(g.Faults, []string{"services is forbidden"}) || !u.Synced {
+		t.Errorf("it tells %+v", u)
+	}
+	r.send(catalog.Service, "", kube.Event{List: true, All: []any{service("a", "one")}})
+	r.want("Service/a/one", "-services")
+	r.send(catalog.Service, "", kube.Event{Refused: errors.New("services is forbidden")})
+	r.want("services")
+}
+
 func TestStrip(t *testing.T) {
 	meta := metav1.ObjectMeta{
 		Name: "x", Labels: map[string]string{"app": "x"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}, Finalizers: []string{"f"},

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -19,8 +20,11 @@ import (
 type watched struct {
 	kube.Watch
 	kind    catalog.Kind
-	without string // what is missing if the API server refuses these objects; "" if they are required
+	without string // what is missing if the API server refuses these objects; "" if services or endpoints are
 }
+
+// retry is how long the watch of Services, EndpointSlices or Pods waits after a refusal.
+const retry = 10 * time.Second
 
 // watches returns the watches of the source.
 func watches(namespaces []string, system string) []watched {
@@ -37,7 +41,7 @@ func watches(namespaces []string, system string) []watched {
 	}
 	for _, namespace := range kube.Namespaces(namespaces) {
 		in := func(kind catalog.Kind, resource schema.GroupVersionResource, w kube.Watch) {
-			w.Resource, w.Namespace, w.Strip = resource, namespace, strip
+			w.Resource, w.Namespace, w.Strip, w.Optional, w.Retry = resource, namespace, strip, true, retry
 			out = append(out, watched{w, kind, ""})
 		}
 		in(catalog.Service, core.WithResource("services"), kube.Watch{Object: &corev1.Service{}})

@@ -18,8 +18,12 @@ func TestAwaited(t *testing.T) {
 	}{
 		"nothing has synced":                          {false, nil, "", 0, time.Minute, sources},
 		"nothing has synced, long after the deadline": {false, nil, certificate, time.Hour, time.Minute, sources},
-		"a required source is missing": {false, []discovery.SourceStatus{{Name: "Consul", Awaited: true, State: discovery.SourceFailed}, {Name: "other"}, {Name: "config", Awaited: true, Unread: []string{"x"}}}, "", 0, time.Minute,
-			sources + ": Consul failed, config cannot be read in part (/ready?verbose on its host has the reasons)"},
+		"a required source is missing": {
+			false,
+			[]discovery.SourceStatus{{Name: "Consul", Awaited: true, State: discovery.SourceFailed}, {Name: "other"}, {Name: "config", Awaited: true, Unread: []string{"x"}}},
+			"", 0, time.Minute,
+			sources + ": Consul failed, config cannot be read in part (/ready?verbose on its host has the reasons)",
+		},
 		"all is there":                                   {true, nil, "", 0, time.Minute, ""},
 		"the webhooks lack something":                    {true, nil, certificate, 59 * time.Second, time.Minute, certificate},
 		"the webhooks lack something, after a deadline":  {true, nil, certificate, time.Minute, time.Minute, ""},

@@ -75,26 +75,42 @@ func TestCompatIsTheTable(t *testing.T) {
 	golden.Document(t, "../../docs/compat.md", string(head)+tables())
 }
 
-// Every difference of a verdict has a reason, and a case that shows it.
-func TestVerdicts(t *testing.T) {
-	all := Verdicts()
-	if len(all) == 0 {
-		t.Error("there is none")
-	}
-	for _, v := range all {
-		if v.What == "" || v.Istio == "" || v.Here == "" || len(v.Cases) == 0 {
-			t.Errorf("%+v is not whole", v)
+// Every difference from Istio has a reason, and a case that shows it, which shows no other one.
+func TestDifferences(t *testing.T) {
+	for name, all := range map[string][]Difference{"verdicts": Verdicts(), "simulated": Simulated()} {
+		if len(all) == 0 {
+			t.Errorf("%s: there is none", name)
+		}
+		listed := map[string]bool{}
+		for _, d := range all {
+			if d.What == "" || d.Istio == "" || d.Here == "" || len(d.Cases) == 0 {
+				t.Errorf("%s: %+v is not whole", name, d)
+			}
+			for _, c := range d.Cases {
+				if listed[c] {
+					t.Errorf("%s: %s is there twice", name, c)
+				}
+				listed[c] = true
+			}
 		}
 	}
+}
+
+func table(all []Difference) string {
+	cell := strings.NewReplacer("|", "\\|")
+	out := "\n| what | Istio | here, and why |\n|---|---|---|\n"
+	for _, d := range all {
+		out += "| " + cell.Replace(d.What) + " | " + cell.Replace(d.Istio) + " | " + cell.Replace(d.Here) + " |\n"
+	}
+	return out
 }
 
 func tables() string {
 	var b strings.Builder
 	b.WriteString("\n## Verdicts\n\nOf Istio's own tables of validation, run by `make e2e-wire`, all cases of these kinds have Istio's verdict, but for:\n" +
-		"\n| what | Istio | here, and why |\n|---|---|---|\n")
-	for _, v := range Verdicts() {
-		b.WriteString("| " + v.What + " | " + v.Istio + " | " + v.Here + " |\n")
-	}
+		table(Verdicts()))
+	b.WriteString("\n## Simulation\n\nIstio's own tests of what becomes of a request in the configuration of a proxy, run by `make e2e-wire` on what `serve` sends, end as in Istio, but for:\n" +
+		table(Simulated()))
 	for _, name := range KindNames() {
 		b.WriteString("\n## " + name + "\n\n| field | | |\n|---|---|---|\n")
 		for _, s := range SupportOf(name) {

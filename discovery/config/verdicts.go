@@ -1,22 +1,31 @@
 package config
 
 import (
-	_ "embed" // verdicts.txt
+	_ "embed" // verdicts.txt, simulated.txt
 	"strings"
 )
 
-//go:embed verdicts.txt
-var verdictTable string
+var (
+	//go:embed verdicts.txt
+	verdictTable string
+	//go:embed simulated.txt
+	simulatedTable string
+)
 
-// Verdict is a difference from the verdict of Istio's validation that is meant.
-type Verdict struct {
+// Difference is a difference from Istio that is meant. docs/compat.md lists all.
+type Difference struct {
 	What, Istio, Here string
-	Cases             []string // of Istio's tables
+	Cases             []string // of Istio's own tests, which show it
 }
 
-// Verdicts returns the differences that are meant, which docs/compat.md lists.
-func Verdicts() (out []Verdict) {
-	for line := range strings.Lines(verdictTable) {
+// Verdicts returns the differences from the verdicts of Istio's validation.
+func Verdicts() []Difference { return differences(verdictTable) }
+
+// Simulated returns the differences from Istio in what becomes of requests, and in the configuration of a proxy.
+func Simulated() []Difference { return differences(simulatedTable) }
+
+func differences(table string) (out []Difference) {
+	for line := range strings.Lines(table) {
 		line = strings.TrimRight(line, "\n")
 		switch name, isCase := strings.CutPrefix(line, "\t"); {
 		case isCase:
@@ -24,7 +33,7 @@ func Verdicts() (out []Verdict) {
 		case line != "" && line[0] != '#':
 			what, rest, _ := strings.Cut(line, " | ")
 			istio, here, _ := strings.Cut(rest, " | ")
-			out = append(out, Verdict{What: what, Istio: istio, Here: here})
+			out = append(out, Difference{What: what, Istio: istio, Here: here})
 		}
 	}
 	return out

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 
 // findPeers looks for what fetch-peers fetches.
 func findPeers() error {
-	for _, name := range []string{"pilot-agent", "pilot-discovery", "envoy_bootstrap.json", "validation.jsonl", "java", "java-1.68.0", "python"} {
+	for _, name := range []string{"pilot-agent", "pilot-discovery", "envoy_bootstrap.json", "validation.jsonl", "simulation", "java", "java-1.68.0", "python"} {
 		if _, err := os.Stat(lab.Path("bin", "peers", name)); err != nil {
 			return fmt.Errorf("%w: run make e2e-wire, which fetches it", err)
 		}

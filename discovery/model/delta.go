@@ -92,6 +92,7 @@ func (m *Mesh) moveServices(services []*Service) bool {
 		} else if claims[i].declaration() != s.declaration() || !onlyEndpoints(claims[i], s) {
 			return false
 		}
+		s = s.withAliasesOf(claims[i])
 		claims[i] = s
 		m.moved[s.key()] = s
 		if slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool { return LocalAddress(e.Address) != NotLocal }) {
@@ -111,7 +112,7 @@ func (m *Mesh) moveServices(services []*Service) bool {
 
 func onlyEndpoints(a, b *Service) bool {
 	return !a.Headless && !b.Headless && maps.Equal(a.Selector, b.Selector) &&
-		a.Created.Equal(b.Created) && a.Right == b.Right && a.Resolution == b.Resolution && a.External == b.External &&
+		a.Created.Equal(b.Created) && a.Right == b.Right && a.Resolution == b.Resolution && a.External == b.External && a.ExternalName == b.ExternalName &&
 		a.NodeLocal == b.NodeLocal && a.Prefer == b.Prefer &&
 		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Ignored, b.Ignored) &&
 		slices.Equal(a.ExportTo, b.ExportTo) &&

@@ -145,6 +145,7 @@ func (m *Mesh) addServices(services []*Service) {
 		slices.SortStableFunc(m.contested[key], func(a, b *Service) int { return cmp.Compare(a.Right, b.Right) })
 		m.services[at] = Recall(m.memory, fmt.Sprintf("claims of %s/%s", key.namespace, key.host), m.contested[key], claimants.join)
 	}
+	m.indexAliases()
 }
 
 // claims returns the services of a host in the order of their right to it.

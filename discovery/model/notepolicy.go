@@ -13,6 +13,10 @@ import (
 
 func (j *judge) destinationRule(meta Meta, r *networking.DestinationRule) {
 	host := j.domain.Qualify(r.Host, meta.Namespace)
+	if s := j.mesh.Service(host); s != nil && s.AliasOf != "" {
+		j.note(IgnoredField, meta, "spec.host", "%s is only another name of %s, as its externalName says: clients that see both follow the policy of that, "+
+			"and not this one; want host %s", host, s.AliasOf, s.AliasOf)
+	}
 	if !j.policyCounts(host) {
 		j.unknownHost(meta, "spec.host", host, "nothing follows this policy")
 	}

@@ -120,6 +120,10 @@ func (j *judge) destination(meta Meta, d *networking.Destination, path string) {
 		}
 		return
 	}
+	if service.AliasOf != "" {
+		host = service.AliasOf
+		service = j.mesh.Service(host)
+	}
 	if port := d.GetPort().GetNumber(); port != 0 {
 		if _, ok := service.Port(port); !ok {
 			j.note(UnknownPort, meta, path+".port.number", "%s has no port %d: %s; it has %s", host, port, so, ports(service))

@@ -66,6 +66,10 @@ func (j *judge) united(all claimants, s *Service) {
 // ignored adds notes about registered services whose record contains settings that are ignored.
 func (j *judge) ignored() {
 	for _, s := range j.mesh.services {
+		if j.mesh.circular(s) {
+			j.note(UnknownHost, j.declaredBy(s), "spec.externalName", "is %s, and leads back to a name before it: no address is found, and requests "+
+				"are answered 503; want the name of a service", s.ExternalName)
+		}
 		for _, what := range s.Ignored {
 			field, _, _ := strings.Cut(what, " ")
 			j.note(IgnoredField, j.declaredBy(s), field, "%s", what)

@@ -152,12 +152,18 @@ func (s *Scope) collect(visible []*Service) {
 			wanted[host] = true
 		}
 		for _, service := range visible {
+			if wanted[service.Host] && service.AliasOf != "" {
+				wanted[service.AliasOf] = true
+			}
+		}
+		for _, service := range visible {
 			if wanted[service.Host] {
 				add(service)
 			}
 		}
 	}
 	slices.SortFunc(s.services, func(a, b *Service) int { return cmp.Compare(a.Host, b.Host) })
+	s.joinAliases()
 }
 
 // With returns the scope after changes of rules. It returns false if the changes may add or remove services of the

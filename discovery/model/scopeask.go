@@ -5,7 +5,7 @@ import networking "istio.io/api/networking/v1alpha3"
 // The questions of a scope. If the scope records its answers (see RecallScoped), services are returned without their
 // endpoints.
 
-// Service returns the service of a host, or nil if the workload sees none.
+// Service returns the service of a host, or nil if the workload sees none. The host may be one of its Aliases.
 func (s *Scope) Service(host string) *Service {
 	if s.dependencies != nil {
 		return ask[*Service](s, serviceQuestion{host})

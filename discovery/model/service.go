@@ -30,6 +30,10 @@ type Service struct {
 	// cluster, by cluster: see AddressesIn. They are set when declarations are joined (union.go).
 	ClusterAddresses map[string][]string
 
+	ExternalName string   // a host of which this is only another name; "" for none. It is the address of the one endpoint too
+	AliasOf      string   // the service to which that leads, "" for none. The mesh sets it, see alias.go
+	Aliases      []string // the hosts that lead to this service so, sorted. The mesh sets them
+
 	// Selector adds the workloads of the service's namespace with these labels to Endpoints, except those of its own
 	// registry. Empty adds none.
 	Selector map[string]string

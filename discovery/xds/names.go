@@ -30,12 +30,12 @@ func (r *Resources) Names(v Outbound) []Name {
 
 func names(scope *model.Scope, v Outbound) []Name {
 	byHost := map[string]*Name{}
-	add := func(s *model.Service, pod string, addresses []string) {
-		host := strings.TrimPrefix(pod+"."+s.Host, ".")
+	add := func(name, pod string, addresses []string) {
+		host := strings.TrimPrefix(pod+"."+name, ".")
 		n := byHost[host]
 		if n == nil {
 			n = &Name{Host: host, pod: pod}
-			if n.Service, n.Namespace = serviceOf(s.Host, v.Domain); pod != "" && n.Service != "" {
+			if n.Service, n.Namespace = serviceOf(name, v.Domain); pod != "" && n.Service != "" {
 				n.Service = pod + "." + n.Service
 			}
 			byHost[host] = n
@@ -44,10 +44,14 @@ func names(scope *model.Scope, v Outbound) []Name {
 	}
 	for _, egress := range scope.Egress() {
 		for _, s := range egress.Services {
-			add(s, "", v.answers(scope, s))
+			answers := v.answers(scope, s)
+			add(s.Host, "", answers)
+			for _, name := range aliasesIn(scope, s) {
+				add(name, "", answers)
+			}
 			for _, e := range s.Endpoints {
 				if e.Hostname != "" && e.Health.TakesRequests() && isIP(e.Address) {
-					add(s, e.Hostname, []string{e.Address})
+					add(s.Host, e.Hostname, []string{e.Address})
 				}
 			}
 		}

@@ -136,7 +136,7 @@ func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p mode
 			if chains := r.sniChains(ls.seen, rule); own && len(chains) == 0 {
 				l.addTCP(r.tcpChains(ls.seen, s, nil, subnets)) // the address is the service's alone
 			} else {
-				l.chains = append(l.chains, r.tlsChains(ls.seen, s, rule)...)
+				l.chains = append(l.chains, r.tlsChains(ls.seen, s, rule, ls.view.Domain)...)
 			}
 		case p.Protocol == model.Unknown:
 			l.sniff = true

@@ -43,12 +43,15 @@ func buildProxyless(m *model.Mesh, v Outbound) *Resources {
 				continue
 			}
 			name := outboundName(port.Number, "", s.Host)
-			for _, host := range append([]string{s.Host}, shortNames(s.Host, v.Domain)...) {
-				out.Listeners = append(out.Listeners, seen.apiListener(fmt.Sprintf("%s:%d", host, port.Number), name))
+			aliases := aliasesIn(scope, s)
+			for _, host := range append([]string{s.Host}, aliases...) {
+				for _, form := range append([]string{host}, shortNames(host, v.Domain)...) {
+					out.Listeners = append(out.Listeners, seen.apiListener(fmt.Sprintf("%s:%d", form, port.Number), name))
+				}
 			}
 			out.Routes = append(out.Routes,
 				&routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{{
-					Name: name, Domains: domains(s, port.Number, v.Domain, v.Cluster),
+					Name: name, Domains: domains(s, port.Number, v.Domain, v.Cluster, aliases...),
 					Routes: router{scope: scope, gateway: model.MeshGateway, port: port.Number}.serviceRoutes(s.Host, rules[s]),
 				}}})
 		}

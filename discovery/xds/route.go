@@ -201,7 +201,11 @@ func (r router) split(destinations []*networking.HTTPRouteDestination) *routev3.
 // else the one to which the request was sent. The cluster may not exist, for example if the subset does not exist:
 // Envoy then answers 503.
 func (r router) clusterOf(d *networking.Destination) string {
-	return outboundName(r.portOf(d), d.GetSubset(), d.GetHost())
+	host := d.GetHost()
+	if s := r.scope.Service(host); s != nil {
+		host = s.Host // of which that may be another name
+	}
+	return outboundName(r.portOf(d), d.GetSubset(), host)
 }
 
 func (r router) portOf(d *networking.Destination) uint32 {

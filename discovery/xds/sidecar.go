@@ -107,7 +107,7 @@ func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egre
 			}
 			r := router{scope: b.scope, gateway: model.MeshGateway, port: p.Number}
 			if p.Protocol.IsTLS() {
-				l.chains = append(l.chains, r.tlsChains(b.seen, s, ruleSpec(e.Rules.For(s.Host)))...)
+				l.chains = append(l.chains, r.tlsChains(b.seen, s, ruleSpec(e.Rules.For(s.Host)), b.view.Domain)...)
 			} else {
 				l.addTCP(r.tcpChains(b.seen, s, ruleSpec(e.Rules.For(s.Host)), nil))
 			}

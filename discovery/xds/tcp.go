@@ -103,14 +103,18 @@ func (r router) whole(s *model.Service) []*networking.RouteDestination {
 }
 
 // tlsChains returns the filter chains for TLS connections by their server name (SNI): the TLS routes of a
-// VirtualService, and a chain for the service's own host unless the routes name it.
-func (r router) tlsChains(o observed, s *model.Service, rule *networking.VirtualService) []*listenerv3.FilterChain {
+// VirtualService, and a chain for the service's own host and its other names, but those that the routes name.
+func (r router) tlsChains(o observed, s *model.Service, rule *networking.VirtualService, domain string) []*listenerv3.FilterChain {
 	out := r.sniChains(o, rule)
-	named := slices.ContainsFunc(out, func(c *listenerv3.FilterChain) bool {
-		return slices.Contains(c.FilterChainMatch.ServerNames, s.Host)
+	names := []string{s.Host}
+	for _, name := range aliasesIn(r.scope, s) {
+		names = append(append(names, name), shortNames(name, domain)...)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(out, func(c *listenerv3.FilterChain) bool { return slices.Contains(c.FilterChainMatch.ServerNames, name) })
 	})
-	if !named {
-		out = append(out, sniChain([]string{s.Host}, nil, r.tcpRoute(o, r.whole(s))))
+	if len(names) > 0 {
+		out = append(out, sniChain(names, nil, r.tcpRoute(o, r.whole(s))))
 	}
 	return out
 }

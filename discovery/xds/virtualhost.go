@@ -33,7 +33,7 @@ type routeTable struct {
 
 // routedHost holds the inputs of one virtual host.
 type routedHost struct {
-	service *model.Service                            // without endpoints; nil for a host that only a rule contains
+	service *model.Service                            // without endpoints; nil for a host that only a rule contains. The host may be another name of it
 	rule    *model.Config[*networking.VirtualService] // nil if there is none
 	port    uint32
 }
@@ -111,7 +111,7 @@ func (m hostMaker) sniffed() {
 	if s := m.scope.Service(host); s != nil {
 		delete(m.claimed, "*")
 		m.table.everyHost = true
-		m.addHost(s, m.number, []string{"*"}, m.scope.Rule(m.egress, host))
+		m.addHost(s, s.Host, m.number, []string{"*"}, m.scope.Rule(m.egress, host))
 	}
 }
 
@@ -119,7 +119,9 @@ func (m hostMaker) port() {
 	rules, services := m.scope.Rules(m.egress), m.scope.ServicesOn(m.egress, m.number)
 	for _, s := range services {
 		for _, p := range routed(s, m.number) {
-			m.addHost(s, p.Number, hostDomains(s, m.domain, m.cluster), rules.For(s.Host))
+			m.addService(s, p.Number, rules, func(s *model.Service, aliases ...string) []string {
+				return hostDomains(s, m.domain, m.cluster, aliases...)
+			})
 		}
 	}
 	if m.number == 80 || m.number == 0 { // as in Istio; 0 for a Unix socket
@@ -132,7 +134,9 @@ func (m hostMaker) httpProxy() {
 	rules, services := m.scope.Rules(m.egress), m.scope.ServicesOn(m.egress, 0)
 	for _, s := range services {
 		for _, p := range routed(s, 0) {
-			m.addHost(s, p.Number, domains(s, p.Number, m.domain, m.cluster), rules.For(s.Host))
+			m.addService(s, p.Number, rules, func(s *model.Service, aliases ...string) []string {
+				return domains(s, p.Number, m.domain, m.cluster, aliases...)
+			})
 		}
 	}
 	m.addRuleHosts(rules, services, 80)
@@ -156,13 +160,38 @@ func newRouteConfig(name string) *routev3.RouteConfiguration {
 	}
 }
 
+// addService adds the virtual hosts of a service's port: one for the service and its other names, and one for each of
+// these that has a rule of its own. domains returns the forms of the host of a service, and of other names.
+func (m hostMaker) addService(s *model.Service, port uint32, rules model.Rules, domains func(s *model.Service, aliases ...string) []string) {
+	rule := rules.For(s.Host)
+	var same []string
+	for _, name := range aliasesIn(m.scope, s) {
+		if own := rules.For(name); own != nil && own != rule {
+			m.addHost(s, name, port, domains(&model.Service{Host: name, Headless: s.Headless}), own)
+		} else {
+			same = append(same, name)
+		}
+	}
+	m.addHost(s, s.Host, port, domains(s, same...), rule)
+}
+
+// aliasesIn returns the other names of a service that lead to it in a scope. The others are resolved by DNS, or not seen.
+func aliasesIn(scope *model.Scope, s *model.Service) (out []string) {
+	for _, name := range s.Aliases {
+		if of := scope.Service(name); of != nil && of.Host == s.Host {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // addHost adds the virtual host of a service's port, with those of domains that are still free.
-func (m hostMaker) addHost(s *model.Service, port uint32, domains []string,
+func (m hostMaker) addHost(s *model.Service, name string, port uint32, domains []string,
 	rule *model.Config[*networking.VirtualService],
 ) {
 	if domains = claim(m.claimed, domains); len(domains) > 0 {
 		host := routedHost{s, rule, port}
-		m.table.add(host, s.Host, domains, host.routes(m.scope))
+		m.table.add(host, name, domains, host.routes(m.scope))
 	}
 }
 
@@ -221,10 +250,13 @@ func asDomain(host string) string {
 	return host
 }
 
-// hostDomains returns the forms of a service's host, without a port, that a client in a DNS domain and a cluster may
-// use. Each Pod of a headless service may have a name below those of the service, such as that of a StatefulSet.
-func hostDomains(s *model.Service, domain, cluster string) []string {
+// hostDomains returns the forms of a service's host and of its other names, without a port, that a client in a DNS domain
+// and a cluster may use. Each Pod of a headless service may have a name below those of the service, such as that of a StatefulSet.
+func hostDomains(s *model.Service, domain, cluster string, aliases ...string) []string {
 	out := append([]string{asDomain(s.Host)}, shortNames(s.Host, domain)...)
+	for _, name := range aliases {
+		out = append(append(out, name), shortNames(name, domain)...)
+	}
 	if s.Headless {
 		for _, name := range out {
 			out = append(out, "*."+name)
@@ -244,9 +276,9 @@ func hostDomains(s *model.Service, domain, cluster string) []string {
 }
 
 // domains returns the forms of a service's host with a port; for port 80, which URLs leave out, also those without.
-func domains(s *model.Service, port uint32, domain, cluster string) []string {
+func domains(s *model.Service, port uint32, domain, cluster string, aliases ...string) []string {
 	var out []string
-	for _, name := range hostDomains(s, domain, cluster) {
+	for _, name := range hostDomains(s, domain, cluster, aliases...) {
 		if port == 80 {
 			out = append(out, name)
 		}

@@ -82,6 +82,16 @@ endpoints: [{addresses: [%s]}]
 	for _, short := range []string{"reviews", "reviews.default", "reviews.default.svc"} {
 		p.Until(lab.From("v2"), "http://"+short+":9080/", "end-user", "jason")
 	}
+	// A name of a service follows the service's rules and policies, also through another name.
+	name := func(name, target string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: %s}\nspec: {type: ExternalName, externalName: %s, ports: [{name: http, port: 9080}]}\n---\n", name, target)
+	}
+	write("names.yaml", name("alias", "reviews.default.svc."+cluster)+name("second", "alias.default.svc."+cluster))
+	for _, alias := range []string{"alias" + domain, "second" + domain, "second:9080/"} {
+		p.Until(lab.From("v2"), "http://"+alias, "end-user", "jason")
+		p.Until(lab.From("v1"), "http://"+alias)
+	}
+	says()
 
 	w.Check(os.Remove(filepath.Join(w.Config, "more.yaml")))
 	p.Until(lab.Status(503), "http://reviews"+domain, "end-user", "jason")

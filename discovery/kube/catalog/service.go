@@ -122,6 +122,8 @@ func (d *declared) externalName(r *faults, o *corev1.Service) {
 		d.Resolution = model.ResolutionStatic
 	} else if !name.MatchString(target) {
 		r.addf("spec.externalName is %q, want a DNS name", o.Spec.ExternalName)
+	} else {
+		d.ExternalName = target
 	}
 	d.Endpoints = []model.Endpoint{{Address: target, Cluster: d.Cluster}}
 	for i := range d.Ports {

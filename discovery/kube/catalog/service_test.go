@@ -54,7 +54,7 @@ func TestServiceOf(t *testing.T) {
 		"ExternalName": {
 			"", "type: ExternalName, externalName: Example.COM., selector: {app: a}, " + ports,
 			own(func(s *model.Service) {
-				s.Addresses, s.External, s.Resolution = nil, true, model.ResolutionDNS
+				s.Addresses, s.External, s.Resolution, s.ExternalName = nil, true, model.ResolutionDNS, "example.com"
 				s.Endpoints = []model.Endpoint{{Address: "example.com", Cluster: "c1"}}
 				s.Ports = []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}}
 			}),

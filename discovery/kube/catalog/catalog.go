@@ -57,6 +57,8 @@ type Catalog struct {
 	slicesFor index[Key, Key]    // slices by the pods that they name
 	slicesOn  index[string, Key] // slices by the nodes that they name
 	podsOn    index[string, Key] // pods by node
+	holders   index[string, Key] // services and pods by the addresses that only they have
+	listing   index[string, Key] // headless services by the addresses that their slices list
 
 	dirty map[Key]bool    // services and pods whose groups may have changed
 	moved map[string]bool // addresses that other Services or Pods have now
@@ -78,6 +80,7 @@ func New(o Options) *Catalog {
 	return &Catalog{
 		options: o, services: map[Key]*service{}, slices: map[Key]*slice{}, pods: map[Key]*pod{}, nodes: map[string]*node{},
 		slicesOf: index[Key, Key]{}, slicesFor: index[Key, Key]{}, slicesOn: index[string, Key]{}, podsOn: index[string, Key]{},
+		holders: index[string, Key]{}, listing: index[string, Key]{},
 		dirty: map[Key]bool{}, moved: map[string]bool{}, sent: map[Key]model.Group{},
 	}
 }
@@ -132,7 +135,10 @@ func (c *Catalog) Put(o any, at model.Origin) {
 func (c *Catalog) Delete(key Key) {
 	switch key.Kind {
 	case Service:
-		c.move(c.services[key].addresses(), nil)
+		if s := c.services[key]; s != nil {
+			c.move(key, s.addresses(), nil)
+			c.lists(key, nil)
+		}
 		delete(c.services, key)
 		c.dirty[key] = true
 	case EndpointSlice:
@@ -216,20 +222,4 @@ func (c *Catalog) group(key Key) model.Group {
 		return g
 	}
 	return model.Group{}
-}
-
-// index holds sets of values by key.
-type index[K, V comparable] map[K]map[V]bool
-
-func (i index[K, V]) add(key K, value V) {
-	if i[key] == nil {
-		i[key] = map[V]bool{}
-	}
-	i[key][value] = true
-}
-
-func (i index[K, V]) remove(key K, value V) {
-	if delete(i[key], value); len(i[key]) == 0 {
-		delete(i, key)
-	}
 }

@@ -1,7 +1,7 @@
 package catalog
 
 import (
-	"maps"
+	"iter"
 	"slices"
 )
 
@@ -40,27 +40,28 @@ func (c *Catalog) proven(of Key, one candidate) bool {
 // owners returns the Service or the Pod of other namespaces that has an address. An address that a Pod of the own
 // namespace has belongs to it.
 func (c *Catalog) owners(of Key, addresses map[string]bool) map[string]Key {
-	out, own := map[string]Key{}, map[string]bool{}
-	for key, p := range c.pods {
-		for _, address := range p.own() {
-			switch {
-			case !addresses[address]:
-			case key.Namespace == of.Namespace:
-				own[address] = true
-			case out[address] == (Key{}) || key.String() < out[address].String(): // the same one each time
-				out[address] = key
-			}
-		}
-	}
-	maps.DeleteFunc(out, func(address string, _ Key) bool { return own[address] })
-	for key, s := range c.services {
-		for _, address := range s.addresses() {
-			if addresses[address] {
-				out[address] = key
-			}
+	out := map[string]Key{}
+	for address := range addresses {
+		if owner, taken := ownerOf(c.holders.of(address), of.Namespace); taken {
+			out[address] = owner
 		}
 	}
 	return out
+}
+
+// ownerOf returns the one of holders to which an address belongs that a namespace lists: a Service, else a Pod of another
+// namespace if the own one has none.
+func ownerOf(holders iter.Seq[Key], namespace string) (owner Key, taken bool) {
+	own := false
+	for key := range holders {
+		switch {
+		case key.Kind == Pod && key.Namespace == namespace:
+			own = true
+		case owner == (Key{}), key.Kind == Service && owner.Kind == Pod, key.Kind == owner.Kind && key.String() < owner.String(): // the same one each time
+			owner = key
+		}
+	}
+	return owner, owner.Kind == Service || owner.Kind == Pod && !own
 }
 
 // own returns the addresses that only this Pod has.
@@ -78,29 +79,45 @@ func (s *service) addresses() []string {
 	return s.good.Addresses
 }
 
-// move records that addresses have another owner now, unless they are the same.
-func (c *Catalog) move(was, now []string) {
+// move records that a Service or a Pod had some addresses, and has others now, unless they are the same.
+func (c *Catalog) move(key Key, was, now []string) {
 	if slices.Equal(was, now) {
 		return
 	}
-	for _, address := range slices.Concat(was, now) {
+	for _, address := range was {
+		c.holders.remove(address, key)
+		c.moved[address] = true
+	}
+	for _, address := range now {
+		c.holders.add(address, key)
 		c.moved[address] = true
 	}
 }
 
-// touchHeadless records that headless Services which list a moved address may have changed.
-func (c *Catalog) touchHeadless() {
-	if len(c.moved) == 0 {
+// lists records the addresses that the slices of a Service list, if it is headless; nil for another.
+func (c *Catalog) lists(of Key, all []candidate) {
+	s := c.services[of]
+	now := make([]string, 0, len(all))
+	for _, one := range all {
+		now = append(now, one.Address)
+	}
+	if slices.Equal(s.listed, now) {
 		return
 	}
-	for key, s := range c.services {
-		if s.good == nil || !s.good.Headless || c.dirty[key] {
-			continue
-		}
-		for slice := range c.slicesOf[key] {
-			if slices.ContainsFunc(c.slices[slice].endpoints, func(e listed) bool { return c.moved[e.address] }) {
-				c.dirty[key] = true
-			}
+	for _, address := range s.listed {
+		c.listing.remove(address, of)
+	}
+	for _, address := range now {
+		c.listing.add(address, of)
+	}
+	s.listed = now
+}
+
+// touchHeadless records that headless Services which list a moved address may have changed.
+func (c *Catalog) touchHeadless() {
+	for address := range c.moved {
+		for of := range c.listing.of(address) {
+			c.dirty[of] = true
 		}
 	}
 	clear(c.moved)

@@ -22,7 +22,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		}
 		return parsed[text]
 	}
-	for seed := range uint64(100) {
+	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		pick := func(all ...string) string { return all[random.IntN(len(all))] }
 		random1 := func() string { return fmt.Sprintf("10.0.0.%d", 1+random.IntN(3)) }
@@ -30,7 +30,10 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			switch pick("service", "slice", "slice", "pod", "pod", "node", "namespace") {
 			case "service":
 				exported := pick("uid: s1", "uid: s1, annotations: {networking.istio.io/exportTo: .}")
-				return strings.NewReplacer("name: web", "name: "+pick("web", "other"), "uid: s1", exported).Replace(web)
+				address := pick("10.0.0.1", "10.96.0.1")
+				ip := pick("clusterIP: "+address+", clusterIPs: ["+address+"]", "clusterIP: None", "clusterIP: None")
+				return strings.NewReplacer("name: web", "name: "+pick("web", "other"), "uid: s1", exported,
+					"clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1]", ip).Replace(web)
 			case "slice":
 				var endpoints []string
 				for range random.IntN(3) {
@@ -38,7 +41,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				}
 				return slicing(pick("one", "two"), pick("web", "other"), endpoints...)
 			case "pod":
-				return strings.Replace(running(pick("a", "b"), pick("u1", "u2"), random1(), pick("v1", "v2")), "Running", pick("Running", "Failed"), 1)
+				pod := running(pick("a", "b"), pick("u1", "u2"), random1(), pick("v1", "v2"))
+				return strings.NewReplacer("Running", pick("Running", "Running", "Failed"), "namespace: shop", "namespace: "+pick("shop", "shop", "foreign", "strange")).Replace(pod)
 			case "node":
 				return strings.Replace(n1, "zone: z1", "zone: "+pick("z1", "z2"), 1)
 			default:

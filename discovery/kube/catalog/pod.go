@@ -78,9 +78,9 @@ func (c *Catalog) putPod(key Key, now *pod) {
 	} else {
 		c.podsOn.add(now.node, key)
 	}
-	c.move(was.own(), now.own())
+	c.move(key, was.own(), now.own())
 	c.dirty[key] = true
-	for slice := range c.slicesFor[key] {
+	for slice := range c.slicesFor.of(key) {
 		c.touch(slice)
 	}
 }
@@ -139,13 +139,13 @@ func (c *Catalog) putNode(name string, now *node) {
 	if c.nodes[name] = now; now == nil {
 		delete(c.nodes, name)
 	}
-	for key := range c.podsOn[name] {
+	for key := range c.podsOn.of(name) {
 		c.dirty[key] = true
-		for slice := range c.slicesFor[key] {
+		for slice := range c.slicesFor.of(key) {
 			c.touch(slice)
 		}
 	}
-	for slice := range c.slicesOn[name] {
+	for slice := range c.slicesOn.of(name) {
 		c.touch(slice)
 	}
 }

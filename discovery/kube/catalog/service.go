@@ -25,6 +25,7 @@ const (
 type service struct {
 	good   *declared // its last good form; nil for none
 	faults []string
+	listed []string // addresses of its slices when its group was made last, for which listing has it; of a headless one
 }
 
 // declared is a Service without its endpoints.
@@ -44,7 +45,7 @@ func (c *Catalog) putService(key Key, o *corev1.Service, at model.Origin) {
 	}
 	d, faults := c.declare(o, at)
 	if s.faults = faults; len(faults) == 0 {
-		c.move(s.addresses(), d.Addresses)
+		c.move(key, s.addresses(), d.Addresses)
 		s.good = d
 	}
 	c.dirty[key] = true

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -135,7 +134,7 @@ func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string)
 	var wrong faults
 	if d.endpoints {
 		var found []candidate
-		for _, name := range slices.SortedFunc(maps.Keys(c.slicesOf[key]), func(a, b Key) int { return cmp.Compare(a.Name, b.Name) }) {
+		for _, name := range slices.SortedFunc(c.slicesOf.of(key), func(a, b Key) int { return cmp.Compare(a.Name, b.Name) }) {
 			in := c.slices[name]
 			if in.wrong != "" {
 				wrong.addf("EndpointSlice %s has the addressType %q, want IPv4 or IPv6", name.Name, in.wrong)
@@ -153,7 +152,10 @@ func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string)
 			}
 		}
 		if d.Headless {
+			c.lists(key, found)
 			found = c.foreign(key, found, &wrong)
+		} else {
+			c.lists(key, nil)
 		}
 		s.Endpoints = chosen(found, d.families)
 	}

@@ -18,6 +18,33 @@ type group[G any] interface {
 type cacheOf[U any, G group[G]] struct {
 	life[U]
 	groups map[string]G
+	keys   []string // sorted: those of groups when ordered was called last
+	added  []string // to groups since then
+}
+
+// ordered returns the keys of the groups in their order. Only those that were added since the last call are sorted.
+func (c *cacheOf[U, G]) ordered() []string {
+	if len(c.added) == 0 && len(c.keys) == len(c.groups) {
+		return c.keys
+	}
+	slices.Sort(c.added)
+	out, old := make([]string, 0, len(c.groups)), c.keys
+	add := func(key string) {
+		if _, still := c.groups[key]; still && (len(out) == 0 || out[len(out)-1] != key) {
+			out = append(out, key)
+		}
+	}
+	for _, key := range c.added {
+		for ; len(old) > 0 && old[0] <= key; old = old[1:] {
+			add(old[0])
+		}
+		add(key)
+	}
+	for _, key := range old {
+		add(key)
+	}
+	c.keys, c.added = out, nil
+	return out
 }
 
 // take applies a record that the source has sent, and returns the group before it. changed is false if the record is
@@ -29,7 +56,12 @@ func (c *cacheOf[U, G]) take(key string, now G) (before G, changed bool) {
 		return before, false
 	case now.Len() > 0:
 		c.status.Objects += now.Len() - before.Len()
-		c.groups[key] = now
+		if c.groups[key] = now; !had {
+			c.added = append(c.added, key)
+			if len(c.added) > len(c.groups)+64 { // keys that are gone again
+				c.ordered()
+			}
+		}
 		return before, true
 	default:
 		c.drop(key)

@@ -143,7 +143,7 @@ func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop [
 		c := s.sources[f.name]
 		c.remove(f.name)
 		s.log(slog.LevelInfo, "source removed", "source", f.name, "objects", c.status.Objects)
-		s.removeGroups(f.name, c, slices.Sorted(maps.Keys(c.groups)), now)
+		s.removeGroups(f.name, c, c.ordered(), now)
 		s.meet(f.name, now)
 	}
 	for _, f := range start {
@@ -177,9 +177,9 @@ func (s *state) report(name string) SourceStatus {
 func (s *state) groups() iter.Seq[model.Group] {
 	return func(yield func(model.Group) bool) {
 		for _, name := range slices.Sorted(maps.Keys(s.sources)) {
-			groups := s.sources[name].groups
-			for _, key := range slices.Sorted(maps.Keys(groups)) {
-				group := groups[key]
+			c := s.sources[name]
+			for _, key := range c.ordered() {
+				group := c.groups[key]
 				if len(s.unknown) > 0 {
 					group = group.WithoutGuests()
 				}

@@ -105,8 +105,9 @@ func TestTakeIsDeterministic(t *testing.T) {
 		service := func(port string) model.Group {
 			return model.Group{Services: []*model.Service{{Host: "h", Ports: []model.Port{{Name: port}}}}}
 		}
-		s.sources["b"].groups["1"] = service("b1")
-		s.sources["a"].groups["2"], s.sources["a"].groups["1"] = service("a2"), service("a1")
+		s.sources["b"].take("1", service("b1"))
+		s.sources["a"].take("2", service("a2"))
+		s.sources["a"].take("1", service("a1"))
 		mesh, _ := s.flush()
 		if got := mesh.Service("h").Ports[0].Name; got != "a1" {
 			t.Fatalf("the host is the one of %s, want a1's", got)

@@ -1,16 +1,23 @@
 package model
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 )
 
 // indexWorkloads indexes services by the addresses of their endpoints: each proxy looks up its own addresses in every
-// generation.
+// generation. The index has the services without endpoints (see bareService), so a change of an endpoint changes it at
+// two addresses.
 func (m *Mesh) indexWorkloads() {
-	m.byAddress = make(map[netip.Addr][]*Service, len(m.services))
+	endpoints := 0
+	for _, s := range m.services {
+		endpoints += len(s.Endpoints)
+	}
+	m.byAddress = partsFor[netip.Addr, []*Service](endpoints)
 	m.local = map[*Service]bool{}
 	for _, s := range m.services {
+		bare := m.bare(s)
 		for _, e := range s.Endpoints {
 			ip, err := netip.ParseAddr(e.Address)
 			if err != nil { // a DNS name
@@ -22,37 +29,76 @@ func (m *Mesh) indexWorkloads() {
 			if localIP(ip) != NotLocal {
 				m.local[s] = true
 			}
-			if ip = ip.Unmap(); len(m.byAddress[ip]) == 0 || m.byAddress[ip][len(m.byAddress[ip])-1] != s {
-				m.byAddress[ip] = append(m.byAddress[ip], s)
+			ip = ip.Unmap()
+			if at := m.byAddress.get(ip); len(at) == 0 || at[len(at)-1] != bare {
+				m.byAddress.put(ip, append(at, bare))
 			}
 		}
 	}
 }
 
+// moveEndpoints corrects what is made of the endpoints of a service that change.
+func (m *Mesh) moveEndpoints(before, now *Service) {
+	local := slices.ContainsFunc(now.Endpoints, func(e Endpoint) bool { return LocalAddress(e.Address) != NotLocal })
+	if local || m.local[before] {
+		m.local = maps.Clone(m.local)
+		if delete(m.local, before); local {
+			m.local[now] = true
+		}
+	}
+	m.bareServices = m.bareServices.with([]serviceKey{now.key()}, func(_ serviceKey, known bareService) (bareService, bool) {
+		return bareService{now, known.bare}, true
+	})
+	was, is := before.ips(), now.ips()
+	var changed []netip.Addr
+	for ip := range was {
+		if !is[ip] {
+			changed = append(changed, ip)
+		}
+	}
+	for ip := range is {
+		if !was[ip] {
+			changed = append(changed, ip)
+		}
+	}
+	bare := m.bare(now)
+	m.byAddress = m.byAddress.with(changed, func(ip netip.Addr, at []*Service) ([]*Service, bool) {
+		if !is[ip] {
+			at = slices.DeleteFunc(slices.Clone(at), func(s *Service) bool { return s == bare })
+		} else {
+			at = append(slices.Clip(at), bare)
+			slices.SortFunc(at, (*Service).byRight)
+		}
+		return at, len(at) > 0
+	})
+}
+
+// ips returns the IP addresses of the endpoints, not IPv4-mapped.
+func (s *Service) ips() map[netip.Addr]bool {
+	out := make(map[netip.Addr]bool, len(s.Endpoints))
+	for _, e := range s.Endpoints {
+		if ip, err := netip.ParseAddr(e.Address); err == nil {
+			out[ip.Unmap()] = true
+		}
+	}
+	return out
+}
+
 // ServicesAt returns the services that have an endpoint at one of these addresses, which are not IPv4-mapped, in the
 // order of the mesh.
 func (m *Mesh) ServicesAt(addresses ...netip.Addr) []*Service {
-	if len(addresses) == 1 && len(m.moved) == 0 {
-		return m.byAddress[addresses[0]]
-	}
 	var out []*Service
 	for _, ip := range addresses {
-		for _, s := range m.byAddress[ip] {
-			if m.moved[s.key()] == nil {
-				out = append(out, s)
-			}
-		}
-		for _, s := range m.moved {
-			if slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool {
-				own, err := netip.ParseAddr(e.Address)
-				return err == nil && own.Unmap() == ip
-			}) {
-				out = append(out, s)
-			}
+		for _, bare := range m.byAddress.get(ip) {
+			claims := m.claims(bare.Host)
+			out = append(out, claims[slices.IndexFunc(claims, func(s *Service) bool { return s.Namespace == bare.Namespace })])
 		}
 	}
-	slices.SortFunc(out, (*Service).byRight)
-	return slices.Compact(out)
+	if len(addresses) > 1 {
+		slices.SortFunc(out, (*Service).byRight)
+		out = slices.Compact(out)
+	}
+	return out
 }
 
 // HasLocal reports whether a service of the mesh has an endpoint at an address that is local to the proxy that dials it.

@@ -11,9 +11,9 @@ type bareService struct {
 
 // indexBareServices reuses the bare services of last that did not change.
 func (m *Mesh) indexBareServices(last *Mesh) {
-	m.bareServices = make(map[serviceKey]bareService, len(m.services))
+	m.bareServices = partsFor[serviceKey, bareService](len(m.services))
 	for _, s := range m.services {
-		known := last.bareServices[s.key()]
+		known := last.bareServices.get(s.key())
 		if known.service != s {
 			plain := *s
 			plain.Endpoints, plain.Origin = nil, Origin{}
@@ -22,7 +22,7 @@ func (m *Mesh) indexBareServices(last *Mesh) {
 			}
 			known.service = s
 		}
-		m.bareServices[s.key()] = known
+		m.bareServices.put(s.key(), known)
 	}
 }
 
@@ -30,5 +30,5 @@ func (m *Mesh) bare(s *Service) *Service {
 	if s == nil {
 		return nil
 	}
-	return m.bareServices[s.key()].bare
+	return m.bareServices.get(s.key()).bare
 }

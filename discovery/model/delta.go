@@ -29,12 +29,13 @@ type serviceKey struct{ host, namespace string }
 
 func (s *Service) key() serviceKey { return serviceKey{s.Host, s.Namespace} }
 
-// maxMoved is how many services, or rules, may change before the whole mesh is indexed again.
+// maxMoved is how many services may change at once, and how many ServiceEntries and rules in all, before the whole mesh is
+// indexed again: from there on this costs less.
 const maxMoved = 64
 
 // With returns the generation after m in which these services and objects, and the services that these objects declare,
 // replace those of the same name. workloads are added or removed; no service may select them. The cost depends on the
-// size of the change only. With returns false, and the caller must use Next, if anything other than endpoints of
+// size of the change, and on the length of the lists that are copied. With returns false, and the caller must use Next, if anything other than endpoints of
 // services and HTTP routes of VirtualServices changes, or if these affect more than the destination of requests.
 func (m *Mesh) With(services []*Service, objects []*Object, workloads ...WorkloadChange) (*Mesh, bool) {
 	next := *m
@@ -63,17 +64,19 @@ func (m *Mesh) moveServices(services []*Service) bool {
 	if len(services) == 0 {
 		return true
 	}
-	m.services = slices.Clone(m.services)
-	m.moved = maps.Clone(m.moved)
-	if m.moved == nil {
-		m.moved = map[serviceKey]*Service{}
+	if len(services) > maxMoved {
+		return false
 	}
+	m.services = slices.Clone(m.services)
+	m.selecting = maps.Clone(m.selecting)
+	moved := map[serviceKey]*Service{}
 	var order []serviceKey
 	for _, s := range services {
 		if _, unused := m.shut[s.declaration()]; unused {
 			continue
 		}
 		if len(s.Selector) > 0 {
+			m.selecting[s.Namespace] = redeclared(m.selecting[s.Namespace], s)
 			s = m.withWorkloads(s)
 		}
 		claims := m.claims(s.Host)
@@ -93,25 +96,33 @@ func (m *Mesh) moveServices(services []*Service) bool {
 			return false
 		}
 		s = s.withAliasesOf(claims[i])
+		m.moveEndpoints(claims[i], s)
 		claims[i] = s
-		m.moved[s.key()] = s
-		if slices.ContainsFunc(s.Endpoints, func(e Endpoint) bool { return LocalAddress(e.Address) != NotLocal }) {
-			m.local = maps.Clone(m.local)
-			m.local[s] = true
-		}
+		moved[s.key()] = s
 		if !slices.Contains(order, s.key()) {
 			order = append(order, s.key())
 		}
 	}
 	m.delta.Services = make([]*Service, len(order))
 	for i, key := range order {
-		m.delta.Services[i] = m.moved[key]
+		m.delta.Services[i] = moved[key]
 	}
-	return len(m.moved) <= maxMoved
+	return len(m.redeclared) <= maxMoved
+}
+
+// redeclared returns a list of declarations with s in the place of its previous version.
+func redeclared(all []*Service, s *Service) []*Service {
+	out := slices.Clone(all)
+	for i, o := range out {
+		if o.Host == s.Host && o.declaration() == s.declaration() {
+			out[i] = s
+		}
+	}
+	return out
 }
 
 func onlyEndpoints(a, b *Service) bool {
-	return !a.Headless && !b.Headless && maps.Equal(a.Selector, b.Selector) &&
+	return a.Headless == b.Headless && maps.Equal(a.Selector, b.Selector) &&
 		a.Created.Equal(b.Created) && a.Right == b.Right && a.Resolution == b.Resolution && a.External == b.External && a.ExternalName == b.ExternalName &&
 		a.NodeLocal == b.NodeLocal && a.Prefer == b.Prefer &&
 		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Ignored, b.Ignored) &&

@@ -26,10 +26,9 @@ type Mesh struct {
 	redeclared       map[string]declaredServices // by object key: changed by With since the last full index
 	labels           labels
 	namespaces       namespaces
-	clusters         map[string]bool           // in which services have other addresses than their owners give them
-	byAddress        map[netip.Addr][]*Service // services with an endpoint at the address
-	moved            map[serviceKey]*Service   // whose current endpoints are not in byAddress
-	bareServices     map[serviceKey]bareService
+	clusters         map[string]bool               // in which services have other addresses than their owners give them
+	byAddress        parts[netip.Addr, []*Service] // services with an endpoint at the address, without their endpoints
+	bareServices     parts[serviceKey, bareService]
 	contested        map[serviceKey]claimants // services with more than one declaration: all declarations, the owner first
 	shut             map[string]shutGuest     // declarations of registries that are not served, for others have their hosts
 	objects          []*Object                // all, oldest first

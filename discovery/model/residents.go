@@ -44,36 +44,75 @@ func (m *Mesh) indexResidents(last *Mesh) {
 	}
 }
 
-// with returns r without the workloads of gone, and with those of come; nil if there are none left. To sort a list that
-// is sorted but for a few at its end takes one pass.
-func (r *Residents) with(gone map[*Workload]bool, come []*Workload) *Residents {
-	next := &Residents{}
-	if r != nil {
-		for _, w := range r.named {
-			if !gone[w] {
-				next.named = append(next.named, w)
-			}
-		}
-		for _, a := range r.addressed {
-			if !gone[a.workload] {
-				next.addressed = append(next.addressed, a)
-			}
-		}
+// with returns r without the workloads of gone, and with those of come; nil if there are none left.
+func (r *Residents) with(gone, come []*Workload) *Residents {
+	if r == nil {
+		r = &Residents{}
 	}
-	next.named = append(next.named, come...)
-	for _, w := range come {
-		for _, text := range w.Addresses {
-			if ip, err := netip.ParseAddr(text); err == nil { // else a DNS name or a path
-				next.addressed = append(next.addressed, addressed{ip.Unmap(), w})
-			}
-		}
+	next := &Residents{
+		named:     edited(r.named, gone, come, (*Workload).byName),
+		addressed: edited(r.addressed, addressesOfAll(gone), addressesOfAll(come), addressed.compare),
 	}
 	if len(next.named) == 0 {
 		return nil
 	}
-	slices.SortFunc(next.named, (*Workload).byName)
-	slices.SortFunc(next.addressed, func(a, b addressed) int { return cmp.Or(a.ip.Compare(b.ip), a.workload.byName(b.workload)) })
 	return next
+}
+
+// addressesOfAll returns the workloads with each of their IP addresses.
+func addressesOfAll(workloads []*Workload) (out []addressed) {
+	for _, w := range workloads {
+		for _, text := range w.Addresses {
+			if ip, err := netip.ParseAddr(text); err == nil { // else a DNS name or a path
+				out = append(out, addressed{ip.Unmap(), w})
+			}
+		}
+	}
+	return out
+}
+
+func (a addressed) compare(b addressed) int {
+	return cmp.Or(a.ip.Compare(b.ip), a.workload.byName(b.workload))
+}
+
+// edited returns a copy of a sorted list without the elements of gone, and with those of come behind elements that compare
+// equal. It looks for their places, and copies what lies between them.
+func edited[T comparable](list, gone, come []T, compare func(a, b T) int) []T {
+	var cut []int // places of gone
+	for _, x := range gone {
+		i, _ := slices.BinarySearchFunc(list, x, compare)
+		for ; i < len(list) && compare(list[i], x) == 0; i++ {
+			if list[i] == x {
+				cut = append(cut, i)
+			}
+		}
+	}
+	slices.Sort(cut)
+	cut = slices.Compact(cut)
+	come = slices.Clone(come)
+	slices.SortStableFunc(come, compare)
+	out := make([]T, 0, len(list)-len(cut)+len(come))
+	from := 0
+	copied := func(to int) { // copies the list up to a place, without what is cut
+		for ; len(cut) > 0 && cut[0] < to; cut = cut[1:] {
+			out = append(out, list[from:cut[0]]...)
+			from = cut[0] + 1
+		}
+		out = append(out, list[from:to]...)
+		from = to
+	}
+	for _, x := range come {
+		end, _ := slices.BinarySearchFunc(list, x, func(e, x T) int {
+			if compare(e, x) <= 0 {
+				return -1
+			}
+			return 1
+		})
+		copied(end)
+		out = append(out, x)
+	}
+	copied(len(list))
+	return out
 }
 
 func (w *Workload) byName(o *Workload) int {

@@ -116,21 +116,19 @@ func WorkloadChanges(before, now Group) (out []WorkloadChange) {
 	return out
 }
 
-// moveWorkloads applies changes to the workloads of the mesh. It returns false if a service selects one of them. Its
-// cost is proportional to the number of workloads in the namespaces concerned, once for all changes.
+// moveWorkloads applies changes to the workloads of the mesh. It returns false if a service selects one of them. It copies
+// the lists of the namespaces concerned, once for all changes.
 func (m *Mesh) moveWorkloads(changes []WorkloadChange) bool {
-	gone, come := map[string]map[*Workload]bool{}, map[string][]*Workload{} // by namespace
+	gone, come := map[string][]*Workload{}, map[string][]*Workload{} // by namespace
 	for _, c := range changes {
 		for _, w := range []*Workload{c.From, c.To} {
-			switch {
-			case w == nil:
+			if w == nil {
 				continue
-			case slices.ContainsFunc(m.selecting[w.Namespace], func(s *Service) bool { return s.takes(w) }):
-				return false
-			case gone[w.Namespace] == nil:
-				gone[w.Namespace] = map[*Workload]bool{}
 			}
-			if gone[w.Namespace][w] = true; w == c.To {
+			if slices.ContainsFunc(m.selecting[w.Namespace], func(s *Service) bool { return s.takes(w) }) {
+				return false
+			}
+			if gone[w.Namespace] = append(gone[w.Namespace], w); w == c.To {
 				come[w.Namespace] = append(come[w.Namespace], w)
 			}
 		}
@@ -140,16 +138,32 @@ func (m *Mesh) moveWorkloads(changes []WorkloadChange) bool {
 	}
 	m.workloads, m.residents = maps.Clone(m.workloads), maps.Clone(m.residents)
 	for namespace, left := range gone {
-		stay := make([]*Workload, 0, len(m.workloads[namespace])+len(come[namespace]))
-		for _, w := range m.workloads[namespace] {
-			if !left[w] {
-				stay = append(stay, w)
-			}
-		}
-		m.workloads[namespace] = append(stay, come[namespace]...)
+		m.workloads[namespace] = append(without(m.workloads[namespace], left), come[namespace]...)
 		m.residents[namespace] = m.residents[namespace].with(left, come[namespace])
 	}
 	return true
+}
+
+// fewGone is how many workloads are compared one by one.
+const fewGone = 8
+
+// without returns a copy of a list without some workloads.
+func without(all, gone []*Workload) []*Workload {
+	left := func(w *Workload) bool { return slices.Contains(gone, w) }
+	if len(gone) > fewGone {
+		known := make(map[*Workload]bool, len(gone))
+		for _, w := range gone {
+			known[w] = true
+		}
+		left = func(w *Workload) bool { return known[w] }
+	}
+	out := make([]*Workload, 0, len(all)+1)
+	for _, w := range all {
+		if !left(w) {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // withWorkloads returns s with the workloads that it selects as additional endpoints. The registry of a service lists

@@ -123,8 +123,10 @@ func groupOf(objects []*model.Object) iter.Seq[model.Group] {
 }
 
 func sameResources(a, b *Resources) bool {
-	return len(changed(a.Clusters, b.Clusters))+len(changed(a.Endpoints, b.Endpoints))+
-		len(changed(a.Listeners, b.Listeners))+len(changed(a.Routes, b.Routes)) == 0
+	return len(a.Clusters) == len(b.Clusters) && len(a.Endpoints) == len(b.Endpoints) && len(a.Listeners) == len(b.Listeners) &&
+		len(a.Routes) == len(b.Routes) &&
+		len(changed(a.Clusters, b.Clusters))+len(changed(a.Endpoints, b.Endpoints))+
+			len(changed(a.Listeners, b.Listeners))+len(changed(a.Routes, b.Routes)) == 0
 }
 
 // changed returns the messages of b that differ from those of a at the same index.

@@ -26,11 +26,12 @@ func (r *Resources) PatchOf(last *Resources) (Patch, bool) {
 }
 
 // patch returns r with the changes since its generation, if only endpoints and HTTP routes changed, and nil if more may
-// have changed. A gateway's clusters also exist under other names, and its rules are used in several places, so its
-// resources are always built again.
+// have changed. A gateway's clusters also exist under other names, and its rules are used in several places; the endpoints of
+// a headless service are addresses of listeners and of DNS names: for these, resources are built again.
 func (r *Resources) patch(m *model.Mesh, v Outbound) *Resources {
 	delta := m.Delta()
-	if r == nil || v.Gateway || r.generation == nil || delta.Since != r.generation {
+	if r == nil || v.Gateway || r.generation == nil || delta.Since != r.generation ||
+		slices.ContainsFunc(delta.Services, func(s *model.Service) bool { return s.Headless }) {
 		return nil
 	}
 	scope, ok := r.scope.With(delta.Rules)

@@ -1,0 +1,203 @@
+package xds
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/node"
+)
+
+// settlement is a mesh to which services come, which change and go: few hosts, ports and addresses, so that they meet.
+type settlement struct {
+	random *rand.Rand
+	groups map[string]model.Group
+}
+
+func newSettlement(seed uint64) *settlement {
+	s := &settlement{rand.New(rand.NewPCG(seed, 3)), map[string]model.Group{}}
+	for range 25 {
+		s.edit()
+	}
+	return s
+}
+
+func chosen[T any](s *settlement, of ...T) T { return of[s.random.IntN(len(of))] }
+
+func (s *settlement) host() string {
+	return chosen(s, "a", "b", "c", "d", "e", "f") + chosen(s, ".default.svc.cluster.local", ".default.svc.cluster.local", ".shop.svc.cluster.local")
+}
+
+// edit puts, changes or removes a group, and returns its key.
+func (s *settlement) edit() string {
+	host := s.host()
+	switch s.random.IntN(12) {
+	case 0, 1, 2:
+		key := "service/" + host
+		if s.groups[key].Empty() || s.random.IntN(3) == 0 {
+			s.groups[key] = model.Group{Services: []*model.Service{s.service(host)}}
+		} else {
+			delete(s.groups, key)
+		}
+		return key
+	case 3:
+		key := "rule/" + host
+		if s.groups[key] = townRule(0, "v1"); s.random.IntN(3) == 0 {
+			delete(s.groups, key)
+			return key
+		}
+		o := s.groups[key].Objects[0]
+		o.Name = host
+		spec := o.Spec.(*networking.VirtualService)
+		spec.Hosts = []string{chosen(s, host, host, "*.shop.svc.cluster.local", "only.rules.test")}
+		spec.Http[0].Route[0].Destination = &networking.Destination{Host: s.host(), Subset: chosen(s, "", "v1")}
+		if s.random.IntN(3) == 0 {
+			spec.Http[0].Match = []*networking.HTTPMatchRequest{{SourceNamespace: "shop"}}
+		}
+		if s.random.IntN(3) == 0 {
+			spec.Tcp = []*networking.TCPRoute{{Route: []*networking.RouteDestination{{Destination: &networking.Destination{Host: s.host()}}}}}
+		}
+		return key
+	case 4:
+		key := "policy/" + host
+		if delete(s.groups, key); s.random.IntN(2) == 0 {
+			d := versions(host)
+			d.TrafficPolicy = &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{
+				LbPolicy: &networking.LoadBalancerSettings_ConsistentHash{ConsistentHash: &networking.LoadBalancerSettings_ConsistentHashLB{
+					HashKey: &networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName{HttpHeaderName: chosen(s, "x", "y")},
+				}},
+			}}
+			s.groups[key] = model.Group{Objects: []*model.Object{{Meta: model.Meta{Kind: "DestinationRule", Namespace: "default", Name: host}, Spec: d}}}
+		}
+		return key
+	default: // endpoints
+		key := "service/" + host
+		if s.groups[key].Empty() {
+			return key
+		}
+		one := *s.groups[key].Services[0]
+		one.Endpoints = s.endpoints(one.Headless)
+		s.groups[key] = model.Group{Services: []*model.Service{&one}}
+		return key
+	}
+}
+
+func (s *settlement) service(host string) *model.Service {
+	namespace := "default"
+	if len(host) == len("a.shop.svc.cluster.local") {
+		namespace = "shop"
+	}
+	out := &model.Service{
+		Registry: "Kubernetes", Host: host, Namespace: namespace, Name: host[:1], Resolution: model.ResolutionStatic,
+		ExportTo: chosen(s, nil, nil, nil, []string{"."}),
+	}
+	if out.Headless = s.random.IntN(3) == 0; out.Headless {
+		out.Resolution = model.ResolutionNone
+	} else {
+		out.Addresses = chosen(s, nil, []string{"10.96.0." + fmt.Sprint(1+s.random.IntN(4))}, []string{"10.97.0.0/16"})
+	}
+	for _, p := range []model.Port{
+		httpPort(80),
+		{Name: "tcp", Number: 9000, Protocol: model.TCP},
+		{Name: "any", Number: 7000, Protocol: model.Unknown},
+		{Name: "tls", Number: 443, Protocol: model.TLS},
+		{Name: "any", Number: 80, Protocol: model.Unknown},
+	} {
+		if s.random.IntN(2) == 0 && !slices.ContainsFunc(out.Ports, func(o model.Port) bool { return o.Number == p.Number }) {
+			out.Ports = append(out.Ports, p)
+		}
+	}
+	out.Endpoints = s.endpoints(out.Headless)
+	return out
+}
+
+func (s *settlement) endpoints(headless bool) (out []model.Endpoint) {
+	for range s.random.IntN(4) {
+		e := at(fmt.Sprint("10.0.0.", 1+s.random.IntN(6)), chosen(s, "v1", "v2"))
+		e.Health = chosen(s, model.HealthHealthy, model.HealthHealthy, model.HealthUnhealthy)
+		if headless && s.random.IntN(2) == 0 {
+			e.Hostname = fmt.Sprint("pod-", s.random.IntN(2))
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// next edits the mesh, and makes the next one as discovery does.
+func (s *settlement) next(m *model.Mesh) *model.Mesh {
+	before := map[string]model.Group{}
+	for range 1 + s.random.IntN(2) {
+		was := maps.Clone(s.groups)
+		key := s.edit()
+		if _, known := before[key]; !known {
+			before[key] = was[key]
+		}
+	}
+	var services []*model.Service
+	var objects []*model.Object
+	for key, was := range before {
+		now := s.groups[key]
+		if !now.Covers(was) || !was.Covers(now) {
+			return m.Next(inOrder(s.groups))
+		}
+		for _, one := range now.Services {
+			if !slices.Contains(was.Services, one) {
+				services = append(services, one)
+			}
+		}
+		objects = append(objects, now.Objects...)
+	}
+	if next, ok := m.With(services, objects); ok {
+		return next
+	}
+	return m.Next(inOrder(s.groups))
+}
+
+func settlementViews() map[string]Outbound {
+	of := func(role node.Role, namespace string, mode node.InterceptionMode, port int, extra map[string]any) Outbound {
+		return ViewOf(Proxy{
+			ID:       node.ID{Role: role, IP: "10.9.9.9", Name: "a." + namespace, Domain: namespace + ".svc.cluster.local"},
+			Metadata: node.Metadata{Namespace: namespace, InterceptionMode: mode, HTTPProxyPort: port, Extra: extra},
+		}).Outbound
+	}
+	dns := map[string]any{"DNS_CAPTURE": "true", "DNS_FILTER": "true"}
+	return map[string]Outbound{
+		"sidecar": of(node.Sidecar, "default", node.Redirect, 0, nil),
+		"shop":    of(node.Sidecar, "shop", node.Redirect, 15080, nil),
+		"dns":     of(node.Sidecar, "default", node.Redirect, 0, dns),
+		"none":    of(node.Sidecar, "default", node.None, 0, nil),
+		"gateway": of(node.Router, "default", "", 0, nil),
+	}
+}
+
+// Resources that are made of those of the mesh before, and of a sibling's, equal those that are made from nothing: after
+// services came and went, and endpoints of headless ones and of others changed.
+func TestRebuiltEqualsBuilt(t *testing.T) {
+	for seed := range uint64(40) {
+		s := newSettlement(seed)
+		mesh := model.New(inOrder(s.groups))
+		last, views := map[string]*Resources{}, settlementViews()
+		for step := range 25 {
+			whole := model.New(inOrder(s.groups))
+			var sibling *Resources
+			for _, name := range slices.Sorted(maps.Keys(views)) {
+				view := views[name]
+				now, want := RebuildWithSibling(last[name], sibling, mesh, view), BuildOutbound(whole, view)
+				if !sameResources(want, now) {
+					t.Fatalf("seed %d, step %d: %s: the resources are others", seed, step, name)
+				}
+				if diff := cmp.Diff(want.Names(view), now.Names(view), cmp.AllowUnexported(Name{})); diff != "" {
+					t.Fatalf("seed %d, step %d: %s: names (-from nothing +rebuilt):\n%s", seed, step, name, diff)
+				}
+				last[name], sibling = now, now
+			}
+			mesh = s.next(mesh)
+		}
+	}
+}

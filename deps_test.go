@@ -32,7 +32,7 @@ type rule struct {
 const (
 	adapters = "discovery/registry/* discovery/config/* discovery/secret/*"
 	pure     = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/health agent/identity bootstrap node templates " +
-		"discovery/model discovery/config discovery/xds discovery/kube/catalog discovery/ingress discovery/inject discovery/plane/ready.go discovery/plane/wanted.go cmd/agent/statustable.go"
+		"discovery/model discovery/config discovery/xds discovery/kube/catalog discovery/ingress discovery/inject discovery/examine discovery/plane/ready.go discovery/plane/wanted.go discovery/plane/grants.go cmd/agent/statustable.go"
 	programs = "cmd/... examples/... e2e/..."
 )
 
@@ -49,8 +49,12 @@ var rules = []rule{
 
 	// Adapters.
 	{
-		who: "...", except: "discovery/plane cmd/discovery e2e/adsbench", never: "import ./discovery/registry/*, import ./discovery/config/*, import ./discovery/secret/*",
+		who: "...", except: "discovery/plane discovery/examine cmd/discovery e2e/adsbench", never: "import ./discovery/registry/*, import ./discovery/config/*, import ./discovery/secret/*",
 		why: "only the plane joins adapters, and the bench of their cost: no other may know where services, configuration and secrets come from, least of all another adapter",
+	},
+	{
+		who: "discovery/examine", only: "discovery/config discovery/ingress discovery/model discovery/registry/manifest",
+		why: "files are judged by the rules by which they are served: it reads Kubernetes' objects as the store of files does, and no file itself",
 	},
 	{
 		who: "cmd/discovery", never: "import ./discovery/secret/..., import ./discovery/ads/*, import ./discovery/notes, import ./discovery/status, import ./discovery/webhook, " +

@@ -3,13 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
@@ -45,13 +45,19 @@ kinds are left to kubectl; a directory takes those of Kubernetes that serve read
 		if err != nil {
 			return err
 		}
-		objects, problems := p.written(files)
-		if p.dir != "" && !config.HasErrors(problems) {
-			found, err := p.beside(model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback}, objects)
+		objects, problems := file.Writable(files, p.namespace)
+		switch {
+		case p.dir == "":
+			rest, left := examine.WithoutManifests(objects)
+			objects, problems = rest, append(problems, left...)
+		case !config.HasErrors(problems):
+			present, err := file.Read(p.dir)
 			if err != nil {
 				return err
 			}
-			problems = append(problems, found...)
+			all, _ := file.Check(present) // without the problems of the directory itself
+			mesh := examine.Mesh{Settings: model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback}}
+			problems = append(problems, mesh.Beside(objects, all)...)
 		}
 		for _, problem := range problems {
 			cmd.PrintErrln(problem)
@@ -71,71 +77,14 @@ kinds are left to kubectl; a directory takes those of Kubernetes that serve read
 		for _, w := range objects {
 			verb, revision, err := at.Apply(cmd.Context(), w)
 			if err != nil {
-				faults = append(faults, fmt.Errorf("%s: %w", title(w.Kind, w.Namespace, w.Name), err))
+				faults = append(faults, fmt.Errorf("%s: %w", w.Title(), err))
 				continue
 			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s, revision %s\n", title(w.Kind, w.Namespace, w.Name), verb, revision); err != nil {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s, revision %s\n", w.Title(), verb, revision); err != nil {
 				return fmt.Errorf("write output: %w", err)
 			}
 		}
 		return errors.Join(faults...)
 	}
 	return cmd
-}
-
-// written returns the objects of files that can be written, in their order, and the problems of all.
-func (p *place) written(files []file.File) (objects []config.Written, problems []config.Problem) {
-	first := map[string]*model.Object{}
-	for _, f := range files {
-		if f.Err != nil {
-			problems = append(problems, config.Problem{File: f.Name, Severity: config.Error, Message: f.Err.Error()})
-		}
-		for _, d := range config.Split(f.Data) {
-			for _, w := range config.ReadWritten(d.Data, p.namespace) {
-				w.Item = w.At(f.Name, d.Line)
-				problems = append(problems, w.Problems...)
-				twin := first[w.Key]
-				switch {
-				case w.Object == nil: // a problem is an error, or a warning that the object is of another kind
-				case twin != nil:
-					problems = append(problems, config.Duplicate(w.Object, twin))
-				case config.IsManifest(w.Kind) && p.dir == "":
-					problems = append(problems, config.Problem{
-						File: f.Name, Line: w.Line, Severity: config.Warning, Object: title(w.Kind, w.Namespace, w.Name),
-						Message: "is Kubernetes' own, not written: kubectl apply writes it",
-					})
-				default:
-					first[w.Key] = w.Object
-					objects = append(objects, w)
-				}
-			}
-		}
-	}
-	return objects, problems
-}
-
-// beside checks objects together with those of the directory, since they may refer to these.
-func (p *place) beside(s model.Settings, objects []config.Written) ([]config.Problem, error) {
-	files, err := file.Read(p.dir)
-	if err != nil {
-		return nil, err
-	}
-	all, _ := file.Check(files) // without the problems of the directory itself
-	applied := map[string]bool{}
-	for _, w := range objects {
-		applied[w.Key] = true
-	}
-	all = slices.DeleteFunc(all, func(o *model.Object) bool { return applied[o.Key()] })
-	for _, w := range objects {
-		all = append(all, w.Object)
-	}
-	groups, problems := understood(s.Domain, all, "")
-	titles := map[string]bool{}
-	for _, w := range objects {
-		titles[title(w.Kind, w.Namespace, w.Name)] = w.Kind == "Ingress"
-	}
-	problems = slices.DeleteFunc(problems, func(p config.Problem) bool { return !titles[p.Object] })
-	notes := model.NewOf(s, slices.Values(groups)).Notes()
-	notes = slices.DeleteFunc(notes, func(n model.Note) bool { return !applied[n.Meta.Key()] })
-	return append(problems, config.OfNotes(notes)...), nil
 }

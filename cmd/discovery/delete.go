@@ -65,10 +65,10 @@ func newDelete() *cobra.Command {
 		var faults []error
 		for _, w := range doomed {
 			if err := at.Delete(cmd.Context(), w.Kind, w.Namespace, w.Name); err != nil {
-				faults = append(faults, fmt.Errorf("%s: %w", title(w.Kind, w.Namespace, w.Name), err))
+				faults = append(faults, fmt.Errorf("%s: %w", w.Title(), err))
 				continue
 			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s deleted\n", title(w.Kind, w.Namespace, w.Name)); err != nil {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s deleted\n", w.Title()); err != nil {
 				return fmt.Errorf("write output: %w", err)
 			}
 		}

@@ -63,7 +63,7 @@ func newGet() *cobra.Command {
 		case err != nil:
 			return err
 		case len(found) == 0 && name != "":
-			return fmt.Errorf("%s: %w", title(kind, namespace, name), config.ErrNotThere)
+			return fmt.Errorf("%s: %w", config.Written{Kind: kind, Namespace: namespace, Name: name}.Title(), config.ErrNotThere)
 		case len(found) == 0 && (*output == "table" || *output == "name"):
 			cmd.PrintErrln("no objects")
 			return nil
@@ -103,7 +103,7 @@ func asTable(out io.Writer, objects []config.Written) error {
 
 func asNames(out io.Writer, objects []config.Written) error {
 	for _, w := range objects {
-		if _, err := fmt.Fprintln(out, title(w.Kind, w.Namespace, w.Name)); err != nil {
+		if _, err := fmt.Fprintln(out, w.Title()); err != nil {
 			return err
 		}
 	}

@@ -117,6 +117,3 @@ func kindNamed(text string) (string, error) {
 	}
 	return "", setting.Usage("discovery", fmt.Errorf("%s: want one of %s", text, strings.Join(names, ", ")))
 }
-
-// title returns the name of an object in the form of problems.
-func title(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }

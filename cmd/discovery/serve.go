@@ -68,10 +68,10 @@ func serve(ctx context.Context, s *settings, log *slog.Logger) error {
 // served returns what the settings say to serve. pod is the namespace of this Pod, "" outside of one.
 func (s *settings) served(pod string) plane.Config {
 	consul, eureka := s.consul, s.eureka
-	consul.Domains, eureka.Grant = lower(s.grants.consul), s.grants.eureka(s.domain)
+	consul.Domains, eureka.Grant = s.domains.InLowerCase().Consul, s.domains.OfEureka(s.domain)
 	return plane.Config{
 		Domain: s.domain, Loopback: s.loopback, ConfigDir: s.configDir, MeshConfig: s.meshConfig, NetworksConfig: s.networksConfig, SecretsDir: s.secretsDir,
-		Registries: s.registries, Optional: s.optional, Consul: consul, Eureka: eureka, CloudFoundry: s.cloudFoundry.served(s.grants.nats(s.domain)),
+		Registries: s.registries, Optional: s.optional, Consul: consul, Eureka: eureka, CloudFoundry: s.cloudFoundry.served(s.domains.OfCloudFoundry(s.domain)),
 		Cluster: s.cluster.served(pod),
 		Ingress: s.ingress.served(), GatewaySecrets: namesOf(s.gatewaySecrets), Webhooks: s.webhooks.served(),
 		Addresses: plane.Addresses{

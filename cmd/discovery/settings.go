@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/discovery/registry/consul"
 	"github.com/pilotlight/pilotlight/discovery/registry/eureka"
 	"github.com/pilotlight/pilotlight/internal/setting"
@@ -26,7 +27,7 @@ type settings struct {
 	loopback       bool         // the whole mesh is on one machine
 	consul         consul.Config
 	eureka         eureka.Config
-	grants         grants
+	domains        plane.Domains // whose hosts registries may give
 	cloudFoundry   cloudFoundry
 	cluster        cluster
 	webhooks       webhooks
@@ -103,8 +104,8 @@ func (s *settings) contradictions() (faults []error) {
 			fault("eurekaserverURL", server, "URLs such as http://host:8761/eureka, parted by commas")
 		}
 	}
-	for _, wrong := range s.grants.faults(s.domain) {
-		fault(wrong.name, wrong.found, wrong.want)
+	for _, wrong := range s.domains.Faults(s.domain) {
+		fault(wrong.Setting, wrong.Found, wrong.Want)
 	}
 	faults = append(faults, s.webhookFaults()...)
 	wrong := s.cloudFoundry.faults()

@@ -20,7 +20,7 @@ func (s *settings) table() setting.Table {
 		under("Configuration", s.configuration()),
 		under("Registries", s.registrySettings()),
 		under("Registries", s.cloudFoundry.settings()),
-		under("Registries", s.grants.settings()),
+		under("Registries", domainSettings(&s.domains)),
 		under("Kubernetes", s.kubernetes()),
 		under("Kubernetes", s.clusters()),
 		under("Kubernetes", s.ingresses()),

@@ -93,6 +93,9 @@ spec:
 	if code != 0 || strings.Contains(beside, "no endpoint") || strings.Contains(beside, "elsewhere") || !strings.Contains(beside, "front") {
 		t.Errorf("%d:\n%s%s", code, beside, stderr)
 	}
+	if want := "not judged, for Kubernetes may have them: host elsewhere.shop.svc.cluster.local, workloads of Deployment shop/web\n"; !strings.Contains(stderr, want) {
+		t.Errorf("%s, want %s", stderr, want)
+	}
 	if code, _, stderr := said("validate", "--registries", "Kubernets", path); code != 2 || !strings.Contains(stderr, "want one or more of") {
 		t.Errorf("a registry that there is not: %d, %s", code, stderr)
 	}

@@ -20,6 +20,9 @@ type Written struct {
 	JSON             []byte // the whole object, with its keys in their order; nil if it cannot be read
 }
 
+// Title returns the name of the object in the form of problems: "VirtualService shop/reviews".
+func (w Written) Title() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+
 // ErrNotThere reports that a place has no such object.
 var ErrNotThere = errors.New("is not there")
 

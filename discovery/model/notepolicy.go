@@ -77,7 +77,7 @@ func (j *judge) subset(meta Meta, host, path string, subset *networking.Subset) 
 	if t := j.templateWith(host, subset.Labels); t != nil {
 		has = name(t.Meta) + " has these labels, and its " + startedBy(t.Meta) + " have no addresses here"
 	}
-	j.note(EmptySubset, meta, path+".labels",
+	j.missing(EmptySubset, host, meta, path+".labels",
 		"no endpoint of %s has %s: requests to the subset are answered 503; %s", host, pairs(subset.Labels), has)
 }
 

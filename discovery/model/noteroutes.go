@@ -53,7 +53,7 @@ func (j *judge) meshHosts(meta Meta, v *networking.VirtualService) {
 		case s == nil && j.domain.has(host) && !j.covered(host):
 			j.unknownHost(meta, index("spec.hosts", i), host, "nobody follows these routes")
 		case s == nil && j.similar.slip(host) != "" && !j.covered(host):
-			j.note(UnknownHost, meta, index("spec.hosts", i), "no service has the host %s: of the requests for it only those to port 80 follow "+
+			j.missing(UnknownHost, host, meta, index("spec.hosts", i), "no service has the host %s: of the requests for it only those to port 80 follow "+
 				"these routes, and those for %s do not; did you mean %s?", host, j.similar.slip(host), j.similar.slip(host))
 		case s != nil && !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Protocol.IsHTTP() || p.Protocol == Unknown }):
 			bytes = s
@@ -64,7 +64,7 @@ func (j *judge) meshHosts(meta Meta, v *networking.VirtualService) {
 		}
 	}
 	if bytes != nil && len(v.Http) > 0 && len(bytes.Ports) > 0 {
-		j.note(NotHTTP, meta, "spec.http", "no port of %s is HTTP, port %d is %s: nobody follows these routes; "+
+		j.missing(NotHTTP, bytes.Host, meta, "spec.http", "no port of %s is HTTP, port %d is %s: nobody follows these routes; "+
 			"want tcp or tls routes, or another protocol of the port", bytes.Host, bytes.Ports[0].Number, bytes.Ports[0].Protocol)
 	}
 }
@@ -86,7 +86,7 @@ func (j *judge) unknownHost(meta Meta, path, host, so string) {
 	if near := cmp.Or(j.inDomain(host), j.similar.host(host)); near != "" {
 		want = "did you mean " + near + "?"
 	}
-	j.note(UnknownHost, meta, path, "no service has the host %s: %s; %s", host, so, want)
+	j.missing(UnknownHost, host, meta, path, "no service has the host %s: %s; %s", host, so, want)
 }
 
 // inDomain returns the host of the service that a host NAME.NAMESPACE.svc.SUFFIX would be with the mesh's domain as its
@@ -126,7 +126,7 @@ func (j *judge) destination(meta Meta, d *networking.Destination, path string) {
 	}
 	if port := d.GetPort().GetNumber(); port != 0 {
 		if _, ok := service.Port(port); !ok {
-			j.note(UnknownPort, meta, path+".port.number", "%s has no port %d: %s; it has %s", host, port, so, ports(service))
+			j.missing(UnknownPort, host, meta, path+".port.number", "%s has no port %d: %s; it has %s", host, port, so, ports(service))
 		}
 	}
 	if d.Subset != "" && !j.hasSubset(host, d.Subset) {
@@ -180,7 +180,7 @@ func (j *judge) sidecar(meta Meta, s *networking.Sidecar) {
 			case namespace != "*" && !j.namespaces[namespace]:
 				j.unknownNamespace(meta, path, namespace)
 			case pattern != "*" && !j.imports(namespace, j.domain.Qualify(pattern, meta.Namespace), meta.Namespace):
-				j.note(UnknownHost, meta, path, "stands for no service that namespace %s sees: nothing is imported by it; "+
+				j.missing(UnknownHost, j.domain.Qualify(pattern, meta.Namespace), meta, path, "stands for no service that namespace %s sees: nothing is imported by it; "+
 					"want a host of a ServiceEntry of namespace %s", meta.Namespace, namespace)
 			}
 		}

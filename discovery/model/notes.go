@@ -142,9 +142,14 @@ func (j *judge) note(code Code, meta Meta, path, format string, args ...any) {
 	j.notes = append(j.notes, Note{Code: code, Meta: meta, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
+// missing adds a note about a host or a namespace that is not known, or not whole.
+func (j *judge) missing(code Code, missing string, meta Meta, path, format string, args ...any) {
+	j.notes = append(j.notes, Note{Code: code, Meta: meta, Path: path, Message: fmt.Sprintf(format, args...), Missing: missing})
+}
+
 // conflict adds a note that winner is used instead of meta, or instead of a part of it.
 func (j *judge) conflict(meta, winner Meta, path, format string, args ...any) {
-	j.notes = append(j.notes, Note{Conflict, meta, path, fmt.Sprintf(format, args...), winner})
+	j.notes = append(j.notes, Note{Code: Conflict, Meta: meta, Path: path, Message: fmt.Sprintf(format, args...), Other: winner})
 }
 
 func name(m Meta) string { return m.Kind + " " + m.Namespace + "/" + m.Name }

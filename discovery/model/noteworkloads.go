@@ -25,7 +25,7 @@ func (j *judge) unknownNamespace(meta Meta, path, namespace string) {
 	if near := spelling.Nearest(namespace, known); near != "" {
 		want = "did you mean " + near + "?"
 	}
-	j.note(UnknownNamespace, meta, path, "nothing is known of namespace %s; %s", namespace, want)
+	j.missing(UnknownNamespace, namespace, meta, path, "nothing is known of namespace %s; %s", namespace, want)
 }
 
 // selector adds a note if no workload of a namespace, or of all namespaces if it is empty, has the selected labels. Not

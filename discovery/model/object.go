@@ -117,6 +117,9 @@ type Note struct {
 	Path    string // "spec.http[0].route[1].destination.subset"; empty for the whole object
 	Message string
 	Other   Meta // the object that is used instead, in a Conflict
+
+	// Missing is the host of the service that is not known, or not whole, or the namespace; empty in notes about others.
+	Missing string
 }
 
 // Line returns the line of the field, or of the nearest field above it that the file has.

@@ -122,6 +122,9 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 			next.Stands = st.refused()
 		}
 		s.Log.Info("configuration read", "path", s.Path, "objects", len(st.objects), "changed", len(unsent))
+		if len(st.objects) == 0 {
+			s.Log.Warn("configuration has no object: nothing is served from it", "path", s.Path, "want", "objects in files named *.yaml, *.yml or *.json")
+		}
 		select {
 		case updates <- next:
 			unsent, synced = map[string]model.Group{}, true

@@ -344,3 +344,32 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// A directory that has no object, or no longer, is probably the wrong one: the log says that nothing is served from it.
+func TestADirectoryWithoutObjectsIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		hand, updates := manual(make(chan watch.Changes)), make(chan model.Update, 1)
+		start(t, &Source{Path: dir, Watcher: hand, Log: slog.New(slog.NewTextHandler(&log, nil))}, updates)
+		for _, step := range []struct {
+			text  string
+			named bool
+		}{
+			{"", true},
+			{"{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: a}, spec: {host: a.test}}", false},
+			{"# nothing", true},
+		} {
+			if step.text != "" {
+				must(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(step.text), 0o644))
+			}
+			log.Reset()
+			hand <- watch.Changes{All: true}
+			synctest.Wait()
+			<-updates
+			if named := strings.Contains(log.String(), "level=WARN msg=\"configuration has no object: nothing is served from it\" path="+dir); named != step.named {
+				t.Errorf("%q: named is %t:\n%s", step.text, named, &log)
+			}
+		}
+	})
+}

@@ -53,6 +53,7 @@ var broken = []struct{ path, source, fault string }{
 	{"internal/manual/x.go", `import _ "./node"`, "of whichever program"},
 	{"internal/setting/x.go", `import _ "./node"`, "does not know any of the programs"},
 	{"discovery/inject/x.go", `import _ "./discovery/model"`, "made from a pod and text"},
+	{"discovery/examine/x.go", `import _ "./discovery/config/file"`, "and no file itself"},
 	{"discovery/inject/admission/x.go", `import _ "./discovery/model"`, "joins what is asked"},
 	{"discovery/heap/x.go", `import _ "./discovery/model"`, "seen from the heap alone"},
 	{"discovery/webhook/x.go", `import _ "./discovery/model"`, "a way to be asked"},

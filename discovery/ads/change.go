@@ -13,6 +13,13 @@ type change struct {
 	gone    *part // absent: those that existed
 }
 
+// comparer compares layers and sets, each pair once.
+type comparer struct {
+	work     *work // the cost of the generation
+	changes  memo[pair[*layer], *change]
+	lessened memo[less, *part]
+}
+
 // step is the change from one layer of a set to one of another set; either may be nil.
 type step struct {
 	*change
@@ -21,7 +28,7 @@ type step struct {
 
 // compare returns the differences of two sets, layer by layer. It leaves out layers that both sets have, so that one
 // difference of the common layers serves a thousand proxies with layers of their own.
-func (sh *share) compare(from, to *set) []step {
+func (d *comparer) compare(from, to *set) []step {
 	before := without(from.layers, to.layers)
 	after := without(to.layers, from.layers)
 	out := make([]step, max(len(before), len(after)))
@@ -33,7 +40,7 @@ func (sh *share) compare(from, to *set) []step {
 		if i < len(after) {
 			s.to = after[i]
 		}
-		s.change = sh.change(s.from, s.to)
+		s.change = d.change(s.from, s.to)
 	}
 	return out
 }
@@ -49,13 +56,13 @@ func without(layers, others []*layer) []*layer {
 }
 
 // updated returns the new and changed resources between two sets.
-func (sh *share) updated(from, to *set) []*part {
+func (d *comparer) updated(from, to *set) []*part {
 	var out []*part
-	for _, s := range sh.compare(from, to) {
+	for _, s := range d.compare(from, to) {
 		updated := s.updated
 		for _, l := range from.layers {
 			if l != s.from {
-				updated = sh.less(less{updated, &l.part, leaveSame})
+				updated = d.less(less{updated, &l.part, leaveSame})
 			}
 		}
 		if len(updated.resources) > 0 {
@@ -66,17 +73,17 @@ func (sh *share) updated(from, to *set) []*part {
 }
 
 // gone returns the resources that no longer exist, without those that the answer names anyway.
-func (sh *share) gone(from, to *set, updated []*part) (out []*part) {
-	for _, s := range sh.compare(from, to) {
+func (d *comparer) gone(from, to *set, updated []*part) (out []*part) {
+	for _, s := range d.compare(from, to) {
 		gone := s.gone
 		for _, l := range to.layers {
 			if l != s.to {
-				gone = sh.less(less{gone, &l.part, leaveExisting})
+				gone = d.less(less{gone, &l.part, leaveExisting})
 			}
 		}
 		for _, p := range updated {
 			if p != s.updated { // which has none of them
-				gone = sh.less(less{gone, p, leaveNamed})
+				gone = d.less(less{gone, p, leaveNamed})
 			}
 		}
 		if len(gone.resources) > 0 {
@@ -119,11 +126,11 @@ func (l leave) out(r, other *resource) bool {
 // less computes a part once where both parts are large, and so common to many proxies: after a restart with many
 // changes a thousand proxies request the same. A proxy's own part is small: each time its names are looked up in the
 // large part.
-func (sh *share) less(l less) *part {
+func (d *comparer) less(l less) *part {
 	if min(len(l.of.resources), len(l.other.resources)) < manyResources {
 		return l.of.less(l.other, l.rule.out)
 	}
-	return sh.lessened.getFor(1+len(l.of.resources), l, func() *part { return l.of.less(l.other, l.rule.out) })
+	return d.lessened.getFor(1+len(l.of.resources), l, func() *part { return l.of.less(l.other, l.rule.out) })
 }
 
 // less returns p without the resources that another part has too and for which drop returns true. It returns p itself
@@ -150,8 +157,8 @@ func (p *part) less(other *part, drop func(r, other *resource) bool) *part {
 }
 
 // change returns the difference of two layers; nil is an empty one.
-func (sh *share) change(from, to *layer) *change {
-	return sh.changes.getFor(1+from.cost()+to.cost(), pair[*layer]{from, to}, func() *change { return compareLayers(from, to, sh.work) })
+func (d *comparer) change(from, to *layer) *change {
+	return d.changes.getFor(1+from.cost()+to.cost(), pair[*layer]{from, to}, func() *change { return compareLayers(from, to, d.work) })
 }
 
 // compareLayers walks both layers in their order. If the places where they differ are known, it compares only those.

@@ -3,7 +3,6 @@ package ads
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -25,100 +24,6 @@ type Client struct {
 	Types      []ClientType `json:"types"`           // in the order CDS, EDS, LDS, RDS, and SDS and NDS if the client requested them
 }
 
-// ClientType is the state of one type of resource at a client.
-type ClientType struct {
-	Name       string `json:"name"` // cds, eds, lds, rds, sds, nds
-	TypeURL    string `json:"type_url"`
-	State      State  `json:"state"`
-	Sent       string `json:"version_sent,omitempty"`
-	Acked      string `json:"version_acked,omitempty"`
-	Nonce      string `json:"nonce,omitempty"`
-	Wildcard   bool   `json:"wildcard,omitempty"` // everything is subscribed
-	Subscribed int    `json:"subscribed"`         // names
-	Nack       *Nack  `json:"last_nack,omitempty"`
-	// Refused lists the resources that the client was found to refuse. It has all others.
-	Refused []Refused `json:"refused,omitempty"`
-}
-
-// Refused is a resource, or a virtual host of a route configuration, that a client refuses.
-type Refused struct {
-	Resource string    `json:"resource"`
-	Host     string    `json:"virtual_host,omitempty"`
-	Instead  string    `json:"instead"` // the state that the client has in its place
-	Text     string    `json:"text"`    // the client's error text
-	Since    time.Time `json:"since"`
-}
-
-// Nack is a response that a client refused.
-type Nack struct {
-	Text    string    `json:"text"` // Envoy's error text
-	Version string    `json:"version"`
-	Time    time.Time `json:"time"`
-}
-
-// State is how far a client is with the configuration that it should have.
-type State string
-
-const (
-	StateSynced  State = "SYNCED"   // accepted, or it had the same content from an earlier stream
-	StateStale   State = "STALE"    // sent and not answered yet, or newer content waits for an answer
-	StateNacked  State = "NACKED"   // refused; the content before it is in use
-	StateNotSent State = "NOT SENT" // never requested on this stream, or not its turn yet
-)
-
-// describe returns the types of a protocol for Client.
-func (p *protocol) describe() []ClientType {
-	var out []ClientType
-	for k := range kinds {
-		s := &p.types[k]
-		if k.asked() && !s.asked {
-			continue // few proxies do
-		}
-		out = append(out, ClientType{
-			Name: k.String(), TypeURL: k.typeURL(), State: p.stateOf(k), Sent: s.version, Acked: s.acked, Nonce: s.nonce,
-			Wildcard: s.wildcard, Subscribed: s.names.len(), Nack: s.nack,
-			Refused: s.isolation.list(),
-		})
-	}
-	return out
-}
-
-func (i *isolation) list() (out []Refused) {
-	if i == nil {
-		return nil
-	}
-	for u, r := range i.refused {
-		out = append(out, Refused{u.resource, u.host, string(r.instead), r.text, r.since})
-	}
-	slices.SortFunc(out, func(a, b Refused) int {
-		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Host, b.Host))
-	})
-	return out
-}
-
-// searching reports whether a search for the refused units is going on.
-func (s *subscription) searching() bool { return s.isolation != nil && s.isolation.order != nil }
-
-// found returns the number of refusals of k that were found.
-func (p *protocol) found(k kind) int {
-	if i := p.types[k].isolation; i != nil {
-		return i.found
-	}
-	return 0
-}
-
-func (p *protocol) stateOf(k kind) State {
-	switch s := &p.types[k]; {
-	case s.version == "":
-		return StateNotSent
-	case s.nacked:
-		return StateNacked
-	case p.settled(k):
-		return StateSynced
-	}
-	return StateStale
-}
-
 func (st *stream) client() Client {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -133,10 +38,14 @@ func (st *stream) client() Client {
 	return c
 }
 
-// labels are those of the metric that counts connected proxies.
-func (st *stream) labels() [3]string {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	role, _, _ := strings.Cut(st.node, "~")
-	return [3]string{role, st.version, st.variant.String()}
+// Clients returns the connected proxies, ordered by node, then by age.
+func (s *Server) Clients() []Client {
+	clients := []Client{}
+	for _, st := range s.all() {
+		clients = append(clients, st.client())
+	}
+	slices.SortFunc(clients, func(a, b Client) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), a.Connected.Compare(b.Connected))
+	})
+	return clients
 }

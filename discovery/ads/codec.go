@@ -1,13 +1,11 @@
 package ads
 
 import (
-	"fmt"
 	"sync"
 
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // the codec of everything else
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // codec writes responses from bytes that all streams share, and reads requests without decoding them. Every other
@@ -42,27 +40,6 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return append(out, mem.SliceBuffer(r.tail())), nil
 }
 
-// tail returns the fields that a response does not share.
-func (r *response) tail() []byte {
-	b := make([]byte, 0, len(r.version)+len(r.kind.typeURL())+len(r.nonce)+8)
-	for _, field := range []struct {
-		number protowire.Number
-		value  string
-	}{{fieldVersion, r.version}, {fieldTypeURL, r.kind.typeURL()}, {fieldNonce, r.nonce}} {
-		b = protowire.AppendString(protowire.AppendTag(b, field.number, protowire.BytesType), field.value)
-	}
-	return b
-}
-
-// size returns the number of bytes of its resources.
-func (r *response) size() (n int) {
-	for _, p := range r.news.parts {
-		_, size := p.pieces(r.variant)
-		n += size
-	}
-	return n
-}
-
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	r, ok := v.(*request)
 	if !ok {
@@ -81,12 +58,4 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	data.CopyTo(*scratch)
 	r.readOrBlame(*scratch)
 	return nil
-}
-
-// readOrBlame records a read error in the request, for the stream to report: gRPC would report it as an internal error
-// of the server.
-func (r *request) readOrBlame(data []byte) {
-	if err := r.read(data); err != nil {
-		r.fault = fmt.Errorf("read discovery request: %w", err)
-	}
 }

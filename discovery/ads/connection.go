@@ -3,6 +3,7 @@ package ads
 import (
 	"context"
 	"net"
+	"net/netip"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -70,3 +71,16 @@ func (plaintext) Info() credentials.ProtocolInfo {
 }
 func (plaintext) Clone() credentials.TransportCredentials { return plaintext{} }
 func (plaintext) OverrideServerName(string) error         { return nil }
+
+// addressOf returns the peer's IP address, the zero address if it has none.
+func addressOf(conn net.Conn) netip.Addr {
+	at, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+	return at.Addr().Unmap()
+}
+
+func peerOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok {
+		return p.Addr.String()
+	}
+	return ""
+}

@@ -81,10 +81,9 @@ func (a arrival) closed(now time.Time) bool {
 	return now.Sub(a.at) > handshake
 }
 
-// closeAllBut closes a listener's connections that have none of these streams. A stop of gRPC waits for connections
+// closeAllBut closes a listener's other connections. A stop of gRPC waits for connections
 // that may still be in the handshake, and offers no call to close them.
-func (c *connections) closeAllBut(l net.Listener, streams []*stream) {
-	used := connectionsOf(streams)
+func (c *connections) closeAllBut(l net.Listener, used map[net.Conn]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range c.open {
@@ -92,18 +91,4 @@ func (c *connections) closeAllBut(l net.Listener, streams []*stream) {
 			_ = a.conn.Close() // it may be closed already
 		}
 	}
-}
-
-func connectionsOf(streams []*stream) map[net.Conn]bool {
-	used := make(map[net.Conn]bool, len(streams))
-	for _, st := range streams {
-		used[linkOf(st.wire.Context()).conn] = true
-	}
-	return used
-}
-
-// addressOf returns the peer's IP address, the zero address if it has none.
-func addressOf(conn net.Conn) netip.Addr {
-	at, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
-	return at.Addr().Unmap()
 }

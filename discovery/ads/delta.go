@@ -1,6 +1,8 @@
 package ads
 
-import "time"
+import (
+	"time"
+)
 
 // requestDelta handles a request of the delta variant: names to subscribe and unsubscribe, and perhaps an answer to the
 // last response. A subscription takes effect with any nonce.

@@ -60,7 +60,7 @@ func differences(whole *model.Mesh, g *generation, names []string) (out []string
 		}
 		// Fields that a view leaves out make no difference.
 		full := xds.BuildOutbound(whole, v.Outbound)
-		plain := encoder{g: fresh}.encode(full)
+		plain := encoder{views: fresh.views}.encode(full)
 		cut := g.outbound(v.Outbound)
 		for k := range kinds {
 			if !k.asked() {

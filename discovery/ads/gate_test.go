@@ -146,11 +146,11 @@ func TestLargePartsAreSearchedOnce(t *testing.T) {
 		size, want := test[0], test[1]
 		routes := newSet(rds, []*resource{encode("80", wrapperspb.String(strings.Repeat("x", size)+"outbound|80||old.test"))})
 		for range 10 {
-			if sh.names(whole(routes), added) {
+			if sh.mentions(whole(routes), added) {
 				t.Errorf("%d bytes speak of what is not in them", size)
 			}
 		}
-		if got := len(sh.named.values); got != want {
+		if got := len(sh.found.values); got != want {
 			t.Errorf("%d bytes: %d searches are remembered, want %d", size, got, want)
 		}
 	}

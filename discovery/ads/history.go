@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -107,4 +108,33 @@ func (h *history) list() []Push {
 		out = append(out, one)
 	}
 	return out
+}
+
+// end closes the trace of a push that all proxies have answered, or that the history drops.
+func (r *record) end(now time.Time) {
+	if !r.span.IsRecording() {
+		return
+	}
+	for kind, n := range r.Responses {
+		r.span.SetAttributes(attribute.Int("responses."+kind, n))
+	}
+	r.span.SetAttributes(
+		attribute.Int("proxies", r.proxies), attribute.Int("proxies.waiting", r.Waiting),
+		attribute.Int64("views.rebuilt", r.work.rebuilt.total()), attribute.Int64("resources.encoded", r.work.encoded.total()),
+		attribute.StringSlice("resources.encoded.first", r.work.encoded.first()),
+	)
+	r.span.End(trace.WithTimestamp(now))
+}
+
+// traceProxy begins the span of one proxy. It records nothing for proxies beyond maxTraced.
+func (h *history) traceProxy(g *generation, node string, now time.Time) trace.Span {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.pushes {
+		if p.Generation == g.number && p.traced < maxTraced {
+			p.traced++
+			return child(g.span, "proxy", trace.WithTimestamp(now), trace.WithAttributes(attribute.String("node", node)))
+		}
+	}
+	return silent()
 }

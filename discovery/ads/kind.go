@@ -1,12 +1,5 @@
 package ads
 
-import (
-	"google.golang.org/protobuf/proto"
-
-	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-)
-
 // kind is a type of resource, in the order in which pages show them.
 type kind int
 
@@ -59,11 +52,13 @@ func (k kind) whole() bool { return k == cds || k == lds || k == nds }
 // asked reports whether the set of k is made for a stream only after the stream has requested k.
 func (k kind) asked() bool { return k == sds || k == nds }
 
-// empty returns the answer for an unknown name of endpoints or routes: without an answer Envoy would wait.
-func (k kind) empty(name string) *resource {
-	var m proto.Message = &routev3.RouteConfiguration{Name: name}
-	if k == eds {
-		m = &endpointv3.ClusterLoadAssignment{ClusterName: name}
-	}
-	return encode(name, m)
-}
+// variant is how changes are sent.
+type variant int
+
+const (
+	sotw  variant = iota // the state of the world
+	delta                // changed resources, and names of removed ones
+	variants
+)
+
+func (v variant) String() string { return [variants]string{"sotw", "delta"}[v] }

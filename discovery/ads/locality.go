@@ -30,21 +30,3 @@ func (p *place) source() string {
 	_, source := p.residents.Whereabouts(p.claim)
 	return source
 }
-
-// relocate gives the stream the view of the locality that its proxy has in the newest mesh. The view counts for the
-// proxy's identity, but is never refused: the proxy does not choose it.
-func (st *stream) relocate() {
-	if st.place == nil {
-		return
-	}
-	now, looked := st.place.find(st.shown.mesh)
-	was := st.reader.Outbound.Locality
-	if !looked || now == was {
-		return
-	}
-	st.reader.Outbound.Locality = now
-	leave := st.leaves
-	_ = st.enter(st.place.owner, st.reader.Outbound.In(st.shown.mesh), 0)
-	leave()
-	st.log.Info("proxy's locality changed", "node", st.node, "from", was.String(), "to", now.String(), "source", st.place.source())
-}

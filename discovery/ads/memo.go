@@ -64,3 +64,5 @@ func (m *memo[K, V]) getFor(cost int, key K, build func() V) V {
 	m.mu.Unlock()
 	return value()
 }
+
+type pair[T any] struct{ from, to T }

@@ -10,10 +10,9 @@ import (
 type metrics struct {
 	pushes, rejects, bytes, resets, refused *prometheus.CounterVec
 	debounce, convergence, pushTime         prometheus.Histogram
-	server                                  *Server
 }
 
-func newMetrics(s *Server) *metrics {
+func newMetrics() *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
@@ -23,7 +22,6 @@ func newMetrics(s *Server) *metrics {
 		})
 	}
 	return &metrics{
-		server:      s,
 		pushes:      counter("pilot_xds_pushes_total", "Responses, by type and what became of them: sent, acked, nacked.", "type", "result"),
 		rejects:     counter("pilot_xds_rejects_total", "Responses that a proxy refused.", "type"),
 		bytes:       counter("pilot_xds_sent_bytes_total", "Bytes of resources in responses.", "type"),
@@ -32,48 +30,6 @@ func newMetrics(s *Server) *metrics {
 		debounce:    seconds("pilot_debounce_time", "How old the oldest change of a push was when its mesh was made: --debounceMax at most, and the making."),
 		convergence: seconds("pilot_proxy_convergence_time", "From a change to the last proxy's answer."),
 		pushTime:    seconds("pilot_xds_push_time", "From a change to a response that tells a proxy of it which was connected before."),
-	}
-}
-
-var (
-	connected    = prometheus.NewDesc("pilot_xds", "Connected proxies.", []string{"type", "version", "variant"}, nil)
-	serviceCount = prometheus.NewDesc("pilot_services", "Services of the mesh.", nil, nil)
-	resources    = prometheus.NewDesc("pilot_xds_resources", "Resources that connected proxies may be told, each once.", []string{"type"}, nil)
-	encoded      = prometheus.NewDesc("pilot_xds_resources_encoded", "Resources that the newest generation had to encode.", nil, nil)
-	views        = prometheus.NewDesc("pilot_xds_views_rebuilt", "Outbound views that the newest generation built.", nil, nil)
-	withheld     = prometheus.NewDesc("pilotlight_xds_refused_parts", "Resources and virtual hosts that a connected proxy refuses while it has the rest, each once.", []string{"type"}, nil)
-	pushed       = prometheus.NewDesc("pilot_xds_generation", "The newest generation.", nil, nil)
-)
-
-// Describe sends nothing: the metrics depend on the connected proxies.
-func (m *metrics) Describe(chan<- *prometheus.Desc) {}
-
-// Collect counts the connected proxies at the time of the scrape.
-func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	for _, c := range []prometheus.Collector{m.pushes, m.rejects, m.bytes, m.resets, m.refused, m.debounce, m.convergence, m.pushTime} {
-		c.Collect(out)
-	}
-	for k, n := range m.server.refused() {
-		out <- prometheus.MustNewConstMetric(withheld, prometheus.GaugeValue, float64(n), kind(k).String())
-	}
-	count := map[[3]string]int{}
-	for _, st := range m.server.all() {
-		count[st.labels()]++
-	}
-	for labels, n := range count {
-		out <- prometheus.MustNewConstMetric(connected, prometheus.GaugeValue, float64(n), labels[:]...)
-	}
-	if g := m.server.current.Load(); g != nil {
-		gauge := func(d *prometheus.Desc, value float64) {
-			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
-		}
-		for k, n := range g.resources() {
-			out <- prometheus.MustNewConstMetric(resources, prometheus.GaugeValue, float64(n), kind(k).String())
-		}
-		gauge(serviceCount, float64(len(g.mesh.Services())))
-		gauge(encoded, float64(g.work.encoded.total()))
-		gauge(views, float64(g.work.rebuilt.total()))
-		gauge(pushed, float64(g.number))
 	}
 }
 

@@ -31,14 +31,14 @@ const (
 
 // table is the names that a reader's own DNS answers: one resource, even if it is empty, since a client without a table
 // answers no query. A stream that does not request names has none.
-func (g *generation) table(r reader, out *xds.Resources) *set {
+func (vs *views) table(r reader, out *xds.Resources) *set {
 	if !r.names {
 		return noNames
 	}
-	v := r.Outbound.In(g.mesh)
-	return g.built.tables.get(v, func() *set {
+	v := r.Outbound.In(vs.mesh)
+	return vs.built.tables.get(v, func() *set {
 		made := newSet(nds, []*resource{newResource(tableName, namesType, encodeNames(out.Names(v)))})
-		if last := g.last.Load(); last != nil {
+		if last := vs.last.Load(); last != nil {
 			if old := last.tables.peek(v); old != nil && old.version == made.version {
 				return old
 			}

@@ -1,41 +1,19 @@
 package ads
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"maps"
-	"slices"
-	"strconv"
 	"sync"
-	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/xds"
-	"github.com/pilotlight/pilotlight/internal/local"
 )
 
 // Another control plane requests the objects that configuration is made of, as from Istio's API generator (MCP over
 // xDS): its stream's node has the metadata GENERATOR "api". Every type is answered once, with all objects or with none,
 // and again when its objects change. There are few such clients, so only the encoding of each object is shared.
-
-// errForObjects reports that a stream requests objects.
-var errForObjects = errors.New("the stream asks for objects")
-
-// maxObjectTypes is how many types one stream may request; Istio has half as many.
-const maxObjectTypes = 64
-
-func asksForObjects(n *corev3.Node) bool {
-	return n.GetMetadata().GetFields()["GENERATOR"].GetStringValue() == "api"
-}
 
 // objectSet holds all objects of a type.
 type objectSet struct {
@@ -97,179 +75,4 @@ func (o *objects) all(m *model.Mesh) map[string]objectSet {
 	}
 	o.of, o.sets, o.encoded = m, sets, encoded
 	return sets
-}
-
-// maySeeObjects returns an error with the reason if a stream gets no objects. Objects show the whole mesh, as the debug
-// pages do. In plaintext only programs on this host may read them; with mutual TLS a control plane, which has a
-// certificate of the root namespace.
-func (s *Server) maySeeObjects(ctx context.Context) error {
-	if _, secure := linkOf(ctx).AuthInfo.(credentials.TLSInfo); secure {
-		settings := s.current.Load().mesh.Settings()
-		_, err := authorize(ctx, settings.RootNamespace(), settings.TrustDomains())
-		return err
-	}
-	if !s.limits.ExposeObjects && !local.Peer(peerOf(ctx)) {
-		return status.Error(codes.PermissionDenied, "configuration objects are sent over mutual TLS with a certificate of the root namespace, "+
-			"and in plaintext to 127.0.0.1 and ::1 only")
-	}
-	return nil
-}
-
-// objectStream is a stream that requests objects.
-type objectStream struct {
-	*stream
-	sending sync.Mutex
-	sent    map[string]sentObjects // by type
-	nonce   int
-	slow    *time.Timer // timer that closes the connection of a client that does not answer; nil before the first response
-}
-
-type sentObjects struct {
-	version, nonce string
-	waits          bool // for its answer
-}
-
-// unanswered is the type whose response Istio's client accepts and never acknowledges.
-const unanswered = "core/v1alpha1/MeshConfig"
-
-// serveObjects serves a stream from its first request on, until its client leaves.
-func (st *stream) serveObjects(first *request) error {
-	s := st.server
-	s.setApart(st, true)
-	defer s.setApart(st, false)
-	defer st.intake.Closed()
-	if st.variant != sotw || st.only != aggregated {
-		return status.Error(codes.Unimplemented, "objects are served by StreamAggregatedResources only")
-	}
-	ctx := st.wire.Context()
-	if err := s.maySeeObjects(ctx); err != nil {
-		st.log.Warn("control plane refused", "peer", st.peer, "err", err)
-		return err
-	}
-	st.log.Info("control plane connected", "peer", st.peer)
-	defer st.log.Info("control plane disconnected", "peer", st.peer)
-	o := &objectStream{stream: st, sent: map[string]sentObjects{}}
-	ctx, cancel := context.WithCancel(ctx)
-	var pushing sync.WaitGroup
-	pushing.Go(func() { o.follow(ctx) })
-	defer pushing.Wait()
-	defer cancel()
-	defer o.stopAlarm()
-	for r := first; ; {
-		err := o.answer(r)
-		if err == nil {
-			st.intake.Awaits()
-			err = st.wire.RecvMsg(r)
-		}
-		if err != nil {
-			return ended(err)
-		}
-		st.intake.Handled(r.size)
-	}
-}
-
-// follow sends newer sets until ctx is done.
-func (o *objectStream) follow(ctx context.Context) {
-	for {
-		next := o.server.objects.next()
-		if err := o.push(); err != nil {
-			o.fail(err)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-next:
-		}
-	}
-}
-
-// answer handles a request. The first request of a type is answered with any nonce: Istio's client invents one.
-func (o *objectStream) answer(r *request) error {
-	o.sending.Lock()
-	defer o.sending.Unlock()
-	r.done()
-	o.answered(r)
-	switch known, again := o.sent[r.typeURL]; {
-	case r.fault != nil:
-		return status.Error(codes.InvalidArgument, r.fault.Error())
-	case r.typeURL == "":
-		return status.Error(codes.InvalidArgument, "request has no type_url, which an aggregated stream needs")
-	case again && r.refusal != "" && r.nonce == known.nonce:
-		o.log.Warn("control plane refuses objects", "peer", o.peer, "type_url", r.typeURL, "err", r.refusal)
-		return nil
-	case again:
-		return nil
-	case len(o.sent) == maxObjectTypes:
-		return status.Errorf(codes.ResourceExhausted, "more than %d types are asked for", maxObjectTypes)
-	default:
-		return o.send(r.typeURL, o.current()[r.typeURL])
-	}
-}
-
-func (o *objectStream) current() map[string]objectSet {
-	return o.server.objects.all(o.server.current.Load().mesh)
-}
-
-// push sends the requested types whose sets differ from those that were sent.
-func (o *objectStream) push() error {
-	o.sending.Lock()
-	defer o.sending.Unlock()
-	if len(o.sent) == 0 {
-		return nil
-	}
-	all := o.current()
-	for _, url := range slices.Sorted(maps.Keys(o.sent)) {
-		if set := all[url]; set.version != o.sent[url].version {
-			if err := o.send(url, set); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// answered records the answer to a response. If other responses still wait, the time limit starts again.
-func (o *objectStream) answered(r *request) {
-	known := o.sent[r.typeURL]
-	if !known.waits || r.nonce != known.nonce {
-		return
-	}
-	known.waits = false
-	o.sent[r.typeURL] = known
-	for _, other := range o.sent {
-		if other.waits {
-			o.slow.Reset(o.server.limits.SendTimeout)
-			return
-		}
-	}
-	o.slow.Stop()
-}
-
-func (o *objectStream) stopAlarm() {
-	o.sending.Lock()
-	defer o.sending.Unlock()
-	if o.slow != nil {
-		o.slow.Stop()
-	}
-}
-
-// send sends a set and starts the timer. gRPC accepts a response of any size while no other is in flight, so only an
-// answer shows that the client reads.
-func (o *objectStream) send(url string, set objectSet) error {
-	o.nonce++
-	nonce := strconv.Itoa(o.nonce)
-	o.sent[url] = sentObjects{set.version, nonce, url != unanswered}
-	switch {
-	case url == unanswered:
-	case o.slow == nil:
-		o.slow = time.AfterFunc(o.server.limits.SendTimeout, func() {
-			o.log.Warn("control plane cut off: a response has no answer", "peer", o.peer)
-			o.close()
-		})
-	default:
-		o.slow.Reset(o.server.limits.SendTimeout)
-	}
-	o.log.Debug("push of objects", "peer", o.peer, "type_url", url, "version", set.version, "resources", len(set.resources))
-	return o.wire.SendMsg(&discoveryv3.DiscoveryResponse{TypeUrl: url, VersionInfo: set.version, Nonce: nonce, Resources: set.resources})
 }

@@ -110,7 +110,7 @@ func FuzzStream(f *testing.F) {
 				}
 			}
 			wire := &outsider{t: t, ctx: ctx, v: v, says: says}
-			st := newStream(s, wire, v, aggregated)
+			st := newStream(&s.hub, s, wire, v, aggregated)
 			s.add(st)
 			for r := (&request{variant: v, intern: s.names}); wire.RecvMsg(r) == nil; {
 				if st.handle(r) != nil {

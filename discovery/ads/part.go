@@ -5,19 +5,11 @@ import (
 	"strings"
 	"sync"
 
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 )
-
-// variant is how changes are sent.
-type variant int
-
-const (
-	sotw  variant = iota // the state of the world
-	delta                // changed resources, and names of removed ones
-	variants
-)
-
-func (v variant) String() string { return [variants]string{"sotw", "delta"}[v] }
 
 // part is a list of resources that are sent together, with their bytes in a response of either variant. The bytes are
 // made when the first response needs them, and all other responses with that content share them.
@@ -123,7 +115,7 @@ func frameOf(k kind, v variant, r *resource) frame {
 	f := frame{variant: v, of: r, content: r.content, rest: r.pieces(), size: r.size()}
 	if !r.exists() {
 		if v == sotw && !k.whole() && k != sds {
-			f.content = k.empty(r.name).content
+			f.content = empty(k, r.name).content
 			f.size = len(f.content)
 		}
 		f.removed = v == delta
@@ -157,31 +149,11 @@ func (f frame) appendTail(b []byte) []byte {
 
 func sizeText(s string) int { return protowire.SizeTag(1) + protowire.SizeBytes(len(s)) }
 
-// news is the content of a response.
-type news struct {
-	parts []*part
-}
-
-func (n *news) size() (count int) {
-	for _, p := range n.parts {
-		count += len(p.resources)
+// empty returns the answer for an unknown name of endpoints or routes: without an answer Envoy would wait.
+func empty(k kind, name string) *resource {
+	var m proto.Message = &routev3.RouteConfiguration{Name: name}
+	if k == eds {
+		m = &endpointv3.ClusterLoadAssignment{ClusterName: name}
 	}
-	return count
-}
-
-// existing returns n without names that do not exist, if the variant cannot express them: an Envoy refuses a response
-// that lacks the secret that it requested, and keeps waiting without a response.
-func (n *news) existing() *news {
-	out := &news{}
-	for _, p := range n.parts {
-		list := slices.DeleteFunc(slices.Clone(p.resources), func(r *resource) bool { return !r.exists() })
-		switch len(list) {
-		case 0:
-		case len(p.resources):
-			out.parts = append(out.parts, p)
-		default:
-			out.parts = append(out.parts, &part{kind: p.kind, resources: list})
-		}
-	}
-	return out
+	return encode(name, m)
 }

@@ -40,24 +40,3 @@ func proxyName(id, namespace string) string {
 // OnNews sets the function that is called when Proxies has something new: a proxy has connected, is found to refuse a
 // part of its configuration, or does not get a secret. f must return at once. Call OnNews before Serve.
 func (s *Server) OnNews(f func()) { s.onNews = f }
-
-// refused returns the hosts whose routes or clusters the client refuses, nil for none.
-func (p *protocol) refused() (out []model.Refusal) {
-	for k := range kinds {
-		for _, part := range p.types[k].isolation.list() {
-			switch {
-			case k == rds && part.Host != "":
-				host := part.Host
-				if colon := strings.LastIndexByte(host, ':'); colon >= 0 { // the port
-					host = host[:colon]
-				}
-				out = append(out, model.Refusal{Host: host, Instead: part.Instead, Text: part.Text, Routes: true})
-			case k == cds:
-				if name := strings.Split(part.Resource, "|"); len(name) == 4 && name[0] == "outbound" {
-					out = append(out, model.Refusal{Host: name[3], Instead: part.Instead, Text: part.Text})
-				}
-			}
-		}
-	}
-	return out
-}

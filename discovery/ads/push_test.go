@@ -144,14 +144,14 @@ func TestResourcesAreCounted(t *testing.T) {
 func TestEncoderKnowsMessages(t *testing.T) {
 	g := (*generation)(nil).follow(nil, model.Change{}, newInterner())
 	m := meshOf(1, "a")
-	e := encoder{g: g}
+	e := encoder{views: g.views}
 	build := xds.BuildOutbound(m, viewAt(t, "127.0.0.9").Outbound)
 	a := e.encode(build)
 	a.resources = build
 	n := g.work.encoded.total()
 	next := g.follow(nil, model.Change{}, newInterner())
-	b := encoder{g: next, old: a}.encode(build)
-	if c := (encoder{g: next, sibling: a}).encode(build); c.layers[cds] != a.layers[cds] {
+	b := encoder{views: next.views, old: a}.encode(build)
+	if c := (encoder{views: next.views, sibling: a}).encode(build); c.layers[cds] != a.layers[cds] {
 		t.Error("another view has another layer")
 	}
 	if again := next.work.encoded.total(); n == 0 || again != 0 {

@@ -79,7 +79,7 @@ func TestPushWhileAnotherIsSent(t *testing.T) {
 				r := &rig{running: run(t), t: t}
 				r.push(base)
 				e := start(t, base)
-				st := newStream(r.Server, stuckWire{took: make(chan kind)}, sotw, aggregated)
+				st := newStream(&r.hub, r.Server, stuckWire{took: make(chan kind)}, sotw, aggregated)
 				st.protocol, st.reader = e.protocol, reader{View: viewAt(t, "127.0.0.9")}
 				r.mu.Lock()
 				r.streams[st] = true

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"sync"
 	"unicode/utf8"
-	"weak"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -49,25 +48,6 @@ func (v versions) all() iter.Seq[entry] {
 			rest = after
 		}
 	}
-}
-
-// asked marks the types that a stream has requested, and at last the request without a type, which the services of one
-// kind allow. The resources that a client reports count in its first request for a type; elsewhere they are only
-// checked, so that they cost no memory.
-type asked [kinds + 1]bool
-
-// first reports whether a request is the first for a type that may be served, and marks it.
-func (a *asked) first(typeURL string) bool {
-	k, served := kindOf(typeURL)
-	switch {
-	case typeURL == "":
-		k = kinds
-	case !served:
-		return false
-	}
-	before := a[k]
-	a[k] = true
-	return !before
 }
 
 // checkEntries returns the error that ofVersions would return.
@@ -213,33 +193,4 @@ func (v *vocabulary) add(fields string) (places []uint32, rest string, err error
 	}
 	v.cost += cost
 	return places, "", nil
-}
-
-// ofVersions returns the entries of consecutive fields of a request.
-func (in *interner) ofVersions(run []byte) (versions, error) {
-	if len(run) == 0 {
-		return versions{}, nil
-	}
-	v := versions{of: in.vocabulary()}
-	known, fresh := v.of.find(run)
-	if v.at = known; len(fresh) > 0 {
-		places, rest, err := v.of.add(string(fresh))
-		if err != nil {
-			return versions{}, err
-		}
-		v.at, v.rest = append(v.at, places...), rest
-	}
-	return v, nil
-}
-
-// vocabulary returns the list for the next request.
-func (in *interner) vocabulary() *vocabulary {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if v := in.reported.Value(); v != nil && !v.halfFull() {
-		return v
-	}
-	v := &vocabulary{seed: in.seed, limit: maxVocabulary, places: map[uint64]uint32{}}
-	in.reported = weak.Make(v)
-	return v
 }

@@ -31,9 +31,6 @@ type request struct {
 	initial     versions // delta; none unless it is the stream's first request for the type
 }
 
-// Fields of DiscoveryRequest and DeltaDiscoveryRequest; names are 3 in both.
-const fieldNames = 3
-
 type requestField int
 
 const (
@@ -211,3 +208,30 @@ func (r *request) parseNode() (*corev3.Node, error) {
 
 // done drops the large values of a request that was answered. The request itself lasts until the next one comes.
 func (r *request) done() { r.node, r.initial = nil, versions{} }
+
+// asked marks the types that a stream has requested, and at last the request without a type, which the services of one
+// kind allow. The resources that a client reports count in its first request for a type; elsewhere they are only
+// checked, so that they cost no memory.
+type asked [kinds + 1]bool
+
+// first reports whether a request is the first for a type that may be served, and marks it.
+func (a *asked) first(typeURL string) bool {
+	k, served := kindOf(typeURL)
+	switch {
+	case typeURL == "":
+		k = kinds
+	case !served:
+		return false
+	}
+	before := a[k]
+	a[k] = true
+	return !before
+}
+
+// readOrBlame records a read error in the request, for the stream to report: gRPC would report it as an internal error
+// of the server.
+func (r *request) readOrBlame(data []byte) {
+	if err := r.read(data); err != nil {
+		r.fault = fmt.Errorf("read discovery request: %w", err)
+	}
+}

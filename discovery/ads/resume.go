@@ -15,8 +15,13 @@ type resumption struct {
 	sum      uint64 // of the hashes of the entries
 }
 
+// resumer finds the resources that clients report, each list once.
+type resumer struct {
+	resumed memo[resumption, *layer]
+}
+
 // resume returns the set that a client reports to have; want itself if it has all of that.
-func (sh *share) resume(want *set, had versions, wildcard bool) *set {
+func (rs *resumer) resume(want *set, had versions, wildcard bool) *set {
 	common := want.largest()
 	own := make([][]entry, len(want.layers))
 	of := func(e entry) int {
@@ -44,7 +49,7 @@ func (sh *share) resume(want *set, had versions, wildcard bool) *set {
 			layers[i] = resumed(want.kind, l, slices.Values(own[i]), wildcard)
 		}
 	}
-	shared := sh.resumed.getFor(1+key.entries, key, func() *layer { return resumed(want.kind, common, rest, wildcard) })
+	shared := rs.resumed.getFor(1+key.entries, key, func() *layer { return resumed(want.kind, common, rest, wildcard) })
 	if common == nil {
 		layers = append(layers, shared)
 	} else {
@@ -54,16 +59,6 @@ func (sh *share) resume(want *set, had versions, wildcard bool) *set {
 		return want
 	}
 	return stack(want.kind, layers...)
-}
-
-// largest returns the layer with the most resources, nil if there is none.
-func (s *set) largest() (largest *layer) {
-	for _, l := range s.layers {
-		if largest == nil || len(l.resources) > len(largest.resources) {
-			largest = l
-		}
-	}
-	return largest
 }
 
 // resumed returns the resources of a layer that a client has; now itself if it has all of them. A resource that it has

@@ -13,14 +13,6 @@ import (
 // too. A route configuration holds every host of a port, and those of two namespaces differ in a few.
 const manyHosts = 64
 
-// tail is the virtual hosts of such a route configuration, encoded as its fields.
-type tail struct {
-	hosts  []*routev3.VirtualHost
-	bytes  [][]byte // of each
-	pieces [][]byte // of all that do not follow the resource's content in memory; neighbours in memory are one piece
-	size   int      // of all pieces
-}
-
 // encodeRoutes encodes a route configuration. For a host that another configuration has too (the same pointer), it
 // reuses the bytes. The content is the same with and without others. Newly encoded hosts lie side by side in memory,
 // and all of that memory stays as long as one of these hosts is used.

@@ -9,9 +9,6 @@ type ours interface {
 	open(w grpc.ServerStream, v variant, only kind) (*stream, error)
 }
 
-// aggregated means that a stream carries every kind.
-const aggregated = kinds
-
 // services describes the aggregated discovery service, and those of one kind each for clients that want them. They are
 // written by hand, since generated ones would decode each request and encode each response separately.
 func services() []*grpc.ServiceDesc {

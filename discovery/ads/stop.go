@@ -21,7 +21,7 @@ func (s *Server) stop(server *grpc.Server, l net.Listener) {
 		server.GracefulStop()
 	}()
 	streams := slices.DeleteFunc(s.all(), func(st *stream) bool { return st.listener != l })
-	s.connections.closeAllBut(l, streams)
+	s.connections.closeAllBut(l, connectionsOf(streams))
 	pace := spread(len(streams), s.limits.Shutdown)
 	for _, st := range streams {
 		st.close()

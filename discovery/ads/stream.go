@@ -2,8 +2,11 @@ package ads
 
 import (
 	"cmp"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,10 +25,17 @@ const maxUnknownTypes = 8
 // maxWithheld is how many secrets that it does not get are logged for one stream.
 const maxWithheld = 32
 
+// list is the list of the open streams.
+type list interface {
+	setApart(st *stream, apart bool)
+	remove(st *stream, err error) error
+}
+
 // stream carries one Envoy's protocol. Its own goroutine receives; any goroutine that has something to send does so,
 // one at a time.
 type stream struct {
-	server    *Server
+	hub       *hub
+	list      list // that it is on
 	log       *slog.Logger
 	wire      grpc.ServerStream
 	variant   variant
@@ -61,99 +71,10 @@ type stream struct {
 	traced int64      // that generation
 }
 
-func newStream(s *Server, w grpc.ServerStream, v variant, only kind) *stream {
+func newStream(h *hub, on list, w grpc.ServerStream, v variant, only kind) *stream {
 	return &stream{
-		server: s, log: s.log, wire: w, variant: v, only: only,
+		hub: h, list: on, log: h.log, wire: w, variant: v, only: only,
 		peer: peerOf(w.Context()), connected: time.Now(), intake: linkOf(w.Context()).intake, span: silent(),
-	}
-}
-
-// run serves until Envoy leaves or breaks the protocol. A thousand such goroutines wait in RecvMsg, where gRPC's stack
-// frames alone nearly exceed 8 kB, after which Go allocates 16 kB. So the frames of run and of its callers are kept
-// small.
-func (st *stream) run() error {
-	r := &request{variant: st.variant, intern: st.server.names}
-	for {
-		st.intake.Awaits()
-		err := st.wire.RecvMsg(r)
-		if err == nil {
-			st.intake.Handled(r.size)
-			err = st.handle(r)
-		}
-		if err == errForObjects {
-			return st.serveObjects(r)
-		}
-		if err != nil {
-			return st.server.remove(st, err)
-		}
-	}
-}
-
-// handle answers a request, or keeps it until the view is made, and sends the responses that are due.
-func (st *stream) handle(r *request) error {
-	k, served, err := st.check(r)
-	if err != nil {
-		return err
-	}
-	if st.begins() {
-		st.sending.Lock() // until the admission is over
-		st.senders.Go(st.admit)
-	}
-	if !served {
-		return nil
-	}
-	if r.names.len() > r.likely.len() {
-		r.likely = r.names
-	}
-	defer r.done() // the next one may be long in coming
-	if st.keep(k, r) {
-		return nil
-	}
-	if err := st.answer(k, r); err != nil {
-		return err
-	}
-	return st.flush()
-}
-
-func (st *stream) answer(k kind, r *request) error {
-	st.sending.Lock()
-	defer st.sending.Unlock()
-	responses, err := st.request(k, r, time.Now())
-	if err != nil {
-		return err
-	}
-	return st.send(responses)
-}
-
-// flush sends newer state, unless another goroutine is sending: that one checks again when it has finished.
-func (st *stream) flush() error {
-	for st.dirty.Load() && st.sending.TryLock() {
-		st.dirty.Store(false)
-		err := st.send(st.push(time.Now()))
-		st.sending.Unlock()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// offer is flush for a goroutine that must not wait for a slow Envoy. gRPC accepts a first response of any size at once
-// if no other is in flight; those after it may have to wait, so a new goroutine sends them.
-func (st *stream) offer() {
-	for st.dirty.Load() && st.sending.TryLock() {
-		st.dirty.Store(false)
-		idle, responses := st.pushIdle(time.Now())
-		if len(responses) > 1 || len(responses) == 1 && !idle {
-			st.senders.Go(func() {
-				st.fail(st.send(responses))
-				st.sending.Unlock()
-				st.fail(st.flush())
-			})
-			return
-		}
-		st.fail(st.send(responses))
-		st.sending.Unlock()
 	}
 }
 
@@ -163,162 +84,6 @@ func (st *stream) fail(err error) {
 	if err != nil {
 		st.log.Debug("send failed", "node", st.node, "peer", st.peer, "err", err)
 	}
-}
-
-func (st *stream) send(responses []response) error {
-	if len(responses) == 0 {
-		return nil
-	}
-	now := time.Now()
-	st.mu.Lock()
-	follows := st.reached < st.shown.number // else it is new, or requests more
-	st.mu.Unlock()
-	st.server.sending(st.shown, responses, follows, now)
-	st.traceResponses(st.shown, responses, now)
-	for i := range responses {
-		r := &responses[i]
-		st.log.Debug("push", "node", st.node, "type_url", r.kind.typeURL(), "nonce", r.nonce, "version", r.version,
-			"resources", r.news.size())
-		if err := st.wire.SendMsg(r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// check returns the kind that a request is for, and whether it is served. Its errors end the stream.
-func (st *stream) check(r *request) (k kind, served bool, err error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if r.fault != nil {
-		return 0, false, status.Error(codes.InvalidArgument, r.fault.Error())
-	}
-	if r.typeURL == "" && st.only != aggregated {
-		r.typeURL = st.only.typeURL()
-	}
-	if err := st.identify(r); err != nil {
-		return 0, false, err
-	}
-	if st.admission.err != nil {
-		return 0, false, st.admission.err
-	}
-	k, served = kindOf(r.typeURL)
-	if !served || st.only != aggregated && k != st.only {
-		return 0, false, st.refuse(r.typeURL, nil)
-	}
-	if k == sds {
-		if err := st.server.maySeeSecrets(st.wire.Context()); err != nil {
-			st.logWithheld(r.names, err)
-			return 0, false, st.refuse(r.typeURL, err)
-		}
-		st.ask(&st.reader.secrets)
-	}
-	if k == nds {
-		st.ask(&st.reader.names)
-	}
-	return k, true, nil
-}
-
-// request answers one request. Its errors end the stream.
-func (st *stream) request(k kind, r *request, now time.Time) ([]response, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.dirty.Store(false)
-	st.refresh() // an answer that allows the next response must bring the newest state, whether the answer or the push comes first
-	waited, found := st.protocol.types[k].pending, st.protocol.found(k)
-	responses, nack, err := st.protocol.request(k, r, now)
-	if err != nil {
-		return nil, status.Error(codes.ResourceExhausted, err.Error())
-	}
-	if nack != nil || waited && !st.protocol.types[k].waits(responses, k) {
-		st.server.metrics.answered(k, nack != nil)
-		st.traceAnswer(k, nack, now)
-	}
-	if k == sds {
-		st.logWithheld(r.names, nil)
-	}
-	st.reach(now)
-	st.arm(now)
-	if !st.told {
-		st.told = true
-		st.server.onNews()
-	}
-	if st.protocol.found(k) != found {
-		st.server.onNews()
-		for _, part := range st.protocol.types[k].isolation.list() {
-			st.log.Warn("proxy refuses a part of its configuration, and has the rest", "node", st.node, "type_url", r.typeURL,
-				"resource", part.Resource, "virtual_host", part.Host, "instead", part.Instead, "err", part.Text)
-		}
-	}
-	if nack != nil && st.protocol.types[k].searching() {
-		st.log.Debug("response refused, searching for the reason", "node", st.node, "type_url", r.typeURL, "version", nack.Version, "err", nack.Text)
-	} else if nack != nil {
-		st.log.Warn("response refused", "node", st.node, "type_url", r.typeURL, "version", nack.Version, "err", nack.Text)
-	}
-	return responses, nil
-}
-
-// ask records that the stream requests a kind for the first time.
-func (st *stream) ask(asked *bool) {
-	st.asksMore = st.asksMore || !*asked
-	*asked = true
-}
-
-// refresh gives the protocol the newest generation.
-func (st *stream) refresh() {
-	newest := st.server.current.Load()
-	if newest == st.shown && !st.asksMore {
-		return // looking up a snapshot costs a copy of the proxy's properties
-	}
-	st.shown, st.asksMore = newest, false
-	st.relocate()
-	st.protocol.latest, st.protocol.share = st.shown.snapshot(st.reader), st.shown.share
-}
-
-// reach records the time when Envoy has answered for all of a generation.
-func (st *stream) reach(now time.Time) {
-	if st.shown.number > st.reached && !st.gone && st.protocol.reached() {
-		st.span.End(trace.WithTimestamp(now))
-		st.server.reached(st.reached, st.shown.number, now)
-		st.reached, st.at = st.shown.number, now
-	}
-}
-
-func (st *stream) push(now time.Time) []response {
-	_, responses := st.pushIdle(now)
-	return responses
-}
-
-// pushIdle also reports whether Envoy had answered everything before.
-func (st *stream) pushIdle(now time.Time) (idle bool, responses []response) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.protocol == nil || st.gone {
-		return true, nil // its first request gets the newest
-	}
-	idle = st.protocol.idle()
-	st.refresh()
-	responses = st.protocol.push(st.protocol.latest, st.protocol.share, now)
-	st.reach(now)
-	st.arm(now)
-	return idle, responses
-}
-
-// arm sets the timer for responses that may be sent even if Envoy sends nothing until then.
-func (st *stream) arm(now time.Time) {
-	switch wake := st.protocol.wakes(now); {
-	case !wake.IsZero() && st.alarm == nil:
-		st.alarm = time.AfterFunc(wake.Sub(now), st.wake)
-	case !wake.IsZero():
-		st.alarm.Reset(wake.Sub(now))
-	case st.alarm != nil:
-		st.alarm.Stop()
-	}
-}
-
-func (st *stream) wake() {
-	st.dirty.Store(true)
-	st.offer()
 }
 
 // cutIfSlow closes the connection of an Envoy that has left a response without an answer for too long, or has never
@@ -379,4 +144,26 @@ func (st *stream) leave(err error) (reached int64, cause string) {
 		st.log.Info("proxy disconnected", "node", st.node, "peer", st.peer, "cause", cause)
 	}
 	return st.reached, cause
+}
+
+// identified reports whether the stream's first request has named its node.
+func (st *stream) identified() bool { return st.protocol != nil || st.admission.waits }
+
+// aggregated means that a stream carries every kind.
+const aggregated = kinds
+
+// labels are those of the metric that counts connected proxies.
+func (st *stream) labels() [3]string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	role, _, _ := strings.Cut(st.node, "~")
+	return [3]string{role, st.version, st.variant.String()}
+}
+
+// ended is the status that a client gets at the end of its stream: nil where it left by itself.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }

@@ -121,3 +121,45 @@ func (s *subscription) rewarm(old, clusters *set, sh *share) {
 	}
 	s.becomeDue(sh, sh.changedNames(old, clusters))
 }
+
+func (s *subscription) hasChanges() bool { return len(s.changes.requests) > 0 }
+
+// mayApply reports whether received changes may be applied now. While a response has no answer they may not, since
+// names that are due would be sent twice.
+func (s *subscription) mayApply(now time.Time) bool {
+	return s.hasChanges() && !s.pending && !now.Before(s.changes.applyAfter(s.names.len()))
+}
+
+// apply brings the changes of a delta subscription into effect. A name that is subscribed again is answered again. A
+// name that is unsubscribed under a wildcard subscription is answered with its state under the wildcard. A name that
+// never was subscribed is ignored.
+func (s *subscription) apply(k kind, sh *share, now time.Time) error {
+	if !s.hasChanges() {
+		return nil
+	}
+	on, off := s.changes.flush(sh, now)
+	if k.whole() && on.everything() {
+		s.wildcard, s.sent = true, nil
+	} else if off.everything() {
+		s.wildcard = false
+	}
+	if s.sent != nil { // else everything is sent anyway
+		s.becomeDue(sh, on)
+		if s.wildcard {
+			s.becomeDue(sh, sh.common(s.names, off))
+		}
+	}
+	s.names = sh.named(sh.merge(s.names, on, off))
+	if s.names.len() > maxNames {
+		return errTooManyNames
+	}
+	s.shrink(sh)
+	return nil
+}
+
+// patience is how long a response waits for an answer that Envoy may withhold. Envoy answers for clusters when they are
+// warm, and a cluster may warm for ever.
+const patience = time.Second
+
+// overdue reports whether the last response has had no answer for so long that nothing should wait for it any more.
+func (s *subscription) overdue(now time.Time) bool { return s.pending && now.Sub(s.at) >= patience }

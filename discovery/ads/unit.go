@@ -2,21 +2,10 @@ package ads
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
-	"runtime"
-	"sync"
-	"weak"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-)
-
-// Fields of RouteConfiguration and VirtualHost.
-const (
-	fieldVirtualHosts = 2
-	fieldHostName     = 1
-	fieldDomains      = 2
 )
 
 // unit is the smallest part to which a refusal is traced: a virtual host of a route configuration, else a whole
@@ -60,12 +49,17 @@ func (d *divided) body(host string) []byte {
 	return nil
 }
 
+// divider divides route configurations, each once.
+type divider struct {
+	divided memo[*resource, *divided]
+}
+
 // divide returns the virtual hosts of a route configuration, nil for any other resource.
-func (sh *share) divide(k kind, r *resource) *divided {
+func (ds *divider) divide(k kind, r *resource) *divided {
 	if k != rds || r == nil || !r.exists() {
 		return nil
 	}
-	return sh.divisions.getFor(1+r.size()>>10, r, func() *divided {
+	return ds.divided.getFor(1+r.size()>>10, r, func() *divided {
 		if d := divide(r); d != nil && len(d.hosts) > 0 {
 			return d
 		}
@@ -109,23 +103,6 @@ func divide(r *resource) *divided {
 	return d
 }
 
-// fieldsOf returns the first field of that number, without its tag.
-func fieldsOf(message []byte, number protowire.Number) []byte {
-	for len(message) > 0 {
-		n, kind, size := protowire.ConsumeField(message)
-		if size < 0 {
-			return nil
-		}
-		if n == number && kind == protowire.BytesType {
-			_, _, tag := protowire.ConsumeTag(message)
-			value, _ := protowire.ConsumeBytes(message[tag:])
-			return value
-		}
-		message = message[size:]
-	}
-	return nil
-}
-
 // standIn is a virtual host for the same domains that answers 503: without one, their requests would be routed like
 // those to unknown hosts.
 func standIn(body []byte) []byte {
@@ -143,67 +120,4 @@ func standIn(body []byte) []byte {
 		return nil
 	}
 	return out
-}
-
-// forms holds resources that were changed for clients that refuse a part of them, as long as a reference to them
-// exists.
-type forms struct {
-	mu   sync.Mutex
-	live map[formKey]weak.Pointer[resource]
-	size int
-}
-
-type formKey struct {
-	of   *resource
-	with digest // of the bodies of its virtual hosts
-}
-
-// maxForms bounds the bytes of all forms: otherwise clients that each refuse a different part could fill the memory.
-const maxForms = 64 << 20
-
-// of returns r with these virtual hosts; nil if there are too many such forms.
-func (f *forms) of(r *resource, d *divided, bodies [][]byte) *resource {
-	h := sha256.New()
-	size := len(d.base[0]) + len(d.base[1])
-	for _, body := range bodies {
-		sum := sha256.Sum256(body)
-		h.Write(sum[:])
-		size += len(body) + 8
-	}
-	key := formKey{r, digest(h.Sum(nil))}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if known := f.live[key].Value(); known != nil {
-		return known
-	}
-	if f.size+size > maxForms {
-		return nil
-	}
-	value := make([]byte, 0, size)
-	value = append(value, d.base[0]...)
-	for _, body := range bodies {
-		value = protowire.AppendBytes(protowire.AppendTag(value, fieldVirtualHosts, protowire.BytesType), body)
-	}
-	value = append(value, d.base[1]...)
-	content := append(make([]byte, 0, len(d.typeURL)+len(value)+8), d.typeURL...)
-	content = protowire.AppendBytes(protowire.AppendTag(content, 2, protowire.BytesType), value)
-	made := &resource{name: r.name, content: content, hash: sha256.Sum256(value)}
-	made.version = hex.EncodeToString(made.hash[:8])
-	if f.live == nil {
-		f.live = map[formKey]weak.Pointer[resource]{}
-	}
-	f.live[key] = weak.Make(made)
-	f.size += len(content)
-	size = len(content)
-	runtime.AddCleanup(made, func(key formKey) { f.forget(key, size) }, key)
-	return made
-}
-
-func (f *forms) forget(key formKey, size int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.size -= size
-	if f.live[key].Value() == nil {
-		delete(f.live, key)
-	}
 }

@@ -1,6 +1,8 @@
 package ads
 
-import "slices"
+import (
+	"slices"
+)
 
 // withheld returns want without the units that the client refuses.
 func (s *subscription) withheld(want *set, sh *share) *set {

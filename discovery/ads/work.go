@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 // work counts the cost of a generation: outbound views, resources.
@@ -43,15 +41,4 @@ func (t *tally) first() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.names)
-}
-
-// roleOf returns the name of a view's role.
-func roleOf(v xds.Outbound) string {
-	switch {
-	case v.Proxyless:
-		return "proxyless"
-	case v.Gateway:
-		return "gateway"
-	}
-	return "sidecar"
 }

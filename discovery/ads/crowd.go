@@ -1,0 +1,73 @@
+package ads
+
+import (
+	"maps"
+	"net"
+	"slices"
+	"sync"
+)
+
+// crowd is the streams that are open.
+type crowd struct {
+	mu      sync.Mutex
+	streams map[*stream]bool
+	apart   map[*stream]bool // streams that request objects
+}
+
+// refused counts the resources that proxies refuse while they have the others. A resource that several proxies refuse
+// counts once.
+func (c *crowd) refused() (count [kinds]int) {
+	seen := map[unit]bool{}
+	for _, st := range c.all() {
+		st.mu.Lock()
+		for k := range kinds {
+			if st.protocol == nil || st.protocol.types[k].isolation == nil {
+				continue
+			}
+			for u := range st.protocol.types[k].isolation.refused {
+				if !seen[u] {
+					seen[u] = true
+					count[k]++
+				}
+			}
+		}
+		st.mu.Unlock()
+	}
+	return count
+}
+
+func (c *crowd) all() []*stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	streams := make([]*stream, 0, len(c.streams))
+	for st := range c.streams {
+		streams = append(streams, st)
+	}
+	return streams
+}
+
+// everyone returns the streams of proxies and of control planes.
+func (c *crowd) everyone() []*stream {
+	all := c.all()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.AppendSeq(all, maps.Keys(c.apart))
+}
+
+// setApart adds a stream to those that request objects, or removes it.
+func (c *crowd) setApart(st *stream, apart bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.streams, st)
+	if delete(c.apart, st); apart {
+		c.apart[st] = true
+	}
+}
+
+func connectionsOf(streams []*stream) map[net.Conn]bool {
+	used := make(map[net.Conn]bool, len(streams))
+	for _, st := range streams {
+		used[linkOf(st.wire.Context()).conn] = true
+	}
+	return used
+}

@@ -1,0 +1,39 @@
+package ads
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// hub is what all streams of a server share.
+type hub struct {
+	limits  Limits
+	log     *slog.Logger
+	names   *interner
+	current atomic.Pointer[generation] // nil before the first Push
+	vault   atomic.Pointer[vault]      // nil for none
+	viewers viewers
+	objects objects
+	history history
+	metrics *metrics
+	onNews  func() // see OnNews
+}
+
+// sending counts responses that are about to be sent. Responses that do not follow from the change that made g are not
+// counted in the time that the change took.
+func (h *hub) sending(g *generation, responses []response, follows bool, now time.Time) {
+	h.history.sent(g.number, responses)
+	since := g.change.Since
+	if !follows {
+		since = time.Time{}
+	}
+	h.metrics.sent(responses, since, now)
+}
+
+// reached records that a proxy has all of a generation, or has left.
+func (h *hub) reached(from, to int64, now time.Time) {
+	for _, took := range h.history.reached(from, to, now) {
+		h.metrics.convergence.Observe(took.Seconds())
+	}
+}

@@ -1,0 +1,118 @@
+package ads
+
+import (
+	"fmt"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/xds"
+)
+
+// identify reads the node of the first request; later ones may leave it out.
+func (st *stream) identify(r *request) error {
+	if r.typeURL == "" {
+		return status.Error(codes.InvalidArgument, "request has no type_url, which an aggregated stream needs")
+	}
+	if st.identified() {
+		return nil
+	}
+	node, err := r.parseNode()
+	if err != nil {
+		return status.Errorf(codes.InvalidArgument, "node: %v", err)
+	}
+	if asksForObjects(node) {
+		return errForObjects
+	}
+	if node.GetId() == "" {
+		return status.Error(codes.InvalidArgument, "the stream's first request has no node.id")
+	}
+	proxy, err := xds.ParseProxy(node)
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	shown := st.hub.current.Load()
+	id, err := authorize(st.wire.Context(), proxy.Namespace(), shown.mesh.Settings().TrustDomains())
+	if err != nil {
+		st.log.Warn("proxy refused", "node", proxy.ID.String(), "peer", st.peer, "err", err)
+		return err
+	}
+	own := reader{View: xds.ViewOf(proxy), account: id.account}
+	owner := id.owner(st.peer)
+	if own.Outbound.Locality == (model.Locality{}) {
+		st.place = &place{claim: proxy.Claim(id.account), owner: owner}
+		own.Outbound.Locality, _ = st.place.find(shown.mesh)
+	}
+	if err := st.enter(owner, own.Outbound.In(shown.mesh), st.hub.limits.ViewsPerIdentity); err != nil {
+		st.log.Warn("proxy refused", "node", proxy.ID.String(), "peer", st.peer, "err", err)
+		return err
+	}
+	st.node, st.reader = proxy.ID.String(), own
+	st.intake.Identified()
+	st.version = versionOf(node)
+	st.log.Info("proxy connected", "node", st.node, "peer", st.peer)
+	if fault := st.fault(shown); fault != "" {
+		st.log.Warn("short names of services do not work for a proxy", "node", st.node, "peer", st.peer, "reason", fault)
+	}
+	return nil
+}
+
+// fault returns the fault of the proxy's node, "" for none.
+func (st *stream) fault(g *generation) string {
+	return clip(st.reader.DomainFault(g.mesh.Settings().Domain))
+}
+
+// enter counts the stream as one of a view, unless an identity has limit others already; 0 for no limit.
+func (st *stream) enter(owner string, view xds.Outbound, limit int) error {
+	if err := st.hub.viewers.enter(owner, view, limit); err != nil {
+		return err
+	}
+	st.leaves = func() { st.hub.viewers.leave(owner, view) }
+	return nil
+}
+
+// refuse leaves a request for a type without an answer: the other types of the stream must go on. If the stream carries
+// no other type, the reason ends it.
+func (st *stream) refuse(typeURL string, reason error) error {
+	if st.only != aggregated && reason != nil {
+		return reason
+	}
+	if st.unknown[typeURL] || len(st.unknown) == maxUnknownTypes {
+		return nil
+	}
+	if st.unknown == nil {
+		st.unknown = map[string]bool{}
+	}
+	st.unknown[typeURL] = true
+	st.log.Info("type is not served", "node", st.node, "type_url", typeURL, "reason", reason)
+	return nil
+}
+
+// versionOf returns the version that a client reports, such as "envoy 1.40.0".
+func versionOf(n *corev3.Node) string {
+	if v := n.GetUserAgentBuildVersion().GetVersion(); v != nil {
+		return clip(fmt.Sprintf("%s %d.%d.%d", n.GetUserAgentName(), v.MajorNumber, v.MinorNumber, v.Patch))
+	}
+	return clip(strings.TrimSpace(n.GetUserAgentName() + " " + n.GetUserAgentVersion()))
+}
+
+// relocate gives the stream the view of the locality that its proxy has in the newest mesh. The view counts for the
+// proxy's identity, but is never refused: the proxy does not choose it.
+func (st *stream) relocate() {
+	if st.place == nil {
+		return
+	}
+	now, looked := st.place.find(st.shown.mesh)
+	was := st.reader.Outbound.Locality
+	if !looked || now == was {
+		return
+	}
+	st.reader.Outbound.Locality = now
+	leave := st.leaves
+	_ = st.enter(st.place.owner, st.reader.Outbound.In(st.shown.mesh), 0)
+	leave()
+	st.log.Info("proxy's locality changed", "node", st.node, "from", was.String(), "to", now.String(), "source", st.place.source())
+}

@@ -1,0 +1,184 @@
+package ads
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errForObjects reports that a stream requests objects.
+var errForObjects = errors.New("the stream asks for objects")
+
+// maxObjectTypes is how many types one stream may request; Istio has half as many.
+const maxObjectTypes = 64
+
+func asksForObjects(n *corev3.Node) bool {
+	return n.GetMetadata().GetFields()["GENERATOR"].GetStringValue() == "api"
+}
+
+// objectStream is a stream that requests objects.
+type objectStream struct {
+	*stream
+	sending sync.Mutex
+	sent    map[string]sentObjects // by type
+	nonce   int
+	slow    *time.Timer // timer that closes the connection of a client that does not answer; nil before the first response
+}
+
+type sentObjects struct {
+	version, nonce string
+	waits          bool // for its answer
+}
+
+// unanswered is the type whose response Istio's client accepts and never acknowledges.
+const unanswered = "core/v1alpha1/MeshConfig"
+
+// serveObjects serves a stream from its first request on, until its client leaves.
+func (st *stream) serveObjects(first *request) error {
+	st.list.setApart(st, true)
+	defer st.list.setApart(st, false)
+	defer st.intake.Closed()
+	if st.variant != sotw || st.only != aggregated {
+		return status.Error(codes.Unimplemented, "objects are served by StreamAggregatedResources only")
+	}
+	ctx := st.wire.Context()
+	if err := st.hub.maySeeObjects(ctx); err != nil {
+		st.log.Warn("control plane refused", "peer", st.peer, "err", err)
+		return err
+	}
+	st.log.Info("control plane connected", "peer", st.peer)
+	defer st.log.Info("control plane disconnected", "peer", st.peer)
+	o := &objectStream{stream: st, sent: map[string]sentObjects{}}
+	ctx, cancel := context.WithCancel(ctx)
+	var pushing sync.WaitGroup
+	pushing.Go(func() { o.follow(ctx) })
+	defer pushing.Wait()
+	defer cancel()
+	defer o.stopAlarm()
+	for r := first; ; {
+		err := o.answer(r)
+		if err == nil {
+			st.intake.Awaits()
+			err = st.wire.RecvMsg(r)
+		}
+		if err != nil {
+			return ended(err)
+		}
+		st.intake.Handled(r.size)
+	}
+}
+
+// follow sends newer sets until ctx is done.
+func (o *objectStream) follow(ctx context.Context) {
+	for {
+		next := o.hub.objects.next()
+		if err := o.push(); err != nil {
+			o.fail(err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-next:
+		}
+	}
+}
+
+// answer handles a request. The first request of a type is answered with any nonce: Istio's client invents one.
+func (o *objectStream) answer(r *request) error {
+	o.sending.Lock()
+	defer o.sending.Unlock()
+	r.done()
+	o.answered(r)
+	switch known, again := o.sent[r.typeURL]; {
+	case r.fault != nil:
+		return status.Error(codes.InvalidArgument, r.fault.Error())
+	case r.typeURL == "":
+		return status.Error(codes.InvalidArgument, "request has no type_url, which an aggregated stream needs")
+	case again && r.refusal != "" && r.nonce == known.nonce:
+		o.log.Warn("control plane refuses objects", "peer", o.peer, "type_url", r.typeURL, "err", r.refusal)
+		return nil
+	case again:
+		return nil
+	case len(o.sent) == maxObjectTypes:
+		return status.Errorf(codes.ResourceExhausted, "more than %d types are asked for", maxObjectTypes)
+	default:
+		return o.send(r.typeURL, o.current()[r.typeURL])
+	}
+}
+
+func (o *objectStream) current() map[string]objectSet {
+	return o.hub.objects.all(o.hub.current.Load().mesh)
+}
+
+// push sends the requested types whose sets differ from those that were sent.
+func (o *objectStream) push() error {
+	o.sending.Lock()
+	defer o.sending.Unlock()
+	if len(o.sent) == 0 {
+		return nil
+	}
+	all := o.current()
+	for _, url := range slices.Sorted(maps.Keys(o.sent)) {
+		if set := all[url]; set.version != o.sent[url].version {
+			if err := o.send(url, set); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// answered records the answer to a response. If other responses still wait, the time limit starts again.
+func (o *objectStream) answered(r *request) {
+	known := o.sent[r.typeURL]
+	if !known.waits || r.nonce != known.nonce {
+		return
+	}
+	known.waits = false
+	o.sent[r.typeURL] = known
+	for _, other := range o.sent {
+		if other.waits {
+			o.slow.Reset(o.hub.limits.SendTimeout)
+			return
+		}
+	}
+	o.slow.Stop()
+}
+
+func (o *objectStream) stopAlarm() {
+	o.sending.Lock()
+	defer o.sending.Unlock()
+	if o.slow != nil {
+		o.slow.Stop()
+	}
+}
+
+// send sends a set and starts the timer. gRPC accepts a response of any size while no other is in flight, so only an
+// answer shows that the client reads.
+func (o *objectStream) send(url string, set objectSet) error {
+	o.nonce++
+	nonce := strconv.Itoa(o.nonce)
+	o.sent[url] = sentObjects{set.version, nonce, url != unanswered}
+	switch {
+	case url == unanswered:
+	case o.slow == nil:
+		o.slow = time.AfterFunc(o.hub.limits.SendTimeout, func() {
+			o.log.Warn("control plane cut off: a response has no answer", "peer", o.peer)
+			o.close()
+		})
+	default:
+		o.slow.Reset(o.hub.limits.SendTimeout)
+	}
+	o.log.Debug("push of objects", "peer", o.peer, "type_url", url, "version", set.version, "resources", len(set.resources))
+	return o.wire.SendMsg(&discoveryv3.DiscoveryResponse{TypeUrl: url, VersionInfo: set.version, Nonce: nonce, Resources: set.resources})
+}

@@ -85,12 +85,12 @@ func (st *stream) request(k kind, r *request, now time.Time) ([]response, error)
 	defer st.mu.Unlock()
 	st.dirty.Store(false)
 	st.refresh() // an answer that allows the next response must bring the newest state, whether the answer or the push comes first
-	waited, found := st.protocol.types[k].pending, st.protocol.found(k)
+	waited, found := st.protocol.waits(k), st.protocol.found(k)
 	responses, nack, err := st.protocol.request(k, r, now)
 	if err != nil {
 		return nil, status.Error(codes.ResourceExhausted, err.Error())
 	}
-	if nack != nil || waited && !st.protocol.types[k].waits(responses, k) {
+	if nack != nil || waited && !st.protocol.waitsStill(k, responses) {
 		st.hub.metrics.answered(k, nack != nil)
 		st.traceAnswer(k, nack, now)
 	}
@@ -105,12 +105,12 @@ func (st *stream) request(k kind, r *request, now time.Time) ([]response, error)
 	}
 	if st.protocol.found(k) != found {
 		st.hub.onNews()
-		for _, part := range st.protocol.types[k].isolation.list() {
+		for _, part := range st.protocol.parts(k) {
 			st.log.Warn("proxy refuses a part of its configuration, and has the rest", "node", st.node, "type_url", r.typeURL,
 				"resource", part.Resource, "virtual_host", part.Host, "instead", part.Instead, "err", part.Text)
 		}
 	}
-	if nack != nil && st.protocol.types[k].searching() {
+	if nack != nil && st.protocol.searching(k) {
 		st.log.Debug("response refused, searching for the reason", "node", st.node, "type_url", r.typeURL, "version", nack.Version, "err", nack.Text)
 	} else if nack != nil {
 		st.log.Warn("response refused", "node", st.node, "type_url", r.typeURL, "version", nack.Version, "err", nack.Text)

@@ -16,23 +16,26 @@ const (
 // changes are subscriptions of the delta variant that are not applied yet, in the order of their requests: a client may
 // request a thousand names one by one.
 type changes struct {
-	requests []merging // add and drop
+	requests []wish
 	on, off  int       // number of names in requests, a name may count twice; on counts one more for each request
 	applied  time.Time // when changes were applied last
 }
+
+// wish is the names of one request.
+type wish struct{ on, off *names } // to subscribe and to unsubscribe
 
 // add adds a request.
 func (c *changes) add(subscribe, unsubscribe *names, sh *share) error {
 	if subscribe == nil && unsubscribe == nil {
 		return nil
 	}
-	c.requests = append(c.requests, merging{add: subscribe, drop: unsubscribe})
+	c.requests = append(c.requests, wish{on: subscribe, off: unsubscribe})
 	c.on, c.off = c.on+1+subscribe.len(), c.off+unsubscribe.len()
 	if c.on <= maxNames && c.off <= maxNames {
 		return nil
 	}
 	on, off := replay(c.requests, sh)
-	c.requests, c.on, c.off = []merging{{add: on, drop: off}}, on.len(), off.len()
+	c.requests, c.on, c.off = []wish{{on, off}}, on.len(), off.len()
 	if c.on > maxNames || c.off > maxNames {
 		return errTooManyNames
 	}
@@ -55,7 +58,7 @@ const fewRequests = 8
 func (c *changes) flush(sh *share, now time.Time) (on, off *names) {
 	if len(c.requests) <= fewRequests {
 		for _, r := range c.requests {
-			on, off = sh.merge(on, r.add, r.drop), sh.merge(off, r.drop, r.add)
+			on, off = sh.merge(on, r.on, r.off), sh.merge(off, r.off, r.on)
 		}
 	} else {
 		on, off = replay(c.requests, sh)
@@ -64,15 +67,15 @@ func (c *changes) flush(sh *share, now time.Time) (on, off *names) {
 	return on, off
 }
 
-func replay(requests []merging, sh *share) (on, off *names) {
+func replay(requests []wish, sh *share) (on, off *names) {
 	type what struct{ on, off bool }
 	last := map[string]what{}
 	for _, r := range requests {
-		for name := range r.add.stars() {
+		for name := range r.on.stars() {
 			last[name] = what{on: true}
 		}
-		for name := range r.drop.stars() {
-			last[name] = what{on: r.add.has(name) || name == "*" && r.add.everything(), off: true}
+		for name := range r.off.stars() {
+			last[name] = what{on: r.on.has(name) || name == "*" && r.on.everything(), off: true}
 		}
 	}
 	var list [2][]string

@@ -25,8 +25,12 @@ type chooser struct {
 
 // choose returns the part of all that a subscription to names gets: for each name its resource, or an absent one. last
 // is the result that the subscription got before.
-func (c *chooser) choose(all *set, n *names, last choice) *set {
-	return c.selections.getFor(1+n.len(), selection{all, n}, func() *set {
+func (c *chooser) choose(all *set, n *names, last choice) choice {
+	want := selection{all, n}
+	if last.got != nil && last.selection == want {
+		return last
+	}
+	return choice{want, c.selections.getFor(1+n.len(), want, func() *set {
 		if again := c.chooseAgain(all, n, last); again != nil {
 			return again
 		}
@@ -43,7 +47,7 @@ func (c *chooser) choose(all *set, n *names, last choice) *set {
 			return all
 		}
 		return chosenSet(all.kind, chosen)
-	})
+	})}
 }
 
 // chooseAgain is choose for the case that, since the last choice by the same names, resources have changed and none was

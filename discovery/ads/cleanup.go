@@ -8,10 +8,7 @@ import (
 // A generation makes a view when a stream first needs it, and holds it until the next change but one. So that views of
 // closed streams do not accumulate meanwhile, the generation is replaced by one of the same mesh that takes over only
 // the views in use. Proxies that lose their connection for a moment find their view again.
-const (
-	cleanUpInterval = 5 * time.Second
-	maxUnused       = 256 // snapshots without a stream; they share nearly everything with those that have one
-)
+const cleanUpInterval = 5 * time.Second
 
 // runCleanUp drops views that no stream uses any more until ctx is done.
 func (s *Server) runCleanUp(ctx context.Context) {

@@ -21,10 +21,10 @@ func (c *crowd) refused() (count [kinds]int) {
 	for _, st := range c.all() {
 		st.mu.Lock()
 		for k := range kinds {
-			if st.protocol == nil || st.protocol.types[k].isolation == nil {
+			if st.protocol == nil {
 				continue
 			}
-			for u := range st.protocol.types[k].isolation.refused {
+			for u := range st.protocol.units(k) {
 				if !seen[u] {
 					seen[u] = true
 					count[k]++

@@ -1,6 +1,8 @@
 package ads
 
 import (
+	"iter"
+	"maps"
 	"strings"
 	"time"
 
@@ -99,4 +101,34 @@ func (p *protocol) refused() (out []model.Refusal) {
 		}
 	}
 	return out
+}
+
+// waits reports whether the last response of k has no answer yet.
+func (p *protocol) waits(k kind) bool { return p.types[k].pending }
+
+// waitsStill reports whether the response before those is still the last one of k, without an answer.
+func (p *protocol) waitsStill(k kind, responses []response) bool {
+	return p.types[k].waits(responses, k)
+}
+
+// searching reports whether a search for the refused units of k is going on.
+func (p *protocol) searching(k kind) bool { return p.types[k].searching() }
+
+// parts returns the parts of k that the client was found to refuse.
+func (p *protocol) parts(k kind) []Refused { return p.types[k].isolation.list() }
+
+// units yields those parts as units, which compare equal if two clients refuse the same.
+func (p *protocol) units(k kind) iter.Seq[unit] {
+	if i := p.types[k].isolation; i != nil {
+		return maps.Keys(i.refused)
+	}
+	return func(func(unit) bool) {}
+}
+
+// sent returns the set of each kind that the client was sent last; nil where that is not known.
+func (p *protocol) sent() (sets [kinds]*set) {
+	for k := range kinds {
+		sets[k] = p.types[k].sent
+	}
+	return sets
 }

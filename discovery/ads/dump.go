@@ -4,10 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
-
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/node"
 )
@@ -38,10 +34,7 @@ func (st *stream) holds(proxy string) (sets [kinds]*set, ok bool) {
 	if err != nil || st.protocol == nil || proxy != st.node && proxy != id.Name {
 		return sets, false
 	}
-	for k := range kinds {
-		sets[k] = st.protocol.types[k].sent
-	}
-	return sets, true
+	return st.protocol.sent(), true
 }
 
 func dump(sets [kinds]*set) (map[string][]json.RawMessage, error) {
@@ -50,7 +43,7 @@ func dump(sets [kinds]*set) (map[string][]json.RawMessage, error) {
 		list := []json.RawMessage{}
 		if s != nil {
 			for _, r := range s.all() {
-				text, err := dumpOne(kind(k), r)
+				text, err := r.show(kind(k))
 				if err != nil {
 					return nil, err
 				}
@@ -60,25 +53,4 @@ func dump(sets [kinds]*set) (map[string][]json.RawMessage, error) {
 		out[kind(k).String()] = list
 	}
 	return out, nil
-}
-
-func dumpOne(k kind, r *resource) (json.RawMessage, error) {
-	if !r.exists() {
-		return json.Marshal(map[string]any{"name": r.name, "exists": false})
-	}
-	if k == sds { // private keys are not shown here
-		return json.Marshal(map[string]any{"name": r.name, "version": r.version})
-	}
-	packed := &anypb.Any{}
-	if err := proto.Unmarshal(r.whole(), packed); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", r.name, err)
-	}
-	if k == nds {
-		return json.Marshal(shownTable{Type: packed.TypeUrl, Table: decodeNames(string(packed.Value))})
-	}
-	text, err := protojson.Marshal(packed)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s as JSON: %w", r.name, err)
-	}
-	return text, nil
 }

@@ -101,7 +101,8 @@ func (e *envoy) raw(k kind, r *discoveryv3.DiscoveryRequest) string {
 
 func (e *envoy) push(s *snapshot) string {
 	e.t.Helper()
-	return e.receive(e.protocol.push(s, newShare(e.protocol.share.interner), e.clock))
+	e.protocol.renew(s, newShare(e.protocol.share.interner))
+	return e.receive(e.protocol.flush(e.clock))
 }
 
 // receive describes responses as "cds:a,b eds:a", and checks the rules that apply to every response.
@@ -113,7 +114,7 @@ func (e *envoy) receive(responses []response) string {
 			e.t.Errorf("response %v: want a version and a nonce of its own", r)
 		}
 		var names []string
-		for _, resource := range r.resources() {
+		for _, resource := range resourcesOf(r) {
 			if slices.Contains(names, resource.name) {
 				e.t.Errorf("%s is in one response twice", resource.name)
 			}
@@ -158,7 +159,7 @@ func start(t *testing.T, s *snapshot) *envoy {
 	return e
 }
 
-func (r *response) resources() (out []*resource) {
+func resourcesOf(r response) (out []*resource) {
 	for _, p := range r.news.parts {
 		out = append(out, p.resources...)
 	}

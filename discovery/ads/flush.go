@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// flush returns the responses that may be sent now. A rollout is finished before the next begins: if clusters were
+// flush returns the responses that may be sent now; the others follow Envoy's answers. A rollout is finished before the next begins: if clusters were
 // always brought to the newest state first, endless changes would starve the routes, which come last. A rollout whose
 // clusters are still to be sent has not begun.
 func (p *protocol) flush(now time.Time) []response {
@@ -73,12 +73,8 @@ func (p *protocol) next(k kind, now time.Time) (response, bool) {
 	return response{p.variant, k, s.nonce, s.version, update}, true
 }
 
-// push makes latest the state to be reached and returns the responses that can be sent now; the others follow Envoy's
-// answers.
-func (p *protocol) push(latest *snapshot, sh *share, now time.Time) []response {
-	p.latest, p.share = latest, sh
-	return p.flush(now)
-}
+// renew makes latest the state to be reached, by the next request or flush.
+func (p *protocol) renew(latest *snapshot, sh *share) { p.latest, p.share = latest, sh }
 
 // resetReferences notes that the listeners and routes that Envoy has accepted refer to clusters of the rollout only.
 func (p *protocol) resetReferences() {

@@ -72,3 +72,11 @@ func (f *forms) forget(key formKey, size int) {
 		delete(f.live, key)
 	}
 }
+
+// form returns r with these virtual hosts, r itself if there are too many such forms.
+func (m *merger) form(r *resource, d *divided, bodies [][]byte) *resource {
+	if made := m.interner.forms.of(r, d, bodies); made != nil {
+		return made
+	}
+	return r
+}

@@ -13,7 +13,7 @@ import (
 func (e *envoy) later(d time.Duration) string {
 	e.t.Helper()
 	e.clock = e.clock.Add(d)
-	return e.receive(e.protocol.push(e.protocol.latest, e.protocol.share, e.clock))
+	return e.receive(e.protocol.flush(e.clock))
 }
 
 // One cluster never gets warm: its CDS response has no answer. Resources that do not name it do not wait for it, the

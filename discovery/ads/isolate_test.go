@@ -56,7 +56,7 @@ func (e *refuser) settle(got string) {
 		if e.sent > 3*maxTrials {
 			e.t.Fatal("responses without end")
 		}
-		r := e.last[rds].resources()[0]
+		r := resourcesOf(e.last[rds])[0]
 		packed, m := &anypb.Any{}, &routev3.RouteConfiguration{}
 		if err := proto.Unmarshal(r.whole(), packed); err != nil {
 			e.t.Fatal(err)
@@ -166,7 +166,7 @@ func TestWhoRefusesEverythingHarmsItself(t *testing.T) {
 	}
 	other := newProtocol(sotw, s, e.protocol.share)
 	responses, _, err := other.request(rds, scan(t, e.protocol.share.interner, &discoveryv3.DiscoveryRequest{ResourceNames: []string{"80"}}), now)
-	if err != nil || len(responses) != 1 || responses[0].resources()[0] != s[rds].find("80") {
+	if err != nil || len(responses) != 1 || resourcesOf(responses[0])[0] != s[rds].find("80") {
 		t.Errorf("another client gets %v, %v: want the shared resource itself", responses, err)
 	}
 }

@@ -47,6 +47,15 @@ func (n *names) all() []string {
 	return n.list
 }
 
+// fields returns the names as the fields of a request.
+func (n *names) fields() []byte { return []byte(n.wire) }
+
+// begin reports whether data begins with exactly the names' fields, in this order, and their length in bytes.
+func (n *names) begin(data []byte) (int, bool) {
+	size := len(n.wire)
+	return size, len(data) >= size && string(data[:size]) == n.wire && (len(data) == size || data[size] != n.wire[0])
+}
+
 // stars yields the names, and "*" where it was in the list.
 func (n *names) stars() iter.Seq[string] {
 	return func(yield func(string) bool) {

@@ -34,7 +34,7 @@ func TestSubscriptionsOneByOneAreLinear(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i := range responses {
-					received += len(responses[i].resources())
+					received += len(resourcesOf(responses[i]))
 				}
 			}
 			for i := range n {
@@ -45,8 +45,8 @@ func TestSubscriptionsOneByOneAreLinear(t *testing.T) {
 				take(r)
 			}
 			take(&request{variant: delta, nonce: p.types[eds].nonce})
-			for _, r := range p.push(p.latest, p.share, now.Add(time.Second)) {
-				received += len(r.resources())
+			for _, r := range p.flush(now.Add(time.Second)) {
+				received += len(resourcesOf(r))
 			}
 			if received != n {
 				t.Errorf("an answer every %d, %d names: %d were told", every, n, received)
@@ -85,7 +85,7 @@ func TestLongSubscriptionsCollectNames(t *testing.T) {
 	if got := p.wakes(now.Add(wait - 1)); !got.Equal(now.Add(wait)) {
 		t.Errorf("it wakes at %s, want %s", got, now.Add(wait))
 	}
-	if got := describe(p.push(p.latest, p.share, now.Add(wait))); got != "eds:c4001" {
+	if got := describe(p.flush(now.Add(wait))); got != "eds:c4001" {
 		t.Errorf("a little later: got %q, want it", got)
 	}
 	if got := subscribe(name(4_002), now.Add(time.Second)); got != "eds:c4002" {
@@ -97,7 +97,7 @@ func describe(responses []response) string {
 	var out []string
 	for i := range responses {
 		var names []string
-		for _, r := range responses[i].resources() {
+		for _, r := range resourcesOf(responses[i]) {
 			names = append(names, r.name)
 		}
 		out = append(out, fmt.Sprintf("%s:%s", responses[i].kind, strings.Join(names, ",")))

@@ -80,12 +80,9 @@ func (p *part) pieces(v variant) (pieces [][]byte, size int) {
 	return w.pieces, w.size
 }
 
-// Fields of DiscoveryResponse and DeltaDiscoveryResponse; resources, type_url and nonce have one number in both.
+// Fields of DiscoveryResponse and DeltaDiscoveryResponse; resources have one number in both.
 const (
-	fieldVersion   = 1
 	fieldResources = 2
-	fieldTypeURL   = 4
-	fieldNonce     = 5
 	fieldRemoved   = 6 // of the delta variant
 )
 

@@ -65,7 +65,8 @@ func lookedAtFor(t *testing.T, v variant, n int, all bool) int64 {
 		}
 		mesh, g = with, g.follow(with, model.Change{}, g.share.interner)
 		updated := 0
-		for _, r := range p.push(g.snapshot(reader), g.share, now) {
+		p.renew(g.snapshot(reader), g.share)
+		for _, r := range p.flush(now) {
 			if r.kind != eds {
 				t.Errorf("told of %s", r.kind)
 			}

@@ -83,7 +83,8 @@ func (g *player) push() {
 		}
 		s[k] = content(k, words)
 	}
-	g.receive(g.p.push(s, newShare(g.p.share.interner), g.clock))
+	g.p.renew(s, newShare(g.p.share.interner))
+	g.receive(g.p.flush(g.clock))
 }
 
 func (g *player) request() {
@@ -126,7 +127,7 @@ func (g *player) receive(responses []response) {
 	for i := range responses {
 		r := &responses[i]
 		var names []string
-		for _, resource := range r.resources() {
+		for _, resource := range resourcesOf(*r) {
 			names = append(names, resource.name)
 		}
 		slices.Sort(names)

@@ -125,7 +125,7 @@ func TestUnansweredResponseCoalesces(t *testing.T) {
 			test.want += " eds:a"
 		}
 		e.want("the answer", e.ack(test.kind), test.want)
-		if got, want := e.last[test.kind].resources()[0], test.make(99)[test.kind].find("a"); want != nil && !same(got, want) {
+		if got, want := resourcesOf(e.last[test.kind])[0], test.make(99)[test.kind].find("a"); want != nil && !same(got, want) {
 			t.Errorf("%s: sent something older than the newest", test.kind.typeURL())
 		}
 		if test.kind == cds {
@@ -138,7 +138,7 @@ func TestUnansweredResponseCoalesces(t *testing.T) {
 func TestUnknownNamesAreAnsweredAndRemembered(t *testing.T) {
 	e := start(t, base)
 	e.want("unknown endpoints", e.ask(eds, "a", "b", "c"), "eds:c")
-	if got := e.last[eds].resources()[0]; got.exists() {
+	if got := resourcesOf(e.last[eds])[0]; got.exists() {
 		t.Errorf("want an assignment with a name and nothing else, got %s", got.content)
 	}
 	e.ack(eds)

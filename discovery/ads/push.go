@@ -16,7 +16,7 @@ func (st *stream) refresh() {
 	}
 	st.shown, st.asksMore = newest, false
 	st.relocate()
-	st.protocol.latest, st.protocol.share = st.shown.snapshot(st.reader), st.shown.share
+	st.protocol.renew(st.shown.snapshot(st.reader), st.shown.share)
 }
 
 // reach records the time when Envoy has answered for all of a generation.
@@ -42,7 +42,7 @@ func (st *stream) pushIdle(now time.Time) (idle bool, responses []response) {
 	}
 	idle = st.protocol.idle()
 	st.refresh()
-	responses = st.protocol.push(st.protocol.latest, st.protocol.share, now)
+	responses = st.protocol.flush(now)
 	st.reach(now)
 	st.arm(now)
 	return idle, responses

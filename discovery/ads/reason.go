@@ -1,6 +1,8 @@
 package ads
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // withheld returns the reason why a reader does not get a secret, "" if it gets it.
 func (vs *views) withheld(name string, r reader) string {

@@ -17,7 +17,7 @@ func (s *subscription) byItself(k kind, text string) (list []unit) {
 	}
 	for _, r := range s.sent.all() {
 		if r.exists() && strings.Contains(text, r.name+": ") && !sameIn(s.accepted, r) {
-			list = append(list, unit{resource: r.name, hash: r.hash})
+			list = append(list, r.unit())
 		}
 	}
 	return list
@@ -31,7 +31,7 @@ func (s *subscription) candidates(sh *share) (list []hostUnit) {
 		}
 		d := sh.divide(s.sent.kind, r)
 		if d == nil {
-			list = append(list, hostUnit{unit{resource: r.name, hash: r.hash}, r.whole()})
+			list = append(list, hostUnit{r.unit(), r.whole()})
 			continue
 		}
 		was := sh.divide(s.sent.kind, s.accepted.find(r.name))

@@ -45,7 +45,7 @@ const (
 	fieldOfError
 )
 
-func (v variant) field(n protowire.Number) requestField {
+func fieldOf(v variant, n protowire.Number) requestField {
 	fields := [...]requestField{
 		1: fieldOfVersion, 2: fieldOfNode, 3: fieldOfNames, 4: fieldOfTypeURL, 5: fieldOfNonce, 6: fieldOfError,
 	}
@@ -100,7 +100,7 @@ func (r *request) read(data []byte) error {
 			return protowire.ParseError(size)
 		}
 		field := data[:tag+size]
-		if f := r.variant.field(number); f != skip {
+		if f := fieldOf(r.variant, number); f != skip {
 			if wireType != protowire.BytesType {
 				return errors.New("a field of the request has the wrong type")
 			}
@@ -119,11 +119,10 @@ func (r *request) read(data []byte) error {
 
 // repeats reports whether data begins with exactly the names of the last request, and their length in bytes.
 func (r *request) repeats(data []byte) (int, bool) {
-	if r.likely == nil || r.names != nil || data[0] != r.likely.wire[0] {
+	if r.likely == nil || r.names != nil {
 		return 0, false
 	}
-	n := len(r.likely.wire)
-	return n, len(data) >= n && string(data[:n]) == r.likely.wire && (len(data) == n || data[n] != r.likely.wire[0])
+	return r.likely.begin(data)
 }
 
 func (r *request) decodeField(f requestField, value []byte) error {
@@ -152,7 +151,7 @@ func (r *request) decodeField(f requestField, value []byte) error {
 func (r *request) takeRuns(repeated *runs) (err error) {
 	if run := repeated[fieldOfNames].bytes; len(run) > 0 {
 		if r.names != nil { // they are not adjacent
-			run = append([]byte(r.names.wire), run...)
+			run = append(r.names.fields(), run...)
 		}
 		if r.names, err = r.intern.ofWire(run); err != nil {
 			return err

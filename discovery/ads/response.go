@@ -4,6 +4,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
+// Fields of DiscoveryResponse and DeltaDiscoveryResponse that are of one response only. They have one number in both.
+const (
+	fieldVersion = 1
+	fieldTypeURL = 4
+	fieldNonce   = 5
+)
+
 // tail returns the fields that a response does not share.
 func (r *response) tail() []byte {
 	b := make([]byte, 0, len(r.version)+len(r.kind.typeURL())+len(r.nonce)+8)

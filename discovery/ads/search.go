@@ -75,7 +75,7 @@ func (i *isolation) begin(units []hostUnit, good func(unit) bool) {
 	i.order = make([]unit, 0, len(units))
 	quoted := quotedIn(i.text)
 	for _, u := range units {
-		if u.spokenOf(i.text, quoted) {
+		if spokenOf(u, i.text, quoted) {
 			named = append(named, u.unit)
 		} else {
 			i.order = append(i.order, u.unit)
@@ -170,7 +170,7 @@ func quotedIn(text string) (quoted [][]byte) {
 }
 
 // spokenOf reports whether a refusal names a unit, or quotes a text that is in it.
-func (h hostUnit) spokenOf(text string, quoted [][]byte) bool {
+func spokenOf(h hostUnit, text string, quoted [][]byte) bool {
 	return strings.Contains(text, cmp.Or(h.host, h.resource)) ||
 		slices.ContainsFunc(quoted, func(q []byte) bool { return bytes.Contains(h.body, q) })
 }

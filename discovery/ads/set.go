@@ -17,6 +17,12 @@ type set struct {
 // newSet takes resources that are sorted by name.
 func newSet(k kind, resources []*resource) *set { return stack(k, newLayer(k, resources)) }
 
+// setOf is newSet for resources in any order, which it sorts.
+func setOf(k kind, resources []*resource) *set {
+	slices.SortFunc(resources, byName)
+	return newSet(k, resources)
+}
+
 // chosenSet is newSet for resources that a client named.
 func chosenSet(k kind, resources []*resource) *set {
 	l := newLayer(k, resources)

@@ -37,7 +37,7 @@ type subscription struct {
 // replace sets the names from a request of the state of the world. New names are due, even at an unchanged version;
 // names that the request no longer lists are dropped without an answer.
 func (s *subscription) replace(k kind, n *names, sh *share) {
-	wildcard := k.whole() && (n != nil && n.star || n == nil && !s.named)
+	wildcard := k.whole() && (n.everything() || n == nil && !s.named)
 	s.named = s.named || n != nil
 	if n.len() == 0 {
 		n = nil
@@ -83,9 +83,7 @@ func (s *subscription) wanted(all *set, sh *share) *set {
 	if s.wildcard {
 		return all
 	}
-	if s.chosen.got == nil || s.chosen.selection != (selection{all, s.names}) {
-		s.chosen = choice{selection{all, s.names}, sh.choose(all, s.names, s.chosen)}
-	}
+	s.chosen = sh.choose(all, s.names, s.chosen)
 	return s.chosen.got
 }
 

@@ -16,6 +16,9 @@ type unit struct {
 	hash     digest
 }
 
+// unit is the whole resource.
+func (r *resource) unit() unit { return unit{resource: r.name, hash: r.hash} }
+
 // divided is a route configuration split into its virtual hosts and the bytes around them.
 type divided struct {
 	typeURL []byte    // of the Any, as a field

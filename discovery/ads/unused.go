@@ -4,6 +4,9 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
+// maxUnused is how many snapshots without a stream are kept. They share nearly everything with those that have one.
+const maxUnused = 256
+
 // hasUnused reports whether g, or the kept part of the generation before, holds a view that no reader uses, or more
 // than maxUnused snapshots that no reader uses.
 func (vs *views) hasUnused(read map[reader]bool) bool {

@@ -32,8 +32,7 @@ func (v *vault) next(all secret.Set) (*vault, []string) {
 				now.accounts[name] = s.Accounts
 			}
 		}
-		slices.SortFunc(list, byName)
-		now.set = newSet(sds, list)
+		now.set = setOf(sds, list)
 		if old, had := v.of(namespace); had && old.equal(now) {
 			now = old
 		} else {

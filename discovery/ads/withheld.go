@@ -1,9 +1,5 @@
 package ads
 
-import (
-	"slices"
-)
-
 // withheld returns want without the units that the client refuses.
 func (s *subscription) withheld(want *set, sh *share) *set {
 	i := s.isolation
@@ -46,15 +42,14 @@ func (i *isolation) apply(s *subscription, want *set, sh *share) *set {
 	case asAccepted:
 		return s.accepted
 	}
-	slices.SortFunc(list, byName)
-	return newSet(want.kind, list)
+	return setOf(want.kind, list)
 }
 
 // form returns the resource as the client should have it, nil for none. It records in there which refused units exist.
 func (i *isolation) form(accepted *set, r *resource, k kind, sh *share, there, tried map[unit]bool) *resource {
 	d, old := sh.divide(k, r), accepted.find(r.name)
 	if d == nil {
-		u := unit{resource: r.name, hash: r.hash}
+		u := r.unit()
 		there[u] = true
 		switch _, held := i.held(u, tried); {
 		case !held:
@@ -85,8 +80,5 @@ func (i *isolation) form(accepted *set, r *resource, k kind, sh *share, there, t
 	if whole {
 		return r
 	}
-	if made := sh.interner.forms.of(r, d, bodies); made != nil {
-		return made
-	}
-	return r
+	return sh.form(r, d, bodies)
 }

@@ -8,15 +8,16 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // making makes s the snapshot that the tests' node gets, once made is called.
 func (r *running) making(s *snapshot) (made func()) {
 	r.t.Helper()
-	g := r.current.Load().follow(meshOf(1), model.Change{}, r.names)
+	g := r.current.Load().follow(adstest.Mesh(1), model.Change{}, r.names)
 	began, gate := make(chan struct{}), make(chan struct{})
-	go g.built.snapshots.get(reader{View: viewAt(r.t, "127.0.0.9")}, func() *snapshot {
+	go g.snapshots.get(reader{View: adstest.View(r.t, "127.0.0.9")}, func() *snapshot {
 		close(began)
 		<-gate
 		return s
@@ -29,7 +30,7 @@ func (r *running) making(s *snapshot) (made func()) {
 // only returns the only stream, once it has kept n requests.
 func (r *running) only(n int) (st *stream) {
 	r.t.Helper()
-	until(r.t, "the requests to be read", func() bool {
+	adstest.Until(r.t, "the requests to be read", func() bool {
 		all := r.all()
 		if len(all) != 1 {
 			return false
@@ -46,17 +47,17 @@ func (r *running) only(n int) (st *stream) {
 // slow. Then they are answered in order, and nothing of the wait is left.
 func TestRequestsAreReadWhileTheViewIsMade(t *testing.T) {
 	r := run(t)
-	made := r.making(state("a=1 b=1", "a=1 b=1", "l=1", "r=1"))
+	made := r.making(state_ads("a=1 b=1", "a=1 b=1", "l=1", "r=1"))
 	s := r.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType})
 	s.send(&discoveryv3.DiscoveryRequest{TypeUrl: endpointType, ResourceNames: []string{"a", "b"}})
 	s.send(&discoveryv3.DiscoveryRequest{TypeUrl: listenerType})
 	st := r.only(3)
 	clients := r.Clients()
-	if len(clients) != 1 || clients[0].Node != nodeID || len(clients[0].Types) != 0 {
+	if len(clients) != 1 || clients[0].Node != adstest.NodeID || len(clients[0].Types) != 0 {
 		t.Errorf("the page shows %+v", clients)
 	}
-	if _, err := r.Dump(nodeID); err == nil || !strings.Contains(err.Error(), "not connected") {
+	if _, err := r.Dump(adstest.NodeID); err == nil || !strings.Contains(err.Error(), "not connected") {
 		t.Errorf("a dump of nothing: %v", err)
 	}
 	if proxies := r.Proxies(); len(proxies) != 1 || len(r.readers()) != 1 {
@@ -71,7 +72,7 @@ func TestRequestsAreReadWhileTheViewIsMade(t *testing.T) {
 	s.ack(clusters)
 	s.ack(endpoints, "a", "b")
 	s.ack(s.next(listenerType))
-	until(t, "the wait to be over", func() bool {
+	adstest.Until(t, "the wait to be over", func() bool {
 		st.mu.Lock()
 		defer st.mu.Unlock()
 		return !st.admission.waits && st.admission.kept == nil && st.protocol.reached()
@@ -82,9 +83,9 @@ func TestRequestsAreReadWhileTheViewIsMade(t *testing.T) {
 // answered too.
 func TestReadingAheadIsBounded(t *testing.T) {
 	r := run(t)
-	made := r.making(state("a=1", "a=1", "", ""))
+	made := r.making(state_ads("a=1", "a=1", "", ""))
 	s := r.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType})
 	st := r.only(1)
 	kept := 1
 	for st.keep(eds, &request{typeURL: endpointType}) { // of no bytes
@@ -102,7 +103,7 @@ func TestReadingAheadIsBounded(t *testing.T) {
 // A kept request that asks for too much ends the stream, as one does that comes later.
 func TestKeptRequestsMayEndTheStream(t *testing.T) {
 	r := run(t)
-	made := r.making(state("a=1", "a=1", "", ""))
+	made := r.making(state_ads("a=1", "a=1", "", ""))
 	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(r.client).DeltaAggregatedResources(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +113,7 @@ func TestKeptRequestsMayEndTheStream(t *testing.T) {
 		for i := range names {
 			names[i] = prefix + string(rune(0x4e00+i/26)) + string(rune('a'+i%26))
 		}
-		if err := s.Send(&discoveryv3.DeltaDiscoveryRequest{Node: envoyNode(), TypeUrl: endpointType, ResourceNamesSubscribe: names}); err != nil {
+		if err := s.Send(&discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: endpointType, ResourceNamesSubscribe: names}); err != nil {
 			t.Fatal(err)
 		}
 		r.only(n + 1)
@@ -121,7 +122,7 @@ func TestKeptRequestsMayEndTheStream(t *testing.T) {
 	for err == nil {
 		_, err = s.Recv()
 	}
-	until(t, "the stream to be gone", func() bool { return len(r.all()) == 0 })
+	adstest.Until(t, "the stream to be gone", func() bool { return len(r.all()) == 0 })
 	if !strings.Contains(r.log.String(), "cause=refused") {
 		t.Errorf("log %s, want it to say that the proxy is refused", r.log)
 	}
@@ -130,12 +131,12 @@ func TestKeptRequestsMayEndTheStream(t *testing.T) {
 // A request that can be refused at once is refused although the view is not made yet.
 func TestBadRequestsAreRefusedWhileTheViewIsMade(t *testing.T) {
 	r := run(t)
-	made := r.making(state("a=1", "", "", ""))
+	made := r.making(state_ads("a=1", "", "", ""))
 	s := r.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType})
 	r.only(1)
 	s.send(&discoveryv3.DiscoveryRequest{})
-	until(t, "the stream to end", func() bool { return strings.Contains(r.log.String(), "proxy connected") })
+	adstest.Until(t, "the stream to end", func() bool { return strings.Contains(r.log.String(), "proxy connected") })
 	made()
 	if code, _ := s.ends(); code != codes.InvalidArgument {
 		t.Errorf("the stream ends with %s", code)

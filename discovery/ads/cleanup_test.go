@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -26,14 +27,7 @@ func (r *rig) strangers(conn *grpc.ClientConn, n int) (last *client) {
 }
 
 // views returns how many outbound views are held.
-func (r *rig) views() int {
-	g := r.current.Load()
-	n := len(g.built.outbound.keys())
-	if last := g.last.Load(); last != nil {
-		n += len(last.outbound.keys())
-	}
-	return n
-}
+func (r *rig) views() int { return len(r.current.Load().held()) }
 
 // Resources made for views that one client invents are removed a while after its streams end, without a change of the
 // mesh. Other clients receive nothing because of that, and lose nothing.
@@ -47,8 +41,8 @@ func viewsGo(t *testing.T, v variant) {
 	limits := testLimits()
 	limits.StreamsPerConnection = 100
 	r := &rig{running: runWith(t, limits, nil), t: t}
-	r.Push(meshOf(1, "a", "b"), model.Change{})
-	stays := r.started(v, r.current.Load().snapshot(reader{View: viewAt(r.t, "127.0.0.9")}))
+	r.Push(adstest.Mesh(1, "a", "b"), model.Change{})
+	stays := r.started(v, r.current.Load().snapshot(reader{View: adstest.View(r.t, "127.0.0.9")}))
 	before := r.current.Load()
 	hostile := r.dialPlain()
 	r.strangers(hostile, 50)
@@ -74,8 +68,8 @@ func viewsGo(t *testing.T, v variant) {
 	if r.current.Load() != settled {
 		t.Error("it is tidied again and again")
 	}
-	r.Push(meshOf(2, "a", "b"), model.Change{})
-	stays.want("a change after that", stays.got(), "eds:"+cluster("a")+","+cluster("b"))
+	r.Push(adstest.Mesh(2, "a", "b"), model.Change{})
+	stays.want("a change after that", stays.got(), "eds:"+adstest.Cluster("a")+","+adstest.Cluster("b"))
 }
 
 // The number of views that one identity may have at once is limited, for each identity separately. A view that it has
@@ -85,7 +79,7 @@ func TestViewsOfAnIdentityAreBounded(t *testing.T) {
 		limits := testLimits()
 		limits.ViewsPerIdentity = 3
 		r := &rig{running: runWith(t, limits, nil), t: t}
-		r.Push(meshOf(1, "a"), model.Change{})
+		r.Push(adstest.Mesh(1, "a"), model.Change{})
 		one := r.dialPlain()
 		if c := r.strangers(one, 3); c.ended != nil {
 			t.Fatalf("the third view: %v", c.ended)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -40,8 +41,8 @@ func overWire(t *testing.T, first *snapshot, test func(r *rig)) {
 // push makes s the snapshot that the tests' node gets, with made-up contents.
 func (r *rig) push(s *snapshot) {
 	r.t.Helper()
-	g := r.current.Load().follow(meshOf(1), model.Change{}, r.names)
-	g.built.snapshots.get(reader{View: viewAt(r.t, "127.0.0.9")}, func() *snapshot { return s })
+	g := r.current.Load().follow(adstest.Mesh(1), model.Change{}, r.names)
+	g.snapshots.get(reader{View: adstest.View(r.t, "127.0.0.9")}, func() *snapshot { return s })
 	r.publish(g)
 	synctest.Wait()
 }
@@ -92,7 +93,7 @@ func (r *rig) connectTo(conn *grpc.ClientConn, v variant, path string) *client {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := &client{t: r.t, variant: v, wire: wire, node: envoyNode()}
+	c := &client{t: r.t, variant: v, wire: wire, node: adstest.Node()}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -209,9 +210,9 @@ func (c *client) ack(k kind) string {
 func (c *client) nack(k kind, text string) string {
 	c.t.Helper()
 	if c.variant == delta {
-		return c.request(k, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: c.nonce[k], ErrorDetail: refused(text)})
+		return c.request(k, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: c.nonce[k], ErrorDetail: refused_ads(text)})
 	}
-	return c.say(k, &discoveryv3.DiscoveryRequest{ResponseNonce: c.nonce[k], VersionInfo: c.accepted[k], ErrorDetail: refused(text)})
+	return c.say(k, &discoveryv3.DiscoveryRequest{ResponseNonce: c.nonce[k], VersionInfo: c.accepted[k], ErrorDetail: refused_ads(text)})
 }
 
 func (c *client) say(k kind, m *discoveryv3.DiscoveryRequest) string {
@@ -311,13 +312,13 @@ func (c *client) withoutType(names []string) string {
 func TestProxyOfAnotherDomain(t *testing.T) {
 	for domain, want := range map[model.Domain]bool{"": false, "corp.example": true} {
 		r := run(t)
-		r.Push(model.NewIn(domain, slices.Values([]model.Group{{Services: meshOf(1, "a").Services()}})), model.Change{})
+		r.Push(model.NewIn(domain, slices.Values([]model.Group{{Services: adstest.Mesh(1, "a").Services()}})), model.Change{})
 		r.open().ask(clusterType)
 		const fault = "the DNS domain of the proxy is default.svc.cluster.local, want NAMESPACE.svc.corp.example: it reaches services by their whole hosts only"
 		if got := r.Clients()[0].Fault; (got == fault) != want || !want && got != "" {
 			t.Errorf("%q: the page shows %q", domain, got)
 		}
-		if said := strings.Contains(r.log.String(), "short names of services do not work for a proxy\" node="+nodeID); said != want {
+		if said := strings.Contains(r.log.String(), "short names of services do not work for a proxy\" node="+adstest.NodeID); said != want {
 			t.Errorf("%q: the log is\n%s", domain, r.log)
 		}
 	}

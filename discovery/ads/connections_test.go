@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -22,7 +23,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	limits.Connections = 20
 	log := &lockedBuffer{}
 	s := New(limits, slog.New(slog.NewTextHandler(log, nil)))
-	s.Push(meshOf(1, "a"), model.Change{})
+	s.Push(adstest.Mesh(1, "a"), model.Change{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

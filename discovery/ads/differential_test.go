@@ -28,13 +28,13 @@ func TestEditsAreToldAsAFreshServerTellsThem(t *testing.T) {
 		w := newWorld(seed)
 		mesh := model.New(w.inOrder)
 		in := newInterner()
-		g := (*generation)(nil).follow(mesh, model.Change{}, in)
+		g := (*views)(nil).follow(mesh, in)
 		for _, name := range names {
 			g.snapshot(reader{View: worldViews()[name], names: true})
 		}
 		for step := range *steps {
 			next, edited := w.next(mesh)
-			mesh, g = next, g.follow(next, model.Change{}, in)
+			mesh, g = next, g.follow(next, in)
 			whole := model.New(w.inOrder)
 			for _, fault := range differences(whole, g, names) {
 				t.Errorf("seed %d, step %d, of %s: %s", seed, step, edited, fault)
@@ -47,8 +47,8 @@ func TestEditsAreToldAsAFreshServerTellsThem(t *testing.T) {
 }
 
 // differences compares a generation with one that is made of the same mesh without a predecessor.
-func differences(whole *model.Mesh, g *generation, names []string) (out []string) {
-	fresh := (*generation)(nil).follow(whole, model.Change{}, newInterner())
+func differences(whole *model.Mesh, g *views, names []string) (out []string) {
+	fresh := (*views)(nil).follow(whole, newInterner())
 	for _, name := range names {
 		v := worldViews()[name]
 		want, got := fresh.snapshot(reader{View: v, names: true}), g.snapshot(reader{View: v, names: true})
@@ -60,7 +60,7 @@ func differences(whole *model.Mesh, g *generation, names []string) (out []string
 		}
 		// Fields that a view leaves out make no difference.
 		full := xds.BuildOutbound(whole, v.Outbound)
-		plain := encoder{views: fresh.views}.encode(full)
+		plain := encoder{views: fresh}.encode(full)
 		cut := g.outbound(v.Outbound)
 		for k := range kinds {
 			if !k.asked() {
@@ -115,7 +115,7 @@ func TestOneMeshIsToldInOneWay(t *testing.T) {
 			w.edit()
 		}
 		names := slices.Sorted(maps.Keys(worldViews()))
-		g := (*generation)(nil).follow(model.New(w.inOrder), model.Change{}, newInterner())
+		g := (*views)(nil).follow(model.New(w.inOrder), newInterner())
 		for range 10 {
 			groups := slices.Collect(w.inOrder)
 			rand.Shuffle(len(groups), func(i, j int) {

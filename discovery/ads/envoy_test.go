@@ -22,8 +22,7 @@ func content(k kind, words string) *set {
 		name, text, _ := strings.Cut(word, "=")
 		resources = append(resources, encode(name, wrapperspb.String(name+"="+text)))
 	}
-	slices.SortFunc(resources, byName)
-	return newSet(k, resources)
+	return setOf(k, resources)
 }
 
 func state(clusters, endpoints, listeners, routes string) *snapshot {

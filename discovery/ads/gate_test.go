@@ -2,11 +2,10 @@ package ads
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/types/known/wrapperspb"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
 // later returns the responses that are sent after some time without any other event.
@@ -97,19 +96,6 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// A stream sends held responses by itself when their time has come.
-func TestWhatWaitsIsSentThoughEnvoyIsSilent(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
-		c := r.started(v, base)
-		r.push(state("a=1 b=1 c=1", "a=1 b=1 c=1", "l=1", "r=c"))
-		c.want("c comes", c.got(), map[variant]string{sotw: "cds:a,b,c", delta: "cds:c"}[v])
-		pass(patience - time.Millisecond)
-		c.want("its route waits", c.got(), "")
-		pass(time.Millisecond)
-		c.want("and waits no longer", c.got(), "rds:r")
-	})
-}
-
 // A listener is refused while services are added and removed: clusters to which nothing refers any more are removed.
 func TestClustersDoNotPileUpBehindARefusal(t *testing.T) {
 	for _, k := range []kind{lds, rds} {
@@ -137,21 +123,50 @@ func TestClustersDoNotPileUpBehindARefusal(t *testing.T) {
 	}
 }
 
-// Resources of all proxies are searched once for the clusters that are new, also where they are one large route
-// configuration; a proxy's own ones are searched each time.
-func TestLargePartsAreSearchedOnce(t *testing.T) {
-	sh := newShare(newInterner())
-	added := sh.interner.of([]string{"outbound|80||new.test"})
-	for _, test := range [][2]int{{100, 0}, {1 << 20, 1}} {
-		size, want := test[0], test[1]
-		routes := newSet(rds, []*resource{encode("80", wrapperspb.String(strings.Repeat("x", size)+"outbound|80||old.test"))})
-		for range 10 {
-			if sh.mentions(whole(routes), added) {
-				t.Errorf("%d bytes speak of what is not in them", size)
-			}
+// An Envoy answers for its clusters when they are warm: one that has sent a request since it received them is not slow,
+// one that has sent nothing is.
+func TestWarmingClustersAreNotSlow(t *testing.T) {
+	start := time.Unix(1000, 0)
+	p := connect(t, base).protocol
+	for i, k := range []kind{cds, eds} {
+		if _, _, err := p.request(k, scan(t, p.share.interner, &discoveryv3.DiscoveryRequest{ResourceNames: []string{"a"}[:i]}), start); err != nil {
+			t.Fatal(err)
 		}
-		if got := len(sh.found.values); got != want {
-			t.Errorf("%d bytes: %d searches are remembered, want %d", size, got, want)
-		}
+	}
+	later := start.Add(time.Minute)
+	if got := p.waitsSince(); !got.Equal(start) {
+		t.Errorf("waits since %s, want %s", got, start)
+	}
+	if _, _, err := p.request(eds, scan(t, p.share.interner, &discoveryv3.DiscoveryRequest{ResponseNonce: p.types[eds].nonce, ResourceNames: []string{"a"}}), later); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.waitsSince(); !got.IsZero() {
+		t.Errorf("after an ACK of EDS it waits since %s, want never", got)
+	}
+}
+
+// A name may resolve to an address that a new listener serves: listeners are sent first.
+func TestNamesFollowListeners(t *testing.T) {
+	table := func(s *snapshot, words string) *snapshot {
+		s[nds] = content(nds, words)
+		return s
+	}
+	e := start(t, table(state("a=1", "a=1", "l=1", ""), "names=1"))
+	if got := e.ask(nds); got != "nds:names" {
+		t.Errorf("asked for: %q", got)
+	}
+	e.ack(nds)
+	if got := e.push(table(state("a=1 b=1", "a=1", "l=b", ""), "names=2")); got != "cds:a,b" {
+		t.Errorf("a listener that waits for its cluster: got %q, want the names to wait with it", got)
+	}
+	if got := e.later(patience); got != "lds:l nds:names" {
+		t.Errorf("the listener waits no longer: got %q", got)
+	}
+	e.nack(lds, "bad")
+	if got := e.push(table(state("a=1 b=1", "a=1", "l=b", ""), "names=3")); got != "" {
+		t.Errorf("before the names are answered: %q", got)
+	}
+	if got := e.ack(nds); got != "nds:names" {
+		t.Errorf("a refused listener holds nothing up: got %q", got)
 	}
 }

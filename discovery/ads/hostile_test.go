@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -34,9 +35,9 @@ func TestHostileClients(t *testing.T) {
 		words = append(words, fmt.Sprintf("s%03d", i))
 	}
 	limits := testLimits()
-	limits.SendTimeout = deadline // the other client may have to wait for the CPU
+	limits.SendTimeout = adstest.Deadline // the other client may have to wait for the CPU
 	r := runWith(t, limits, nil)
-	r.Push(meshOf(1, words...), model.Change{})
+	r.Push(adstest.Mesh(1, words...), model.Change{})
 	before := liveHeap()
 
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -59,7 +60,7 @@ func TestHostileClients(t *testing.T) {
 	for i := 0; i < 4 || !enough(sent[:]); i++ {
 		if i < 4 { // and then a while without a push, so that no cache is dropped with its generation
 			start := time.Now()
-			r.Push(meshOf(1, append(words, fmt.Sprint("new", i))...), model.Change{})
+			r.Push(adstest.Mesh(1, append(words, fmt.Sprint("new", i))...), model.Change{})
 			calm.ack(calm.next(clusterType))
 			slowest = max(slowest, time.Since(start))
 		}
@@ -68,14 +69,14 @@ func TestHostileClients(t *testing.T) {
 			t.Fatal("the attackers are stuck")
 		}
 	}
-	if slowest > deadline/2 {
+	if slowest > adstest.Deadline/2 {
 		t.Errorf("another client waited %s for a push", slowest)
 	}
 	cancel()
 	attackers.Wait()
-	until(t, "the attackers' streams to end", func() bool { return len(r.Clients()) == 1 })
-	r.Push(meshOf(1, words...), model.Change{}) // caches that they used are dropped with their generation
-	r.Push(meshOf(2, words...), model.Change{})
+	adstest.Until(t, "the attackers' streams to end", func() bool { return len(r.Clients()) == 1 })
+	r.Push(adstest.Mesh(1, words...), model.Change{}) // caches that they used are dropped with their generation
+	r.Push(adstest.Mesh(2, words...), model.Change{})
 	calm.ack(calm.next(clusterType))
 	liveHeap() // pools keep their content for two collections
 	liveHeap()
@@ -159,11 +160,11 @@ func attack(ctx context.Context, r *running, dice *rand.Rand, sort int, crowd []
 // nonsense returns a request of one sort; odd sorts are of the delta variant.
 func nonsense(dice *rand.Rand, sort int, crowd []string) proto.Message {
 	typeURL := []string{clusterType, endpointType, routeType, secretType, "x", ""}[dice.IntN(6)]
-	m := &discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: typeURL}
-	d := &discoveryv3.DeltaDiscoveryRequest{Node: envoyNode(), TypeUrl: typeURL}
+	m := &discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: typeURL}
+	d := &discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: typeURL}
 	switch sort {
 	case 0: // NACKs of responses that were never sent
-		m.ErrorDetail = refused(string(make([]byte, dice.IntN(1<<16))))
+		m.ErrorDetail = refused_ads(string(make([]byte, dice.IntN(1<<16))))
 	case 1: // an unlimited number of names
 		d.TypeUrl, d.ResourceNamesSubscribe = endpointType, randomNames(dice, 4_000)
 	case 2: // nonces and versions of others

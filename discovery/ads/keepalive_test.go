@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -23,7 +24,7 @@ func TestKeepaliveIsEnforced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := run(t)
-				r.Push(meshOf(1, "a"), model.Change{})
+				r.Push(adstest.Mesh(1, "a"), model.Change{})
 				goodbye := make(chan http2.ErrCode, 1)
 				client, gone := r.dialRaw(func(_ *rawClient, f http2.Frame) {
 					if away, ok := f.(*http2.GoAwayFrame); ok && len(goodbye) == 0 {

@@ -21,23 +21,24 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // askOnce requests clusters and returns the status with which the stream ends.
 func askOnce(r *running, client *grpc.ClientConn, s *peerStream) (codes.Code, string) {
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), adstest.Deadline)
 	defer cancel()
 	wire, err := discoveryv3.NewAggregatedDiscoveryServiceClient(client).StreamAggregatedResources(ctx)
 	if err != nil {
 		return status.Code(err), err.Error()
 	}
 	s.AggregatedDiscoveryService_StreamAggregatedResourcesClient = wire
-	_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType}) // Recv returns the reason
+	_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType}) // Recv returns the reason
 	return s.ends()
 }
 
-// A client that leaves a response without an answer is disconnected after the deadline, whether its sender is blocked
+// A client that leaves a response without an answer is disconnected after the adstest.Deadline, whether its sender is blocked
 // or not. Other clients continue.
 func TestSlowClientsAreCutOff(t *testing.T) {
 	var names []string
@@ -46,10 +47,10 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}
 	for name, ask := range map[string]func(s *peerStream){
 		"it reads and does not answer": func(s *peerStream) { s.ask(clusterType) },
-		"it reads nothing":             func(s *peerStream) { s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType}) },
+		"it reads nothing":             func(s *peerStream) { s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType}) },
 		"it reads nothing and asks for all": func(s *peerStream) {
 			for k := range kinds {
-				s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: k.typeURL(), ResourceNames: names[:2*int(k%2)]})
+				s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: k.typeURL(), ResourceNames: names[:2*int(k%2)]})
 			}
 		},
 		"it says nothing": func(*peerStream) {},
@@ -59,7 +60,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 				limits := testLimits()
 				limits.SendTimeout = 8 * time.Second
 				r := runWith(t, limits, nil)
-				r.Push(meshOf(1, names...), model.Change{})
+				r.Push(adstest.Mesh(1, names...), model.Change{})
 				other := r.dial(insecure.NewCredentials())
 				defer other.Close()
 				good := r.openOn(other)
@@ -74,7 +75,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 				if took := time.Since(start); took < limits.SendTimeout || took > limits.SendTimeout*5/4 {
 					t.Errorf("gone after %s, want %s and little more", took, limits.SendTimeout)
 				}
-				r.Push(meshOf(1, "a"), model.Change{})
+				r.Push(adstest.Mesh(1, "a"), model.Change{})
 				good.next(clusterType)
 			})
 		})
@@ -85,28 +86,6 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
-}
-
-// An Envoy answers for its clusters when they are warm: one that has sent a request since it received them is not slow,
-// one that has sent nothing is.
-func TestWarmingClustersAreNotSlow(t *testing.T) {
-	start := time.Unix(1000, 0)
-	p := connect(t, base).protocol
-	for i, k := range []kind{cds, eds} {
-		if _, _, err := p.request(k, scan(t, p.share.interner, &discoveryv3.DiscoveryRequest{ResourceNames: []string{"a"}[:i]}), start); err != nil {
-			t.Fatal(err)
-		}
-	}
-	later := start.Add(time.Minute)
-	if got := p.waitsSince(); !got.Equal(start) {
-		t.Errorf("waits since %s, want %s", got, start)
-	}
-	if _, _, err := p.request(eds, scan(t, p.share.interner, &discoveryv3.DiscoveryRequest{ResponseNonce: p.types[eds].nonce, ResourceNames: []string{"a"}}), later); err != nil {
-		t.Fatal(err)
-	}
-	if got := p.waitsSince(); !got.IsZero() {
-		t.Errorf("after an ACK of EDS it waits since %s, want never", got)
-	}
 }
 
 // Streams beyond the rate get a delay before a retry; the delays differ.
@@ -147,7 +126,7 @@ func TestTooManyNewStreamsAreRefused(t *testing.T) {
 	limits := testLimits()
 	limits.StreamsPerSecond = 0.001
 	r := runWith(t, limits, nil)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	r.open().ask(clusterType)
 	_, err := r.open().Recv()
 	details := status.Convert(err).Details()
@@ -166,9 +145,9 @@ func TestRequestsAreBounded(t *testing.T) {
 	limits := testLimits()
 	limits.MaxRequest = 1 << 16
 	r := runWith(t, limits, nil)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	s := r.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: endpointType, ResourceNames: []string{strings.Repeat("x", 1<<17)}})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: endpointType, ResourceNames: []string{strings.Repeat("x", 1<<17)}})
 	if code, _ := s.ends(); code != codes.ResourceExhausted {
 		t.Errorf("a request that is too long: %s, want ResourceExhausted", code)
 	}
@@ -177,9 +156,9 @@ func TestRequestsAreBounded(t *testing.T) {
 		names[i] = fmt.Sprint(i)
 	}
 	big := run(t)
-	big.Push(meshOf(1, "a"), model.Change{})
+	big.Push(adstest.Mesh(1, "a"), model.Change{})
 	s = big.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: endpointType, ResourceNames: names})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: endpointType, ResourceNames: names})
 	if code, text := s.ends(); code == codes.OK || !strings.Contains(text, "too many resource names") {
 		t.Errorf("too many names: %s %q", code, text)
 	}
@@ -188,39 +167,31 @@ func TestRequestsAreBounded(t *testing.T) {
 // A node, a version and a nonce may have a bounded size, since a stream keeps them.
 func TestNodesAreBounded(t *testing.T) {
 	r := run(t)
-	r.Push(meshOf(1, "a"), model.Change{})
-	node := envoyNode()
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
+	node := adstest.Node()
 	node.Metadata.Fields["ANNOTATIONS"] = structpb.NewStringValue(strings.Repeat("x", 200<<10))
 	s := r.open()
 	s.send(&discoveryv3.DiscoveryRequest{
 		Node: node, TypeUrl: clusterType, VersionInfo: strings.Repeat("v", 1<<20), ResponseNonce: strings.Repeat("n", 1<<20),
 	})
 	s.ack(s.next(clusterType))
-	node.Metadata.Fields["ANNOTATIONS"] = structpb.NewStringValue(strings.Repeat("x", maxNode))
+	node.Metadata.Fields["ANNOTATIONS"] = structpb.NewStringValue(strings.Repeat("x", 256<<10))
 	s = r.open()
 	s.send(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: clusterType})
 	if code, text := s.ends(); code != codes.InvalidArgument || !strings.Contains(text, "at most 262144 are allowed") {
 		t.Errorf("a node that is too large: %s %q", code, text)
-	}
-	request := &request{variant: sotw, intern: r.names}
-	data, err := proto.Marshal(&discoveryv3.DiscoveryRequest{VersionInfo: strings.Repeat("v", 1<<20), ResponseNonce: strings.Repeat("n", 1<<20)})
-	if err != nil || request.read(data) != nil {
-		t.Fatal(err, request.fault)
-	}
-	if len(request.version) > maxToken || len(request.nonce) > maxToken {
-		t.Errorf("%d bytes of version and %d of nonce are kept", len(request.version), len(request.nonce))
 	}
 }
 
 // Headers larger than any token needs end the stream.
 func TestHeadersAreBounded(t *testing.T) {
 	r := run(t)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	for size, want := range map[int]bool{8 << 10: true, 2 * maxHeaders: false} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", strings.Repeat("x", size))
 		wire, err := discoveryv3.NewAggregatedDiscoveryServiceClient(r.client).StreamAggregatedResources(ctx)
 		if err == nil {
-			_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType}) // Recv returns the reason
+			_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType}) // Recv returns the reason
 			_, err = wire.Recv()
 		}
 		if (err == nil) != want {
@@ -234,7 +205,7 @@ func TestHeadersAreBounded(t *testing.T) {
 func TestHeldBackRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t)
-		r.Push(meshOf(1, "a"), model.Change{})
+		r.Push(adstest.Mesh(1, "a"), model.Change{})
 		hostile, gone := r.dialRaw(nil)
 		for i := range uint32(15) {
 			hostile.open()
@@ -249,7 +220,7 @@ func TestHeldBackRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &discoveryv3.DeltaDiscoveryRequest{Node: envoyNode(), TypeUrl: endpointType, InitialResourceVersions: map[string]string{}}
+		m := &discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: endpointType, InitialResourceVersions: map[string]string{}}
 		for i := range 10_000 {
 			name := fmt.Sprintf("outbound|8080||service-%d.namespace.svc.cluster.local", i)
 			m.ResourceNamesSubscribe = append(m.ResourceNamesSubscribe, name)
@@ -274,7 +245,7 @@ func TestHeldBackRequests(t *testing.T) {
 
 // A stream beyond the limit does not begin until another one ends.
 func TestStreamsPerConnection(t *testing.T) {
-	overWire(t, base, func(r *rig) {
+	overWire(t, base_ads, func(r *rig) {
 		limit := int(r.limits.StreamsPerConnection)
 		var streams []*client
 		opened := make(chan *client, 2*limit)
@@ -297,7 +268,7 @@ func TestStreamsPerConnection(t *testing.T) {
 func TestStopIsSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t)
-		r.Push(meshOf(1, "a"), model.Change{})
+		r.Push(adstest.Mesh(1, "a"), model.Change{})
 		const count = 20
 		start := time.Now()
 		ends := make(chan time.Duration, count)
@@ -332,7 +303,7 @@ func TestOldConnectionsAreEnded(t *testing.T) {
 		limits := testLimits()
 		limits.MaxConnectionAge = time.Minute
 		r := runWith(t, limits, nil)
-		r.Push(meshOf(1, "a"), model.Change{})
+		r.Push(adstest.Mesh(1, "a"), model.Change{})
 		start := time.Now()
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -373,13 +344,13 @@ func TestHalfOpenConnectionsAreClosed(t *testing.T) {
 // stream ends, and no other.
 func TestSubscriptionsOneByOneAreBounded(t *testing.T) {
 	r := run(t)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	wire, err := discoveryv3.NewAggregatedDiscoveryServiceClient(r.client).DeltaAggregatedResources(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 4 {
-		m := &discoveryv3.DeltaDiscoveryRequest{Node: envoyNode(), TypeUrl: endpointType}
+		m := &discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: endpointType}
 		for j := range maxNames / 2 {
 			m.ResourceNamesSubscribe = append(m.ResourceNamesSubscribe, fmt.Sprint(i, "-", j))
 		}

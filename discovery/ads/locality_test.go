@@ -11,6 +11,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -25,7 +26,7 @@ type town struct {
 func newTown(r *rig, prefer model.Prefer) *town {
 	in := &town{r: r, groups: map[string]model.Group{}}
 	for name, preference := range map[string]model.Prefer{"near": prefer, "any": model.PreferNone} {
-		s := *meshOf(1, name).Services()[0]
+		s := *adstest.Mesh(1, name).Services()[0]
 		s.Prefer = preference
 		s.Endpoints = []model.Endpoint{
 			{Address: "10.0.0.1", Locality: model.ParseLocality("r/z1")}, {Address: "10.0.0.2", Locality: model.ParseLocality("r/z2")},
@@ -80,8 +81,8 @@ func (in *town) proxy(v variant, pod, ip string) *client {
 
 func (c *client) begin() *client {
 	c.t.Helper()
-	c.want("clusters", c.subscribe(cds), "cds:BlackHoleCluster,PassthroughCluster,"+cluster("any")+","+cluster("near"))
-	c.want("endpoints", c.subscribe(eds, cluster("any"), cluster("near")), "eds:"+cluster("any")+","+cluster("near"))
+	c.want("clusters", c.subscribe(cds), "cds:BlackHoleCluster,PassthroughCluster,"+adstest.Cluster("any")+","+adstest.Cluster("near"))
+	c.want("endpoints", c.subscribe(eds, adstest.Cluster("any"), adstest.Cluster("near")), "eds:"+adstest.Cluster("any")+","+adstest.Cluster("near"))
 	c.ack(eds)
 	c.want("the last ACK", c.ack(cds), "")
 	return c
@@ -109,7 +110,7 @@ func (in *town) order(pod string) string {
 		if err := json.Unmarshal(text, &a); err != nil {
 			in.r.t.Fatal(err)
 		}
-		if a.ClusterName != cluster("near") {
+		if a.ClusterName != adstest.Cluster("near") {
 			continue
 		}
 		var out []string
@@ -147,14 +148,14 @@ func TestProxyFollowsItsPod(t *testing.T) {
 		app, other := in.proxy(v, "app", "127.0.0.9"), in.proxy(v, "other", "127.0.0.8")
 		for _, step := range []struct{ what, pod, sent, order, where string }{
 			{"its Pod is not known yet", "else 127.0.0.7 r/z1", "", anywhere, ` no workload of namespace "default" has its name or one of its addresses`},
-			{"it comes", "app 127.0.0.9 r/z1", "eds:" + cluster("near"), firstZ1, "r/z1 workload default/app"},
+			{"it comes", "app 127.0.0.9 r/z1", "eds:" + adstest.Cluster("near"), firstZ1, "r/z1 workload default/app"},
 			{"nothing of it changes", "else 127.0.0.7 r/z2", "", firstZ1, "r/z1 workload default/app"},
-			{"its Node has another zone", "app 127.0.0.9 r/z2", "eds:" + cluster("near"), firstZ2, "r/z2 workload default/app"},
-			{"its Node has no labels", "app 127.0.0.9", "eds:" + cluster("near"), anywhere, " workload default/app has none"},
-			{"it has some again", "app 127.0.0.9 r/z1", "eds:" + cluster("near"), firstZ1, "r/z1 workload default/app"},
-			{"the address is another's", "app 127.0.0.6 r/z1", "eds:" + cluster("near"), anywhere, " workload default/app has none of the proxy's addresses"},
-			{"a new Pod of its name", "app 127.0.0.9 r/z2", "eds:" + cluster("near"), firstZ2, "r/z2 workload default/app"},
-			{"it goes", "app", "eds:" + cluster("near"), anywhere, ` no workload of namespace "default" has its name or one of its addresses`},
+			{"its Node has another zone", "app 127.0.0.9 r/z2", "eds:" + adstest.Cluster("near"), firstZ2, "r/z2 workload default/app"},
+			{"its Node has no labels", "app 127.0.0.9", "eds:" + adstest.Cluster("near"), anywhere, " workload default/app has none"},
+			{"it has some again", "app 127.0.0.9 r/z1", "eds:" + adstest.Cluster("near"), firstZ1, "r/z1 workload default/app"},
+			{"the address is another's", "app 127.0.0.6 r/z1", "eds:" + adstest.Cluster("near"), anywhere, " workload default/app has none of the proxy's addresses"},
+			{"a new Pod of its name", "app 127.0.0.9 r/z2", "eds:" + adstest.Cluster("near"), firstZ2, "r/z2 workload default/app"},
+			{"it goes", "app", "eds:" + adstest.Cluster("near"), anywhere, ` no workload of namespace "default" has its name or one of its addresses`},
 		} {
 			in.pods(step.pod)
 			app.want(step.what, app.got(), step.sent)
@@ -197,7 +198,7 @@ func TestOneAddressOfTwoPods(t *testing.T) {
 		set.want("its node says it", in.where("three"), "r/z2 node")
 		in.pods("three 127.0.0.9 r/z1", "two 127.0.0.9 r/z1")
 		one.want("one", one.got(), "")
-		two.want("two moves", two.got(), "eds:"+cluster("near"))
+		two.want("two moves", two.got(), "eds:"+adstest.Cluster("near"))
 		set.want("its node says it", set.got(), "")
 		set.want("its node says it", in.where("three"), "r/z2 node")
 	})
@@ -224,7 +225,7 @@ func TestNodeMovesManyProxies(t *testing.T) {
 		}
 		in.pods(moved...)
 		for i, c := range clients {
-			c.want(fmt.Sprint("proxy ", i), c.got(), map[bool]string{true: "eds:" + cluster("near")}[i%2 == 0])
+			c.want(fmt.Sprint("proxy ", i), c.got(), map[bool]string{true: "eds:" + adstest.Cluster("near")}[i%2 == 0])
 		}
 		if rebuilt := r.current.Load().work.rebuilt.total(); rebuilt != 2 {
 			t.Errorf("%d views are made, want one for each zone", rebuilt)
@@ -256,7 +257,7 @@ func TestFoundLocalitiesCountAsViews(t *testing.T) {
 		one := in.proxy(sotw, "one", "127.0.0.9")
 		in.proxy(sotw, "two", "127.0.0.8") // the same view
 		in.pods("one 127.0.0.9 r/z2")
-		one.want("it moves", one.got(), "eds:"+cluster("near"))
+		one.want("it moves", one.got(), "eds:"+adstest.Cluster("near"))
 		count := func() (used int) {
 			r.viewers.mu.Lock()
 			defer r.viewers.mu.Unlock()
@@ -310,6 +311,6 @@ func TestLocalityOfAnothersPod(t *testing.T) {
 			t.Errorf("a proxy of account %s is at %q, want %q", account, got, want)
 		}
 		conn.Close()
-		until(t, "its end", func() bool { return len(r.Clients()) == 0 })
+		adstest.Until(t, "its end", func() bool { return len(r.Clients()) == 0 })
 	}
 }

@@ -10,6 +10,7 @@ type merging struct{ list, add, drop *names }
 // merger makes lists of names, each once.
 type merger struct {
 	interner *interner
+	work     *work
 	merged   memo[merging, *names]
 	lists    memo[*part, *names]
 }
@@ -23,6 +24,7 @@ func (m *merger) merge(list, add, drop *names) *names {
 		return add
 	}
 	return m.merged.getFor(1+list.len()+add.len(), merging{list, add, drop}, func() *names {
+		m.work.looked.Add(int64(list.len() + add.len()))
 		kept := slices.DeleteFunc(slices.Concat(list.all(), add.all()), func(name string) bool {
 			return drop.has(name) && !add.has(name)
 		})

@@ -8,13 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // The metrics keep promtool's rules.
 func TestMetricsAreWellNamed(t *testing.T) {
 	r := run(t)
-	r.Push(meshOf(1, "a"), model.Change{Since: time.Now()})
+	r.Push(adstest.Mesh(1, "a"), model.Change{Since: time.Now()})
 	s := r.open()
 	s.ack(s.ask(clusterType))
 	r.metrics.answered(lds, true)
@@ -42,26 +43,26 @@ func TestPushTimeDoesNotCountWhoComesLater(t *testing.T) {
 			}
 			return m.GetHistogram().GetSampleCount()
 		}
-		r.Push(meshOf(1, "a", "b"), model.Change{Since: time.Now()})
+		r.Push(adstest.Mesh(1, "a", "b"), model.Change{Since: time.Now()})
 		c := r.connect(v)
 		c.subscribe(cds)
 		c.ack(cds)
-		c.subscribe(eds, cluster("a"))
+		c.subscribe(eds, adstest.Cluster("a"))
 		c.ack(eds)
 		if n := observed(); n != 0 {
 			r.t.Errorf("a first configuration: %d observations, want none", n)
 		}
-		r.Push(meshOf(2, "a", "b"), model.Change{Since: time.Now()})
-		c.want("a change", c.got(), "eds:"+cluster("a"))
+		r.Push(adstest.Mesh(2, "a", "b"), model.Change{Since: time.Now()})
+		c.want("a change", c.got(), "eds:"+adstest.Cluster("a"))
 		c.ack(eds)
 		if n := observed(); n != 1 {
 			r.t.Errorf("a change: %d observations, want 1", n)
 		}
 		<-time.After(time.Hour)
 		if v == delta {
-			c.subscribe(eds, cluster("b"))
+			c.subscribe(eds, adstest.Cluster("b"))
 		} else {
-			c.ask(eds, cluster("a"), cluster("b"))
+			c.ask(eds, adstest.Cluster("a"), adstest.Cluster("b"))
 		}
 		c.ack(eds)
 		again := r.connectBy(r.dialPlain(), v)

@@ -20,6 +20,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -98,7 +99,7 @@ func TestObjects(t *testing.T) {
 	}
 	s.ack(first)
 	s.send(&discoveryv3.DiscoveryRequest{TypeUrl: entryType, ResponseNonce: first.Nonce, ErrorDetail: &statuspb.Status{Message: "I do not like it"}})
-	until(t, "the log has the refusal", func() bool { return strings.Contains(r.log.String(), "I do not like it") })
+	adstest.Until(t, "the log has the refusal", func() bool { return strings.Contains(r.log.String(), "I do not like it") })
 
 	r.Push(meshOfObjects(one, two, settings), model.Change{}) // no object in it is served
 	r.Push(meshOfObjects(one, entryOf("two", "10.0.0.2"), settings), model.Change{})
@@ -204,7 +205,7 @@ func TestObjectsOfAClientThatDoesNotRead(t *testing.T) {
 	r.Push(meshOfObjects(objects...), model.Change{})
 	s := r.open()
 	s.send(&discoveryv3.DiscoveryRequest{Node: controlPlane(), TypeUrl: entryType})
-	until(t, "it is cut off", func() bool { return strings.Contains(r.log.String(), "control plane cut off") })
-	until(t, "its stream has ended", func() bool { return strings.Contains(r.log.String(), "control plane disconnected") })
+	adstest.Until(t, "it is cut off", func() bool { return strings.Contains(r.log.String(), "control plane cut off") })
+	adstest.Until(t, "its stream has ended", func() bool { return strings.Contains(r.log.String(), "control plane disconnected") })
 	r.Push(meshOfObjects(), model.Change{})
 }

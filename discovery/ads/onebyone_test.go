@@ -2,6 +2,7 @@ package ads
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,10 +24,9 @@ func many(n int) (*protocol, func(i int) *names) {
 // in between; and all are answered.
 func TestSubscriptionsOneByOneAreLinear(t *testing.T) {
 	for _, every := range []int{1, 7, 1 << 30} {
-		var costs []int
+		var costs []int64
 		for _, n := range []int{500, 2_000} {
 			p, name := many(n)
-			p.share.merged.limit = 0
 			received := 0
 			take := func(r *request) {
 				responses, _, err := p.request(eds, r, now)
@@ -51,7 +51,7 @@ func TestSubscriptionsOneByOneAreLinear(t *testing.T) {
 			if received != n {
 				t.Errorf("an answer every %d, %d names: %d were told", every, n, received)
 			}
-			costs = append(costs, p.share.merged.cost)
+			costs = append(costs, p.share.work.looked.Load())
 		}
 		if costs[1] > 6*costs[0] {
 			t.Errorf("an answer every %d: 500 names cost %d, 2,000 cost %d", every, costs[0], costs[1])
@@ -75,7 +75,7 @@ func TestLongSubscriptionsCollectNames(t *testing.T) {
 		}
 		return describe(responses)
 	}
-	if got := subscribe(p.share.namesOf(all), now); got == "" {
+	if got := subscribe(p.share.interner.of(slices.Sorted(slices.Values(all))), now); got == "" {
 		t.Error("the first names are not answered at once")
 	}
 	wait := 4_000 * collectForOf

@@ -99,8 +99,8 @@ func FuzzStream(f *testing.F) {
 						InitialResourceVersions: map[string]string{one: two},
 					}
 					if len(names) == 3 {
-						r.ErrorDetail, r.ResponseNonce = refused("resource "+two+": "+one), "1"
-						d.ErrorDetail, d.ResponseNonce = refused(two), "1"
+						r.ErrorDetail, r.ResponseNonce = refused_ads("resource "+two+": "+one), "1"
+						d.ErrorDetail, d.ResponseNonce = refused_ads(two), "1"
 					}
 					if v == delta {
 						say(d)

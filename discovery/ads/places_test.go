@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -30,10 +31,10 @@ func lookedAtFor(t *testing.T, v variant, n int, all bool) int64 {
 	for i := range n {
 		hosts = append(hosts, fmt.Sprintf("s%04d", i))
 	}
-	mesh := meshOf(1, hosts...)
-	var none *generation
-	g := none.follow(mesh, model.Change{}, newInterner())
-	reader := reader{View: viewAt(t, "127.0.0.9")}
+	mesh := adstest.Mesh(1, hosts...)
+	var none *views
+	g := none.follow(mesh, newInterner())
+	reader := reader{View: adstest.View(t, "127.0.0.9")}
 	p := newProtocol(v, g.snapshot(reader), g.share)
 	ask := func(k kind, list []string) {
 		r := &request{variant: v, names: g.share.interner.of(list)}
@@ -63,7 +64,7 @@ func lookedAtFor(t *testing.T, v variant, n int, all bool) int64 {
 		if !ok {
 			t.Fatal("an endpoint is more than a small change")
 		}
-		mesh, g = with, g.follow(with, model.Change{}, g.share.interner)
+		mesh, g = with, g.follow(with, g.share.interner)
 		updated := 0
 		p.renew(g.snapshot(reader), g.share)
 		for _, r := range p.flush(now) {
@@ -80,39 +81,4 @@ func lookedAtFor(t *testing.T, v variant, n int, all bool) int64 {
 		}
 	}
 	return g.work.looked.Load()
-}
-
-// A layer that was made from another by replacing resources equals one that was made from all resources, and so does
-// the difference. A resource that a client has with unknown content is sent even if it is not at one of the changed
-// places.
-func TestLayersWithOthersInSomePlaces(t *testing.T) {
-	var resources []*resource
-	for i := range 3*runLength + 5 {
-		resources = append(resources, newResource(fmt.Sprintf("r%04d", i), "type", []byte("1")))
-	}
-	base := newLayer(eds, resources)
-	for name, places := range map[string][]int{"none": nil, "the first": {0}, "the last": {len(resources) - 1}, "some, one twice": {150, 3, 64, 3}} {
-		var w work
-		next := base.patch(places, func(at int) *resource { return newResource(resources[at].name, "type", []byte("2")) })
-		anew := newLayer(eds, next.resources)
-		if next.version != anew.version {
-			t.Errorf("%s: another version", name)
-		}
-		if (next == base) != (len(places) == 0) {
-			t.Errorf("%s: the same layer: %t", name, next == base)
-		}
-		got, want := compareLayers(base, next, &w), compareLayers(base, anew, &w)
-		for i, parts := range [][2]*part{{got.updated, want.updated}, {got.fresh, want.fresh}, {got.gone, want.gone}} {
-			if !slices.Equal(parts[0].resources, parts[1].resources) {
-				t.Errorf("%s: difference %d is another", name, i)
-			}
-		}
-		other := newLayer(eds, append(slices.Clone(resources[:9]), &resource{name: resources[9].name, unknown: true}))
-		if updated := compareLayers(other, next, &w).updated; updated.find(resources[9].name) == nil {
-			t.Errorf("%s: what is not known is not told", name)
-		}
-	}
-	if same := base.patch([]int{5}, func(at int) *resource { return resources[at] }); same != base {
-		t.Error("the same resource makes another layer")
-	}
 }

@@ -2,8 +2,6 @@ package ads
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,19 +11,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 // A push can be followed from its changes to the last proxy's answer.
 func TestPushIsObservable(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
-		fast, slow := r.started(v, base), r.started(v, base)
+	both(t, base_ads, func(r *rig, v variant) {
+		fast, slow := r.started(v, base_ads), r.started(v, base_ads)
 		changed := time.Now()
 		pass(100 * time.Millisecond)
-		g := r.current.Load().follow(meshOf(1), model.Change{Since: changed, Keys: []string{"config/a"}, Count: 1}, r.names)
-		next := state("a=1 b=1", "a=2 b=1", "l=1", "r=1")
-		g.built.snapshots.get(reader{View: viewAt(t, "127.0.0.9")}, func() *snapshot { return next })
+		g := r.current.Load().follow(adstest.Mesh(1), model.Change{Since: changed, Keys: []string{"config/a"}, Count: 1}, r.names)
+		next := state_ads("a=1 b=1", "a=2 b=1", "l=1", "r=1")
+		g.snapshots.get(reader{View: adstest.View(t, "127.0.0.9")}, func() *snapshot { return next })
 		r.publish(g)
 		synctest.Wait()
 		got := r.Pushes()[len(r.Pushes())-1]
@@ -97,37 +95,16 @@ func TestPushEndsWithoutTheSlow(t *testing.T) {
 	}
 }
 
-// A resource that did not change is not encoded again, and stays the same pointer.
-func TestGenerationTakesOverWhatDidNotChange(t *testing.T) {
-	var none *generation
-	in := newInterner()
-	v := reader{View: viewAt(t, "127.0.0.9")}
-	one := none.follow(meshOf(1, "a", "b"), model.Change{}, in)
-	first := one.snapshot(v)
-	two := one.follow(meshOf(1, "a", "b"), model.Change{}, in)
-	if two.snapshot(v) != first {
-		t.Error("the same mesh makes another snapshot")
-	}
-	three := two.follow(meshOf(2, "a", "b"), model.Change{}, in)
-	third := three.snapshot(v)
-	if third[cds] != first[cds] || third[lds] != first[lds] || third[rds] != first[rds] || third[eds] == first[eds] {
-		t.Error("an endpoint changed: want endpoints to be another set and all else the same")
-	}
-	if two.last.Load() != nil {
-		t.Error("the generation before the last is held")
-	}
-}
-
 // The metric counts resources, not the proxies that receive them.
 func TestResourcesAreCounted(t *testing.T) {
 	r := run(t)
 	r.SetSecrets(secretsOf("a=1 b=1"))
-	r.Push(meshOf(1, "a", "b"), model.Change{})
+	r.Push(adstest.Mesh(1, "a", "b"), model.Change{})
 	for range 2 {
 		r.open().ask(clusterType)
 	}
 	g := r.current.Load()
-	s := g.snapshot(reader{View: viewAt(t, "127.0.0.9")})
+	s := g.snapshot(reader{View: adstest.View(t, "127.0.0.9")})
 	var metrics strings.Builder
 	fmt.Fprintf(&metrics, "# HELP pilot_xds_resources Resources that connected proxies may be told, each once.\n# TYPE pilot_xds_resources gauge\n")
 	for k, n := range [kinds]int{cds: s[cds].size(), eds: 2, lds: s[lds].size(), rds: s[rds].size(), sds: 3} {
@@ -137,59 +114,5 @@ func TestResourcesAreCounted(t *testing.T) {
 	registry.MustRegister(r.Metrics())
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(metrics.String()), "pilot_xds_resources"); err != nil {
 		t.Error(err)
-	}
-}
-
-// One message, one encoding: messages with the same pointer are not encoded again.
-func TestEncoderKnowsMessages(t *testing.T) {
-	g := (*generation)(nil).follow(nil, model.Change{}, newInterner())
-	m := meshOf(1, "a")
-	e := encoder{views: g.views}
-	build := xds.BuildOutbound(m, viewAt(t, "127.0.0.9").Outbound)
-	a := e.encode(build)
-	a.resources = build
-	n := g.work.encoded.total()
-	next := g.follow(nil, model.Change{}, newInterner())
-	b := encoder{views: next.views, old: a}.encode(build)
-	if c := (encoder{views: next.views, sibling: a}).encode(build); c.layers[cds] != a.layers[cds] {
-		t.Error("another view has another layer")
-	}
-	if again := next.work.encoded.total(); n == 0 || again != 0 {
-		t.Errorf("encoded %d, then %d, want none again", n, again)
-	}
-	if a.layers[cds].resources[0] != b.layers[cds].resources[0] {
-		t.Error("the resource is another one")
-	}
-}
-
-// A layer that was made from another one has the same version as one that was made from nothing.
-func TestLayersFromOthers(t *testing.T) {
-	of := func(names ...int) (out []*resource) {
-		for _, n := range names {
-			out = append(out, newResource(fmt.Sprintf("r%04d", n), "type", []byte(strconv.Itoa(n))))
-		}
-		return out
-	}
-	var all []int
-	for i := range 3*runLength + 5 {
-		all = append(all, i)
-	}
-	base := newLayer(cds, of(all...))
-	changed := slices.Clone(base.resources)
-	changed[runLength+1] = newResource(changed[runLength+1].name, "type", []byte("changed"))
-	lists := map[string][]*resource{
-		"the same": base.resources, "none": nil, "one changed": changed, "the last is gone": base.resources[:len(all)-1], "the first is gone": base.resources[1:],
-		"a whole run is gone": base.resources[:3*runLength], "one more": append(slices.Clone(base.resources), of(9999)...), "part of a run": base.resources[:7],
-	}
-	for name, list := range lists {
-		want := newLayer(cds, list)
-		for other, from := range lists {
-			if got := newLayerFrom(newLayer(cds, from), cds, list); got.version != want.version {
-				t.Errorf("%s, from %s: another version", name, other)
-			}
-		}
-		if name != "the same" && want.version == base.version {
-			t.Errorf("%s: the version is that of all", name)
-		}
 	}
 }

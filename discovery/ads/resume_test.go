@@ -1,7 +1,6 @@
 package ads
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,15 +12,25 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
+// made makes a set of "name=content" words; the contents are made up.
+func made(k kind, words string) *set {
+	resources := []*resource{}
+	for _, word := range strings.Fields(words) {
+		name, text, _ := strings.Cut(word, "=")
+		resources = append(resources, encode(name, wrapperspb.String(name+"="+text)))
+	}
+	return setOf(k, resources)
+}
+
 // initialOf encodes the resources of a client as Envoy does: in any order.
 func initialOf(had map[string]string) (fields []byte) {
 	for name, version := range had {
-		fields = appendInitial(fields, name, version)
+		fields = appendReported(fields, name, version)
 	}
 	return fields
 }
 
-func appendInitial(fields []byte, name, version string) []byte {
+func appendReported(fields []byte, name, version string) []byte {
 	e := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name)
 	e = protowire.AppendString(protowire.AppendTag(e, 2, protowire.BytesType), version)
 	return protowire.AppendBytes(protowire.AppendTag(fields, 5, protowire.BytesType), e)
@@ -58,17 +67,17 @@ func TestResumptionsShareTheirAnswer(t *testing.T) {
 		fmt.Fprintf(&before, "c%03d=1 ", i)
 		fmt.Fprintf(&after, "c%03d=%d ", i+20, i%2+1) // 20 are removed, 20 are new, half of the others have changed
 	}
-	was, is := content(cds, before.String()), content(cds, after.String())
+	was, is := made(cds, before.String()), made(cds, after.String())
 	sh := newShare(newInterner())
 	encodings := map[*byte]bool{}
 	for i := range 100 {
-		p := newProtocol(delta, &snapshot{withOwn(is, i, 1), newSet(eds, nil), newSet(lds, nil), newSet(rds, nil), newSet(sds, nil)}, sh)
-		r := &request{variant: delta, initial: reportedBy(t, sh.interner, versionsOf(withOwn(was, i, i%2)))}
-		responses, _, err := p.request(cds, r, now)
-		if err != nil || len(responses) != 1 {
-			t.Fatalf("%d responses, error %v", len(responses), err)
+		want := withOwn(is, i, 1)
+		had := sh.resume(want, reportedBy(t, sh.interner, versionsOf(withOwn(was, i, i%2))), true)
+		update := sh.answer(question{had: had, want: want, variant: delta, wildcard: true, gone: true})
+		if update == nil {
+			t.Fatal("nothing is told")
 		}
-		for _, part := range responses[0].news.parts {
+		for _, part := range update.parts {
 			if len(part.resources) > 1 {
 				pieces, _ := part.pieces(delta)
 				encodings[&pieces[0][0]] = true
@@ -98,13 +107,13 @@ func TestResumedClientsAreToldTheDifference(t *testing.T) {
 		return b.String()
 	}
 	for round := range 300 {
-		common, k := content(cds, words(1+random.IntN(40))), cds
+		common, k := made(cds, words(1+random.IntN(40))), cds
 		want := common
 		if len(common.layers) > 0 && round%2 == 0 {
 			want = withOwn(common, random.IntN(2), random.IntN(2))
 		}
 		for range 4 {
-			had := versionsOf(content(k, words(40)))
+			had := versionsOf(made(k, words(40)))
 			for name := range had {
 				if r := want.find(name); r != nil && random.IntN(3) > 0 {
 					had[name] = r.version
@@ -143,30 +152,6 @@ func TestResumedClientsAreToldTheDifference(t *testing.T) {
 			if !maps.Equal(got, expected) {
 				t.Fatalf("round %d: told %v, want %v", round, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(expected)))
 			}
-		}
-	}
-}
-
-// A search for many names at once gives the same result as a search for each of them.
-func TestContentSpeaksOfNames(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
-	text := func(n int) string {
-		b := make([]byte, n)
-		for i := range b {
-			b[i] = "ab|"[random.IntN(3)]
-		}
-		return string(b)
-	}
-	for range 20_000 {
-		body := []byte(text(random.IntN(30)))
-		var list []string
-		for range 1 + random.IntN(5) {
-			list = append(list, text(1+random.IntN(6)))
-		}
-		slices.Sort(list)
-		want := slices.ContainsFunc(list, func(name string) bool { return bytes.Contains(body, []byte(name)) })
-		if got := speaksOf(body, list); got != want {
-			t.Fatalf("%q in %q: %t, want %t", list, body, got, want)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 )
 
 // The rules that an ADS server keeps, over real gRPC, in the order of the protocol's documentation: both variants, then
@@ -15,7 +17,7 @@ import (
 
 // Only a stream's first request must have the node; a first request without node.id is InvalidArgument.
 func TestRule01NodeIsOfTheFirstRequest(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
+	both(t, base_ads, func(r *rig, v variant) {
 		c := r.connect(v)
 		c.want("with a node", c.subscribe(cds), "cds:a,b")
 		c.want("without one", c.subscribe(lds), "")
@@ -31,13 +33,13 @@ func TestRule01NodeIsOfTheFirstRequest(t *testing.T) {
 
 // State belongs to the stream: in a hot restart two of one node have different subscriptions.
 func TestRule02StateIsOfTheStream(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
+	both(t, base_ads, func(r *rig, v variant) {
 		old, young := r.connect(v), r.connect(v)
 		old.want("the old one's", old.subscribe(eds, "a"), "eds:a")
 		young.want("the new one's", young.subscribe(eds, "a", "b"), "eds:a,b")
 		old.ack(eds)
 		young.ack(eds)
-		r.push(state("a=1 b=1", "a=2 b=2", "l=1", "r=1"))
+		r.push(state_ads("a=1 b=1", "a=2 b=2", "l=1", "r=1"))
 		old.want("a change for the old one", old.got(), "eds:a")
 		young.want("a change for the new one", young.got(), "eds:a,b")
 	})
@@ -45,7 +47,7 @@ func TestRule02StateIsOfTheStream(t *testing.T) {
 
 // Nonces are per stream and kind; a request after a reconnect may carry an old version or nonce and is answered.
 func TestRule03OldNonceOfAnotherStreamIsAnswered(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
+	both(t, base_ads, func(r *rig, v variant) {
 		c := r.connect(v)
 		for k := range kinds {
 			c.nonce[k], c.accepted[k] = "77", "old"
@@ -65,21 +67,21 @@ func TestRule03OldNonceOfAnotherStreamIsAnswered(t *testing.T) {
 
 // A NACK is error_detail present. The same content is not sent again, the next change is; it is recorded.
 func TestRule04NackIsRecordedAndNotResent(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
-		c := r.started(v, base)
-		r.push(state("a=1 b=1", "a=1 b=1", "l=bad", "r=1"))
+	both(t, base_ads, func(r *rig, v variant) {
+		c := r.started(v, base_ads)
+		r.push(state_ads("a=1 b=1", "a=1 b=1", "l=bad", "r=1"))
 		c.want("the change", c.got(), "lds:l")
 		c.want("NACK", c.nack(lds, "no filter chains specified"), "")
 		got := r.Clients()[0].Types[lds]
 		if got.State != StateNacked || got.Nack == nil || got.Nack.Text != "no filter chains specified" {
 			t.Errorf("status page: %+v, NACK %+v", got, got.Nack)
 		}
-		if log := r.log.String(); strings.Count(log, "response refused") != 1 || !strings.Contains(log, nodeID) {
+		if log := r.log.String(); strings.Count(log, "response refused") != 1 || !strings.Contains(log, adstest.NodeID) {
 			t.Errorf("want it logged once, with node, type and text:\n%s", log)
 		}
-		r.push(state("a=1 b=1", "a=1 b=1", "l=bad", "r=1"))
+		r.push(state_ads("a=1 b=1", "a=1 b=1", "l=bad", "r=1"))
 		c.want("the same content again", c.got(), "")
-		r.push(state("a=1 b=1", "a=1 b=1", "l=2", "r=1"))
+		r.push(state_ads("a=1 b=1", "a=1 b=1", "l=2", "r=1"))
 		c.want("the next change", c.got(), "lds:l")
 		if v == sotw {
 			c.want("a request with an old version is no NACK", c.ask(lds), "")
@@ -92,14 +94,14 @@ func TestRule04NackIsRecordedAndNotResent(t *testing.T) {
 
 // An ACK gets no response. While a response has no answer changes coalesce; the newest state is sent once.
 func TestRule05AckIsSilentAndChangesCoalesce(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
-		c := r.started(v, base)
+	both(t, base_ads, func(r *rig, v variant) {
+		c := r.started(v, base_ads)
 		for i := range 50 {
-			r.push(state("a=1 b=1", fmt.Sprintf("a=%d b=1", i+2), "l=1", "r=1"))
+			r.push(state_ads("a=1 b=1", fmt.Sprintf("a=%d b=1", i+2), "l=1", "r=1"))
 		}
 		c.want("fifty changes without an answer", c.got(), "eds:a")
 		c.want("the answer", c.ack(eds), "eds:a")
-		if newest := content(eds, "a=51").find("a").version; v == delta && c.versions[eds]["a"] != newest {
+		if newest := content_ads(eds, "a=51").find("a").version; v == delta && c.versions[eds]["a"] != newest {
 			t.Errorf("got version %s, want the newest, %s", c.versions[eds]["a"], newest)
 		}
 		c.want("its answer", c.ack(eds), "")
@@ -108,13 +110,13 @@ func TestRule05AckIsSilentAndChangesCoalesce(t *testing.T) {
 
 // A subscribed name that does not exist yet is sent when it is created.
 func TestRule06UnknownNamesAreRemembered(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
-		c := r.started(v, base)
+	both(t, base_ads, func(r *rig, v variant) {
+		c := r.started(v, base_ads)
 		c.subscribe(eds, "a", "b", "c")
 		c.ack(eds)
 		c.subscribe(rds, "r", "s")
 		c.ack(rds)
-		r.push(state("a=1 b=1 c=1", "a=1 b=1 c=1", "l=1", "r=1 s=c"))
+		r.push(state_ads("a=1 b=1 c=1", "a=1 b=1 c=1", "l=1", "r=1 s=c"))
 		c.want("CDS and EDS", c.got(), map[variant]string{sotw: "cds:a,b,c eds:c", delta: "cds:c eds:c"}[v])
 		c.ack(eds)
 		c.want("then RDS", c.ack(cds), "rds:s")
@@ -123,9 +125,9 @@ func TestRule06UnknownNamesAreRemembered(t *testing.T) {
 
 // CDS → EDS → LDS → RDS, removals last: a route moves from cluster a to b, and a is removed.
 func TestRule07MakeBeforeBreak(t *testing.T) {
-	both(t, state("a=1", "a=1", "l=1", "r=a"), func(r *rig, v variant) {
-		c := r.started(v, state("a=1", "a=1", "l=1", "r=a"))
-		r.push(state("b=1", "b=1", "l=1", "r=b"))
+	both(t, state_ads("a=1", "a=1", "l=1", "r=a"), func(r *rig, v variant) {
+		c := r.started(v, state_ads("a=1", "a=1", "l=1", "r=a"))
+		r.push(state_ads("b=1", "b=1", "l=1", "r=b"))
 		c.want("first both clusters", c.got(), map[variant]string{sotw: "cds:a,b", delta: "cds:b"}[v])
 		if v == sotw {
 			c.want("endpoints of both", c.ask(eds, "a", "b"), "eds:b")
@@ -141,9 +143,9 @@ func TestRule07MakeBeforeBreak(t *testing.T) {
 // A changed cluster gets its endpoints right after it, without a request, although they did not change. A service
 // without endpoints gets an empty assignment, an unknown route an empty configuration.
 func TestRule08EndpointsFollowChangedClusters(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
-		c := r.started(v, base)
-		r.push(state("a=2 b=1", "a=1 b=1", "l=1", "r=1"))
+	both(t, base_ads, func(r *rig, v variant) {
+		c := r.started(v, base_ads)
+		r.push(state_ads("a=2 b=1", "a=1 b=1", "l=1", "r=1"))
 		c.want("a changes", c.got(), map[variant]string{sotw: "cds:a,b eds:a", delta: "cds:a eds:a"}[v])
 		if v == sotw {
 			answered := c.nonce[eds]
@@ -171,12 +173,12 @@ func TestRule09UnavailableUntilSynced(t *testing.T) {
 
 // ADS without type_url is InvalidArgument; a type that is not served does not kill the stream.
 func TestRule10TypeURL(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
+	both(t, base_ads, func(r *rig, v variant) {
 		c := r.connect(v)
 		if v == delta {
-			c.want("a type that is not served", c.send(&discoveryv3.DeltaDiscoveryRequest{Node: envoyNode(), TypeUrl: "x.Secret"}), "")
+			c.want("a type that is not served", c.send(&discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: "x.Secret"}), "")
 		} else {
-			c.want("a type that is not served", c.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: "x.Secret"}), "")
+			c.want("a type that is not served", c.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: "x.Secret"}), "")
 		}
 		c.want("the stream lives", c.subscribe(cds), "cds:a,b")
 		if v == delta {
@@ -192,9 +194,9 @@ func TestRule10TypeURL(t *testing.T) {
 
 // CDS and LDS carry the full set, EDS and RDS the changed resources; deletion follows the parent.
 func TestRule11FullSetsAndPartialOnes(t *testing.T) {
-	overWire(t, base, func(r *rig) {
-		c := r.started(sotw, base)
-		r.push(state("a=1", "a=2", "l=1 m=1", "r=1"))
+	overWire(t, base_ads, func(r *rig) {
+		c := r.started(sotw, base_ads)
+		r.push(state_ads("a=1", "a=2", "l=1 m=1", "r=1"))
 		c.want("b goes, m comes", c.got(), "eds:a lds:l,m")
 		c.want("ACK of EDS", c.ack(eds), "")
 		c.want("all clusters, when nothing leads to b", c.ack(lds), "cds:a")
@@ -204,8 +206,8 @@ func TestRule11FullSetsAndPartialOnes(t *testing.T) {
 // Added names are answered at an unchanged version, a shrunk list is not; after [], [*, A], [A], [] nothing is
 // subscribed.
 func TestRule12SubscriptionsGrowAndShrink(t *testing.T) {
-	overWire(t, base, func(r *rig) {
-		c := r.started(sotw, base)
+	overWire(t, base_ads, func(r *rig) {
+		c := r.started(sotw, base_ads)
 		c.want("fewer", c.ask(eds, "a"), "")
 		c.want("more", c.ask(eds, "b", "a"), "eds:b")
 		c.want("ACK", c.ack(eds), "")
@@ -213,17 +215,17 @@ func TestRule12SubscriptionsGrowAndShrink(t *testing.T) {
 		c.ack(cds)
 		c.want("[a]", c.ask(cds, "a"), "")
 		c.want("[]", c.ask(cds), "")
-		r.push(state("a=2 b=2", "a=1 b=1", "l=1", "r=1"))
+		r.push(state_ads("a=2 b=2", "a=1 b=1", "l=1", "r=1"))
 		c.want("nothing is subscribed", c.got(), "")
 	})
 }
 
 // A request with a stale nonce is ignored.
 func TestRule13StaleNonceIsIgnored(t *testing.T) {
-	overWire(t, base, func(r *rig) {
-		c := r.started(sotw, base)
+	overWire(t, base_ads, func(r *rig) {
+		c := r.started(sotw, base_ads)
 		stale := c.nonce[eds]
-		r.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1"))
+		r.push(state_ads("a=1 b=1", "a=2 b=1", "l=1", "r=1"))
 		c.want("a change", c.got(), "eds:a")
 		fresh := c.nonce[eds]
 		c.nonce[eds] = stale
@@ -235,7 +237,7 @@ func TestRule13StaleNonceIsIgnored(t *testing.T) {
 		c.nonce[eds] = stale
 		c.want("stale, with a new name, while nothing waits for an answer", c.ask(eds, "a", "b", "c", "d"), "")
 		c.nonce[eds] = fresh
-		r.push(state("a=1 b=1", "a=2 b=1 c=1 d=1", "l=1", "r=1"))
+		r.push(state_ads("a=1 b=1", "a=2 b=1 c=1 d=1", "l=1", "r=1"))
 		c.want("the name is not subscribed", c.got(), "eds:c")
 	})
 }
@@ -244,8 +246,8 @@ func TestRule13StaleNonceIsIgnored(t *testing.T) {
 // names it is sent nothing.
 func TestRule14VersionIsOfTheContent(t *testing.T) {
 	var before *client
-	overWire(t, base, func(r *rig) { before = r.started(sotw, base) })
-	overWire(t, state("a=1 b=1", "a=1 b=1", "l=1", "r=1"), func(r *rig) {
+	overWire(t, base_ads, func(r *rig) { before = r.started(sotw, base_ads) })
+	overWire(t, state_ads("a=1 b=1", "a=1 b=1", "l=1", "r=1"), func(r *rig) {
 		c := r.connect(sotw)
 		c.accepted = before.accepted
 		for _, k := range []kind{cds, eds, lds, rds} {
@@ -254,7 +256,7 @@ func TestRule14VersionIsOfTheContent(t *testing.T) {
 				t.Errorf("%s: state %s, want %s", k, got, StateSynced)
 			}
 		}
-		r.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1"))
+		r.push(state_ads("a=1 b=1", "a=2 b=1", "l=1", "r=1"))
 		c.want("the next change", c.got(), "eds:a")
 		if c.version[eds] == before.version[eds] {
 			t.Errorf("the version %s did not change with the content", c.version[eds])
@@ -264,9 +266,9 @@ func TestRule14VersionIsOfTheContent(t *testing.T) {
 
 // Subscriptions take effect with any nonce.
 func TestRule15SubscriptionUnderStaleNonce(t *testing.T) {
-	overWire(t, base, func(r *rig) {
-		c := r.started(delta, base)
-		r.push(state("a=1 b=1", "a=2 b=1 c=1", "l=1", "r=1"))
+	overWire(t, base_ads, func(r *rig) {
+		c := r.started(delta, base_ads)
+		r.push(state_ads("a=1 b=1", "a=2 b=1 c=1", "l=1", "r=1"))
 		c.want("a change", c.got(), "eds:a")
 		c.want("stale nonce, new name", c.request(eds, &discoveryv3.DeltaDiscoveryRequest{
 			ResponseNonce: "0", ResourceNamesSubscribe: []string{"c"},
@@ -277,8 +279,8 @@ func TestRule15SubscriptionUnderStaleNonce(t *testing.T) {
 
 // A name that is subscribed again is answered again.
 func TestRule16ResubscribedNameIsAnswered(t *testing.T) {
-	overWire(t, base, func(r *rig) {
-		c := r.started(delta, base)
+	overWire(t, base_ads, func(r *rig) {
+		c := r.started(delta, base_ads)
 		c.want("a known name", c.sub(eds, "a"), "eds:a")
 		c.ack(eds)
 		c.want("a known name beside everything", c.sub(cds, "a"), "cds:a")
@@ -289,7 +291,7 @@ func TestRule16ResubscribedNameIsAnswered(t *testing.T) {
 
 // A missing name is listed in removed_resources.
 func TestRule17MissingNameIsRemoved(t *testing.T) {
-	overWire(t, base, func(r *rig) {
+	overWire(t, base_ads, func(r *rig) {
 		c := r.connect(delta)
 		c.want("clusters", c.sub(cds, "a", "x"), "cds:-x,a")
 		c.want("endpoints", c.sub(eds, "a", "x"), "eds:-x,a")
@@ -297,7 +299,7 @@ func TestRule17MissingNameIsRemoved(t *testing.T) {
 		c.ack(cds)
 		c.want("listeners", c.sub(lds, "x"), "lds:-x")
 		c.ack(lds)
-		r.push(state("b=1", "b=1", "x=1", "r=1"))
+		r.push(state_ads("b=1", "b=1", "x=1", "r=1"))
 		c.want("x comes", c.got(), "lds:x")
 		c.want("a goes", c.ack(lds), "cds:-a")
 	})
@@ -306,7 +308,7 @@ func TestRule17MissingNameIsRemoved(t *testing.T) {
 // Unsubscribing a name under a wildcard is answered with the resource or its removal; a name that was never subscribed
 // is ignored.
 func TestRule18UnsubscribeUnderWildcard(t *testing.T) {
-	overWire(t, base, func(r *rig) {
+	overWire(t, base_ads, func(r *rig) {
 		c := r.connect(delta)
 		c.want("everything", c.sub(cds, "*", "a", "x"), "cds:a,b")
 		c.ack(cds)
@@ -316,7 +318,7 @@ func TestRule18UnsubscribeUnderWildcard(t *testing.T) {
 		c.ack(cds)
 		c.want("never subscribed", c.sub(cds, "-b"), "")
 		c.want("no more wildcard", c.sub(cds, "-*"), "")
-		r.push(state("a=2 b=2", "", "", ""))
+		r.push(state_ads("a=2 b=2", "", "", ""))
 		c.want("nothing is subscribed", c.got(), "")
 	})
 }
@@ -324,8 +326,8 @@ func TestRule18UnsubscribeUnderWildcard(t *testing.T) {
 // initial_resource_versions: equal versions are skipped, resources that no longer exist are reported as removed; a
 // first wildcard is answered even if nothing has changed. A reconnect with one wrong and one extinct version.
 func TestRule19InitialVersions(t *testing.T) {
-	overWire(t, base, func(r *rig) {
-		before := r.started(delta, base)
+	overWire(t, base_ads, func(r *rig) {
+		before := r.started(delta, base_ads)
 		c := r.connect(delta)
 		c.want("a wrong, x extinct", c.resume(cds, map[string]string{
 			"a": "wrong", "b": before.versions[cds]["b"], "x": "1",
@@ -336,10 +338,10 @@ func TestRule19InitialVersions(t *testing.T) {
 		c.want("LDS, all equal", c.resume(lds, before.versions[lds]), "lds:")
 		c.ack(lds)
 		c.want("RDS, all equal", c.resume(rds, before.versions[rds], "r"), "")
-		r.push(state("a=1 b=1", "a=1 b=2", "l=1", "r=1"))
+		r.push(state_ads("a=1 b=1", "a=1 b=2", "l=1", "r=1"))
 		c.want("the next change", c.got(), "eds:b")
 	})
-	overWire(t, state("", "", "", ""), func(r *rig) {
+	overWire(t, state_ads("", "", "", ""), func(r *rig) {
 		c := r.connect(delta)
 		c.want("nothing at all", c.sub(cds), "cds:")
 	})
@@ -348,8 +350,8 @@ func TestRule19InitialVersions(t *testing.T) {
 // After a reconnect the EDS request may come before the CDS request: endpoints of changed clusters are still sent after
 // the clusters, although they are equal.
 func TestRule20EndpointsAskedBeforeClusters(t *testing.T) {
-	overWire(t, base, func(r *rig) {
-		before := r.started(delta, base)
+	overWire(t, base_ads, func(r *rig) {
+		before := r.started(delta, base_ads)
 		for _, order := range [][]kind{{eds, cds}, {cds, eds}} {
 			c := r.connect(delta)
 			had := map[string]string{"a": "older", "b": before.versions[cds]["b"]}
@@ -373,7 +375,7 @@ func TestRule21RequestsOneByOneAreBatched(t *testing.T) {
 		names = append(names, fmt.Sprintf("c%02d", i))
 		words = append(words, names[i]+"=1")
 	}
-	overWire(t, state("", strings.Join(words, " "), "", ""), func(r *rig) {
+	overWire(t, state_ads("", strings.Join(words, " "), "", ""), func(r *rig) {
 		c := r.connect(delta)
 		var got []string
 		for _, name := range names {
@@ -387,16 +389,16 @@ func TestRule21RequestsOneByOneAreBatched(t *testing.T) {
 
 // RDS and LDS are real deltas too: only changed resources are sent.
 func TestRule22RoutesAndListenersAreDeltas(t *testing.T) {
-	first := state("a=1", "a=1", "l=1 m=1", "r=1 s=1")
+	first := state_ads("a=1", "a=1", "l=1 m=1", "r=1 s=1")
 	overWire(t, first, func(r *rig) {
 		c := r.started(delta, first)
-		r.push(state("a=1", "a=1", "l=1 m=1", "r=1 s=2"))
+		r.push(state_ads("a=1", "a=1", "l=1 m=1", "r=1 s=2"))
 		c.want("one route changes", c.got(), "rds:s")
 		c.ack(rds)
-		r.push(state("a=1", "a=1", "l=1 m=1 n=1", "r=1 s=2"))
+		r.push(state_ads("a=1", "a=1", "l=1 m=1 n=1", "r=1 s=2"))
 		c.want("one listener comes", c.got(), "lds:n")
 		c.ack(lds)
-		r.push(state("a=1", "a=1", "l=1 n=1", "r=1 s=2"))
+		r.push(state_ads("a=1", "a=1", "l=1 n=1", "r=1 s=2"))
 		c.want("one listener goes", c.got(), "lds:-m")
 	})
 }
@@ -406,7 +408,7 @@ func TestRule22RoutesAndListenersAreDeltas(t *testing.T) {
 func TestRule23NothingIsSubscribedUnderStaleNonce(t *testing.T) {
 	for name, crossing := range map[string]bool{"a response crosses it": true, "the nonce is the last one": false} {
 		t.Run(name, func(t *testing.T) {
-			overWire(t, base, func(r *rig) {
+			overWire(t, base_ads, func(r *rig) {
 				c := r.connect(sotw)
 				for _, k := range []kind{cds, eds} {
 					c.want(k.String(), c.ask(k, "a"), k.String()+":a")
@@ -414,7 +416,7 @@ func TestRule23NothingIsSubscribedUnderStaleNonce(t *testing.T) {
 				}
 				stale := c.nonce
 				if crossing {
-					r.push(state("a=2 b=1", "a=2 b=1", "l=1", "r=1"))
+					r.push(state_ads("a=2 b=1", "a=2 b=1", "l=1", "r=1"))
 					c.want("a change", c.got(), "cds:a eds:a")
 				}
 				for _, k := range []kind{cds, eds} {
@@ -422,14 +424,14 @@ func TestRule23NothingIsSubscribedUnderStaleNonce(t *testing.T) {
 					c.want("nothing", c.ask(k), "")
 					c.nonce[k] = "" // forgotten
 				}
-				r.push(state("a=3 b=1", "a=3 b=1", "l=1", "r=1"))
+				r.push(state_ads("a=3 b=1", "a=3 b=1", "l=1", "r=1"))
 				c.want("a change of what is not subscribed", c.got(), "")
 				for _, k := range []kind{cds, eds} {
 					c.accepted[k] = ""
 					c.want("it is added again", c.ask(k, "a"), k.String()+":a")
 					c.want("ACK", c.ack(k), "")
 				}
-				r.push(state("a=4 b=1", "a=4 b=1", "l=1", "r=1"))
+				r.push(state_ads("a=4 b=1", "a=4 b=1", "l=1", "r=1"))
 				c.want("the next change", c.got(), "cds:a eds:a")
 			})
 		})
@@ -438,7 +440,7 @@ func TestRule23NothingIsSubscribedUnderStaleNonce(t *testing.T) {
 
 // An empty name is refused.
 func TestRule24EmptyName(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
+	both(t, base_ads, func(r *rig, v variant) {
 		c := r.connect(v)
 		c.subscribe(cds)
 		c.subscribe(eds, "a", "")
@@ -450,12 +452,12 @@ func TestRule24EmptyName(t *testing.T) {
 
 // In the delta variant a route configuration that does not exist, or no longer exists, is a removal.
 func TestRule25RoutesAreRemoved(t *testing.T) {
-	first := state("a=1", "a=1", "l=1", "r=1 s=1")
+	first := state_ads("a=1", "a=1", "l=1", "r=1 s=1")
 	overWire(t, first, func(r *rig) {
 		c := r.started(delta, first)
 		c.want("missing", c.sub(rds, "x"), "rds:-x")
 		c.ack(rds)
-		r.push(state("a=1", "a=1", "l=2", "r=1"))
+		r.push(state_ads("a=1", "a=1", "l=2", "r=1"))
 		c.want("removed", c.got(), "lds:l rds:-s")
 	})
 }
@@ -464,13 +466,13 @@ func TestRule25RoutesAreRemoved(t *testing.T) {
 // waits for it, the clusters of the accepted listener stay, and clusters that were added and removed meanwhile do not
 // accumulate.
 func TestRule26NackWithChurn(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
-		c := r.started(v, base)
-		r.push(state("a=1 b=1", "a=1 b=1", "l=bad", "r=1"))
+	both(t, base_ads, func(r *rig, v variant) {
+		c := r.started(v, base_ads)
+		r.push(state_ads("a=1 b=1", "a=1 b=1", "l=bad", "r=1"))
 		c.want("the change", c.got(), "lds:l")
 		c.want("NACK", c.nack(lds, "no filter chains specified"), "")
 		for i := range 20 {
-			r.push(state(fmt.Sprintf("b=1 c%d=1", i), fmt.Sprintf("b=%d", i+2), "l=bad", fmt.Sprintf("r=%d", i+2)))
+			r.push(state_ads(fmt.Sprintf("b=1 c%d=1", i), fmt.Sprintf("b=%d", i+2), "l=bad", fmt.Sprintf("r=%d", i+2)))
 			var got string
 			for wait := c.got(); wait != ""; { // it answers all responses
 				got += wait + " "
@@ -490,14 +492,14 @@ func TestRule26NackWithChurn(t *testing.T) {
 			}
 		}
 		for st := range r.streams {
-			if sent := st.protocol.types[cds].sent; sent.size() != 3 || sent.find("a") == nil || sent.find("c19") == nil {
+			if sent := st.protocol.sent()[cds]; sent.size() != 3 || sent.find("a") == nil || sent.find("c19") == nil {
 				t.Errorf("%d clusters, want a, to which the accepted listener may lead, b and c19", sent.size())
 			}
-			if accepted := st.protocol.types[lds].accepted; !same(accepted.find("l"), base[lds].find("l")) {
+			if accepted := st.protocol.describe()[lds].Acked; accepted != base_ads[lds].version {
 				t.Error("the accepted listener is not the one before the refused one")
 			}
 		}
-		r.push(state("b=1 c19=1", "b=21", "l=2", "r=21"))
+		r.push(state_ads("b=1 c19=1", "b=21", "l=2", "r=21"))
 		c.want("it is mended", c.got(), "lds:l")
 		c.want("ACK", c.ack(lds), map[variant]string{sotw: "cds:b,c19", delta: "cds:-a"}[v])
 	})
@@ -507,16 +509,16 @@ func TestRule26NackWithChurn(t *testing.T) {
 // clusters are sent as well, once for each request from Envoy, so that few responses are buffered for an Envoy that
 // does not read.
 func TestRule27WarmingIsBounded(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
-		c := r.started(v, base)
-		r.push(state("a=1 b=1 c=1", "a=1 b=1 c=1", "l=1", "r=c"))
+	both(t, base_ads, func(r *rig, v variant) {
+		c := r.started(v, base_ads)
+		r.push(state_ads("a=1 b=1 c=1", "a=1 b=1 c=1", "l=1", "r=c"))
 		c.want("c comes, and never gets warm", c.got(), map[variant]string{sotw: "cds:a,b,c", delta: "cds:c"}[v])
 		pass(patience)
 		c.want("its route", c.got(), "rds:r")
 		c.want("ACK of it", c.ack(rds), "")
-		r.push(state("a=1 b=1 c=1 d=1", "a=1 b=2 c=1 d=1", "l=1", "r=d"))
+		r.push(state_ads("a=1 b=1 c=1 d=1", "a=1 b=2 c=1 d=1", "l=1", "r=d"))
 		c.want("the next cluster, and endpoints", c.got(), map[variant]string{sotw: "cds:a,b,c,d eds:b", delta: "cds:d eds:b"}[v])
-		r.push(state("a=1 b=1 c=1 d=1 e=1", "a=1 b=2 c=1 d=1", "l=1", "r=d"))
+		r.push(state_ads("a=1 b=1 c=1 d=1 e=1", "a=1 b=2 c=1 d=1", "l=1", "r=d"))
 		pass(patience)
 		c.want("the next route, and no third cluster without a word", c.got(), "rds:r")
 		c.want("a word", c.ack(eds), map[variant]string{sotw: "cds:a,b,c,d,e", delta: "cds:e"}[v])

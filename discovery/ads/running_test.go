@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -21,29 +18,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
-	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/discovery/xds"
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 )
-
-const nodeID = "sidecar~127.0.0.9~app.default~default.svc.cluster.local"
-
-// deadline bounds every wait for the other side.
-const deadline = 30 * time.Second
-
-// meshOf returns a mesh with a service per name, with an endpoint at 10.0.0.lastByte.
-func meshOf(lastByte int, names ...string) *model.Mesh {
-	var services []*model.Service
-	for _, name := range names {
-		services = append(services, &model.Service{
-			Host: name + ".com", Resolution: model.ResolutionStatic,
-			Ports:     []model.Port{{Name: "http", Number: 80, Protocol: model.HTTP}},
-			Endpoints: []model.Endpoint{{Address: fmt.Sprintf("10.0.0.%d", lastByte)}},
-		})
-	}
-	return model.New(slices.Values([]model.Group{{Services: services}}))
-}
 
 // running is a server on bufconn, with everything that a test opened to it.
 type running struct {
@@ -91,8 +68,8 @@ func runWith(t *testing.T, limits Limits, secure *TLS) *running {
 		select {
 		case err := <-served:
 			return err
-		case <-time.After(deadline):
-			return fmt.Errorf("Serve did not return within %s", deadline)
+		case <-time.After(adstest.Deadline):
+			return fmt.Errorf("Serve did not return within %s", adstest.Deadline)
 		}
 	})
 	t.Cleanup(func() {
@@ -140,7 +117,7 @@ func (r *running) open() *peerStream { return r.openOn(r.client) }
 
 func (r *running) openOn(client *grpc.ClientConn) *peerStream {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), adstest.Deadline)
 	r.t.Cleanup(cancel)
 	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(client).StreamAggregatedResources(ctx)
 	if err != nil {
@@ -159,7 +136,7 @@ func (s *peerStream) send(r *discoveryv3.DiscoveryRequest) {
 // ask subscribes with the node, as on a stream's first request.
 func (s *peerStream) ask(typeURL string, names ...string) *discoveryv3.DiscoveryResponse {
 	s.t.Helper()
-	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: typeURL, ResourceNames: names})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: typeURL, ResourceNames: names})
 	return s.next(typeURL)
 }
 
@@ -190,38 +167,3 @@ func (s *peerStream) ends() (codes.Code, string) {
 		}
 	}
 }
-
-func envoyNode() *corev3.Node {
-	return &corev3.Node{Id: nodeID, Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
-		"INTERCEPTION_MODE": structpb.NewStringValue("NONE"),
-		"HTTP_PROXY_PORT":   structpb.NewStringValue("15080"),
-	}}}
-}
-
-func viewAt(t *testing.T, ip string) xds.View {
-	t.Helper()
-	n := envoyNode()
-	n.Id = strings.Replace(n.Id, "127.0.0.9", ip, 1)
-	proxy, err := xds.ParseProxy(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return xds.ViewOf(proxy)
-}
-
-// until waits until condition returns true.
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	end := time.After(deadline)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("waited %s for %s", deadline, what)
-		}
-	}
-}
-
-func cluster(name string) string { return "outbound|80||" + name + ".com" }

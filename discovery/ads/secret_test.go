@@ -9,17 +9,14 @@ import (
 	"testing"
 	"testing/synctest"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/structpb"
 	networking "istio.io/api/networking/v1alpha3"
-	typev1beta1 "istio.io/api/type/v1beta1"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/secret"
-	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 const secretKeyText = "the private key"
@@ -51,94 +48,6 @@ func namingSecrets(secrets ...string) *model.Mesh {
 		})
 	}
 	return model.New(slices.Values([]model.Group{group}))
-}
-
-// A secret is sent only to proxies in its namespace whose configuration names it; a key only to those of its service
-// accounts.
-func TestSecretsByWhatTheProxyIs(t *testing.T) {
-	group := model.Group{Objects: []*model.Object{{
-		Meta: model.Meta{Kind: "Gateway", Namespace: "elsewhere", Name: "gw"},
-		Spec: &networking.Gateway{Selector: map[string]string{"gateway": "gw"}, Servers: []*networking.Server{{
-			Port: &networking.Port{Number: 443, Name: "https", Protocol: "HTTPS"}, Hosts: []string{"a.test"},
-			Tls: &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_MUTUAL, CredentialName: "door"},
-		}}},
-	}, {
-		Meta: model.Meta{Kind: "Sidecar", Namespace: "default", Name: "in"},
-		Spec: &networking.Sidecar{
-			WorkloadSelector: &networking.WorkloadSelector{Labels: map[string]string{"app": "in"}},
-			Ingress: []*networking.IstioIngressListener{{
-				Port: &networking.SidecarPort{Number: 8443, Name: "https", Protocol: "HTTPS"}, DefaultEndpoint: "127.0.0.1:8080",
-				Tls: &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE, CredentialName: "in"},
-			}},
-		},
-	}, {
-		Meta: model.Meta{Kind: "DestinationRule", Namespace: "default", Name: "out"},
-		Spec: &networking.DestinationRule{
-			Host: "out.com", WorkloadSelector: &typev1beta1.WorkloadSelector{MatchLabels: map[string]string{"app": "out"}},
-			TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{
-				Mode: networking.ClientTLSSettings_MUTUAL, CredentialName: "out",
-			}},
-		},
-	}}, Services: []*model.Service{{
-		Host: "out.com", Namespace: "default", Resolution: model.ResolutionStatic,
-		Ports:     []model.Port{{Name: "tcp", Number: 80, Protocol: model.TCP}},
-		Endpoints: []model.Endpoint{{Address: "10.0.0.1"}},
-	}}}
-	shelf := map[string]secret.Secret{}
-	for _, name := range []string{"door", "in", "out", "unnamed"} {
-		shelf[name] = secret.Secret{Certificate: []byte("c"), Key: []byte("k"), Accounts: []string{"gateway"}}
-		shelf[name+"-cacert"] = secret.Secret{Roots: []byte("r")}
-	}
-	var none *generation
-	g := none.follow(model.New(slices.Values([]model.Group{group})), model.Change{}, newInterner())
-	g.vault, _ = g.vault.next(secret.Set{"default": shelf, "other": shelf})
-
-	for name, test := range map[string]struct {
-		role, namespace, labels, account string
-		want                             string
-	}{
-		"the gateway":                     {"router", "default", "gateway=gw", "gateway", "door door-cacert"},
-		"one in another namespace":        {"router", "other", "gateway=gw", "gateway", "door door-cacert"}, // its own door
-		"a gateway of a third":            {"router", "third", "gateway=gw", "gateway", ""},
-		"a gateway that is not selected":  {"router", "default", "gateway=gx", "gateway", ""},
-		"an app that claims to be one":    {"router", "default", "gateway=gw", "app", "door-cacert"}, // roots are no secret
-		"a sidecar with its labels":       {"sidecar", "default", "gateway=gw", "gateway", ""},
-		"a sidecar":                       {"sidecar", "default", "app=x", "gateway", ""},
-		"a sidecar under the rule":        {"sidecar", "default", "app=out", "gateway", "out out-cacert"},
-		"one of another account":          {"sidecar", "default", "app=out", "app", "out-cacert"},
-		"a sidecar whose port ends TLS":   {"sidecar", "default", "app=in", "gateway", "in"},
-		"a program on this host, plainly": {"router", "default", "gateway=gw", "", "door door-cacert"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			key, value, _ := strings.Cut(test.labels, "=")
-			metadata, err := structpb.NewStruct(map[string]any{
-				"NAMESPACE": test.namespace, "LABELS": map[string]any{key: value}, "INTERCEPTION_MODE": "NONE",
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			proxy, err := xds.ParseProxy(&corev3.Node{Id: test.role + "~10.0.0.9~p.x~x.svc.cluster.local", Metadata: metadata})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := reader{View: xds.ViewOf(proxy), secrets: true, account: test.account}
-			var got []string
-			for _, r := range g.snapshot(r)[sds].all() {
-				got = append(got, r.name)
-			}
-			if strings.Join(got, " ") != test.want {
-				t.Errorf("gets %q, want %q", got, test.want)
-			}
-			for name := range shelf {
-				if why := g.withheld(name, r); (why == "") != slices.Contains(got, name) {
-					t.Errorf("%s: the reason for withholding it is %q", name, why)
-				}
-			}
-			if r.secrets = false; g.snapshot(r)[sds].size() != 0 {
-				t.Error("a stream that asks for no secrets has some")
-			}
-		})
-	}
 }
 
 // Over mTLS a proxy gets the secrets of its namespace that it names: also those that are added later, and changes; one
@@ -203,7 +112,7 @@ func TestSecretsOfANamespace(t *testing.T) {
 				if n := len(r.Pushes()); n != pushes {
 					t.Errorf("equal secrets make %d pushes", n-pushes)
 				}
-				dump, err := r.Dump(nodeID)
+				dump, err := r.Dump(adstest.NodeID)
 				a.check(err)
 				text, err := json.Marshal(dump)
 				a.check(err)
@@ -231,7 +140,7 @@ func withheldOf(r *rig) string {
 func TestSecretsAreNotSentInPlaintext(t *testing.T) {
 	both(t, nil, func(r *rig, v variant) {
 		r.SetSecrets(secretsOf("a=1"))
-		r.push(base)
+		r.push(base_ads)
 		c := r.connect(v)
 		c.want("a secret", c.subscribe(sds, "a"), "")
 		c.want("clusters", c.subscribe(cds), "cds:a,b")
@@ -271,7 +180,7 @@ func TestSecretsAreNotSentInPlaintext(t *testing.T) {
 }
 
 func TestSecretsAreNotServed(t *testing.T) {
-	overWire(t, base, func(r *rig) {
+	overWire(t, base_ads, func(r *rig) {
 		c := r.connectTo(r.client, delta, "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets")
 		c.subscribe(sds, "a")
 		if status.Code(c.ended) != codes.Unimplemented || !strings.Contains(c.ended.Error(), "secrets are not served") {

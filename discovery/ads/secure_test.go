@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -98,7 +99,7 @@ func TestSecureRefusesOtherNamespaces(t *testing.T) {
 	a.check(err)
 	r := runWith(t, testLimits(), secure)
 	r.Push(model.New(slices.Values([]model.Group{{
-		Services: meshOf(1, "a").Services(),
+		Services: adstest.Mesh(1, "a").Services(),
 		Objects:  []*model.Object{{Meta: model.Meta{Kind: "MeshConfig"}, Spec: &meshconfig.MeshConfig{TrustDomainAliases: []string{"old.test"}}}},
 	}})), model.Change{})
 	for name, test := range map[string]struct {
@@ -144,7 +145,7 @@ func TestSecureReloadsCertificates(t *testing.T) {
 	secure, err := NewTLS(files)
 	a.check(err)
 	r := runWith(t, testLimits(), secure)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	proxy := a.issue(3, "spiffe://cluster.local/ns/default/sa/app")
 	var before, after, broken int64
 	client := r.dial(a.client(&before, proxy))
@@ -167,7 +168,7 @@ func TestSecureReloadsCertificates(t *testing.T) {
 	if before != 2 || after != 7 || broken != 7 {
 		t.Errorf("serials %d, %d and %d, want 2, then 7 and still 7", before, after, broken)
 	}
-	r.Push(meshOf(1, "a", "b"), model.Change{})
+	r.Push(adstest.Mesh(1, "a", "b"), model.Change{})
 	old.next(clusterType) // it was not dropped
 }
 
@@ -180,7 +181,7 @@ func TestSecureRefusesOldTLS(t *testing.T) {
 	a.check(err)
 	defer conn.Close()
 	old := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
-	a.check(old.SetDeadline(time.Now().Add(deadline)))
+	a.check(old.SetDeadline(time.Now().Add(adstest.Deadline)))
 	if err := old.Handshake(); err == nil || !strings.Contains(err.Error(), "protocol version") {
 		t.Errorf("TLS 1.1: %v, want it refused", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -24,19 +25,19 @@ func TestServeBeforeThePush(t *testing.T) {
 }
 
 func TestServeRefusesBrokenRequests(t *testing.T) {
-	mode := envoyNode()
+	mode := adstest.Node()
 	mode.Metadata.Fields["INTERCEPTION_MODE"] = structpb.NewStringValue("EBPF")
 	tests := map[string]struct {
 		request *discoveryv3.DiscoveryRequest
 		want    string
 	}{
 		"no node":      {&discoveryv3.DiscoveryRequest{TypeUrl: clusterType}, "no node.id"},
-		"no type_url":  {&discoveryv3.DiscoveryRequest{Node: envoyNode()}, "no type_url"},
+		"no type_url":  {&discoveryv3.DiscoveryRequest{Node: adstest.Node()}, "no type_url"},
 		"mode":         {&discoveryv3.DiscoveryRequest{Node: mode, TypeUrl: clusterType}, "want REDIRECT, TPROXY or NONE"},
 		"malformed ID": {&discoveryv3.DiscoveryRequest{Node: &corev3.Node{Id: "x"}, TypeUrl: clusterType}, "want 4"},
 	}
 	r := run(t)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := r.open()
@@ -50,10 +51,10 @@ func TestServeRefusesBrokenRequests(t *testing.T) {
 
 func TestServeUnknownTypeDoesNotKillTheStream(t *testing.T) {
 	r := run(t)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	s := r.open()
 	for range 3 {
-		s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: "type.googleapis.com/x.Secret"})
+		s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: "type.googleapis.com/x.Secret"})
 	}
 	s.ask(clusterType)
 	if got := strings.Count(r.log.String(), "type is not served"); got != 1 {
@@ -63,24 +64,24 @@ func TestServeUnknownTypeDoesNotKillTheStream(t *testing.T) {
 
 func TestServePushesAndRecords(t *testing.T) {
 	r := run(t)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	s := r.open()
 	first := s.ask(clusterType)
-	endpoints := s.ask(endpointType, cluster("a"))
-	s.ack(endpoints, cluster("a"))
+	endpoints := s.ask(endpointType, adstest.Cluster("a"))
+	s.ack(endpoints, adstest.Cluster("a"))
 	s.ack(first)
 	s.ask(listenerType)
 
-	r.Push(meshOf(2, "a"), model.Change{})
+	r.Push(adstest.Mesh(2, "a"), model.Change{})
 	changed := s.next(endpointType)
 	s.send(&discoveryv3.DiscoveryRequest{
 		TypeUrl: endpointType, VersionInfo: endpoints.VersionInfo, ResponseNonce: changed.Nonce,
-		ResourceNames: []string{cluster("a")}, ErrorDetail: refused("malformed IP address"),
+		ResourceNames: []string{adstest.Cluster("a")}, ErrorDetail: refused_ads("malformed IP address"),
 	})
-	until(t, "the NACK", func() bool { return r.Clients()[0].Types[eds].State == StateNacked })
+	adstest.Until(t, "the NACK", func() bool { return r.Clients()[0].Types[eds].State == StateNacked })
 
 	c := r.Clients()[0]
-	if c.Node != nodeID || c.Peer == "" || c.Connected.IsZero() {
+	if c.Node != adstest.NodeID || c.Peer == "" || c.Connected.IsZero() {
 		t.Errorf("client %+v", c)
 	}
 	if got := []State{c.Types[cds].State, c.Types[lds].State, c.Types[rds].State}; !slices.Equal(got, []State{StateSynced, StateStale, StateNotSent}) {
@@ -98,15 +99,15 @@ func TestServePushesAndRecords(t *testing.T) {
 // In a handover two Envoys of one node are connected, each with its own subscriptions.
 func TestServeStateBelongsToTheStream(t *testing.T) {
 	r := run(t)
-	r.Push(meshOf(1, "a", "b"), model.Change{})
+	r.Push(adstest.Mesh(1, "a", "b"), model.Change{})
 	old, young := r.open(), r.open()
-	old.ack(old.ask(endpointType, cluster("a")), cluster("a"))
-	young.ack(young.ask(endpointType, cluster("a"), cluster("b")), cluster("a"), cluster("b"))
-	until(t, "both ACKs", func() bool {
+	old.ack(old.ask(endpointType, adstest.Cluster("a")), adstest.Cluster("a"))
+	young.ack(young.ask(endpointType, adstest.Cluster("a"), adstest.Cluster("b")), adstest.Cluster("a"), adstest.Cluster("b"))
+	adstest.Until(t, "both ACKs", func() bool {
 		clients := r.Clients()
 		return len(clients) == 2 && clients[0].Types[eds].State == StateSynced && clients[1].Types[eds].State == StateSynced
 	})
-	r.Push(meshOf(2, "a", "b"), model.Change{})
+	r.Push(adstest.Mesh(2, "a", "b"), model.Change{})
 	if got := len(old.next(endpointType).Resources); got != 1 {
 		t.Errorf("the old stream got %d resources, want its one", got)
 	}
@@ -114,32 +115,32 @@ func TestServeStateBelongsToTheStream(t *testing.T) {
 		t.Errorf("the new stream got %d resources, want its two", got)
 	}
 	old.CloseSend()
-	until(t, "the old stream's end", func() bool { return len(r.Clients()) == 1 })
+	adstest.Until(t, "the old stream's end", func() bool { return len(r.Clients()) == 1 })
 }
 
 // Another replica, or this one after a restart: the version that the proxy names is the one that it would be sent.
 func TestServeReconnectWithSameVersionIsSilent(t *testing.T) {
 	r := run(t)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	had := r.open().ask(clusterType)
 	again := run(t)
-	again.Push(meshOf(1, "a"), model.Change{})
+	again.Push(adstest.Mesh(1, "a"), model.Change{})
 	s := again.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType, VersionInfo: had.VersionInfo, ResponseNonce: "17"})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType, VersionInfo: had.VersionInfo, ResponseNonce: "17"})
 	s.ask(listenerType) // the first response is of the next request
 }
 
 func TestServePushStormIsCoalesced(t *testing.T) {
 	r := run(t)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	s := r.open()
-	first := s.ask(endpointType, cluster("a"))
+	first := s.ask(endpointType, adstest.Cluster("a"))
 	for i := range 200 {
-		r.Push(meshOf(2+i, "a"), model.Change{})
+		r.Push(adstest.Mesh(2+i, "a"), model.Change{})
 	}
-	until(t, "the pushes", func() bool { return r.Clients()[0].Types[eds].State == StateStale })
-	s.ack(first, cluster("a"))
-	newest := r.current.Load().snapshot(reader{View: viewAt(t, "127.0.0.9")})[eds].find(cluster("a"))
+	adstest.Until(t, "the pushes", func() bool { return r.Clients()[0].Types[eds].State == StateStale })
+	s.ack(first, adstest.Cluster("a"))
+	newest := r.current.Load().snapshot(reader{View: adstest.View(t, "127.0.0.9")})[eds].find(adstest.Cluster("a"))
 	if got := s.next(endpointType); !bytes.HasSuffix(newest.whole(), got.Resources[0].Value) {
 		t.Errorf("the answer to an unanswered response brought %s, want the newest of 200 pushes", got.Resources[0].Value)
 	}
@@ -147,7 +148,7 @@ func TestServePushStormIsCoalesced(t *testing.T) {
 
 func TestServeStopsWithOpenStreams(t *testing.T) {
 	r := run(t)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	s := r.open()
 	s.ask(clusterType)
 	if err := r.stop(); err != nil {
@@ -166,9 +167,9 @@ func TestServeStopsWithClientThatDoesNotRead(t *testing.T) {
 		for i := range 2000 {
 			names = append(names, fmt.Sprint("service", i))
 		}
-		r.Push(meshOf(1, names...), model.Change{})
+		r.Push(adstest.Mesh(1, names...), model.Change{})
 		s := r.open()
-		s.send(&discoveryv3.DiscoveryRequest{Node: envoyNode(), TypeUrl: clusterType})
+		s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType})
 		s.send(&discoveryv3.DiscoveryRequest{TypeUrl: endpointType, ResourceNames: names})
 		synctest.Wait()
 		start := time.Now()
@@ -179,18 +180,4 @@ func TestServeStopsWithClientThatDoesNotRead(t *testing.T) {
 			t.Errorf("stopped after %s, want at most %s", took, r.limits.Shutdown)
 		}
 	})
-}
-
-// A thousand proxies of one namespace differ in their own address only.
-func TestSnapshotSharesEncoding(t *testing.T) {
-	var none *generation
-	g := none.follow(meshOf(1, "a"), model.Change{}, newInterner())
-	one, two := reader{View: viewAt(t, "127.0.0.1")}, reader{View: viewAt(t, "127.0.0.2")}
-	a, again, b := g.snapshot(one), g.snapshot(one), g.snapshot(two)
-	if a != again {
-		t.Error("one view was built twice")
-	}
-	if a[eds] != b[eds] || a[cds].find(cluster("a")) != b[cds].find(cluster("a")) {
-		t.Error("two proxies of one namespace do not share what they call")
-	}
 }

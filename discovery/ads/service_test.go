@@ -15,9 +15,9 @@ func TestServicesOfOneKind(t *testing.T) {
 		rds: "/envoy.service.route.v3.RouteDiscoveryService/%sRoutes",
 	} {
 		t.Run(k.String(), func(t *testing.T) {
-			both(t, base, func(r *rig, v variant) {
+			both(t, base_ads, func(r *rig, v variant) {
 				var names []string
-				for _, resource := range base[k].all() {
+				for _, resource := range base_ads[k].all() {
 					names = append(names, resource.name)
 				}
 				want := k.String() + ":" + strings.Join(names, ",")
@@ -25,7 +25,7 @@ func TestServicesOfOneKind(t *testing.T) {
 				c.want("its kind", c.subscribe(k, names...), want)
 				c.want("ACK", c.ack(k), "")
 				c.want("another", c.subscribe((k+1)%kinds, names...), "")
-				r.push(state("a=2 b=2", "a=2 b=2", "l=2", "r=2"))
+				r.push(state_ads("a=2 b=2", "a=2 b=2", "l=2", "r=2"))
 				c.want("a change", c.got(), want)
 
 				bare := r.connectTo(r.client, v, strings.Replace(path, "%s", [variants]string{"Stream", "Delta"}[v], 1))

@@ -11,6 +11,8 @@ const (
 // share computes results from sets that streams need, each once for all streams: it is pure functions with a cache. It
 // lives as long as a generation; a stream must not hold it longer than that.
 type share struct {
+	work *work // the cost of its generation
+
 	comparer
 	merger
 	chooser
@@ -22,11 +24,11 @@ type share struct {
 }
 
 func newShare(in *interner) *share {
-	sh := &share{}
+	sh := &share{work: &work{}}
 	compare, merge := &sh.comparer, &sh.merger
-	*compare = comparer{work: &work{}}
+	*compare = comparer{work: sh.work}
 	compare.changes.limit, compare.lessened.limit = maxChosen, maxChosen
-	*merge = merger{interner: in}
+	*merge = merger{interner: in, work: sh.work}
 	merge.merged.limit, merge.lists.limit = maxMerged, maxMerged
 	sh.chooser.comparer = compare
 	sh.chooser.selections.limit, sh.chooser.kept.limit = maxChosen, maxChosen

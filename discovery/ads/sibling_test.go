@@ -58,8 +58,8 @@ func heapMB() float64 {
 // The same holds after a change.
 func TestViewsShareWhatIsEqual(t *testing.T) {
 	const services, namespaces = 40, 10
-	var none *generation
-	g := none.follow(fleetMesh(services, namespaces, 1), model.Change{}, newInterner())
+	var none *views
+	g := none.follow(fleetMesh(services, namespaces, 1), newInterner())
 	var readers []reader
 	for i := range namespaces {
 		readers = append(readers, readerIn(t, fmt.Sprint("ns", i), "/etc/key.pem"))
@@ -98,15 +98,15 @@ func TestViewsShareWhatIsEqual(t *testing.T) {
 		if n := len(hosts); n > 3*services {
 			t.Errorf("round %d: %d virtual hosts in %d views, want at most %d", round, n, len(readers), 3*services)
 		}
-		g = g.follow(fleetMesh(services, namespaces, 2+round), model.Change{}, newInterner())
+		g = g.follow(fleetMesh(services, namespaces, 2+round), newInterner())
 	}
 }
 
 // Views that are requested at the same time share as much as those that are requested one after the other.
 func TestViewsMadeAtOnceShare(t *testing.T) {
 	const services, namespaces = 40, 10
-	var none *generation
-	g := none.follow(fleetMesh(services, namespaces, 1), model.Change{}, newInterner())
+	var none *views
+	g := none.follow(fleetMesh(services, namespaces, 1), newInterner())
 	var all sync.WaitGroup
 	for i := range 100 {
 		r := readerIn(t, fmt.Sprint("ns", i%namespaces), "/etc/key.pem")
@@ -132,7 +132,7 @@ func TestNamespacesOfNoConsequenceAreOneView(t *testing.T) {
 		s.ExportTo = []string{to}
 		return model.New(slices.Values([]model.Group{{Services: append([]*model.Service{&s}, plain.Services()[1:]...)}}))
 	}
-	var g *generation
+	var g *views
 	for _, step := range []struct {
 		name string
 		mesh *model.Mesh
@@ -142,7 +142,7 @@ func TestNamespacesOfNoConsequenceAreOneView(t *testing.T) {
 		{"a service is exported to one of them", exported("invented7"), 10 + 2},
 		{"to none of them", exported("ns3"), 10 + 1},
 	} {
-		g = g.follow(step.mesh, model.Change{}, in)
+		g = g.follow(step.mesh, in)
 		for i := range 100 {
 			g.snapshot(readerIn(t, fmt.Sprint("invented", i), "/etc/key.pem"))
 			g.snapshot(readerIn(t, fmt.Sprint("ns", i%10), "/etc/key.pem"))
@@ -157,8 +157,8 @@ func TestNamespacesOfNoConsequenceAreOneView(t *testing.T) {
 func BenchmarkViews(b *testing.B) {
 	for b.Loop() {
 		t := &testing.T{}
-		var none *generation
-		g := none.follow(fleetMesh(1000, 100, 1), model.Change{}, newInterner())
+		var none *views
+		g := none.follow(fleetMesh(1000, 100, 1), newInterner())
 		encode := func(r reader) {
 			for _, s := range g.snapshot(r)[:sds] {
 				whole(s).parts[0].pieces(sotw)

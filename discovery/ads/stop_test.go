@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -39,7 +40,7 @@ func TestStopEndsInTime(t *testing.T) {
 func stopUnder(t *testing.T, limits Limits, attack func(t *testing.T, r *running)) {
 	t.Helper()
 	r := runWith(t, limits, nil)
-	r.Push(meshOf(1, "a"), model.Change{})
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	for range 8 {
 		r.open().ask(clusterType)
 	}
@@ -58,7 +59,7 @@ func stopUnder(t *testing.T, limits Limits, attack func(t *testing.T, r *running
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t)
-		r.Push(meshOf(1, "a"), model.Change{})
+		r.Push(adstest.Mesh(1, "a"), model.Change{})
 		start := time.Now()
 		_, gone := r.dialRaw(func(c *rawClient, f http2.Frame) { c.pong(f) })
 		<-gone

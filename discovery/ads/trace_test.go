@@ -12,24 +12,25 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // A push is a trace: its changes, the views that were made again, and for each proxy the responses and the times of its
 // answers.
 func TestPushIsTraced(t *testing.T) {
-	both(t, base, func(r *rig, v variant) {
+	both(t, base_ads, func(r *rig, v variant) {
 		spans := tracetest.NewSpanRecorder()
 		r.Trace(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
-		r.Push(meshOf(1, "a"), model.Change{})
+		r.Push(adstest.Mesh(1, "a"), model.Change{})
 		fast, slow := r.connect(v), r.connect(v)
 		for _, c := range []*client{fast, slow} {
-			c.subscribe(eds, cluster("a"))
+			c.subscribe(eds, adstest.Cluster("a"))
 			c.ack(eds)
 		}
 		changed := time.Now()
 		pass(100 * time.Millisecond)
-		r.Push(meshOf(2, "a"), model.Change{Since: changed, Keys: []string{"config/a"}, Count: 1})
+		r.Push(adstest.Mesh(2, "a"), model.Change{Since: changed, Keys: []string{"config/a"}, Count: 1})
 		synctest.Wait()
 		pass(time.Second)
 		fast.ack(eds)
@@ -48,7 +49,7 @@ func TestPushIsTraced(t *testing.T) {
 		}
 		for key, want := range map[attribute.Key]string{
 			"cause": "[config/a]", "responses.eds": "2", "proxies": "2", "proxies.waiting": "0", "views.rebuilt": "1",
-			"resources.encoded": "1", "resources.encoded.first": "[eds/" + cluster("a") + "]",
+			"resources.encoded": "1", "resources.encoded.first": "[eds/" + adstest.Cluster("a") + "]",
 		} {
 			if got := about(push)[key]; strings.ReplaceAll(got, `"`, "") != want {
 				t.Errorf("%s is %s, want %s", key, got, want)
@@ -79,15 +80,15 @@ func TestTracesAreBounded(t *testing.T) {
 	overWire(t, nil, func(r *rig) {
 		spans := tracetest.NewSpanRecorder()
 		r.Trace(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
-		r.Push(meshOf(1, "a"), model.Change{})
+		r.Push(adstest.Mesh(1, "a"), model.Change{})
 		var clients []*client
 		for range 3 * maxTraced {
 			c := r.connectBy(r.dialPlain(), sotw)
-			c.subscribe(eds, cluster("a"))
+			c.subscribe(eds, adstest.Cluster("a"))
 			c.ack(eds)
 			clients = append(clients, c)
 		}
-		r.Push(meshOf(2, "a"), model.Change{})
+		r.Push(adstest.Mesh(2, "a"), model.Change{})
 		synctest.Wait()
 		for _, c := range clients {
 			c.ack(eds)

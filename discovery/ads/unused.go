@@ -1,14 +1,25 @@
 package ads
 
 import (
+	"slices"
+
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 // maxUnused is how many snapshots without a stream are kept. They share nearly everything with those that have one.
 const maxUnused = 256
 
-// hasUnused reports whether g, or the kept part of the generation before, holds a view that no reader uses, or more
-// than maxUnused snapshots that no reader uses.
+// held returns the outbound views that are kept, of these views and of those before.
+func (vs *views) held() []xds.Outbound {
+	list := vs.built.outbound.keys()
+	if last := vs.last.Load(); last != nil {
+		list = append(list, last.outbound.keys()...)
+	}
+	return list
+}
+
+// hasUnused reports whether views that are kept, also those before, have one that no reader uses, or more than maxUnused
+// snapshots that no reader uses.
 func (vs *views) hasUnused(read map[reader]bool) bool {
 	views, used := map[xds.Outbound]bool{}, map[xds.Outbound]bool{}
 	for r := range read {
@@ -16,14 +27,12 @@ func (vs *views) hasUnused(read map[reader]bool) bool {
 			views[r.Outbound], used[r.Outbound.In(vs.mesh)] = true, true
 		}
 	}
+	if slices.ContainsFunc(vs.held(), func(v xds.Outbound) bool { return !used[v] }) {
+		return true
+	}
 	for _, b := range []*built{vs.built, vs.last.Load()} {
 		if b == nil {
 			continue
-		}
-		for _, v := range b.outbound.keys() {
-			if !used[v] {
-				return true
-			}
 		}
 		unused := 0
 		for _, r := range b.snapshots.keys() {

@@ -9,7 +9,7 @@ import (
 // work counts the cost of a generation: outbound views, resources.
 type work struct {
 	rebuilt, encoded tally
-	looked           atomic.Int64 // resources that were looked at one by one: compared, looked up, encoded
+	looked           atomic.Int64 // resources and names that were looked at one by one: compared, looked up, merged, encoded
 }
 
 // tally counts items and keeps the names of the first few.

@@ -51,7 +51,7 @@ e2e-hostile: build bin/envoy ## run the attacks of a tenant on a shared gateway;
 e2e-long: build bin/envoy ## run the tests that take long or need further parts; RUN=name of one
 	@envoy-tools/packages long
 	@envoy-tools/fetch-zipkin
-	go test -count=1 -timeout 10m -run '^TestEditsAreToldAsAFreshServerTellsThem$$|^TestOneMeshIsToldInOneWay$$' ./discovery/ads -worlds 400
+	go test -count=1 -timeout 10m -run '^TestEditsAreToldAsAFreshServerTellsThem$$|^TestOneMeshIsToldInOneWay$$' ./discovery/ads/content -worlds 400
 	go test -count=1 -timeout 10m -run '^TestEnvoyTakesWhatValidationTakes$$' ./discovery/xds -edits 1200
 	go test -tags grpcnotrace,long -count=1 -timeout 30m -p 1 -run '$(or $(RUN),^TestLong)' -v ./e2e/agent ./e2e/ads
 

@@ -32,7 +32,7 @@ type rule struct {
 const (
 	adapters = "discovery/registry/* discovery/config/* discovery/secret/*"
 	pure     = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/health agent/identity bootstrap node templates " +
-		"discovery/model discovery/config discovery/xds discovery/kube/catalog discovery/ingress discovery/inject discovery/examine discovery/plane/ready.go discovery/plane/wanted.go discovery/plane/grants.go cmd/agent/statustable.go"
+		"discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/ingress discovery/inject discovery/examine discovery/plane/ready.go discovery/plane/wanted.go discovery/plane/grants.go cmd/agent/statustable.go"
 	programs = "cmd/... examples/... e2e/..."
 )
 
@@ -134,7 +134,7 @@ var rules = []rule{
 		why: "NATS stops at the adapter of Cloud Foundry",
 	},
 	{
-		who: "...", except: "discovery/xds discovery/ads discovery/config/mcp e2e/adsbench",
+		who: "...", except: "discovery/xds discovery/ads discovery/ads/content discovery/ads/protocol discovery/ads/adstest discovery/config/mcp e2e/adsbench",
 		never: "import github.com/envoyproxy/..., import github.com/cncf/xds/...",
 		why:   "Envoy's types live in xds and ads, and those of ADS in the store that asks another control plane: the model must not be shaped by one consumer",
 	},
@@ -174,12 +174,25 @@ var rules = []rule{
 	{who: "discovery/secret", only: "nothing", why: "secrets go past the mesh: what knows one must not need the other"},
 	{who: "discovery/xds", only: "discovery/model node", why: "translation is a function of a Mesh and a Node"},
 	{
-		who: "discovery/ads", only: "discovery/ads/intake discovery/xds discovery/model discovery/secret node internal/local internal/regular internal/room internal/spiffe",
+		who: "discovery/ads", only: "discovery/ads/content discovery/ads/intake discovery/ads/protocol discovery/xds discovery/model discovery/secret node internal/local internal/regular internal/room internal/spiffe",
 		why: "ads → xds → model, node: the arrows have one direction",
 	},
+	{
+		who: "discovery/ads/protocol", only: "discovery/ads/content discovery/model",
+		why: "a response is decided from values: what carries it, and who gets it, is ads' business",
+	},
+	{
+		who: "discovery/ads/content", only: "discovery/xds discovery/model discovery/secret",
+		why: "what is sent is made of a mesh and secrets, whoever decides to send it",
+	},
+	{
+		who: "discovery/ads/content", never: "go, import google.golang.org/grpc/..., import time, import os, import net, import net/..., import log/...",
+		why: "content is values and their caches: streams own the goroutines and the clock",
+	},
+	{who: "discovery/ads/adstest", only: "discovery/xds discovery/model", why: "the tests of every room of ads use it, so it knows none of them"},
 	{who: "discovery/ads/intake", only: "nothing", why: "requests are counted by their lengths: what is in them is ads' to know"},
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
-	{who: "discovery/status", only: "discovery/ads discovery/model internal/local", why: "pages show what the streams and the mesh are"},
+	{who: "discovery/status", only: "discovery/ads discovery/ads/protocol discovery/model internal/local", why: "pages show what the streams and the mesh are"},
 	{who: "discovery/inject", only: "node internal/fill internal/spelling", why: "a patch is made from a pod and text"},
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
@@ -213,8 +226,8 @@ var rules = []rule{
 		why: "a control plane is joined from a Config: flags and their table stay in cmd",
 	},
 	{
-		who: "...", except: "internal/golden internal/manual discovery/sourcetest e2e/lab",
-		never: "import ./internal/golden, import ./internal/manual, import ./discovery/sourcetest, import ./e2e/crd, import testing/...",
+		who: "...", except: "internal/golden internal/manual discovery/ads/adstest discovery/sourcetest e2e/lab",
+		never: "import ./internal/golden, import ./internal/manual, import ./discovery/sourcetest, import ./discovery/ads/adstest, import ./e2e/crd, import testing/...",
 		why:   "what helps tests belongs to tests",
 	},
 

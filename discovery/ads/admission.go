@@ -1,5 +1,10 @@
 package ads
 
+import (
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
+)
+
 // readAhead is how much is read from a stream that waits for its view, in bytes: the requests, and costOfKept for each.
 // As much again may wait unread.
 const (
@@ -22,6 +27,6 @@ type admission struct {
 }
 
 type kept struct {
-	kind    kind
-	request *request
+	kind    content.Kind
+	request *protocol.Request
 }

@@ -9,15 +9,17 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // making makes s the snapshot that the tests' node gets, once made is called.
-func (r *running) making(s *snapshot) (made func()) {
+func (r *running) making(s *content.Snapshot) (made func()) {
 	r.t.Helper()
 	g := r.current.Load().follow(adstest.Mesh(1), model.Change{}, r.names)
 	began, gate := make(chan struct{}), make(chan struct{})
-	go g.snapshots.get(reader{View: adstest.View(r.t, "127.0.0.9")}, func() *snapshot {
+	go g.Snapshots.Get(content.Reader{View: adstest.View(r.t, "127.0.0.9")}, func() *content.Snapshot {
 		close(began)
 		<-gate
 		return s
@@ -47,11 +49,11 @@ func (r *running) only(n int) (st *stream) {
 // slow. Then they are answered in order, and nothing of the wait is left.
 func TestRequestsAreReadWhileTheViewIsMade(t *testing.T) {
 	r := run(t)
-	made := r.making(state_ads("a=1 b=1", "a=1 b=1", "l=1", "r=1"))
+	made := r.making(state("a=1 b=1", "a=1 b=1", "l=1", "r=1"))
 	s := r.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType})
-	s.send(&discoveryv3.DiscoveryRequest{TypeUrl: endpointType, ResourceNames: []string{"a", "b"}})
-	s.send(&discoveryv3.DiscoveryRequest{TypeUrl: listenerType})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: content.ClusterType})
+	s.send(&discoveryv3.DiscoveryRequest{TypeUrl: content.EndpointType, ResourceNames: []string{"a", "b"}})
+	s.send(&discoveryv3.DiscoveryRequest{TypeUrl: content.ListenerType})
 	st := r.only(3)
 	clients := r.Clients()
 	if len(clients) != 1 || clients[0].Node != adstest.NodeID || len(clients[0].Types) != 0 {
@@ -67,15 +69,15 @@ func TestRequestsAreReadWhileTheViewIsMade(t *testing.T) {
 		t.Error("the stream is cut off for being slow")
 	}
 	made()
-	clusters := s.next(clusterType)
-	endpoints := s.next(endpointType)
+	clusters := s.next(content.ClusterType)
+	endpoints := s.next(content.EndpointType)
 	s.ack(clusters)
 	s.ack(endpoints, "a", "b")
-	s.ack(s.next(listenerType))
+	s.ack(s.next(content.ListenerType))
 	adstest.Until(t, "the wait to be over", func() bool {
 		st.mu.Lock()
 		defer st.mu.Unlock()
-		return !st.admission.waits && st.admission.kept == nil && st.protocol.reached()
+		return !st.admission.waits && st.admission.kept == nil && st.session.Reached()
 	})
 }
 
@@ -83,37 +85,37 @@ func TestRequestsAreReadWhileTheViewIsMade(t *testing.T) {
 // answered too.
 func TestReadingAheadIsBounded(t *testing.T) {
 	r := run(t)
-	made := r.making(state_ads("a=1", "a=1", "", ""))
+	made := r.making(state("a=1", "a=1", "", ""))
 	s := r.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: content.ClusterType})
 	st := r.only(1)
 	kept := 1
-	for st.keep(eds, &request{typeURL: endpointType}) { // of no bytes
+	for st.keep(content.EDS, &protocol.Request{TypeURL: content.EndpointType}) { // of no bytes
 		kept++
 	}
 	if most := readAhead/costOfKept + 1; kept > most {
 		t.Errorf("%d requests are kept, want at most %d", kept, most)
 	}
-	s.send(&discoveryv3.DiscoveryRequest{TypeUrl: endpointType, ResourceNames: []string{"a"}})
+	s.send(&discoveryv3.DiscoveryRequest{TypeUrl: content.EndpointType, ResourceNames: []string{"a"}})
 	made()
-	s.next(clusterType)
-	s.next(endpointType)
+	s.next(content.ClusterType)
+	s.next(content.EndpointType)
 }
 
 // A kept request that asks for too much ends the stream, as one does that comes later.
 func TestKeptRequestsMayEndTheStream(t *testing.T) {
 	r := run(t)
-	made := r.making(state_ads("a=1", "a=1", "", ""))
+	made := r.making(state("a=1", "a=1", "", ""))
 	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(r.client).DeltaAggregatedResources(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n, prefix := range []string{"", "1", "2"} { // the last two are more together than one subscription may have
-		names := make([]string, maxNames/2+1)
+		names := make([]string, content.MaxNames/2+1)
 		for i := range names {
 			names[i] = prefix + string(rune(0x4e00+i/26)) + string(rune('a'+i%26))
 		}
-		if err := s.Send(&discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: endpointType, ResourceNamesSubscribe: names}); err != nil {
+		if err := s.Send(&discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: content.EndpointType, ResourceNamesSubscribe: names}); err != nil {
 			t.Fatal(err)
 		}
 		r.only(n + 1)
@@ -131,9 +133,9 @@ func TestKeptRequestsMayEndTheStream(t *testing.T) {
 // A request that can be refused at once is refused although the view is not made yet.
 func TestBadRequestsAreRefusedWhileTheViewIsMade(t *testing.T) {
 	r := run(t)
-	made := r.making(state_ads("a=1", "", "", ""))
+	made := r.making(state("a=1", "", "", ""))
 	s := r.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: content.ClusterType})
 	r.only(1)
 	s.send(&discoveryv3.DiscoveryRequest{})
 	adstest.Until(t, "the stream to end", func() bool { return strings.Contains(r.log.String(), "proxy connected") })

@@ -2,13 +2,16 @@ package ads
 
 import (
 	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // begins marks the begin of the admission, with the first request of a stream, and reports whether it was that.
 func (st *stream) begins() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.protocol != nil || st.admission.waits {
+	if st.session != nil || st.admission.waits {
 		return false
 	}
 	st.admission.waits = true
@@ -16,15 +19,15 @@ func (st *stream) begins() bool {
 }
 
 // keep reports whether a request is kept until the view is made.
-func (st *stream) keep(k kind, r *request) bool {
+func (st *stream) keep(k content.Kind, r *protocol.Request) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.admission.waits || st.admission.read >= readAhead {
 		return false
 	}
 	own := *r
-	own.node = nil
-	st.admission.read += costOfKept + r.size
+	own.Node = nil
+	st.admission.read += costOfKept + r.Size
 	st.admission.kept = append(st.admission.kept, kept{k, &own})
 	return true
 }
@@ -46,9 +49,9 @@ func (st *stream) answerKept() error {
 	st.relocate() // its place may have changed since the first request
 	own := st.reader
 	st.mu.Unlock()
-	first := g.snapshot(own) // this may take seconds, in which pages that show the stream must not wait
+	first := g.Snapshot(own) // this may take seconds, in which pages that show the stream must not wait
 	st.mu.Lock()
-	st.protocol = newProtocol(st.variant, first, g.share)
+	st.session = protocol.New(st.variant, first, g.Share)
 	st.mu.Unlock()
 	for {
 		next, more := st.nextKept()

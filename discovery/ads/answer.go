@@ -1,108 +1,128 @@
 package ads
 
 import (
-	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
-// question holds the inputs of an answer.
-type question struct {
-	had, want *set   // had is nil if it is not known
-	due       *names // to be sent even if unchanged
-	variant   variant
-	wildcard  bool
-	gone      bool // the answer names resources that no longer exist
-}
-
-// answerer finds the news for clients, each once.
-type answerer struct {
-	comparer *comparer
-	answered memo[question, *news]
-}
-
-// answer returns the news that bring a client from one set to another, nil if there are none.
-func (a *answerer) answer(q question) *news {
-	if q.variant == sotw && q.want.kind.whole() {
-		if q.had != nil && q.had.version == q.want.version && q.due == nil {
-			return nil
+// logWithheld logs the secrets that a stream requests and does not get, each reason once. denied is the reason why it
+// gets no secrets at all, nil if it may have some; that is logged without their names, see refuse.
+func (st *stream) logWithheld(asked *content.Names, denied error) {
+	for _, name := range asked.All() {
+		var why string
+		if denied != nil {
+			why = status.Convert(denied).Message()
+		} else {
+			why = st.shown.Withheld(name, st.reader)
 		}
-		return whole(q.want)
-	}
-	var n *news
-	switch {
-	case q.had == q.want && q.due == nil:
-		return nil
-	case q.had == nil:
-		n = whole(q.want)
-	default:
-		cost := 1
-		if !q.wildcard {
-			cost += q.want.size() // names that the client named
+		_, logged := st.withheld[name]
+		if why == st.withheld[name] || !logged && len(st.withheld) == maxWithheld {
+			continue
 		}
-		n = a.answered.getFor(cost, q, func() *news { return a.difference(q) })
-	}
-	if q.variant == sotw && q.want.kind == sds {
-		n = n.existing()
-	}
-	if len(n.parts) == 0 && (q.had != nil || !q.wildcard) { // the first answer to a wildcard is sent even if it is empty
-		return nil
-	}
-	return n
-}
-
-func whole(s *set) *news {
-	n := &news{parts: make([]*part, 0, len(s.layers))}
-	for _, l := range s.layers {
-		n.parts = append(n.parts, &l.part)
-	}
-	return n
-}
-
-func (a *answerer) difference(q question) *news {
-	n := &news{parts: a.comparer.updated(q.had, q.want)}
-	if q.gone {
-		n.parts = append(n.parts, a.comparer.gone(q.had, q.want, n.parts)...)
-	}
-	var extra []*resource
-	for _, name := range q.due.all() {
-		r := q.want.find(name)
-		if r == nil && q.wildcard {
-			r = absent(name)
+		if st.withheld == nil {
+			st.withheld = map[string]string{}
 		}
-		if r != nil && !slices.ContainsFunc(n.parts, func(p *part) bool { return p.find(name) != nil }) {
-			extra = append(extra, r)
+		if st.withheld[name] = why; why == "" {
+			continue
+		}
+		if st.hub.onNews(); denied == nil {
+			st.log.Warn("secret not sent", "node", st.node, "peer", st.peer, "secret", protocol.Clip(name), "reason", why)
 		}
 	}
-	if len(extra) > 0 {
-		n.parts = append(n.parts, &part{kind: q.want.kind, resources: extra})
-	}
-	return n
 }
 
-// news is the content of a response.
-type news struct {
-	parts []*part
-}
-
-func (n *news) size() (count int) {
-	for _, p := range n.parts {
-		count += len(p.resources)
-	}
-	return count
-}
-
-// existing returns n without names that do not exist, if the variant cannot express them: an Envoy refuses a response
-// that lacks the secret that it requested, and keeps waiting without a response.
-func (n *news) existing() *news {
-	out := &news{}
-	for _, p := range n.parts {
-		list := slices.DeleteFunc(slices.Clone(p.resources), func(r *resource) bool { return !r.exists() })
-		switch len(list) {
-		case 0:
-		case len(p.resources):
-			out.parts = append(out.parts, p)
-		default:
-			out.parts = append(out.parts, &part{kind: p.kind, resources: list})
+// secretsWithheld returns the reasons why secrets that the stream has requested are not sent to it now, by name.
+func (st *stream) secretsWithheld() (out map[string]string) {
+	for name, why := range st.withheld {
+		if st.session != nil && why != "" && st.session.State(content.SDS).Find(name) == nil {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[protocol.Clip(name)] = why
 		}
 	}
 	return out
+}
+
+// check returns the kind that a request is for, and whether it is served. Its errors end the stream.
+func (st *stream) check(r *protocol.Request) (k content.Kind, served bool, err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if r.Fault != nil {
+		return 0, false, status.Error(codes.InvalidArgument, r.Fault.Error())
+	}
+	if r.TypeURL == "" && st.only != aggregated {
+		r.TypeURL = st.only.TypeURL()
+	}
+	if err := st.identify(r); err != nil {
+		return 0, false, err
+	}
+	if st.admission.err != nil {
+		return 0, false, st.admission.err
+	}
+	k, served = content.KindOf(r.TypeURL)
+	if !served || st.only != aggregated && k != st.only {
+		return 0, false, st.refuse(r.TypeURL, nil)
+	}
+	if k == content.SDS {
+		if err := st.hub.maySeeSecrets(st.wire.Context()); err != nil {
+			st.logWithheld(r.Names, err)
+			return 0, false, st.refuse(r.TypeURL, err)
+		}
+		st.ask(&st.reader.Secrets)
+	}
+	if k == content.NDS {
+		st.ask(&st.reader.Names)
+	}
+	return k, true, nil
+}
+
+// request answers one request. Its errors end the stream.
+func (st *stream) request(k content.Kind, r *protocol.Request, now time.Time) ([]protocol.Response, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.dirty.Store(false)
+	st.refresh() // an answer that allows the next response must bring the newest state, whether the answer or the push comes first
+	waited, found := st.session.Waits(k), st.session.Found(k)
+	responses, nack, err := st.session.Request(k, r, now)
+	if err != nil {
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	}
+	if nack != nil || waited && !st.session.WaitsStill(k, responses) {
+		st.hub.metrics.answered(k, nack != nil)
+		st.traceAnswer(k, nack, now)
+	}
+	if k == content.SDS {
+		st.logWithheld(r.Names, nil)
+	}
+	st.reach(now)
+	st.arm(now)
+	if !st.told {
+		st.told = true
+		st.hub.onNews()
+	}
+	if st.session.Found(k) != found {
+		st.hub.onNews()
+		for _, part := range st.session.Parts(k) {
+			st.log.Warn("proxy refuses a part of its configuration, and has the rest", "node", st.node, "type_url", r.TypeURL,
+				"resource", part.Resource, "virtual_host", part.Host, "instead", part.Instead, "err", part.Text)
+		}
+	}
+	if nack != nil && st.session.Searching(k) {
+		st.log.Debug("response refused, searching for the reason", "node", st.node, "type_url", r.TypeURL, "version", nack.Version, "err", nack.Text)
+	} else if nack != nil {
+		st.log.Warn("response refused", "node", st.node, "type_url", r.TypeURL, "version", nack.Version, "err", nack.Text)
+	}
+	return responses, nil
+}
+
+// ask records that the stream requests a kind for the first time.
+func (st *stream) ask(asked *bool) {
+	st.asksMore = st.asksMore || !*asked
+	*asked = true
 }

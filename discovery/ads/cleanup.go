@@ -3,6 +3,8 @@ package ads
 import (
 	"context"
 	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 )
 
 // A generation makes a view when a stream first needs it, and holds it until the next change but one. So that views of
@@ -28,7 +30,7 @@ func (s *Server) runCleanUp(ctx context.Context) {
 func (s *Server) cleanUp() {
 	s.pushing.Lock()
 	defer s.pushing.Unlock()
-	if g := s.current.Load(); g != nil && g.hasUnused(s.readers()) {
+	if g := s.current.Load(); g != nil && g.HasUnused(s.readers()) {
 		s.current.Store(g.renew(s.names))
 		s.pushers.start(s.all())
 	}
@@ -36,8 +38,8 @@ func (s *Server) cleanUp() {
 }
 
 // readers returns the readers of all streams.
-func (s *Server) readers() map[reader]bool {
-	out := map[reader]bool{}
+func (s *Server) readers() map[content.Reader]bool {
+	out := map[content.Reader]bool{}
 	for _, st := range s.all() {
 		st.mu.Lock()
 		if st.identified() {

@@ -12,37 +12,38 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // strangers opens a stream for each of n views that no other stream has.
 func (r *rig) strangers(conn *grpc.ClientConn, n int) (last *client) {
 	for i := range n {
-		last = r.connectBy(conn, sotw)
+		last = r.connectBy(conn, content.SotW)
 		last.node.Metadata.Fields["NAMESPACE"] = structpb.NewStringValue(fmt.Sprint("namespace", i))
 		last.node.Metadata.Fields["TLS_CLIENT_KEY"] = structpb.NewStringValue(fmt.Sprint("/key", i))
-		last.subscribe(cds)
+		last.subscribe(content.CDS)
 	}
 	return last
 }
 
 // views returns how many outbound views are held.
-func (r *rig) views() int { return len(r.current.Load().held()) }
+func (r *rig) views() int { return len(r.current.Load().Held()) }
 
 // Resources made for views that one client invents are removed a while after its streams end, without a change of the
 // mesh. Other clients receive nothing because of that, and lose nothing.
 func TestViewsGoWithTheirStreams(t *testing.T) {
-	for v := range variants {
+	for v := range content.Variants {
 		t.Run(v.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { viewsGo(t, v) }) })
 	}
 }
 
-func viewsGo(t *testing.T, v variant) {
+func viewsGo(t *testing.T, v content.Variant) {
 	limits := testLimits()
 	limits.StreamsPerConnection = 100
 	r := &rig{running: runWith(t, limits, nil), t: t}
 	r.Push(adstest.Mesh(1, "a", "b"), model.Change{})
-	stays := r.started(v, r.current.Load().snapshot(reader{View: adstest.View(r.t, "127.0.0.9")}))
+	stays := r.started(v, r.current.Load().Snapshot(content.Reader{View: adstest.View(r.t, "127.0.0.9")}))
 	before := r.current.Load()
 	hostile := r.dialPlain()
 	r.strangers(hostile, 50)
@@ -60,7 +61,7 @@ func viewsGo(t *testing.T, v variant) {
 	<-time.After(3 * cleanUpInterval)
 	stays.want("of what others invented", stays.got(), "")
 	g := r.current.Load()
-	if got := r.views(); got != 1+1 || g.number != before.number || g.work != before.work {
+	if got := r.views(); got != 1+1 || g.number != before.number || g.Work != before.Work {
 		t.Errorf("%d views in generations %d, want the one that is used, in two of one number", got, g.number)
 	}
 	settled := r.current.Load()
@@ -98,9 +99,9 @@ func TestViewsOfAnIdentityAreBounded(t *testing.T) {
 		_ = two.Close()
 		<-time.After(3 * cleanUpInterval)
 		three := r.dialPlain()
-		c := r.connectBy(three, sotw)
+		c := r.connectBy(three, content.SotW)
 		c.node.Metadata.Fields["NAMESPACE"] = structpb.NewStringValue("another")
-		if c.subscribe(cds); c.ended != nil {
+		if c.subscribe(content.CDS); c.ended != nil {
 			t.Errorf("another, when they are gone: %v", c.ended)
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // Client is one connected Envoy as /debug shows it.
@@ -18,10 +20,10 @@ type Client struct {
 	Locality     string `json:"locality,omitempty"`
 	LocalityFrom string `json:"locality_from,omitempty"`
 	// Generation is the last push of which the proxy has answered everything, and Since the time of that answer.
-	Generation int64        `json:"generation"`
-	Since      time.Time    `json:"since,omitzero"`
-	Fault      string       `json:"fault,omitempty"` // of its node; see xds.View.DomainFault
-	Types      []ClientType `json:"types"`           // in the order CDS, EDS, LDS, RDS, and SDS and NDS if the client requested them
+	Generation int64           `json:"generation"`
+	Since      time.Time       `json:"since,omitzero"`
+	Fault      string          `json:"fault,omitempty"` // of its node; see xds.View.DomainFault
+	Types      []protocol.Type `json:"types"`           // in the order CDS, EDS, LDS, RDS, and SDS and NDS if the client requested them
 }
 
 func (st *stream) client() Client {
@@ -29,10 +31,10 @@ func (st *stream) client() Client {
 	defer st.mu.Unlock()
 	c := Client{
 		Node: st.node, Peer: st.peer, Version: st.version, Variant: st.variant.String(), Connected: st.connected,
-		Generation: st.reached, Since: st.at, Types: []ClientType{},
+		Generation: st.reached, Since: st.at, Types: []protocol.Type{},
 	}
-	if st.protocol != nil {
-		c.Types, c.Fault = st.protocol.describe(), st.fault(st.shown)
+	if st.session != nil {
+		c.Types, c.Fault = st.session.Describe(), st.fault(st.shown)
 		c.Locality, c.LocalityFrom = st.reader.Outbound.Locality.String(), st.place.source()
 	}
 	return c

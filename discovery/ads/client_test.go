@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -27,7 +28,7 @@ type rig struct {
 }
 
 // overWire runs a test of the protocol with real gRPC between client and server.
-func overWire(t *testing.T, first *snapshot, test func(r *rig)) {
+func overWire(t *testing.T, first *content.Snapshot, test func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{running: run(t), t: t}
@@ -39,10 +40,10 @@ func overWire(t *testing.T, first *snapshot, test func(r *rig)) {
 }
 
 // push makes s the snapshot that the tests' node gets, with made-up contents.
-func (r *rig) push(s *snapshot) {
+func (r *rig) push(s *content.Snapshot) {
 	r.t.Helper()
 	g := r.current.Load().follow(adstest.Mesh(1), model.Change{}, r.names)
-	g.snapshots.get(reader{View: adstest.View(r.t, "127.0.0.9")}, func() *snapshot { return s })
+	g.Snapshots.Get(content.Reader{View: adstest.View(r.t, "127.0.0.9")}, func() *content.Snapshot { return s })
 	r.publish(g)
 	synctest.Wait()
 }
@@ -50,32 +51,32 @@ func (r *rig) push(s *snapshot) {
 // client is the client end of one stream. It keeps the state that Envoy keeps.
 type client struct {
 	t       *testing.T
-	variant variant
+	variant content.Variant
 	wire    grpc.ClientStream
 	node    *corev3.Node // of the next request
-	names   [kinds][]string
+	names   [content.Kinds][]string
 
 	mu       sync.Mutex
 	arrived  []string
-	nonce    [kinds]string
-	version  [kinds]string // received last
-	accepted [kinds]string
-	versions [kinds]map[string]string // of each resource
-	table    []byte                   // of names, received last
+	nonce    [content.Kinds]string
+	version  [content.Kinds]string // received last
+	accepted [content.Kinds]string
+	versions [content.Kinds]map[string]string // of each resource
+	table    []byte                           // of names, received last
 	ended    error
 }
 
 const adsPath = "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
 
-func (r *rig) connect(v variant) *client {
+func (r *rig) connect(v content.Variant) *client {
 	r.t.Helper()
 	return r.connectBy(r.client, v)
 }
 
 // connectBy opens an aggregated stream on a connection.
-func (r *rig) connectBy(conn *grpc.ClientConn, v variant) *client {
+func (r *rig) connectBy(conn *grpc.ClientConn, v content.Variant) *client {
 	r.t.Helper()
-	return r.connectTo(conn, v, adsPath+[variants]string{"Stream", "Delta"}[v]+"AggregatedResources")
+	return r.connectTo(conn, v, adsPath+[content.Variants]string{"Stream", "Delta"}[v]+"AggregatedResources")
 }
 
 // dialPlain makes a separate connection.
@@ -86,7 +87,7 @@ func (r *rig) dialPlain() *grpc.ClientConn {
 	return conn
 }
 
-func (r *rig) connectTo(conn *grpc.ClientConn, v variant, path string) *client {
+func (r *rig) connectTo(conn *grpc.ClientConn, v content.Variant, path string) *client {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	wire, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, path)
@@ -105,7 +106,7 @@ func (r *rig) connectTo(conn *grpc.ClientConn, v variant, path string) *client {
 }
 
 func (c *client) receive() bool {
-	if c.variant == delta {
+	if c.variant == content.Delta {
 		m := &discoveryv3.DeltaDiscoveryResponse{}
 		err := c.wire.RecvMsg(m)
 		versions := map[string]string{}
@@ -130,7 +131,7 @@ func (c *client) receive() bool {
 }
 
 func (c *client) keep(r *anypb.Any) {
-	if r.TypeUrl == namesType {
+	if r.TypeUrl == content.NamesType {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.table = r.Value
@@ -139,8 +140,8 @@ func (c *client) keep(r *anypb.Any) {
 
 // nameIn returns the name at the beginning of made-up contents and of real resources: field 1, of less than 128 bytes.
 func nameIn(r *anypb.Any) string {
-	if r.TypeUrl == namesType {
-		return tableName
+	if r.TypeUrl == content.NamesType {
+		return content.TableName
 	}
 	name, _, _ := strings.Cut(string(r.Value[2:2+r.Value[1]]), "=")
 	return name
@@ -153,7 +154,7 @@ func (c *client) take(typeURL, nonce, version string, versions map[string]string
 		c.ended = err
 		return false
 	}
-	k, _ := kindOf(typeURL)
+	k, _ := content.KindOf(typeURL)
 	if nonce == "" || nonce == c.nonce[k] || version == "" {
 		c.t.Errorf("response of %s with nonce %q, version %q: want its own", typeURL, nonce, version)
 	}
@@ -192,43 +193,43 @@ func (c *client) want(what, got, want string) {
 }
 
 // ask sends a request of the state of the world: these names, with the nonce and version of the last response.
-func (c *client) ask(k kind, names ...string) string {
+func (c *client) ask(k content.Kind, names ...string) string {
 	c.t.Helper()
 	c.names[k] = names
 	return c.say(k, &discoveryv3.DiscoveryRequest{ResponseNonce: c.nonce[k], VersionInfo: c.accepted[k]})
 }
 
-func (c *client) ack(k kind) string {
+func (c *client) ack(k content.Kind) string {
 	c.t.Helper()
 	c.accepted[k] = c.version[k]
-	if c.variant == delta {
+	if c.variant == content.Delta {
 		return c.request(k, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: c.nonce[k]})
 	}
 	return c.say(k, &discoveryv3.DiscoveryRequest{ResponseNonce: c.nonce[k], VersionInfo: c.accepted[k]})
 }
 
-func (c *client) nack(k kind, text string) string {
+func (c *client) nack(k content.Kind, text string) string {
 	c.t.Helper()
-	if c.variant == delta {
-		return c.request(k, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: c.nonce[k], ErrorDetail: refused_ads(text)})
+	if c.variant == content.Delta {
+		return c.request(k, &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: c.nonce[k], ErrorDetail: refused(text)})
 	}
-	return c.say(k, &discoveryv3.DiscoveryRequest{ResponseNonce: c.nonce[k], VersionInfo: c.accepted[k], ErrorDetail: refused_ads(text)})
+	return c.say(k, &discoveryv3.DiscoveryRequest{ResponseNonce: c.nonce[k], VersionInfo: c.accepted[k], ErrorDetail: refused(text)})
 }
 
-func (c *client) say(k kind, m *discoveryv3.DiscoveryRequest) string {
+func (c *client) say(k content.Kind, m *discoveryv3.DiscoveryRequest) string {
 	c.t.Helper()
-	m.TypeUrl, m.ResourceNames, m.Node = k.typeURL(), c.names[k], c.node
+	m.TypeUrl, m.ResourceNames, m.Node = k.TypeURL(), c.names[k], c.node
 	return c.send(m)
 }
 
 // sub sends a request of the delta variant that answers no response; a name with a minus is unsubscribed.
-func (c *client) sub(k kind, names ...string) string {
+func (c *client) sub(k content.Kind, names ...string) string {
 	c.t.Helper()
 	return c.resume(k, nil, names...)
 }
 
 // resume is sub of a client that has resources, by name and version.
-func (c *client) resume(k kind, had map[string]string, names ...string) string {
+func (c *client) resume(k content.Kind, had map[string]string, names ...string) string {
 	c.t.Helper()
 	m := &discoveryv3.DeltaDiscoveryRequest{InitialResourceVersions: had}
 	for _, name := range names {
@@ -241,9 +242,9 @@ func (c *client) resume(k kind, had map[string]string, names ...string) string {
 	return c.request(k, m)
 }
 
-func (c *client) request(k kind, m *discoveryv3.DeltaDiscoveryRequest) string {
+func (c *client) request(k content.Kind, m *discoveryv3.DeltaDiscoveryRequest) string {
 	c.t.Helper()
-	m.TypeUrl, m.Node = k.typeURL(), c.node
+	m.TypeUrl, m.Node = k.TypeURL(), c.node
 	return c.send(m)
 }
 
@@ -257,43 +258,43 @@ func (c *client) send(m any) string {
 }
 
 // subscribe is ask or sub, depending on the client's variant.
-func (c *client) subscribe(k kind, names ...string) string {
+func (c *client) subscribe(k content.Kind, names ...string) string {
 	c.t.Helper()
-	if c.variant == delta {
+	if c.variant == content.Delta {
 		return c.sub(k, names...)
 	}
 	return c.ask(k, names...)
 }
 
 // started goes through Envoy's own order until everything is accepted.
-func (r *rig) started(v variant, s *snapshot) *client {
+func (r *rig) started(v content.Variant, s *content.Snapshot) *client {
 	r.t.Helper()
 	c := r.connect(v)
-	var names [kinds][]string
-	for k := range kinds {
-		for _, resource := range s[k].all() {
-			names[k] = append(names[k], resource.name)
+	var names [content.Kinds][]string
+	for k := range content.Kinds {
+		for _, resource := range s[k].All() {
+			names[k] = append(names[k], resource.Name)
 		}
 	}
-	c.subscribe(cds)
-	if names[eds] != nil {
-		c.subscribe(eds, names[eds]...)
-		c.ack(eds)
+	c.subscribe(content.CDS)
+	if names[content.EDS] != nil {
+		c.subscribe(content.EDS, names[content.EDS]...)
+		c.ack(content.EDS)
 	}
-	c.ack(cds)
-	c.subscribe(lds)
-	if names[rds] != nil {
-		c.subscribe(rds, names[rds]...)
-		c.ack(rds)
+	c.ack(content.CDS)
+	c.subscribe(content.LDS)
+	if names[content.RDS] != nil {
+		c.subscribe(content.RDS, names[content.RDS]...)
+		c.ack(content.RDS)
 	}
-	c.want("a last ACK", c.ack(lds), "")
+	c.want("a last ACK", c.ack(content.LDS), "")
 	return c
 }
 
 // both runs a test with a client of each variant.
-func both(t *testing.T, first *snapshot, test func(r *rig, v variant)) {
-	for v := range variants {
-		t.Run([variants]string{"sotw", "delta"}[v], func(t *testing.T) {
+func both(t *testing.T, first *content.Snapshot, test func(r *rig, v content.Variant)) {
+	for v := range content.Variants {
+		t.Run([content.Variants]string{"sotw", "delta"}[v], func(t *testing.T) {
 			overWire(t, first, func(r *rig) { test(r, v) })
 		})
 	}
@@ -302,7 +303,7 @@ func both(t *testing.T, first *snapshot, test func(r *rig, v variant)) {
 // withoutType subscribes as clients of a service of one kind may.
 func (c *client) withoutType(names []string) string {
 	c.t.Helper()
-	if c.variant == delta {
+	if c.variant == content.Delta {
 		return c.send(&discoveryv3.DeltaDiscoveryRequest{Node: c.node, ResourceNamesSubscribe: names})
 	}
 	return c.send(&discoveryv3.DiscoveryRequest{Node: c.node, ResourceNames: names})
@@ -313,7 +314,7 @@ func TestProxyOfAnotherDomain(t *testing.T) {
 	for domain, want := range map[model.Domain]bool{"": false, "corp.example": true} {
 		r := run(t)
 		r.Push(model.NewIn(domain, slices.Values([]model.Group{{Services: adstest.Mesh(1, "a").Services()}})), model.Change{})
-		r.open().ask(clusterType)
+		r.open().ask(content.ClusterType)
 		const fault = "the DNS domain of the proxy is default.svc.cluster.local, want NAMESPACE.svc.corp.example: it reaches services by their whole hosts only"
 		if got := r.Clients()[0].Fault; (got == fault) != want || !want && got != "" {
 			t.Errorf("%q: the page shows %q", domain, got)

@@ -6,6 +6,8 @@ import (
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // the codec of everything else
 	"google.golang.org/grpc/mem"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // codec writes responses from bytes that all streams share, and reads requests without decoding them. Every other
@@ -26,27 +28,27 @@ func (c codec) Name() string { return "proto" }
 
 // Marshal never copies a resource. The shared buffers are plain slices without a pool, which would recycle them.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	r, ok := v.(*response)
+	r, ok := v.(*protocol.Response)
 	if !ok {
 		return c.standard.Marshal(v)
 	}
-	out := make(mem.BufferSlice, 0, len(r.news.parts)+1)
-	for _, p := range r.news.parts {
-		pieces, _ := p.pieces(r.variant)
+	out := make(mem.BufferSlice, 0, len(r.News.Parts)+1)
+	for _, p := range r.News.Parts {
+		pieces, _ := p.Pieces(r.Variant)
 		for _, b := range pieces {
 			out = append(out, mem.SliceBuffer(b))
 		}
 	}
-	return append(out, mem.SliceBuffer(r.tail())), nil
+	return append(out, mem.SliceBuffer(r.Tail())), nil
 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	r, ok := v.(*request)
+	r, ok := v.(*protocol.Request)
 	if !ok {
 		return c.standard.Unmarshal(data, v)
 	}
 	if len(data) == 1 {
-		r.readOrBlame(data[0].ReadOnlyData())
+		r.Read(data[0].ReadOnlyData())
 		return nil
 	}
 	scratch := c.scratch.Get().(*[]byte)
@@ -56,6 +58,6 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	*scratch = (*scratch)[:data.Len()]
 	data.CopyTo(*scratch)
-	r.readOrBlame(*scratch)
+	r.Read(*scratch)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -41,7 +42,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		return client
 	}
 	first := r.openOn(dial())
-	first.ask(clusterType)
+	first.ask(content.ClusterType)
 	ended := make(chan error, 1)
 	go func() { _, err := first.Recv(); ended <- err }()
 	for i := range 8 * limits.Connections {
@@ -60,7 +61,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	for range limits.Connections / 2 {
 		client := dial()
-		r.openOn(client).ask(clusterType)
+		r.openOn(client).ask(content.ClusterType)
 		client.Close()
 	}
 	open := func() (n int) {

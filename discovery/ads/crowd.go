@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"sync"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 )
 
 // crowd is the streams that are open.
@@ -16,15 +18,15 @@ type crowd struct {
 
 // refused counts the resources that proxies refuse while they have the others. A resource that several proxies refuse
 // counts once.
-func (c *crowd) refused() (count [kinds]int) {
-	seen := map[unit]bool{}
+func (c *crowd) refused() (count [content.Kinds]int) {
+	seen := map[content.Unit]bool{}
 	for _, st := range c.all() {
 		st.mu.Lock()
-		for k := range kinds {
-			if st.protocol == nil {
+		for k := range content.Kinds {
+			if st.session == nil {
 				continue
 			}
-			for u := range st.protocol.units(k) {
+			for u := range st.session.Units(k) {
 				if !seen[u] {
 					seen[u] = true
 					count[k]++

@@ -1,9 +1,10 @@
 // Package ads serves Envoys their configuration over discovery streams, in both variants: state of the world and delta.
-// The type protocol decides each answer, a state machine without I/O; a stream only carries the answers.
+// Package protocol decides each answer, a state machine without I/O; a stream only carries the answers. Package content has
+// what they are made of.
 //
 //	Push ──▶ generation ── view ──▶ snapshot: sets of layers, each resource encoded once ──▶ share: one diff for all
 //	                                                                                             │
-//	Envoy ── request, scanned ──▶ stream ──▶ protocol (one per stream, pure) ── responses ◀──────┘
+//	Envoy ── request, scanned ──▶ stream ──▶ protocol.Session (one per stream) ── responses ◀────┘
 //	  ▲                                                                             │
 //	  └──────────── shared bytes of the resources + a few of its own ◀──────────────┘
 //
@@ -26,6 +27,8 @@
 //
 // A stream whose node has the metadata GENERATOR "api" comes from another control plane. It gets the objects that
 // configuration is made of (objects.go), by a separate protocol without names and without order.
+//
+// A stream and the server share a hub; the server lists the streams, and its pages, metrics and pushers stand above both.
 //
 // The package does not make configuration (xds does), and does not answer before the first Push, since an empty answer
 // would remove everything from an Envoy that still serves. No other package has a gRPC server.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/node"
 )
@@ -11,7 +12,7 @@ import (
 // Mesh returns the mesh of the newest generation, nil before the first Push.
 func (s *Server) Mesh() *model.Mesh {
 	if g := s.current.Load(); g != nil {
-		return g.mesh
+		return g.Mesh
 	}
 	return nil
 }
@@ -27,30 +28,30 @@ func (s *Server) Dump(proxy string) (map[string][]json.RawMessage, error) {
 	return nil, fmt.Errorf("proxy %q is not connected: want a node ID of /debug/adsz, or the name in it", proxy)
 }
 
-func (st *stream) holds(proxy string) (sets [kinds]*set, ok bool) {
+func (st *stream) holds(proxy string) (sets [content.Kinds]*content.Set, ok bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	id, err := node.ParseID(st.node)
-	if err != nil || st.protocol == nil || proxy != st.node && proxy != id.Name {
+	if err != nil || st.session == nil || proxy != st.node && proxy != id.Name {
 		return sets, false
 	}
-	return st.protocol.sent(), true
+	return st.session.Sent(), true
 }
 
-func dump(sets [kinds]*set) (map[string][]json.RawMessage, error) {
+func dump(sets [content.Kinds]*content.Set) (map[string][]json.RawMessage, error) {
 	out := map[string][]json.RawMessage{}
 	for k, s := range sets {
 		list := []json.RawMessage{}
 		if s != nil {
-			for _, r := range s.all() {
-				text, err := r.show(kind(k))
+			for _, r := range s.All() {
+				text, err := r.Show(content.Kind(k))
 				if err != nil {
 					return nil, err
 				}
 				list = append(list, text)
 			}
 		}
-		out[kind(k).String()] = list
+		out[content.Kind(k).String()] = list
 	}
 	return out, nil
 }

@@ -7,6 +7,9 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // maxPushes is how many pushes are remembered.
@@ -38,7 +41,7 @@ type history struct {
 
 type record struct {
 	Push
-	work    *work
+	work    *content.Work
 	span    trace.Span
 	proxies int // that were connected
 	traced  int // that have a span
@@ -48,7 +51,7 @@ type record struct {
 func (h *history) begin(g *generation, connected int, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := &record{work: g.work, span: g.span, proxies: connected, Push: Push{
+	r := &record{work: g.Work, span: g.Span, proxies: connected, Push: Push{
 		Generation: g.number, Cause: g.change.Keys, Changes: g.change.Count, Since: g.change.Since, Pushed: now,
 		Responses: map[string]int{}, Waiting: connected,
 	}}
@@ -63,13 +66,13 @@ func (h *history) begin(g *generation, connected int, now time.Time) {
 	}
 }
 
-func (h *history) sent(generation int64, responses []response) {
+func (h *history) sent(generation int64, responses []protocol.Response) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.pushes {
 		if p.Generation == generation {
 			for i := range responses {
-				p.Responses[responses[i].kind.String()]++
+				p.Responses[responses[i].Kind.String()]++
 			}
 		}
 	}
@@ -102,8 +105,8 @@ func (h *history) list() []Push {
 	out := make([]Push, 0, len(h.pushes))
 	for _, p := range h.pushes {
 		one := p.Push
-		one.Views, one.ViewNames = p.work.rebuilt.total(), p.work.rebuilt.first()
-		one.Encoded, one.Resources = p.work.encoded.total(), p.work.encoded.first()
+		one.Views, one.ViewNames = p.work.Rebuilt.Total(), p.work.Rebuilt.First()
+		one.Encoded, one.Resources = p.work.Encoded.Total(), p.work.Encoded.First()
 		one.Responses = maps.Clone(p.Responses)
 		out = append(out, one)
 	}
@@ -120,8 +123,8 @@ func (r *record) end(now time.Time) {
 	}
 	r.span.SetAttributes(
 		attribute.Int("proxies", r.proxies), attribute.Int("proxies.waiting", r.Waiting),
-		attribute.Int64("views.rebuilt", r.work.rebuilt.total()), attribute.Int64("resources.encoded", r.work.encoded.total()),
-		attribute.StringSlice("resources.encoded.first", r.work.encoded.first()),
+		attribute.Int64("views.rebuilt", r.work.Rebuilt.Total()), attribute.Int64("resources.encoded", r.work.Encoded.Total()),
+		attribute.StringSlice("resources.encoded.first", r.work.Encoded.First()),
 	)
 	r.span.End(trace.WithTimestamp(now))
 }
@@ -133,8 +136,8 @@ func (h *history) traceProxy(g *generation, node string, now time.Time) trace.Sp
 	for _, p := range h.pushes {
 		if p.Generation == g.number && p.traced < maxTraced {
 			p.traced++
-			return child(g.span, "proxy", trace.WithTimestamp(now), trace.WithAttributes(attribute.String("node", node)))
+			return content.Child(g.Span, "proxy", trace.WithTimestamp(now), trace.WithAttributes(attribute.String("node", node)))
 		}
 	}
-	return silent()
+	return content.Silent()
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -49,7 +50,7 @@ func TestHostileClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	calm := &peerStream{t, wire}
-	calm.ack(calm.ask(clusterType))
+	calm.ack(calm.ask(content.ClusterType))
 	var attackers sync.WaitGroup
 	var sent [8]atomic.Int64
 	crowd := randomNames(rand.New(rand.NewPCG(1, 2)), 100_000)
@@ -61,7 +62,7 @@ func TestHostileClients(t *testing.T) {
 		if i < 4 { // and then a while without a push, so that no cache is dropped with its generation
 			start := time.Now()
 			r.Push(adstest.Mesh(1, append(words, fmt.Sprint("new", i))...), model.Change{})
-			calm.ack(calm.next(clusterType))
+			calm.ack(calm.next(content.ClusterType))
 			slowest = max(slowest, time.Since(start))
 		}
 		most = max(most, liveHeap()-before)
@@ -77,7 +78,7 @@ func TestHostileClients(t *testing.T) {
 	adstest.Until(t, "the attackers' streams to end", func() bool { return len(r.Clients()) == 1 })
 	r.Push(adstest.Mesh(1, words...), model.Change{}) // caches that they used are dropped with their generation
 	r.Push(adstest.Mesh(2, words...), model.Change{})
-	calm.ack(calm.next(clusterType))
+	calm.ack(calm.next(content.ClusterType))
 	liveHeap() // pools keep their content for two collections
 	liveHeap()
 	left := liveHeap() - before
@@ -159,14 +160,14 @@ func attack(ctx context.Context, r *running, dice *rand.Rand, sort int, crowd []
 
 // nonsense returns a request of one sort; odd sorts are of the delta variant.
 func nonsense(dice *rand.Rand, sort int, crowd []string) proto.Message {
-	typeURL := []string{clusterType, endpointType, routeType, secretType, "x", ""}[dice.IntN(6)]
+	typeURL := []string{content.ClusterType, content.EndpointType, content.RouteType, content.SecretType, "x", ""}[dice.IntN(6)]
 	m := &discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: typeURL}
 	d := &discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: typeURL}
 	switch sort {
 	case 0: // NACKs of responses that were never sent
-		m.ErrorDetail = refused_ads(string(make([]byte, dice.IntN(1<<16))))
+		m.ErrorDetail = refused(string(make([]byte, dice.IntN(1<<16))))
 	case 1: // an unlimited number of names
-		d.TypeUrl, d.ResourceNamesSubscribe = endpointType, randomNames(dice, 4_000)
+		d.TypeUrl, d.ResourceNamesSubscribe = content.EndpointType, randomNames(dice, 4_000)
 	case 2: // nonces and versions of others
 		m.ResponseNonce, m.VersionInfo = fmt.Sprint(dice.IntN(5)), fmt.Sprint(dice.Uint64())
 	case 3: // versions of resources that do not exist

@@ -4,15 +4,18 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // hub is what all streams of a server share.
 type hub struct {
 	limits  Limits
 	log     *slog.Logger
-	names   *interner
-	current atomic.Pointer[generation] // nil before the first Push
-	vault   atomic.Pointer[vault]      // nil for none
+	names   *content.Interner
+	current atomic.Pointer[generation]    // nil before the first Push
+	vault   atomic.Pointer[content.Vault] // nil for none
 	viewers viewers
 	objects objects
 	history history
@@ -22,7 +25,7 @@ type hub struct {
 
 // sending counts responses that are about to be sent. Responses that do not follow from the change that made g are not
 // counted in the time that the change took.
-func (h *hub) sending(g *generation, responses []response, follows bool, now time.Time) {
+func (h *hub) sending(g *generation, responses []protocol.Response, follows bool, now time.Time) {
 	h.history.sent(g.number, responses)
 	since := g.change.Since
 	if !follows {

@@ -8,19 +8,21 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 // identify reads the node of the first request; later ones may leave it out.
-func (st *stream) identify(r *request) error {
-	if r.typeURL == "" {
+func (st *stream) identify(r *protocol.Request) error {
+	if r.TypeURL == "" {
 		return status.Error(codes.InvalidArgument, "request has no type_url, which an aggregated stream needs")
 	}
 	if st.identified() {
 		return nil
 	}
-	node, err := r.parseNode()
+	node, err := r.ParseNode()
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "node: %v", err)
 	}
@@ -35,18 +37,18 @@ func (st *stream) identify(r *request) error {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	shown := st.hub.current.Load()
-	id, err := authorize(st.wire.Context(), proxy.Namespace(), shown.mesh.Settings().TrustDomains())
+	id, err := authorize(st.wire.Context(), proxy.Namespace(), shown.Mesh.Settings().TrustDomains())
 	if err != nil {
 		st.log.Warn("proxy refused", "node", proxy.ID.String(), "peer", st.peer, "err", err)
 		return err
 	}
-	own := reader{View: xds.ViewOf(proxy), account: id.account}
+	own := content.Reader{View: xds.ViewOf(proxy), Account: id.account}
 	owner := id.owner(st.peer)
 	if own.Outbound.Locality == (model.Locality{}) {
 		st.place = &place{claim: proxy.Claim(id.account), owner: owner}
-		own.Outbound.Locality, _ = st.place.find(shown.mesh)
+		own.Outbound.Locality, _ = st.place.find(shown.Mesh)
 	}
-	if err := st.enter(owner, own.Outbound.In(shown.mesh), st.hub.limits.ViewsPerIdentity); err != nil {
+	if err := st.enter(owner, own.Outbound.In(shown.Mesh), st.hub.limits.ViewsPerIdentity); err != nil {
 		st.log.Warn("proxy refused", "node", proxy.ID.String(), "peer", st.peer, "err", err)
 		return err
 	}
@@ -62,7 +64,7 @@ func (st *stream) identify(r *request) error {
 
 // fault returns the fault of the proxy's node, "" for none.
 func (st *stream) fault(g *generation) string {
-	return clip(st.reader.DomainFault(g.mesh.Settings().Domain))
+	return protocol.Clip(st.reader.DomainFault(g.Mesh.Settings().Domain))
 }
 
 // enter counts the stream as one of a view, unless an identity has limit others already; 0 for no limit.
@@ -94,9 +96,9 @@ func (st *stream) refuse(typeURL string, reason error) error {
 // versionOf returns the version that a client reports, such as "envoy 1.40.0".
 func versionOf(n *corev3.Node) string {
 	if v := n.GetUserAgentBuildVersion().GetVersion(); v != nil {
-		return clip(fmt.Sprintf("%s %d.%d.%d", n.GetUserAgentName(), v.MajorNumber, v.MinorNumber, v.Patch))
+		return protocol.Clip(fmt.Sprintf("%s %d.%d.%d", n.GetUserAgentName(), v.MajorNumber, v.MinorNumber, v.Patch))
 	}
-	return clip(strings.TrimSpace(n.GetUserAgentName() + " " + n.GetUserAgentVersion()))
+	return protocol.Clip(strings.TrimSpace(n.GetUserAgentName() + " " + n.GetUserAgentVersion()))
 }
 
 // relocate gives the stream the view of the locality that its proxy has in the newest mesh. The view counts for the
@@ -105,14 +107,14 @@ func (st *stream) relocate() {
 	if st.place == nil {
 		return
 	}
-	now, looked := st.place.find(st.shown.mesh)
+	now, looked := st.place.find(st.shown.Mesh)
 	was := st.reader.Outbound.Locality
 	if !looked || now == was {
 		return
 	}
 	st.reader.Outbound.Locality = now
 	leave := st.leaves
-	_ = st.enter(st.place.owner, st.reader.Outbound.In(st.shown.mesh), 0)
+	_ = st.enter(st.place.owner, st.reader.Outbound.In(st.shown.Mesh), 0)
 	leave()
 	st.log.Info("proxy's locality changed", "node", st.node, "from", was.String(), "to", now.String(), "source", st.place.source())
 }

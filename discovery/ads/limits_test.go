@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -34,7 +35,7 @@ func askOnce(r *running, client *grpc.ClientConn, s *peerStream) (codes.Code, st
 		return status.Code(err), err.Error()
 	}
 	s.AggregatedDiscoveryService_StreamAggregatedResourcesClient = wire
-	_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType}) // Recv returns the reason
+	_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: content.ClusterType}) // Recv returns the reason
 	return s.ends()
 }
 
@@ -46,11 +47,13 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		names = append(names, fmt.Sprintf("service%03d", i))
 	}
 	for name, ask := range map[string]func(s *peerStream){
-		"it reads and does not answer": func(s *peerStream) { s.ask(clusterType) },
-		"it reads nothing":             func(s *peerStream) { s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType}) },
+		"it reads and does not answer": func(s *peerStream) { s.ask(content.ClusterType) },
+		"it reads nothing": func(s *peerStream) {
+			s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: content.ClusterType})
+		},
 		"it reads nothing and asks for all": func(s *peerStream) {
-			for k := range kinds {
-				s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: k.typeURL(), ResourceNames: names[:2*int(k%2)]})
+			for k := range content.Kinds {
+				s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: k.TypeURL(), ResourceNames: names[:2*int(k%2)]})
 			}
 		},
 		"it says nothing": func(*peerStream) {},
@@ -64,7 +67,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 				other := r.dial(insecure.NewCredentials())
 				defer other.Close()
 				good := r.openOn(other)
-				good.ack(good.ask(clusterType))
+				good.ack(good.ask(content.ClusterType))
 				bad := r.open()
 				start := time.Now()
 				ask(bad)
@@ -76,7 +79,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 					t.Errorf("gone after %s, want %s and little more", took, limits.SendTimeout)
 				}
 				r.Push(adstest.Mesh(1, "a"), model.Change{})
-				good.next(clusterType)
+				good.next(content.ClusterType)
 			})
 		})
 	}
@@ -127,7 +130,7 @@ func TestTooManyNewStreamsAreRefused(t *testing.T) {
 	limits.StreamsPerSecond = 0.001
 	r := runWith(t, limits, nil)
 	r.Push(adstest.Mesh(1, "a"), model.Change{})
-	r.open().ask(clusterType)
+	r.open().ask(content.ClusterType)
 	_, err := r.open().Recv()
 	details := status.Convert(err).Details()
 	if status.Code(err) != codes.ResourceExhausted || len(details) != 1 {
@@ -147,18 +150,18 @@ func TestRequestsAreBounded(t *testing.T) {
 	r := runWith(t, limits, nil)
 	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	s := r.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: endpointType, ResourceNames: []string{strings.Repeat("x", 1<<17)}})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: content.EndpointType, ResourceNames: []string{strings.Repeat("x", 1<<17)}})
 	if code, _ := s.ends(); code != codes.ResourceExhausted {
 		t.Errorf("a request that is too long: %s, want ResourceExhausted", code)
 	}
-	names := make([]string, maxNames+1)
+	names := make([]string, content.MaxNames+1)
 	for i := range names {
 		names[i] = fmt.Sprint(i)
 	}
 	big := run(t)
 	big.Push(adstest.Mesh(1, "a"), model.Change{})
 	s = big.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: endpointType, ResourceNames: names})
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: content.EndpointType, ResourceNames: names})
 	if code, text := s.ends(); code == codes.OK || !strings.Contains(text, "too many resource names") {
 		t.Errorf("too many names: %s %q", code, text)
 	}
@@ -172,12 +175,12 @@ func TestNodesAreBounded(t *testing.T) {
 	node.Metadata.Fields["ANNOTATIONS"] = structpb.NewStringValue(strings.Repeat("x", 200<<10))
 	s := r.open()
 	s.send(&discoveryv3.DiscoveryRequest{
-		Node: node, TypeUrl: clusterType, VersionInfo: strings.Repeat("v", 1<<20), ResponseNonce: strings.Repeat("n", 1<<20),
+		Node: node, TypeUrl: content.ClusterType, VersionInfo: strings.Repeat("v", 1<<20), ResponseNonce: strings.Repeat("n", 1<<20),
 	})
-	s.ack(s.next(clusterType))
+	s.ack(s.next(content.ClusterType))
 	node.Metadata.Fields["ANNOTATIONS"] = structpb.NewStringValue(strings.Repeat("x", 256<<10))
 	s = r.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: clusterType})
+	s.send(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: content.ClusterType})
 	if code, text := s.ends(); code != codes.InvalidArgument || !strings.Contains(text, "at most 262144 are allowed") {
 		t.Errorf("a node that is too large: %s %q", code, text)
 	}
@@ -191,7 +194,7 @@ func TestHeadersAreBounded(t *testing.T) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", strings.Repeat("x", size))
 		wire, err := discoveryv3.NewAggregatedDiscoveryServiceClient(r.client).StreamAggregatedResources(ctx)
 		if err == nil {
-			_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType}) // Recv returns the reason
+			_ = wire.Send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: content.ClusterType}) // Recv returns the reason
 			_, err = wire.Recv()
 		}
 		if (err == nil) != want {
@@ -220,7 +223,7 @@ func TestHeldBackRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: endpointType, InitialResourceVersions: map[string]string{}}
+		m := &discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: content.EndpointType, InitialResourceVersions: map[string]string{}}
 		for i := range 10_000 {
 			name := fmt.Sprintf("outbound|8080||service-%d.namespace.svc.cluster.local", i)
 			m.ResourceNamesSubscribe = append(m.ResourceNamesSubscribe, name)
@@ -245,14 +248,14 @@ func TestHeldBackRequests(t *testing.T) {
 
 // A stream beyond the limit does not begin until another one ends.
 func TestStreamsPerConnection(t *testing.T) {
-	overWire(t, base_ads, func(r *rig) {
+	overWire(t, base, func(r *rig) {
 		limit := int(r.limits.StreamsPerConnection)
 		var streams []*client
 		opened := make(chan *client, 2*limit)
 		for range limit {
-			streams = append(streams, r.connect(sotw))
+			streams = append(streams, r.connect(content.SotW))
 		}
-		go func() { opened <- r.connect(sotw) }()
+		go func() { opened <- r.connect(content.SotW) }()
 		synctest.Wait()
 		if got := len(r.Clients()); got != limit || len(opened) != 0 {
 			t.Errorf("%d streams on a connection, want %d", got, limit)
@@ -276,7 +279,7 @@ func TestStopIsSpread(t *testing.T) {
 			conn := r.dial(insecure.NewCredentials())
 			defer conn.Close()
 			s := r.openOn(conn)
-			s.ack(s.ask(clusterType))
+			s.ack(s.ask(content.ClusterType))
 			go func() {
 				s.ends()
 				ends <- time.Since(start)
@@ -312,7 +315,7 @@ func TestOldConnectionsAreEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &peerStream{t, wire}
-		s.ack(s.ask(clusterType))
+		s.ack(s.ask(content.ClusterType))
 		s.ends()
 		const goodbye = 5 * time.Second // gRPC sends a ping before and after
 		if age := time.Since(start); age < time.Minute*9/10 || age > time.Minute*11/10+ageGrace+goodbye {
@@ -350,8 +353,8 @@ func TestSubscriptionsOneByOneAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 4 {
-		m := &discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: endpointType}
-		for j := range maxNames / 2 {
+		m := &discoveryv3.DeltaDiscoveryRequest{Node: adstest.Node(), TypeUrl: content.EndpointType}
+		for j := range content.MaxNames / 2 {
 			m.ResourceNamesSubscribe = append(m.ResourceNamesSubscribe, fmt.Sprint(i, "-", j))
 		}
 		if wire.Send(m) != nil {
@@ -364,5 +367,5 @@ func TestSubscriptionsOneByOneAreBounded(t *testing.T) {
 	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "too many resource names") {
 		t.Errorf("got %v, want ResourceExhausted", err)
 	}
-	r.open().ask(clusterType)
+	r.open().ask(content.ClusterType)
 }

@@ -12,6 +12,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -72,7 +73,7 @@ func (in *town) pods(texts ...string) {
 }
 
 // proxy connects a proxy of a Pod, with clusters and endpoints.
-func (in *town) proxy(v variant, pod, ip string) *client {
+func (in *town) proxy(v content.Variant, pod, ip string) *client {
 	in.r.t.Helper()
 	c := in.r.connect(v)
 	c.node.Id = fmt.Sprintf("sidecar~%s~%s.default~default.svc.cluster.local", ip, pod)
@@ -81,10 +82,10 @@ func (in *town) proxy(v variant, pod, ip string) *client {
 
 func (c *client) begin() *client {
 	c.t.Helper()
-	c.want("clusters", c.subscribe(cds), "cds:BlackHoleCluster,PassthroughCluster,"+adstest.Cluster("any")+","+adstest.Cluster("near"))
-	c.want("endpoints", c.subscribe(eds, adstest.Cluster("any"), adstest.Cluster("near")), "eds:"+adstest.Cluster("any")+","+adstest.Cluster("near"))
-	c.ack(eds)
-	c.want("the last ACK", c.ack(cds), "")
+	c.want("clusters", c.subscribe(content.CDS), "cds:BlackHoleCluster,PassthroughCluster,"+adstest.Cluster("any")+","+adstest.Cluster("near"))
+	c.want("endpoints", c.subscribe(content.EDS, adstest.Cluster("any"), adstest.Cluster("near")), "eds:"+adstest.Cluster("any")+","+adstest.Cluster("near"))
+	c.ack(content.EDS)
+	c.want("the last ACK", c.ack(content.CDS), "")
 	return c
 }
 
@@ -143,7 +144,7 @@ const (
 // A proxy's Pod comes after the proxy, moves, loses its Node's labels and goes: the proxy's endpoints follow, and no
 // other proxy is sent anything. Without a service that prefers near endpoints, none is.
 func TestProxyFollowsItsPod(t *testing.T) {
-	both(t, nil, func(r *rig, v variant) {
+	both(t, nil, func(r *rig, v content.Variant) {
 		in := newTown(r, model.PreferZone)
 		app, other := in.proxy(v, "app", "127.0.0.9"), in.proxy(v, "other", "127.0.0.8")
 		for _, step := range []struct{ what, pod, sent, order, where string }{
@@ -160,7 +161,7 @@ func TestProxyFollowsItsPod(t *testing.T) {
 			in.pods(step.pod)
 			app.want(step.what, app.got(), step.sent)
 			if step.sent != "" {
-				app.want(step.what+", the ACK", app.ack(eds), "")
+				app.want(step.what+", the ACK", app.ack(content.EDS), "")
 			}
 			app.want(step.what+", endpoints", in.order("app"), step.order)
 			app.want(step.what+", pages", in.where("app"), step.where)
@@ -170,7 +171,7 @@ func TestProxyFollowsItsPod(t *testing.T) {
 			t.Errorf("the log does not name the change:\n%s", log)
 		}
 	})
-	both(t, nil, func(r *rig, v variant) {
+	both(t, nil, func(r *rig, v content.Variant) {
 		in := newTown(r, model.PreferNone)
 		app := in.proxy(v, "app", "127.0.0.9")
 		in.pods("app 127.0.0.9 r/z1")
@@ -185,7 +186,7 @@ func TestProxyFollowsItsPod(t *testing.T) {
 // Two Pods of the host's network have one address; each proxy has the locality of its own Pod. The locality that a
 // node sends has precedence, and a Pod does not change it.
 func TestOneAddressOfTwoPods(t *testing.T) {
-	both(t, nil, func(r *rig, v variant) {
+	both(t, nil, func(r *rig, v content.Variant) {
 		in := newTown(r, model.PreferZone)
 		in.pods("one 127.0.0.9 r/z1", "two 127.0.0.9 r/z2")
 		one, two := in.proxy(v, "one", "127.0.0.9"), in.proxy(v, "two", "127.0.0.9")
@@ -208,7 +209,7 @@ func TestOneAddressOfTwoPods(t *testing.T) {
 // change of an endpoint makes none look again.
 func TestNodeMovesManyProxies(t *testing.T) {
 	const n = 6
-	both(t, nil, func(r *rig, v variant) {
+	both(t, nil, func(r *rig, v content.Variant) {
 		in := newTown(r, model.PreferZone)
 		var clients []*client
 		var first, moved []string
@@ -227,7 +228,7 @@ func TestNodeMovesManyProxies(t *testing.T) {
 		for i, c := range clients {
 			c.want(fmt.Sprint("proxy ", i), c.got(), map[bool]string{true: "eds:" + adstest.Cluster("near")}[i%2 == 0])
 		}
-		if rebuilt := r.current.Load().work.rebuilt.total(); rebuilt != 2 {
+		if rebuilt := r.current.Load().Work.Rebuilt.Total(); rebuilt != 2 {
 			t.Errorf("%d views are made, want one for each zone", rebuilt)
 		}
 		for _, st := range r.all() {
@@ -254,8 +255,8 @@ func TestFoundLocalitiesCountAsViews(t *testing.T) {
 		r := &rig{running: runWith(t, limits, nil), t: t}
 		in := newTown(r, model.PreferZone)
 		in.pods("one 127.0.0.9 r/z1", "two 127.0.0.8 r/z1")
-		one := in.proxy(sotw, "one", "127.0.0.9")
-		in.proxy(sotw, "two", "127.0.0.8") // the same view
+		one := in.proxy(content.SotW, "one", "127.0.0.9")
+		in.proxy(content.SotW, "two", "127.0.0.8") // the same view
 		in.pods("one 127.0.0.9 r/z2")
 		one.want("it moves", one.got(), "eds:"+adstest.Cluster("near"))
 		count := func() (used int) {
@@ -276,9 +277,9 @@ func TestFoundLocalitiesCountAsViews(t *testing.T) {
 		if n := count(); n != 2 {
 			t.Errorf("%d views are counted, want one for each zone", n)
 		}
-		c := r.connect(sotw)
+		c := r.connect(content.SotW)
 		c.node.Id = "sidecar~127.0.0.7~three.default~default.svc.cluster.local"
-		if c.subscribe(cds); c.ended == nil {
+		if c.subscribe(content.CDS); c.ended == nil {
 			t.Error("a third view, without a locality, is allowed")
 		}
 		in.pods("one 127.0.0.9 r/z1")
@@ -306,7 +307,7 @@ func TestLocalityOfAnothersPod(t *testing.T) {
 		"thief": " workload default/app runs as another service account than the proxy's certificate proves",
 	} {
 		conn := r.dial(a.client(nil, a.issue(3, "spiffe://cluster.local/ns/default/sa/"+account)))
-		r.openOn(conn).ask(clusterType)
+		r.openOn(conn).ask(content.ClusterType)
 		if got := town.where("app"); got != want {
 			t.Errorf("a proxy of account %s is at %q, want %q", account, got, want)
 		}

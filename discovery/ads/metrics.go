@@ -4,6 +4,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // metrics are the Prometheus metrics, with pilot-discovery's names where the meaning is the same.
@@ -33,18 +36,18 @@ func newMetrics() *metrics {
 	}
 }
 
-func (m *metrics) sent(responses []response, since time.Time, now time.Time) {
+func (m *metrics) sent(responses []protocol.Response, since time.Time, now time.Time) {
 	for i := range responses {
 		r := &responses[i]
-		m.pushes.WithLabelValues(r.kind.String(), "sent").Inc()
-		m.bytes.WithLabelValues(r.kind.String()).Add(float64(r.size()))
+		m.pushes.WithLabelValues(r.Kind.String(), "sent").Inc()
+		m.bytes.WithLabelValues(r.Kind.String()).Add(float64(r.Size()))
 		if !since.IsZero() {
 			m.pushTime.Observe(now.Sub(since).Seconds())
 		}
 	}
 }
 
-func (m *metrics) answered(k kind, nacked bool) {
+func (m *metrics) answered(k content.Kind, nacked bool) {
 	if nacked {
 		m.pushes.WithLabelValues(k.String(), "nacked").Inc()
 		m.rejects.WithLabelValues(k.String()).Inc()

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -28,35 +29,35 @@ func atAddresses(words string) *model.Mesh {
 // A client that requests names gets one table: at once, even if it is empty, and again when it changes. Istio's agent
 // sends the request without a name, after one for listeners.
 func TestNamesAreServed(t *testing.T) {
-	both(t, nil, func(r *rig, v variant) {
+	both(t, nil, func(r *rig, v content.Variant) {
 		push := func(words string) {
 			r.Push(atAddresses(words), model.Change{})
 			synctest.Wait()
 		}
 		push("")
 		c := r.connect(v)
-		c.want("LDS", c.subscribe(lds), "lds:127.0.0.1_15080")
-		c.want("NDS", c.subscribe(nds), "nds:names")
+		c.want("LDS", c.subscribe(content.LDS), "lds:127.0.0.1_15080")
+		c.want("NDS", c.subscribe(content.NDS), "nds:names")
 		if got := adstest.ReadNames(t, c.table); got != "" {
 			t.Errorf("an empty mesh has the names %s", got)
 		}
-		c.want("ACK of listeners", c.ack(lds), "")
-		c.want("ACK of names", c.ack(nds), "")
+		c.want("ACK of listeners", c.ack(content.LDS), "")
+		c.want("ACK of names", c.ack(content.NDS), "")
 
 		push("a=10.0.0.1")
 		c.want("a service", c.got(), "nds:names")
 		if got, want := adstest.ReadNames(t, c.table), "a.default.svc.cluster.local=10.0.0.1 Kubernetes a/default"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		c.want("its ACK", c.ack(nds), "")
+		c.want("its ACK", c.ack(content.NDS), "")
 		push("a=10.0.0.1")
 		c.want("nothing new", c.got(), "")
 		push("a=10.0.0.1 b=10.0.0.2")
 		c.want("another", c.got(), "nds:names")
-		c.want("a NACK", c.nack(nds, "failed to unmarshal name table"), "")
+		c.want("a NACK", c.nack(content.NDS, "failed to unmarshal name table"), "")
 		push("b=10.0.0.2")
 		c.want("after it", c.got(), "nds:names")
-		c.want("its ACK", c.ack(nds), "")
+		c.want("its ACK", c.ack(content.NDS), "")
 		push("")
 		c.want("none is left", c.got(), "nds:names")
 		if got := adstest.ReadNames(t, c.table); got != "" {
@@ -67,7 +68,7 @@ func TestNamesAreServed(t *testing.T) {
 			t.Errorf("the status page shows %+v", state)
 		}
 		other := r.connect(v)
-		other.want("another proxy", other.subscribe(lds), "lds:127.0.0.1_15080")
+		other.want("another proxy", other.subscribe(content.LDS), "lds:127.0.0.1_15080")
 		asked := 0 // both connected at the same instant: their order is not defined
 		for _, client := range r.Clients() {
 			if state := client.Types; state[len(state)-1].Name == "nds" {
@@ -84,7 +85,7 @@ func TestNamesAreShown(t *testing.T) {
 	r := run(t)
 	r.Push(atAddresses("a=10.0.0.1"), model.Change{})
 	s := r.open()
-	s.ask(namesType)
+	s.ask(content.NamesType)
 	dump, err := r.Dump(adstest.NodeID)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func TestNamesAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `[{"@type":"` + namesType + `","table":{"a.default.svc.cluster.local":` +
+	want := `[{"@type":"` + content.NamesType + `","table":{"a.default.svc.cluster.local":` +
 		`{"ips":["10.0.0.1"],"registry":"Kubernetes","shortname":"a","namespace":"default"}}}]`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)

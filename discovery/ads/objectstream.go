@@ -13,6 +13,9 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // errForObjects reports that a stream requests objects.
@@ -43,11 +46,11 @@ type sentObjects struct {
 const unanswered = "core/v1alpha1/MeshConfig"
 
 // serveObjects serves a stream from its first request on, until its client leaves.
-func (st *stream) serveObjects(first *request) error {
+func (st *stream) serveObjects(first *protocol.Request) error {
 	st.list.setApart(st, true)
 	defer st.list.setApart(st, false)
 	defer st.intake.Closed()
-	if st.variant != sotw || st.only != aggregated {
+	if st.variant != content.SotW || st.only != aggregated {
 		return status.Error(codes.Unimplemented, "objects are served by StreamAggregatedResources only")
 	}
 	ctx := st.wire.Context()
@@ -73,7 +76,7 @@ func (st *stream) serveObjects(first *request) error {
 		if err != nil {
 			return ended(err)
 		}
-		st.intake.Handled(r.size)
+		st.intake.Handled(r.Size)
 	}
 }
 
@@ -94,30 +97,30 @@ func (o *objectStream) follow(ctx context.Context) {
 }
 
 // answer handles a request. The first request of a type is answered with any nonce: Istio's client invents one.
-func (o *objectStream) answer(r *request) error {
+func (o *objectStream) answer(r *protocol.Request) error {
 	o.sending.Lock()
 	defer o.sending.Unlock()
-	r.done()
+	r.Done()
 	o.answered(r)
-	switch known, again := o.sent[r.typeURL]; {
-	case r.fault != nil:
-		return status.Error(codes.InvalidArgument, r.fault.Error())
-	case r.typeURL == "":
+	switch known, again := o.sent[r.TypeURL]; {
+	case r.Fault != nil:
+		return status.Error(codes.InvalidArgument, r.Fault.Error())
+	case r.TypeURL == "":
 		return status.Error(codes.InvalidArgument, "request has no type_url, which an aggregated stream needs")
-	case again && r.refusal != "" && r.nonce == known.nonce:
-		o.log.Warn("control plane refuses objects", "peer", o.peer, "type_url", r.typeURL, "err", r.refusal)
+	case again && r.Refusal != "" && r.Nonce == known.nonce:
+		o.log.Warn("control plane refuses objects", "peer", o.peer, "type_url", r.TypeURL, "err", r.Refusal)
 		return nil
 	case again:
 		return nil
 	case len(o.sent) == maxObjectTypes:
 		return status.Errorf(codes.ResourceExhausted, "more than %d types are asked for", maxObjectTypes)
 	default:
-		return o.send(r.typeURL, o.current()[r.typeURL])
+		return o.send(r.TypeURL, o.current()[r.TypeURL])
 	}
 }
 
 func (o *objectStream) current() map[string]objectSet {
-	return o.hub.objects.all(o.hub.current.Load().mesh)
+	return o.hub.objects.all(o.hub.current.Load().Mesh)
 }
 
 // push sends the requested types whose sets differ from those that were sent.
@@ -139,13 +142,13 @@ func (o *objectStream) push() error {
 }
 
 // answered records the answer to a response. If other responses still wait, the time limit starts again.
-func (o *objectStream) answered(r *request) {
-	known := o.sent[r.typeURL]
-	if !known.waits || r.nonce != known.nonce {
+func (o *objectStream) answered(r *protocol.Request) {
+	known := o.sent[r.TypeURL]
+	if !known.waits || r.Nonce != known.nonce {
 		return
 	}
 	known.waits = false
-	o.sent[r.typeURL] = known
+	o.sent[r.TypeURL] = known
 	for _, other := range o.sent {
 		if other.waits {
 			o.slow.Reset(o.hub.limits.SendTimeout)

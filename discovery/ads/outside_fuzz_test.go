@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -23,7 +25,7 @@ import (
 type outsider struct {
 	t    *testing.T
 	ctx  context.Context
-	v    variant
+	v    content.Variant
 	says [][]byte
 	got  int
 }
@@ -37,7 +39,7 @@ func (o *outsider) RecvMsg(r any) error {
 	if len(o.says) == 0 {
 		return io.EOF
 	}
-	r.(*request).readOrBlame(o.says[0])
+	r.(*protocol.Request).Read(o.says[0])
 	o.says = o.says[1:]
 	return nil
 }
@@ -50,7 +52,7 @@ func (o *outsider) SendMsg(r any) error {
 		o.t.Error(err)
 	}
 	var message proto.Message = &discoveryv3.DiscoveryResponse{}
-	if o.v == delta {
+	if o.v == content.Delta {
 		message = &discoveryv3.DeltaDiscoveryResponse{}
 	}
 	if err := proto.Unmarshal(buffers.Materialize(), message); err != nil {
@@ -84,25 +86,25 @@ func FuzzStream(f *testing.F) {
 		address := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
 		counted := s.intake.Wrap(nil, nil, address.AddrPort().Addr(), false)
 		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: address, AuthInfo: link{intake: counted}})
-		for v := range variants {
+		for v := range content.Variants {
 			var says [][]byte
 			say := func(m proto.Message) {
 				if data, err := proto.Marshal(m); err == nil {
 					says = append(says, data)
 				}
 			}
-			for k := range kinds {
+			for k := range content.Kinds {
 				for _, names := range [][]string{{one}, {one, two}, {two, "*", two}, nil} {
-					r := &discoveryv3.DiscoveryRequest{Node: node, TypeUrl: k.typeURL(), ResourceNames: names, ResponseNonce: two}
+					r := &discoveryv3.DiscoveryRequest{Node: node, TypeUrl: k.TypeURL(), ResourceNames: names, ResponseNonce: two}
 					d := &discoveryv3.DeltaDiscoveryRequest{
-						Node: node, TypeUrl: k.typeURL(), ResourceNamesSubscribe: names, ResourceNamesUnsubscribe: []string{two}, ResponseNonce: one,
+						Node: node, TypeUrl: k.TypeURL(), ResourceNamesSubscribe: names, ResourceNamesUnsubscribe: []string{two}, ResponseNonce: one,
 						InitialResourceVersions: map[string]string{one: two},
 					}
 					if len(names) == 3 {
-						r.ErrorDetail, r.ResponseNonce = refused_ads("resource "+two+": "+one), "1"
-						d.ErrorDetail, d.ResponseNonce = refused_ads(two), "1"
+						r.ErrorDetail, r.ResponseNonce = refused("resource "+two+": "+one), "1"
+						d.ErrorDetail, d.ResponseNonce = refused(two), "1"
 					}
-					if v == delta {
+					if v == content.Delta {
 						say(d)
 					} else {
 						say(r)
@@ -112,7 +114,7 @@ func FuzzStream(f *testing.F) {
 			wire := &outsider{t: t, ctx: ctx, v: v, says: says}
 			st := newStream(&s.hub, s, wire, v, aggregated)
 			s.add(st)
-			for r := (&request{variant: v, intern: s.names}); wire.RecvMsg(r) == nil; {
+			for r := (&protocol.Request{Variant: v, Intern: s.names}); wire.RecvMsg(r) == nil; {
 				if st.handle(r) != nil {
 					break
 				}

@@ -15,7 +15,7 @@ import (
 // certificate of the root namespace.
 func (h *hub) maySeeObjects(ctx context.Context) error {
 	if _, secure := linkOf(ctx).AuthInfo.(credentials.TLSInfo); secure {
-		settings := h.current.Load().mesh.Settings()
+		settings := h.current.Load().Mesh.Settings()
 		_, err := authorize(ctx, settings.RootNamespace(), settings.TrustDomains())
 		return err
 	}

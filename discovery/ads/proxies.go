@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -19,8 +20,8 @@ func (s *Server) Proxies() []model.Proxy {
 			w := st.reader.Proxy()
 			w.Name = proxyName(st.node, w.Namespace)
 			w.New, w.Withheld = time.Since(st.connected) < settling, st.secretsWithheld()
-			if st.protocol != nil {
-				w.Refused = st.protocol.refused()
+			if st.session != nil {
+				w.Refused = st.session.Refused()
 			}
 			out = append(out, w)
 		}
@@ -34,7 +35,7 @@ func proxyName(id, namespace string) string {
 	if parts := strings.Split(id, "~"); len(parts) == 4 {
 		id = parts[2]
 	}
-	return strings.TrimSuffix(clip(id), "."+namespace)
+	return strings.TrimSuffix(protocol.Clip(id), "."+namespace)
 }
 
 // OnNews sets the function that is called when Proxies has something new: a proxy has connected, is found to refuse a

@@ -6,6 +6,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // refresh gives the protocol the newest generation.
@@ -16,33 +19,33 @@ func (st *stream) refresh() {
 	}
 	st.shown, st.asksMore = newest, false
 	st.relocate()
-	st.protocol.renew(st.shown.snapshot(st.reader), st.shown.share)
+	st.session.Renew(st.shown.Snapshot(st.reader), st.shown.Share)
 }
 
 // reach records the time when Envoy has answered for all of a generation.
 func (st *stream) reach(now time.Time) {
-	if st.shown.number > st.reached && !st.gone && st.protocol.reached() {
+	if st.shown.number > st.reached && !st.gone && st.session.Reached() {
 		st.span.End(trace.WithTimestamp(now))
 		st.hub.reached(st.reached, st.shown.number, now)
 		st.reached, st.at = st.shown.number, now
 	}
 }
 
-func (st *stream) push(now time.Time) []response {
+func (st *stream) push(now time.Time) []protocol.Response {
 	_, responses := st.pushIdle(now)
 	return responses
 }
 
 // pushIdle also reports whether Envoy had answered everything before.
-func (st *stream) pushIdle(now time.Time) (idle bool, responses []response) {
+func (st *stream) pushIdle(now time.Time) (idle bool, responses []protocol.Response) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.protocol == nil || st.gone {
+	if st.session == nil || st.gone {
 		return true, nil // its first request gets the newest
 	}
-	idle = st.protocol.idle()
+	idle = st.session.Idle()
 	st.refresh()
-	responses = st.protocol.flush(now)
+	responses = st.session.Flush(now)
 	st.reach(now)
 	st.arm(now)
 	return idle, responses
@@ -50,7 +53,7 @@ func (st *stream) pushIdle(now time.Time) (idle bool, responses []response) {
 
 // arm sets the timer for responses that may be sent even if Envoy sends nothing until then.
 func (st *stream) arm(now time.Time) {
-	switch wake := st.protocol.wakes(now); {
+	switch wake := st.session.Wakes(now); {
 	case !wake.IsZero() && st.alarm == nil:
 		st.alarm = time.AfterFunc(wake.Sub(now), st.wake)
 	case !wake.IsZero():
@@ -97,7 +100,7 @@ func (st *stream) offer() {
 	}
 }
 
-func (st *stream) send(responses []response) error {
+func (st *stream) send(responses []protocol.Response) error {
 	if len(responses) == 0 {
 		return nil
 	}
@@ -109,8 +112,8 @@ func (st *stream) send(responses []response) error {
 	st.traceResponses(st.shown, responses, now)
 	for i := range responses {
 		r := &responses[i]
-		st.log.Debug("push", "node", st.node, "type_url", r.kind.typeURL(), "nonce", r.nonce, "version", r.version,
-			"resources", r.news.size())
+		st.log.Debug("push", "node", st.node, "type_url", r.Kind.TypeURL(), "nonce", r.Nonce, "version", r.Version,
+			"resources", r.News.Size())
 		if err := st.wire.SendMsg(r); err != nil {
 			return err
 		}
@@ -119,8 +122,8 @@ func (st *stream) send(responses []response) error {
 }
 
 // traceResponses records responses in the span of the stream's way to a generation. Held: st.sending.
-func (st *stream) traceResponses(g *generation, responses []response, now time.Time) {
-	if !g.span.IsRecording() {
+func (st *stream) traceResponses(g *generation, responses []protocol.Response, now time.Time) {
+	if !g.Span.IsRecording() {
 		return
 	}
 	if st.traced != g.number {
@@ -133,14 +136,14 @@ func (st *stream) traceResponses(g *generation, responses []response, now time.T
 	for i := range responses {
 		r := &responses[i]
 		st.span.AddEvent("send", trace.WithTimestamp(now), trace.WithAttributes(
-			attribute.String("type", r.kind.String()), attribute.String("nonce", r.nonce), attribute.String("version", r.version),
-			attribute.Int("resources", r.news.size()), attribute.Int("bytes", r.size()),
+			attribute.String("type", r.Kind.String()), attribute.String("nonce", r.Nonce), attribute.String("version", r.Version),
+			attribute.Int("resources", r.News.Size()), attribute.Int("bytes", r.Size()),
 		))
 	}
 }
 
 // traceAnswer records an ACK or a NACK. Held: st.sending.
-func (st *stream) traceAnswer(k kind, nack *Nack, now time.Time) {
+func (st *stream) traceAnswer(k content.Kind, nack *protocol.Nack, now time.Time) {
 	if !st.span.IsRecording() {
 		return
 	}

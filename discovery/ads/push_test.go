@@ -12,18 +12,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // A push can be followed from its changes to the last proxy's answer.
 func TestPushIsObservable(t *testing.T) {
-	both(t, base_ads, func(r *rig, v variant) {
-		fast, slow := r.started(v, base_ads), r.started(v, base_ads)
+	both(t, base, func(r *rig, v content.Variant) {
+		fast, slow := r.started(v, base), r.started(v, base)
 		changed := time.Now()
 		pass(100 * time.Millisecond)
 		g := r.current.Load().follow(adstest.Mesh(1), model.Change{Since: changed, Keys: []string{"config/a"}, Count: 1}, r.names)
-		next := state_ads("a=1 b=1", "a=2 b=1", "l=1", "r=1")
-		g.snapshots.get(reader{View: adstest.View(t, "127.0.0.9")}, func() *snapshot { return next })
+		next := state("a=1 b=1", "a=2 b=1", "l=1", "r=1")
+		g.Snapshots.Get(content.Reader{View: adstest.View(t, "127.0.0.9")}, func() *content.Snapshot { return next })
 		r.publish(g)
 		synctest.Wait()
 		got := r.Pushes()[len(r.Pushes())-1]
@@ -31,13 +32,13 @@ func TestPushIsObservable(t *testing.T) {
 			t.Errorf("both are sent endpoints and nothing else: %+v", got)
 		}
 		pass(time.Second)
-		fast.ack(eds)
+		fast.ack(content.EDS)
 		pass(time.Second)
 		clients := r.Clients()
 		if a, b := clients[0].Generation, clients[1].Generation; a+b != 2*g.number-1 {
 			t.Errorf("generations %d and %d, want one to have %d", a, b, g.number)
 		}
-		slow.nack(eds, "malformed")
+		slow.nack(content.EDS, "malformed")
 		got = r.Pushes()[len(r.Pushes())-1]
 		want := Push{
 			Generation: g.number, Cause: []string{"config/a"}, Changes: 1, Since: changed, Pushed: changed.Add(100 * time.Millisecond),
@@ -101,14 +102,14 @@ func TestResourcesAreCounted(t *testing.T) {
 	r.SetSecrets(secretsOf("a=1 b=1"))
 	r.Push(adstest.Mesh(1, "a", "b"), model.Change{})
 	for range 2 {
-		r.open().ask(clusterType)
+		r.open().ask(content.ClusterType)
 	}
 	g := r.current.Load()
-	s := g.snapshot(reader{View: adstest.View(t, "127.0.0.9")})
+	s := g.Snapshot(content.Reader{View: adstest.View(t, "127.0.0.9")})
 	var metrics strings.Builder
 	fmt.Fprintf(&metrics, "# HELP pilot_xds_resources Resources that connected proxies may be told, each once.\n# TYPE pilot_xds_resources gauge\n")
-	for k, n := range [kinds]int{cds: s[cds].size(), eds: 2, lds: s[lds].size(), rds: s[rds].size(), sds: 3} {
-		fmt.Fprintf(&metrics, "pilot_xds_resources{type=%q} %d\n", kind(k), n)
+	for k, n := range [content.Kinds]int{content.CDS: s[content.CDS].Size(), content.EDS: 2, content.LDS: s[content.LDS].Size(), content.RDS: s[content.RDS].Size(), content.SDS: 3} {
+		fmt.Fprintf(&metrics, "pilot_xds_resources{type=%q} %d\n", content.Kind(k), n)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(r.Metrics())

@@ -2,18 +2,21 @@ package ads
 
 import (
 	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // run serves until Envoy leaves or breaks the protocol. A thousand such goroutines wait in RecvMsg, where gRPC's stack
 // frames alone nearly exceed 8 kB, after which Go allocates 16 kB. So the frames of run and of its callers are kept
 // small.
 func (st *stream) run() error {
-	r := &request{variant: st.variant, intern: st.hub.names}
+	r := &protocol.Request{Variant: st.variant, Intern: st.hub.names}
 	for {
 		st.intake.Awaits()
 		err := st.wire.RecvMsg(r)
 		if err == nil {
-			st.intake.Handled(r.size)
+			st.intake.Handled(r.Size)
 			err = st.handle(r)
 		}
 		if err == errForObjects {
@@ -26,7 +29,7 @@ func (st *stream) run() error {
 }
 
 // handle answers a request, or keeps it until the view is made, and sends the responses that are due.
-func (st *stream) handle(r *request) error {
+func (st *stream) handle(r *protocol.Request) error {
 	k, served, err := st.check(r)
 	if err != nil {
 		return err
@@ -38,10 +41,10 @@ func (st *stream) handle(r *request) error {
 	if !served {
 		return nil
 	}
-	if r.names.len() > r.likely.len() {
-		r.likely = r.names
+	if r.Names.Len() > r.Likely.Len() {
+		r.Likely = r.Names
 	}
-	defer r.done() // the next one may be long in coming
+	defer r.Done() // the next one may be long in coming
 	if st.keep(k, r) {
 		return nil
 	}
@@ -51,7 +54,7 @@ func (st *stream) handle(r *request) error {
 	return st.flush()
 }
 
-func (st *stream) answer(k kind, r *request) error {
+func (st *stream) answer(k content.Kind, r *protocol.Request) error {
 	st.sending.Lock()
 	defer st.sending.Unlock()
 	responses, err := st.request(k, r, time.Now())

@@ -2,6 +2,8 @@ package ads
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 )
 
 // scrape collects the metrics of a server.
@@ -27,7 +29,7 @@ func (s scrape) Collect(out chan<- prometheus.Metric) {
 		c.Collect(out)
 	}
 	for k, n := range s.refused() {
-		out <- prometheus.MustNewConstMetric(withheld, prometheus.GaugeValue, float64(n), kind(k).String())
+		out <- prometheus.MustNewConstMetric(withheld, prometheus.GaugeValue, float64(n), content.Kind(k).String())
 	}
 	count := map[[3]string]int{}
 	for _, st := range s.all() {
@@ -40,12 +42,12 @@ func (s scrape) Collect(out chan<- prometheus.Metric) {
 		gauge := func(d *prometheus.Desc, value float64) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
 		}
-		for k, n := range g.resources() {
-			out <- prometheus.MustNewConstMetric(resources, prometheus.GaugeValue, float64(n), kind(k).String())
+		for k, n := range g.Resources() {
+			out <- prometheus.MustNewConstMetric(resources, prometheus.GaugeValue, float64(n), content.Kind(k).String())
 		}
-		gauge(serviceCount, float64(len(g.mesh.Services())))
-		gauge(encoded, float64(g.work.encoded.total()))
-		gauge(rebuilt, float64(g.work.rebuilt.total()))
+		gauge(serviceCount, float64(len(g.Mesh.Services())))
+		gauge(encoded, float64(g.Work.Encoded.Total()))
+		gauge(rebuilt, float64(g.Work.Rebuilt.Total()))
 		gauge(pushed, float64(g.number))
 	}
 }

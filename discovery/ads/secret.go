@@ -12,9 +12,9 @@ import (
 func (s *Server) SetSecrets(all secret.Set) {
 	s.pushing.Lock()
 	defer s.pushing.Unlock()
-	v, changed := s.vault.Load().next(all)
+	v, changed := s.vault.Load().Next(all)
 	s.vault.Store(v)
 	if g := s.current.Load(); g != nil && len(changed) > 0 {
-		s.push(g.mesh, model.Change{Since: time.Now(), Keys: changed, Count: len(changed)})
+		s.push(g.Mesh, model.Change{Since: time.Now(), Keys: changed, Count: len(changed)})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
@@ -53,7 +54,7 @@ func namingSecrets(secrets ...string) *model.Mesh {
 // Over mTLS a proxy gets the secrets of its namespace that it names: also those that are added later, and changes; one
 // that is removed stays in use. Before SetSecrets no secrets are served.
 func TestSecretsOfANamespace(t *testing.T) {
-	for v := range variants {
+	for v := range content.Variants {
 		t.Run(v.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAuthority(t)
@@ -64,32 +65,32 @@ func TestSecretsOfANamespace(t *testing.T) {
 				conn := r.dial(a.client(nil, a.issue(3, "spiffe://cluster.local/ns/default/sa/app")))
 				defer conn.Close()
 				c := r.connectBy(conn, v)
-				c.want("before there are any", c.subscribe(sds, "a"), "")
-				if got := c.subscribe(cds); !strings.HasPrefix(got, "cds:") {
+				c.want("before there are any", c.subscribe(content.SDS, "a"), "")
+				if got := c.subscribe(content.CDS); !strings.HasPrefix(got, "cds:") {
 					t.Errorf("clusters meanwhile: %q", got)
 				}
-				c.ack(cds)
+				c.ack(content.CDS)
 
 				r.SetSecrets(secretsOf("a=1 b=1"))
 				c = r.connectBy(conn, v)
-				missing := map[variant]string{sotw: "sds:a", delta: "sds:-foreign,-later,a"}[v]
-				c.want("its own", c.subscribe(sds, "a", "later", "foreign"), missing)
-				c.want("ACK", c.ack(sds), "")
+				missing := map[content.Variant]string{content.SotW: "sds:a", content.Delta: "sds:-foreign,-later,a"}[v]
+				c.want("its own", c.subscribe(content.SDS, "a", "later", "foreign"), missing)
+				c.want("ACK", c.ack(content.SDS), "")
 				r.SetSecrets(secretsOf("a=1 b=2 later=1"))
 				c.want("one that came", c.got(), "sds:later")
-				c.ack(sds)
+				c.ack(content.SDS)
 				const want = "map[a:secrets are not served: proxies read certificates from files], " + `map[foreign:namespace "default" has no secret of this name]`
 				if got := withheldOf(r); got != want {
 					t.Errorf("the notes' proxies lack %s, want %s", got, want)
 				}
 				r.SetSecrets(secretsOf("a=2 b=2 later=1"))
 				c.want("one that changed", c.got(), "sds:a")
-				c.ack(sds)
+				c.ack(content.SDS)
 				again := r.connectBy(conn, v)
-				if again.accepted = c.accepted; v == sotw {
-					again.want("after a reconnect", again.ask(sds, "a", "later", "foreign"), "")
+				if again.accepted = c.accepted; v == content.SotW {
+					again.want("after a reconnect", again.ask(content.SDS, "a", "later", "foreign"), "")
 				} else {
-					again.want("after a reconnect", again.resume(sds, c.versions[sds], "a", "later"), "")
+					again.want("after a reconnect", again.resume(content.SDS, c.versions[content.SDS], "a", "later"), "")
 				}
 				for _, want := range []string{
 					`secret=foreign reason="namespace \"default\" has no secret of this name"`,
@@ -99,12 +100,12 @@ func TestSecretsOfANamespace(t *testing.T) {
 						t.Errorf("the log lacks %s:\n%s", want, r.log)
 					}
 				}
-				only := r.connectTo(conn, v, "/envoy.service.secret.v3.SecretDiscoveryService/"+[variants]string{"Stream", "Delta"}[v]+"Secrets")
-				only.want("by the service of secrets alone", only.subscribe(sds, "b"), "sds:b")
+				only := r.connectTo(conn, v, "/envoy.service.secret.v3.SecretDiscoveryService/"+[content.Variants]string{"Stream", "Delta"}[v]+"Secrets")
+				only.want("by the service of secrets alone", only.subscribe(content.SDS, "b"), "sds:b")
 				r.SetSecrets(secretsOf("later=1"))
 				c.want("one that went", c.got(), "")
-				if again = r.connectBy(conn, v); v == delta {
-					again.want("and after a reconnect", again.resume(sds, c.versions[sds], "a", "later"), "")
+				if again = r.connectBy(conn, v); v == content.Delta {
+					again.want("and after a reconnect", again.resume(content.SDS, c.versions[content.SDS], "a", "later"), "")
 				}
 				r.SetSecrets(secretsOf("a=2 later=1"))
 				pushes := len(r.Pushes())
@@ -138,21 +139,21 @@ func withheldOf(r *rig) string {
 
 // A private key does not leave the host in plaintext; the stream continues without it.
 func TestSecretsAreNotSentInPlaintext(t *testing.T) {
-	both(t, nil, func(r *rig, v variant) {
+	both(t, nil, func(r *rig, v content.Variant) {
 		r.SetSecrets(secretsOf("a=1"))
-		r.push(base_ads)
+		r.push(base)
 		c := r.connect(v)
-		c.want("a secret", c.subscribe(sds, "a"), "")
-		c.want("clusters", c.subscribe(cds), "cds:a,b")
+		c.want("a secret", c.subscribe(content.SDS, "a"), "")
+		c.want("clusters", c.subscribe(content.CDS), "cds:a,b")
 		if got, want := withheldOf(r), "map[a:secrets are sent with mTLS only]"; got != want {
 			t.Errorf("the notes' proxies lack %s, want %s", got, want)
 		}
 		if n := strings.Count(r.log.String(), "with mTLS only"); n != 1 {
 			t.Errorf("logged %d times, want once:\n%s", n, r.log)
 		}
-		path := "/envoy.service.secret.v3.SecretDiscoveryService/" + [variants]string{"Stream", "Delta"}[v] + "Secrets"
+		path := "/envoy.service.secret.v3.SecretDiscoveryService/" + [content.Variants]string{"Stream", "Delta"}[v] + "Secrets"
 		c = r.connectTo(r.client, v, path)
-		c.subscribe(sds, "a")
+		c.subscribe(content.SDS, "a")
 		if status.Code(c.ended) != codes.PermissionDenied {
 			t.Errorf("a stream of secrets alone: %v, want PermissionDenied", c.ended)
 		}
@@ -180,9 +181,9 @@ func TestSecretsAreNotSentInPlaintext(t *testing.T) {
 }
 
 func TestSecretsAreNotServed(t *testing.T) {
-	overWire(t, base_ads, func(r *rig) {
-		c := r.connectTo(r.client, delta, "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets")
-		c.subscribe(sds, "a")
+	overWire(t, base, func(r *rig) {
+		c := r.connectTo(r.client, content.Delta, "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets")
+		c.subscribe(content.SDS, "a")
 		if status.Code(c.ended) != codes.Unimplemented || !strings.Contains(c.ended.Error(), "secrets are not served") {
 			t.Errorf("got %v, want Unimplemented with the reason", c.ended)
 		}

@@ -18,6 +18,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -126,7 +127,7 @@ func TestSecureRefusesOtherNamespaces(t *testing.T) {
 			defer client.Close()
 			s := &peerStream{t: t}
 			if test.code == codes.OK {
-				r.openOn(client).ask(clusterType)
+				r.openOn(client).ask(content.ClusterType)
 				return
 			}
 			code, text := askOnce(r, client, s)
@@ -151,25 +152,25 @@ func TestSecureReloadsCertificates(t *testing.T) {
 	client := r.dial(a.client(&before, proxy))
 	defer client.Close()
 	old := r.openOn(client)
-	old.ack(old.ask(clusterType))
+	old.ack(old.ask(content.ClusterType))
 
 	a.write(dir, a.issue(7, ""))
 	a.check(secure.Reload())
 	young := r.dial(a.client(&after, proxy))
 	defer young.Close()
-	r.openOn(young).ask(clusterType)
+	r.openOn(young).ask(content.ClusterType)
 	a.check(os.WriteFile(files.Key, []byte("half a k"), 0o600))
 	if err := secure.Reload(); err == nil || !strings.Contains(err.Error(), files.Key) {
 		t.Errorf("a broken key: %v, want an error that names %s", err, files.Key)
 	}
 	third := r.dial(a.client(&broken, proxy))
 	defer third.Close()
-	r.openOn(third).ask(clusterType)
+	r.openOn(third).ask(content.ClusterType)
 	if before != 2 || after != 7 || broken != 7 {
 		t.Errorf("serials %d, %d and %d, want 2, then 7 and still 7", before, after, broken)
 	}
 	r.Push(adstest.Mesh(1, "a", "b"), model.Change{})
-	old.next(clusterType) // it was not dropped
+	old.next(content.ClusterType) // it was not dropped
 }
 
 func TestSecureRefusesOldTLS(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 )
 
 // Serve answers on l, in plaintext, until ctx is done; it closes l. The server then closes connections one after the
@@ -93,7 +95,7 @@ type door struct {
 }
 
 // open admits a stream.
-func (d door) open(w grpc.ServerStream, v variant, only kind) (*stream, error) {
+func (d door) open(w grpc.ServerStream, v content.Variant, only content.Kind) (*stream, error) {
 	if d.current.Load() == nil {
 		d.metrics.refused.WithLabelValues("not synced").Inc()
 		return nil, status.Error(codes.Unavailable, "not synced yet")

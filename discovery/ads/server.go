@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/ads/intake"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -32,7 +33,7 @@ type Server struct {
 // New returns a Server that answers Unavailable until the first Push.
 func New(limits Limits, log *slog.Logger) *Server {
 	s := &Server{
-		hub:   hub{limits: limits, log: log, names: newInterner(), metrics: newMetrics(), onNews: func() {}},
+		hub:   hub{limits: limits, log: log, names: content.NewInterner(), metrics: newMetrics(), onNews: func() {}},
 		crowd: crowd{streams: map[*stream]bool{}, apart: map[*stream]bool{}},
 		rate:  newRate(limits.StreamsPerSecond), pushers: newPushers(),
 	}
@@ -75,9 +76,9 @@ func (s *Server) push(m *model.Mesh, c model.Change) {
 	}
 	g := s.current.Load().follow(m, c, s.names)
 	if v := s.vault.Load(); v != nil {
-		g.vault = v
+		g.Vault = v
 	}
-	g.span = spanOf(s.tracer, g, collected)
+	g.Span = spanOf(s.tracer, g, collected)
 	s.publish(g)
 }
 
@@ -101,4 +102,4 @@ func (s *Server) cutGreedy(peer, why string) {
 }
 
 // Trace records pushes as spans of t. It must be called before the first Push; without it nothing is recorded.
-func (s *Server) Trace(t trace.TracerProvider) { s.tracer = t.Tracer(scope) }
+func (s *Server) Trace(t trace.TracerProvider) { s.tracer = t.Tracer(content.Scope) }

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -31,10 +33,10 @@ func TestServeRefusesBrokenRequests(t *testing.T) {
 		request *discoveryv3.DiscoveryRequest
 		want    string
 	}{
-		"no node":      {&discoveryv3.DiscoveryRequest{TypeUrl: clusterType}, "no node.id"},
+		"no node":      {&discoveryv3.DiscoveryRequest{TypeUrl: content.ClusterType}, "no node.id"},
 		"no type_url":  {&discoveryv3.DiscoveryRequest{Node: adstest.Node()}, "no type_url"},
-		"mode":         {&discoveryv3.DiscoveryRequest{Node: mode, TypeUrl: clusterType}, "want REDIRECT, TPROXY or NONE"},
-		"malformed ID": {&discoveryv3.DiscoveryRequest{Node: &corev3.Node{Id: "x"}, TypeUrl: clusterType}, "want 4"},
+		"mode":         {&discoveryv3.DiscoveryRequest{Node: mode, TypeUrl: content.ClusterType}, "want REDIRECT, TPROXY or NONE"},
+		"malformed ID": {&discoveryv3.DiscoveryRequest{Node: &corev3.Node{Id: "x"}, TypeUrl: content.ClusterType}, "want 4"},
 	}
 	r := run(t)
 	r.Push(adstest.Mesh(1, "a"), model.Change{})
@@ -56,7 +58,7 @@ func TestServeUnknownTypeDoesNotKillTheStream(t *testing.T) {
 	for range 3 {
 		s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: "type.googleapis.com/x.Secret"})
 	}
-	s.ask(clusterType)
+	s.ask(content.ClusterType)
 	if got := strings.Count(r.log.String(), "type is not served"); got != 1 {
 		t.Errorf("logged %d times, want once:\n%s", got, r.log)
 	}
@@ -66,28 +68,28 @@ func TestServePushesAndRecords(t *testing.T) {
 	r := run(t)
 	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	s := r.open()
-	first := s.ask(clusterType)
-	endpoints := s.ask(endpointType, adstest.Cluster("a"))
+	first := s.ask(content.ClusterType)
+	endpoints := s.ask(content.EndpointType, adstest.Cluster("a"))
 	s.ack(endpoints, adstest.Cluster("a"))
 	s.ack(first)
-	s.ask(listenerType)
+	s.ask(content.ListenerType)
 
 	r.Push(adstest.Mesh(2, "a"), model.Change{})
-	changed := s.next(endpointType)
+	changed := s.next(content.EndpointType)
 	s.send(&discoveryv3.DiscoveryRequest{
-		TypeUrl: endpointType, VersionInfo: endpoints.VersionInfo, ResponseNonce: changed.Nonce,
-		ResourceNames: []string{adstest.Cluster("a")}, ErrorDetail: refused_ads("malformed IP address"),
+		TypeUrl: content.EndpointType, VersionInfo: endpoints.VersionInfo, ResponseNonce: changed.Nonce,
+		ResourceNames: []string{adstest.Cluster("a")}, ErrorDetail: refused("malformed IP address"),
 	})
-	adstest.Until(t, "the NACK", func() bool { return r.Clients()[0].Types[eds].State == StateNacked })
+	adstest.Until(t, "the NACK", func() bool { return r.Clients()[0].Types[content.EDS].State == protocol.StateNacked })
 
 	c := r.Clients()[0]
 	if c.Node != adstest.NodeID || c.Peer == "" || c.Connected.IsZero() {
 		t.Errorf("client %+v", c)
 	}
-	if got := []State{c.Types[cds].State, c.Types[lds].State, c.Types[rds].State}; !slices.Equal(got, []State{StateSynced, StateStale, StateNotSent}) {
+	if got := []protocol.State{c.Types[content.CDS].State, c.Types[content.LDS].State, c.Types[content.RDS].State}; !slices.Equal(got, []protocol.State{protocol.StateSynced, protocol.StateStale, protocol.StateNotSent}) {
 		t.Errorf("states of CDS, LDS, RDS: %v", got)
 	}
-	if e := c.Types[eds]; e.Sent != changed.VersionInfo || e.Acked != endpoints.VersionInfo || e.Subscribed != 1 ||
+	if e := c.Types[content.EDS]; e.Sent != changed.VersionInfo || e.Acked != endpoints.VersionInfo || e.Subscribed != 1 ||
 		e.Nack.Text != "malformed IP address" || e.Nonce != changed.Nonce {
 		t.Errorf("EDS %+v, last NACK %+v", e, e.Nack)
 	}
@@ -101,17 +103,17 @@ func TestServeStateBelongsToTheStream(t *testing.T) {
 	r := run(t)
 	r.Push(adstest.Mesh(1, "a", "b"), model.Change{})
 	old, young := r.open(), r.open()
-	old.ack(old.ask(endpointType, adstest.Cluster("a")), adstest.Cluster("a"))
-	young.ack(young.ask(endpointType, adstest.Cluster("a"), adstest.Cluster("b")), adstest.Cluster("a"), adstest.Cluster("b"))
+	old.ack(old.ask(content.EndpointType, adstest.Cluster("a")), adstest.Cluster("a"))
+	young.ack(young.ask(content.EndpointType, adstest.Cluster("a"), adstest.Cluster("b")), adstest.Cluster("a"), adstest.Cluster("b"))
 	adstest.Until(t, "both ACKs", func() bool {
 		clients := r.Clients()
-		return len(clients) == 2 && clients[0].Types[eds].State == StateSynced && clients[1].Types[eds].State == StateSynced
+		return len(clients) == 2 && clients[0].Types[content.EDS].State == protocol.StateSynced && clients[1].Types[content.EDS].State == protocol.StateSynced
 	})
 	r.Push(adstest.Mesh(2, "a", "b"), model.Change{})
-	if got := len(old.next(endpointType).Resources); got != 1 {
+	if got := len(old.next(content.EndpointType).Resources); got != 1 {
 		t.Errorf("the old stream got %d resources, want its one", got)
 	}
-	if got := len(young.next(endpointType).Resources); got != 2 {
+	if got := len(young.next(content.EndpointType).Resources); got != 2 {
 		t.Errorf("the new stream got %d resources, want its two", got)
 	}
 	old.CloseSend()
@@ -122,26 +124,26 @@ func TestServeStateBelongsToTheStream(t *testing.T) {
 func TestServeReconnectWithSameVersionIsSilent(t *testing.T) {
 	r := run(t)
 	r.Push(adstest.Mesh(1, "a"), model.Change{})
-	had := r.open().ask(clusterType)
+	had := r.open().ask(content.ClusterType)
 	again := run(t)
 	again.Push(adstest.Mesh(1, "a"), model.Change{})
 	s := again.open()
-	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType, VersionInfo: had.VersionInfo, ResponseNonce: "17"})
-	s.ask(listenerType) // the first response is of the next request
+	s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: content.ClusterType, VersionInfo: had.VersionInfo, ResponseNonce: "17"})
+	s.ask(content.ListenerType) // the first response is of the next request
 }
 
 func TestServePushStormIsCoalesced(t *testing.T) {
 	r := run(t)
 	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	s := r.open()
-	first := s.ask(endpointType, adstest.Cluster("a"))
+	first := s.ask(content.EndpointType, adstest.Cluster("a"))
 	for i := range 200 {
 		r.Push(adstest.Mesh(2+i, "a"), model.Change{})
 	}
-	adstest.Until(t, "the pushes", func() bool { return r.Clients()[0].Types[eds].State == StateStale })
+	adstest.Until(t, "the pushes", func() bool { return r.Clients()[0].Types[content.EDS].State == protocol.StateStale })
 	s.ack(first, adstest.Cluster("a"))
-	newest := r.current.Load().snapshot(reader{View: adstest.View(t, "127.0.0.9")})[eds].find(adstest.Cluster("a"))
-	if got := s.next(endpointType); !bytes.HasSuffix(newest.whole(), got.Resources[0].Value) {
+	newest := r.current.Load().Snapshot(content.Reader{View: adstest.View(t, "127.0.0.9")})[content.EDS].Find(adstest.Cluster("a"))
+	if got := s.next(content.EndpointType); !bytes.HasSuffix(newest.Whole(), got.Resources[0].Value) {
 		t.Errorf("the answer to an unanswered response brought %s, want the newest of 200 pushes", got.Resources[0].Value)
 	}
 }
@@ -150,7 +152,7 @@ func TestServeStopsWithOpenStreams(t *testing.T) {
 	r := run(t)
 	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	s := r.open()
-	s.ask(clusterType)
+	s.ask(content.ClusterType)
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
@@ -169,8 +171,8 @@ func TestServeStopsWithClientThatDoesNotRead(t *testing.T) {
 		}
 		r.Push(adstest.Mesh(1, names...), model.Change{})
 		s := r.open()
-		s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: clusterType})
-		s.send(&discoveryv3.DiscoveryRequest{TypeUrl: endpointType, ResourceNames: names})
+		s.send(&discoveryv3.DiscoveryRequest{Node: adstest.Node(), TypeUrl: content.ClusterType})
+		s.send(&discoveryv3.DiscoveryRequest{TypeUrl: content.EndpointType, ResourceNames: names})
 		synctest.Wait()
 		start := time.Now()
 		if err := r.stop(); err != nil {

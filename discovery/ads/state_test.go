@@ -7,48 +7,51 @@ import (
 
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
-var base_ads = state_ads("a=1 b=1", "a=1 b=1", "l=1", "r=1")
+var base = state("a=1 b=1", "a=1 b=1", "l=1", "r=1")
 
 // content makes a set of "name=content" words; the contents are made up.
-func content_ads(k kind, words string) *set {
-	resources := []*resource{}
+func made(k content.Kind, words string) *content.Set {
+	resources := []*content.Resource{}
 	for _, word := range strings.Fields(words) {
 		name, text, _ := strings.Cut(word, "=")
-		resources = append(resources, encode(name, wrapperspb.String(name+"="+text)))
+		resources = append(resources, content.Encode(name, wrapperspb.String(name+"="+text)))
 	}
-	return setOf(k, resources)
+	return content.SetOf(k, resources)
 }
 
-func state_ads(clusters, endpoints, listeners, routes string) *snapshot {
-	return &snapshot{
-		cds: content_ads(cds, clusters), eds: content_ads(eds, endpoints), sds: content_ads(sds, ""), lds: content_ads(lds, listeners), rds: content_ads(rds, routes),
-		nds: content_ads(nds, ""),
+func state(clusters, endpoints, listeners, routes string) *content.Snapshot {
+	return &content.Snapshot{
+		content.CDS: made(content.CDS, clusters), content.EDS: made(content.EDS, endpoints), content.SDS: made(content.SDS, ""), content.LDS: made(content.LDS, listeners), content.RDS: made(content.RDS, routes),
+		content.NDS: made(content.NDS, ""),
 	}
 }
 
-func refused_ads(text string) *statuspb.Status { return &statuspb.Status{Code: 13, Message: text} }
+func refused(text string) *statuspb.Status { return &statuspb.Status{Code: 13, Message: text} }
 
 // settled returns the protocol of an Envoy that has accepted all of base, and the nonce of its endpoints.
-func settled(t *testing.T, in *interner) (p *protocol, nonce string) {
+func settled(t *testing.T, in *content.Interner) (p *protocol.Session, nonce string) {
 	t.Helper()
-	p = newProtocol(sotw, base_ads, newShare(in))
-	var nonces [kinds]string
+	p = protocol.New(content.SotW, base, content.NewShare(in))
+	var nonces [content.Kinds]string
 	for _, ask := range []struct {
-		kind  kind
+		kind  content.Kind
 		names []string
-	}{{cds, nil}, {eds, []string{"a", "b"}}, {eds, []string{"a", "b"}}, {cds, nil}, {lds, nil}, {rds, []string{"r"}}, {rds, []string{"r"}}, {lds, nil}} {
-		responses, _, err := p.request(ask.kind, &request{names: in.of(ask.names), nonce: nonces[ask.kind]}, time.Now())
+	}{{content.CDS, nil}, {content.EDS, []string{"a", "b"}}, {content.EDS, []string{"a", "b"}}, {content.CDS, nil}, {content.LDS, nil}, {content.RDS, []string{"r"}}, {content.RDS, []string{"r"}}, {content.LDS, nil}} {
+		responses, _, err := p.Request(ask.kind, &protocol.Request{Names: in.Of(ask.names), Nonce: nonces[ask.kind]}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range responses {
-			nonces[r.kind] = r.nonce
+			nonces[r.Kind] = r.Nonce
 		}
 	}
-	if !p.reached() {
+	if !p.Reached() {
 		t.Fatal("not settled after a start")
 	}
-	return p, nonces[eds]
+	return p, nonces[content.EDS]
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -42,7 +43,7 @@ func stopUnder(t *testing.T, limits Limits, attack func(t *testing.T, r *running
 	r := runWith(t, limits, nil)
 	r.Push(adstest.Mesh(1, "a"), model.Change{})
 	for range 8 {
-		r.open().ask(clusterType)
+		r.open().ask(content.ClusterType)
 	}
 	attack(t, r)
 	synctest.Wait()

@@ -16,7 +16,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/ads/intake"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
 // maxUnknownTypes is how many types that are not served are logged for one stream.
@@ -38,8 +40,8 @@ type stream struct {
 	list      list // that it is on
 	log       *slog.Logger
 	wire      grpc.ServerStream
-	variant   variant
-	only      kind // aggregated, or the one kind that the service serves
+	variant   content.Variant
+	only      content.Kind // aggregated, or the one kind that the service serves
 	peer      string
 	connected time.Time
 	listener  net.Listener // the listener that accepted it
@@ -50,10 +52,10 @@ type stream struct {
 	sending   sync.Mutex // held while responses are decided on and sent, so that they are sent in that order
 	mu        sync.Mutex // held while the protocol is used: debug pages read it, and must not wait for a slow Envoy
 	node      string
-	reader    reader
+	reader    content.Reader
 	place     *place // nil if the node sent a locality
 	admission admission
-	protocol  *protocol // nil until the view is made
+	session   *protocol.Session // nil until the view is made
 	unknown   map[string]bool
 	leaves    func()            // ends the count of the stream for its identity, nil before the first request
 	withheld  map[string]string // why secrets were not sent, by name
@@ -71,10 +73,10 @@ type stream struct {
 	traced int64      // that generation
 }
 
-func newStream(h *hub, on list, w grpc.ServerStream, v variant, only kind) *stream {
+func newStream(h *hub, on list, w grpc.ServerStream, v content.Variant, only content.Kind) *stream {
 	return &stream{
 		hub: h, list: on, log: h.log, wire: w, variant: v, only: only,
-		peer: peerOf(w.Context()), connected: time.Now(), intake: linkOf(w.Context()).intake, span: silent(),
+		peer: peerOf(w.Context()), connected: time.Now(), intake: linkOf(w.Context()).intake, span: content.Silent(),
 	}
 }
 
@@ -92,8 +94,8 @@ func (st *stream) cutIfSlow(now time.Time, limit time.Duration) {
 	st.mu.Lock()
 	since := st.connected
 	switch {
-	case st.protocol != nil:
-		since = st.protocol.waitsSince()
+	case st.session != nil:
+		since = st.session.WaitsSince()
 	case st.admission.waits:
 		since = time.Time{} // it is the server that is slow
 	}
@@ -147,10 +149,10 @@ func (st *stream) leave(err error) (reached int64, cause string) {
 }
 
 // identified reports whether the stream's first request has named its node.
-func (st *stream) identified() bool { return st.protocol != nil || st.admission.waits }
+func (st *stream) identified() bool { return st.session != nil || st.admission.waits }
 
 // aggregated means that a stream carries every kind.
-const aggregated = kinds
+const aggregated = content.Kinds
 
 // labels are those of the metric that counts connected proxies.
 func (st *stream) labels() [3]string {

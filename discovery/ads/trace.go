@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 )
 
 // A push is a trace, if tracing is on:
@@ -23,7 +25,7 @@ const maxTraced = 32
 // spanOf begins the trace of g. collected is the time when making g began. t is nil for none.
 func spanOf(t trace.Tracer, g *generation, collected time.Time) trace.Span {
 	if t == nil {
-		return silent()
+		return content.Silent()
 	}
 	since := g.change.Since
 	if since.IsZero() {
@@ -34,6 +36,6 @@ func spanOf(t trace.Tracer, g *generation, collected time.Time) trace.Span {
 		attribute.StringSlice("cause", g.change.Keys),
 		attribute.Int("changes", g.change.Count),
 	))
-	child(span, "collect", trace.WithTimestamp(since)).End(trace.WithTimestamp(collected))
+	content.Child(span, "collect", trace.WithTimestamp(since)).End(trace.WithTimestamp(collected))
 	return span
 }

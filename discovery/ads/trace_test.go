@@ -13,32 +13,33 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // A push is a trace: its changes, the views that were made again, and for each proxy the responses and the times of its
 // answers.
 func TestPushIsTraced(t *testing.T) {
-	both(t, base_ads, func(r *rig, v variant) {
+	both(t, base, func(r *rig, v content.Variant) {
 		spans := tracetest.NewSpanRecorder()
 		r.Trace(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
 		r.Push(adstest.Mesh(1, "a"), model.Change{})
 		fast, slow := r.connect(v), r.connect(v)
 		for _, c := range []*client{fast, slow} {
-			c.subscribe(eds, adstest.Cluster("a"))
-			c.ack(eds)
+			c.subscribe(content.EDS, adstest.Cluster("a"))
+			c.ack(content.EDS)
 		}
 		changed := time.Now()
 		pass(100 * time.Millisecond)
 		r.Push(adstest.Mesh(2, "a"), model.Change{Since: changed, Keys: []string{"config/a"}, Count: 1})
 		synctest.Wait()
 		pass(time.Second)
-		fast.ack(eds)
+		fast.ack(content.EDS)
 		if push := spanNamed(spans, "push", r.current.Load().number); push != nil {
 			t.Errorf("the push has ended while a proxy has not answered: %v", push.Attributes())
 		}
 		pass(time.Second)
-		slow.nack(eds, "malformed")
+		slow.nack(content.EDS, "malformed")
 
 		push := spanNamed(spans, "push", r.current.Load().number)
 		if push == nil {
@@ -83,15 +84,15 @@ func TestTracesAreBounded(t *testing.T) {
 		r.Push(adstest.Mesh(1, "a"), model.Change{})
 		var clients []*client
 		for range 3 * maxTraced {
-			c := r.connectBy(r.dialPlain(), sotw)
-			c.subscribe(eds, adstest.Cluster("a"))
-			c.ack(eds)
+			c := r.connectBy(r.dialPlain(), content.SotW)
+			c.subscribe(content.EDS, adstest.Cluster("a"))
+			c.ack(content.EDS)
 			clients = append(clients, c)
 		}
 		r.Push(adstest.Mesh(2, "a"), model.Change{})
 		synctest.Wait()
 		for _, c := range clients {
-			c.ack(eds)
+			c.ack(content.EDS)
 		}
 		count := 0
 		for _, s := range spans.Ended() {

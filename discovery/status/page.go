@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -129,16 +130,16 @@ func named(m model.Meta) string { return m.Kind + " " + m.Namespace + "/" + m.Na
 
 // syncState is a proxy as syncz shows it: the push that it has, and its state for each type.
 type syncState struct {
-	Proxy      string               `json:"proxy"`
-	Generation int64                `json:"generation"`
-	Since      time.Time            `json:"since,omitzero"`
-	Types      map[string]ads.State `json:"types"` // by short name
+	Proxy      string                    `json:"proxy"`
+	Generation int64                     `json:"generation"`
+	Since      time.Time                 `json:"since,omitzero"`
+	Types      map[string]protocol.State `json:"types"` // by short name
 }
 
 func syncStates(clients []ads.Client) []syncState {
 	out := []syncState{}
 	for _, c := range clients {
-		types := map[string]ads.State{}
+		types := map[string]protocol.State{}
 		for _, t := range c.Types {
 			types[t.Name] = t.State
 		}

@@ -15,13 +15,14 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 func TestHandler(t *testing.T) {
 	connected := []ads.Client{{
 		Node: "sidecar~127.0.0.9~a.b~d", Peer: "127.0.0.1:5", Variant: "delta", Connected: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Types: []ads.ClientType{{Name: "cds", TypeURL: "t", State: ads.StateSynced, Sent: "v", Acked: "v", Nonce: "1", Wildcard: true}},
+		Types: []protocol.Type{{Name: "cds", TypeURL: "t", State: protocol.StateSynced, Sent: "v", Acked: "v", Nonce: "1", Wildcard: true}},
 	}}
 	const loopback = "127.0.0.1:4711"
 	tests := map[string]struct {
@@ -115,7 +116,7 @@ func TestNotesShowTheOrigin(t *testing.T) {
 }
 
 func TestDebugPages(t *testing.T) {
-	connected := []ads.Client{{Node: "x", Generation: 3, Types: []ads.ClientType{{Name: "cds", State: ads.StateSynced}}}}
+	connected := []ads.Client{{Node: "x", Generation: 3, Types: []protocol.Type{{Name: "cds", State: protocol.StateSynced}}}}
 	for path, want := range map[string]string{
 		"/v1/registration": `[{"host":"a.com","endpoints":[{"address":"10.0.0.1","ports":{"http":8080}}]}]`,
 		"/debug/endpointz": `[{"host":"a.com","endpoints":[{"address":"10.0.0.1","ports":{"http":8080}}]}]`,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -158,7 +159,7 @@ func (l *envoyLab) clients(want int) []ads.Client {
 				return fmt.Errorf("stream of %s: nothing asked yet", c.Peer)
 			}
 			for _, k := range c.Types {
-				if k.State != ads.StateSynced {
+				if k.State != protocol.StateSynced {
 					return fmt.Errorf("stream of %s: %s is %s", c.Peer, k.Name, k.State)
 				}
 			}

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/xds"
 
-	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -52,7 +52,7 @@ func TestProxylessGRPC(t *testing.T) {
 			if k.Nack != nil {
 				t.Errorf("%s was refused: %s", k.Name, k.Nack.Text)
 			}
-			if k.State != ads.StateSynced || k.Wildcard || k.Subscribed != 1 {
+			if k.State != protocol.StateSynced || k.Wildcard || k.Subscribed != 1 {
 				t.Errorf("%s: %+v, want the one name that is needed", k.Name, k)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
@@ -56,13 +57,13 @@ func TestNack(t *testing.T) {
 		l.start(0)
 		l.answers("one")
 		l.Write("sidecar.yaml", strings.ReplaceAll(sidecar, "BIND", "203.0.113.1")) // not an address of this machine
-		var nacked ads.ClientType
+		var nacked protocol.Type
 		l.Check(lab.Eventually(lab.StopLimit, func() error {
 			var clients []ads.Client
 			if err := l.debug("adsz", &clients); err != nil {
 				return err
 			}
-			if nacked = clients[0].Types[2]; nacked.State != ads.StateNacked {
+			if nacked = clients[0].Types[2]; nacked.State != protocol.StateNacked {
 				return fmt.Errorf("LDS is %s", nacked.State)
 			}
 			return nil

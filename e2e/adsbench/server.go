@@ -17,6 +17,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/heap"
 )
@@ -148,9 +149,9 @@ func (c *control) do(words []string) {
 	say(map[string]any{"done": words[0]})
 }
 
-func allSynced(types []ads.ClientType) bool {
+func allSynced(types []protocol.Type) bool {
 	for _, t := range types {
-		if t.State != ads.StateSynced {
+		if t.State != protocol.StateSynced {
 			return false
 		}
 	}

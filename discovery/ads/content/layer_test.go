@@ -1,0 +1,75 @@
+package content
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// A layer that was made from another by replacing resources equals one that was made from all resources, and so does
+// the difference. A resource that a client has with unknown content is sent even if it is not at one of the changed
+// places.
+func TestLayersWithOthersInSomePlaces(t *testing.T) {
+	var resources []*Resource
+	for i := range 3*runLength + 5 {
+		resources = append(resources, newResource(fmt.Sprintf("r%04d", i), "type", []byte("1")))
+	}
+	base := newLayer(EDS, resources)
+	for name, places := range map[string][]int{"none": nil, "the first": {0}, "the last": {len(resources) - 1}, "some, one twice": {150, 3, 64, 3}} {
+		var w Work
+		next := base.patch(places, func(at int) *Resource { return newResource(resources[at].Name, "type", []byte("2")) })
+		anew := newLayer(EDS, next.Resources)
+		if next.version != anew.version {
+			t.Errorf("%s: another version", name)
+		}
+		if (next == base) != (len(places) == 0) {
+			t.Errorf("%s: the same layer: %t", name, next == base)
+		}
+		got, want := compareLayers(base, next, &w), compareLayers(base, anew, &w)
+		for i, parts := range [][2]*part{{got.updated, want.updated}, {got.fresh, want.fresh}, {got.gone, want.gone}} {
+			if !slices.Equal(parts[0].Resources, parts[1].Resources) {
+				t.Errorf("%s: difference %d is another", name, i)
+			}
+		}
+		other := newLayer(EDS, append(slices.Clone(resources[:9]), &Resource{Name: resources[9].Name, unknown: true}))
+		if updated := compareLayers(other, next, &w).updated; updated.find(resources[9].Name) == nil {
+			t.Errorf("%s: what is not known is not told", name)
+		}
+	}
+	if same := base.patch([]int{5}, func(at int) *Resource { return resources[at] }); same != base {
+		t.Error("the same resource makes another layer")
+	}
+}
+
+// A layer that was made from another one has the same version as one that was made from nothing.
+func TestLayersFromOthers(t *testing.T) {
+	of := func(names ...int) (out []*Resource) {
+		for _, n := range names {
+			out = append(out, newResource(fmt.Sprintf("r%04d", n), "type", []byte(strconv.Itoa(n))))
+		}
+		return out
+	}
+	var all []int
+	for i := range 3*runLength + 5 {
+		all = append(all, i)
+	}
+	base := newLayer(CDS, of(all...))
+	changed := slices.Clone(base.Resources)
+	changed[runLength+1] = newResource(changed[runLength+1].Name, "type", []byte("changed"))
+	lists := map[string][]*Resource{
+		"the same": base.Resources, "none": nil, "one changed": changed, "the last is gone": base.Resources[:len(all)-1], "the first is gone": base.Resources[1:],
+		"a whole run is gone": base.Resources[:3*runLength], "one more": append(slices.Clone(base.Resources), of(9999)...), "part of a run": base.Resources[:7],
+	}
+	for name, list := range lists {
+		want := newLayer(CDS, list)
+		for other, from := range lists {
+			if got := newLayerFrom(newLayer(CDS, from), CDS, list); got.version != want.version {
+				t.Errorf("%s, from %s: another version", name, other)
+			}
+		}
+		if name != "the same" && want.version == base.version {
+			t.Errorf("%s: the version is that of all", name)
+		}
+	}
+}

@@ -31,6 +31,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/x.go", `import "os"; func f() string { return os.Getenv("PILOT_X") }`, "the environment belongs to cmd"},
 	{"discovery/ads/x.go", `import _ "go.opentelemetry.io/otel/sdk/trace"`, "where traces go"},
 	{"agent/core.go", `func f() { go f() }`, "no goroutine and no I/O"},
+	{"discovery/state.go", `import "log/slog"; func f(l *slog.Logger) { l.Info("x") }`, "no goroutine and no I/O"},
 	{"discovery/xds/x.go", `import _ "net/http"`, "no goroutine and no I/O"},
 	{"node/x.go", `import "time"; func f() time.Time { return time.Now() }`, "time is an argument"},
 	{"discovery/ads/x.go", `import _ "k8s.io/api/core/v1"`, "Kubernetes' types stop"},
@@ -119,6 +120,7 @@ func TestWhatTheRulesAllow(t *testing.T) {
 			func init() { runtime.LockOSThread() }
 			var home = os.Getenv("HOME")`,
 		"cmd/discovery/x.go":                 `import (_ "./discovery/registry/consul"; _ "./discovery/config/file")`,
+		"discovery/due.go":                   `import "log/slog"; func f() slog.Level { return slog.LevelError }`,
 		"agent/agent.go":                     `import "time"; func run() { go run(); time.Now() }`,
 		"agent/core.go":                      `import "time"; type state struct{ since time.Time }; func (s *state) f(now time.Time) { s.since = now }`,
 		"agent/proxy/x.go":                   `import (_ "./agent/envoy"; _ "./agent/identity"; _ "./bootstrap"; _ "./watch")`,

@@ -6,21 +6,7 @@ import (
 	"time"
 )
 
-const (
-	rest = 5 * time.Second // between two measurements of how busy the process is
-	idle = 4 << 20         // bytes that a process without work allocates in that time
-	much = 16 << 20        // bytes that make a collection worthwhile
-)
-
-// spare is a measurement in bytes: memory allocated since the start, and memory that the heap holds beyond the live
-// heap.
-type spare struct{ allocated, beyond uint64 }
-
-// due reports whether to return memory to the system: when the process has no work, and has allocated some since it
-// last returned memory.
-func due(last, now spare, given uint64) bool {
-	return now.allocated-last.allocated < idle && now.allocated-given >= much && now.beyond >= much
-}
+const rest = 5 * time.Second // between two measurements of how busy the process is
 
 // scavenge returns memory to the system after a burst of work. The runtime does so by itself only down to the size to
 // which the heap may grow again, which is large here.

@@ -115,11 +115,16 @@ security: ## known vulnerabilities of what the binaries link, then every fuzzer
 release: bin/envoy ## build, sign and attest the programs and images of VERSION with KEY (docs/release.md)
 	@VERSION='$(VERSION)' KEY='$(KEY)' envoy-tools/release
 
-lint: ## vet, staticcheck, gofumpt, and shellcheck where it is installed
+# What no program reaches is deleted, or is in a test file. Excepted are config.Decode, with which the tests of six packages read
+# objects, and the tables of differences from Istio, from which docs/compat.md is made.
+lint: ## vet, staticcheck, gofumpt, deadcode, and shellcheck where it is installed
 	go vet -tags grpcnotrace,pod,long,wire,registries,kube,node ./...
 	go tool staticcheck -tags grpcnotrace,pod,long,wire,registries,kube,node ./...
 	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || \
 		{ echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
+	@dead=$$(go tool deadcode ./cmd/... ./examples/...) || exit 1; \
+		dead=$$(echo "$$dead" | grep -v '^discovery/config/\(decode\|verdicts\)\.go:'); test -z "$$dead" || \
+		{ echo "no program reaches these: delete them, or move them to the tests that do"; echo "$$dead"; exit 1; }
 	@[ '$(CI)' != true ] || envoy-tools/packages lint
 	@$(MAKE) --no-print-directory shellcheck
 

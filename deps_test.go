@@ -166,7 +166,7 @@ var rules = []rule{
 	},
 	{who: "internal/local", only: "nothing", why: "both halves ask what is local, so it stands on neither"},
 	{who: "internal/bounded internal/environ internal/fill internal/golden internal/logger internal/regular internal/retry internal/room internal/spelling internal/spiffe internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
-	{who: "internal/manual", only: "internal/golden", why: "pages are made from commands, of whichever program"},
+	{who: "internal/manual", only: "internal/golden internal/setting", why: "pages are made from commands, of whichever program"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
 	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/local internal/regular internal/room", why: "the agent's rooms know the agent, not the commands"},
 	{

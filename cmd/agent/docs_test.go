@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pilotlight/pilotlight/internal/golden"
+	"github.com/pilotlight/pilotlight/internal/manual"
 )
 
 // TestSettingsDocument compares docs/cli/settings.md with the table.
@@ -19,7 +20,7 @@ Each setting is a flag (` + "`--statusPort 15021`" + `), an environment variable
 ` + "`--config`" + ` or ` + "`PILOTLIGHT_CONFIG`" + ` names. A flag beats a variable, a variable the file, the file the default; an empty
 variable is one that is not set. ` + "`agent proxy --print-config`" + ` shows what counts and why.
 `)
-	b.WriteString((&settings{}).table().Markdown())
+	b.WriteString(manual.Settings((&settings{}).table()))
 	b.WriteString("\n## Other variables\n\nThey have no flag: the platform or the injector sets them.\n\n| variable | what it is |\n|---|---|\n")
 	for _, v := range variables {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(v.name, ", ", "`, `"), v.what)

@@ -18,5 +18,5 @@ Made from the table that discovery parses by; `+"`make golden`"+` rewrites it.
 Each setting is a flag (`+"`--configDir mesh/`"+`), an environment variable, and a key of the YAML file that
 `+"`--config`"+` or `+"`PILOTLIGHT_CONFIG`"+` names. A flag beats a variable, a variable the file, the file the default; an empty
 variable counts as not set. `+"`discovery serve --print-config`"+` shows each value and where it came from.
-`+newSettings().table().Markdown())
+`+manual.Settings(newSettings().table()))
 }

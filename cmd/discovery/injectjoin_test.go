@@ -4,18 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/pilotlight/pilotlight/discovery/config"
-	"github.com/pilotlight/pilotlight/discovery/inject"
 )
 
 // The command injects what the webhook does, into the same Pod of the same mesh: MeshConfig, ProxyConfig objects of the Pod's and of
@@ -67,24 +62,6 @@ func TestWebhookAndCommandInjectAlike(t *testing.T) {
 	for _, want := range []string{"--discoveryAddress pilot.root.svc:15010", "--drainDuration 15s", "--statsInclusionPrefixes cluster", "--zipkinAddress zipkin.root:9411"} {
 		if !strings.Contains(arguments, want) {
 			t.Errorf("the arguments are %s, want %s", arguments, want)
-		}
-	}
-}
-
-// Injection and the validation of objects know the same fields.
-func TestInjectionAndValidationAgree(t *testing.T) {
-	served := map[string]bool{}
-	for _, s := range config.SupportOf("MeshConfig") {
-		if path, found := strings.CutPrefix(s.Path, "defaultConfig."); found && s.Served {
-			served[path] = true
-		}
-	}
-	elsewhere := []string{"tracing.sampling"}     // read by discovery itself
-	removed := []string{"parentShutdownDuration"} // from Istio's API
-	for _, path := range inject.ProxyConfigFields() {
-		covered := slices.ContainsFunc(slices.Collect(maps.Keys(served)), func(s string) bool { return s == path || strings.HasPrefix(s, path+".") })
-		if without := slices.Contains(inject.Without(), path); covered == without && !slices.Contains(elsewhere, path) && !slices.Contains(removed, path) {
-			t.Errorf("%s: it has an effect in support.txt: %t; in injection: %t", path, covered, !without)
 		}
 	}
 }

@@ -155,7 +155,7 @@ func TestConfigDoubts(t *testing.T) {
 
 // Each field of Istio's ProxyConfig has an effect or is known to have none: a user's correct spelling is never called unknown.
 func TestEveryFieldOfProxyConfigIsKnown(t *testing.T) {
-	known := inject.ProxyConfigFields()
+	known := inject.Names()
 	var missing []string
 	var walk func(m protoreflect.MessageDescriptor, at string)
 	walk = func(m protoreflect.MessageDescriptor, at string) {

@@ -122,12 +122,7 @@ func inOrder(given map[string]any) []string {
 	})
 }
 
-// ProxyConfigFields returns the paths of the fields of Istio's ProxyConfig that are known here.
-func ProxyConfigFields() []string { return names() }
-
-// Without returns the fields among them that have no effect.
-func Without() []string { return slices.Clone(without) }
-
+// names returns the paths of the fields of Istio's ProxyConfig that are known here.
 func names() []string {
 	out := slices.Concat(own, without)
 	for _, s := range settings {

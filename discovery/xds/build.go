@@ -30,28 +30,6 @@ type Resources struct {
 	patched Patch
 }
 
-// Build returns the whole configuration of the proxies with view v.
-func Build(m *model.Mesh, v View) *Resources {
-	out, in := BuildOutbound(m, v.Outbound), BuildInbound(m, v.Inbound)
-	all := &Resources{
-		Clusters:  slices.Concat(out.Clusters, in.Clusters),
-		Endpoints: slices.Concat(out.Endpoints, in.Endpoints),
-		Listeners: slices.Concat(out.Listeners, in.Listeners),
-		Routes:    slices.Concat(out.Routes, in.Routes),
-	}
-	return all.normalize()
-}
-
-// BuildOutbound returns the resources for traffic to the mesh's services. It returns all endpoints and routes: inbound
-// has none.
-func BuildOutbound(m *model.Mesh, v Outbound) *Resources { return RebuildOutbound(nil, m, v) }
-
-// RebuildOutbound returns the same as BuildOutbound. A message that is unchanged since last, which was built for the
-// same view of an earlier mesh, is the same pointer: only the other messages must be encoded. last may be nil.
-func RebuildOutbound(last *Resources, m *model.Mesh, v Outbound) *Resources {
-	return RebuildWithSibling(last, nil, m, v)
-}
-
 func build(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
 	b := &builder{mesh: m, view: v, last: last, sibling: sibling, out: &Resources{memory: model.NewMemory(last.memoryOf(), sibling.memoryOf())}}
 	b.scope = m.Scope(v.Namespace, v.Labels())

@@ -2,9 +2,9 @@
 // endpoints, listeners and routes, with the names that Istio uses. It is pure: no goroutine, no clock, no I/O, and
 // equal arguments give equal results, in the same order.
 //
-//	Node ── ParseProxy ──▶ Proxy ── ViewOf ──▶ View ─┬─ Outbound ─ RebuildOutbound ┐
-//	                                                 └─ Inbound ─── BuildInbound ──┴▶ Resources
-//	                                   Mesh ───────────────────────┘
+//	Node ── ParseProxy ──▶ Proxy ── ViewOf ──▶ View ─┬─ Outbound ─ RebuildWithSibling ─┐
+//	                                                 └─ Inbound ─── BuildInbound ──────┴▶ Resources
+//	                                   Mesh ───────────────────────────┘
 //
 // Traffic of a sidecar whose connections are intercepted, and of one without (interception mode NONE):
 //
@@ -16,7 +16,7 @@
 //
 // A gateway has a listener for each bind and port of the Gateways that select it, and no inbound half.
 //
-// RebuildOutbound reuses from an earlier result, pointer for pointer, every value whose inputs did not change.
+// RebuildWithSibling reuses from an earlier result, pointer for pointer, every value whose inputs did not change.
 //
 // The package does not handle the transport of its results (package ads does). An invalid object does not affect the
 // other objects: a part that Envoy would reject (a malformed address, a domain or a match that is used twice) is left

@@ -177,10 +177,6 @@ func pipe(path string) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}
 }
 
-func socketOf(e *endpointv3.LbEndpoint) *corev3.SocketAddress {
-	return e.GetEndpoint().GetAddress().GetSocketAddress()
-}
-
 // canonical returns an IP address in its canonical spelling; any other string is unchanged. Envoy rejects two listeners
 // at one address, also if the spellings differ.
 func canonical(address string) string {

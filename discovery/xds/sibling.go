@@ -11,9 +11,10 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-// RebuildWithSibling returns the same as RebuildOutbound. A message that is equal to one of sibling, which was built
-// for another view of the same mesh, is the same pointer: views that differ little then cost little. sibling may be
-// nil.
+// RebuildWithSibling returns the resources for traffic to the mesh's services: all endpoints and routes, since inbound has
+// none. A message that is unchanged since last, which was built for the same view of an earlier mesh, is the same pointer:
+// only the other messages must be encoded. So is one that is equal to one of sibling, which was built for another view of the
+// same mesh: views that differ little cost little. last and sibling may be nil.
 func RebuildWithSibling(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
 	if v.Proxyless {
 		return buildProxyless(m, v).reuse(sibling)

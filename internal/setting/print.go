@@ -3,7 +3,6 @@ package setting
 import (
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 )
 
@@ -47,31 +46,3 @@ func (t Table) Derive(o Origins, name, value, how string) error {
 	}
 	return fmt.Errorf("no setting is called %s", name)
 }
-
-// Markdown writes the table, a section for each group.
-func (t Table) Markdown() string {
-	var b strings.Builder
-	group := ""
-	for _, s := range t.Settings {
-		if s.Group != group {
-			group = s.Group
-			fmt.Fprintf(&b, "\n## %s\n\n| setting | variable | default | allowed | what it is |\n|---|---|---|---|---|\n", group)
-		}
-		variables := "`" + t.Variable(s.Name) + "`"
-		for _, name := range s.Also {
-			variables += ", `" + name + "`"
-		}
-		value := s.Default
-		if value != "" {
-			value = "`" + value + "`"
-		}
-		allowed := s.Kind.Allowed
-		if s.Kind.Example != "" {
-			allowed += ", such as " + s.Kind.Example
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.Name, variables, value, cell(allowed), cell(s.Help))
-	}
-	return b.String()
-}
-
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -33,7 +33,7 @@ func TestEncoderKnowsMessages(t *testing.T) {
 	g := (*Views)(nil).Follow(nil, NewInterner())
 	m := adstest.Mesh(1, "a")
 	e := encoder{views: g}
-	build := xds.BuildOutbound(m, adstest.View(t, "127.0.0.9").Outbound)
+	build := xds.RebuildWithSibling(nil, nil, m, adstest.View(t, "127.0.0.9").Outbound)
 	a := e.encode(build)
 	a.resources = build
 	n := g.Work.Encoded.Total()

@@ -22,6 +22,7 @@ type Resources struct {
 
 	// Values that the next generation may reuse.
 	memory     *model.Memory
+	passes     bool // a gateway's server has AUTO_PASSTHROUGH, so its clusters also exist under their server names
 	tables     []*routeTable
 	scope      *model.Scope
 	generation *model.Generation
@@ -71,13 +72,18 @@ func (b *builder) clusters() {
 		if b.out.memory.Made() > known {
 			made.reuseEqualOf(b.sibling)
 		}
-		b.out.Clusters = append(b.out.Clusters, made.Clusters...)
-		b.out.Endpoints = append(b.out.Endpoints, made.Endpoints...)
+		b.out.add(made)
 	}
 	b.out.Clusters = append(b.out.Clusters, blackHole())
 	if !b.view.Gateway {
 		b.out.Clusters = append(b.out.Clusters, passthrough(b.view))
 	}
+}
+
+// add adds clusters and their endpoints.
+func (r *Resources) add(made *Resources) {
+	r.Clusters = append(r.Clusters, made.Clusters...)
+	r.Endpoints = append(r.Endpoints, made.Endpoints...)
 }
 
 func (r *Resources) memoryOf() *model.Memory {

@@ -81,21 +81,20 @@ func (b *builder) gateways() {
 			servers[key] = append(servers[key], gatewayServer{g, bind, opens, s})
 		}
 	}
-	passes := false
 	for _, key := range order {
 		all := servers[key]
 		// On one port all servers are plain HTTP, or none is: the first server decides, see model.GatewaysAt.
 		all = slices.DeleteFunc(all, func(s gatewayServer) bool { return s.plain() != all[0].plain() })
 		b.out.Listeners = append(b.out.Listeners, b.gatewayListener(key, all))
 		for _, s := range all {
-			passes = passes || s.Tls.GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
+			b.out.passes = b.out.passes || s.Tls.GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
 			if s.http() {
 				b.gatewayRoutes(s.routeName(),
 					slices.DeleteFunc(slices.Clone(all), func(o gatewayServer) bool { return o.routeName() != s.routeName() }))
 			}
 		}
 	}
-	if passes {
+	if b.out.passes {
 		b.sniClusters()
 	}
 }
@@ -284,25 +283,33 @@ func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
 
 // sniClusters adds a copy of every cluster under the server name (SNI) by which AUTO_PASSTHROUGH selects it.
 func (b *builder) sniClusters() {
+	view := b.view.ofClusters()
 	for _, s := range b.scope.Services() {
-		rule := b.scope.DestinationRule(s)
-		for _, p := range s.Ports {
-			for _, subset := range append([]*networking.Subset{nil}, rule.GetSubsets()...) {
-				if p.Protocol == model.UDP {
-					continue
-				}
-				t := target{service: s, port: p, subset: subset, view: b.view, mesh: b.mesh.Settings(), entered: true, same: b.view.sameIn(b.mesh, s)}
-				t.policy = policyOf(rule, subset, p.Number, t.mesh)
-				t.policy.tls, t.port.Protocol = nil, model.TCP // the forwarded bytes are encrypted already
-				c, endpoints := t.cluster()
-				c.Name = model.ServerName(p.Number, subset.GetName(), s.Host)
-				if endpoints != nil {
-					c.EdsClusterConfig.ServiceName = c.Name
-					endpoints.ClusterName = c.Name
-					b.out.Endpoints = append(b.out.Endpoints, endpoints)
-				}
-				b.out.Clusters = append(b.out.Clusters, c)
+		inputs := clusterInputs{s, b.scope.DestinationRule(s), &view, b.mesh.Settings(), b.view.sameIn(b.mesh, s)}
+		b.out.add(model.Recall(b.out.memory, "sni "+s.Host, inputs, clusterInputs.sniClusters))
+	}
+}
+
+// sniClusters returns the copies of a service's clusters.
+func (in clusterInputs) sniClusters() *Resources {
+	out := &Resources{}
+	for _, p := range in.service.Ports {
+		for _, subset := range append([]*networking.Subset{nil}, in.rule.GetSubsets()...) {
+			if p.Protocol == model.UDP {
+				continue
 			}
+			t := target{service: in.service, port: p, subset: subset, view: *in.view, mesh: in.mesh, entered: true, same: in.same}
+			t.policy = policyOf(in.rule, subset, p.Number, t.mesh)
+			t.policy.tls, t.port.Protocol = nil, model.TCP // the forwarded bytes are encrypted already
+			c, endpoints := t.cluster()
+			c.Name = model.ServerName(p.Number, subset.GetName(), in.service.Host)
+			if endpoints != nil {
+				c.EdsClusterConfig.ServiceName = c.Name
+				endpoints.ClusterName = c.Name
+				out.Endpoints = append(out.Endpoints, endpoints)
+			}
+			out.Clusters = append(out.Clusters, c)
 		}
 	}
+	return out
 }

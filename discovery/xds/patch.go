@@ -26,11 +26,11 @@ func (r *Resources) PatchOf(last *Resources) (Patch, bool) {
 }
 
 // patch returns r with the changes since its generation, if only endpoints and HTTP routes changed, and nil if more may
-// have changed. A gateway's clusters also exist under other names, and its rules are used in several places; the endpoints of
-// a headless service are addresses of listeners and of DNS names: for these, resources are built again.
+// have changed. A gateway's rules are used in several places; the endpoints of a headless service are addresses of listeners
+// and of DNS names: for these, resources are built again.
 func (r *Resources) patch(m *model.Mesh, v Outbound) *Resources {
 	delta := m.Delta()
-	if r == nil || v.Gateway || r.generation == nil || delta.Since != r.generation ||
+	if r == nil || v.Gateway && len(delta.Rules) > 0 || r.generation == nil || delta.Since != r.generation ||
 		slices.ContainsFunc(delta.Services, func(s *model.Service) bool { return s.Headless }) {
 		return nil
 	}
@@ -55,7 +55,11 @@ func (r *Resources) patchServices(services []*model.Service, v Outbound, m *mode
 		if seen == nil || seen.Namespace != s.Namespace {
 			continue // this proxy uses another service of the host, or none
 		}
-		made := clusterInputs{s, r.scope.DestinationRule(s), &v, m.Settings(), v.sameIn(m, s)}.clusters()
+		in := clusterInputs{s, r.scope.DestinationRule(s), &v, m.Settings(), v.sameIn(m, s)}
+		made := in.clusters()
+		if r.passes {
+			made.add(in.sniClusters())
+		}
 		r.Clusters = replace(r.Clusters, &r.patched.Clusters, made.Clusters, (*clusterv3.Cluster).GetName)
 		r.Endpoints = replace(r.Endpoints, &r.patched.Endpoints, made.Endpoints, (*endpointv3.ClusterLoadAssignment).GetClusterName)
 	}

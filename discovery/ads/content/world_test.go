@@ -324,10 +324,13 @@ func (w *world) workload() *model.Object {
 func (w *world) gateway() *model.Object {
 	return w.object("Gateway", pick(w, "g", "gg"), &networking.Gateway{
 		Selector: pick(w, nil, map[string]string{"app": "gateway"}),
-		Servers: []*networking.Server{{
+		Servers: some(w, &networking.Server{
 			Port: &networking.Port{Number: pick[uint32](w, 80, 8080), Protocol: pick(w, "HTTP", "TCP"), Name: "x"},
 			Bind: pick(w, "", "", "10.0.0.9"), Hosts: []string{pick(w, "*", "./d.test", "*.test")},
-		}},
+		}, &networking.Server{
+			Port: &networking.Port{Number: 15443, Protocol: "TLS", Name: "between"}, Hosts: []string{"*"},
+			Tls: &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_AUTO_PASSTHROUGH},
+		}),
 	})
 }
 

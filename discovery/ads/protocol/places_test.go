@@ -8,25 +8,37 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
 	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/xds"
+	"github.com/pilotlight/pilotlight/node"
 )
 
 // The cost of a change of one endpoint does not depend on the number of services: unchanged resources are not examined.
 func TestOneEndpointCostsWhatChanged(t *testing.T) {
-	for v := range content.Variants {
-		for _, all := range []bool{true, false} { // endpoints of all services are wanted, or of some
-			var looked []int64
-			for _, n := range []int{200, 2_000} {
-				looked = append(looked, lookedAtFor(t, v, n, all))
-			}
-			if looked[0] != looked[1] || looked[0] == 0 || looked[0] > 8 {
-				t.Errorf("%s, all services %t: among 200 services %d resources are looked at, among 2,000 services %d: want the same few", v, all, looked[0], looked[1])
+	for role, view := range map[string]xds.View{"sidecar": adstest.View(t, "127.0.0.9"), "gateway": gatewayView()} {
+		for v := range content.Variants {
+			for _, all := range []bool{true, false} { // endpoints of all services are wanted, or of some
+				var looked []int64
+				for _, n := range []int{200, 2_000} {
+					looked = append(looked, lookedAtFor(t, view, v, n, all))
+				}
+				if looked[0] != looked[1] || looked[0] == 0 || looked[0] > 8 {
+					t.Errorf("%s, %s, all services %t: among 200 services %d resources are looked at, among 2,000 services %d: want the same few",
+						role, v, all, looked[0], looked[1])
+				}
 			}
 		}
 	}
 }
 
+func gatewayView() xds.View {
+	return xds.ViewOf(xds.Proxy{
+		ID:       node.ID{Role: node.Router, IP: "127.0.0.8", Name: "gw.default", Domain: "default.svc.cluster.local"},
+		Metadata: node.Metadata{Namespace: "default", Labels: map[string]string{"app": "gw"}},
+	})
+}
+
 // lookedAtFor returns how many resources are examined to send a proxy the change of one endpoint among n services.
-func lookedAtFor(t *testing.T, v content.Variant, n int, all bool) int64 {
+func lookedAtFor(t *testing.T, view xds.View, v content.Variant, n int, all bool) int64 {
 	t.Helper()
 	var hosts []string
 	for i := range n {
@@ -35,7 +47,7 @@ func lookedAtFor(t *testing.T, v content.Variant, n int, all bool) int64 {
 	mesh := adstest.Mesh(1, hosts...)
 	var none *content.Views
 	g := none.Follow(mesh, content.NewInterner())
-	reader := content.Reader{View: adstest.View(t, "127.0.0.9")}
+	reader := content.Reader{View: view}
 	p := New(v, g.Snapshot(reader), g.Share)
 	ask := func(k content.Kind, list []string) {
 		r := &Request{Variant: v, Names: g.Share.Interner.Of(list)}

@@ -20,7 +20,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/ads/protocol/x.go", `import _ "sync"`, "no goroutine and no I/O"},
 	{"discovery/ads/protocol/x.go", `import "time"; func f() time.Time { return time.Now() }`, "time is an argument"},
 	{"discovery/ads/protocol/x.go", `import _ "./discovery/xds"`, "a response is decided from values"},
-	{"discovery/ads/content/x.go", `import _ "./discovery/ads/protocol"`, "whoever decides to send it"},
+	{"discovery/ads/content/x.go", `import _ "./discovery/ads/protocol"`, "whichever package sends it"},
 	{"discovery/ads/content/x.go", `func f() { go f() }`, "streams own the goroutines"},
 	{"discovery/ads/content/x.go", `import _ "google.golang.org/grpc/codes"`, "streams own the goroutines"},
 	{"discovery/ads/adstest/x.go", `import _ "./discovery/ads/content"`, "so it knows none of them"},

@@ -1,4 +1,4 @@
-// The house's walls as a test: who imports whom, and what each room may do. Every rule says why it stands.
+// The house's walls as a test: which package imports which, and what each room may do. Every rule says why it stands.
 package pilotlight_test
 
 import (
@@ -89,7 +89,7 @@ var rules = []rule{
 		who: "...", except: "agent/envoy agent/application examples/... e2e/...",
 		never: "import os/exec, use os.StartProcess, use syscall.ForkExec",
 		why: "child processes have two doors, for a proxy and an application differ in thread, group and death signal: " +
-			"agent/envoy's ends with the agent, agent/application's outlives whoever started it",
+			"agent/envoy's ends with the agent, agent/application's outlives the process that started it",
 	},
 	{
 		who: "...", except: "discovery/ads e2e/...", never: "use google.golang.org/grpc.NewServer",
@@ -97,7 +97,7 @@ var rules = []rule{
 	},
 	{
 		who: "...", except: "discovery/heap agent/footprint e2e/...", never: "use runtime/debug.SetGCPercent, use runtime/debug.SetMemoryLimit",
-		why: "a process has one collector: whoever paces it must be the only one",
+		why: "a process has one collector: one package paces it",
 	},
 	{
 		who: "...", except: "cmd/... internal/manual", never: "import github.com/spf13/cobra",
@@ -159,7 +159,7 @@ var rules = []rule{
 		why:   "Istio's types are the configuration's own words: leaf values for model and xds, and no other's business",
 	},
 
-	// Who imports whom.
+	// Which package imports which.
 	{
 		who: "agent node templates watch", only: "nothing",
 		why: "the bottom of the house stands on nothing of ours",
@@ -194,11 +194,11 @@ var rules = []rule{
 	},
 	{
 		who: "discovery/ads/protocol", only: "discovery/ads/content discovery/model",
-		why: "a response is decided from values: what carries it, and who gets it, is ads' business",
+		why: "a response is decided from values: how it is carried, and which client gets it, is ads' business",
 	},
 	{
 		who: "discovery/ads/content", only: "discovery/xds discovery/model discovery/secret",
-		why: "what is sent is made of a mesh and secrets, whoever decides to send it",
+		why: "what is sent is made of a mesh and secrets, whichever package sends it",
 	},
 	{
 		who: "discovery/ads/content", never: "go, import google.golang.org/grpc/..., import time, import os, import net, import net/..., import log/...",

@@ -116,7 +116,7 @@ func (l *loop) run(ctx context.Context) error {
 // longestDump bounds the log line with the stacks of all goroutines, in bytes: the agent has about 40 goroutines.
 const longestDump = 128 << 10
 
-// dump logs the stacks of all goroutines, as the default action of SIGQUIT does, for whoever debugs the agent.
+// dump logs the stacks of all goroutines, as the default action of SIGQUIT does, for a person who debugs the agent.
 func (l *loop) dump() {
 	if l.Log.Enabled(l.tasks, slog.LevelDebug) {
 		text := make([]byte, longestDump)

@@ -40,7 +40,7 @@ func TestDrain(t *testing.T) {
 			step{11 * s, checked{b, true, ""}, []action{start{launch(1, 0, 1, b)}}},
 			step{12 * s, live{1}, []action{drainInbound{1, false}, await{0}}},
 		), true},
-		{"drained in the overlap: who serves at once, who shall when it does", overlap(
+		{"drained in the overlap: the serving epoch at once, the next one when it serves", overlap(
 			step{11 * s, commanded{Drain}, []action{drainInbound{0, false}}},
 			step{12 * s, live{1}, []action{drainInbound{1, false}, await{0}}},
 		), true},

@@ -52,7 +52,7 @@ func TestNoOptionalPartIsNeeded(t *testing.T) {
 	}
 }
 
-// TestDocumentedKeys holds that a user is told every key and every part, and none that is not there.
+// TestDocumentedKeys holds that the documentation names every key and every part, and none that is not there.
 func TestDocumentedKeys(t *testing.T) {
 	text := documentation(t)
 	for _, key := range keys(reflect.TypeFor[Params](), "") {

@@ -32,7 +32,7 @@ func TestStance(t *testing.T) {
 	}
 }
 
-// There is no mesh without a required source, however long it takes; what it waits for is told.
+// There is no mesh without a required source, however long it takes; the log names what it waits for.
 func TestFirstMeshNeedsWhatIsRequired(t *testing.T) {
 	s := newState(Patience{Sync: 30 * time.Second})
 	s.required = func(name string) bool { return name == "b" }

@@ -257,7 +257,7 @@ func TestServerRemovesASourceThatGoesOn(t *testing.T) {
 	})
 }
 
-// A source that fails again and again is told once in the log, then every ten minutes, and again after it has synced.
+// A source that fails again and again is logged once, then every ten minutes, and again after it has synced.
 func TestAFailingSourceIsToldOnce(t *testing.T) {
 	s := stateOf("a")
 	fail := func(after time.Duration) {

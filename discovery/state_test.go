@@ -67,12 +67,12 @@ func TestApply(t *testing.T) {
 		due  bool // after a first push of x and y
 		want []string
 	}{
-		"a group changes":              {[]at{{0, "a", update{"x": "2"}, false, false}}, true, []string{"x2", "y1"}},
-		"a group is deleted":           {[]at{{0, "a", update{"x": ""}, false, false}}, true, []string{"y1"}},
-		"nothing is deleted":           {[]at{{0, "a", update{"z": ""}, false, false}}, false, []string{"x1", "y1"}},
-		"nothing changes":              {[]at{{0, "a", update{}, true, false}}, false, []string{"x1", "y1"}},
-		"a restart keeps what is told": {[]at{restart}, false, []string{"x1", "y1"}},
-		"restarted, not synced again":  {[]at{restart, {0, "a", update{"x": "2"}, false, false}}, true, []string{"x2", "y1"}},
+		"a group changes":               {[]at{{0, "a", update{"x": "2"}, false, false}}, true, []string{"x2", "y1"}},
+		"a group is deleted":            {[]at{{0, "a", update{"x": ""}, false, false}}, true, []string{"y1"}},
+		"nothing is deleted":            {[]at{{0, "a", update{"z": ""}, false, false}}, false, []string{"x1", "y1"}},
+		"nothing changes":               {[]at{{0, "a", update{}, true, false}}, false, []string{"x1", "y1"}},
+		"a restart keeps what was sent": {[]at{restart}, false, []string{"x1", "y1"}},
+		"restarted, not synced again":   {[]at{restart, {0, "a", update{"x": "2"}, false, false}}, true, []string{"x2", "y1"}},
 		"what is not told again went away meanwhile": {
 			[]at{restart, {0, "a", update{"x": "1"}, false, false}, {0, "a", update{}, true, false}}, true, []string{"x1"},
 		},
@@ -214,7 +214,7 @@ func TestEndpointsTakeTheShortPath(t *testing.T) {
 		"a removal": {"y": {}},
 	} {
 		if mesh := tell(groups); mesh.Delta().Since != nil {
-			t.Errorf("%s is told as a change of endpoints: %+v", name, mesh.Delta())
+			t.Errorf("%s counts as a change of endpoints: %+v", name, mesh.Delta())
 		}
 	}
 }

@@ -75,7 +75,7 @@ func TestTree(t *testing.T) {
 	told("and written to", at("x", "e.yaml"), write(at("x", "e.yaml"), "1"))
 }
 
-// Changes that nobody has taken yet are told with the next ones.
+// Changes that nobody has taken yet come with the next ones.
 func TestTreeCollects(t *testing.T) {
 	root := t.TempDir()
 	out := startTree(t, root)

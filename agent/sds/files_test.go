@@ -201,7 +201,7 @@ func TestEqualSecretsAreNoNews(t *testing.T) {
 	s.Set(NewSecrets([]byte("chain"), []byte("key"), nil))
 	select {
 	case <-changed:
-		t.Error("equal secrets are told as changed")
+		t.Error("equal secrets count as changed")
 	default:
 	}
 	s.Set(NewSecrets([]byte("chain"), []byte("key2"), nil))

@@ -171,7 +171,7 @@ func TestHTTPProbe(t *testing.T) {
 		{"a body without an end", HTTPGet{Path: "/long"}, 0, 200, "xxx"},
 		{"no answer in time", HTTPGet{Path: "/hangs"}, 50 * time.Millisecond, 500, "did not answer in time"},
 		{"a page is only text", HTTPGet{Path: "/script"}, 0, 200, "<script>"},
-		{"HTTPS, whoever signed", HTTPGet{Path: "/asked", Scheme: "HTTPS"}, 0, 200, "GET 127.0.0.1:"},
+		{"HTTPS, with any certificate", HTTPGet{Path: "/asked", Scheme: "HTTPS"}, 0, 200, "GET 127.0.0.1:"},
 		{"HTTP to HTTPS", HTTPGet{Path: "/asked", Port: portOf(secure.Listener.Addr())}, 0, 400, "HTTP request to an HTTPS server"},
 		{"nobody listens", HTTPGet{Path: "/asked", Port: portOf(closed.Addr())}, 0, 500, "connection refused"},
 	} {

@@ -182,7 +182,7 @@ func TestDecodeProblems(t *testing.T) {
 			"apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {name: a}",
 			[]string{"f:1: warning: EnvoyFilter default/a: EnvoyFilter of networking.istio.io/v1alpha3 is not supported, ignored"},
 		},
-		"a rule of who may call whom": {
+		"a rule of the callers of a workload": {
 			"apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: a}\nspec: {action: DENY}",
 			[]string{"f:1: error: AuthorizationPolicy default/a: is not served: nobody is kept out by it, and requests that it refuses " +
 				"elsewhere are let through here; want another place that keeps them out, and this object away from here"},
@@ -246,7 +246,7 @@ func TestDecodeProblems(t *testing.T) {
 			[]string{`f:4: error: DestinationRule default/a: spec.subsets[0].colour: unknown field "colour", ` +
 				`want one of labels, name, trafficPolicy`},
 		},
-		"a fault below an alias is told where the alias is": {
+		"a fault below an alias has the line of the alias": {
 			head + "metadata:\n  name: a\n  annotations: &x {a: b}\nspec:\n  host: a\n  subsets:\n  - name: *x\n",
 			[]string{`f:9: error: DestinationRule default/a: spec.subsets[0].name: is an object, want a string`},
 		},

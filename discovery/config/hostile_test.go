@@ -104,8 +104,8 @@ func TestJudgingEnds(t *testing.T) {
 	}
 }
 
-// Keys and names are the choice of an object's author. Whoever reads about the object at a terminal, or line by line,
-// must not take a part of them for a line of ours.
+// Keys and names are the choice of an object's author. A person who reads about the object at a terminal, or line by
+// line, must not take a part of them for a line of ours.
 func TestProblemsAreOneLineEach(t *testing.T) {
 	const forged = `x\n/mesh.yaml:1: error: forged \u001b[2J\u009b1A\u202e\r`
 	object := func(kind, spec string) string {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The rest of a lease is told by the clock that says less of it: the monotonic one stands still in a suspended machine, and
+// The rest of a lease is that of the clock that leaves less of it: the monotonic one stands still in a suspended machine, and
 // the wall clock may be set back.
 func TestLeftAt(t *testing.T) {
 	renewed := time.Now()

@@ -248,11 +248,11 @@ func TestFaultsOfOneKind(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"forbidden":             {apierrors.NewForbidden(resource, "", errors.New("no")), true},
-		"not converted":         {apierrors.NewInternalError(errors.New("conversion webhook for networking.istio.io/v1, Kind=Gateway failed: refused")), true},
-		"storage is away":       {apierrors.NewInternalError(errors.New("etcdserver: no leader")), false},
-		"nobody knows who asks": {apierrors.NewUnauthorized("who"), false},
-		"no connection":         {errors.New("connection refused"), false},
+		"forbidden":                 {apierrors.NewForbidden(resource, "", errors.New("no")), true},
+		"not converted":             {apierrors.NewInternalError(errors.New("conversion webhook for networking.istio.io/v1, Kind=Gateway failed: refused")), true},
+		"storage is away":           {apierrors.NewInternalError(errors.New("etcdserver: no leader")), false},
+		"the identity is not known": {apierrors.NewUnauthorized("who"), false},
+		"no connection":             {errors.New("connection refused"), false},
 	} {
 		if got := ofKind(fmt.Errorf("follow gateways: %w", test.err)); got != test.want {
 			t.Errorf("%s: of one kind: %t, want %t", what, got, test.want)

@@ -297,14 +297,14 @@ func TestElectionTellsFaults(t *testing.T) {
 		<-time.After(time.Minute)
 		for _, text := range []string{"no kubeconfig", "not for you"} {
 			if n := log.count(text); n != 1 {
-				t.Errorf("%q is told %d times, want once:\n%s", text, n, &log.text)
+				t.Errorf("%q is logged %d times, want once:\n%s", text, n, &log.text)
 			}
 		}
 		r.set(false, nil)
 		<-time.After(2 * time.Minute)
 		synctest.Wait()
 		if n := log.count("no luck"); n != 2 || runs != 3 {
-			t.Errorf("after %d runs, %d failures are told, want 3 and 2:\n%s", runs, n, &log.text)
+			t.Errorf("after %d runs, %d failures are logged, want 3 and 2:\n%s", runs, n, &log.text)
 		}
 		stop()
 		if err := <-done; err != nil || r.holder() != "" {

@@ -77,7 +77,7 @@ func TestAutoAddressesStayWhereTheyAre(t *testing.T) {
 	backwards := slices.Clone(services)
 	slices.Reverse(backwards)
 	if !maps.Equal(autoOf(autoMesh(backwards...)), all) {
-		t.Error("the order in which services are told changes addresses")
+		t.Error("the order in which services come changes addresses")
 	}
 	before := autoOf(autoMesh(services[:n-1]...))
 	for key, address := range before {

@@ -109,14 +109,14 @@ func expectNote(t *testing.T, notes []Note, loser, start, winner string) {
 		switch {
 		case n.Code != Conflict:
 		case start == "":
-			t.Errorf("%s is told %s", n.Meta.Key(), text)
+			t.Errorf("%s has the note %s", n.Meta.Key(), text)
 		case n.Meta.Namespace+"/"+n.Meta.Name != loser || !strings.HasPrefix(text, start) || !strings.Contains(text, winner):
-			t.Errorf("%s is told %q, want %q to %s of %s", n.Meta.Key(), text, start, loser, winner)
+			t.Errorf("%s has the note %q, want %q to %s of %s", n.Meta.Key(), text, start, loser, winner)
 		default:
 			return
 		}
 	}
 	if start != "" {
-		t.Errorf("nobody is told %q", start)
+		t.Errorf("no object has the note %q", start)
 	}
 }

@@ -102,7 +102,7 @@ func TestLocalServicesAfterChange(t *testing.T) {
 	}
 }
 
-// Each endpoint that is withheld is named, with who does not get it.
+// Each endpoint that is withheld is named, with the proxies that do not get it.
 func TestLocalNotes(t *testing.T) {
 	entry := func(resolution networking.ServiceEntry_Resolution, port uint32, hosts []string, addresses ...string) *Object {
 		s := &networking.ServiceEntry{Hosts: hosts, Resolution: resolution, Ports: []*networking.ServicePort{{Name: "http", Number: port, Protocol: "HTTP"}}}

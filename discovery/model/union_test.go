@@ -122,7 +122,7 @@ func TestWhatDoesNotMergeIsTold(t *testing.T) {
 				object("ServiceEntry", "a", "first", 1, entry(func(*networking.ServiceEntry) {})),
 			}).Notes() {
 				if n.Meta.Name != "second" {
-					t.Errorf("%s is told: %s", n.Meta.Name, n.Message)
+					t.Errorf("%s has the note: %s", n.Meta.Name, n.Message)
 				}
 				got[n.Path] = n.Message
 			}

@@ -51,7 +51,7 @@ func TestEveryServedFieldHasAnEffect(t *testing.T) {
 	}
 	for name, reason := range reasons {
 		if shown[name] {
-			t.Errorf("%s has an effect, and is told to have none: %s", name, reason)
+			t.Errorf("%s has an effect, and counts as having none: %s", name, reason)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestTopology(t *testing.T) {
 			}
 			sets := test.details == hcmv3.HttpConnectionManager_SANITIZE_SET
 			if got := m.SetCurrentClientCertDetails != nil; got != sets {
-				t.Errorf("details of the certificate are told: %v, want %v", got, sets)
+				t.Errorf("details of the certificate are sent: %v, want %v", got, sets)
 			}
 		})
 	}

@@ -121,7 +121,7 @@ func TestRefusesAnotherNamespace(t *testing.T) {
 			return nil
 		}))
 		if log := l.Discovery.Log(); !strings.Contains(log, "proxy refused") {
-			t.Errorf("discovery does not say whom it refused:\n%s", log)
+			t.Errorf("discovery does not name the client that it refused:\n%s", log)
 		}
 		var clients []ads.Client
 		l.Check(l.debug("adsz", &clients))

@@ -99,7 +99,7 @@ func TestTraces(t *testing.T) {
 	}, "--otlpEndpoint", c.URL)
 }
 
-// A collector that is away is told in the log, and delays nothing.
+// A collector that is away is named in the log, and delays nothing.
 func TestTracesNobodyTakes(t *testing.T) {
 	t.Parallel()
 	port, err := lab.FreePort()

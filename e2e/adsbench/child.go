@@ -102,7 +102,7 @@ func (c *child) cpu() time.Duration {
 
 // forgetPeak makes what is resident now the most so far.
 func (c *child) forgetPeak() {
-	time.Sleep(time.Second) // who left is forgotten by then
+	time.Sleep(time.Second) // proxies that left are forgotten by then
 	c.ask("settle")
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", c.cmd.Process.Pid), []byte("5"), 0o200) // else the peak stays
 }

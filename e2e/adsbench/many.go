@@ -50,7 +50,7 @@ func (s *script) large() error {
 			return err
 		}
 		if a.Proxies < proxies {
-			return fmt.Errorf("%d services: %d of %d proxies were told", s.many, a.Proxies, proxies)
+			return fmt.Errorf("%d services: %d of %d proxies got the change", s.many, a.Proxies, proxies)
 		}
 		last = append(last, ms(time.Unix(0, a.Last).Sub(from)))
 		time.Sleep(300 * time.Millisecond)

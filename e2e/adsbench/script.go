@@ -118,7 +118,7 @@ func (s *script) change(name string, kind int, trigger ...any) error {
 			return err
 		}
 		if a.Proxies < s.proxies {
-			return fmt.Errorf("%s: %d of %d proxies were told", name, a.Proxies, s.proxies)
+			return fmt.Errorf("%s: %d of %d proxies got the change", name, a.Proxies, s.proxies)
 		}
 		firsts = append(firsts, ms(time.Unix(0, a.First).Sub(from)))
 		lasts = append(lasts, ms(time.Unix(0, a.Last).Sub(from)))

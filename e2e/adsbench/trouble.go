@@ -21,7 +21,7 @@ func (s *script) rate() error {
 		return err
 	}
 	if a.Proxies < s.proxies {
-		return fmt.Errorf("ten changes a second: %d of %d proxies were told", a.Proxies, s.proxies)
+		return fmt.Errorf("ten changes a second: %d of %d proxies got the changes", a.Proxies, s.proxies)
 	}
 	s.set("ten changes/s: server CPU, % of one", 100*(s.server.cpu()-cpu).Seconds()/s.storm.Seconds())
 	s.set("ten changes/s: responses to each per s", float64(a.Responses)/float64(s.proxies)/s.storm.Seconds())

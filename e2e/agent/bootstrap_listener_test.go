@@ -129,7 +129,7 @@ func TestBootstrapNode(t *testing.T) {
 	w.Check(err)
 	w.Check(json.Unmarshal([]byte(body), &info))
 	if info.Node.ID != params.Node.String() || info.Node.Cluster != "told" || info.Node.Locality["sub_zone"] != "1" {
-		t.Errorf("Envoy is told %+v", info.Node)
+		t.Errorf("Envoy gets %+v", info.Node)
 	}
 	if got := info.Node.Metadata["QUOTED"]; got != params.Metadata.Extra["QUOTED"] {
 		t.Errorf("metadata: got %q, want %q", got, params.Metadata.Extra["QUOTED"])
@@ -150,7 +150,7 @@ func TestBootstrapNode(t *testing.T) {
 	}))
 }
 
-// Envoy asks discovery by the variant's own method, and says who it is.
+// Envoy asks discovery by the variant's own method, and names itself.
 func TestBootstrapVariant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

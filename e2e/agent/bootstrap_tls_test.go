@@ -82,8 +82,8 @@ func (w *world) identity(a *lab.Authority, san string, serial int64, until time.
 	return identity
 }
 
-// Configuration comes over mutual TLS, in both variants, and new certificates of the proxy are taken when they are
-// told.
+// Configuration comes over mutual TLS, in both variants, and new certificates of the proxy are taken when Envoy gets
+// them.
 func TestBootstrapMutualTLS(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

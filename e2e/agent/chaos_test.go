@@ -114,12 +114,12 @@ var blows = []blow{
 		c.configure(c.next())
 		c.mutate = nil
 	}, false},
-	{"kill whoever serves", func(c *chaos) { c.kill("serving", syscall.SIGKILL) }, true},
-	{"freeze whoever serves", func(c *chaos) { c.kill("serving", syscall.SIGSTOP) }, true},
-	{"end whoever serves", func(c *chaos) { c.kill("serving", syscall.SIGTERM) }, true},
+	{"kill the serving epoch", func(c *chaos) { c.kill("serving", syscall.SIGKILL) }, true},
+	{"freeze the serving epoch", func(c *chaos) { c.kill("serving", syscall.SIGSTOP) }, true},
+	{"end the serving epoch", func(c *chaos) { c.kill("serving", syscall.SIGTERM) }, true},
 	{"kill a newcomer", func(c *chaos) { c.kill("starting", syscall.SIGKILL) }, false},
-	{"kill whoever drains", func(c *chaos) { c.kill("draining", syscall.SIGKILL) }, true},
-	{"freeze whoever drains", func(c *chaos) { c.kill("draining", syscall.SIGSTOP) }, true},
+	{"kill the draining epoch", func(c *chaos) { c.kill("draining", syscall.SIGKILL) }, true},
+	{"freeze the draining epoch", func(c *chaos) { c.kill("draining", syscall.SIGSTOP) }, true},
 	{"fill the disk", func(c *chaos) { fill(c.t, filepath.Join(c.proxy, "ballast")) }, false},
 	{"fill the shared memory", func(c *chaos) { fill(c.t, "/dev/shm/ballast") }, false},
 	{"replace the binary by rubbish", func(c *chaos) {

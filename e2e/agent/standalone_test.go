@@ -18,7 +18,7 @@ import (
 )
 
 // standalone is an agent over a custom bootstrap without discovery: one listener in front of a program of the test.
-// Each revision of the bootstrap is told by the header x-rev of every answer.
+// The header x-rev of every answer names the revision of the bootstrap.
 type standalone struct {
 	*lab.Sidecar
 	t       *testing.T

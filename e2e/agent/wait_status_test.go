@@ -23,7 +23,7 @@ func TestStatusAndRequest(t *testing.T) {
 		return p.Log()
 	}
 	if log := run(0, "wait", "--statusPort", statusPort); log != "" {
-		t.Errorf("wait for who is ready prints\n%s", log)
+		t.Errorf("wait for an agent that is ready prints\n%s", log)
 	}
 	pid := s.pid("serving")
 	if table := run(0, "status", "--statusPort", statusPort); !strings.Contains(table, "\nready for ") ||

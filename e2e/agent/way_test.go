@@ -70,7 +70,7 @@ func (w *world) start(of lab.Workload) *lab.Sidecar {
 }
 
 // The agent speaks mutual TLS with discovery when it is told to, with the certificates of its own directory; proves that
-// Envoy takes new ones; and names what it waits for when discovery is another than it was told.
+// Envoy takes new ones; and names what it waits for when discovery is another than the configured one.
 func TestMutualTLSWithDiscovery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -162,7 +162,7 @@ func (b *run) agent(name string) error {
 
 // crash kills Envoy and waits for the next one.
 func (b *run) crash(s *lab.Sidecar, socket string) error {
-	// The bench sees Envoy serve some milliseconds before its agent, to whom it would have died at its start.
+	// The bench sees Envoy serve some milliseconds before its agent, which would take a death by then for one at its start.
 	if err := lab.Eventually(stopLimit, func() error { _, err := loggedAt(s.LogFile, "Envoy serves"); return err }); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func command(t *testing.T, kubeconfig, stdin string, args ...string) (out string
 	return text.String(), err
 }
 
-// Objects are applied to the API server, changed, printed and deleted. What it refuses is told in its own words, and the others are
+// Objects are applied to the API server, changed, printed and deleted. What it refuses is printed in its own words, and the others are
 // written all the same.
 func TestApply(t *testing.T) {
 	t.Parallel()

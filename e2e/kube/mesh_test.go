@@ -271,7 +271,7 @@ func kubernetesMesh(t *testing.T) {
 	w.refusals(t)
 }
 
-// refusals shows that a user without rights is told so at once: a source does not wait for what will not come.
+// refusals shows that a user without rights gets an error at once: a source does not wait for what will not come.
 func (w *world) refusals(t *testing.T) {
 	for user, want := range map[string]string{"stranger": "forbidden", "nobody": "Unauthorized"} {
 		source := kubernetes.Source{Connect: func() (*kube.Client, error) { return kube.New(w.config(user), "test") }}

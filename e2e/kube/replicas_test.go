@@ -91,7 +91,7 @@ func TestReplicas(t *testing.T) {
 				hand.apply(document)
 			}
 			if after := f.ask("await", assignments, "60s"); after.Proxies != proxies || after.Bytes*50 >= full.Bytes {
-				t.Errorf("of a change %d proxies are told, by %d bytes; want %d, and less than 2 %% of %d", after.Proxies, after.Bytes, proxies, full.Bytes)
+				t.Errorf("a change goes to %d proxies, in %d bytes; want %d, and less than 2 %% of %d", after.Proxies, after.Bytes, proxies, full.Bytes)
 			}
 		})
 	}

@@ -213,6 +213,6 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	if page, err := lab.Get("http://" + b.Monitoring + "/metrics"); err != nil || !strings.Contains(page, `pilotlight_leading{lease="default/pilotlight-discovery"} 1`) {
-		t.Errorf("the metrics do not say who leads: %v", err)
+		t.Errorf("the metrics do not name the leader: %v", err)
 	}
 }

@@ -227,7 +227,7 @@ func TestWebhookCertificate(t *testing.T) {
 	}
 	stopThird()
 
-	// A broken Secret is told, kept, and what was there goes on.
+	// A broken Secret is logged and kept, and the last good one stays in use.
 	secrets := hand.resource(hand.parse("apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: default}"))
 	for _, spoilt := range []struct{ patch, want string }{
 		{`{"data": {"tls.key": "eA=="}}`, "is broken"},

@@ -391,7 +391,7 @@ func TestDNSRedirection(t *testing.T) {
 			}
 		}
 		if name, _, _ := dial(s.pod, app, "127.0.0.1:15053"); name != "refused" {
-			t.Errorf("who dials 15053 itself is answered by %s", name)
+			t.Errorf("a program that dials 15053 itself is answered by %s", name)
 		}
 	})
 }
@@ -423,7 +423,7 @@ func (s *scene) answer(n *lab.Netns, name, port string) {
 	}
 }
 
-// ask sends a packet to port 53 of an address, from an address of its own where one is told, and returns who answers.
+// ask sends a packet to port 53 of an address, from an address of its own where one is given, and returns the name of the server that answers.
 func (s *scene) ask(user lab.User, from, to string) string {
 	s.t.Helper()
 	var c net.Conn

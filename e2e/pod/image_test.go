@@ -306,7 +306,7 @@ func TestImageVariants(t *testing.T) {
 	}
 }
 
-// The image of discovery is a binary, and who it runs as.
+// The image of discovery is a binary, and the user that it runs as.
 func TestDiscoveryImage(t *testing.T) {
 	i := built(t, "discovery")
 	files := i.files(t)

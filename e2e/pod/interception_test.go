@@ -126,7 +126,7 @@ func TestTwoPods(t *testing.T) {
 				accepted <- err
 			}()
 			m.tells(c, net.JoinHostPort(b.ip, "7777"), "b")
-			l.Close() // who has not come will not
+			l.Close() // a connection that has not come will not
 			if err := <-accepted; err != nil {
 				t.Errorf("b's program on a port that nobody declares: %v", err)
 			}
@@ -197,7 +197,7 @@ func TestPodsLeaveOut(t *testing.T) {
 	m.counts(b, `^cluster\.inbound\|9000\|\|\.upstream_cx_total$`, 1, 1)
 }
 
-// Sidecars speak mutual TLS with each other, with certificates from files; who has none is refused.
+// Sidecars speak mutual TLS with each other, with certificates from files; a client without one is refused.
 func TestPodsSpeakMutualTLS(t *testing.T) {
 	dir, err := os.MkdirTemp("", "pilotlight-certs-")
 	check(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// try is one connection, and who is to answer it.
+// try is one connection, and the name of the process that is to answer it.
 type try struct {
 	from   string // pod, world
 	user   lab.User
@@ -279,7 +279,7 @@ func (s *scene) explains(b backend, words []string, try try, answer string) {
 	s.t.Errorf("explain says nothing of %s:\n%s", caller, output)
 }
 
-// cleaning is how what these words did is taken back: marks and tables must be told again.
+// cleaning returns the words that undo what these words did: marks and tables are given again.
 func cleaning(words []string) (out []string) {
 	for _, w := range words {
 		if strings.HasPrefix(w, "ISTIO_INBOUND_TPROXY_") {

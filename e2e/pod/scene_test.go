@@ -22,8 +22,8 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// scene is a pod and the world, joined by a wire. In the pod every port of interest says who took a connection; nobody
-// proxies it. The world has addresses that stand for services, and for other pods.
+// scene is a pod and the world, joined by a wire. In the pod every port of interest answers with its own name;
+// nobody proxies it. The world has addresses that stand for services, and for other pods.
 type scene struct {
 	t          *testing.T
 	pod, world *lab.Netns
@@ -136,7 +136,7 @@ var (
 	operator = lab.User{}
 )
 
-// dial connects to host:port from a namespace, and returns the name of who answered: "refused" and "nobody" are names
+// dial connects to host:port from a namespace, and returns the name of the process that answered: "refused" and "nobody" are names
 // as well. dialled is what the answerer takes for the address that was dialled.
 func dial(n *lab.Netns, user lab.User, address string) (name, dialled, source string) {
 	const patience = 2 * time.Second

@@ -69,7 +69,7 @@ func TestCleanMayKeepConnections(t *testing.T) {
 	})
 }
 
-// kept is a connection that stays, to a server that repeats what it is told.
+// kept is a connection that stays, to a server that repeats what it gets.
 type kept struct{ net.Conn }
 
 func (s *scene) keep(n *lab.Netns, user lab.User, address string) *kept {

@@ -198,7 +198,7 @@ func TestCloudFoundryChangeToEnvoy(t *testing.T) {
 	})
 }
 
-// Several registries at once: one that is away, and one that never was there, keep the others from nothing. Each is told of by name.
+// Several registries at once: one that is away, and one that never was there, keep the others from nothing. Each is named in the log.
 func TestSeveralAtOnce(t *testing.T) {
 	w := newWorld(t)
 	b := w.broker()

@@ -61,7 +61,7 @@ func (w *world) get20(name string, hosts ...string) {
 }
 
 // Anybody registers, in Eureka and over NATS, hosts of a Service of Kubernetes and of another namespace's ServiceEntry: they get none of
-// their requests, whether the operator allows the names or not, and whoever came first. Both are named, and other names are served.
+// their requests, whether the operator allows the names or not, and whichever came first. Both are named, and other names are served.
 func TestRegistriesTakeNoHostOfOthers(t *testing.T) {
 	for what, flags := range map[string][]string{
 		"by default":            {},

@@ -63,7 +63,7 @@ func (w *world) sidecar(flags ...string) {
 	w.admin = s.Admin
 }
 
-// backend is an HTTP server that answers with its name, and at /health with what it is told.
+// backend is an HTTP server that answers with its name, and at /health with the given answer.
 type backend struct {
 	name, ip string
 	port     int

@@ -35,7 +35,7 @@ func (i *istiod) secured(authority *lab.Authority) (address string) {
 	return address
 }
 
-// Our discovery reads istiod by mutual TLS. Foreign roots, another name, and the lack of a certificate are told in words; MeshConfig is read again
+// Our discovery reads istiod by mutual TLS. Foreign roots, another name, and the lack of a certificate are named in the log; MeshConfig is read again
 // when it is mended. After that everything is as in plain text, with istiod killed too.
 func TestDiscoveryReadsIstiodOverTLS(t *testing.T) {
 	testControlPlanes(t, func(files, reader *world) controlPlanes {

@@ -75,7 +75,7 @@ func TestResumptionsShareTheirAnswer(t *testing.T) {
 		had := sh.Resume(want, reportedBy(t, sh.Interner, versionsOf(withOwn(was, i, i%2))), true)
 		update := sh.Answer(Question{Had: had, Want: want, Variant: Delta, Wildcard: true, Gone: true})
 		if update == nil {
-			t.Fatal("nothing is told")
+			t.Fatal("nothing is sent")
 		}
 		for _, part := range update.Parts {
 			if len(part.Resources) > 1 {
@@ -143,7 +143,7 @@ func TestResumedClientsAreToldTheDifference(t *testing.T) {
 							name = "-" + name
 						}
 						if got[name] {
-							t.Errorf("%s is told twice", name)
+							t.Errorf("%s is sent twice", name)
 						}
 						got[name] = true
 					}

@@ -13,5 +13,5 @@
 // A request is read without a string for each of its names. A refusal costs a client the refused part only: the search among
 // the parts of a response finds it, and sends the rest.
 //
-// The package does not send, does not count, and does not know who a client is.
+// The package does not send, does not count, and does not know the identity of a client.
 package protocol

@@ -51,7 +51,7 @@ func TestSubscriptionsOneByOneAreLinear(t *testing.T) {
 				received += len(resourcesOf(r))
 			}
 			if received != n {
-				t.Errorf("an answer every %d, %d names: %d were told", every, n, received)
+				t.Errorf("an answer every %d, %d names: %d were sent", every, n, received)
 			}
 			costs = append(costs, p.share.Work.Looked.Load())
 		}

@@ -87,7 +87,7 @@ func lookedAtFor(t *testing.T, view xds.View, v content.Variant, n int, all bool
 			updated += r.News.Size()
 		}
 		if want := slices.ContainsFunc(wanted, func(name string) bool { return name == "outbound|80||"+changed.Host }); want != (updated == 1) || updated > 1 {
-			t.Errorf("%d are told, wanted %t", updated, want)
+			t.Errorf("%d are sent, wanted %t", updated, want)
 		}
 		if _, _, err := p.Request(content.EDS, &Request{Variant: v, Nonce: p.types[content.EDS].nonce, Names: map[content.Variant]*content.Names{content.SotW: p.types[content.EDS].names}[v]}, now); err != nil {
 			t.Fatal(err)

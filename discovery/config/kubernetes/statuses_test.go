@@ -179,7 +179,7 @@ func TestStatuses(t *testing.T) {
 		t.Errorf("%d objects are written, want 5: %v", n, server.statuses)
 	}
 	if n := text.count("statuses of Kubernetes' objects are not written"); n != 1 {
-		t.Errorf("that statuses are not written is told %d times, want once:\n%s", n, &text.text)
+		t.Errorf("that statuses are not written is logged %d times, want once:\n%s", n, &text.text)
 	}
 
 	// Another leader writes nothing again.

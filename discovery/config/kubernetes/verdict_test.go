@@ -70,7 +70,7 @@ func TestVerdictIsBounded(t *testing.T) {
 	}
 	is, _ = verdict(tracked{problems: problems[1:]}, judged{})
 	if n := strings.Count(is.Message, "spec.x"); n < 10 || len(is.Message) > maxMessage || !strings.Contains(is.Message, " more: see the log") {
-		t.Errorf("of many, %d are told in %d bytes", n, len(is.Message))
+		t.Errorf("of many, %d are named in %d bytes", n, len(is.Message))
 	}
 }
 

@@ -37,7 +37,7 @@ type Source struct {
 	patience time.Duration
 	log      *slog.Logger
 
-	Domain model.Domain // of the node that the server is told; set it before Run
+	Domain model.Domain // of the node that the server gets; set it before Run
 
 	last *state // of the run before
 }

@@ -109,7 +109,7 @@ func (c record) allHosts() (out []string) {
 	return out
 }
 
-// parts yields the first names of a vipAddress: each fault of an instance is told for each of its hosts.
+// parts yields the first names of a vipAddress: each fault of an instance is named at each of its hosts.
 func parts(t text) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		n := 0

@@ -248,9 +248,9 @@ func TestBadAnswers(t *testing.T) {
 		{"another server", body("{}"), "the answer has no applications: want a URL such as http://host:8761/eureka"},
 		{"another list", body(`{"applications": {"application": 7}}`), "cannot unmarshal"},
 		{"denied", func(w http.ResponseWriter, _ *http.Request) bool {
-			http.Error(w, "who?", http.StatusUnauthorized)
+			http.Error(w, "login?", http.StatusUnauthorized)
 			return true
-		}, "401 Unauthorized: who?"},
+		}, "401 Unauthorized: login?"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t)

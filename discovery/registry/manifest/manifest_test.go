@@ -111,7 +111,7 @@ func TestBookinfo(t *testing.T) {
 	gone, _ := m.Changes()
 	for _, key := range []string{"Service/default/reviews", "manifest Service/default/wrong"} {
 		if got, changed := gone[key]; !changed || !got.Empty() {
-			t.Errorf("%s is gone, and is told as %+v", key, got)
+			t.Errorf("%s is gone, and is sent as %+v", key, got)
 		}
 	}
 }

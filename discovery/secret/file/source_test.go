@@ -160,7 +160,7 @@ func TestSource(t *testing.T) {
 		case u := <-updates:
 			return u
 		case <-time.After(20 * time.Second):
-			t.Fatal("nothing is told")
+			t.Fatal("nothing is sent")
 			return secret.Update{}
 		}
 	}

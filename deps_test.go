@@ -100,8 +100,8 @@ var rules = []rule{
 		why: "a process has one collector: one package paces it",
 	},
 	{
-		who: "...", except: "cmd/... internal/manual", never: "import github.com/spf13/cobra",
-		why: "flags belong to cmd, and their pages to its tests: everything else takes a Config",
+		who: "...", except: "cmd/... internal/subcommand internal/manual", never: "import github.com/spf13/cobra",
+		why: "flags belong to cmd, with the commands that both programs have, and their pages to its tests: everything else takes a Config",
 	},
 	{
 		who: "...", except: programs,
@@ -109,8 +109,8 @@ var rules = []rule{
 		why:   "the environment belongs to cmd: a switch that is read deep inside is in nobody's Config",
 	},
 	{
-		who: "...", except: "cmd/discovery", never: "import go.opentelemetry.io/otel/sdk/..., import go.opentelemetry.io/otel/exporters/...",
-		why: "where traces go is cmd's to say: everything else begins spans",
+		who: "...", except: "discovery/tracing", never: "import go.opentelemetry.io/otel/sdk/..., import go.opentelemetry.io/otel/exporters/...",
+		why: "where traces go is for cmd to say, and for one package to know: everything else begins spans",
 	},
 
 	// The functional core.
@@ -167,6 +167,9 @@ var rules = []rule{
 	{who: "internal/local", only: "nothing", why: "both halves ask what is local, so it stands on neither"},
 	{who: "internal/bounded internal/environ internal/fill internal/golden internal/logger internal/regular internal/retry internal/room internal/spelling internal/spiffe internal/version", only: "nothing", why: "small tools stand alone, so that any package may use them"},
 	{who: "internal/manual", only: "internal/golden internal/setting", why: "pages are made from commands, of whichever program"},
+	{who: "internal/subcommand", only: "internal/setting", why: "what both programs have alike knows neither"},
+	{who: "discovery/listing", only: "discovery/config", why: "objects are printed as they are written, wherever they lie"},
+	{who: "discovery/tracing", only: "internal/version", why: "traces tell which build sends them, and no more of discovery"},
 	{who: "internal/setting", only: "internal/spelling", why: "a table of settings does not know any of the programs that have one"},
 	{who: "agent/*", except: "agent/proxy", only: "agent/... bootstrap node internal/local internal/regular internal/room", why: "the agent's rooms know the agent, not the commands"},
 	{
@@ -229,11 +232,11 @@ var rules = []rule{
 	{
 		who: "cmd/agent",
 		only: "agent agent/application agent/cert agent/client agent/envoy agent/identity agent/lossy agent/proxy agent/status " +
-			"bootstrap node internal/environ internal/logger internal/setting internal/version",
+			"bootstrap node internal/environ internal/logger internal/setting internal/subcommand internal/version",
 		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},
 	{
-		who: "cmd/discovery", only: "discovery/... internal/environ internal/logger internal/regular internal/setting internal/spelling internal/version",
+		who: "cmd/discovery", only: "discovery/... internal/subcommand internal/environ internal/logger internal/regular internal/setting internal/version",
 		why: "flags become a Config, mistyped commands get an answer, and what runs is joined in discovery/plane",
 	},
 	{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/internal/setting"
+	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
 // flushLimit bounds the time to write the last lines.
@@ -37,7 +38,7 @@ func rootCommand(c command) *cobra.Command {
 		Short:         "Launch Envoy beside a program, keep it alive, stop it without dropping a request",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          noCommand,
+		Args:          subcommand.Known,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if showVersion {
 				return printVersion(cmd)
@@ -50,21 +51,9 @@ func rootCommand(c command) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return setting.Usage("agent", err) })
 	root.AddCommand(subcommands(c)...)
 	for _, sub := range append(root.Commands(), root) {
-		sub.Args = usageArgs(sub.Args)
+		sub.Args = subcommand.Usage(sub.Args)
 	}
 	return root
-}
-
-// noCommand refuses an argument that is no command.
-func noCommand(root *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, sub := range root.Commands() {
-		names = append(names, sub.Name())
-	}
-	return setting.UnknownCommand(root.Name(), args[0], names)
 }
 
 // subcommands returns all commands, or only the one with which the arguments begin: proxy and bootstrap have a flag for
@@ -80,7 +69,7 @@ func subcommands(c command) (out []*cobra.Command) {
 		{"status", statusCommand},
 		{"request", requestCommand},
 		{"version", func(command) *cobra.Command { return versionCommand() }},
-		{"completion", func(command) *cobra.Command { return completionCommand() }},
+		{"completion", func(command) *cobra.Command { return subcommand.Completion("agent") }},
 	}
 	for i, sub := range subs {
 		if len(c.args) > 0 && c.args[0] == sub.name {

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/hashicorp/go-multierror"
-	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/internal/setting"
@@ -59,14 +58,4 @@ func usageOf(err error) error {
 		return usage(faults)
 	}
 	return err
-}
-
-// usageArgs makes the error of check a usage error.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return setting.Usage("agent", err)
-		}
-		return nil
-	}
 }

@@ -2,19 +2,15 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
-	"github.com/pilotlight/pilotlight/discovery/config/file"
-	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/kube"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -64,56 +60,11 @@ func kubeconfig(variable, home string) string {
 	return path
 }
 
-// held is a store in which objects are read and changed.
-type held interface {
-	Apply(ctx context.Context, w config.Written) (verb, revision string, err error)
-	Objects(ctx context.Context, kind, namespace, name string) ([]config.Written, error)
-	Delete(ctx context.Context, kind, namespace, name string) error
-}
-
 // open returns the store of the place, and a function that closes it.
-func (p *place) open() (held, func(), error) {
-	if p.dir != "" {
-		d, err := file.OpenDirectory(p.dir)
-		return directory{d}, func() {}, err
-	}
-	client, err := p.access.Client()
-	if err != nil {
-		return nil, nil, err
-	}
-	return configs.NewStore(client, p.force), client.Close, nil
-}
+func (p *place) open() (plane.Store, func(), error) { return plane.OpenStore(p.dir, p.access, p.force) }
 
-// directory is a directory of objects that implements held.
-type directory struct{ *file.Directory }
-
-func (d directory) Apply(_ context.Context, w config.Written) (verb, revision string, err error) {
-	return d.Directory.Apply(w)
-}
-
-func (d directory) Objects(_ context.Context, kind, namespace, name string) ([]config.Written, error) {
-	return d.Directory.Objects(kind, namespace, name), nil
-}
-
-func (d directory) Delete(_ context.Context, kind, namespace, name string) error {
-	return d.Directory.Delete(kind + "/" + namespace + "/" + name)
-}
-
-// kindNamed returns the kind for a text: its name, its plural, or its short name in kubectl.
+// kindNamed returns the kind for a text.
 func kindNamed(text string) (string, error) {
-	short := map[string]string{
-		"dr": "DestinationRule", "gw": "Gateway", "se": "ServiceEntry", "vs": "VirtualService", "we": "WorkloadEntry", "wg": "WorkloadGroup",
-	}
-	low, _, _ := strings.Cut(strings.ToLower(text), ".") // virtualservices.networking.istio.io
-	if kind := short[low]; kind != "" {
-		return kind, nil
-	}
-	var names []string
-	for _, r := range config.Resources() {
-		if low == strings.ToLower(r.Kind) || low == r.Plural {
-			return r.Kind, nil
-		}
-		names = append(names, r.Kind)
-	}
-	return "", setting.Usage("discovery", fmt.Errorf("%s: want one of %s", text, strings.Join(names, ", ")))
+	kind, err := config.KindNamed(text)
+	return kind, usage(err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/heap"
 	"github.com/pilotlight/pilotlight/discovery/plane"
+	"github.com/pilotlight/pilotlight/discovery/tracing"
 	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/logger"
 )
@@ -48,7 +49,7 @@ and a key of the YAML file that --config names. A flag beats a variable, a varia
 // serve runs a control plane until ctx is done or a part of it fails.
 func serve(ctx context.Context, s *settings, log *slog.Logger) error {
 	defer heap.Pace(os.Getenv)()
-	traces, err := newTracing(s.otlpEndpoint, os.Getenv).provider(ctx, log)
+	traces, err := tracing.To(s.otlpEndpoint, os.Getenv).Provider(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func serve(ctx context.Context, s *settings, log *slog.Logger) error {
 	c.Replica, c.Log = replica(), log
 	if traces != nil {
 		c.Traces = traces
-		defer flushTraces(traces, log)
+		defer tracing.Flush(traces, log)
 	}
 	p, err := plane.New(c)
 	if err != nil {

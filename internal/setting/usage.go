@@ -51,9 +51,9 @@ func Report(w io.Writer, command string, err error) {
 }
 
 // UnknownCommand returns the error for an argument of a program that is none of its commands, with the one that it most
-// likely means.
+// likely means, or else all.
 func UnknownCommand(program, given string, known []string) error {
-	hint := ""
+	hint := ", want one of " + strings.Join(known, ", ")
 	if near := spelling.Nearest(given, known); near != "" {
 		hint = ", did you mean " + near + "?"
 	}

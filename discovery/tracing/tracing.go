@@ -1,4 +1,4 @@
-package main
+package tracing
 
 import (
 	"context"
@@ -15,21 +15,20 @@ import (
 	"github.com/pilotlight/pilotlight/internal/version"
 )
 
-// tracing is the destination of traces of pushes. OpenTelemetry's own environment variables set the rest (headers,
-// sampling, names).
-type tracing struct {
+// Target is the destination of traces. OpenTelemetry's own environment variables set the rest (headers, sampling, names).
+type Target struct {
 	endpoint string // base URL of a collector; "" for that of the environment
 	wanted   bool   // the environment has a collector, and does not switch traces off
 }
 
-// newTracing combines the setting with the collector of the environment, unless the environment switches traces off.
-func newTracing(endpoint string, getenv func(string) string) tracing {
+// To combines the setting with the collector of the environment, unless the environment switches traces off.
+func To(endpoint string, getenv func(string) string) Target {
 	named := getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
-	return tracing{endpoint, named && getenv("OTEL_TRACES_EXPORTER") != "none" && getenv("OTEL_SDK_DISABLED") != "true"}
+	return Target{endpoint, named && getenv("OTEL_TRACES_EXPORTER") != "none" && getenv("OTEL_SDK_DISABLED") != "true"}
 }
 
-// provider returns the tracer provider, nil if there is no collector. The caller shuts it down.
-func (t tracing) provider(ctx context.Context, log *slog.Logger) (*trace.TracerProvider, error) {
+// Provider returns the tracer provider, nil if there is no collector. The caller calls Flush.
+func (t Target) Provider(ctx context.Context, log *slog.Logger) (*trace.TracerProvider, error) {
 	var options []otlptracehttp.Option
 	switch {
 	case t.endpoint != "":
@@ -70,8 +69,8 @@ func (e loggedExporter) ExportSpans(ctx context.Context, spans []trace.ReadOnlyS
 // flushTime is how long a stop waits for a collector.
 const flushTime = 2 * time.Second
 
-// flushTraces sends the remaining spans.
-func flushTraces(provider *trace.TracerProvider, log *slog.Logger) {
+// Flush sends the remaining spans, and ends the provider.
+func Flush(provider *trace.TracerProvider, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
 	if err := provider.Shutdown(ctx); err != nil {

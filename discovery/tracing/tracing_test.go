@@ -1,4 +1,4 @@
-package main
+package tracing
 
 import "testing"
 
@@ -16,8 +16,8 @@ func TestTracingIsWanted(t *testing.T) {
 		"only a service name": {map[string]string{"OTEL_SERVICE_NAME": "d"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			traces := newTracing("", func(key string) string { return test.environment[key] })
-			provider, err := traces.provider(t.Context(), nil)
+			traces := To("", func(key string) string { return test.environment[key] })
+			provider, err := traces.Provider(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -148,6 +148,9 @@ func fault(f field, in *networking.HTTPFaultInjection) {
 		at := f.at("delay")
 		at.at("percentage").percent(d.GetPercentage().GetValue())
 		at.at("percent").percent(float64(d.Percent))
+		if d.Percent != 0 {
+			at.at("percent").warnf("is deprecated: want percentage: {value: %d}", d.Percent)
+		}
 		if d.GetFixedDelay() == nil && d.GetExponentialDelay() == nil {
 			at.at("fixedDelay").errorf("is missing")
 		}

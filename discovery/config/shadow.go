@@ -7,10 +7,10 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// shadows warns of routes and matches that no request reaches, since one above takes all of theirs.
+// shadows warns of routes and matches of HTTP that no request reaches, since one above takes all of theirs.
 func shadows(f field, routes []*networking.HTTPRoute) {
 	all := -1                       // the first route that takes every request
-	prefixes := map[string]string{} // of paths that a match takes whatever else is in the request, with the place of the match
+	prefixes := map[string]string{} // of paths that a match takes, by its other conditions and the prefix, with the place of the match
 	matches := map[string]string{}  // matches as texts, with their places
 	for i, route := range routes {
 		if all >= 0 {
@@ -22,22 +22,39 @@ func shadows(f field, routes []*networking.HTTPRoute) {
 		}
 		for j, m := range route.GetMatch() {
 			at := f.item(i).at("match").item(j)
-			if above := covering(prefixes, m); above != "" {
-				at.warnf("is never reached: %s takes all requests of its path", above)
+			m = unnamed(m)
+			others := conditions(m)
+			if above := covering(prefixes, others, m); above != "" {
+				at.warnf("is never reached: %s takes all requests of its path%s", above, map[bool]string{true: ", under the same conditions"}[others != ""])
 				continue
 			}
-			text, err := proto.MarshalOptions{Deterministic: true}.Marshal(unnamed(m))
-			place := fmt.Sprintf("http[%d].match[%d]", i, j)
-			if above, known := matches[string(text)]; known && err == nil {
+			text, place := textOf(m), fmt.Sprintf("http[%d].match[%d]", i, j)
+			if above, known := matches[text]; known {
 				at.warnf("is never reached: %s is the same", above)
 				continue
 			}
-			matches[string(text)] = place
-			if prefix := m.GetUri().GetPrefix(); prefix != "" && !m.GetIgnoreUriCase() && proto.Equal(unnamed(m), &networking.HTTPMatchRequest{Uri: m.Uri}) {
-				prefixes[prefix] = place
+			matches[text] = place
+			if prefix := m.GetUri().GetPrefix(); prefix != "" && !m.GetIgnoreUriCase() {
+				prefixes[others+" "+prefix] = place
 			}
 		}
 	}
+}
+
+// textOf returns the same text for equal matches.
+func textOf(m proto.Message) string {
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil { // a string that is no UTF-8 is refused before
+		return fmt.Sprint("unreadable ", m)
+	}
+	return string(text)
+}
+
+// conditions returns what a match asks for beside the path; "" for nothing.
+func conditions(m *networking.HTTPMatchRequest) string {
+	out := proto.CloneOf(m)
+	out.Uri = nil
+	return textOf(out)
 }
 
 // unnamed returns a match without what does not choose requests.
@@ -50,8 +67,9 @@ func unnamed(m *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
 	return out
 }
 
-// covering returns the place of a prefix that takes every path of a match; "" if there is none.
-func covering(prefixes map[string]string, m *networking.HTTPMatchRequest) string {
+// covering returns the place of a prefix that takes every path of a match, whatever else is in a request, or under the
+// same conditions; "" if there is none.
+func covering(prefixes map[string]string, others string, m *networking.HTTPMatchRequest) string {
 	path := m.GetUri().GetPrefix()
 	if exact := m.GetUri().GetExact(); exact != "" {
 		path = exact
@@ -61,9 +79,39 @@ func covering(prefixes map[string]string, m *networking.HTTPMatchRequest) string
 		return ""
 	}
 	for n := 1; n <= min(len(path), longest); n++ {
-		if place := prefixes[path[:n]]; place != "" {
-			return place
+		for _, key := range []string{" " + path[:n], others + " " + path[:n]} {
+			if place := prefixes[key]; place != "" {
+				return place
+			}
 		}
 	}
 	return ""
+}
+
+// shadowed warns of routes and matches of connections that no connection reaches: those below a route that takes every
+// connection, and those that are the same as one above. matches returns those of a route.
+func shadowed[R any, M proto.Message](f field, kind string, routes []R, matches func(R) []M) {
+	all := -1
+	known := map[string]string{}
+	for i, route := range routes {
+		if all >= 0 {
+			f.item(i).warnf("is never reached: %s[%d] takes every connection", kind, all)
+			continue
+		}
+		list := matches(route)
+		if len(list) == 0 {
+			all = i
+		}
+		for j, m := range list {
+			text := textOf(m)
+			if above, same := known[text]; same {
+				f.item(i).at("match").item(j).warnf("is never reached: %s is the same", above)
+				continue
+			}
+			known[text] = fmt.Sprintf("%s[%d].match[%d]", kind, i, j)
+			if text == "" {
+				all = i
+			}
+		}
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // mesh is the reserved gateway that stands for all sidecars.
@@ -32,7 +34,7 @@ func virtualService(f field, v *networking.VirtualService) {
 			f.at("gateways").item(i).gateway(name)
 		}
 		if strings.Contains(name, ".") && !strings.Contains(name, "/") {
-			f.at("gateways").item(i).warnf("is %q, the name of a Gateway of this namespace: want NAMESPACE/NAME for another's", name)
+			f.at("gateways").item(i).warnf("is %q, the old form of %s: want that", name, model.DefaultDomain.QualifyGateway(name, ""))
 		}
 		gateways.add(f.at("gateways").item(i), name)
 	}
@@ -55,6 +57,8 @@ func virtualService(f field, v *networking.VirtualService) {
 	for i, route := range v.Tcp {
 		tcpRoute(f.at("tcp").item(i), route)
 	}
+	shadowed(f.at("tls"), "tls", v.Tls, (*networking.TLSRoute).GetMatch)
+	shadowed(f.at("tcp"), "tcp", v.Tcp, (*networking.TCPRoute).GetMatch)
 }
 
 // serverName matches the names of servers by which sidecars of a mesh call each other through a gateway.

@@ -82,6 +82,38 @@ func TestVirtualService(t *testing.T) {
 			`16: error: spec.http[2].route[1].destination.host: is missing`,
 			`17: error: spec.http[2].timeout: is 1µs, want whole milliseconds, or 0s for none`,
 		}},
+		"what is never reached": {`
+			hosts: [reviews]
+			gateways: [g.edge, mesh]
+			http:
+			- match: [{uri: {prefix: /a}, method: {exact: GET}}]
+			  route: [{destination: {host: a}}]
+			- match: [{uri: {prefix: /ab}, method: {exact: GET}}, {uri: {prefix: /ab}, method: {exact: POST}}, {uri: {exact: /ac}, method: {exact: GET}, name: x}, {uri: {prefix: /b}, method: {exact: GET}}]
+			  route: [{destination: {host: a}}]
+			- match: [{uri: {prefix: /ab/c}, ignoreUriCase: true, method: {exact: POST}}, {uri: {prefix: /ab/c}, method: {exact: POST}}]
+			  route: [{destination: {host: a}}]
+			tls:
+			- match: [{sniHosts: [reviews], port: 1}]
+			  route: [{destination: {host: a}}]
+			- match: [{sniHosts: [reviews], port: 2}, {sniHosts: [reviews], port: 1}]
+			  route: [{destination: {host: a}}]
+			tcp:
+			- match: [{port: 1}]
+			  route: [{destination: {host: a}}]
+			- match: [{port: 1}, {port: 2}]
+			  route: [{destination: {host: a}}]
+			- route: [{destination: {host: a}}]
+			- match: [{port: 3}]
+			  route: [{destination: {host: a}}]
+		`, []string{
+			`2: warning: spec.gateways[0]: is "g.edge", the old form of edge/g: want that`,
+			`6: warning: spec.http[1].match[0]: is never reached: http[0].match[0] takes all requests of its path, under the same conditions`,
+			`6: warning: spec.http[1].match[2]: is never reached: http[0].match[0] takes all requests of its path, under the same conditions`,
+			`8: warning: spec.http[2].match[1]: is never reached: http[1].match[1] takes all requests of its path, under the same conditions`,
+			`13: warning: spec.tls[1].match[1]: is never reached: tls[0].match[0] is the same`,
+			`18: warning: spec.tcp[1].match[0]: is never reached: tcp[0].match[0] is the same`,
+			`21: warning: spec.tcp[3]: is never reached: tcp[2] takes every connection`,
+		}},
 		"what a route does": {`
 			hosts: [reviews]
 			gateways: [mesh, "a/b/c", Upper]

@@ -22,7 +22,9 @@ func (j *judge) conflicts() {
 	j.guests()
 	j.suffixes()
 	j.sidecars()
+	j.overlaps()
 	j.servers()
+	j.neighbours()
 	j.proxyConfigs()
 }
 
@@ -110,6 +112,7 @@ func (j *judge) servers() {
 	type owner struct {
 		Meta
 		plain bool
+		bytes bool // neither HTTP nor TLS: no name tells its connections from others
 	}
 	ports, hosts := map[string]owner{}, map[string]Meta{}
 	for _, g := range j.byRightToPorts() {
@@ -118,7 +121,7 @@ func (j *judge) servers() {
 			at := fmt.Sprint(selectorKey(g.Spec.Selector), " ", cmp.Or(s.Bind, "0.0.0.0"), " ", s.GetPort().GetNumber())
 			first, taken := ports[at]
 			if !taken {
-				first = owner{g.Meta, protocol.IsHTTP()}
+				first = owner{g.Meta, protocol.IsHTTP(), !protocol.IsHTTP() && !protocol.IsTLS() && s.Tls == nil}
 				ports[at] = first
 			}
 			switch {
@@ -127,6 +130,9 @@ func (j *judge) servers() {
 					notUsed)
 			case !first.plain && protocol.IsHTTP():
 				j.conflict(g.Meta, first.Meta, index("spec.servers", i), "the port takes no plain HTTP because of %s, %s",
+					name(first.Meta), notUsed)
+			case taken && first.bytes && !protocol.IsTLS() && s.Tls == nil && !same(g.Meta, first.Meta):
+				j.conflict(g.Meta, first.Meta, index("spec.servers", i), "the port takes every connection for the routes of %s, %s where that has routes",
 					name(first.Meta), notUsed)
 			case protocol == HTTPS && s.GetTls().GetMode() != networking.ServerTLSSettings_PASSTHROUGH:
 				for k, host := range s.Hosts {

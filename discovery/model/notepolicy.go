@@ -68,7 +68,9 @@ func (j *judge) subset(meta Meta, host, path string, subset *networking.Subset) 
 		}
 	}
 	if example == nil {
-		return // a service without endpoints has a note already
+		if example = j.templateOf(host); example == nil || j.templateWith(host, subset.Labels) != nil {
+			return // a service without endpoints has a note already
+		}
 	}
 	has := "one of its endpoints has no labels"
 	if len(example) > 0 {

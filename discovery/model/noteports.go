@@ -42,6 +42,7 @@ func (j *judge) gateway(meta Meta, g *networking.Gateway) {
 	if j.selector(meta, "spec.selector", g.Selector, "") {
 		j.proxies(meta, "spec.selector", g.Selector, j.edge)
 	}
+	j.doors(meta, g)
 	for i, s := range g.Servers {
 		j.gatewayPort(meta, index("spec.servers", i)+".port.number", s.GetPort().GetNumber(), g.Selector)
 	}

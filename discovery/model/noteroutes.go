@@ -35,6 +35,10 @@ func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
 	j.gatewayHosts(meta, v)
 	for d, path := range destinations(v) {
 		j.destination(meta, d, path)
+		j.anyPort(meta, v, d, path)
+		if !atGateway {
+			j.hidden(meta, d, path)
+		}
 	}
 	j.exportTo(meta, v.ExportTo)
 }
@@ -117,6 +121,8 @@ func (j *judge) destination(meta Meta, d *networking.Destination, path string) {
 	if service == nil {
 		if len(j.mesh.services) > 0 {
 			j.unknownHost(meta, path+".host", host, so)
+		} else if d.Subset != "" && j.hasPolicy(host) && !j.hasSubset(host, d.Subset) {
+			j.note(UnknownSubset, meta, path+".subset", "no DestinationRule of %s has a subset %s: %s", host, d.Subset, so)
 		}
 		return
 	}
@@ -134,6 +140,40 @@ func (j *judge) destination(meta Meta, d *networking.Destination, path string) {
 	}
 }
 
+// hidden adds a note if a destination of sidecars' routes is a service that their namespace does not see.
+func (j *judge) hidden(meta Meta, d *networking.Destination, path string) {
+	host := j.domain.Qualify(d.Host, meta.Namespace)
+	claims := j.mesh.claims(host)
+	if len(claims) == 0 || slices.ContainsFunc(claims, func(s *Service) bool { return j.mesh.serviceVisible(s, meta.Namespace) }) {
+		return
+	}
+	j.note(UnknownHost, meta, path+".host", "%s is not exported to namespace %s: its clients do not reach it by this route; want exportTo of the service, of namespace %s, to have it",
+		host, meta.Namespace, claims[0].Namespace)
+}
+
+// anyPort adds a note if a destination of HTTP names none of a service's several ports, and clients dial another host:
+// the port that they dial there is then used, which the service may not have.
+func (j *judge) anyPort(meta Meta, v *networking.VirtualService, d *networking.Destination, path string) {
+	s := j.mesh.Service(j.domain.Qualify(d.Host, meta.Namespace))
+	if s == nil || d.GetPort().GetNumber() != 0 || strings.Contains(path, ".mirror") {
+		return
+	}
+	if s.AliasOf != "" {
+		s = j.mesh.Service(s.AliasOf)
+	}
+	number := 0
+	for _, p := range s.Ports {
+		if p.Protocol != UDP {
+			number++
+		}
+	}
+	if number < 2 || slices.ContainsFunc(v.Hosts, func(host string) bool { return HostMatches(j.domain.Qualify(host, meta.Namespace), s.Host) }) {
+		return
+	}
+	j.note(AnyPort, meta, path+".port", "is missing, and %s has several ports, %s: requests go to the one with the number that clients dial, "+
+		"if there is one; want one of them", s.Host, ports(s))
+}
+
 func ports(s *Service) string {
 	var out []string
 	for _, p := range s.Ports {
@@ -143,6 +183,15 @@ func ports(s *Service) string {
 		return "none"
 	}
 	return strings.Join(out, ", ")
+}
+
+func (j *judge) hasPolicy(host string) bool {
+	for _, rules := range j.mesh.destinationRules {
+		for range rules.matching(host) {
+			return true
+		}
+	}
+	return false
 }
 
 func (j *judge) hasSubset(host, name string) bool {

@@ -18,8 +18,11 @@ func (j *judge) template(o *Object) {
 		if s.External || !Selects(s.Selector, labels) || j.hasOneOf(s.Host, labels) {
 			continue
 		}
-		j.note(NoAddress, o.Meta, "", "no endpoint of %s has %s; want its pods' addresses: a WorkloadEntry with these labels, "+
-			"an EndpointSlice, Endpoints or a Pod", s.Host, pairs(labels))
+		want := "its pods' addresses: a WorkloadEntry with these labels, an EndpointSlice, Endpoints or a Pod"
+		if o.Kind == "Pod" {
+			want = "its address: status.podIP, or an EndpointSlice"
+		}
+		j.note(NoAddress, o.Meta, "", "no endpoint of %s has %s; want %s", s.Host, pairs(labels), want)
 		return
 	}
 }
@@ -62,10 +65,25 @@ func (j *judge) templateWith(host string, labels map[string]string) *Object {
 	return nil
 }
 
+// templateOf returns the labels of the first template that a service of the host selects; nil for none.
+func (j *judge) templateOf(host string) map[string]string {
+	for _, s := range j.mesh.claims(host) {
+		for _, o := range j.mesh.objects {
+			if of := TemplateLabels(o); of != nil && o.Namespace == s.Namespace && len(s.Selector) > 0 && Selects(s.Selector, of) {
+				return of
+			}
+		}
+	}
+	return nil
+}
+
 // startedBy returns the word that messages use for the workloads of a template.
 func startedBy(m Meta) string {
-	if m.Kind == "WorkloadGroup" {
+	switch m.Kind {
+	case "WorkloadGroup":
 		return "workloads"
+	case "Pod":
+		return "containers"
 	}
 	return "pods"
 }

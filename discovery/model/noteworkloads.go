@@ -82,6 +82,7 @@ type selected struct {
 	mesh      *Mesh
 	connected []Proxy
 	labels    map[labelKey]map[string]bool // values
+	sets      map[[2]string][]labelled     // by each of their pairs
 }
 
 type labelKey struct{ namespace, key string } // an empty namespace means all
@@ -89,24 +90,29 @@ type labelKey struct{ namespace, key string } // an empty namespace means all
 func (s *selected) values(namespace, key string) map[string]bool {
 	if s.labels == nil {
 		s.labels = map[labelKey]map[string]bool{}
-		for _, service := range s.mesh.services {
-			for _, e := range service.Endpoints {
-				s.add(service.Namespace, e.Labels)
-			}
-		}
-		for namespace, all := range s.mesh.workloads {
-			for _, w := range all {
-				s.add(namespace, w.Labels)
-			}
-		}
-		for _, w := range s.connected {
-			s.add(w.Namespace, w.Labels)
-		}
-		for _, o := range s.mesh.objects {
-			s.add(o.Namespace, TemplateLabels(o))
-		}
+		s.each(s.add)
 	}
 	return s.labels[labelKey{namespace, key}]
+}
+
+// each calls do for the labels of each known workload.
+func (s *selected) each(do func(namespace string, labels map[string]string)) {
+	for _, service := range s.mesh.services {
+		for _, e := range service.Endpoints {
+			do(service.Namespace, e.Labels)
+		}
+	}
+	for namespace, all := range s.mesh.workloads {
+		for _, w := range all {
+			do(namespace, w.Labels)
+		}
+	}
+	for _, w := range s.connected {
+		do(w.Namespace, w.Labels)
+	}
+	for _, o := range s.mesh.objects {
+		do(o.Namespace, TemplateLabels(o))
+	}
 }
 
 func (s *selected) add(namespace string, labels map[string]string) {

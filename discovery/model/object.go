@@ -157,6 +157,9 @@ const (
 	NoLabels         Code = "no-labels"         // a connected proxy has none, where labels select
 	NoWorkload       Code = "no-workload"       // no workload or endpoint has the address of a connected proxy
 	WithheldSecret   Code = "withheld-secret"   // a connected proxy does not get a secret that it requests
+	NoServicePort    Code = "no-service-port"   // no Service before the gateways leads to it
+	SharedCert       Code = "shared-cert"       // two Gateways have one certificate at one port
+	AnyPort          Code = "any-port"          // a destination names none of several ports
 	MoreNotes        Code = "more-notes"        // an object has more than are named
 	LocalEndpoint    Code = "local-endpoint"    // proxies of other namespaces do not get it: it leads to their own sockets
 	ForeignBind      Code = "foreign-bind"      // a gateway of another namespace does not open it

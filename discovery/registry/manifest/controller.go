@@ -27,6 +27,7 @@ func (n namespace) served() (map[objectKey]held, []template, []config.Problem) {
 	slicesOf := map[string][]held{} // EndpointSlices and Endpoints, by Service
 	for _, key := range slices.SortedFunc(maps.Keys(n), func(a, b objectKey) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) }) {
 		o := n[key]
+		c.problems = append(c.problems, doubts(o)...)
 		switch x := o.Object.(type) {
 		case *corev1.Service:
 			c.services = append(c.services, o)
@@ -50,12 +51,13 @@ func (n namespace) served() (map[objectKey]held, []template, []config.Problem) {
 		c.service(s, o.meta, slicesOf[s.Name])
 		delete(slicesOf, s.Name)
 	}
+	c.problems = append(c.problems, shared(c.services, c.templates)...)
 	for _, rest := range slicesOf { // of a Service that does not exist
 		for _, s := range rest {
 			c.put(s.Object, s.meta)
 		}
 	}
-	return c.out, c.templates, c.problems
+	return c.out, append(c.templates, unaddressed(c.pods, n)...), c.problems
 }
 
 // controller makes the objects that the controllers of a cluster would make.

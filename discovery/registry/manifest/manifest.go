@@ -100,9 +100,16 @@ func (m *Manifests) Put(o *model.Object) []config.Problem {
 // problem returns a problem of an object.
 func problem(o model.Meta, severity config.Severity, path, format string, args ...any) config.Problem {
 	return config.Problem{
-		File: o.Origin.File, Line: o.Origin.Line, Severity: severity, Object: o.Kind + " " + o.Namespace + "/" + o.Name, Path: path,
+		File: o.Origin.File, Line: o.Origin.Line, Severity: severity, Object: titleOf(o), Path: path,
 		Message: fmt.Sprintf(format, args...),
 	}
+}
+
+func titleOf(o model.Meta) string {
+	if o.Kind != "IngressClass" && namespaceOf(o) == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
 // faultKey returns the key of a group that holds no service: a fault removes nothing.
@@ -164,15 +171,15 @@ func (m *Manifests) Changes() (map[string]model.Group, []config.Problem) {
 func (m *Manifests) replace(name string, served map[objectKey]held, templates []template) {
 	was := m.served[name]
 	for _, t := range templates {
-		served[objectKey{t.meta.Kind, t.meta.Name}] = held{meta: t.meta}
-		m.changed[t.meta.Key()] = model.Group{Objects: []*model.Object{model.NewTemplate(t.meta, t.labels, t.account, t.ports)}}
+		served[objectKey{"template of " + t.meta.Kind, t.meta.Name}] = held{meta: t.meta}
+		m.changed[group(t.meta)] = model.Group{Objects: []*model.Object{model.NewTemplate(t.meta, t.labels, t.account, t.ports)}}
 	}
 	for key, o := range was {
 		if _, stays := served[key]; stays {
 			continue
 		}
 		if o.Object == nil {
-			m.changed[o.meta.Key()] = model.Group{}
+			m.changed[group(o.meta)] = model.Group{}
 		} else {
 			m.catalog.Delete(catalog.Key{Kind: catalog.Kind(key.kind), Namespace: name, Name: key.name})
 		}

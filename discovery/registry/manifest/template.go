@@ -63,6 +63,24 @@ func (n namespace) templates() (out []template) {
 	return out
 }
 
+// unaddressed returns Pods without an address as templates: they are no endpoints, but selectors and subsets may mean them.
+func unaddressed(pods []*corev1.Pod, n namespace) (out []template) {
+	for _, p := range pods {
+		if p.Status.PodIP == "" && len(p.Status.PodIPs) == 0 && len(p.Labels) > 0 && !n.owned(p) {
+			out = append(out, template{meta: n[objectKey{"Pod", p.Name}].meta, labels: p.Labels, account: cmp.Or(p.Spec.ServiceAccountName, "default")})
+		}
+	}
+	return out
+}
+
+// group returns the key of the group of a template. A Pod has another one in the catalog.
+func group(of model.Meta) string {
+	if of.Kind == "Pod" {
+		return "unaddressed " + of.Key()
+	}
+	return of.Key()
+}
+
 func (n namespace) owned(o metav1.Object) bool {
 	owner := metav1.GetControllerOf(o)
 	if owner == nil {

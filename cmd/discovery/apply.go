@@ -15,7 +15,7 @@ import (
 )
 
 func newApply() *cobra.Command {
-	var p place
+	var p storeFlags
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|DIR|- [--configDir DIR]",
 		Short: "Validate objects, and write them into an API server or a directory",

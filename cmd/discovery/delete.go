@@ -11,7 +11,7 @@ import (
 )
 
 func newDelete() *cobra.Command {
-	var p place
+	var p storeFlags
 	cmd := &cobra.Command{
 		Use:   "delete KIND NAME | delete -f FILE|DIR|-",
 		Short: "Delete objects from an API server or a directory",

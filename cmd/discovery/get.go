@@ -13,7 +13,7 @@ import (
 )
 
 func newGet() *cobra.Command {
-	var p place
+	var p storeFlags
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
 		Short: "Print the objects of a kind that an API server or a directory has",

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/metrics"
 	"strings"
 	"testing"
@@ -281,4 +282,26 @@ func (s serving) stop(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Fatal("it does not stop")
 	}
+}
+
+// What the settings do not ask for costs no goroutine: no registry, no client of Kubernetes, no other control plane, no traces.
+func TestWhatIsNotAskedForDoesNotRun(t *testing.T) {
+	s := startServe(t, "--configDir", t.TempDir())
+	s.await(t, http.StatusOK)
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for _, unwanted := range []string{
+		"discovery/registry/", "discovery/kube", "discovery/webhook", "discovery/inject", "discovery/config/kubernetes", "discovery/config/mcp", "discovery/secret/",
+		"nats-io", "k8s.io/client-go", "opentelemetry",
+	} {
+		for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+			if strings.Contains(stack, unwanted) {
+				t.Errorf("a goroutine of %s:\n%s", unwanted, stack)
+			}
+		}
+	}
+	if !strings.Contains(string(stacks), "discovery/config/file") {
+		t.Errorf("no goroutine of the store, which is asked for:\n%s", stacks)
+	}
+	s.stop(t)
 }

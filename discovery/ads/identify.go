@@ -45,7 +45,7 @@ func (st *stream) identify(r *protocol.Request) error {
 	own := content.Reader{View: xds.ViewOf(proxy), Account: id.account}
 	owner := id.owner(st.peer)
 	if own.Outbound.Locality == (model.Locality{}) {
-		st.place = &place{claim: proxy.Claim(id.account), owner: owner}
+		st.place = &residence{claim: proxy.Claim(id.account), owner: owner}
 		own.Outbound.Locality, _ = st.place.find(shown.Mesh)
 	}
 	if err := st.enter(owner, own.Outbound.In(shown.Mesh), st.hub.limits.ViewsPerIdentity); err != nil {

@@ -53,7 +53,7 @@ type stream struct {
 	mu        sync.Mutex // held while the protocol is used: debug pages read it, and must not wait for a slow Envoy
 	node      string
 	reader    content.Reader
-	place     *place // nil if the node sent a locality
+	place     *residence // nil if the node sent a locality
 	admission admission
 	session   *protocol.Session // nil until the view is made
 	unknown   map[string]bool

@@ -8,8 +8,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// place is a path by which requests are compared.
-type place struct {
+// pathMatch is a path by which requests are compared.
+type pathMatch struct {
 	exact bool
 	text  string
 }
@@ -158,7 +158,7 @@ func restOf(h *host) (out []*networking.HTTPRoute) {
 func (t *Table) translate(name string) *host {
 	t.translated++
 	h := &host{name: name, faults: map[*ingress][]fault{}}
-	places := map[place]path{} // the paths that are taken
+	places := map[pathMatch]path{} // the paths that are taken
 	for _, i := range t.index.hosts[name] {
 		p := i.parts[name]
 		if other := t.denied(h, i); other != nil {
@@ -169,7 +169,7 @@ func (t *Table) translate(name string) *host {
 		}
 		h.owner, h.routed = cmp.Or(h.owner, i), h.routed || p.routed
 		for _, one := range p.paths {
-			key := place{one.exact, one.text}
+			key := pathMatch{one.exact, one.text}
 			if first, taken := places[key]; taken {
 				h.fault(i, field{one.order, one.path + ".path"}, "%q of %s is not served: Ingress %s has it in %s", one.written, h.name, first.ingress.name(), first.path)
 				continue

@@ -41,12 +41,12 @@ type ofIngresses struct {
 }
 
 // places returns what is known of the directory and of the API server.
-func (n *ofIngresses) places() (dir, api place) {
+func (n *ofIngresses) places() (dir, api lookup) {
 	if n.dir != nil {
-		dir = place{true, n.dir.Known()}
+		dir = lookup{true, n.dir.Known()}
 	}
 	if n.reader != nil {
-		api = place{true, n.reader.Known()}
+		api = lookup{true, n.reader.Known()}
 	}
 	return dir, api
 }

@@ -23,21 +23,21 @@ func wantedByGateways(objects []*model.Object, accounts map[string][]string) (ou
 	return out
 }
 
-// place is where Secrets are: whether there is such a place, and the fault of each that was read from it, "" for none.
-type place struct {
+// lookup is what was read of Secrets in one place: whether there is such a place, and the fault of each Secret, "" for none.
+type lookup struct {
 	open  bool
 	found map[secret.Name]string
 }
 
 // good reports whether a Secret was read from the place and can be used, and whether that is known.
-func (p place) good(name secret.Name) (good, known bool) {
-	fault, looked := p.found[name]
+func (l lookup) good(name secret.Name) (good, known bool) {
+	fault, looked := l.found[name]
 	return looked && fault == "", looked
 }
 
 // wantedByIngresses returns the Secrets of Ingresses to ask a directory for, and those to ask the API server for: all
 // without a directory, else those that the directory was found not to have. They are for the account of the ingress proxies.
-func wantedByIngresses(names []ingress.Name, of Name, dir place) (fromDir, fromAPI []secret.Wanted) {
+func wantedByIngresses(names []ingress.Name, of Name, dir lookup) (fromDir, fromAPI []secret.Wanted) {
 	for _, name := range names {
 		w := secret.Wanted{
 			Object: secret.Name(name), Pair: true,
@@ -53,7 +53,7 @@ func wantedByIngresses(names []ingress.Name, of Name, dir place) (fromDir, fromA
 
 // faultsOfIngresses returns the fault of each Secret that was looked for, "" for none: that of the place that was asked
 // last.
-func faultsOfIngresses(names []ingress.Name, dir, api place) map[ingress.Name]string {
+func faultsOfIngresses(names []ingress.Name, dir, api lookup) map[ingress.Name]string {
 	out := map[ingress.Name]string{}
 	for _, name := range names {
 		object := secret.Name(name)

@@ -15,12 +15,12 @@ func TestWantedByIngresses(t *testing.T) {
 	found := map[secret.Name]string{{Namespace: "shop", Name: "good"}: "", {Namespace: "shop", Name: "bad"}: "is not there"}
 	proxies := Name{Namespace: "gw", Name: "ingress"}
 	for name, test := range map[string]struct {
-		dir  place
+		dir  lookup
 		want string
 	}{
-		"no directory":          {place{}, "[shop/good shop/bad shop/new]"},
-		"a directory, unread":   {place{open: true}, "[]"},
-		"a directory with some": {place{true, found}, "[shop/bad]"},
+		"no directory":          {lookup{}, "[shop/good shop/bad shop/new]"},
+		"a directory, unread":   {lookup{open: true}, "[]"},
+		"a directory with some": {lookup{true, found}, "[shop/bad]"},
 	} {
 		fromDir, fromAPI := wantedByIngresses(names, proxies, test.dir)
 		asked := []string{}
@@ -41,19 +41,19 @@ func TestWantedByIngresses(t *testing.T) {
 
 func TestFaultsOfIngresses(t *testing.T) {
 	name := ingress.Name{Namespace: "shop", Name: "a"}
-	of := func(fault string) place { return place{true, map[secret.Name]string{secret.Name(name): fault}} }
+	of := func(fault string) lookup { return lookup{true, map[secret.Name]string{secret.Name(name): fault}} }
 	const none = "not known"
 	for title, test := range map[string]struct {
-		dir, api place
+		dir, api lookup
 		want     string
 	}{
-		"there is no place":            {place{}, place{}, "cannot be read: --secretsDir is not given"},
-		"a directory has it":           {of(""), place{}, ""},
-		"a directory, which is unread": {place{open: true}, of("is not there"), none},
+		"there is no place":            {lookup{}, lookup{}, "cannot be read: --secretsDir is not given"},
+		"a directory has it":           {of(""), lookup{}, ""},
+		"a directory, which is unread": {lookup{open: true}, of("is not there"), none},
 		"it is in the API server":      {of("no directory"), of(""), ""},
 		"it is nowhere":                {of("no directory"), of("no Secret"), "no Secret"},
-		"the API server is unread":     {of("no directory"), place{open: true}, none},
-		"an API server alone":          {place{}, of("no Secret"), "no Secret"},
+		"the API server is unread":     {of("no directory"), lookup{open: true}, none},
+		"an API server alone":          {lookup{}, of("no Secret"), "no Secret"},
 	} {
 		got, known := faultsOfIngresses([]ingress.Name{name}, test.dir, test.api)[name]
 		if !known {

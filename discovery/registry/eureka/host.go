@@ -21,15 +21,15 @@ type hosted struct {
 type member struct {
 	key
 	endpoint model.Endpoint
-	places   []place
+	places   []hostPort
 }
 
-func (h *hosted) add(k key, e model.Endpoint, p place) {
+func (h *hosted) add(k key, e model.Endpoint, p hostPort) {
 	if last := len(h.members) - 1; last >= 0 && h.members[last].key == k {
 		h.members[last].places = append(h.members[last].places, p)
 		return
 	}
-	h.members = append(h.members, member{k, e, []place{p}})
+	h.members = append(h.members, member{k, e, []hostPort{p}})
 }
 
 // group returns the host as a service. Without an instance that can be served the group has only faults.
@@ -78,7 +78,7 @@ func (m member) listens(ports []model.Port) (own map[string]uint32, partial bool
 	same := true
 	own = map[string]uint32{}
 	for _, p := range ports {
-		at := slices.IndexFunc(m.places, func(o place) bool { return o.number == p.Number })
+		at := slices.IndexFunc(m.places, func(o hostPort) bool { return o.number == p.Number })
 		if at >= 0 {
 			own[p.Name] = m.places[at].own
 		}

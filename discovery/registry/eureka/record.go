@@ -26,8 +26,8 @@ const (
 
 var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
 
-// place is a port of an instance under one of its hosts.
-type place struct {
+// hostPort is a port of an instance under one of its hosts.
+type hostPort struct {
 	host     string
 	number   uint32 // that clients dial
 	own      uint32 // that the instance listens on
@@ -133,7 +133,7 @@ func names(t text) func(yield func(string) bool) {
 }
 
 // convert returns an instance as an endpoint, and the places at which it is served: none, if it cannot be served.
-func (c record) convert(grant model.Grant) (e model.Endpoint, places []place, faults []string) {
+func (c record) convert(grant model.Grant) (e model.Endpoint, places []hostPort, faults []string) {
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if c.fault != "" {
 		return e, nil, []string{c.fault}
@@ -182,7 +182,7 @@ func servable(address string) bool {
 }
 
 // places returns the enabled ports of an instance under each of its hosts.
-func (i instance) places(app string, grant model.Grant) (out []place, faults []string) {
+func (i instance) places(app string, grant model.Grant) (out []hostPort, faults []string) {
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	plainNames, secureNames := i.VIP, i.SecureVIP
 	if plainNames == "" {
@@ -217,7 +217,7 @@ func (i instance) places(app string, grant model.Grant) (out []place, faults []s
 		}
 		for vip := range parts(of.names) {
 			host, dialled, _ := strings.Cut(vip, ":")
-			p := place{Host(host), own, own, of.protocol}
+			p := hostPort{Host(host), own, own, of.protocol}
 			if dialled = cmp.Or(dialled, of.dialled); dialled != "" {
 				if p.number, ok = number(dialled); !ok {
 					wrong("the port that clients dial is %q, want 1 to 65535", dialled)

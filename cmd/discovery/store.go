@@ -14,16 +14,16 @@ import (
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-// place is the store of objects for apply, get and delete: a directory, or an API server.
-type place struct {
+// storeFlags name the store of objects for apply, get and delete: a directory, or an API server.
+type storeFlags struct {
 	dir       string
 	access    kube.Access
 	namespace string
 	force     bool
 }
 
-// add adds the flags of a place to a command.
-func (p *place) add(cmd *cobra.Command) {
+// add adds the flags of a store to a command.
+func (p *storeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.dir, "configDir", "", "directory of the objects, as serve reads it; without it they are in the API server")
 	cmd.Flags().StringVar(&p.access.File, "kubeconfig", "", "kubeconfig file of the API server; if empty, $KUBECONFIG, then ~/.kube/config, then the cluster whose Pod this is")
 	cmd.Flags().StringVar(&p.access.Context, "context", "", "context of the kubeconfig file; if empty, its current one")
@@ -31,7 +31,7 @@ func (p *place) add(cmd *cobra.Command) {
 }
 
 // check returns the fault of the flags, and finds the kubeconfig file.
-func (p *place) check() error {
+func (p *storeFlags) check() error {
 	if p.dir != "" && (p.access.File != "" || p.access.Context != "") {
 		return setting.Usage("discovery", errors.New("--configDir is given with --kubeconfig or --context, want one place"))
 	}
@@ -60,8 +60,10 @@ func kubeconfig(variable, home string) string {
 	return path
 }
 
-// open returns the store of the place, and a function that closes it.
-func (p *place) open() (plane.Store, func(), error) { return plane.OpenStore(p.dir, p.access, p.force) }
+// open returns the store, and a function that closes it.
+func (p *storeFlags) open() (plane.Store, func(), error) {
+	return plane.OpenStore(p.dir, p.access, p.force)
+}
 
 // kindNamed returns the kind for a text.
 func kindNamed(text string) (string, error) {

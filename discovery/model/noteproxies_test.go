@@ -82,6 +82,27 @@ func TestNotesOfWithheldSecrets(t *testing.T) {
 	}
 }
 
+// Names that only a registry's own DNS answers are named where rules and policies have them.
+func TestNotesOfNamesOfRegistries(t *testing.T) {
+	web := in("consul", "web.service.consul")
+	web.Registry, web.Right = "Consul", RightSuffix
+	for host, want := range map[string]bool{
+		"web.service.consul": false, "web.service.dc1.consul": true, "v1.web.service.consul": true, "other.service.consul": false, "v1.other.service.consul": false,
+	} {
+		rule := object("VirtualService", "shop", "v", 1, &networking.VirtualService{Hosts: []string{host}, Http: []*networking.HTTPRoute{{}}})
+		policy := object("DestinationRule", "shop", "d", 1, &networking.DestinationRule{Host: host})
+		var named []string
+		for _, n := range meshOf([]*Object{rule, policy}, web).Notes() {
+			if strings.Contains(n.Message, "web.service.consul, and a subset") || strings.Contains(n.Message, "did you mean web.service.consul?") {
+				named = append(named, n.Meta.Kind)
+			}
+		}
+		if got := strings.Join(named, " "); want != (got == "DestinationRule VirtualService") || !want && got != "" {
+			t.Errorf("%s: named by %q, want %t", host, got, want)
+		}
+	}
+}
+
 // One wrong letter in a host of another domain is named, a virtual host is not.
 func TestNotesOfMisspeltHosts(t *testing.T) {
 	services := []*Service{in("shop", "reviews.example.com"), in("shop", "api1.example.com")}

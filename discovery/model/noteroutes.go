@@ -54,6 +54,9 @@ func (j *judge) meshHosts(meta Meta, v *networking.VirtualService) {
 		switch {
 		case s == nil && j.inDomain(host) != "":
 			j.unknownHost(meta, index("spec.hosts", i), host, "requests for "+j.inDomain(host)+" do not follow these routes")
+		case s == nil && j.similar.shorter(host) != "" && !j.covered(host):
+			j.note(UnknownHost, meta, index("spec.hosts", i), "no service has the host %s, which the DNS of its registry may answer: only requests to port 80 follow "+
+				"these routes; want %s, and a subset where a label stands for a tag", host, j.similar.shorter(host))
 		case s == nil && j.domain.has(host) && !j.covered(host):
 			j.unknownHost(meta, index("spec.hosts", i), host, "nobody follows these routes")
 		case s == nil && j.similar.slip(host) != "" && !j.covered(host):
@@ -87,7 +90,7 @@ func (j *judge) covered(host string) bool {
 
 func (j *judge) unknownHost(meta Meta, path, host, so string) {
 	want := "want a ServiceEntry that declares it"
-	if near := cmp.Or(j.inDomain(host), j.similar.host(host)); near != "" {
+	if near := cmp.Or(j.inDomain(host), j.similar.shorter(host), j.similar.host(host)); near != "" {
 		want = "did you mean " + near + "?"
 	}
 	j.missing(UnknownHost, host, meta, path, "no service has the host %s: %s; %s", host, so, want)

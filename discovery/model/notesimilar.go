@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pilotlight/pilotlight/internal/spelling"
@@ -72,6 +73,22 @@ func (s *similar) slip(host string) string {
 	for _, other := range known[:min(len(known), maxSimilar)] {
 		if near(first, other) {
 			return other + "." + rest
+		}
+	}
+	return ""
+}
+
+// shorter returns the host of a service below a registry's own suffix that a host has one label more than, as Consul's DNS
+// answers TAG.web.service.consul and web.service.DATACENTER.consul beside web.service.consul.
+func (s *similar) shorter(host string) string {
+	labels := strings.Split(host, ".")
+	if len(labels) < 4 || len(labels) > 10 {
+		return ""
+	}
+	for i := range labels {
+		rest := strings.Join(slices.Concat(labels[:i], labels[i+1:]), ".")
+		if service := s.mesh.Service(rest); service != nil && service.Right == RightSuffix {
+			return rest
 		}
 	}
 	return ""

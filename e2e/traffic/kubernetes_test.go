@@ -93,6 +93,53 @@ endpoints: [{addresses: [%s]}]
 	}
 	says()
 
+	// The hosts of a StatefulSet's Pods follow the rules of its headless Service.
+	write("headless.yaml", `
+apiVersion: v1
+kind: Service
+metadata: {name: stones}
+spec: {clusterIP: None, ports: [{name: http, port: 9080}], selector: {app: stones}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: stones-1, labels: {kubernetes.io/service-name: stones}}
+addressType: IPv4
+ports: [{name: http, port: 9080}]
+endpoints: [{addresses: [192.0.2.1], hostname: stones-0}]
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: stones}
+spec: {hosts: [stones], http: [{route: [{destination: {host: ratings}}]}]}
+`)
+	for _, host := range []string{"stones" + domain, "stones-0.stones" + domain, "stones-0.stones:9080/"} {
+		p.Until(lab.From("ratings"), "http://"+host)
+	}
+
+	// A gateway opens the port to which the Service before it leads from the Gateway's.
+	bind := w.Address()
+	opened, err := lab.FreePort()
+	w.Check(err)
+	write("gateway.yaml", fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: gw}
+spec: {clusterIP: 10.255.0.1, ports: [{name: http, port: 80, targetPort: %d}], selector: {gateway: gw}}
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: gw}
+spec: {selector: {gateway: gw}, servers: [{port: {number: 80, name: http, protocol: HTTP}, bind: %s, hosts: [shop.test]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: gw}
+spec: {hosts: [shop.test], gateways: [gw], http: [{match: [{port: 80}], route: [{destination: {host: details}}]}]}
+`, opened, bind))
+	w.GatewayEnvoy("gw")
+	w.Await(lab.ClientTo(fmt.Sprintf("%s:%d", bind, opened), nil), "http://shop.test/", lab.From("details"))
+	says()
+
 	w.Check(os.Remove(filepath.Join(w.Config, "more.yaml")))
 	p.Until(lab.Status(503), "http://reviews"+domain, "end-user", "jason")
 	p.Until(lab.From("v1"), "http://reviews"+domain)

@@ -100,9 +100,13 @@ func groupOf(at spot, name string, entries []*serviceEntry) model.Group {
 	}
 	service.Origin.Record = &model.Record{Cluster: service.Cluster}
 	service.Ports, faults = portsOf(instances, faults)
+	if a, b := numbersOf(instances); a != b {
+		service.Ignored = append(service.Ignored, fmt.Sprintf("meta %s is missing, and instances have ports of their own, such as %d and %d: clients that dial one of them "+
+			"reach the instances with this port only; want the meta with the port that clients dial", metaPort, a, b))
+	}
 	for _, i := range instances {
 		if i.Service.Connect != nil && i.Service.Connect.Native {
-			service.Ignored = []string{"connect.native is true for instance " + i.Service.ID + ": it may want the mutual TLS of Consul's mesh, and gets plain text"}
+			service.Ignored = append(service.Ignored, "connect.native is true for instance "+i.Service.ID+": it may want the mutual TLS of Consul's mesh, and gets plain text")
 			break
 		}
 	}
@@ -220,6 +224,24 @@ func portsOf(instances []instance, faults []string) ([]model.Port, []string) {
 	}
 	slices.SortFunc(out, func(a, b model.Port) int { return cmp.Compare(a.Number, b.Number) })
 	return out, faults
+}
+
+// numbersOf returns the lowest and the highest number of instances that have one port, without a name, and the protocol of
+// the first such one: they are the same where clients dial one number.
+func numbersOf(instances []instance) (lowest, highest uint32) {
+	var protocol model.Protocol
+	for _, i := range instances {
+		if len(i.ports) != 1 || i.ports[0].name != "" || lowest != 0 && i.ports[0].protocol != protocol {
+			continue
+		}
+		n := i.ports[0].number
+		protocol = i.ports[0].protocol
+		if lowest == 0 || n < lowest {
+			lowest = n
+		}
+		highest = max(highest, n)
+	}
+	return lowest, highest
 }
 
 // listens returns the numbers on which an instance listens for the ports of its service: nil if they are the same.

@@ -217,6 +217,19 @@ func TestConnectNative(t *testing.T) {
 	}
 }
 
+// Instances with ports of their own, as Nomad gives them, need the meta with the port that clients dial.
+func TestPortsOfInstances(t *testing.T) {
+	one, two := entry("web", "1", "10.0.0.1", 20001), entry("web", "2", "10.0.0.2", 20002)
+	if s := groupOf(home, "web", []*serviceEntry{one, two}).Services[0]; len(s.Ignored) != 1 ||
+		!strings.HasPrefix(s.Ignored[0], "meta service-port is missing, and instances have ports of their own, such as 20001 and 20002") {
+		t.Errorf("ignored is %q", s.Ignored)
+	}
+	one.Service.Meta, two.Service.Meta = map[string]string{metaPort: "80"}, map[string]string{metaPort: "80"}
+	if s := groupOf(home, "web", []*serviceEntry{one, two}).Services[0]; len(s.Ignored) > 0 || len(s.Ports) != 1 {
+		t.Errorf("with the meta: ignored is %q, ports are %v", s.Ignored, s.Ports)
+	}
+}
+
 // Labels are bounded, and the rest is counted.
 func TestManyTags(t *testing.T) {
 	e := entry("web", "1", "10.0.0.1", 80)

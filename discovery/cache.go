@@ -100,10 +100,11 @@ func (c *cacheOf[U, G]) deleted() []string {
 type cache struct {
 	cacheOf[model.Update, model.Group]
 
-	// held are groups that the source no longer has. They are served until a deadline: so many were removed at once
-	// that it may be an accident.
-	held      map[string]bool
-	heldUntil time.Time
+	// held are groups that the source no longer has, or has less of, each with what it has of it. They are served until a
+	// deadline: so many were removed at once that it may be an accident.
+	held                 map[string]model.Group
+	heldSince, heldUntil time.Time // zero for no hold
+	lost                 string    // what they are, such as "9 of 10 hosts"
 
 	leaving map[string]time.Time // groups that the source no longer has, until when they are served: see linger
 }
@@ -111,7 +112,7 @@ type cache struct {
 func newCache() *cache {
 	return &cache{
 		cacheOf: cacheOf[model.Update, model.Group]{groups: map[string]model.Group{}},
-		held:    map[string]bool{}, leaving: map[string]time.Time{},
+		held:    map[string]model.Group{}, leaving: map[string]time.Time{},
 	}
 }
 
@@ -131,6 +132,22 @@ func (c *cache) remove(name string) {
 // report returns the source's status.
 func (c *cache) report() SourceStatus {
 	out := c.cacheOf.report()
-	out.Held, out.Until = len(c.held), c.heldUntil
+	if out.Held = len(c.held); out.Held > 0 {
+		out.Lost, out.Since, out.Until = c.lost, c.heldSince, c.heldUntil
+	}
+	return out
+}
+
+// forget forgets which groups are held. They are served until something else removes them.
+func (c *cache) forget() {
+	c.held, c.heldSince, c.heldUntil, c.lost = map[string]model.Group{}, time.Time{}, time.Time{}, ""
+}
+
+// nothingOf returns empty groups: what a source has of records that are gone.
+func nothingOf(keys []string) map[string]model.Group {
+	out := make(map[string]model.Group, len(keys))
+	for _, key := range keys {
+		out[key] = model.Group{}
+	}
 	return out
 }

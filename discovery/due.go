@@ -80,27 +80,8 @@ func (s *state) expire(now time.Time) {
 				s.markChange(now)
 			}
 		}
-		for _, key := range slices.Sorted(maps.Keys(c.leaving)) {
-			if !now.Before(c.leaving[key]) {
-				s.leave(c, key, now)
-			}
-		}
-		switch {
-		case c.heldUntil.IsZero():
-		case len(c.held) == 0:
-			c.heldUntil = time.Time{}
-			s.log(slog.LevelInfo, "groups are no longer held, for the source has them again", "source", name)
-		case !now.Before(c.heldUntil):
-			s.log(slog.LevelError, "groups are no longer held, for the time is over", "source", name, "groups", len(c.held))
-			c.heldUntil = time.Time{}
-			for _, key := range slices.Sorted(maps.Keys(c.held)) {
-				s.markGroup(c, groupKey{name, key}, c.groups[key], now)
-				c.drop(key)
-			}
-			if c.feed == nil {
-				delete(s.sources, name)
-			}
-		}
+		s.leaveAll(name, c, now)
+		s.endHold(name, c, now)
 	}
 }
 

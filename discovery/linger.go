@@ -13,9 +13,10 @@ import (
 const Linger = time.Second
 
 // linger keeps a service of a registry that its source removes at now: a service that is deleted and made again, as by
-// `kubectl replace --force`, must not fail the requests in between. It returns false for a group that goes at once.
-func (s *state) linger(c *cache, key string, now time.Time) bool {
-	if !s.pushed || s.patience.Linger <= 0 || len(c.groups[key].Services) == 0 {
+// `kubectl replace --force`, must not fail the requests in between. It returns false for a group that goes at once, or
+// joins those that are held.
+func (s *state) linger(c *cache, key string, group model.Group, now time.Time) bool {
+	if _, held := c.held[key]; held || !group.Empty() || s.patience.Linger <= 0 || len(c.groups[key].Services) == 0 {
 		return false
 	}
 	if c.leaving[key].IsZero() {
@@ -40,6 +41,24 @@ func (s *state) yield(groups map[string]model.Group, now time.Time) {
 					break
 				}
 			}
+		}
+	}
+}
+
+// leaveAll removes the groups of a source whose time is over at now, unless those that linger are a mass.
+func (s *state) leaveAll(name string, c *cache, now time.Time) {
+	due := slices.ContainsFunc(slices.Collect(maps.Values(c.leaving)), func(until time.Time) bool { return !now.Before(until) })
+	if !due {
+		return
+	}
+	if all := nothingOf(slices.Collect(maps.Keys(c.leaving))); s.lost(name, c, all) != "" {
+		clear(c.leaving)
+		s.remove(name, c, all, now)
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.leaving)) {
+		if !now.Before(c.leaving[key]) {
+			s.leave(c, key, now)
 		}
 	}
 }

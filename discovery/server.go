@@ -69,6 +69,7 @@ type Server struct {
 	Log     *slog.Logger
 
 	roster   roster[model.Update]
+	released released
 	random   func() float64 // for a test to set
 	synced   atomic.Bool
 	statuses atomic.Pointer[[]SourceStatus]
@@ -145,6 +146,10 @@ func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) err
 		case event := <-running.events:
 			reconcile() // a source that was added before the event counts before it
 			state.apply(event, time.Now())
+		case <-s.released.asked():
+			for _, name := range s.released.take() {
+				state.release(name, time.Now())
+			}
 		case <-timer.C:
 			state.recordPushTime(s.Pusher.Took())
 			if due, ok := state.due(s.Debounce); ok && !due.After(time.Now()) {

@@ -37,8 +37,10 @@ type SourceStatus struct {
 	Shadowed  []string    `json:"shadowed,omitempty"`       // secrets that are not served, since another source has one of that name
 	Withheld  int         `json:"withheldHosts,omitempty"`  // that may be those of a source that has never synced
 	Unknown   []string    `json:"unknownSources,omitempty"` // for which they wait
-	Held      int         `json:"heldGroups,omitempty"`     // groups that the source no longer has, and that are still served
-	Until     time.Time   `json:"until,omitzero"`           // when those are removed
+	Held      int         `json:"heldGroups,omitempty"`     // groups that the source no longer has, or has less of, and that are still served
+	Lost      string      `json:"lost,omitempty"`           // what they are of all that it had, such as "9 of 10 hosts"
+	Since     time.Time   `json:"since,omitzero"`           // when they were gone
+	Until     time.Time   `json:"until,omitzero"`           // when they are removed, unless an operator releases them before
 	Required  bool        `json:"required,omitempty"`       // discovery does not become ready without it
 	Awaited   bool        `json:"awaited,omitempty"`        // discovery is not ready, since it waits for it
 }
@@ -90,10 +92,13 @@ func (s SourceStatus) Lines() []string {
 		add("%d of its hosts are not served until %s has synced once, for they may be hosts of that", s.Withheld, strings.Join(s.Unknown, " and "))
 	}
 	if s.Held > 0 {
-		add("%d groups are gone at once, served until %s", s.Held, clock(s.Until))
+		add("%s are gone at once, since %s: %d groups are held until %s, or until `%s`", s.Lost, clock(s.Since), s.Held, clock(s.Until), releaseCommand(s.Name))
 	}
 	return out
 }
+
+// releaseCommand is what ends the hold of a source.
+func releaseCommand(name string) string { return "discovery release " + name }
 
 // maxLine is how many bytes of a fault a line has.
 const maxLine = 2000

@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"fmt"
 	"iter"
 	"log/slog"
 	"maps"
@@ -68,7 +67,7 @@ func (s *state) apply(in sourceEvent, now time.Time) {
 }
 
 func (s *state) update(c *cache, u model.Update, now time.Time) {
-	name := c.feed.name
+	name, going := c.feed.name, map[string]model.Group{}
 	for key, group := range u.Groups {
 		if c.read(key, group.Faults) && len(group.Faults) > 0 {
 			text := "malformed record skipped"
@@ -78,15 +77,16 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 			s.log(slog.LevelWarn, text, "source", name, "record", key, "reasons", group.Faults)
 		}
 		c.part(key, group.Unread)
-		delete(c.held, key)
-		if group.Empty() && s.linger(c, key, now) {
-			continue
-		}
-		delete(c.leaving, key)
-		if before, changed := c.take(key, group); changed {
-			s.markGroup(c, groupKey{name, key}, before, now)
+		switch {
+		case s.pushed && c.goes(key, group):
+			if !s.linger(c, key, group, now) {
+				going[key] = group
+			}
+		default:
+			s.replace(c, name, key, group, now)
 		}
 	}
+	s.remove(name, c, going, now)
 	for _, key := range u.Stands {
 		c.stands(key)
 	}
@@ -102,7 +102,7 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 	if c.status.State != SourceSynced || !c.whole() {
 		return
 	}
-	s.removeGroups(name, c, c.deleted(), now)
+	s.remove(name, c, nothingOf(c.deleted()), now)
 	s.meet(name, now)
 }
 
@@ -143,7 +143,7 @@ func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop [
 		c := s.sources[f.name]
 		c.remove(f.name)
 		s.log(slog.LevelInfo, "source removed", "source", f.name, "objects", c.status.Objects)
-		s.removeGroups(f.name, c, c.ordered(), now)
+		s.remove(f.name, c, nothingOf(c.ordered()), now)
 		s.meet(f.name, now)
 	}
 	for _, f := range start {
@@ -154,9 +154,8 @@ func (s *state) reconcile(roster map[string]*feed, now time.Time) (start, stop [
 		}
 		c.begin(f, s.patience.deadline(now))
 		c.required = s.required != nil && s.required(f.name)
-		clear(c.held)
+		c.forget()
 		clear(c.leaving)
-		c.heldUntil = time.Time{}
 	}
 	return start, stop
 }
@@ -189,61 +188,4 @@ func (s *state) groups() iter.Seq[model.Group] {
 			}
 		}
 	}
-}
-
-// removeGroups removes groups that a source no longer has. If they have more than half of all hosts, they are held
-// instead.
-func (s *state) removeGroups(name string, c *cache, keys []string, now time.Time) {
-	if lost := s.lost(name, keys); lost != "" {
-		for _, key := range keys {
-			c.held[key] = true
-		}
-		if c.heldUntil.IsZero() {
-			c.heldUntil = now.Add(s.patience.Wipe)
-		}
-		s.log(slog.LevelError, "groups of a source are gone at once and held, for it may be an accident", "source", name, "lost", lost,
-			"groups", len(keys), "until", c.heldUntil)
-		return
-	}
-	for _, key := range keys {
-		s.markGroup(c, groupKey{name, key}, c.groups[key], now)
-		c.drop(key)
-	}
-	if c.feed == nil {
-		delete(s.sources, name)
-	}
-}
-
-// fewest is how many hosts must be removed at once for their groups to be held.
-const fewest = 3
-
-// lost returns a text with the number of hosts that would be removed with the groups, or "" if it is not more than half
-// of all.
-func (s *state) lost(name string, keys []string) string {
-	if s.patience.Wipe <= 0 || len(keys) == 0 {
-		return ""
-	}
-	going := make(map[groupKey]bool, len(keys))
-	for _, key := range keys {
-		going[groupKey{name, key}] = true
-	}
-	stays := map[string]bool{}
-	for source, c := range s.sources {
-		for key, group := range c.groups {
-			gone := going[groupKey{source, key}] || c.held[key]
-			for host := range group.Hosts {
-				stays[host] = stays[host] || !gone
-			}
-		}
-	}
-	lost := 0
-	for _, stay := range stays {
-		if !stay {
-			lost++
-		}
-	}
-	if lost < fewest || 2*lost <= len(stays) {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d hosts", lost, len(stays))
 }

@@ -36,6 +36,10 @@ type Group struct {
 	// be read: nobody knows which records it has. Until an empty group ends the part, the source is not whole: no group
 	// is deleted because a new run has not sent it again.
 	Unread bool
+
+	// Lapsed marks a group with less in it than before, because the registry no longer lists a part of the record and has
+	// not said that it was removed. If most endpoints of a source lapse at once, they are held.
+	Lapsed bool
 }
 
 // Empty reports whether the group deletes its key.

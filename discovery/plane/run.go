@@ -51,6 +51,7 @@ func (p *Plane) pages() status.Pages {
 			return awaited(p.server.Synced(), p.server.Statuses(), p.hooks.lacks(), time.Since(p.began), p.config.Patience.Sync)
 		},
 		Mesh: p.proxies.Mesh, Notes: p.reporter.Notes, Proxies: p.proxies, Exposed: p.config.ExposeDebug,
+		Release: p.server.Release,
 		Config:  func() any { return p.store.Status() },
 		Sources: func() any { return p.server.Statuses() },
 		Faults: func() []string {

@@ -114,12 +114,14 @@ func (s *serving) Push(m *model.Mesh, _ model.Change) {
 // Took returns 0: pushes take no time.
 func (s *serving) Took() time.Duration { return 0 }
 
-func serve(t *testing.T, r Registry) *serving {
+func serve(t *testing.T, r Registry) *serving { return servePatiently(t, r, discovery.Patience{}) }
+
+func servePatiently(t *testing.T, r Registry, p discovery.Patience) *serving {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &serving{t: t, r: r, meshes: make(chan *model.Mesh, 1), done: make(chan error, 1), cancel: cancel}
 	s.server = &discovery.Server{
 		Sources: map[string]discovery.Source{"tested": r.Source}, Pusher: s, Log: slog.New(slog.DiscardHandler),
-		Debounce: discovery.Debounce{Max: time.Second},
+		Debounce: discovery.Debounce{Max: time.Second}, Patience: p,
 	}
 	go func() { s.done <- s.server.Run(ctx) }()
 	return s

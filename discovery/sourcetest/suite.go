@@ -27,6 +27,10 @@ type Registry struct {
 	// Touch makes the registry report a change when nothing has changed.
 	Touch func()
 
+	// Objects states that its records are configuration objects: they go one by one, and a store that can lose all of
+	// them at once holds them itself.
+	Objects bool
+
 	// Faults returns the faults that the source reports outside of its updates, a line each. It may be nil.
 	Faults func() []string
 }
@@ -52,6 +56,7 @@ func Run(t *testing.T, start func(t *testing.T) Registry) {
 		{"it stops though nobody takes its update", stopsUnheard},
 		{"a malformed record costs itself, and is named", malformed},
 		{"an error keeps the last good state, and shows", fails},
+		{"most services that go at once are held", held},
 		{"a thousand services", thousand},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -168,6 +173,30 @@ func fails(t *testing.T, r Registry) {
 	r.Mend()
 	r.Put("b", "10.0.0.2")
 	run.await("a 10.0.0.1", "b 10.0.0.2")
+	run.awaitNoFault()
+}
+
+func held(t *testing.T, r Registry) {
+	if r.Objects {
+		return
+	}
+	all := []string{"a 10.0.0.1", "b 10.0.0.2", "c 10.0.0.3", "d 10.0.0.4"}
+	for _, line := range all {
+		name, address, _ := strings.Cut(line, " ")
+		r.Put(name, address)
+	}
+	run := servePatiently(t, r, discovery.Patience{Wipe: time.Hour, Linger: 3 * time.Second})
+	defer run.stop()
+	run.await(all...)
+	for _, name := range []string{"b", "c", "d"} {
+		r.Delete(name)
+	}
+	run.awaitFault("3 of 4 hosts are gone at once")
+	run.stays(all...)
+	if _, err := run.server.Release("tested"); err != nil {
+		t.Error(err)
+	}
+	run.await(all[0])
 	run.awaitNoFault()
 }
 

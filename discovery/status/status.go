@@ -32,6 +32,7 @@ type Pages struct {
 	Config  func() any      // state of the store of configuration
 	Sources func() any      // state of each source
 	Faults  func() []string // faults that do not make discovery unready: a line for each
+	Release func(source string) (groups int, err error)
 	// Exposed allows callers from other hosts to see /debug and /v1/registration.
 	Exposed bool
 }
@@ -47,6 +48,7 @@ func (p Pages) Handler() http.Handler {
 	mux.Handle("GET /debug", p.guard(index))
 	mux.Handle("GET /debug/{$}", p.guard(index))
 	mux.Handle("GET /debug/config_dump", p.guard(p.configDump))
+	mux.HandleFunc("POST /debug/release", p.release)
 	mux.Handle("GET /debug/pprof/", p.guard(pprof.Index))
 	mux.Handle("GET /debug/pprof/profile", p.guard(pprof.Profile))
 	mux.Handle("GET /debug/pprof/trace", p.guard(pprof.Trace))
@@ -114,6 +116,20 @@ func (p Pages) configDump(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, resources)
+}
+
+// release ends the hold of a source. Only programs on this host may ask for it, even if the pages are exposed.
+func (p Pages) release(w http.ResponseWriter, r *http.Request) {
+	if err := local.Request(r); err != nil {
+		http.Error(w, fmt.Sprintf("%s is for programs on this host only: %v", r.URL.Path, err), http.StatusForbidden)
+		return
+	}
+	groups, err := p.Release(r.URL.Query().Get("source"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	_, _ = fmt.Fprintf(w, "%d groups are no longer held\n", groups) // a caller that left needs no answer
 }
 
 // guard admits only programs on this host; if the pages are exposed, every caller but a page of another site.

@@ -32,23 +32,27 @@ func TestHandler(t *testing.T) {
 		code                 int
 		body                 string // "" for any
 	}{
-		"ready":               {"GET", "/ready", "10.0.0.1:1", true, nil, 200, "ready\n"},
-		"not ready":           {"GET", "/ready", loopback, false, nil, 503, "not ready: the sources have not synced yet\n"},
-		"ready, but":          {"GET", "/ready?verbose", loopback, true, nil, 200, "ready\na.yaml is refused\n"},
-		"not ready, and":      {"GET", "/ready?verbose", loopback, false, nil, 503, "not ready: the sources have not synced yet\na.yaml is refused\n"},
-		"ready, from afar":    {"GET", "/ready?verbose", "10.0.0.1:1", true, nil, 200, "ready\n"},
-		"the store":           {"GET", "/debug/config", loopback, true, nil, 200, "{\n  \"objects\": 1\n}\n"},
-		"nobody connected":    {"GET", "/debug/adsz", loopback, true, []ads.Client{}, 200, "[]\n"},
-		"one connected":       {"GET", "/debug/adsz", loopback, true, connected, 200, adsz},
-		"from IPv6 loopback":  {"GET", "/debug/adsz", "[::1]:1", true, connected, 200, adsz},
-		"from mapped address": {"GET", "/debug/adsz", "[::ffff:127.0.0.1]:1", true, connected, 200, adsz},
-		"from afar":           {"GET", "/debug/adsz", "10.0.0.1:1", true, connected, 403, "/debug/adsz is for programs on this host only: asked from 10.0.0.1:1, want 127.0.0.1 or ::1\n"},
-		"through Envoy":       {"GET", "/debug/adsz", "127.0.0.6:1", true, connected, 403, ""},
-		"registration":        {"GET", "/v1/registration", "127.0.0.6:1", true, nil, 403, ""},
-		"pprof":               {"GET", "/debug/pprof/", "127.0.0.6:1", true, nil, 403, ""},
-		"from a pipe":         {"GET", "/debug/adsz", "@", true, connected, 403, ""},
-		"no such page":        {"GET", "/nothing", loopback, true, nil, 404, ""},
-		"it only reads":       {"POST", "/ready", loopback, true, nil, 405, ""},
+		"ready":                   {"GET", "/ready", "10.0.0.1:1", true, nil, 200, "ready\n"},
+		"not ready":               {"GET", "/ready", loopback, false, nil, 503, "not ready: the sources have not synced yet\n"},
+		"ready, but":              {"GET", "/ready?verbose", loopback, true, nil, 200, "ready\na.yaml is refused\n"},
+		"not ready, and":          {"GET", "/ready?verbose", loopback, false, nil, 503, "not ready: the sources have not synced yet\na.yaml is refused\n"},
+		"ready, from afar":        {"GET", "/ready?verbose", "10.0.0.1:1", true, nil, 200, "ready\n"},
+		"the store":               {"GET", "/debug/config", loopback, true, nil, 200, "{\n  \"objects\": 1\n}\n"},
+		"nobody connected":        {"GET", "/debug/adsz", loopback, true, []ads.Client{}, 200, "[]\n"},
+		"one connected":           {"GET", "/debug/adsz", loopback, true, connected, 200, adsz},
+		"from IPv6 loopback":      {"GET", "/debug/adsz", "[::1]:1", true, connected, 200, adsz},
+		"from mapped address":     {"GET", "/debug/adsz", "[::ffff:127.0.0.1]:1", true, connected, 200, adsz},
+		"from afar":               {"GET", "/debug/adsz", "10.0.0.1:1", true, connected, 403, "/debug/adsz is for programs on this host only: asked from 10.0.0.1:1, want 127.0.0.1 or ::1\n"},
+		"through Envoy":           {"GET", "/debug/adsz", "127.0.0.6:1", true, connected, 403, ""},
+		"registration":            {"GET", "/v1/registration", "127.0.0.6:1", true, nil, 403, ""},
+		"pprof":                   {"GET", "/debug/pprof/", "127.0.0.6:1", true, nil, 403, ""},
+		"from a pipe":             {"GET", "/debug/adsz", "@", true, connected, 403, ""},
+		"no such page":            {"GET", "/nothing", loopback, true, nil, 404, ""},
+		"a source is released":    {"POST", "/debug/release?source=a", loopback, true, nil, 200, "3 groups are no longer held\n"},
+		"one without a hold":      {"POST", "/debug/release?source=b", loopback, true, nil, 409, "b has none\n"},
+		"released from afar":      {"POST", "/debug/release?source=a", "10.0.0.1:1", true, nil, 403, ""},
+		"a look releases nothing": {"GET", "/debug/release?source=a", loopback, true, nil, 405, ""},
+		"it only reads":           {"POST", "/ready", loopback, true, nil, 405, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +87,12 @@ func pages(ready bool, clients []ads.Client) Pages {
 		Awaited: func() string { return map[bool]string{false: "the sources have not synced yet"}[ready] }, Mesh: func() *model.Mesh { return mesh }, Proxies: proxies(clients),
 		Config: func() any { return map[string]int{"objects": 1} }, Faults: func() []string { return []string{"a.yaml is refused"} },
 		Notes: func() []model.Note { return mesh.Notes() }, Sources: func() any { return []string{"a is synced"} },
+		Release: func(source string) (int, error) {
+			if source != "a" {
+				return 0, errors.New(source + " has none")
+			}
+			return 3, nil
+		},
 	}
 }
 

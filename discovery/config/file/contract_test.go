@@ -26,15 +26,16 @@ func TestContract(t *testing.T) {
 				"hosts: [%s.test], ports: [{number: 80, name: http, protocol: HTTP}], endpoints: [{address: %s}]}}", name, name, address))
 		}
 		return sourcetest.Registry{
-			Source: source,
-			Host:   func(name string) string { return name + ".test" },
-			Put:    put,
-			Delete: func(name string) { must(t, os.Remove(filepath.Join(dir, name+".yaml"))) },
-			Spoil:  func(name string) { put(name, "not an address") },
-			Break:  func() { must(t, os.Rename(dir, dir+".away")) },
-			Mend:   func() { must(t, os.Rename(dir+".away", dir)) },
-			Touch:  func() { put("a", "10.0.0.1") },
-			Faults: func() []string { return source.Status().Lines() },
+			Objects: true,
+			Source:  source,
+			Host:    func(name string) string { return name + ".test" },
+			Put:     put,
+			Delete:  func(name string) { must(t, os.Remove(filepath.Join(dir, name+".yaml"))) },
+			Spoil:   func(name string) { put(name, "not an address") },
+			Break:   func() { must(t, os.Rename(dir, dir+".away")) },
+			Mend:    func() { must(t, os.Rename(dir+".away", dir)) },
+			Touch:   func() { put("a", "10.0.0.1") },
+			Faults:  func() []string { return source.Status().Lines() },
 		}
 	})
 }

@@ -59,14 +59,19 @@ func (r *registry) put(c record) {
 	r.records[c.key] = c
 }
 
-// expire removes instances that were lacking for as long as their lease.
-func (r *registry) expire(now time.Time) {
+// expire removes instances that were lacking for as long as their lease, and returns their hosts.
+func (r *registry) expire(now time.Time) (lapsed map[string]bool) {
+	lapsed = map[string]bool{}
 	for k, since := range r.lacking {
 		if now.Sub(since) >= r.records[k].lease() {
+			for _, host := range r.records[k].allHosts() {
+				lapsed[host] = true
+			}
 			delete(r.records, k)
 			delete(r.lacking, k)
 		}
 	}
+	return lapsed
 }
 
 // hash returns the hash code of the records that the answers have.

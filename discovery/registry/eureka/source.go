@@ -83,8 +83,12 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 			return err
 		}
 		now := time.Now()
-		s.registry.expire(now)
+		lapsed := s.registry.expire(now)
 		changes := difference(sent, groupsOf(s.registry))
+		for host, group := range changes {
+			group.Lapsed = lapsed[host]
+			changes[host] = group
+		}
 		ready := synced || len(s.registry.records) > 0 || now.Sub(began) >= s.settle
 		if ready && told {
 			changes[emptyKey], told = model.Group{}, false

@@ -1,0 +1,135 @@
+package discovery
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// goes reports whether a group that a source sends takes away what is served: the record is gone, or the registry no
+// longer lists a part of it.
+func (c *cache) goes(key string, now model.Group) bool {
+	before, had := c.groups[key]
+	_, held := c.held[key]
+	switch {
+	case !had || now.Malformed():
+		return false
+	case now.Empty():
+		return true
+	default:
+		return (now.Lapsed || held) && endpointsLost(before, now) > 0
+	}
+}
+
+// remove replaces groups of a source by what the source has of them from now on, which is nothing of most. If these are
+// a mass, the groups are held instead. A hold begins once for a source: what goes while it lasts joins it, with the same end.
+func (s *state) remove(name string, c *cache, going map[string]model.Group, now time.Time) {
+	if lost := s.lost(name, c, going); lost != "" {
+		maps.Copy(c.held, going)
+		level := slog.LevelWarn
+		if c.heldUntil.IsZero() {
+			level, c.heldSince, c.heldUntil = slog.LevelError, now, now.Add(s.patience.Wipe)
+		}
+		c.lost = lost
+		s.log(level, "groups of a source are gone at once and held, for it may be an accident", "source", name, "lost", lost,
+			"groups", len(c.held), "until", c.heldUntil, "sooner", releaseCommand(name))
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(going)) {
+		s.replace(c, name, key, going[key], now)
+	}
+	if c.feed == nil {
+		delete(s.sources, name)
+	}
+}
+
+// replace makes a group what its source has sent.
+func (s *state) replace(c *cache, name, key string, group model.Group, now time.Time) {
+	delete(c.held, key)
+	delete(c.leaving, key)
+	if before, changed := c.take(key, group); changed {
+		s.markGroup(c, groupKey{name, key}, before, now)
+	}
+}
+
+// lost returns a text with what would be removed if groups of a source went together with those that are held, or "" if
+// that is not a mass. A source that runs is measured by itself, one that was removed against the whole mesh.
+func (s *state) lost(name string, c *cache, going map[string]model.Group) string {
+	if s.patience.Wipe <= 0 || len(going) == 0 {
+		return ""
+	}
+	stays, lapsed, ends := map[string]bool{}, len(c.held) > 0, tally{what: "endpoints"}
+	for key, group := range c.groups {
+		next, gone := going[key]
+		if !gone {
+			next, gone = c.held[key]
+		}
+		lapsed = lapsed || gone && !next.Empty()
+		ends.had += endpoints(group)
+		if gone {
+			ends.lost += endpointsLost(group, next)
+		}
+		for host := range group.Hosts {
+			stays[host] = stays[host] || !gone || !next.Empty()
+		}
+	}
+	if hosts := hostsOf(stays); !hosts.mass() && (!lapsed || !ends.mass()) {
+		return "" // other sources need not be asked
+	}
+	for other, its := range s.sources {
+		if other == name {
+			continue
+		}
+		for _, group := range its.groups {
+			for host := range group.Hosts {
+				if _, here := stays[host]; here || c.feed == nil {
+					stays[host] = true
+				}
+			}
+		}
+	}
+	switch hosts := hostsOf(stays); {
+	case hosts.mass():
+		return hosts.String()
+	case lapsed && ends.mass():
+		return ends.String()
+	default:
+		return ""
+	}
+}
+
+// letGo ends a hold: the groups become what their source has of them.
+func (s *state) letGo(name string, c *cache, now time.Time) {
+	held := c.held
+	c.forget()
+	for _, key := range slices.Sorted(maps.Keys(held)) {
+		s.replace(c, name, key, held[key], now)
+	}
+	if c.feed == nil {
+		delete(s.sources, name)
+	}
+}
+
+// release ends the hold of a source because an operator asks for it.
+func (s *state) release(name string, now time.Time) {
+	if c := s.sources[name]; c != nil && len(c.held) > 0 {
+		s.log(slog.LevelWarn, "groups are no longer held, as an operator has asked", "source", name, "lost", c.lost, "groups", len(c.held))
+		s.letGo(name, c, now)
+	}
+}
+
+// endHold ends the hold of a source if its time is over, or the source has all groups again.
+func (s *state) endHold(name string, c *cache, now time.Time) {
+	switch {
+	case c.heldUntil.IsZero():
+	case len(c.held) == 0:
+		c.forget()
+		s.log(slog.LevelInfo, "groups are no longer held, for the source has them again", "source", name)
+	case !now.Before(c.heldUntil):
+		s.log(slog.LevelError, "groups are no longer held, for the time is over", "source", name, "lost", c.lost, "groups", len(c.held))
+		s.letGo(name, c, now)
+	}
+}

@@ -1,0 +1,215 @@
+package discovery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+func TestMass(t *testing.T) {
+	for _, test := range []struct {
+		lost, had int
+		want      bool
+	}{
+		{0, 0, false}, {1, 1, false}, {2, 2, false}, {3, 3, true}, {3, 5, true}, {3, 6, false}, {4, 6, true}, {500, 1000, false}, {501, 1000, true},
+	} {
+		if got := (tally{"hosts", test.lost, test.had}).mass(); got != test.want {
+			t.Errorf("%d of %d: %t, want %t", test.lost, test.had, got, test.want)
+		}
+	}
+}
+
+// What a running source removes is held as well if it is most of what the source has. What goes while that lasts joins it.
+func TestARunningSourceLosesMost(t *testing.T) {
+	groups := func(hosts ...string) map[string]model.Group {
+		out := map[string]model.Group{}
+		for i := range 10 {
+			if host := fmt.Sprint("h", i); slices.Contains(hosts, host) {
+				out[host] = model.Group{Services: []*model.Service{{Host: host}}}
+			}
+		}
+		return out
+	}
+	gone := func(hosts ...string) map[string]model.Group { return nothingOf(hosts) }
+	all := []string{"h0", "h1", "h2", "h3", "h4", "h5"}
+	type step struct {
+		ms     int
+		source string // "" if only the time passes
+		groups map[string]model.Group
+		want   []string
+		held   int
+	}
+	const wipe = 30 * time.Second
+	for name, steps := range map[string][]step{
+		"a few go after their second": {{0, "a", gone("h0", "h1", "h2"), all, 0}, {1000, "", nil, all[3:], 0}},
+		"most are held until the time is over": {
+			{0, "a", gone(all[:4]...), all, 0},
+			{1000, "", nil, all, 4},
+			{30999, "", nil, all, 4},
+			{31000, "", nil, all[4:], 0},
+		},
+		"one after the other within the second": {
+			{0, "a", gone("h0", "h1"), all, 0}, {400, "a", gone("h2"), all, 0}, {800, "a", gone("h3"), all, 0}, {1000, "", nil, all, 4},
+		},
+		"a further one joins, with the same end": {
+			{0, "a", gone(all[:4]...), all, 0}, {1000, "", nil, all, 4}, {9000, "a", gone("h4"), all, 4}, {10000, "", nil, all, 5}, {31000, "", nil, all[5:], 0},
+		},
+		"they come back": {
+			{0, "a", gone(all...), all, 0}, {1000, "", nil, all, 6}, {2000, "a", groups(all...), all, 0}, {40000, "", nil, all, 0},
+		},
+		"some come back": {
+			{0, "a", gone(all...), all, 0}, {1000, "", nil, all, 6}, {2000, "a", groups("h0"), all, 5}, {31000, "", nil, all[:1], 0},
+		},
+		"removed again, they do not stay longer": {
+			{0, "a", gone(all[:4]...), all, 0}, {1000, "", nil, all, 4}, {20000, "a", gone(all[:4]...), all, 4}, {31000, "", nil, all[4:], 0},
+		},
+		"another source has them": {
+			{0, "b", groups("h0", "h1", "h2"), slices.Sorted(slices.Values(slices.Concat(all, all[:3]))), 0},
+			{0, "a", gone(all[:4]...), slices.Sorted(slices.Values(slices.Concat(all, all[:3]))), 0},
+			{1000, "", nil, all[:3:3], 0},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState(Patience{Linger: time.Second, Wipe: wipe})
+			s.reconcile(rosterOf("a", "b"), epoch)
+			tell := func(source string, groups map[string]model.Group, synced bool, now time.Time) {
+				s.apply(sourceEvent{feed: s.sources[source].feed, update: model.Update{Groups: groups, Synced: synced}}, now)
+			}
+			tell("b", nil, true, epoch)
+			tell("a", groups(all...), true, epoch)
+			s.flush()
+			for i, step := range steps {
+				now := epoch.Add(time.Duration(step.ms) * time.Millisecond)
+				if step.source != "" {
+					tell(step.source, step.groups, false, now)
+				}
+				s.expire(now)
+				want := step.want
+				if name == "another source has them" && i == len(steps)-1 {
+					want = []string{"h0", "h1", "h2", "h4", "h5"}
+				}
+				if diff := cmp.Diff(slices.Compact(slices.Clone(want)), slices.Compact(hosts(s.next()))); diff != "" {
+					t.Errorf("step %d, hosts (-want +got):\n%s", i, diff)
+				}
+				if got := s.report("a").Held; got != step.held {
+					t.Errorf("step %d: %d groups are held, want %d", i, got, step.held)
+				}
+			}
+		})
+	}
+}
+
+// Endpoints that lapse are held if they are most of the source's, and only then. Those that are removed by name go.
+func TestEndpointsLapse(t *testing.T) {
+	of := func(n int) model.Group {
+		service := &model.Service{Host: "h"}
+		for i := range n {
+			service.Endpoints = append(service.Endpoints, model.Endpoint{Address: fmt.Sprint("10.0.0.", i)})
+		}
+		return model.Group{Services: []*model.Service{service}}
+	}
+	lapsed := func(n int) model.Group {
+		g := of(n)
+		g.Lapsed = true
+		return g
+	}
+	for name, test := range map[string]struct {
+		then       model.Group
+		want, held int
+		later      model.Group // a second later
+		last       int         // endpoints after that
+	}{
+		"most lapse":                      {lapsed(1), 20, 1, lapsed(1), 20},
+		"most lapse, one more is back":    {lapsed(1), 20, 1, of(2), 20},
+		"most lapse, and most come back":  {lapsed(1), 20, 1, of(19), 19},
+		"half lapse":                      {lapsed(10), 10, 0, lapsed(10), 10},
+		"most are removed by name":        {of(1), 1, 0, of(1), 1},
+		"most lapse, and more are gone":   {lapsed(3), 20, 1, lapsed(1), 20},
+		"the record itself is gone later": {lapsed(1), 20, 1, model.Group{}, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState(Patience{Linger: time.Second, Wipe: time.Minute})
+			s.reconcile(rosterOf("a"), epoch)
+			tell := func(g model.Group, now time.Time) {
+				s.apply(sourceEvent{feed: s.sources["a"].feed, update: model.Update{Groups: map[string]model.Group{"h": g}, Synced: true}}, now)
+				s.expire(now)
+			}
+			served := func() (n int) {
+				for _, service := range s.next().Services() {
+					n += len(service.Endpoints)
+				}
+				return n
+			}
+			tell(of(20), epoch)
+			s.flush()
+			tell(test.then, epoch.Add(time.Second))
+			if got, held := served(), s.report("a").Held; got != test.want || held != test.held {
+				t.Errorf("%d endpoints are served and %d groups held, want %d and %d", got, held, test.want, test.held)
+			}
+			tell(test.later, epoch.Add(2*time.Second))
+			s.expire(epoch.Add(4 * time.Second))
+			if got := served(); got != test.last {
+				t.Errorf("a second later %d endpoints are served, want %d", got, test.last)
+			}
+			if s.expire(epoch.Add(2 * time.Minute)); s.report("a").Held != 0 {
+				t.Errorf("after its time the hold goes on: %+v", s.report("a"))
+			}
+		})
+	}
+}
+
+// An operator ends a hold; the log and the status name it before.
+func TestRelease(t *testing.T) {
+	s := stateOf("a")
+	at{0, "a", hosts0(9), true, false}.apply(s)
+	s.flush()
+	at{0, "a", update{"h0.": "", "h1.": "", "h2.": "", "h3.": "", "h4.": ""}, false, false}.apply(s)
+	now := s.report("a")
+	if now.Held != 5 || now.Lost != "5 of 9 hosts" || !slices.ContainsFunc(now.Lines(), func(l string) bool { return strings.Contains(l, "discovery release a") }) {
+		t.Errorf("the status is %+v, lines %q", now, now.Lines())
+	}
+	s.release("b", epoch)
+	s.release("a", epoch.Add(time.Second))
+	if got := len(hosts(s.next())); got != 4 || s.report("a").Held != 0 {
+		t.Errorf("released, %d hosts are served, want 4: %+v", got, s.report("a"))
+	}
+	var said []string
+	for _, m := range s.messages {
+		said = append(said, m.level.String()+" "+m.text)
+	}
+	if len(said) != 2 || !strings.HasPrefix(said[0], "ERROR ") || !strings.HasPrefix(said[1], "WARN ") {
+		t.Errorf("the log has %q", said)
+	}
+}
+
+// A running server releases a source when it is asked, and says what cannot be released.
+func TestServerReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newFake()
+		s, r := serve(t, map[string]Source{"a": a})
+		a.updates <- hosts0(4).model(true)
+		pass(time.Second)
+		a.updates <- update{"h0.": "", "h1.": "", "h2.": ""}.model(false)
+		pass(time.Second)
+		before := slices.Clone(r.pushes)
+		if got := len(before); got != 1 {
+			t.Fatalf("%d pushes, want none after the first: %v", got, r.pushes)
+		}
+		for source, want := range map[string]string{"b": "no such source", "a": ""} {
+			if groups, err := s.Release(source); want == "" && (err != nil || groups != 3) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("release %s: %d groups, %v", source, groups, err)
+			}
+		}
+		r.want(t, before[0], push{2 * time.Second, []string{"h3.1"}})
+		if _, err := s.Release("a"); err == nil || !strings.Contains(err.Error(), "no groups that are held") {
+			t.Errorf("released again: %v", err)
+		}
+	})
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 )
 
-// refresh gives the protocol the newest generation.
+// refresh gives the session the newest generation.
 func (st *stream) refresh() {
 	newest := st.hub.current.Load()
 	if newest == st.shown && !st.asksMore {

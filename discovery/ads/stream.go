@@ -50,7 +50,7 @@ type stream struct {
 
 	senders   sync.WaitGroup
 	sending   sync.Mutex // held while responses are decided on and sent, so that they are sent in that order
-	mu        sync.Mutex // held while the protocol is used: debug pages read it, and must not wait for a slow Envoy
+	mu        sync.Mutex // held while the session is used: debug pages read it, and must not wait for a slow Envoy
 	node      string
 	reader    content.Reader
 	place     *residence // nil if the node sent a locality

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/content"
 )
@@ -274,6 +275,26 @@ func TestStaleNonceIsIgnored(t *testing.T) {
 	e.want("the answer brings the names", e.ask(content.EDS, "a", "b", "c"), "eds:c")
 	e.ack(content.EDS)
 	e.want("stale, while nothing waits", e.raw(content.EDS, &discoveryv3.DiscoveryRequest{ResponseNonce: stale, ResourceNames: []string{"a", "b", "c", "d"}}), "")
+}
+
+// A request that drops all names counts under any nonce, but under the nonce of an earlier response it is no answer to the
+// last one: neither an ACK nor a NACK.
+func TestNoNamesUnderStaleNonceIsNoAnswer(t *testing.T) {
+	for name, refusal := range map[string]*statuspb.Status{"ACK": nil, "NACK": refused("bad")} {
+		e := start(t, base)
+		stale, acked := e.last[content.EDS].Nonce, e.protocol.Describe()[content.EDS].Acked
+		e.want("a change", e.push(state("a=1 b=1", "a=2 b=1", "l=1", "r=1")), "eds:a")
+		r := scan(t, e.protocol.share.Interner, &discoveryv3.DiscoveryRequest{ResponseNonce: stale, ErrorDetail: refusal})
+		if _, nack, err := e.protocol.Request(content.EDS, r, e.clock); nack != nil || err != nil {
+			t.Errorf("%s: counts as a NACK %v, error %v", name, nack, err)
+		}
+		if now := e.protocol.Describe()[content.EDS]; now.Acked != acked || now.Nack != nil || now.Subscribed != 0 {
+			t.Errorf("%s: %+v, want no name, and an answer to the first response only", name, now)
+		}
+		if e.protocol.Waits(content.EDS) {
+			t.Errorf("%s: waits for an answer that clients do not send", name)
+		}
+	}
 }
 
 func TestVersionIsOfTheContent(t *testing.T) {

@@ -247,9 +247,14 @@ func fromIngress(ingress []*networking.IstioIngressListener, v Inbound) []inboun
 	var out []inboundPort
 	for _, entry := range ingress {
 		bind, ok := addrPort(entry.GetBind(), v.IP, entry.GetPort().GetNumber())
+		own := entry.CaptureMode == networking.CaptureMode_NONE ||
+			v.Mode == node.None && entry.CaptureMode == networking.CaptureMode_DEFAULT
 		target, found := workloadAddress(entry.GetDefaultEndpoint(), v.IP, bind)
 		if !ok || !found {
 			continue
+		}
+		if entry.GetDefaultEndpoint() == "" && !own {
+			target = nil // what was captured goes where it was sent
 		}
 		protocol, known := model.ParseProtocol(entry.GetPort().GetProtocol())
 		switch {
@@ -259,8 +264,6 @@ func fromIngress(ingress []*networking.IstioIngressListener, v Inbound) []inboun
 		case entry.Tls != nil:
 			protocol = model.TLS // without detection of plain text: the port requires TLS
 		}
-		own := entry.CaptureMode == networking.CaptureMode_NONE ||
-			v.Mode == node.None && entry.CaptureMode == networking.CaptureMode_DEFAULT
 		out = append(out, inboundPort{bind, protocol, target, own, entry.Tls, Identity{AgentSDS: v.AgentSDS}, entry.ConnectionPool})
 	}
 	return out
@@ -292,7 +295,7 @@ func fromServices(services []*model.Service, v Inbound) []inboundPort {
 }
 
 // workloadAddress parses a defaultEndpoint in Istio's forms: 127.0.0.1:PORT and [::1]:PORT for loopback, 0.0.0.0:PORT
-// and [::]:PORT for the proxy's own address, unix:///path; empty for the same port on loopback.
+// and [::]:PORT for the proxy's own address, unix:///path; empty for the same port on loopback, where a port is the proxy's own.
 func workloadAddress(text, own string, bind netip.AddrPort) (*corev3.Address, bool) {
 	if text == "" {
 		return loopback(bind), true

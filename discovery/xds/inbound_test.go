@@ -2,9 +2,11 @@ package xds
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -74,5 +76,32 @@ func TestInboundPorts(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// A port of a Sidecar without defaultEndpoint is where the connection was sent, as in Istio; where the proxy binds the
+// port, it is the same port on loopback.
+func TestIngressWithoutDefaultEndpoint(t *testing.T) {
+	for mode, want := range map[networking.CaptureMode]string{
+		networking.CaptureMode_DEFAULT: "ORIGINAL_DST", networking.CaptureMode_IPTABLES: "ORIGINAL_DST", networking.CaptureMode_NONE: "127.0.0.1:9080*0",
+	} {
+		entry := ingress(9080, "HTTP", "")
+		entry.CaptureMode = mode
+		proxy, err := ParseProxy(envoyNode(t, "sidecar~10.0.0.1~app.default~"+clusterDomain, map[string]any{"NAMESPACE": "default"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := BuildInbound(mesh(sidecar(entry)), ViewOf(proxy).Inbound)
+		i := slices.IndexFunc(r.Clusters, func(c *clusterv3.Cluster) bool { return c.Name == "inbound|9080||" })
+		if i < 0 {
+			t.Fatalf("%s: no cluster of the port: %v", mode, r.Clusters)
+		}
+		got := r.Clusters[i].GetType().String()
+		if a := r.Clusters[i].LoadAssignment; a != nil {
+			got = describe(a)
+		}
+		if got != want {
+			t.Errorf("%s: it leads to %s, want %s", mode, got, want)
+		}
 	}
 }

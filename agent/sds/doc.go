@@ -13,7 +13,6 @@
 // The answer for a secret that does not exist yet is sent when it exists: Envoy waits. A secret that Envoy refuses is logged
 // and not sent again; its next version is.
 //
-// The package links neither gRPC nor Envoy's protobufs, which would treble the agent's size: both methods are one kind of
-// stream, and the few fields of their messages are encoded by hand. It refuses other methods, other types and compressed
-// messages.
+// Both methods are one kind of stream, and their messages are encoded by package frame. It refuses other methods, other types
+// and compressed messages.
 package sds

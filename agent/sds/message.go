@@ -1,5 +1,7 @@
 package sds
 
+import "github.com/pilotlight/pilotlight/agent/frame"
+
 // typeURL is the only type that is served.
 const typeURL = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 
@@ -16,7 +18,7 @@ type request struct {
 }
 
 func parseRequest(message []byte, delta bool) (r request, err error) {
-	err = fields(message, func(number int, value []byte) error {
+	err = frame.Fields(message, func(number int, value []byte) error {
 		if delta {
 			return r.takeDelta(number, value)
 		}
@@ -60,7 +62,7 @@ func (r *request) takeDelta(number int, value []byte) error {
 // takeRefusal reads a google.rpc.Status.
 func (r *request) takeRefusal(status []byte) error {
 	r.refused = true
-	return fields(status, func(number int, value []byte) error {
+	return frame.Fields(status, func(number int, value []byte) error {
 		if number == 2 {
 			r.refusal = string(value)
 		}
@@ -71,14 +73,14 @@ func (r *request) takeRefusal(status []byte) error {
 // response is a DiscoveryResponse or a DeltaDiscoveryResponse with these secrets.
 func response(secrets []Secret, version, nonce string, delta bool) []byte {
 	var out []byte
-	out = field(out, 1, []byte(version))
+	out = frame.Append(out, 1, []byte(version))
 	for _, s := range secrets {
-		resource := field(field(nil, 1, []byte(typeURL)), 2, s.message) // google.protobuf.Any
+		resource := frame.Append(frame.Append(nil, 1, []byte(typeURL)), 2, s.message) // google.protobuf.Any
 		if delta {
-			resource = field(field(field(nil, 3, []byte(s.Name)), 1, []byte(s.version)), 2, resource) // Resource
+			resource = frame.Append(frame.Append(frame.Append(nil, 3, []byte(s.Name)), 1, []byte(s.version)), 2, resource) // Resource
 		}
-		out = field(out, 2, resource)
+		out = frame.Append(out, 2, resource)
 	}
-	out = field(out, 4, []byte(typeURL))
-	return field(out, 5, []byte(nonce))
+	out = frame.Append(out, 4, []byte(typeURL))
+	return frame.Append(out, 5, []byte(nonce))
 }

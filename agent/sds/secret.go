@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
+
+	"github.com/pilotlight/pilotlight/agent/frame"
 )
 
 // The names that Istio's control plane gives to a workload's own secrets.
@@ -46,11 +48,11 @@ func (s Secrets) Cover(others Secrets) bool {
 
 // add adds a secret of chain and key, or of roots.
 func (s Secrets) add(name string, pem [3][]byte) {
-	number, content := 4, field(nil, 1, inline(pem[2])) // validation_context with trusted_ca
+	number, content := 4, frame.Append(nil, 1, inline(pem[2])) // validation_context with trusted_ca
 	if pem[0] != nil {
-		number, content = 2, field(field(nil, 1, inline(pem[0])), 2, inline(pem[1])) // tls_certificate
+		number, content = 2, frame.Append(frame.Append(nil, 1, inline(pem[0])), 2, inline(pem[1])) // tls_certificate
 	}
-	message := field(field(nil, 1, []byte(name)), number, content)
+	message := frame.Append(frame.Append(nil, 1, []byte(name)), number, content)
 	sum := sha256.Sum256(message)
 	s[name] = Secret{Name: name, version: hex.EncodeToString(sum[:8]), message: message}
 }
@@ -60,4 +62,4 @@ func (s Secrets) equal(other Secrets) bool {
 }
 
 // inline is a DataSource with inline_bytes.
-func inline(content []byte) []byte { return field(nil, 2, content) }
+func inline(content []byte) []byte { return frame.Append(nil, 2, content) }

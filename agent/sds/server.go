@@ -2,18 +2,17 @@ package sds
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/frame"
 )
 
 const (
@@ -22,13 +21,6 @@ const (
 
 	maxMessage   = 1 << 20 // bytes of a request; it holds the node, whose metadata has up to half a megabyte
 	writeTimeout = 10 * time.Second
-)
-
-// The status codes of gRPC that are used here.
-const (
-	statusInvalidArgument = "3"
-	statusUnimplemented   = "12"
-	statusUnavailable     = "14"
 )
 
 // Server sends the newest secrets to Envoys.
@@ -65,28 +57,18 @@ func (s *Server) newest() (Secrets, <-chan struct{}) {
 	return s.secrets, s.changed
 }
 
-// NewHTTPServer returns an HTTP server for s, with HTTP/2 without TLS. The listener's socket must be accessible to the
-// agent's own user only, since clients are not authenticated.
+// NewHTTPServer returns an HTTP server for s: see frame.NewServer.
 func (s *Server) NewHTTPServer(log *slog.Logger) *http.Server {
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{
-		Handler: s, Protocols: protocols, ReadHeaderTimeout: writeTimeout,
-		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 2 * maxAsked}, // Envoy has one for each secret
-		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return context.Background() },
-	}
+	return frame.NewServer(s, 2*maxAsked, log) // Envoy has a stream for each secret
 }
 
 // ServeHTTP handles a gRPC call.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost || r.ProtoMajor != 2 || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-		http.Error(w, "this is a gRPC server", http.StatusUnsupportedMediaType)
+	if !frame.Accept(w, r) {
 		return
 	}
-	w.Header().Set("Content-Type", "application/grpc")
 	if r.URL.Path != sotwMethod && r.URL.Path != deltaMethod {
-		end(w, statusUnimplemented, fmt.Errorf("method %q, want %s or %s", r.URL.Path, sotwMethod, deltaMethod))
+		frame.End(w, frame.Unimplemented, fmt.Errorf("method %q, want %s or %s", r.URL.Path, sotwMethod, deltaMethod))
 		return
 	}
 	c := http.NewResponseController(w)
@@ -94,23 +76,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	code, err := s.serve(r.Context(), w, c, r.Body, r.URL.Path == deltaMethod)
-	end(w, code, err)
-}
-
-// end writes the status of a call as trailers.
-func end(w http.ResponseWriter, code string, err error) {
-	w.Header().Set(http.TrailerPrefix+"Grpc-Status", code)
-	if err != nil {
-		w.Header().Set(http.TrailerPrefix+"Grpc-Message", strings.Map(printable, err.Error()))
-	}
-}
-
-// printable drops characters that a header must not contain, and %, which begins an escape in gRPC.
-func printable(r rune) rune {
-	if r < ' ' || r > '~' || r == '%' {
-		return -1
-	}
-	return r
+	frame.End(w, code, err)
 }
 
 // serve answers one stream until the client ends it.
@@ -128,16 +94,16 @@ func (s *Server) serve(ctx context.Context, w io.Writer, c *http.ResponseControl
 		var err error
 		select {
 		case <-ctx.Done():
-			return statusUnavailable, ctx.Err()
+			return frame.Unavailable, ctx.Err()
 		case err := <-failed:
 			if errors.Is(err, io.EOF) {
-				return "0", nil
+				return frame.OK, nil
 			}
-			return statusInvalidArgument, err
+			return frame.InvalidArgument, err
 		case r := <-requests:
 			var refusal string
 			if message, refusal, err = st.request(r, secrets); err != nil {
-				return statusInvalidArgument, err
+				return frame.InvalidArgument, err
 			}
 			if r.refused {
 				s.Log.Error("Envoy refuses a certificate", "secrets", slices.Sorted(maps.Keys(st.names)), "err", refusal)
@@ -154,11 +120,11 @@ func (s *Server) serve(ctx context.Context, w io.Writer, c *http.ResponseControl
 			continue
 		}
 		_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
-		if err := send(w, message); err != nil {
-			return statusUnavailable, err
+		if err := frame.Write(w, message); err != nil {
+			return frame.Unavailable, err
 		}
 		if err := c.Flush(); err != nil {
-			return statusUnavailable, err
+			return frame.Unavailable, err
 		}
 		_ = c.SetWriteDeadline(time.Time{})
 	}
@@ -167,7 +133,7 @@ func (s *Server) serve(ctx context.Context, w io.Writer, c *http.ResponseControl
 // receive passes on requests until the client sends no more, which is io.EOF.
 func receive(ctx context.Context, from io.Reader, delta bool, requests chan<- request) error {
 	for {
-		message, err := read(from)
+		message, err := frame.Read(from, maxMessage)
 		if err != nil {
 			return err
 		}
@@ -181,27 +147,4 @@ func receive(ctx context.Context, from io.Reader, delta bool, requests chan<- re
 			return ctx.Err()
 		}
 	}
-}
-
-// read reads a gRPC message: a byte that is 1 if the message is compressed, four bytes of length, and the message.
-func read(from io.Reader) ([]byte, error) {
-	var head [5]byte
-	if _, err := io.ReadFull(from, head[:]); err != nil {
-		return nil, err
-	}
-	size := binary.BigEndian.Uint32(head[1:])
-	if head[0] != 0 || size > maxMessage {
-		return nil, fmt.Errorf("a message of %d bytes, compressed %d: want at most %d and 0", size, head[0], maxMessage)
-	}
-	message := make([]byte, size)
-	if _, err := io.ReadFull(from, message); err != nil {
-		return nil, fmt.Errorf("a message ends early: %v", err)
-	}
-	return message, nil
-}
-
-func send(to io.Writer, message []byte) error {
-	head := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
-	_, err := to.Write(append(head, message...))
-	return err
 }

@@ -1,13 +1,11 @@
-package sds
+package frame
 
 import (
 	"encoding/binary"
 	"errors"
 )
 
-// The wire format of protobuf, as far as these messages need it: fields that are bytes, or are skipped.
-// https://protobuf.dev/programming-guides/encoding
-
+// The wire types of protobuf.
 const (
 	varint = 0
 	fixed8 = 1 // bytes: 8
@@ -15,10 +13,11 @@ const (
 	fixed4 = 5
 )
 
-var errMalformed = errors.New("malformed protobuf")
+// ErrMalformed is the error for bytes that are no message of protobuf.
+var ErrMalformed = errors.New("malformed protobuf")
 
-// field appends a field of bytes, of a string or of a message; an empty one is left out.
-func field(to []byte, number int, value []byte) []byte {
+// Append appends a field of bytes, of a string or of a message; an empty one is left out.
+func Append(to []byte, number int, value []byte) []byte {
 	if len(value) == 0 {
 		return to
 	}
@@ -27,12 +26,12 @@ func field(to []byte, number int, value []byte) []byte {
 	return append(to, value...)
 }
 
-// fields calls each with every field of bytes in a message, and skips all others.
-func fields(message []byte, each func(number int, value []byte) error) error {
+// Fields calls each with every field of bytes in a message, and skips all others.
+func Fields(message []byte, each func(number int, value []byte) error) error {
 	for len(message) > 0 {
 		tag, n := binary.Uvarint(message)
 		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29 {
-			return errMalformed
+			return ErrMalformed
 		}
 		message = message[n:]
 		size := 0
@@ -40,7 +39,7 @@ func fields(message []byte, each func(number int, value []byte) error) error {
 		case varint:
 			_, n := binary.Uvarint(message)
 			if n <= 0 {
-				return errMalformed
+				return ErrMalformed
 			}
 			size = n
 		case fixed8:
@@ -50,7 +49,7 @@ func fields(message []byte, each func(number int, value []byte) error) error {
 		case length:
 			value, n := binary.Uvarint(message)
 			if n <= 0 || value > uint64(len(message)-n) {
-				return errMalformed
+				return ErrMalformed
 			}
 			end := n + int(value)
 			if err := each(int(tag>>3), message[n:end]); err != nil {
@@ -58,10 +57,10 @@ func fields(message []byte, each func(number int, value []byte) error) error {
 			}
 			size = end
 		default:
-			return errMalformed // groups are not used any more
+			return ErrMalformed // groups are not used any more
 		}
 		if size > len(message) {
-			return errMalformed
+			return ErrMalformed
 		}
 		message = message[size:]
 	}

@@ -13,8 +13,8 @@ const (
 	fixed4 = 5
 )
 
-// ErrMalformed is the error for bytes that are no message of protobuf.
-var ErrMalformed = errors.New("malformed protobuf")
+// errMalformed is the error for bytes that are no message of protobuf.
+var errMalformed = errors.New("malformed protobuf")
 
 // Append appends a field of bytes, of a string or of a message; an empty one is left out.
 func Append(to []byte, number int, value []byte) []byte {
@@ -31,7 +31,7 @@ func Fields(message []byte, each func(number int, value []byte) error) error {
 	for len(message) > 0 {
 		tag, n := binary.Uvarint(message)
 		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29 {
-			return ErrMalformed
+			return errMalformed
 		}
 		message = message[n:]
 		size := 0
@@ -39,7 +39,7 @@ func Fields(message []byte, each func(number int, value []byte) error) error {
 		case varint:
 			_, n := binary.Uvarint(message)
 			if n <= 0 {
-				return ErrMalformed
+				return errMalformed
 			}
 			size = n
 		case fixed8:
@@ -49,7 +49,7 @@ func Fields(message []byte, each func(number int, value []byte) error) error {
 		case length:
 			value, n := binary.Uvarint(message)
 			if n <= 0 || value > uint64(len(message)-n) {
-				return ErrMalformed
+				return errMalformed
 			}
 			end := n + int(value)
 			if err := each(int(tag>>3), message[n:end]); err != nil {
@@ -57,10 +57,10 @@ func Fields(message []byte, each func(number int, value []byte) error) error {
 			}
 			size = end
 		default:
-			return ErrMalformed // groups are not used any more
+			return errMalformed // groups are not used any more
 		}
 		if size > len(message) {
-			return ErrMalformed
+			return errMalformed
 		}
 		message = message[size:]
 	}

@@ -38,7 +38,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// Whatever protobuf's decoder refuses is refused here, and what is appended is what protobuf appends.
+// Fields refuses each message that protobuf's decoder refuses, and Append encodes a field as protobuf does.
 func FuzzFields(f *testing.F) {
 	f.Add([]byte("\x0a\x01a"))
 	f.Add([]byte("\x0a\x7fa"))

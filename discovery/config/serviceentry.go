@@ -95,9 +95,38 @@ func resolution(f field, s *networking.ServiceEntry) {
 		if s.Resolution == networking.ServiceEntry_DNS_ROUND_ROBIN && len(s.Endpoints) > 1 {
 			f.at("endpoints").errorf("are %d, want at most one under DNS_ROUND_ROBIN", len(s.Endpoints))
 		}
+	case networking.ServiceEntry_DYNAMIC_DNS:
+		dynamic(f, s)
 	default:
 		f.at("resolution").errorf("is %s, which is not supported, want NONE, STATIC, DNS or DNS_ROUND_ROBIN",
 			s.Resolution)
+	}
+}
+
+// dynamic judges resolution DYNAMIC_DNS, which Istio serves in waypoints of its ambient mode only: sidecars and gateways
+// serve the hosts as under NONE.
+func dynamic(f field, s *networking.ServiceEntry) {
+	f.at("resolution").warnf("is DYNAMIC_DNS, which is served as NONE: the address that the client has resolved is dialled")
+	for i, host := range s.Hosts {
+		if !isWildcard(host) {
+			f.at("hosts").item(i).errorf("is %q, want a wildcard under resolution DYNAMIC_DNS", host)
+		}
+	}
+	if len(s.Addresses) > 0 {
+		f.at("addresses").errorf("are given under resolution DYNAMIC_DNS, which has none")
+	}
+	if len(s.Endpoints) > 0 {
+		f.at("endpoints").errorf("are given under resolution DYNAMIC_DNS, which has none")
+	}
+	if s.Location != networking.ServiceEntry_MESH_EXTERNAL {
+		f.at("location").errorf("is %s, want MESH_EXTERNAL under resolution DYNAMIC_DNS", s.Location)
+	}
+	for i, p := range s.Ports {
+		switch protocol, known := model.ParseProtocol(p.Protocol); {
+		case known && (protocol == model.HTTP || protocol == model.TLS):
+		default:
+			f.at("ports").item(i).at("protocol").errorf("is %q, want HTTP or TLS under resolution DYNAMIC_DNS", p.Protocol)
+		}
 	}
 }
 

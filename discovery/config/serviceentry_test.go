@@ -109,6 +109,28 @@ func TestServiceEntry(t *testing.T) {
 			`5: warning: spec.endpoints[0].serviceAccount: ServiceEntry.endpoints.serviceAccount is not supported, ignored: identities are not checked`,
 			`6: error: spec.endpoints[1].address: is "unix:///a", which needs resolution STATIC`,
 		}},
+		"a dynamic name": {`
+			hosts: ["*.example.com"]
+			resolution: DYNAMIC_DNS
+			ports: [{number: 80, name: http, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}]
+		`, []string{
+			`2: warning: spec.resolution: is DYNAMIC_DNS, which is served as NONE: the address that the client has resolved is dialled`,
+		}},
+		"a dynamic name is a wildcard outside of the mesh, and nothing else": {`
+			hosts: ["*.example.com", a.example.com]
+			location: MESH_INTERNAL
+			addresses: [10.0.0.1]
+			resolution: DYNAMIC_DNS
+			ports: [{number: 80, name: http, protocol: GRPC}]
+			endpoints: [{address: 10.0.0.1}]
+		`, []string{
+			`1: error: spec.hosts[1]: is "a.example.com", want a wildcard under resolution DYNAMIC_DNS`,
+			`2: error: spec.location: is MESH_INTERNAL, want MESH_EXTERNAL under resolution DYNAMIC_DNS`,
+			`3: error: spec.addresses: are given under resolution DYNAMIC_DNS, which has none`,
+			`4: warning: spec.resolution: is DYNAMIC_DNS, which is served as NONE: the address that the client has resolved is dialled`,
+			`5: error: spec.ports[0].protocol: is "GRPC", want HTTP or TLS under resolution DYNAMIC_DNS`,
+			`6: error: spec.endpoints: are given under resolution DYNAMIC_DNS, which has none`,
+		}},
 		"no endpoints is a service that is down": {`
 			hosts: [a.example.com]
 			resolution: STATIC

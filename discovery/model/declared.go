@@ -87,7 +87,7 @@ func resolutionOf(r networking.ServiceEntry_Resolution) Resolution {
 		return ResolutionDNS
 	case networking.ServiceEntry_DNS_ROUND_ROBIN:
 		return ResolutionDNSRoundRobin
-	case networking.ServiceEntry_NONE:
+	case networking.ServiceEntry_NONE, networking.ServiceEntry_DYNAMIC_DNS:
 		return ResolutionNone
 	default:
 		return ResolutionStatic

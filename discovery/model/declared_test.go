@@ -97,3 +97,14 @@ func TestDeclaredServicesAreKept(t *testing.T) {
 		t.Errorf("a deleted object is remembered: %v", m.declared)
 	}
 }
+
+func TestResolutionOf(t *testing.T) {
+	for given, want := range map[networking.ServiceEntry_Resolution]Resolution{
+		networking.ServiceEntry_STATIC: ResolutionStatic, networking.ServiceEntry_NONE: ResolutionNone, networking.ServiceEntry_DNS: ResolutionDNS,
+		networking.ServiceEntry_DNS_ROUND_ROBIN: ResolutionDNSRoundRobin, networking.ServiceEntry_DYNAMIC_DNS: ResolutionNone,
+	} {
+		if got := resolutionOf(given); got != want {
+			t.Errorf("%s is %v, want %v", given, got, want)
+		}
+	}
+}

@@ -14,7 +14,8 @@ import (
 )
 
 // The features that Kubernetes' own suite for controllers of Ingress asks for, by the real Envoy: hosts, also of one label,
-// wildcards of one label, Exact and Prefix with and without a slash at the end, the longest path first, a default backend.
+// wildcards of one label, Exact and Prefix with and without a slash at the end, the longest path first, a default backend,
+// all endpoints of a Service. TestIngressOfACluster has certificates and classes.
 func TestIngressRules(t *testing.T) { lab.InNetworkNamespace(t, ingressRules) }
 
 func ingressRules(t *testing.T) {
@@ -73,4 +74,34 @@ func ingressRules(t *testing.T) {
 	})
 	w.hand.apply(ingressOf("default", "default-backend", "pilotlight", "  defaultBackend: {service: {name: three, port: {number: 80}}}"))
 	answers(map[string]string{"unknown/": "three", "unknown.com/x": "three", "baz.bar.foo.com/": "three", "foo.bar.com/": "four", "mixed-path-rules/foo": "two"})
+
+	// A Service with ten endpoints: of a hundred requests each gets some.
+	const more = 9
+	slices := ""
+	for i := range more {
+		name, ip := fmt.Sprint("more-", i), fmt.Sprint("10.1.0.5", i)
+		slices += fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: four-%s, namespace: default, labels: {kubernetes.io/service-name: four}}
+addressType: IPv4
+ports: [{name: http, port: %d, protocol: TCP}]
+endpoints: [{addresses: [%s]}]
+---`, name, backend(t, name, ip), ip)
+	}
+	w.hand.apply(strings.TrimSuffix(slices, "---"))
+	check(t, lab.Eventually(time.Minute, func() error {
+		got := map[string]int{}
+		for range 100 {
+			a, err := lab.Exchange(client, http.MethodGet, "http://foo.bar.com/")
+			if err != nil || a.Status != http.StatusOK {
+				return fmt.Errorf("answered with %d, %v", a.Status, err)
+			}
+			got[a.Body]++
+		}
+		if len(got) != more+1 {
+			return fmt.Errorf("answered by %v, want all of %d", got, more+1)
+		}
+		return nil
+	}))
 }

@@ -201,3 +201,43 @@ func TestRebuiltEqualsBuilt(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkAddedService measures the cost of a service that comes or goes, from its group to the resources of all views: at
+// 10,000 services with one view, and at 1,000 services with views of 100 namespaces.
+func BenchmarkAddedService(b *testing.B) {
+	for _, size := range []struct{ services, views int }{{10_000, 1}, {1_000, 100}} {
+		b.Run(fmt.Sprintf("services=%d/views=%d", size.services, size.views), func(b *testing.B) {
+			groups := town(size.services)
+			var views []Outbound
+			for i := range size.views {
+				v := townView()
+				if i > 0 {
+					v.Namespace = fmt.Sprint("n", i)
+					v.Domain = v.Namespace + ".svc.cluster.local"
+				}
+				views = append(views, v)
+			}
+			mesh := model.New(inOrder(groups))
+			last := make([]*Resources, len(views))
+			build := func() {
+				for j, v := range views {
+					var sibling *Resources
+					if j > 0 {
+						sibling = last[0]
+					}
+					last[j] = RebuildWithSibling(last[j], sibling, mesh, v)
+				}
+			}
+			build()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				groups["service/new"] = model.Group{Services: []*model.Service{townService(size.services+1, "10.0.0.1")}}
+				if i%2 == 1 {
+					delete(groups, "service/new")
+				}
+				mesh = mesh.Next(inOrder(groups))
+				build()
+			}
+		})
+	}
+}

@@ -31,6 +31,7 @@ type State struct {
 
 	Observed time.Time // the last observation
 	Faulty   time.Time // since when the certificates have a fault; zero when they have none
+	Usable   bool      // the files have been without a fault
 
 	Answered time.Time     // the last answer of the admin, or the last time that none was expected; zero before any
 	Silent   time.Time     // the first observation without an answer since then; zero when there is none
@@ -69,7 +70,7 @@ func (s State) Next(o Observation, now time.Time) State {
 
 // anew returns the state for a new process, without what was true of the old one.
 func (s State) anew(o Observation, now time.Time) State {
-	next := State{Pid: o.Pid, Epoch: o.Epoch, Conditions: s.Conditions, Faulty: s.Faulty}
+	next := State{Pid: o.Pid, Epoch: o.Epoch, Conditions: s.Conditions, Faulty: s.Faulty, Usable: s.Usable}
 	for _, i := range []int{adminAnswers, cdsReceived, ldsReceived, workersStarted, listenersBound} {
 		next.set(i, false, "not yet", now)
 	}
@@ -85,13 +86,14 @@ func (s *State) set(i int, status bool, reason string, now time.Time) {
 }
 
 // certificates updates the condition of the certificates. After a fault of the files Envoy goes on with the certificate
-// that it holds, as long as that is valid; if it holds none, those of the files count as valid until the fault has lasted.
+// that it holds, as long as that is valid; if it holds none, those of the files count as valid until the fault has lasted,
+// unless they have had it from the start.
 func (s *State) certificates(o Observation, now time.Time) {
 	s.Certificates = ""
 	fault := o.CertificateFault
 	switch {
 	case fault == "":
-		s.Faulty = time.Time{}
+		s.Faulty, s.Usable = time.Time{}, true
 	case s.Faulty.IsZero():
 		s.Faulty = now
 	}
@@ -112,7 +114,7 @@ func (s *State) certificates(o Observation, now time.Time) {
 			o.CertificateEnds.UTC().Format(time.RFC3339), fault), now)
 		return
 	}
-	valid := fault == "" || s.Conditions[certificatesValid].Status && now.Sub(s.Faulty) < certificateGrace
+	valid := fault == "" || s.Usable && s.Conditions[certificatesValid].Status && now.Sub(s.Faulty) < certificateGrace
 	s.set(certificatesValid, valid, cmp.Or(fault, "valid"), now)
 }
 

@@ -3,6 +3,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -271,12 +272,35 @@ func kubernetesMesh(t *testing.T) {
 	w.refusals(t)
 }
 
-// refusals shows that a user without rights gets an error at once: a source does not wait for what will not come.
+// refusals shows that a source says at once what a user without rights does not get, or fails: it does not wait for what
+// will not come.
 func (w *world) refusals(t *testing.T) {
 	for user, want := range map[string]string{"stranger": "forbidden", "nobody": "Unauthorized"} {
 		source := kubernetes.Source{Connect: func() (*kube.Client, error) { return kube.New(w.config(user), "test") }}
-		if err := source.Run(t.Context(), make(chan model.Update)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s gets %v, want that it is %s", user, err, want)
+		ctx, cancel := context.WithCancel(t.Context())
+		updates, ended := make(chan model.Update), make(chan error, 1)
+		go func() { ended <- source.Run(ctx, updates) }()
+		said := ""
+		select {
+		case u := <-updates:
+			for _, group := range u.Groups {
+				if group.Len() > 0 {
+					t.Errorf("%s gets %+v", user, group)
+				}
+				if group.Unread {
+					said += strings.Join(group.Faults, "; ")
+				}
+			}
+			cancel()
+			check(t, <-ended)
+		case err := <-ended:
+			said = fmt.Sprint(err)
+		case <-time.After(time.Minute):
+			t.Errorf("%s gets neither an update nor an error", user)
+		}
+		cancel()
+		if !strings.Contains(said, want) {
+			t.Errorf("%s gets %q, want that it is %s", user, said, want)
 		}
 	}
 }

@@ -22,7 +22,9 @@ type Source struct {
 }
 
 // Run sends updates until ctx is done, or the API server cannot be reached. Of a kind that it refuses the last objects
-// stay, and the others are followed. It keeps nothing between two runs.
+// stay, and the others are followed; but a run sends nothing before each kind of which services and workloads are made
+// was listed once: endpoints without the labels of their Pods would leave their subsets. An API server that has just started
+// refuses everything for a moment. Run keeps nothing between two runs.
 func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 	return kube.Run(ctx, s.Connect, func(ctx context.Context, session *kube.Session) error {
 		s.send(ctx, session, watches(s.Namespaces, s.Options.SystemNamespace), updates)
@@ -33,9 +35,12 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 // send follows the watches until ctx is done, and sends changes.
 func (s Source) send(ctx context.Context, session *kube.Session, watches []watched, updates chan<- model.Update) {
 	known := catalog.New(s.Options)
-	of := map[*kube.Watch]watched{}
+	of, unlisted := map[*kube.Watch]watched{}, map[*kube.Watch]bool{}
 	for i := range watches {
 		of[&watches[i].Watch] = watches[i]
+		if watches[i].without == "" {
+			unlisted[&watches[i].Watch] = true
+		}
 		session.Start(&watches[i].Watch)
 	}
 	refused, faults := map[*kube.Watch]model.Group{}, map[string]model.Group{}
@@ -44,10 +49,16 @@ func (s Source) send(ctx context.Context, session *kube.Session, watches []watch
 			if fault := refusal(e, of[e.Of].without); (e.List || e.Refused != nil) && !slices.Equal(fault.Faults, refused[e.Of].Faults) {
 				refused[e.Of], faults[key(e.Of)] = fault, fault
 			}
+			if e.List {
+				delete(unlisted, e.Of)
+			}
 			apply(known, e, of[e.Of].kind, s.Options.Cluster)
 		},
 		Changes: func() map[string]model.Group {
-			out := known.Changes()
+			out := map[string]model.Group{}
+			if len(unlisted) == 0 {
+				out = known.Changes()
+			}
 			maps.Copy(out, faults)
 			clear(faults)
 			return out

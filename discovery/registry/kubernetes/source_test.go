@@ -190,6 +190,28 @@ func TestTellWithoutAKind(t *testing.T) {
 	r.want("services")
 }
 
+// A run that has not seen every kind sends nothing of the others: the endpoints of a Service would lose the labels of
+// their Pods, and so their subsets.
+func TestNothingIsMadeOfAPart(t *testing.T) {
+	r := startTelling(t)
+	for _, kind := range []catalog.Kind{catalog.Node, catalog.Namespace, catalog.EndpointSlice} {
+		r.send(kind, "", kube.Event{List: true})
+	}
+	r.send(catalog.Service, "", kube.Event{List: true, All: []any{service("a", "one")}})
+	r.send(catalog.Pod, "", kube.Event{Refused: errors.New("pods is forbidden")})
+	u := r.update()
+	if g := u.Groups["pods"]; !g.Unread || len(u.Groups) != 1 {
+		t.Errorf("it tells %+v", u)
+	}
+	r.send(catalog.Service, "", kube.Event{Put: service("a", "two")})
+	r.send(catalog.Pod, "", kube.Event{List: true})
+	r.want("Service/a/one", "Service/a/two", "-pods")
+	r.send(catalog.Pod, "", kube.Event{Refused: errors.New("pods is forbidden")})
+	r.want("pods")
+	r.send(catalog.Service, "", kube.Event{Put: service("a", "three")})
+	r.want("Service/a/three") // it has seen the Pods
+}
+
 func TestStrip(t *testing.T) {
 	meta := metav1.ObjectMeta{
 		Name: "x", Labels: map[string]string{"app": "x"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}, Finalizers: []string{"f"},

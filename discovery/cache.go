@@ -116,12 +116,6 @@ func newCache() *cache {
 	}
 }
 
-func (c *cache) drop(key string) {
-	c.cacheOf.drop(key)
-	delete(c.held, key)
-	delete(c.leaving, key)
-}
-
 // remove removes the source. Its groups stay.
 func (c *cache) remove(name string) {
 	c.feed, c.faults, c.unread = nil, map[string][]string{}, map[string]bool{}

@@ -24,22 +24,36 @@ func (c *cache) goes(key string, now model.Group) bool {
 	}
 }
 
-// remove replaces groups of a source by what the source has of them from now on, which is nothing of most. If these are
-// a mass, the groups are held instead. A hold begins once for a source: what goes while it lasts joins it, with the same end.
+// remove replaces groups of a source by what the source has of them from now on, which is nothing of most, unless it must
+// hold them.
 func (s *state) remove(name string, c *cache, going map[string]model.Group, now time.Time) {
-	if lost := s.lost(name, c, going); lost != "" {
-		maps.Copy(c.held, going)
-		level := slog.LevelWarn
-		if c.heldUntil.IsZero() {
-			level, c.heldSince, c.heldUntil = slog.LevelError, now, now.Add(s.patience.Wipe)
-		}
-		c.lost = lost
-		s.log(level, "groups of a source are gone at once and held, for it may be an accident", "source", name, "lost", lost,
-			"groups", len(c.held), "until", c.heldUntil, "sooner", releaseCommand(name))
-		return
+	if !s.hold(name, c, going, now) {
+		s.replaceAll(name, c, going, now)
 	}
-	for _, key := range slices.Sorted(maps.Keys(going)) {
-		s.replace(c, name, key, going[key], now)
+}
+
+// hold keeps groups of a source if they are a mass, and reports whether it does. A hold begins once for a source: what goes
+// while it lasts joins it, with the same end.
+func (s *state) hold(name string, c *cache, going map[string]model.Group, now time.Time) bool {
+	lost := s.lost(name, c, going)
+	if lost == "" {
+		return false
+	}
+	maps.Copy(c.held, going)
+	level := slog.LevelWarn
+	if c.heldUntil.IsZero() {
+		level, c.heldSince, c.heldUntil = slog.LevelError, now, now.Add(s.patience.Wipe)
+	}
+	c.lost = lost
+	s.log(level, "groups of a source are gone at once and held, for it may be an accident", "source", name, "lost", lost,
+		"groups", len(c.held), "until", c.heldUntil, "sooner", releaseCommand(name))
+	return true
+}
+
+// replaceAll makes groups what their source has sent. It forgets a source that was removed.
+func (s *state) replaceAll(name string, c *cache, groups map[string]model.Group, now time.Time) {
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		s.replace(c, name, key, groups[key], now)
 	}
 	if c.feed == nil {
 		delete(s.sources, name)
@@ -105,12 +119,7 @@ func (s *state) lost(name string, c *cache, going map[string]model.Group) string
 func (s *state) letGo(name string, c *cache, now time.Time) {
 	held := c.held
 	c.forget()
-	for _, key := range slices.Sorted(maps.Keys(held)) {
-		s.replace(c, name, key, held[key], now)
-	}
-	if c.feed == nil {
-		delete(s.sources, name)
-	}
+	s.replaceAll(name, c, held, now)
 }
 
 // release ends the hold of a source because an operator asks for it.

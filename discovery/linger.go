@@ -37,7 +37,7 @@ func (s *state) yield(groups map[string]model.Group, now time.Time) {
 			}
 			for claim := range claimed(slices.Values([]model.Group{c.groups[key]})) {
 				if taken[claim] {
-					s.leave(c, key, now)
+					s.replace(c, name, key, model.Group{}, now)
 					break
 				}
 			}
@@ -51,22 +51,15 @@ func (s *state) leaveAll(name string, c *cache, now time.Time) {
 	if !due {
 		return
 	}
-	if all := nothingOf(slices.Collect(maps.Keys(c.leaving))); s.lost(name, c, all) != "" {
+	if s.hold(name, c, nothingOf(slices.Collect(maps.Keys(c.leaving))), now) {
 		clear(c.leaving)
-		s.remove(name, c, all, now)
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.leaving)) {
 		if !now.Before(c.leaving[key]) {
-			s.leave(c, key, now)
+			s.replace(c, name, key, model.Group{}, now)
 		}
 	}
-}
-
-// leave removes a group that lingers.
-func (s *state) leave(c *cache, key string, now time.Time) {
-	s.markGroup(c, groupKey{c.feed.name, key}, c.groups[key], now)
-	c.drop(key)
 }
 
 // claimed returns the hosts and the addresses of the services in groups.

@@ -21,6 +21,8 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(running) != "":
 		os.Exit(runArguments())
+	case os.Getenv(reading) != "":
+		os.Exit(readKeys())
 	case os.Getenv(echoing) == "":
 		os.Exit(m.Run())
 	}

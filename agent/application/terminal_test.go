@@ -136,7 +136,7 @@ func readKeys() int {
 				fmt.Printf("read <%s>\n", line)
 				continue
 			}
-			time.Sleep(100 * time.Millisecond) // a second interrupt would come by now
+			<-time.After(100 * time.Millisecond) // a second interrupt would come by now
 			fmt.Println("all:", n+len(interrupts))
 			return 4
 		}

@@ -44,7 +44,7 @@ const (
 		"discovery/ads/content/resume.go discovery/ads/intake/frames.go discovery/ads/intake/message.go " +
 		"discovery/config/file/parse.go discovery/config/file/plan.go discovery/config/file/wipe.go discovery/config/file/writable.go " +
 		"discovery/config/kubernetes/verdict.go discovery/config/mcp/state.go discovery/inject/admission/state.go " +
-		"discovery/plane/grants.go discovery/plane/layers.go discovery/plane/limits.go discovery/plane/ready.go discovery/plane/wanted.go " +
+		"discovery/plane/faults.go discovery/plane/grants.go discovery/plane/layers.go discovery/plane/limits.go discovery/plane/names.go discovery/plane/ready.go discovery/plane/wanted.go " +
 		"discovery/registry/cloudfoundry/table.go discovery/registry/consul/record.go discovery/registry/consul/round.go discovery/registry/consul/view.go " +
 		"discovery/registry/eureka/read.go discovery/registry/eureka/record.go discovery/registry/eureka/registry.go " +
 		"discovery/secret/file/wanted.go discovery/webhook/plan.go discovery/webhook/state.go"

@@ -11,7 +11,7 @@ import (
 func domainSetting(to *model.Domain) setting.Setting {
 	return setting.Setting{
 		Name: "domain", Default: model.DefaultDomain.String(),
-		Kind: setting.Parsed(to, "a DNS domain without NAMESPACE.svc before it", model.ParseDomain).Such(model.DefaultDomain.String()),
+		Kind: setting.Parsed(to, "text", "a DNS domain without NAMESPACE.svc before it", model.ParseDomain).Such(model.DefaultDomain.String()),
 		Help: "DNS domain of the cluster's services, which are NAME.NAMESPACE.svc.DOMAIN: of those of --registries Kubernetes, with all further clusters, " +
 			"of --configDir, and of short names in objects; a sidecar needs the domain NAMESPACE.svc.DOMAIN, which injection gives it",
 	}

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/heap"
 	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/discovery/tracing"
@@ -53,7 +54,7 @@ func serve(ctx context.Context, s *settings, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	c := s.served(podNamespace())
+	c := s.in(podNamespace())
 	c.Replica, c.Log = replica(), log
 	if traces != nil {
 		c.Traces = traces
@@ -66,20 +67,23 @@ func serve(ctx context.Context, s *settings, log *slog.Logger) error {
 	return p.Run(ctx)
 }
 
-// served returns what the settings say to serve. pod is the namespace of this Pod, "" outside of one.
-func (s *settings) served(pod string) plane.Config {
-	consul, eureka := s.consul, s.eureka
-	consul.Domains, eureka.Grant = s.domains.InLowerCase().Consul, s.domains.OfEureka(s.domain)
-	return plane.Config{
-		Domain: s.domain, Loopback: s.loopback, ConfigDir: s.configDir, MeshConfig: s.meshConfig, NetworksConfig: s.networksConfig, SecretsDir: s.secretsDir,
-		Registries: s.registries, Optional: s.optional, Consul: consul, Eureka: eureka, CloudFoundry: s.cloudFoundry.served(s.domains.OfCloudFoundry(s.domain)),
-		Cluster: s.cluster.served(pod),
-		Ingress: s.ingress.served(), GatewaySecrets: namesOf(s.gatewaySecrets), Webhooks: s.webhooks.served(),
-		Addresses: plane.Addresses{
-			GRPC: s.grpcAddr, HTTP: s.httpAddr, SecureGRPC: s.secureGRPCAddr, Monitoring: s.monitoringAddr, Webhooks: s.webhooks.address,
-		},
-		ExposeDebug: s.exposeDebug, Certificates: s.certificates, Limits: s.limits,
-		Debounce: discovery.Debounce{After: s.after, Max: s.max},
-		Patience: discovery.Patience{Sync: s.syncTimeout, Wipe: s.wipeDelay, Linger: discovery.Linger},
+// in returns the control plane in a Pod of a namespace, "" outside of one: there the Secrets of other clusters are read unless
+// another namespace, or a kubeconfig, is given, and the Lease is held.
+func (s *settings) in(pod string) plane.Config {
+	c := s.Config
+	c.Cluster.Access.UserAgent = userAgent()
+	if c.Cluster.Kubeconfig == "" && c.Cluster.Access.File == "" {
+		c.Cluster.Kubeconfig = pod
 	}
+	c.Cluster.Lease.Namespace = cmp.Or(c.Cluster.Lease.Namespace, pod, "istio-system")
+	return c
+}
+
+// podNamespace returns the namespace of this Pod; "" outside of a Pod.
+func podNamespace() string {
+	text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
 }

@@ -6,12 +6,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/logger"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
-func newSettings() *settings { return &settings{limits: ads.DefaultLimits()} }
+func newSettings() *settings {
+	return &settings{Config: plane.Config{Limits: ads.DefaultLimits(), Patience: discovery.Patience{Linger: discovery.Linger}}}
+}
 
 // table returns every setting of serve. It is used for parsing, --help, --print-config and
 // docs/cli/discovery_settings.md.
@@ -19,12 +23,10 @@ func (s *settings) table() setting.Table {
 	return setting.Table{Prefix: "PILOTLIGHT_", Settings: slices.Concat(
 		under("Configuration", s.configuration()),
 		under("Registries", s.registrySettings()),
-		under("Registries", s.cloudFoundry.settings()),
-		under("Registries", domainSettings(&s.domains)),
+		under("Registries", s.cloudFoundry()),
+		under("Registries", domainSettings(&s.Domains)),
 		under("Kubernetes", s.kubernetes()),
-		under("Kubernetes", s.clusters()),
 		under("Kubernetes", s.ingresses()),
-		under("Kubernetes", s.gatewayIdentities()),
 		under("Kubernetes", s.leader()),
 		under("Webhooks", s.webhookSettings()),
 		under("Addresses", s.addresses()),
@@ -45,38 +47,38 @@ func under(group string, settings []setting.Setting) []setting.Setting {
 func (s *settings) configuration() []setting.Setting {
 	return []setting.Setting{
 		{
-			Name: "configDir", Kind: setting.Path(&s.configDir),
+			Name: "configDir", Kind: setting.Path(&s.ConfigDir),
 			Help: "directory, or file, of Istio objects, and of Services, EndpointSlices and Pods; directories below it count, hidden ones do not; " +
 				"required without --registries and --kubernetesConfig",
 		},
 		{
-			Name: "registries", Kind: setting.List(&s.registries),
+			Name: "registries", Kind: setting.List(&s.Registries),
 			Help: "registries whose services are served beside those of --configDir: CloudFoundry, Consul, Eureka, Kubernetes, and Mock, which has two fixed " +
 				"services, hello and world, for trials",
 		},
-		domainSetting(&s.domain),
-		loopbackSetting(&s.loopback),
+		domainSetting(&s.Domain),
+		loopbackSetting(&s.Loopback),
 		{
-			Name: "meshConfig", Kind: setting.Path(&s.meshConfig),
+			Name: "meshConfig", Kind: setting.Path(&s.MeshConfig),
 			Help: "file of Istio's MeshConfig; read again when it changes. Its configSources are further sources of objects: xds://host:port is another " +
 				"discovery or an istiod, fs:///dir a directory",
 		},
 		{
-			Name: "networksConfig", Kind: setting.Path(&s.networksConfig),
+			Name: "networksConfig", Kind: setting.Path(&s.NetworksConfig),
 			Help: "file of Istio's MeshNetworks; read again when it changes",
 		},
 		{
-			Name: "wipeDelay", Default: "30s", Kind: setting.Duration(&s.wipeDelay, 0, setting.Forever),
+			Name: "wipeDelay", Default: "30s", Kind: setting.Duration(&s.Patience.Wipe, 0, setting.Forever),
 			Help: "serve more than half of the services of a source, or of all objects of a kind in files, for this time after they are gone at once, " +
 				"which may be an accident, such as a registry without its data; discovery release ends it; 0s removes them at once",
 		},
 		{
-			Name: "optionalSources", Kind: setting.List(&s.optional),
+			Name: "optionalSources", Kind: setting.List(&s.Optional),
 			Help: "registries, and addresses of MeshConfig's configSources such as xds://host:port, without which discovery becomes ready after " +
 				"--registrySyncTimeout, as it does without other clusters; the other sources are required",
 		},
 		{
-			Name: "registrySyncTimeout", Default: "30s", Kind: setting.Duration(&s.syncTimeout, 0, setting.Forever),
+			Name: "registrySyncTimeout", Default: "30s", Kind: setting.Duration(&s.Patience.Sync, 0, setting.Forever),
 			Help: "become ready after this time without a source of --optionalSources, or another cluster, that has not sent all it knows, as long as " +
 				"another one has, and without webhooks whose certificate or configuration is missing; 0s waits for all",
 		},
@@ -86,34 +88,34 @@ func (s *settings) configuration() []setting.Setting {
 func (s *settings) registrySettings() []setting.Setting {
 	return []setting.Setting{
 		{
-			Name: "consulserverURL", Kind: setting.URL(&s.consul.URL),
+			Name: "consulserverURL", Kind: setting.URL(&s.Consul.URL),
 			Help: "Consul, as http://host:port; needed by --registries Consul. Consul's own environment variables are not read",
 		},
 		{
-			Name: "consulTokenFile", Kind: setting.Path(&s.consul.TokenFile),
+			Name: "consulTokenFile", Kind: setting.Path(&s.Consul.TokenFile),
 			Help: "file of Consul's ACL token, read again for each request; it needs service:read and node:read",
 		},
 		{
-			Name: "consulCACertFile", Kind: setting.Path(&s.consul.CACert),
+			Name: "consulCACertFile", Kind: setting.Path(&s.Consul.CACert),
 			Help: "roots of the certificate of Consul, PEM; if empty, those of the system",
 		},
-		{Name: "consulClientCertFile", Kind: setting.Path(&s.consul.ClientCert), Help: "certificate that Consul asks for, PEM; read again for each connection"},
-		{Name: "consulClientKeyFile", Kind: setting.Path(&s.consul.ClientKey), Help: "its private key, PEM"},
+		{Name: "consulClientCertFile", Kind: setting.Path(&s.Consul.ClientCert), Help: "certificate that Consul asks for, PEM; read again for each connection"},
+		{Name: "consulClientKeyFile", Kind: setting.Path(&s.Consul.ClientKey), Help: "its private key, PEM"},
 		{
-			Name: "consulNamespace", Kind: setting.Text(&s.consul.Namespace, "a namespace of Consul Enterprise"),
+			Name: "consulNamespace", Kind: setting.Text(&s.Consul.Namespace, "a namespace of Consul Enterprise"),
 			Help: "namespace of Consul Enterprise whose services are served; if empty, the default one",
 		},
 		{
-			Name: "consulPartition", Kind: setting.Text(&s.consul.Partition, "an admin partition of Consul Enterprise"),
+			Name: "consulPartition", Kind: setting.Text(&s.Consul.Partition, "an admin partition of Consul Enterprise"),
 			Help: "admin partition of Consul Enterprise; if empty, that of the agent at --consulserverURL",
 		},
 		{
-			Name: "eurekaserverURL", Kind: setting.List(&s.eureka.URLs),
+			Name: "eurekaserverURL", Kind: setting.List(&s.Eureka.URLs),
 			Help: "Eureka's servers, as http://host:8761/eureka, of Netflix's own http://host:8080/eureka/v2; needed by --registries Eureka. The first " +
 				"that answers is asked",
 		},
 		{
-			Name: "eurekaserverInterval", Default: "2s", Kind: setting.Duration(&s.eureka.Interval, 100*time.Millisecond, setting.Forever),
+			Name: "eurekaserverInterval", Default: "2s", Kind: setting.Duration(&s.Eureka.Interval, 100*time.Millisecond, setting.Forever),
 			Help: "time between two questions for what has changed",
 		},
 	}
@@ -121,21 +123,21 @@ func (s *settings) registrySettings() []setting.Setting {
 
 func (s *settings) addresses() []setting.Setting {
 	return []setting.Setting{
-		{Name: "grpcAddr", Default: ":15010", Kind: setting.Listen(&s.grpcAddr, false), Help: "address of ADS"},
+		{Name: "grpcAddr", Default: ":15010", Kind: setting.Listen(&s.Addresses.GRPC, false), Help: "address of ADS"},
 		{
-			Name: "secureGRPCAddr", Default: ":15012", Kind: setting.Listen(&s.secureGRPCAddr, false),
+			Name: "secureGRPCAddr", Default: ":15012", Kind: setting.Listen(&s.Addresses.SecureGRPC, false),
 			Help: "address of ADS with mutual TLS; used when --tlsCertFile is set",
 		},
 		{
-			Name: "httpAddr", Default: ":8080", Kind: setting.Listen(&s.httpAddr, false),
+			Name: "httpAddr", Default: ":8080", Kind: setting.Listen(&s.Addresses.HTTP, false),
 			Help: "address of /ready, /v1/registration and /debug",
 		},
 		{
-			Name: "monitoringAddr", Default: ":15014", Kind: setting.Listen(&s.monitoringAddr, true),
+			Name: "monitoringAddr", Default: ":15014", Kind: setting.Listen(&s.Addresses.Monitoring, true),
 			Help: "address of /metrics and /version",
 		},
 		{
-			Name: "exposeDebug", Default: "false", Kind: setting.Bool(&s.exposeDebug),
+			Name: "exposeDebug", Default: "false", Kind: setting.Bool(&s.ExposeDebug),
 			Help: "answer /debug and /v1/registration to other hosts too, and control planes there that ask for configuration objects without TLS: these " +
 				"show the whole mesh",
 		},
@@ -145,19 +147,19 @@ func (s *settings) addresses() []setting.Setting {
 func (s *settings) credentials() []setting.Setting {
 	return []setting.Setting{
 		{
-			Name: "tlsCertFile", Kind: setting.Path(&s.certificates.Cert),
+			Name: "tlsCertFile", Kind: setting.Path(&s.Certificates.Cert),
 			Help: "the server's certificate, PEM; read again when it changes",
 		},
-		{Name: "tlsKeyFile", Kind: setting.Path(&s.certificates.Key), Help: "its private key, PEM"},
-		{Name: "caCertFile", Kind: setting.Path(&s.certificates.CA), Help: "roots of the proxies' certificates, PEM"},
+		{Name: "tlsKeyFile", Kind: setting.Path(&s.Certificates.Key), Help: "its private key, PEM"},
+		{Name: "caCertFile", Kind: setting.Path(&s.Certificates.CA), Help: "roots of the proxies' certificates, PEM"},
 		{
-			Name: "secretsDir", Kind: setting.Path(&s.secretsDir),
+			Name: "secretsDir", Kind: setting.Path(&s.SecretsDir),
 			Help: "directory of the secrets that credentialName names, as NAMESPACE/NAME/tls.crt, tls.key and ca.crt; read again when it " +
 				"changes. A secret is sent over mutual TLS to proxies of its namespace whose configuration names it; a private key only to " +
 				"those of the service accounts that NAMESPACE/service-accounts or NAMESPACE/NAME/service-accounts lists",
 		},
 		{
-			Name: "plaintextSecrets", Default: "false", Kind: setting.Bool(&s.limits.PlaintextSecrets),
+			Name: "plaintextSecrets", Default: "false", Kind: setting.Bool(&s.Limits.PlaintextSecrets),
 			Help: "send secrets to proxies at 127.0.0.1 and ::1 without TLS too, for trials: every program on this host can then read every key",
 		},
 	}
@@ -166,39 +168,39 @@ func (s *settings) credentials() []setting.Setting {
 func (s *settings) pushes() []setting.Setting {
 	return []setting.Setting{
 		{
-			Name: "debounceAfter", Default: "100ms", Kind: setting.Duration(&s.after, 0, setting.Forever),
+			Name: "debounceAfter", Default: "100ms", Kind: setting.Duration(&s.Debounce.After, 0, setting.Forever),
 			Help: "a single change is pushed at once; after a push the next one waits this long, or four times as long as the push took",
 		},
 		{
-			Name: "debounceMax", Default: "1s", Kind: setting.Duration(&s.max, 0, setting.Forever),
+			Name: "debounceMax", Default: "1s", Kind: setting.Duration(&s.Debounce.Max, 0, setting.Forever),
 			Help: "no change waits longer than this",
 		},
 	}
 }
 
 func (s *settings) limitsOfProxies() []setting.Setting {
-	l, number := s.limits, func(n any) string { return fmt.Sprint(n) }
+	l, number := s.Limits, func(n any) string { return fmt.Sprint(n) }
 	return []setting.Setting{
 		{
-			Name: "sendTimeout", Default: number(l.SendTimeout), Kind: setting.Duration(&s.limits.SendTimeout, time.Millisecond, setting.Forever),
+			Name: "sendTimeout", Default: number(l.SendTimeout), Kind: setting.Duration(&s.Limits.SendTimeout, time.Millisecond, setting.Forever),
 			Help: "disconnect a proxy that does not answer a response for this time",
 		},
 		{
 			Name: "keepaliveMaxServerConnectionAge", Default: number(l.MaxConnectionAge),
-			Kind: setting.Duration(&s.limits.MaxConnectionAge, 0, setting.Forever),
+			Kind: setting.Duration(&s.Limits.MaxConnectionAge, 0, setting.Forever),
 			Help: "ask proxies to connect again after this time, give or take a tenth; 0s for never",
 		},
 		{
-			Name: "shutdownDuration", Default: number(l.Shutdown), Kind: setting.Duration(&s.limits.Shutdown, 0, setting.Forever),
+			Name: "shutdownDuration", Default: number(l.Shutdown), Kind: setting.Duration(&s.Limits.Shutdown, 0, setting.Forever),
 			Help: "how long a stop may take; in this time proxies are sent to other replicas one by one",
 		},
 		{
-			Name: "maxConnections", Default: "0", Kind: setting.Int(&s.limits.Connections, 0, setting.NoLimit),
+			Name: "maxConnections", Default: "0", Kind: setting.Int(&s.Limits.Connections, 0, setting.NoLimit),
 			Help: "connections of proxies at once; a further one closes a connection of the address that has most of them, first one without a " +
 				"stream; 0 for as many as there are descriptors, less 160 for all else",
 		},
 		{
-			Name: "maxRequestBytes", Default: number(l.MaxRequest), Kind: setting.Int(&s.limits.MaxRequest, 1, setting.NoLimit),
+			Name: "maxRequestBytes", Default: number(l.MaxRequest), Kind: setting.Int(&s.Limits.MaxRequest, 1, setting.NoLimit),
 			Help: "largest request of a proxy, in bytes",
 		},
 		{
@@ -206,12 +208,12 @@ func (s *settings) limitsOfProxies() []setting.Setting {
 			Help: "streams that a proxy may have open on one connection",
 		},
 		{
-			Name: "maxViewsPerIdentity", Default: number(l.ViewsPerIdentity), Kind: setting.Int(&s.limits.ViewsPerIdentity, 0, setting.NoLimit),
+			Name: "maxViewsPerIdentity", Default: number(l.ViewsPerIdentity), Kind: setting.Int(&s.Limits.ViewsPerIdentity, 0, setting.NoLimit),
 			Help: "different configurations that the proxies of one certificate's identity, or without certificates of one address, may " +
 				"make discovery hold; 0 for any number",
 		},
 		{
-			Name: "maxNewStreamsPerSecond", Default: number(l.StreamsPerSecond), Kind: setting.Number(&s.limits.StreamsPerSecond, 0),
+			Name: "maxNewStreamsPerSecond", Default: number(l.StreamsPerSecond), Kind: setting.Number(&s.Limits.StreamsPerSecond, 0),
 			Help: "new streams of all proxies; further ones are refused, and come again; 0 for any number",
 		},
 	}

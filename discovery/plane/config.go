@@ -25,6 +25,7 @@ type Config struct {
 	SecretsDir     string       // empty for none
 
 	Registries   []string // names of Registries
+	Domains      Domains  // whose hosts they may give
 	Optional     []string // names of sources, or URLs of configSources, without which discovery becomes ready
 	Consul       consul.Config
 	Eureka       eureka.Config
@@ -32,7 +33,7 @@ type Config struct {
 	Cluster      Cluster
 
 	Ingress        Ingress
-	GatewaySecrets []Name // service accounts of gateways, which receive the Secrets that Gateways of their namespace name
+	GatewaySecrets Names // service accounts of gateways, which receive the Secrets that Gateways of their namespace name
 	Webhooks       Webhooks
 
 	Addresses    Addresses
@@ -59,7 +60,6 @@ type Addresses struct {
 // CloudFoundry holds the settings for the routes of a Cloud Foundry.
 type CloudFoundry struct {
 	Broker              cloudfoundry.Broker
-	Hosts               model.Grant // of its routes
 	Interval, Threshold time.Duration
 }
 
@@ -75,16 +75,13 @@ type Cluster struct {
 	Lease      Name     // by which one of all replicas leads
 }
 
-// Name is the namespace and the name of an object of the cluster. The zero one is none.
-type Name struct{ Namespace, Name string }
-
 // Ingress selects the Ingresses that are served, and the proxies that serve them.
 type Ingress struct {
-	Class       string // empty for none
-	Selector    map[string]string
-	Identity    Name // service account of the proxies
-	HTTP, HTTPS uint32
-	Service     Name // before the proxies; zero for none
+	Class    string // empty for none
+	Selector map[string]string
+	Identity Name  // service account of the proxies
+	Ports    Ports // of the proxies
+	Service  Name  // before the proxies; zero for none
 }
 
 // Webhooks are the admission webhooks that the API server calls here.

@@ -15,14 +15,6 @@ import (
 // Domains are the DNS domains whose hosts registries may give. A program that can write to a registry can give any of them.
 type Domains struct{ Consul, Eureka, CloudFoundry []string }
 
-// WrongDomain is a domain that may not be one of them.
-type WrongDomain struct{ Setting, Found, Want string }
-
-// InLowerCase returns the domains as hosts have them.
-func (d Domains) InLowerCase() Domains {
-	return Domains{lower(d.Consul), lower(d.Eureka), lower(d.CloudFoundry)}
-}
-
 func lower(domains []string) []string {
 	out := slices.Clone(domains)
 	for i, d := range out {
@@ -41,13 +33,13 @@ func (d Domains) never(cluster model.Domain, own ...string) (out []string) {
 	return out
 }
 
-// OfEureka returns the hosts that Eureka may give, beside a cluster with a domain.
-func (d Domains) OfEureka(cluster model.Domain) model.Grant {
+// ofEureka returns the hosts that Eureka may give, beside a cluster with a domain.
+func (d Domains) ofEureka(cluster model.Domain) model.Grant {
 	return model.Grant{Suffix: eureka.Suffix, Domains: lower(d.Eureka), Never: d.never(cluster, eureka.Suffix), Setting: "eurekaDomains"}
 }
 
-// OfCloudFoundry returns the hosts that Cloud Foundry may give.
-func (d Domains) OfCloudFoundry(cluster model.Domain) model.Grant {
+// ofCloudFoundry returns the hosts that Cloud Foundry may give.
+func (d Domains) ofCloudFoundry(cluster model.Domain) model.Grant {
 	return model.Grant{Domains: lower(d.CloudFoundry), Never: d.never(cluster), Setting: "natsDomains"}
 }
 
@@ -62,9 +54,9 @@ func (d Domains) Elsewhere(cluster model.Domain, names []string) (out examine.Re
 		case "Consul":
 			r.Hosts = model.Grant{Suffix: consul.Domain, Domains: lower(d.Consul)}
 		case "Eureka":
-			r.Hosts = d.OfEureka(cluster)
+			r.Hosts = d.ofEureka(cluster)
 		case "CloudFoundry":
-			r.Hosts = d.OfCloudFoundry(cluster)
+			r.Hosts = d.ofCloudFoundry(cluster)
 		}
 		out = append(out, r)
 	}
@@ -73,8 +65,8 @@ func (d Domains) Elsewhere(cluster model.Domain, names []string) (out examine.Re
 
 var domainForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`)
 
-// Faults returns the domains that are no domains, or those of others.
-func (d Domains) Faults(cluster model.Domain) (faults []WrongDomain) {
+// faults returns the domains that are no domains, or those of others.
+func (d Domains) faults(cluster model.Domain, fault Fault) (faults []error) {
 	for _, of := range []struct {
 		setting string
 		domains []string
@@ -86,17 +78,17 @@ func (d Domains) Faults(cluster model.Domain) (faults []WrongDomain) {
 		{"natsDomains", d.CloudFoundry, d.never(cluster), true},
 	} {
 		if len(of.domains) == 0 && of.setting != "eurekaDomains" {
-			faults = append(faults, WrongDomain{of.setting, `""`, "at least one domain"})
+			faults = append(faults, fault(of.setting, `""`, "at least one domain"))
 		}
 		for _, domain := range of.domains {
 			switch {
 			case of.all && domain == "*":
 			case len(domain) > 253 || !domainForm.MatchString(strings.ToLower(domain)):
-				faults = append(faults, WrongDomain{of.setting, domain, "DNS domains such as apps.example.com, parted by commas"})
+				faults = append(faults, fault(of.setting, domain, "DNS domains such as apps.example.com, parted by commas"))
 			default:
 				if _, err := (model.Grant{Domains: []string{"*"}, Never: of.never}).Right("x." + strings.ToLower(domain)); err != nil {
 					want := fmt.Sprintf("a domain that is not Kubernetes' or another registry's: none of %s", strings.Join(of.never, ", "))
-					faults = append(faults, WrongDomain{of.setting, domain, want})
+					faults = append(faults, fault(of.setting, domain, want))
 				}
 			}
 		}

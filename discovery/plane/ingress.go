@@ -27,7 +27,7 @@ func newIngresses(c Ingress, d model.Domain, dir *secretfile.Source) *ingresses 
 	}
 	secrets := &ofIngresses{dir: dir, account: c.Identity}
 	from := source.New(ingress.Options{
-		Class: c.Class, Proxies: c.Identity.Namespace, Selector: c.Selector, HTTP: c.HTTP, HTTPS: c.HTTPS, Domain: d,
+		Class: c.Class, Proxies: c.Identity.Namespace, Selector: c.Selector, HTTP: c.Ports.HTTP, HTTPS: c.Ports.HTTPS, Domain: d,
 	}, secrets)
 	if dir != nil {
 		dir.OnLearned = from.Wake

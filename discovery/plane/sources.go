@@ -28,11 +28,17 @@ const Kubernetes = "Kubernetes"
 // registries make the sources of the registries, by their names, which are pilot-discovery's.
 func registries() map[string]func(Config) discovery.Source {
 	return map[string]func(Config) discovery.Source{
-		"CloudFoundry": func(c Config) discovery.Source { return c.CloudFoundry.source() },
+		"CloudFoundry": func(c Config) discovery.Source { return c.CloudFoundry.source(c.Domains.ofCloudFoundry(c.Domain)) },
 		"Consul": func(c Config) discovery.Source {
-			return &consul.Source{Config: c.Consul, Log: c.Log.With("source", "Consul")}
+			from := c.Consul
+			from.Domains = lower(c.Domains.Consul)
+			return &consul.Source{Config: from, Log: c.Log.With("source", "Consul")}
 		},
-		"Eureka":   func(c Config) discovery.Source { return eureka.New(c.Eureka, c.Log.With("source", "Eureka")) },
+		"Eureka": func(c Config) discovery.Source {
+			from := c.Eureka
+			from.Grant = c.Domains.ofEureka(c.Domain)
+			return eureka.New(from, c.Log.With("source", "Eureka"))
+		},
 		Kubernetes: func(c Config) discovery.Source { return c.Cluster.services(c.Domain) },
 		"Mock": func(c Config) discovery.Source {
 			return mock.Source{Registry: mock.New(mock.HelloWorld()...), Domain: c.Domain}
@@ -89,12 +95,12 @@ func (c Config) secretSources() (all map[string]secret.Source, dir *secretfile.S
 	return all, dir
 }
 
-func (c CloudFoundry) source() discovery.Source {
+func (c CloudFoundry) source(hosts model.Grant) discovery.Source {
 	id, err := os.Hostname()
 	if err != nil {
 		id = "discovery"
 	}
-	return cloudfoundry.New(c.Broker, "pilotlight-"+id, netip.Addr{}, c.Hosts, c.Interval, c.Threshold)
+	return cloudfoundry.New(c.Broker, "pilotlight-"+id, netip.Addr{}, hosts, c.Interval, c.Threshold)
 }
 
 // collectors returns the sources that have metrics of their own.

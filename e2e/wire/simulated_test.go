@@ -118,7 +118,7 @@ func (s simulated) setup(dir string, port int) (plane.Config, error) {
 		Domain: model.DefaultDomain, ConfigDir: filepath.Join(dir, "config"),
 		Ingress: plane.Ingress{
 			Class: "istio", Selector: map[string]string{"istio": "ingressgateway"},
-			Identity: plane.Name{Namespace: "istio-system", Name: "ingressgateway"}, HTTP: 80, HTTPS: 443,
+			Identity: plane.Name{Namespace: "istio-system", Name: "ingressgateway"}, Ports: plane.Ports{HTTP: 80, HTTPS: 443},
 		},
 		Addresses: plane.Addresses{GRPC: fmt.Sprintf("127.0.0.1:%d", port), HTTP: "127.0.0.1:0"},
 		Limits:    ads.DefaultLimits(),

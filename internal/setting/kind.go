@@ -67,12 +67,23 @@ func Name(to *string, allowed string) Kind {
 	return kind(to, "text", allowed, func(s string) (string, bool) { return s, s != "" }, same)
 }
 
-// Parsed is a text that parse accepts.
-func Parsed[T ~string](to *T, allowed string, parse func(string) (T, error)) Kind {
-	return kind(to, "text", allowed, func(s string) (T, bool) {
-		value, err := parse(s)
-		return value, err == nil
-	}, func(value T) string { return string(value) })
+// Parsed is a text that parse accepts, which makes the value of it; the value's String returns the text. A value that parse
+// returns with an error is stored too, so that the setting counts as given where others are judged by it.
+func Parsed[T fmt.Stringer](to *T, name, allowed string, parse func(string) (T, error)) Kind {
+	return Kind{
+		Type: name, Allowed: allowed,
+		parse: func(text string) error {
+			value, err := parse(text)
+			if err == nil || value.String() != "" {
+				*to = value
+			}
+			if err != nil {
+				return errNotAllowed
+			}
+			return nil
+		},
+		show: func() string { return (*to).String() },
+	}
 }
 
 // OneOf is one of some words.

@@ -1,0 +1,172 @@
+package plane
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/discovery/ads"
+)
+
+// Fault returns the error that a setting has a value, and what is wanted instead. The command that reads the settings knows
+// where a value was given.
+type Fault func(setting string, found any, want string) error
+
+// Faults returns what is wrong with values that are allowed one by one, but not together.
+func (c Config) Faults(fault Fault) (faults []error) {
+	if c.ConfigDir == "" && len(c.Registries) == 0 && c.MeshConfig == "" && !c.Cluster.Objects {
+		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries, --kubernetesConfig, or --meshConfig with configSources"))
+	}
+	return slices.Concat(faults, c.clusterFaults(), c.ingressFaults(fault), c.registryFaults(fault), c.consulFaults(fault), c.eurekaFaults(fault),
+		c.Domains.faults(c.Domain, fault), c.Webhooks.faults(), c.CloudFoundry.faults(fault), certificateFaults(c.Certificates, fault), c.debounceFaults(fault))
+}
+
+func (c Config) debounceFaults(fault Fault) []error {
+	if c.Debounce.After <= c.Debounce.Max {
+		return nil
+	}
+	return []error{fault("debounceAfter", c.Debounce.After, fmt.Sprintf("at most --debounceMax, which is %s", c.Debounce.Max))}
+}
+
+func (c Config) clusterFaults() (faults []error) {
+	at := c.Cluster
+	used := at.Objects || len(c.GatewaySecrets) > 0 || c.Webhooks.Used() || at.Settings != (Name{}) || c.MeshConfig != "" || c.inCluster()
+	if at.Access.File != "" && !used {
+		faults = append(faults, errors.New("--kubeconfig is given, and none of --registries Kubernetes, --kubernetesConfig, --meshConfigMap, --meshConfig and a webhook configuration"))
+	}
+	if at.Access.Context != "" && at.Access.File == "" {
+		faults = append(faults, errors.New("--kubeContext is given without --kubeconfig"))
+	}
+	if at.Kubeconfig != "" && !c.inCluster() {
+		faults = append(faults, errors.New("--clusterRegistriesNamespace is given, and --registries does not name Kubernetes"))
+	}
+	for _, file := range []struct{ name, path string }{{"meshConfig", c.MeshConfig}, {"networksConfig", c.NetworksConfig}} {
+		if file.path != "" && at.Settings != (Name{}) {
+			faults = append(faults, fmt.Errorf("--%s and --meshConfigMap are both given, want one of them", file.name))
+		}
+	}
+	if at.Statuses && !at.Objects {
+		faults = append(faults, errors.New("--writeStatus is given without --kubernetesConfig, whose objects it is about"))
+	}
+	return faults
+}
+
+func (c Config) ingressFaults(fault Fault) (faults []error) {
+	if c.Ingress.Class != "" && !c.inCluster() && c.ConfigDir == "" {
+		faults = append(faults, errors.New("--ingressClass is given, and there are no Ingresses: want --configDir, or Kubernetes in --registries"))
+	}
+	if c.Ingress.Identity == (Name{}) {
+		faults = append(faults, fault("ingressIdentity", `""`, "NAMESPACE/ACCOUNT"))
+	}
+	if len(c.Ingress.Selector) == 0 {
+		faults = append(faults, fault("ingressSelector", `""`, "one label or more: without any every gateway would serve Ingresses"))
+	}
+	switch {
+	case c.Ingress.Service == Name{}:
+	case c.Ingress.Class == "":
+		faults = append(faults, errors.New("--ingressService is given without --ingressClass, whose Ingresses it is about"))
+	case !c.inCluster():
+		faults = append(faults, errors.New("--ingressService is given, and --registries does not name Kubernetes, whose Ingresses have a status"))
+	}
+	return faults
+}
+
+func (w Webhooks) faults() (faults []error) {
+	switch {
+	case w.Injection != Name{} && w.Mutating == "":
+		faults = append(faults, errors.New("--injectConfigMap is given without --mutatingWebhookConfiguration"))
+	case w.AdmitUnenforced && w.Validating == "":
+		faults = append(faults, errors.New("--admitUnenforcedPolicies is given without --validatingWebhookConfiguration"))
+	case w.Used() && w.Service == Name{}:
+		faults = append(faults, errors.New("--webhookService is missing: --mutatingWebhookConfiguration and --validatingWebhookConfiguration need it"))
+	case !w.Used() && w.Service != Name{}:
+		faults = append(faults, errors.New("--webhookService is given, and neither --mutatingWebhookConfiguration nor --validatingWebhookConfiguration"))
+	}
+	return faults
+}
+
+func certificateFaults(c ads.Certificates, fault Fault) (faults []error) {
+	if c == (ads.Certificates{}) {
+		return nil
+	}
+	for _, file := range []struct{ name, path string }{{"tlsCertFile", c.Cert}, {"tlsKeyFile", c.Key}, {"caCertFile", c.CA}} {
+		if file.path == "" {
+			faults = append(faults, fault(file.name, `""`, "a path: --tlsCertFile, --tlsKeyFile and --caCertFile are used together, or none of them"))
+		}
+	}
+	return faults
+}
+
+func (c Config) consulFaults(fault Fault) []error {
+	if (c.Consul.ClientCert == "") == (c.Consul.ClientKey == "") {
+		return nil
+	}
+	return []error{fault("consulClientCertFile", c.Consul.ClientCert, "--consulClientCertFile and --consulClientKeyFile together, or none of them")}
+}
+
+func (c Config) eurekaFaults(fault Fault) (faults []error) {
+	for _, server := range c.Eureka.URLs {
+		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			faults = append(faults, fault("eurekaserverURL", server, "URLs such as http://host:8761/eureka, parted by commas"))
+		}
+	}
+	return faults
+}
+
+// faults does not show a password.
+func (c CloudFoundry) faults(fault Fault) (faults []error) {
+	if (c.Broker.Cert == "") != (c.Broker.Key == "") {
+		faults = append(faults, fault("natsClientCertFile", c.Broker.Cert, "--natsClientCertFile and --natsClientKeyFile together, or none of them"))
+	}
+	if c.Threshold <= c.Interval {
+		faults = append(faults, fault("natsPruneThreshold", c.Threshold, "more than --natsRegisterInterval, which is "+c.Interval.String()+", or routes come and go"))
+	}
+	for _, broker := range c.Broker.URLs {
+		u, err := url.Parse(broker)
+		switch {
+		case err != nil || u.Host == "" || u.Port() == "" || u.Scheme != "nats" && u.Scheme != "tls":
+			faults = append(faults, fault("natsURL", broker, "URLs such as nats://host:4222, parted by commas"))
+		case u.User != nil:
+			faults = append(faults, fault("natsURL", u.Redacted(), "it without credentials, which --natsCredentialsFile takes"))
+		}
+	}
+	return faults
+}
+
+// registryFaults returns the registries that are unknown, are named twice, or lack a setting, and settings of registries
+// that are not named.
+func (c Config) registryFaults(fault Fault) (faults []error) {
+	type need struct {
+		setting string
+		given   bool
+	}
+	known, needs := Registries(), map[string]need{ // the others require nothing
+		"CloudFoundry": {"natsURL", len(c.CloudFoundry.Broker.URLs) > 0},
+		"Consul":       {"consulserverURL", c.Consul.URL != ""},
+		"Eureka":       {"eurekaserverURL", len(c.Eureka.URLs) > 0},
+	}
+	for i, name := range c.Registries {
+		n := needs[name]
+		switch {
+		case !slices.Contains(known, name):
+			faults = append(faults, fault("registries", name, "one or more of "+strings.Join(known, ", ")))
+		case slices.Contains(c.Registries[:i], name):
+			faults = append(faults, fault("registries", name, "each name once"))
+		case n.setting != "" && !n.given:
+			faults = append(faults, fmt.Errorf("--%s is missing: --registries %s needs it", n.setting, name))
+		}
+	}
+	for _, name := range c.Optional {
+		if name == Kubernetes || !slices.Contains(c.Registries, name) && !strings.Contains(name, "://") {
+			faults = append(faults, fault("optionalSources", name, "names of --registries but Kubernetes, or addresses of configSources, such as xds://host:port"))
+		}
+	}
+	for _, name := range known {
+		if n := needs[name]; n.given && !slices.Contains(c.Registries, name) {
+			faults = append(faults, fmt.Errorf("--%s is given, and --registries does not name %s", n.setting, name))
+		}
+	}
+	return faults
+}

@@ -32,7 +32,7 @@ func TestTree(t *testing.T) {
 					t.Errorf("%s: all may have changed, want %s alone", what, want)
 					return
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(30 * time.Second):
 				t.Fatalf("%s: nothing was said of %q", what, want)
 			}
 		}
@@ -92,7 +92,7 @@ func TestTreeCollects(t *testing.T) {
 				t.Fatal("all may have changed")
 			}
 			got = append(got, c.Paths...)
-		case <-time.After(10 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatalf("told %v, want %v", got, want)
 		}
 	}

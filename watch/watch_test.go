@@ -176,7 +176,7 @@ func await(t *testing.T, ticks <-chan struct{}, what string) {
 	t.Helper()
 	select {
 	case <-ticks:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatalf("%s: no tick", what)
 	}
 }

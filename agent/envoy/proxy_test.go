@@ -127,7 +127,7 @@ func TestRunPassesSignalsOnAndReaps(t *testing.T) {
 	ended := make(chan agent.Exit)
 	go func() { ended <- p.Run(agent.Launch{Config: someConfig}, abortCh, ignore) }()
 	pid := 0
-	for deadline := time.Now().Add(10 * time.Second); pid == 0 && time.Now().Before(deadline); runtime.Gosched() {
+	for deadline := time.Now().Add(30 * time.Second); pid == 0 && time.Now().Before(deadline); runtime.Gosched() {
 		pid = p.Pids()[0]
 	}
 	if group, err := syscall.Getpgid(pid); err != nil || group != pid {

@@ -58,7 +58,7 @@ func TestRealInFlight(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer conn.Close()
-				conn.SetDeadline(time.Now().Add(5 * time.Second))
+				conn.SetDeadline(time.Now().Add(30 * time.Second))
 				io.WriteString(conn, request)
 				if test.answer == "" {
 					continue

@@ -32,7 +32,7 @@ func TestServeTellsNotes(t *testing.T) {
 // awaitPage requests a page until it is as wanted.
 func (s serving) awaitPage(t *testing.T, path string, want func(body string) bool) {
 	t.Helper()
-	for deadline := time.After(10 * time.Second); ; {
+	for deadline := time.After(30 * time.Second); ; {
 		response, err := http.Get("http://" + s.web + path)
 		if err != nil {
 			t.Fatal(err)

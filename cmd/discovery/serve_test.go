@@ -215,7 +215,7 @@ func startServe(t *testing.T, args ...string) serving {
 		return serving{address[0], address[1], address[2], cancel, exit}
 	case code := <-exit:
 		t.Fatalf("it ended with code %d", code)
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("it does not say where it serves")
 	}
 	return serving{}
@@ -238,7 +238,7 @@ func (s serving) get(t *testing.T, address, path string) string {
 // awaitText requests a page until it has this text.
 func (s serving) awaitText(t *testing.T, path, want string) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for {
 		got := s.get(t, s.web, path)
 		if strings.Contains(got, want) {
@@ -255,7 +255,7 @@ func (s serving) awaitText(t *testing.T, path, want string) {
 // await requests readiness until it is as wanted.
 func (s serving) await(t *testing.T, want int) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for got := 0; got != want; {
 		response, err := http.Get("http://" + s.web + "/ready")
 		if err != nil {
@@ -279,7 +279,7 @@ func (s serving) stop(t *testing.T) {
 		if code != 0 {
 			t.Errorf("exit code %d, want 0", code)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("it does not stop")
 	}
 }

@@ -46,7 +46,7 @@ clusters: [{name: a, cluster: {server: %q}}], users: [{name: a, user: {}}]}`, ap
 	}
 	source := c.injection(served, sources)
 	go source.Run(t.Context()) //nolint:errcheck // it ends with the test
-	for deadline := time.After(10 * time.Second); source.Injector() == nil; {
+	for deadline := time.After(30 * time.Second); source.Injector() == nil; {
 		select {
 		case <-deadline:
 			t.Fatal("there is no injector")

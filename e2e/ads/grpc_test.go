@@ -63,7 +63,7 @@ func TestProxylessGRPC(t *testing.T) {
 func answeredBy(client *grpc.ClientConn, servers ...string) error {
 	seen := map[string]int{}
 	for range 20 {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		var from peer.Peer
 		_, err := healthpb.NewHealthClient(client).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Peer(&from))
 		cancel()

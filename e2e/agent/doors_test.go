@@ -115,7 +115,7 @@ func (p *pupil) key(n int) error {
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
 	defer cancel()
 	stream, err := secretpb.NewSecretDiscoveryServiceClient(conn).StreamSecrets(ctx)
 	if err != nil {

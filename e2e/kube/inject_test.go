@@ -484,7 +484,7 @@ func startSidecar(t *testing.T, l lab.Lab, injected unstructured.Unstructured) (
 
 func statusOf(t *testing.T, url string) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	check(t, err)

@@ -260,7 +260,7 @@ func TestSourceSlowWriter(t *testing.T) {
 
 func awaitWaiting(t *testing.T, s *Source, path string) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for len(s.Status().Waiting) != 1 || s.Status().Waiting[0] != path {
 		select {
 		case <-deadline:
@@ -332,7 +332,7 @@ func receive(t *testing.T, updates <-chan model.Update) model.Update {
 	select {
 	case u := <-updates:
 		return u
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("no update")
 		return model.Update{}
 	}

@@ -61,7 +61,7 @@ func (r *telling) send(kind catalog.Kind, namespace string, e kube.Event) {
 	e.Of = r.watch(kind, namespace)
 	select {
 	case r.events <- e:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		r.t.Fatal("it takes no event")
 	}
 }
@@ -74,7 +74,7 @@ func (r *telling) update() model.Update {
 			r.t.Error("an update is not synced")
 		}
 		return u
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		r.t.Fatal("it tells nothing")
 		return model.Update{}
 	}

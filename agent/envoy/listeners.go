@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -101,13 +100,13 @@ func shared(all []listener, own map[string]bool) (found listener, listens bool) 
 			mine[l.address] = true
 		}
 	}
-	slices.SortFunc(all, func(a, b listener) int { return a.address.Compare(b.address) })
 	for _, l := range all {
-		if mine[l.address] && !own[strconv.FormatUint(uint64(l.inode), 10)] {
-			return l, true
+		first := !found.address.IsValid() || l.address.Compare(found.address) < 0
+		if first && mine[l.address] && !own[strconv.FormatUint(uint64(l.inode), 10)] {
+			found = l
 		}
 	}
-	return listener{}, len(mine) > 0
+	return found, len(mine) > 0
 }
 
 // sharedWith describes another process that listens on an address of the epoch; empty for none. Other epochs of this

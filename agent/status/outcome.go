@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -100,8 +99,12 @@ func (m *merger) writeOutcomes(w writer, outcomes []outcome) {
 	failures := maps.Clone(m.failures)
 	m.mu.Unlock()
 	w.family("metrics_source_failures_total", "counter", "Scrapes that lack a source, or a part of it.")
-	byName := func(a, b failure) int { return strings.Compare(a.source+a.reason, b.source+b.reason) }
-	for _, f := range slices.SortedFunc(maps.Keys(failures), byName) {
+	byName := map[string]failure{}
+	for f := range failures {
+		byName[f.source+"\x00"+f.reason] = f
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		f := byName[name]
 		w.sample("metrics_source_failures_total", failures[f], "source", f.source, "reason", f.reason)
 	}
 }

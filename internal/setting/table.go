@@ -3,6 +3,7 @@ package setting
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -102,7 +103,8 @@ func (t Table) misspelt(env map[string]string) []error {
 		known = append(known, t.Variable(s.Name))
 	}
 	var faults []error
-	for name, text := range env {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		text := env[name]
 		rest, ours := strings.CutPrefix(name, t.Prefix)
 		if !ours || text == "" || slices.Contains(known, name) {
 			continue
@@ -111,7 +113,6 @@ func (t Table) misspelt(env map[string]string) []error {
 			faults = append(faults, fmt.Errorf("%s: no such variable, did you mean %s?", name, near))
 		}
 	}
-	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return faults
 }
 

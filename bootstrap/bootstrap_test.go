@@ -49,6 +49,10 @@ var options = map[string]func(p *Params){
 		p.Discovery.TLS, p.SecretsSocket = mutualTLS(), secretsSocket
 		p.Discovery.TLS.SAN, p.Discovery.TLS.Key = "pilot.example", "/etc/certs/private/key.pem"
 	},
+	"a relay to discovery": func(p *Params) {
+		p.Discovery.Host, p.Discovery.TLS, p.SecretsSocket = "istio-pilot.istio-system", mutualTLS(), secretsSocket
+		p.Discovery.Variant, p.Discovery.Socket = Delta, "/etc/istio/proxy/ads.sock"
+	},
 	"secrets by the agent": func(p *Params) { p.SecretsSocket = secretsSocket },
 	"locality":             func(p *Params) { p.Locality = ParseLocality("europe/a/1") },
 	"zipkin":               func(p *Params) { p.Zipkin = Address{"zipkin.istio-system", 9411} },

@@ -56,6 +56,9 @@ type Discovery struct {
 	ConnectTimeout time.Duration
 	Variant        Variant // SotW if empty
 	TLS            *TLS    // nil for plain text
+
+	// Socket is the Unix socket of the agent's relay: if it is set, Envoy connects there and not to Address, without TLS.
+	Socket string
 }
 
 // Variant is how configuration travels over ADS.

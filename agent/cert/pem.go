@@ -72,6 +72,18 @@ func parseCertificates(data []byte) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
+// Identities returns the subject alternative names of a certificate: URIs, DNS names and IP addresses.
+func Identities(c *x509.Certificate) (names []string) {
+	for _, uri := range c.URIs {
+		names = append(names, uri.String())
+	}
+	names = append(names, c.DNSNames...)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
+}
+
 // parseRoots parses a bundle, one by one: Envoy accepts roots that Go does not, such as those with a Brainpool curve or
 // a negative serial. foreign is the number of roots that Go does not accept. A block that does not have the form of a
 // certificate is a fault.

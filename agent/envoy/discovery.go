@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pilotlight/pilotlight/agent/cert"
 )
 
 // Discovery describes the ADS server of a bootstrap that the agent has rendered. The zero value is for a bootstrap that
@@ -54,9 +56,9 @@ func (d Discovery) Diagnose(ctx context.Context) string {
 	case leaf == nil && ctx.Err() == nil:
 		return fmt.Sprintf("discovery at %s does not speak TLS (%v): set --controlPlaneAuthPolicy NONE, "+
 			"or --discoveryAddress to its port with TLS", address, bare(err))
-	case leaf != nil && !slices.Contains(identities(leaf), d.SAN):
+	case leaf != nil && !slices.Contains(cert.Identities(leaf), d.SAN):
 		return fmt.Sprintf("discovery at %s shows a certificate of %s, want %s: set --pilotIdentity to trust it, "+
-			"or --discoveryAddress to another", address, cmp.Or(strings.Join(identities(leaf), ", "), "nobody"), d.SAN)
+			"or --discoveryAddress to another", address, cmp.Or(strings.Join(cert.Identities(leaf), ", "), "nobody"), d.SAN)
 	}
 	return ""
 }
@@ -104,18 +106,6 @@ func leafOf(ctx context.Context, conn net.Conn) (leaf *x509.Certificate, err err
 	})
 	err = client.HandshakeContext(ctx)
 	return leaf, err
-}
-
-// identities returns the subject alternative names of a certificate.
-func identities(c *x509.Certificate) (names []string) {
-	for _, uri := range c.URIs {
-		names = append(names, uri.String())
-	}
-	names = append(names, c.DNSNames...)
-	for _, ip := range c.IPAddresses {
-		names = append(names, ip.String())
-	}
-	return names
 }
 
 // bare returns an error without its address, which the surrounding text has already.

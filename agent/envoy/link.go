@@ -11,8 +11,17 @@ import (
 const discoveryCluster = "cluster.xds-grpc."
 
 // link queries the state of the connection to discovery; nil if the query fails, or if no cluster of the bootstrap is
-// known to be discovery's.
-func (c *process) link(ctx context.Context) *health.Link {
+// known to be discovery's. Where a relay serves Envoy, that cluster is the relay.
+func (c *process) link(ctx context.Context, relayed *health.Relayed) *health.Link {
+	if relayed != nil {
+		l := health.Link{Hosts: 1, Why: relayed.Why}
+		if relayed.Connected {
+			l.Connected = 1
+		} else if why := c.diagnose(ctx); why != "" {
+			l.Why = why
+		}
+		return &l
+	}
 	stats, err := c.admin.Stats(ctx, `^cluster\.xds-grpc\.(membership_total|upstream_cx_(active|connect_fail)|`+
 		`upstream_rq_(total|active)|ssl\.fail_verify_(san|error))$`)
 	if err != nil || len(stats) == 0 && c.Discovery.Host == "" {

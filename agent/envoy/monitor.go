@@ -116,6 +116,9 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	if c.Certificates != nil {
 		o.CertificateFault, o.CertificateEnds, o.NoCertificate = c.Certificates(c.started)
 	}
+	if c.Relayed != nil {
+		o.Relayed = c.Relayed(c.started)
+	}
 	err := c.ready(ctx)
 	switch {
 	case ownFailure(err):
@@ -134,7 +137,7 @@ func (c *process) observe(ctx context.Context, facts Facts, exists bool, asked *
 	}
 	if errors.Is(err, errNotReady) && o.AsksCDS && time.Since(c.linked) >= linkInterval {
 		c.linked = time.Now()
-		o.Link = c.link(ctx)
+		o.Link = c.link(ctx, o.Relayed)
 		o.Answer.Waits = c.admin.waits(ctx)
 	}
 	return o

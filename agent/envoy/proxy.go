@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/flight"
+	"github.com/pilotlight/pilotlight/agent/health"
 )
 
 // Proxy runs epochs of the Envoy at Binary. It implements agent.Proxy.
@@ -28,6 +29,9 @@ type Proxy struct {
 
 	Discovery  Discovery // the server that a bootstrap of the agent's own names
 	Redirected bool      // traffic is redirected to listeners that discovery sends: see intercepting
+
+	// Relayed returns the link to discovery of an Envoy that started at a time; nil where no relay serves it. It may be nil.
+	Relayed func(started time.Time) *health.Relayed
 
 	Unintercepted bool   // programs call Envoy's ports themselves: interception mode NONE
 	Spare         *Spare // descriptors for use when the process has no other left; nil for none
@@ -203,6 +207,18 @@ func (p *Proxy) Started() time.Time {
 		return c.started
 	}
 	return time.Time{}
+}
+
+// Launched returns when a process was started, and its bootstrap; false if it is none of these.
+func (p *Proxy) Launched(pid int) (started time.Time, bootstrap string, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.processes {
+		if c.pid == pid {
+			return c.started, c.launch.Config.Bootstrap, pid != 0
+		}
+	}
+	return time.Time{}, "", false
 }
 
 // Pids returns the process of each epoch that runs.

@@ -13,17 +13,24 @@ const (
 	fixed4 = 5
 )
 
-// errMalformed is the error for bytes that are no message of protobuf.
-var errMalformed = errors.New("malformed protobuf")
+// ErrMalformed is the error for bytes that are no message of protobuf.
+var ErrMalformed = errors.New("malformed protobuf")
 
 // Append appends a field of bytes, of a string or of a message; an empty one is left out.
 func Append(to []byte, number int, value []byte) []byte {
 	if len(value) == 0 {
 		return to
 	}
+	return append(prefix(to, number, len(value)), value...)
+}
+
+// Prefix returns what comes before the bytes of a field of that size.
+func Prefix(number, size int) []byte { return prefix(nil, number, size) }
+
+//go:noinline
+func prefix(to []byte, number, size int) []byte {
 	to = binary.AppendUvarint(to, uint64(number<<3|length))
-	to = binary.AppendUvarint(to, uint64(len(value)))
-	return append(to, value...)
+	return binary.AppendUvarint(to, uint64(size))
 }
 
 // Fields calls each with every field of bytes in a message, and skips all others.
@@ -31,7 +38,7 @@ func Fields(message []byte, each func(number int, value []byte) error) error {
 	for len(message) > 0 {
 		tag, n := binary.Uvarint(message)
 		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29 {
-			return errMalformed
+			return ErrMalformed
 		}
 		message = message[n:]
 		size := 0
@@ -39,7 +46,7 @@ func Fields(message []byte, each func(number int, value []byte) error) error {
 		case varint:
 			_, n := binary.Uvarint(message)
 			if n <= 0 {
-				return errMalformed
+				return ErrMalformed
 			}
 			size = n
 		case fixed8:
@@ -49,7 +56,7 @@ func Fields(message []byte, each func(number int, value []byte) error) error {
 		case length:
 			value, n := binary.Uvarint(message)
 			if n <= 0 || value > uint64(len(message)-n) {
-				return errMalformed
+				return ErrMalformed
 			}
 			end := n + int(value)
 			if err := each(int(tag>>3), message[n:end]); err != nil {
@@ -57,10 +64,10 @@ func Fields(message []byte, each func(number int, value []byte) error) error {
 			}
 			size = end
 		default:
-			return errMalformed // groups are not used any more
+			return ErrMalformed // groups are not used any more
 		}
 		if size > len(message) {
-			return errMalformed
+			return ErrMalformed
 		}
 		message = message[size:]
 	}

@@ -20,16 +20,33 @@ const (
 	Unavailable     = "14"
 )
 
-// Read reads a message of at most that many bytes: a byte that is 1 if the message is compressed, four bytes of length, and
-// the message. At the end of the stream the error is io.EOF.
-func Read(from io.Reader, most int) ([]byte, error) {
-	var head [5]byte
+// HeadSize is the size of a message's head: a byte that is 1 if the message is compressed, and four bytes of length.
+const HeadSize = 5
+
+// ReadHead reads the head of a message of at most that many bytes, and returns the message's size. At the end of the
+// stream the error is io.EOF.
+func ReadHead(from io.Reader, most int) (size int, err error) {
+	var head [HeadSize]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {
-		return nil, err
+		return 0, err
 	}
-	size := binary.BigEndian.Uint32(head[1:])
-	if head[0] != 0 || int64(size) > int64(most) {
-		return nil, fmt.Errorf("a message of %d bytes, compressed %d: want at most %d and 0", size, head[0], most)
+	length := binary.BigEndian.Uint32(head[1:])
+	if head[0] != 0 || int64(length) > int64(most) {
+		return 0, fmt.Errorf("a message of %d bytes, compressed %d: want at most %d and 0", length, head[0], most)
+	}
+	return int(length), nil
+}
+
+// Head returns the head of a message of a size.
+func Head(size int) []byte {
+	return binary.BigEndian.AppendUint32([]byte{0}, uint32(size))
+}
+
+// Read reads a message of at most that many bytes. At the end of the stream the error is io.EOF.
+func Read(from io.Reader, most int) ([]byte, error) {
+	size, err := ReadHead(from, most)
+	if err != nil {
+		return nil, err
 	}
 	message := make([]byte, size)
 	if _, err := io.ReadFull(from, message); err != nil {
@@ -40,8 +57,7 @@ func Read(from io.Reader, most int) ([]byte, error) {
 
 // Write writes a message with its head.
 func Write(to io.Writer, message []byte) error {
-	head := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
-	_, err := to.Write(append(head, message...))
+	_, err := to.Write(append(Head(len(message)), message...))
 	return err
 }
 

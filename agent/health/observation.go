@@ -25,10 +25,11 @@ type Observation struct {
 	Deaf          bool    // no process listens at the admin, though no newcomer has taken it over
 	Answer        *Answer // of the admin; nil for none. The query has a timeout, so that silence is observed in time
 
-	AsksCDS, AsksLDS bool    // whether the bootstrap subscribes to them
-	Delta            bool    // delta xDS, not the state of the world
-	Config           *Config // nil when it was not queried
-	Link             *Link   // to discovery, of an Envoy that waits for it; nil when it was not queried
+	AsksCDS, AsksLDS bool     // whether the bootstrap subscribes to them
+	Delta            bool     // delta xDS, not the state of the world
+	Config           *Config  // nil when it was not queried
+	Relayed          *Relayed // the link to discovery of an Envoy that the agent's relay serves; nil for none
+	Link             *Link    // to discovery, of an Envoy that waits for it; nil when it was not queried
 
 	CertificateFault string    // of the files, empty when they are valid
 	CertificateEnds  time.Time // of the one that Envoy holds in spite of the fault; zero if it holds none
@@ -72,6 +73,13 @@ const (
 	DiscoveryConnected Discovery = "connected"
 	DiscoveryLost      Discovery = "lost"
 )
+
+// Relayed is the state of the relay's stream to discovery.
+type Relayed struct {
+	Connected bool
+	Why       string    // why not
+	Serves    time.Time // until when the remembered configuration was the newest, if Envoy has that one; else zero
+}
 
 // Updates counts responses of discovery. A response with one bad resource counts as rejected, though Envoy accepts its
 // good resources.

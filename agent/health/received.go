@@ -25,7 +25,7 @@ func (s State) received(o Observation, c Config, now time.Time) State {
 	s.CDS = s.CDS.next(c.CDS, o.Delta, now)
 	s.LDS = s.LDS.next(c.LDS, o.Delta, now)
 	s.Refused, s.Shared = c.Refused, c.Shared
-	if c.Discovery != "" {
+	if c.Discovery != "" && o.Relayed == nil {
 		s.discovery(c.Discovery == DiscoveryConnected, now)
 	}
 	if !c.WorkersStarted {
@@ -45,6 +45,27 @@ func (s *State) discovery(connected bool, now time.Time) {
 	if !connected {
 		s.Discovery.Reason = "the stream to discovery is lost: Envoy serves on with what it has"
 	}
+}
+
+// relayed takes the relay's word for the link: Envoy's own stream ends at the agent.
+func (s *State) relayed(r *Relayed, now time.Time) {
+	if r == nil {
+		s.Relayed = Relayed{}
+		return
+	}
+	s.Relayed = *r
+	s.discovery(r.Connected, now)
+	if !r.Connected && r.Why != "" {
+		s.Discovery.Reason += ": " + r.Why
+	}
+}
+
+// recalled says which configuration Envoy serves instead of discovery's; empty for none.
+func (s State) recalled() string {
+	if s.Relayed.Serves.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("serves the configuration of %s, discovery is away (%s)", s.Relayed.Serves.UTC().Format(time.RFC3339), cmp.Or(s.Relayed.Why, "it has not answered yet"))
 }
 
 func (s *State) update(i int, asked bool, u Updates, now time.Time) {
@@ -125,8 +146,16 @@ func (s State) degraded() string {
 	for _, r := range s.Refused {
 		out = append(out, fmt.Sprintf("%s: Envoy rejected an answer at %s: %s", r.Type, r.At.UTC().Format(time.RFC3339), r.Text))
 	}
-	if s.Certificates != "" {
-		out = append(out, s.Certificates)
+	for _, text := range []string{s.recalled(), s.Certificates} {
+		if text != "" {
+			out = append(out, text)
+		}
 	}
 	return strings.Join(out, "; ")
+}
+
+// refuses reports whether something that Envoy has refused or shares is wrong.
+func (s State) refuses() bool {
+	s.Certificates, s.Relayed = "", Relayed{}
+	return s.degraded() != ""
 }

@@ -23,6 +23,7 @@ type State struct {
 	Conditions   [len(types)]Condition
 	CDS, LDS     Rejected
 	Discovery    Condition // zero where it is not known
+	Relayed      Relayed
 	Refused      []Refused // of the other types
 	Certificates string    // what is wrong with the files while Envoy holds a certificate that is valid; empty for nothing
 	Shared       string    // another process that listens on one of the addresses; empty for none
@@ -62,6 +63,7 @@ func (s State) Next(o Observation, now time.Time) State {
 	if o.Link != nil && o.AsksCDS && !s.Conditions[cdsReceived].Status {
 		s.set(cdsReceived, false, o.Link.why(), now)
 	}
+	s.relayed(o.Relayed, now)
 	if o.Config != nil {
 		s = s.received(o, *o.Config, now)
 	}

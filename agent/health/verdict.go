@@ -14,6 +14,7 @@ type Verdict struct {
 	Refusing   bool        `json:"-"`                   // it is degraded by something that Envoy rejected or shares: its recovery is to be seen early
 	Conditions []Condition `json:"conditions"`          // always all seven, in one order
 	Discovery  *Condition  `json:"discovery,omitempty"` // whether its stream is connected; readiness does not depend on it
+	LastGood   *time.Time  `json:"last_good,omitempty"` // until when the remembered configuration that Envoy serves was the newest; nil if it is discovery's
 	Hang       Hang        `json:"hang,omitempty"`
 	Replace    bool        `json:"replace"` // the process hangs and shall be killed
 }
@@ -85,9 +86,12 @@ func (s State) Verdict(now time.Time) Verdict {
 	if !s.Discovery.Since.IsZero() {
 		v.Discovery = &s.Discovery
 	}
+	if !s.Relayed.Serves.IsZero() {
+		v.LastGood = &s.Relayed.Serves
+	}
 	if v.Ready {
 		v.Degraded = s.degraded()
-		v.Refusing = v.Degraded != s.Certificates
+		v.Refusing = s.refuses()
 	}
 	return v
 }

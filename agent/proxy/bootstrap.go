@@ -120,11 +120,12 @@ func withSecretsIn(p bootstrap.Params, dir string) bootstrap.Params {
 	return p
 }
 
-// withoutToken replaces the path of the socket in a bootstrap that runs by the one that is shown.
+// withoutToken replaces the paths of the sockets in a bootstrap that runs by those that are shown.
 func (p *Proxy) withoutToken(running []byte) []byte {
-	shown, err := json.Marshal(p.params.SecretsSocket)
-	if err != nil {
-		return running
+	for name, path := range map[string]string{secretsSocket: p.params.SecretsSocket, relaySocket: p.params.Discovery.Socket} {
+		if shown, err := json.Marshal(path); err == nil {
+			running = envoy.SocketPattern(name).ReplaceAllLiteral(running, shown)
+		}
 	}
-	return envoy.SocketPattern(secretsSocket).ReplaceAllLiteral(running, shown)
+	return running
 }

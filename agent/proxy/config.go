@@ -26,6 +26,8 @@ type Config struct {
 	Binary Input // Envoy
 	Source Source
 
+	LastGood LastGood
+
 	// Params are the given parameters of the bootstrap. New adds Node, Metadata and SecretsSocket, and if they are not
 	// given MemoryLimit and the SAN of discovery.
 	Params bootstrap.Params

@@ -93,7 +93,7 @@ func paramsOf(c Config, env identity.Environment, host Host) (bootstrap.Params, 
 		named.SAN = identity.Discovery(p.Discovery.Address.Host, c.TrustDomain, env)
 		p.Discovery.TLS = &named
 	}
-	p = withSecretsIn(p, c.Dir.Path)
+	p = withRelayIn(withSecretsIn(p, c.Dir.Path), c)
 	if c.Source.Custom.Path != "" {
 		return p, derived, nil // nothing is rendered
 	}

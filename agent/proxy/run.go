@@ -43,12 +43,14 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 		return err
 	}
 	defer stop()
+	relayed, params := p.openRelay(slot, params)
 	want := desired{binary, c.Source, params}
 	first, err := want.read()
 	if err != nil {
 		return err
 	}
 	r := p.newRunning(want, s, slot, process)
+	defer relayed.serve(r.child)()
 	served := []any{"node", params.Node.String(), "discovery", text(params.Discovery.Address)}
 	if custom := c.Source.Custom.Path; custom != "" {
 		served = []any{"bootstrap", custom} // it has its own node, and its own discovery or none

@@ -48,7 +48,7 @@
 //	 "epochs": [{"epoch", "family", "restart_epoch", "state", "pid",
 //	             "started_at", "age_seconds", "live_at", "live_seconds"}],
 //	 "budget", "budget_left", "failures", "retry_at",
-//	 "health": {"ready", "degraded", "conditions", "hang", "replace"},
+//	 "health": {"ready", "degraded", "conditions", "discovery", "last_good", "hang", "replace"},
 //	 "readiness": {"since", "changes", "history": [{"at", "ready", "reason"}]},
 //	 "last_exit", "last_failure": {"at", "epoch", "what", "exit", "lines"},
 //	 "certificates": [{"path", "serial", "not_after", "fault"}],

@@ -61,6 +61,9 @@ func (d Document) writeMetrics(to io.Writer, now time.Time) {
 	if discovery := d.Health.Discovery; discovery != nil {
 		w.metric("discovery_connected", "gauge", "Whether Envoy has its stream to discovery; readiness stays when it is lost.", number(discovery.Status))
 	}
+	if until := d.Health.LastGood; until != nil {
+		w.metric("last_good_timestamp_seconds", "gauge", "Until when the remembered configuration was the newest, while Envoy serves that one since discovery is away.", until.Unix())
+	}
 	w.metric("drained", "gauge", "Whether it is out of service until it is resumed.", number(d.Supervisor.Drained))
 	d.writeSupervisor(w, now)
 	w.family("certificate_expiry_timestamp_seconds", "gauge", "When the certificate of the workload ends that Envoy uses.")

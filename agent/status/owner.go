@@ -60,6 +60,19 @@ func (o *owned) Accept() (net.Conn, error) {
 
 func (o *owned) lets(uid uint32) bool { return uid == o.uid || uid == 0 }
 
+// PeerPid returns the process that opened a connection of ListenOwner's, 0 if it cannot be told.
+func PeerPid(conn net.Conn) int {
+	guest, ok := conn.(*guest)
+	if !ok {
+		return 0
+	}
+	peer, err := peerOf(guest.Conn.(*net.UnixConn))
+	if err != nil {
+		return 0
+	}
+	return int(peer.Pid)
+}
+
 // CheckServer returns an error if another user runs the server of a Unix socket: in a directory that other users may
 // write to, any of them can create a socket. For root it accepts every server.
 func CheckServer(conn net.Conn) error {

@@ -30,6 +30,7 @@ func (s *settings) config(role node.Role, environ []string, log *slog.Logger) pr
 			Template: s.input("templateFile", s.templateFile),
 			Override: s.input("bootstrapOverride", s.bootstrapOverride),
 		},
+		LastGood:     s.lastGood.config(),
 		Params:       s.params(),
 		Envoy:        s.options(role),
 		Supervision:  s.supervision(),

@@ -36,6 +36,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 
 		"discoveryAddress":       {given: "pilot.x:1234", in: rendered, want: `"port_value": 1234`},
 		"xdsVariant":             {given: "sotw", in: rendered, want: `"api_type": "GRPC",`},
+		"lastGood":               {given: "24h", in: rendered, want: `/ads-TOKEN.sock"`},
 		"connectTimeout":         {given: "7s", in: rendered, want: `"connect_timeout": "7s"`},
 		"controlPlaneAuthPolicy": {given: "MUTUAL_TLS", in: rendered, want: `"name": "ROOTCA"`},
 		"pilotIdentity":          {given: "spiffe://x/y", in: renderedTLS, want: "spiffe://x/y"},

@@ -35,6 +35,9 @@ func (s *settings) contradictions() (faults []error) {
 	if s.customConfigFile != "" && s.bootstrapOverride != "" {
 		fault("bootstrapOverride", s.bootstrapOverride, alone)
 	}
+	if s.lastGood.config().On && s.xdsVariant == xdsSotW && s.origins["lastGood"].Set() {
+		fault("lastGood", s.lastGood, "off beside "+s.origins["xdsVariant"].Name+" "+xdsSotW+": only delta tells which resources Envoy accepts")
+	}
 	for _, port := range []struct {
 		name  string
 		value int

@@ -17,6 +17,7 @@ type settings struct {
 	customConfigFile, templateFile, bootstrapOverride string
 
 	discoveryAddress, xdsVariant          string
+	lastGood                              lastGood
 	connectTimeout                        time.Duration
 	controlPlaneAuthPolicy, pilotIdentity string
 	certDir, ingressCertDir, certRotation string

@@ -111,6 +111,11 @@ func (s *settings) controlPlane() []setting.Setting {
 			Help: "how discovery tells of changes: what has changed, or the state of the world",
 		},
 		{
+			Name: "lastGood", Default: "off", Kind: setting.Parsed(&s.lastGood, "age", "on, off, or an age of at least 1m", parseLastGood).Such("24h"),
+			Help: "whether an Envoy that starts while discovery is away serves the configuration that this proxy accepted last: on, off, " +
+				"or on if that is at most so old; delta xDS only",
+		},
+		{
 			Name: "connectTimeout", Default: "1s", Kind: setting.Duration(&s.connectTimeout, time.Millisecond, 30*time.Second),
 			Help: "what a connection to discovery may take",
 		},

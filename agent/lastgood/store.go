@@ -1,0 +1,189 @@
+package lastgood
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// FileName is the name of the file in the directory.
+const FileName = "last-good"
+
+// Times of the recording.
+const (
+	queueLength   = 64          // operations of at most 32 KiB each
+	queuePatience = time.Second // for a place in the queue
+	firstRetry    = time.Minute // after a failure; doubled with each further one
+	lastRetry     = time.Hour
+)
+
+// Store records the configuration of the Envoys of one proxy. Nothing but Run waits for the disk.
+type Store struct {
+	dir, name string // the directory, by the path to open and by the path for users
+	log       *slog.Logger
+	ops       chan func()
+
+	mu       sync.Mutex
+	journals map[uint64]*journal // by Envoy's process
+	failures int                 // in a row
+	retryAt  time.Time
+	now      func() time.Time
+
+	failing sync.WaitGroup
+}
+
+// NewStore returns a store for a directory that only this process writes to; name is its path for users.
+func NewStore(dir, name string, log *slog.Logger) *Store {
+	return &Store{
+		dir: dir, name: name, log: log, ops: make(chan func(), queueLength), journals: map[uint64]*journal{}, now: time.Now,
+	}
+}
+
+// Run writes what is recorded until ctx ends, and then what is left in the queue.
+func (s *Store) Run(ctx context.Context) {
+	left, _ := filepath.Glob(filepath.Join(s.dir, FileName+"-*.new")) // of an agent that was killed
+	for _, path := range left {
+		_ = os.Remove(path)
+	}
+	defer s.closeAll()
+	defer s.failing.Wait()
+	for {
+		select {
+		case op := <-s.ops:
+			op()
+		case <-ctx.Done():
+			for {
+				select {
+				case op := <-s.ops:
+					op()
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *Store) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.journals {
+		j.close()
+	}
+	clear(s.journals)
+}
+
+var errSlow = errors.New("the disk does not keep up")
+
+// do queues an operation, and reports whether there was a place for it.
+func (s *Store) do(op func()) bool {
+	select {
+	case s.ops <- op:
+		return true
+	default:
+	}
+	timer := time.NewTimer(queuePatience)
+	defer timer.Stop()
+	select {
+	case s.ops <- op:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// Path is the file, for users.
+func (s *Store) Path() string { return filepath.Join(s.name, FileName) }
+
+// Session begins to record one stream of a process; a process that came later has a greater number. fresh says that nothing of
+// what the process has is recorded: then its versions must not be passed on, so that discovery sends everything. restart is
+// called when recording has failed and can be tried again by a new stream. The session is nil while nothing is recorded.
+func (s *Store) Session(process uint64, header Header, restart func()) (session *Session, fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.journals[process]
+	if j == nil || j.failed || j.header.differs(header) != "" {
+		if s.now().Before(s.retryAt) || s.newer(process) {
+			return nil, false
+		}
+		for _, old := range s.journals {
+			if old == j || old.session == nil { // of this process, or of one without a stream: it has exited, or comes again
+				s.drop(old)
+			}
+		}
+		j, fresh = &journal{store: s, process: process, header: header, progress: newProgress()}, true
+		s.journals[process] = j
+		s.queue(j, j.create)
+	}
+	if j.session != nil {
+		j.session.abort()
+		j.progress.cut()
+	}
+	session = &Session{journal: j, restart: restart, asked: map[string]bool{}}
+	j.session = session
+	return session, fresh
+}
+
+// newer reports whether a later process has a stream: what an older one has ends with it.
+func (s *Store) newer(process uint64) bool {
+	for number, j := range s.journals {
+		if number > process && j.session != nil && !j.failed {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Store) drop(j *journal) {
+	delete(s.journals, j.process)
+	if j.timer != nil {
+		j.timer.Stop()
+	}
+	j.session = nil
+	s.do(j.close) // if there is no place, the collector closes the file, and the next start removes its name
+}
+
+// queue queues an operation of a journal. The caller holds the lock, so operations have the order of the calls. An operation
+// must not take the lock: its caller may be waiting for a place in the queue.
+func (s *Store) queue(j *journal, op func() error) {
+	if j.failed {
+		return
+	}
+	if !s.do(func() {
+		if j.broken {
+			return
+		}
+		if err := op(); err != nil {
+			j.broken = true
+			s.failing.Go(func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.fail(j, err)
+			})
+		}
+	}) {
+		s.fail(j, errSlow)
+	}
+}
+
+// fail ends the recording of a journal, and says so. What the file held before stays.
+func (s *Store) fail(j *journal, err error) {
+	if j.failed {
+		return
+	}
+	j.failed = true
+	if j.timer != nil {
+		j.timer.Stop()
+	}
+	wait := min(firstRetry<<min(s.failures, 10), lastRetry)
+	s.failures++
+	s.retryAt = s.now().Add(wait)
+	s.log.Warn("the configuration is not remembered: the last one that was stays", "file", s.Path(), "err", err, "again_in", wait)
+	if session := j.session; session != nil && session.restart != nil {
+		j.timer = time.AfterFunc(wait, session.restart)
+	}
+}

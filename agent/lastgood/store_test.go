@@ -1,0 +1,317 @@
+package lastgood
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pilotlight/pilotlight/agent/frame"
+)
+
+var header = Header{Node: "n", Discovery: "d:1", Bootstrap: "b", Envoy: []byte{1}}
+
+// bubble runs a store in a directory, in a bubble.
+func bubble(t *testing.T, dir string, log *slog.Logger, f func(s *Store)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewStore(dir, dir, log)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { s.Run(ctx) })
+		f(s)
+		cancel()
+		running.Wait()
+	})
+}
+
+// answerOf is a response of discovery's: names with versions, "a@1", and removed ones, "-a".
+func answerOf(typeURL, nonce string, names ...string) ([]byte, []string, Mark) {
+	r := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL, Nonce: nonce}
+	var own []string
+	var last Mark
+	for _, text := range names {
+		if name, removed := strings.CutPrefix(text, "-"); removed {
+			r.RemovedResources = append(r.RemovedResources, name)
+			last = Mark{Name: name, Removed: true}
+			continue
+		}
+		name, version, _ := strings.Cut(text, "@")
+		value := &anypb.Any{TypeUrl: typeURL, Value: []byte("value of " + text)}
+		r.Resources = append(r.Resources, &discoveryv3.Resource{Name: name, Version: version, Resource: value})
+		own, last = append(own, name), Mark{Name: name, Version: version}
+	}
+	message, err := proto.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	return message, own, last
+}
+
+// send records a response, and Envoy's answer to it.
+func send(s *Session, typeURL, nonce, refusal string, names ...string) {
+	s.Request(Request{Type: typeURL})
+	tell(s, typeURL, nonce, names...)
+	s.Request(Request{Type: typeURL, Nonce: nonce, Refused: refusal != "", Refusal: refusal})
+}
+
+func tell(s *Session, typeURL, nonce string, names ...string) {
+	message, own, last := answerOf(typeURL, nonce, names...)
+	s.Begin(len(message))
+	_, _ = s.Write(message[:3])
+	_, _ = s.Write(message[3:])
+	s.End(typeURL, nonce, own, last)
+}
+
+// whole records clusters and listeners, and waits until they count.
+func whole(s *Session, clusters, listeners string) {
+	send(s, TypeCluster, "1", "", strings.Fields(clusters)...)
+	send(s, TypeListener, "2", "", strings.Fields(listeners)...)
+	pause(quietTime)
+}
+
+func pause(d time.Duration) {
+	<-time.After(d + time.Nanosecond)
+	synctest.Wait()
+}
+
+// held returns what a file answers to an Envoy that has nothing, or why it is not used.
+func held(path string, want Header, most time.Duration) (got string) {
+	l, err := load(path, want, most, time.Now())
+	if err != nil {
+		return err.Error()
+	}
+	defer l.Close()
+	a := Answers{Memory: l.Memory}
+	for _, r := range []Request{{Type: TypeCluster}, {Type: TypeListener}, {Type: TypeEndpoints, Subscribe: []string{"a", "z"}}, {Type: TypeSecret, Subscribe: []string{"s"}}} {
+		for _, answer := range a.Request(r) {
+			var wire bytes.Buffer
+			if err := l.Send(&wire, answer, nil); err != nil {
+				return err.Error()
+			}
+			message, err := frame.Read(&wire, 1<<24)
+			var out discoveryv3.DeltaDiscoveryResponse
+			if err == nil {
+				err = proto.Unmarshal(message, &out)
+			}
+			if err != nil {
+				return err.Error()
+			}
+			for _, one := range out.Resources {
+				got += one.Name + "@" + one.Version + " "
+				if value := string(one.Resource.Value); value != "value of "+one.Name+"@"+one.Version {
+					got += "with " + value
+				}
+			}
+			got += fmt.Sprint(out.RemovedResources, ";")
+		}
+	}
+	return got
+}
+
+func TestStore(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		session, fresh := s.Session(7, header, nil)
+		if !fresh {
+			t.Error("want a new journal")
+		}
+		session.Contact(time.Now())
+		send(session, TypeCluster, "1", "", "a@1", "b@1", "c@1")
+		send(session, TypeListener, "2", "Error adding/updating listener(s) l2: none", "l1@1", "l2@1")
+		send(session, TypeEndpoints, "3", "", "a@1", "b@1")
+		if _, err := os.Stat(path); err == nil {
+			t.Error("it has the name before it is quiet")
+		}
+		pause(quietTime)
+		send(session, TypeCluster, "4", "", "b@2", "-c")
+		send(session, TypeCluster, "5", "Error adding/updating cluster(s) x: bad", "x@1")
+		send(session, TypeSecret, "6", "", "s@1")
+		session.Begin(100)
+		_, _ = session.Write([]byte("half"))
+		session.Abort()
+	})
+	want := "a@1 b@2 [];l1@1 [];a@1 [z];"
+	if got := held(path, header, 0); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := bytes.LastIndex(text, []byte("A\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x04"))
+	for end := start; end < start+recordHead+8+recordTail; end++ { // wherever the ACK of the fourth response is cut off
+		if err := os.WriteFile(path, text[:end], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := held(path, header, 0), "a@1 b@1 c@1 [];l1@1 [];a@1 [z];"; got != want {
+			t.Errorf("cut at %d: got %s, want %s", end, got, want)
+		}
+	}
+}
+
+// A stream that comes back goes on with its journal, and tells which responses without an answer Envoy has taken.
+func TestStreamsOfOneProcess(t *testing.T) {
+	dir := t.TempDir()
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		first, _ := s.Session(7, header, nil)
+		whole(first, "a@1 b@1", "l@1")
+		tell(first, TypeCluster, "3", "a@2")
+		tell(first, TypeListener, "4", "l@2")
+		tell(first, TypeEndpoints, "5", "a@1")
+		tell(first, TypeCluster, "6", "-b")
+		first.Close()
+		second, fresh := s.Session(7, header, nil)
+		if fresh {
+			t.Error("it begins anew")
+		}
+		send(first, TypeCluster, "9", "", "too@late")
+		second.Request(Request{Type: TypeCluster, Versions: map[string]string{"a": "2"}})
+		second.Request(Request{Type: TypeListener, Versions: map[string]string{"l": "1"}})
+		second.Request(Request{Type: TypeEndpoints, Versions: map[string]string{"a": "1"}})
+		send(second, TypeCluster, "1", "", "c@1")
+	})
+	if got, want := held(filepath.Join(dir, FileName), header, 0), "a@2 c@1 [];l@1 [];a@1 [z];"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A newcomer replaces what was only when it is whole, and an older process does not begin anew beside it.
+func TestNewcomer(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	holds := func(want string) {
+		t.Helper()
+		if got := held(path, header, 0); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		parent, _ := s.Session(1, header, nil)
+		whole(parent, "a@1", "l@1")
+		killed, _ := s.Session(2, header, nil)
+		send(killed, TypeCluster, "1", "", "a@2")
+		killed.Close()
+		send(parent, TypeCluster, "3", "", "b@1")
+		pause(time.Minute)
+		holds("a@1 b@1 [];l@1 [];[a z];")
+		newcomer, fresh := s.Session(3, header, nil)
+		if !fresh {
+			t.Error("a process goes on with another's journal")
+		}
+		whole(newcomer, "a@3", "l@3")
+		send(parent, TypeCluster, "4", "", "a@1")
+		if again, _ := s.Session(1, header, nil); again != nil {
+			t.Error("the parent is recorded anew beside its newcomer")
+		}
+		pause(time.Minute)
+		holds("a@3 [];l@3 [];[a z];")
+		newcomer.Close()
+		if again, fresh := s.Session(1, header, nil); again == nil || !fresh {
+			t.Error("a parent whose newcomer has gone is not recorded")
+		}
+	})
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
+// A journal that has grown is written anew, with the same in it.
+func TestRewrite(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		session, _ := s.Session(7, header, nil)
+		whole(session, "a@1", "l@1")
+		session.Contact(time.Now().Add(time.Hour))
+		long := "b@" + strings.Repeat("9", 100_000)
+		for i := range 50 {
+			send(session, TypeCluster, fmt.Sprint("n", i), "", long)
+			synctest.Wait()
+		}
+		send(session, TypeCluster, "last", "", "b@2", "c@1")
+	})
+	if info, err := os.Stat(path); err != nil || info.Size() > 3<<20 {
+		t.Errorf("got %v, %v", info, err)
+	}
+	if got, want := held(path, header, 0), "a@1 b@2 c@1 [];l@1 [];[a z];"; got != want {
+		t.Errorf("got %.200s, want %s", got, want)
+	}
+	l, err := load(path, header, 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if at := time.Date(2000, 1, 1, 1, 0, 1, 1, time.UTC); !l.Contact.Equal(at) { // of the bubble's clock
+		t.Errorf("contact %v, want %v", l.Contact, at)
+	}
+}
+
+// What cannot be recorded costs the recording, is told of, and is tried again; the file stays.
+func TestRecordingFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "there")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	bubble(t, dir, slog.New(slog.NewTextHandler(&log, nil)), func(s *Store) {
+		first, _ := s.Session(1, header, nil)
+		whole(first, "a@1", "l@1")
+		aside := dir + "-aside"
+		if err := os.Rename(dir, aside); err != nil {
+			t.Fatal(err)
+		}
+		second, _ := s.Session(2, header, nil)
+		whole(second, "a@2", "l@2")
+		if again, _ := s.Session(2, header, nil); again != nil {
+			t.Error("tried again at once")
+		}
+		second.Close()
+		if err := os.Rename(aside, dir); err != nil {
+			t.Fatal(err)
+		}
+		if got := held(filepath.Join(dir, FileName), header, 0); got != "a@1 [];l@1 [];[a z];" {
+			t.Errorf("got %s", got)
+		}
+		pause(firstRetry)
+		fourth, fresh := s.Session(2, header, nil)
+		if !fresh {
+			t.Error("not recorded again")
+		}
+		whole(fourth, "a@3", "l@3")
+	})
+	if got := held(filepath.Join(dir, FileName), header, 0); got != "a@3 [];l@3 [];[a z];" {
+		t.Errorf("got %s", got)
+	}
+	if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "not remembered") || !strings.Contains(got, "no such file or directory") {
+		t.Errorf("log: %s", got)
+	}
+}
+
+// A session whose recording fails while it lasts is asked to begin anew.
+func TestRestart(t *testing.T) {
+	bubble(t, t.TempDir(), slog.New(slog.DiscardHandler), func(s *Store) {
+		var restarted atomic.Int64
+		session, _ := s.Session(1, header, func() { restarted.Add(1) })
+		session.Fail(errors.New("too long"))
+		pause(firstRetry)
+		if restarted.Load() != 1 {
+			t.Errorf("restarted %d times", restarted.Load())
+		}
+	})
+}

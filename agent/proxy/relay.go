@@ -1,0 +1,198 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/health"
+	"github.com/pilotlight/pilotlight/agent/lastgood"
+	"github.com/pilotlight/pilotlight/agent/relay"
+	"github.com/pilotlight/pilotlight/agent/status"
+	"github.com/pilotlight/pilotlight/bootstrap"
+)
+
+// LastGood is whether a proxy remembers the configuration that its Envoy has accepted.
+type LastGood struct {
+	On     bool
+	MaxAge time.Duration // how old it may be when it is served; 0 for any age
+}
+
+// relaySocket is the name of the socket of the agent's relay: see envoy.Slot.Socket.
+const relaySocket = "ads"
+
+// relays reports whether Envoy's stream to discovery goes through the agent.
+func (c Config) relays() bool {
+	return c.LastGood.On && c.Source.Custom.Path == "" && c.Params.Discovery.Variant == bootstrap.Delta
+}
+
+// through reports whether a bootstrap leads its ADS through the socket. A template or an override may lead it elsewhere.
+func through(text []byte, socket string) bool {
+	var b struct {
+		Static struct {
+			Clusters []struct {
+				Name      string          `json:"name"`
+				Transport json.RawMessage `json:"transport_socket"`
+				Load      json.RawMessage `json:"load_assignment"`
+			} `json:"clusters"`
+		} `json:"static_resources"`
+		Dynamic struct {
+			ADS struct {
+				Type string `json:"api_type"`
+			} `json:"ads_config"`
+		} `json:"dynamic_resources"`
+	}
+	path, err := json.Marshal(socket)
+	if err != nil || json.Unmarshal(text, &b) != nil || b.Dynamic.ADS.Type != "DELTA_GRPC" {
+		return false
+	}
+	for _, c := range b.Static.Clusters {
+		if c.Name == "xds-grpc" {
+			return c.Transport == nil && bytes.Contains(c.Load, path)
+		}
+	}
+	return false
+}
+
+// relayed is a relay and its socket; nil for none.
+type relayed struct {
+	relay    *relay.Relay
+	store    *lastgood.Store
+	listener net.Listener
+	child    *envoy.Proxy
+}
+
+// openRelay opens the socket of the relay, and returns the parameters of a bootstrap that leads there. Where it cannot, or where
+// the operator's own files lead Envoy elsewhere, Envoy connects to discovery itself.
+func (p *Proxy) openRelay(slot *envoy.Slot, params bootstrap.Params) (*relayed, bootstrap.Params) {
+	c := p.config
+	params.Discovery.Socket = ""
+	if !c.relays() {
+		return nil, params
+	}
+	direct := params
+	params.Discovery.Socket = slot.Socket(relaySocket)
+	if c.Source.given() {
+		text, _, err := c.Source.bootstrap(params)
+		if err == nil && !through(text, params.Discovery.Socket) {
+			c.Log.Warn("the last good configuration is not remembered: the bootstrap leads to discovery in a way of its own", "cluster", "xds-grpc")
+		}
+		if err != nil || !through(text, params.Discovery.Socket) {
+			return nil, direct // the caller reports the error
+		}
+	}
+	listener, err := status.ListenOwner(params.Discovery.Socket, slot.OnlyOwn)
+	if err != nil {
+		c.Log.Warn("the last good configuration is not remembered: the relay has no socket", "err", err)
+		return nil, direct
+	}
+	r := &relayed{listener: listener, store: lastgood.NewStore(slot.Dir(), slot.Name(), c.Log)}
+	config := relay.Config{
+		Host: params.Discovery.Host, Port: params.Discovery.Port, ConnectTimeout: params.Discovery.ConnectTimeout,
+		Store: r.store, MaxAge: c.LastGood.MaxAge, Process: r.process, Log: c.Log,
+	}
+	if t := params.Discovery.TLS; t != nil {
+		m := &material{files: cert.Files{Chain: t.Chain, Key: t.Key, Roots: t.Roots}}
+		config.TLS = &relay.TLS{SAN: t.SAN, Material: m.read}
+	}
+	r.relay = relay.New(config)
+	return r, params
+}
+
+// serve serves the relay for the Envoys of child until stop is called.
+func (r *relayed) serve(child *envoy.Proxy) (stop func()) {
+	if r == nil {
+		return func() {}
+	}
+	r.child = child
+	child.Relayed = r.health
+	ctx, cancel := context.WithCancel(context.Background())
+	server := r.relay.NewHTTPServer(status.PeerPid)
+	var running sync.WaitGroup
+	running.Go(func() { r.store.Run(ctx) })
+	running.Go(func() {
+		if err := server.Serve(r.listener); !errors.Is(err, http.ErrServerClosed) {
+			child.Log.Error("relay to discovery no longer served", "err", err)
+		}
+	})
+	return func() {
+		server.Close()
+		r.relay.Wait()
+		cancel()
+		running.Wait()
+	}
+}
+
+// process returns what the relay needs to know of an Envoy.
+func (r *relayed) process(pid int) (relay.Process, bool) {
+	started, text, known := r.child.Launched(pid)
+	return relay.Process{Started: started, Bootstrap: hashOf([]byte(text))}, known
+}
+
+// hashOf returns the hash of a bootstrap without its sockets' paths, whose tokens differ at each start of the agent.
+func hashOf(text []byte) string {
+	for _, name := range []string{secretsSocket, relaySocket} {
+		text = envoy.SocketPattern(name).ReplaceAllLiteral(text, []byte(`"`+name+`"`))
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// health returns the link of an Envoy.
+func (r *relayed) health(started time.Time) *health.Relayed {
+	s, known := r.relay.State(started)
+	if !known {
+		return nil
+	}
+	return &health.Relayed{Connected: s.Connected, Why: s.Why, Serves: s.Serves}
+}
+
+// material is what the relay shows to discovery. When its files are broken, the last good contents count.
+type material struct {
+	files cert.Files
+
+	mu    sync.Mutex
+	own   tls.Certificate
+	roots *x509.CertPool
+}
+
+func (m *material) read() (tls.Certificate, *x509.CertPool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	contents, err := m.files.Read()
+	if err == nil {
+		_, err = contents.Check(time.Now())
+	}
+	var own tls.Certificate
+	if err == nil {
+		own, err = tls.X509KeyPair(contents.Chain, contents.Key)
+	}
+	switch {
+	case err == nil:
+		m.own, m.roots = own, x509.NewCertPool()
+		m.roots.AppendCertsFromPEM(contents.Roots)
+	case m.roots == nil:
+		return tls.Certificate{}, nil, err
+	}
+	return m.own, m.roots, nil
+}
+
+// withRelayIn sets the path of the relay's socket for a bootstrap that is only shown.
+func withRelayIn(p bootstrap.Params, c Config) bootstrap.Params {
+	if c.relays() {
+		p.Discovery.Socket = filepath.Join(c.Dir.Path, relaySocket+"-TOKEN.sock")
+	}
+	return p
+}

@@ -1,0 +1,123 @@
+package relay
+
+import (
+	"sync"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/lastgood"
+)
+
+// mostEnvoys is how many processes are known at a time.
+const mostEnvoys = 8
+
+// patience is how long an Envoy waits for a type before it goes on without: then it has all that it gets.
+const patience = 20 * time.Second
+
+// State is one Envoy's link to discovery.
+type State struct {
+	Connected bool      // discovery answers its stream
+	Failures  int64     // streams that discovery has not answered
+	Ended     int64     // streams that have ended
+	Why       string    // the last failure; empty when connected
+	Serves    time.Time // until when the remembered configuration was the newest, if Envoy has that one; else zero
+}
+
+// envoy is what is known of a process.
+type envoy struct {
+	number int64
+
+	mu       sync.Mutex
+	asked    map[string]bool // types
+	accepted map[string]bool
+	basic    time.Time // when it had accepted clusters and listeners
+	state    State
+}
+
+// envoy returns a process's.
+func (r *Relay) envoy(p Process) *envoy {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	number := p.Started.UnixNano()
+	e := r.envoys[number]
+	if e == nil {
+		e = &envoy{number: number, asked: map[string]bool{}, accepted: map[string]bool{}}
+		r.envoys[number] = e
+	}
+	for len(r.envoys) > mostEnvoys {
+		oldest := number
+		for n := range r.envoys {
+			oldest = min(oldest, n)
+		}
+		delete(r.envoys, oldest)
+	}
+	return e
+}
+
+// State returns the link of the process that was started at a time, and false if it has not opened a stream.
+func (r *Relay) State(started time.Time) (State, bool) {
+	r.mu.Lock()
+	e := r.envoys[started.UnixNano()]
+	r.mu.Unlock()
+	if e == nil {
+		return State{}, false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state, true
+}
+
+// request notes what a process asks for and accepts.
+func (e *envoy) request(r lastgood.Request, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.Type != "" {
+		e.asked[r.Type] = true
+	}
+	if r.Nonce != "" && !r.Refused {
+		e.accepted[r.Type] = true
+	}
+	if e.basic.IsZero() && e.accepted[lastgood.TypeCluster] && e.accepted[lastgood.TypeListener] {
+		e.basic = now
+	}
+}
+
+// whole reports whether a process has a configuration of all that it asks for, once.
+func (e *envoy) whole(now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.basic.IsZero() {
+		return false
+	}
+	for typeURL := range e.asked {
+		if typeURL != lastgood.TypeSecret && !e.accepted[typeURL] {
+			return now.Sub(e.basic) >= patience
+		}
+	}
+	return true
+}
+
+func (e *envoy) change(f func(*State)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f(&e.state)
+}
+
+// lost notes that discovery does not answer.
+func (e *envoy) lost(why string) {
+	e.change(func(s *State) {
+		s.Connected, s.Why = false, why
+		s.Failures++
+	})
+}
+
+// answered notes discovery's first answer on a stream.
+func (e *envoy) answered() {
+	e.change(func(s *State) { s.Connected, s.Why, s.Serves = true, "", time.Time{} })
+}
+
+func (e *envoy) ended() {
+	e.change(func(s *State) {
+		s.Connected = false
+		s.Ended++
+	})
+}

@@ -1,0 +1,115 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/frame"
+	"github.com/pilotlight/pilotlight/agent/lastgood"
+)
+
+const deltaMethod = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
+
+// silence is how long an Envoy that has nothing waits for discovery's first answer.
+const silence = 2 * time.Second
+
+// maxStreams is how many streams a connection may have. Envoy has one.
+const maxStreams = 4
+
+// Config is the configuration of a Relay.
+type Config struct {
+	Host           string // of discovery: a name or an IP address
+	Port           int
+	ConnectTimeout time.Duration
+	TLS            *TLS // nil for plain text
+
+	Store  *lastgood.Store
+	MaxAge time.Duration // how old the last contact with discovery may be when the memory of it is served; 0 for any age
+
+	// Process returns what is known of an Envoy: false if there is no such process.
+	Process func(pid int) (Process, bool)
+	Log     *slog.Logger
+}
+
+// Process is an Envoy.
+type Process struct {
+	Started   time.Time // which tells it from other processes, and its age
+	Bootstrap string    // the hash of its bootstrap
+}
+
+// Relay passes streams on. Its methods may be called by several goroutines.
+type Relay struct {
+	config Config
+	calls  sync.WaitGroup
+
+	mu     sync.Mutex
+	envoys map[int64]*envoy // by the start of the process
+	misfit string           // why the file could not be used, as it was last told
+}
+
+// New returns a relay.
+func New(c Config) *Relay { return &Relay{config: c, envoys: map[int64]*envoy{}} }
+
+// NewHTTPServer returns an HTTP server for r: see frame.NewServer. pid returns the process of a connection's client.
+func (r *Relay) NewHTTPServer(pid func(net.Conn) int) *http.Server {
+	server := frame.NewServer(r, maxStreams, r.config.Log)
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, clientKey{}, pid(c))
+	}
+	return server
+}
+
+// Wait waits until no connection to discovery is in use any more. The server must be closed.
+func (r *Relay) Wait() { r.calls.Wait() }
+
+type clientKey struct{}
+
+// ServeHTTP handles a gRPC call.
+func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if !frame.Accept(w, req) {
+		return
+	}
+	if req.URL.Path != deltaMethod {
+		frame.End(w, frame.Unimplemented, fmt.Errorf("method %q, want %s", req.URL.Path, deltaMethod))
+		return
+	}
+	pid, _ := req.Context().Value(clientKey{}).(int)
+	process, known := r.config.Process(pid)
+	if !known {
+		frame.End(w, frame.Unavailable, fmt.Errorf("process %d is no Envoy of this agent", pid))
+		return
+	}
+	control := http.NewResponseController(w)
+	if err := control.Flush(); err != nil {
+		return
+	}
+	s := &stream{relay: r, envoy: r.envoy(process), process: process, header: req.Header, out: w, flush: control.Flush}
+	err := s.run(req.Context(), req.Body)
+	s.envoy.ended()
+	frame.End(w, frame.Unavailable, err)
+}
+
+// load opens the memory. A file that does not fit is told of once.
+func (r *Relay) load(want lastgood.Header) *lastgood.Loaded {
+	loaded, err := r.config.Store.Load(want, r.config.MaxAge)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.misfit = ""
+		if loaded.Cut {
+			r.config.Log.Warn("the last good configuration is damaged at its end: what is before that is used", "file", r.config.Store.Path())
+		}
+	case errors.Is(err, lastgood.ErrNone):
+	case err.Error() != r.misfit:
+		r.misfit = err.Error()
+		r.config.Log.Warn("the last good configuration is not used", "file", r.config.Store.Path(), "err", err)
+	}
+	return loaded
+}

@@ -1,0 +1,290 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/frame"
+	"github.com/pilotlight/pilotlight/agent/lastgood"
+)
+
+// Times of a stream that discovery answers.
+const (
+	contactInterval = time.Minute      // between two notes that discovery is there
+	contactPause    = 10 * time.Second // at least between two of them
+)
+
+const piece = 32 << 10 // bytes of a response that are in the heap at a time
+
+// stream is a stream of an Envoy's.
+type stream struct {
+	relay   *Relay
+	envoy   *envoy
+	process Process
+	header  http.Header // that Envoy has sent
+	out     io.Writer
+	flush   func() error
+
+	want      lastgood.Header
+	node      []byte
+	session   *lastgood.Session
+	fresh     bool // nothing that Envoy has is recorded
+	contacted time.Time
+}
+
+// request is a request of Envoy's: its message, and what it says.
+type request struct {
+	message []byte
+	lastgood.Request
+}
+
+var (
+	errAgain = errors.New("the configuration is recorded anew")
+	errBack  = errors.New("discovery answers again")
+)
+
+// run serves the stream until one of the two sides ends it.
+func (s *stream) run(ctx context.Context, body io.Reader) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	incoming := make(chan request)
+	go func() { cancel(receive(ctx, body, incoming)) }() // ends with the body, which net/http closes after the handler
+	var first request
+	select {
+	case first = <-incoming:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	c := s.relay.config
+	s.node = first.Node
+	s.want = lastgood.Header{
+		Node: first.NodeID, Discovery: net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), Bootstrap: s.process.Bootstrap, Envoy: []byte(first.Envoy),
+	}
+	s.session, s.fresh = c.Store.Session(uint64(s.envoy.number), s.want, func() { cancel(errAgain) })
+	defer s.session.Close()
+	return s.ask(ctx, first, incoming)
+}
+
+// receive passes on requests until Envoy sends no more.
+func receive(ctx context.Context, from io.Reader, requests chan<- request) error {
+	for {
+		message, err := frame.Read(from, mostRequest)
+		if err != nil {
+			return fmt.Errorf("the stream of Envoy has ended: %w", err)
+		}
+		parsed, err := lastgood.ParseRequest(message)
+		if err != nil {
+			return err
+		}
+		select {
+		case requests <- request{message, parsed}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// take notes a request, and returns it as it is passed on.
+func (s *stream) take(r request) request {
+	s.session.Request(r.Request)
+	s.envoy.request(r.Request, time.Now())
+	if s.fresh && len(r.Versions) > 0 {
+		r.Versions = nil
+		r.message, _ = lastgood.WithoutVersions(r.message) // it has been parsed before
+	}
+	return r
+}
+
+// ask passes requests on until discovery answers, or until it is known to be away.
+func (s *stream) ask(ctx context.Context, first request, incoming <-chan request) error {
+	call := s.relay.open(ctx, s.header)
+	defer call.end()
+	kept, bytes, sent := []request{s.take(first)}, len(first.message), 0
+	silent := time.NewTimer(silence)
+	defer silent.Stop()
+	for {
+		var sends chan<- []byte
+		var next []byte
+		if sent < len(kept) {
+			sends, next = call.sends, kept[sent].message
+		}
+		from := incoming
+		if bytes > mostRequest {
+			from = nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case r := <-from:
+			bytes += len(r.message)
+			kept = append(kept, s.take(r))
+		case sends <- next:
+			sent++
+		case a := <-call.answered:
+			if a.err == nil {
+				return s.pass(ctx, call, a, kept[sent:], incoming)
+			}
+			s.envoy.lost(a.err.Error())
+			if m := s.memory(); m != nil {
+				return s.recall(ctx, m, kept, incoming)
+			}
+			return a.err
+		case <-silent.C:
+			s.envoy.lost(fmt.Sprintf("discovery has not answered for %v", silence))
+			if m := s.memory(); m != nil {
+				call.end()
+				return s.recall(ctx, m, kept, incoming)
+			}
+		}
+	}
+}
+
+// memory returns what is remembered, for an Envoy that needs it; else nil.
+func (s *stream) memory() *lastgood.Loaded {
+	if s.envoy.whole(time.Now()) {
+		return nil
+	}
+	return s.relay.load(s.want)
+}
+
+// pass passes messages on, both ways.
+func (s *stream) pass(ctx context.Context, call *call, a answered, rest []request, incoming <-chan request) error {
+	defer a.response.Body.Close()
+	s.envoy.answered()
+	ctx, cancel := context.WithCancel(ctx)
+	var forwarding sync.WaitGroup
+	forwarding.Go(func() {
+		defer a.response.Body.Close() // ends the reading below
+		s.forward(ctx, call, rest, incoming)
+	})
+	defer forwarding.Wait()
+	defer cancel()
+	buffer := make([]byte, piece)
+	for size := a.size; ; {
+		if err := s.copy(a.response.Body, size, buffer); err != nil {
+			return firstOf(context.Cause(ctx), err)
+		}
+		var err error
+		if size, err = nextHead(a.response); err != nil {
+			return firstOf(context.Cause(ctx), err)
+		}
+	}
+}
+
+func firstOf(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// forward passes requests on until ctx or the call ends.
+func (s *stream) forward(ctx context.Context, call *call, rest []request, incoming <-chan request) {
+	contact := time.NewTicker(contactInterval)
+	defer contact.Stop()
+	for {
+		var sends chan<- []byte
+		var next []byte
+		from := incoming
+		if len(rest) > 0 {
+			sends, next, from = call.sends, rest[0].message, nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-call.ctx.Done():
+			return
+		case r := <-from:
+			rest = append(rest, s.take(r))
+		case sends <- next:
+			rest = rest[1:]
+		case <-contact.C:
+			s.session.Contact(time.Now())
+		}
+	}
+}
+
+// copy passes one response on, and records it.
+func (s *stream) copy(from io.Reader, size int, buffer []byte) error {
+	if now := time.Now(); now.Sub(s.contacted) >= contactPause {
+		s.contacted = now
+		s.session.Contact(now)
+	}
+	if _, err := s.out.Write(frame.Head(size)); err != nil {
+		return err
+	}
+	r := recording{session: s.session}
+	r.begin(size)
+	for size > 0 {
+		n, err := from.Read(buffer[:min(size, len(buffer))])
+		size -= n
+		r.write(buffer[:n])
+		if _, failed := s.out.Write(buffer[:n]); failed != nil {
+			err = failed
+		}
+		if err != nil && size > 0 {
+			s.session.Abort()
+			return fmt.Errorf("a response ends early: %w", err)
+		}
+	}
+	r.end()
+	return s.flush()
+}
+
+// recording is the record of one response.
+type recording struct {
+	session *lastgood.Session
+	scan    scan
+	off     bool // it is not recorded
+}
+
+func (r *recording) begin(size int) {
+	if size > lastgood.MostMessage {
+		r.fail(fmt.Errorf("a response of %d bytes, want at most %d", size, lastgood.MostMessage))
+		return
+	}
+	r.session.Begin(size)
+}
+
+func (r *recording) write(data []byte) {
+	if r.off {
+		return
+	}
+	if err := r.scan.write(data); err != nil {
+		r.fail(err)
+		return
+	}
+	if r.secret() {
+		r.off = true
+		r.session.Abort()
+		return
+	}
+	_, _ = r.session.Write(data) // does not fail
+}
+
+func (r *recording) secret() bool {
+	return r.scan.resource == lastgood.TypeSecret || r.scan.typeURL == lastgood.TypeSecret
+}
+
+func (r *recording) end() {
+	if r.off {
+		return
+	}
+	if err := r.scan.end(); err != nil {
+		r.fail(err)
+		return
+	}
+	r.session.End(r.scan.typeURL, r.scan.nonce, r.scan.names, r.scan.last)
+}
+
+func (r *recording) fail(err error) {
+	r.off = true
+	r.session.Fail(err)
+}

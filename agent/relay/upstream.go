@@ -1,0 +1,176 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/frame"
+)
+
+const (
+	mostRequest  = 16 << 20 // bytes; versions of 20,000 services have some
+	mostResponse = 1 << 30
+
+	pingInterval = 30 * time.Second // as Envoy's own connection to discovery has it
+	pingTimeout  = 5 * time.Second
+	window       = 256 << 10 // bytes that discovery may send before they are read
+)
+
+func newTransport(c Config) *http.Transport {
+	protocols := new(http.Protocols)
+	t := &http.Transport{
+		Protocols:   protocols,
+		DialContext: dialer{c.Host, c.Port, c.ConnectTimeout}.dial, DisableCompression: true,
+		TLSHandshakeTimeout: c.ConnectTimeout,
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: 4 * window,
+			SendPingTimeout: pingInterval, PingTimeout: pingTimeout,
+		},
+	}
+	if c.TLS == nil {
+		protocols.SetUnencryptedHTTP2(true)
+	} else {
+		protocols.SetHTTP2(true)
+		t.TLSClientConfig = c.TLS.config(c.Host)
+	}
+	return t
+}
+
+// dialer connects to one of discovery's addresses, in random order: else all proxies would go to the first.
+type dialer struct {
+	host    string
+	port    int
+	timeout time.Duration // for each address
+}
+
+func (d dialer) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	lookup, cancel := context.WithTimeout(ctx, max(d.timeout, 5*time.Second))
+	defer cancel()
+	addresses := []netip.Addr{}
+	if one, err := netip.ParseAddr(d.host); err == nil {
+		addresses = append(addresses, one)
+	} else if addresses, err = net.DefaultResolver.LookupNetIP(lookup, "ip", d.host); err != nil {
+		return nil, err
+	}
+	rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] })
+	var faults error
+	for _, address := range addresses {
+		one := net.Dialer{Timeout: d.timeout}
+		conn, err := one.DialContext(ctx, network, net.JoinHostPort(address.String(), strconv.Itoa(d.port)))
+		if err == nil {
+			return conn, nil
+		}
+		faults = cmp.Or(faults, err)
+	}
+	return nil, cmp.Or(faults, fmt.Errorf("%s has no address", d.host))
+}
+
+// call is a stream to discovery, on a connection of its own.
+type call struct {
+	ctx      context.Context // ends with the call
+	sends    chan<- []byte   // messages to send
+	answered <-chan answered // has one value
+	end      func()
+}
+
+// answered is the beginning of the first answer, or why there is none.
+type answered struct {
+	response *http.Response
+	size     int // of the first message
+	err      error
+}
+
+// open opens a stream with Envoy's own headers, which may have been set in its bootstrap. The caller ends it.
+func (r *Relay) open(ctx context.Context, header http.Header) *call {
+	ctx, cancel := context.WithCancel(ctx)
+	body, requests := io.Pipe()
+	sends, all := make(chan []byte), make(chan answered)
+	scheme := "http"
+	if r.config.TLS != nil {
+		scheme = "https"
+	}
+	authority := net.JoinHostPort(r.config.Host, strconv.Itoa(r.config.Port))
+	request := (&http.Request{
+		Method: http.MethodPost, URL: &url.URL{Scheme: scheme, Host: authority, Path: deltaMethod}, Host: authority,
+		Header: header.Clone(), Body: body, ContentLength: -1,
+	}).WithContext(ctx)
+	r.calls.Go(func() {
+		transport := newTransport(r.config)
+		defer transport.CloseIdleConnections()
+		a := first(transport.RoundTrip(request))
+		if a.err != nil {
+			body.CloseWithError(a.err)
+		}
+		select {
+		case all <- a:
+			<-ctx.Done()
+		case <-ctx.Done():
+			if a.err == nil {
+				a.response.Body.Close()
+			}
+		}
+	})
+	r.calls.Go(func() {
+		defer requests.CloseWithError(context.Canceled)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case message := <-sends:
+				if err := frame.Write(requests, message); err != nil {
+					return
+				}
+			}
+		}
+	})
+	end := func() {
+		cancel()
+		body.CloseWithError(context.Canceled)
+	}
+	return &call{ctx, sends, all, end}
+}
+
+// first reads up to the first message.
+func first(response *http.Response, err error) answered {
+	if err != nil {
+		return answered{err: err}
+	}
+	size, err := 0, statusOf(response, response.Header)
+	if err == nil {
+		size, err = nextHead(response)
+	}
+	if err != nil {
+		response.Body.Close()
+	}
+	return answered{response, size, err}
+}
+
+// nextHead reads the size of the next message. At the stream's end the error is discovery's.
+func nextHead(response *http.Response) (int, error) {
+	size, err := frame.ReadHead(response.Body, mostResponse)
+	if errors.Is(err, io.EOF) {
+		err = cmp.Or(statusOf(response, response.Trailer), errors.New("discovery has ended the stream"))
+	}
+	return size, err
+}
+
+// statusOf returns the error that a response says, in headers or in trailers.
+func statusOf(response *http.Response, from http.Header) error {
+	switch code := from.Get("Grpc-Status"); {
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("discovery answers HTTP status %d", response.StatusCode)
+	case code != "" && code != frame.OK:
+		return fmt.Errorf("discovery has ended the stream: status %.10s: %.300s", code, from.Get("Grpc-Message"))
+	}
+	return nil
+}

@@ -1,0 +1,9 @@
+// Package keep has the directory of an authority: its files under Istio's names, and join tokens.
+//
+//	empty directory ──▶ Open ──▶ a new root, written ──┐
+//	all files       ──▶ Open ── read, judged ──────────┴──▶ ca.Authority
+//	some files      ──▶ Open ──▶ an error that names them: a second root is never made
+//
+// Processes share the directory: discovery and the commands for tokens hold its lock while they read and write. A file
+// is written under another name, synced and renamed. What the files mean is for package ca.
+package keep

@@ -1,0 +1,119 @@
+package keep
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ca"
+	"github.com/pilotlight/pilotlight/internal/regular"
+)
+
+const (
+	longest  = 4 << 20 // bytes of a file
+	rootName = "pilotlight root"
+)
+
+// Open reads the authority of a directory, or makes one where the directory has none of its files or is missing.
+func Open(dir string, now time.Time) (authority *ca.Authority, made bool, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, false, fmt.Errorf("make the directory of the authority: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return nil, false, fmt.Errorf("%s: has mode %04o, so every user could replace the authority: want 0700", dir, info.Mode().Perm())
+	}
+	if authority, err = read(dir, now); err == nil || !errors.Is(err, errNone) {
+		return authority, false, err // without the lock: the files may be mounted, and cannot be written
+	}
+	err = locked(dir, func() error {
+		authority, err = read(dir, now) // another process may have made it
+		if !errors.Is(err, errNone) {
+			return err
+		}
+		made = true
+		authority, err = newIn(dir, now)
+		return err
+	})
+	return authority, made, err
+}
+
+// errNone is the error for a directory without an authority.
+var errNone = errors.New("has no authority")
+
+func read(dir string, now time.Time) (*ca.Authority, error) {
+	var f ca.Files
+	var found, missing []string
+	for _, file := range []struct {
+		name string
+		to   *[]byte
+		must bool
+	}{{ca.CertFile, &f.Cert, true}, {ca.KeyFile, &f.Key, true}, {ca.RootsFile, &f.Roots, true}, {ca.ChainFile, &f.Chain, false}} {
+		text, err := regular.Read(filepath.Join(dir, file.name), longest)
+		switch {
+		case err == nil:
+			found = append(found, file.name)
+			*file.to = text
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		case file.must:
+			missing = append(missing, file.name)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return nil, fmt.Errorf("%s: %w", dir, errNone)
+	case len(missing) > 0:
+		return nil, fmt.Errorf("%s: has %s and not %s: a second root is never made; bring the missing files back, or, "+
+			"if no certificate was signed with these, remove them", dir, strings.Join(found, ", "), strings.Join(missing, ", "))
+	}
+	if err := private(filepath.Join(dir, ca.KeyFile)); err != nil {
+		return nil, err
+	}
+	authority, err := ca.Read(f, now)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return authority, nil
+}
+
+// private refuses a key that every user may read or replace.
+func private(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o007 != 0 {
+		return fmt.Errorf("%s: has mode %04o, so every user can use the key: want 0600", path, info.Mode().Perm())
+	}
+	return nil
+}
+
+// newIn makes an authority in a directory. The certificate comes last: until it is there, nothing is signed.
+func newIn(dir string, now time.Time) (*ca.Authority, error) {
+	f, err := ca.NewRoot(rootName, ca.RootLife, now)
+	if err != nil {
+		return nil, err
+	}
+	authority, err := ca.Read(f, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range []struct {
+		name    string
+		content []byte
+		mode    os.FileMode
+	}{{ca.KeyFile, f.Key, 0o600}, {ca.RootsFile, f.Roots, 0o644}, {ca.CertFile, f.Cert, 0o644}} {
+		if err := write(dir, file.name, file.content, file.mode); err != nil {
+			return nil, err
+		}
+	}
+	return authority, nil
+}

@@ -36,12 +36,12 @@ const (
 
 	// What package comments call pure, and the decisions of rooms that also do I/O.
 	pureRooms = "agent/health agent/identity bootstrap node templates discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/ingress " +
-		"discovery/inject discovery/examine discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
+		"discovery/inject discovery/examine discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
 	pureFiles = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
 		"agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
 		"discovery/state.go discovery/due.go discovery/secretstate.go discovery/linger.go discovery/heap/goal.go discovery/notes/difference.go " +
-		"discovery/ads/content/resume.go discovery/ads/intake/frames.go discovery/ads/intake/message.go " +
+		"discovery/ca/door/fault.go discovery/ca/door/pace.go discovery/ads/content/resume.go discovery/ads/intake/frames.go discovery/ads/intake/message.go " +
 		"discovery/config/file/parse.go discovery/config/file/plan.go discovery/config/file/wipe.go discovery/config/file/writable.go " +
 		"discovery/config/kubernetes/verdict.go discovery/config/mcp/state.go discovery/inject/admission/state.go " +
 		"discovery/plane/faults.go discovery/plane/grants.go discovery/plane/layers.go discovery/plane/limits.go discovery/plane/names.go discovery/plane/ready.go discovery/plane/wanted.go " +
@@ -218,6 +218,9 @@ var rules = []rule{
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/webhook", only: "discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
+	{who: "discovery/ca", only: "internal/spiffe", why: "an authority is made of bytes and a time: callers and files are for others"},
+	{who: "discovery/ca/keep", only: "discovery/ca internal/regular", why: "files of an authority have no callers"},
+	{who: "discovery/ca/door", only: "discovery/ca internal/room", why: "callers are judged by what they show: tokens and files come behind interfaces"},
 	{who: "discovery/kube", only: "internal/retry", why: "the Kubernetes client serves its adapters and knows neither"},
 	{who: "discovery/kube/catalog", only: "discovery/model", why: "the meaning of Kubernetes' objects does not depend on where they come from"},
 	{

@@ -31,6 +31,7 @@ func (s *settings) table() setting.Table {
 		under("Webhooks", s.webhookSettings()),
 		under("Addresses", s.addresses()),
 		under("Certificates and secrets", s.credentials()),
+		under("Authority", s.authority()),
 		under("Pushes", s.pushes()),
 		under("Limits of proxies", s.limitsOfProxies()),
 		under("Observability", s.observability()),
@@ -126,7 +127,7 @@ func (s *settings) addresses() []setting.Setting {
 		{Name: "grpcAddr", Default: ":15010", Kind: setting.Listen(&s.Addresses.GRPC, false), Help: "address of ADS"},
 		{
 			Name: "secureGRPCAddr", Default: ":15012", Kind: setting.Listen(&s.Addresses.SecureGRPC, false),
-			Help: "address of ADS with mutual TLS; used when --tlsCertFile is set",
+			Help: "address of ADS with mutual TLS, and of certificates; used when --tlsCertFile or --ca is set",
 		},
 		{
 			Name: "httpAddr", Default: ":8080", Kind: setting.Listen(&s.Addresses.HTTP, false),

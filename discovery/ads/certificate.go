@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 
 	"google.golang.org/grpc/credentials"
@@ -22,46 +23,61 @@ type Certificates struct {
 // maxCertificates is the largest size of a file that is read, in bytes: the roots of a whole distribution have 0.3 MB.
 const maxCertificates = 4 << 20
 
+// Own is what an authority of this process adds to the secure port.
+type Own struct {
+	Certificate func() (*tls.Certificate, error) // of the server, where no file has one
+	Roots       *x509.CertPool                   // of clients' certificates; those of the files are trusted too
+	Web         func(net.Conn)                   // takes connections of HTTP/1.1, after the handshake
+}
+
 // TLS holds the certificate that the secure port presents and the roots that it accepts. Both may change while streams
 // are open: open streams stay.
 type TLS struct {
 	files   Certificates
+	own     *Own // nil for none
 	current atomic.Pointer[tls.Config]
 }
 
-// NewTLS reads the files.
-func NewTLS(files Certificates) (*TLS, error) {
-	t := &TLS{files: files}
+// NewTLS reads the files. With own, which may be nil, there need not be any; clients may come without a certificate then, for
+// they come for one. They get no stream of ADS.
+func NewTLS(files Certificates, own *Own) (*TLS, error) {
+	t := &TLS{files: files, own: own}
 	return t, t.Reload()
 }
 
 // Reload reads the files again. If it returns an error, the certificates read before stay in use.
 func (t *TLS) Reload() error {
-	pair, err := regular.KeyPair(t.files.Cert, t.files.Key, maxCertificates)
-	if err != nil {
-		return fmt.Errorf("read certificate %s and key %s: %w", t.files.Cert, t.files.Key, err)
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2"}, ClientCAs: x509.NewCertPool()}
+	if t.own != nil {
+		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, t.own.Roots.Clone()
+		config.NextProtos = []string{"http/1.1", "h2"} // the server prefers the first: clients of gRPC offer the second alone
+		config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.own.Certificate() }
 	}
-	text, err := regular.Read(t.files.CA, maxCertificates)
-	if err != nil {
-		return fmt.Errorf("read roots: %w", err)
+	if t.own == nil || t.files != (Certificates{}) {
+		pair, err := regular.KeyPair(t.files.Cert, t.files.Key, maxCertificates)
+		if err != nil {
+			return fmt.Errorf("read certificate %s and key %s: %w", t.files.Cert, t.files.Key, err)
+		}
+		text, err := regular.Read(t.files.CA, maxCertificates)
+		if err != nil {
+			return fmt.Errorf("read roots: %w", err)
+		}
+		if !config.ClientCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("read roots %s: %w", t.files.CA, errors.New("no certificate in it, want PEM"))
+		}
+		config.Certificates, config.GetCertificate = []tls.Certificate{pair}, nil
 	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(text) {
-		return fmt.Errorf("read roots %s: %w", t.files.CA, errors.New("no certificate in it, want PEM"))
-	}
-	t.current.Store(&tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{pair},
-		ClientAuth:   tls.RequireAndVerifyClientCert,
-		ClientCAs:    roots,
-		NextProtos:   []string{"h2"},
-	})
+	t.current.Store(config)
 	return nil
 }
 
 func (t *TLS) credentials() credentials.TransportCredentials {
-	return credentials.NewTLS(&tls.Config{
+	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current.Load(), nil },
-	})
+	}
+	if t.own == nil {
+		return credentials.NewTLS(config)
+	}
+	return shared{credentials.NewTLS(config), config, t.own.Web}
 }

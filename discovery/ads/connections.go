@@ -35,11 +35,15 @@ type arrival struct {
 // entrance is a listener whose connections are listed.
 type entrance struct {
 	net.Listener
-	all *connections
+	all    *connections
+	shared bool // with HTTP/1.1
 }
 
 func (e *entrance) Accept() (net.Conn, error) {
 	conn, err := e.Listener.Accept()
+	if of, ok := conn.(syscall.Conn); ok && err == nil && e.shared {
+		conn = &deadlined{Conn: conn, Control: of}
+	}
 	if err == nil {
 		e.all.add(arrival{conn, e, room.SourceOf(addressOf(conn)), time.Now()})
 	}

@@ -292,7 +292,7 @@ func TestFoundLocalitiesCountAsViews(t *testing.T) {
 // A certificate of another service account proves that a Pod is not the proxy's.
 func TestLocalityOfAnothersPod(t *testing.T) {
 	a := newAuthority(t)
-	secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")))
+	secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")), nil)
 	a.check(err)
 	r := &rig{running: runWith(t, testLimits(), secure), t: t}
 	town := &town{r: r, groups: map[string]model.Group{

@@ -157,7 +157,7 @@ func TestObjectsAreForFew(t *testing.T) {
 	})
 	t.Run("with a certificate", func(t *testing.T) {
 		a := newAuthority(t)
-		secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")))
+		secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")), nil)
 		a.check(err)
 		r := runWith(t, testLimits(), secure)
 		r.Push(meshOfObjects(entryOf("one", "10.0.0.1")), model.Change{})

@@ -58,7 +58,7 @@ func TestSecretsOfANamespace(t *testing.T) {
 		t.Run(v.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAuthority(t)
-				secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")))
+				secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")), nil)
 				a.check(err)
 				r := &rig{running: runWith(t, testLimits(), secure), t: t}
 				r.Push(namingSecrets("a", "b", "later", "foreign"), model.Change{})

@@ -96,7 +96,7 @@ func (a authority) client(seen *int64, identities ...lab.Identity) credentials.T
 // A proxy's certificate must be of its node's namespace, in a trust domain of the mesh.
 func TestSecureRefusesOtherNamespaces(t *testing.T) {
 	a := newAuthority(t)
-	secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")))
+	secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")), nil)
 	a.check(err)
 	r := runWith(t, testLimits(), secure)
 	r.Push(model.New(slices.Values([]model.Group{{
@@ -143,7 +143,7 @@ func TestSecureReloadsCertificates(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()
 	files := a.write(dir, a.issue(2, ""))
-	secure, err := NewTLS(files)
+	secure, err := NewTLS(files, nil)
 	a.check(err)
 	r := runWith(t, testLimits(), secure)
 	r.Push(adstest.Mesh(1, "a"), model.Change{})
@@ -175,7 +175,7 @@ func TestSecureReloadsCertificates(t *testing.T) {
 
 func TestSecureRefusesOldTLS(t *testing.T) {
 	a := newAuthority(t)
-	secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")))
+	secure, err := NewTLS(a.write(t.TempDir(), a.issue(2, "")), nil)
 	a.check(err)
 	r := runWith(t, testLimits(), secure)
 	conn, err := r.listener.Dial()
@@ -201,7 +201,7 @@ func TestCertificatesAreRegularFiles(t *testing.T) {
 	} {
 		broken := files
 		change(&broken)
-		if _, err := NewTLS(broken); err == nil || !strings.HasSuffix(err.Error(), pipe+": is a pipe, want a file") {
+		if _, err := NewTLS(broken, nil); err == nil || !strings.HasSuffix(err.Error(), pipe+": is a pipe, want a file") {
 			t.Errorf("%s: %v, want that it is a pipe", name, err)
 		}
 	}

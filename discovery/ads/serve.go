@@ -30,7 +30,8 @@ func (s *Server) ServeTLS(ctx context.Context, l net.Listener, secure *TLS) erro
 func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure credentials.TransportCredentials) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l := &entrance{listener, &s.connections}
+	_, isShared := secure.(shared)
+	l := &entrance{listener, &s.connections, isShared}
 	server := grpc.NewServer(s.limits.options(linked{secure, s.intake})...)
 	for _, desc := range services() {
 		server.RegisterService(desc, door{s, l, ctx.Done()})

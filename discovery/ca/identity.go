@@ -43,15 +43,6 @@ func IdentityOf(certificate *x509.Certificate) (Identity, error) {
 	return NewIdentity(id.TrustDomain, id.Path[1], id.Path[3])
 }
 
-// OfSubject reads the subject of a service account's token, "system:serviceaccount:NAMESPACE:ACCOUNT".
-func OfSubject(trustDomain, subject string) (Identity, error) {
-	parts := strings.Split(subject, ":")
-	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" {
-		return Identity{}, fmt.Errorf("%q is not a service account: want system:serviceaccount:NAMESPACE:ACCOUNT", subject)
-	}
-	return NewIdentity(trustDomain, parts[2], parts[3])
-}
-
 func (id Identity) String() string {
 	return "spiffe://" + id.TrustDomain + "/ns/" + id.Namespace + "/sa/" + id.ServiceAccount
 }

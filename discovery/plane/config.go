@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/ca"
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/registry/cloudfoundry"
@@ -38,7 +39,8 @@ type Config struct {
 
 	Addresses    Addresses
 	ExposeDebug  bool             // answer /debug to other hosts too
-	Certificates ads.Certificates // zero for ADS without TLS only
+	Certificates ads.Certificates // zero for ADS without TLS only, or with a certificate of Authority
+	Authority    Authority
 
 	Limits   ads.Limits // Connections 0 is replaced by a computed value
 	Debounce discovery.Debounce
@@ -97,4 +99,18 @@ type Webhooks struct {
 // Used reports whether there are webhooks.
 func (w Webhooks) Used() bool { return w.Mutating != "" || w.Validating != "" }
 
-func (c Config) secure() bool { return c.Certificates != ads.Certificates{} }
+// Authority is an authority that signs the certificates of workloads.
+type Authority struct {
+	Used  bool
+	Dir   string
+	Terms ca.Terms
+	Hosts []string // further names and addresses of the server's own certificate
+}
+
+// Defaults of an Authority.
+const (
+	AuthorityDir = "/var/lib/pilotlight/ca"
+	AuthorityTTL = 24 * time.Hour // also the most
+)
+
+func (c Config) secure() bool { return c.Certificates != ads.Certificates{} || c.Authority.Used }

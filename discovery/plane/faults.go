@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/ca"
 )
 
 // Fault returns the error that a setting has a value, and what is wanted instead. The command that reads the settings knows
@@ -20,7 +21,7 @@ func (c Config) Faults(fault Fault) (faults []error) {
 		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries, --kubernetesConfig, or --meshConfig with configSources"))
 	}
 	return slices.Concat(faults, c.clusterFaults(), c.ingressFaults(fault), c.registryFaults(fault), c.consulFaults(fault), c.eurekaFaults(fault),
-		c.Domains.faults(c.Domain, fault), c.Webhooks.faults(), c.CloudFoundry.faults(fault), certificateFaults(c.Certificates, fault), c.debounceFaults(fault))
+		c.Domains.faults(c.Domain, fault), c.Webhooks.faults(), c.CloudFoundry.faults(fault), certificateFaults(c.Certificates, fault), c.Authority.faults(fault), c.debounceFaults(fault))
 }
 
 func (c Config) debounceFaults(fault Fault) []error {
@@ -97,6 +98,19 @@ func certificateFaults(c ads.Certificates, fault Fault) (faults []error) {
 		}
 	}
 	return faults
+}
+
+func (a Authority) faults(fault Fault) []error {
+	switch {
+	case a.Used && a.Dir == "":
+		return []error{fault("caDir", `""`, "a directory")}
+	case a.Used && a.Terms.Default > a.Terms.Most:
+		return []error{fault("caTTL", a.Terms.Default, "at most --caMaxTTL, which is "+a.Terms.Most.String())}
+	case !a.Used && (len(a.Hosts) > 0 || !slices.Contains([]string{"", AuthorityDir}, a.Dir) ||
+		!slices.Contains([]ca.Terms{{}, {Default: AuthorityTTL, Most: AuthorityTTL}}, a.Terms)):
+		return []error{errors.New("--caDir, --caTTL, --caMaxTTL or --caHosts is given without --ca")}
+	}
+	return nil
 }
 
 func (c Config) consulFaults(fault Fault) []error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery"
 	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/ca"
 )
 
 func name(text string) Name {
@@ -67,6 +68,13 @@ func TestFaults(t *testing.T) {
 		{func(c *Config) { c.CloudFoundry.Threshold = time.Second }, "--natsPruneThreshold 1s: want more than --natsRegisterInterval, which is 1s"},
 		{func(c *Config) { c.CloudFoundry.Broker.Cert = "c" }, "--natsClientCertFile c: want --natsClientCertFile and --natsClientKeyFile together"},
 		{func(c *Config) { c.Certificates = ads.Certificates{Cert: "c", Key: "k"} }, `--caCertFile "": want a path`},
+		{func(c *Config) {
+			c.Authority = Authority{Dir: AuthorityDir, Terms: ca.Terms{Default: AuthorityTTL, Most: AuthorityTTL}}
+		}, ""},
+		{func(c *Config) { c.Authority.Dir = "d" }, "--caDir, --caTTL, --caMaxTTL or --caHosts is given without --ca"},
+		{func(c *Config) { c.Authority.Terms.Most = time.Hour }, "--caDir, --caTTL, --caMaxTTL or --caHosts is given without --ca"},
+		{func(c *Config) { c.Authority.Used = true }, `--caDir "": want a directory`},
+		{func(c *Config) { c.Authority = Authority{Used: true, Dir: "d", Terms: ca.Terms{Default: 2, Most: 1}} }, "--caTTL 2ns: want at most --caMaxTTL, which is 1ns"},
 		{
 			func(c *Config) {
 				c.Registries, c.CloudFoundry.Broker.URLs = []string{"CloudFoundry"}, []string{"nats://user:secret@h:4222"}

@@ -16,8 +16,8 @@ type listeners struct {
 	tls *ads.TLS
 }
 
-// listen opens all of them, or none, and returns every error.
-func listen(c Config) (l listeners, err error) {
+// listen opens all of them, or none, and returns every error. own is what an authority adds; nil for none.
+func listen(c Config, own *ads.Own) (l listeners, err error) {
 	var faults []error
 	open := func(wanted bool, flag, address string) net.Listener {
 		if !wanted {
@@ -37,7 +37,7 @@ func listen(c Config) (l listeners, err error) {
 	l.secure = open(c.secure(), "--secureGRPCAddr", at.SecureGRPC)
 	l.webhooks = open(c.Webhooks.Used(), "--webhookAddr", at.Webhooks)
 	if c.secure() {
-		if l.tls, err = ads.NewTLS(c.Certificates); err != nil {
+		if l.tls, err = ads.NewTLS(c.Certificates, own); err != nil {
 			faults = append(faults, err)
 		}
 	}

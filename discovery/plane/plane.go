@@ -25,6 +25,7 @@ type Plane struct {
 	further  *configSources
 	reporter *notes.Reporter
 	hooks    *hooks
+	office   *office
 	election *kube.Election
 	leading  []kube.Lead
 	began    time.Time
@@ -33,12 +34,17 @@ type Plane struct {
 // New opens the ports and joins a control plane. It starts nothing. Its errors name the flag of a port or file that is at
 // fault. After New, Run must be called: it closes the ports.
 func New(c Config) (*Plane, error) {
-	ports, err := listen(c)
+	proxies := c.streams()
+	office, err := newOffice(c, proxies.Mesh)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := listen(c, office.own())
 	if err != nil {
 		return nil, err
 	}
 	kube.LogTo(c.Log)
-	p := &Plane{config: c, ports: ports, proxies: c.streams(), election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
+	p := &Plane{config: c, ports: ports, office: office, proxies: proxies, election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
 	p.reporter = notes.New(p.proxies.Proxies, c.Log)
 	p.proxies.OnNews(p.reporter.Recheck)
 	p.joinSources()

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/status"
 	"github.com/pilotlight/pilotlight/internal/version"
@@ -29,7 +30,12 @@ func (p *Plane) Run(ctx context.Context) error {
 	g.Go(func() error { return serveHTTP(ctx, ports.web, p.pages().Handler(), pageBounds(), c.Log) })
 	if ports.secure != nil {
 		g.Go(func() error { return p.proxies.ServeTLS(ctx, ports.secure, ports.tls) })
-		g.Go(func() error { return reload(ctx, ports.tls, c.Certificates, c.Log) })
+		if c.Certificates != (ads.Certificates{}) {
+			g.Go(func() error { return reload(ctx, ports.tls, c.Certificates, c.Log) })
+		}
+	}
+	if p.office != nil {
+		g.Go(func() error { return p.office.run(ctx, ports.secure.Addr()) })
 	}
 	if ports.monitoring != nil {
 		g.Go(func() error {
@@ -67,5 +73,5 @@ func (p *Plane) metrics() []prometheus.Collector {
 	if len(p.leading) > 0 {
 		all = append(all, p.election)
 	}
-	return append(all, p.hooks.collectors()...)
+	return append(append(all, p.hooks.collectors()...), p.office.collectors()...)
 }

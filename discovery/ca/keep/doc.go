@@ -5,5 +5,5 @@
 //	some files      ──▶ Open ──▶ an error that names them: a second root is never made
 //
 // Processes share the directory: discovery and the commands for tokens hold its lock while they read and write. A file
-// is written under another name, synced and renamed. What the files mean is for package ca.
+// is written under another name, synced and renamed. It leaves the meaning of the files to package ca.
 package keep

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/plane"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+const (
+	shortestTTL = time.Second
+	longestTTL  = 90 * 24 * time.Hour
+)
+
+// authority returns the settings of the authority that signs certificates of workloads.
+func (s *settings) authority() []setting.Setting {
+	a := &s.Authority
+	return []setting.Setting{
+		{
+			Name: "ca", Default: "false", Kind: setting.Bool(&a.Used),
+			Help: "sign certificates of workloads, by POST /v1/certificates over HTTPS at --secureGRPCAddr, for callers with a join token or a certificate of this " +
+				"authority; without --tlsCertFile the server's own certificate comes from it too",
+		},
+		{
+			Name: "caDir", Default: plane.AuthorityDir, Kind: setting.Path(&a.Dir),
+			Help: "directory of the authority: ca-cert.pem, ca-key.pem, root-cert.pem and cert-chain.pem, as Istio names them, and join tokens. If it has none " +
+				"of these, a root is made there; a directory that lacks one of them is refused",
+		},
+		{
+			Name: "caTTL", Default: plane.AuthorityTTL.String(), Kind: setting.Duration(&a.Terms.Default, shortestTTL, longestTTL),
+			Help: "how long a certificate is valid whose caller does not say",
+		},
+		{
+			Name: "caMaxTTL", Default: plane.AuthorityTTL.String(), Kind: setting.Duration(&a.Terms.Most, shortestTTL, longestTTL),
+			Help: "how long one is valid at most; what is asked beyond is cut, and the answer says so",
+		},
+		{
+			Name: "caHosts", Kind: setting.List(&a.Hosts),
+			Help: "further names and addresses of the server's own certificate, beside those of its Service, its host's name and localhost",
+		},
+	}
+}

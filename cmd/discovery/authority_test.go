@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// client asks the HTTP door of a discovery for certificates.
+type client struct {
+	t       *testing.T
+	address string
+	roots   *x509.CertPool
+	key     *ecdsa.PrivateKey
+	csr     string
+}
+
+func newClient(t *testing.T, address, dir string) *client {
+	t.Helper()
+	var text []byte
+	if err := lab.Eventually(20*time.Second, func() (err error) {
+		text, err = os.ReadFile(filepath.Join(dir, "root-cert.pem"))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c := &client{t: t, address: address, roots: x509.NewCertPool()}
+	c.roots.AppendCertsFromPEM(text)
+	c.newKey()
+	return c
+}
+
+// newKey makes a key, and a CSR that names somebody else.
+func (c *client) newKey() {
+	c.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	admin, _ := url.Parse("spiffe://cluster.local/ns/kube-system/sa/admin")
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{URIs: []*url.URL{admin}, DNSNames: []string{"bank.example"}}, key)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.key, c.csr = key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+}
+
+// ask asks with a token and a certificate, which may be missing.
+func (c *client) ask(token string, with *tls.Certificate) (int, map[string]any, error) {
+	config := &tls.Config{RootCAs: c.roots, ServerName: "localhost"}
+	if with != nil {
+		config.Certificates = []tls.Certificate{*with}
+	}
+	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, ForceAttemptHTTP2: true}
+	body, _ := json.Marshal(map[string]string{"csr": c.csr})
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, "https://"+c.address+"/v1/certificates", bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	out := map[string]any{}
+	err = json.NewDecoder(response.Body).Decode(&out)
+	return response.StatusCode, out, err
+}
+
+// certificate asks until there is an answer, for discovery may just begin.
+func (c *client) certificate(token string, with *tls.Certificate) *tls.Certificate {
+	c.t.Helper()
+	var pair tls.Certificate
+	if err := lab.Eventually(20*time.Second, func() error {
+		code, out, err := c.ask(token, with)
+		if err != nil || code != http.StatusOK {
+			return fmt.Errorf("%d %v, %v", code, out, err)
+		}
+		der, err := x509.MarshalPKCS8PrivateKey(c.key)
+		if err != nil {
+			return err
+		}
+		pair, err = tls.X509KeyPair([]byte(out["chain"].(string)), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+		return err
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+	return &pair
+}
+
+func (c *client) refused(name, token string, with *tls.Certificate) {
+	c.t.Helper()
+	code, out, err := c.ask(token, with)
+	if err != nil || code != http.StatusUnauthorized || out["error"] != "refused" || len(out) != 1 {
+		c.t.Errorf("%s: %d %v, %v; want 401 refused", name, code, out, err)
+	}
+}
+
+// command runs a command of discovery, and returns what it prints.
+func command(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, said strings.Builder
+	if code := run(context.Background(), args, nil, &out, &said); code != 0 {
+		t.Fatalf("%v: code %d, %s", args, code, said.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	port, err := lab.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
+}
+
+// A machine joins with a token, and renews by its certificate, across a restart of discovery.
+func TestServeSignsCertificates(t *testing.T) {
+	dir, address := filepath.Join(t.TempDir(), "ca"), freeAddress(t)
+	arguments := []string{"--configDir", t.TempDir(), "--ca", "--caDir", dir, "--secureGRPCAddr", address}
+	many := command(t, "token", "create", "--namespace", "shop", "--service-account", "web", "--caDir", dir)
+	once := command(t, "token", "create", "--namespace", "shop", "--service-account", "till", "--once", "--caDir", dir)
+	s := startServe(t, arguments...)
+	c := newClient(t, address, dir)
+	pair := c.certificate(many, nil)
+	if got := pair.Leaf; len(got.URIs) != 1 || got.URIs[0].String() != "spiffe://cluster.local/ns/shop/sa/web" || len(got.DNSNames) > 0 {
+		t.Errorf("names %v %v, want those of the token alone", got.URIs, got.DNSNames)
+	}
+	renewed := c.certificate("", pair)
+	if renewed.Leaf.URIs[0].String() != "spiffe://cluster.local/ns/shop/sa/web" || renewed.Leaf.SerialNumber.Cmp(pair.Leaf.SerialNumber) == 0 {
+		t.Errorf("renewed as %v, %v", renewed.Leaf.URIs, renewed.Leaf.SerialNumber)
+	}
+	till := c.certificate(once, nil)
+	c.certificate(once, nil) // its answer was lost
+	c.newKey()
+	c.refused("a token that was used", once, nil)
+	c.refused("a forged token", many[:len(many)-3]+"AAA", nil)
+	c.refused("nothing", "", nil)
+	if metrics := s.get(t, s.stats, "/metrics"); !strings.Contains(metrics, `pilotlight_ca_issued_total{proof="certificate"} 1`) ||
+		!strings.Contains(metrics, `pilotlight_ca_refused_total{cause="join-token"} 2`) {
+		t.Errorf("metrics of the authority:\n%s", metrics)
+	}
+	s.stop(t)
+
+	id := strings.Split(many, "-")[1]
+	command(t, "token", "revoke", id, "--caDir", dir)
+	if list := command(t, "token", "list", "--caDir", dir); !strings.Contains(list, id) || !strings.Contains(list, "revoked") || !strings.Contains(list, "used") || strings.Contains(list, many[30:]) {
+		t.Errorf("tokens:\n%s", list)
+	}
+	s = startServe(t, arguments...)
+	c.certificate("", renewed)
+	c.refused("a revoked token", many, nil)
+	c.refused("a token that was used before the restart", once, nil)
+	if c.certificate(once, till).Leaf.URIs[0].String() != "spiffe://cluster.local/ns/shop/sa/till" {
+		t.Error("the certificate must decide")
+	}
+	s.stop(t)
+}
+
+// Discovery does not begin with half an authority, and says what is wrong.
+func TestServeRefusesAnAuthority(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ca-key.pem"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	code := run(t.Context(), []string{"serve", "--configDir", t.TempDir(), "--ca", "--caDir", dir}, nil, io.Discard, &said)
+	if code != 1 || !strings.Contains(said.String(), "--caDir: "+dir+": has ca-key.pem and not ca-cert.pem, root-cert.pem") {
+		t.Errorf("code %d, %s", code, said.String())
+	}
+}

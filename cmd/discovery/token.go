@@ -1,0 +1,105 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/discovery/ca/keep"
+	"github.com/pilotlight/pilotlight/discovery/plane"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+func newToken() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list and revoke the tokens by which machines join",
+		Long: `A machine without a token of Kubernetes shows a join token when it asks for its first certificate; it renews by the certificate. The tokens are in
+--caDir, as hashes, so these commands run where discovery runs, as its user. A running discovery follows them.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	dir := cmd.PersistentFlags().String("caDir", cmp.Or(os.Getenv("PILOTLIGHT_CA_DIR"), plane.AuthorityDir), "directory of the authority, as serve has it")
+	cmd.AddCommand(newTokenCreate(dir), newTokenList(dir), newTokenRevoke(dir))
+	return cmd
+}
+
+func newTokenCreate(dir *string) *cobra.Command {
+	var namespace, account string
+	var ttl time.Duration
+	var once bool
+	cmd := &cobra.Command{
+		Use:   "create --namespace NAMESPACE --service-account ACCOUNT",
+		Short: "Make a join token, and print it",
+		Long: `Make a join token, and print it: this is the only time that it can be seen. A machine that shows it gets certificates of the service account, until the
+token ends or is revoked. With --once the first key that comes with it is the only one.`,
+		Example: "  discovery token create --namespace shop --service-account web --ttl 10m --once > web.token",
+		Args:    noArgs,
+	}
+	cmd.Flags().StringVar(&namespace, "namespace", "", "namespace of the service account")
+	cmd.Flags().StringVar(&account, "service-account", "", "the service account")
+	cmd.Flags().DurationVar(&ttl, "ttl", 10*time.Minute, "how long the token may be used, at most 720h")
+	cmd.Flags().BoolVar(&once, "once", false, "for one machine: the first key that it is shown with is the only one")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if namespace == "" || account == "" {
+			return setting.Usage("discovery", errors.New("--namespace and --service-account are missing: want the service account that the machine becomes"))
+		}
+		made, text, err := keep.Tokens(*dir).Create(namespace, account, ttl, once, time.Now())
+		if err != nil {
+			return fmt.Errorf("create a join token: %w", err)
+		}
+		cmd.PrintErrf("join token %s of %s/%s, valid until %s\n", made.ID, namespace, account, made.Expires.Format(time.RFC3339))
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+		return err
+	}
+	return cmd
+}
+
+func newTokenList(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the join tokens", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := keep.Tokens(*dir).List()
+			if err != nil {
+				return fmt.Errorf("list join tokens: %w", err)
+			}
+			now := time.Now()
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "ID\tNAMESPACE\tSERVICE ACCOUNT\tSTATE\tONCE\tEXPIRES\tLAST USED")
+			for _, t := range all {
+				used := "never"
+				if !t.Used.IsZero() {
+					used = t.Used.Format(time.RFC3339)
+				}
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%t\t%s\t%s\n", t.ID, t.Namespace, t.ServiceAccount, t.State(now), t.Once, t.Expires.Format(time.RFC3339), used)
+			}
+			return table.Flush()
+		},
+	}
+}
+
+func newTokenRevoke(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke ID",
+		Short: "End a join token",
+		Long:  "End a join token. Certificates that it has brought are renewed by themselves, and live on.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return setting.Usage("discovery", fmt.Errorf("%d arguments, want the ID of a join token, as discovery token list shows it", len(args)))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := keep.Tokens(*dir).Revoke(args[0]); err != nil {
+				return fmt.Errorf("revoke a join token: %w", err)
+			}
+			cmd.PrintErrf("join token %s revoked\n", args[0])
+			return nil
+		},
+	}
+}

@@ -1,0 +1,152 @@
+package ads
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/adstest"
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// owned returns TLS with the certificate and roots of an authority of this process, and the connections that are not gRPC's.
+func (a authority) owned(server lab.Identity) (*TLS, chan net.Conn) {
+	a.t.Helper()
+	pair, err := tls.X509KeyPair(server.Chain, server.Key)
+	a.check(err)
+	web := make(chan net.Conn, 8)
+	secure, err := NewTLS(Certificates{}, &Own{
+		Certificate: func() (*tls.Certificate, error) { return &pair, nil }, Roots: a.Pool(), Web: func(c net.Conn) { web <- c },
+	})
+	a.check(err)
+	return secure, web
+}
+
+// A client without a certificate may come for one, and gets no stream.
+func TestSharedPortRefusesStreamsWithoutACertificate(t *testing.T) {
+	a := newAuthority(t)
+	secure, _ := a.owned(a.issue(2, ""))
+	r := runWith(t, testLimits(), secure)
+	r.Push(adstest.Mesh(1, "a"), model.Change{})
+	for name, c := range map[string]struct {
+		identities []lab.Identity
+		code       codes.Code
+	}{
+		"its own":              {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/default/sa/app")}, codes.OK},
+		"no certificate":       {nil, codes.PermissionDenied},
+		"another's":            {[]lab.Identity{a.issue(3, "spiffe://cluster.local/ns/other/sa/app")}, codes.PermissionDenied},
+		"of another authority": {[]lab.Identity{newAuthority(t).issue(3, "spiffe://cluster.local/ns/default/sa/app")}, codes.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := r.dial(a.client(nil, c.identities...))
+			defer client.Close()
+			if c.code == codes.OK {
+				r.openOn(client).ask(content.ClusterType)
+				return
+			}
+			if code, text := askOnce(r, client, &peerStream{t: t}); code != c.code {
+				t.Errorf("got %s %q, want %s", code, text, c.code)
+			}
+		})
+	}
+}
+
+func TestTheProtocolOfTLSDecides(t *testing.T) {
+	a := newAuthority(t)
+	secure, web := a.owned(a.issue(2, ""))
+	r := runWith(t, testLimits(), secure)
+	for name, c := range map[string]struct {
+		offers []string
+		web    bool
+	}{
+		"gRPC":      {[]string{"h2"}, false},
+		"a browser": {[]string{"h2", "http/1.1"}, true},
+		"HTTP/1.1":  {[]string{"http/1.1"}, true},
+		"nothing":   {nil, true},
+	} {
+		raw, err := r.listener.Dial()
+		a.check(err)
+		client := tls.Client(raw, &tls.Config{RootCAs: a.Pool(), ServerName: "discovery.test", NextProtos: c.offers})
+		a.check(client.SetDeadline(time.Now().Add(adstest.Deadline)))
+		a.check(client.Handshake())
+		if c.web {
+			select {
+			case conn := <-web:
+				go func() { _, _ = conn.Write([]byte("hello")) }()
+			case <-time.After(adstest.Deadline):
+				t.Fatalf("%s: it does not get there", name)
+			}
+		}
+		answer := make([]byte, 5)
+		if _, err := client.Read(answer); err != nil || (string(answer) == "hello") != c.web {
+			t.Errorf("%s: %q, %v", name, answer, err)
+		}
+		_ = client.Close()
+	}
+}
+
+// Without files there is nothing to read; with them they are the server's certificate, and further roots.
+func TestOwnBesideFiles(t *testing.T) {
+	mine, files := newAuthority(t), newAuthority(t)
+	own := &Own{Certificate: func() (*tls.Certificate, error) { return nil, errors.New("not asked") }, Roots: mine.Pool()}
+	secure, err := NewTLS(files.write(t.TempDir(), files.issue(2, "")), own)
+	mine.check(err)
+	config := secure.current.Load()
+	if config.GetCertificate != nil || len(config.Certificates) != 1 {
+		t.Error("the certificate is not that of the files")
+	}
+	for name, i := range map[string]lab.Identity{"own": mine.issue(3, "spiffe://cluster.local/ns/a/sa/b"), "files": files.issue(3, "spiffe://cluster.local/ns/a/sa/b")} {
+		pair, err := tls.X509KeyPair(i.Chain, i.Key)
+		mine.check(err)
+		if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: config.ClientCAs, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := NewTLS(Certificates{Cert: "/missing"}, own); err == nil || !strings.Contains(err.Error(), "/missing") {
+		t.Errorf("files that are missing: %v", err)
+	}
+}
+
+// gRPC takes its deadline back after a connection has gone to HTTP, which has set its own.
+func TestADeadlineOfGRPCDoesNotReachHTTP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	peer, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	e := &entrance{l, &connections{}, true}
+	conn, err := e.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	own := conn.(*deadlined)
+	own.gone.Store(true)
+	if err := errors.Join(own.Conn.SetDeadline(time.Now().Add(-time.Second)), own.SetDeadline(time.Time{})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := own.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v, want the deadline of HTTP", err)
+	}
+	if (arrival{conn: conn}).closed(time.Now()) {
+		t.Error("it counts as closed")
+	}
+	_ = conn.Close()
+	if !(arrival{conn: conn}).closed(time.Now()) {
+		t.Error("it does not count as closed")
+	}
+}

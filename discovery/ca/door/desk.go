@@ -1,0 +1,207 @@
+package door
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ca"
+	"github.com/pilotlight/pilotlight/internal/room"
+)
+
+// Limits of callers.
+const (
+	inAll, inAllAtOnce           = 500, 1000 // certificates a second
+	ofIdentity, ofIdentityAtOnce = 20, 100   // likewise
+	refusals, refusalsAtOnce     = 1, 30     // of an address, a second
+	remembered                   = 10000     // identities, and addresses
+	unready                      = time.Second
+)
+
+// Caller is what a caller shows.
+type Caller struct {
+	Chains  [][]*x509.Certificate // of its certificate, verified by TLS; none without one
+	Token   string                // of the header Authorization, without "Bearer "; "" for none
+	Address netip.Addr
+}
+
+// Issued is a certificate with what belongs to it.
+type Issued struct {
+	ca.Leaf
+	Identity ca.Identity
+	Roots    []byte    // PEM
+	At       time.Time // when it was signed
+}
+
+// Redeemer knows join tokens.
+type Redeemer interface {
+	Redeem(text string, key ca.Key, now time.Time) (ca.Token, error)
+}
+
+// Authenticator knows tokens of another kind. Its error is ErrForeign for a token that is none of its own, a *Busy where
+// it cannot know, and else the reason to refuse.
+type Authenticator interface {
+	Identify(ctx context.Context, token, trustDomain string) (ca.Identity, error)
+}
+
+// Config is the configuration of a Desk.
+type Config struct {
+	Authority    *ca.Authority
+	Terms        ca.Terms
+	JoinTokens   Redeemer
+	Further      []Authenticator // asked in this order
+	TrustDomains func() []string // of the mesh, its own first; none before it is known
+	Log          *slog.Logger
+	Now          func() time.Time
+}
+
+// Desk signs certificates.
+type Desk struct {
+	Config
+	metrics metrics
+
+	mu      sync.Mutex
+	all     *pace // has one key
+	owners  *pace // by identity
+	strange *pace // refusals by address
+}
+
+// New returns a Desk.
+func New(c Config) *Desk {
+	return &Desk{
+		Config: c, metrics: newMetrics(), all: newPace(inAll, inAllAtOnce, 1),
+		owners: newPace(ofIdentity, ofIdentityAtOnce, remembered), strange: newPace(refusals, refusalsAtOnce, remembered),
+	}
+}
+
+// Issue signs the key of a request for the identity of its caller. Its errors are *Refusal, *Busy and *Malformed. Each is counted and
+// logged.
+func (d *Desk) Issue(ctx context.Context, c Caller, request []byte, ttl time.Duration) (Issued, error) {
+	issued, by, err := d.issue(ctx, c, request, ttl)
+	if err != nil {
+		d.metrics.refused.WithLabelValues(cause(err)).Inc()
+		d.Log.Warn("certificate refused", "peer", c.Address.String(), "cause", cause(err), "err", err)
+		return Issued{}, err
+	}
+	d.metrics.issued.WithLabelValues(by).Inc()
+	d.Log.Info("certificate issued", "identity", issued.Identity.String(), "peer", c.Address.String(), "proof", by, "until", issued.NotAfter, "notes", issued.Notes)
+	return issued, nil
+}
+
+func (d *Desk) issue(ctx context.Context, c Caller, request []byte, ttl time.Duration) (Issued, string, error) {
+	now, domains := d.Now(), d.TrustDomains()
+	if len(domains) == 0 {
+		return Issued{}, "", &Busy{"not-ready", unready, errors.New("the trust domain of the mesh is not known yet")}
+	}
+	key, err := ca.ReadRequest(request)
+	if err != nil {
+		return Issued{}, "", &Malformed{err}
+	}
+	id, by, err := d.identify(ctx, c, key, domains, now)
+	if err != nil {
+		return Issued{}, "", err
+	}
+	if err := d.admit(id, now); err != nil {
+		return Issued{}, "", err
+	}
+	leaf, err := d.Authority.Sign(key, id, ttl, d.Terms, now)
+	if err != nil {
+		return Issued{}, "", &Busy{"authority", time.Minute, err}
+	}
+	return Issued{Leaf: leaf, Identity: id, Roots: d.Authority.Roots(), At: now}, by, nil
+}
+
+// identify returns the identity that a caller has proved, and by what.
+func (d *Desk) identify(ctx context.Context, c Caller, key ca.Key, domains []string, now time.Time) (ca.Identity, string, error) {
+	own := slices.IndexFunc(c.Chains, d.Authority.Trusts)
+	switch {
+	case own >= 0:
+		id, err := ofCertificate(c.Chains[own][0], domains)
+		return id, "certificate", err
+	case c.Token == "" && len(c.Chains) > 0:
+		return ca.Identity{}, "", refuse("certificate", "the certificate of %q is of another authority", c.Chains[0][0].Subject)
+	case c.Token == "":
+		return ca.Identity{}, "", refuse("no-proof", "the caller shows neither a certificate nor a token")
+	}
+	source := room.SourceOf(c.Address).String()
+	if err := d.waitOf(d.strange, source, now, "too many refusals of the address"); err != nil {
+		return ca.Identity{}, "", err
+	}
+	id, by, err := d.ofToken(ctx, c.Token, key, domains[0], now)
+	if refused := new(*Refusal); errors.As(err, refused) {
+		d.mu.Lock()
+		d.strange.take(source, now)
+		d.mu.Unlock()
+	}
+	return id, by, err
+}
+
+// ofCertificate returns the identity of a certificate of this authority, in the trust domain that the mesh has now.
+func ofCertificate(c *x509.Certificate, domains []string) (ca.Identity, error) {
+	id, err := ca.IdentityOf(c)
+	if err != nil {
+		return ca.Identity{}, refuse("certificate", "%w", err)
+	}
+	if !slices.Contains(domains, id.TrustDomain) {
+		return ca.Identity{}, refuse("certificate", "the certificate is for %s, and the mesh has the trust domains %q", id, domains)
+	}
+	id.TrustDomain = domains[0]
+	return id, nil
+}
+
+func (d *Desk) ofToken(ctx context.Context, token string, key ca.Key, domain string, now time.Time) (ca.Identity, string, error) {
+	if ca.IsJoinToken(token) {
+		used, err := d.JoinTokens.Redeem(token, key, now)
+		if err != nil {
+			return ca.Identity{}, "", refuse("join-token", "%w", err)
+		}
+		id, err := ca.NewIdentity(domain, used.Namespace, used.ServiceAccount)
+		if err != nil {
+			return ca.Identity{}, "", refuse("join-token", "the join token %s: %w", used.ID, err)
+		}
+		return id, "join-token", nil
+	}
+	for _, a := range d.Further {
+		id, err := a.Identify(ctx, token, domain)
+		var busy *Busy
+		switch {
+		case err == nil:
+			return id, "token", nil
+		case errors.Is(err, ErrForeign):
+		case errors.As(err, &busy):
+			return ca.Identity{}, "", err
+		default:
+			return ca.Identity{}, "", refuse("token", "%w", err)
+		}
+	}
+	return ca.Identity{}, "", refuse("token", "the token is none that is known here")
+}
+
+// admit bounds certificates, of an identity and in all.
+func (d *Desk) admit(id ca.Identity, now time.Time) error {
+	if err := d.waitOf(d.all, "", now, "too many certificates"); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if wait := d.owners.take(id.String(), now); wait > 0 {
+		return &Busy{"rate", wait, fmt.Errorf("too many certificates of %s", id)}
+	}
+	d.all.take("", now)
+	return nil
+}
+
+func (d *Desk) waitOf(p *pace, key string, now time.Time, why string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if wait := p.wait(key, now); wait > 0 {
+		return &Busy{"rate", wait, errors.New(why)}
+	}
+	return nil
+}

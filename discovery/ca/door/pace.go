@@ -1,0 +1,55 @@
+package door
+
+import "time"
+
+// pace bounds how often something happens for each key: every so often, and burst times at once. It remembers most keys.
+type pace struct {
+	every time.Duration
+	burst int
+	most  int
+	due   map[string]time.Time // when a key has its whole burst again
+}
+
+func newPace(perSecond, burst, most int) *pace {
+	return &pace{every: time.Second / time.Duration(perSecond), burst: burst, most: most, due: map[string]time.Time{}}
+}
+
+// wait returns how long a key has to wait; zero if it need not.
+func (p *pace) wait(key string, now time.Time) time.Duration {
+	due, known := p.due[key]
+	if !known {
+		return 0
+	}
+	return max(0, due.Add(p.every).Sub(now)-time.Duration(p.burst)*p.every)
+}
+
+// take is wait, and counts one time if there is no wait.
+func (p *pace) take(key string, now time.Time) time.Duration {
+	if wait := p.wait(key, now); wait > 0 {
+		return wait
+	}
+	due, known := p.due[key]
+	if !known && len(p.due) >= p.most {
+		p.forget(now)
+	}
+	if due.Before(now) {
+		due = now
+	}
+	p.due[key] = due.Add(p.every)
+	return 0
+}
+
+// forget makes room: keys that have their whole burst lose nothing; if there are none, some other keys get theirs.
+func (p *pace) forget(now time.Time) {
+	for key, due := range p.due {
+		if !due.After(now) {
+			delete(p.due, key)
+		}
+	}
+	for key := range p.due {
+		if len(p.due) < p.most {
+			return
+		}
+		delete(p.due, key)
+	}
+}

@@ -1,0 +1,154 @@
+package plane
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pilotlight/pilotlight/discovery/ads"
+	"github.com/pilotlight/pilotlight/discovery/ca"
+	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/ca/keep"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+const (
+	// maxApplicants bounds the connections of the HTTP door. Those of the whole secure port have a bound of their own.
+	maxApplicants = 4096
+
+	// ownAccount is the service account of discovery's own certificate, which agents expect by default.
+	ownAccount = "istio-pilot-service-account"
+)
+
+// office is an authority while it is served. A nil one is none.
+type office struct {
+	desk  *door.Desk
+	mine  *door.Own
+	conns *handed
+	log   *slog.Logger
+}
+
+// newOffice opens the authority; nil if none is used. served returns the mesh that proxies are served, nil before the first one.
+func newOffice(c Config, served func() *model.Mesh) (*office, error) {
+	a := c.Authority
+	if !a.Used {
+		return nil, nil
+	}
+	authority, made, err := keep.Open(a.Dir, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("--caDir: %w", err)
+	}
+	if made {
+		c.Log.Warn("a new root was made, since --caDir had none: no certificate of another root is trusted", "caDir", a.Dir, "root", authority.Name())
+	} else {
+		c.Log.Info("authority read", "caDir", a.Dir, "issuer", authority.Name(), "until", authority.Ends())
+	}
+	settings := func() (model.Settings, bool) {
+		if m := served(); m != nil {
+			return m.Settings(), true
+		}
+		return model.Settings{}, false
+	}
+	return &office{
+		desk: door.New(door.Config{
+			Authority: authority, Terms: a.Terms, JoinTokens: keep.Tokens(a.Dir), Log: c.Log, Now: time.Now,
+			TrustDomains: func() []string {
+				if s, known := settings(); known {
+					return s.TrustDomains()
+				}
+				return nil
+			},
+		}),
+		mine: &door.Own{
+			Authority: authority, Names: ownNames(c), Life: a.Terms.Default, Now: time.Now,
+			Identity: func() ca.Identity {
+				s, _ := settings()
+				return ca.Identity{TrustDomain: s.TrustDomains()[0], Namespace: s.RootNamespace(), ServiceAccount: ownAccount}
+			},
+		},
+		conns: &handed{conns: make(chan net.Conn), closed: make(chan struct{})},
+		log:   c.Log,
+	}, nil
+}
+
+// ownNames returns the DNS names and addresses of discovery's own certificate: those of its Service, this host's, and those given.
+func ownNames(c Config) []string {
+	out := []string{"localhost", "127.0.0.1", "::1"}
+	namespace := cmp.Or(c.Webhooks.Service.Namespace, c.Cluster.Lease.Namespace)
+	for _, service := range []string{"discovery", "istio-pilot", "istiod", c.Webhooks.Service.Name} {
+		if service != "" && namespace != "" {
+			out = append(out, service+"."+namespace+".svc", service+"."+namespace+".svc."+c.Domain.String())
+		}
+	}
+	if host, err := os.Hostname(); err == nil && host != "" {
+		out = append(out, host)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(append(out, c.Authority.Hosts...))))
+}
+
+// own returns what the secure port needs of the authority; nil without one.
+func (o *office) own() *ads.Own {
+	if o == nil {
+		return nil
+	}
+	return &ads.Own{Certificate: o.mine.Certificate, Roots: o.desk.Authority.Pool(), Web: o.conns.give}
+}
+
+// run serves the HTTP door until ctx is done. Its connections come from the secure port, whose address is at.
+func (o *office) run(ctx context.Context, at net.Addr) error {
+	return serveHTTP(ctx, listening{o.conns, at}, o.desk, bounds{maxApplicants, idleTimeout}, o.log)
+}
+
+// collectors returns the metrics of the authority.
+func (o *office) collectors() []prometheus.Collector {
+	if o == nil {
+		return nil
+	}
+	return []prometheus.Collector{o.desk}
+}
+
+// handed are connections that another listener has accepted.
+type handed struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+// give waits until the connection is taken, or closes it where nobody takes it any more.
+func (h *handed) give(conn net.Conn) {
+	select {
+	case h.conns <- conn:
+	case <-h.closed:
+		_ = conn.Close() // the client comes again
+	}
+}
+
+// listening is a listener of such connections.
+type listening struct {
+	*handed
+	at net.Addr
+}
+
+func (l listening) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l listening) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l listening) Addr() net.Addr { return l.at }

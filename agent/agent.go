@@ -218,6 +218,8 @@ func (l *loop) start(launch Launch) {
 			switch r {
 			case Live:
 				l.statusCh <- live{launch.Epoch}
+			case News:
+				l.statusCh <- news{launch.Epoch}
 			case Idle:
 				l.statusCh <- idle{launch.Epoch}
 			case Hung:

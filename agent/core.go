@@ -54,6 +54,7 @@ type (
 		fault  string // empty: config may run
 	}
 	live   struct{ epoch int } // the epoch serves
+	news   struct{ epoch int } // the epoch has got configuration, or its stream to discovery has changed
 	idle   struct{ epoch int } // the epoch drains, and no work is left
 	hung   struct{ epoch int } // the epoch hangs: it does not serve, and will not recover
 	exited struct {            // the process is reaped, or could not be started
@@ -72,6 +73,7 @@ type event interface{ event() }
 func (configured) event() {}
 func (checked) event()    {}
 func (live) event()       {}
+func (news) event()       {}
 func (idle) event()       {}
 func (hung) event()       {}
 func (exited) event()     {}
@@ -127,6 +129,8 @@ func (c Settings) next(s state, happened event, now time.Time) (state, []action)
 		d.checked(e)
 	case live:
 		d.live(e.epoch)
+	case news:
+		d.recheck()
 	case idle:
 		d.idle(e.epoch)
 	case hung:
@@ -163,6 +167,7 @@ func (d *decision) advance() {
 	for i := range d.epochs {
 		if e := &d.epochs[i]; d.due(e.deadline) {
 			d.note(Late, e.Epoch, "")
+			e.late = true
 			d.kill(e)
 		}
 	}

@@ -19,6 +19,7 @@ var (
 	}
 	crash   = Exit{Code: -1, Signal: syscall.SIGSEGV}
 	killed  = Exit{Code: -1, Signal: syscall.SIGKILL}
+	held    = Exit{Code: -1, Signal: syscall.SIGKILL, Held: "LDS has not answered"}
 	refuses = Exit{Code: 1, Reason: "no such field"}
 	a, b    = Config{Bootstrap: "a"}, Config{Bootstrap: "b"}
 	c, d    = Config{Bootstrap: "c"}, Config{Bootstrap: "d"}
@@ -272,6 +273,33 @@ func TestHandover(t *testing.T) {
 			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
 			step{41 * s, exited{1, killed}, []action{repair{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
 		)},
+		{"a newcomer that was held all its time is not tried in another way: it is checked again after a while", overlap(
+			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
+			step{41 * s, exited{1, held}, []action{repair{launch(1, 0, 1, b)}}},
+			step{100 * s, tick{}, nil},
+			step{101 * s, tick{}, []action{check{b}}},
+			step{101 * s, checked{b, true, ""}, []action{start{launch(1, 0, 1, b)}}},
+		)},
+		{"a newcomer that was held is checked again when there is news, or a person wants it", overlap(
+			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
+			step{41 * s, news{0}, nil},
+			step{41 * s, exited{1, held}, []action{repair{launch(1, 0, 1, b)}}},
+			step{50 * s, news{0}, []action{check{b}}},
+			step{51 * s, news{0}, nil},
+			step{52 * s, checked{b, true, "CDS has not answered"}, nil},
+			step{53 * s, commanded{Recheck}, []action{check{b}}},
+			step{53 * s, checked{b, true, ""}, []action{start{launch(1, 0, 1, b)}}},
+		)},
+		{"a newcomer that another process killed while it was held is tried again at once", overlap(
+			step{12 * s, exited{1, held}, []action{repair{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
+		)},
+		{"a newcomer that was held, of a configuration that is desired no more", overlap(
+			step{20 * s, configured{c}, nil},
+			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
+			step{41 * s, exited{1, held}, []action{repair{launch(1, 0, 1, b)}}},
+			step{42 * s, tick{}, []action{check{c}}},
+		)},
+		{"news change nothing while nothing is refused", serving(step{10 * s, news{0}, nil}, step{11 * s, commanded{Recheck}, nil})},
 		{"a newcomer that hangs is killed, its parent serves on", overlap(
 			step{13 * s, hung{1}, []action{signal{1, syscall.SIGKILL}}},
 			step{13 * s, exited{1, killed}, []action{repair{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
@@ -505,5 +533,20 @@ func TestStopWaitsOut(t *testing.T) {
 	}
 	if want := map[time.Duration]int{65 * time.Second: 1}; !maps.Equal(terms, want) {
 		t.Errorf("SIGTERM at %v, want %v", terms, want)
+	}
+}
+
+// The time that a handover took begins with the check that let it through, not with the one that refused it, or nowhere.
+func TestAHandoverThatWasRefusedOnceTellsItsTime(t *testing.T) {
+	s := run(t, serving(
+		step{10 * time.Second, configured{b}, nil},
+		step{11 * time.Second, tick{}, []action{check{b}}},
+		step{12 * time.Second, checked{b, true, "no space left on device"}, nil},
+		step{72 * time.Second, tick{}, []action{check{b}}},
+		step{73 * time.Second, checked{b, true, ""}, []action{start{launch(1, 0, 1, b)}}},
+		step{74 * time.Second, live{1}, []action{await{0}}},
+	))
+	if s.took != 2*time.Second {
+		t.Errorf("it took %s, want 2s", s.took)
 	}
 }

@@ -6,9 +6,10 @@ type Command string
 // The commands. A drain lasts: an epoch that serves later, after a handover or a crash, is drained as well. Envoy cannot
 // undo the drain of its connections, so a drain ends with a handover to an epoch that was not drained.
 const (
-	Nothing Command = ""       // no command: the caller tests whether the loop answers
-	Drain   Command = "drain"  // out of service, and inbound connections close with their next answer
-	Resume  Command = "resume" // the drain is over
+	Nothing Command = ""        // no command: the caller tests whether the loop answers
+	Drain   Command = "drain"   // out of service, and inbound connections close with their next answer
+	Resume  Command = "resume"  // the drain is over
+	Recheck Command = "recheck" // a configuration that was refused is checked again
 )
 
 func (d *decision) commanded(c Command) {
@@ -16,6 +17,8 @@ func (d *decision) commanded(c Command) {
 		return
 	}
 	switch {
+	case c == Recheck:
+		d.recheck()
 	case c == Drain && !d.drained:
 		d.drained = true
 		d.note(Drained, -1, "")

@@ -16,6 +16,7 @@ type epoch struct {
 	idle           bool      // it drains, and no work is left
 	drainedInbound bool      // it has begun to close its inbound connections, which cannot be undone
 	killed         bool      // KILL was sent
+	late           bool      // since its deadline was over
 	deadline       time.Time // when to kill a newcomer that is not live, or a parent that still runs; zero for never
 }
 

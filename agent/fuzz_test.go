@@ -31,7 +31,8 @@ func FuzzNext(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 7, 3, 1, 2, 2, 7, 7})                   // a handover, then a crash
 	f.Add([]byte{0, 1, 0, 7, 3, 10, 7, 7, 3, 10, 7, 3, 10})       // newcomers that fail
 	f.Add([]byte{0, 1, 0, 7, 3, 2, 2, 2, 2, 7, 2, 7, 2, 7, 2, 7}) // crashes until it gives up
-	f.Add([]byte{0, 1, 0, 7, 3, 9, 8, 8, 6, 6, 2, 2})             // a stop in the overlap
+	f.Add([]byte{0, 1, 0, 7, 3, 7, 10, 9, 7, 3, 1, 2})            // a newcomer that is held, and news
+	f.Add([]byte{0, 1, 0, 7, 3, 1, 8, 8, 6, 6, 2, 2})             // a stop in the overlap
 	f.Fuzz(func(t *testing.T, script []byte) {
 		w := &world{t: t, now: origin}
 		for _, b := range script {
@@ -51,14 +52,18 @@ func (w *world) blow(b byte) {
 	case 0:
 		w.configs++
 		w.feed(configured{Config{Bootstrap: fmt.Sprint(w.configs)}})
-	case 1, 9:
+	case 9:
+		if n > 0 {
+			w.feed(news{w.alive[0].Epoch})
+		}
+	case 1:
 		if n > 0 && !w.alive[n-1].killed {
 			w.alive[n-1].live = true
 			w.feed(live{w.alive[n-1].Epoch})
 		}
 	case 2, 10:
 		if n > 0 {
-			w.exit(n-1, Exit{Code: int(b) & 1})
+			w.exit(n-1, Exit{Code: int(b) & 1, Held: map[bool]string{true: "held"}[b == 10]})
 		}
 	case 12:
 		w.drained = true

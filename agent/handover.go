@@ -28,7 +28,7 @@ const (
 	checking stage = "checking" // a check is under way
 	gated    stage = "gated"    // checked; the last handover must be over first
 	starting stage = "starting" // a newcomer is starting
-	refused  stage = "refused"  // by a check, which runs again: by then a disk may have room, or a certificate be valid
+	refused  stage = "refused"  // by a check, or since discovery gave a newcomer too little; it is checked again
 )
 
 const (
@@ -74,6 +74,9 @@ func (d *decision) quiet() {
 func (d *decision) advanceHandover() {
 	switch h := &d.handover; {
 	case (h.stage == quiet || h.stage == refused) && d.due(h.due):
+		if h.stage == refused {
+			h.began = d.now
+		}
 		h.stage, h.due = checking, time.Time{}
 		d.do(check{d.desired})
 	case h.stage == gated && d.due(h.due):
@@ -91,11 +94,23 @@ func (d *decision) checked(e checked) {
 		fault = "hot restart is not possible, and no other way is allowed"
 	}
 	if fault != "" {
-		d.refuse(fault)
-		d.handover = handover{stage: refused, due: d.now.Add(recheckPause)}
+		d.refuseForNow(fault)
 		return
 	}
 	d.handover.stage, d.handover.hot, d.handover.due = gated, e.hot, d.now
+}
+
+// refuseForNow refuses for a reason that may go away: it is checked again after recheckPause, or at recheck.
+func (d *decision) refuseForNow(reason string) {
+	d.refuse(reason)
+	d.handover = handover{stage: refused, due: d.now.Add(recheckPause)}
+}
+
+// recheck checks a refused configuration again, since something has changed on which the check depends.
+func (d *decision) recheck() {
+	if d.handover.stage == refused {
+		d.handover.due = d.now
+	}
 }
 
 // refuse ends the handover, and the running epoch serves on. A reason that was noted before is not noted again.
@@ -177,6 +192,8 @@ func (d *decision) rollBack(newcomer epoch, exit Exit) {
 	case newcomer.Config != d.desired:
 		d.handover = handover{}
 		d.quiet()
+	case newcomer.late && exit.Held != "": // another attempt would meet the same
+		d.refuseForNow("newcomer held back: " + exit.Held)
 	case d.handover.failed >= allAttempts:
 		d.refuse("newcomer failed: " + exit.String())
 	case d.handover.failed == 1:

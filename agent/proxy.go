@@ -42,6 +42,7 @@ type Report string
 
 const (
 	Live Report = "live" // it serves, under its own epoch, with every listener of its parent
+	News Report = "news" // it has got configuration, or its stream to discovery has begun or ended
 	Idle Report = "idle" // nothing is in flight
 	Hung Report = "hung" // it hangs and is to be killed
 )
@@ -51,6 +52,7 @@ type Exit struct {
 	Code   int            // exit status; -1 when a signal ended the process, or it never started
 	Signal syscall.Signal // that signal, else 0
 	Reason string         // Envoy's last error message, or why it could not be started; one line, may be empty
+	Held   string         // why a newcomer that was killed was not fit to take over until then; empty if it was, or if it had no parent
 }
 
 // String returns a short text: `killed by signal 9 (killed)`, `exit status 1: cannot bind '127.0.0.1:80'`.

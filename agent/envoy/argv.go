@@ -50,8 +50,8 @@ const (
 // argv returns an epoch's arguments.
 func argv(o Options, f files, s sockets, restart int) []string {
 	args := []string{"--config-path", f.bootstrap}
-	if f.yaml {
-		args = append(args, "--config-yaml", f.adminYAML())
+	if overlay := f.overlay(); overlay != "" {
+		args = append(args, "--config-yaml", overlay)
 	}
 	if s.family == 0 {
 		args = append(args, "--disable-hot-restart")

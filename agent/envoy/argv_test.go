@@ -29,7 +29,7 @@ func TestArgv(t *testing.T) {
 		{"with its own interval", ownFlush, 0, begins + "--disable-hot-restart " + common + " --file-flush-interval-msec=50"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := strings.Join(argv(test.options, filesOf(room{"/c", "TOKEN"}, 4, "json"), sockets{room{"/c", "TOKEN"}, test.family}, 3), " "); got != test.want {
+			if got := strings.Join(argv(test.options, filesOf(room{"/c", "TOKEN"}, "rev4", "json"), sockets{room{"/c", "TOKEN"}, test.family}, 3), " "); got != test.want {
 				t.Errorf("argv:\n got %s\nwant %s", got, test.want)
 			}
 		})
@@ -37,7 +37,7 @@ func TestArgv(t *testing.T) {
 }
 
 func TestAdminIsTheEpochsOwn(t *testing.T) {
-	json := filesOf(room{"/c", "TOKEN"}, 4, "json")
+	json := filesOf(room{"/c", "TOKEN"}, "rev4", "json")
 	admin := string(json.adminJSON())
 	if !strings.HasPrefix(admin, `{"address":{"pipe":{"path":"/c/admin-rev4-TOKEN.sock","mode":384}},"allow_paths":[`) {
 		t.Errorf("the admin is %s", admin)
@@ -59,7 +59,7 @@ func TestAdminIsTheEpochsOwn(t *testing.T) {
 			}
 		})
 	}
-	yaml := filesOf(room{"/c", "TOKEN"}, 4, "yaml")
+	yaml := filesOf(room{"/c", "TOKEN"}, "rev4", "yaml")
 	if got := yaml.withAdmin("node: {id: x}"); got != "node: {id: x}" {
 		t.Errorf("YAML became %s", got)
 	}

@@ -29,13 +29,17 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 	if err != nil {
 		return nil
 	}
+	if c.gate != nil {
+		received.Listeners = max(0, received.Listeners-1) // it counts the gate
+	}
 	lds := received.LDS != c.received.LDS
+	c.news = c.received != (Received{}) &&
+		(lds || received.CDS != c.received.CDS || received.Discovery != c.received.Discovery)
 	if lds || !c.looked {
 		c.looked, c.looks = true, looksAtPorts
 	}
 	c.received = received
 	c.kernel, _ = flight.ReadProcess(os.DirFS("/"), c.pid)
-	c.listeners.Store(received.Listeners)
 	config := &health.Config{
 		CDS: c.updates(ctx, received.CDS, clusterType), LDS: c.updates(ctx, received.LDS, listenerType),
 		Discovery:      received.Discovery,

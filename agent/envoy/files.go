@@ -18,16 +18,22 @@ type files struct {
 	yaml      bool     // the bootstrap is YAML, not JSON; Envoy recognizes the format by the file's ending
 	memory    *os.File // the bootstrap, where no file could be written; else nil
 	admin     string   // a Unix socket, mode 0600, which Envoy creates
+	gate      string   // JSON of static resources for Envoy to add; empty for none
 }
 
-// filesOf names the files of an epoch.
-func filesOf(in room, epoch int, format string) files {
+// filesOf names the files of a process: of an epoch, or trialName.
+func filesOf(in room, name, format string) files {
 	return files{
-		bootstrap: filepath.Join(in.dir, fmt.Sprintf("envoy-rev%d.%s", epoch, format)),
+		bootstrap: filepath.Join(in.dir, "envoy-"+name+"."+format),
 		yaml:      format != "json",
-		admin:     in.socket(fmt.Sprintf("admin-rev%d", epoch)),
+		admin:     in.socket("admin-" + name),
 	}
 }
+
+const trialName = "trial"
+
+// epochName is the name of an epoch in those of its files.
+func epochName(epoch int) string { return fmt.Sprintf("rev%d", epoch) }
 
 const (
 	maxSocketPath = 107     // bytes in sockaddr_un, less the terminating NUL
@@ -55,8 +61,21 @@ func (f files) adminJSON() json.RawMessage {
 	return fmt.Appendf(nil, `{"address":{"pipe":{"path":%s,"mode":384}},"allow_paths":[{"safe_regex":{"regex":%s}}]}`, path, paths)
 }
 
-// adminYAML returns the same for Envoy to merge over a YAML bootstrap: of two forms of an address the later one counts.
-func (f files) adminYAML() string { return fmt.Sprintf(`{"admin":%s}`, f.adminJSON()) }
+// overlay returns what Envoy is to merge over the bootstrap: the admin if it is YAML, where of two forms of an address the later one counts,
+// and the gate, since Envoy appends to lists. It is empty for nothing.
+func (f files) overlay() string {
+	var parts []string
+	if f.yaml {
+		parts = append(parts, `"admin":`+string(f.adminJSON()))
+	}
+	if f.gate != "" {
+		parts = append(parts, `"static_resources":`+f.gate)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
 
 // withAdmin puts the epoch's admin into a JSON bootstrap. A YAML bootstrap stays as it is, since Envoy merges the admin
 // into it. A text that is no valid JSON also stays as it is, and Envoy refuses it.

@@ -58,7 +58,7 @@ func (g ground) claim() (s *Slot, number int, err error) {
 			continue
 		}
 		in := room{s.dir, s.token}
-		err = errors.Join(filesOf(in, maxEpoch, "json").check(), sockets{room: in}.check())
+		err = errors.Join(filesOf(in, epochName(maxEpoch), "json").check(), sockets{room: in}.check())
 		if err == nil && s.opened != nil {
 			_, err = unix.FcntlInt(s.opened.Fd(), unix.F_SETFD, 0) // Envoy inherits it
 		}

@@ -15,7 +15,7 @@ func TestRunKeepsTheBootstrapInMemory(t *testing.T) {
 		t.Run(format, func(t *testing.T) {
 			seen := filepath.Join(t.TempDir(), "seen")
 			p := newProxy(t, `echo "$*" >`+seen+`; cat "$2" >>`+seen)
-			blocked := filesOf(room{p.Slot.Dir(), p.Slot.token}, 3, format).bootstrap
+			blocked := filesOf(room{p.Slot.Dir(), p.Slot.token}, "rev3", format).bootstrap
 			must(t, os.MkdirAll(filepath.Join(blocked, "x"), 0o755)) // no file can take its place
 			exit := p.Run(agent.Launch{Epoch: 3, Config: agent.Config{Bootstrap: text, Format: format}}, nil, ignore)
 			got, err := os.ReadFile(seen)

@@ -20,7 +20,6 @@ const (
 	receivedInterval  = 10 * time.Second        // between two queries for rejected configuration, which cost Envoy some work
 	diagnosisInterval = 5 * time.Second         // between two diagnoses of the connection to discovery
 	linkInterval      = time.Second             // between two queries of what a starting Envoy waits for
-	caughtUpLimit     = 2 * time.Second         // wait for as many listeners as the parent's: the newcomer may have fewer
 )
 
 // watch observes the process until ctx ends, and reports when it is live and when it hangs.
@@ -38,6 +37,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 	for due := true; ctx.Err() == nil; {
 		seen, err := facts.read()
 		if due || !c.live.Load() || !answers || err != nil || seen.Stopped() {
+			c.news = false
 			o := c.observe(ctx, seen, err == nil, &asked)
 			answers = o.Answer != nil
 			verdict := c.judge(o, time.Now())
@@ -47,7 +47,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 			switch {
 			case ctx.Err() != nil:
 				return
-			case !c.live.Load() && c.serves(verdict, began):
+			case !c.live.Load() && c.serves(verdict):
 				c.live.Store(true)
 				c.served(c)
 				c.parent = nil // else the memory of no epoch would be freed
@@ -58,6 +58,11 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 				report(agent.Hung)
 			}
 		}
+		if c.news && c.live.Load() {
+			c.news = false
+			report(agent.News)
+		}
+		c.knock(ctx)
 		interval := askInterval
 		switch {
 		case !c.live.Load():
@@ -178,26 +183,26 @@ func (c *process) judge(o health.Observation, now time.Time) health.Verdict {
 	return verdict
 }
 
-// serves reports whether the epoch may take over: all conditions that it needs are true, and it has as many listeners
-// as its parent, or caughtUpLimit is over. Certificates do not count: Envoy has them already, or waits for them.
-func (c *process) serves(v health.Verdict, began time.Time) bool {
+// serves reports whether the epoch has taken over: all conditions that it needs are true. Certificates do not count: Envoy has them
+// already, or waits for them.
+func (c *process) serves(v health.Verdict) bool {
 	for _, condition := range v.Conditions {
 		if !condition.Status && c.needs(condition.Type) {
 			return false
 		}
 	}
-	return c.parent == nil || c.listeners.Load() >= c.parent.listeners.Load() || time.Since(began) > caughtUpLimit
+	return true
 }
 
 // needs reports whether an epoch needs a condition before it takes over. An Envoy whose listeners were rejected must
-// not replace one that has good listeners. With hot restart that cannot be prevented: once the newcomer's workers run,
-// it has made its parent close its listeners.
+// not replace one that has good listeners: a gate has seen to that. Without a gate, and with hot restart, it cannot be prevented: once the
+// newcomer's workers run, it has made its parent close its listeners.
 func (c *process) needs(t health.Type) bool {
 	switch t {
 	case health.CertificatesValid:
 		return false
 	case health.ListenersBound:
-		return c.parent != nil && !c.launch.Hot()
+		return c.parent != nil && !c.launch.Hot() && c.gate == nil
 	}
 	return true
 }

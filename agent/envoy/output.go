@@ -141,15 +141,41 @@ type rejection struct {
 
 // remember keeps the last rejection of each type, from Envoy's log line about it.
 func (o *output) remember(r Record) {
-	variant, rest, found := strings.Cut(r.Message, " config for ")
-	typeURL, text, said := strings.Cut(rest, " rejected: ")
-	if !found || !said || variant != "gRPC" && variant != "delta" {
+	typeURL, text := rejectedIn(r.Message)
+	if typeURL == "" {
 		return
 	}
 	if o.rejected == nil {
 		o.rejected = map[string]rejection{}
 	}
 	o.rejected[typeURL] = rejectionOf(text, r.Time)
+}
+
+// rejectedIn returns the type whose update a message says to be rejected, and why; empty for any other message. For an update
+// from a file Envoy names no type, but says whether it was of clusters or listeners.
+func rejectedIn(message string) (typeURL, text string) {
+	if text, found := strings.CutPrefix(message, "Filesystem config update rejected: Error adding/updating "); found {
+		switch {
+		case strings.HasPrefix(text, "listener(s) "):
+			typeURL = listenerType
+		case strings.HasPrefix(text, "cluster(s) "):
+			typeURL = clusterType
+		}
+		return typeURL, "Error adding/updating " + text
+	}
+	variant, rest, found := strings.Cut(message, " config for ")
+	typeURL, text, said := strings.Cut(rest, " rejected: ")
+	if !found || !said || variant != "gRPC" && variant != "delta" {
+		return "", ""
+	}
+	return typeURL, text
+}
+
+// said reports whether one of the last lines contains a text.
+func (o *output) said(text string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.recent, func(r Record) bool { return strings.Contains(r.Message, text) })
 }
 
 // lastRejection returns the last rejection of a type in Envoy's log; the zero rejection where there is none.

@@ -24,6 +24,7 @@ type process struct {
 	sockets sockets  // of its family; zero without hot restart
 	parent  *process // serves while this one starts; nil for none
 	files   files
+	gate    *gate // nil for none
 	output  *output
 	stdout  *lossy.Lines
 
@@ -38,12 +39,13 @@ type process struct {
 
 	live      atomic.Bool
 	drained   atomic.Bool           // by the agent's own order
+	replaced  atomic.Bool           // a newcomer serves in its place
 	succeeded atomic.Bool           // a newcomer of its family has been started, which closes its admin
-	listeners atomic.Int64          // active ones at the last query
 	listened  atomic.Pointer[ports] // on which it listened when a newcomer was started; nil before
 
 	kernel     flight.Process     // last read; owned by the watch until the watch has ended
 	received   Received           // likewise
+	news       bool               // received has changed with the last query
 	mendedAt   map[string]int64   // see open
 	formers    map[string]formers // by type; see mended
 	missing    string             // see health.Config.Missing
@@ -129,6 +131,9 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 			if order.Signal != 0 {
 				c.cmd.Process.Signal(order.Signal) // a process that has just ended needs none
 				continue
+			}
+			if order.Drain || order.Await {
+				c.replaced.Store(true)
 			}
 			if order.DrainInbound && !order.UntilIdle {
 				tasks.Go(func() { c.drainInbound(ctx) })

@@ -31,7 +31,9 @@ type Proxy struct {
 	Redirected bool      // traffic is redirected to listeners that discovery sends: see intercepting
 
 	// Relayed returns the link to discovery of an Envoy that started at a time; nil where no relay serves it. It may be nil.
-	Relayed func(started time.Time) *health.Relayed
+	Relayed  func(started time.Time) *health.Relayed
+	Gates    Gates         // hold newcomers; the zero Gates hold none
+	Patience time.Duration // how long a trial of a configuration may take
 
 	Unintercepted bool   // programs call Envoy's ports themselves: interception mode NONE
 	Spare         *Spare // descriptors for use when the process has no other left; nil for none
@@ -65,6 +67,7 @@ func (p *Proxy) Run(launch agent.Launch, abortCh <-chan agent.Order, report func
 		return agent.Exit{Code: -1, Reason: err.Error()}
 	}
 	exit := c.run(abortCh, report)
+	exit.Held = c.held(exit)
 	p.bury(c)
 	p.keep(c)
 	return exit
@@ -79,13 +82,14 @@ func (p *Proxy) begin(launch agent.Launch) (*process, error) {
 	c := &process{
 		Proxy:  p,
 		launch: launch,
-		files:  filesOf(in, launch.Epoch, launch.Config.Format),
+		files:  filesOf(in, epochName(launch.Epoch), launch.Config.Format),
 		output: newOutput(p.Output, launch.Epoch), started: time.Now(),
 
 		stirred: make(chan struct{}, 1),
 	}
 	c.admin = NewAdmin(c.files.admin)
 	c.admin.Spare = p.Spare
+	p.hold(c)
 	if err := writeFile(c.files.bootstrap, c.files.withAdmin(launch.Config.Bootstrap)); err != nil {
 		if kept := c.files.keepInMemory(launch.Config.Bootstrap); kept != nil {
 			return nil, errors.Join(err, kept)
@@ -134,6 +138,28 @@ func (p *Proxy) join(c *process, in room) error {
 	return nil
 }
 
+// hold gives a newcomer a gate if its parent serves. An Envoy that starts because none serves is not held.
+func (p *Proxy) hold(c *process) {
+	parent := p.before(c.launch.Epoch)
+	if parent == nil || !parent.live.Load() || parent.replaced.Load() || !p.gated(c.launch.Config) {
+		return
+	}
+	addresses, err := addressesOf(parent.pid)
+	if err != nil {
+		p.Log.Warn("newcomer not held until it has its parent's listeners: these are not known", "epoch", c.launch.Epoch, "err", err)
+		return
+	}
+	c.gate = newGate(addresses)
+	c.files.gate = c.gate.static(p.Gates.Socket)
+}
+
+// before returns the process of the epoch before one; nil when none runs.
+func (p *Proxy) before(epoch int) *process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.processes[epoch-1]
+}
+
 // unsucceeded records that an epoch still has its admin, if no newcomer runs any more: the newcomer failed before it
 // closed the admin.
 func (c *process) unsucceeded() {
@@ -159,6 +185,9 @@ func (c *process) known(pid int) {
 
 // bury removes the files and records of a reaped process.
 func (p *Proxy) bury(c *process) {
+	if c.gate != nil {
+		p.Gates.Shut(c.gate.secret)
+	}
 	p.forget(c)
 	if err := errors.Join(c.files.remove(), p.Slot.Ended(c.pid)); err != nil {
 		p.Log.Warn("remains of an Envoy not removed", "epoch", c.launch.Epoch, "err", err)
@@ -234,28 +263,39 @@ func (p *Proxy) Pids() map[int]int {
 	return pids
 }
 
-// checkTimeout bounds a check: Envoy takes 1.2 s to validate 1,000 clusters.
+// checkTimeout bounds a validation: Envoy takes 1.2 s to validate 1,000 clusters.
 const checkTimeout = 30 * time.Second
 
-// Check implements agent.Proxy. It checks the certificates, then the bootstrap by Envoy's own validation with the same
-// arguments, then whether the two Envoys have the same hot-restart version.
+// Check implements agent.Proxy. It checks the certificates, then the bootstrap by a trial, or else by Envoy's own validation with the
+// same arguments, then whether the two Envoys have the same hot-restart version.
 func (p *Proxy) Check(ctx context.Context, config agent.Config) (hot bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
 	if p.CheckCertificates != nil {
 		if err := p.CheckCertificates(); err != nil {
 			return false, err
 		}
 	}
+	if tried, err := p.try(ctx, config); err != nil {
+		return false, err
+	} else if !tried {
+		if err := p.validate(ctx, config); err != nil {
+			return false, err
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	return p.sameProtocol(bounded)
+}
+
+// validate runs Envoy's own validation of a configuration.
+func (p *Proxy) validate(ctx context.Context, config agent.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
 	path, err := writeCheck(p.Slot.Dir(), config)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer os.Remove(path)
-	if err := Validate(ctx, p.Binary, path, p.Options); err != nil {
-		return false, err
-	}
-	return p.sameProtocol(ctx)
+	return Validate(ctx, p.Binary, path, p.Options)
 }
 
 // sameProtocol compares the hot-restart version of the binary on disk with that of the running one, which may have been

@@ -151,7 +151,7 @@ func TestRunPassesSignalsOnAndReaps(t *testing.T) {
 
 func TestRunReportsLiveOnceAdminIsReadyAndWorkersRun(t *testing.T) {
 	p := newProxy(t, "sleep 60 & trap 'kill $!; exit 0' TERM; wait")
-	questions := serveAdmin(t, filesOf(room{p.Slot.Dir(), p.Slot.token}, 0, "json").admin)
+	questions := serveAdmin(t, filesOf(room{p.Slot.Dir(), p.Slot.token}, "rev0", "json").admin)
 	abortCh := make(chan agent.Order, 1)
 	var reports []agent.Report
 	p.Run(agent.Launch{Config: someConfig}, abortCh, func(r agent.Report) {

@@ -22,13 +22,15 @@ func (a *Admin) Stats(ctx context.Context, filter string) (map[string]int64, err
 }
 
 // parseStats reads lines of "name: number". Text readouts and histograms, which have no number there, are left out.
-// Envoy writes no colon into a name.
+// Envoy writes no colon into a name. A version is a hash of 64 bits, and may come out negative.
 func parseStats(text string) map[string]int64 {
 	stats := map[string]int64{}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		if number, err := strconv.ParseInt(value, 10, 64); err == nil {
 			stats[name] = number
+		} else if version, err := strconv.ParseUint(value, 10, 64); err == nil {
+			stats[name] = int64(version)
 		}
 	}
 	return stats
@@ -110,9 +112,9 @@ func (a *Admin) Work(ctx context.Context) (Work, error) {
 	return work(stats), err
 }
 
-// ownPrefixes are the stat prefixes of the listeners that are no part of the data plane: Envoy's admin, and the
-// bootstrap's listeners for probes and scrapes.
-var ownPrefixes = []string{"admin", "admin.main_thread", "agent_prometheus", "agent_readiness"}
+// ownPrefixes are the stat prefixes of the listeners that are no part of the data plane: Envoy's admin, the
+// bootstrap's listeners for probes and scrapes, and the gate.
+var ownPrefixes = []string{"admin", "admin.main_thread", "agent_prometheus", "agent_readiness", gateName}
 
 // work adds up the listeners and HTTP connection managers of the data plane. In flight are HTTP requests, streams and
 // upgraded connections, and all connections that carry another protocol; an HTTP connection without a request is not in

@@ -68,8 +68,8 @@ listener.worker_a.worker_0.downstream_cx_active: 1
 }
 
 func TestParseStats(t *testing.T) {
-	got := parseStats("a.b: 1\na.text: \"x: 2\"\na.negative: -3\na.histogram: P0(nan,1) P25(nan,1)\nno value\n\n")
-	if want := map[string]int64{"a.b": 1, "a.negative": -3}; !maps.Equal(got, want) {
+	got := parseStats("a.b: 1\na.text: \"x: 2\"\na.negative: -3\na.version: 17241709254077376921\na.histogram: P0(nan,1) P25(nan,1)\nno value\n\n")
+	if want := map[string]int64{"a.b": 1, "a.negative": -3, "a.version": -1205034819632174695}; !maps.Equal(got, want) {
 		t.Errorf("parseStats: got %v, want %v", got, want)
 	}
 }

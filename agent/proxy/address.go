@@ -39,9 +39,15 @@ func hostAddresses() ([]netip.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list network interfaces: %w", err)
 	}
-	slices.SortStableFunc(interfaces, func(a, b net.Interface) int { return a.Index - b.Index })
-	var out []netip.Addr
+	// Sorted by their numbers: a sort of the interfaces themselves would add 10 KB to the agent, as one of addresses would below.
+	numbered, numbers := map[int]net.Interface{}, []int(nil)
 	for _, i := range interfaces {
+		numbered[i.Index], numbers = i, append(numbers, i.Index)
+	}
+	slices.Sort(numbers)
+	var out []netip.Addr
+	for _, n := range numbers {
+		i := numbered[n]
 		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 {
 			continue
 		}
@@ -55,12 +61,16 @@ func hostAddresses() ([]netip.Addr, error) {
 }
 
 // usable returns those of an interface's addresses that another machine can use, IPv4 first.
-func usable(addresses []net.Addr) (out []netip.Addr) {
+func usable(addresses []net.Addr) []netip.Addr {
+	var four, six []netip.Addr
 	for _, a := range addresses {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil && !prefix.Addr().IsLinkLocalUnicast() {
-			out = append(out, prefix.Addr().Unmap())
+			if address := prefix.Addr().Unmap(); address.Is4() {
+				four = append(four, address)
+			} else {
+				six = append(six, address)
+			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
-	return out
+	return append(four, six...)
 }

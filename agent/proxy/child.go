@@ -13,10 +13,15 @@ import (
 )
 
 // newChild returns the envoy.Proxy that runs the processes of Envoy.
-func (p *Proxy) newChild(binary string, slot *envoy.Slot, process Process, judged func(), forked func()) *envoy.Proxy {
+// Newcomers are held where secrets are served.
+func (p *Proxy) newChild(want desired, s *secrets, slot *envoy.Slot, process Process, judged func(), forked func()) *envoy.Proxy {
 	c := p.config
+	var gates envoy.Gates
+	if socket := want.params.SecretsSocket; socket != "" {
+		gates = envoy.Gates{Socket: socket, Open: s.server.Open, Shut: s.server.Shut}
+	}
 	return &envoy.Proxy{
-		Binary:            binary,
+		Binary:            want.binary,
 		Slot:              slot,
 		HotRestart:        true,
 		Options:           c.Envoy,
@@ -26,6 +31,8 @@ func (p *Proxy) newChild(binary string, slot *envoy.Slot, process Process, judge
 		Stdout:            process.Printed,
 		Spare:             envoy.NewSpare(),
 		Redirected:        p.redirected(),
+		Gates:             gates,
+		Patience:          c.Supervision.HandoverTimeout,
 		Unintercepted:     p.params.Metadata.InterceptionMode == node.None,
 		Discovery:         p.discovery(),
 		CheckCertificates: func() error { return c.Certificates.Check(time.Now()) },

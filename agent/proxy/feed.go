@@ -64,6 +64,9 @@ func (r *running) lookOnHangUp(ctx context.Context, ticks chan<- struct{}) {
 		case <-r.process.HangUp:
 		}
 		r.config.Log.Info("SIGHUP received: every watched file is read")
+		if err := agent.Tell(ctx, r.askCh, agent.Recheck); err != nil && ctx.Err() == nil {
+			r.config.Log.Warn("refused configuration not checked again", "err", err)
+		}
 		select {
 		case ticks <- struct{}{}:
 		default: // a read is due already

@@ -106,7 +106,7 @@ func (p *Proxy) newRunning(want desired, s *secrets, slot *envoy.Slot, process P
 		node: want.params.Node.String(), certificates: p.config.Certificates, config: p.config, secrets: s,
 		notifier: newNotifier(p.env, os.Getpid(), p.config.Log), stderr: process.Stderr, printed: process.Printed,
 	}
-	r.child = p.newChild(want.binary, slot, process, r.report.remember, r.forked.open)
+	r.child = p.newChild(want, s, slot, process, r.report.remember, r.forked.open)
 	r.report.child = r.child
 	return r
 }

@@ -29,6 +29,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	secrets Secrets
+	gates   Secrets       // see Open
 	changed chan struct{} // closed when there are newer ones
 
 	asked asked
@@ -42,6 +43,11 @@ func (s *Server) Set(secrets Secrets) {
 		return
 	}
 	s.secrets = secrets
+	s.announce()
+}
+
+// announce wakes the streams. The caller holds the mutex.
+func (s *Server) announce() {
 	if s.changed != nil {
 		close(s.changed)
 	}
@@ -54,7 +60,12 @@ func (s *Server) newest() (Secrets, <-chan struct{}) {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
 	}
-	return s.secrets, s.changed
+	if len(s.gates) == 0 {
+		return s.secrets, s.changed
+	}
+	all := maps.Clone(s.gates)
+	maps.Copy(all, s.secrets)
+	return all, s.changed
 }
 
 // NewHTTPServer returns an HTTP server for s: see frame.NewServer.

@@ -117,7 +117,7 @@ func TestHandoverRollsBack(t *testing.T) {
 			return strings.Replace(text, `"static_resources"`, `"dynamic_resources": {"cds_config": {"resource_api_version": "V3",
 				"initial_fetch_timeout": "0s", "api_config_source": {"api_type": "GRPC", "transport_api_version": "V3",
 				"grpc_services": [{"envoy_grpc": {"cluster_name": "program"}}]}}}, "static_resources"`, 1)
-		}, []string{"--handoverTimeout", "2s"}, "newcomer failed: killed by signal 9", 4},
+		}, []string{"--handoverTimeout", "2s"}, "could not take over: CDS has not answered", 1},
 		{"is invalid", func(text string) string {
 			return strings.Replace(text, `"node"`, `"nodde"`, 1)
 		}, nil, "nodde", 1},

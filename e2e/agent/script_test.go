@@ -38,6 +38,8 @@ type script struct {
 	version int
 	says    map[string][]*anypb.Any // by type URL
 	changed chan struct{}           // closed with each change
+	server  *grpc.Server            // nil while it is away
+	done    chan error              // of the server
 }
 
 const (
@@ -48,25 +50,34 @@ const (
 
 func startScript(t *testing.T) *script {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &script{
-		t: t, address: listener.Addr().String(),
-		says: map[string][]*anypb.Any{}, changed: make(chan struct{}),
-	}
-	server := grpc.NewServer()
-	discoverypb.RegisterAggregatedDiscoveryServiceServer(server, scripted{script: s})
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	s := &script{t: t, address: "127.0.0.1:0", says: map[string][]*anypb.Any{}, changed: make(chan struct{})}
+	s.comeBack()
+	t.Cleanup(s.goAway)
 	return s
+}
+
+// comeBack starts the server, at its address if it has one.
+func (s *script) comeBack() {
+	s.t.Helper()
+	listener, err := net.Listen("tcp", s.address)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.address, s.server, s.done = listener.Addr().String(), grpc.NewServer(), make(chan error, 1)
+	discoverypb.RegisterAggregatedDiscoveryServiceServer(s.server, scripted{script: s})
+	go func(server *grpc.Server) { s.done <- server.Serve(listener) }(s.server)
+}
+
+// goAway ends the server and its streams.
+func (s *script) goAway() {
+	if s.server == nil {
+		return
+	}
+	s.server.Stop()
+	if err := <-s.done; err != nil {
+		s.t.Error(err)
+	}
+	s.server = nil
 }
 
 // clusters sends these, as JSON, from now on.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +17,8 @@ import (
 type outage struct {
 	*world
 	agent *lab.Sidecar
+	ip    string
+	ports [3]int // of Envoy's outbound HTTP, the agent's status, and its front of the admin
 	http  string // host:port of Envoy's outbound HTTP
 	port  string // of the agent's status
 }
@@ -23,23 +26,28 @@ type outage struct {
 // startOutage starts discovery with one service, reviews.test at the backend one, and an agent that has remembered it.
 func startOutage(t *testing.T, w *world, flags ...string) *outage {
 	t.Helper()
-	o := &outage{world: w, port: fmt.Sprint(lab.Port(t))}
+	o := &outage{world: w, ip: w.Address(), ports: [3]int{lab.Port(t), lab.Port(t), lab.Port(t)}}
+	o.http, o.port = fmt.Sprintf("127.0.0.1:%d", o.ports[0]), fmt.Sprint(o.ports[1])
 	w.Service("reviews.test", w.Backend("one"))
-	o.start(lab.Port(t), flags...)
+	o.start(flags...)
 	o.remembered()
 	return o
 }
 
-func (o *outage) start(port int, flags ...string) {
+// start starts the agent, which is the same to discovery each time.
+func (o *outage) start(flags ...string) {
 	o.T.Helper()
-	var err error
-	o.http = fmt.Sprintf("127.0.0.1:%d", port)
-	o.agent, err = o.Sidecar(lab.Workload{
-		Name: "client", App: "client", IP: o.Address(), ProxyPort: port, Discovery: o.Discovery.GRPC,
-		Flags: append([]string{"--lastGood", "on", "--statusPort", o.port}, flags...),
+	admin := fmt.Sprint(o.ports[2])
+	agent, err := o.Sidecar(lab.Workload{
+		Name: "client", App: "client", IP: o.ip, ProxyPort: o.ports[0], Discovery: o.Discovery.GRPC,
+		Flags: append([]string{"--lastGood", "on", "--statusPort", o.port, "--proxyAdminPort", admin}, flags...),
 	})
 	o.Check(err)
-	agent := o.agent
+	agent.Admin = "127.0.0.1:" + admin
+	if i := slices.Index(flags, "--configPath"); i >= 0 {
+		agent.ConfigPath = flags[i+1]
+	}
+	o.agent = agent
 	o.T.Cleanup(func() {
 		agent.Stop(lab.StopLimit)
 		if o.T.Failed() {

@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"bytes"
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// A discovery that accepts connections and says nothing is away: a new Envoy serves after two seconds. When it speaks
+// again, its changes are in force.
+func TestLastGoodBesideAMuteDiscovery(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, newWorld(t))
+	two := o.Backend("two")
+	o.Discovery.Signal(syscall.SIGSTOP)
+	defer o.Discovery.Signal(syscall.SIGCONT)
+	t.Logf("killed, and serving again after %v", o.crash())
+	o.says("/healthz/ready?verbose", "discovery is away (discovery has not answered for")
+	o.Service("reviews.test", two)
+	o.Discovery.Signal(syscall.SIGCONT)
+	t.Logf("discovery speaks, and its change in force after %v", o.answers("two"))
+}
+
+// A handover while discovery is away loses no request: the newcomer gets what its parent has.
+func TestHandoverWhileDiscoveryIsAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	certs, ca := filepath.Join(t.TempDir(), "certs"), w.authorityOf("root")
+	mount := func(serial int64) {
+		t.Helper()
+		identity, err := ca.Issue("client", serial)
+		w.Check(err)
+		w.Check(identity.Mount(certs))
+	}
+	mount(1001)
+	o := startOutage(t, w, "--certDir", certs, "--certRotation", "restart")
+	before, err := o.agent.Envoy()
+	w.Check(err)
+	o.leave()
+	load := lab.StartLoad(o.http, "http://reviews.test/", 2, 2)
+	mount(1002)
+	o.Check(lab.Eventually(lab.StopLimit, func() error {
+		now, err := o.agent.Envoy() // an error while there are two
+		if err == nil && now == before {
+			err = fmt.Errorf("process %d still serves", now)
+		}
+		return err
+	}))
+	lab.Unharmed(t, load)
+	o.says("/healthz/ready?verbose", "serves the configuration of 20")
+}
+
+// An agent that starts again in its directory while discovery is away serves too, also one that was killed.
+func TestAnAgentThatStartsWhileDiscoveryIsAway(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, newWorld(t))
+	o.leave()
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		envoy, err := o.agent.Envoy()
+		o.Check(err)
+		o.agent.Signal(signal)
+		_, err = o.agent.Wait(lab.StopLimit)
+		o.Check(err)
+		o.Check(lab.Eventually(lab.StopLimit, func() error {
+			if lab.Alive(envoy) {
+				return fmt.Errorf("Envoy %d lives", envoy)
+			}
+			return nil
+		}))
+		o.start()
+		o.says("/healthz/ready?verbose", "serves the configuration of 20")
+	}
+}
+
+// A file that does not fit is named and not used: Envoy waits for discovery, as it would without one.
+func TestABrokenMemory(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, newWorld(t))
+	path := filepath.Join(o.agent.ConfigPath, "last-good")
+	text, err := os.ReadFile(path)
+	o.Check(err)
+	i := bytes.IndexByte(text, '{')
+	text[i+5] ^= 1
+	o.Check(os.WriteFile(path, text, 0o600))
+	o.leave()
+	pid, err := o.agent.Envoy()
+	o.Check(err)
+	o.Check(syscall.Kill(pid, syscall.SIGKILL))
+	o.Check(lab.Eventually(lab.StopLimit, func() error {
+		if log := o.agent.Log(); !strings.Contains(log, `the last good configuration is not used" file=`+path+` err="the checksum of its header is wrong`) {
+			return fmt.Errorf("the log does not say so:\n%s", tail(log, 10))
+		}
+		return nil
+	}))
+	o.Check(lab.Eventually(lab.StopLimit, func() error {
+		_, err := lab.Get("http://127.0.0.1:" + o.port + "/healthz/ready")
+		if err == nil || !strings.Contains(err.Error(), "connections to discovery at "+o.Discovery.GRPC+" fail") {
+			return fmt.Errorf("want unready, and why: %v", err)
+		}
+		return nil
+	}))
+	o.Check(o.Discovery.Restart())
+	o.answers("one")
+	if n := strings.Count(o.agent.Log(), "is not used"); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+}
+
+// A full disk costs what came after it, and is told of: what was remembered before is served.
+func TestLastGoodOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	lab.InMountNamespace(t, func(t *testing.T) {
+		dir := lab.ShortDir(t)
+		lab.MountTmpfs(t, dir, "size=1m,mode=700", 0)
+		w := newWorld(t)
+		o := startOutage(t, w, "--configPath", dir)
+		fill(t, filepath.Join(dir, "ballast"))
+		for i := range 20 {
+			w.Service(fmt.Sprintf("other-%d.test", i), w.Backend("other"))
+		}
+		o.Check(lab.Eventually(lab.StopLimit, func() error {
+			if log := o.agent.Log(); !strings.Contains(log, "the configuration is not remembered") || !strings.Contains(log, "no space left on device") {
+				return fmt.Errorf("the log does not say so:\n%s", tail(log, 10))
+			}
+			return nil
+		}))
+		o.leave()
+		o.crash()
+	})
+}
+
+// Under mutual TLS the agent is who discovery talks to: it shows the newest certificate, and refuses another discovery.
+func TestLastGoodUnderMutualTLS(t *testing.T) {
+	t.Parallel()
+	ca, err := lab.NewAuthority("mesh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, client := t.TempDir(), t.TempDir()
+	mount := func(dir, san string, serial int64) {
+		t.Helper()
+		uri, err := url.Parse(san)
+		if err != nil {
+			t.Fatal(err)
+		}
+		identity, err := ca.IssueWith("pilot.test", serial, func(c *x509.Certificate) { c.URIs = []*url.URL{uri} })
+		if err == nil {
+			err = identity.Mount(filepath.Join(dir, "certs"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := filepath.Join(client, "certs")
+	mount(server, pilot, 1)
+	mount(client, workload, 1001)
+	in := func(name string) string { return filepath.Join(server, "certs", name) }
+	address := fmt.Sprintf("127.0.0.1:%d", lab.Port(t))
+	w := newWorld(t, "--secureGRPCAddr", address, "--tlsCertFile", in("cert-chain.pem"), "--tlsKeyFile", in("key.pem"), "--caCertFile", in("root-cert.pem"))
+	o := startOutage(t, w, "--discoveryAddress", address, "--controlPlaneAuthPolicy", "MUTUAL_TLS", "--certDir", own, "--pilotIdentity", pilot)
+	o.leave()
+	o.crash()
+	mount(client, workload, 1002)
+	o.Service("reviews.test", o.Backend("two"))
+	o.Check(o.Discovery.Restart())
+	o.answers("two")
+	o.leave()
+	mount(server, pilot+"-other", 2)
+	o.Check(o.Discovery.Restart())
+	o.says("/healthz/ready?verbose", "discovery shows a certificate of [")
+	o.answers("two")
+}

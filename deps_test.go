@@ -187,7 +187,7 @@ var rules = []rule{
 		why: "only the joining room sees the child processes: others get values, so that a test needs no process",
 	},
 	{who: "discovery/model", only: "internal/spelling", why: "the model stands on nothing of ours; its notes say which name was meant"},
-	{who: "bootstrap", only: "node templates", why: "a bootstrap is made from parameters and text"},
+	{who: "bootstrap", only: "node templates internal/fill", why: "a bootstrap is made from parameters and text"},
 	{
 		who: "discovery", only: "discovery/model discovery/secret internal/retry",
 		why: "the server loop moves a Mesh, and secrets beside it: what becomes of them is behind Pusher and Vault",

@@ -184,12 +184,12 @@ func FuzzMerge(f *testing.F) {
 
 func randomBootstrap(seed uint64) *bootstrapv3.Bootstrap {
 	m := &bootstrapv3.Bootstrap{}
-	fill(m.ProtoReflect(), rand.New(rand.NewPCG(seed, 1)), 6)
+	fillIn(m.ProtoReflect(), rand.New(rand.NewPCG(seed, 1)), 6)
 	return m
 }
 
-// fill sets about a third of a message's fields, down to a depth.
-func fill(m protoreflect.Message, r *rand.Rand, depth int) {
+// fillIn sets about a third of a message's fields, down to a depth.
+func fillIn(m protoreflect.Message, r *rand.Rand, depth int) {
 	switch m.Descriptor().FullName() {
 	case "google.protobuf.Any":
 		packed, _ := anypb.New(wrapperspb.String("any")) // of a string there is always one
@@ -223,14 +223,14 @@ func fill(m protoreflect.Message, r *rand.Rand, depth int) {
 				continue
 			}
 			value := m.Mutable(f).Map().NewValue()
-			fill(value.Message(), r, depth-1)
+			fillIn(value.Message(), r, depth-1)
 			m.Mutable(f).Map().Set(protoreflect.ValueOf(string(rune('a'+r.IntN(3)))).MapKey(), value)
 		case f.IsList() && f.Message() != nil:
-			fill(m.Mutable(f).List().AppendMutable().Message(), r, min(depth-1, 1))
+			fillIn(m.Mutable(f).List().AppendMutable().Message(), r, min(depth-1, 1))
 		case f.IsList():
 			m.Mutable(f).List().Append(scalar(f, r))
 		case f.Message() != nil:
-			fill(m.Mutable(f).Message(), r, depth-1)
+			fillIn(m.Mutable(f).Message(), r, depth-1)
 		default:
 			m.Set(f, scalar(f, r))
 		}

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/template"
 	"text/template/parse"
 	"time"
 
+	"github.com/pilotlight/pilotlight/internal/fill"
+	"github.com/pilotlight/pilotlight/node"
 	"github.com/pilotlight/pilotlight/templates"
 )
 
@@ -30,15 +31,16 @@ func executeOwn(text string, p Params) ([]byte, error) {
 
 // executeWith runs a template that may use these parts.
 func executeWith(parts, text string, p Params) ([]byte, error) {
-	t, err := template.New("parts").Option("missingkey=error").Funcs(functions()).Parse(parts)
+	t, err := fill.Parse("parts", parts, functions())
 	if err != nil {
 		return nil, fmt.Errorf("parse parts of the bootstrap template: %w", err)
 	}
-	if t, err = t.New("bootstrap").Parse(text); err != nil {
+	t.Compute(computed)
+	if t, err = t.Also("bootstrap", text); err != nil {
 		return nil, fmt.Errorf("parse bootstrap template: %w", err)
 	}
-	for _, each := range t.Templates() {
-		if each.Tree != nil {
+	for each := range t.Trees() {
+		if each.Root != nil {
 			writeJSON(each.Root)
 		}
 	}
@@ -49,12 +51,84 @@ func executeWith(parts, text string, p Params) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// functions are what a template may call beside text/template's own.
-func functions() template.FuncMap {
-	return template.FuncMap{
-		"json":    marshal,
-		"seconds": seconds,
+// functions are what a template may call beside the language's own.
+func functions() fill.Functions {
+	return fill.Functions{
+		"json": func(args ...any) (any, error) {
+			if len(args) != 1 {
+				return nil, fmt.Errorf("wrong number of args for json: want 1 got %d", len(args))
+			}
+			return marshal(args[0])
+		},
+		"seconds": func(args ...any) (any, error) {
+			if len(args) == 1 {
+				if d, ok := args[0].(time.Duration); ok {
+					return seconds(d), nil
+				}
+			}
+			return nil, errors.New("wrong args for seconds: want one duration")
+		},
 	}
+}
+
+// computed returns what a method of a parameter returns. A template that looked for methods itself would make the linker keep
+// every exported method of every type of the agent: 1.7 MB.
+func computed(value any, name string) (any, bool) {
+	switch v := value.(type) {
+	case Params:
+		return v.computed(name)
+	case *Params:
+		return v.computed(name)
+	case Discovery:
+		return v.Address.computed(name)
+	case Address:
+		return v.computed(name)
+	case *TLS:
+		if name == "SANType" && v != nil {
+			return v.SANType(), true
+		}
+	case Stats:
+		if name == "Limited" {
+			return v.Limited(), true
+		}
+	case node.Metadata:
+		if name == "Map" {
+			return v.Map(), true
+		}
+	case fmt.Stringer:
+		if name == "String" {
+			return v.String(), true
+		}
+	}
+	return nil, false
+}
+
+func (p Params) computed(name string) (any, bool) {
+	switch name {
+	case "HasSinks":
+		return p.HasSinks(), true
+	case "Listeners":
+		return p.Listeners(), true
+	case "TracesTo":
+		return p.TracesTo(), true
+	case "Upstreams":
+		return p.Upstreams(), true
+	case "Wildcard":
+		return p.Wildcard(), true
+	}
+	return nil, false
+}
+
+func (a Address) computed(name string) (any, bool) {
+	switch name {
+	case "IsIP":
+		return a.IsIP(), true
+	case "IsSet":
+		return a.IsSet(), true
+	case "String":
+		return a.String(), true
+	}
+	return nil, false
 }
 
 // writeJSON makes every action of a template end in json, as html/template makes it end in what suits its place.

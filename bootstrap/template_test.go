@@ -140,3 +140,32 @@ func TestDocumentedTemplate(t *testing.T) {
 		}
 	}
 }
+
+// A template has the value of every method of the parameters that takes nothing and returns one value.
+func TestTemplatesHaveTheMethodsOfParameters(t *testing.T) {
+	var look func(value reflect.Value, seen map[reflect.Type]bool)
+	look = func(value reflect.Value, seen map[reflect.Type]bool) {
+		of := value.Type()
+		if seen[of] || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
+			return
+		}
+		seen[of] = true
+		for i := range of.NumMethod() {
+			method := of.Method(i)
+			if method.Type.NumIn() != 1 || method.Type.NumOut() != 1 || method.Name == "Validate" || of.PkgPath() == "time" && method.Name != "String" {
+				continue
+			}
+			if _, found := computed(value.Interface(), method.Name); !found {
+				t.Errorf("a template does not have %s of %s", method.Name, of)
+			}
+		}
+		if of.Kind() == reflect.Struct {
+			for i := range of.NumField() {
+				if of.Field(i).IsExported() {
+					look(value.Field(i), seen)
+				}
+			}
+		}
+	}
+	look(reflect.ValueOf(Params{Discovery: Discovery{TLS: &TLS{}}}), map[reflect.Type]bool{})
+}

@@ -97,6 +97,12 @@ func (s *state) value(n parse.Node, dot any) (any, error) {
 // chain returns the field of the field of a value.
 func (s *state) chain(at parse.Node, value any, names []string) (any, error) {
 	for _, name := range names {
+		if s.template.computed != nil {
+			if known, found := s.template.computed(value, name); found {
+				value = known
+				continue
+			}
+		}
 		var err error
 		if value, err = field(value, name); err != nil {
 			return nil, s.fault(at, "%w", err)

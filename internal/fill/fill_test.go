@@ -150,3 +150,34 @@ func FuzzTextTemplateAgrees(f *testing.F) {
 		both(t, text, sample())
 	})
 }
+
+// A further text has the definitions of the one before, and its own go before them.
+func TestAlso(t *testing.T) {
+	first, err := Parse("parts", `{{define "a"}}first{{end}}{{define "b"}}{{shout .}}{{end}}`, Functions{"shout": func(args ...any) (any, error) { return "LOUD", nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Compute(func(value any, name string) (any, bool) { return "computed " + name, name == "Up" })
+	for text, want := range map[string]string{
+		`{{template "a"}} {{template "b"}} {{shout}}`: "first LOUD LOUD",
+		`{{define "a"}}own{{end}}{{template "a"}}`:    "own",
+		`{{define "a"}} {{end}}{{template "a"}}`:      "first", // as in text/template
+		`{{.Up}} {{.Down}}`:                           "computed Up field",
+		`{{with $}}{{$.Up}}{{end}} {{.Down.Up}}`:      "computed Up computed Up",
+		``:                                            "",
+	} {
+		also, err := first.Also("main", text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		var out strings.Builder
+		err = also.Execute(&out, map[string]any{"Down": "field"})
+		if err != nil || out.String() != want {
+			t.Errorf("%s: %q, %v; want %q", text, out.String(), err, want)
+		}
+	}
+	if _, err := first.Also("main", "{{if}}"); err == nil || !strings.Contains(err.Error(), "template: main:1") {
+		t.Errorf("%v, want the place in main", err)
+	}
+}

@@ -17,6 +17,7 @@ type Template struct {
 	name      string
 	trees     map[string]*parse.Tree
 	functions Functions
+	computed  func(value any, name string) (any, bool)
 }
 
 // Parse reads a template. It may call own functions beside those of the language; one of the same name goes before. An
@@ -34,6 +35,26 @@ func Parse(name, text string, own Functions) (*Template, error) {
 	}
 	return &Template{name: name, trees: trees, functions: functions}, nil
 }
+
+// Also adds the definitions of a further text, and makes it the template that Execute runs. As in text/template a definition
+// goes before one of the same name, unless it is empty.
+func (t *Template) Also(name, text string) (*Template, error) {
+	own, err := Parse(name, text, t.functions)
+	if err != nil {
+		return nil, err
+	}
+	for each, tree := range t.trees {
+		if now := own.trees[each]; now == nil || parse.IsEmptyTree(now.Root) && each != name {
+			own.trees[each] = tree
+		}
+	}
+	own.computed = t.computed
+	return own, nil
+}
+
+// Compute sets a function that returns what a value has under a name that is no field of it, such as what a method of that
+// name returns. It is asked before the fields.
+func (t *Template) Compute(named func(value any, name string) (any, bool)) { t.computed = named }
 
 // Trees yields the parts of the template: itself and all that it defines. A caller may change them before it executes the
 // template.

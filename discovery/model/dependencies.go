@@ -46,8 +46,8 @@ func ask[T any](s *Scope, q question) T {
 	return is.(T)
 }
 
-// same reports whether s gives the same answer to every question.
-func (a *Dependencies) same(s *Scope) bool {
+// Same reports whether s gives the same answer to every question.
+func (a *Dependencies) Same(s *Scope) bool {
 	for _, then := range a.answers {
 		if !then.same(then.is, then.of(s)) {
 			return false

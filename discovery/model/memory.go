@@ -66,14 +66,21 @@ func RecallScoped[T any](m *Memory, key string, s *Scope, build func(*Scope) T) 
 	if m == nil {
 		return build(s.recording(&Dependencies{}))
 	}
-	if known := m.last[key]; known != nil && known.inputs.(*Dependencies).same(s) {
+	if known := m.last[key]; known != nil && known.inputs.(*Dependencies).Same(s) {
 		m.now[known.key] = known
 		return known.value.(T)
 	}
+	value, asked := Recorded(s, build)
+	return m.keep(key, asked, value).(T)
+}
+
+// Recorded makes a value, and returns with it the answers that it was made from. build must read the mesh only through the scope
+// that it receives.
+func Recorded[T any](s *Scope, build func(*Scope) T) (T, *Dependencies) {
 	asked := &Dependencies{}
 	value := build(s.recording(asked))
 	asked.known = nil
-	return m.keep(key, asked, value).(T)
+	return value, asked
 }
 
 func (m *Memory) keep(key string, inputs, value any) any {

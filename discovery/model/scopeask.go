@@ -91,6 +91,15 @@ func (s *Scope) policyFor(host, namespace string) *networking.DestinationRule {
 	return nil
 }
 
+// WithoutEndpoints returns a service of the scope without its endpoints: the same pointer in the next generation if nothing else
+// of it has changed.
+func (s *Scope) WithoutEndpoints(service *Service) *Service {
+	if s.dependencies != nil {
+		return service // has none
+	}
+	return s.mesh.bare(service)
+}
+
 // Services returns every service to which the workload's requests may be routed, by host. A recording scope returns
 // nil.
 func (s *Scope) Services() []*Service { return s.services }

@@ -1,9 +1,6 @@
 package xds
 
 import (
-	"slices"
-	"strings"
-
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -24,6 +21,9 @@ type Resources struct {
 	memory     *model.Memory
 	passes     bool // a gateway's server has AUTO_PASSTHROUGH, so its clusters also exist under their server names
 	tables     []*routeTable
+	clustered  clustered
+	listened   listened
+	made       made
 	scope      *model.Scope
 	generation *model.Generation
 
@@ -58,22 +58,14 @@ type builder struct {
 	scope   *model.Scope
 	seen    observed
 	last    *Resources
-	sibling *Resources // of another view, nil if there is none
+	sibling *Resources       // of another view, nil if there is none
+	known   []*keptListeners // of last and of sibling, if they have the same ground
 	out     *Resources
 }
 
 // clusters adds the clusters of every service to which the proxy's requests may be routed.
 func (b *builder) clusters() {
-	view := b.view.ofClusters()
-	for _, s := range b.scope.Services() {
-		inputs := clusterInputs{s, b.scope.DestinationRule(s), &view, b.mesh.Settings(), b.view.sameIn(b.mesh, s)}
-		known := b.out.memory.Made()
-		made := model.Recall(b.out.memory, "cluster "+s.Host, inputs, clusterInputs.clusters)
-		if b.out.memory.Made() > known {
-			made.reuseEqualOf(b.sibling)
-		}
-		b.out.add(made)
-	}
+	b.serviceClusters()
 	b.out.Clusters = append(b.out.Clusters, blackHole())
 	if !b.view.Gateway {
 		b.out.Clusters = append(b.out.Clusters, passthrough(b.view))
@@ -100,9 +92,4 @@ func (r *Resources) normalize() *Resources {
 	r.Listeners = sortByName(r.Listeners, (*listenerv3.Listener).GetName)
 	r.Routes = sortByName(r.Routes, (*routev3.RouteConfiguration).GetName)
 	return r
-}
-
-func sortByName[T any](list []T, name func(T) string) []T {
-	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(name(a), name(b)) })
-	return slices.CompactFunc(list, func(a, b T) bool { return name(a) == name(b) })
 }

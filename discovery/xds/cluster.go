@@ -59,7 +59,7 @@ type clusterInputs struct {
 }
 
 func (in clusterInputs) Same(other clusterInputs) bool {
-	return in.service == other.service && *in.view == *other.view && in.mesh == other.mesh && in.same == other.same &&
+	return in.service == other.service && (in.view == other.view || *in.view == *other.view) && in.mesh == other.mesh && in.same == other.same &&
 		model.SamePolicy(in.rule, other.rule)
 }
 

@@ -1,7 +1,7 @@
 package xds
 
 import (
-	"fmt"
+	"strconv"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -129,7 +129,9 @@ func httpChain(filters ...*listenerv3.Filter) *listenerv3.FilterChain {
 	}
 }
 
-func listenerName(ip string, port uint32) string { return fmt.Sprintf("%s_%d", ip, port) }
+func listenerName(ip string, port uint32) string {
+	return ip + "_" + strconv.FormatUint(uint64(port), 10)
+}
 
 // observe returns the access logs of the mesh, and tracing with tracer.
 func observe(mesh model.Settings, tracer *meshconfig.MeshConfig_ExtensionProvider) observed {

@@ -21,21 +21,24 @@ func (v Outbound) none() bool { return v.Mode == node.None }
 
 // outboundListener is one address to which programs connect, with the protocols that it accepts.
 type outboundListener struct {
+	name     string
 	address  string // an IP address, or a Unix socket's path
 	port     uint32
 	bind     bool
 	http     string // name of its route configuration; "" without HTTP
 	sniff    bool   // HTTP is detected
-	chains   []*listenerv3.FilterChain
-	fallback *listenerv3.Filter // for connections that no chain matches; nil for the mesh's default
-	ranges   []string           // address ranges in which HTTP is detected as well; Envoy selects chains by address first
+	parts    []servicePart
+	chains   []*listenerv3.FilterChain // of parts
+	fallback *listenerv3.Filter        // for connections that no chain matches; nil for the mesh's default
+	ranges   []string                  // address ranges in which HTTP is detected as well; Envoy selects chains by address first
 }
 
-func (l *outboundListener) name() string {
-	if l.port == 0 {
-		return l.address
+// listenerAt returns the name of a listener.
+func listenerAt(address string, port uint32) string {
+	if port == 0 {
+		return address
 	}
-	return listenerName(l.address, l.port)
+	return listenerName(address, port)
 }
 
 // outboundListeners collects listeners by name: services with the same port share listeners.
@@ -58,11 +61,12 @@ func (ls *outboundListeners) at(address string, port uint32, bind bool) *outboun
 	if ls.reserved(l) {
 		return l
 	}
-	if known, ok := ls.all[l.name()]; ok {
+	l.name = listenerAt(l.address, l.port)
+	if known, ok := ls.all[l.name]; ok {
 		return known
 	}
-	ls.all[l.name()] = l
-	ls.order = append(ls.order, l.name())
+	ls.all[l.name] = l
+	ls.order = append(ls.order, l.name)
 	return l
 }
 
@@ -133,10 +137,10 @@ func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p mode
 		case p.Protocol.IsHTTP():
 			l.http = cmp.Or(l.http, strconv.Itoa(int(p.Number)))
 		case p.Protocol.IsTLS():
-			if chains := r.sniChains(ls.seen, rule); own && len(chains) == 0 {
-				l.addTCP(r.tcpChains(ls.seen, s, nil, subnets)) // the address is the service's alone
+			if own && (rule == nil || len(r.sniChains(ls.seen, rule)) == 0) {
+				l.add(s, p, nil, subnets) // the address is the service's alone
 			} else {
-				l.chains = append(l.chains, r.tlsChains(ls.seen, s, rule, ls.view.Domain)...)
+				l.addTLS(s, p, rule)
 			}
 		case p.Protocol == model.Unknown:
 			l.sniff = true
@@ -148,15 +152,15 @@ func (ls *outboundListeners) addService(e model.Egress, s *model.Service, p mode
 			}
 			switch {
 			case own:
-				l.addTCP(r.tcpChains(ls.seen, s, rule, subnets))
+				l.add(s, p, rule, subnets)
 			case bind: // no address tells its service: the first one gets the bytes, as at a port of TCP
-				l.addTCP(r.tcpChains(ls.seen, s, rule, nil))
+				l.add(s, p, rule, nil)
 			case len(subnets) > 0:
 				l.ranges = append(l.ranges, subnets...)
-				l.addTCP(r.tcpChains(ls.seen, s, rule, subnets))
+				l.add(s, p, rule, subnets)
 			}
 		default:
-			l.addTCP(r.tcpChains(ls.seen, s, rule, subnets))
+			l.add(s, p, rule, subnets)
 		}
 	}
 }
@@ -174,8 +178,11 @@ func (l *outboundListener) addTCP(chains []*listenerv3.FilterChain) {
 
 // build returns the listener. Connections that match no chain are handled as connections to unknown destinations.
 func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
+	for _, part := range l.parts {
+		part.translate(ls, l)
+	}
 	out := &listenerv3.Listener{
-		Name: l.name(), Address: l.socket(), TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+		Name: l.name, Address: l.socket(), TrafficDirection: corev3.TrafficDirection_OUTBOUND,
 		FilterChains: uniqueChains(l.chains),
 	}
 	if !l.bind {
@@ -195,7 +202,7 @@ func (ls *outboundListeners) build(l *outboundListener) *listenerv3.Listener {
 		out.ListenerFilters = append(out.ListenerFilters, tlsInspector())
 	}
 	if l.http != "" {
-		manager := ls.seen.newHCM("outbound_"+l.name(), corev3.TrafficDirection_OUTBOUND)
+		manager := ls.seen.newHCM("outbound_"+l.name, corev3.TrafficDirection_OUTBOUND)
 		manager.RouteSpecifier = fetched(l.http)
 		if l.sniff || l.fallback != nil || !l.bind {
 			out.ListenerFilters = append(out.ListenerFilters, httpInspector())

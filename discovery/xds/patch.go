@@ -97,7 +97,7 @@ func (t *routeTable) patch(changes []model.RuleChange, scope *model.Scope) (*rou
 		if at < 0 {
 			continue
 		}
-		h.rule = changes[at].To
+		h.rule, h.asked = changes[at].To, nil
 		routes := h.routes(scope)
 		if h.service == nil && len(routes) == 0 {
 			return nil, false

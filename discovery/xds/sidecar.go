@@ -42,9 +42,10 @@ func (b *builder) listeners() {
 		b.out.Listeners = append(b.out.Listeners, b.httpProxyListener())
 		routes.httpProxy(anyPort(b.scope.Egress()))
 	}
+	b.listen(ls)
 	for _, name := range ls.order {
 		l := ls.all[name]
-		b.out.Listeners = append(b.out.Listeners, ls.build(l))
+		b.out.Listeners = append(b.out.Listeners, b.listener(ls, l))
 		if l.http == "" {
 			continue
 		}
@@ -105,11 +106,10 @@ func (b *builder) declared(ls *outboundListeners, routes *routeSet, e model.Egre
 			if port.Number != 0 && p.Number != port.Number || p.Protocol == model.UDP || p.Protocol.IsHTTP() {
 				continue
 			}
-			r := router{scope: b.scope, gateway: model.MeshGateway, port: p.Number}
-			if p.Protocol.IsTLS() {
-				l.chains = append(l.chains, r.tlsChains(b.seen, s, ruleSpec(e.Rules.For(s.Host)), b.view.Domain)...)
+			if rule := ruleSpec(e.Rules.For(s.Host)); p.Protocol.IsTLS() {
+				l.addTLS(s, p, rule)
 			} else {
-				l.addTCP(r.tcpChains(b.seen, s, ruleSpec(e.Rules.For(s.Host)), nil))
+				l.add(s, p, rule, nil)
 			}
 		}
 	}

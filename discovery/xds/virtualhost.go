@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -28,7 +29,8 @@ type routeTable struct {
 	hosts  []routedHost
 	absent []routedHost // rules that have no route for the port
 
-	everyHost bool // one of hosts matches every host
+	everyHost bool        // one of hosts matches every host
+	ground    tableGround // of a table whose virtual hosts are reused one by one
 }
 
 // routedHost holds the inputs of one virtual host.
@@ -36,6 +38,9 @@ type routedHost struct {
 	service *model.Service                            // without endpoints; nil for a host that only a rule contains. The host may be another name of it
 	rule    *model.Config[*networking.VirtualService] // nil if there is none
 	port    uint32
+
+	plain *plainHost          // nil if it has a rule, or other names
+	asked *model.Dependencies // of its routes; nil if they are not reused
 }
 
 func (h routedHost) routes(scope *model.Scope) []*routev3.Route {
@@ -52,50 +57,66 @@ type routeSet struct {
 	seen map[string]bool
 }
 
-// add adds a route configuration, unless one of that name was added already. If no input changed, that of the
-// generation before is reused.
-func (rs *routeSet) add(name string, egress int, port uint32, build func(hostMaker)) {
+// add reports whether a route configuration is to be added: none of that name was added already.
+func (rs *routeSet) add(name string) bool {
 	if rs.seen[name] {
-		return
+		return false
 	}
 	if rs.seen == nil {
 		rs.seen = map[string]bool{}
 	}
 	rs.seen[name] = true
-	domain, cluster := rs.b.view.Domain, rs.b.view.Cluster
-	key := fmt.Sprintf("route %s of egress %d, port %d", name, egress, port)
-	known := rs.b.out.memory.Made()
-	table := model.RecallScoped(rs.b.out.memory, key, rs.b.scope, func(s *model.Scope) *routeTable {
-		m := hostMaker{s, egress, port, domain, cluster, &routeTable{config: newRouteConfig(name)}, map[string]bool{"*": true}}
-		if build(m); !m.table.everyHost {
-			m.table.config.VirtualHosts = append(m.table.config.VirtualHosts, unknownHost(s))
-		}
-		return m.table
-	})
-	if rs.b.out.memory.Made() > known {
-		table.reuseEqualOf(rs.b.sibling)
-	}
+	return true
+}
+
+func (rs *routeSet) put(table *routeTable) {
 	rs.b.out.Routes = append(rs.b.out.Routes, table.config)
 	rs.b.out.tables = append(rs.b.out.tables, table)
 }
 
 // sniffed adds the routes of a listener that belongs to one service: every request to its address is for the service,
-// with any host.
+// with any host. If no input changed, those of the generation before are reused.
 func (rs *routeSet) sniffed(name string, egress int, port uint32) {
-	rs.add(name, egress, port, hostMaker.sniffed)
+	if !rs.add(name) {
+		return
+	}
+	domain, cluster := rs.b.view.Domain, rs.b.view.Cluster
+	key := fmt.Sprintf("route %s of egress %d, port %d", name, egress, port)
+	known := rs.b.out.memory.Made()
+	table := model.RecallScoped(rs.b.out.memory, key, rs.b.scope, func(s *model.Scope) *routeTable {
+		m := hostMaker{
+			scope: s, egress: egress, number: port, domain: domain, cluster: cluster, table: &routeTable{config: newRouteConfig(name)},
+			claimed: map[string]bool{"*": true},
+		}
+		if m.sniffed(); !m.table.everyHost {
+			m.table.config.VirtualHosts = append(m.table.config.VirtualHosts, unknownHost(s))
+		}
+		return m.table
+	})
+	if rs.b.out.memory.Made() > known {
+		rs.b.out.made.hosts++
+		table.reuseEqualOf(rs.b.sibling)
+	}
+	rs.put(table)
 }
 
 // port adds the routes of an HTTP listener: to the services with that port, or to all services if port is 0.
 func (rs *routeSet) port(name string, egress int, port uint32) {
-	rs.add(name, egress, port, hostMaker.port)
+	if rs.add(name) {
+		rs.put(rs.b.table(tableGround{name: name, port: port}, egress, hostMaker.port))
+	}
 }
 
 // httpProxy adds the one route configuration of the HTTP proxy listener: a virtual host for each HTTP port of each
 // service, distinguished by the port in the host.
-func (rs *routeSet) httpProxy(egress int) { rs.add(httpProxyRoute, egress, 0, hostMaker.httpProxy) }
+func (rs *routeSet) httpProxy(egress int) {
+	if rs.add(httpProxyRoute) {
+		rs.put(rs.b.table(tableGround{name: httpProxyRoute, proxy: true}, egress, hostMaker.httpProxy))
+	}
+}
 
-// hostMaker makes the virtual hosts of one route configuration. It reads the mesh only through the scope, which records
-// the answers (see model.RecallScoped); its other fields depend only on the key of the cached value, and on the view.
+// hostMaker makes the virtual hosts of one route configuration. It reads the mesh only through the scope. In sniffed that
+// records the answers (see model.RecallScoped), and its other fields depend only on the key of the cached value, and on the view.
 type hostMaker struct {
 	scope   *model.Scope
 	egress  int
@@ -104,6 +125,7 @@ type hostMaker struct {
 	cluster string // of the proxy
 	table   *routeTable
 	claimed map[string]bool // domains
+	kept    *keptHosts      // nil if the scope records
 }
 
 func (m hostMaker) sniffed() {
@@ -163,7 +185,12 @@ func newRouteConfig(name string) *routev3.RouteConfiguration {
 // addService adds the virtual hosts of a service's port: one for the service and its other names, and one for each of
 // these that has a rule of its own. domains returns the forms of the host of a service, and of other names.
 func (m hostMaker) addService(s *model.Service, port uint32, rules model.Rules, domains func(s *model.Service, aliases ...string) []string) {
+	s = m.scope.WithoutEndpoints(s)
 	rule := rules.For(s.Host)
+	if rule == nil && len(s.Aliases) == 0 {
+		m.addPlain(s, port, func() []string { return domains(s) })
+		return
+	}
 	var same []string
 	for _, name := range aliasesIn(m.scope, s) {
 		if own := rules.For(name); own != nil && own != rule {
@@ -190,14 +217,29 @@ func (m hostMaker) addHost(s *model.Service, name string, port uint32, domains [
 	rule *model.Config[*networking.VirtualService],
 ) {
 	if domains = claim(m.claimed, domains); len(domains) > 0 {
-		host := routedHost{s, rule, port}
-		m.table.add(host, name, domains, host.routes(m.scope))
+		m.add(routedHost{service: s, rule: rule, port: port}, name, domains, nil)
 	}
 }
 
-func (t *routeTable) add(h routedHost, name string, domains []string, routes []*routev3.Route) {
-	t.hosts = append(t.hosts, h)
-	t.config.VirtualHosts = append(t.config.VirtualHosts, virtualHost(fmt.Sprintf("%s:%d", name, h.port), domains, routes...))
+// add adds a virtual host with its routes; nil for those of its rule or service.
+func (m hostMaker) add(h routedHost, name string, domains []string, routes []*routev3.Route) {
+	name = hostName(name, h.port)
+	var made *routev3.VirtualHost
+	if routes == nil && m.kept != nil {
+		made, h.asked = m.kept.recallRuled(h, name, domains, m.scope)
+	} else {
+		if routes == nil {
+			routes = h.routes(m.scope)
+		}
+		made = m.kept.equal(virtualHost(name, domains, routes...))
+	}
+	m.table.hosts = append(m.table.hosts, h)
+	m.table.config.VirtualHosts = append(m.table.config.VirtualHosts, made)
+}
+
+// hostName returns the name of a virtual host.
+func hostName(host string, port uint32) string {
+	return host + ":" + strconv.FormatUint(uint64(port), 10)
 }
 
 // virtualHost returns a virtual host. The header x-envoy-attempt-count of each request contains the number of the
@@ -219,12 +261,12 @@ func (m hostMaker) addRuleHosts(rules model.Rules, services []*model.Service, po
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
-		host := routedHost{nil, own[name], port}
+		host := routedHost{rule: own[name], port: port}
 		routes := host.routes(m.scope)
 		if len(routes) == 0 {
 			m.table.absent = append(m.table.absent, host)
 		} else if domains := claim(m.claimed, append([]string{asDomain(name)}, shortNames(name, m.domain)...)); len(domains) > 0 {
-			m.table.add(host, name, domains, routes)
+			m.add(host, name, domains, routes)
 		}
 	}
 }
@@ -232,11 +274,15 @@ func (m hostMaker) addRuleHosts(rules model.Rules, services []*model.Service, po
 // claim returns those of domains that are still free: Envoy rejects a whole route configuration if two virtual hosts
 // have the same domain.
 func claim(claimed map[string]bool, domains []string) []string {
-	var mine []string
-	for _, d := range domains {
-		if !claimed[d] {
-			claimed[d] = true
-			mine = append(mine, d)
+	all, mine := true, domains
+	for i, d := range domains {
+		switch {
+		case !claimed[d]:
+			if claimed[d] = true; !all {
+				mine = append(mine, d)
+			}
+		case all:
+			all, mine = false, slices.Clone(domains[:i])
 		}
 	}
 	return mine

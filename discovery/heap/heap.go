@@ -13,11 +13,10 @@ func Pace(getenv func(string) string) (stop func()) {
 	if getenv("GOGC") != "" {
 		return func() {}
 	}
-	_ = askForHugePages(lent) // a system without huge pages uses small ones
 	p := &pacer{found: []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
 	}}
-	p.before = p.set(func(uint64) uint64 { return outset })
+	p.before = p.set()
 	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -42,11 +41,11 @@ type pacer struct {
 // pointer, so that the runtime does not put it in one block with other small objects, which could keep it alive.
 type cycle struct{ _ *cycle }
 
-// set sets GOGC so that the heap grows to a size, and returns the GOGC before.
-func (p *pacer) set(size func(live uint64) uint64) int {
+// set sets GOGC for the live heap, and returns the GOGC before.
+func (p *pacer) set() int {
 	metrics.Read(p.found)
 	live, roots := p.found[0].Value.Uint64(), p.found[1].Value.Uint64()+p.found[2].Value.Uint64()
-	last := debug.SetGCPercent(percent(size(live), live, roots))
+	last := debug.SetGCPercent(percent(live, roots))
 	runtime.AddCleanup(&cycle{}, (*pacer).collected, p)
 	return last
 }
@@ -55,7 +54,7 @@ func (p *pacer) collected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.stopped {
-		p.set(size)
+		p.set()
 	}
 }
 

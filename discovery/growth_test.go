@@ -106,6 +106,7 @@ func BenchmarkReplacedPod(b *testing.B) {
 		{"1,000 services, 10,000 Pods, a headless service", 1000, 1, 10, 10, 10},
 		{"5,000 services, 50,000 Pods, a headless service", 5000, 1, 10, 10, 10},
 		{"one service of 1,000 slices", 1, 1000, 10, 0, 1},
+		{"one service of 10,000 slices", 1, 10_000, 10, 0, 1},
 	} {
 		b.Run(one.name, func(b *testing.B) {
 			c := newCluster(one.services, one.slices, one.perSlice, one.headless)
@@ -131,5 +132,17 @@ func TestReplacedPodCostsWhatChanged(t *testing.T) {
 		if made[1] > 1.3*made[0] || made[0] > 400 {
 			t.Errorf("%s: among 600 Pods %.0f values are allocated, among 6,000 %.0f: want about the same few", name, made[0], made[1])
 		}
+	}
+}
+
+// A replaced Pod of a service with many slices makes the service's list of endpoints anew, but nothing for each endpoint.
+func TestReplacedPodOfALargeService(t *testing.T) {
+	const pods = 5_000
+	c, i := newCluster(1, pods/10, 10, 0), 0
+	if made := testing.AllocsPerRun(20, func() {
+		c.replace(0, i)
+		i++
+	}); made > pods/10 {
+		t.Errorf("among %d Pods of one service %.0f values are allocated: want few", pods, made)
 	}
 }

@@ -49,21 +49,11 @@ func (m *Mesh) moveEndpoints(before, now *Service) {
 	m.bareServices = m.bareServices.with([]serviceKey{now.key()}, func(_ serviceKey, known bareService) (bareService, bool) {
 		return bareService{now, known.bare}, true
 	})
-	was, is := before.ips(), now.ips()
-	var changed []netip.Addr
-	for ip := range was {
-		if !is[ip] {
-			changed = append(changed, ip)
-		}
-	}
-	for ip := range is {
-		if !was[ip] {
-			changed = append(changed, ip)
-		}
-	}
+	gone, come := movedAddresses(before.Endpoints, now.Endpoints)
+	changed := slices.AppendSeq(slices.Collect(maps.Keys(gone)), maps.Keys(come))
 	bare := m.bare(now)
 	m.byAddress = m.byAddress.with(changed, func(ip netip.Addr, at []*Service) ([]*Service, bool) {
-		if !is[ip] {
+		if gone[ip] {
 			at = slices.DeleteFunc(slices.Clone(at), func(s *Service) bool { return s == bare })
 		} else {
 			at = append(slices.Clip(at), bare)
@@ -73,10 +63,38 @@ func (m *Mesh) moveEndpoints(before, now *Service) {
 	})
 }
 
-// ips returns the IP addresses of the endpoints, not IPv4-mapped.
-func (s *Service) ips() map[netip.Addr]bool {
-	out := make(map[netip.Addr]bool, len(s.Endpoints))
-	for _, e := range s.Endpoints {
+// movedAddresses returns the IP addresses that only the first or only the second list of endpoints has. Most of them mostly have
+// the same beginning and the same end, which are read only to see that they do not have the other addresses.
+func movedAddresses(was, is []Endpoint) (gone, come map[netip.Addr]bool) {
+	begin, end := 0, 0
+	for begin < min(len(was), len(is)) && was[begin].Address == is[begin].Address {
+		begin++
+	}
+	for end < min(len(was), len(is))-begin && was[len(was)-1-end].Address == is[len(is)-1-end].Address {
+		end++
+	}
+	gone, come = ips(was[begin:len(was)-end]), ips(is[begin:len(is)-end])
+	for ip := range gone {
+		if come[ip] {
+			delete(gone, ip)
+			delete(come, ip)
+		}
+	}
+	for _, both := range [][]Endpoint{was[:begin], was[len(was)-end:]} {
+		for i := 0; i < len(both) && len(gone)+len(come) > 0; i++ {
+			if ip, err := netip.ParseAddr(both[i].Address); err == nil {
+				delete(gone, ip.Unmap())
+				delete(come, ip.Unmap())
+			}
+		}
+	}
+	return gone, come
+}
+
+// ips returns the IP addresses of endpoints, not IPv4-mapped.
+func ips(endpoints []Endpoint) map[netip.Addr]bool {
+	out := make(map[netip.Addr]bool, len(endpoints))
+	for _, e := range endpoints {
 		if ip, err := netip.ParseAddr(e.Address); err == nil {
 			out[ip.Unmap()] = true
 		}

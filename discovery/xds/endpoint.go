@@ -28,36 +28,52 @@ type candidate struct {
 // service without endpoints it returns an empty assignment: without one Envoy would wait.
 func (t target) assignment() *endpointv3.ClusterLoadAssignment {
 	chosen := t.local(t.reachable())
-	slices.SortStableFunc(chosen, func(a, b candidate) int {
-		x, y := a.address.GetSocketAddress(), b.address.GetSocketAddress()
-		return cmp.Or(
-			cmp.Compare(a.priority, b.priority), cmp.Compare(a.locality.String(), b.locality.String()),
-			cmp.Compare(x.GetAddress(), y.GetAddress()), cmp.Compare(x.GetPortValue(), y.GetPortValue()),
-			cmp.Compare(a.address.GetPipe().GetPath(), b.address.GetPipe().GetPath()),
-		)
-	})
 	out := &endpointv3.ClusterLoadAssignment{ClusterName: t.name()}
+	all := make([]*endpointv3.LbEndpoint, 0, len(chosen)) // those of one group lie side by side
 	var last *candidate
-	for i := range chosen {
-		c := &chosen[i]
+	first := 0 // of the group
+	for _, at := range sorted(chosen) {
+		c := &chosen[at]
 		if last == nil || last.priority != c.priority || last.locality != c.locality {
 			out.Endpoints = append(out.Endpoints,
 				&endpointv3.LocalityLbEndpoints{Locality: locality(c.locality), Priority: c.priority})
+			first = len(all)
 		}
-		group := out.Endpoints[len(out.Endpoints)-1]
 		e := lbEndpoint(c.address, c.weight)
 		e.HealthStatus = healthStatus(c.health)
-		group.LbEndpoints = append(group.LbEndpoints, e)
+		all = append(all, e)
+		out.Endpoints[len(out.Endpoints)-1].LbEndpoints = all[first:len(all):len(all)]
 		last = c
 	}
 	t.distribute(out)
 	return out
 }
 
+// sorted returns the indexes of candidates by priority, locality and address.
+func sorted(chosen []candidate) []int {
+	order, places := make([]int, len(chosen)), make([]string, len(chosen))
+	for i, c := range chosen {
+		if order[i] = i; i > 0 && c.locality == chosen[i-1].locality {
+			places[i] = places[i-1]
+		} else {
+			places[i] = c.locality.String()
+		}
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &chosen[i], &chosen[j]
+		x, y := a.address.GetSocketAddress(), b.address.GetSocketAddress()
+		if n := cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(places[i], places[j]), cmp.Compare(x.GetAddress(), y.GetAddress())); n != 0 {
+			return n
+		}
+		return cmp.Or(cmp.Compare(x.GetPortValue(), y.GetPortValue()), cmp.Compare(a.address.GetPipe().GetPath(), b.address.GetPipe().GetPath()), i-j)
+	})
+	return order
+}
+
 // reachable returns the endpoints at the addresses by which the proxy reaches them: the gateways of another network
 // stand for its endpoints. While no endpoint takes requests, those that end and still serve do.
 func (t target) reachable() []candidate {
-	var out []candidate
+	out := make([]candidate, 0, len(t.service.Endpoints))
 	remote := map[string]int{} // gateway's address → index in out
 	scale := scaleOf(t.mesh)
 	ending := !slices.ContainsFunc(t.service.Endpoints, func(e model.Endpoint) bool {

@@ -94,27 +94,35 @@ func (s *slice) portsFor(ports []model.Port) (out map[string]uint32, partial boo
 // chosen returns each endpoint once. Two slices may list an endpoint while it moves from one to the other, with states
 // of different times. A Pod with addresses of two families is in slices of both: then the endpoint of the first family
 // is used.
+//
+// It uses the memory of all for what it keeps of it.
 func chosen(all []candidate, families []corev1.IPFamily) []model.Endpoint {
-	at := map[string][]int{} // of out, by address
-	var out []candidate
+	at := make(map[string]int, len(all)) // the last one of out at an address
+	before := map[int]int{}              // the one before it, of few addresses
+	out := all[:0]
 	for _, one := range all {
-		i := slices.IndexFunc(at[one.Address], func(i int) bool {
-			return out[i].Partial == one.Partial && maps.Equal(out[i].Ports, one.Ports)
-		})
-		if i < 0 {
-			at[one.Address] = append(at[one.Address], len(out))
+		i, known := at[one.Address]
+		for known && (out[i].Partial != one.Partial || !maps.Equal(out[i].Ports, one.Ports)) {
+			i, known = before[i]
+		}
+		switch {
+		case known && one.before(out[i]):
+			out[i] = one
+		case !known:
+			if last, taken := at[one.Address]; taken {
+				before[len(out)] = last
+			}
+			at[one.Address] = len(out)
 			out = append(out, one)
-		} else if j := at[one.Address][i]; one.before(out[j]) {
-			out[j] = one
 		}
 	}
 	out = firstFamily(out, families)
+	if len(out) == 0 {
+		return nil
+	}
 	endpoints := make([]model.Endpoint, len(out))
 	for i, one := range out {
 		endpoints[i] = one.Endpoint
-	}
-	if len(endpoints) == 0 {
-		return nil
 	}
 	return endpoints
 }

@@ -133,8 +133,13 @@ func (c *Catalog) withEndpoints(key Key, d *declared) (*model.Service, []string)
 	s := d.Service
 	var wrong faults
 	if d.endpoints {
-		var found []candidate
-		for _, name := range slices.SortedFunc(c.slicesOf.of(key), func(a, b Key) int { return cmp.Compare(a.Name, b.Name) }) {
+		names := slices.SortedFunc(c.slicesOf.of(key), func(a, b Key) int { return cmp.Compare(a.Name, b.Name) })
+		listed := 0
+		for _, name := range names {
+			listed += len(c.slices[name].endpoints)
+		}
+		found := make([]candidate, 0, listed)
+		for _, name := range names {
 			in := c.slices[name]
 			if in.wrong != "" {
 				wrong.addf("EndpointSlice %s has the addressType %q, want IPv4 or IPv6", name.Name, in.wrong)

@@ -35,6 +35,7 @@ type Mesh struct {
 	twins            map[string]bool          // keys that several objects have
 	unused           []twin                   // objects whose key an object in use has; in the order of objects
 	settings         Settings
+	base             *Generation // of the mesh that Next made, from which With made this one
 	delta            Delta
 	memory           *Memory
 	places           map[serviceKey]int // of services without an address of their own, see AutoAddresses
@@ -105,6 +106,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next.indexWorkloads()
 	next.indexResidents(m)
 	next.delta.ID = new(Generation)
+	next.base = next.delta.ID
 	next.addVirtualServices(rules)
 	next.settings.fill()
 	next.indexLabels()

@@ -14,25 +14,28 @@ import (
 // whole mesh; it is not part of a push, so the cost of a push depends on the change only, and the caller decides how
 // often to call it. connected are the connected proxies; they need not be endpoints of a service.
 func (m *Mesh) Notes(connected ...Proxy) []Note {
+	notes, _ := m.NotesAfter(nil, connected...)
+	return notes
+}
+
+// NotesAfter returns the same as Notes. If last is of a mesh from which With made this one, it examines only the routes and
+// policies that have notes or may have some now; last may be nil.
+func (m *Mesh) NotesAfter(last *Judged, connected ...Proxy) ([]Note, *Judged) {
 	j := newJudge(m, connected)
-	for _, o := range m.used() {
-		switch spec := o.Spec.(type) {
-		case *networking.VirtualService:
-			j.virtualService(o.Meta, spec)
-		case *networking.DestinationRule:
-			j.destinationRule(o.Meta, spec)
-		case *networking.Sidecar:
-			j.sidecar(o.Meta, spec)
-		case *networking.Gateway:
-			j.gateway(o.Meta, spec)
-		case *networking.ServiceEntry:
-			j.serviceEntry(o.Meta, spec)
-		case *networking.WorkloadEntry:
-			j.localWorkload(o.Meta, spec)
-			j.foreignAddress(o.Meta, "spec.address", spec.Address)
-		case *networking.WorkloadGroup:
-			j.template(o)
+	known, now := m.lasting(last), &Judged{base: m.base, services: m.services, objects: m.objects, clean: make([]bool, len(m.objects))}
+	unused := m.unused
+	for at, o := range m.objects {
+		if len(unused) > 0 && unused[0].object == o { // in the same order
+			unused = unused[1:]
+			continue
 		}
+		if now.clean[at] = known.clean(m, at); now.clean[at] {
+			continue
+		}
+		before := len(j.notes)
+		now.looked++
+		j.object(o)
+		now.clean[at] = len(j.notes) == before && alone(o)
 	}
 	j.ignored()
 	j.locals()
@@ -44,7 +47,28 @@ func (m *Mesh) Notes(connected ...Proxy) []Note {
 	m.locate(j.notes[looked:])
 	slices.SortStableFunc(j.notes,
 		func(a, b Note) int { return cmp.Or(a.Meta.Older(b.Meta), cmp.Compare(a.Path, b.Path)) })
-	return bounded(j.notes)
+	return bounded(j.notes), now
+}
+
+// object adds the notes about one object.
+func (j *judge) object(o *Object) {
+	switch spec := o.Spec.(type) {
+	case *networking.VirtualService:
+		j.virtualService(o.Meta, spec)
+	case *networking.DestinationRule:
+		j.destinationRule(o.Meta, spec)
+	case *networking.Sidecar:
+		j.sidecar(o.Meta, spec)
+	case *networking.Gateway:
+		j.gateway(o.Meta, spec)
+	case *networking.ServiceEntry:
+		j.serviceEntry(o.Meta, spec)
+	case *networking.WorkloadEntry:
+		j.localWorkload(o.Meta, spec)
+		j.foreignAddress(o.Meta, "spec.address", spec.Address)
+	case *networking.WorkloadGroup:
+		j.template(o)
+	}
 }
 
 // locate sets the current lines of the objects in notes. If only the line of an object changed, With does not update

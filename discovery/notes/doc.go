@@ -1,7 +1,7 @@
 // Package notes reports the notes of a mesh's objects: an unknown host, a policy that does nothing, a conflict.
 //
-//	discovery ── Judge(mesh) ──▶ newest ──▶ mesh.Notes() ──▶ difference ──▶ log: new and mended, each once
-//	                                             │              └ pure
+//	discovery ── Judge(mesh) ──▶ newest ──▶ mesh.NotesAfter(last) ──▶ difference ──▶ log: new and mended, each once
+//	                                             │                       └ pure
 //	                                             └──▶ Notes for /debug/notes, pilotlight_config_notes{code}
 //
 // Only the newest mesh is judged, with a small share of the CPU time: a push never waits for it. Notes that depend on

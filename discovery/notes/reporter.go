@@ -66,6 +66,7 @@ func (r *Reporter) Notes() []model.Note { return *r.notes.Load() }
 // Run judges meshes until ctx is done.
 func (r *Reporter) Run(ctx context.Context) error {
 	var mesh *model.Mesh
+	var judged *model.Judged
 	for {
 		var unchanged <-chan time.Time
 		if mesh != nil {
@@ -82,7 +83,8 @@ func (r *Reporter) Run(ctx context.Context) error {
 			continue
 		}
 		began := time.Now()
-		notes := mesh.Notes(r.connected()...)
+		var notes []model.Note
+		notes, judged = mesh.NotesAfter(judged, r.connected()...)
 		if r.report(notes); r.onJudged != nil {
 			r.onJudged(mesh, notes)
 		}

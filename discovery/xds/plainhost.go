@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"slices"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -113,10 +114,10 @@ func (k *hostsOf) find(host string, port uint32) *plainHost {
 	return nil
 }
 
-// domains returns about how many domains there were.
+// domains returns about how many domains there will be.
 func (k *keptHosts) domains() (n int) {
-	if k.last.table != nil {
-		for _, h := range k.last.table.config.VirtualHosts {
+	if like := cmp.Or(k.last.table, k.sibling.table); like != nil {
+		for _, h := range like.config.VirtualHosts {
 			n += len(h.Domains)
 		}
 	}

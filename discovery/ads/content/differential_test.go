@@ -32,12 +32,19 @@ func TestEditsAreToldAsAFreshServerTellsThem(t *testing.T) {
 		for _, name := range names {
 			g.Snapshot(Reader{View: worldViews()[name], Names: true})
 		}
+		_, judged := mesh.NotesAfter(nil)
 		for step := range *steps {
 			next, edited := w.next(mesh)
 			mesh, g = next, g.Follow(next, in)
 			whole := model.New(w.inOrder)
 			for _, fault := range differences(whole, g, names) {
 				t.Errorf("seed %d, step %d, of %s: %s", seed, step, edited, fault)
+			}
+			connected := []model.Proxy{worldViews()[names[step%len(names)]].Proxy()} // another one each time
+			var notes []model.Note
+			notes, judged = mesh.NotesAfter(judged, connected...)
+			if a, b := fmt.Sprint(whole.Notes(connected...)), fmt.Sprint(notes); a != b {
+				t.Errorf("seed %d, step %d, of %s: notes after those before are\n%s\nwant\n%s", seed, step, edited, b, a)
 			}
 			if t.Failed() {
 				return

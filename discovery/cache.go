@@ -107,6 +107,9 @@ type cache struct {
 	lost                 string    // what they are, such as "9 of 10 hosts"
 
 	leaving map[string]time.Time // groups that the source no longer has, until when they are served: see linger
+
+	memory
+	kept
 }
 
 func newCache() *cache {
@@ -120,6 +123,7 @@ func newCache() *cache {
 func (c *cache) remove(name string) {
 	c.feed, c.faults, c.unread = nil, map[string][]string{}, map[string]bool{}
 	clear(c.leaving)
+	c.memory = memory{}
 	c.status = SourceStatus{Name: name, State: SourceRemoved, Objects: c.status.Objects, Changed: c.status.Changed}
 }
 
@@ -128,6 +132,9 @@ func (c *cache) report() SourceStatus {
 	out := c.cacheOf.report()
 	if out.Held = len(c.held); out.Held > 0 {
 		out.Lost, out.Since, out.Until = c.lost, c.heldSince, c.heldUntil
+	}
+	if c.remembered() {
+		out.Remembered, out.RememberedAt, out.Age = len(c.old), c.at, c.age.Round(time.Second).String()
 	}
 	return out
 }

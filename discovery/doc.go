@@ -7,7 +7,7 @@
 //
 // Changes that come close together cost one push. Nothing is pushed before every source has sent its initial state, or
 // its deadline has passed: half a mesh would remove configuration that proxies already have. Sources can be added and
-// removed while the server runs. docs/design/007-sources.md has the contract.
+// removed while the server runs. What an earlier run has kept counts as sent by sources that then failed. docs/design/007-sources.md has the contract.
 //
 // The package does not depend on the adapters that send updates, nor on the connected proxies: cmd joins it with both.
 package discovery

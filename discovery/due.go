@@ -62,6 +62,7 @@ func (s *state) wake(d Debounce) (time.Time, bool) {
 		for _, until := range t.leaving {
 			sooner(until)
 		}
+		sooner(s.keepDue(t))
 	}
 	return at, ok
 }
@@ -72,8 +73,11 @@ func (s *state) expire(now time.Time) {
 		c := s.sources[name]
 		if c.expire(now) {
 			text := "source has not synced in time, discovery goes on without it"
-			if s.awaits(c) {
+			switch {
+			case s.awaits(c):
 				text = "source has not synced in time, discovery is not ready without it"
+			case c.remembered():
+				text = "source has not synced in time, discovery goes on with what it had before the start"
 			}
 			s.log(slog.LevelError, text, "source", name, "timeout", s.patience.Sync, "reason", c.status.Error)
 			if !s.pushed {
@@ -118,7 +122,7 @@ func (s *state) flush() (*model.Mesh, model.Change) {
 func (s *state) recordUnknown() {
 	s.unknown = map[string]bool{}
 	for name, c := range s.sources {
-		if c.feed == nil || c.settled {
+		if c.feed == nil || c.settled || c.remembered() {
 			continue
 		}
 		if _, open := c.feed.source.(OpenRegistry); !open {

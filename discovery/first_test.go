@@ -25,6 +25,14 @@ func TestStance(t *testing.T) {
 		{"optional, late", stance{late: true}, false},
 		{"optional, synced in part", stance{settled: true}, false},
 		{"optional, whole", stance{settled: true, whole: true}, false},
+		{"required, remembered, syncing", stance{required: true, remembered: true}, true},
+		{"required, remembered, failed", stance{required: true, remembered: true, faulty: true}, false},
+		{"required, remembered, synced in part", stance{required: true, remembered: true, settled: true}, false},
+		{"required, remembered, late", stance{required: true, remembered: true, late: true}, false},
+		{"required, failed", stance{required: true, faulty: true}, true},
+		{"optional, remembered, syncing", stance{remembered: true}, true},
+		{"optional, remembered, failed", stance{remembered: true, faulty: true}, false},
+		{"optional, failed", stance{faulty: true}, true},
 	} {
 		if got := test.stance.waits(); got != test.waits {
 			t.Errorf("%s: it waits: %t, want %t", test.source, got, test.waits)

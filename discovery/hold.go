@@ -57,6 +57,7 @@ func (s *state) replaceAll(name string, c *cache, groups map[string]model.Group,
 	}
 	if c.feed == nil {
 		delete(s.sources, name)
+		s.gone = append(s.gone, name)
 	}
 }
 
@@ -64,6 +65,7 @@ func (s *state) replaceAll(name string, c *cache, groups map[string]model.Group,
 func (s *state) replace(c *cache, name, key string, group model.Group, now time.Time) {
 	delete(c.held, key)
 	delete(c.leaving, key)
+	c.resend(key, group)
 	if before, changed := c.take(key, group); changed {
 		s.markGroup(c, groupKey{name, key}, before, now)
 	}

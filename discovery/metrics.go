@@ -16,6 +16,8 @@ var (
 	sourceUnread    = perSource("unread_parts", "Parts of a source, such as files or kinds of objects, that cannot be read: see /debug/sources.")
 	sourceMalformed = perSource("malformed_records", "Records of a source that cannot be read: see /debug/sources.")
 	sourceHeld      = perSource("held_groups", "Groups that a source no longer has, served for a while since most of the mesh went at once.")
+	sourceRecalled  = perSource("remembered_groups", "Groups of before the start that a source has not sent again, and that are served.")
+	sourceRecallAt  = perSource("remembered_timestamp_seconds", "When a source had what is served of before the start; absent once it is whole.")
 	sourceRestarts  = perSource("restarts_total", "Starts of a source after an error.")
 	sourceChanged   = perSource("last_change_timestamp_seconds", "When a source last sent a change; absent before that.")
 	sourceFailed    = perSource("last_error_timestamp_seconds", "When a source last failed; absent before that.")
@@ -39,6 +41,10 @@ func (s *Server) Collect(out chan<- prometheus.Metric) {
 		emit(sourceObjects, prometheus.GaugeValue, float64(now.Objects))
 		emit(sourceMalformed, prometheus.GaugeValue, float64(len(now.Malformed)))
 		emit(sourceHeld, prometheus.GaugeValue, float64(now.Held))
+		emit(sourceRecalled, prometheus.GaugeValue, float64(now.Remembered))
+		if !now.RememberedAt.IsZero() {
+			emit(sourceRecallAt, prometheus.GaugeValue, float64(now.RememberedAt.UnixMilli())/1000)
+		}
 		emit(sourceRestarts, prometheus.CounterValue, float64(now.Restarts))
 		if !now.Changed.IsZero() {
 			emit(sourceChanged, prometheus.GaugeValue, float64(now.Changed.UnixMilli())/1000)

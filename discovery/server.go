@@ -68,6 +68,14 @@ type Server struct {
 	Vault   Vault // may be nil where there are never sources of secrets
 	Log     *slog.Logger
 
+	// Remembered are the groups of sources that an earlier run has kept, by the source's name. They are served as if each
+	// source had run before and failed: until it is whole.
+	Remembered map[string]Remembered
+	// Adder returns the source that adds a source of that name while the server runs, "" for none: what is remembered of
+	// one that has not been added yet is served until its adder is whole. Nil for no such sources.
+	Adder  func(source string) string
+	Keeper Keeper // gets what is served of each source; nil for none
+
 	roster   roster[model.Update]
 	released released
 	random   func() float64 // for a test to set
@@ -127,6 +135,8 @@ func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) err
 	state := newState(s.Patience)
 	state.settings, state.required = s.Mesh, s.Required
 	state.withoutSecrets = true
+	state.adder, state.keeps = s.Adder, s.Keeper != nil
+	state.recall(s.Remembered, s.roster.all(), time.Now())
 	running := newRunning[model.Update](s.random)
 	reconcile := func() {
 		start, stop := state.reconcile(s.roster.all(), time.Now())
@@ -138,7 +148,9 @@ func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) err
 	for {
 		select {
 		case <-ctx.Done():
-			return running.end()
+			err := running.end()
+			s.keep(state, true)
+			return err
 		case <-changed:
 			reconcile()
 		case <-settled:
@@ -157,6 +169,7 @@ func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) err
 			}
 		}
 		state.expire(time.Now())
+		s.keep(state, false)
 		s.report(state)
 		if wake, ok := state.wake(s.Debounce); ok {
 			timer.Reset(time.Until(wake))
@@ -187,4 +200,19 @@ func (s *Server) push(state *state) {
 	s.synced.Store(true)
 	s.Log.Info("pushed", "services", len(mesh.Services()), "changes", change.Count, "took", time.Since(change.Since))
 	state.recordPush(began, time.Now())
+}
+
+// keep hands over what is to be kept: with final all of it, for the server ends.
+func (s *Server) keep(state *state, final bool) {
+	gone := state.takeGone()
+	if s.Keeper == nil {
+		return
+	}
+	now := time.Now()
+	for _, name := range state.toKeep(now, final) {
+		s.Keeper.Keep(name, maps.Clone(state.sources[name].groups), now)
+	}
+	for _, name := range gone {
+		s.Keeper.Forget(name)
+	}
 }

@@ -43,6 +43,10 @@ type SourceStatus struct {
 	Until     time.Time   `json:"until,omitzero"`           // when they are removed, unless an operator releases them before
 	Required  bool        `json:"required,omitempty"`       // discovery does not become ready without it
 	Awaited   bool        `json:"awaited,omitempty"`        // discovery is not ready, since it waits for it
+
+	Remembered   int       `json:"rememberedGroups,omitempty"` // groups of before the start that it has not sent again, and that are served
+	RememberedAt time.Time `json:"rememberedAt,omitzero"`      // when it had them; zero once it is whole
+	Age          string    `json:"rememberedAge,omitempty"`    // how old they were at the start, such as "12m0s"
 }
 
 // maxNamed is how many malformed records Lines names.
@@ -57,12 +61,17 @@ func (s SourceStatus) Lines() []string {
 	switch {
 	case s.Late && s.Awaited:
 		add("it has not synced within its deadline, and discovery is not ready without it%s", s.reason())
+	case s.Late && !s.RememberedAt.IsZero():
+		add("it has not synced within its deadline, what it had before the start is served%s", s.reason())
 	case s.Late:
 		add("it has not synced within its deadline, discovery is ready without it%s", s.reason())
 	case s.State == SourceSyncing:
 		add("it has not synced yet%s", s.reason())
 	case s.State == SourceFailed:
 		add("it failed at %s and is started again, its last groups are served%s", clock(s.ErrorTime), s.reason())
+	}
+	if !s.RememberedAt.IsZero() {
+		add("%d groups are from before the start, of %s, then %s old: they stay until it is whole", s.Remembered, clock(s.RememberedAt), s.Age)
 	}
 	for i, part := range s.Unread {
 		if i == maxNamed {

@@ -30,6 +30,10 @@ type state struct {
 
 	required func(source string) bool // nil for none
 
+	adder func(source string) string // see Server.Adder; nil for none
+	keeps bool                       // there is a Keeper
+	gone  []string                   // sources that were removed, with their groups: see takeGone
+
 	withoutSecrets bool // the first mesh waits until the sources of secrets have synced or are late
 }
 
@@ -52,10 +56,13 @@ func (s *state) apply(in sourceEvent, now time.Time) {
 	case in.started:
 		c.started()
 	case in.ended:
-		if in.err == nil {
+		level := c.ended(in.err, now)
+		switch {
+		case in.err == nil && c.remembered() && c.whole():
+			s.becomeWhole(in.feed.name, c, now)
+		case in.err == nil:
 			s.meet(in.feed.name, now)
-		}
-		if level := c.ended(in.err, now); in.err != nil {
+		default:
 			s.log(level, "source failed, its last groups are served", "source", in.feed.name, "err", in.err, "restart", in.restart)
 		}
 	default:
@@ -78,7 +85,7 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 		}
 		c.part(key, group.Unread)
 		switch {
-		case s.pushed && c.goes(key, group):
+		case (s.pushed || c.remembered()) && c.goes(key, group):
 			if !s.linger(c, key, group, now) {
 				going[key] = group
 			}
@@ -99,11 +106,19 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 			s.log(slog.LevelInfo, "source synced again", "source", name, "failed", failed)
 		}
 	}
-	if c.status.State != SourceSynced || !c.whole() {
-		return
+	if c.status.State == SourceSynced {
+		c.firstKeep(now)
+		if c.whole() {
+			s.becomeWhole(name, c, now)
+		}
 	}
+}
+
+// becomeWhole removes what a source has not sent again, now that all it has is known.
+func (s *state) becomeWhole(name string, c *cache, now time.Time) {
 	s.remove(name, c, nothingOf(c.deleted()), now)
 	s.meet(name, now)
+	s.renewed(name, c, now)
 }
 
 // meet records that the content of a source is known, or that the source was removed.
@@ -123,6 +138,7 @@ func (s *state) markGroup(c *cache, key groupKey, before model.Group, now time.T
 		s.changed[key] = before
 	}
 	c.status.Changed = now
+	c.dirty(now)
 	s.markChange(now)
 }
 

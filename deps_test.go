@@ -47,7 +47,8 @@ const (
 		"discovery/plane/faults.go discovery/plane/grants.go discovery/plane/layers.go discovery/plane/limits.go discovery/plane/names.go discovery/plane/ready.go discovery/plane/wanted.go " +
 		"discovery/registry/cloudfoundry/table.go discovery/registry/consul/record.go discovery/registry/consul/round.go discovery/registry/consul/view.go " +
 		"discovery/registry/eureka/read.go discovery/registry/eureka/record.go discovery/registry/eureka/registry.go " +
-		"discovery/secret/file/wanted.go discovery/webhook/plan.go discovery/webhook/state.go"
+		"discovery/secret/file/wanted.go discovery/webhook/plan.go discovery/webhook/state.go " +
+		"discovery/keep.go discovery/remembered.go discovery/remember/file.go discovery/remember/group.go"
 )
 
 var rules = []rule{
@@ -216,6 +217,7 @@ var rules = []rule{
 	{who: "discovery/status", only: "discovery/ads discovery/ads/protocol discovery/model internal/local", why: "pages show what the streams and the mesh are"},
 	{who: "discovery/inject", only: "node internal/fill internal/spelling", why: "a patch is made from a pod and text"},
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
+	{who: "discovery/remember", only: "discovery/model", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/webhook", only: "discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
 	{who: "discovery/ca", only: "internal/spiffe", why: "an authority is made of bytes and a time: callers and files are for others"},

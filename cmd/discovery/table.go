@@ -83,6 +83,15 @@ func (s *settings) configuration() []setting.Setting {
 			Help: "become ready after this time without a source of --optionalSources, or another cluster, that has not sent all it knows, as long as " +
 				"another one has, and without webhooks whose certificate or configuration is missing; 0s waits for all",
 		},
+		{
+			Name: "stateDir", Kind: setting.Path(&s.StateDir),
+			Help: "directory in which discovery keeps what it serves of each source, without secrets, so that a start while a source is away serves " +
+				"that; it is made if missing, and must belong to discovery's user alone. If empty, nothing is kept",
+		},
+		{
+			Name: "stateMaxAge", Default: "24h", Kind: setting.Duration(&s.StateMaxAge, time.Second, setting.Forever),
+			Help: "do not use what --stateDir has of a source that was away, or of a discovery that was, for longer than this",
+		},
 	}
 }
 

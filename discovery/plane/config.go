@@ -46,6 +46,9 @@ type Config struct {
 	Debounce discovery.Debounce
 	Patience discovery.Patience
 
+	StateDir    string        // keeps what is served for the next start; empty for none
+	StateMaxAge time.Duration // of what it has, to be used
+
 	Replica string               // name of this run of this replica, unlike that of any other one
 	Traces  trace.TracerProvider // nil for no traces
 	Log     *slog.Logger

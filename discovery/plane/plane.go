@@ -12,6 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/notes"
+	"github.com/pilotlight/pilotlight/discovery/remember"
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
 
@@ -26,6 +27,7 @@ type Plane struct {
 	reporter *notes.Reporter
 	hooks    *hooks
 	office   *office
+	state    *remember.Directory // nil for none
 	election *kube.Election
 	leading  []kube.Lead
 	began    time.Time
@@ -48,6 +50,7 @@ func New(c Config) (*Plane, error) {
 	p.reporter = notes.New(p.proxies.Proxies, c.Log)
 	p.proxies.OnNews(p.reporter.Recheck)
 	p.joinSources()
+	p.joinState()
 	p.joinSettings()
 	p.hooks = newHooks(c, p.proxies.Mesh, p.server.Statuses)
 	return p, nil
@@ -147,5 +150,11 @@ func (p *Plane) joinSettings() {
 	p.server.Sources["meshConfig"] = p.further.followed(settings)
 	if o, _ := file.ReadSettings("MeshConfig", p.config.MeshConfig); o != nil {
 		p.further.set(config.ConfigSources(o))
+		return
+	}
+	for _, group := range p.server.Remembered["meshConfig"].Groups {
+		for _, o := range group.Objects {
+			p.further.set(config.ConfigSources(o))
+		}
 	}
 }

@@ -55,10 +55,10 @@ func names(sources []discovery.SourceStatus) string {
 	return ": " + strings.Join(out, ", ") + " (/ready?verbose on its host has the reasons)"
 }
 
-// whole reports whether no source is late, or cannot be read in part. If something is missing, references to its objects
-// look wrong, and are not written into the statuses of objects.
+// whole reports whether no source is late, cannot be read in part, or is served of before the start. If something is missing,
+// references to its objects look wrong, and are not written into the statuses of objects.
 func whole(sources []discovery.SourceStatus) bool {
-	return !slices.ContainsFunc(sources, func(s discovery.SourceStatus) bool { return s.Late || len(s.Unread) > 0 })
+	return !slices.ContainsFunc(sources, func(s discovery.SourceStatus) bool { return s.Late || len(s.Unread) > 0 || !s.RememberedAt.IsZero() })
 }
 
 // proxyConfigSources are the sources of MeshConfig and ProxyConfig objects without which no Pod is injected, even if
@@ -71,7 +71,7 @@ func injectable(meshed bool, sources []discovery.SourceStatus) error {
 		return errors.New("there is no mesh before its sources have synced")
 	}
 	for _, source := range sources {
-		if source.Late && slices.Contains(proxyConfigSources, source.Name) {
+		if source.Late && source.RememberedAt.IsZero() && slices.Contains(proxyConfigSources, source.Name) {
 			return fmt.Errorf("the source %s has not synced", source.Name)
 		}
 	}

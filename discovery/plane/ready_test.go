@@ -59,6 +59,12 @@ func TestInjectable(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
+	if got := injectable(true, []discovery.SourceStatus{{Name: "meshConfig", Late: true, RememberedAt: time.Unix(1, 0)}}); got != nil {
+		t.Errorf("with the settings of before the start: %v", got)
+	}
+	if whole([]discovery.SourceStatus{{Name: "Consul", RememberedAt: time.Unix(1, 0)}}) {
+		t.Error("a mesh with a source of before the start counts as whole")
+	}
 	if whole(late("Consul")) || !whole(nil) {
 		t.Error("a mesh without the services of a late registry counts as whole, or one without sources does not")
 	}

@@ -21,7 +21,14 @@ func (p *Plane) Run(ctx context.Context) error {
 		"httpAddr", addressOf(ports.web), "secureGRPCAddr", addressOf(ports.secure), "monitoringAddr", addressOf(ports.monitoring),
 		"webhookAddr", addressOf(ports.webhooks))
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.server.Run(ctx) })
+	ended := make(chan struct{})
+	g.Go(func() error {
+		defer close(ended)
+		return p.server.Run(ctx)
+	})
+	if p.state != nil {
+		g.Go(func() error { return p.state.Run(ended) })
+	}
 	g.Go(func() error { return p.reporter.Run(ctx) })
 	if len(p.leading) > 0 {
 		g.Go(func() error { return p.election.Run(ctx, p.leading...) })
@@ -61,7 +68,7 @@ func (p *Plane) pages() status.Pages {
 		Config:  func() any { return p.store.Status() },
 		Sources: func() any { return p.server.Statuses() },
 		Faults: func() []string {
-			return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.hooks.lines())
+			return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.stateLines(), p.hooks.lines())
 		},
 	}
 }
@@ -72,6 +79,9 @@ func (p *Plane) metrics() []prometheus.Collector {
 	all := append(collectors(p.server.Sources), p.proxies.Metrics(), p.server, p.reporter, stores)
 	if len(p.leading) > 0 {
 		all = append(all, p.election)
+	}
+	if p.state != nil {
+		all = append(all, p.state)
 	}
 	return append(append(all, p.hooks.collectors()...), p.office.collectors()...)
 }

@@ -52,10 +52,16 @@ func (w *world) serve(flags ...string) {
 // sidecar starts an agent with its Envoy, and waits until it is ready.
 func (w *world) sidecar(flags ...string) {
 	w.T.Helper()
+	w.sidecarAs("client", 1, flags...)
+}
+
+// sidecarAs starts one of a name at an address of its own.
+func (w *world) sidecarAs(name string, last int, flags ...string) {
+	w.T.Helper()
 	port := w.port()
 	w.proxy = local(port)
 	s, err := w.Sidecar(lab.Workload{
-		Name: "client", App: "client", Version: "v1", IP: w.Addresses + "1", ProxyPort: port, Discovery: w.discovery.GRPC, Flags: flags,
+		Name: name, App: "client", Version: "v1", IP: fmt.Sprint(w.Addresses, last), ProxyPort: port, Discovery: w.discovery.GRPC, Flags: flags,
 	})
 	w.check(err)
 	w.StopAtEnd("agent", s)

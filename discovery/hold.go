@@ -32,6 +32,15 @@ func (s *state) remove(name string, c *cache, going map[string]model.Group, now 
 	}
 }
 
+// removeOf does the same for an update, which may say that nothing need be held.
+func (s *state) removeOf(u model.Update, name string, c *cache, going map[string]model.Group, now time.Time) {
+	if u.Certain {
+		s.replaceAll(name, c, going, now)
+		return
+	}
+	s.remove(name, c, going, now)
+}
+
 // hold keeps groups of a source if they are a mass, and reports whether it does. A hold begins once for a source: what goes
 // while it lasts joins it, with the same end.
 func (s *state) hold(name string, c *cache, going map[string]model.Group, now time.Time) bool {

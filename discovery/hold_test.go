@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,6 +211,63 @@ func TestServerReleases(t *testing.T) {
 		r.want(t, before[0], push{2 * time.Second, []string{"h3.1"}})
 		if _, err := s.Release("a"); err == nil || !strings.Contains(err.Error(), "no groups that are held") {
 			t.Errorf("released again: %v", err)
+		}
+	})
+}
+
+// What a source has itself held is not held again.
+func TestWhatIsCertainIsNotHeld(t *testing.T) {
+	for certain, want := range map[bool]int{false: 5, true: 0} {
+		s := stateOf("a")
+		at{0, "a", hosts0(5), true, false}.apply(s)
+		s.flush()
+		gone := map[string]model.Group{}
+		for key := range hosts0(5) {
+			gone[key] = model.Group{}
+		}
+		s.apply(sourceEvent{feed: s.sources["a"].feed, update: model.Update{Groups: gone, Certain: certain}}, epoch)
+		if got := len(hosts(s.next())); got != want || s.report("a").Held != want {
+			t.Errorf("certain: %t: %d hosts are served, %d groups held, want %d", certain, got, s.report("a").Held, want)
+		}
+	}
+}
+
+// holder is a source that holds by itself.
+type holder struct {
+	fake
+	objects  atomic.Int64
+	released chan struct{}
+}
+
+func (h *holder) Held() (lost string, groups int, since, until time.Time) {
+	return "9 of 10 services", int(h.objects.Load()), epoch, epoch.Add(time.Minute)
+}
+
+func (h *holder) Release() { h.released <- struct{}{} }
+
+// What a source itself holds is named as what discovery holds of it, and released in the same way.
+func TestServerReleasesWhatASourceHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &holder{fake: newFake(), released: make(chan struct{}, 1)}
+		s, _ := serve(t, map[string]Source{"a": a})
+		a.updates <- hosts0(4).model(true)
+		pass(time.Second)
+		if _, err := s.Release("a"); err == nil || s.Statuses()[0].Held != 0 {
+			t.Errorf("it holds nothing, and is released: %v, %+v", err, s.Statuses())
+		}
+		a.objects.Store(9)
+		want := "source a: 9 of 10 services are gone at once, since 2026-01-01T00:00:00Z: 9 groups are held until 2026-01-01T00:01:00Z, or until `discovery release a`"
+		if got := s.Statuses()[0].Lines(); !slices.Contains(got, want) {
+			t.Errorf("said is %q, want %q", got, want)
+		}
+		groups, err := s.Release("a")
+		if <-a.released; groups != 9 || err != nil {
+			t.Errorf("released are %d, %v", groups, err)
+		}
+		both := SourceStatus{Held: 2, Lost: "2 of 3 hosts", Since: epoch.Add(-time.Second), Until: epoch.Add(time.Hour)}
+		both.hold("9 of 10 services", 9, epoch, epoch.Add(time.Minute))
+		if both.Held != 11 || both.Lost != "2 of 3 hosts, 9 of 10 services" || !both.Since.Equal(epoch.Add(-time.Second)) || !both.Until.Equal(epoch.Add(time.Hour)) {
+			t.Errorf("both hold %+v", both)
 		}
 	})
 }

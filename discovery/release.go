@@ -17,6 +17,11 @@ func (s *Server) Release(source string) (groups int, err error) {
 	case statuses[i].Held == 0:
 		return 0, fmt.Errorf("source %q: it has no groups that are held", source)
 	}
+	if f := s.roster.all()[source]; f != nil {
+		if holder, holds := f.source.(Holder); holds {
+			holder.Release()
+		}
+	}
 	s.released.add(source)
 	return statuses[i].Held, nil
 }

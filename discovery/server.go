@@ -105,10 +105,21 @@ func (s *Server) RemoveSecrets(name string) { s.secretRoster.remove(name) }
 
 // Statuses returns the status of each source, ordered by name; those of secrets come last.
 func (s *Server) Statuses() (out []SourceStatus) {
-	for _, statuses := range []*atomic.Pointer[[]SourceStatus]{&s.statuses, &s.secretStatuses} {
-		if now := statuses.Load(); now != nil {
-			out = append(out, *now...)
+	if now := s.statuses.Load(); now != nil {
+		out = slices.Clone(*now)
+	}
+	for name, f := range s.roster.all() {
+		holder, holds := f.source.(Holder)
+		i := slices.IndexFunc(out, func(now SourceStatus) bool { return now.Name == name })
+		if !holds || i < 0 {
+			continue
 		}
+		if lost, groups, since, until := holder.Held(); groups > 0 {
+			out[i].hold(lost, groups, since, until)
+		}
+	}
+	if now := s.secretStatuses.Load(); now != nil {
+		out = append(out, *now...)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/secret"
@@ -26,6 +27,16 @@ type OnlySources interface {
 type OpenRegistry interface {
 	Source
 	OpenRegistry()
+}
+
+// Holder is a Source that itself holds what is gone at once: files, of which nobody says that they were deleted, and a control plane
+// that has just started. Its methods may be called from any goroutine.
+type Holder interface {
+	Source
+	// Held returns what is held, such as "9 of 10 services", how many groups that is, since when and until when; "" and 0 for nothing.
+	Held() (lost string, groups int, since, until time.Time)
+	// Release ends the hold: what is gone is removed.
+	Release()
 }
 
 // The generic parts of this package, for the two kinds of sources: those of the mesh, and those of secrets.

@@ -49,6 +49,20 @@ type SourceStatus struct {
 	Age          string    `json:"rememberedAge,omitempty"`    // how old they were at the start, such as "12m0s"
 }
 
+// hold adds what a source itself holds to what is held of it.
+func (s *SourceStatus) hold(lost string, groups int, since, until time.Time) {
+	if s.Held > 0 {
+		lost = s.Lost + ", " + lost
+		if s.Since.Before(since) {
+			since = s.Since
+		}
+		if s.Until.After(until) {
+			until = s.Until
+		}
+	}
+	s.Held, s.Lost, s.Since, s.Until = s.Held+groups, lost, since, until
+}
+
 // maxNamed is how many malformed records Lines names.
 const maxNamed = 10
 

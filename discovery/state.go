@@ -59,7 +59,7 @@ func (s *state) apply(in sourceEvent, now time.Time) {
 		level := c.ended(in.err, now)
 		switch {
 		case in.err == nil && c.remembered() && c.whole():
-			s.becomeWhole(in.feed.name, c, now)
+			s.becomeWhole(in.update, in.feed.name, c, now)
 		case in.err == nil:
 			s.meet(in.feed.name, now)
 		default:
@@ -93,7 +93,7 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 			s.replace(c, name, key, group, now)
 		}
 	}
-	s.remove(name, c, going, now)
+	s.removeOf(u, name, c, going, now)
 	for _, key := range u.Stands {
 		c.stands(key)
 	}
@@ -109,14 +109,14 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 	if c.status.State == SourceSynced {
 		c.firstKeep(now)
 		if c.whole() {
-			s.becomeWhole(name, c, now)
+			s.becomeWhole(u, name, c, now)
 		}
 	}
 }
 
 // becomeWhole removes what a source has not sent again, now that all it has is known.
-func (s *state) becomeWhole(name string, c *cache, now time.Time) {
-	s.remove(name, c, nothingOf(c.deleted()), now)
+func (s *state) becomeWhole(u model.Update, name string, c *cache, now time.Time) {
+	s.removeOf(u, name, c, nothingOf(c.deleted()), now)
 	s.meet(name, now)
 	s.renewed(name, c, now)
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -38,4 +41,33 @@ func TestRelease(t *testing.T) {
 	if want := "POST /debug/release?source=b"; asked != want {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
+}
+
+// Files that disappear at once are named as what any source holds, and an operator releases them in the same way: then they
+// are gone, and not held a second time.
+func TestReleaseOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 4 {
+		object := fmt.Sprintf("{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: s%d}, spec: {hosts: [s%d.test], resolution: NONE, ports: [{number: 80, name: http, protocol: HTTP}]}}", i, i)
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".yaml")), []byte(object), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := startServe(t, "--configDir", dir, "--wipeDelay", "1h")
+	s.awaitText(t, "/v1/registration", "s3.test")
+	for i := range 4 {
+		if err := os.Remove(filepath.Join(dir, fmt.Sprint(i, ".yaml"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.awaitText(t, "/ready?verbose", "source config: 4 of 4 services, all 4 objects of kind ServiceEntry are gone at once")
+	if page := s.get(t, s.web, "/v1/registration"); !strings.Contains(page, "s0.test") || !strings.Contains(page, "s3.test") {
+		t.Errorf("they are not held: %s", page)
+	}
+	var out strings.Builder
+	if code := run(t.Context(), []string{"release", "config", "--httpAddr", s.web}, nil, &out, &out); code != 0 || !strings.Contains(out.String(), "4 groups are no longer held") {
+		t.Errorf("it ends with %d: %s", code, out.String())
+	}
+	s.awaitText(t, "/v1/registration", "[]")
+	s.stop(t)
 }

@@ -17,6 +17,10 @@ type Update struct {
 	Groups map[string]Group // by a key that the source chooses; an empty group deletes
 	Synced bool             // the source has now sent all objects that existed when it started
 
+	// Certain says that the source has itself held what it removes, as long as it may have been an accident, or that it need not
+	// be: it is not held again.
+	Certain bool
+
 	// Stands are keys of records that exist, of which there is nothing new to send: their last groups stay.
 	Stands []string
 }

@@ -38,14 +38,15 @@ type Source struct {
 	// leaves them out.
 	Manifests func() Manifests
 
-	status atomic.Pointer[Status]
+	status  atomic.Pointer[Status]
+	release chan struct{} // has a value when an operator has asked; nil for never
 }
 
 // New returns the Source of a directory or file that the system watches. If more than half of all services, or all
 // objects of a kind, disappear at once, they are still served for wipeDelay.
 func New(path string, wipeDelay time.Duration, log *slog.Logger) *Source {
 	files := watch.Tree{Path: path, Quiet: quiet, Ceiling: ceiling, Recheck: recheck, Log: log}
-	return &Source{Path: path, WipeDelay: wipeDelay, Watcher: files, Log: log}
+	return &Source{Path: path, WipeDelay: wipeDelay, Watcher: files, Log: log, release: make(chan struct{}, 1)}
 }
 
 // Status returns the state of the store.
@@ -54,6 +55,21 @@ func (s *Source) Status() Status {
 		return *now
 	}
 	return Status{}
+}
+
+// Held returns what is served though it is in no file any more: a text such as "9 of 10 services", the number of objects, since
+// when, and until when; "" and 0 for nothing.
+func (s *Source) Held() (lost string, objects int, since, until time.Time) {
+	now := s.Status()
+	return now.Held, now.HeldNow, now.Since, now.Until
+}
+
+// Release removes what is in no file any more, though so much disappeared at once that it may be an accident.
+func (s *Source) Release() {
+	select {
+	case s.release <- struct{}{}:
+	default: // a nil channel is not ready
+	}
 }
 
 // Run sends updates until ctx is done. Files with errors are logged and do not end it.
@@ -70,7 +86,7 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	timer.Stop()
-	fault, synced := "", false
+	fault, synced, certain := "", false, false
 	unsent := map[string]model.Group{}
 	blind := map[string]model.Group{}
 	var manifests Manifests
@@ -83,6 +99,8 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		case <-ctx.Done():
 			return nil
 		case c = <-changes:
+		case <-s.release:
+			st.held.asked = true
 		case <-timer.C:
 			c.Paths = st.waitingFiles()
 		}
@@ -110,13 +128,14 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		status := st.status()
 		s.status.Store(&status)
 		maps.Copy(unsent, out.groups)
+		certain = certain || out.certain
 		now := st.blind()
 		maps.Copy(unsent, compare(blind, now))
 		blind = now
 		if synced && len(unsent) == 0 || !synced && !st.unwritten() {
 			continue
 		}
-		next := model.Update{Groups: unsent, Synced: true}
+		next := model.Update{Groups: unsent, Synced: true, Certain: certain}
 		if !synced {
 			s.warn(status)
 			next.Stands = st.refused()
@@ -127,7 +146,7 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		}
 		select {
 		case updates <- next:
-			unsent, synced = map[string]model.Group{}, true
+			unsent, synced, certain = map[string]model.Group{}, true, false
 		case <-ctx.Done():
 			return nil
 		}

@@ -17,6 +17,7 @@ type Status struct {
 	Unread   []string  `json:"unread,omitempty"`   // those for which this has been so since the start
 	Waiting  []string  `json:"waiting,omitempty"`  // files that are being written, with a new form that is not applied yet
 	Held     string    `json:"held,omitempty"`     // text about objects that disappeared at once and are still served
+	Since    time.Time `json:"since,omitzero"`     // when that was
 	Until    time.Time `json:"until,omitzero"`     // when those are removed
 	HeldNow  int       `json:"heldObjects"`        // number of these objects
 	Fault    string    `json:"fault,omitempty"`    // why the store as a whole cannot be read now
@@ -41,7 +42,7 @@ func objectKind(key string) string {
 func (s *state) status() Status {
 	out := Status{
 		Objects: len(s.objects), Waiting: slices.Sorted(maps.Keys(s.waiting)),
-		Held: s.held.what, Until: s.held.until, HeldNow: len(s.missing),
+		Held: s.held.what, Since: s.held.since, Until: s.held.until, HeldNow: len(s.missing),
 		Kinds: make(map[string]Count, len(s.kinds)),
 	}
 	count := func(kind string, add Count) {

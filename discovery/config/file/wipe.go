@@ -20,11 +20,12 @@ const fewest = 3
 type hold struct {
 	since, until time.Time // zero for no hold
 	what         string    // the objects that disappeared, as a text
+	asked        bool      // an operator has asked to end it
 }
 
 // removeMissing removes objects that are no longer in any file, unless they must be held. It returns a text about
-// objects that are held from now on, or no longer.
-func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (message string) {
+// objects that are held from now on, or no longer, and whether objects are removed that were held.
+func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (message string, certain bool) {
 	what := ""
 	if len(s.missing) > 0 && s.wipeDelay > 0 {
 		what = wipe(s.objects, s.missing)
@@ -38,13 +39,16 @@ func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (mes
 		}
 	case was.what == "":
 		s.held = hold{since: now, until: now.Add(s.wipeDelay), what: what}
-		return fmt.Sprintf("held for %s, for it may be an accident: %s gone at once", s.wipeDelay, what)
+		return fmt.Sprintf("held for %s, for it may be an accident: %s gone at once", s.wipeDelay, what), false
+	case was.asked:
+		s.held = hold{}
+		message, certain = "no longer held, as an operator has asked: "+what, true
 	case now.Before(was.until):
 		s.held.what = what
-		return ""
+		return "", false
 	default:
 		s.held = hold{}
-		message = "no longer held, for the time is over: " + what
+		message, certain = "no longer held, for the time is over: "+what, true
 	}
 	for key := range s.missing {
 		delete(s.objects, key)
@@ -52,7 +56,7 @@ func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (mes
 		groups[key] = model.Group{}
 	}
 	clear(s.missing)
-	return message
+	return message, certain
 }
 
 // wipe returns a text about the objects that disappear, if they are more than half of all services, or all objects of a

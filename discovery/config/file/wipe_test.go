@@ -102,3 +102,25 @@ func TestWipeWithoutDelay(t *testing.T) {
 	}
 	checkCounts(t, s)
 }
+
+// An operator ends a hold: what was held is removed, and not judged again.
+func TestWipeReleased(t *testing.T) {
+	s := newState(time.Hour)
+	s.apply(s.lookAt(mesh(10, 4)), start0)
+	s.apply(s.lookAt(mesh(2, 4)), start0)
+	if now := s.status(); now.HeldNow != 8 || !now.Since.Equal(start0) || !now.Until.Equal(start0.Add(time.Hour)) {
+		t.Errorf("held are %+v", now)
+	}
+	s.held.asked = true
+	out := s.apply(look{}, start0.Add(time.Minute))
+	if len(out.groups) != 8 || !out.certain || len(s.objects) != 6 || !strings.Contains(out.hold, "as an operator has asked: 8 of 10 services") {
+		t.Errorf("released, %d groups change, %d objects are served: %q, %t", len(out.groups), len(s.objects), out.hold, out.certain)
+	}
+	if out = s.apply(s.lookAt(mesh(1, 4)), start0.Add(time.Minute)); len(out.groups) != 1 || out.certain || out.hold != "" {
+		t.Errorf("a single removal later: %+v", out)
+	}
+	s.held.asked = true // without a hold it asks for nothing
+	if out = s.apply(s.lookAt(nil), start0.Add(2*time.Minute)); !strings.Contains(out.hold, "held for") {
+		t.Errorf("the next wipe: %q", out.hold)
+	}
+}

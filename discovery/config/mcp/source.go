@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -39,12 +40,38 @@ type Source struct {
 
 	Domain model.Domain // of the node that the server gets; set it before Run
 
-	last *state // of the run before
+	last    *state // of the run before
+	doubt   atomic.Pointer[doubt]
+	release chan struct{} // has a value when an operator has asked
+}
+
+// doubt is an answer that lacks objects, and is not believed yet.
+type doubt struct {
+	lost         string
+	objects      int
+	since, until time.Time
 }
 
 // New returns the Source of a server. tls is nil for plain text.
 func New(address string, tls *networking.ClientTLSSettings, grace time.Duration, log *slog.Logger) *Source {
-	return &Source{address: address, tls: tls, grace: grace, patience: patience, log: log.With("address", "xds://"+address)}
+	return &Source{address: address, tls: tls, grace: grace, patience: patience, log: log.With("address", "xds://"+address), release: make(chan struct{}, 1)}
+}
+
+// Held returns what is served though the server, which may have just started, has answered without it: a text, the number of objects,
+// since when, and until when; "" and 0 for nothing.
+func (s *Source) Held() (lost string, objects int, since, until time.Time) {
+	if now := s.doubt.Load(); now != nil {
+		return now.lost, now.objects, now.since, now.until
+	}
+	return "", 0, time.Time{}, time.Time{}
+}
+
+// Release believes an answer that lacks objects.
+func (s *Source) Release() {
+	select {
+	case s.release <- struct{}{}:
+	default:
+	}
 }
 
 // Run follows the server until ctx is done or the stream ends.
@@ -81,6 +108,11 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 func (s *Source) follow(ctx context.Context, st *state, in <-chan *discoveryv3.DiscoveryResponse, lost <-chan error, updates chan<- model.Update) error {
 	late := time.NewTimer(s.patience)
 	defer late.Stop()
+	defer s.doubt.Store(nil)
+	select {
+	case <-s.release: // of an earlier answer
+	default:
+	}
 	var believed <-chan time.Time
 	pending, synced, wait := model.Update{Groups: map[string]model.Group{}}, false, false
 	for {
@@ -105,7 +137,14 @@ func (s *Source) follow(ctx context.Context, st *state, in <-chan *discoveryv3.D
 			}
 			continue
 		case <-believed:
-			synced = true
+			if !synced {
+				synced, pending.Certain = true, true
+			}
+		case <-s.release:
+			if !synced && believed != nil {
+				synced, pending.Certain = true, true
+				s.log.Warn("server is believed, as an operator has asked")
+			}
 		case r := <-in:
 			groups, warnings := st.apply(r.TypeUrl, r.Resources)
 			maps.Copy(pending.Groups, groups)
@@ -118,10 +157,14 @@ func (s *Source) follow(ctx context.Context, st *state, in <-chan *discoveryv3.D
 				s.log.Warn("server answers without objects that it had, or without any: it may have just started, so it is not believed yet",
 					"for", s.grace)
 				believed = time.After(s.grace)
+				lost, objects := st.doubts()
+				now := time.Now()
+				s.doubt.Store(&doubt{lost, objects, now, now.Add(s.grace)})
 			}
 		}
 		if synced && !pending.Synced {
 			pending.Synced, wait, st.first = true, true, false
+			s.doubt.Store(nil)
 			clear(st.had)
 			clear(st.doubted)
 			s.log.Info("configuration read", "objects", st.count())

@@ -330,6 +330,37 @@ func TestAnEmptyFirstAnswerDoesNotWipe(t *testing.T) {
 		t.Error(err)
 	}
 
+	// An operator says that they are gone: the answer is believed, and not judged again.
+	_, _, stop = follow(t, s)
+	_ = stop()
+	i.change(func() { clear(i.objects) })
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() { done <- s.Run(ctx, out) }()
+	for deadline := time.After(long); ; {
+		lost, objects, since, until := s.Held()
+		if objects == 1 && lost == "all 1 objects of kind ServiceEntry" && until.Sub(since).Round(time.Second) == time.Hour {
+			break
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("it says that it holds %q, %d", lost, objects)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	s.Release()
+	select {
+	case u := <-out:
+		if _, objects, _, _ := s.Held(); !u.Synced || !u.Certain || objects != 0 {
+			t.Errorf("released it tells %+v, and holds %d", u, objects)
+		}
+	case <-time.After(long):
+		t.Fatal("it is released, and does not sync")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+
 	// Objects that remain absent are removed in the end.
 	i.change(func() { clear(i.objects) })
 	s = New(i.address, nil, 200*time.Millisecond, quiet())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -63,6 +64,17 @@ func (s *state) doubtful() bool {
 		}
 	}
 	return true
+}
+
+// doubts returns what the answers lack of the run before: as a text, and in number.
+func (s *state) doubts() (lost string, objects int) {
+	var parts []string
+	for _, url := range slices.Sorted(maps.Keys(s.doubted)) {
+		n := len(s.had[url])
+		objects += n
+		parts = append(parts, fmt.Sprintf("all %d objects of kind %s", n, s.kinds[url].Name))
+	}
+	return strings.Join(parts, ", "), objects
 }
 
 // apply sets all resources of a type. It returns the groups that changed, and new warnings.

@@ -39,7 +39,7 @@ const (
 		"discovery/inject discovery/examine discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
 	pureFiles = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
-		"agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
+		"agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/enroll/plan.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
 		"discovery/state.go discovery/due.go discovery/secretstate.go discovery/linger.go discovery/heap/goal.go discovery/notes/difference.go " +
 		"discovery/ca/door/fault.go discovery/ca/door/pace.go discovery/ads/content/resume.go discovery/ads/intake/frames.go discovery/ads/intake/message.go " +
 		"discovery/config/file/parse.go discovery/config/file/plan.go discovery/config/file/wipe.go discovery/config/file/writable.go " +

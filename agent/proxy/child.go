@@ -36,8 +36,11 @@ func (p *Proxy) newChild(want desired, s *secrets, slot *envoy.Slot, process Pro
 		Unintercepted:     p.params.Metadata.InterceptionMode == node.None,
 		Discovery:         p.discovery(),
 		CheckCertificates: func() error { return c.Certificates.Check(time.Now()) },
-		Certificates:      c.certificates,
-		Judged:            judged,
+		Certificates: func(started time.Time) (string, time.Time, bool) {
+			fault, ends, none := c.certificates(started)
+			return p.enrolled.explain(fault), ends, none
+		},
+		Judged: judged,
 		Fork: func(f func()) {
 			process.Fork(f)
 			forked()

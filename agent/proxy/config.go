@@ -35,11 +35,20 @@ type Config struct {
 	Envoy       envoy.Options // Concurrency 0 is replaced by a computed value
 	Supervision agent.Settings
 
-	Certificates cert.Sets // the first one is the workload's own
-	NewEpochs    bool      // each new certificate needs a new epoch, without a query whether Envoy has loaded it by itself
+	Certificates cert.Sets   // the first one is the workload's own
+	Enrollment   *Enrollment // brings the files of the first one; nil if others do
+	NewEpochs    bool        // each new certificate needs a new epoch, without a query whether Envoy has loaded it by itself
 
 	Ports status.Ports
 	Log   *slog.Logger
+}
+
+// Enrollment is where the workload's certificate comes from.
+type Enrollment struct {
+	Host, Port string // of the authority
+	Roots      string // file of roots of its certificate
+	Token      string // file; empty for none
+	Dir        string // of the certificate's files
 }
 
 // Input is a path, and its name in messages.

@@ -24,6 +24,7 @@ type Proxy struct {
 	derived  []identity.Derived
 	params   bootstrap.Params
 	workload workload
+	enrolled *enrolled
 }
 
 // Host holds the data of the host that a proxy runs on.

@@ -21,6 +21,7 @@ type report struct {
 	certificates    cert.Sets
 	config          Config
 	secrets         *secrets
+	enrolled        *enrolled
 	notifier        notifier
 	stderr, printed *lossy.Writer
 
@@ -47,6 +48,7 @@ func (r *report) document() status.Document {
 	for _, set := range r.certificates {
 		d.Certificates = append(d.Certificates, certificateOf(set, r.config.reads(r.child.Started()))...)
 	}
+	r.enrolled.report(d.Certificates)
 	d.Certificates = append(d.Certificates, r.secrets.certificates(d.Certificates)...)
 	if facts, err := envoy.FactsOf(os.Getpid()); err == nil {
 		d.Memory = facts.RSS

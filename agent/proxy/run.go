@@ -43,6 +43,10 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 		return err
 	}
 	defer stop()
+	if p.enrolled, err = p.openEnrollment(); err != nil {
+		return err
+	}
+	defer p.enrolled.run(ctx)()
 	relayed, params := p.openRelay(slot, params)
 	want := desired{binary, c.Source, params}
 	first, err := want.read()
@@ -50,6 +54,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 		return err
 	}
 	r := p.newRunning(want, s, slot, process)
+	r.report.enrolled = p.enrolled
 	defer relayed.serve(r.child)()
 	served := []any{"node", params.Node.String(), "discovery", text(params.Discovery.Address)}
 	if custom := c.Source.Custom.Path; custom != "" {

@@ -32,8 +32,9 @@ type Certificate struct {
 	Path     string     `json:"path"`
 	Serial   string     `json:"serial,omitempty"` // lower-case hex of whole bytes, as in Envoy's /certs: "03e9"
 	NotAfter *time.Time `json:"not_after,omitempty"`
-	Fault    string     `json:"fault,omitempty"` // why Envoy cannot use it, or that it is missing
-	Held     *Held      `json:"held,omitempty"`  // what Envoy uses in spite of the fault
+	Fault    string     `json:"fault,omitempty"`   // why Envoy cannot use it, or that it is missing
+	Held     *Held      `json:"held,omitempty"`    // what Envoy uses in spite of the fault
+	Renewal  string     `json:"renewal,omitempty"` // why the authority has given no other one
 }
 
 // Held is the certificate that Envoy goes on using after the one in the file got a fault.

@@ -35,6 +35,7 @@ func (s *settings) config(role node.Role, environ []string, log *slog.Logger) pr
 		Envoy:        s.options(role),
 		Supervision:  s.supervision(),
 		Certificates: s.certificates(role),
+		Enrollment:   s.enrollment(),
 		NewEpochs:    s.certRotation == rotateRestart,
 		Ports: status.Ports{
 			Status: s.port("statusPort", s.statusPort),

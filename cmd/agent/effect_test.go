@@ -14,9 +14,10 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 	rows := map[string]struct {
 		given     string
 		in        func(t *testing.T, s *settings) string
-		want      string // is there, and is not without the setting
-		file      bool   // given is the content of a file, whose path is given
-		otherwise string // what is given to compare with; "" for nothing
+		want      string   // is there, and is not without the setting
+		file      bool     // given is the content of a file, whose path is given
+		otherwise string   // what is given to compare with; "" for nothing
+		beside    []string // flags that are given in both cases
 	}{
 		"serviceregistry":  {given: "Consul", in: rendered, want: ".service.consul~service.consul"},
 		"ip":               {given: "10.9.9.9", in: rendered, want: "sidecar~10.9.9.9~"},
@@ -42,6 +43,9 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		"pilotIdentity":          {given: "spiffe://x/y", in: renderedTLS, want: "spiffe://x/y"},
 		"certDir":                {given: "/my/certs", in: certificateFiles, want: "/my/certs/key.pem"},
 		"ingressCertDir":         {given: "/my/ingress", in: certificateFiles, want: "/my/ingress/tls.key"},
+		"caAddress":              {given: "other.test:1", in: enrolled, want: "other.test:1", otherwise: "ca.test:7", beside: []string{"--caRoots", "/r"}},
+		"caRoots":                {given: "/my/roots.pem", in: enrolled, want: "/my/roots.pem", otherwise: "/r", beside: []string{"--caAddress", "ca.test:7"}},
+		"caToken":                {given: "/my/token", in: enrolled, want: "/my/token", beside: []string{"--caAddress", "ca.test:7", "--caRoots", "/r"}},
 		"certRotation":           {given: "restart", in: rotation, want: "a handover after 0s"},
 
 		"drainDuration":               {given: "11s", in: options, want: "DrainTime:11s"},
@@ -92,14 +96,14 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			var without []string
+			without := row.beside
 			if row.otherwise != "" {
-				without = []string{"--" + name, row.otherwise}
+				without = append([]string{"--" + name, row.otherwise}, row.beside...)
 			}
 			if before := row.in(t, resolved(t, nil, without...)); strings.Contains(before, row.want) {
 				t.Errorf("%s is there without the setting:\n%s", row.want, before)
 			}
-			if after := row.in(t, resolved(t, nil, "--"+name, given)); !strings.Contains(after, row.want) {
+			if after := row.in(t, resolved(t, nil, append([]string{"--" + name, given}, row.beside...)...)); !strings.Contains(after, row.want) {
 				t.Errorf("want %s in\n%s", row.want, after)
 			}
 		})

@@ -144,3 +144,12 @@ func certificateFiles(_ *testing.T, s *settings) string {
 	}
 	return fmt.Sprint(paths)
 }
+
+// enrolled shows what the agent gets its certificate from, and what follows from that for other settings.
+func enrolled(_ *testing.T, s *settings) string {
+	c := s.config(node.Sidecar, nil, nil)
+	if c.Enrollment == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%s:%s %+v %s", c.Enrollment.Host, c.Enrollment.Port, *c.Enrollment, certificateFiles(nil, s))
+}

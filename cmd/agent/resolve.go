@@ -18,6 +18,7 @@ func (s *settings) resolve(sources setting.Sources) []error {
 	if path := sources.Env[bootstrapVariable]; path != "" {
 		s.templateFile, s.origins["templateFile"] = path, setting.Origin{Name: bootstrapVariable, Source: setting.Variable}
 	}
+	s.enrol()
 	return append(faults.WrappedErrors(), s.contradictions()...)
 }
 
@@ -27,6 +28,12 @@ func (s *settings) contradictions() (faults []error) {
 	if s.parentShutdownDuration <= s.drainDuration {
 		more := fmt.Sprintf("more than %s %s", s.origins["drainDuration"].Name, s.drainDuration)
 		fault("parentShutdownDuration", s.parentShutdownDuration, more)
+	}
+	if s.caAddress == "" && (s.caRoots != "" || s.caToken != "") {
+		fault("caAddress", `""`, "an address beside --caRoots and --caToken")
+	}
+	if s.caAddress != "" && s.caRoots == "" {
+		fault("caRoots", `""`, "the roots of the authority at --caAddress")
 	}
 	alone := "none beside " + s.origins["customConfigFile"].Name + ", which is used as it is"
 	if s.customConfigFile != "" && s.templateFile != "" {

@@ -68,6 +68,7 @@ func subcommands(c command) (out []*cobra.Command) {
 		{"wait", waitCommand},
 		{"status", statusCommand},
 		{"request", requestCommand},
+		{"join", func(command) *cobra.Command { return joinCommand() }},
 		{"version", func(command) *cobra.Command { return versionCommand() }},
 		{"completion", func(command) *cobra.Command { return subcommand.Completion("agent") }},
 	}

@@ -22,6 +22,8 @@ type settings struct {
 	controlPlaneAuthPolicy, pilotIdentity string
 	certDir, ingressCertDir, certRotation string
 
+	caAddress, caRoots, caToken string
+
 	drainDuration, parentShutdownDuration          time.Duration
 	terminationDrainDuration, minimumDrainDuration time.Duration
 	exitOnZeroActiveConnections                    bool

@@ -134,6 +134,16 @@ func (s *settings) controlPlane() []setting.Setting {
 				"may be missing, but not under MUTUAL_TLS",
 		},
 		{
+			Name: "caAddress", Kind: setting.Address(&s.caAddress, true),
+			Help: "authority that signs the workload's certificate, as discovery serve --ca is: the agent makes the key, gets the certificate before it is ready, and " +
+				"renews it. discoveryAddress is then the same by default, controlPlaneAuthPolicy MUTUAL_TLS, and certDir a directory in configPath",
+		},
+		{Name: "caRoots", Kind: setting.Path(&s.caRoots), Help: "roots of the authority's own certificate, PEM; read at each attempt"},
+		{
+			Name: "caToken", Kind: setting.Path(&s.caToken),
+			Help: "file of the token for the first certificate, such as one of discovery token create; read at each attempt, and not needed while the certificate is valid",
+		},
+		{
 			Name: "ingressCertDir", Default: "/etc/istio/ingress-certs", Kind: setting.Name(&s.ingressCertDir, "a directory"),
 			Help: "directory of tls.crt and tls.key, watched in role ingress; the default one may be missing",
 		},

@@ -1,0 +1,129 @@
+package enroll
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	askTimeout = 20 * time.Second
+	maxAnswer  = 1 << 20
+)
+
+// server is an authority.
+type server struct {
+	host, port string
+	identity   string // the URI that its certificate must have, if it is not for the host
+}
+
+// answer is what an authority answers.
+type answer struct {
+	Identity string   `json:"identity"`
+	Chain    string   `json:"chain"`
+	Roots    string   `json:"roots"`
+	Notes    []string `json:"notes"`
+	Error    string   `json:"error"`
+}
+
+// unsigned is the error for an answer without a certificate.
+type unsigned struct {
+	text  string
+	after time.Duration // Retry-After; zero for none
+}
+
+func (u *unsigned) Error() string { return u.text }
+
+// ask asks for a certificate: with a certificate, or with a token.
+func (s server) ask(ctx context.Context, csr, roots []byte, with *tls.Certificate, token string) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	body, err := json.Marshal(map[string]string{"csr": string(csr)})
+	if err != nil {
+		return answer{}, err
+	}
+	at := net.JoinHostPort(s.host, s.port)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+at+"/v1/certificates", bytes.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	config, err := s.tls(roots)
+	if err != nil {
+		return answer{}, err
+	}
+	if with != nil {
+		config.Certificates = []tls.Certificate{*with}
+	} else {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return answer{}, fmt.Errorf("ask %s: %w", at, err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return answer{}, fmt.Errorf("read the answer of %s: %w", at, err)
+	}
+	return read(response, text, at)
+}
+
+func read(response *http.Response, text []byte, at string) (a answer, err error) {
+	err = json.Unmarshal(text, &a)
+	switch {
+	case response.StatusCode == http.StatusOK && err == nil:
+		return a, nil
+	case response.StatusCode == http.StatusOK:
+		return answer{}, fmt.Errorf("parse the answer of %s: %w", at, err)
+	case a.Error == "":
+		a.Error = "no reason is given"
+	}
+	u := &unsigned{text: fmt.Sprintf("%s answers %s: %s", at, response.Status, a.Error)}
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		u.after = time.Duration(min(seconds, int(longestAsk/time.Second))) * time.Second
+	}
+	return answer{}, u
+}
+
+// tls verifies that the authority's certificate leads to a root, and is for the host or for the identity.
+func (s server) tls(roots []byte) (*tls.Config, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(roots) {
+		return nil, errors.New("there is no root to verify the authority by: want PEM in --caRoots")
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, ServerName: s.host,
+		InsecureSkipVerify: true, // VerifyConnection does it: for another name
+		VerifyConnection: func(state tls.ConnectionState) error {
+			between := x509.NewCertPool()
+			for _, c := range state.PeerCertificates[1:] {
+				between.AddCert(c)
+			}
+			leaf := state.PeerCertificates[0]
+			if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between}); err != nil {
+				return err
+			}
+			var names []string
+			for _, uri := range leaf.URIs {
+				names = append(names, uri.String())
+			}
+			if slices.Contains(names, s.identity) || leaf.VerifyHostname(s.host) == nil {
+				return nil
+			}
+			return fmt.Errorf("its certificate is for %s, want %s or %s: --pilotIdentity", strings.Join(append(names, leaf.DNSNames...), ", "), s.host, s.identity)
+		},
+	}, nil
+}

@@ -1,0 +1,93 @@
+package enroll
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+func TestAsk(t *testing.T) {
+	mesh, err := lab.NewAuthority("mesh")
+	check(t, err)
+	other, err := lab.NewAuthority("other")
+	check(t, err)
+	id, err := url.Parse("spiffe://cluster.local/ns/istio-system/sa/pilot")
+	check(t, err)
+	identity, err := mesh.IssueWith("ca.test", 2, func(c *x509.Certificate) { c.URIs = []*url.URL{id} })
+	check(t, err)
+	pair, err := identity.Pair()
+	check(t, err)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ CSR string }
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		block, _ := pem.Decode([]byte(body.CSR))
+		switch token := r.Header.Get("Authorization"); {
+		case r.URL.Path != "/v1/certificates" || r.Method != http.MethodPost || block == nil || r.ProtoMajor != 1:
+			w.WriteHeader(http.StatusTeapot)
+		case token == "Bearer busy":
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = w.Write([]byte(`{"error":"too many requests"}`))
+		case token == "Bearer years":
+			w.Header().Set("Retry-After", "99999999999")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case token == "Bearer html":
+			_, _ = w.Write([]byte("<html>"))
+		case token == "Bearer large":
+			_, _ = w.Write([]byte(`{"chain":"` + strings.Repeat("a", 2*maxAnswer) + `"}`))
+		case token == "Bearer good":
+			_, _ = w.Write([]byte(`{"chain":"c","roots":"r","later":1}`))
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = w.Write([]byte(`{"error":"refused"}`))
+		}
+	}))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1", "h2"}}
+	s.StartTLS()
+	defer s.Close()
+	at, err := url.Parse(s.URL)
+	check(t, err)
+	csr, err := (&pending{}).request()
+	check(t, err)
+	for name, c := range map[string]struct {
+		identity, token string
+		roots           []byte
+		want            string // of the error
+		after           time.Duration
+	}{
+		"an answer":             {id.String(), "good", mesh.PEM(), "", 0},
+		"refused":               {id.String(), "bad", mesh.PEM(), "answers 401 Unauthorized: refused", 0},
+		"busy":                  {id.String(), "busy", mesh.PEM(), "too many requests", 7 * time.Second},
+		"busy for years":        {id.String(), "years", mesh.PEM(), "no reason is given", 5 * time.Minute},
+		"no JSON":               {id.String(), "html", mesh.PEM(), "parse the answer", 0},
+		"a very long answer":    {id.String(), "large", mesh.PEM(), "parse the answer", 0},
+		"a stranger's roots":    {id.String(), "good", other.PEM(), "unknown authority", 0},
+		"another's identity":    {"spiffe://cluster.local/ns/istio-system/sa/other", "good", mesh.PEM(), "its certificate is for spiffe://cluster.local/ns/istio-system/sa/pilot, ca.test, want 127.0.0.1 or", 0},
+		"no root":               {id.String(), "good", []byte("x"), "want PEM in --caRoots", 0},
+		"nothing listens there": {id.String(), "closed", mesh.PEM(), "connection refused", 0},
+	} {
+		target := server{at.Hostname(), at.Port(), c.identity}
+		if c.token == "closed" {
+			target.port = "1"
+		}
+		a, err := target.ask(t.Context(), csr, c.roots, nil, c.token)
+		switch {
+		case c.want == "" && (err != nil || a.Chain != "c" || a.Roots != "r"):
+			t.Errorf("%s: %+v, %v", name, a, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if u, ok := err.(*unsigned); c.after > 0 && (!ok || u.after != c.after) {
+			t.Errorf("%s: %v, want to wait %s", name, err, c.after)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package enroll
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	random "math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/internal/regular"
+)
+
+// Config is where a certificate comes from.
+type Config struct {
+	Host, Port string // of the authority
+	Identity   string // the URI that its certificate must have, if it is not for the host
+	Roots      string // file of roots of its certificate, PEM
+	Token      string // file of a token; empty for none
+	Dir        string // of the certificate's files
+	Log        *slog.Logger
+}
+
+const (
+	longestToken = 64 << 10
+	lookAgain    = 500 * time.Millisecond // how often the token's file is read after a failure
+)
+
+// Enrollment gets and renews a certificate.
+type Enrollment struct {
+	config Config
+	dir    *directory
+	ask    func(ctx context.Context, csr, roots []byte, with *tls.Certificate, token string) (answer, error)
+	fault  atomic.Pointer[string]
+}
+
+// Open makes the directory of the certificate. What was there before, of an agent that ended, is used.
+func Open(c Config) (*Enrollment, error) {
+	dir, err := openDirectory(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := server{c.Host, c.Port, c.Identity}
+	return &Enrollment{config: c, dir: dir, ask: s.ask}, nil
+}
+
+// Close lets another agent use the directory.
+func (e *Enrollment) Close() { e.dir.lock.Close() }
+
+// Fault returns why the last attempt has failed; empty if it has not, and before the first one.
+func (e *Enrollment) Fault() string {
+	if fault := e.fault.Load(); fault != nil {
+		return *fault
+	}
+	return ""
+}
+
+// Run gets a certificate, and renews it, until ctx is done.
+func (e *Enrollment) Run(ctx context.Context) {
+	pending := &pending{}
+	for failures := 0; ctx.Err() == nil; {
+		now := time.Now()
+		h, broken := e.dir.read(now)
+		if broken != nil && failures == 0 {
+			e.config.Log.Warn("the certificate of before cannot be used, another one is asked for", "dir", e.config.Dir, "err", broken)
+		}
+		if h != nil && failures == 0 {
+			at := due(h.from, h.to, random.Float64())
+			e.config.Log.Info("certificate held", "serial", h.pair.Leaf.SerialNumber.Text(16), "until", h.to, "renewal", at)
+			if !sleep(ctx, at.Sub(now)) {
+				return
+			}
+			h, _ = e.dir.read(time.Now())
+		}
+		token, _ := e.token()
+		err := e.renew(ctx, h, pending)
+		if err == nil {
+			failures = 0
+			e.fault.Store(nil)
+			pending.key = nil
+			continue
+		}
+		failures++
+		e.fail(ctx, h, failures, err, token)
+	}
+}
+
+// fail says what failed, and waits: for the back-off, or for another token.
+func (e *Enrollment) fail(ctx context.Context, h *held, failures int, err error, token []byte) {
+	if ctx.Err() != nil {
+		return
+	}
+	text := "no certificate: " + err.Error()
+	var u *unsigned
+	var after time.Duration
+	if errors.As(err, &u) {
+		after = u.after
+		if h == nil {
+			text += "; if the token is dead, agent join --token TOKEN mends it"
+		}
+	}
+	if before := e.fault.Swap(&text); before == nil || *before != text {
+		left := "none"
+		if h != nil {
+			left = time.Until(h.to).Round(time.Second).String()
+		}
+		e.config.Log.Error("certificate not renewed", "err", err, "left", left, "authority", e.config.Host)
+	}
+	for until := time.Now().Add(backOff(failures, after, random.Float64())); ; {
+		wait := time.Until(until)
+		if wait <= 0 || !sleep(ctx, min(wait, lookAgain)) {
+			return
+		}
+		if now, err := e.token(); err == nil && !bytes.Equal(now, token) {
+			e.config.Log.Info("the token has changed, the authority is asked again")
+			return
+		}
+	}
+}
+
+// sleep waits, and reports whether ctx is not done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// token reads the file of the token.
+func (e *Enrollment) token() ([]byte, error) {
+	if e.config.Token == "" {
+		return nil, nil
+	}
+	text, err := regular.Read(e.config.Token, longestToken)
+	if err != nil {
+		return nil, fmt.Errorf("read the token: %w", err)
+	}
+	return bytes.TrimSpace(text), nil
+}
+
+// pending is the key of a request that was not answered: a token that may be used once is for this key.
+type pending struct{ key *ecdsa.PrivateKey }
+
+func (p *pending) request() (csr []byte, err error) {
+	if p.key == nil {
+		if p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return nil, fmt.Errorf("make a key: %w", err)
+		}
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, p.key)
+	if err != nil {
+		return nil, fmt.Errorf("make a request: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
+}
+
+// renew asks once: by the certificate, and if that does not bring another one by the token.
+func (e *Enrollment) renew(ctx context.Context, h *held, p *pending) error {
+	csr, err := p.request()
+	if err != nil {
+		return err
+	}
+	roots, err := regular.Read(e.config.Roots, longestToken<<6)
+	if err != nil {
+		if h == nil {
+			return fmt.Errorf("read the roots of the authority: %w", err)
+		}
+		roots = nil // those of the certificate are there
+	}
+	var faults []error
+	if h != nil {
+		a, err := e.ask(ctx, csr, append(append([]byte{}, roots...), h.roots...), &h.pair, "")
+		if err == nil {
+			return e.take(a, p, h)
+		}
+		faults = append(faults, err)
+	}
+	token, err := e.token()
+	switch {
+	case err != nil:
+		faults = append(faults, err)
+	case len(token) > 0:
+		a, err := e.ask(ctx, csr, roots, nil, string(token))
+		if err == nil {
+			return e.take(a, p, h)
+		}
+		faults = append(faults, err)
+	case h == nil:
+		faults = append(faults, errors.New("there is no certificate that is valid, and no token: want one in --caToken"))
+	}
+	return errors.Join(faults...)
+}
+
+// take checks a certificate and puts it into the files.
+func (e *Enrollment) take(a answer, p *pending, before *held) error {
+	der, err := x509.MarshalPKCS8PrivateKey(p.key)
+	if err != nil {
+		return fmt.Errorf("write a key: %w", err)
+	}
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	info, err := cert.Check([]byte(a.Chain), key, []byte(a.Roots), time.Now())
+	if err != nil {
+		return fmt.Errorf("the authority's answer cannot be used: %w", err)
+	}
+	if before != nil && len(before.pair.Leaf.URIs) == 1 && len(info.URIs) == 1 && before.pair.Leaf.URIs[0].String() != info.URIs[0] {
+		e.config.Log.Warn("the certificate has another identity", "was", before.pair.Leaf.URIs[0].String(), "identity", info.URIs[0])
+	}
+	if err := e.dir.put([]byte(a.Chain), key, []byte(a.Roots)); err != nil {
+		return fmt.Errorf("the certificate is not written: %w", err)
+	}
+	e.config.Log.Info("certificate received", "identity", info.URIs, "serial", info.Serial, "until", info.Ends, "notes", a.Notes)
+	return nil
+}

@@ -1,0 +1,378 @@
+package enroll
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// authority signs for a test, unless it fails.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	life time.Duration
+
+	mu     sync.Mutex
+	err    error
+	asked  []string // by what: "certificate", or the token
+	at     []time.Time
+	keys   []string
+	serial int64
+}
+
+func newAuthority(t *testing.T, life time.Duration) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "root"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	check(t, err)
+	cert, err := x509.ParseCertificate(der)
+	check(t, err)
+	return &authority{t: t, cert: cert, key: key, life: life, serial: 1}
+}
+
+func (a *authority) roots() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+}
+
+func (a *authority) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.err = err
+}
+
+func (a *authority) seen() (asked []string, at []time.Time, keys []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]string{}, a.asked...), append([]time.Time{}, a.at...), append([]string{}, a.keys...)
+}
+
+func (a *authority) ask(_ context.Context, csr, _ []byte, with *tls.Certificate, token string) (answer, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	block, _ := pem.Decode(csr)
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return answer{}, err
+	}
+	by := token
+	if with != nil {
+		by = "certificate"
+	}
+	a.asked, a.at, a.keys = append(a.asked, by), append(a.at, time.Now()), append(a.keys, string(request.RawSubjectPublicKeyInfo))
+	if a.err != nil {
+		return answer{}, a.err
+	}
+	if by == "dead" {
+		return answer{}, &unsigned{text: "refused"}
+	}
+	id, _ := url.Parse("spiffe://cluster.local/ns/shop/sa/web")
+	a.serial++
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(a.serial), URIs: []*url.URL{id}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(a.life),
+	}, a.cert, request.PublicKey, a.key)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{Chain: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), Roots: string(a.roots())}, nil
+}
+
+// fixture is an enrollment with files in a directory of the test.
+type fixture struct {
+	*Enrollment
+	t     *testing.T
+	a     *authority
+	dir   string
+	token string
+	log   *strings.Builder
+}
+
+func open(t *testing.T, a *authority, dir, token string) *fixture {
+	t.Helper()
+	f := &fixture{t: t, a: a, dir: filepath.Join(dir, "certificates"), token: filepath.Join(dir, "token"), log: &strings.Builder{}}
+	roots := filepath.Join(dir, "roots.pem")
+	check(t, os.WriteFile(roots, a.roots(), 0o600))
+	f.write(token)
+	e, err := Open(Config{Host: "ca", Port: "1", Roots: roots, Token: f.token, Dir: f.dir, Log: slog.New(slog.NewTextHandler(f.log, nil))})
+	check(t, err)
+	e.ask = a.ask
+	f.Enrollment = e
+	return f
+}
+
+func (f *fixture) write(token string) {
+	f.t.Helper()
+	check(f.t, os.WriteFile(f.token, []byte(token+"\n"), 0o600))
+	check(f.t, os.Chtimes(f.token, time.Now(), time.Now()))
+}
+
+// run runs it for a time, in a bubble of synctest.
+func (f *fixture) run(d time.Duration, during func()) {
+	ctx, cancel := context.WithTimeout(f.t.Context(), d)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { defer close(done); f.Run(ctx) }()
+	if during != nil {
+		during()
+	}
+	<-done
+}
+
+func (f *fixture) serial() int64 {
+	f.t.Helper()
+	h, err := f.dir_().read(time.Now())
+	check(f.t, err)
+	if h == nil {
+		return 0
+	}
+	return h.pair.Leaf.SerialNumber.Int64()
+}
+
+func (f *fixture) dir_() *directory { return f.Enrollment.dir }
+
+// The first certificate comes by the token, the others by the certificate before, at half of its life and not at one time.
+func TestRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, newAuthority(t, 24*time.Hour), t.TempDir(), "token")
+		f.run(100*time.Hour, nil)
+		asked, at, keys := f.a.seen()
+		if len(asked) < 7 || len(asked) > 11 {
+			t.Errorf("%d certificates in 100 hours of a life of 24, want 7 to 11", len(asked))
+		}
+		for i := range asked {
+			want := "certificate"
+			if i == 0 {
+				want = "token"
+			}
+			if asked[i] != want {
+				t.Errorf("certificate %d by %s, want %s", i, asked[i], want)
+			}
+			if i == 0 {
+				continue
+			}
+			if after := at[i].Sub(at[i-1]); after < 9*time.Hour || after > 15*time.Hour {
+				t.Errorf("certificate %d after %s", i, after)
+			}
+			if keys[i] == keys[i-1] {
+				t.Errorf("certificate %d has the key of the one before", i)
+			}
+		}
+		if f.Fault() != "" {
+			t.Error(f.Fault())
+		}
+	})
+}
+
+// An authority that is away for ten hours costs nothing: the certificate of a day lasts.
+func TestTheAuthorityIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, newAuthority(t, 24*time.Hour), t.TempDir(), "dead")
+		f.write("token")
+		f.run(60*time.Hour, func() {
+			<-time.After(time.Hour)
+			f.a.fail(errors.New("connection refused"))
+			for range 100 {
+				<-time.After(6 * time.Minute)
+				if f.serial() == 0 {
+					t.Error("the certificate is gone")
+				}
+			}
+			<-time.After(4 * time.Hour) // renewal is due after 14.4 h at the latest
+			asked, _, _ := f.a.seen()
+			if len(asked) < 3 || f.Fault() == "" || !strings.Contains(f.Fault(), "connection refused") {
+				t.Errorf("%d attempts, fault %q", len(asked), f.Fault())
+			}
+			f.a.fail(nil)
+			<-time.After(2 * time.Minute)
+			if f.Fault() != "" || f.serial() != 3 {
+				t.Errorf("fault %q, serial %d after it is back", f.Fault(), f.serial())
+			}
+		})
+		if n := strings.Count(f.log.String(), "certificate not renewed"); n > 3 {
+			t.Errorf("%d lines of one fault:\n%s", n, f.log)
+		}
+	})
+}
+
+// Attempts of one certificate have one key: a token that may be used once is for it.
+func TestAttemptsHaveOneKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, newAuthority(t, 24*time.Hour), t.TempDir(), "token")
+		f.a.fail(errors.New("the answer is lost"))
+		f.run(time.Hour, func() {
+			<-time.After(30 * time.Second)
+			f.a.fail(nil)
+		})
+		_, _, keys := f.a.seen()
+		if len(keys) < 4 || keys[0] != keys[len(keys)-1] {
+			t.Errorf("%d attempts, and their keys differ", len(keys))
+		}
+	})
+}
+
+// A dead token and no certificate: another token mends it, within two seconds.
+func TestAnotherToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, newAuthority(t, 24*time.Hour), t.TempDir(), "dead")
+		f.run(2*time.Hour, func() {
+			<-time.After(time.Hour)
+			if !strings.Contains(f.Fault(), "agent join --token") {
+				t.Errorf("fault %q, want the command that mends it", f.Fault())
+			}
+			f.write("token")
+			<-time.After(2 * time.Second)
+			if f.serial() == 0 || f.Fault() != "" {
+				t.Errorf("after another token: serial %d, fault %q", f.serial(), f.Fault())
+			}
+		})
+	})
+}
+
+// The certificate that a restart finds is used. One that has expired is logged, and the token brings another one.
+func TestRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		a := newAuthority(t, 24*time.Hour)
+		first := open(t, a, dir, "token")
+		first.run(time.Hour, nil)
+		first.Close()
+		second := open(t, a, dir, "dead")
+		second.run(15*time.Hour, nil)
+		second.Close()
+		if asked, _, _ := a.seen(); len(asked) != 2 || asked[1] != "certificate" {
+			t.Errorf("asked by %v, want the token, then the certificate", asked)
+		}
+		<-time.After(100 * time.Hour)
+		third := open(t, a, dir, "token")
+		third.run(time.Hour, nil)
+		third.Close()
+		if asked, _, _ := a.seen(); len(asked) != 3 || asked[2] != "token" {
+			t.Errorf("asked by %v, want the token where the certificate has expired", asked)
+		}
+		if !strings.Contains(third.log.String(), "cannot be used") || !strings.Contains(third.log.String(), "expired") {
+			t.Errorf("it is not told that the certificate had expired:\n%s", third.log)
+		}
+	})
+}
+
+// What cannot be used is not put into the files.
+func TestAnswersThatCannotBeUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, newAuthority(t, 24*time.Hour), t.TempDir(), "token")
+		f.run(time.Hour, nil)
+		before := f.serial()
+		other := newAuthority(t, 24*time.Hour)
+		good := f.ask
+		for name, change := range map[string]func(a answer) answer{
+			"other roots": func(a answer) answer { a.Roots = string(other.roots()); return a },
+			"no chain":    func(a answer) answer { a.Chain = ""; return a },
+			"half":        func(a answer) answer { a.Chain = a.Chain[:100]; return a },
+			"the key of another": func(a answer) answer {
+				key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+				der, _ := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+				b, _ := other.ask(context.Background(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil, nil, "x")
+				return b
+			},
+		} {
+			f.ask = func(ctx context.Context, csr, roots []byte, with *tls.Certificate, token string) (answer, error) {
+				a, err := good(ctx, csr, roots, with, token)
+				return change(a), err
+			}
+			if err := f.renew(t.Context(), nil, &pending{}); err == nil || !strings.Contains(err.Error(), "cannot be used") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if f.serial() != before {
+			t.Error("the files have changed")
+		}
+	})
+}
+
+func TestFilesAreTheOwnersAlone(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, newAuthority(t, time.Hour), dir, "token")
+	defer f.Close()
+	check(t, f.renew(t.Context(), nil, &pending{}))
+	check(t, f.renew(t.Context(), nil, &pending{}))
+	check(t, filepath.WalkDir(f.dir, func(path string, e fs.DirEntry, err error) error {
+		check(t, err)
+		info, err := e.Info()
+		check(t, err)
+		want := map[bool]fs.FileMode{true: 0o700, false: 0o600}[e.IsDir()]
+		if info.Mode()&fs.ModeSymlink == 0 && info.Mode().Perm() != want {
+			t.Errorf("%s has mode %s, want %o", path, info.Mode(), want)
+		}
+		return nil
+	}))
+	found, err := filepath.Glob(filepath.Join(f.dir, generation+"*"))
+	if err != nil || len(found) != 1 {
+		t.Errorf("%v: old certificates stay", found)
+	}
+}
+
+func TestDirectoriesThatAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(dir string) (at string)
+		want string
+	}{
+		"others may write": {func(dir string) string {
+			check(t, os.Mkdir(dir+"/c", 0o700))
+			check(t, os.Chmod(dir+"/c", 0o770))
+			return dir + "/c"
+		}, "of mode 0700"},
+		"others may rename": {func(dir string) string { check(t, os.Chmod(dir, 0o777)); return dir + "/c" }, "other users can replace it"},
+		"it is a link":      {func(dir string) string { check(t, os.Symlink(t.TempDir(), dir+"/c")); return dir + "/c" }, "needs a directory of mode 0700"},
+		"files are there": {func(dir string) string {
+			check(t, os.Mkdir(dir+"/c", 0o700))
+			check(t, os.WriteFile(dir+"/c/key.pem", nil, 0o600))
+			return dir + "/c"
+		}, "key.pem: is there already"},
+		"it is a file": {func(dir string) string { check(t, os.WriteFile(dir+"/c", nil, 0o600)); return dir + "/c" }, "make the directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := c.make(t.TempDir())
+			if _, err := openDirectory(at); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+	dir := filepath.Join(t.TempDir(), "c")
+	first, err := openDirectory(dir)
+	check(t, err)
+	if _, err := openDirectory(dir); err == nil || !strings.Contains(err.Error(), "another agent has its certificate there") {
+		t.Errorf("a second agent: %v", err)
+	}
+	check(t, first.lock.Close())
+	second, err := openDirectory(dir)
+	check(t, err)
+	check(t, second.lock.Close())
+}

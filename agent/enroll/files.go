@@ -1,0 +1,182 @@
+package enroll
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/agent/cert"
+)
+
+// The names of the files, as Istio's agent has them.
+const (
+	ChainFile = "cert-chain.pem"
+	KeyFile   = "key.pem"
+	RootsFile = "root-cert.pem"
+)
+
+// The files are links through one link, as in a volume of Kubernetes: it is replaced at once.
+//
+//	key.pem ──▶ ..data/key.pem      ..data ──▶ ..made-123/
+const (
+	current    = "..data"
+	generation = "..made-"
+	lockFile   = "..lock"
+)
+
+// directory has the files of a certificate.
+type directory struct {
+	path string
+	lock *os.File
+}
+
+// openDirectory makes a directory that no other user can use, and that no other agent uses.
+func openDirectory(path string) (*directory, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of the certificate: %w", err)
+	}
+	if err := judge(path); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the directory of the certificate: %w", err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("%s: another agent has its certificate there: give each agent a --certDir of its own", path)
+	}
+	d := &directory{path, lock}
+	return d, d.link()
+}
+
+// judge refuses a directory that other users can change, or replace.
+func judge(path string) error {
+	for at, parent := path, false; ; at, parent = filepath.Dir(at), true {
+		info, err := os.Lstat(at)
+		if err != nil {
+			return err
+		}
+		var owner uint32
+		if stat, ok := info.Sys().(*unix.Stat_t); ok {
+			owner = stat.Uid
+		} else {
+			owner = ownerOf(at)
+		}
+		switch mode := info.Mode(); {
+		case !parent && (!info.IsDir() || mode.Perm()&0o077 != 0 || owner != uint32(os.Geteuid())):
+			return fmt.Errorf("%s: has mode %s and the owner %d: the certificate needs a directory of mode 0700 of user %d", path, mode, owner, os.Geteuid())
+		case parent && mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0:
+			return fmt.Errorf("%s: other users can replace it, for %s has mode %04o: give --certDir another place", path, at, mode.Perm())
+		case !parent:
+		case at == filepath.Dir(at):
+			return nil
+		}
+	}
+}
+
+func ownerOf(path string) uint32 {
+	var stat unix.Stat_t
+	if unix.Lstat(path, &stat) != nil {
+		return ^uint32(0)
+	}
+	return stat.Uid
+}
+
+// link makes the names of the files. A file of somebody else's is not replaced.
+func (d *directory) link() error {
+	for _, name := range []string{ChainFile, KeyFile, RootsFile} {
+		at, to := filepath.Join(d.path, name), filepath.Join(current, name)
+		found, err := os.Readlink(at)
+		switch {
+		case err == nil && found == to:
+		case errors.Is(err, fs.ErrNotExist):
+			if err := os.Symlink(to, at); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("%s: is there already, and is not of an agent with --caAddress: want a directory without it", at)
+		}
+	}
+	return nil
+}
+
+// put replaces the files, all at once.
+func (d *directory) put(chain, key, roots []byte) error {
+	next, err := os.MkdirTemp(d.path, generation) // mode 0700
+	if err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		name    string
+		content []byte
+	}{{ChainFile, chain}, {KeyFile, key}, {RootsFile, roots}} {
+		if err := os.WriteFile(filepath.Join(next, file.name), file.content, 0o600); err != nil {
+			_ = os.RemoveAll(next) // the reason is in err
+			return err
+		}
+	}
+	pointer := filepath.Join(d.path, current+".new")
+	if err := os.Remove(pointer); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := errors.Join(os.Symlink(filepath.Base(next), pointer), os.Rename(pointer, filepath.Join(d.path, current))); err != nil {
+		_ = os.RemoveAll(next)
+		return err
+	}
+	d.clear(filepath.Base(next))
+	return nil
+}
+
+// clear removes what is no longer used, also by an agent that was killed.
+func (d *directory) clear(but string) {
+	entries, _ := os.ReadDir(d.path) // what is left is removed next time
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), generation) && e.Name() != but {
+			_ = os.RemoveAll(filepath.Join(d.path, e.Name()))
+		}
+	}
+}
+
+// held is the certificate in the files.
+type held struct {
+	pair     tls.Certificate
+	roots    []byte
+	from, to time.Time // since when it is there, until when it is valid
+}
+
+// read returns the certificate in the files; nil if there is none that can be used at a time. fault is why not, nil where there
+// are no files.
+func (d *directory) read(now time.Time) (h *held, fault error) {
+	in := func(name string) string { return filepath.Join(d.path, name) }
+	contents, err := cert.Files{Chain: in(ChainFile), Key: in(KeyFile), Roots: in(RootsFile)}.Read()
+	if err != nil || contents.Chain == nil {
+		return nil, err
+	}
+	info, err := contents.Check(now)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(contents.Chain, contents.Key)
+	if err != nil {
+		return nil, err
+	}
+	if pair.Leaf == nil {
+		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+			return nil, err
+		}
+	}
+	h = &held{pair, contents.Roots, now, info.Ends}
+	if file, err := os.Stat(in(ChainFile)); err == nil && file.ModTime().Before(now) {
+		h.from = file.ModTime()
+	}
+	return h, nil
+}

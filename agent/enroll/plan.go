@@ -1,0 +1,27 @@
+package enroll
+
+import "time"
+
+const (
+	firstWait  = time.Second
+	longWait   = time.Minute
+	longestAsk = 5 * time.Minute // that an authority may have us wait
+)
+
+// due returns when a certificate is renewed: at half of its life, and up to a tenth of the life earlier or later, by random of 0 to
+// 1. So those that were made at one time are not renewed at one time.
+func due(from, to time.Time, random float64) time.Time {
+	life := to.Sub(from)
+	return from.Add(life/2 + time.Duration((random*2-1)*float64(life)/10))
+}
+
+// backOff returns how long to wait after a number of failures, at least one: a second, doubled each time up to a minute, and up to a
+// fifth less. after is what the authority asks for, zero for nothing.
+func backOff(failures int, after time.Duration, random float64) time.Duration {
+	wait := longWait
+	if failures < 7 {
+		wait = min(longWait, firstWait<<(failures-1))
+	}
+	wait -= time.Duration(random * float64(wait) / 5)
+	return max(wait, min(after, longestAsk))
+}

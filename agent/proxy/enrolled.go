@@ -1,0 +1,61 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pilotlight/pilotlight/agent/enroll"
+	"github.com/pilotlight/pilotlight/agent/identity"
+	"github.com/pilotlight/pilotlight/agent/status"
+)
+
+// enrolled gets and renews the workload's certificate; nil if others bring its files.
+type enrolled struct{ *enroll.Enrollment }
+
+// openEnrollment opens the directory of the certificate. The authority is discovery, or one that shows the same identity.
+func (p *Proxy) openEnrollment() (*enrolled, error) {
+	e := p.config.Enrollment
+	if e == nil {
+		return nil, nil
+	}
+	expected := identity.Discovery(e.Host, p.config.TrustDomain, p.env)
+	if t := p.params.Discovery.TLS; t != nil {
+		expected = t.SAN
+	}
+	opened, err := enroll.Open(enroll.Config{Host: e.Host, Port: e.Port, Identity: expected, Roots: e.Roots, Token: e.Token, Dir: e.Dir, Log: p.config.Log})
+	if err != nil {
+		return nil, err
+	}
+	return &enrolled{opened}, nil
+}
+
+// run renews the certificate until stop is called: it is needed until the last request.
+func (e *enrolled) run(ctx context.Context) (stop func()) {
+	if e == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { e.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+		e.Close()
+	}
+}
+
+// explain returns the fault of a certificate, and why there is no other one.
+func (e *enrolled) explain(fault string) string {
+	if e == nil || fault == "" || e.Fault() == "" {
+		return fault
+	}
+	return fault + "; " + e.Fault()
+}
+
+// report adds to the workload's certificate why it is not renewed.
+func (e *enrolled) report(certificates []status.Certificate) {
+	if e == nil || len(certificates) == 0 {
+		return
+	}
+	certificates[0].Fault, certificates[0].Renewal = e.explain(certificates[0].Fault), e.Fault()
+}

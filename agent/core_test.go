@@ -17,12 +17,14 @@ var (
 		HandoverWay: Auto, HandoverTimeout: 30 * time.Second, ParentShutdown: time.Minute, TerminationDrain: 5 * time.Second,
 		RestartBudget: 3, BackOffBase: 200 * time.Millisecond,
 	}
-	crash   = Exit{Code: -1, Signal: syscall.SIGSEGV}
-	killed  = Exit{Code: -1, Signal: syscall.SIGKILL}
-	held    = Exit{Code: -1, Signal: syscall.SIGKILL, Held: "LDS has not answered"}
-	refuses = Exit{Code: 1, Reason: "no such field"}
-	a, b    = Config{Bootstrap: "a"}, Config{Bootstrap: "b"}
-	c, d    = Config{Bootstrap: "c"}, Config{Bootstrap: "d"}
+	crash        = Exit{Code: -1, Signal: syscall.SIGSEGV}
+	killed       = Exit{Code: -1, Signal: syscall.SIGKILL}
+	held         = Exit{Code: -1, Signal: syscall.SIGKILL, Held: "LDS has not answered"}
+	blinding     = Exit{Code: 1, Blinded: true}
+	blindingHeld = Exit{Code: -1, Signal: syscall.SIGKILL, Held: "LDS has not answered", Blinded: true}
+	refuses      = Exit{Code: 1, Reason: "no such field"}
+	a, b         = Config{Bootstrap: "a"}, Config{Bootstrap: "b"}
+	c, d         = Config{Bootstrap: "c"}, Config{Bootstrap: "d"}
 )
 
 // step is an event at a time after the origin, and the wanted actions, without notes.
@@ -298,6 +300,48 @@ func TestHandover(t *testing.T) {
 			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
 			step{41 * s, exited{1, held}, []action{repair{launch(1, 0, 1, b)}}},
 			step{42 * s, tick{}, []action{check{c}}},
+		)},
+		{"a parent whose newcomers failed, and which has lost its admin, is replaced by one of its own configuration", overlap(
+			step{12 * s, exited{1, blinding}, []action{repair{launch(1, 0, 1, b)}, start{launch(1, 0, 1, b)}}},
+			step{14 * s, exited{1, crash}, []action{repair{launch(1, 0, 1, b)}}},
+			step{15 * s, tick{}, []action{start{launch(1, 1, 0, b)}}},
+			step{16 * s, exited{1, crash}, []action{start{launch(1, 2, 0, a)}}},
+			step{17 * s, live{1}, []action{drain{0}}},
+			step{50 * s, idle{0}, []action{signal{0, syscall.SIGTERM}}},
+			step{50 * s, exited{0, Exit{}}, nil},
+			step{300 * s, tick{}, nil},
+			step{300 * s, configured{c}, nil},
+			step{301 * s, tick{}, []action{check{c}}},
+		)},
+		{"if its replacement fails too, it serves on, and what was refused for now is checked again", overlap(
+			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
+			step{41 * s, exited{1, blindingHeld}, []action{repair{launch(1, 0, 1, b)}, start{launch(1, 1, 0, a)}}},
+			step{50 * s, news{0}, nil},
+			step{71 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
+			step{71 * s, exited{1, held}, nil},
+			step{130 * s, tick{}, nil},
+			step{131 * s, tick{}, []action{check{b}}},
+		)},
+		{"what is asked for while it is replaced comes after it", overlap(
+			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
+			step{41 * s, exited{1, blindingHeld}, []action{repair{launch(1, 0, 1, b)}, start{launch(1, 1, 0, a)}}},
+			step{42 * s, configured{c}, nil},
+			step{43 * s, live{1}, []action{drain{0}}},
+			step{44 * s, tick{}, []action{check{c}}},
+		)},
+		{"or after its failure", overlap(
+			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
+			step{41 * s, exited{1, blindingHeld}, []action{repair{launch(1, 0, 1, b)}, start{launch(1, 1, 0, a)}}},
+			step{42 * s, configured{c}, nil},
+			step{43 * s, exited{1, crash}, nil},
+			step{44 * s, tick{}, []action{check{c}}},
+		)},
+		{"it dies while it is replaced: its replacement goes on", overlap(
+			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
+			step{41 * s, exited{1, blindingHeld}, []action{repair{launch(1, 0, 1, b)}, start{launch(1, 1, 0, a)}}},
+			step{42 * s, exited{0, crash}, nil},
+			step{43 * s, live{1}, nil},
+			step{102 * s, tick{}, []action{check{b}}},
 		)},
 		{"news change nothing while nothing is refused", serving(step{10 * s, news{0}, nil}, step{11 * s, commanded{Recheck}, nil})},
 		{"a newcomer that hangs is killed, its parent serves on", overlap(

@@ -30,7 +30,7 @@ func (d *decision) commanded(c Command) {
 	case c == Resume && d.outOfService():
 		d.drained = false
 		d.note(Resumed, -1, "")
-		if d.mustRefresh() && d.handover.stage != starting {
+		if d.mustRefresh() && !d.awaitsNewcomer() {
 			d.quiet()
 		}
 	}

@@ -17,6 +17,7 @@ type epoch struct {
 	drainedInbound bool      // it has begun to close its inbound connections, which cannot be undone
 	killed         bool      // KILL was sent
 	late           bool      // since its deadline was over
+	blind          bool      // a newcomer that failed has closed its admin
 	deadline       time.Time // when to kill a newcomer that is not live, or a parent that still runs; zero for never
 }
 
@@ -138,7 +139,13 @@ func (d *decision) exited(number int, exit Exit) {
 		return
 	}
 	gone, wasNewest := *found, d.newest().Epoch == number
-	d.epochs = slices.DeleteFunc(d.epochs, func(e epoch) bool { return e.Epoch == number })
+	var left []epoch
+	for _, e := range d.epochs {
+		if e.Epoch != number {
+			left = append(left, e)
+		}
+	}
+	d.epochs = left
 	switch newest := d.newest(); {
 	case d.stopping.stage != notStopping:
 		d.note(Stopped, number, exit.String())
@@ -193,7 +200,7 @@ func succeeds(newcomer *epoch, parent epoch) bool {
 // for its parent and then abort, so it is killed and a fresh epoch starts. A newcomer of another family goes on: it becomes
 // live, or is killed at its deadline, after which the last good configuration starts again.
 func (d *decision) parentLost(parent epoch, newcomer *epoch, exit Exit) {
-	d.handover = handover{}
+	d.restored()
 	if newcomer.Family != parent.Family {
 		return
 	}

@@ -63,7 +63,7 @@ func (w *world) blow(b byte) {
 		}
 	case 2, 10:
 		if n > 0 {
-			w.exit(n-1, Exit{Code: int(b) & 1, Held: map[bool]string{true: "held"}[b == 10]})
+			w.exit(n-1, Exit{Code: int(b) & 1, Held: map[bool]string{true: "held"}[b == 10], Blinded: w.configs%2 == 0})
 		}
 	case 12:
 		w.drained = true

@@ -19,6 +19,7 @@ type handover struct {
 	due    time.Time // when the next step of the stage is due; zero when it waits for an event
 	hot    bool      // the two Envoys can do a hot restart
 	failed int       // newcomers that failed
+	again  bool      // in stage restoring: what was refused is to be checked again
 }
 
 type stage string
@@ -28,7 +29,9 @@ const (
 	checking stage = "checking" // a check is under way
 	gated    stage = "gated"    // checked; the last handover must be over first
 	starting stage = "starting" // a newcomer is starting
-	refused  stage = "refused"  // by a check, or since discovery gave a newcomer too little; it is checked again
+	// restoring: an epoch of the running configuration is starting side by side, since the one that serves has lost its admin.
+	restoring stage = "restoring"
+	refused   stage = "refused" // by a check, or since discovery gave a newcomer too little; it is checked again
 )
 
 const (
@@ -49,13 +52,18 @@ func (d *decision) configured(config Config) {
 	switch newest := d.newest(); {
 	case newest == nil:
 		d.start(config, false) // without a check before: no other epoch serves yet, so Envoy may refuse it at start
-	case d.handover.stage == starting:
+	case d.awaitsNewcomer():
 		// The running handover is finished first.
 	case newest.Config == config && !d.mustRefresh():
 		d.handover = handover{}
 	default:
 		d.quiet()
 	}
+}
+
+// awaitsNewcomer reports whether a handover is under way that cannot be taken back.
+func (d *decision) awaitsNewcomer() bool {
+	return d.handover.stage == starting || d.handover.stage == restoring
 }
 
 // quiet waits until no change has come for quietPeriod, at most quietCeiling.
@@ -175,6 +183,10 @@ func (d *decision) committed() {
 		d.took = d.now.Sub(d.handover.began)
 		d.handover = handover{}
 	}
+	if d.handover.stage == restoring {
+		d.note(Restored, newest.Epoch, "")
+		d.restored()
+	}
 	if d.handover.stage == "" && newest.Config != d.desired && d.refusal.config != d.desired {
 		d.quiet()
 	}
@@ -187,19 +199,46 @@ func (d *decision) rollBack(newcomer epoch, exit Exit) {
 	if newcomer.Hot() {
 		d.do(repair{newcomer.Launch})
 	}
+	if exit.Blinded {
+		d.newest().blind = true
+	}
 	d.handover.failed++
 	switch {
+	case d.handover.stage == restoring && d.refusal.config == d.desired:
+		d.restored()
 	case newcomer.Config != d.desired:
 		d.handover = handover{}
 		d.quiet()
 	case newcomer.late && exit.Held != "": // another attempt would meet the same
 		d.refuseForNow("newcomer held back: " + exit.Held)
+		d.restore(true)
 	case d.handover.failed >= allAttempts:
 		d.refuse("newcomer failed: " + exit.String())
+		d.restore(false)
 	case d.handover.failed == 1:
 		// At once: the newcomer may already have made its parent close its listeners.
 		d.handover.stage, d.handover.due = gated, d.now
 	default:
 		d.handover.stage, d.handover.due = gated, d.now.Add(retryPause)
+	}
+}
+
+// restore replaces an epoch that has lost its admin by one with the same configuration, side by side, after its newcomer was refused.
+// Until then it can be neither asked nor drained by its admin.
+func (d *decision) restore(again bool) {
+	serving := d.newest()
+	if !serving.blind || serving.killed || len(d.epochs) != 1 || d.HandoverWay == Hot {
+		return
+	}
+	d.handover = handover{stage: restoring, again: again}
+	d.start(serving.Config, false).deadline = d.now.Add(d.HandoverTimeout)
+}
+
+// restored ends the handover, whatever became of it: after stage restoring, what was refused for now is checked again.
+func (d *decision) restored() {
+	again := d.handover.again
+	d.handover = handover{}
+	if again && d.refusal.config == d.desired {
+		d.handover = handover{stage: refused, due: d.now.Add(recheckPause)}
 	}
 }

@@ -16,6 +16,7 @@ const (
 	Serving    Note = "Envoy serves"
 	HandedOver Note = "handed over to a newcomer"
 	RolledBack Note = "a newcomer failed, its parent serves on"
+	Restored   Note = "an Envoy with the same configuration has replaced one without its admin"
 	Rejected   Note = "configuration refused, the last good one stays"
 	Replaced   Note = "a replaced Envoy left"
 	Failed     Note = "Envoy ended unasked"
@@ -31,7 +32,7 @@ const (
 // Notes returns every note, in the order in which they happen.
 func Notes() []Note {
 	return []Note{
-		Starting, Serving, HandedOver, RolledBack, Rejected, Replaced, Failed, Hanging, Late, Rescuing,
+		Starting, Serving, HandedOver, RolledBack, Rejected, Restored, Replaced, Failed, Hanging, Late, Rescuing,
 		Drained, Resumed, Stopping, Stopped,
 	}
 }

@@ -52,7 +52,9 @@ type Exit struct {
 	Code   int            // exit status; -1 when a signal ended the process, or it never started
 	Signal syscall.Signal // that signal, else 0
 	Reason string         // Envoy's last error message, or why it could not be started; one line, may be empty
-	Held   string         // why a newcomer that was killed was not fit to take over until then; empty if it was, or if it had no parent
+	// Blinded reports that a newcomer has closed the admin of its parent, which serves on without it.
+	Blinded bool
+	Held    string // why a newcomer that was killed was not fit to take over until then; empty if it was, or if it had no parent
 }
 
 // String returns a short text: `killed by signal 9 (killed)`, `exit status 1: cannot bind '127.0.0.1:80'`.

@@ -66,8 +66,12 @@ func (p *Proxy) Run(launch agent.Launch, abortCh <-chan agent.Order, report func
 	if err != nil {
 		return agent.Exit{Code: -1, Reason: err.Error()}
 	}
+	parent := c.parent
 	exit := c.run(abortCh, report)
 	exit.Held = c.held(exit)
+	if parent != nil && launch.Hot() && !c.live.Load() {
+		exit.Blinded = closed(parent.ready(context.Background()))
+	}
 	p.bury(c)
 	p.keep(c)
 	return exit

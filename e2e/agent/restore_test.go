@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// Newcomers that end after they have closed their parent's admin: the parent is replaced by an Envoy of its own configuration, so that
+// metrics and readiness go on. A static listener on a busy port passes every check before.
+func TestFailedNewcomersLeaveAnAdmin(t *testing.T) {
+	t.Parallel()
+	lab.InNetworkNamespace(t, func(t *testing.T) {
+		lab.WriteSysctl(t, "net/ipv4/tcp_migrate_req", "1") // side by side loses nothing
+		s := startStandalone(t)
+		load := s.load()
+		thief, err := net.Listen("tcp", "127.0.0.1:0")
+		s.must(err)
+		defer thief.Close()
+		s.mutate = func(text string) string {
+			return strings.Replace(text, `"listeners": [{`, `"listeners": [{"name": "busy", "address": `+lab.SocketAddress(thief.Addr().String())+
+				`, "filter_chains": [{"filters": []}]}, {`, 1)
+		}
+		s.configure(2)
+		s.must(s.awaitStatus(startLimit*2, "a refusal, and one epoch that has an admin", func(a agentStatus) bool {
+			_, err := lab.Get("http://" + s.Admin + "/stats?filter=^server.state$")
+			return err == nil && a.Refusal != nil && strings.Contains(a.Refusal.Reason, "Address already in use") &&
+				len(a.Epochs) == 1 && a.Epochs[0].State == "serving" && a.Ready
+		}))
+		s.must(s.awaitRevision(1, startLimit))
+		if a, err := s.ask(); err != nil || a.Counts["an Envoy with the same configuration has replaced one without its admin"] != 1 {
+			t.Errorf("counts are %v, %v", a.Counts, err)
+		}
+		s.mutate = nil
+		s.handOver(3)
+		lab.Unharmed(t, load)
+	})
+}

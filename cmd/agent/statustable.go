@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
 	"github.com/pilotlight/pilotlight/agent/client"
 	"github.com/pilotlight/pilotlight/agent/status"
+	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
 // shownEvents is how many events a table shows; the document has more.
@@ -135,7 +135,6 @@ func writeTable(out *strings.Builder, heading []string, rows [][]string) {
 	if len(rows) == 0 {
 		return
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	if heading != nil {
 		rows = append([][]string{heading}, rows...)
 	}
@@ -143,9 +142,8 @@ func writeTable(out *strings.Builder, heading []string, rows [][]string) {
 		for i, cell := range row {
 			row[i] = printable(cell)
 		}
-		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
-	_ = w.Flush() // into memory
+	_ = setting.WriteColumns(out, 3, rows) // into memory
 	out.WriteByte('\n')
 }
 

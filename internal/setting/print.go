@@ -3,12 +3,11 @@ package setting
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 )
 
 // Effective writes a line for each setting: its value and where the value came from.
 func (t Table) Effective(w io.Writer, origins Origins) error {
-	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, s := range t.Settings {
 		from := string(Default)
 		if o := origins[s.Name]; o.Set() {
@@ -16,9 +15,9 @@ func (t Table) Effective(w io.Writer, origins Origins) error {
 		} else if o.Source == "" && o.Name != "" {
 			from = o.Name // the value was computed
 		}
-		fmt.Fprintf(lines, "%s\t%s\t%s\n", s.Name, orEmpty(s.Kind.show()), from)
+		rows = append(rows, []string{s.Name, orEmpty(s.Kind.show()), from})
 	}
-	return lines.Flush()
+	return WriteColumns(w, 2, rows)
 }
 
 func orEmpty(value string) string {

@@ -162,6 +162,8 @@ func (l *loop) do(todo action) {
 		l.order(a.epoch, Order{Drain: true})
 	case drainInbound:
 		l.order(a.epoch, Order{DrainInbound: true, UntilIdle: a.untilIdle})
+	case open:
+		l.order(a.epoch, Order{Open: true})
 	case await:
 		l.order(a.epoch, Order{Await: true})
 	case check:
@@ -218,6 +220,8 @@ func (l *loop) start(launch Launch) {
 			switch r {
 			case Live:
 				l.statusCh <- live{launch.Epoch}
+			case Fit:
+				l.statusCh <- fit{launch.Epoch}
 			case News:
 				l.statusCh <- news{launch.Epoch}
 			case Idle:

@@ -54,6 +54,7 @@ type (
 		fault  string // empty: config may run
 	}
 	live   struct{ epoch int } // the epoch serves
+	fit    struct{ epoch int } // the epoch is held, and could take over
 	news   struct{ epoch int } // the epoch has got configuration, or its stream to discovery has changed
 	idle   struct{ epoch int } // the epoch drains, and no work is left
 	hung   struct{ epoch int } // the epoch hangs: it does not serve, and will not recover
@@ -73,6 +74,7 @@ type event interface{ event() }
 func (configured) event() {}
 func (checked) event()    {}
 func (live) event()       {}
+func (fit) event()        {}
 func (news) event()       {}
 func (idle) event()       {}
 func (hung) event()       {}
@@ -95,6 +97,7 @@ type (
 		epoch     int
 		untilIdle bool // report when it is idle
 	}
+	open   struct{ epoch int }     // let it take over from its parent
 	await  struct{ epoch int }     // its newcomer drains it; report when it is idle
 	repair struct{ launch Launch } // a newcomer failed: undo its changes to its family
 	rescue struct {                // a parent died before its newcomer ended it: receive the newcomer's message in its place
@@ -112,6 +115,7 @@ func (start) action()        {}
 func (signal) action()       {}
 func (drain) action()        {}
 func (drainInbound) action() {}
+func (open) action()         {}
 func (await) action()        {}
 func (repair) action()       {}
 func (rescue) action()       {}
@@ -129,6 +133,8 @@ func (c Settings) next(s state, happened event, now time.Time) (state, []action)
 		d.checked(e)
 	case live:
 		d.live(e.epoch)
+	case fit:
+		d.fit(e.epoch)
 	case news:
 		d.recheck()
 	case idle:

@@ -60,7 +60,7 @@ func run(t *testing.T, steps []step) state {
 		var got []action
 		s, got = settings.next(s, step.event, origin.Add(step.at))
 		got = slices.DeleteFunc(got, func(a action) bool { _, is := a.(noted); return is })
-		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, drain{}, drainInbound{}, await{}, check{}, repair{}, rescue{}, finish{}),
+		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, drain{}, drainInbound{}, open{}, await{}, check{}, repair{}, rescue{}, finish{}),
 			cmp.Transformer("nil", func(in []action) []action { return append([]action{}, in...) })); diff != "" {
 			t.Fatalf("step %d, %T at %s (-want +got):\n%s", i, step.event, step.at, diff)
 		}
@@ -342,6 +342,20 @@ func TestHandover(t *testing.T) {
 			step{42 * s, exited{0, crash}, nil},
 			step{43 * s, live{1}, nil},
 			step{102 * s, tick{}, []action{check{b}}},
+		)},
+		{"a newcomer that is fit may take over, and has its time anew: its parent may have closed its listeners", overlap(
+			step{40 * s, fit{1}, []action{open{1}}},
+			step{41 * s, tick{}, nil},
+			step{69 * s, tick{}, nil},
+			step{70 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
+		)},
+		{"one that is fit too late is not let through", overlap(
+			step{41 * s, tick{}, []action{signal{1, syscall.SIGKILL}}},
+			step{41 * s, fit{1}, nil},
+		)},
+		{"one that is fit when all is stopped is not let through", overlap(
+			step{12 * s, terminate{}, []action{drainInbound{0, true}, signal{1, syscall.SIGKILL}}},
+			step{12 * s, fit{1}, nil},
 		)},
 		{"news change nothing while nothing is refused", serving(step{10 * s, news{0}, nil}, step{11 * s, commanded{Recheck}, nil})},
 		{"a newcomer that hangs is killed, its parent serves on", overlap(

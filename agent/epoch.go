@@ -78,6 +78,19 @@ func (d *decision) kill(e *epoch) {
 	}
 }
 
+// fit lets a newcomer take over that is held. From then on its parent may have closed its listeners: so it has HandoverTimeout anew, and
+// one that is to be killed is not let through.
+func (d *decision) fit(number int) {
+	e := d.find(number)
+	if e == nil || e.killed || !e.liveAt.IsZero() || d.stopping.stage != notStopping {
+		return
+	}
+	if !e.deadline.IsZero() {
+		e.deadline = d.now.Add(d.HandoverTimeout)
+	}
+	d.do(open{number})
+}
+
 // live records that an epoch serves, and drains every older one.
 func (d *decision) live(number int) {
 	e := d.find(number)

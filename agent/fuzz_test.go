@@ -55,6 +55,7 @@ func (w *world) blow(b byte) {
 	case 9:
 		if n > 0 {
 			w.feed(news{w.alive[0].Epoch})
+			w.feed(fit{w.alive[n-1].Epoch})
 		}
 	case 1:
 		if n > 0 && !w.alive[n-1].killed {
@@ -150,6 +151,10 @@ func (w *world) perform(todo action) {
 	case drain:
 		if p := w.find(a.epoch); p == nil || !p.live {
 			w.t.Fatalf("epoch %d is told to drain, alive are %v", a.epoch, w.alive)
+		}
+	case open:
+		if p := w.find(a.epoch); p == nil || p.live || p.killed || w.asked {
+			w.t.Fatalf("epoch %d may take over, alive are %v", a.epoch, w.alive)
 		}
 	case drainInbound:
 		if a.untilIdle {

@@ -34,6 +34,7 @@ type Order struct {
 	Drain        bool // close the listeners, and report Idle
 	DrainInbound bool // let inbound connections end, still serving
 	UntilIdle    bool // with DrainInbound: report Idle
+	Open         bool // a newcomer that is held may take over
 	Await        bool // a newcomer drains it: report Idle
 }
 
@@ -42,6 +43,7 @@ type Report string
 
 const (
 	Live Report = "live" // it serves, under its own epoch, with every listener of its parent
+	Fit  Report = "fit"  // a newcomer that is held is fit to take over: it waits for the order Open
 	News Report = "news" // it has got configuration, or its stream to discovery has begun or ended
 	Idle Report = "idle" // nothing is in flight
 	Hung Report = "hung" // it hangs and is to be killed

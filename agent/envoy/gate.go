@@ -24,12 +24,13 @@ type Gates struct {
 // gate holds a newcomer until it is fit: a static listener without a port waits for a certificate, so Envoy's workers do not start, and its
 // parent serves on. Meanwhile Envoy makes the listeners that it gets by LDS.
 //
-//	held ── fit, or its parent has ended ──▶ opened ──▶ the workers start: Envoy makes its parent drain
+//	held ── fit, or its parent has ended ──▶ reported ── order ──▶ opened ──▶ the workers start: Envoy makes its parent drain
 type gate struct {
 	secret    string           // new for each process
 	addresses []netip.AddrPort // at which its parent listened when it was started
+	reported  bool             // it is fit
 	opened    atomic.Bool
-	why       atomic.Pointer[string] // it is shut; nil before the first look
+	why       atomic.Pointer[string] // it is shut; nil before the first answer
 }
 
 const (
@@ -74,9 +75,9 @@ const gateResources = `{"clusters":[{"name":"NAME","connect_timeout":"1s","typed
 				"grpc_services":[{"envoy_grpc":{"cluster_name":"NAME","retry_policy":{"retry_back_off":{
 					"base_interval":"0.1s","max_interval":"0.5s"}}}}]}}}]}}}}]}]}`
 
-// knock opens the gate of a process that is fit to take over, or that has no parent any more.
-func (c *process) knock(ctx context.Context) {
-	if c.gate == nil || c.gate.opened.Load() || c.parent == nil {
+// knock reports once that a held process is fit to take over, or has no parent any more.
+func (c *process) knock(ctx context.Context, report func(agent.Report)) {
+	if c.gate == nil || c.gate.reported || c.parent == nil {
 		return
 	}
 	prospect, err := c.prospect(ctx)
@@ -90,9 +91,14 @@ func (c *process) knock(ctx context.Context) {
 			return
 		}
 	}
+	c.gate.reported = true
+	report(agent.Fit)
+}
+
+// letThrough lets the process take over.
+func (c *process) letThrough() {
 	if err := c.Gates.Open(c.gate.secret); err != nil {
-		why := err.Error()
-		c.gate.why.Store(&why)
+		c.Log.Error("newcomer not let through", "epoch", c.launch.Epoch, "err", err)
 		return
 	}
 	c.gate.opened.Store(true)
@@ -124,7 +130,8 @@ func (c *process) orphaned() bool {
 	return c.processes[c.parent.launch.Epoch] != c.parent
 }
 
-// held returns why a process that was killed had not been let through its gate; empty if it had none, or ended otherwise.
+// held returns why a process that was killed had not been let through its gate; empty if it had none, was never asked,
+// or ended otherwise.
 func (c *process) held(exit agent.Exit) string {
 	if c.gate == nil || c.gate.opened.Load() || exit.Signal != syscall.SIGKILL {
 		return ""
@@ -132,7 +139,7 @@ func (c *process) held(exit agent.Exit) string {
 	if why := c.gate.why.Load(); why != nil {
 		return *why
 	}
-	return "its admin has not answered"
+	return ""
 }
 
 // Listeners asks at which TCP or UDP addresses Envoy has listeners, and whether it has one at a pipe.

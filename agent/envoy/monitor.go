@@ -62,7 +62,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 			c.news = false
 			report(agent.News)
 		}
-		c.knock(ctx)
+		c.knock(ctx, report)
 		interval := askInterval
 		switch {
 		case !c.live.Load():

@@ -132,6 +132,10 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 				c.cmd.Process.Signal(order.Signal) // a process that has just ended needs none
 				continue
 			}
+			if order.Open {
+				c.letThrough()
+				continue
+			}
 			if order.Drain || order.Await {
 				c.replaced.Store(true)
 			}

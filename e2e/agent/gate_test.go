@@ -73,7 +73,7 @@ func unknownFilter(name, address string) string {
 // run starts the agent and waits until it serves alone.
 func (g *gated) run(flags ...string) {
 	g.t.Helper()
-	g.launch(append([]string{"--handoverTimeout", "4s"}, flags...)...)
+	g.launch(flags...)
 	g.must(g.awaitRevision(1, startLimit))
 	g.must(g.awaitAlone(lab.StopLimit))
 }
@@ -113,7 +113,7 @@ func (g *gated) takesOver() {
 func TestGateOpens(t *testing.T) {
 	t.Parallel()
 	g := newGated(t)
-	g.run("--handover", "hot")
+	g.run("--handover", "hot", "--handoverTimeout", "1m")
 	load := g.load()
 	for range 3 {
 		g.configure(2)

@@ -110,8 +110,8 @@ type record struct {
 // errEnd is the error for a record that is half-written or broken: the file ends before it.
 var errEnd = errors.New("half-written")
 
-// decodeRecord reads the record that begins at a place in a file. At the end of the file the error is io.EOF.
-func decodeRecord(from *bufio.Reader, at int64) (r record, size int64, err error) {
+// decodeRecord reads the record that begins at a place in a file of that size. At the end of the file the error is io.EOF.
+func decodeRecord(from *bufio.Reader, at, end int64) (r record, size int64, err error) {
 	head := make([]byte, recordHead, recordHead+8)
 	if _, err := io.ReadFull(from, head); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -120,11 +120,11 @@ func decodeRecord(from *bufio.Reader, at int64) (r record, size int64, err error
 		return r, 0, errEnd
 	}
 	length := binary.BigEndian.Uint32(head[1:])
-	if length < 8 || length > MostMessage+8 {
-		return r, 0, errEnd
+	if length < 8 || length > MostMessage+8 || int64(length) > end-at-recordHead-recordTail {
+		return r, 0, errEnd // a size that the file does not have must not cost its memory
 	}
-	rest, err := readAll(from, int(length)+recordTail)
-	if err != nil {
+	rest := make([]byte, length+recordTail)
+	if _, err := io.ReadFull(from, rest); err != nil {
 		return r, 0, errEnd
 	}
 	payload, sum := rest[:length:length], binary.BigEndian.Uint32(rest[length:])
@@ -143,20 +143,6 @@ func decodeRecord(from *bufio.Reader, at int64) (r record, size int64, err error
 		return r, 0, errEnd
 	}
 	return r, recordHead + int64(len(rest)), nil
-}
-
-// readAll reads so many bytes. A size that the file does not have must not cost its memory.
-func readAll(from io.Reader, size int) ([]byte, error) {
-	out := make([]byte, 0, min(size, 64<<10))
-	for len(out) < size {
-		n := min(size-len(out), max(cap(out)-len(out), len(out)))
-		start := len(out)
-		out = append(out, make([]byte, n)...)
-		if _, err := io.ReadFull(from, out[start:]); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }
 
 // encodeHead returns the head of a record, and the running checksum.

@@ -25,6 +25,7 @@ type Loaded struct {
 	Contact time.Time // the last one with discovery: until then the configuration was the newest
 	Cut     bool      // the file's end is half-written or broken, and does not count
 	file    *os.File
+	out     *bufio.Writer // of answers
 }
 
 // Load opens the file if it fits. most is how old the last contact may be; 0 for any age.
@@ -41,7 +42,7 @@ func load(path string, want Header, most time.Duration, now time.Time) (*Loaded,
 	if err != nil {
 		return nil, err
 	}
-	l := &Loaded{file: file}
+	l := &Loaded{file: file, out: bufio.NewWriterSize(nil, 32<<10)}
 	if err := l.read(want, most, now); err != nil {
 		file.Close()
 		return nil, err
@@ -107,7 +108,7 @@ func replay(file io.ReaderAt, size int64) (m *Memory, cut bool, err error) {
 	from := bufio.NewReaderSize(section, 64<<10)
 	m = &Memory{}
 	for {
-		r, length, err := decodeRecord(from, at)
+		r, length, err := decodeRecord(from, at, size)
 		if err == nil {
 			err = m.apply(r)
 		}
@@ -131,7 +132,8 @@ func (l *Loaded) Send(to io.Writer, a Answer, s *Session) error {
 		return err
 	}
 	s.Begin(size)
-	out := bufio.NewWriterSize(io.MultiWriter(s, to), 32<<10)
+	out := l.out
+	out.Reset(io.MultiWriter(s, to))
 	_, _ = out.Write(rest) // a bufio.Writer repeats its first error
 	for _, p := range a.places {
 		_, _ = out.Write(frame.Prefix(2, p.size))

@@ -291,6 +291,40 @@ func TestMute(t *testing.T) {
 	}
 }
 
+// An Envoy that discovery has left in the middle of a start gets the rest from memory, and what it then has is remembered.
+func TestAwayInTheMiddleOfAStart(t *testing.T) {
+	b := start(t)
+	b.configure()
+	b.remembered()
+	b.newEnvoy()
+	s := b.open()
+	b.ask(s, lastgood.TypeCluster, nil)
+	b.want(s, "Cluster c@1")
+	b.server.Stop()
+	if _, err := s.Recv(); err == nil {
+		t.Error("the stream outlives discovery")
+	}
+	has := func(r *deltaAsk) { r.InitialResourceVersions = map[string]string{"c": "1"} }
+	s = b.open()
+	b.ask(s, lastgood.TypeCluster, has)
+	b.ask(s, lastgood.TypeListener, nil)
+	b.want(s, "Cluster", "Listener l@1")
+	path := filepath.Join(b.dir, lastgood.FileName)
+	before, err := os.Stat(path)
+	b.must(err)
+	b.eventually(func() error {
+		if now, err := os.Stat(path); err != nil || os.SameFile(before, now) {
+			return fmt.Errorf("the journal of this Envoy has not got the name: %v", err)
+		}
+		return nil
+	})
+	b.newEnvoy()
+	s = b.open()
+	b.ask(s, lastgood.TypeCluster, nil)
+	b.ask(s, lastgood.TypeListener, nil)
+	b.want(s, "Cluster c@1", "Listener l@1")
+}
+
 // Without a memory Envoy waits for discovery, also for one that is slow.
 func TestNothingRemembered(t *testing.T) {
 	b := start(t)
@@ -311,7 +345,7 @@ func TestNothingRemembered(t *testing.T) {
 	b.want(s, "Cluster c@1")
 }
 
-// Discovery's refusal is Envoy's, and nothing of what it has refused counts.
+// Discovery's refusal is Envoy's, and a stream that is none ends.
 func TestRefusals(t *testing.T) {
 	b := start(t)
 	b.answer(func(stub) error { return errors.New("not synced yet") })
@@ -324,6 +358,11 @@ func TestRefusals(t *testing.T) {
 	b.must(conn.CloseSend())
 	if _, err := conn.Recv(); err == nil {
 		t.Error("a stream without a request is served")
+	}
+	long := b.open()
+	b.ask(long, lastgood.TypeCluster, func(r *deltaAsk) { r.ResourceNamesSubscribe = []string{strings.Repeat("x", mostRequest)} })
+	if _, err := long.Recv(); err == nil {
+		t.Error("a request of any size is read")
 	}
 }
 

@@ -133,7 +133,7 @@ func (l *Loaded) Send(to io.Writer, a Answer, s *Session) error {
 	}
 	s.Begin(size)
 	out := l.out
-	out.Reset(io.MultiWriter(s, to))
+	out.Reset(&recorder{to, s, a, size})
 	_, _ = out.Write(rest) // a bufio.Writer repeats its first error
 	for _, p := range a.places {
 		_, _ = out.Write(frame.Prefix(2, p.size))
@@ -141,11 +141,23 @@ func (l *Loaded) Send(to io.Writer, a Answer, s *Session) error {
 			return err
 		}
 	}
-	if err := out.Flush(); err != nil {
-		return err
+	return out.Flush()
+}
+
+// recorder records what it passes on, each piece before Envoy has it: an ACK may come as soon as the last one is written.
+type recorder struct {
+	to      io.Writer
+	session *Session
+	answer  Answer
+	left    int
+}
+
+func (r *recorder) Write(data []byte) (int, error) {
+	_, _ = r.session.Write(data) // does not fail
+	if r.left -= len(data); r.left == 0 {
+		r.session.End(r.answer.Type, r.answer.Nonce, r.answer.names(), r.answer.last())
 	}
-	s.End(a.Type, a.Nonce, a.names(), a.last())
-	return nil
+	return r.to.Write(data)
 }
 
 // Close closes the file.

@@ -11,7 +11,7 @@ import (
 type progress struct {
 	asked    map[string]bool
 	accepted map[string]bool
-	pending  map[string]pending // by nonce: of the stream
+	pending  map[string]pending // by type and nonce: of the stream
 	unsure   []pending          // of streams that have ended before the answer
 }
 
@@ -63,9 +63,9 @@ func (p *progress) wait() (time.Duration, bool) {
 func (p *progress) cut() bool {
 	for len(p.pending) > 0 && len(p.unsure) < mostUnsure {
 		oldest := ""
-		for nonce, one := range p.pending {
+		for key, one := range p.pending {
 			if first, some := p.pending[oldest]; !some || one.number < first.number {
-				oldest = nonce
+				oldest = key
 			}
 		}
 		p.unsure = append(p.unsure, p.pending[oldest])
@@ -92,14 +92,17 @@ func (p *progress) resume(typeURL string, versions map[string]string) (taken []u
 	return taken
 }
 
+func pendingKey(typeURL, nonce string) string { return typeURL + "\x00" + nonce }
+
 // answer takes Envoy's ACK or NACK of a response, and returns the response's number and the names of what Envoy has refused; false
 // if nothing of it counts.
 func (p *progress) answer(r Request) (number uint64, refused []string, counts bool) {
-	one, known := p.pending[r.Nonce]
+	key := pendingKey(r.Type, r.Nonce)
+	one, known := p.pending[key]
 	if !known {
 		return 0, nil, false
 	}
-	delete(p.pending, r.Nonce)
+	delete(p.pending, key)
 	if !r.Refused {
 		p.accepted[one.typeURL] = true
 		return one.number, nil, true

@@ -34,6 +34,7 @@ func (s *Session) with(f func(j *journal)) {
 // Begin begins a response of that size.
 func (s *Session) Begin(size int) {
 	s.with(func(j *journal) {
+		s.abort() // if the one before has not ended
 		j.numbers++
 		s.open, s.number = true, j.numbers
 		number := j.numbers
@@ -59,7 +60,7 @@ func (s *Session) End(typeURL, nonce string, names []string, last Mark) {
 		if s.open {
 			s.open = false
 			j.store.queue(j, j.end)
-			j.progress.pending[nonce] = pending{typeURL, s.number, names, last}
+			j.progress.pending[pendingKey(typeURL, nonce)] = pending{typeURL, s.number, names, last}
 		}
 	})
 }

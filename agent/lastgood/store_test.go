@@ -164,6 +164,71 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// A nonce belongs to a type: two responses may have the same one and wait for their answers at the same time.
+func TestNoncesOfTypes(t *testing.T) {
+	dir := t.TempDir()
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		session, _ := s.Session(7, header, nil)
+		types := []string{TypeCluster, TypeEndpoints, TypeListener}
+		for _, typeURL := range types {
+			tell(session, typeURL, "1", "a@1")
+		}
+		for _, typeURL := range types {
+			session.Request(Request{Type: typeURL, Nonce: "1"})
+		}
+		pause(quietTime)
+	})
+	if got, want := held(filepath.Join(dir, FileName), header, 0), "a@1 [];a@1 [];a@1 [z];"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// swift is an Envoy that ACKs a response of that size at its last byte.
+type swift struct {
+	left int
+	ack  func()
+}
+
+func (e *swift) Write(p []byte) (int, error) {
+	if e.left -= len(p); e.left == 0 {
+		e.ack()
+	}
+	return len(p), nil
+}
+
+// An ACK counts however early it comes, also of what is sent from memory.
+func TestAnEarlyAck(t *testing.T) {
+	dir := t.TempDir()
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		first, _ := s.Session(1, header, nil)
+		whole(first, "a@1", "l@1")
+		first.Close()
+		l, err := s.Load(header, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		again := header
+		again.Bootstrap = "c"
+		second, _ := s.Session(2, again, nil)
+		answers := Answers{Memory: l.Memory}
+		for _, typeURL := range []string{TypeCluster, TypeListener} {
+			second.Request(Request{Type: typeURL})
+			for _, a := range answers.Request(Request{Type: typeURL}) {
+				_, size, _ := a.message()
+				ack := func() { second.Request(Request{Type: typeURL, Nonce: a.Nonce}) }
+				if err := l.Send(&swift{size + frame.HeadSize, ack}, a, second); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		pause(quietTime)
+		if got, want := held(filepath.Join(dir, FileName), again, 0), "a@1 [];l@1 [];[a z];"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
 // A stream that comes back goes on with its journal, and tells which responses without an answer Envoy has taken.
 func TestStreamsOfOneProcess(t *testing.T) {
 	dir := t.TempDir()

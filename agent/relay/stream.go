@@ -226,15 +226,17 @@ func (s *stream) copy(from io.Reader, size int, buffer []byte) error {
 		n, err := from.Read(buffer[:min(size, len(buffer))])
 		size -= n
 		r.write(buffer[:n])
+		if size == 0 {
+			r.end() // before Envoy can answer: net/http may send the piece at once
+		}
 		if _, failed := s.out.Write(buffer[:n]); failed != nil {
 			err = failed
 		}
-		if err != nil && size > 0 {
+		if err != nil && (size > 0 || !errors.Is(err, io.EOF)) {
 			s.session.Abort()
 			return fmt.Errorf("a response ends early: %w", err)
 		}
 	}
-	r.end()
 	return s.flush()
 }
 

@@ -26,6 +26,8 @@ var claims = map[string]string{
 		" " + "TestClusters TestRemote TestSeveralClusters TestServerWaitsForSourcesThatASourceAdds",
 	"Kubernetes' own": "TestPaths TestHosts TestTLS TestHostileTenant TestClass TestIngressOfACluster TestIngressAddresses" +
 		" " + "TestWebhookCertificate TestInjectionWebhook TestAPIServerTakesWhatIsInjected TestInjectedSidecarRuns TestKinds TestTemplateValuesStayValues",
+	"certificates": "TestJoinTokensBringMutualTLS TestRenewalsUnderLoad TestAnotherTokenMends TestServeSignsCertificates" +
+		" " + "TestAuthoritiesThatArePluggedIn TestIstiosCertificateService",
 	"mistakes": "TestMistakes TestNoMistakes TestServeTellsNotes TestEnvoyAgrees" +
 		" " + "TestScripts TestApplyReplacesWhatIsThere TestApplyOverwritesNothingElse TestApply TestValidatingWebhook",
 	"an agent": "TestAKilledEnvoyComesBack TestHangFrozen TestHandoverHot TestHandoverSideBySide TestRotation " + "TestDrain TestPIDOneReapsOrphans TestMergedMetrics TestApplicationProbes TestQuitQuitQuit TestStatusTellsThePast" +

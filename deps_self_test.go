@@ -41,6 +41,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/model/x.go", `import _ "github.com/nats-io/nats.go"`, "NATS stops"},
 	{"discovery/model/x.go", `import _ "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"`, "Envoy's types live"},
 	{"discovery/ads/x.go", `import _ "istio.io/api/networking/v1alpha3"`, "Istio's types are"},
+	{"discovery/plane/x.go", `import _ "istio.io/api/networking/v1alpha3"`, "no other's business"},
 	{"watch/x.go", `import _ "./node"`, "the bottom of the house"},
 	{"internal/local/x.go", `import _ "./node"`, "both halves ask what is local"},
 	{"discovery/status/x.go", `import _ "./discovery/xds"`, "pages show what"},

@@ -155,9 +155,13 @@ var rules = []rule{
 		why:   "Envoy's types live in xds and ads, and those of ADS in the store that asks another control plane: the model must not be shaped by one consumer",
 	},
 	{
-		who: "...", except: "discovery/model discovery/xds discovery/config/... discovery/ingress e2e/adsbench",
+		who: "...", except: "discovery/model discovery/xds discovery/config/... discovery/ingress discovery/ads e2e/adsbench",
 		never: "import istio.io/...",
 		why:   "Istio's types are the configuration's own words: leaf values for model and xds, and no other's business",
+	},
+	{
+		who: "discovery/ads", never: "import istio.io/api/networking/..., import istio.io/api/mesh/..., import istio.io/client-go/...",
+		why: "Istio's types are for model and xds: ads has the messages of Istio's certificate service alone",
 	},
 
 	// Which package imports which.

@@ -1,6 +1,7 @@
 package ads
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -28,6 +29,7 @@ type Own struct {
 	Certificate func() (*tls.Certificate, error) // of the server, where no file has one
 	Roots       *x509.CertPool                   // of clients' certificates; those of the files are trusted too
 	Web         func(net.Conn)                   // takes connections of HTTP/1.1, after the handshake
+	Sign        func(context.Context, Application) (chain []string, err error)
 }
 
 // TLS holds the certificate that the secure port presents and the roots that it accepts. Both may change while streams
@@ -79,5 +81,5 @@ func (t *TLS) credentials() credentials.TransportCredentials {
 	if t.own == nil {
 		return credentials.NewTLS(config)
 	}
-	return shared{credentials.NewTLS(config), config, t.own.Web}
+	return shared{credentials.NewTLS(config), config, t.own.Web, t.own.Sign}
 }

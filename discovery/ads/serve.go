@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
+	security "istio.io/api/security/v1alpha1"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/content"
 )
@@ -35,6 +36,9 @@ func (s *Server) serveWith(ctx context.Context, listener net.Listener, secure cr
 	server := grpc.NewServer(s.limits.options(linked{secure, s.intake})...)
 	for _, desc := range services() {
 		server.RegisterService(desc, door{s, l, ctx.Done()})
+	}
+	if port, is := secure.(shared); is {
+		security.RegisterIstioCertificateServiceServer(server, signing{Server: s, sign: port.sign})
 	}
 	var running sync.WaitGroup
 	for range pusherCount {

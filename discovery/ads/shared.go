@@ -1,6 +1,7 @@
 package ads
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"sync/atomic"
@@ -18,6 +19,7 @@ type shared struct {
 	credentials.TransportCredentials
 	config *tls.Config
 	web    func(net.Conn)
+	sign   func(context.Context, Application) ([]string, error)
 }
 
 // ServerHandshake is called with a deadline on the connection. gRPC takes the deadline back when it returns, which must not
@@ -49,7 +51,7 @@ func (s shared) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 }
 
 func (s shared) Clone() credentials.TransportCredentials {
-	return shared{s.TransportCredentials.Clone(), s.config.Clone(), s.web}
+	return shared{s.TransportCredentials.Clone(), s.config.Clone(), s.web, s.sign}
 }
 
 // deadlined is an accepted connection whose deadlines are no longer those of gRPC once it has gone elsewhere.

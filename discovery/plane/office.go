@@ -3,15 +3,19 @@ package plane
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/ca"
@@ -99,7 +103,35 @@ func (o *office) own() *ads.Own {
 	if o == nil {
 		return nil
 	}
-	return &ads.Own{Certificate: o.mine.Certificate, Roots: o.desk.Authority.Pool(), Web: o.conns.give}
+	return &ads.Own{Certificate: o.mine.Certificate, Roots: o.desk.Authority.Pool(), Web: o.conns.give, Sign: o.sign}
+}
+
+// sign answers Istio's CreateCertificate.
+func (o *office) sign(ctx context.Context, a ads.Application) (chain []string, err error) {
+	issued, err := o.desk.Issue(ctx, door.Caller{Chains: a.Chains, Token: strings.TrimSpace(a.Token), Address: a.Address}, a.CSR, a.TTL)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	for _, text := range issued.Chain {
+		chain = append(chain, string(text))
+	}
+	return append(chain, string(issued.Roots)), nil
+}
+
+// statusOf returns what a client of gRPC gets of an error: of a refusal nothing but that.
+func statusOf(err error) error {
+	var refusal *door.Refusal
+	var busy *door.Busy
+	switch {
+	case errors.As(err, &refusal):
+		return status.Error(codes.Unauthenticated, "refused")
+	case errors.As(err, &busy) && busy.Cause == "rate":
+		return status.Errorf(codes.ResourceExhausted, "too many requests, come again after %s", busy.After.Round(time.Millisecond))
+	case errors.As(err, &busy):
+		return status.Errorf(codes.Unavailable, "not now, come again after %s", busy.After.Round(time.Millisecond))
+	default:
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
 }
 
 // run serves the HTTP door until ctx is done. Its connections come from the secure port, whose address is at.

@@ -1,0 +1,16 @@
+package ads
+
+import (
+	"crypto/x509"
+	"net/netip"
+	"time"
+)
+
+// Application is a request for a certificate, with what the client shows.
+type Application struct {
+	Chains  [][]*x509.Certificate // of the client's certificate, verified
+	Token   string                // "" for none
+	Address netip.Addr
+	CSR     []byte
+	TTL     time.Duration // 0 for the default
+}

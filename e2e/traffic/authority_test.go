@@ -1,0 +1,237 @@
+package traffic
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// patience is for what takes seconds on a machine that has nothing else to do.
+const patience = 90 * time.Second
+
+// signed is a world whose discovery is an authority.
+type signed struct {
+	*world
+	authority, secure string // its directory, its host:port
+}
+
+func newSigned(t *testing.T, flags ...string) *signed {
+	t.Helper()
+	s := &signed{authority: filepath.Join(t.TempDir(), "ca"), secure: fmt.Sprintf("127.0.0.1:%d", lab.Port(t))}
+	s.world = newWorld(t, append([]string{"--ca", "--caDir", s.authority, "--secureGRPCAddr", s.secure}, flags...)...)
+	return s
+}
+
+// token makes a join token of an account of the namespace default.
+func (s *signed) token(account string, flags ...string) string {
+	s.T.Helper()
+	out, err := exec.CommandContext(s.T.Context(), filepath.Join(s.Bin, "discovery"), append([]string{
+		"token", "create", "--namespace", "default", "--service-account", account, "--caDir", s.authority,
+	}, flags...)...).Output()
+	s.Check(err)
+	return strings.TrimSpace(string(out))
+}
+
+// member is an agent that gets its certificate from the authority.
+type member struct {
+	*lab.Sidecar
+	s          *signed
+	ip, tokens string
+	proxy      int
+	status     int
+}
+
+func (s *signed) join(name, token string) *member {
+	s.T.Helper()
+	m := &member{s: s, ip: s.Address(), tokens: filepath.Join(s.T.TempDir(), "token"), proxy: lab.Port(s.T), status: lab.Port(s.T)}
+	s.Check(os.WriteFile(m.tokens, []byte(token), 0o600))
+	var err error
+	m.Sidecar, err = lab.Lab{Bin: s.Bin, Envoy: s.Envoy, Dir: lab.ShortDir(s.T)}.Sidecar(lab.Workload{
+		Name: name, App: name, IP: m.ip, ProxyPort: m.proxy, Discovery: s.secure, Env: s.Env,
+		Flags: []string{"--caAddress", s.secure, "--caRoots", filepath.Join(s.authority, "root-cert.pem"), "--caToken", m.tokens, "--statusPort", fmt.Sprint(m.status)},
+	})
+	s.Check(err)
+	s.T.Cleanup(func() { m.Stop(lab.StopLimit) })
+	return m
+}
+
+func (m *member) certificates() string { return filepath.Join(m.ConfigPath, "certificates") }
+
+func (m *member) await() *member {
+	m.s.T.Helper()
+	if err := lab.Eventually(patience, func() error { _, err := lab.Get("http://" + m.Admin + "/ready"); return err }); err != nil {
+		m.s.T.Fatalf("%v\n%s", err, m.Log())
+	}
+	return m
+}
+
+// serial is that of the certificate that the agent reports.
+func (m *member) serial() (string, error) {
+	text, err := lab.Get(fmt.Sprintf("http://127.0.0.1:%d/status", m.status))
+	if err != nil {
+		return "", err
+	}
+	var status struct {
+		Certificates []struct{ Serial, Fault string }
+	}
+	if err := json.Unmarshal([]byte(text), &status); err != nil {
+		return "", err
+	}
+	if len(status.Certificates) == 0 || status.Certificates[0].Fault != "" {
+		return "", fmt.Errorf("certificates %+v", status.Certificates)
+	}
+	return status.Certificates[0].Serial, nil
+}
+
+// mutual makes a service of a member that takes mutual TLS alone, and has clients speak it.
+func (s *signed) mutual(server *member, b *lab.Backend) (port int) {
+	s.T.Helper()
+	port = lab.Port(s.T)
+	file := func(name string) string { return filepath.Join(server.certificates(), name) }
+	s.ApplyAtOnce("server.yaml",
+		"ServiceEntry server", fmt.Sprintf(`hosts: [server.test]
+resolution: STATIC
+location: MESH_INTERNAL
+ports: [{number: 80, name: http, protocol: HTTP}]
+endpoints: [{address: %s, ports: {http: %d}, labels: {app: server}, serviceAccount: server}]`, server.ip, port),
+		"Sidecar server", fmt.Sprintf(`workloadSelector: {labels: {app: server}}
+ingress:
+- port: {number: %d, name: http, protocol: HTTP}
+  bind: %s
+  defaultEndpoint: 127.0.0.1:%d
+  tls: {mode: MUTUAL, serverCertificate: %s, privateKey: %s, caCertificates: %s}
+egress: [{hosts: ["*/*"]}]`, port, server.ip, b.Port, file("cert-chain.pem"), file("key.pem"), file("root-cert.pem")),
+		"DestinationRule server", "host: server.test\ntrafficPolicy: {tls: {mode: ISTIO_MUTUAL}}")
+	return port
+}
+
+func (m *member) gets(want string) {
+	m.s.T.Helper()
+	if err := lab.Eventually(patience, func() error {
+		body, err := lab.GetThrough(fmt.Sprintf("127.0.0.1:%d", m.proxy), "http://server.test/")
+		if err == nil && !strings.Contains(body, want) {
+			err = fmt.Errorf("body %q, want %q", body, want)
+		}
+		return err
+	}); err != nil {
+		m.s.T.Fatalf("%v\n%s", err, m.Log())
+	}
+}
+
+// On a fresh machine: discovery, a token of each account, two agents; no other program makes a key.
+func TestJoinTokensBringMutualTLS(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t)
+	server := s.join("server", s.token("server", "--once")).await()
+	client := s.join("client", s.token("client", "--once")).await()
+	port := s.mutual(server, s.BackendAt("127.0.0.1", "app"))
+	client.gets("app")
+
+	at := net.JoinHostPort(server.ip, fmt.Sprint(port))
+	if body, err := lab.Get("http://" + at + "/"); err == nil {
+		t.Errorf("plain text is answered: %s", body)
+	}
+	if body, err := lab.ClientTo(at, &tls.Config{InsecureSkipVerify: true}).Get("https://server.test/"); err == nil {
+		t.Errorf("a client without a certificate is answered: %s", body.Status)
+	}
+	modesOf(t, s.authority)
+	modesOf(t, client.certificates())
+}
+
+// modesOf checks that no other user reads a key, or anything in the directory.
+func modesOf(t *testing.T, dir string) {
+	t.Helper()
+	keys := 0
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		switch key := strings.Contains(path, "key") || strings.Contains(path, "token"); {
+		case err != nil:
+			return err
+		case path == dir && info.Mode().Perm() != 0o700:
+			return fmt.Errorf("%s has mode %s", path, info.Mode())
+		case key && info.Mode().IsRegular() && info.Mode().Perm() != 0o600:
+			return fmt.Errorf("%s has mode %s", path, info.Mode())
+		case key:
+			keys++
+		}
+		return nil
+	})
+	if err != nil || keys == 0 {
+		t.Errorf("%d keys, %v", keys, err)
+	}
+}
+
+// Leaves of twenty seconds are renewed under load, and no request fails.
+func TestRenewalsUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t, "--caTTL", "20s")
+	server := s.join("server", s.token("server")).await()
+	client := s.join("client", s.token("client")).await()
+	s.mutual(server, s.BackendAt("127.0.0.1", "app"))
+	client.gets("app")
+	load := lab.StartSlowLoad(fmt.Sprintf("127.0.0.1:%d", client.proxy), "http://server.test/", 2, 2, 5*time.Millisecond)
+	seen := map[*member]map[string]bool{server: {}, client: {}}
+	err := lab.Eventually(2*patience, func() error {
+		for m, serials := range seen {
+			if serial, err := m.serial(); err == nil {
+				serials[serial] = true
+			}
+			if len(serials) < 4 {
+				return fmt.Errorf("%s has had %d certificates, want 4", m.Name, len(serials))
+			}
+		}
+		return nil
+	})
+	lab.Unharmed(t, load)
+	if err != nil {
+		t.Errorf("%v\n%s", err, client.Log())
+	}
+}
+
+// The status names the command that mends a dead token, and Envoy stays.
+func TestAnotherTokenMends(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t)
+	once := s.token("client", "--once")
+	s.join("client", once).await()
+	late := s.join("late", once) // stolen: used for another key
+	if err := lab.Eventually(patience, func() error {
+		text, err := lab.Get(fmt.Sprintf("http://127.0.0.1:%d/status", late.status))
+		if err == nil && !strings.Contains(text, "agent join --token") {
+			err = errors.New(text)
+		}
+		return err
+	}); err != nil {
+		t.Fatalf("%v\n%s", err, late.Log())
+	}
+	if body, err := lab.Get("http://" + late.Admin + "/ready"); err == nil {
+		t.Errorf("ready without a certificate: %s", body)
+	}
+	if log := s.Discovery.Log(); !strings.Contains(log, "was used for another key") {
+		t.Errorf("discovery does not say why it refused:\n%s", log)
+	}
+	envoy, err := late.Envoy()
+	s.Check(err)
+	out, err := exec.CommandContext(t.Context(), filepath.Join(s.Bin, "agent"), "join", "--token", s.token("late"), "--caToken", late.tokens).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	late.await()
+	if now, err := late.Envoy(); err != nil || now != envoy {
+		t.Errorf("Envoy %d, %v; want the same, %d", now, err, envoy)
+	}
+}

@@ -222,6 +222,8 @@ func (l *loop) start(launch Launch) {
 				l.statusCh <- live{launch.Epoch}
 			case Fit:
 				l.statusCh <- fit{launch.Epoch}
+			case Incomplete:
+				l.statusCh <- incomplete{launch.Epoch}
 			case News:
 				l.statusCh <- news{launch.Epoch}
 			case Idle:

@@ -53,12 +53,13 @@ type (
 		hot    bool   // the running Envoy and the new one can hand over by hot restart
 		fault  string // empty: config may run
 	}
-	live   struct{ epoch int } // the epoch serves
-	fit    struct{ epoch int } // the epoch is held, and could take over
-	news   struct{ epoch int } // the epoch has got configuration, or its stream to discovery has changed
-	idle   struct{ epoch int } // the epoch drains, and no work is left
-	hung   struct{ epoch int } // the epoch hangs: it does not serve, and will not recover
-	exited struct {            // the process is reaped, or could not be started
+	live       struct{ epoch int } // the epoch serves
+	fit        struct{ epoch int } // the epoch is held, and could take over
+	news       struct{ epoch int } // the epoch has got configuration, or its stream to discovery has changed
+	incomplete struct{ epoch int } // another epoch of the same configuration would serve more
+	idle       struct{ epoch int } // the epoch drains, and no work is left
+	hung       struct{ epoch int } // the epoch hangs: it does not serve, and will not recover
+	exited     struct {            // the process is reaped, or could not be started
 		epoch int
 		exit  Exit
 	}
@@ -76,6 +77,7 @@ func (checked) event()    {}
 func (live) event()       {}
 func (fit) event()        {}
 func (news) event()       {}
+func (incomplete) event() {}
 func (idle) event()       {}
 func (hung) event()       {}
 func (exited) event()     {}
@@ -137,6 +139,8 @@ func (c Settings) next(s state, happened event, now time.Time) (state, []action)
 		d.fit(e.epoch)
 	case news:
 		d.recheck()
+	case incomplete:
+		d.incomplete(e.epoch)
 	case idle:
 		d.idle(e.epoch)
 	case hung:

@@ -57,6 +57,9 @@ func (w *world) blow(b byte) {
 			w.feed(news{w.alive[0].Epoch})
 			w.feed(fit{w.alive[n-1].Epoch})
 		}
+		if n := len(w.alive); n > 0 && w.configs%3 == 0 {
+			w.feed(incomplete{w.alive[n-1].Epoch})
+		}
 	case 1:
 		if n > 0 && !w.alive[n-1].killed {
 			w.alive[n-1].live = true

@@ -121,6 +121,15 @@ func (d *decision) recheck() {
 	}
 }
 
+// incomplete hands over to another epoch of what is desired, if nothing else is under way.
+func (d *decision) incomplete(number int) {
+	newest := d.newest()
+	if newest != nil && newest.Epoch == number && !newest.liveAt.IsZero() && !newest.killed &&
+		d.handover.stage == "" && d.refusal == (refusal{}) && d.stopping.stage == notStopping {
+		d.quiet()
+	}
+}
+
 // refuse ends the handover, and the running epoch serves on. A reason that was noted before is not noted again.
 func (d *decision) refuse(reason string) {
 	d.handover = handover{}

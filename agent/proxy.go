@@ -42,11 +42,12 @@ type Order struct {
 type Report string
 
 const (
-	Live Report = "live" // it serves, under its own epoch, with every listener of its parent
-	Fit  Report = "fit"  // a newcomer that is held is fit to take over: it waits for the order Open
-	News Report = "news" // it has got configuration, or its stream to discovery has begun or ended
-	Idle Report = "idle" // nothing is in flight
-	Hung Report = "hung" // it hangs and is to be killed
+	Live       Report = "live"       // it serves, under its own epoch, with every listener of its parent
+	Fit        Report = "fit"        // a newcomer that is held is fit to take over: it waits for the order Open
+	News       Report = "news"       // it has got configuration, or its stream to discovery has begun or ended
+	Incomplete Report = "incomplete" // another epoch of the same configuration would serve more
+	Idle       Report = "idle"       // nothing is in flight
+	Hung       Report = "hung"       // it hangs and is to be killed
 )
 
 // Exit is how an epoch ended.

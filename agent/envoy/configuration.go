@@ -32,7 +32,7 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 	if c.gate != nil {
 		received.Listeners = max(0, received.Listeners-1) // it counts the gate
 	}
-	lds := received.LDS != c.received.LDS
+	lds := received.LDS != c.received.LDS || received.WorkersStarted && !c.received.WorkersStarted
 	c.news = c.received != (Received{}) &&
 		(lds || received.CDS != c.received.CDS || received.Discovery != c.received.Discovery)
 	if lds || !c.looked {
@@ -55,6 +55,10 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 	}
 	config.Missing = c.missing
 	c.lookAtPorts(received.WorkersStarted)
+	if received.WorkersStarted {
+		c.lookForLost(lds, settled(config.LDS, asks(c.launch.Config, deltaVariant)))
+		config.Lost = c.lost
+	}
 	config.Shared, config.Intercepted = c.shared, !c.Unintercepted
 	config.Refused = c.refused(ctx)
 	if received.LDS.Success == 0 && received.LDS.Rejected > 0 {
@@ -63,6 +67,11 @@ func (c *process) configuration(ctx context.Context) *health.Config {
 		}
 	}
 	return config
+}
+
+// settled reports whether nothing of the last updates is refused.
+func settled(u health.Updates, delta bool) bool {
+	return u.Rejected == 0 || u.Mended || !delta && u.Accepted.After(u.Rejection.At)
 }
 
 // looksAtPorts is how many times the listening sockets are compared after a change of the listeners: a program that starts at

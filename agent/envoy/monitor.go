@@ -37,7 +37,7 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 	for due := true; ctx.Err() == nil; {
 		seen, err := facts.read()
 		if due || !c.live.Load() || !answers || err != nil || seen.Stopped() {
-			c.news = false
+			c.news, c.free = false, false
 			o := c.observe(ctx, seen, err == nil, &asked)
 			answers = o.Answer != nil
 			verdict := c.judge(o, time.Now())
@@ -57,6 +57,10 @@ func (c *process) watch(ctx context.Context, report func(agent.Report)) {
 				c.Log.Warn("Envoy hangs", "epoch", c.launch.Epoch, "pid", c.pid, "hang", string(verdict.Hang))
 				report(agent.Hung)
 			}
+		}
+		if c.free && c.live.Load() {
+			c.free = false
+			report(agent.Incomplete)
 		}
 		if c.news && c.live.Load() {
 			c.news = false

@@ -185,6 +185,11 @@ func (o *output) lastRejection(typeURL string) rejection {
 	return o.rejected[typeURL]
 }
 
+// lastRejected reports whether the last rejection of a type says a text.
+func (o *output) lastRejected(typeURL, text string) bool {
+	return strings.Contains(o.lastRejection(typeURL).Text, text)
+}
+
 // rejectedSince reports whether Envoy has logged a rejection of any type after a time.
 func (o *output) rejectedSince(at time.Time) bool {
 	o.mu.Lock()

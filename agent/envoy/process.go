@@ -46,6 +46,9 @@ type process struct {
 	kernel     flight.Process     // last read; owned by the watch until the watch has ended
 	received   Received           // likewise
 	news       bool               // received has changed with the last query
+	lost       string             // see health.Config.Lost
+	free       bool               // what was lost can be had again
+	lossLooks  int                // see lookForLost
 	mendedAt   map[string]int64   // see open
 	formers    map[string]formers // by type; see mended
 	missing    string             // see health.Config.Missing

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -53,6 +54,7 @@ type Proxy struct {
 	families  map[int]sockets  // by the core's number, while an epoch of it lives
 	remains   flight.Remains   // of the last process that ended
 	ended     int              // its epoch
+	addresses []netip.AddrPort // at which the last Envoy listened of whose LDS nothing was refused
 	good      *executable      // the last one that served; nil for none
 }
 

@@ -52,6 +52,7 @@ type Config struct {
 	CreateFailures int64  // failed attempts to create a listener
 	Stopped        int64  // listeners that have begun to close, but not by the agent's order
 	Missing        string // a listener that redirected traffic needs and that is missing; empty for none
+	Lost           string // why it does not listen at an address at which the proxy has served before; empty if it does
 	Shared         string // another process that listens on one of Envoy's addresses; empty for none
 	Intercepted    bool   // programs do not call Envoy's ports themselves, so shared ports do not make the proxy unready
 	Refused        []Refused

@@ -90,6 +90,8 @@ func (c Config) bound() (bool, string) {
 			reason += ": " + c.LDS.Rejection.Text
 		}
 		return false, reason
+	case c.Lost != "":
+		return false, c.Lost
 	case c.Shared != "" && !c.Intercepted:
 		return false, c.Shared
 	case c.Dynamic != nil && *c.Dynamic == 0 && c.LDS.Success == 0 && c.LDS.Rejected > 0:

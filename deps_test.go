@@ -223,7 +223,7 @@ var rules = []rule{
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/remember", only: "discovery/model", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
-	{who: "discovery/webhook", only: "discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
+	{who: "discovery/webhook", only: "discovery/ca discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
 	{who: "discovery/ca", only: "internal/spiffe", why: "an authority is made of bytes and a time: callers and files are for others"},
 	{who: "discovery/ca/keep", only: "discovery/ca internal/regular", why: "files of an authority have no callers"},
 	{who: "discovery/ca/door", only: "discovery/ca internal/room", why: "callers are judged by what they show: tokens and files come behind interfaces"},

@@ -1,27 +1,23 @@
 package webhook
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"slices"
 	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ca"
 )
 
 // Times of a pair.
 const (
 	life     = 90 * 24 * time.Hour
 	replaced = 60 * 24 * time.Hour // age at which a pair is replaced
-	early    = time.Hour           // how long before its creation it is valid, for clocks that differ
-	settling = 5 * time.Minute     // age at which it is served: by then all API servers have its root
+	early    = ca.Early
+	settling = 5 * time.Minute // age at which it is served: by then all API servers have its root
 )
 
 // pair is a certificate with its key, and the root that has signed it: PEM.
@@ -32,47 +28,19 @@ type pair struct {
 
 // newPair makes a pair for names: DNS names and addresses. The root's key is not kept.
 func newPair(names []string, now time.Time) (*pair, error) {
-	rootKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	root, err := ca.NewRoot("pilotlight webhooks", life, now)
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+		return nil, err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	authority, err := ca.Read(root, now)
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+		return nil, err
 	}
-	root := template("pilotlight webhooks", now)
-	root.IsCA, root.BasicConstraintsValid, root.MaxPathLenZero, root.KeyUsage = true, true, true, x509.KeyUsageCertSign
-	leaf := template("pilotlight webhook", now)
-	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	for _, name := range names {
-		if address := net.ParseIP(name); address != nil {
-			leaf.IPAddresses = append(leaf.IPAddresses, address)
-		} else {
-			leaf.DNSNames = append(leaf.DNSNames, name)
-		}
-	}
-	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, rootKey.Public(), rootKey)
+	certificate, key, err := authority.Server("pilotlight webhook", names, ca.Identity{}, life, now)
 	if err != nil {
-		return nil, fmt.Errorf("make a root: %w", err)
+		return nil, err
 	}
-	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, root, key.Public(), rootKey)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("write a key: %w", err)
-	}
-	block := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
-	return readPair(block("CERTIFICATE", leafDER), block("PRIVATE KEY", keyDER), block("CERTIFICATE", rootDER))
-}
-
-func template(name string, now time.Time) *x509.Certificate {
-	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)) // crypto/rand does not fail
-	return &x509.Certificate{
-		Subject: pkix.Name{CommonName: name, SerialNumber: serial.Text(16)}, SerialNumber: serial,
-		NotBefore: now.Add(-early), NotAfter: now.Add(life),
-	}
+	return readPair(certificate, key, root.Roots)
 }
 
 // readPair reads a pair, and finds its root among roots. It does not check the validity. An error does not contain any

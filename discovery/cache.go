@@ -119,6 +119,12 @@ func newCache() *cache {
 	}
 }
 
+// good reports whether a record has a form without faults.
+func (c *cache) good(key string) bool {
+	g, had := c.groups[key]
+	return had && !g.Closed()
+}
+
 // remove removes the source. Its groups stay.
 func (c *cache) remove(name string) {
 	c.feed, c.faults, c.unread = nil, map[string][]string{}, map[string]bool{}

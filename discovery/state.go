@@ -76,8 +76,15 @@ func (s *state) apply(in sourceEvent, now time.Time) {
 func (s *state) update(c *cache, u model.Update, now time.Time) {
 	name, going := c.feed.name, map[string]model.Group{}
 	for key, group := range u.Groups {
+		shut := group.Closed()
+		if shut && c.good(key) {
+			group = model.Group{Faults: append(slices.Clip(group.Faults), "the last good form stays")}
+		}
 		if c.read(key, group.Faults) && len(group.Faults) > 0 {
 			text := "malformed record skipped"
+			if shut && !group.Malformed() {
+				text = "malformed policy, which has no earlier form, keeps out whom it could have named"
+			}
 			if group.Unread {
 				text = "a part of a source cannot be read, what it had of it is not removed"
 			}

@@ -35,6 +35,7 @@ type Metadata struct {
 	InterceptionMode InterceptionMode  // INTERCEPTION_MODE
 	HTTPProxyPort    int               // HTTP_PROXY_PORT on loopback for outbound HTTP, 0 for none; a string on the wire
 	AgentSDS         AgentSDS          // PILOTLIGHT_SDS
+	Certificate      bool              // PILOTLIGHT_CERTIFICATE: the agent serves the workload's certificate and roots by SDS, or will; false is not written
 	Extra            map[string]any    // every other key; JSON values only
 }
 
@@ -52,6 +53,7 @@ func (m Metadata) Map() map[string]any {
 	set("INSTANCE_IPS", strings.Join(m.InstanceIPs, ","), len(m.InstanceIPs) > 0)
 	set("INTERCEPTION_MODE", string(m.InterceptionMode), m.InterceptionMode != "")
 	set("PILOTLIGHT_SDS", string(m.AgentSDS), m.AgentSDS != "")
+	set("PILOTLIGHT_CERTIFICATE", "true", m.Certificate)
 	set("HTTP_PROXY_PORT", strconv.Itoa(m.HTTPProxyPort), m.HTTPProxyPort != 0)
 	return out
 }
@@ -67,6 +69,7 @@ func ParseMetadata(in map[string]any) (Metadata, error) {
 		InterceptionMode: p.mode("INTERCEPTION_MODE"),
 		HTTPProxyPort:    p.port("HTTP_PROXY_PORT"),
 		AgentSDS:         AgentSDS(p.text("PILOTLIGHT_SDS")),
+		Certificate:      p.text("PILOTLIGHT_CERTIFICATE") == "true",
 	}
 	if len(p.extra) > 0 {
 		m.Extra = p.extra

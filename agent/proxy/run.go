@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/envoy"
@@ -47,6 +48,8 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 		return err
 	}
 	defer p.enrolled.run(ctx)()
+	own, _ := s.readOwn(time.Now()) // a fault is reported with the other faults of the certificates
+	params.Metadata.Certificate = params.Metadata.AgentSDS == node.SDSFiles && (params.Metadata.Certificate || own.Whole() || p.enrolled != nil)
 	relayed, params := p.openRelay(slot, params)
 	want := desired{binary, c.Source, params}
 	first, err := want.read()

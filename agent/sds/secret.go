@@ -46,6 +46,13 @@ func (s Secrets) Cover(others Secrets) bool {
 	return true
 }
 
+// Whole reports whether the workload has a certificate, and roots that it trusts.
+func (s Secrets) Whole() bool {
+	_, certificate := s[Certificate]
+	_, roots := s[Roots]
+	return certificate && roots
+}
+
 // add adds a secret of chain and key, or of roots.
 func (s Secrets) add(name string, pem [3][]byte) {
 	number, content := 4, frame.Append(nil, 1, inline(pem[2])) // validation_context with trusted_ca

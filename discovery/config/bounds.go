@@ -60,7 +60,7 @@ func amount(text string) float64 {
 // boundOf returns the bound of a field, false if the table has none.
 func boundOf(fd protoreflect.FieldDescriptor) (bound, bool) {
 	name := string(fd.FullName())
-	for _, istio := range []string{"istio.networking.v1alpha3.", "istio.networking.v1beta1.", "istio.mesh.v1alpha1."} {
+	for _, istio := range []string{"istio.networking.v1alpha3.", "istio.networking.v1beta1.", "istio.security.v1beta1.", "istio.mesh.v1alpha1."} {
 		if rest, ok := strings.CutPrefix(name, istio); ok {
 			if b, known := bounds[rest]; known && istio != "istio.mesh.v1alpha1." {
 				return b, true

@@ -164,7 +164,7 @@ func grows(k kind, small, large string, times int) (a, b cost, linear bool) {
 func TestCostIsLinear(t *testing.T) {
 	tested := 0
 	for _, name := range KindNames() {
-		k, served := kindOf(group+"/"+versions(name)[0], name)
+		k, served := kindOf(bestOf(name), name)
 		if !served {
 			k, _ = settingsKind(name)
 		}

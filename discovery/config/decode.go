@@ -61,7 +61,14 @@ func decodeObject(ended func() error, root *yaml.Node) Item {
 	case e.apiVersion != "" && manifestVersion(e.kind) == e.apiVersion:
 		return manifest(root, e, problems)
 	case e.apiVersion != "" && e.kind != "": // the rest of it is not judged here
-		item.Key, item.Problems = foreign(e)
+		var meant string
+		meant, item.Key, item.Problems = foreign(e)
+		if k, known := kindOf(bestOf(meant), meant); known && item.Key != "" && k.closed != nil {
+			e.meta.Kind = meant
+			spec := k.spec()
+			faults, _ := (&report{ended: ended, namespace: e.meta.Namespace}).body(k, e, spec)
+			item.Closed = k.closedObject(e.meta, spec, append(problems, faults...))
+		}
 		return item
 	default:
 		item.Problems = problems
@@ -79,10 +86,19 @@ func decodeObject(ended func() error, root *yaml.Node) Item {
 		problems[i].Object = title(e.meta)
 	}
 	item.Problems = problems
-	if !HasErrors(problems) {
+	switch {
+	case !HasErrors(problems):
 		item.Object = &model.Object{Meta: e.meta, Spec: spec}
+	case item.Key != "" && k.closed != nil:
+		item.Closed = k.closedObject(e.meta, spec, problems)
 	}
 	return item
+}
+
+// closedObject returns the object that stands for one with these faults.
+func (k kind) closedObject(meta model.Meta, read proto.Message, faults []Problem) *model.Object {
+	meta.Closed = true
+	return &model.Object{Meta: meta, Spec: k.closed(read, faults)}
 }
 
 // body fills spec from a node. It returns its faults, and the lines of its fields.
@@ -107,4 +123,13 @@ func (r *report) body(k kind, e envelope, spec proto.Message) (faults []Problem,
 	bounded(r.root(), spec)
 	k.support(r.root(), spec)
 	return r.all(e.specLine, "spec"), lines
+}
+
+// ClosedForm returns the object that stands for one of which only the name can be read; nil for kinds that keep nobody out.
+func ClosedForm(kind, namespace, name string) *model.Object {
+	k, known := kindOf(bestOf(kind), kind)
+	if !known || k.closed == nil {
+		return nil
+	}
+	return k.closedObject(model.Meta{Kind: kind, Namespace: namespace, Name: name}, k.spec(), []Problem{{Severity: Error, Path: "spec"}})
 }

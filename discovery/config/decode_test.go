@@ -161,7 +161,7 @@ func TestDecodeProblems(t *testing.T) {
 		},
 		"a kind that Istio has not": {
 			"apiVersion: networking.istio.io/v1\nkind: Route\nmetadata: {name: a}",
-			[]string{`f:2: error: Route default/a: kind: is "Route", want one of DestinationRule, Gateway, ProxyConfig, ServiceEntry, Sidecar, ` +
+			[]string{`f:2: error: Route default/a: kind: is "Route", want one of DestinationRule, Gateway, PeerAuthentication, ProxyConfig, ServiceEntry, Sidecar, ` +
 				`VirtualService, WorkloadEntry, WorkloadGroup`},
 		},
 		"a ProxyConfig": {

@@ -71,6 +71,7 @@ func breaks(data []byte) int {
 // Item is one object of a document, or the faults in the place of one.
 type Item struct {
 	Object   *model.Object // nil if it is refused, or of a kind that is not served
+	Closed   *model.Object // of a policy that is refused: what is served where no good form of it is known; nil for none
 	Key      string        // which object it is, or was meant to be; empty if that is unknown, or its kind is not served
 	Line     int
 	Problems []Problem
@@ -90,10 +91,12 @@ func (i Item) shown() Item {
 // At returns the item with the position of its document: a file, and the line at which the document begins.
 func (i Item) At(file string, line int) Item {
 	i.Line += line - 1
-	if i.Object != nil {
-		o := *i.Object
-		o.Origin.File, o.Origin.Line = file, i.Line
-		i.Object = &o
+	for _, of := range []**model.Object{&i.Object, &i.Closed} {
+		if *of != nil {
+			o := **of
+			o.Origin.File, o.Origin.Line = file, i.Line
+			*of = &o
+		}
 	}
 	problems := i.Problems
 	i.Problems = nil

@@ -8,19 +8,40 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-const group = "networking.istio.io"
+// The API groups of Istio's kinds.
+const (
+	group         = "networking.istio.io"
+	securityGroup = "security.istio.io"
+)
+
+// groupOf returns the API group of a kind that is served.
+func groupOf(kind string) string {
+	switch kind {
+	case "PeerAuthentication":
+		return securityGroup
+	default:
+		return group
+	}
+}
+
+// bestOf returns a kind's best apiVersion.
+func bestOf(kind string) string { return groupOf(kind) + "/" + versions(kind)[0] }
 
 // kind is one kind of object that discovery serves.
 type kind struct {
 	name  string
 	spec  func() proto.Message // an empty one
 	rules func(field, proto.Message)
+
+	// closed makes a spec from what could be read of one that has faults: it keeps out all whom that one may keep out. It is
+	// nil for a kind that keeps nobody out.
+	closed func(read proto.Message, faults []Problem) proto.Message
 }
 
 // kindOf returns a kind; false if it is not served.
 func kindOf(apiVersion, name string) (kind, bool) {
 	in, version, _ := strings.Cut(apiVersion, "/")
-	if in != group || !slices.Contains(versions(name), version) {
+	if in != groupOf(name) || !slices.Contains(versions(name), version) {
 		return kind{}, false
 	}
 	switch name {
@@ -28,6 +49,8 @@ func kindOf(apiVersion, name string) (kind, bool) {
 		return kindFor(name, destinationRule), true
 	case "Gateway":
 		return kindFor(name, gateway), true
+	case "PeerAuthentication":
+		return closing(kindFor(name, peerAuthentication), closedPeerAuthentication), true
 	case "ProxyConfig":
 		return kindFor(name, proxyConfig), true
 	case "ServiceEntry":
@@ -45,12 +68,16 @@ func kindOf(apiVersion, name string) (kind, bool) {
 	}
 }
 
-// versions returns the API versions of a kind, the best first. ProxyConfig has only one.
+// versions returns the API versions of a kind, the best first.
 func versions(kind string) []string {
-	if kind == "ProxyConfig" {
+	switch {
+	case kind == "ProxyConfig":
 		return []string{"v1beta1"}
+	case groupOf(kind) == securityGroup:
+		return []string{"v1", "v1beta1"}
+	default:
+		return []string{"v1", "v1beta1", "v1alpha3"}
 	}
-	return []string{"v1", "v1beta1", "v1alpha3"}
 }
 
 // KindNames returns the kinds of objects that are served, and the two kinds of mesh settings, which have separate
@@ -68,7 +95,7 @@ type Kind struct {
 func Kinds() []Kind {
 	var out []Kind
 	for _, name := range kindNames() {
-		apiVersion := group + "/" + versions(name)[0]
+		apiVersion := bestOf(name)
 		k, _ := kindOf(apiVersion, name)
 		out = append(out, Kind{apiVersion, name, k.spec().ProtoReflect().Descriptor().FullName()})
 	}
@@ -77,7 +104,7 @@ func Kinds() []Kind {
 
 func kindNames() []string {
 	return []string{
-		"DestinationRule", "Gateway", "ProxyConfig", "ServiceEntry", "Sidecar", "VirtualService", "WorkloadEntry",
+		"DestinationRule", "Gateway", "PeerAuthentication", "ProxyConfig", "ServiceEntry", "Sidecar", "VirtualService", "WorkloadEntry",
 		"WorkloadGroup",
 	}
 }
@@ -91,6 +118,12 @@ func kindFor[M proto.Message](name string, rules func(field, M)) kind {
 	}
 }
 
+// closing returns a kind with a function for closed.
+func closing[M proto.Message](k kind, closed func(M, []Problem) M) kind {
+	k.closed = func(read proto.Message, faults []Problem) proto.Message { return closed(read.(M), faults) }
+	return k
+}
+
 // Resource is the name and versions of a kind at an API server.
 type Resource struct {
 	Group, Kind, Plural string
@@ -101,7 +134,7 @@ type Resource struct {
 func Resources() []Resource {
 	var out []Resource
 	for _, name := range kindNames() {
-		out = append(out, Resource{group, name, plural(name), versions(name)})
+		out = append(out, Resource{groupOf(name), name, plural(name), versions(name)})
 	}
 	return out
 }

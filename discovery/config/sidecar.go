@@ -129,8 +129,10 @@ func ingressListener(f field, l *networking.IstioIngressListener) {
 		if l.Tls.CredentialName != "" || len(l.Tls.CredentialNames) > 0 {
 			f.at("tls").errorf("names a certificate by a credential, which is for gateways: want files of the sidecar, serverCertificate and privateKey")
 		}
-		if l.Tls.Mode != networking.ServerTLSSettings_SIMPLE && l.Tls.Mode != networking.ServerTLSSettings_MUTUAL {
-			f.at("tls").at("mode").errorf("is %s, want SIMPLE or MUTUAL", l.Tls.Mode)
+		switch l.Tls.Mode {
+		case networking.ServerTLSSettings_SIMPLE, networking.ServerTLSSettings_MUTUAL, networking.ServerTLSSettings_ISTIO_MUTUAL:
+		default:
+			f.at("tls").at("mode").errorf("is %s, want SIMPLE, MUTUAL or ISTIO_MUTUAL", l.Tls.Mode)
 		}
 		serverTLS(f.at("tls"), l.Tls)
 	}

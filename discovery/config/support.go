@@ -77,7 +77,7 @@ var branches = func() map[string]*branch {
 				at = next
 			}
 		}
-		k, served := kindOf(group+"/"+versions(name)[0], name)
+		k, served := kindOf(bestOf(name), name)
 		if !served {
 			k, _ = settingsKind(name)
 		}

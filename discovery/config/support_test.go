@@ -15,7 +15,7 @@ func kindNamed(t *testing.T, name string) kind {
 	if k, ok := settingsKind(name); ok {
 		return k
 	}
-	k, ok := kindOf(group+"/"+versions(name)[0], name)
+	k, ok := kindOf(bestOf(name), name)
 	if !ok {
 		t.Fatalf("kind %s is not served", name)
 	}

@@ -9,6 +9,7 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
 )
 
 // Mesh is one immutable generation of the services, workloads and configuration objects of all sources.
@@ -18,6 +19,8 @@ type Mesh struct {
 	destinationRules map[string]*byHost[[]*Config[*networking.DestinationRule]] // by namespace and host, oldest first
 	gateways         []*Config[*networking.Gateway]
 	sidecars         []*Config[*networking.Sidecar]
+	peers            map[string]*Peers      // by namespace, for those that have a policy
+	rootPeers        *Peers                 // of the other namespaces
 	workloads        map[string][]*Workload // of all registries, by namespace
 	residents        map[string]*Residents  // the same, as proxies look them up
 	entries          map[*Object]*Workload  // of the WorkloadEntry objects
@@ -69,6 +72,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 		entries:          map[*Object]*Workload{},
 		selecting:        map[string][]*Service{},
 		declared:         map[*networking.ServiceEntry]declaredServices{},
+		peers:            map[string]*Peers{},
 		contested:        map[serviceKey]claimants{},
 		memory:           NewMemory(m.memory, nil),
 		settings:         m.settings.constant(),
@@ -109,6 +113,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next.base = next.delta.ID
 	next.addVirtualServices(rules)
 	next.settings.fill()
+	next.indexPeers(m)
 	next.indexLabels()
 	next.indexLocalityReads()
 	next.indexNamespaces()
@@ -175,6 +180,8 @@ func (m *Mesh) addObject(o *Object) {
 		m.sidecars = append(m.sidecars, &Config[*networking.Sidecar]{o.Meta, spec})
 	case *networking.Gateway:
 		m.gateways = append(m.gateways, &Config[*networking.Gateway]{o.Meta, spec})
+	case *security.PeerAuthentication:
+		m.addPeer(o, spec)
 	case *meshconfig.MeshConfig:
 		if m.settings.Config == nil {
 			m.settings.Config = spec

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
 )
 
 // Notes returns the problems of objects that only the whole mesh shows: names that do not exist, policies without
@@ -68,6 +69,8 @@ func (j *judge) object(o *Object) {
 		j.foreignAddress(o.Meta, "spec.address", spec.Address)
 	case *networking.WorkloadGroup:
 		j.template(o)
+	case *security.PeerAuthentication:
+		j.peerAuthentication(o, spec)
 	}
 }
 
@@ -104,6 +107,7 @@ type Proxy struct {
 	Binds        bool // no traffic is intercepted: listeners bind their ports
 	HTTPProxy    bool // programs use an HTTP proxy: services without a loopback address have no listener of their own
 	Unprivileged bool // it cannot open ports below UnprivilegedFrom
+	Certificate  bool // it has one for mutual TLS, and the roots of the mesh
 	Own          OwnPorts
 	Addresses    []netip.Addr
 
@@ -116,10 +120,11 @@ type judge struct {
 	mesh       *Mesh
 	domain     Domain // of the mesh
 	notes      []Note
-	gateways   map[string]bool                         // by namespace/name
-	specs      map[string]*Config[*networking.Gateway] // the same, but for the mesh
-	delegates  map[string]bool                         // VirtualServices without hosts, by namespace/name
-	namespaces map[string]bool                         // namespaces that contain a service, an object or a connected proxy
+	gateways   map[string]bool                                    // by namespace/name
+	specs      map[string]*Config[*networking.Gateway]            // the same, but for the mesh
+	peers      map[string][]*Config[*security.PeerAuthentication] // by namespace, oldest first
+	delegates  map[string]bool                                    // VirtualServices without hosts, by namespace/name
+	namespaces map[string]bool                                    // namespaces that contain a service, an object or a connected proxy
 	connected  []Proxy
 	inside     map[string][]Proxy   // the same, by namespace
 	edge       []Proxy              // those of them that are gateways
@@ -133,7 +138,7 @@ type judge struct {
 func newJudge(m *Mesh, connected []Proxy) *judge {
 	j := &judge{
 		mesh: m, domain: m.settings.Domain, gateways: map[string]bool{MeshGateway: true},
-		specs: map[string]*Config[*networking.Gateway]{}, delegates: map[string]bool{}, inside: map[string][]Proxy{},
+		specs: map[string]*Config[*networking.Gateway]{}, peers: map[string][]*Config[*security.PeerAuthentication]{}, delegates: map[string]bool{}, inside: map[string][]Proxy{},
 		namespaces: map[string]bool{m.settings.RootNamespace(): true},
 		connected:  connected, selected: selected{mesh: m, connected: connected}, similar: similar{mesh: m},
 	}
@@ -145,6 +150,10 @@ func newJudge(m *Mesh, connected []Proxy) *judge {
 		case *networking.VirtualService:
 			if len(spec.Hosts) == 0 {
 				j.delegates[o.Namespace+"/"+o.Name] = true
+			}
+		case *security.PeerAuthentication:
+			if len(j.peers[o.Namespace]) < maxRivals {
+				j.peers[o.Namespace] = append(j.peers[o.Namespace], &Config[*security.PeerAuthentication]{o.Meta, spec})
 			}
 		}
 		j.namespaces[o.Namespace] = true

@@ -10,13 +10,14 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 	"istio.io/api/networking/v1beta1"
+	security "istio.io/api/security/v1beta1"
 )
 
 // Spec is the body of a configuration object, for the kinds that discovery serves.
 type Spec interface {
 	*networking.VirtualService | *networking.DestinationRule | *networking.Sidecar | *networking.ServiceEntry |
 		*networking.Gateway | *networking.WorkloadEntry | *networking.WorkloadGroup | *v1beta1.ProxyConfig |
-		*meshconfig.MeshConfig | *meshconfig.MeshNetworks
+		*security.PeerAuthentication | *meshconfig.MeshConfig | *meshconfig.MeshNetworks
 }
 
 // Object is one Istio configuration object, decoded and validated. Spec holds one of the types of Spec.
@@ -39,6 +40,9 @@ type Meta struct {
 	Labels    map[string]string
 	Created   time.Time // zero if the store does not provide it
 	Origin    Origin
+
+	// Closed marks what stands for an object that has an error and may keep somebody out: its good form is not known.
+	Closed bool
 
 	WholeHosts bool // of a VirtualService: a host of one label is that name, and no service of the namespace
 }
@@ -162,5 +166,7 @@ const (
 	AnyPort          Code = "any-port"          // a destination names none of several ports
 	MoreNotes        Code = "more-notes"        // an object has more than are named
 	LocalEndpoint    Code = "local-endpoint"    // proxies of other namespaces do not get it: it leads to their own sockets
+	ClosedPolicy     Code = "closed-policy"     // it has an error, and closes what it may have named
+	NoCertificate    Code = "no-certificate"    // a connected proxy has none, where a policy asks for one
 	ForeignBind      Code = "foreign-bind"      // a gateway of another namespace does not open it
 )

@@ -52,6 +52,16 @@ func (g Group) Empty() bool { return g.Len() == 0 && len(g.Faults) == 0 }
 // Malformed reports whether no part of the record could be read.
 func (g Group) Malformed() bool { return g.Len() == 0 && len(g.Faults) > 0 }
 
+// Closed reports whether the group is a policy with an error, in its closed form: an earlier good form is better.
+func (g Group) Closed() bool {
+	for _, o := range g.Objects {
+		if !o.Closed {
+			return false
+		}
+	}
+	return len(g.Objects) > 0
+}
+
 // Len returns the number of services, workloads and objects in the group.
 func (g Group) Len() int { return len(g.Services) + len(g.Workloads) + len(g.Objects) }
 

@@ -7,6 +7,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -25,6 +26,9 @@ const (
 type Identity struct {
 	// AgentSDS reports whether the proxy's agent serves by SDS the proxy's own certificate, and certificates in files.
 	AgentSDS bool
+	// Certified reports whether the proxy has a certificate and the roots of the mesh: without them it neither offers nor
+	// requires mutual TLS.
+	Certified bool
 	// Files of the proxy's own certificate. They may be empty with AgentSDS: the agent then provides the certificate.
 	Certificate, Key, Root string
 }
@@ -35,6 +39,13 @@ func (p Proxy) identity() Identity {
 		AgentSDS:    p.agentSDS(),
 		Certificate: p.text("TLS_CLIENT_CERT_CHAIN"), Key: p.text("TLS_CLIENT_KEY"), Root: p.text("TLS_CLIENT_ROOT_CERT"),
 	}
+	switch said := p.Metadata.AgentSDS; {
+	case said != "":
+		id.Certified = id.AgentSDS && p.Metadata.Certificate
+	case id.AgentSDS: // Istio's agent does not start Envoy without one
+		id.Certified = true
+	}
+	id.Certified = id.Certified || id.Certificate != "" && id.Key != "" && id.Root != ""
 	if !id.AgentSDS {
 		id.Certificate = cmp.Or(id.Certificate, "/etc/certs/cert-chain.pem")
 		id.Key = cmp.Or(id.Key, "/etc/certs/key.pem")
@@ -93,6 +104,7 @@ type validation struct {
 	secret       string // fetched over ADS, instead of root
 	agent        string // fetched from the agent, instead of root
 	names        []string
+	prefixes     []string // of URIs
 	spki, hashes []string
 }
 
@@ -117,6 +129,12 @@ func (id Identity) setValidation(c *tlsv3.CommonTlsContext, v validation) {
 				SanType: kind, Matcher: exactly(name),
 			})
 		}
+	}
+	for _, prefix := range v.prefixes {
+		context.MatchTypedSubjectAltNames = append(context.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{
+			SanType: tlsv3.SubjectAltNameMatcher_URI,
+			Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: prefix}},
+		})
 	}
 	var roots *tlsv3.SdsSecretConfig
 	switch {

@@ -39,21 +39,17 @@ func sniffed(http *listenerv3.FilterChain, ranges []*corev3.CidrRange, bytes ...
 	return out
 }
 
-// undeclaredHTTP returns the chain for HTTP to ports that no other chain matches.
-func undeclaredHTTP(seen observed) *listenerv3.FilterChain {
-	manager := seen.newHCM(inboundPassthroughCluster, corev3.TrafficDirection_INBOUND)
-	manager.RouteSpecifier = inlined(inboundPassthroughCluster, toCluster("default", inboundPassthroughCluster))
-	c := httpChain(networkFilter(hcmFilter, manager))
-	c.Name = "virtualInbound-catchall-http"
-	return c
-}
-
 // sniff makes a listener detect HTTP in the first bytes of connections, except those to ports in known, whose protocol
 // is known: a client there may wait for the server to send first. The detection has a time limit.
 func sniff(l *listenerv3.Listener, mesh model.Settings, known ...uint32) {
 	inspector := httpInspector()
 	inspector.FilterDisabled = anyPortOf(known)
 	l.ListenerFilters = append(l.ListenerFilters, inspector)
+	waitsFor(l, mesh)
+}
+
+// waitsFor limits how long a listener's filters wait for the first bytes of a client.
+func waitsFor(l *listenerv3.Listener, mesh model.Settings) {
 	l.ListenerFiltersTimeout = detectionTimeout(mesh)
 	l.ContinueOnListenerFiltersTimeout = true
 }

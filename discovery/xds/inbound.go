@@ -10,7 +10,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -27,6 +26,8 @@ type inboundPort struct {
 	tls      *networking.ServerTLSSettings
 	identity Identity // of tls
 	pool     *networking.ConnectionPoolSettings
+	guard    guard
+	socket   *corev3.TransportSocket // of mutual TLS, where guard needs it
 }
 
 func (p inboundPort) port() uint32 { return uint32(p.bind.Port()) }
@@ -54,6 +55,7 @@ type InboundInputs struct {
 	tracer   *meshconfig.MeshConfig_ExtensionProvider
 	sidecar  *networking.Sidecar
 	services []*model.Service // with an endpoint at one of the proxy's addresses
+	peer     model.PeerPolicy
 }
 
 // InboundOf returns the inputs of the inbound resources for view v in a mesh.
@@ -63,6 +65,7 @@ func InboundOf(m *model.Mesh, v Inbound) InboundInputs {
 		return in // a gateway has no workload
 	}
 	in.mesh, in.tracer, in.services = m.Settings(), tracerOf(m, v.Namespace), ownFirst(m.ServicesAt(v.addresses()...), v.Namespace)
+	in.peer = m.Peers(v.Namespace).Of(v.Labels())
 	if s := m.Sidecar(v.Namespace, v.Labels()); s != nil {
 		in.sidecar = s.Spec
 	}
@@ -85,7 +88,7 @@ func ownFirst(all []*model.Service, namespace string) []*model.Service {
 
 // Same reports whether both give the same resources.
 func (in InboundInputs) Same(other InboundInputs) bool {
-	return in.view == other.view && in.mesh == other.mesh && in.tracer == other.tracer && in.sidecar == other.sidecar &&
+	return in.view == other.view && in.mesh == other.mesh && in.tracer == other.tracer && in.sidecar == other.sidecar && in.peer == other.peer &&
 		slices.Equal(in.services, other.services)
 }
 
@@ -111,7 +114,7 @@ func (in InboundInputs) Build() *Resources {
 	}
 	if v.Mode != node.None {
 		r.Clusters = append(r.Clusters, inboundPassthrough(v.family()), blackHole())
-		r.Listeners = append(r.Listeners, virtualInbound(seen, v, intercepted, in.mesh))
+		r.Listeners = append(r.Listeners, in.virtualInbound(seen, intercepted))
 	}
 	r.Listeners = openable(r.Listeners, v.Unprivileged, v.Own)
 	return r.normalize()
@@ -125,7 +128,11 @@ func (p inboundPort) listener(seen observed, mesh model.Settings) *listenerv3.Li
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
 		FilterChains:     p.chains(seen, "inbound_"+listenerName(ip, p.port())),
 	}
-	if p.protocol == model.Unknown {
+	if p.guard.inspects() {
+		l.ListenerFilters = append(l.ListenerFilters, tlsInspector())
+		waitsFor(l, mesh)
+	}
+	if p.protocol == model.Unknown && p.guard != guardClosed {
 		sniff(l, mesh)
 	}
 	return l
@@ -133,13 +140,21 @@ func (p inboundPort) listener(seen observed, mesh model.Settings) *listenerv3.Li
 
 // chains returns the filter chains for one port of the workload.
 func (p inboundPort) chains(seen observed, statPrefix string) []*listenerv3.FilterChain {
-	if p.protocol == model.Unknown {
-		return sniffed(httpChain(p.http(seen, statPrefix)), nil,
+	switch {
+	case p.guard == guardClosed:
+		return []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{seen.tcpTo(blackHoleCluster)}}}
+	case p.guard.inspects():
+		return entrance{
+			protocol: p.protocol, tcp: seen.tcpTo(p.name()), socket: p.socket,
+			http: func(mutual bool) *listenerv3.Filter { return p.http(seen, statPrefix, mutual) },
+		}.chains(p.guard)
+	case p.protocol == model.Unknown:
+		return sniffed(httpChain(p.http(seen, statPrefix, false)), nil,
 			&listenerv3.FilterChain{Filters: []*listenerv3.Filter{seen.tcpTo(p.name())}})
 	}
 	chain := &listenerv3.FilterChain{}
 	if p.protocol.IsHTTP() {
-		chain.Filters = []*listenerv3.Filter{p.http(seen, statPrefix)}
+		chain.Filters = []*listenerv3.Filter{p.http(seen, statPrefix, false)}
 	} else {
 		chain.Filters = []*listenerv3.Filter{seen.tcpTo(p.name())}
 	}
@@ -151,55 +166,14 @@ func (p inboundPort) chains(seen observed, statPrefix string) []*listenerv3.Filt
 	return []*listenerv3.FilterChain{chain}
 }
 
-func (p inboundPort) http(seen observed, statPrefix string) *listenerv3.Filter {
+// http returns the filter for HTTP. mutual is whether its connections have mutual TLS, so that it names the client.
+func (p inboundPort) http(seen observed, statPrefix string, mutual bool) *listenerv3.Filter {
 	manager := seen.newHCM(statPrefix, corev3.TrafficDirection_INBOUND)
+	if mutual {
+		namesClient(manager)
+	}
 	manager.RouteSpecifier = inlined(fmt.Sprintf("inbound|http|%d", p.port()), toCluster("default", p.name()))
 	return networkFilter(hcmFilter, manager)
-}
-
-// virtualInbound returns the listener of all intercepted connections, with a filter chain for each destination port.
-// Ports that no service declares are forwarded to the workload as well, HTTP as HTTP.
-func virtualInbound(seen observed, v Inbound, ports []inboundPort, mesh model.Settings) *listenerv3.Listener {
-	anywhere := v.family().wildcard()
-	port := mesh.InboundPort()
-	l := &listenerv3.Listener{
-		Name: model.VirtualInbound, Address: socket(anywhere, port), AdditionalAddresses: v.family().further(port),
-		TrafficDirection: corev3.TrafficDirection_INBOUND,
-		ListenerFilters:  []*listenerv3.ListenerFilter{originalDestination()},
-		// A connection to the listener's own address would be forwarded to the listener again.
-		FilterChains: []*listenerv3.FilterChain{{
-			Name:             "virtualInbound-blackhole",
-			FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)},
-			Filters:          []*listenerv3.Filter{seen.tcpTo(blackHoleCluster)},
-		}},
-		DefaultFilterChain: &listenerv3.FilterChain{
-			Name: "virtualInbound-catchall-tcp", Filters: []*listenerv3.Filter{seen.tcpTo(inboundPassthroughCluster)},
-		},
-	}
-	if v.Mode == node.TProxy {
-		l.Transparent = wrapperspb.Bool(true)
-		l.ListenerFilters = append(l.ListenerFilters, originalSource())
-	}
-	l.FilterChains = append(l.FilterChains, undeclaredHTTP(seen))
-	known := []uint32{port}
-	for _, p := range ports {
-		if p.port() == port {
-			continue
-		}
-		if p.protocol != model.Unknown {
-			known = append(known, p.port())
-		}
-		for _, c := range p.chains(seen, "inbound_"+listenerName(anywhere, p.port())) {
-			if c.FilterChainMatch == nil {
-				c.FilterChainMatch = &listenerv3.FilterChainMatch{}
-			}
-			c.Name = p.name()
-			c.FilterChainMatch.DestinationPort = wrapperspb.UInt32(p.port())
-			l.FilterChains = append(l.FilterChains, c)
-		}
-	}
-	sniff(l, mesh, known...)
-	return l
 }
 
 // ports returns the ports that the workload's Sidecar declares, else those of each service that has an endpoint at the
@@ -219,6 +193,9 @@ func (in InboundInputs) ports() []inboundPort {
 			p.pool = s.InboundConnectionPool
 		}
 		seen[p.bind.Port()] = true
+		if p.guard = in.view.guardOf(in.peer.Mode(p.port()), p.tls); p.guard.inspects() {
+			p.socket, p.tls = in.view.peerSocket(in.mesh), nil
+		}
 		out = append(out, p)
 	}
 	return out
@@ -264,7 +241,7 @@ func fromIngress(ingress []*networking.IstioIngressListener, v Inbound) []inboun
 		case entry.Tls != nil:
 			protocol = model.TLS // without detection of plain text: the port requires TLS
 		}
-		out = append(out, inboundPort{bind, protocol, target, own, entry.Tls, Identity{AgentSDS: v.AgentSDS}, entry.ConnectionPool})
+		out = append(out, inboundPort{bind: bind, protocol: protocol, target: target, own: own, tls: entry.Tls, identity: v.Identity, pool: entry.ConnectionPool})
 	}
 	return out
 }

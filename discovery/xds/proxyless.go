@@ -105,6 +105,9 @@ func (in InboundInputs) serverListeners() *Resources {
 	addresses := append([]netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified(), netip.AddrFrom4([4]byte{127, 0, 0, 1})},
 		in.view.addresses()...)
 	for _, p := range in.ports() {
+		if p.guard == guardClosed || p.guard == guardMutual {
+			continue // the program's library would take plain text
+		}
 		for _, ip := range addresses {
 			r.Listeners = append(r.Listeners, serverListener(netip.AddrPortFrom(ip, p.bind.Port())))
 		}

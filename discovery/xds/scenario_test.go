@@ -60,6 +60,7 @@ func TestScenario(t *testing.T) {
 var warned = map[string]string{
 	"fields-policy": "ejects no endpoint", "locality": "ejects no endpoint", "policy": "ejects no endpoint|spec.addresses",
 	"dns-capture": "spec.addresses", "fields-rules": "spec.addresses|percent: is deprecated|has several ports", "gateway": "spec.addresses", "scope": "spec.addresses", "sniff": "protocol: is missing",
+	"peer": "protocol: is missing", "peer-closed": "protocol: is missing", "peer-none": "protocol: is missing",
 }
 
 func allowed(file string, p config.Problem) bool {

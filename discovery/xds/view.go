@@ -53,7 +53,7 @@ type Inbound struct {
 
 	Unprivileged bool
 	Own          model.OwnPorts
-	AgentSDS     bool // as in Identity
+	Identity
 }
 
 // ViewOf returns the inputs of p's configuration.
@@ -79,7 +79,7 @@ func ViewOf(p Proxy) View {
 		},
 		Inbound: Inbound{
 			Gateway: gateway, Proxyless: p.Proxyless(), Mode: p.Metadata.InterceptionMode, Namespace: p.Namespace(), IP: p.ID.IP,
-			ips: all, labels: labels, Unprivileged: unprivileged, Own: own, AgentSDS: p.agentSDS(),
+			ips: all, labels: labels, Unprivileged: unprivileged, Own: own, Identity: p.identity(),
 		},
 	}
 }
@@ -90,7 +90,8 @@ func (v View) Proxy() model.Proxy {
 		Namespace: v.Outbound.Namespace, Labels: v.Inbound.Labels(), Cluster: v.Outbound.Cluster,
 		Gateway: v.Outbound.Gateway, Proxyless: v.Outbound.Proxyless, Binds: v.Outbound.none(),
 		HTTPProxy: v.Outbound.HTTPProxyPort != 0, Unprivileged: v.Outbound.Unprivileged, Own: v.Outbound.Own,
-		Addresses: v.Inbound.addresses(),
+		Certificate: v.Outbound.Identity.Certified,
+		Addresses:   v.Inbound.addresses(),
 	}
 }
 

@@ -70,7 +70,6 @@ func (w *world) refusesPolicies() {
 	check(w.t, lab.Eventually(time.Minute, func() error {
 		for _, text := range []string{
 			policyOf("refused"),
-			"apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: refused, namespace: default}\nspec: {mtls: {mode: STRICT}}",
 			"apiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: refused, namespace: default}\nspec: {jwtRules: [{issuer: a}]}",
 		} {
 			if err := dry(text); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), nobodyIsKeptOut) {

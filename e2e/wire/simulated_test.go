@@ -148,7 +148,8 @@ func (s simulated) node() (*corev3.Node, error) {
 	if err := protojson.Unmarshal(s.Metadata, metadata); err != nil {
 		return nil, fmt.Errorf("metadata %s: %w", s.Metadata, err)
 	}
-	metadata.Fields["PILOTLIGHT_SDS"] = structpb.NewStringValue("files") // the proxy has our agent
+	metadata.Fields["PILOTLIGHT_SDS"] = structpb.NewStringValue("files") // the proxy has our agent, with a certificate
+	metadata.Fields["PILOTLIGHT_CERTIFICATE"] = structpb.NewStringValue("true")
 	return &corev3.Node{Id: s.ID, Metadata: metadata}, nil
 }
 

@@ -32,6 +32,7 @@ type parsed struct {
 
 	declared   map[string]*model.Object // by key: its objects, and the last good form of those that have an error now
 	kept       map[string]*model.Object // objects that a document which cannot be read may still hold
+	closed     map[string]*model.Object // closed forms of policies that have an error and no good form
 	refused    map[string]int           // the line of each object that has an error and no good form; by key
 	unreadable int                      // documents, or the file, whose objects are not known
 	blind      bool                     // that is so since the start: no form of it was known whole
@@ -122,9 +123,10 @@ func (p *parsed) resolve(was *parsed, fault error) {
 	}
 	defer func() { p.blind = was.blind && p.unreadable > 0 }()
 	p.declared, p.kept, p.refused = map[string]*model.Object{}, map[string]*model.Object{}, map[string]int{}
+	p.closed = map[string]*model.Object{}
 	if fault != nil { // it may be unchanged
 		p.problems = []config.Problem{{File: p.name, Severity: config.Error, Message: fault.Error()}}
-		p.documents, p.declared, p.kept, p.refused = was.documents, was.declared, was.kept, was.refused
+		p.documents, p.declared, p.kept, p.refused, p.closed = was.documents, was.declared, was.kept, was.refused, was.closed
 		p.unreadable = 1
 		return
 	}
@@ -141,14 +143,18 @@ func (p *parsed) resolve(was *parsed, fault error) {
 			case i.Refused() && i.Key == "":
 				p.unreadable++
 			case i.Refused():
-				broken[i.Key] = i.Line
+				if broken[i.Key] = i.Line; i.Closed != nil {
+					p.closed[i.Key] = i.Closed
+				}
 			}
 		}
 	}
 	for key, line := range broken {
 		switch good := was.object(key); {
 		case p.declared[key] != nil:
+			delete(p.closed, key)
 		case good != nil:
+			delete(p.closed, key)
 			p.declared[key] = at(good, p.name, line)
 			p.refused[key] = line
 		default:
@@ -158,6 +164,11 @@ func (p *parsed) resolve(was *parsed, fault error) {
 	if p.unreadable > 0 {
 		maps.Copy(p.kept, was.declared)
 		maps.Copy(p.kept, was.kept)
+		for key, o := range was.closed {
+			if _, again := p.refused[key]; !again && p.declared[key] == nil {
+				p.closed[key] = o // it may be in the part that cannot be read
+			}
+		}
 		maps.DeleteFunc(p.kept, func(key string, _ *model.Object) bool {
 			_, refused := p.refused[key]
 			return refused || p.declared[key] != nil
@@ -176,7 +187,7 @@ func (p *parsed) object(key string) *model.Object {
 // has reports whether the file declares, refuses, or may hold an object with a key.
 func (p *parsed) has(key string) bool {
 	_, refused := p.refused[key]
-	return refused || p.object(key) != nil
+	return refused || p.object(key) != nil || p.closed[key] != nil
 }
 
 // names yields the keys for which has is true.
@@ -193,6 +204,11 @@ func (p *parsed) names(yield func(string) bool) {
 	}
 	for key := range p.refused {
 		if p.declared[key] == nil && !yield(key) {
+			return
+		}
+	}
+	for key := range p.closed {
+		if _, refused := p.refused[key]; !refused && !yield(key) {
 			return
 		}
 	}

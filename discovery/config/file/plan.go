@@ -125,16 +125,17 @@ func (s *state) replace(name string, was, is *parsed, changed map[string]bool) {
 // refused, or that may be in a part that cannot be read, stays as it was sent; in the latter case a valid one of
 // another file wins.
 func (s *state) choose(key string, groups map[string]model.Group) {
-	var first, kept *model.Object
+	var first, kept, closed *model.Object
 	var duplicates []config.Problem
 	for _, name := range s.claims[key] {
 		f := s.files[name]
 		switch o := f.declared[key]; {
 		case o == nil:
 			kept = cmp.Or(kept, f.kept[key])
-			if line, refused := f.refused[key]; refused && kept == nil && s.objects[key] != nil {
+			if line, refused := f.refused[key]; refused && kept == nil && s.objects[key] != nil && !s.objects[key].Closed {
 				kept = at(s.objects[key], name, line)
 			}
+			closed = cmp.Or(closed, f.closed[key])
 		case first != nil:
 			duplicates = append(duplicates, config.Duplicate(o, first))
 		default:
@@ -147,7 +148,7 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 	if len(s.claims[key]) == 0 {
 		delete(s.claims, key)
 	}
-	o, was := cmp.Or(first, kept), s.objects[key]
+	o, was := cmp.Or(first, kept, closed), s.objects[key]
 	if o == nil {
 		if was != nil {
 			s.missing[key] = true
@@ -156,7 +157,7 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 	}
 	delete(s.missing, key)
 	if was != nil && proto.Equal(was.Spec.(proto.Message), o.Spec.(proto.Message)) {
-		if was.Origin == o.Origin && was.Created.Equal(o.Created) && maps.Equal(was.Labels, o.Labels) {
+		if was.Origin == o.Origin && was.Created.Equal(o.Created) && maps.Equal(was.Labels, o.Labels) && was.Closed == o.Closed {
 			return
 		}
 		o = &model.Object{Meta: o.Meta, Spec: was.Spec} // the same message, so that resources made from it can be reused

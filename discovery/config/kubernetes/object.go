@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,8 +26,8 @@ func groupOf(ctx context.Context, o *unstructured.Unstructured, cluster string) 
 				group.Faults = append(group.Faults, faultOf(p))
 			}
 		}
-		if item.Object != nil {
-			object := *item.Object
+		if of := cmp.Or(item.Object, item.Closed); of != nil {
+			object := *of
 			object.Origin = model.Origin{Record: &model.Record{
 				Cluster: cluster, UID: string(o.GetUID()), Generation: o.GetGeneration(), Version: o.GetResourceVersion(),
 			}}

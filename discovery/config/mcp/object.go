@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -34,7 +35,17 @@ func readObject(address string, k config.Kind, in *anypb.Any) read {
 	if err := proto.Unmarshal(in.Value, &r); err != nil {
 		return fail("", "read resource: %v", err)
 	}
-	namespace, name, ok := strings.Cut(r.GetMetadata().GetName(), "/")
+	var namespace, name string
+	ok := false
+	unread := func(format string, args ...any) read { // a policy that cannot be read keeps everybody out
+		out := fail(model.Meta{Kind: k.Name, Namespace: namespace, Name: name}.Key(), format, args...)
+		if o := config.ClosedForm(k.Name, namespace, name); o != nil {
+			o.Origin = model.Origin{Record: &model.Record{Cluster: address, Version: r.Metadata.GetVersion(), Relayed: true}}
+			out.group.Objects = []*model.Object{o}
+		}
+		return out
+	}
+	namespace, name, ok = strings.Cut(r.GetMetadata().GetName(), "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 		return fail("", "metadata.name is %q, want NAMESPACE/NAME", clip(r.GetMetadata().GetName()))
 	}
@@ -43,15 +54,15 @@ func readObject(address string, k config.Kind, in *anypb.Any) read {
 		return fail("", "metadata.name is %q, want at most %d bytes", clip(r.Metadata.Name), maxText)
 	}
 	if r.GetBody().MessageName() != k.Spec {
-		return fail(key, "body is of type %q, want %s", clip(r.GetBody().GetTypeUrl()), k.Spec)
+		return unread("body is of type %q, want %s", clip(r.GetBody().GetTypeUrl()), k.Spec)
 	}
 	spec, err := r.Body.UnmarshalNew()
 	if err != nil {
-		return fail(key, "read body: %v", err)
+		return unread("read body: %v", err)
 	}
 	document, err := document(k, namespace, name, r.Metadata, spec)
 	if err != nil {
-		return fail(key, "read body: %v", err)
+		return unread("read body: %v", err)
 	}
 	out := read{key: key}
 	origin := model.Origin{Record: &model.Record{Cluster: address, Version: r.Metadata.GetVersion(), Relayed: true}}
@@ -64,13 +75,17 @@ func readObject(address string, k config.Kind, in *anypb.Any) read {
 				out.warnings = append(out.warnings, p)
 			}
 		}
-		if item.Object != nil {
-			o := *item.Object
+		if of := cmp.Or(item.Object, item.Closed); of != nil {
+			o := *of
 			o.Origin = origin
 			out.group.Objects = append(out.group.Objects, &o)
 		}
 	}
-	if path := unknownField(spec.ProtoReflect()); path != "" && len(out.group.Objects) > 0 {
+	path := unknownField(spec.ProtoReflect())
+	if path != "" && config.ClosedForm(k.Name, namespace, name) != nil {
+		return unread("spec%s has a field of a newer API, which is not known here", path)
+	}
+	if path != "" && len(out.group.Objects) > 0 {
 		out.warnings = append(out.warnings, config.Problem{
 			File: address, Severity: config.Warning, Object: k.Name + " " + namespace + "/" + name, Path: "spec" + path,
 			Message: "has a field of a newer API, which is not known here, ignored",

@@ -1,0 +1,152 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	security "istio.io/api/security/v1beta1"
+	istiotype "istio.io/api/type/v1beta1"
+)
+
+// peer returns a policy. text has words such as "STRICT", "app=web" and "80:DISABLE"; age is in minutes.
+func peer(namespace, name, text string, age int) *Object {
+	mode := func(name string) *security.PeerAuthentication_MutualTLS {
+		return &security.PeerAuthentication_MutualTLS{Mode: security.PeerAuthentication_MutualTLS_Mode(security.PeerAuthentication_MutualTLS_Mode_value[name])}
+	}
+	spec := &security.PeerAuthentication{}
+	for word := range strings.FieldsSeq(text) {
+		key, value, label := strings.Cut(word, "=")
+		port, level, ported := strings.Cut(word, ":")
+		switch {
+		case label:
+			if spec.Selector == nil {
+				spec.Selector = &istiotype.WorkloadSelector{MatchLabels: map[string]string{}}
+			}
+			spec.Selector.MatchLabels[key] = value
+		case ported:
+			var n uint32
+			fmt.Sscan(port, &n)
+			if spec.PortLevelMtls == nil {
+				spec.PortLevelMtls = map[uint32]*security.PeerAuthentication_MutualTLS{}
+			}
+			spec.PortLevelMtls[n] = mode(level)
+		default:
+			spec.Mtls = mode(word)
+		}
+	}
+	return &Object{Meta: Meta{Kind: "PeerAuthentication", Namespace: namespace, Name: name, Created: time.Unix(1e9-int64(age)*60, 0)}, Spec: spec}
+}
+
+// The mode of port 80 of a workload of namespace shop with app=web.
+func TestPeerModes(t *testing.T) {
+	const root = "istio-system"
+	for name, test := range map[string]struct {
+		policies []*Object
+		want     PeerMode
+	}{
+		"no policy":                           {nil, PeerPermissive},
+		"the mesh's":                          {[]*Object{peer(root, "a", "STRICT", 1)}, PeerStrict},
+		"the namespace's before the mesh's":   {[]*Object{peer(root, "a", "STRICT", 1), peer("shop", "a", "DISABLE", 1)}, PeerDisable},
+		"another namespace's":                 {[]*Object{peer("other", "a", "STRICT", 1)}, PeerPermissive},
+		"the workload's before the namespace": {[]*Object{peer("shop", "a", "STRICT", 9), peer("shop", "b", "app=web PERMISSIVE", 1)}, PeerPermissive},
+		"another workload's":                  {[]*Object{peer("shop", "a", "app=db STRICT", 1)}, PeerPermissive},
+		"the port's before the workload's":    {[]*Object{peer("shop", "a", "app=web PERMISSIVE 80:STRICT", 1)}, PeerStrict},
+		"another port's":                      {[]*Object{peer("shop", "a", "app=web DISABLE 81:STRICT", 1)}, PeerDisable},
+		"a port that is unset":                {[]*Object{peer("shop", "a", "app=web STRICT 80:UNSET", 1)}, PeerStrict},
+		"unset all the way":                   {[]*Object{peer(root, "a", "STRICT", 1), peer("shop", "a", "UNSET", 1), peer("shop", "b", "app=web UNSET 80:UNSET", 1)}, PeerStrict},
+		"no mode at all":                      {[]*Object{peer(root, "a", "STRICT", 1), peer("shop", "a", "", 1), peer("shop", "b", "app=web", 1)}, PeerStrict},
+		"the oldest of a namespace":           {[]*Object{peer("shop", "a", "DISABLE", 1), peer("shop", "b", "STRICT", 2)}, PeerStrict},
+		"the oldest of the mesh":              {[]*Object{peer(root, "a", "DISABLE", 1), peer(root, "b", "STRICT", 2)}, PeerStrict},
+		"the oldest of a workload":            {[]*Object{peer("shop", "a", "app=web DISABLE", 1), peer("shop", "b", "app=web STRICT", 2)}, PeerStrict},
+		"the oldest, unset":                   {[]*Object{peer("shop", "a", "STRICT", 1), peer("shop", "b", "UNSET", 2)}, PeerPermissive},
+		"a selector in the root namespace":    {[]*Object{peer(root, "a", "app=web STRICT", 1)}, PeerPermissive},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := New(slices.Values([]Group{{Objects: test.policies}}))
+			if got := m.Peers("shop").Of(map[string]string{"app": "web", "version": "v1"}).Mode(80); got != test.want {
+				t.Errorf("the mode is %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// A workload in the root namespace follows the mesh's policy, and none with a selector.
+func TestPeersOfTheRootNamespace(t *testing.T) {
+	m := New(slices.Values([]Group{{Objects: []*Object{peer("istio-system", "a", "app=web DISABLE", 2), peer("istio-system", "b", "STRICT", 1)}}}))
+	if got := m.Peers("istio-system").Of(map[string]string{"app": "web"}).Mode(80); got != PeerStrict {
+		t.Errorf("the mode is %d, want STRICT", got)
+	}
+}
+
+// Policies keep their pointers in the next generation, so that nothing is made again.
+func TestPeersAreKept(t *testing.T) {
+	objects := []*Object{peer("istio-system", "a", "STRICT", 1), peer("shop", "a", "app=web STRICT", 1)}
+	before := New(slices.Values([]Group{{Objects: objects}}))
+	after := before.Next(slices.Values([]Group{{Objects: append(objects, peer("other", "a", "DISABLE", 1))}}))
+	for _, namespace := range []string{"istio-system", "shop", "empty"} {
+		if before.Peers(namespace) != after.Peers(namespace) {
+			t.Errorf("%s: the policies are made again", namespace)
+		}
+	}
+	if before.Peers("other") == after.Peers("other") {
+		t.Error("other: the new policy is not there")
+	}
+}
+
+// What a policy does not do is said.
+func TestPeerNotes(t *testing.T) {
+	closed := peer("shop", "a", "app=web STRICT", 1)
+	closed.Closed = true
+	labels := map[string]string{"app": "web"}
+	bare := Proxy{Name: "web-1", Namespace: "shop", Labels: labels}
+	certified := Proxy{Name: "web-2", Namespace: "shop", Labels: labels, Certificate: true}
+	for name, test := range map[string]struct {
+		policies  []*Object
+		connected []Proxy
+		want      []string
+	}{
+		"a selector in the root namespace": {
+			[]*Object{peer("istio-system", "a", "app=web STRICT", 1)}, nil, []string{"ignored-field spec.selector: selects nothing: istio-system is the root namespace"},
+		},
+		"two of a namespace": {
+			[]*Object{peer("shop", "a", "STRICT", 1), peer("shop", "b", "STRICT", 2)}, nil, []string{"conflict spec: the same workloads follow PeerAuthentication shop/b"},
+		},
+		"two of a selector": {
+			[]*Object{peer("shop", "a", "app=web STRICT", 1), peer("shop", "b", "app=web STRICT", 2)},
+			nil,
+			[]string{"conflict spec: the same workloads follow PeerAuthentication shop/b"},
+		},
+		"two that select one workload": {
+			[]*Object{peer("shop", "a", "app=web STRICT", 1), peer("shop", "b", "version=v1 STRICT", 2)},
+			[]Proxy{{Name: "web", Namespace: "shop", Labels: map[string]string{"app": "web", "version": "v1"}, Certificate: true}},
+			[]string{"conflict spec.selector: workloads with app=web, version=v1 follow PeerAuthentication shop/b"},
+		},
+		"a closed one": {
+			[]*Object{closed}, []Proxy{certified}, []string{"closed-policy : has an error, and no good form of it is known: until it is mended, it is STRICT for the workloads of namespace shop with app=web"},
+		},
+		"STRICT with a certificate": {[]*Object{peer("shop", "a", "STRICT", 1)}, []Proxy{certified}, nil},
+		"STRICT without a certificate": {
+			[]*Object{peer("shop", "a", "STRICT", 1)},
+			[]Proxy{bare, certified},
+			[]string{"no-certificate spec: STRICT closes ports of connected proxies that have no certificate, shop/web-1: nobody reaches them"},
+		},
+		"one port without a certificate": {
+			[]*Object{peer("shop", "a", "app=web 80:STRICT", 1)}, []Proxy{bare}, []string{"no-certificate spec: STRICT closes ports of connected proxies"},
+		},
+		"STRICT that another one lifts": {[]*Object{peer("istio-system", "a", "STRICT", 1), peer("shop", "a", "DISABLE", 1)}, []Proxy{bare}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := New(slices.Values([]Group{{Objects: test.policies}}))
+			var got []string
+			for _, n := range m.Notes(test.connected...) {
+				got = append(got, fmt.Sprintf("%s %s: %s", n.Code, n.Path, n.Message))
+			}
+			if !slices.EqualFunc(got, test.want, strings.HasPrefix) {
+				t.Errorf("the notes are %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -108,7 +108,7 @@ func endpointsOf(entry *networking.ServiceEntry) []Endpoint {
 	for _, e := range entry.Endpoints {
 		out = append(out, Endpoint{
 			Address: e.Address, Ports: e.Ports, Labels: e.Labels, Weight: e.Weight, Locality: ParseLocality(e.Locality), Network: e.Network,
-			ServiceAccount: e.ServiceAccount,
+			ServiceAccount: e.ServiceAccount, Proxied: e.ServiceAccount != "",
 		})
 	}
 	return out

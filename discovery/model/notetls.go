@@ -48,7 +48,7 @@ func (j *judge) takesPlain(ip netip.Addr, port uint32) bool {
 		}
 	}
 	w, known := j.atAddress[ip]
-	if !known || port == 0 {
+	if !known || port == 0 || w.Certificate && j.mesh.Peers(w.Namespace).Of(w.Labels).Mode(port) != PeerDisable {
 		return false
 	}
 	sidecar := j.mesh.Sidecar(w.Namespace, w.Labels)

@@ -70,11 +70,20 @@ func (j *judge) ignored() {
 			j.note(UnknownHost, j.declaredBy(s), "spec.externalName", "is %s, and leads back to a name before it: no address is found, and requests "+
 				"are answered 503; want the name of a service", s.ExternalName)
 		}
+		if s.anyone(j.mesh.settings) {
+			j.note(NoAccount, j.declaredBy(s), fieldOf(s, "endpoints"), "clients speak mutual TLS to endpoints of %s, and none names an account: they accept every "+
+				"certificate of the mesh; want serviceAccount, or subjectAltNames", s.Host)
+		}
 		for _, what := range s.Ignored {
 			field, _, _ := strings.Cut(what, " ")
 			j.note(IgnoredField, j.declaredBy(s), field, "%s", what)
 		}
 	}
+}
+
+// anyone reports whether clients that speak mutual TLS to the service accept every certificate of the mesh.
+func (s *Service) anyone(mesh Settings) bool {
+	return !s.External && slices.ContainsFunc(s.Endpoints, Endpoint.TakesMutualTLS) && len(mesh.SubjectsOfEndpoints(s)) == 0
 }
 
 // fieldOf returns the path of a field: in a ServiceEntry, or in the record of a registry.

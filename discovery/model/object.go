@@ -168,5 +168,6 @@ const (
 	LocalEndpoint    Code = "local-endpoint"    // proxies of other namespaces do not get it: it leads to their own sockets
 	ClosedPolicy     Code = "closed-policy"     // it has an error, and closes what it may have named
 	NoCertificate    Code = "no-certificate"    // a connected proxy has none, where a policy asks for one
+	NoAccount        Code = "no-account"        // clients accept every certificate of the mesh
 	ForeignBind      Code = "foreign-bind"      // a gateway of another namespace does not open it
 )

@@ -130,3 +130,26 @@ func (m *Mesh) Peers(namespace string) *Peers {
 	}
 	return m.rootPeers
 }
+
+// disables reports whether one of the policies has the mode DISABLE.
+func (p *Peers) disables() bool {
+	off := func(m *security.PeerAuthentication_MutualTLS) bool {
+		return m.GetMode() == security.PeerAuthentication_MutualTLS_DISABLE
+	}
+	return slices.ContainsFunc(append([]*security.PeerAuthentication{p.root, p.namespace}, p.selected...), func(p *security.PeerAuthentication) bool {
+		for _, level := range p.GetPortLevelMtls() {
+			if off(level) {
+				return true
+			}
+		}
+		return off(p.GetMtls())
+	})
+}
+
+// Refusing returns the policies of a namespace's workloads, if these may refuse mutual TLS; else nil: clients need no others.
+func (m *Mesh) Refusing(namespace string) *Peers {
+	if p := m.Peers(namespace); p != nil && p.disables() {
+		return p
+	}
+	return nil
+}

@@ -150,3 +150,27 @@ func TestPeerNotes(t *testing.T) {
 		})
 	}
 }
+
+// Clients that check no account are named, once for each service.
+func TestNoAccountNotes(t *testing.T) {
+	labelled := map[string]string{tlsModeLabel: "istio"}
+	for name, test := range map[string]struct {
+		service Service
+		noted   bool
+	}{
+		"a label alone":               {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled}}}, true},
+		"an account":                  {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled, ServiceAccount: "a"}}}, false},
+		"an account of a declaration": {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", ServiceAccount: "a", Proxied: true}}}, false},
+		"names of its certificates":   {Service{SubjectAltNames: []string{"a.test"}, Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled}}}, false},
+		"no sidecar":                  {Service{Endpoints: []Endpoint{{Address: "10.0.0.1"}}}, false},
+		"a label that says no":        {Service{Endpoints: []Endpoint{{Address: "10.0.0.1", Proxied: true, Labels: map[string]string{tlsModeLabel: "disabled"}}}}, false},
+		"outside of the mesh":         {Service{External: true, Endpoints: []Endpoint{{Address: "10.0.0.1", Labels: labelled}}}, false},
+	} {
+		s := test.service
+		s.Host, s.Namespace, s.Registry = "app.test", "shop", "mock"
+		noted := slices.ContainsFunc(New(slices.Values([]Group{{Services: []*Service{&s}}})).Notes(), func(n Note) bool { return n.Code == NoAccount })
+		if noted != test.noted {
+			t.Errorf("%s: noted %v, want %v", name, noted, test.noted)
+		}
+	}
+}

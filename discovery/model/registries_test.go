@@ -301,7 +301,7 @@ func TestSelectorsTakeWorkloadsOfAnyRegistry(t *testing.T) {
 			Health: HealthDraining,
 		},
 		{Address: "10.3.0.1", Labels: labels, Health: HealthUnhealthy},
-		{Address: "10.9.0.2", Labels: map[string]string{"app": "x", "tier": "back"}, ServiceAccount: "vm"},
+		{Address: "10.9.0.2", Labels: map[string]string{"app": "x", "tier": "back"}, ServiceAccount: "vm", Proxied: true},
 	}
 	if diff := cmp.Diff(want, m.Service("declared.test").Endpoints); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

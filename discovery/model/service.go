@@ -75,6 +75,7 @@ type Endpoint struct {
 
 	Cluster        string // that it runs in
 	ServiceAccount string // that it runs as, in the namespace of its service
+	Proxied        bool   // its declaration says that it has a sidecar: see TakesMutualTLS
 	Health         Health
 	Hostname       string // the label of its own name below a headless service's host; "" for none
 	Node           string // that it runs on; only set if its service is NodeLocal or prefers the node
@@ -101,6 +102,18 @@ func (e Endpoint) PortOn(p Port) uint32 {
 		return p.Target
 	}
 	return p.Number
+}
+
+// tlsModeLabel says whether a workload's sidecar takes mutual TLS; Istio's injector sets it.
+const tlsModeLabel = "security.istio.io/tlsMode"
+
+// TakesMutualTLS reports whether the sidecar of the endpoint takes mutual TLS: its label says so, or, without a label, its
+// declaration names an account.
+func (e Endpoint) TakesMutualTLS() bool {
+	if mode, said := e.Labels[tlsModeLabel]; said {
+		return mode == "istio"
+	}
+	return e.Proxied
 }
 
 // Locality is the place of a workload or proxy, from the widest part to the narrowest. Empty parts are unknown.

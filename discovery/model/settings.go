@@ -70,6 +70,18 @@ func (s Settings) Subjects(of *Service) []string {
 	return slices.Compact(out)
 }
 
+// SubjectsOfEndpoints does the same, with the accounts of the service's endpoints too.
+func (s Settings) SubjectsOfEndpoints(of *Service) []string {
+	accounts := slices.Clone(of.Accounts)
+	for _, e := range of.Endpoints {
+		if e.ServiceAccount != "" {
+			accounts = append(accounts, of.Namespace+"/"+e.ServiceAccount)
+		}
+	}
+	slices.Sort(accounts)
+	return s.Subjects(&Service{SubjectAltNames: of.SubjectAltNames, Accounts: slices.Compact(accounts)})
+}
+
 // RegistryOnly reports whether requests to unknown destinations are rejected, by MeshConfig; Istio's default allows
 // them.
 func (s Settings) RegistryOnly() bool {

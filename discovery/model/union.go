@@ -175,6 +175,6 @@ func (e Endpoint) on(ports []Port, name func(Port) string) Endpoint {
 
 func (e Endpoint) same(o Endpoint) bool {
 	return e.Address == o.Address && e.Weight == o.Weight && e.Locality == o.Locality && e.Network == o.Network &&
-		e.Cluster == o.Cluster && e.ServiceAccount == o.ServiceAccount && e.Health == o.Health && e.Partial == o.Partial && e.Node == o.Node && e.Hostname == o.Hostname &&
+		e.Cluster == o.Cluster && e.ServiceAccount == o.ServiceAccount && e.Proxied == o.Proxied && e.Health == o.Health && e.Partial == o.Partial && e.Node == o.Node && e.Hostname == o.Hostname &&
 		maps.Equal(e.Ports, o.Ports) && maps.Equal(e.Labels, o.Labels)
 }

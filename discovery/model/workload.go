@@ -23,6 +23,7 @@ type Workload struct {
 	Locality       Locality
 	Network        string // from which its addresses are reachable; "" for the mesh's own
 	Health         Health
+	Proxied        bool // as of Endpoint
 	OnNode         bool // its addresses are those of its node
 	Origin         Origin
 }
@@ -49,7 +50,7 @@ func (h Health) TakesRequests() bool { return h == HealthUnknown || h == HealthH
 func (w *Workload) endpoint() Endpoint {
 	e := Endpoint{
 		Ports: w.Ports, Labels: w.Labels, Weight: w.Weight, Locality: w.Locality, Network: w.Network, Cluster: w.Cluster,
-		ServiceAccount: w.ServiceAccount, Health: w.Health,
+		ServiceAccount: w.ServiceAccount, Proxied: w.Proxied, Health: w.Health,
 	}
 	if len(w.Addresses) > 0 { // without an address, only the gateways of its network can reach it
 		e.Address = w.Addresses[0]
@@ -61,7 +62,7 @@ func (w *Workload) endpoint() Endpoint {
 func workloadOf(e *networking.WorkloadEntry, meta Meta) *Workload {
 	w := &Workload{
 		Namespace: meta.Namespace, Name: meta.Name, Ports: e.Ports, Labels: workloadLabels(e, meta), ServiceAccount: e.ServiceAccount,
-		Weight: e.Weight, Locality: ParseLocality(e.Locality), Network: e.Network, Origin: meta.Origin,
+		Proxied: e.ServiceAccount != "", Weight: e.Weight, Locality: ParseLocality(e.Locality), Network: e.Network, Origin: meta.Origin,
 	}
 	if e.Address != "" {
 		w.Addresses = []string{e.Address}

@@ -231,10 +231,10 @@ func TestFormat(t *testing.T) {
 		"Origin: File Line Fields Record",
 		"Port: Name Number Target Protocol",
 		"Locality: Region Zone SubZone",
-		"Endpoint: Address Ports Labels Weight Locality Network Partial Cluster ServiceAccount Health Hostname Node",
+		"Endpoint: Address Ports Labels Weight Locality Network Partial Cluster ServiceAccount Proxied Health Hostname Node",
 		"Service: Registry Cluster Origin Right Host Namespace Name Created Resolution External Headless NodeLocal Prefer Addresses Ports Endpoints " +
 			"ClusterAddresses ExternalName AliasOf Aliases Selector Ignored ExportTo SubjectAltNames Accounts",
-		"Workload: Registry Cluster Namespace Name Addresses Ports Labels ServiceAccount Weight Locality Network Health OnNode Origin",
+		"Workload: Registry Cluster Namespace Name Addresses Ports Labels ServiceAccount Weight Locality Network Health Proxied OnNode Origin",
 		"Meta: Kind Namespace Name Labels Created Origin Closed WholeHosts",
 		"object: Meta Type Spec",
 		"record: Key Services Workloads Objects",

@@ -44,7 +44,8 @@ type target struct {
 	view    Outbound
 	same    bool // the proxy is in the namespace of the service: set if an endpoint depends on it
 	mesh    model.Settings
-	entered bool // for requests from other networks at a gateway: it leads only into the gateway's own network
+	peers   *model.Peers // as in clusterInputs
+	entered bool         // for requests from other networks at a gateway: it leads only into the gateway's own network
 }
 
 func (t target) name() string { return outboundName(t.port.Number, t.subset.GetName(), t.service.Host) }
@@ -56,10 +57,22 @@ type clusterInputs struct {
 	view    *Outbound // one value for all services, since there are many
 	mesh    model.Settings
 	same    bool // as in target
+
+	// peers are the policies of the service's workloads, if these may refuse mutual TLS and the proxy offers it.
+	peers *model.Peers
+}
+
+// inputsOf returns the inputs of the clusters of a service for a proxy.
+func inputsOf(m *model.Mesh, s *model.Service, rule *networking.DestinationRule, v *Outbound, same bool) clusterInputs {
+	in := clusterInputs{service: s, rule: rule, view: v, mesh: m.Settings(), same: same}
+	if v.Identity.Certified {
+		in.peers = m.Refusing(s.Namespace)
+	}
+	return in
 }
 
 func (in clusterInputs) Same(other clusterInputs) bool {
-	return in.service == other.service && (in.view == other.view || *in.view == *other.view) && in.mesh == other.mesh && in.same == other.same &&
+	return in.service == other.service && (in.view == other.view || *in.view == *other.view) && in.mesh == other.mesh && in.same == other.same && in.peers == other.peers &&
 		model.SamePolicy(in.rule, other.rule)
 }
 
@@ -76,7 +89,7 @@ func (in clusterInputs) clusters() *Resources {
 		for _, subset := range subsets {
 			t := target{
 				service: s, port: port, subset: subset, policy: policyOf(rule, subset, port.Number, mesh),
-				view: v, mesh: mesh, same: in.same,
+				view: v, mesh: mesh, same: in.same, peers: in.peers,
 			}
 			c, endpoints := t.cluster()
 			r.Clusters = append(r.Clusters, c)

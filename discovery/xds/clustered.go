@@ -29,7 +29,7 @@ func (b *builder) serviceClusters() {
 	services := b.scope.Services()
 	b.out.clustered.services = make([]*serviceClusters, 0, len(services))
 	for _, s := range services {
-		in := clusterInputs{s, b.scope.DestinationRule(s), b.out.clustered.view, b.mesh.Settings(), b.view.sameIn(b.mesh, s)}
+		in := inputsOf(b.mesh, s, b.scope.DestinationRule(s), b.out.clustered.view, b.view.sameIn(b.mesh, s))
 		known := last.next(in)
 		if known == nil {
 			known = sibling.next(in)

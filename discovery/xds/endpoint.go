@@ -2,6 +2,7 @@ package xds
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"net/netip"
 	"slices"
@@ -22,6 +23,7 @@ type candidate struct {
 	priority uint32
 	health   model.Health
 	node     string
+	mutual   bool // its proxy takes mutual TLS
 }
 
 // assignment returns the endpoints of a port that the subset's labels select, ordered by locality and address. For a
@@ -41,6 +43,9 @@ func (t target) assignment() *endpointv3.ClusterLoadAssignment {
 		}
 		e := lbEndpoint(c.address, c.weight)
 		e.HealthStatus = healthStatus(c.health)
+		if c.mutual {
+			e.Metadata = peerMetadata()
+		}
 		all = append(all, e)
 		out.Endpoints[len(out.Endpoints)-1].LbEndpoints = all[first:len(all):len(all)]
 		last = c
@@ -105,20 +110,20 @@ func (t target) reachable() []candidate {
 		case behind && (near || len(gateways) == 0):
 			continue
 		case near || len(gateways) == 0:
-			out = append(out, candidate{address, e.Locality, e.Labels, weight, 0, e.Health, e.Node})
+			out = append(out, candidate{address, e.Locality, e.Labels, weight, 0, e.Health, e.Node, t.mutual(e)})
 			continue
 		case !e.Health.TakesRequests(): // the gateway would send requests to it
 			continue
 		}
 		weight = max(weight/uint32(len(gateways)), 1)
 		for _, g := range gateways {
-			key := g.String() + e.Locality.String()
+			key := fmt.Sprint(g, e.Locality, t.mutual(e))
 			if i, known := remote[key]; known {
 				out[i].weight = uint32(min(uint64(out[i].weight)+uint64(weight), maxWeight))
 				continue
 			}
 			remote[key] = len(out)
-			out = append(out, candidate{socket(g.Addr().String(), uint32(g.Port())), e.Locality, e.Labels, weight, 0, model.HealthUnknown, e.Node})
+			out = append(out, candidate{socket(g.Addr().String(), uint32(g.Port())), e.Locality, e.Labels, weight, 0, model.HealthUnknown, e.Node, t.mutual(e)})
 		}
 	}
 	return out

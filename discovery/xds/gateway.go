@@ -285,7 +285,7 @@ func (b *builder) gatewayRoutes(name string, servers []gatewayServer) {
 func (b *builder) sniClusters() {
 	view := b.view.ofClusters()
 	for _, s := range b.scope.Services() {
-		inputs := clusterInputs{s, b.scope.DestinationRule(s), &view, b.mesh.Settings(), b.view.sameIn(b.mesh, s)}
+		inputs := inputsOf(b.mesh, s, b.scope.DestinationRule(s), &view, b.view.sameIn(b.mesh, s))
 		b.out.add(model.Recall(b.out.memory, "sni "+s.Host, inputs, clusterInputs.sniClusters))
 	}
 }

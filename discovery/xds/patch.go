@@ -55,7 +55,7 @@ func (r *Resources) patchServices(services []*model.Service, v Outbound, m *mode
 		if seen == nil || seen.Namespace != s.Namespace {
 			continue // this proxy uses another service of the host, or none
 		}
-		in := clusterInputs{s, r.scope.DestinationRule(s), &v, m.Settings(), v.sameIn(m, s)}
+		in := inputsOf(m, s, r.scope.DestinationRule(s), &v, v.sameIn(m, s))
 		made := in.clusters()
 		if r.passes {
 			made.add(in.sniClusters())

@@ -6,7 +6,6 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
-	rawbufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -237,13 +236,20 @@ func (p policy) applyProxyProtocol(c *clusterv3.Cluster) {
 	if p.proxyProtocol == nil {
 		return
 	}
-	inner := c.TransportSocket
-	if inner == nil {
-		inner = transportSocket("envoy.transport_sockets.raw_buffer", &rawbufferv3.RawBuffer{})
+	wrapped := func(inner *corev3.TransportSocket) *corev3.TransportSocket {
+		return transportSocket("envoy.transport_sockets.upstream_proxy_protocol",
+			&proxyprotocolv3.ProxyProtocolUpstreamTransport{
+				Config:          &corev3.ProxyProtocolConfig{Version: corev3.ProxyProtocolConfig_Version(p.proxyProtocol.Version)},
+				TransportSocket: inner,
+			})
 	}
-	c.TransportSocket = transportSocket("envoy.transport_sockets.upstream_proxy_protocol",
-		&proxyprotocolv3.ProxyProtocolUpstreamTransport{
-			Config:          &corev3.ProxyProtocolConfig{Version: corev3.ProxyProtocolConfig_Version(p.proxyProtocol.Version)},
-			TransportSocket: inner,
-		})
+	for _, m := range c.TransportSocketMatches {
+		m.TransportSocket = wrapped(m.TransportSocket)
+	}
+	switch {
+	case c.TransportSocket != nil:
+		c.TransportSocket = wrapped(c.TransportSocket)
+	case c.TransportSocketMatches == nil:
+		c.TransportSocket = wrapped(rawBuffer())
+	}
 }

@@ -33,7 +33,7 @@ func buildProxyless(m *model.Mesh, v Outbound) *Resources {
 		}
 	}
 	for _, s := range scope.Services() {
-		made := clusterInputs{s, scope.DestinationRule(s), &v, m.Settings(), v.sameIn(m, s)}.clusters()
+		made := inputsOf(m, s, scope.DestinationRule(s), &v, v.sameIn(m, s)).clusters()
 		for _, c := range made.Clusters {
 			forGRPC(c)
 		}
@@ -92,7 +92,8 @@ func forGRPC(c *clusterv3.Cluster) {
 	if n := limits[0].MaxRequests; n.GetValue() != unlimited().Value {
 		c.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{MaxRequests: n}}}
 	}
-	c.TransportSocket, c.TypedExtensionProtocolOptions, c.UpstreamConnectionOptions, c.CommonLbConfig = nil, nil, nil, nil
+	c.TransportSocket, c.TransportSocketMatches = nil, nil
+	c.TypedExtensionProtocolOptions, c.UpstreamConnectionOptions, c.CommonLbConfig = nil, nil, nil
 }
 
 // serverListenerPrefix is the prefix of the listener names that gRPC servers request; the server's address follows.

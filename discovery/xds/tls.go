@@ -49,6 +49,9 @@ func verifiesHost(tls *networking.ClientTLSSettings) bool {
 // applyTLS sets the TLS settings of the policy.
 func (p policy) applyTLS(c *clusterv3.Cluster, t target) {
 	tls := p.tls
+	if tls == nil && t.automatic() {
+		c.TransportSocketMatches = t.peerSockets()
+	}
 	if tls.GetMode() == networking.ClientTLSSettings_DISABLE || tls == nil {
 		return
 	}

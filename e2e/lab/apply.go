@@ -40,8 +40,12 @@ func documents(objects []string) string {
 	for i := 0; i+1 < len(objects); i += 2 {
 		kind, name, _ := strings.Cut(objects[i], " ")
 		spec := strings.ReplaceAll(strings.Trim(objects[i+1], "\n\t "), "\n\t\t", "\n")
-		fmt.Fprintf(&text, "---\napiVersion: networking.istio.io/v1\nkind: %s\nmetadata: {name: %s}\nspec:\n  %s\n",
-			kind, name, strings.ReplaceAll(strings.ReplaceAll(spec, "\t", ""), "\n", "\n  "))
+		group := "networking"
+		if strings.HasSuffix(kind, "Authentication") || strings.HasSuffix(kind, "Policy") {
+			group = "security"
+		}
+		fmt.Fprintf(&text, "---\napiVersion: %s.istio.io/v1\nkind: %s\nmetadata: {name: %s}\nspec:\n  %s\n",
+			group, kind, name, strings.ReplaceAll(strings.ReplaceAll(spec, "\t", ""), "\n", "\n  "))
 	}
 	return text.String()
 }

@@ -1,0 +1,77 @@
+package xds
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	rawbufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Automatic mutual TLS: a proxy with a certificate speaks it to the endpoints whose proxies take it, and plain text to the others
+// of the same cluster.
+
+// automatic reports whether the target's cluster chooses between mutual TLS and plain text by endpoint. A cluster that
+// dials the address of the client knows no endpoints; one that leads through a gateway of its own network as it comes has the
+// client's TLS already.
+func (t target) automatic() bool {
+	enabled := t.mesh.Config.GetEnableAutoMtls()
+	return t.view.Identity.Certified && !t.view.Proxyless && !t.service.External && !t.originalDestination() && !t.entered &&
+		(enabled == nil || enabled.Value)
+}
+
+// mutual reports whether the target's cluster speaks mutual TLS to an endpoint: the endpoint's proxy takes it, and no policy
+// refuses it at the port.
+func (t target) mutual(e model.Endpoint) bool {
+	return t.policy.tls == nil && t.automatic() && e.TakesMutualTLS() && t.peers.Of(e.Labels).Mode(e.PortOn(t.port)) != model.PeerDisable
+}
+
+// socketMatch is the key of Envoy's metadata by which endpoints choose a transport socket, and tlsMode the one of Istio in it.
+const (
+	socketMatch = "envoy.transport_socket_match"
+	tlsMode     = "tlsMode"
+)
+
+func peerMatch() *structpb.Struct {
+	return &structpb.Struct{Fields: map[string]*structpb.Value{tlsMode: structpb.NewStringValue(meshALPN)}}
+}
+
+func peerMetadata() *corev3.Metadata {
+	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{socketMatch: peerMatch()}}
+}
+
+func rawBuffer() *corev3.TransportSocket {
+	return transportSocket("envoy.transport_sockets.raw_buffer", &rawbufferv3.RawBuffer{})
+}
+
+// peerSockets returns the transport sockets of a cluster: mutual TLS for endpoints with the metadata, else plain text.
+func (t target) peerSockets() []*clusterv3.Cluster_TransportSocketMatch {
+	context := &tlsv3.UpstreamTlsContext{
+		Sni: model.ServerName(t.port.Number, t.subset.GetName(), t.service.Host),
+		CommonTlsContext: &tlsv3.CommonTlsContext{AlpnProtocols: t.peerALPN(), TlsParams: &tlsv3.TlsParameters{
+			TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+		}},
+	}
+	if len(context.Sni) > model.MaxServerName { // reported in the notes
+		context.Sni = ""
+	}
+	t.view.Identity.setOwn(context.CommonTlsContext, validation{names: t.mesh.SubjectsOfEndpoints(t.service)})
+	return []*clusterv3.Cluster_TransportSocketMatch{
+		{Name: "tlsMode-istio", Match: peerMatch(), TransportSocket: transportSocket(tlsSocket, context)},
+		{Name: "tlsMode-disabled", Match: &structpb.Struct{}, TransportSocket: rawBuffer()},
+	}
+}
+
+// peerALPN returns the protocols that the cluster offers. The first one tells the server what the connection carries.
+func (t target) peerALPN() []string {
+	switch options := t.policy.httpOptions(t); {
+	case options.explicitHTTP2():
+		return []string{"istio-h2", meshALPN, "h2"}
+	case t.port.Protocol.IsHTTP() && !options.client:
+		return []string{"istio-http/1.1", meshALPN, "http/1.1"}
+	default:
+		return []string{meshALPN}
+	}
+}

@@ -106,7 +106,6 @@ func TestServiceEntry(t *testing.T) {
 			- {address: unix:///a}
 		`, []string{
 			`4: error: spec.endpoints: are 2, want at most one under DNS_ROUND_ROBIN`,
-			`5: warning: spec.endpoints[0].serviceAccount: ServiceEntry.endpoints.serviceAccount is not supported, ignored: identities are not checked`,
 			`6: error: spec.endpoints[1].address: is "unix:///a", which needs resolution STATIC`,
 		}},
 		"a dynamic name": {`

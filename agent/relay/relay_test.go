@@ -325,6 +325,39 @@ func TestAwayInTheMiddleOfAStart(t *testing.T) {
 	b.want(s, "Cluster c@1", "Listener l@1")
 }
 
+// A discovery that answers the first question and no other is away as well, for an Envoy that lacks the rest.
+func TestMuteAfterAnAnswer(t *testing.T) {
+	b := start(t)
+	b.configure()
+	b.remembered()
+	b.answer(func(s stub) error {
+		if _, err := s.Recv(); err != nil {
+			return err
+		}
+		reply := &deltaReply{TypeUrl: lastgood.TypeCluster, Nonce: "1", Resources: []*discoveryv3.Resource{
+			{Name: "c", Version: "2", Resource: &anypb.Any{TypeUrl: lastgood.TypeCluster, Value: []byte("new")}},
+		}}
+		if err := s.Send(reply); err != nil {
+			return err
+		}
+		return mute(s)
+	})
+	b.newEnvoy()
+	s := b.open()
+	b.ask(s, lastgood.TypeCluster, nil)
+	b.want(s, "Cluster c@2")
+	b.ask(s, lastgood.TypeListener, nil)
+	if r, err := s.Recv(); err == nil || !strings.Contains(err.Error(), errSilent.Error()) {
+		t.Fatalf("got %v and %v, want the end of the stream", r, err)
+	}
+	b.answer(mute)
+	s = b.open()
+	b.ask(s, lastgood.TypeCluster, func(r *deltaAsk) { r.InitialResourceVersions = map[string]string{"c": "2"} })
+	b.ask(s, lastgood.TypeListener, nil)
+	for got := ""; got != "Listener l@1"; got = b.get(s) {
+	}
+}
+
 // Without a memory Envoy waits for discovery, also for one that is slow.
 func TestNothingRemembered(t *testing.T) {
 	b := start(t)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/frame"
@@ -37,6 +38,7 @@ type stream struct {
 	session   *lastgood.Session
 	fresh     bool // nothing that Envoy has is recorded
 	contacted time.Time
+	heard     atomic.Int64 // when discovery began its last response, in nanoseconds
 }
 
 // request is a request of Envoy's: its message, and what it says.
@@ -46,8 +48,9 @@ type request struct {
 }
 
 var (
-	errAgain = errors.New("the configuration is recorded anew")
-	errBack  = errors.New("discovery answers again")
+	errAgain  = errors.New("the configuration is recorded anew")
+	errBack   = errors.New("discovery answers again")
+	errSilent = fmt.Errorf("discovery has begun to answer, and is silent for %v", silence)
 )
 
 // run serves the stream until one of the two sides ends it.
@@ -158,22 +161,48 @@ func (s *stream) memory() *lastgood.Loaded {
 func (s *stream) pass(ctx context.Context, call *call, a answered, rest []request, incoming <-chan request) error {
 	defer a.response.Body.Close()
 	s.envoy.answered()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() {
 		defer a.response.Body.Close() // ends the reading below
 		s.forward(ctx, call, rest, incoming)
 	})
+	forwarding.Go(func() { s.attend(ctx, cancel, a.response.Body) })
 	defer forwarding.Wait()
-	defer cancel()
+	defer cancel(nil)
 	buffer := make([]byte, piece)
 	for size := a.size; ; {
+		s.heard.Store(time.Now().UnixNano())
 		if err := s.copy(a.response.Body, size, buffer); err != nil {
 			return firstOf(context.Cause(ctx), err)
 		}
 		var err error
 		if size, err = nextHead(a.response); err != nil {
 			return firstOf(context.Cause(ctx), err)
+		}
+	}
+}
+
+// attend ends a stream on which discovery has become silent while Envoy waits for a part of its first configuration: it comes
+// back, and gets from memory what it lacks.
+func (s *stream) attend(ctx context.Context, end context.CancelCauseFunc, from io.Closer) {
+	look := time.NewTicker(silence / 4)
+	defer look.Stop()
+	for !s.envoy.whole(time.Now()) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		if time.Since(time.Unix(0, s.heard.Load())) < silence {
+			continue
+		}
+		if m := s.memory(); m != nil {
+			m.Close()
+			s.envoy.lost(errSilent.Error())
+			end(errSilent)
+			from.Close() // ends the reading
+			return
 		}
 	}
 }

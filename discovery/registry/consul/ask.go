@@ -87,12 +87,15 @@ func (a asker) ask(ctx context.Context, path string, q question, read func(io.Re
 	}
 	user := base.User
 	base.User = nil
-	query := url.Values{}
+	query, body := url.Values{}, io.ReadCloser(http.NoBody)
 	if q.index != 0 {
 		query.Set("index", strconv.FormatUint(q.index, 10))
 		query.Set("wait", q.wait.String())
+		// net/http repeats a request without a body, on a new connection, when its own breaks. A Consul that has lost its data
+		// would let the old index wait for the whole time.
+		body = io.NopCloser(strings.NewReader(""))
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base.String(), "/")+path+"?"+query.Encode(), http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base.String(), "/")+path+"?"+query.Encode(), body)
 	if err != nil {
 		return meta, err
 	}

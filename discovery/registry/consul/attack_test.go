@@ -398,6 +398,36 @@ func TestIndexesGoBackwards(t *testing.T) {
 	})
 }
 
+// A request that waits, and whose connection breaks, ends the run: the next one asks for everything. Repeated as it is, it would
+// wait for the index of a Consul that has lost its data meanwhile.
+func TestABrokenWaitIsNotRepeated(t *testing.T) {
+	f := newFake(t)
+	f.put(entry("web", "1", "10.0.0.1", 80))
+	var waits atomic.Int64
+	f.breakWith(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != catalogPath || r.URL.Query().Get("index") == "" || waits.Add(1) > 1 {
+			return false
+		}
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return true
+		}
+		conn.Close()
+		return true
+	})
+	run := follower(t, f.source())
+	select {
+	case err := <-run.done:
+		wants(t, "the run", err, "EOF")
+	case <-run.updates: // of the first answers
+		wants(t, "the run", <-run.done, "EOF")
+	}
+	if n := waits.Load(); n != 1 {
+		t.Errorf("%d requests waited, want one", n)
+	}
+}
+
 // An instance that is left out is logged once.
 func TestLeftOutIsSaid(t *testing.T) {
 	f := newFake(t)

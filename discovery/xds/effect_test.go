@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -20,7 +21,7 @@ import (
 func specs() map[string]proto.Message {
 	return map[string]proto.Message{
 		"DestinationRule": &networking.DestinationRule{}, "Gateway": &networking.Gateway{}, "ServiceEntry": &networking.ServiceEntry{},
-		"Sidecar": &networking.Sidecar{}, "VirtualService": &networking.VirtualService{}, "WorkloadEntry": &networking.WorkloadEntry{},
+		"PeerAuthentication": &security.PeerAuthentication{}, "Sidecar": &networking.Sidecar{}, "VirtualService": &networking.VirtualService{}, "WorkloadEntry": &networking.WorkloadEntry{},
 		"MeshConfig": &meshconfig.MeshConfig{}, "MeshNetworks": &meshconfig.MeshNetworks{},
 	}
 }

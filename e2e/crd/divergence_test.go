@@ -23,7 +23,7 @@ func divergences() []divergence {
 		{`NAME or NAMESPACE/NAME|want letters, digits and '-'|want the name of a VirtualService`, "names are any text there"},
 		{`has no routes|is missing|is empty, want|has no key|says nothing, want`, "what an object cannot do without is rarely required there"},
 		{
-			`(is|are) given (beside|under|without)|names a certificate|is above maxProtocolVersion|which is no retry|want SIMPLE or MUTUAL`,
+			`(is|are) given (beside|under|without)|names a certificate|is above maxProtocolVersion|which is no retry|want SIMPLE, MUTUAL or ISTIO_MUTUAL`,
 			"fields that exclude or need each other are rarely told apart there",
 		},
 		{`want (a port, )?\d+ to \d+|want [01] or more|want 0 at|adds? up to|want at (least|most)|want whole|want 301`, "numbers and durations have few bounds there"},

@@ -26,8 +26,12 @@ metadata: {name: outside, namespace: bookinfo}
 spec: {hosts: [reviews.example.com], gateways: [outside], http: [{route: [{destination: {host: reviews, subset: v1}}]}]}`))
 	const reviews = "http://reviews.example.com/reviews/0"
 	n.eventually(30*time.Second, func() error {
-		_, err := lab.GetThrough(gateway, reviews)
-		return err
+		for range 40 { // new connections, so that each of the gateways has it
+			if _, err := lab.GetThrough(gateway, reviews); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	load := func() (direct, pages *lab.Load) {
 		return lab.StartSlowLoad(gateway, reviews, 2, 2, 10*time.Millisecond), lab.StartSlowLoad(gateway, "http://bookinfo.example.com/productpage", 1, 1, 10*time.Millisecond)

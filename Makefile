@@ -1,6 +1,6 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node image soak chaos fuzz security release lint shellcheck bench bench-ads bench-kube golden clean
+.PHONY: help setup packages build demo test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node image soak chaos pairs fuzz security release lint shellcheck bench bench-ads bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
 scripts := envoy-tools/fetch-envoy envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init envoy-tools/release \
@@ -102,6 +102,13 @@ soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing 
 
 chaos: build bin/envoy ## two minutes of random blows under load; -chaos-seed reproduces a failure
 	go test -count=1 -timeout 15m -run 'TestChaos' -v ./e2e/agent -chaos 120
+
+# e2e-registries strikes twelve of them.
+PAIRS ?= 200
+pairs: build bin/envoy ## strike PAIRS pairs of faults at a mesh with a real Consul, 200 unless it is set; -pairs-seed reproduces
+	@envoy-tools/packages registries
+	@envoy-tools/fetch-registries
+	go test -tags grpcnotrace,registries -count=1 -timeout 60m -run '^TestPairsOfFaults$$' -v ./e2e/registries -pairs $(PAIRS)
 
 # A fuzzer of go test runs alone, so they take turns. Without a bound, one whose coverage differs from run to run, as that of
 # signatures, spends a minute on its first input. What one finds lies in its package's testdata/fuzz: commit it with the mend.

@@ -41,12 +41,18 @@ func (l Lab) Discovery(configDir string, flags ...string) (*Discovery, error) {
 	return d, d.Restart()
 }
 
-// Restart starts discovery, again, on the same ports.
-func (d *Discovery) Restart() (err error) {
-	if d.Process, err = Start(d.spec); err != nil {
+// Restart starts discovery, again, on the same ports, and waits until it is ready.
+func (d *Discovery) Restart() error {
+	if err := d.Start(); err != nil {
 		return err
 	}
-	return d.AwaitHTTP(10*time.Second, "http://"+d.HTTP+"/ready")
+	return d.AwaitHTTP(30*time.Second, "http://"+d.HTTP+"/ready")
+}
+
+// Start is Restart without the wait.
+func (d *Discovery) Start() (err error) {
+	d.Process, err = Start(d.spec)
+	return err
 }
 
 // Workload describes a sidecar and the program beside it.
@@ -57,6 +63,7 @@ type Workload struct {
 	Version   string // label version
 	IP        string // its own loopback address
 	ProxyPort int    // of outbound HTTP; 0 for none
+	AdminPort int    // of the agent's front; 0 for a free one
 	Discovery string // host:port
 	Flags     []string
 	Env       []string
@@ -73,7 +80,10 @@ type Sidecar struct {
 
 // Sidecar starts an agent without waiting for its Envoy.
 func (l Lab) Sidecar(w Workload) (*Sidecar, error) {
-	port, err := FreePort()
+	port, err := w.AdminPort, error(nil)
+	if port == 0 {
+		port, err = FreePort()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,259 @@
+//go:build registries
+
+package registries
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// mesh is a Consul, a file of configuration, a discovery that remembers what they had, and a sidecar that remembers what
+// discovery served, over mutual TLS. What each writes lies on a small disk.
+type mesh struct {
+	*world
+	registry *consul
+	port     int // of the backends
+
+	ofRegistry, ofFiles, refused string // URLs
+
+	own, stranger  *lab.Authority
+	certs          string // of the agent
+	state, proxies string // directories that discovery and the agent write
+	agent          *lab.Sidecar
+	workload       lab.Workload
+	revision       int // of the file
+}
+
+const root, tenant = "spiffe://cluster.local/ns/istio-system/sa/discovery", "spiffe://cluster.local/ns/default/sa/client"
+
+func newMesh(t *testing.T) *mesh {
+	t.Helper()
+	w := newWorld(t)
+	m := &mesh{world: w, port: w.port(), certs: filepath.Join(w.Dir, "certs"), state: filepath.Join(w.Dir, "state"), proxies: lab.ShortDir(t)}
+	var err error
+	m.own, err = lab.NewAuthority("mesh")
+	w.check(err)
+	m.stranger, err = lab.NewAuthority("stranger")
+	w.check(err)
+	for _, dir := range []string{m.certs, m.state} {
+		w.check(os.Mkdir(dir, 0o700))
+	}
+	lab.MountTmpfs(t, m.state, "size=4m,mode=0700", 0)
+	lab.MountTmpfs(t, m.proxies, "size=4m,mode=0700", 0)
+	m.certificate(m.own)
+
+	m.registry = w.consulServer()
+	w.backend("one", 11, m.port)
+	w.backend("refused", 12, m.port)
+	m.register(0)
+	w.configDir = filepath.Join(w.Dir, "config")
+	w.check(os.Mkdir(w.configDir, 0o755))
+	w.check(os.WriteFile(filepath.Join(w.configDir, "closed.yaml"), []byte(closed), 0o644))
+	m.write(0, "")
+	m.ofRegistry = fmt.Sprintf("http://web.service.consul:%d/", m.port)
+	m.ofFiles = fmt.Sprintf("http://files.example.com:%d/", m.port)
+	m.refused = fmt.Sprintf("http://%s12:%d/", w.Addresses, m.port)
+
+	dir := filepath.Join(w.Dir, "keys")
+	w.check(os.Mkdir(dir, 0o700))
+	i, err := m.own.Issue(root, 1)
+	w.check(err)
+	w.check(i.Write(dir, "discovery"))
+	secure := local(w.port())
+	w.serve("--registries", "Consul", "--consulserverURL", m.registry.url, "--stateDir", m.state, "--wipeDelay", "10m",
+		"--secureGRPCAddr", secure, "--tlsCertFile", dir+"/discovery.pem", "--tlsKeyFile", dir+"/discovery.key", "--caCertFile", dir+"/ca.pem")
+	port := w.port()
+	w.proxy = local(port)
+	m.workload = lab.Workload{
+		Name: "client", App: "client", Version: "v1", IP: w.Addresses + "1", ProxyPort: port, AdminPort: w.port(), Discovery: secure,
+		Flags: []string{
+			"--id", "client.default", "--controlPlaneAuthPolicy", "MUTUAL_TLS", "--certDir", m.certs, "--pilotIdentity", root,
+			"--configPath", filepath.Join(m.proxies, "client"), "--lastGood", "on",
+		},
+	}
+	m.startAgent()
+	w.T.Cleanup(func() {
+		m.agent.Stop(lab.StopLimit)
+		if w.T.Failed() {
+			w.T.Logf("agent:\n%s", m.agent.Log())
+		}
+	})
+	m.whole("at first")
+	w.check(lab.Eventually(time.Minute, func() error { // nobody remembers what has just come for the first time
+		found, err := filepath.Glob(filepath.Join(m.proxies, "client", "last-good"))
+		if len(found) == 0 {
+			return errors.New("the agent has written no last good configuration")
+		}
+		return err
+	}))
+	return m
+}
+
+// closed refuses what the mesh does not have.
+const closed = `apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: default, namespace: istio-system}
+spec:
+  egress: [{hosts: ["*/*"]}]
+  outboundTrafficPolicy: {mode: REGISTRY_ONLY}
+`
+
+// write puts a revision into the file, with a text after it.
+func (m *mesh) write(revision int, further string) {
+	m.T.Helper()
+	text := fmt.Sprintf(`apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: files, namespace: default}
+spec:
+  hosts: [files.example.com, r%d.example.com]
+  ports: [{number: %d, name: http, protocol: HTTP}]
+  resolution: STATIC
+  endpoints: [{address: %s11}]
+`, revision, m.port, m.Addresses)
+	path := filepath.Join(m.configDir, "files.yaml")
+	m.check(os.WriteFile(path+"~", []byte(text+further), 0o644))
+	m.check(os.Rename(path+"~", path))
+}
+
+// register gives Consul its services, and one with a revision in its name.
+func (m *mesh) register(revision int) {
+	m.T.Helper()
+	for _, name := range []string{"web", "shop", "cart", "mail", fmt.Sprint("r", revision)} {
+		m.check(lab.Eventually(time.Minute, func() error {
+			return m.registry.external(name, name, m.Addresses+"11", m.port, "passing", 1)
+		}))
+	}
+}
+
+// whole waits until all parts are well and both a change in Consul and one in the file are in Envoy.
+func (m *mesh) whole(what string) {
+	m.T.Helper()
+	m.revision++
+	m.write(m.revision, "")
+	m.register(m.revision)
+	m.check(lab.Eventually(time.Minute, func() error {
+		for _, at := range []string{m.discovery.HTTP, m.agent.Admin} {
+			if _, err := lab.Get("http://" + at + "/ready"); err != nil {
+				return fmt.Errorf("%s, mended: %w", what, err)
+			}
+		}
+		for _, host := range []string{"web.service.consul", "files.example.com", fmt.Sprintf("r%d.service.consul", m.revision), fmt.Sprintf("r%d.example.com", m.revision)} {
+			if _, err := lab.GetThrough(m.proxy, fmt.Sprintf("http://%s:%d/", host, m.port)); err != nil {
+				return fmt.Errorf("%s, mended: %s: %w", what, host, err)
+			}
+		}
+		return nil
+	}))
+}
+
+func (m *mesh) kill() {
+	m.T.Helper()
+	m.discovery.Signal(syscall.SIGKILL)
+	_, err := m.discovery.Wait(stopLimit)
+	m.check(err)
+}
+
+func (m *mesh) freeze() { m.discovery.Signal(syscall.SIGSTOP) }
+
+// start starts discovery without waiting for its readiness.
+func (m *mesh) start() {
+	m.T.Helper()
+	m.check(m.discovery.Start())
+}
+
+// discoveryBack makes discovery run, and does not wait for its readiness, which may need the other fault's end.
+func (m *mesh) discoveryBack() {
+	m.T.Helper()
+	m.discovery.Signal(syscall.SIGCONT)
+	select {
+	case <-m.discovery.Done():
+		m.start()
+	default:
+	}
+}
+
+// registryBack makes Consul run, with its services.
+func (m *mesh) registryBack() {
+	m.T.Helper()
+	select {
+	case <-m.registry.Done():
+		m.registry.restart()
+	default:
+	}
+	m.register(m.revision)
+}
+
+func (m *mesh) forget() {
+	m.T.Helper()
+	m.check(os.RemoveAll(filepath.Join(m.Dir, "server")))
+}
+
+func (m *mesh) killEnvoy() {
+	m.T.Helper()
+	m.check(lab.Eventually(20*time.Second, func() error {
+		pid, err := m.agent.Envoy()
+		if err != nil {
+			return err
+		}
+		return syscall.Kill(pid, syscall.SIGKILL)
+	}))
+}
+
+func (m *mesh) startAgent() {
+	m.T.Helper()
+	agent, err := m.Sidecar(m.workload)
+	m.check(err)
+	m.agent = agent
+	m.admin = agent.Admin
+}
+
+// restartAgent kills the agent, as a kubelet or a machine may, and starts it when its Envoy is gone.
+func (m *mesh) restartAgent() {
+	m.T.Helper()
+	m.agent.Signal(syscall.SIGKILL)
+	_, err := m.agent.Wait(stopLimit)
+	m.check(err)
+	m.check(lab.Eventually(20*time.Second, func() error {
+		if c, err := net.Dial("tcp", m.proxy); err == nil {
+			c.Close()
+			return errors.New("Envoy outlives its agent")
+		}
+		return nil
+	}))
+	m.startAgent()
+}
+
+// certificate gives the agent a certificate of an authority.
+func (m *mesh) certificate(from *lab.Authority) {
+	m.T.Helper()
+	i, err := from.Issue(tenant, time.Now().UnixNano())
+	m.check(err)
+	m.check(i.Mount(m.certs))
+}
+
+// fill leaves no byte on the disks of discovery and of the agent.
+func (m *mesh) fill() {
+	m.T.Helper()
+	for _, dir := range []string{m.state, m.proxies} {
+		err := os.WriteFile(filepath.Join(dir, "ballast"), []byte(strings.Repeat("x", 8<<20)), 0o600)
+		if !errors.Is(err, syscall.ENOSPC) {
+			m.T.Fatalf("fill %s: %v", dir, err)
+		}
+	}
+}
+
+func (m *mesh) empty() {
+	m.T.Helper()
+	for _, dir := range []string{m.state, m.proxies} {
+		m.check(os.Remove(filepath.Join(dir, "ballast")))
+	}
+}

@@ -139,6 +139,12 @@ func TestProcessOne(t *testing.T) {
 			}
 			return nil
 		}))
+		check(t, lab.Eventually(stopLimit, func() error { // a handover may be over before
+			if n := load.requests.Load(); n < 100 {
+				return fmt.Errorf("%d requests were answered, want 100", n)
+			}
+			return nil
+		}))
 		requests, failures := load.stop()
 		t.Logf("%d requests, %d failed", requests, len(failures))
 		if len(failures) > 0 || requests < 100 {

@@ -49,6 +49,11 @@ kind: Gateway
 metadata: {name: gate, namespace: edge}
 spec: {selector: {app: edge}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*.test"]}]}
 ---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: peer, namespace: edge}
+spec: {selector: {matchLabels: {app: edge}}, mtls: {mode: STRICT}, portLevelMtls: {8080: {mode: DISABLE}}}
+---
 apiVersion: networking.istio.io/v1beta1
 kind: ProxyConfig
 metadata: {name: proxy, namespace: edge}
@@ -71,7 +76,7 @@ spec: {metadata: {labels: {app: edge}}, template: {ports: {http: 8080}, serviceA
 ` + aside
 
 // kindCount is how many objects kinds has.
-const kindCount = 8
+const kindCount = 9
 
 // configuration reads what /debug/configz of a control plane, ours or Istio's, shows: kind/namespace/name to spec. MeshConfig is not
 // among it, for each has its own.

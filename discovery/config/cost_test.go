@@ -169,7 +169,7 @@ func TestCostIsLinear(t *testing.T) {
 			k, _ = settingsKind(name)
 		}
 		for _, s := range samples(k.spec().ProtoReflect().Descriptor(), name, func(in string) string { return in }, 0) {
-			const n, times = 25, 8
+			const n, times = 50, 8 // below fifty a fault costs less: fewer than a hundred are named
 			tested++
 			small, large, linear := grows(k, s.text(n), s.text(times*n), times)
 			if !linear {

@@ -327,7 +327,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// What cannot be recorded costs the recording, is told of, and is tried again; the file stays.
+// If a response cannot be recorded, recording ends with a warning and is tried again; the file stays.
 func TestRecordingFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "there")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -95,7 +95,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	frame.End(w, frame.Unavailable, err)
 }
 
-// load opens the memory. A file that does not fit is told of once.
+// load opens the memory. It logs once that a file does not fit.
 func (r *Relay) load(want lastgood.Header) *lastgood.Loaded {
 	loaded, err := r.config.Store.Load(want, r.config.MaxAge)
 	r.mu.Lock()

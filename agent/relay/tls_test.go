@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// Discovery is who has a certificate of these roots for this name, and nobody else.
+// A server is discovery only if its certificate is of these roots and has this name.
 func TestVerify(t *testing.T) {
 	ca, err := lab.NewAuthority("mesh")
 	if err != nil {

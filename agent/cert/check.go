@@ -88,7 +88,7 @@ func Check(chain, key, roots []byte, now time.Time) (Info, error) {
 func infoOf(chain []*x509.Certificate) Info {
 	leaf := chain[0]
 	info := Info{
-		Serial:    hex.EncodeToString(leaf.SerialNumber.Bytes()),
+		Serial:    Serial(leaf),
 		NotBefore: leaf.NotBefore,
 		NotAfter:  leaf.NotAfter,
 		DNSNames:  leaf.DNSNames,
@@ -176,3 +176,6 @@ func pool(certificates []*x509.Certificate) *x509.CertPool {
 	}
 	return p
 }
+
+// Serial returns the serial of a certificate in the form of Envoy's /certs.
+func Serial(leaf *x509.Certificate) string { return hex.EncodeToString(leaf.SerialNumber.Bytes()) }

@@ -17,7 +17,10 @@ const (
 type Proof struct {
 	Never     bool                                                        // no check: each certificate needs a new epoch
 	Presented func(ctx context.Context) (serials []string, answered bool) // of all certificates that Envoy has now
-	Log       *slog.Logger
+	// Shown returns the serial of the certificate that the agent itself would show to discovery now, empty for none. It may be nil. It
+	// proves nothing for Envoy, whose listeners may use the same files.
+	Shown func() string
+	Log   *slog.Logger
 }
 
 // Taken reports whether Envoy presents the new certificate instead of the one before. It returns within proofLimit, or
@@ -33,7 +36,7 @@ func (p Proof) Taken(ctx context.Context, before, now Observation) bool {
 		q.late = !time.Now().Before(deadline)
 		switch q.verdict() {
 		case taken:
-			if q.old != q.new && slices.Contains(q.presented, q.new) {
+			if q.old != q.new && (slices.Contains(q.presented, q.new) || p.Shown != nil && p.Shown() == q.new) {
 				p.Log.Info("certificate rotated", "serial", q.new)
 			}
 			return true

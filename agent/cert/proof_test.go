@@ -1,8 +1,10 @@
 package cert
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +21,23 @@ func TestNoAnswerProvesNoRotation(t *testing.T) {
 		}
 		if waited := time.Since(began); waited < proofLimit || waited > 2*proofLimit {
 			t.Errorf("given up after %s, want about %s", waited, proofLimit)
+		}
+	})
+}
+
+// A certificate that only the agent shows, for a stream of Envoy's that it passes on, is told of like one of Envoy's.
+func TestARotationThatTheAgentShows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p := Proof{
+			Presented: func(context.Context) ([]string, bool) { return nil, true }, Shown: func() string { return "03ea" },
+			Log: slog.New(slog.NewTextHandler(&log, nil)),
+		}
+		if !p.Taken(t.Context(), Observation{Infos: []Info{{Serial: "03e9"}}}, Observation{Infos: []Info{{Serial: "03ea"}}}) {
+			t.Error("not taken")
+		}
+		if !strings.Contains(log.String(), `msg="certificate rotated" serial=03ea`) {
+			t.Errorf("the log does not say so: %s", &log)
 		}
 	})
 }

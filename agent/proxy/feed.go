@@ -31,7 +31,7 @@ func (r *running) feed(ctx context.Context, feeders *sync.WaitGroup, first agent
 		}
 	})
 	follower := cert.Follower{
-		Recheck: recheck, Proof: cert.Proof{Never: r.config.NewEpochs, Presented: presented(r.child), Log: log}, Log: log,
+		Recheck: recheck, Proof: cert.Proof{Never: r.config.NewEpochs, Presented: presented(r.child), Shown: r.shown, Log: log}, Log: log,
 	}
 	for _, set := range r.config.Certificates {
 		certTicks := make(chan struct{}, 1)

@@ -72,6 +72,7 @@ type relayed struct {
 	store    *lastgood.Store
 	listener net.Listener
 	child    *envoy.Proxy
+	material *material // nil for plain text
 }
 
 // openRelay opens the socket of the relay, and returns the parameters of a bootstrap that leads there. Where it cannot, or where
@@ -104,8 +105,8 @@ func (p *Proxy) openRelay(slot *envoy.Slot, params bootstrap.Params) (*relayed, 
 		Store: r.store, MaxAge: c.LastGood.MaxAge, Process: r.process, Log: c.Log,
 	}
 	if t := params.Discovery.TLS; t != nil {
-		m := &material{files: cert.Files{Chain: t.Chain, Key: t.Key, Roots: t.Roots}}
-		config.TLS = &relay.TLS{SAN: t.SAN, Material: m.read}
+		r.material = &material{files: cert.Files{Chain: t.Chain, Key: t.Key, Roots: t.Roots}}
+		config.TLS = &relay.TLS{SAN: t.SAN, Material: r.material.read}
 	}
 	r.relay = relay.New(config)
 	return r, params
@@ -157,6 +158,18 @@ func (r *relayed) health(started time.Time) *health.Relayed {
 		return nil
 	}
 	return &health.Relayed{Connected: s.Connected, Why: s.Why, Serves: s.Serves}
+}
+
+// shown returns the serial of the certificate that the next connection to discovery will show; empty for none.
+func (r *relayed) shown() string {
+	if r == nil || r.material == nil {
+		return ""
+	}
+	own, _, err := r.material.read()
+	if err != nil {
+		return ""
+	}
+	return cert.Serial(own.Leaf)
 }
 
 // material is what the relay shows to discovery. When its files are broken, the last good contents count.

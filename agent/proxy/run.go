@@ -58,6 +58,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 	}
 	r := p.newRunning(want, s, slot, process)
 	r.report.enrolled = p.enrolled
+	r.shown = relayed.shown
 	defer relayed.serve(r.child)()
 	served := []any{"node", params.Node.String(), "discovery", text(params.Discovery.Address)}
 	if custom := c.Source.Custom.Path; custom != "" {
@@ -101,6 +102,7 @@ type running struct {
 	secrets  *secrets
 	child    *envoy.Proxy
 	report   *report
+	shown    func() string // see cert.Proof
 	askCh    chan agent.Ask
 	forked   latch // opened when the first Envoy was forked, or could not be
 }

@@ -70,8 +70,14 @@ func (w *world) start(of lab.Workload) *lab.Sidecar {
 }
 
 // The agent speaks mutual TLS with discovery when it is told to, with the certificates of its own directory; proves that
-// Envoy takes new ones; and names what it waits for when discovery is another than the configured one.
+// new ones are taken; and names what it waits for when discovery is another than the configured one.
 func TestMutualTLSWithDiscovery(t *testing.T) {
+	for _, lastGood := range []string{"off", "on"} {
+		t.Run(lastGood, func(t *testing.T) { mutualTLSWithDiscovery(t, lastGood) })
+	}
+}
+
+func mutualTLSWithDiscovery(t *testing.T, lastGood string) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Service("app.test", w.Backend("app"))
@@ -79,7 +85,7 @@ func TestMutualTLSWithDiscovery(t *testing.T) {
 	address := w.secure(w.identity(authority, pilot, 1, later), authority.PEM())
 	certs := filepath.Join(t.TempDir(), "certs")
 	w.Check(w.identity(authority, workload, 1001, later).Mount(certs))
-	flags := []string{"--controlPlaneAuthPolicy", "MUTUAL_TLS", "--certDir", certs}
+	flags := []string{"--controlPlaneAuthPolicy", "MUTUAL_TLS", "--certDir", certs, "--lastGood", lastGood}
 
 	port := lab.Port(w.T)
 	s := w.agent(lab.Workload{
@@ -103,7 +109,7 @@ func TestMutualTLSWithDiscovery(t *testing.T) {
 			append(slices.Clone(flags), "--pilotIdentity", pilot+"-other"),
 			[]string{"discovery at " + address + " shows a certificate of " + pilot, ", want " + pilot + "-other: set --pilotIdentity"},
 		},
-		"plain": {nil, []string{"discovery at " + address + " speaks TLS and is asked in plain text: set --controlPlaneAuthPolicy MUTUAL_TLS"}},
+		"plain": {[]string{"--lastGood", lastGood}, []string{"discovery at " + address + " speaks TLS and is asked in plain text: set --controlPlaneAuthPolicy MUTUAL_TLS"}},
 	} {
 		status := lab.Port(w.T)
 		s := w.start(lab.Workload{

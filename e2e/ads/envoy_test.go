@@ -89,7 +89,7 @@ spec:
 func (l *envoyLab) start(epoch int) *envoyProcess {
 	l.T.Helper()
 	e := l.launch(epoch)
-	l.Check(e.AwaitHTTP(20*time.Second, "http://"+e.admin+"/ready"))
+	l.Check(e.AwaitHTTP(30*time.Second, "http://"+e.admin+"/ready"))
 	return e
 }
 
@@ -146,7 +146,7 @@ func (l *envoyLab) answers(backend string) {
 func (l *envoyLab) clients(want int) []ads.Client {
 	l.T.Helper()
 	var clients []ads.Client
-	l.Check(lab.Eventually(20*time.Second, func() error {
+	l.Check(lab.Eventually(30*time.Second, func() error {
 		clients = nil
 		if err := l.debug("adsz", &clients); err != nil {
 			return err

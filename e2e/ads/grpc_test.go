@@ -44,9 +44,9 @@ func TestProxylessGRPC(t *testing.T) {
 	l.Check(err)
 	defer client.Close()
 
-	l.Check(lab.Eventually(20*time.Second, func() error { return answeredBy(client, servers[0], servers[1]) }))
+	l.Check(lab.Eventually(30*time.Second, func() error { return answeredBy(client, servers[0], servers[1]) }))
 	l.Write("mesh.yaml", grpcEntry(servers[2]))
-	l.Check(lab.Eventually(20*time.Second, func() error { return answeredBy(client, servers[2]) }))
+	l.Check(lab.Eventually(30*time.Second, func() error { return answeredBy(client, servers[2]) }))
 	for _, c := range l.clients(1) {
 		for _, k := range c.Types {
 			if k.Nack != nil {

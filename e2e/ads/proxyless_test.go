@@ -56,7 +56,7 @@ spec:
 	client, err := grpc.NewClient("xds:///echo:50051", grpc.WithResolvers(resolver), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	l.Check(err)
 	defer client.Close()
-	l.Check(lab.Eventually(20*time.Second, func() error {
+	l.Check(lab.Eventually(30*time.Second, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := healthpb.NewHealthClient(client).Check(ctx, &healthpb.HealthCheckRequest{})

@@ -114,7 +114,7 @@ func TestRefusesAnotherNamespace(t *testing.T) {
 		l.present(foreign)
 		e := l.launch(0)
 		const reason = `node is of namespace "default", its certificate is for "spiffe://cluster.local/ns/other/sa/ads"`
-		l.Check(lab.Eventually(20*time.Second, func() error {
+		l.Check(lab.Eventually(30*time.Second, func() error {
 			if log := e.Log(); !strings.Contains(log, reason) {
 				return fmt.Errorf("Envoy's log has no %s", reason)
 			}

@@ -51,7 +51,8 @@ func TestACustomBootstrapAlone(t *testing.T) {
 	if _, err := lab.Get("http://" + address + "/path"); err != nil {
 		t.Error(err)
 	}
-	if err := lab.Eventually(4*time.Second, func() error { // Envoy's own interval is ten seconds
+	watch := lab.StartStopwatch()
+	if err := lab.Eventually(lab.StopLimit, func() error {
 		if !strings.Contains(agent.Log(), "asked /path") {
 			return fmt.Errorf("the access log does not have the request")
 		}
@@ -59,6 +60,7 @@ func TestACustomBootstrapAlone(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+	watch.Within(t, 4*time.Second, "the access log, which Envoy by itself writes every ten seconds,")
 	for line := range strings.Lines(agent.Log()) {
 		if strings.Contains(line, "istio-pilot") || strings.Contains(line, "certificates") || strings.Contains(line, "level=ERROR") {
 			t.Errorf("the log has what the proxy does not need: %s", line)

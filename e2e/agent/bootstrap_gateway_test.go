@@ -30,7 +30,7 @@ func TestBootstrapGateway(t *testing.T) {
 		params := w.params(name)
 		params.Node.Role, params.Metadata.HTTPProxyPort, params.MemoryLimit = role, 0, 64<<20
 		p := w.boot(params).Ready()
-		w.Check(lab.Eventually(20*time.Second, func() error {
+		w.Check(lab.Eventually(30*time.Second, func() error {
 			a, err := get()
 			if err == nil {
 				err = lab.From("app")(a)
@@ -41,7 +41,7 @@ func TestBootstrapGateway(t *testing.T) {
 
 		params.MemoryLimit = 1 << 20 // less than any Envoy has
 		p = w.boot(params).Ready()
-		w.Check(lab.Eventually(20*time.Second, func() error {
+		w.Check(lab.Eventually(30*time.Second, func() error {
 			stats, err := lab.Stats(p.Admin, `^overload\..*active$`)
 			for _, action := range []string{
 				"shrink_heap", "stop_accepting_requests", "disable_http_keepalive", "stop_accepting_connections",
@@ -58,7 +58,7 @@ func TestBootstrapGateway(t *testing.T) {
 	params := w.params("small")
 	params.MemoryLimit = 1 << 20
 	p := w.boot(params).Ready()
-	w.Check(lab.Eventually(20*time.Second, func() error {
+	w.Check(lab.Eventually(30*time.Second, func() error {
 		a, err := p.Get("http://app.test/")
 		if err == nil && (a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "overloaded")) {
 			err = fmt.Errorf("answers %d %s", a.Status, a.Body)

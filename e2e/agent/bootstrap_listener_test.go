@@ -138,7 +138,7 @@ func TestBootstrapNode(t *testing.T) {
 	if err != nil || !strings.Contains(body, "pilotlight.test") {
 		t.Errorf("the runtime has no value of ours: %v %s", err, body)
 	}
-	w.Check(lab.Eventually(20*time.Second, func() error {
+	w.Check(lab.Eventually(30*time.Second, func() error {
 		if _, err := p.Get("http://app.test/"); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (r *receiver) await(w *world, do func(), words ...string) {
 		}
 		return true
 	}
-	w.Check(lab.Eventually(20*time.Second, func() error {
+	w.Check(lab.Eventually(30*time.Second, func() error {
 		do()
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -176,7 +176,7 @@ func (w *world) runs(name string, admin int, text []byte, arguments ...string) a
 	p := w.run(name, text, arguments...)
 	defer p.Stop(lab.StopLimit)
 	url := fmt.Sprintf("http://127.0.0.1:%d", admin)
-	w.Check(p.AwaitHTTP(20*time.Second, url+"/ready"))
+	w.Check(p.AwaitHTTP(30*time.Second, url+"/ready"))
 	body, err := lab.Get(url + "/config_dump")
 	w.Check(err)
 	var dump struct{ Configs []map[string]any }

@@ -141,7 +141,7 @@ func TestBootstrapRefusesDiscovery(t *testing.T) {
 			params := w.params(strings.ReplaceAll(test.name, " ", "-"))
 			w.mutual(&params, w.secure(test.present, authority.PEM()), w.identity(authority, workload, 1, later))
 			p := w.boot(params)
-			w.Check(lab.Eventually(20*time.Second, func() error {
+			w.Check(lab.Eventually(30*time.Second, func() error {
 				stats, err := lab.Stats(p.Admin, `^(cluster\.xds-grpc\.ssl\.|cluster_manager\.cds\.update)`)
 				switch {
 				case err != nil:

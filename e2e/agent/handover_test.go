@@ -16,7 +16,7 @@ import (
 
 const (
 	startLimit    = 30 * time.Second
-	handoverLimit = 20 * time.Second
+	handoverLimit = 30 * time.Second
 	orphanLimit   = time.Second // that an Envoy may outlive its killed agent
 )
 

@@ -43,7 +43,7 @@ type zipkinSpan struct {
 // awaitSpan waits until Zipkin has a span of a trace by a service.
 func (w *world) awaitSpan(zipkin bootstrap.Address, trace, service, path string) {
 	w.T.Helper()
-	w.Check(lab.Eventually(20*time.Second, func() error {
+	w.Check(lab.Eventually(30*time.Second, func() error {
 		body, err := lab.Get(fmt.Sprintf("http://%s/api/v2/trace/%s", zipkin, trace))
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-const stopLimit = 10 * time.Second
+const stopLimit = 30 * time.Second
 
 // run is the bench's state: where things are, and what was measured, one value a run.
 type run struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-const stopLimit = 20 * time.Second
+const stopLimit = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	lab.Main(m, lab.Suite{Name: "e2e/kube", Programs: []string{"./e2e/adsbench", "./examples/bookinfo"}, Need: need})

@@ -9,7 +9,7 @@ import (
 )
 
 // StopLimit is how long a process may take to stop, and how long a test waits for a wanted answer.
-const StopLimit = 10 * time.Second
+const StopLimit = 30 * time.Second
 
 // Mesh is the example's services, each with its sidecar, and a copy of the example's configuration to edit.
 type Mesh struct {

@@ -103,7 +103,7 @@ func (w *World) RunEnvoy(id, locality string, metadata map[string]any) *Proxy {
 		}
 		process.Stop(StopLimit)
 	})
-	w.Check(process.AwaitHTTP(20*time.Second, "http://"+p.Admin+"/ready"))
+	w.Check(process.AwaitHTTP(30*time.Second, "http://"+p.Admin+"/ready"))
 	return p
 }
 
@@ -115,7 +115,7 @@ func socketAddress(host string, port any) map[string]any {
 // Ready waits until Envoy has its configuration.
 func (p *Proxy) Ready() *Proxy {
 	p.W.T.Helper()
-	p.W.Check(p.AwaitHTTP(20*time.Second, "http://"+p.Admin+"/ready"))
+	p.W.Check(p.AwaitHTTP(30*time.Second, "http://"+p.Admin+"/ready"))
 	return p
 }
 

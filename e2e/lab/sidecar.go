@@ -111,11 +111,11 @@ func (l Lab) Sidecar(w Workload) (*Sidecar, error) {
 
 // AwaitReady waits until the sidecar's Envoy serves. Envoy reports that it is ready shortly before its workers listen.
 func (s *Sidecar) AwaitReady() error {
-	if err := s.AwaitHTTP(20*time.Second, "http://"+s.Admin+"/ready"); err != nil {
+	if err := s.AwaitHTTP(30*time.Second, "http://"+s.Admin+"/ready"); err != nil {
 		return err
 	}
 	const started = "listener_manager.workers_started"
-	return Eventually(10*time.Second, func() error {
+	return Eventually(30*time.Second, func() error {
 		stats, err := Stats(s.Admin, "^"+started+"$")
 		if err == nil && stats[started] != 1 {
 			err = fmt.Errorf("%s: %s is %d", s.Name, started, stats[started])

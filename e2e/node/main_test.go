@@ -12,7 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-const stopLimit = 20 * time.Second
+const stopLimit = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	lab.Main(m, lab.Suite{Name: "e2e/node", Root: true, Need: need})

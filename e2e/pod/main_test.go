@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	stopLimit = 10 * time.Second
+	stopLimit = 30 * time.Second
 	proxyUID  = 1337
 	appUID    = 1000
 )

@@ -276,7 +276,7 @@ func TestANeighbourNeverRests(t *testing.T) {
 		t.Fatalf("the agent has no Envoy:\n%s", s.agent.Log())
 	}
 	check(t, syscall.Kill(children[len(children)-1], syscall.SIGKILL))
-	check(t, lab.Eventually(20*time.Second, func() error {
+	check(t, lab.Eventually(30*time.Second, func() error {
 		if strings.Contains(s.agent.Log(), "flight record") {
 			return nil
 		}

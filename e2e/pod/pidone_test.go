@@ -132,7 +132,7 @@ func TestProcessOne(t *testing.T) {
 	t.Run("hot restart", func(t *testing.T) {
 		load := p.load()
 		p.rotate(2)
-		check(t, lab.Eventually(20*time.Second, func() error {
+		check(t, lab.Eventually(30*time.Second, func() error {
 			now := lab.Children(agent)
 			if len(now) != 1 || now[0] == envoy[0] {
 				return fmt.Errorf("the agent has children %v, had %v", now, envoy)

@@ -199,7 +199,7 @@ func (m *mesh) forget() {
 
 func (m *mesh) killEnvoy() {
 	m.T.Helper()
-	m.check(lab.Eventually(20*time.Second, func() error {
+	m.check(lab.Eventually(30*time.Second, func() error {
 		pid, err := m.agent.Envoy()
 		if err != nil {
 			return err
@@ -222,7 +222,7 @@ func (m *mesh) restartAgent() {
 	m.agent.Signal(syscall.SIGKILL)
 	_, err := m.agent.Wait(stopLimit)
 	m.check(err)
-	m.check(lab.Eventually(20*time.Second, func() error {
+	m.check(lab.Eventually(30*time.Second, func() error {
 		if c, err := net.Dial("tcp", m.proxy); err == nil {
 			c.Close()
 			return errors.New("Envoy outlives its agent")

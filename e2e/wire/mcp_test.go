@@ -122,7 +122,7 @@ func plain(value any) any {
 // agree waits until two control planes have the same objects, and so many.
 func (w *world) agree(one, other string, count int) {
 	w.T.Helper()
-	w.check(lab.Eventually(20*time.Second, func() error {
+	w.check(lab.Eventually(30*time.Second, func() error {
 		a, err := configuration(one)
 		b, failed := configuration(other)
 		if err := errors.Join(err, failed); err != nil {
@@ -141,7 +141,7 @@ func (w *world) lose(p, reader *lab.Process, says string) {
 	p.Signal(syscall.SIGKILL)
 	_, err := p.Wait(stopLimit)
 	w.check(err)
-	w.check(lab.Eventually(20*time.Second, func() error {
+	w.check(lab.Eventually(30*time.Second, func() error {
 		if !strings.Contains(reader.Log(), says) {
 			return fmt.Errorf("%s has not said %q", reader.Name, says)
 		}

@@ -58,7 +58,7 @@ func TestDiscoveryReadsIstiodOverTLS(t *testing.T) {
 		}
 		says := func(want string) {
 			reader.T.Helper()
-			reader.check(lab.Eventually(20*time.Second, func() error {
+			reader.check(lab.Eventually(30*time.Second, func() error {
 				page, err := lab.Get("http://" + reader.discovery.HTTP + "/ready?verbose")
 				if err == nil && !strings.Contains(page, want) {
 					err = fmt.Errorf("discovery says %q, want %q", page, want)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
 // How long gRPC may take to see a service again that was away.
@@ -102,11 +104,10 @@ func (w *world) remove(name string) {
 // isBack waits until calls of a target are answered, which must not last.
 func (c calls) isBack(target, by string) {
 	c.w.T.Helper()
+	watch := lab.StartStopwatch()
 	took := c.await(target, answered(by))
+	watch.Within(c.w.T, backLimit, fmt.Sprintf("%s: the return of %s", c.Name, target))
 	c.w.T.Logf("%s: %s is back after %s", c.Name, target, took)
-	if took > backLimit {
-		c.w.T.Errorf("%s: %s was back after %s only, want %s", c.Name, target, took, backLimit)
-	}
 }
 
 // shares judges how many of the calls of a target were answered by one of its servers.

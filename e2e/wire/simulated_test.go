@@ -105,7 +105,7 @@ func (s simulated) serve(ctx context.Context, port int) (c configured, err error
 	if err != nil {
 		return c, err
 	}
-	err = lab.Eventually(20*time.Second, func() (err error) { // until the mesh is there
+	err = lab.Eventually(30*time.Second, func() (err error) { // until the mesh is there
 		c, err = ask(ctx, connection, node)
 		return err
 	})

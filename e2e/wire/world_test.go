@@ -75,7 +75,7 @@ func (w *world) start(s lab.Spec) *lab.Process {
 // answers waits until a request through a proxy is answered by a backend.
 func (w *world) answers(proxy, url, backend string) {
 	w.T.Helper()
-	w.check(lab.Eventually(20*time.Second, func() error {
+	w.check(lab.Eventually(30*time.Second, func() error {
 		got, err := lab.GetThrough(proxy, url)
 		if err == nil && got != backend {
 			err = fmt.Errorf("answered by %q, want %q", got, backend)

@@ -1,0 +1,45 @@
+package lab
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Stopwatch measures how long something takes on a machine that other tests use too. The time in which a process of the machine
+// waited for a processor or a disk, which the kernel counts (/proc/pressure), does not count: a limit of a second holds on a
+// machine at rest, and no neighbour breaks it. A kernel that does not count leaves nothing out.
+type Stopwatch struct {
+	began  time.Time
+	waited time.Duration
+}
+
+// StartStopwatch begins to measure.
+func StartStopwatch() Stopwatch { return Stopwatch{time.Now(), waited()} }
+
+// Took is the time since the start, in milliseconds, by the clock on the wall.
+func (s Stopwatch) Took() time.Duration { return time.Since(s.began).Round(time.Millisecond) }
+
+// Within fails the test if what took longer than limit on a machine at rest.
+func (s Stopwatch) Within(t testing.TB, limit time.Duration, what string) {
+	t.Helper()
+	took, away := s.Took(), (waited() - s.waited).Round(time.Millisecond)
+	if took-away > limit {
+		t.Errorf("%s took %s, and processes waited for %s of it: want at most %s without waiting", what, took, away, limit)
+	}
+}
+
+// waited is how long since the machine's start at least one of its processes waited for a processor, and for a disk.
+func waited() time.Duration {
+	var sum time.Duration
+	for _, resource := range []string{"cpu", "io"} {
+		text, _ := os.ReadFile("/proc/pressure/" + resource)
+		some, _, _ := strings.Cut(string(text), "\n") // some avg10=0.69 avg60=1.07 avg300=12.55 total=MICROSECONDS
+		_, total, _ := strings.Cut(some, "total=")
+		microseconds, _ := strconv.ParseInt(total, 10, 64)
+		sum += time.Duration(microseconds) * time.Microsecond
+	}
+	return sum
+}

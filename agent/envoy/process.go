@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"sync"
@@ -31,7 +32,11 @@ type process struct {
 	started time.Time
 	stirred chan struct{} // it may have been stopped
 
-	cmd        *exec.Cmd
+	child      *os.Process
+	ended      *os.ProcessState // nil before, and if the exit status is not known
+	unseen     error            // why it is not
+	stderr     *pipe
+	printed    *pipe // Envoy's stdout; nil for none
 	tie        *tie
 	executable *executable // of this process, until the process has served
 	pid        int         // zero before the fork
@@ -72,37 +77,39 @@ func (c *process) fork() (err error) {
 	if c.tie, err = newTie(); err != nil {
 		return errors.Join(err, c.Slot.NotStarted(c.sockets.family))
 	}
-	c.cmd = exec.Command(c.choose(c), argv(c.Options, c.files, c.sockets, c.launch.Restart)...)
-	// The agent always reads these pipes, so Envoy never waits for a reader. Envoy can also open /dev/stdout, which it
-	// could not do if it inherited a stdout of the agent that is a socket.
-	c.cmd.Env, c.cmd.Stderr = c.Env, c.output
-	if c.Stdout != nil {
-		c.stdout = &lossy.Lines{To: c.Stdout}
-		c.cmd.Stdout = c.stdout
-	}
-	c.cmd.WaitDelay = outputDelay
-	c.cmd.Args[0] = c.Binary
-	c.cmd.ExtraFiles = []*os.File{c.tie.read}
+	cmd := exec.Command(c.choose(c), argv(c.Options, c.files, c.sockets, c.launch.Restart)...)
+	cmd.Env = c.Env
+	cmd.Args[0] = c.Binary
+	cmd.ExtraFiles = []*os.File{c.tie.read}
 	if c.files.memory != nil {
-		c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, c.files.memory)
+		cmd.ExtraFiles = append(cmd.ExtraFiles, c.files.memory)
 	}
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{
+	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setpgid:   true,            // a signal to the agent's group must not end Envoy before it has drained
 		Pdeathsig: syscall.SIGKILL, // until it is tied
 	}
-	var started, tied, recorded error
-	c.Fork(func() {
-		if started = c.cmd.Start(); started == nil {
-			tied = c.tie.to(c.cmd.Process.Pid)
-			recorded = c.Slot.Started(c.cmd.Process.Pid, c.sockets.family) // at once: see Slot.Starting
-		}
-	})
+	read, started := c.plumb(cmd)
+	var tied, recorded error
+	if started == nil {
+		c.Fork(func() {
+			if started = cmd.Start(); started == nil {
+				tied = c.tie.to(cmd.Process.Pid)
+				recorded = c.Slot.Started(cmd.Process.Pid, c.sockets.family) // at once: see Slot.Starting
+			}
+		})
+	}
+	closeAll(cmd.Stdout, cmd.Stderr) // the child's ends
 	if started != nil {
+		for _, r := range read {
+			r.Close()
+		}
 		c.tie.cut()
 		c.drop()
 		return errors.Join(fmt.Errorf("start %s: %w", c.Binary, started), c.Slot.NotStarted(c.sockets.family))
 	}
-	c.known(c.cmd.Process.Pid)
+	c.child = cmd.Process
+	c.listen(read)
+	c.known(c.child.Pid)
 	c.Log.Info("Envoy started", "epoch", c.launch.Epoch, "pid", c.pid, "base_id", uint32(c.sockets.family))
 	if tied != nil { // the parent-death signal remains, and the slot's next owner ends a leftover
 		c.Log.Warn("Envoy not tied to the agent", "pid", c.pid, "err", tied)
@@ -113,6 +120,54 @@ func (c *process) fork() (err error) {
 	return nil
 }
 
+// plumb makes pipes for the output of a child, and returns the agent's ends: of stderr, and of stdout if it is wanted. Envoy can
+// open /dev/stdout if it is a pipe, which it could not do if it inherited a stdout of the agent that is a socket.
+func (c *process) plumb(cmd *exec.Cmd) (read []*os.File, err error) {
+	ends := []*io.Writer{&cmd.Stderr}
+	if c.Stdout != nil {
+		ends = append(ends, &cmd.Stdout)
+	}
+	for _, end := range ends {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return read, err
+		}
+		read, *end = append(read, r), w
+	}
+	return read, nil
+}
+
+// listen passes on what comes out of the pipes of plumb.
+func (c *process) listen(read []*os.File) {
+	c.stderr = pump(read[0], c.output)
+	if len(read) > 1 {
+		if c.stdout == nil {
+			c.stdout = &lossy.Lines{To: c.Stdout}
+		}
+		c.printed = pump(read[1], c.stdout)
+	}
+}
+
+func closeAll(writers ...io.Writer) {
+	for _, w := range writers {
+		if file, ok := w.(*os.File); ok {
+			file.Close()
+		}
+	}
+}
+
+// reap waits for the end of the process, and for the rest of its output.
+func (c *process) reap() {
+	c.ended, c.unseen = c.child.Wait()
+	c.stderr.end(outputDelay)
+	c.printed.end(outputDelay)
+	c.tie.cut()
+	c.drop()
+	if c.stdout != nil {
+		c.stdout.Close()
+	}
+}
+
 // run carries out orders and reports until the process is reaped.
 func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) agent.Exit {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -120,19 +175,14 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 	tasks.Go(func() { c.watch(ctx, report) })
 	reaped := make(chan struct{})
 	go func() {
-		c.cmd.Wait() // the status is read from ProcessState
-		c.tie.cut()
-		c.drop()
-		if c.stdout != nil {
-			c.stdout.Close()
-		}
+		c.reap()
 		close(reaped)
 	}()
 	for {
 		select {
 		case order := <-abortCh:
 			if order.Signal != 0 {
-				c.cmd.Process.Signal(order.Signal) // a process that has just ended needs none
+				c.child.Signal(order.Signal) // a process that has just ended needs none
 				continue
 			}
 			if order.Open {
@@ -160,8 +210,11 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 }
 
 func (c *process) exit() agent.Exit {
-	exit := agent.Exit{Code: c.cmd.ProcessState.ExitCode()}
-	if status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+	if c.ended == nil {
+		return agent.Exit{Code: -1, Reason: "its exit status is not known: " + c.unseen.Error()}
+	}
+	exit := agent.Exit{Code: c.ended.ExitCode()}
+	if status, ok := c.ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		exit.Signal = status.Signal()
 	}
 	if exit.Signal != syscall.SIGKILL && exit.Signal != syscall.SIGTERM { // sent by another process: Envoy gives no reason

@@ -34,12 +34,10 @@ func (p *Proxy) try(ctx context.Context, config agent.Config) (tried bool, err e
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		c.cmd.Wait() // the status is read from ProcessState
-		c.tie.cut()
-		c.drop()
+		c.reap()
 	}()
 	defer func() {
-		c.cmd.Process.Signal(syscall.SIGKILL) // it has accepted no connection
+		c.child.Signal(syscall.SIGKILL) // it has accepted no connection
 		<-exited
 		if err := errors.Join(c.files.remove(), p.Slot.Ended(c.pid)); err != nil {
 			p.Log.Warn("remains of a trial not removed", "err", err)

@@ -51,6 +51,7 @@ type Proxy struct {
 
 	mu        sync.Mutex
 	processes map[int]*process // by epoch
+	trials    []*process
 	families  map[int]sockets  // by the core's number, while an epoch of it lives
 	remains   flight.Remains   // of the last process that ended
 	ended     int              // its epoch
@@ -244,16 +245,43 @@ func (p *Proxy) Started() time.Time {
 	return time.Time{}
 }
 
-// Launched returns when a process was started, and its bootstrap; false if it is none of these.
-func (p *Proxy) Launched(pid int) (started time.Time, bootstrap string, known bool) {
+// Launched describes a process that was started.
+type Launched struct {
+	Started   time.Time
+	Bootstrap string
+	Trial     bool // it tries a configuration, and never serves
+}
+
+// Launched returns what a process is; false if it is none of these.
+func (p *Proxy) Launched(pid int) (l Launched, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pid == 0 {
+		return l, false // of one that is about to be forked
+	}
+	for _, c := range p.processes {
+		if c.pid == pid {
+			return Launched{Started: c.started, Bootstrap: c.launch.Config.Bootstrap}, true
+		}
+	}
+	for _, c := range p.trials {
+		if c.pid == pid {
+			return Launched{Started: c.started, Bootstrap: c.launch.Config.Bootstrap, Trial: true}, true
+		}
+	}
+	return l, false
+}
+
+// Serves reports whether the Envoy that was started at a time serves: it is not held, and none serves in its place.
+func (p *Proxy) Serves(started time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.processes {
-		if c.pid == pid {
-			return c.started, c.launch.Config.Bootstrap, pid != 0
+		if c.started.Equal(started) {
+			return c.live.Load() && !c.replaced.Load()
 		}
 	}
-	return time.Time{}, "", false
+	return false
 }
 
 // Pids returns the process of each epoch that runs.

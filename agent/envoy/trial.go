@@ -15,12 +15,11 @@ import (
 )
 
 // try starts an Envoy with a configuration behind a gate that never opens, without hot restart, and ends it when it is fit to take
-// over from the running one: a hot newcomer would close the admin of its parent before that is known. There is none where a relay
-// serves discovery's configuration, since the relay would remember what the trial accepts. An error is why it
+// over from the running one: a hot newcomer would close the admin of its parent before that is known. An error is why it
 // may not take over. tried is false if a trial says nothing, or harms: then neither the configuration nor a fault of it is known.
 func (p *Proxy) try(ctx context.Context, config agent.Config) (tried bool, err error) {
 	running := p.serving()
-	if running == nil || !p.gated(config) || p.Relayed != nil || !running.sparesSockets(ctx) {
+	if running == nil || !p.gated(config) || !running.sparesSockets(ctx) {
 		return false, nil
 	}
 	addresses, err := addressesOf(running.pid)
@@ -39,6 +38,7 @@ func (p *Proxy) try(ctx context.Context, config agent.Config) (tried bool, err e
 	defer func() {
 		c.child.Signal(syscall.SIGKILL) // it has accepted no connection
 		<-exited
+		p.tries(c, false)
 		if err := errors.Join(c.files.remove(), p.Slot.Ended(c.pid)); err != nil {
 			p.Log.Warn("remains of a trial not removed", "err", err)
 		}
@@ -126,11 +126,24 @@ func (p *Proxy) beginTrial(config agent.Config, addresses []netip.AddrPort) (*pr
 	if err := writeFile(c.files.bootstrap, c.files.withAdmin(config.Bootstrap)); err != nil {
 		return nil, err
 	}
+	p.tries(c, true)
 	if err := p.Slot.Starting(0); err != nil {
 		p.Log.Warn("Envoy not recorded for a next agent", "err", err)
 	}
 	if err := c.fork(); err != nil {
+		p.tries(c, false)
 		return nil, errors.Join(err, c.files.remove())
 	}
 	return c, nil
+}
+
+// tries notes that a trial begins or has ended, for Launched.
+func (p *Proxy) tries(c *process, begins bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if begins {
+		p.trials = append(p.trials, c)
+		return
+	}
+	p.trials = slices.DeleteFunc(p.trials, func(other *process) bool { return other == c })
 }

@@ -85,7 +85,7 @@ func TestLoadRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewStore(t.TempDir(), "", slog.New(slog.DiscardHandler)).Load(header, 0); !errors.Is(err, ErrNone) || errors.Is(err, fs.ErrNotExist) {
+	if _, err := NewStore(t.TempDir(), "", func(uint64) bool { return true }, slog.New(slog.DiscardHandler)).Load(header, 0); !errors.Is(err, ErrNone) || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
 	}
 }

@@ -120,12 +120,16 @@ func (j *journal) settle() {
 	}
 }
 
-// becomesWhole gives the journal the name, and takes it from the one that had it.
+// becomesWhole gives the journal the name, and takes it from the one that had it. That of a newcomer that is held waits: it may be refused.
 func (j *journal) becomesWhole() {
 	s := j.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := j.progress.wait(); !known || j.whole || j.failed || s.journals[j.process] != j {
+		return
+	}
+	if !s.serves(j.process) {
+		j.timer.Reset(quietTime)
 		return
 	}
 	j.held.Store(j.grown)

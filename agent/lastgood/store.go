@@ -23,7 +23,8 @@ const (
 
 // Store records the configuration of the Envoys of one proxy. Nothing but Run waits for the disk.
 type Store struct {
-	dir, name string // the directory, by the path to open and by the path for users
+	dir, name string                    // the directory, by the path to open and by the path for users
+	serves    func(process uint64) bool // it is not held, and not replaced: what it has accepted counts
 	log       *slog.Logger
 	ops       chan func()
 
@@ -36,10 +37,11 @@ type Store struct {
 	failing sync.WaitGroup
 }
 
-// NewStore returns a store for a directory that only this process writes to; name is its path for users.
-func NewStore(dir, name string, log *slog.Logger) *Store {
+// NewStore returns a store for a directory that only this process writes to; name is its path for users. serves reports whether a process
+// of Envoy serves: only then what it has accepted takes the place of what was remembered before.
+func NewStore(dir, name string, serves func(process uint64) bool, log *slog.Logger) *Store {
 	return &Store{
-		dir: dir, name: name, log: log, ops: make(chan func(), queueLength), journals: map[uint64]*journal{}, now: time.Now,
+		dir: dir, name: name, serves: serves, log: log, ops: make(chan func(), queueLength), journals: map[uint64]*journal{}, now: time.Now,
 	}
 }
 
@@ -111,7 +113,7 @@ func (s *Store) Session(process uint64, header Header, restart func()) (session 
 			return nil, false
 		}
 		for _, old := range s.journals {
-			if old == j || old.session == nil { // of this process, or of one without a stream: it has exited, or comes again
+			if old == j || old.session == nil && !s.serves(old.process) { // of this process, or of one that has exited
 				s.drop(old)
 			}
 		}
@@ -128,10 +130,10 @@ func (s *Store) Session(process uint64, header Header, restart func()) (session 
 	return session, fresh
 }
 
-// newer reports whether a later process has a stream: what an older one has ends with it.
+// newer reports whether a later process serves and has a stream: what an older one has ends with it.
 func (s *Store) newer(process uint64) bool {
 	for number, j := range s.journals {
-		if number > process && j.session != nil && !j.failed {
+		if number > process && j.session != nil && !j.failed && s.serves(number) {
 			return true
 		}
 	}

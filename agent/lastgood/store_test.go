@@ -28,7 +28,7 @@ var header = Header{Node: "n", Discovery: "d:1", Bootstrap: "b", Envoy: []byte{1
 func bubble(t *testing.T, dir string, log *slog.Logger, f func(s *Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewStore(dir, dir, log)
+		s := NewStore(dir, dir, func(uint64) bool { return true }, log)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { s.Run(ctx) })
@@ -294,6 +294,46 @@ func TestNewcomer(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Errorf("left over: %v, %v", left, err)
 	}
+}
+
+// What a newcomer accepts while it is held does not count: it may be refused. Its parent is recorded on, also when its stream was away
+// for a moment.
+func TestAHeldNewcomer(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	holds := func(want string) {
+		t.Helper()
+		if got := held(path, header, 0); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	bubble(t, dir, slog.New(slog.DiscardHandler), func(s *Store) {
+		serving := uint64(1)
+		s.serves = func(process uint64) bool { return process == serving }
+		parent, _ := s.Session(1, header, nil)
+		whole(parent, "a@1", "l@1")
+		parent.Close()
+		newcomer, _ := s.Session(2, header, nil)
+		whole(newcomer, "a@2", "l@2")
+		pause(time.Minute)
+		holds("a@1 [];l@1 [];[a z];")
+		parent, fresh := s.Session(1, header, nil)
+		if parent == nil || fresh {
+			t.Errorf("what the parent has is forgotten: session %v, fresh %t", parent, fresh)
+		}
+		send(parent, TypeCluster, "3", "", "b@1")
+		pause(quietTime)
+		holds("a@1 b@1 [];l@1 [];[a z];")
+		s.mu.Lock()
+		serving = 2
+		s.mu.Unlock()
+		pause(quietTime)
+		holds("a@2 [];l@2 [];[a z];")
+		parent.Close()
+		if again, _ := s.Session(1, header, nil); again != nil {
+			t.Error("a parent that was replaced is recorded anew")
+		}
+	})
 }
 
 // A journal that has grown is written anew, with the same in it.

@@ -99,7 +99,8 @@ func (p *Proxy) openRelay(slot *envoy.Slot, params bootstrap.Params) (*relayed, 
 		c.Log.Warn("the last good configuration is not remembered: the relay has no socket", "err", err)
 		return nil, direct
 	}
-	r := &relayed{listener: listener, store: lastgood.NewStore(slot.Dir(), slot.Name(), c.Log)}
+	r := &relayed{listener: listener}
+	r.store = lastgood.NewStore(slot.Dir(), slot.Name(), r.serves, c.Log)
 	config := relay.Config{
 		Host: params.Discovery.Host, Port: params.Discovery.Port, ConnectTimeout: params.Discovery.ConnectTimeout,
 		Store: r.store, MaxAge: c.LastGood.MaxAge, Process: r.process, Log: c.Log,
@@ -138,9 +139,12 @@ func (r *relayed) serve(child *envoy.Proxy) (stop func()) {
 
 // process returns what the relay needs to know of an Envoy.
 func (r *relayed) process(pid int) (relay.Process, bool) {
-	started, text, known := r.child.Launched(pid)
-	return relay.Process{Started: started, Bootstrap: hashOf([]byte(text))}, known
+	l, known := r.child.Launched(pid)
+	return relay.Process{Started: l.Started, Bootstrap: hashOf([]byte(l.Bootstrap)), Trial: l.Trial}, known
 }
+
+// serves reports whether the process that has a number in the store serves.
+func (r *relayed) serves(number uint64) bool { return r.child.Serves(time.Unix(0, int64(number))) }
 
 // hashOf returns the hash of a bootstrap without its sockets' paths, whose tokens differ at each start of the agent.
 func hashOf(text []byte) string {

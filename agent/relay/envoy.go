@@ -26,31 +26,54 @@ type State struct {
 type envoy struct {
 	number int64
 
+	streams int // that it has; guarded by the relay
+
 	mu       sync.Mutex
 	asked    map[string]bool // types
+	got      map[string]bool // an answer, and accepted or refused it
 	accepted map[string]bool
 	basic    time.Time // when it had accepted clusters and listeners
 	state    State
 }
 
-// envoy returns a process's.
-func (r *Relay) envoy(p Process) *envoy {
+func newEnvoy(number int64) *envoy {
+	return &envoy{number: number, asked: map[string]bool{}, got: map[string]bool{}, accepted: map[string]bool{}}
+}
+
+// begin returns a process's, for another stream that it has. The caller ends it.
+func (r *Relay) begin(p Process) *envoy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	number := p.Started.UnixNano()
 	e := r.envoys[number]
 	if e == nil {
-		e = &envoy{number: number, asked: map[string]bool{}, accepted: map[string]bool{}}
+		e = newEnvoy(number)
 		r.envoys[number] = e
 	}
+	e.streams++
 	for len(r.envoys) > mostEnvoys {
-		oldest := number
-		for n := range r.envoys {
-			oldest = min(oldest, n)
+		oldest := int64(0) // of those without a stream: one that serves may be the oldest of all
+		for n, one := range r.envoys {
+			if one.streams == 0 && (oldest == 0 || n < oldest) {
+				oldest = n
+			}
+		}
+		if oldest == 0 {
+			break
 		}
 		delete(r.envoys, oldest)
 	}
 	return e
+}
+
+// end ends a stream of a process. Of one that never serves nothing is kept.
+func (r *Relay) end(e *envoy, p Process) {
+	e.ended()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.streams--; e.streams == 0 && p.Trial {
+		delete(r.envoys, e.number)
+	}
 }
 
 // State returns the link of the process that was started at a time, and false if it has not opened a stream.
@@ -73,6 +96,9 @@ func (e *envoy) request(r lastgood.Request, now time.Time) {
 	if r.Type != "" {
 		e.asked[r.Type] = true
 	}
+	if r.Nonce != "" {
+		e.got[r.Type] = true
+	}
 	if r.Nonce != "" && !r.Refused {
 		e.accepted[r.Type] = true
 	}
@@ -94,6 +120,18 @@ func (e *envoy) whole(now time.Time) bool {
 		}
 	}
 	return true
+}
+
+// waits reports whether a process waits for an answer. One that refuses an answer has got it.
+func (e *envoy) waits() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for typeURL := range e.asked {
+		if typeURL != lastgood.TypeSecret && !e.got[typeURL] {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *envoy) change(f func(*State)) {

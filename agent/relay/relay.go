@@ -41,6 +41,7 @@ type Config struct {
 type Process struct {
 	Started   time.Time // which tells it from other processes, and its age
 	Bootstrap string    // the hash of its bootstrap
+	Trial     bool      // it tries a configuration and never serves: nothing of it is remembered
 }
 
 // Relay passes streams on. Its methods may be called by several goroutines.
@@ -89,9 +90,9 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err := control.Flush(); err != nil {
 		return
 	}
-	s := &stream{relay: r, envoy: r.envoy(process), process: process, header: req.Header, out: w, flush: control.Flush}
+	s := &stream{relay: r, envoy: r.begin(process), process: process, header: req.Header, out: w, flush: control.Flush}
 	err := s.run(req.Context(), req.Body)
-	s.envoy.ended()
+	r.end(s.envoy, process)
 	frame.End(w, frame.Unavailable, err)
 }
 

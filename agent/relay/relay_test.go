@@ -65,7 +65,7 @@ func start(t *testing.T) *bench {
 	b.serve()
 	b.newEnvoy()
 	log := slog.New(slog.NewTextHandler(&locked{w: b.log}, nil))
-	store := lastgood.NewStore(b.dir, b.dir, log)
+	store := lastgood.NewStore(b.dir, b.dir, func(uint64) bool { return true }, log)
 	host, port, _ := net.SplitHostPort(b.address)
 	number := 0
 	fmt.Sscan(port, &number)
@@ -355,6 +355,48 @@ func TestMuteAfterAnAnswer(t *testing.T) {
 	b.ask(s, lastgood.TypeCluster, func(r *deltaAsk) { r.InitialResourceVersions = map[string]string{"c": "2"} })
 	b.ask(s, lastgood.TypeListener, nil)
 	for got := ""; got != "Listener l@1"; got = b.get(s) {
+	}
+}
+
+// A trial gets what discovery has, or else what is remembered. Nothing of it is remembered, and however many there are, the Envoy
+// that serves is not forgotten.
+func TestTrials(t *testing.T) {
+	b := start(t)
+	b.configure()
+	b.remembered()
+	serving := b.process.Load()
+	path := filepath.Join(b.dir, lastgood.FileName)
+	before, err := os.ReadFile(path)
+	b.must(err)
+	for range mostEnvoys + 1 {
+		b.process.Store(&Process{Started: time.Now(), Bootstrap: "b", Trial: true})
+		s := b.configure()
+		b.must(s.CloseSend())
+		for err == nil {
+			_, err = s.Recv()
+		}
+		err = nil
+	}
+	if s, known := b.relay.State(serving.Started); !known || !s.Connected {
+		t.Errorf("of the Envoy that serves nothing is known: %+v, %t", s, known)
+	}
+	b.eventually(func() error {
+		b.relay.mu.Lock()
+		defer b.relay.mu.Unlock()
+		if n := len(b.relay.envoys); n != 1 {
+			return fmt.Errorf("%d Envoys are known, want one", n)
+		}
+		return nil
+	})
+	b.server.Stop()
+	b.process.Store(&Process{Started: time.Now(), Bootstrap: "b", Trial: true})
+	s := b.open()
+	b.ask(s, lastgood.TypeCluster, nil)
+	b.want(s, "Cluster c@1")
+	now, err := os.ReadFile(path)
+	b.must(err)
+	if entries, err := os.ReadDir(b.dir); err != nil || len(entries) != 1 || !bytes.Equal(before[40:], now[40:]) { // the time of the last contact differs
+		t.Errorf("a trial is remembered: %v, %v, and the file has %d bytes after %d", entries, err, len(now), len(before))
 	}
 }
 

@@ -70,8 +70,10 @@ func (s *stream) run(ctx context.Context, body io.Reader) error {
 	s.want = lastgood.Header{
 		Node: first.NodeID, Discovery: net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), Bootstrap: s.process.Bootstrap, Envoy: []byte(first.Envoy),
 	}
-	s.session, s.fresh = c.Store.Session(uint64(s.envoy.number), s.want, func() { cancel(errAgain) })
-	defer s.session.Close()
+	if !s.process.Trial {
+		s.session, s.fresh = c.Store.Session(uint64(s.envoy.number), s.want, func() { cancel(errAgain) })
+		defer s.session.Close()
+	}
 	return s.ask(ctx, first, incoming)
 }
 
@@ -194,7 +196,7 @@ func (s *stream) attend(ctx context.Context, end context.CancelCauseFunc, from i
 			return
 		case <-look.C:
 		}
-		if time.Since(time.Unix(0, s.heard.Load())) < silence {
+		if !s.envoy.waits() || time.Since(time.Unix(0, s.heard.Load())) < silence {
 			continue
 		}
 		if m := s.memory(); m != nil {

@@ -178,3 +178,56 @@ func TestLastGoodUnderMutualTLS(t *testing.T) {
 	o.says("/healthz/ready?verbose", "discovery shows a certificate of [")
 	o.answers("two")
 }
+
+// A bootstrap that is refused, since discovery's newest listener is no good, leaves what is remembered as it was: the Envoy that serves
+// keeps the older listener and its admin, and one that starts while discovery is away has that listener too.
+func TestARefusedBootstrapIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	override := filepath.Join(t.TempDir(), "override.json")
+	write := func(seconds int) {
+		t.Helper()
+		if err := os.WriteFile(override, fmt.Appendf(nil, `{"stats_flush_interval": "%ds"}`, seconds), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(7)
+	p := startPupil(t, startScript(t), "--lastGood", "on", "--bootstrapOverride", override, "--handoverTimeout", "8s")
+	p.clusters(p.good)
+	p.listeners(tcpListener("l", p.inbound[0], "good"), tcpListener("m", p.inbound[1], "good"))
+	p.await("healthy", healthy)
+	path := filepath.Join(p.ConfigPath, "last-good")
+	var before os.FileInfo
+	p.must(lab.Eventually(lab.StopLimit, func() (err error) {
+		before, err = os.Stat(path)
+		return err
+	}))
+	parent, err := p.Envoy()
+	p.must(err)
+	p.listeners(badListener("l", p.inbound[0]), tcpListener("m", p.inbound[1], "good"))
+	p.await("degraded", degraded("l"))
+	write(8)
+	p.must(lab.Eventually(lab.StopLimit*3, func() error {
+		if log := p.Log(); !strings.Contains(log, "it has no listener at "+p.inbound[0]) {
+			return fmt.Errorf("no refusal:\n%s", tail(log, 10))
+		}
+		return nil
+	}))
+	p.must(lab.Eventually(lab.StopLimit, func() error {
+		pid, err := p.Envoy() // an error while the trial runs
+		if err == nil && pid != parent {
+			err = fmt.Errorf("process %d serves, want still %d", pid, parent)
+		}
+		return err
+	}))
+	if stats, err := lab.Get("http://" + p.Admin + "/stats?filter=^server.state$"); err != nil || !strings.Contains(stats, "server.state") {
+		t.Errorf("the admin's front answers %.200q, %v", stats, err)
+	}
+	if now, err := os.Stat(path); err != nil || !os.SameFile(before, now) {
+		t.Errorf("another configuration is remembered: %v", err)
+	}
+	p.goAway()
+	p.must(syscall.Kill(parent, syscall.SIGKILL))
+	p.await("degraded", degraded("discovery is away"))
+	p.serves(p.inbound[0])
+	p.serves(p.inbound[1])
+}

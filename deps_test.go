@@ -219,6 +219,7 @@ var rules = []rule{
 	{who: "discovery/ads/intake", only: "nothing", why: "requests are counted by their lengths: what is in them is ads' to know"},
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
 	{who: "discovery/status", only: "discovery/ads discovery/ads/protocol discovery/model internal/local", why: "pages show what the streams and the mesh are"},
+	{who: "discovery/client", only: "nothing", why: "what a running discovery answers is text: commands beside serve ask over HTTP alone"},
 	{who: "discovery/inject", only: "node internal/fill internal/spelling", why: "a patch is made from a pod and text"},
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/remember", only: "discovery/model", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},

@@ -41,7 +41,7 @@ kinds are left to kubectl; a directory takes those of Kubernetes that serve read
 		if err := p.check(); err != nil {
 			return err
 		}
-		files, err := readAll(*paths, cmd.InOrStdin())
+		files, err := file.ReadEach(*paths, cmd.InOrStdin())
 		if err != nil {
 			return err
 		}

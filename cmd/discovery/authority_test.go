@@ -24,8 +24,8 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// client asks the HTTP door of a discovery for certificates.
-type client struct {
+// caller asks the HTTP door of a discovery for certificates.
+type caller struct {
 	t       *testing.T
 	address string
 	roots   *x509.CertPool
@@ -33,7 +33,7 @@ type client struct {
 	csr     string
 }
 
-func newClient(t *testing.T, address, dir string) *client {
+func newCaller(t *testing.T, address, dir string) *caller {
 	t.Helper()
 	var text []byte
 	if err := lab.Eventually(20*time.Second, func() (err error) {
@@ -42,14 +42,14 @@ func newClient(t *testing.T, address, dir string) *client {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	c := &client{t: t, address: address, roots: x509.NewCertPool()}
+	c := &caller{t: t, address: address, roots: x509.NewCertPool()}
 	c.roots.AppendCertsFromPEM(text)
 	c.newKey()
 	return c
 }
 
 // newKey makes a key, and a CSR that names somebody else.
-func (c *client) newKey() {
+func (c *caller) newKey() {
 	c.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *client) newKey() {
 }
 
 // ask asks with a token and a certificate, which may be missing.
-func (c *client) ask(token string, with *tls.Certificate) (int, map[string]any, error) {
+func (c *caller) ask(token string, with *tls.Certificate) (int, map[string]any, error) {
 	config := &tls.Config{RootCAs: c.roots, ServerName: "localhost"}
 	if with != nil {
 		config.Certificates = []tls.Certificate{*with}
@@ -87,7 +87,7 @@ func (c *client) ask(token string, with *tls.Certificate) (int, map[string]any, 
 }
 
 // certificate asks until there is an answer, for discovery may just begin.
-func (c *client) certificate(token string, with *tls.Certificate) *tls.Certificate {
+func (c *caller) certificate(token string, with *tls.Certificate) *tls.Certificate {
 	c.t.Helper()
 	var pair tls.Certificate
 	if err := lab.Eventually(20*time.Second, func() error {
@@ -107,7 +107,7 @@ func (c *client) certificate(token string, with *tls.Certificate) *tls.Certifica
 	return &pair
 }
 
-func (c *client) refused(name, token string, with *tls.Certificate) {
+func (c *caller) refused(name, token string, with *tls.Certificate) {
 	c.t.Helper()
 	code, out, err := c.ask(token, with)
 	if err != nil || code != http.StatusUnauthorized || out["error"] != "refused" || len(out) != 1 {
@@ -141,7 +141,7 @@ func TestServeSignsCertificates(t *testing.T) {
 	many := command(t, "token", "create", "--namespace", "shop", "--service-account", "web", "--caDir", dir)
 	once := command(t, "token", "create", "--namespace", "shop", "--service-account", "till", "--once", "--caDir", dir)
 	s := startServe(t, arguments...)
-	c := newClient(t, address, dir)
+	c := newCaller(t, address, dir)
 	pair := c.certificate(many, nil)
 	if got := pair.Leaf; len(got.URIs) != 1 || got.URIs[0].String() != "spiffe://cluster.local/ns/shop/sa/web" || len(got.DNSNames) > 0 {
 		t.Errorf("names %v %v, want those of the token alone", got.URIs, got.DNSNames)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -39,7 +40,7 @@ func newDelete() *cobra.Command {
 			}
 			doomed = []config.Written{{Kind: kind, Namespace: p.namespace, Name: args[1]}}
 		}
-		files, err := readAll(*paths, cmd.InOrStdin())
+		files, err := file.ReadEach(*paths, cmd.InOrStdin())
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/inject"
 	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/regular"
@@ -124,7 +125,7 @@ func layersOfFiles(cmd *cobra.Command, paths []string, meshFile string) (inject.
 
 // manifests reads files as one stream of documents.
 func manifests(paths []string, stdin io.Reader) ([]byte, error) {
-	files, err := readAll(paths, stdin)
+	files, err := file.ReadEach(paths, stdin)
 	faults := []error{err}
 	var all [][]byte
 	for _, f := range files {

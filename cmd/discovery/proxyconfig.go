@@ -50,7 +50,7 @@ func newProxyConfig() *cobra.Command {
 // meshOf returns the mesh of files with objects and a file of MeshConfig, "" for none, for what they set for proxies. It
 // prints their problems, of MeshConfig only those about proxies.
 func meshOf(cmd *cobra.Command, paths []string, meshFile string) (*model.Mesh, error) {
-	files, err := readAll(paths, cmd.InOrStdin())
+	files, err := file.ReadEach(paths, cmd.InOrStdin())
 	if err != nil {
 		return nil, err
 	}

@@ -5,11 +5,11 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/heap"
+	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/discovery/tracing"
 	"github.com/pilotlight/pilotlight/internal/environ"
@@ -54,7 +54,7 @@ func serve(ctx context.Context, s *settings, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	c := s.in(podNamespace())
+	c := s.in(kube.PodNamespace())
 	c.Replica, c.Log = replica(), log
 	if traces != nil {
 		c.Traces = traces
@@ -77,13 +77,4 @@ func (s *settings) in(pod string) plane.Config {
 	}
 	c.Cluster.Lease.Namespace = cmp.Or(c.Cluster.Lease.Namespace, pod, "istio-system")
 	return c
-}
-
-// podNamespace returns the namespace of this Pod; "" outside of a Pod.
-func podNamespace() string {
-	text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
 }

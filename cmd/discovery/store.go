@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +35,7 @@ func (p *storeFlags) check() error {
 		return setting.Usage("discovery", errors.New("--configDir is given with --kubeconfig or --context, want one place"))
 	}
 	if p.dir == "" && p.access.File == "" {
-		p.access.File = kubeconfig(os.Getenv("KUBECONFIG"), os.Getenv("HOME"))
+		p.access.File = kube.PersonsFile(os.Getenv("KUBECONFIG"), os.Getenv("HOME"))
 	}
 	p.access.UserAgent = userAgent()
 	if p.namespace == "" && p.dir == "" {
@@ -44,20 +43,6 @@ func (p *storeFlags) check() error {
 	}
 	p.namespace = cmp.Or(p.namespace, "default")
 	return nil
-}
-
-// kubeconfig returns the file that kubectl would read first; "" for none.
-func kubeconfig(variable, home string) string {
-	for _, path := range filepath.SplitList(variable) {
-		if path != "" {
-			return path
-		}
-	}
-	path := filepath.Join(home, ".kube", "config")
-	if _, err := os.Stat(path); err != nil {
-		return ""
-	}
-	return path
 }
 
 // open returns the store, and a function that closes it.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -19,11 +18,10 @@ import (
 
 // validation is what validate is given.
 type validation struct {
-	paths                    []string
-	registries               []string
-	domains                  plane.Domains
-	meshConfig, meshNetworks string
-	strict                   bool
+	file.Paths
+	registries []string
+	domains    plane.Domains
+	strict     bool
 }
 
 // table has the settings of serve that say what its registries may have.
@@ -46,9 +44,9 @@ func newValidate() *cobra.Command {
 			"  kubectl get services,endpointslices -A -o yaml | discovery validate mesh/ -",
 		Args: cobra.ArbitraryArgs,
 	}
-	cmd.Flags().StringArrayVarP(&v.paths, "filename", "f", nil, "file or directory to validate, - for standard input, as an argument is; repeatable")
-	cmd.Flags().StringVar(&v.meshConfig, "meshConfig", "", "file of Istio's MeshConfig to validate, and to judge the objects by")
-	cmd.Flags().StringVar(&v.meshNetworks, "networksConfig", "", "file of Istio's MeshNetworks to validate")
+	cmd.Flags().StringArrayVarP(&v.Objects, "filename", "f", nil, "file or directory to validate, - for standard input, as an argument is; repeatable")
+	cmd.Flags().StringVar(&v.MeshConfig, "meshConfig", "", "file of Istio's MeshConfig to validate, and to judge the objects by")
+	cmd.Flags().StringVar(&v.MeshNetworks, "networksConfig", "", "file of Istio's MeshNetworks to validate")
 	cmd.Flags().BoolVar(&v.strict, "strict", false, "fail on warnings as well")
 	domain := addDomain(cmd, "DNS domain of the cluster's services, as serve has it: short names stand for services of it")
 	loopback := addLoopback(cmd)
@@ -58,7 +56,7 @@ func newValidate() *cobra.Command {
 	given.Register(cmd.Flags(), v.table())
 	cmd.Flags().SortFlags = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		v.paths = append(v.paths, args...)
+		v.Objects = append(v.Objects, args...)
 		_, wrong := v.table().Resolve(setting.Sources{Flags: given.Given})
 		if err := setting.Usage("discovery", wrong.WrappedErrors()...); err != nil {
 			return err
@@ -68,7 +66,10 @@ func newValidate() *cobra.Command {
 				return setting.Usage("discovery", fmt.Errorf("--registries is %q, want one or more of %s", name, strings.Join(plane.Registries(), ", ")))
 			}
 		}
-		objects, problems, err := v.read(cmd.InOrStdin())
+		if len(v.Objects) == 0 && v.MeshConfig == "" && v.MeshNetworks == "" {
+			return setting.Usage("discovery", errors.New("a path, or --filename is missing: want a file, a directory or -"))
+		}
+		objects, problems, err := v.Read(cmd.InOrStdin())
 		if err != nil {
 			return err
 		}
@@ -91,58 +92,6 @@ func newValidate() *cobra.Command {
 		return nil
 	}
 	return cmd
-}
-
-// read returns the objects of the files and the settings of the mesh, and the problems of these files.
-func (v validation) read(stdin io.Reader) ([]*model.Object, []config.Problem, error) {
-	if len(v.paths) == 0 && v.meshConfig == "" && v.meshNetworks == "" {
-		return nil, nil, setting.Usage("discovery", errors.New("a path, or --filename is missing: want a file, a directory or -"))
-	}
-	files, empty, err := readPaths(v.paths, stdin)
-	if err != nil {
-		return nil, nil, err
-	}
-	objects, problems := file.Check(files)
-	if len(objects)+len(problems) == 0 && len(v.paths) > 0 {
-		return nil, nil, fmt.Errorf("%s: %s", strings.Join(v.paths, ", "), noObject)
-	}
-	for _, path := range empty {
-		problems = append(problems, config.Problem{File: path, Severity: config.Warning, Message: noObject})
-	}
-	for _, settings := range []struct{ kind, path string }{{"MeshConfig", v.meshConfig}, {"MeshNetworks", v.meshNetworks}} {
-		if settings.path == "" {
-			continue
-		}
-		o, found := file.ReadSettings(settings.kind, settings.path)
-		if problems = append(problems, found...); o != nil {
-			objects = append(objects, o)
-		}
-	}
-	return objects, file.WithConfigMaps(problems, files), nil
-}
-
-const noObject = "no object, want Istio's in files named *.yaml, *.yml or *.json"
-
-// readAll reads every path as one configuration: of an object in two files the second is an error.
-func readAll(paths []string, stdin io.Reader) ([]file.File, error) {
-	files, _, err := readPaths(paths, stdin)
-	return files, err
-}
-
-// readPaths does that too, and returns the directories without files.
-func readPaths(paths []string, stdin io.Reader) (files []file.File, empty []string, err error) {
-	var faults []error
-	for _, path := range paths {
-		if path == "-" {
-			files = append(files, file.ReadAll("stdin", stdin))
-			continue
-		}
-		found, err := file.Read(path)
-		if files, faults = append(files, found...), append(faults, err); err == nil && len(found) == 0 {
-			empty = append(empty, path)
-		}
-	}
-	return files, empty, errors.Join(faults...)
 }
 
 func printVerdict(w io.Writer, v examine.Verdict, output outputFlag) error {

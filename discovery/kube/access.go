@@ -2,6 +2,9 @@ package kube
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -47,4 +50,27 @@ func (a Access) config() (*rest.Config, error) {
 		return nil, fmt.Errorf("read kubeconfig %s: %w", a.File, err)
 	}
 	return config, nil
+}
+
+// PersonsFile returns the kubeconfig file that kubectl would read first, by the variable KUBECONFIG and the home directory; "" for none.
+func PersonsFile(variable, home string) string {
+	for _, path := range filepath.SplitList(variable) {
+		if path != "" {
+			return path
+		}
+	}
+	path := filepath.Join(home, ".kube", "config")
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
+// PodNamespace returns the namespace of the Pod in which this process is; "" outside of a Pod.
+func PodNamespace() string {
+	text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
 }

@@ -1,0 +1,69 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// NoObject says that a file or a directory that was named has nothing to read.
+const NoObject = "no object, want Istio's in files named *.yaml, *.yml or *.json"
+
+// Paths are what the commands that serve nothing read: files and directories of objects, "-" for standard input, and files of
+// Istio's MeshConfig and MeshNetworks, "" for none.
+type Paths struct {
+	Objects                  []string
+	MeshConfig, MeshNetworks string
+}
+
+// Read returns the objects of all paths as one configuration, those of the settings among them, and the problems of these files. It
+// fails if a path is not there, or if there is no object in all of them.
+func (p Paths) Read(stdin io.Reader) ([]*model.Object, []config.Problem, error) {
+	files, empty, err := readEach(p.Objects, stdin)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, problems := Check(files)
+	if len(objects)+len(problems) == 0 && len(p.Objects) > 0 {
+		return nil, nil, fmt.Errorf("%s: %s", strings.Join(p.Objects, ", "), NoObject)
+	}
+	for _, path := range empty {
+		problems = append(problems, config.Problem{File: path, Severity: config.Warning, Message: NoObject})
+	}
+	for _, settings := range []struct{ kind, path string }{{"MeshConfig", p.MeshConfig}, {"MeshNetworks", p.MeshNetworks}} {
+		if settings.path == "" {
+			continue
+		}
+		o, found := ReadSettings(settings.kind, settings.path)
+		if problems = append(problems, found...); o != nil {
+			objects = append(objects, o)
+		}
+	}
+	return objects, WithConfigMaps(problems, files), nil
+}
+
+// ReadEach reads every path as one configuration: of an object in two files the second is an error.
+func ReadEach(paths []string, stdin io.Reader) ([]File, error) {
+	files, _, err := readEach(paths, stdin)
+	return files, err
+}
+
+// readEach does that too, and returns the directories without files.
+func readEach(paths []string, stdin io.Reader) (files []File, empty []string, err error) {
+	var faults []error
+	for _, path := range paths {
+		if path == "-" {
+			files = append(files, ReadAll("stdin", stdin))
+			continue
+		}
+		found, err := Read(path)
+		if files, faults = append(files, found...), append(faults, err); err == nil && len(found) == 0 {
+			empty = append(empty, path)
+		}
+	}
+	return files, empty, errors.Join(faults...)
+}

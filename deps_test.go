@@ -41,7 +41,7 @@ const (
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
 		"agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/enroll/plan.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
 		"discovery/state.go discovery/due.go discovery/secretstate.go discovery/linger.go discovery/heap/goal.go discovery/notes/difference.go " +
-		"discovery/ca/door/fault.go discovery/ca/door/pace.go discovery/ads/content/resume.go discovery/ads/intake/frames.go discovery/ads/intake/message.go " +
+		"discovery/ca/door/fault.go discovery/ca/door/pace.go discovery/ca/kubernetes/judge.go discovery/ads/content/resume.go discovery/ads/intake/frames.go discovery/ads/intake/message.go " +
 		"discovery/config/file/parse.go discovery/config/file/plan.go discovery/config/file/wipe.go discovery/config/file/writable.go " +
 		"discovery/config/kubernetes/verdict.go discovery/config/mcp/state.go discovery/inject/admission/state.go " +
 		"discovery/plane/faults.go discovery/plane/grants.go discovery/plane/layers.go discovery/plane/limits.go discovery/plane/names.go discovery/plane/ready.go discovery/plane/wanted.go " +
@@ -132,7 +132,7 @@ var rules = []rule{
 	// Foreign types stop at their door.
 	{
 		who: "...", except: "discovery/kube/... discovery/registry/kubernetes/... discovery/registry/manifest discovery/config/kubernetes/... discovery/secret/kubernetes/... " +
-			"discovery/ingress discovery/webhook discovery/inject/... e2e/crd",
+			"discovery/ingress discovery/webhook discovery/inject/... discovery/ca/kubernetes e2e/crd",
 		never: "import k8s.io/..., import sigs.k8s.io/...", why: "Kubernetes' types stop at their adapters, and at the reference of tests",
 	},
 	{
@@ -227,6 +227,7 @@ var rules = []rule{
 	{who: "discovery/webhook", only: "discovery/ca discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},
 	{who: "discovery/ca", only: "internal/spiffe", why: "an authority is made of bytes and a time: callers and files are for others"},
 	{who: "discovery/ca/keep", only: "discovery/ca internal/regular", why: "files of an authority have no callers"},
+	{who: "discovery/ca/kubernetes", only: "discovery/ca discovery/ca/door discovery/kube", why: "a cluster answers about tokens and keeps what replicas share: what it means is the authority's to know"},
 	{who: "discovery/ca/door", only: "discovery/ca internal/room", why: "callers are judged by what they show: tokens and files come behind interfaces"},
 	{who: "discovery/kube", only: "internal/retry", why: "the Kubernetes client serves its adapters and knows neither"},
 	{who: "discovery/kube/catalog", only: "discovery/model", why: "the meaning of Kubernetes' objects does not depend on where they come from"},

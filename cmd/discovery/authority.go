@@ -18,8 +18,8 @@ func (s *settings) authority() []setting.Setting {
 	return []setting.Setting{
 		{
 			Name: "ca", Default: "false", Kind: setting.Bool(&a.Used),
-			Help: "sign certificates of workloads, by POST /v1/certificates over HTTPS at --secureGRPCAddr, for callers with a join token or a certificate of this " +
-				"authority; without --tlsCertFile the server's own certificate comes from it too",
+			Help: "sign certificates of workloads, by POST /v1/certificates over HTTPS at --secureGRPCAddr, for callers with a join token, a certificate of this " +
+				"authority, or with --registries Kubernetes a Pod's token of its service account with the audience istio-ca; without --tlsCertFile the server's own certificate comes from it too",
 		},
 		{
 			Name: "caDir", Default: plane.AuthorityDir, Kind: setting.Path(&a.Dir),

@@ -21,6 +21,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ca"
 	"github.com/pilotlight/pilotlight/discovery/ca/door"
 	"github.com/pilotlight/pilotlight/discovery/ca/keep"
+	"github.com/pilotlight/pilotlight/discovery/ca/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -38,6 +39,8 @@ type office struct {
 	mine  *door.Own
 	conns *handed
 	log   *slog.Logger
+
+	reviewer *kubernetes.Reviewer // nil without a cluster
 }
 
 // newOffice opens the authority; nil if none is used. served returns the mesh that proxies are served, nil before the first one.
@@ -61,9 +64,16 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 		}
 		return model.Settings{}, false
 	}
+	var further []door.Authenticator
+	var reviewer *kubernetes.Reviewer
+	if c.inCluster() {
+		reviewer = kubernetes.NewReviewer(c.Cluster.connect)
+		further = append(further, reviewer)
+	}
 	return &office{
+		reviewer: reviewer,
 		desk: door.New(door.Config{
-			Authority: authority, Terms: a.Terms, JoinTokens: keep.Tokens(a.Dir), Log: c.Log, Now: time.Now,
+			Authority: authority, Terms: a.Terms, JoinTokens: keep.Tokens(a.Dir), Further: further, Log: c.Log, Now: time.Now,
 			TrustDomains: func() []string {
 				if s, known := settings(); known {
 					return s.TrustDomains()
@@ -136,6 +146,9 @@ func statusOf(err error) error {
 
 // run serves the HTTP door until ctx is done. Its connections come from the secure port, whose address is at.
 func (o *office) run(ctx context.Context, at net.Addr) error {
+	if o.reviewer != nil {
+		defer o.reviewer.Close()
+	}
 	return serveHTTP(ctx, listening{o.conns, at}, o.desk, bounds{maxApplicants, idleTimeout}, o.log)
 }
 

@@ -27,6 +27,7 @@ type Config struct {
 	Roots      string // file of roots of its certificate, PEM
 	Token      string // file of a token; empty for none
 	Dir        string // of the certificate's files
+	Within     string // a directory above Dir that nobody can lead elsewhere, such as /dev/fd/64; empty for none
 	Log        *slog.Logger
 }
 
@@ -45,7 +46,7 @@ type Enrollment struct {
 
 // Open makes the directory of the certificate. What was there before, of an agent that ended, is used.
 func Open(c Config) (*Enrollment, error) {
-	dir, err := openDirectory(c.Dir)
+	dir, err := openDirectory(c.Dir, c.Within)
 	if err != nil {
 		return nil, err
 	}

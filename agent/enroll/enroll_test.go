@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"math/big"
@@ -350,7 +351,12 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 			return dir + "/c"
 		}, "of mode 0700"},
 		"others may rename": {func(dir string) string { check(t, os.Chmod(dir, 0o777)); return dir + "/c" }, "other users can replace it"},
-		"it is a link":      {func(dir string) string { check(t, os.Symlink(t.TempDir(), dir+"/c")); return dir + "/c" }, "needs a directory of mode 0700"},
+		"others may rename what is above": {func(dir string) string {
+			check(t, os.Chmod(dir, 0o777))
+			check(t, os.Mkdir(dir+"/a", 0o755))
+			return dir + "/a/c"
+		}, "other users can replace it"},
+		"it is a link": {func(dir string) string { check(t, os.Symlink(t.TempDir(), dir+"/c")); return dir + "/c" }, "needs a directory of mode 0700"},
 		"files are there": {func(dir string) string {
 			check(t, os.Mkdir(dir+"/c", 0o700))
 			check(t, os.WriteFile(dir+"/c/key.pem", nil, 0o600))
@@ -359,20 +365,57 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 		"it is a file": {func(dir string) string { check(t, os.WriteFile(dir+"/c", nil, 0o600)); return dir + "/c" }, "make the directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			at := c.make(t.TempDir())
-			if _, err := openDirectory(at); err == nil || !strings.Contains(err.Error(), c.want) {
+			dir := t.TempDir()
+			check(t, os.Chmod(filepath.Dir(dir), 0o755)) // others may enter it
+			at := c.make(dir)
+			if _, err := openDirectory(at, ""); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
 	}
 	dir := filepath.Join(t.TempDir(), "c")
-	first, err := openDirectory(dir)
+	first, err := openDirectory(dir, "")
 	check(t, err)
-	if _, err := openDirectory(dir); err == nil || !strings.Contains(err.Error(), "another agent has its certificate there") {
+	if _, err := openDirectory(dir, ""); err == nil || !strings.Contains(err.Error(), "another agent has its certificate there") {
 		t.Errorf("a second agent: %v", err)
 	}
 	check(t, first.lock.Close())
-	second, err := openDirectory(dir)
+	second, err := openDirectory(dir, "")
 	check(t, err)
 	check(t, second.lock.Close())
+}
+
+// Below a directory that is held open it does not matter who may rename that one.
+func TestADirectoryThatIsHeldOpen(t *testing.T) {
+	base := t.TempDir()
+	check(t, os.Chmod(base, 0o777))
+	check(t, os.Mkdir(base+"/slot", 0o700))
+	held, err := os.Open(base + "/slot")
+	check(t, err)
+	defer held.Close()
+	within := fmt.Sprintf("/dev/fd/%d", held.Fd())
+	dir, err := openDirectory(within+"/certificates", within)
+	check(t, err)
+	defer dir.lock.Close()
+	check(t, os.Rename(base+"/slot", base+"/away"))
+	check(t, os.Mkdir(base+"/slot", 0o700))
+	check(t, dir.put([]byte("chain"), []byte("key"), []byte("roots")))
+	if text, err := os.ReadFile(base + "/away/certificates/" + KeyFile); err != nil || string(text) != "key" {
+		t.Errorf("%q, %v", text, err)
+	}
+	check(t, os.Chmod(base+"/away/certificates", 0o770))
+	if err := judge(within+"/certificates", within); err == nil || !strings.Contains(err.Error(), "of mode 0700") {
+		t.Errorf("a directory that others may write to: %v", err)
+	}
+}
+
+// Others cannot rename what is below a directory that they cannot enter.
+func TestADirectoryThatOthersCannotReach(t *testing.T) {
+	base := t.TempDir()
+	check(t, os.Chmod(base, 0o700))
+	check(t, os.Mkdir(base+"/open", 0o700))
+	check(t, os.Chmod(base+"/open", 0o777))
+	dir, err := openDirectory(base+"/open/c", "")
+	check(t, err)
+	dir.lock.Close()
 }

@@ -39,11 +39,11 @@ type directory struct {
 }
 
 // openDirectory makes a directory that no other user can use, and that no other agent uses.
-func openDirectory(path string) (*directory, error) {
+func openDirectory(path, within string) (*directory, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the certificate: %w", err)
 	}
-	if err := judge(path); err != nil {
+	if err := judge(path, within); err != nil {
 		return nil, err
 	}
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -58,32 +58,36 @@ func openDirectory(path string) (*directory, error) {
 	return d, d.link()
 }
 
-// judge refuses a directory that other users can change, or replace.
-func judge(path string) error {
-	for at, parent := path, false; ; at, parent = filepath.Dir(at), true {
+// judge refuses a directory that other users can change, or replace. What is above within does not count, nor what is above or below
+// a directory that others cannot enter.
+func judge(path, within string) error {
+	var fault error
+	for at, parent := path, false; at != within; at, parent = filepath.Dir(at), true {
 		info, err := os.Lstat(at)
 		if err != nil {
 			return err
 		}
-		var owner uint32
-		if stat, ok := info.Sys().(*unix.Stat_t); ok {
-			owner = stat.Uid
-		} else {
-			owner = ownerOf(at)
-		}
+		owner := ownerOf(at, info)
+		foreign := owner != 0 && owner != uint32(os.Geteuid())
 		switch mode := info.Mode(); {
 		case !parent && (!info.IsDir() || mode.Perm()&0o077 != 0 || owner != uint32(os.Geteuid())):
 			return fmt.Errorf("%s: has mode %s and the owner %d: the certificate needs a directory of mode 0700 of user %d", path, mode, owner, os.Geteuid())
-		case parent && mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0:
-			return fmt.Errorf("%s: other users can replace it, for %s has mode %04o: give --certDir another place", path, at, mode.Perm())
-		case !parent:
-		case at == filepath.Dir(at):
+		case parent && fault == nil && (foreign || mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0):
+			fault = fmt.Errorf("%s: other users can replace it, for %s has mode %04o and the owner %d: give --certDir another place", path, at, mode.Perm(), owner)
+		case parent && !foreign && info.IsDir() && mode.Perm()&0o011 == 0:
 			return nil
 		}
+		if at == filepath.Dir(at) {
+			return fault
+		}
 	}
+	return fault
 }
 
-func ownerOf(path string) uint32 {
+func ownerOf(path string, info fs.FileInfo) uint32 {
+	if stat, ok := info.Sys().(*unix.Stat_t); ok {
+		return stat.Uid
+	}
 	var stat unix.Stat_t
 	if unix.Lstat(path, &stat) != nil {
 		return ^uint32(0)

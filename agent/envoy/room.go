@@ -30,6 +30,10 @@ func (r room) socket(name string) string { return filepath.Join(r.dir, name+"-"+
 // Socket returns the path of a socket of the agent itself in the slot.
 func (s *Slot) Socket(name string) string { return room{s.dir, s.token}.socket(name) }
 
+// Private returns the path of the slot's directory where configPath is open to others; false where it is not. No other user can
+// lead that path elsewhere: it goes through a descriptor.
+func (s *Slot) Private() (dir string, private bool) { return s.dir, s.base != nil }
+
 // SocketPattern matches the JSON text of the path of a socket by the name that Slot.Socket was given.
 func SocketPattern(name string) *regexp.Regexp {
 	return regexp.MustCompile(`"[^"]*/` + regexp.QuoteMeta(name) + `-` + tokenPattern + `\.sock"`)

@@ -49,6 +49,9 @@ type Enrollment struct {
 	Roots      string // file of roots of its certificate
 	Token      string // file; empty for none
 	Dir        string // of the certificate's files
+	DirGiven   bool   // else they are in the slot where configPath is open to others
+
+	within string // see enroll.Config
 }
 
 // Input is a path, and its name in messages.

@@ -2,15 +2,36 @@ package proxy
 
 import (
 	"context"
+	"path/filepath"
+	"slices"
 	"sync"
 
+	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/agent/enroll"
+	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/status"
 )
 
 // enrolled gets and renews the workload's certificate; nil if others bring its files.
 type enrolled struct{ *enroll.Enrollment }
+
+// settle moves the certificate into the slot where configPath is open to others, and --certDir does not name another place.
+func (p *Proxy) settle(slot *envoy.Slot) {
+	dir, private := slot.Private()
+	if p.config.Enrollment == nil || p.config.Enrollment.DirGiven || !private {
+		return
+	}
+	moved := *p.config.Enrollment
+	moved.Dir, moved.within = filepath.Join(dir, filepath.Base(moved.Dir)), dir
+	own := p.config.Certificates[0]
+	p.config.Enrollment = &moved
+	p.config.Certificates = slices.Clone(p.config.Certificates)
+	p.config.Certificates[0] = &cert.Set{Optional: own.Optional, NoRoots: own.NoRoots, Files: cert.Files{
+		Chain: filepath.Join(moved.Dir, enroll.ChainFile), Key: filepath.Join(moved.Dir, enroll.KeyFile), Roots: filepath.Join(moved.Dir, enroll.RootsFile),
+	}}
+	p.config.Log.Info("the certificate is kept in the agent's own directory, since others may write to configPath", "dir", filepath.Join(slot.Name(), filepath.Base(moved.Dir)))
+}
 
 // openEnrollment opens the directory of the certificate. The authority is discovery, or one that shows the same identity.
 func (p *Proxy) openEnrollment() (*enrolled, error) {
@@ -22,7 +43,7 @@ func (p *Proxy) openEnrollment() (*enrolled, error) {
 	if t := p.params.Discovery.TLS; t != nil {
 		expected = t.SAN
 	}
-	opened, err := enroll.Open(enroll.Config{Host: e.Host, Port: e.Port, Identity: expected, Roots: e.Roots, Token: e.Token, Dir: e.Dir, Log: p.config.Log})
+	opened, err := enroll.Open(enroll.Config{Host: e.Host, Port: e.Port, Identity: expected, Roots: e.Roots, Token: e.Token, Dir: e.Dir, Within: e.within, Log: p.config.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -24,15 +24,16 @@ import (
 
 // Run starts Envoy, keeps it alive until ctx ends, and returns when it has exited: nil if it was asked to stop.
 func (p *Proxy) Run(ctx context.Context, process Process) error {
-	c := p.config
 	binary, err := p.findEnvoy()
 	if err != nil {
 		return err
 	}
-	slot, err := envoy.Claim(c.Dir.Path, c.Log)
+	slot, err := envoy.Claim(p.config.Dir.Path, p.config.Log)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.Dir.Name, err)
+		return fmt.Errorf("%s: %w", p.config.Dir.Name, err)
 	}
+	p.settle(slot)
+	c := p.config
 	defer func() {
 		if err := slot.Release(); err != nil {
 			c.Log.Warn("slot not cleared up", "err", err)

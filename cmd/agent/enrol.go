@@ -36,5 +36,5 @@ func (s *settings) enrollment() *proxy.Enrollment {
 	if err != nil {
 		return nil // empty: its Kind has checked it
 	}
-	return &proxy.Enrollment{Host: host, Port: port, Roots: s.caRoots, Token: s.caToken, Dir: s.certDir}
+	return &proxy.Enrollment{Host: host, Port: port, Roots: s.caRoots, Token: s.caToken, Dir: s.certDir, DirGiven: s.origins["certDir"] != s.origins["caAddress"]}
 }

@@ -13,11 +13,11 @@ func TestWhatFollowsFromAnAuthority(t *testing.T) {
 	if s.discoveryAddress != "ca.test:15012" || s.controlPlaneAuthPolicy != authMutualTLS || s.certDir != "/run/agent/certificates" {
 		t.Errorf("discovery %s, %s, certificates in %s", s.discoveryAddress, s.controlPlaneAuthPolicy, s.certDir)
 	}
-	if e := s.enrollment(); e == nil || e.Host != "ca.test" || e.Port != "15012" || e.Dir != s.certDir {
+	if e := s.enrollment(); e == nil || e.Host != "ca.test" || e.Port != "15012" || e.Dir != s.certDir || e.DirGiven {
 		t.Errorf("%+v", e)
 	}
 	given := resolved(t, nil, "--caAddress", "ca.test:15012", "--caRoots", "/r", "--discoveryAddress", "d:1", "--controlPlaneAuthPolicy", "NONE", "--certDir", "/c")
-	if given.discoveryAddress != "d:1" || given.controlPlaneAuthPolicy != authNone || given.certDir != "/c" || given.enrollment().Dir != "/c" {
+	if given.discoveryAddress != "d:1" || given.controlPlaneAuthPolicy != authNone || given.certDir != "/c" || given.enrollment().Dir != "/c" || !given.enrollment().DirGiven {
 		t.Errorf("discovery %s, %s, certificates in %s, want what was given", given.discoveryAddress, given.controlPlaneAuthPolicy, given.certDir)
 	}
 	if without := resolved(t, nil); without.enrollment() != nil || without.certDir != "/etc/certs" {

@@ -52,14 +52,16 @@ type member struct {
 	status     int
 }
 
-func (s *signed) join(name, token string) *member {
+func (s *signed) join(name, token string, flags ...string) *member {
 	s.T.Helper()
 	m := &member{s: s, ip: s.Address(), tokens: filepath.Join(s.T.TempDir(), "token"), proxy: lab.Port(s.T), status: lab.Port(s.T)}
 	s.Check(os.WriteFile(m.tokens, []byte(token), 0o600))
 	var err error
 	m.Sidecar, err = lab.Lab{Bin: s.Bin, Envoy: s.Envoy, Dir: lab.ShortDir(s.T)}.Sidecar(lab.Workload{
 		Name: name, App: name, IP: m.ip, ProxyPort: m.proxy, Discovery: s.secure, Env: s.Env,
-		Flags: []string{"--caAddress", s.secure, "--caRoots", filepath.Join(s.authority, "root-cert.pem"), "--caToken", m.tokens, "--statusPort", fmt.Sprint(m.status)},
+		Flags: append([]string{
+			"--caAddress", s.secure, "--caRoots", filepath.Join(s.authority, "root-cert.pem"), "--caToken", m.tokens, "--statusPort", fmt.Sprint(m.status),
+		}, flags...),
 	})
 	s.Check(err)
 	s.T.Cleanup(func() { m.Stop(lab.StopLimit) })
@@ -233,5 +235,26 @@ func TestAnotherTokenMends(t *testing.T) {
 	late.await()
 	if now, err := late.Envoy(); err != nil || now != envoy {
 		t.Errorf("Envoy %d, %v; want the same, %d", now, err, envoy)
+	}
+}
+
+// In a configPath that is open to others, as a volume of Kubernetes is, the certificate is in the agent's own directory, and an
+// agent that starts again has it, without a token.
+func TestACertificateInADirectoryThatIsOpenToOthers(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t)
+	parent := lab.ShortDir(t)
+	s.Check(os.Chmod(parent, 0o755))
+	open := filepath.Join(parent, "open")
+	s.Check(os.Mkdir(open, 0o700))
+	s.Check(os.Chmod(open, 0o777))
+	m := s.join("client", s.token("client", "--once"), "--configPath", open).await()
+	modesOf(t, filepath.Join(open, "private-0", "certificates"))
+	first, err := m.serial()
+	s.Check(err)
+	m.Stop(lab.StopLimit)
+	again := s.join("client", "none", "--configPath", open).await()
+	if second, err := again.serial(); err != nil || second != first {
+		t.Errorf("after a restart %s, %v; want %s", second, err, first)
 	}
 }

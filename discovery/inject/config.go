@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -27,7 +28,8 @@ type Config struct {
 	Resources        corev1.ResourceRequirements `json:"resources"`
 	Revision         string                      `json:"revision"` // value of istio.io/rev: Pods and namespaces with another value are left to another injector
 
-	DiscoveryAddress string `json:"discoveryAddress"` // host:port
+	DiscoveryAddress string `json:"discoveryAddress"`    // host:port; with a CAAddress that one if it is empty
+	CAAddress        string `json:"caAddress,omitempty"` // host:port of the authority of the Pods' certificates, spoken to with a token of the Pod; empty for none
 	TrustDomain      string `json:"trustDomain,omitempty"`
 	// ClusterDomain is the DNS domain of the cluster's services. If it is empty, the caller decides, and New takes
 	// cluster.local.
@@ -56,7 +58,6 @@ type Config struct {
 
 const defaults = `
 image: pilotlight/proxy
-discoveryAddress: istio-pilot.istio-system.svc:15010
 clusterID: Kubernetes
 revision: default
 rewriteProbes: true
@@ -66,6 +67,9 @@ includeOutboundIPRanges: "*"
 includeInboundPorts: "*"
 resources: {requests: {cpu: 25m, memory: 64Mi}, limits: {cpu: "2", memory: 1Gi}}
 `
+
+// plainAddress is where discovery serves without TLS.
+const plainAddress = "istio-pilot.istio-system.svc:15010"
 
 // ReadConfig reads the YAML of a Config, with defaults for missing keys. An unknown key is an error.
 func ReadConfig(text string) (Config, error) {
@@ -81,6 +85,7 @@ func ReadConfig(text string) (Config, error) {
 	if given.Resources.Requests == nil && given.Resources.Limits == nil {
 		given.Resources = c.Resources
 	}
+	given.DiscoveryAddress = cmp.Or(given.DiscoveryAddress, given.CAAddress, plainAddress)
 	return given, errors.Join(given.check(), given.tidy())
 }
 
@@ -134,6 +139,9 @@ func (c Config) check() error {
 		fault("imageTypes."+kind, isImage(c.ImageTypes[kind]))
 	}
 	fault("discoveryAddress", isAddress(c.DiscoveryAddress))
+	if c.CAAddress != "" {
+		fault("caAddress", isAddress(c.CAAddress))
+	}
 	fault("interceptionMode", isMode(c.InterceptionMode))
 	return errors.Join(faults...)
 }

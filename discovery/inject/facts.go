@@ -29,7 +29,16 @@ type Facts struct {
 	Hold            bool // the program's containers wait until the sidecar serves
 	Native          bool // the sidecar becomes an init container that stays
 	Volumes, Mounts []any
+
+	Enrolled  bool // the agent gets the Pod's certificate by a token of the Pod
+	MutualTLS bool // clients may speak mutual TLS to the Pod
 }
+
+// Where the agent finds its token and the roots of the authority, as in Istio.
+const (
+	tokenFile = "/var/run/secrets/tokens/istio-token"
+	rootsFile = "/var/run/secrets/istio/root-cert.pem"
+)
 
 // PodFacts are the metadata and the service account of the Pod.
 type PodFacts struct {
@@ -55,6 +64,7 @@ func (i *Injector) facts(ns Namespace, p pod, w *wishes, native bool, probes map
 		},
 		Image: w.image, ImagePullPolicy: string(c.ImagePullPolicy), StatusPort: w.statusPort, Probed: !w.unprobed, UID: uid, TPROXY: w.mode == "TPROXY",
 		Hold: w.hold && !native, Native: native, Volumes: w.volumes, Mounts: w.mounts, Resources: w.resources(c),
+		Enrolled: c.CAAddress != "", MutualTLS: c.CAAddress != "" && w.mode != "NONE",
 		Readiness: map[string]int{"initialDelaySeconds": 0, "periodSeconds": 15, "timeoutSeconds": 3, "failureThreshold": 4},
 	}
 	maps.Copy(f.Readiness, w.readiness)
@@ -115,6 +125,11 @@ func (i *Injector) args(ns Namespace, w *wishes, p PodFacts) []string {
 	}
 	if w.flags["discoveryAddress"] == "" {
 		add("discoveryAddress", literal(c.DiscoveryAddress))
+	}
+	if c.CAAddress != "" {
+		add("caAddress", literal(c.CAAddress))
+		add("caRoots", rootsFile)
+		add("caToken", tokenFile)
 	}
 	if w.flags["serviceCluster"] == "" {
 		app := cmp.Or(p.Labels["app.kubernetes.io/name"], p.Labels["app"], strings.TrimRight(p.Name, "-"))

@@ -185,6 +185,7 @@ func TestEveryAnnotationOfIstioIsKnown(t *testing.T) {
 		"sidecar.istio.io/status":          "the injector writes it",
 		"istio.io/rev":                     "Istio's injector writes the annotation; the label is read",
 		"galley.istio.io/analyze-suppress": "read by istioctl alone",
+		"security.istio.io/tlsMode":        "clients read it: discovery",
 	}
 	plain := func(metadata string) (string, []string) {
 		r, err := i.Pod(inject.Namespace{Name: "shop"}, parse(t, "metadata: {name: p, "+metadata+"}\nspec: {containers: [{name: app, ports: [{containerPort: 80}], livenessProbe: {tcpSocket: {port: 80}}}]}"), nil)

@@ -22,7 +22,6 @@ var labelsWithout = map[string]string{
 	"service.istio.io/canonical-name":     "telemetry has no canonical services; serviceCluster of proxy.istio.io/config names the program in traces",
 	"service.istio.io/canonical-revision": "telemetry has no canonical services",
 	"service.istio.io/workload-name":      "the agent tells the workload by the Pod's name; ISTIO_META_WORKLOAD_NAME of proxyMetadata names another",
-	"security.istio.io/tlsMode":           "a DestinationRule asks for TLS",
 	"topology.istio.io/locality":          "the locality is that of the Pod's node",
 	"topology.istio.io/cluster":           "clusterID of the injector's configuration is the cluster",
 }

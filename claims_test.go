@@ -15,7 +15,7 @@ var claims = map[string]string{
 	"Envoys": "TestInterceptedSidecarsTakeEverything TestARequestPassesEverySidecar TestIngressGateway TestRoles" +
 		" " + "TestConnectAndChange TestProxylessGRPC TestOverMutualTLS TestBootstrapVariant" +
 		" " + "TestTwoPods TestRedirect TestImagesAreReproducible TestUnits",
-	"configuration": "TestMeshConfig TestNetworks TestSupportKnowsEveryField TestMistakes TestScopes TestEgress" +
+	"configuration": "TestRowsAtEnvoy TestAPolicyOnItsWholeWay TestMeshConfig TestNetworks TestSupportKnowsEveryField TestMistakes TestScopes TestEgress" +
 		" " + "TestServeConfigSources TestAnEmptyFirstAnswerDoesNotWipe TestObjects TestObjectsAreForFew" +
 		" " + "TestBookinfo TestServeManifests",
 	"registries": "TestServeRegistries TestServeIsNotReadyWithoutSettings TestUnionOfRegistries TestContract TestServerGoesOnWithoutALateSource" +
@@ -40,7 +40,7 @@ var absent = map[string]string{
 	"Kubernetes": "discovery/registry/kubernetes", "Consul": "discovery/registry/consul", "Eureka": "discovery/registry/eureka",
 	"Cloud Foundry": "discovery/registry/cloudfoundry", "other config stores": "discovery/config/kubernetes", "injection": "discovery/inject",
 	"Ingress objects": "discovery/ingress", "several clusters": "discovery/registry/kubernetes/clusters.go",
-	"status written to objects": "discovery/kube/status.go", "access rules": "discovery/xds/rbac.go",
+	"status written to objects": "discovery/kube/status.go", "RequestAuthentication": "discovery/config/requestauthentication.go",
 }
 
 // Each claim of the README is shown by tests that exist, and parts that it calls absent are absent.

@@ -50,3 +50,53 @@ func TestClosedPolicies(t *testing.T) {
 		t.Errorf("it is not told: %+v", s.messages)
 	}
 }
+
+// A policy with an error is served in its closed form, unless a good form of it is known: that stays, whatever its source
+// sends, also in another run. A good one replaces the closed one, and a removal removes both.
+func TestAClosedFormIsSecondToTheLastGood(t *testing.T) {
+	policy := func(closed bool, rules int, faults ...string) model.Group {
+		spec := &security.AuthorizationPolicy{Rules: make([]*security.Rule, rules)}
+		for i := range spec.Rules {
+			spec.Rules[i] = &security.Rule{}
+		}
+		meta := model.Meta{Kind: "AuthorizationPolicy", Namespace: "shop", Name: "p", Closed: closed}
+		return model.Group{Objects: []*model.Object{{Meta: meta, Spec: spec}}, Faults: faults}
+	}
+	type step struct {
+		send  model.Group
+		again bool   // in a new run
+		want  string // what is served
+	}
+	for name, steps := range map[string][]step{
+		"never good":            {{policy(true, 1, "wrong"), false, "closed 1"}, {policy(true, 2, "wrong"), false, "closed 2"}},
+		"without a fault of it": {{policy(true, 1), false, "closed 1"}, {policy(false, 3), false, "good 3"}, {policy(true, 1), false, "good 3"}},
+		"good before":           {{policy(false, 3), false, "good 3"}, {policy(true, 1, "wrong"), false, "good 3"}},
+		"good in an earlier run": {
+			{policy(false, 3), false, "good 3"}, {policy(true, 1, "wrong"), true, "good 3"}, {policy(true, 2), true, "good 3"},
+		},
+		"mended":                {{policy(true, 1, "wrong"), false, "closed 1"}, {policy(false, 3), false, "good 3"}},
+		"removed, then wrong":   {{policy(false, 3), false, "good 3"}, {model.Group{}, false, ""}, {policy(true, 1, "wrong"), false, "closed 1"}},
+		"wrong, and not closed": {{policy(false, 3), false, "good 3"}, {model.Group{Faults: []string{"wrong"}}, false, "good 3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stateOf("a")
+			for i, step := range steps {
+				if step.again {
+					at{i, "a", nil, false, true}.apply(s)
+				}
+				s.update(s.sources["a"], model.Update{Groups: map[string]model.Group{"p": step.send}, Synced: true}, epoch)
+				got := ""
+				for _, o := range s.sources["a"].groups["p"].Objects {
+					got = "good "
+					if o.Closed {
+						got = "closed "
+					}
+					got += string(rune('0' + len(o.Spec.(*security.AuthorizationPolicy).Rules)))
+				}
+				if got != step.want {
+					t.Fatalf("after step %d %q is served, want %q", i, got, step.want)
+				}
+			}
+		})
+	}
+}

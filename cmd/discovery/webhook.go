@@ -19,7 +19,7 @@ func (s *settings) webhookSettings() []setting.Setting {
 		},
 		{
 			Name: "admitUnenforcedPolicies", Default: "false", Kind: setting.Bool(&w.AdmitUnenforced),
-			Help: "/validate admits AuthorizationPolicy and RequestAuthentication, which nothing enforces here, with a warning; it refuses them otherwise",
+			Help: "/validate admits RequestAuthentication, which nothing enforces here, with a warning; it refuses them otherwise",
 		},
 		{
 			Name: "webhookService", Kind: object(&w.Service),

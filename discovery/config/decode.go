@@ -78,7 +78,7 @@ func decodeObject(ended func() error, root *yaml.Node) Item {
 		item.Key = e.meta.Key()
 	}
 	spec := k.spec()
-	r := report{ended: ended, namespace: e.meta.Namespace}
+	r := report{ended: ended, namespace: e.meta.Namespace, dryRun: e.meta.DryRun}
 	faults, lines := r.body(k, e, spec)
 	e.meta.Origin.Fields = lines
 	problems = append(problems, faults...)
@@ -95,10 +95,14 @@ func decodeObject(ended func() error, root *yaml.Node) Item {
 	return item
 }
 
-// closedObject returns the object that stands for one with these faults.
+// closedObject returns the object that stands for one with these faults; nil if that one keeps nobody out.
 func (k kind) closedObject(meta model.Meta, read proto.Message, faults []Problem) *model.Object {
+	spec := k.closed(read, faults)
+	if spec == nil {
+		return nil
+	}
 	meta.Closed = true
-	return &model.Object{Meta: meta, Spec: k.closed(read, faults)}
+	return &model.Object{Meta: meta, Spec: spec}
 }
 
 // body fills spec from a node. It returns its faults, and the lines of its fields.

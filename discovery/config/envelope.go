@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -102,6 +103,10 @@ func (r *envelopeReader) readMetadata(metadata entry) {
 			if !isNull(e.value) {
 				r.meta.Labels = r.labels(e, path)
 			}
+		case "annotations":
+			if r.meta.Kind == "AuthorizationPolicy" && !isNull(e.value) {
+				r.meta.DryRun = r.dryRun(e, path)
+			}
 		case "creationTimestamp":
 			if isNull(e.value) {
 				continue
@@ -114,6 +119,26 @@ func (r *envelopeReader) readMetadata(metadata entry) {
 			r.meta.Created = created
 		}
 	}
+}
+
+// dryRunAnnotation marks a policy that is judged and keeps nobody out.
+const dryRunAnnotation = "istio.io/dry-run"
+
+// dryRun reads the annotation of that name. A policy of which it cannot be read is enforced.
+func (r *envelopeReader) dryRun(annotations entry, path string) bool {
+	for _, e := range r.object(annotations.value, path) {
+		if e.key != dryRunAnnotation {
+			continue
+		}
+		n, _ := r.enter(e.value, false, 0)
+		dry, err := strconv.ParseBool(n.Value)
+		if n.Kind != yaml.ScalarNode || err != nil {
+			r.faultf(e.line, pathOf(path, e.key), "is %s, want \"true\" or \"false\"", describe(n))
+			return false
+		}
+		return dry
+	}
+	return false
 }
 
 // labels reads the labels whose values are strings; Kubernetes itself would refuse others.

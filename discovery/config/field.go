@@ -13,6 +13,7 @@ type report struct {
 	index     index
 	regexes   map[string]string // the faults of regular expressions that were read
 	namespace string            // of the object
+	dryRun    bool              // the object is a policy that keeps nobody out
 	size      int               // of the programs of these, together
 	ended     func() error      // not nil once nobody waits for the verdict
 	steps     int               // fields, items and keys at which rules looked: what judging the object cost

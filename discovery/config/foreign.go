@@ -60,4 +60,4 @@ const (
 func (p Problem) Unenforceable() bool { return p.Message == unenforced }
 
 // securityKinds returns the kinds of security.istio.io that are not served.
-func securityKinds() []string { return []string{"AuthorizationPolicy", "RequestAuthentication"} }
+func securityKinds() []string { return []string{"RequestAuthentication"} }

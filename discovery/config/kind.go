@@ -17,7 +17,7 @@ const (
 // groupOf returns the API group of a kind that is served.
 func groupOf(kind string) string {
 	switch kind {
-	case "PeerAuthentication":
+	case "AuthorizationPolicy", "PeerAuthentication":
 		return securityGroup
 	default:
 		return group
@@ -34,7 +34,7 @@ type kind struct {
 	rules func(field, proto.Message)
 
 	// closed makes a spec from what could be read of one that has faults: it keeps out all whom that one may keep out. It is
-	// nil for a kind that keeps nobody out.
+	// nil for a kind that keeps nobody out, and makes nil for an object that keeps nobody out.
 	closed func(read proto.Message, faults []Problem) proto.Message
 }
 
@@ -45,6 +45,8 @@ func kindOf(apiVersion, name string) (kind, bool) {
 		return kind{}, false
 	}
 	switch name {
+	case "AuthorizationPolicy":
+		return closing(kindFor(name, authorizationPolicy), closedPolicy), true
 	case "DestinationRule":
 		return kindFor(name, destinationRule), true
 	case "Gateway":
@@ -105,7 +107,7 @@ func Kinds() []Kind {
 func kindNames() []string {
 	return []string{
 		"DestinationRule", "Gateway", "PeerAuthentication", "ProxyConfig", "ServiceEntry", "Sidecar", "VirtualService", "WorkloadEntry",
-		"WorkloadGroup",
+		"WorkloadGroup", "AuthorizationPolicy",
 	}
 }
 
@@ -120,7 +122,12 @@ func kindFor[M proto.Message](name string, rules func(field, M)) kind {
 
 // closing returns a kind with a function for closed.
 func closing[M proto.Message](k kind, closed func(M, []Problem) M) kind {
-	k.closed = func(read proto.Message, faults []Problem) proto.Message { return closed(read.(M), faults) }
+	k.closed = func(read proto.Message, faults []Problem) proto.Message {
+		if out := closed(read.(M), faults); out.ProtoReflect().IsValid() {
+			return out
+		}
+		return nil
+	}
 	return k
 }
 

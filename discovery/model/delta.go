@@ -138,7 +138,7 @@ func (m *Mesh) replaceObject(o *Object) bool {
 	}
 	was := m.objects[i]
 	m.objects[i] = o
-	if o.Spec == was.Spec && maps.Equal(o.Labels, was.Labels) {
+	if o.Spec == was.Spec && maps.Equal(o.Labels, was.Labels) && o.DryRun == was.DryRun && o.Closed == was.Closed {
 		return true // only its line changed, as for all objects below an edit in a file; values made from it stay valid
 	}
 	switch spec := o.Spec.(type) {

@@ -37,23 +37,26 @@ type labels struct {
 	gateways labelKeys            // selectors of Gateways
 	of       map[string]labelKeys // by namespace: selectors of its Sidecars and DestinationRules
 	fronts   map[string]labelKeys // by namespace: selectors of its Services, of which gateways open the ports
+	guards   map[string]labelKeys // by namespace: selectors of its policies
 }
 
 // LabelsRead returns the keys of labels that affect the configuration of a workload of namespace: selectors of objects
-// in its namespace, source labels in rules, and failoverPriority. For a gateway, the selectors of Gateways, and of the
-// Services of its namespace, are included.
+// in its namespace, source labels in rules, and failoverPriority. For a gateway, the selectors of Gateways, of the
+// Services of its namespace and of policies are included: those of a sidecar's policies are for inbound traffic.
 func (m *Mesh) LabelsRead(namespace string, gateway bool) map[string]bool {
 	out := maps.Clone(m.labels.every)
 	maps.Copy(out, m.labels.of[namespace])
 	if gateway {
 		maps.Copy(out, m.labels.gateways)
 		maps.Copy(out, m.labels.fronts[namespace])
+		maps.Copy(out, m.labels.guards[namespace])
+		maps.Copy(out, m.labels.guards[m.settings.RootNamespace()])
 	}
 	return out
 }
 
 func (m *Mesh) indexLabels() {
-	m.labels = labels{every: labelKeys{}, gateways: labelKeys{}, of: map[string]labelKeys{}, fronts: map[string]labelKeys{}}
+	m.labels = labels{every: labelKeys{}, gateways: labelKeys{}, of: map[string]labelKeys{}, fronts: map[string]labelKeys{}, guards: m.policies.labels()}
 	for namespace, all := range m.selecting {
 		m.labels.fronts[namespace] = labelKeys{}
 		for _, s := range all {

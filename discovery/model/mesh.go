@@ -37,6 +37,7 @@ type Mesh struct {
 	objects          []*Object                // all, oldest first
 	twins            map[string]bool          // keys that several objects have
 	unused           []twin                   // objects whose key an object in use has; in the order of objects
+	policies         policies
 	settings         Settings
 	base             *Generation // of the mesh that Next made, from which With made this one
 	delta            Delta
@@ -74,6 +75,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 		declared:         map[*networking.ServiceEntry]declaredServices{},
 		peers:            map[string]*Peers{},
 		contested:        map[serviceKey]claimants{},
+		policies:         policies{},
 		memory:           NewMemory(m.memory, nil),
 		settings:         m.settings.constant(),
 	}
@@ -180,6 +182,8 @@ func (m *Mesh) addObject(o *Object) {
 		m.sidecars = append(m.sidecars, &Config[*networking.Sidecar]{o.Meta, spec})
 	case *networking.Gateway:
 		m.gateways = append(m.gateways, &Config[*networking.Gateway]{o.Meta, spec})
+	case *security.AuthorizationPolicy:
+		m.policies.add(o.Meta, spec)
 	case *security.PeerAuthentication:
 		m.addPeer(o, spec)
 	case *meshconfig.MeshConfig:

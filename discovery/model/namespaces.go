@@ -9,7 +9,7 @@ const Others = "(others)"
 // short names.
 type namespaces struct {
 	special  map[string]bool
-	gateways map[string]bool // that have a Gateway: it goes first at their gateway workloads
+	gateways map[string]bool // that have a Gateway, which goes first at their gateway workloads, or a policy
 	domains  map[string]bool // "NAMESPACE.svc.SUFFIX" of hosts; for any other host, the part after its first label
 	suffixes map[string]bool // "SUFFIX" of the domains
 }
@@ -80,6 +80,9 @@ func (m *Mesh) indexNamespaces() {
 	}
 	for _, g := range m.gateways {
 		n.gateways[g.Namespace] = true
+	}
+	for namespace := range m.policies {
+		n.gateways[namespace] = true
 	}
 	for _, s := range m.sidecars {
 		n.special[s.Namespace] = true

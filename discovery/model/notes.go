@@ -69,6 +69,8 @@ func (j *judge) object(o *Object) {
 		j.foreignAddress(o.Meta, "spec.address", spec.Address)
 	case *networking.WorkloadGroup:
 		j.template(o)
+	case *security.AuthorizationPolicy:
+		j.authorizationPolicy(o.Meta, spec)
 	case *security.PeerAuthentication:
 		j.peerAuthentication(o, spec)
 	}

@@ -17,7 +17,7 @@ import (
 type Spec interface {
 	*networking.VirtualService | *networking.DestinationRule | *networking.Sidecar | *networking.ServiceEntry |
 		*networking.Gateway | *networking.WorkloadEntry | *networking.WorkloadGroup | *v1beta1.ProxyConfig |
-		*security.PeerAuthentication | *meshconfig.MeshConfig | *meshconfig.MeshNetworks
+		*security.AuthorizationPolicy | *security.PeerAuthentication | *meshconfig.MeshConfig | *meshconfig.MeshNetworks
 }
 
 // Object is one Istio configuration object, decoded and validated. Spec holds one of the types of Spec.
@@ -45,6 +45,7 @@ type Meta struct {
 	Closed bool
 
 	WholeHosts bool // of a VirtualService: a host of one label is that name, and no service of the namespace
+	DryRun     bool // of an AuthorizationPolicy: it is judged, and keeps nobody out
 }
 
 // Key identifies the object: "VirtualService/default/reviews".

@@ -235,7 +235,7 @@ func TestFormat(t *testing.T) {
 		"Service: Registry Cluster Origin Right Host Namespace Name Created Resolution External Headless NodeLocal Prefer Addresses Ports Endpoints " +
 			"ClusterAddresses ExternalName AliasOf Aliases Selector Ignored ExportTo SubjectAltNames Accounts",
 		"Workload: Registry Cluster Namespace Name Addresses Ports Labels ServiceAccount Weight Locality Network Health Proxied OnNode Origin",
-		"Meta: Kind Namespace Name Labels Created Origin Closed WholeHosts",
+		"Meta: Kind Namespace Name Labels Created Origin Closed WholeHosts DryRun",
 		"object: Meta Type Spec",
 		"record: Key Services Workloads Objects",
 	}

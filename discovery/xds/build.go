@@ -39,6 +39,7 @@ func build(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
 	switch {
 	case v.Gateway:
 		b.gateways()
+		policyFiltersOf(m.Policies(v.Namespace, v.Labels()), m.Settings()).protect(b.out.Listeners)
 	default:
 		b.listeners()
 	}

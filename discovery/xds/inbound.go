@@ -56,6 +56,7 @@ type InboundInputs struct {
 	sidecar  *networking.Sidecar
 	services []*model.Service // with an endpoint at one of the proxy's addresses
 	peer     model.PeerPolicy
+	policies []model.Policy // of the workload
 }
 
 // InboundOf returns the inputs of the inbound resources for view v in a mesh.
@@ -65,8 +66,9 @@ func InboundOf(m *model.Mesh, v Inbound) InboundInputs {
 		return in // a gateway has no workload
 	}
 	in.mesh, in.tracer, in.services = m.Settings(), tracerOf(m, v.Namespace), ownFirst(m.ServicesAt(v.addresses()...), v.Namespace)
-	in.peer = m.Peers(v.Namespace).Of(v.Labels())
-	if s := m.Sidecar(v.Namespace, v.Labels()); s != nil {
+	labels := v.Labels()
+	in.peer, in.policies = m.Peers(v.Namespace).Of(labels), m.Policies(v.Namespace, labels)
+	if s := m.Sidecar(v.Namespace, labels); s != nil {
 		in.sidecar = s.Spec
 	}
 	return in
@@ -89,7 +91,7 @@ func ownFirst(all []*model.Service, namespace string) []*model.Service {
 // Same reports whether both give the same resources.
 func (in InboundInputs) Same(other InboundInputs) bool {
 	return in.view == other.view && in.mesh == other.mesh && in.tracer == other.tracer && in.sidecar == other.sidecar && in.peer == other.peer &&
-		slices.Equal(in.services, other.services)
+		slices.Equal(in.services, other.services) && slices.Equal(in.policies, other.policies)
 }
 
 // Build returns the resources for traffic to the workload: a listener for each port that the proxy binds itself, and
@@ -116,6 +118,7 @@ func (in InboundInputs) Build() *Resources {
 		r.Clusters = append(r.Clusters, inboundPassthrough(v.family()), blackHole())
 		r.Listeners = append(r.Listeners, in.virtualInbound(seen, intercepted))
 	}
+	policyFiltersOf(in.policies, in.mesh).protect(r.Listeners)
 	r.Listeners = openable(r.Listeners, v.Unprivileged, v.Own)
 	return r.normalize()
 }

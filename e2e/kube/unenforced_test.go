@@ -18,9 +18,9 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// policyOf is an AuthorizationPolicy that would refuse every request.
+// policyOf is a policy that nothing enforces here.
 func policyOf(name string) string {
-	return "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: " + name + ", namespace: default}\nspec: {}"
+	return "apiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: " + name + ", namespace: default}\nspec: {}"
 }
 
 const nobodyIsKeptOut = "is not served: nobody is kept out by it"
@@ -42,12 +42,12 @@ func (w *world) named(policy string) {
 			return fmt.Errorf("its Events are %q", events)
 		}
 		page, err := lab.Get("http://" + w.discovery.HTTP + "/ready?verbose")
-		if err == nil && !strings.Contains(page, "AuthorizationPolicy/default/"+policy+": "+nobodyIsKeptOut) {
+		if err == nil && !strings.Contains(page, "RequestAuthentication/default/"+policy+": "+nobodyIsKeptOut) {
 			err = fmt.Errorf("/ready?verbose is %s", page)
 		}
 		return err
 	}))
-	if log := w.discovery.Log(); !strings.Contains(log, "record=AuthorizationPolicy/default/"+policy) {
+	if log := w.discovery.Log(); !strings.Contains(log, "record=RequestAuthentication/default/"+policy) {
 		w.t.Errorf("the log does not name the policy: %s", tail(log))
 	}
 }

@@ -63,8 +63,12 @@ func (c istioCase) judged() (verdict, reason string) {
 	if namespace == "" {
 		namespace = "default"
 	}
-	object := fmt.Sprintf(`{"apiVersion": "networking.istio.io/%s", "kind": %q, "metadata": {"name": "a", "namespace": %q}, "spec": %s}`,
-		version, c.Kind, namespace, c.Spec)
+	group := "networking.istio.io"
+	if c.Kind == "AuthorizationPolicy" {
+		group = "security.istio.io"
+	}
+	object := fmt.Sprintf(`{"apiVersion": "%s/%s", "kind": %q, "metadata": {"name": "a", "namespace": %q}, "spec": %s}`,
+		group, version, c.Kind, namespace, c.Spec)
 	_, problems := config.Decode("", []byte(object))
 	verdict = "taken"
 	var reasons []string

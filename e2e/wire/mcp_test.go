@@ -24,6 +24,14 @@ func readsFrom(address string) string {
 
 // kinds has an object of every kind but ServiceEntry. Only its VirtualService is about the requests of these tests.
 const kinds = `---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: readers, namespace: default}
+spec:
+  selector: {matchLabels: {app: nobody}}
+  action: DENY
+  rules: [{from: [{source: {notNamespaces: [default]}}], to: [{operation: {paths: ["/a*"], ports: ["80"]}}]}]
+---
 apiVersion: networking.istio.io/v1
 kind: DestinationRule
 metadata: {name: rule, namespace: default}
@@ -76,7 +84,7 @@ spec: {metadata: {labels: {app: edge}}, template: {ports: {http: 8080}, serviceA
 ` + aside
 
 // kindCount is how many objects kinds has.
-const kindCount = 9
+const kindCount = 10
 
 // configuration reads what /debug/configz of a control plane, ours or Istio's, shows: kind/namespace/name to spec. MeshConfig is not
 // among it, for each has its own.

@@ -157,7 +157,7 @@ func (s *state) choose(key string, groups map[string]model.Group) {
 	}
 	delete(s.missing, key)
 	if was != nil && proto.Equal(was.Spec.(proto.Message), o.Spec.(proto.Message)) {
-		if was.Origin == o.Origin && was.Created.Equal(o.Created) && maps.Equal(was.Labels, o.Labels) && was.Closed == o.Closed {
+		if was.Origin == o.Origin && was.Created.Equal(o.Created) && maps.Equal(was.Labels, o.Labels) && was.DryRun == o.DryRun && was.Closed == o.Closed {
 			return
 		}
 		o = &model.Object{Meta: o.Meta, Spec: was.Spec} // the same message, so that resources made from it can be reused

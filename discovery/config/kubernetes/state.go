@@ -47,6 +47,7 @@ type known struct {
 	generation int64
 	labels     map[string]string
 	namespace  string
+	dryRun     string // an annotation, of which no generation tells
 }
 
 func newState(cluster string, namespaces []string, follow func(*kube.Watch) (stop func())) *state {
@@ -155,10 +156,10 @@ func (st *state) put(k *kind, o any) string {
 		return ""
 	}
 	key := keyOf(k, u)
-	now := known{string(u.GetUID()), u.GetGeneration(), u.GetLabels(), u.GetNamespace()}
+	now := known{string(u.GetUID()), u.GetGeneration(), u.GetLabels(), u.GetNamespace(), u.GetAnnotations()["istio.io/dry-run"]}
 	was, had := k.known[key]
 	object := tracked{ref: refOf(k, u), said: saidOf(u)}
-	if had && was.uid == now.uid && was.generation == now.generation && maps.Equal(was.labels, now.labels) {
+	if had && was.uid == now.uid && was.generation == now.generation && maps.Equal(was.labels, now.labels) && was.dryRun == now.dryRun {
 		st.statuses.said(key, object) // only its status changed, or nothing
 		return key
 	}

@@ -206,28 +206,28 @@ func TestPoliciesAreNamed(t *testing.T) {
 		c.definitions[r.Plural] = c.oversee(r)
 		c.session.Start(c.definitions[r.Plural])
 	}
-	of := c.definitions["authorizationpolicies"]
-	if of == nil || of.Fields != "metadata.name=authorizationpolicies.security.istio.io" {
+	of := c.definitions["requestauthentications"]
+	if of == nil || of.Fields != "metadata.name=requestauthentications.security.istio.io" {
 		t.Fatalf("the definitions that are followed are %v", c.definitions)
 	}
 	c.apply(kube.Event{Of: of, Refused: errors.New("customresourcedefinitions is forbidden")})
-	c.want("?unread/AuthorizationPolicy")
+	c.want("?unread/RequestAuthentication")
 	c.apply(kube.Event{Of: of, List: true, All: []any{definition(t, "True", "v1beta1", "v1")}})
-	c.want("-unread/AuthorizationPolicy")
-	c.follows("authorizationpolicies/v1/")
+	c.want("-unread/RequestAuthentication")
+	c.follows("requestauthentications/v1/")
 	policy := func(name string) *unstructured.Unstructured {
-		return parse(t, "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: "+name+", namespace: shop, uid: u, generation: 1}\nspec: {}")
+		return parse(t, "apiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: "+name+", namespace: shop, uid: u, generation: 1}\nspec: {}")
 	}
-	objects := c.followed["authorizationpolicies/v1/"]
+	objects := c.followed["requestauthentications/v1/"]
 	c.apply(kube.Event{Of: objects, List: true, All: []any{policy("deny")}})
-	if g := c.unsent["AuthorizationPolicy/shop/deny"]; len(g.Faults) != 1 || !strings.Contains(g.Faults[0], "is not served: nobody is kept out by it") {
+	if g := c.unsent["RequestAuthentication/shop/deny"]; len(g.Faults) != 1 || !strings.Contains(g.Faults[0], "is not served: nobody is kept out by it") {
 		t.Errorf("a policy is the group %+v", g)
 	}
-	c.want("?AuthorizationPolicy/shop/deny")
+	c.want("?RequestAuthentication/shop/deny")
 	c.apply(kube.Event{Of: objects, Gone: policy("deny")})
-	c.want("-AuthorizationPolicy/shop/deny")
-	c.apply(kube.Event{Of: objects, Refused: errors.New("authorizationpolicies is forbidden")})
-	c.want("?unread/AuthorizationPolicy")
+	c.want("-RequestAuthentication/shop/deny")
+	c.apply(kube.Event{Of: objects, Refused: errors.New("requestauthentications is forbidden")})
+	c.want("?unread/RequestAuthentication")
 }
 
 // A kind that the API server refuses is a part that cannot be read: the other kinds are followed, and its last objects

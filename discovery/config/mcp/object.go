@@ -105,8 +105,10 @@ func document(k config.Kind, namespace, name string, meta *mcpv1.Metadata, spec 
 		Namespace string            `json:"namespace"`
 		Labels    map[string]string `json:"labels,omitempty"`
 		Created   string            `json:"creationTimestamp,omitempty"`
+
+		Annotations map[string]string `json:"annotations,omitempty"`
 	}
-	m := metadata{Name: name, Namespace: namespace, Labels: meta.GetLabels()}
+	m := metadata{Name: name, Namespace: namespace, Labels: meta.GetLabels(), Annotations: meta.GetAnnotations()}
 	if created := meta.GetCreateTime(); created.IsValid() {
 		m.Created = created.AsTime().UTC().Format(time.RFC3339)
 	}

@@ -1,0 +1,104 @@
+package authz
+
+import (
+	"fmt"
+
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	security "istio.io/api/security/v1beta1"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Filter is a filter of Envoy's, for HTTP or for connections.
+type Filter struct {
+	Name   string
+	Config *anypb.Any
+}
+
+// Guard has the filters that keep requests from a workload, in their order.
+type Guard struct{ HTTP, TCP []Filter }
+
+// Names of Envoy's filters, and the prefixes of what they count of a dry run, which are Istio's.
+const (
+	httpFilter  = "envoy.filters.http.rbac"
+	tcpFilter   = "envoy.filters.network.rbac"
+	tcpStats    = "tcp."
+	dryRunAllow = "istio_dry_run_allow_"
+	dryRunDeny  = "istio_dry_run_deny_"
+)
+
+// Of returns the filters for the policies of a workload, in a mesh with these trust domains: AUDIT, DENY, ALLOW.
+func Of(policies []model.Policy, trustDomains []string) Guard {
+	var g Guard
+	for _, kind := range []struct {
+		is    security.AuthorizationPolicy_Action
+		as    rbacv3.RBAC_Action
+		stats string
+	}{
+		{security.AuthorizationPolicy_AUDIT, rbacv3.RBAC_LOG, ""},
+		{security.AuthorizationPolicy_DENY, rbacv3.RBAC_DENY, dryRunDeny},
+		{security.AuthorizationPolicy_ALLOW, rbacv3.RBAC_ALLOW, dryRunAllow},
+	} {
+		var of []model.Policy
+		for _, p := range policies {
+			if p.Spec.GetAction() == kind.is {
+				of = append(of, p)
+			}
+		}
+		if len(of) == 0 {
+			continue
+		}
+		r := rules{domains: trustDomains, allow: kind.as == rbacv3.RBAC_ALLOW}
+		enforced, shadow := r.both(of, kind.as)
+		h := &httprbacv3.RBAC{Rules: enforced, ShadowRules: shadow}
+		r.tcp = true
+		enforced, shadow = r.both(of, kind.as)
+		t := &tcprbacv3.RBAC{Rules: enforced, ShadowRules: shadow, StatPrefix: tcpStats}
+		if shadow != nil {
+			h.ShadowRulesStatPrefix, t.ShadowRulesStatPrefix = kind.stats, kind.stats
+		}
+		g.HTTP = append(g.HTTP, Filter{httpFilter, pack(h)})
+		g.TCP = append(g.TCP, Filter{tcpFilter, pack(t)})
+	}
+	return g
+}
+
+// both returns the rules of policies that are enforced, and of those that are a dry run; nil for none.
+func (r rules) both(policies []model.Policy, action rbacv3.RBAC_Action) (enforced, shadow *rbacv3.RBAC) {
+	for _, p := range policies {
+		to := &enforced
+		if p.DryRun {
+			to = &shadow
+		}
+		if *to == nil {
+			*to = &rbacv3.RBAC{Action: action, Policies: map[string]*rbacv3.Policy{}}
+		}
+		if p.Closed && r.allow {
+			continue // it lets nobody in
+		}
+		for i, rule := range p.Spec.GetRules() {
+			if made := r.policy(p, rule); made != nil {
+				(*to).Policies[ruleName(p, i)] = made
+			}
+		}
+	}
+	return enforced, shadow
+}
+
+func ruleName(p model.Policy, rule int) string {
+	return fmt.Sprintf("ns[%s]-policy[%s]-rule[%d]", p.Namespace, p.Name, rule)
+}
+
+// pack encodes a message, always with the same bytes. It can fail only on text that is not UTF-8, which all decoders
+// refuse.
+func pack(m proto.Message) *anypb.Any {
+	out := &anypb.Any{}
+	if err := anypb.MarshalFrom(out, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+		panic(fmt.Sprintf("encode %T: %v", m, err))
+	}
+	return out
+}

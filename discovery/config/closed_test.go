@@ -1,0 +1,72 @@
+package config
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	security "istio.io/api/security/v1beta1"
+)
+
+// What a policy with an error is served as where no good form of it is known.
+func TestClosedForms(t *testing.T) {
+	const all = `{"action":"DENY","rules":[{}]}`
+	head := "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: p, namespace: shop}\n"
+	for name, test := range map[string]struct{ text, want string }{
+		"sound":                         {head + "spec: {action: DENY, rules: [{}]}", ""},
+		"an allowance":                  {head + "spec: {selector: {matchLabels: {app: a}}, rules: [{}, {from: [{source: {ipBlocks: [x]}}]}]}", `{"selector":{"matchLabels":{"app":"a"}}}`},
+		"a denial keeps what it can":    {head + "spec: {action: DENY, rules: [{to: [{operation: {paths: [/a]}}], when: [{key: x, values: [a]}]}]}", `{"action":"DENY","rules":[{"to":[{"operation":{"paths":["/a"]}}],"when":[{"key":"x","values":["a"]}]}]}`},
+		"an unknown field":              {head + "spec: {action: DENY, rules: [{form: [], to: [{operation: {paths: [/a]}}]}]}", `{"action":"DENY","rules":[{"to":[{"operation":{"paths":["/a"]}}]}]}`},
+		"a list with a wrong type":      {head + "spec: {action: DENY, rules: [{to: [{operation: {paths: [/a, [b]], notPaths: [/c, [d]]}}]}]}", `{"action":"DENY","rules":[{"to":[{"operation":{"notPaths":["/c"]}}]}]}`},
+		"values with a wrong type":      {head + "spec: {action: DENY, rules: [{when: [{key: source.ip, values: [10.0.0.1, {}], notValues: [10.0.0.2]}]}]}", `{"action":"DENY","rules":[{"when":[{"key":"source.ip","notValues":["10.0.0.2"]}]}]}`},
+		"a from that is none":           {head + "spec: {action: DENY, rules: [{from: [x, {source: {ipBlocks: [10.0.0.1]}}]}]}", all},
+		"rules that are none":           {head + "spec: {action: DENY, rules: x}", all},
+		"an action that is none":        {head + "spec: {selector: {matchLabels: {app: a}}, action: deny, rules: []}", `{"selector":{"matchLabels":{"app":"a"}},"action":"DENY","rules":[{}]}`},
+		"a selector that is none":       {head + "spec: {selector: {matchLabels: {app: '*'}}, action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]}", `{"action":"DENY","rules":[{"to":[{"operation":{"paths":["/a"]}}]}]}`},
+		"a selector with another field": {head + "spec: {selector: {labels: {app: a}}, rules: [{}]}", `{}`},
+		"targets":                       {head + "spec: {targetRefs: [{kind: Service, name: a}], rules: [{}]}", `{}`},
+		"nobody, as it seems":           {head + "spec: {rules: [{from: []}]}", `{}`},
+		"an audit":                      {head + "spec: {action: AUDIT, rules: [{when: [{key: x, values: [a]}]}]}", ""},
+		"a custom policy":               {head + "spec: {action: CUSTOM, provider: {name: a}, rules: [{to: [{operation: {paths: [/a]}}]}]}", `{"action":"DENY","rules":[{"to":[{"operation":{"paths":["/a"]}}]}]}`},
+		"no object":                     {head + "spec: [1]", all},
+		"another word for the spec":     {head + "spek: {action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]}", all},
+		"another word beside the spec":  {head + "spec: {rules: [{}]}\nspek: {action: DENY}", all},
+		"wrong metadata":                {strings.Replace(head, "namespace: shop", "namespace: shop, labels: [b]", 1) + "spec: {rules: [{}]}", `{}`},
+		"another version":               {strings.Replace(head, "/v1\n", "/v2\n", 1) + "spec: {action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]}", `{"action":"DENY","rules":[{"to":[{"operation":{"paths":["/a"]}}]}]}`},
+		"a misspelt kind":               {strings.Replace(head, "AuthorizationPolicy", "AuthorisationPolicy", 1) + "spec: {rules: [{}]}", `{}`},
+		"many faults":                   {head + "spec: {action: DENY, rules: [{to: [{operation: {paths: [" + strings.Repeat("[], ", 50) + "]}}]}]}", all},
+		"a dry run that is unclear":     {strings.Replace(head, "namespace: shop", "namespace: shop, annotations: {istio.io/dry-run: perhaps}", 1) + "spec: {action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]}", `{"action":"DENY","rules":[{"to":[{"operation":{"paths":["/a"]}}]}]}`},
+		"another kind":                  {"apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: p}\nspec: {egress: [{}]}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			items := Read([]byte(test.text))
+			if len(items) != 1 {
+				t.Fatalf("there are %d items", len(items))
+			}
+			o := items[0].Closed
+			if o == nil || test.want == "" {
+				if o != nil || test.want != "" {
+					t.Fatalf("its closed form is %v, want %q, of %v", o, test.want, items[0].Problems)
+				}
+				return
+			}
+			if !o.Closed || o.Key() != "AuthorizationPolicy/shop/p" || o.DryRun || items[0].Object != nil || !items[0].Refused() {
+				t.Errorf("it is %+v, beside %v", o.Meta, items[0].Object)
+			}
+			text, err := protojson.Marshal(o.Spec.(*security.AuthorizationPolicy))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, want any
+			if json.Unmarshal(text, &got) != nil || json.Unmarshal([]byte(test.want), &want) != nil {
+				t.Fatal("no JSON")
+			}
+			a, _ := json.Marshal(got)
+			b, _ := json.Marshal(want)
+			if string(a) != string(b) {
+				t.Errorf("it is %s, want %s", a, b)
+			}
+		})
+	}
+}

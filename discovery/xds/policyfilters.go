@@ -1,0 +1,79 @@
+package xds
+
+import (
+	"fmt"
+	"slices"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pilotlight/pilotlight/discovery/authz"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// policyFilters holds the filters of a workload's policies.
+type policyFilters struct {
+	http []*hcmv3.HttpFilter
+	tcp  []*listenerv3.Filter
+}
+
+func policyFiltersOf(policies []model.Policy, mesh model.Settings) (g policyFilters) {
+	made := authz.Of(policies, mesh.TrustDomains())
+	for _, f := range made.HTTP {
+		g.http = append(g.http, &hcmv3.HttpFilter{Name: f.Name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: f.Config}})
+	}
+	for _, f := range made.TCP {
+		g.tcp = append(g.tcp, &listenerv3.Filter{Name: f.Name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: f.Config}})
+	}
+	return g
+}
+
+// ofGRPC returns the filters of a gRPC server, which wants a name of its own for each filter. It refuses a listener with a
+// condition that it does not know, and then serves nobody.
+func (g policyFilters) ofGRPC() policyFilters {
+	for i, f := range g.http {
+		f.Name = fmt.Sprintf("%s.%d", f.Name, i)
+	}
+	return g
+}
+
+// protect puts the filters of policies before all others into each chain of finished listeners: a chain that is made in
+// another way one day has them without knowing of them.
+func (g policyFilters) protect(listeners []*listenerv3.Listener) {
+	if len(g.http)+len(g.tcp) == 0 {
+		return
+	}
+	for _, l := range listeners {
+		for _, c := range l.FilterChains {
+			c.Filters = g.before(c.Filters)
+		}
+		if l.DefaultFilterChain != nil {
+			l.DefaultFilterChain.Filters = g.before(l.DefaultFilterChain.Filters)
+		}
+	}
+}
+
+// before returns the filters of a chain behind those of policies: those of requests within each connection manager, and
+// those of connections where there is none.
+func (g policyFilters) before(filters []*listenerv3.Filter) []*listenerv3.Filter {
+	requests := false
+	out := slices.Clone(filters)
+	for i, f := range out {
+		m := &hcmv3.HttpConnectionManager{}
+		if !f.GetTypedConfig().MessageIs(m) {
+			continue
+		}
+		if err := f.GetTypedConfig().UnmarshalTo(m); err != nil { // it was packed here
+			panic(fmt.Sprintf("read filter %s: %v", f.Name, err))
+		}
+		m.HttpFilters = append(slices.Clone(g.http), m.HttpFilters...)
+		guarded := proto.CloneOf(f)
+		guarded.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: pack(m)}
+		out[i], requests = guarded, true
+	}
+	if requests {
+		return out
+	}
+	return append(slices.Clone(g.tcp), out...)
+}

@@ -24,6 +24,7 @@ type Status struct {
 	} `json:"readiness"`
 	LastFailure  *status.Exit         `json:"last_failure"` // nil for none
 	Certificates []status.Certificate `json:"certificates"`
+	Recording    *status.Recording    `json:"recording"` // nil where nothing is to be remembered
 }
 
 // Epoch is one Envoy process.

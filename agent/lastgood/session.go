@@ -134,14 +134,19 @@ func (j *journal) becomesWhole() {
 	}
 	j.held.Store(j.grown)
 	j.whole, j.grown = true, 0
-	s.failures = 0
 	for _, other := range s.journals {
 		if other != j && other.whole {
 			other.failed = true
 			s.do(func() { other.named = false; other.close() }) // nothing of it may go to the name any more
 		}
 	}
-	s.queue(j, j.take)
+	s.queue(j, func() error {
+		err := j.take()
+		if err == nil {
+			s.telling.Go(s.remembered)
+		}
+		return err
+	})
 }
 
 // Close ends the session with its stream.

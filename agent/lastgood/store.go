@@ -31,10 +31,12 @@ type Store struct {
 	mu       sync.Mutex
 	journals map[uint64]*journal // by Envoy's process
 	failures int                 // in a row
+	ended    int64               // how often recording has ended so far
+	fault    string              // why nothing is recorded; empty while it is
 	retryAt  time.Time
 	now      func() time.Time
 
-	failing sync.WaitGroup
+	telling sync.WaitGroup // what an operation has to tell, which must not take the lock
 }
 
 // NewStore returns a store for a directory that only this process writes to; name is its path for users. serves reports whether a process
@@ -52,7 +54,7 @@ func (s *Store) Run(ctx context.Context) {
 		_ = os.Remove(path)
 	}
 	defer s.closeAll()
-	defer s.failing.Wait()
+	defer s.telling.Wait()
 	for {
 		select {
 		case op := <-s.ops:
@@ -161,7 +163,7 @@ func (s *Store) queue(j *journal, op func() error) {
 		}
 		if err := op(); err != nil {
 			j.broken = true
-			s.failing.Go(func() {
+			s.telling.Go(func() {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				s.fail(j, err)
@@ -183,9 +185,28 @@ func (s *Store) fail(j *journal, err error) {
 	}
 	wait := min(firstRetry<<min(s.failures, 10), lastRetry)
 	s.failures++
+	s.ended++
+	s.fault = err.Error()
 	s.retryAt = s.now().Add(wait)
 	s.log.Warn("the configuration is not remembered: the last one that was stays", "file", s.Path(), "err", err, "again_in", wait)
 	if session := j.session; session != nil && session.restart != nil {
 		j.timer = time.AfterFunc(wait, session.restart)
 	}
+}
+
+// remembered notes that a journal has got the name. After a failure it is logged.
+func (s *Store) remembered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failures > 0 {
+		s.log.Info("the configuration is remembered again", "file", s.Path())
+	}
+	s.failures, s.fault = 0, ""
+}
+
+// Recording returns why nothing is recorded now, empty if nothing prevents it, and how often recording has ended so far.
+func (s *Store) Recording() (fault string, ended int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fault, s.ended
 }

@@ -381,8 +381,14 @@ func TestRecordingFails(t *testing.T) {
 		if err := os.Rename(dir, aside); err != nil {
 			t.Fatal(err)
 		}
+		if fault, ended := s.Recording(); fault != "" || ended != 0 {
+			t.Errorf("recording: fault %q, ended %d times", fault, ended)
+		}
 		second, _ := s.Session(2, header, nil)
 		whole(second, "a@2", "l@2")
+		if fault, ended := s.Recording(); !strings.Contains(fault, "no such file or directory") || ended != 1 {
+			t.Errorf("not recording: fault %q, ended %d times", fault, ended)
+		}
 		if again, _ := s.Session(2, header, nil); again != nil {
 			t.Error("tried again at once")
 		}
@@ -399,11 +405,15 @@ func TestRecordingFails(t *testing.T) {
 			t.Error("not recorded again")
 		}
 		whole(fourth, "a@3", "l@3")
+		if fault, ended := s.Recording(); fault != "" || ended != 1 {
+			t.Errorf("recording again: fault %q, ended %d times", fault, ended)
+		}
 	})
 	if got := held(filepath.Join(dir, FileName), header, 0); got != "a@3 [];l@3 [];[a z];" {
 		t.Errorf("got %s", got)
 	}
-	if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "not remembered") || !strings.Contains(got, "no such file or directory") {
+	if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "not remembered") || !strings.Contains(got, "no such file or directory") ||
+		strings.Count(got, `level=INFO msg="the configuration is remembered again"`) != 1 {
 		t.Errorf("log: %s", got)
 	}
 }

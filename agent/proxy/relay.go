@@ -38,8 +38,8 @@ func (c Config) relays() bool {
 	return c.LastGood.On && c.Source.Custom.Path == "" && c.Params.Discovery.Variant == bootstrap.Delta
 }
 
-// through reports whether a bootstrap leads its ADS through the socket. A template or an override may lead it elsewhere.
-func through(text []byte, socket string) bool {
+// through reports whether a bootstrap has ADS, and whether it leads that through the socket. A template or an override may lead it elsewhere.
+func through(text []byte, socket string) (ads, is bool) {
 	var b struct {
 		Static struct {
 			Clusters []struct {
@@ -49,21 +49,24 @@ func through(text []byte, socket string) bool {
 			} `json:"clusters"`
 		} `json:"static_resources"`
 		Dynamic struct {
-			ADS struct {
+			ADS *struct {
 				Type string `json:"api_type"`
 			} `json:"ads_config"`
 		} `json:"dynamic_resources"`
 	}
 	path, err := json.Marshal(socket)
-	if err != nil || json.Unmarshal(text, &b) != nil || b.Dynamic.ADS.Type != "DELTA_GRPC" {
-		return false
+	if err != nil || json.Unmarshal(text, &b) != nil {
+		return true, false
+	}
+	if ads = b.Dynamic.ADS != nil; !ads || b.Dynamic.ADS.Type != "DELTA_GRPC" {
+		return ads, false
 	}
 	for _, c := range b.Static.Clusters {
 		if c.Name == "xds-grpc" {
-			return c.Transport == nil && bytes.Contains(c.Load, path)
+			return true, c.Transport == nil && bytes.Contains(c.Load, path)
 		}
 	}
-	return false
+	return true, false
 }
 
 // relayed is a relay and its socket; nil for none.
@@ -87,10 +90,11 @@ func (p *Proxy) openRelay(slot *envoy.Slot, params bootstrap.Params) (*relayed, 
 	params.Discovery.Socket = slot.Socket(relaySocket)
 	if c.Source.given() {
 		text, _, err := c.Source.bootstrap(params)
-		if err == nil && !through(text, params.Discovery.Socket) {
+		ads, is := through(text, params.Discovery.Socket)
+		if err == nil && ads && !is {
 			c.Log.Warn("the last good configuration is not remembered: the bootstrap leads to discovery in a way of its own", "cluster", "xds-grpc")
 		}
-		if err != nil || !through(text, params.Discovery.Socket) {
+		if err != nil || !is {
 			return nil, direct // the caller reports the error
 		}
 	}
@@ -162,6 +166,15 @@ func (r *relayed) health(started time.Time) *health.Relayed {
 		return nil
 	}
 	return &health.Relayed{Connected: s.Connected, Why: s.Why, Serves: s.Serves}
+}
+
+// recording returns whether what Envoy accepts is remembered.
+func (r *relayed) recording() *status.Recording {
+	if r == nil {
+		return nil
+	}
+	fault, ended := r.store.Recording()
+	return &status.Recording{Fault: fault, Ended: ended}
 }
 
 // shown returns the serial of the certificate that the next connection to discovery will show; empty for none.

@@ -31,25 +31,26 @@ func TestThrough(t *testing.T) {
 		name   string
 		source Source
 		want   bool
+		no     string // of ADS
 	}{
-		{"the role's own", Source{}, true},
-		{"an override of another part", Source{Override: file("o1", `{"stats_flush_interval": "7s"}`)}, true},
-		{"an override of the variant", Source{Override: file("o2", `{"dynamic_resources": {"ads_config": {"api_type": "GRPC"}}}`)}, false},
+		{"the role's own", Source{}, true, ""},
+		{"an override of another part", Source{Override: file("o1", `{"stats_flush_interval": "7s"}`)}, true, ""},
+		{"an override of the variant", Source{Override: file("o2", `{"dynamic_resources": {"ads_config": {"api_type": "GRPC"}}}`)}, false, ""},
 		{"a template with our clusters", Source{Template: file("t1", `{"node": {{template "node" .}},
-			"dynamic_resources": {{template "dynamic_resources" .}}, "static_resources": {{template "static_resources" .}}}`)}, true},
+			"dynamic_resources": {{template "dynamic_resources" .}}, "static_resources": {{template "static_resources" .}}}`)}, true, ""},
 		{"a template with its own cluster", Source{Template: file("t2", `{"node": {{template "node" .}}, "dynamic_resources": {{template "dynamic_resources" .}},
-			"static_resources": {"clusters": [{"name": "xds-grpc", "load_assignment": {"cluster_name": {{.Discovery.Host}}}}]}}`)}, false},
+			"static_resources": {"clusters": [{"name": "xds-grpc", "load_assignment": {"cluster_name": {{.Discovery.Host}}}}]}}`)}, false, ""},
 		{"a template with TLS of its own", Source{Template: file("t3", `{"node": {{template "node" .}}, "dynamic_resources": {{template "dynamic_resources" .}},
-			"static_resources": {"clusters": [{"name": "xds-grpc", "transport_socket": {"name": "x"}, "load_assignment": {"cluster_name": {{.Discovery.Socket}}}}]}}`)}, false},
-		{"a template without clusters", Source{Template: file("t4", `{"node": {{template "node" .}}}`)}, false},
+			"static_resources": {"clusters": [{"name": "xds-grpc", "transport_socket": {"name": "x"}, "load_assignment": {"cluster_name": {{.Discovery.Socket}}}}]}}`)}, false, ""},
+		{"a template without ADS", Source{Template: file("t4", `{"node": {{template "node" .}}}`)}, false, "ADS"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			text, _, err := test.source.bootstrap(params)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := through(text, socket); got != test.want {
-				t.Errorf("got %v, want %v: %s", got, test.want, text)
+			if ads, got := through(text, socket); got != test.want || ads != (test.no == "") {
+				t.Errorf("got %v, with ADS %v, want %v: %s", got, ads, test.want, text)
 			}
 		})
 	}

@@ -22,6 +22,7 @@ type report struct {
 	config          Config
 	secrets         *secrets
 	enrolled        *enrolled
+	relayed         *relayed
 	notifier        notifier
 	stderr, printed *lossy.Writer
 
@@ -48,6 +49,7 @@ func (r *report) document() status.Document {
 	for _, set := range r.certificates {
 		d.Certificates = append(d.Certificates, certificateOf(set, r.config.reads(r.child.Started()))...)
 	}
+	d.Recording = r.relayed.recording()
 	r.enrolled.report(d.Certificates)
 	d.Certificates = append(d.Certificates, r.secrets.certificates(d.Certificates)...)
 	if facts, err := envoy.FactsOf(os.Getpid()); err == nil {

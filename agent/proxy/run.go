@@ -59,7 +59,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 	}
 	r := p.newRunning(want, s, slot, process)
 	r.report.enrolled = p.enrolled
-	r.shown = relayed.shown
+	r.report.relayed, r.shown = relayed, relayed.shown
 	defer relayed.serve(r.child)()
 	served := []any{"node", params.Node.String(), "discovery", text(params.Discovery.Address)}
 	if custom := c.Source.Custom.Path; custom != "" {

@@ -18,13 +18,20 @@ type Document struct {
 	Certificates []Certificate
 	Past         Past
 	Dropped      []Dropped
-	Memory       int64 // of the agent, resident, in bytes
+	Recording    *Recording // nil where nothing is to be remembered
+	Memory       int64      // of the agent, resident, in bytes
 }
 
 // Dropped counts lines that were dropped because the reader of the stream did not keep up.
 type Dropped struct {
 	Stream string // stderr, or stdout for Envoy's stdout
 	Lines  int64
+}
+
+// Recording is whether what Envoy accepts is remembered, for an Envoy that starts while discovery is away.
+type Recording struct {
+	Fault string `json:"fault,omitempty"` // why it is not now: what was remembered before stays
+	Ended int64  `json:"ended"`           // how often it has ended so far
 }
 
 // Certificate is a certificate of the workload, as in its file.
@@ -99,6 +106,7 @@ type statusView struct {
 	LastExit     *Exit          `json:"last_exit,omitempty"`    // of any Envoy
 	LastFailure  *Exit          `json:"last_failure,omitempty"` // the last unexpected one
 	Certificates []Certificate  `json:"certificates"`
+	Recording    *Recording     `json:"recording,omitempty"`
 	Memory       int64          `json:"memory_bytes"`
 }
 
@@ -109,7 +117,7 @@ func (d Document) view(now time.Time) statusView {
 		BudgetLeft:  max(0, d.Supervisor.Budget-d.Supervisor.Failures),
 		Readiness:   readinessView{Changes: d.Past.Changes, History: append([]Transition{}, d.Past.Readiness...)},
 		LastExit:    d.Past.LastExit,
-		LastFailure: d.Past.LastFailure, Certificates: append([]Certificate{}, d.Certificates...), Memory: d.Memory,
+		LastFailure: d.Past.LastFailure, Certificates: append([]Certificate{}, d.Certificates...), Recording: d.Recording, Memory: d.Memory,
 	}
 	if n := len(d.Past.Readiness); n > 0 {
 		v.Readiness.Since = &d.Past.Readiness[n-1].At

@@ -46,7 +46,7 @@ func serving() Document {
 			{Path: "/etc/certs/cert-chain.pem", Serial: "03e9", NotAfter: &ends},
 			{Path: "/etc/istio/ingress-certs/tls.crt", Fault: `is "missing"`, Held: &Held{"07d1", ends.Add(time.Hour)}},
 		},
-		Memory: 12 << 20,
+		Recording: &Recording{Fault: "no space left on device", Ended: 2}, Memory: 12 << 20,
 		Health: health.State{}.Next(observation, liveAt).Verdict(liveAt),
 		Past: Past{
 			Readiness: []Transition{{began, false, "ProcessUp: no Envoy runs"}, {liveAt, true, ""}}, Changes: 1,
@@ -204,6 +204,8 @@ func TestMetrics(t *testing.T) {
 		`pilotlight_agent_certificate_expiry_timestamp_seconds{path="/etc/certs/cert-chain.pem"} 1800000000` + "\n",
 		`pilotlight_agent_certificate_expiry_timestamp_seconds{path="/etc/istio/ingress-certs/tls.crt"} 1800003600` + "\n",
 		`pilotlight_agent_certificate_valid{path="/etc/istio/ingress-certs/tls.crt"} 0` + "\n",
+		"pilotlight_agent_last_good_recording 0\n",
+		"pilotlight_agent_last_good_recording_ended_total 2\n",
 		"pilotlight_agent_resident_memory_bytes 12582912\n",
 	} {
 		if !strings.Contains(text, want) {

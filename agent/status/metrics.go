@@ -64,6 +64,10 @@ func (d Document) writeMetrics(to io.Writer, now time.Time) {
 	if until := d.Health.LastGood; until != nil {
 		w.metric("last_good_timestamp_seconds", "gauge", "Until when the remembered configuration was the newest, while Envoy serves that one since discovery is away.", until.Unix())
 	}
+	if r := d.Recording; r != nil {
+		w.metric("last_good_recording", "gauge", "Whether the configuration that Envoy accepts is remembered.", number(r.Fault == ""))
+		w.metric("last_good_recording_ended_total", "counter", "Times that it was remembered no longer, such as for a full disk.", r.Ended)
+	}
 	w.metric("drained", "gauge", "Whether it is out of service until it is resumed.", number(d.Supervisor.Drained))
 	d.writeSupervisor(w, now)
 	w.family("certificate_expiry_timestamp_seconds", "gauge", "When the certificate of the workload ends that Envoy uses.")

@@ -11,6 +11,7 @@ import (
 // destination.
 func TestEverySettingHasAnEffect(t *testing.T) {
 	ports := []string{freePort(t), freePort(t)}
+	direct := []string{"--lastGood", "off"} // Envoy connects to discovery itself, so that its bootstrap shows how
 	rows := map[string]struct {
 		given     string
 		in        func(t *testing.T, s *settings) string
@@ -23,7 +24,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		"ip":               {given: "10.9.9.9", in: rendered, want: "sidecar~10.9.9.9~"},
 		"id":               {given: "me-1", in: rendered, want: "~me-1~"},
 		"domain":           {given: "my.domain", in: rendered, want: "~my.domain"},
-		"trust-domain":     {given: "my.trust", in: renderedTLS, want: "spiffe://my.trust/ns/"},
+		"trust-domain":     {given: "my.trust", in: renderedTLS, want: "spiffe://my.trust/ns/", beside: direct},
 		"serviceCluster":   {given: "reviews", in: rendered, want: `"cluster": "reviews"`},
 		"availabilityZone": {given: "r/z/s", in: rendered, want: `"sub_zone": "s"`},
 		"labelsFile":       {given: "/labels", in: rendered, want: `"app": "of-the-file"`},
@@ -35,12 +36,12 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		"templateFile":      {given: `{"cluster": {{json .Discovery.Host}}, "mine": 1}`, file: true, in: rendered, want: `"mine": 1`},
 		"bootstrapOverride": {given: `{"stats_flush_interval": "7s"}`, file: true, in: rendered, want: `"stats_flush_interval": "7s"`},
 
-		"discoveryAddress":       {given: "pilot.x:1234", in: rendered, want: `"port_value": 1234`},
+		"discoveryAddress":       {given: "pilot.x:1234", in: rendered, want: `"port_value": 1234`, beside: direct},
 		"xdsVariant":             {given: "sotw", in: rendered, want: `"api_type": "GRPC",`},
-		"lastGood":               {given: "24h", in: rendered, want: `/ads-TOKEN.sock"`},
+		"lastGood":               {given: "off", in: rendered, want: `"port_value": 15010`},
 		"connectTimeout":         {given: "7s", in: rendered, want: `"connect_timeout": "7s"`},
-		"controlPlaneAuthPolicy": {given: "MUTUAL_TLS", in: rendered, want: `"name": "ROOTCA"`},
-		"pilotIdentity":          {given: "spiffe://x/y", in: renderedTLS, want: "spiffe://x/y"},
+		"controlPlaneAuthPolicy": {given: "MUTUAL_TLS", in: rendered, want: `"name": "ROOTCA"`, beside: direct},
+		"pilotIdentity":          {given: "spiffe://x/y", in: renderedTLS, want: "spiffe://x/y", beside: direct},
 		"certDir":                {given: "/my/certs", in: certificateFiles, want: "/my/certs/key.pem"},
 		"ingressCertDir":         {given: "/my/ingress", in: certificateFiles, want: "/my/ingress/tls.key"},
 		"caAddress":              {given: "other.test:1", in: enrolled, want: "other.test:1", otherwise: "ca.test:7", beside: []string{"--caRoots", "/r"}},

@@ -114,6 +114,9 @@ func factRows(s client.Status, now time.Time) [][]string {
 	for _, c := range s.Certificates {
 		rows = append(rows, []string{"certificate", c.Path + " " + validity(c, now)})
 	}
+	if r := s.Recording; r != nil && r.Fault != "" {
+		rows = append(rows, []string{"last good", "not remembered, what was remembered before stays: " + r.Fault})
+	}
 	return rows
 }
 

@@ -111,7 +111,7 @@ func (s *settings) controlPlane() []setting.Setting {
 			Help: "how discovery tells of changes: what has changed, or the state of the world",
 		},
 		{
-			Name: "lastGood", Default: "off", Kind: setting.Parsed(&s.lastGood, "age", "on, off, or an age of at least 1m", parseLastGood).Such("24h"),
+			Name: "lastGood", Default: "on", Kind: setting.Parsed(&s.lastGood, "age", "on, off, or an age of at least 1m", parseLastGood).Such("24h"),
 			Help: "whether an Envoy that starts while discovery is away serves the configuration that this proxy accepted last: on, off, " +
 				"or on if that is at most so old; delta xDS only",
 		},

@@ -132,6 +132,8 @@ func TestLastGoodOnAFullDisk(t *testing.T) {
 			}
 			return nil
 		}))
+		o.says("/metrics", "pilotlight_agent_last_good_recording 0")
+		o.says("/metrics", "pilotlight_agent_last_good_recording_ended_total 1")
 		o.leave()
 		o.crash()
 	})

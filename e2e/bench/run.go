@@ -34,14 +34,14 @@ type run struct {
 	idleCPU, wakeups                           []float64
 }
 
-func (b *run) sidecar(name string) (*lab.Sidecar, string, error) {
+func (b *run) sidecar(name string, flags ...string) (*lab.Sidecar, string, error) {
 	port, err := lab.FreePort()
 	if err != nil {
 		return nil, "", err
 	}
 	s, err := b.Sidecar(lab.Workload{
 		Name: name, App: "details", Version: "v1", IP: lab.Addresses() + "12", ProxyPort: port, Discovery: b.discovery.GRPC,
-		Flags: []string{"--logFormat", "json"},
+		Flags: append([]string{"--logFormat", "json"}, flags...),
 	})
 	if err != nil {
 		return nil, "", err
@@ -49,9 +49,9 @@ func (b *run) sidecar(name string) (*lab.Sidecar, string, error) {
 	return s, filepath.Join(s.ConfigPath, "admin-rev0-*.sock"), nil
 }
 
-// prepare takes the bootstrap from a first agent, which also warms the caches for both.
+// prepare takes the bootstrap from a first agent, which also warms the caches for both. It leads to discovery, not to a socket of the agent's.
 func (b *run) prepare() error {
-	s, socket, err := b.sidecar("first")
+	s, socket, err := b.sidecar("first", "--lastGood", "off")
 	if err != nil {
 		return err
 	}

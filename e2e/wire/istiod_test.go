@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,8 +81,8 @@ func (w *world) sidecar(authority *lab.Authority, discovery string) (agent *lab.
 }
 
 // Our agent gets ready with istiod, and its Envoy presents the certificate that the agent serves; a service and a rule are
-// served; a change arrives, and neither that nor the loss of istiod fails a request; istiod restarts, and the next change
-// arrives.
+// served; a change arrives, and neither that nor the loss of istiod fails a request; an Envoy that starts then serves what istiod
+// has sent last; istiod restarts, and the next change arrives in that Envoy.
 func TestOurAgentWithIstiod(t *testing.T) {
 	w := newWorld(t)
 	authority, err := lab.NewAuthority("mesh")
@@ -100,11 +101,31 @@ func TestOurAgentWithIstiod(t *testing.T) {
 
 	w.write("echo.yaml", entry("echo", "240.1.2.3", two)+aside)
 	w.answers(proxy, "http://echo.test/", "two")
+	w.check(lab.Eventually(stopLimit, func() error {
+		_, err := os.Stat(filepath.Join(agent.ConfigPath, "last-good"))
+		return err
+	}))
 	server.Stop(stopLimit)
 	w.check(agent.AwaitReady())
 	w.answers(proxy, "http://echo.test/", "two")
 	w.Unharmed(load)
+	before, err := agent.Envoy()
+	w.check(err)
+	w.check(syscall.Kill(before, syscall.SIGKILL))
+	w.check(lab.Eventually(stopLimit, func() error {
+		if now, err := agent.Envoy(); err != nil || now == before {
+			return fmt.Errorf("Envoy %d was not replaced: %d, %v", before, now, err)
+		}
+		return nil
+	}))
+	w.answers(proxy, "http://echo.test/", "two")
+	w.answers(proxy, "http://secure.test/", spiffe+" 1001")
+	restarted, err := agent.Envoy()
+	w.check(err)
 	server.restart()
 	w.write("echo.yaml", entry("echo", "240.1.2.3", one)+aside)
 	w.answers(proxy, "http://echo.test/", "one")
+	if now, err := agent.Envoy(); err != nil || now != restarted {
+		t.Errorf("Envoy %d has been restarted: %d, %v", restarted, now, err)
+	}
 }

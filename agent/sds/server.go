@@ -101,31 +101,31 @@ func (s *Server) serve(ctx context.Context, w io.Writer, c *http.ResponseControl
 	defer func() { s.asked.replace(files, nil) }()
 	for {
 		secrets, changed := s.newest()
-		var message []byte
-		var err error
-		select {
-		case <-ctx.Done():
-			return frame.Unavailable, ctx.Err()
-		case err := <-failed:
-			if errors.Is(err, io.EOF) {
-				return frame.OK, nil
-			}
-			return frame.InvalidArgument, err
-		case r := <-requests:
-			var refusal string
-			if message, refusal, err = st.request(r, secrets); err != nil {
+		message := st.update(secrets) // with what came while the last message was written
+		if message == nil {
+			select {
+			case <-ctx.Done():
+				return frame.Unavailable, ctx.Err()
+			case err := <-failed:
+				if errors.Is(err, io.EOF) {
+					return frame.OK, nil
+				}
 				return frame.InvalidArgument, err
+			case r := <-requests:
+				var refusal string
+				var err error
+				if message, refusal, err = st.request(r, secrets); err != nil {
+					return frame.InvalidArgument, err
+				}
+				if r.refused {
+					s.Log.Error("Envoy refuses a certificate", "secrets", slices.Sorted(maps.Keys(st.names)), "err", refusal)
+				}
+				var refused []string
+				if files, refused = s.asked.replace(files, st.names); len(refused) > 0 {
+					s.Log.Error("secrets of files are not served: Envoy asks for too many", "secrets", refused, "most", maxAsked)
+				}
+			case <-changed:
 			}
-			if r.refused {
-				s.Log.Error("Envoy refuses a certificate", "secrets", slices.Sorted(maps.Keys(st.names)), "err", refusal)
-			}
-			var refused []string
-			if files, refused = s.asked.replace(files, st.names); len(refused) > 0 {
-				s.Log.Error("secrets of files are not served: Envoy asks for too many", "secrets", refused, "most", maxAsked)
-			}
-		case <-changed:
-			secrets, _ = s.newest()
-			message = st.update(secrets)
 		}
 		if message == nil {
 			continue

@@ -55,6 +55,11 @@ func overlap(more ...step) []step {
 
 func run(t *testing.T, steps []step) state {
 	t.Helper()
+	return settings.run(t, steps)
+}
+
+func (settings Settings) run(t *testing.T, steps []step) state {
+	t.Helper()
 	var s state
 	for i, step := range steps {
 		var got []action
@@ -161,7 +166,39 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestHandoverWay: from one configuration to the next.
+// With hot restart alone there are never more than two epochs.
+func TestHotHandover(t *testing.T) {
+	const s = time.Second
+	until := origin.Add(12*s + time.Minute + parentGrace)
+	hot := settings
+	hot.HandoverWay = Hot
+	for _, test := range []struct {
+		name  string
+		steps []step
+	}{
+		{"while a parent works on, only the newest of the changes waits", overlap(
+			step{12 * s, live{1}, []action{await{0}}},
+			step{13 * s, configured{c}, nil},
+			step{14 * s, tick{}, []action{check{c}}},
+			step{14 * s, checked{c, true, ""}, nil},
+			step{20 * s, configured{d}, nil},
+			step{21 * s, tick{}, []action{check{d}}},
+			step{21 * s, checked{d, true, ""}, nil},
+			step{72 * s, exited{0, Exit{}}, []action{rescue{first(a), until}, start{launch(2, 0, 2, d)}}},
+		)},
+		{"no third epoch: the next handover waits for the parent to leave", overlap(
+			step{12 * s, live{1}, []action{await{0}}},
+			step{13 * s, configured{c}, nil},
+			step{14 * s, tick{}, []action{check{c}}},
+			step{14 * s, checked{c, true, ""}, nil},
+			step{72 * s, exited{0, Exit{}}, []action{rescue{first(a), until}, start{launch(2, 0, 2, c)}}},
+		)},
+	} {
+		t.Run(test.name, func(t *testing.T) { hot.run(t, test.steps) })
+	}
+}
+
+// TestHandover: from one configuration to the next.
 func TestHandover(t *testing.T) {
 	const s = time.Second
 	until := origin.Add(12*s + time.Minute + parentGrace)
@@ -181,16 +218,6 @@ func TestHandover(t *testing.T) {
 			step{14 * s, tick{}, []action{check{c}}},
 			step{14 * s, checked{c, true, ""}, nil},
 			step{14 * s, exited{0, Exit{}}, []action{rescue{first(a), until}, start{launch(2, 0, 2, c)}}},
-		)},
-		{"while a parent works on, only the newest of the changes waits", overlap(
-			step{12 * s, live{1}, []action{await{0}}},
-			step{13 * s, configured{c}, nil},
-			step{14 * s, tick{}, []action{check{c}}},
-			step{14 * s, checked{c, true, ""}, nil},
-			step{20 * s, configured{d}, nil},
-			step{21 * s, tick{}, []action{check{d}}},
-			step{21 * s, checked{d, true, ""}, nil},
-			step{72 * s, exited{0, Exit{}}, []action{rescue{first(a), until}, start{launch(2, 0, 2, d)}}},
 		)},
 		{"changes come to rest first, and only the last one counts", serving(
 			step{10 * s, configured{b}, nil},
@@ -241,12 +268,50 @@ func TestHandover(t *testing.T) {
 			step{11 * s, checked{b, true, ""}, nil},
 			step{12 * s, tick{}, []action{check{c}}},
 		)},
-		{"no third epoch: the next handover waits for the parent to leave", overlap(
+		{"a parent that works on does not delay the next handover", overlap(
 			step{12 * s, live{1}, []action{await{0}}},
 			step{13 * s, configured{c}, nil},
 			step{14 * s, tick{}, []action{check{c}}},
-			step{14 * s, checked{c, true, ""}, nil},
-			step{72 * s, exited{0, Exit{}}, []action{rescue{first(a), until}, start{launch(2, 0, 2, c)}}},
+			step{14 * s, checked{c, true, ""}, []action{start{launch(2, 0, 2, c)}}},
+			step{15 * s, live{2}, []action{await{1}}},
+			step{16 * s, idle{1}, []action{signal{1, syscall.SIGTERM}}},
+			step{16 * s, exited{1, Exit{}}, []action{rescue{launch(1, 0, 1, b), origin.Add(15*s + time.Minute + parentGrace)}}},
+			step{17 * s, configured{d}, nil},
+			step{18 * s, tick{}, []action{check{d}}},
+			step{18 * s, checked{d, true, ""}, nil}, // the fourth of the family would have the names of the first
+			step{72 * s, idle{0}, []action{signal{0, syscall.SIGTERM}}},
+			step{72 * s, exited{0, Exit{}}, []action{start{launch(3, 0, 3, d)}}},
+		)},
+		{"two parents that work on do, and a parent's time stays what it was", overlap(
+			step{12 * s, live{1}, []action{await{0}}},
+			step{13 * s, configured{c}, nil},
+			step{14 * s, tick{}, []action{check{c}}},
+			step{14 * s, checked{c, true, ""}, []action{start{launch(2, 0, 2, c)}}},
+			step{15 * s, live{2}, []action{await{1}}},
+			step{17 * s, configured{d}, nil},
+			step{18 * s, tick{}, []action{check{d}}},
+			step{18 * s, checked{d, true, ""}, nil},
+			step{74 * s, tick{}, []action{signal{0, syscall.SIGKILL}}},
+			step{74 * s, exited{0, killed}, []action{start{launch(3, 0, 3, d)}}},
+		)},
+		{"a newcomer that fails beside a parent that works on leaves both", overlap(
+			step{12 * s, live{1}, []action{await{0}}},
+			step{13 * s, configured{c}, nil},
+			step{14 * s, tick{}, []action{check{c}}},
+			step{14 * s, checked{c, true, ""}, []action{start{launch(2, 0, 2, c)}}},
+			step{15 * s, exited{2, blinding}, []action{repair{launch(2, 0, 2, c)}, start{launch(2, 0, 2, c)}}},
+			step{16 * s, exited{2, crash}, []action{repair{launch(2, 0, 2, c)}}},
+			step{17 * s, tick{}, []action{start{launch(2, 1, 0, c)}}},
+			step{18 * s, exited{2, crash}, []action{start{launch(2, 2, 0, b)}}},
+			step{19 * s, live{2}, []action{drain{1}}},
+		)},
+		{"a parent that dies while two newer ones run changes nothing", overlap(
+			step{12 * s, live{1}, []action{await{0}}},
+			step{13 * s, configured{c}, nil},
+			step{14 * s, tick{}, []action{check{c}}},
+			step{14 * s, checked{c, true, ""}, []action{start{launch(2, 0, 2, c)}}},
+			step{15 * s, exited{0, crash}, nil},
+			step{16 * s, live{2}, []action{await{1}}},
 		)},
 		{"what is asked for while a newcomer starts comes after it", overlap(
 			step{11 * s, configured{c}, nil},

@@ -27,7 +27,7 @@ type stage string
 const (
 	quiet    stage = "quiet"    // more changes may come
 	checking stage = "checking" // a check is under way
-	gated    stage = "gated"    // checked; the last handover must be over first
+	gated    stage = "gated"    // checked; there must be room for a newcomer first
 	starting stage = "starting" // a newcomer is starting
 	// restoring: an epoch of the running configuration is starting side by side, since the one that serves has lost its admin.
 	restoring stage = "restoring"
@@ -140,12 +140,23 @@ func (d *decision) refuse(reason string) {
 	d.refusal = refusal{config: d.desired, reason: reason, at: d.now}
 }
 
-// throughGate starts the newcomer once no other epoch than the newest runs: a third epoch would cut off the work of the
-// oldest. A newest epoch that has never been live has no connections, so it is killed and a fresh epoch starts at once.
+// crowded reports whether the next newcomer has to wait until an epoch leaves. A second parent may go on with its work beside the third
+// epoch of a family, but not beside a fourth, which would have its sockets' names. One that is idle leaves soon. With Hot alone the next
+// newcomer always waits.
+func (d *decision) crowded() bool {
+	if len(d.epochs) != 2 {
+		return len(d.epochs) != 1
+	}
+	older, newest := d.epochs[0], d.epochs[1]
+	return d.HandoverWay == Hot || !older.draining || older.idle || older.killed || newest.liveAt.IsZero() ||
+		older.Family == newest.Family && newest.Restart > older.Restart+1
+}
+
+// throughGate starts the newcomer once there is room for it: see crowded. A newest epoch that has never been live has no connections, so it is killed and a fresh epoch starts at once.
 func (d *decision) throughGate() {
 	newest := d.newest()
 	switch {
-	case len(d.epochs) != 1 || newest.killed:
+	case d.crowded() || newest.killed:
 		d.handover.due = time.Time{} // reopen sets it when an epoch exits or becomes live
 	case newest.liveAt.IsZero():
 		d.handover = handover{}
@@ -236,7 +247,7 @@ func (d *decision) rollBack(newcomer epoch, exit Exit) {
 // Until then it can be neither asked nor drained by its admin.
 func (d *decision) restore(again bool) {
 	serving := d.newest()
-	if !serving.blind || serving.killed || len(d.epochs) != 1 || d.HandoverWay == Hot {
+	if !serving.blind || serving.killed || d.crowded() || d.HandoverWay == Hot {
 		return
 	}
 	d.handover = handover{stage: restoring, again: again}

@@ -52,6 +52,7 @@ type Proxy struct {
 	mu        sync.Mutex
 	processes map[int]*process // by epoch
 	trials    []*process
+	shields   []shield
 	families  map[int]sockets  // by the core's number, while an epoch of it lives
 	remains   flight.Remains   // of the last process that ended
 	ended     int              // its epoch
@@ -131,6 +132,7 @@ func (p *Proxy) join(c *process, in room) error {
 		p.Log.Warn("Envoy not recorded for a next agent", "epoch", c.launch.Epoch, "err", err)
 	}
 	c.sockets, c.parent = family, p.processes[c.launch.Epoch-1]
+	p.shieldParent(c.parent)
 	if c.parent != nil && c.parent.launch.Family == c.launch.Family {
 		c.parent.succeeded.Store(true)
 	}
@@ -205,6 +207,7 @@ func (p *Proxy) forget(c *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.processes, c.launch.Epoch)
+	p.unshield()
 	for _, other := range p.processes {
 		if other.launch.Family == c.launch.Family {
 			return
@@ -365,6 +368,12 @@ func (p *Proxy) Rescue(ctx context.Context, parent agent.Launch, until time.Time
 	family := p.family(parent.Family)
 	if family.family == 0 {
 		return nil
+	}
+	p.mu.Lock()
+	shielded := p.shielded(parent.Family, parent.Restart)
+	p.mu.Unlock()
+	if shielded {
+		return nil // until its newcomer has ended too
 	}
 	rescue, err := bindParent(family, parent.Restart)
 	if err != nil {

@@ -73,6 +73,11 @@ func bindParent(s sockets, epoch int) (*Rescue, error) {
 		parent.Close()
 		return nil, fmt.Errorf("rescue the child of epoch %d of base-id %d: the parent lives", epoch, s.family)
 	}
+	return bindOver(s, epoch)
+}
+
+// bindOver is bindParent, also while the parent runs: from then on nobody can send it a message.
+func bindOver(s sockets, epoch int) (*Rescue, error) {
 	conn, err := s.listen("parent", epoch)
 	if err != nil {
 		return nil, fmt.Errorf("rescue the child of epoch %d of base-id %d: %w", epoch, s.family, err)

@@ -45,7 +45,7 @@ func (d *discovery) DeltaAggregatedResources(s stub) error { return (*d.handle.L
 
 // bench is a relay between gRPC's own client and gRPC's own server.
 type bench struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	relay   *Relay
 	envoys  discoveryv3.AggregatedDiscoveryServiceClient
@@ -57,7 +57,7 @@ type bench struct {
 	server    *grpc.Server
 }
 
-func start(t *testing.T) *bench {
+func start(t testing.TB) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: t.TempDir(), log: &bytes.Buffer{}}
 	b.answer(honest)

@@ -46,6 +46,48 @@ func TestChangesInARow(t *testing.T) {
 	s.stopsQuickly()
 }
 
+// A request that takes long does not delay the next change, and none of the changes cuts it: not the next one, not one that fails, and
+// not the stop of an Envoy between the two.
+func TestAChangeBesideALongRequest(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t, "--parentShutdownDuration", "120s", "--drainDuration", "1s")
+	load := s.load()
+	answered := send(s.address, "/held")
+	s.awaitInFlight(1)
+	oldest := s.pid("serving")
+	s.handsOver(2)
+	began := time.Now()
+	s.handsOver(3)
+	t.Logf("beside a request on the first Envoy, the second change was in force after %v", time.Since(began).Round(time.Millisecond))
+	s.must(s.awaitStatus(lab.StopLimit, "the first Envoy and the third", func(a agentStatus) bool {
+		return len(a.Epochs) == 2 && a.Epochs[0].Pid == oldest && a.Epochs[1].Epoch == 2
+	}))
+	s.configure(4)
+	s.must(s.awaitStatus(handoverLimit, "a change that waits", func(a agentStatus) bool { return a.Handover == "gated" }))
+	select {
+	case err := <-answered:
+		t.Fatalf("the request was answered before its program did: %v", err)
+	default:
+	}
+	close(s.program.held)
+	s.must(<-answered)
+	s.must(s.awaitRevision(4, handoverLimit))
+	s.must(s.awaitAlone(handoverLimit))
+	lab.Unharmed(t, load)
+	a, err := s.ask()
+	s.must(err)
+	if handed, failed := a.Counts["handed over to a newcomer"], a.Counts["a newcomer failed, its parent serves on"]; handed != 3 || failed != 0 {
+		t.Errorf("%d handovers and %d newcomers that failed, want three and none", handed, failed)
+	}
+}
+
+// handsOver changes the configuration, and waits until it is in force.
+func (s *standalone) handsOver(revision int) {
+	s.t.Helper()
+	s.configure(revision)
+	s.must(s.awaitRevision(revision, handoverLimit))
+}
+
 // stopsQuickly stops an agent in an overlap, when nothing is in flight but a connection that its client keeps.
 func (s *standalone) stopsQuickly() {
 	s.t.Helper()

@@ -38,3 +38,38 @@ func TestFailedNewcomersLeaveAnAdmin(t *testing.T) {
 		lab.Unharmed(t, load)
 	})
 }
+
+// The same beside a request on an older Envoy, which is not cut: neither by the newcomers that fail, nor by the one that then takes over.
+func TestFailedNewcomersBesideALongRequest(t *testing.T) {
+	t.Parallel()
+	lab.InNetworkNamespace(t, func(t *testing.T) {
+		lab.WriteSysctl(t, "net/ipv4/tcp_migrate_req", "1")
+		s := startStandalone(t, "--parentShutdownDuration", "120s", "--drainDuration", "1s")
+		answered := send(s.address, "/held")
+		s.awaitInFlight(1)
+		s.handsOver(2)
+		load := s.load()
+		thief, err := net.Listen("tcp", "127.0.0.1:0")
+		s.must(err)
+		defer thief.Close()
+		s.mutate = func(text string) string {
+			return strings.Replace(text, `"listeners": [{`, `"listeners": [{"name": "busy", "address": `+lab.SocketAddress(thief.Addr().String())+
+				`, "filter_chains": [{"filters": []}]}, {`, 1)
+		}
+		s.configure(3)
+		s.must(s.awaitStatus(startLimit*2, "a refusal, and an epoch that has an admin", func(a agentStatus) bool {
+			_, err := lab.Get("http://" + s.Admin + "/stats?filter=^server.state$")
+			return err == nil && a.Refusal != nil && strings.Contains(a.Refusal.Reason, "Address already in use") && len(a.Epochs) == 2 && a.Ready
+		}))
+		s.must(s.awaitRevision(2, startLimit))
+		select {
+		case err := <-answered:
+			t.Fatalf("the request was answered before its program did: %v", err)
+		default:
+		}
+		close(s.program.held)
+		s.must(<-answered)
+		s.must(s.awaitAlone(handoverLimit))
+		lab.Unharmed(t, load)
+	})
+}

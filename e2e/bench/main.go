@@ -64,7 +64,7 @@ func (b *run) print(out io.Writer) error {
 		return err
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "measure\tbare Envoy: median [range]\tagent: median [range]\tratio\tbar\n")
+	fmt.Fprintf(t, "measure\tbare Envoy, or as named first: median [range]\tagent: median [range]\tratio\tbar\n")
 	row := func(name, unit string, bare, ours []float64, bar string) {
 		ratio := "–"
 		if len(bare) > 0 {
@@ -78,6 +78,13 @@ func (b *run) print(out io.Writer) error {
 	row("exec → Envoy ready", "ms", b.bareReady, b.ready, "–")
 	row("exec → Envoy ready, less that of the bare one before", "ms", nil, b.later, "≤ 4 ms")
 	row("Envoy killed → ready again, against a bare start", "ms", b.bareReady, b.again, "ratio ≤ 1.3")
+	row("exec → Envoy ready, --lastGood off; on", "ms", b.direct.ready, b.relayed.ready, "–")
+	row("exec → Envoy ready, on less off of the same turn", "ms", nil, b.through, "–")
+	row("Envoy killed → ready again, --lastGood off; on", "ms", b.direct.again, b.relayed.again, "–")
+	row("SIGTERM, idle → gone, --lastGood off; on", "ms", b.direct.stop, b.relayed.stop, "≤ 50 ms")
+	row("memory of a sidecar's agent, resident, off; on", "MB", b.direct.rss, b.relayed.rss, "≤ 10 MB")
+	row("CPU of a sidecar's agent, idle, a minute, off; on", "s", b.direct.cpu, b.relayed.cpu, "≤ 0.02 s")
+	row("wake-ups of a sidecar's agent, idle, a second, off; on", "n", b.direct.wakeups, b.relayed.wakeups, "≤ 3")
 	row("SIGTERM, idle → gone", "ms", b.bareStop, b.stop, "≤ 50 ms")
 	row("agent killed → Envoy gone", "ms", nil, b.orphan, "≤ 50 ms")
 	row("Envoy frozen → unready", "s", nil, b.unready, "≤ 0.3 s")

@@ -32,6 +32,9 @@ type run struct {
 	probed                                     []float64
 	handover, failed, unready, thawed, answers []float64
 	idleCPU, wakeups                           []float64
+
+	relayed, direct way       // sidecars whose stream to discovery goes through the agent, and others
+	through         []float64 // ready of the former less that of the latter of the same turn
 }
 
 func (b *run) sidecar(name string, flags ...string) (*lab.Sidecar, string, error) {
@@ -82,6 +85,9 @@ func (b *run) both(i int) error {
 		}
 	}
 	b.later = append(b.later, b.ready[i]-b.bareReady[i])
+	if err := b.ways(i); err != nil {
+		return err
+	}
 	if i >= b.lives {
 		return nil
 	}
@@ -151,7 +157,7 @@ func (b *run) agent(name string) error {
 		return err
 	}
 	b.forked = append(b.forked, float64(forked.Sub(began).Microseconds())/1e3)
-	if err := b.crash(s, socket); err != nil {
+	if err := b.crash(s, socket, &b.again); err != nil {
 		return err
 	}
 	began = time.Now()
@@ -161,7 +167,7 @@ func (b *run) agent(name string) error {
 }
 
 // crash kills Envoy and waits for the next one.
-func (b *run) crash(s *lab.Sidecar, socket string) error {
+func (b *run) crash(s *lab.Sidecar, socket string, to *[]float64) error {
 	// The bench sees Envoy serve some milliseconds before its agent, which would take a death by then for one at its start.
 	if err := lab.Eventually(stopLimit, func() error { _, err := loggedAt(s.LogFile, "Envoy serves"); return err }); err != nil {
 		return err
@@ -180,7 +186,7 @@ func (b *run) crash(s *lab.Sidecar, socket string) error {
 	if err := awaitReady(socket); err != nil {
 		return fmt.Errorf("%w:\n%s", err, s.Log())
 	}
-	b.again = append(b.again, since(began))
+	*to = append(*to, since(began))
 	return nil
 }
 

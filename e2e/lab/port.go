@@ -24,7 +24,7 @@ func FreePort() (int, error) {
 }
 
 // Port is FreePort for a test; it ends the test if there is no free port.
-func Port(t *testing.T) int {
+func Port(t testing.TB) int {
 	t.Helper()
 	port, err := FreePort()
 	if err != nil {

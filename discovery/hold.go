@@ -86,22 +86,22 @@ func (s *state) lost(name string, c *cache, going map[string]model.Group) string
 	if s.patience.Wipe <= 0 || len(going) == 0 {
 		return ""
 	}
-	stays, lapsed, ends := map[string]bool{}, len(c.held) > 0, tally{what: "endpoints"}
+	stays, lapsed, ends := map[string]bool{}, len(c.held) > 0, model.Tally{}
 	for key, group := range c.groups {
 		next, gone := going[key]
 		if !gone {
 			next, gone = c.held[key]
 		}
 		lapsed = lapsed || gone && !next.Empty()
-		ends.had += endpoints(group)
+		ends.Had += endpoints(group)
 		if gone {
-			ends.lost += endpointsLost(group, next)
+			ends.Lost += endpointsLost(group, next)
 		}
 		for host := range group.Hosts {
 			stays[host] = stays[host] || !gone || !next.Empty()
 		}
 	}
-	if hosts := hostsOf(stays); !hosts.mass() && (!lapsed || !ends.mass()) {
+	if hosts := hostsOf(stays); !hosts.Mass() && (!lapsed || !ends.Mass()) {
 		return "" // other sources need not be asked
 	}
 	for other, its := range s.sources {
@@ -117,10 +117,10 @@ func (s *state) lost(name string, c *cache, going map[string]model.Group) string
 		}
 	}
 	switch hosts := hostsOf(stays); {
-	case hosts.mass():
-		return hosts.String()
-	case lapsed && ends.mass():
-		return ends.String()
+	case hosts.Mass():
+		return hosts.Of("hosts")
+	case lapsed && ends.Mass():
+		return ends.Of("endpoints")
 	default:
 		return ""
 	}

@@ -14,19 +14,6 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
-func TestMass(t *testing.T) {
-	for _, test := range []struct {
-		lost, had int
-		want      bool
-	}{
-		{0, 0, false}, {1, 1, false}, {2, 2, false}, {3, 3, true}, {3, 5, true}, {3, 6, false}, {4, 6, true}, {500, 1000, false}, {501, 1000, true},
-	} {
-		if got := (tally{"hosts", test.lost, test.had}).mass(); got != test.want {
-			t.Errorf("%d of %d: %t, want %t", test.lost, test.had, got, test.want)
-		}
-	}
-}
-
 // What a running source removes is held as well if it is most of what the source has. What goes while that lasts joins it.
 func TestARunningSourceLosesMost(t *testing.T) {
 	groups := func(hosts ...string) map[string]model.Group {

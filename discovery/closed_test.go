@@ -32,7 +32,7 @@ func TestClosedPolicies(t *testing.T) {
 		{policy("better", false), "better", false},
 	} {
 		tell(step.said)
-		m, _ := s.flush()
+		m, _ := s.flush(epoch)
 		if o := m.Objects(); len(o) != 1 || o[0].Name != step.name || o[0].Closed != step.closed {
 			t.Fatalf("step %d: %+v, want %s", i, o, step.name)
 		}
@@ -41,7 +41,7 @@ func TestClosedPolicies(t *testing.T) {
 		}
 	}
 	tell(model.Group{})
-	if m, _ := s.flush(); len(m.Objects()) > 0 {
+	if m, _ := s.flush(epoch); len(m.Objects()) > 0 {
 		t.Errorf("of a policy that is gone there is %+v", m.Objects())
 	}
 	if !slices.ContainsFunc(s.messages, func(m message) bool {

@@ -64,6 +64,9 @@ func (s *state) wake(d Debounce) (time.Time, bool) {
 		}
 		sooner(s.keepDue(t))
 	}
+	for _, until := range s.lacking {
+		sooner(until)
+	}
 	return at, ok
 }
 
@@ -86,6 +89,7 @@ func (s *state) expire(now time.Time) {
 		}
 		s.leaveAll(name, c, now)
 		s.endHold(name, c, now)
+		s.endLack(name, now)
 	}
 }
 
@@ -102,7 +106,7 @@ func (s *state) recordPushTime(offering time.Duration) { s.pushTime = s.buildTim
 const maxKeys = 16
 
 // flush returns the mesh of all changes so far, and the changes. Nothing is left to push after it.
-func (s *state) flush() (*model.Mesh, model.Change) {
+func (s *state) flush(now time.Time) (*model.Mesh, model.Change) {
 	keys := make([]string, 0, len(s.changed))
 	for key := range s.changed {
 		keys = append(keys, key.String())
@@ -110,21 +114,24 @@ func (s *state) flush() (*model.Mesh, model.Change) {
 	slices.Sort(keys)
 	change := model.Change{Since: s.firstChange, Count: len(keys), Keys: slices.Clone(keys[:min(len(keys), maxKeys)])}
 	if !s.pushed {
-		s.recordUnknown()
+		s.recordUnknown(now)
 	}
 	s.firstChange, s.pushed = time.Time{}, true
 	s.mesh = s.next()
+	s.mesh.Lacks = s.lacks()
 	clear(s.changed)
 	return s.mesh, change
 }
 
 // recordUnknown records the sources that the first mesh lacks.
-func (s *state) recordUnknown() {
+func (s *state) recordUnknown(now time.Time) {
 	s.unknown = map[string]bool{}
-	for name, c := range s.sources {
+	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
+		c := s.sources[name]
 		if c.feed == nil || c.settled || c.remembered() {
 			continue
 		}
+		s.lack(name, now)
 		if _, open := c.feed.source.(OpenRegistry); !open {
 			s.unknown[name] = true
 		}

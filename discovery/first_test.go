@@ -81,7 +81,7 @@ func TestFirstMeshNeedsWhatIsRequired(t *testing.T) {
 func TestOnlyAWholeSourceRemoves(t *testing.T) {
 	s := stateOf("a")
 	at{0, "a", update{"x": "1", "y": "1", "z": "1"}, true, false}.apply(s)
-	s.flush()
+	s.flush(epoch)
 	at{0, "a", nil, false, true}.apply(s)
 	tell := func(u model.Update) []string {
 		s.apply(sourceEvent{feed: s.sources["a"].feed, update: u}, epoch)

@@ -79,7 +79,7 @@ func (c *cluster) slice(s, i int) {
 // send makes the mesh of what has changed.
 func (c *cluster) send() *model.Mesh {
 	c.state.apply(sourceEvent{feed: c.state.sources["k"].feed, update: model.Update{Groups: c.catalog.Changes(), Synced: true}}, epoch)
-	mesh, _ := c.state.flush()
+	mesh, _ := c.state.flush(epoch)
 	return mesh
 }
 

@@ -133,11 +133,14 @@ func (s *state) letGo(name string, c *cache, now time.Time) {
 	s.replaceAll(name, c, held, now)
 }
 
-// release ends the hold of a source because an operator asks for it.
+// release ends the hold of a source, and the wait of proxies for it, because an operator asks for it.
 func (s *state) release(name string, now time.Time) {
 	if c := s.sources[name]; c != nil && len(c.held) > 0 {
 		s.log(slog.LevelWarn, "groups are no longer held, as an operator has asked", "source", name, "lost", c.lost, "groups", len(c.held))
 		s.letGo(name, c, now)
+	}
+	if s.lackNoMore(name, now) {
+		s.log(slog.LevelWarn, "proxies that come back get what there is without a source, as an operator has asked", "source", name)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestARunningSourceLosesMost(t *testing.T) {
 			}
 			tell("b", nil, true, epoch)
 			tell("a", groups(all...), true, epoch)
-			s.flush()
+			s.flush(epoch)
 			for i, step := range steps {
 				now := epoch.Add(time.Duration(step.ms) * time.Millisecond)
 				if step.source != "" {
@@ -136,7 +136,7 @@ func TestEndpointsLapse(t *testing.T) {
 				return n
 			}
 			tell(of(20), epoch)
-			s.flush()
+			s.flush(epoch)
 			tell(test.then, epoch.Add(time.Second))
 			if got, held := served(), s.report("a").Held; got != test.want || held != test.held {
 				t.Errorf("%d endpoints are served and %d groups held, want %d and %d", got, held, test.want, test.held)
@@ -157,7 +157,7 @@ func TestEndpointsLapse(t *testing.T) {
 func TestRelease(t *testing.T) {
 	s := stateOf("a")
 	at{0, "a", hosts0(9), true, false}.apply(s)
-	s.flush()
+	s.flush(epoch)
 	at{0, "a", update{"h0.": "", "h1.": "", "h2.": "", "h3.": "", "h4.": ""}, false, false}.apply(s)
 	now := s.report("a")
 	if now.Held != 5 || now.Lost != "5 of 9 hosts" || !slices.ContainsFunc(now.Lines(), func(l string) bool { return strings.Contains(l, "discovery release a") }) {
@@ -207,7 +207,7 @@ func TestWhatIsCertainIsNotHeld(t *testing.T) {
 	for certain, want := range map[bool]int{false: 5, true: 0} {
 		s := stateOf("a")
 		at{0, "a", hosts0(5), true, false}.apply(s)
-		s.flush()
+		s.flush(epoch)
 		gone := map[string]model.Group{}
 		for key := range hosts0(5) {
 			gone[key] = model.Group{}

@@ -63,7 +63,7 @@ func TestRemovedServicesLinger(t *testing.T) {
 			}
 			tell("b", nil, true, epoch)
 			tell("a", map[string]model.Group{"x": service("x", "10.0.0.1"), "y": service("y", "10.0.0.2")}, true, epoch)
-			s.flush()
+			s.flush(epoch)
 			for i, step := range steps {
 				now := epoch.Add(time.Duration(step.ms) * time.Millisecond)
 				switch step.does {
@@ -78,7 +78,7 @@ func TestRemovedServicesLinger(t *testing.T) {
 				if _, due := s.due(Debounce{}); due != step.pushed {
 					t.Errorf("step %d: a push is due: %t, want %t", i, due, step.pushed)
 				}
-				mesh, _ := s.flush()
+				mesh, _ := s.flush(epoch)
 				if diff := cmp.Diff(step.want, slices.Compact(hosts(mesh))); diff != "" {
 					t.Errorf("step %d (-want +got):\n%s", i, diff)
 				}

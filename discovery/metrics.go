@@ -16,6 +16,7 @@ var (
 	sourceUnread    = perSource("unread_parts", "Parts of a source, such as files or kinds of objects, that cannot be read: see /debug/sources.")
 	sourceMalformed = perSource("malformed_records", "Records of a source that cannot be read: see /debug/sources.")
 	sourceHeld      = perSource("held_groups", "Groups that a source no longer has, served for a while since most of the mesh went at once.")
+	sourceLacking   = perSource("lacking", "1 while nothing is known of a source, and proxies that come back keep what they have.")
 	sourceRecalled  = perSource("remembered_groups", "Groups of before the start that a source has not sent again, and that are served.")
 	sourceRecallAt  = perSource("remembered_timestamp_seconds", "When a source had what is served of before the start; absent once it is whole.")
 	sourceRestarts  = perSource("restarts_total", "Starts of a source after an error.")
@@ -41,6 +42,7 @@ func (s *Server) Collect(out chan<- prometheus.Metric) {
 		emit(sourceObjects, prometheus.GaugeValue, float64(now.Objects))
 		emit(sourceMalformed, prometheus.GaugeValue, float64(len(now.Malformed)))
 		emit(sourceHeld, prometheus.GaugeValue, float64(now.Held))
+		emit(sourceLacking, prometheus.GaugeValue, number(now.Lacking))
 		emit(sourceRecalled, prometheus.GaugeValue, float64(now.Remembered))
 		if !now.RememberedAt.IsZero() {
 			emit(sourceRecallAt, prometheus.GaugeValue, float64(now.RememberedAt.UnixMilli())/1000)

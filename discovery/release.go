@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// Release ends the hold of a source's groups, which are gone at once: from now on its word counts. It returns their number,
-// or an error if the source holds none. Any goroutine may call it.
+// Release ends the hold of a source's groups, which are gone at once: from now on its word counts. It returns their number, or an
+// error if the source holds none. Of a source that is lacking it ends the wait of proxies. Any goroutine may call it.
 func (s *Server) Release(source string) (groups int, err error) {
 	statuses := s.Statuses()
 	i := slices.IndexFunc(statuses, func(now SourceStatus) bool { return now.Name == source })
 	switch {
 	case i < 0:
 		return 0, fmt.Errorf("source %.200q: no such source, want one of /debug/sources", source)
-	case statuses[i].Held == 0:
-		return 0, fmt.Errorf("source %q: it has no groups that are held", source)
+	case statuses[i].Held == 0 && !statuses[i].Lacking:
+		return 0, fmt.Errorf("source %q: it has no groups that are held, and no proxy waits for it", source)
 	}
 	if f := s.roster.all()[source]; f != nil {
 		if holder, holds := f.source.(Holder); holds {

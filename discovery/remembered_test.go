@@ -53,7 +53,7 @@ func TestAStartWhileASourceIsAway(t *testing.T) {
 	due(false, "b has not synced")
 	at{0, "b", update{"z": "1"}, true, false}.apply(s)
 	due(true, "b has synced")
-	if mesh, _ := s.flush(); !slices.Equal(hosts(mesh), []string{"x1", "y1", "z1"}) {
+	if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), []string{"x1", "y1", "z1"}) {
 		t.Errorf("the first mesh has %v", hosts(mesh))
 	}
 	now := s.report("a")
@@ -67,11 +67,11 @@ func TestAStartWhileASourceIsAway(t *testing.T) {
 
 	s.apply(sourceEvent{feed: s.sources["a"].feed, started: true}, epoch)
 	at{10, "a", update{"x": "2"}, false, false}.apply(s)
-	if mesh, _ := s.flush(); !slices.Equal(hosts(mesh), []string{"x2", "y1", "z1"}) || s.report("a").Remembered != 1 {
+	if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), []string{"x2", "y1", "z1"}) || s.report("a").Remembered != 1 {
 		t.Errorf("when it has sent one group there are %v, the status is %+v", hosts(mesh), s.report("a"))
 	}
 	at{20, "a", update{}, true, false}.apply(s)
-	if mesh, _ := s.flush(); !slices.Equal(hosts(mesh), []string{"x2", "z1"}) {
+	if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), []string{"x2", "z1"}) {
 		t.Errorf("when it is whole there are %v", hosts(mesh))
 	}
 	if now := s.report("a"); now.Remembered != 0 || !now.RememberedAt.IsZero() || len(now.Lines()) > 0 {
@@ -107,7 +107,7 @@ func TestAStartWithAPartThatCannotBeRead(t *testing.T) {
 		if _, due := s.due(Debounce{}); !due {
 			t.Errorf("%s: nothing is due", name)
 		}
-		mesh, _ := s.flush()
+		mesh, _ := s.flush(epoch)
 		if got := hosts(mesh); !slices.Contains(got, "y1") || u.Synced != slices.Contains(got, "x1") {
 			t.Errorf("%s: there are %v", name, got)
 		}
@@ -118,13 +118,13 @@ func TestAStartWithAPartThatCannotBeRead(t *testing.T) {
 func TestASourceLosesMostDuringARestart(t *testing.T) {
 	s := recalled(map[string]update{"a": {"x": "1", "y": "1", "z": "1"}}, nil, "a")
 	at{0, "a", update{"z": "1"}, true, false}.apply(s)
-	if mesh, _ := s.flush(); !slices.Equal(hosts(mesh), []string{"z1"}) { // two are no mass
+	if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), []string{"z1"}) { // two are no mass
 		t.Errorf("there are %v", hosts(mesh))
 	}
 	for name, u := range map[string]update{"it sends nothing": {}, "it says that they are gone": {"x": "", "y": "", "z": ""}} {
 		s = recalled(map[string]update{"a": {"x": "1", "y": "1", "z": "1"}}, nil, "a")
 		at{0, "a", u, true, false}.apply(s)
-		mesh, _ := s.flush()
+		mesh, _ := s.flush(epoch)
 		if now := s.report("a"); len(hosts(mesh)) != 3 || now.Held != 3 || now.Lost != "3 of 3 hosts" {
 			t.Errorf("%s: there are %v, the status is %+v", name, hosts(mesh), now)
 		}
@@ -147,7 +147,7 @@ func TestSourcesOfBeforeTheStart(t *testing.T) {
 	s := recalled(had, adder, "a", "adder")
 	s.fail("a", epoch)
 	s.fail("adder", epoch)
-	if mesh, _ := s.flush(); !slices.Equal(hosts(mesh), []string{"x1", "y1", "z1"}) {
+	if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), []string{"x1", "y1", "z1"}) {
 		t.Errorf("there are %v", hosts(mesh))
 	}
 	if last := s.messages[slices.IndexFunc(s.messages, func(m message) bool { return slices.Contains(m.args, any("other")) })]; last.level != slog.LevelWarn {
@@ -157,7 +157,7 @@ func TestSourcesOfBeforeTheStart(t *testing.T) {
 	s.reconcile(roster, epoch)
 	s.apply(sourceEvent{feed: roster["adder"], started: true}, epoch)
 	at{0, "adder", nil, true, false}.apply(s)
-	if mesh, _ := s.flush(); !slices.Equal(hosts(mesh), []string{"x1", "y1"}) {
+	if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), []string{"x1", "y1"}) {
 		t.Errorf("when the adder is whole there are %v", hosts(mesh))
 	}
 	if got := s.takeGone(); !slices.Equal(got, []string{"optional/2"}) {
@@ -178,7 +178,7 @@ func TestToKeep(t *testing.T) {
 	at{0, "a", update{"x": "1"}, true, false}.apply(s)
 	want(60_000, true)
 	at{0, "b", update{}, true, false}.apply(s)
-	s.flush()
+	s.flush(epoch)
 	want(4_999, false)
 	want(5_000, false, "a", "b")
 	at{6_000, "a", update{"x": "2"}, false, false}.apply(s)

@@ -38,6 +38,8 @@ type Debounce struct {
 type Patience struct {
 	Sync time.Duration // for a source to sync, before discovery continues without it; 0 for ever
 	Wipe time.Duration // how long more than half of all hosts are kept, if a removed or restarted source loses them at once; 0 for not at all
+	// Recall is how long proxies that come back keep what they have, though a source is late that may have had it; 0 for ever.
+	Recall time.Duration
 	// Linger is how long a service of a registry is served after its source has removed it, since it may come back at
 	// once, unless another service has its host or its address; 0 for not at all.
 	Linger time.Duration
@@ -203,7 +205,7 @@ func (s *Server) report(state *state) {
 // push pushes the mesh of all changes so far.
 func (s *Server) push(state *state) {
 	began := time.Now()
-	mesh, change := state.flush()
+	mesh, change := state.flush(began)
 	s.Pusher.Push(mesh, change)
 	if s.Judge != nil {
 		s.Judge.Judge(mesh)

@@ -38,7 +38,7 @@ func TestASecondSourceDoesNotReplaceTheFirst(t *testing.T) {
 			s := stateOf("a", "b")
 			send := func(source string, groups map[string]model.Group) *model.Service {
 				s.apply(sourceEvent{feed: s.sources[source].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
-				mesh, _ := s.flush()
+				mesh, _ := s.flush(epoch)
 				return mesh.Service("x.test")
 			}
 			send("b", nil)

@@ -130,7 +130,7 @@ func TestGroupsThatGoAtOnce(t *testing.T) {
 			}
 			at{0, "a", a, true, false}.apply(s)
 			at{0, "b", hosts0(test.b), true, false}.apply(s)
-			s.flush()
+			s.flush(epoch)
 			test.goes(s, hosts0(test.left))
 			want := test.a + test.left + test.held
 			if got := len(hosts(s.next())); got != want {
@@ -173,7 +173,7 @@ func TestGroupsAreTakenOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := stateOf("a")
 			at{0, "a", hosts0(5), true, false}.apply(s)
-			s.flush()
+			s.flush(epoch)
 			old := s.sources["a"].feed
 			if !replaced {
 				s.reconcile(nil, epoch)
@@ -302,7 +302,7 @@ func TestAFailingSourceIsToldOnce(t *testing.T) {
 func TestMalformedRecords(t *testing.T) {
 	s := stateOf("a")
 	at{0, "a", update{"x": "1", "y": "1"}, true, false}.apply(s)
-	s.flush()
+	s.flush(epoch)
 	tell := func(groups map[string]model.Group) {
 		s.apply(sourceEvent{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
 	}
@@ -322,7 +322,7 @@ func TestMalformedRecords(t *testing.T) {
 	part := update{"x": "2"}.model(false).Groups["x"]
 	part.Faults = []string{"the second of 2 instances has no address"}
 	tell(map[string]model.Group{"x": part, "new": {}})
-	mesh, _ := s.flush()
+	mesh, _ := s.flush(epoch)
 	if diff := cmp.Diff([]string{"x2", "y1"}, hosts(mesh)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -340,7 +340,7 @@ func TestMalformedRecords(t *testing.T) {
 func TestEqualGroupsChangeNothing(t *testing.T) {
 	s := stateOf("a")
 	at{0, "a", update{"x": "1"}, true, false}.apply(s)
-	first, _ := s.flush()
+	first, _ := s.flush(epoch)
 	at{0, "a", nil, false, true}.apply(s)
 	at{0, "a", update{"x": "1"}, true, false}.apply(s)
 	if _, due := s.due(Debounce{}); due || s.next().Service("x1") != first.Service("x1") {

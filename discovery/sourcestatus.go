@@ -44,6 +44,9 @@ type SourceStatus struct {
 	Required  bool        `json:"required,omitempty"`       // discovery does not become ready without it
 	Awaited   bool        `json:"awaited,omitempty"`        // discovery is not ready, since it waits for it
 
+	Lacking      bool      `json:"lacking,omitempty"`     // nothing is known of it: proxies that come back keep what they have
+	LackingUntil time.Time `json:"lackingUntil,omitzero"` // when that ends without it; zero for never
+
 	Remembered   int       `json:"rememberedGroups,omitempty"` // groups of before the start that it has not sent again, and that are served
 	RememberedAt time.Time `json:"rememberedAt,omitzero"`      // when it had them; zero once it is whole
 	Age          string    `json:"rememberedAge,omitempty"`    // how old they were at the start, such as "12m0s"
@@ -77,12 +80,17 @@ func (s SourceStatus) Lines() []string {
 		add("it has not synced within its deadline, and discovery is not ready without it%s", s.reason())
 	case s.Late && !s.RememberedAt.IsZero():
 		add("it has not synced within its deadline, what it had before the start is served%s", s.reason())
+	case s.Late && s.Lacking:
+		add("it has not synced within its deadline: %s; for others discovery is ready without it%s", s.lacking(), s.reason())
 	case s.Late:
 		add("it has not synced within its deadline, discovery is ready without it%s", s.reason())
 	case s.State == SourceSyncing:
 		add("it has not synced yet%s", s.reason())
 	case s.State == SourceFailed:
 		add("it failed at %s and is started again, its last groups are served%s", clock(s.ErrorTime), s.reason())
+	}
+	if s.Lacking && !s.Late {
+		add("%s", s.lacking())
 	}
 	if !s.RememberedAt.IsZero() {
 		add("%d groups are from before the start, of %s, then %s old: they stay until it is whole", s.Remembered, clock(s.RememberedAt), s.Age)
@@ -118,6 +126,15 @@ func (s SourceStatus) Lines() []string {
 		add("%s are gone at once, since %s: %d groups are held until %s, or until `%s`", s.Lost, clock(s.Since), s.Held, clock(s.Until), releaseCommand(s.Name))
 	}
 	return out
+}
+
+// lacking says what becomes of proxies while nothing is known of the source.
+func (s SourceStatus) lacking() string {
+	until := ""
+	if !s.LackingUntil.IsZero() {
+		until = ", until " + clock(s.LackingUntil)
+	}
+	return fmt.Sprintf("proxies that come back keep what they have until it is whole%s, or until `%s`", until, releaseCommand(s.Name))
 }
 
 // releaseCommand is what ends the hold of a source.

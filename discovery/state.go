@@ -28,6 +28,9 @@ type state struct {
 	// guests of other sources are not served: their hosts may be those of an unknown source.
 	unknown map[string]bool
 
+	// lacking are the sources that the first mesh lacked, whatever they may hold, each with when that ends; zero for never.
+	lacking map[string]time.Time
+
 	required func(source string) bool // nil for none
 
 	adder func(source string) string // see Server.Adder; nil for none
@@ -43,7 +46,7 @@ type groupKey struct{ source, key string }
 func (k groupKey) String() string { return k.source + "/" + k.key }
 
 func newState(p Patience) *state {
-	return &state{patience: p, sources: map[string]*cache{}, changed: map[groupKey]model.Group{}}
+	return &state{patience: p, sources: map[string]*cache{}, changed: map[groupKey]model.Group{}, lacking: map[string]time.Time{}}
 }
 
 // apply applies an event that came at now.
@@ -130,6 +133,9 @@ func (s *state) becomeWhole(u model.Update, name string, c *cache, now time.Time
 
 // meet records that the content of a source is known, or that the source was removed.
 func (s *state) meet(name string, now time.Time) {
+	if s.lackNoMore(name, now) {
+		s.log(slog.LevelInfo, "source is no longer lacking, proxies that came back get what there is", "source", name)
+	}
 	if !s.unknown[name] {
 		return
 	}
@@ -188,6 +194,8 @@ func (s *state) report(name string) SourceStatus {
 	c := s.sources[name]
 	out := c.report()
 	out.Awaited = s.awaits(c)
+	out.LackingUntil = s.lacking[name]
+	_, out.Lacking = s.lacking[name]
 	if out.Withheld = s.withheld(c); out.Withheld > 0 {
 		out.Unknown = slices.Sorted(maps.Keys(s.unknown))
 	}

@@ -45,7 +45,7 @@ func TestDue(t *testing.T) {
 				said.apply(s)
 			}
 			if p := test.pushed; p != nil {
-				s.flush()
+				s.flush(epoch)
 				s.recordPush(epoch.Add(p.began), epoch.Add(p.ended))
 				s.recordPushTime(p.offering)
 			}
@@ -83,14 +83,14 @@ func TestApply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := stateOf("a")
 			at{0, "a", update{"x": "1", "y": "1"}, true, false}.apply(s)
-			s.flush()
+			s.flush(epoch)
 			for _, said := range test.said {
 				said.apply(s)
 			}
 			if _, due := s.due(Debounce{}); due != test.due {
 				t.Errorf("due = %t, want %t", due, test.due)
 			}
-			mesh, _ := s.flush()
+			mesh, _ := s.flush(epoch)
 			if diff := cmp.Diff(test.want, hosts(mesh)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -108,7 +108,7 @@ func TestTakeIsDeterministic(t *testing.T) {
 		s.sources["b"].take("1", service("b1"))
 		s.sources["a"].take("2", service("a2"))
 		s.sources["a"].take("1", service("a1"))
-		mesh, _ := s.flush()
+		mesh, _ := s.flush(epoch)
 		if got := mesh.Service("h").Ports[0].Name; got != "a1" {
 			t.Fatalf("the host is the one of %s, want a1's", got)
 		}
@@ -122,7 +122,7 @@ func TestTakeTellsWhatChanged(t *testing.T) {
 	s := stateOf("a", "b")
 	at{5, "a", update{"x": "1", "y": "1"}, true, false}.apply(s)
 	at{7, "b", update{"x": "1"}, true, false}.apply(s)
-	_, got := s.flush()
+	_, got := s.flush(epoch)
 	want := model.Change{Since: epoch.Add(5 * time.Millisecond), Keys: []string{"a/x", "a/y", "b/x"}, Count: 3}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -132,7 +132,7 @@ func TestTakeTellsWhatChanged(t *testing.T) {
 		many[fmt.Sprint(i)] = "1"
 	}
 	at{9, "a", many, false, false}.apply(s)
-	if _, got := s.flush(); got.Count != 3*maxKeys || len(got.Keys) != maxKeys {
+	if _, got := s.flush(epoch); got.Count != 3*maxKeys || len(got.Keys) != maxKeys {
 		t.Errorf("of %d keys: told %d, count %d", 3*maxKeys, len(got.Keys), got.Count)
 	}
 }
@@ -200,7 +200,7 @@ func TestEndpointsTakeTheShortPath(t *testing.T) {
 	s := stateOf("a")
 	tell := func(groups map[string]model.Group) *model.Mesh {
 		s.apply(sourceEvent{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
-		mesh, _ := s.flush()
+		mesh, _ := s.flush(epoch)
 		return mesh
 	}
 	first := tell(map[string]model.Group{"x": group("x.test", "10.0.0.1", 80), "y": group("y.test", "10.0.0.2", 80)})
@@ -242,7 +242,7 @@ func TestWhatOnlyMovesTakesTheShortPath(t *testing.T) {
 	s := stateOf("a")
 	tell := func(groups map[string]model.Group) *model.Mesh {
 		s.apply(sourceEvent{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
-		mesh, _ := s.flush()
+		mesh, _ := s.flush(epoch)
 		return mesh
 	}
 	before, after := groups(1, "10.0.0.1"), groups(2, "10.0.0.2")
@@ -276,11 +276,11 @@ func TestAGroupThatLosesAService(t *testing.T) {
 			s.apply(sourceEvent{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
 		}
 		tell(service("a.test", "10.0.0.1"), service("b.test", "10.0.0.1"))
-		s.flush()
+		s.flush(epoch)
 		for _, services := range steps {
 			tell(services...)
 		}
-		if mesh, _ := s.flush(); !slices.Equal(hosts(mesh), []string{"a.test"}) {
+		if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), []string{"a.test"}) {
 			t.Errorf("after %d steps the mesh has %v, want a.test", len(steps), hosts(mesh))
 		}
 	}
@@ -291,12 +291,12 @@ func TestNamesOfSourcesHoldAnyCharacter(t *testing.T) {
 	s := stateOf("kubernetes", "kubernetes/east")
 	at{0, "kubernetes", update{"east/x": "1"}, true, false}.apply(s)
 	at{0, "kubernetes/east", update{"x": "2"}, true, false}.apply(s)
-	mesh, change := s.flush()
+	mesh, change := s.flush(epoch)
 	if diff := cmp.Diff([]string{"east/x1", "x2"}, hosts(mesh)); diff != "" || change.Count != 2 {
 		t.Errorf("%d changes, (-want +got):\n%s", change.Count, diff)
 	}
 	at{0, "kubernetes/east", update{"x": "3"}, false, false}.apply(s)
-	if mesh, _ = s.flush(); !slices.Equal(hosts(mesh), []string{"east/x1", "x3"}) {
+	if mesh, _ = s.flush(epoch); !slices.Equal(hosts(mesh), []string{"east/x1", "x3"}) {
 		t.Errorf("the mesh has %v, want east/x1 and x3", hosts(mesh))
 	}
 }
@@ -307,7 +307,7 @@ func TestDomain(t *testing.T) {
 	s.settings.Domain = "corp.example"
 	for _, said := range []update{{"x": "1"}, {"x": "2"}, {"x": "2", "y": "1"}} {
 		at{0, "a", said, true, false}.apply(s)
-		if mesh, _ := s.flush(); mesh.Settings().Domain != "corp.example" {
+		if mesh, _ := s.flush(epoch); mesh.Settings().Domain != "corp.example" {
 			t.Errorf("after %v the domain is %s", said, mesh.Settings().Domain)
 		}
 	}

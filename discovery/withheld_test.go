@@ -43,7 +43,7 @@ func TestGuestsWaitForLateSources(t *testing.T) {
 			s.expire(late)
 			for _, address := range []string{"10.0.0.1", "10.0.0.2"} {
 				send(address, true)
-				if mesh, _ := s.flush(); !slices.Equal(hosts(mesh), []string{"own.test"}) {
+				if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), []string{"own.test"}) {
 					t.Fatalf("without the late source there are %v", hosts(mesh))
 				}
 			}
@@ -56,14 +56,14 @@ func TestGuestsWaitForLateSources(t *testing.T) {
 			if _, due := s.due(Debounce{}); !due {
 				t.Error("then nothing is due")
 			}
-			if mesh, _ := s.flush(); !slices.Equal(hosts(mesh), []string{"api.bank.com", "own.test"}) {
+			if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), []string{"api.bank.com", "own.test"}) {
 				t.Errorf("then there are %v", hosts(mesh))
 			}
 			if lines := s.report("nats").Lines(); len(lines) > 0 {
 				t.Errorf("then it says %q", lines)
 			}
 			s.reconcile(map[string]*feed{"nats": s.sources["nats"].feed, "open": s.sources["open"].feed, "new": {name: "new"}}, late)
-			if mesh, _ := s.flush(); !slices.Contains(hosts(mesh), "api.bank.com") {
+			if mesh, _ := s.flush(epoch); !slices.Contains(hosts(mesh), "api.bank.com") {
 				t.Errorf("with a new source there are %v", hosts(mesh))
 			}
 		})

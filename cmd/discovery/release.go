@@ -15,7 +15,10 @@ func newRelease() *cobra.Command {
 		Use:   "release SOURCE",
 		Short: "Let discovery remove what a source has lost at once",
 		Long: `If most hosts of a source are gone at once, which may be an accident, discovery serves them for --wipeDelay and logs an error;
-/ready?verbose names them. This command, on the host of discovery, ends that time: what the source has counts.`,
+/ready?verbose names them. This command, on the host of discovery, ends that time: what the source has counts.
+
+A proxy that comes back to a discovery that knows nothing of a source keeps what it has until the source is whole: "release SOURCE" ends
+that. One that would lose most of its clusters keeps them for --wipeDelay: "release proxies" ends that.`,
 		Example: "  discovery release Consul\n  kubectl exec -n istio-system deploy/discovery -- discovery release Kubernetes",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -90,7 +90,8 @@ func (s *settings) configuration() []setting.Setting {
 		},
 		{
 			Name: "stateMaxAge", Default: "24h", Kind: setting.Duration(&s.StateMaxAge, time.Second, setting.Forever),
-			Help: "do not use what --stateDir has of a source that was away, or of a discovery that was, for longer than this",
+			Help: "do not use what --stateDir has of a source that was away, or of a discovery that was, for longer than this. For as long after its start " +
+				"proxies that come back keep what they have, if nothing is known of a source that may have had it",
 		},
 	}
 }

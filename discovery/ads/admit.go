@@ -51,7 +51,7 @@ func (st *stream) answerKept() error {
 	st.mu.Unlock()
 	first := g.Snapshot(own) // this may take seconds, in which pages that show the stream must not wait
 	st.mu.Lock()
-	st.session = protocol.New(st.variant, first, g.Share)
+	st.session = protocol.New(st.variant, first, g.Share, st.hub.world(g))
 	st.mu.Unlock()
 	for {
 		next, more := st.nextKept()

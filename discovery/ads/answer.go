@@ -93,6 +93,7 @@ func (st *stream) request(k content.Kind, r *protocol.Request, now time.Time) ([
 	if err != nil {
 		return nil, status.Error(codes.ResourceExhausted, err.Error())
 	}
+	st.tellWait(now)
 	if nack != nil || waited && !st.session.WaitsStill(k, responses) {
 		st.hub.metrics.answered(k, nack != nil)
 		st.traceAnswer(k, nack, now)

@@ -23,6 +23,7 @@ type Client struct {
 	Generation int64           `json:"generation"`
 	Since      time.Time       `json:"since,omitzero"`
 	Fault      string          `json:"fault,omitempty"` // of its node; see xds.View.DomainFault
+	Waits      protocol.Wait   `json:"waits,omitzero"`  // why it keeps what it has
 	Types      []protocol.Type `json:"types"`           // in the order CDS, EDS, LDS, RDS, and SDS and NDS if the client requested them
 }
 
@@ -34,7 +35,7 @@ func (st *stream) client() Client {
 		Generation: st.reached, Since: st.at, Types: []protocol.Type{},
 	}
 	if st.session != nil {
-		c.Types, c.Fault = st.session.Describe(), st.fault(st.shown)
+		c.Types, c.Fault, c.Waits = st.session.Describe(), st.fault(st.shown), st.session.Wait()
 		c.Locality, c.LocalityFrom = st.reader.Outbound.Locality.String(), st.place.source()
 	}
 	return c

@@ -21,6 +21,8 @@ type hub struct {
 	history history
 	metrics *metrics
 	onNews  func() // see OnNews
+
+	wipeLogged atomic.Pointer[time.Time] // when a client that would lose most of its clusters was logged last
 }
 
 // sending counts responses that are about to be sent. Responses that do not follow from the change that made g are not

@@ -21,6 +21,7 @@ type Limits struct {
 	SendTimeout          time.Duration // the connection of a client that leaves a response unanswered for longer is closed
 	MaxConnectionAge     time.Duration // after this time a client is asked to reconnect, maybe to another replica; 0 for never
 	Shutdown             time.Duration // how long a stop may take
+	Wipe                 time.Duration // how long a client that comes back keeps its clusters if most of them are gone; 0 for not at all
 	PlaintextSecrets     bool          // programs on this host get secrets without TLS too
 	ExposeObjects        bool          // programs on other hosts get configuration objects without TLS too
 }

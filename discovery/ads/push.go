@@ -19,7 +19,7 @@ func (st *stream) refresh() {
 	}
 	st.shown, st.asksMore = newest, false
 	st.relocate()
-	st.session.Renew(st.shown.Snapshot(st.reader), st.shown.Share)
+	st.session.Renew(st.shown.Snapshot(st.reader), st.shown.Share, st.hub.world(st.shown))
 }
 
 // reach records the time when Envoy has answered for all of a generation.
@@ -46,6 +46,7 @@ func (st *stream) pushIdle(now time.Time) (idle bool, responses []protocol.Respo
 	idle = st.session.Idle()
 	st.refresh()
 	responses = st.session.Flush(now)
+	st.tellWait(now)
 	st.reach(now)
 	st.arm(now)
 	return idle, responses

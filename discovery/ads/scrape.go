@@ -16,6 +16,7 @@ var (
 	encoded      = prometheus.NewDesc("pilot_xds_resources_encoded", "Resources that the newest generation had to encode.", nil, nil)
 	rebuilt      = prometheus.NewDesc("pilot_xds_views_rebuilt", "Outbound views that the newest generation built.", nil, nil)
 	withheld     = prometheus.NewDesc("pilotlight_xds_refused_parts", "Resources and virtual hosts that a connected proxy refuses while it has the rest, each once.", []string{"type"}, nil)
+	waiting      = prometheus.NewDesc("pilotlight_xds_waiting_proxies", "Proxies that came back and keep what they have, by reason: a source is lacking, or most of their clusters are gone at once.", []string{"reason"}, nil)
 	pushed       = prometheus.NewDesc("pilot_xds_generation", "The newest generation.", nil, nil)
 )
 
@@ -30,6 +31,9 @@ func (s scrape) Collect(out chan<- prometheus.Metric) {
 	}
 	for k, n := range s.refused() {
 		out <- prometheus.MustNewConstMetric(withheld, prometheus.GaugeValue, float64(n), content.Kind(k).String())
+	}
+	for reason, n := range s.waiting() {
+		out <- prometheus.MustNewConstMetric(waiting, prometheus.GaugeValue, float64(n), reason)
 	}
 	count := map[[3]string]int{}
 	for _, st := range s.all() {

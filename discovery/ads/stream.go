@@ -63,6 +63,7 @@ type stream struct {
 	shown     *generation
 	asksMore  bool        // the reader has changed since
 	told      bool        // the server knows that the proxy has connected: see OnNews
+	waits     bool        // the log has told that it would lose most of its clusters
 	reached   int64       // the generation that Envoy has completely
 	at        time.Time   // since when
 	alarm     *time.Timer // for responses that may be sent without an answer from Envoy; nil before the first

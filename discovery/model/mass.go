@@ -6,7 +6,10 @@ import "fmt"
 const fewest = 3
 
 // Tally counts what goes at once of what there is: hosts, endpoints, objects of a kind, or clusters of a proxy.
-type Tally struct{ Lost, Had int }
+type Tally struct {
+	Lost int `json:"lost"`
+	Had  int `json:"had"`
+}
 
 // Mass reports whether so many go that it may be an accident: more than half, and at least three. It is the rule for all that
 // discovery removes, whatever caused it.

@@ -46,6 +46,10 @@ type Mesh struct {
 	local            map[*Service]bool  // with an endpoint at an address that is local to the proxy, see Local
 	readsNodes       bool               // some service's endpoints depend on the node that a proxy runs on
 	readsLocalities  bool               // some service's endpoints depend on the locality of a proxy
+
+	// Lacks are the names of sources of which nothing is known yet: what a proxy has that is not here may be of them. It is set
+	// before the mesh is used.
+	Lacks []string
 }
 
 // New indexes groups of a mesh whose services have the default domain: see NewIn.

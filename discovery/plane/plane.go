@@ -59,7 +59,7 @@ func New(c Config) (*Plane, error) {
 // streams returns the server of ADS, with the connections that the descriptors allow.
 func (c Config) streams() *ads.Server {
 	limits := c.Limits
-	limits.ExposeObjects = c.ExposeDebug
+	limits.ExposeObjects, limits.Wipe = c.ExposeDebug, c.Patience.Wipe
 	limits.Connections = cmp.Or(limits.Connections, maxProxyConnections(descriptors()-c.reviews()))
 	proxies := ads.New(limits, c.Log)
 	if c.Traces != nil {
@@ -79,6 +79,7 @@ func (c Config) reviews() int {
 // joinSources makes the server with its sources, and the work of the leader for them.
 func (p *Plane) joinSources() {
 	c := p.config
+	c.Patience.Recall = c.StateMaxAge
 	secrets, dir := c.secretSources()
 	ingresses := newIngresses(c.Ingress, c.Domain, dir)
 	statuses := c.Cluster.statuses(c.Replica, c.Log)

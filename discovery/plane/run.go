@@ -64,13 +64,21 @@ func (p *Plane) pages() status.Pages {
 			return awaited(p.server.Synced(), p.server.Statuses(), p.hooks.lacks(), time.Since(p.began), p.config.Patience.Sync)
 		},
 		Mesh: p.proxies.Mesh, Notes: p.reporter.Notes, Proxies: p.proxies, Exposed: p.config.ExposeDebug,
-		Release: p.server.Release,
+		Release: p.release,
 		Config:  func() any { return p.store.Status() },
 		Sources: func() any { return p.server.Statuses() },
 		Faults: func() []string {
-			return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.stateLines(), p.hooks.lines())
+			return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.proxies.Lines(), p.stateLines(), p.hooks.lines())
 		},
 	}
+}
+
+// release ends the hold of a source, or of what proxies keep that came back.
+func (p *Plane) release(source string) (int, error) {
+	if source == ads.ReleaseOfProxies {
+		return p.proxies.Release()
+	}
+	return p.server.Release(source)
 }
 
 // metrics returns everything that is measured.

@@ -24,7 +24,7 @@ func (p *Session) requestDelta(k content.Kind, r *Request, now time.Time) ([]Res
 			return nil, nil, err
 		}
 		s.greet = s.wildcard
-		p.resumeDelta(k, r)
+		p.resumeDelta(k, r, now)
 	}
 	responses := p.Flush(now)
 	return responses, nack, p.fault
@@ -32,7 +32,7 @@ func (p *Session) requestDelta(k content.Kind, r *Request, now time.Time) ([]Res
 
 // resumeDelta avoids sending a reconnecting Envoy the resources that it has already. Envoy names a version for each of
 // them; the server names those that no longer exist.
-func (p *Session) resumeDelta(k content.Kind, r *Request) {
+func (p *Session) resumeDelta(k content.Kind, r *Request, now time.Time) {
 	s := &p.types[k]
 	if r.initial.Empty() || s.rewarmed {
 		return
@@ -44,6 +44,7 @@ func (p *Session) resumeDelta(k content.Kind, r *Request) {
 		return
 	}
 	s.sent, s.accepted = had, had
+	p.returns(k, now)
 	if k == content.CDS { // the clusters that listeners and routes name are not known
 		p.references[content.LDS].accepted, p.references[content.RDS].accepted = had, had
 	}

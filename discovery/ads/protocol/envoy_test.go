@@ -62,7 +62,7 @@ type envoy struct {
 }
 
 func connect(t *testing.T, s *content.Snapshot) *envoy {
-	return &envoy{t: t, clock: now, protocol: New(content.SotW, s, content.NewShare(content.NewInterner()))}
+	return &envoy{t: t, clock: now, protocol: New(content.SotW, s, content.NewShare(content.NewInterner()), World{})}
 }
 
 // ask sends a request of names, with the nonce of the last response, and describes the responses.
@@ -102,7 +102,7 @@ func (e *envoy) raw(k content.Kind, r *discoveryv3.DiscoveryRequest) string {
 
 func (e *envoy) push(s *content.Snapshot) string {
 	e.t.Helper()
-	e.protocol.Renew(s, content.NewShare(e.protocol.share.Interner))
+	e.protocol.Renew(s, content.NewShare(e.protocol.share.Interner), e.protocol.world)
 	return e.receive(e.protocol.Flush(e.clock))
 }
 

@@ -12,6 +12,7 @@ import (
 // always brought to the newest state first, endless changes would starve the routes, which come last. A rollout whose
 // clusters are still to be sent has not begun.
 func (p *Session) Flush(now time.Time) []Response {
+	p.review(now)
 	for k := range content.Kinds {
 		if s := &p.types[k]; s.mayApply(now) {
 			p.fault = errors.Join(p.fault, s.apply(k, p.share, now))
@@ -48,7 +49,11 @@ func (p *Session) step(out []Response, now time.Time) []Response {
 // next returns the response that brings Envoy to the state of k, and whether it needs one. It records that Envoy will
 // have it.
 func (p *Session) next(k content.Kind, now time.Time) (Response, bool) {
-	s, want := &p.types[k], p.target(k)
+	s := &p.types[k]
+	if p.keeps(k) {
+		return p.greetOnly(k, now)
+	}
+	want := p.target(k)
 	update := p.news(k, want)
 	if update == nil && s.greet {
 		update = &content.News{}
@@ -67,16 +72,35 @@ func (p *Session) next(k content.Kind, now time.Time) (Response, bool) {
 	case content.LDS, content.RDS:
 		p.references[k].sent = p.clusters()
 	}
+	return p.respond(k, want.Version, update, now), true
+}
+
+// greetOnly answers the first wildcard subscription of a client that keeps what it has: nothing has changed. Without an answer
+// discovery would look dead to it.
+func (p *Session) greetOnly(k content.Kind, now time.Time) (Response, bool) {
+	s := &p.types[k]
+	if !s.greet || s.sent == nil {
+		return Response{}, false
+	}
+	s.greet = false
+	return p.respond(k, s.sent.Version, &content.News{}, now), true
+}
+
+// respond records a response that is sent now.
+func (p *Session) respond(k content.Kind, version string, news *content.News, now time.Time) Response {
+	s := &p.types[k]
 	p.nonces++
 	if !s.pending {
 		s.since = now
 	}
-	s.nonce, s.version, s.at, s.again, s.pending, s.nacked = strconv.Itoa(p.nonces), want.Version, now, s.pending, true, false
-	return Response{p.variant, k, s.nonce, s.version, update}, true
+	s.nonce, s.version, s.at, s.again, s.pending, s.nacked = strconv.Itoa(p.nonces), version, now, s.pending, true, false
+	return Response{p.variant, k, s.nonce, s.version, news}
 }
 
 // Renew makes latest the state to be reached, by the next request or flush.
-func (p *Session) Renew(latest *content.Snapshot, sh *content.Share) { p.latest, p.share = latest, sh }
+func (p *Session) Renew(latest *content.Snapshot, sh *content.Share, w World) {
+	p.latest, p.share, p.world = latest, sh, w
+}
 
 // resetReferences notes that the listeners and routes that Envoy has accepted refer to clusters of the rollout only.
 func (p *Session) resetReferences() {

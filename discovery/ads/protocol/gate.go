@@ -14,10 +14,12 @@ func (p *Session) open(k content.Kind, now time.Time) bool {
 	if s.pending {
 		return k == content.CDS && s.overdue(now) && (!s.again || p.heard.After(s.at))
 	}
-	switch k {
-	case content.LDS, content.RDS:
+	switch {
+	case p.keeps(k): // a greeting changes nothing
+		return true
+	case k == content.LDS, k == content.RDS:
 		return !p.gated(k, now)
-	case content.NDS: // a name may resolve to an address that a new listener serves
+	case k == content.NDS: // a name may resolve to an address that a new listener serves
 		return !p.behind(content.LDS)
 	default:
 		return true
@@ -54,6 +56,9 @@ func (p *Session) Wakes(now time.Time) (wake time.Time) {
 	}
 	if !wake.IsZero() && p.rollout == p.latest && !p.behind(content.CDS) && !p.behind(content.LDS) && !p.behind(content.RDS) {
 		wake = time.Time{}
+	}
+	if p.back.Waits() {
+		wake = earliest(now, wake, p.back.Until)
 	}
 	for k := range content.Kinds {
 		if s := &p.types[k]; s.hasChanges() && !s.pending {

@@ -48,7 +48,7 @@ func lookedAtFor(t *testing.T, view xds.View, v content.Variant, n int, all bool
 	var none *content.Views
 	g := none.Follow(mesh, content.NewInterner())
 	reader := content.Reader{View: view}
-	p := New(v, g.Snapshot(reader), g.Share)
+	p := New(v, g.Snapshot(reader), g.Share, World{})
 	ask := func(k content.Kind, list []string) {
 		r := &Request{Variant: v, Names: g.Share.Interner.Of(list)}
 		for range 2 { // the answer to the response is a request as well
@@ -79,7 +79,7 @@ func lookedAtFor(t *testing.T, view xds.View, v content.Variant, n int, all bool
 		}
 		mesh, g = with, g.Follow(with, g.Share.Interner)
 		updated := 0
-		p.Renew(g.Snapshot(reader), g.Share)
+		p.Renew(g.Snapshot(reader), g.Share, World{})
 		for _, r := range p.Flush(now) {
 			if r.Kind != content.EDS {
 				t.Errorf("told of %s", r.Kind)

@@ -3,8 +3,11 @@ package protocol
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
 	"github.com/pilotlight/pilotlight/discovery/ads/content"
 )
@@ -31,7 +34,8 @@ type player struct {
 }
 
 func play(t *testing.T, v content.Variant, script []byte) {
-	g := &player{t: t, script: script[:min(len(script), 1000)], clock: now, p: New(v, base, content.NewShare(content.NewInterner()))}
+	g := &player{t: t, script: script[:min(len(script), 1000)], clock: now}
+	g.p = New(v, base, content.NewShare(content.NewInterner()), g.world())
 	for len(g.script) > 0 {
 		g.clock = g.clock.Add(time.Second)
 		if g.byte()%3 == 0 {
@@ -40,6 +44,8 @@ func play(t *testing.T, v content.Variant, script []byte) {
 			g.request()
 		}
 	}
+	g.p.Renew(g.p.latest, content.NewShare(g.p.share.Interner), World{}) // a wait ends
+	g.receive(g.p.Flush(g.clock))
 	for range 8 * content.Kinds { // it answers all responses, and each answer may cause further ones
 		for k := range content.Kinds {
 			if g.p.types[k].pending {
@@ -85,8 +91,14 @@ func (g *player) push() {
 		}
 		s[k] = made(k, words)
 	}
-	g.p.Renew(s, content.NewShare(g.p.share.Interner))
+	g.p.Renew(s, content.NewShare(g.p.share.Interner), g.world())
 	g.receive(g.p.Flush(g.clock))
+}
+
+// world makes one in which a client that comes back may have to wait.
+func (g *player) world() World {
+	b := g.byte()
+	return World{Lacks: b&3 == 3, Wipe: time.Duration(b>>2&3) * time.Second}
 }
 
 func (g *player) request() {
@@ -105,6 +117,9 @@ func (g *player) request() {
 	r.Names = g.list(what & 8)
 	if r.Variant == content.Delta {
 		r.unsubscribe = g.list(what & 16)
+		if what&32 == 32 && !g.p.types[k].asked {
+			r.initial = g.had(k)
+		}
 	}
 	g.take(k, r)
 }
@@ -115,6 +130,16 @@ func (g *player) list(star int) *content.Names {
 		list[i] = list[i][:1]
 	}
 	return g.p.share.Interner.With(list, star != 0)
+}
+
+// had returns resources that the client has, of some content.
+func (g *player) had(k content.Kind) content.Versions {
+	versions := map[string]string{}
+	for _, word := range g.words("%s=%d ") {
+		name, _, _ := strings.Cut(word, "=")
+		versions[name] = made(k, word).All()[0].Version
+	}
+	return scan(g.t, g.p.share.Interner, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: k.TypeURL(), InitialResourceVersions: versions}).initial
 }
 
 func (g *player) take(k content.Kind, r *Request) {

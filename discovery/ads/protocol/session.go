@@ -17,11 +17,13 @@ type Session struct {
 	fault      error                     // the client has requested too much; its next request ends the stream
 	heard      time.Time                 // when the last request came
 	references [content.Kinds]references // from listeners and routes
+	world      World
+	back       comeback
 }
 
-// New returns the session of a new stream. first is the newest state, and sh the share of its generation.
-func New(v content.Variant, first *content.Snapshot, sh *content.Share) *Session {
-	return &Session{variant: v, share: sh, latest: first, rollout: first}
+// New returns the session of a new stream. first is the newest state, sh the share of its generation, and w its world.
+func New(v content.Variant, first *content.Snapshot, sh *content.Share, w World) *Session {
+	return &Session{variant: v, share: sh, latest: first, rollout: first, world: w}
 }
 
 // news returns the difference of k that Envoy must receive. If Envoy has subscribed to clusters, endpoints that no

@@ -28,18 +28,21 @@ func (p *Session) Request(k content.Kind, r *Request, now time.Time) ([]Response
 	}
 	if !s.asked {
 		s.asked = true
-		p.resume(k, r.version)
+		p.resume(k, r.version, now)
 	}
 	return p.Flush(now), nack, nil
 }
 
 // resume avoids sending a reconnecting Envoy what it has already: the version in its first request shows that.
-func (p *Session) resume(k content.Kind, version string) {
+func (p *Session) resume(k content.Kind, version string, now time.Time) {
 	s := &p.types[k]
 	if version == "" || s.rewarmed {
 		return
 	}
-	if want := s.wanted(p.State(k), p.share); version == want.Version {
-		s.sent, s.accepted, s.version, s.acked = want, want, version, version
+	want := s.wanted(p.State(k), p.share)
+	if version != want.Version {
+		p.returns(k, now)
+		return
 	}
+	s.sent, s.accepted, s.version, s.acked = want, want, version, version
 }

@@ -1,0 +1,64 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ads/content"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// World is what a session must know of a mesh besides its resources.
+type World struct {
+	Lacks bool          // a source is late of which nothing is known: what a client has may be of it
+	Wipe  time.Duration // how long a client keeps clusters that are gone at once, if they are a mass; 0 for not at all
+}
+
+// Wait is why a client that has come back keeps what it has. The zero Wait is that of one that gets what there is.
+//
+//	first request of a kind ─┬ without versions, or with those that there are ─▶ no Wait
+//	                         └ with others ─▶ Wait ─ no source is lacking ─▶ most clusters would go ─ all are there, released, Until ─▶ no Wait
+type Wait struct {
+	Since time.Time   `json:"since,omitzero"`
+	Until time.Time   `json:"until,omitzero"` // zero while a source is lacking
+	Lost  model.Tally `json:"clusters"`       // its clusters that are no longer there
+}
+
+// Waits reports whether there is a reason.
+func (w Wait) Waits() bool { return !w.Since.IsZero() }
+
+// after returns the wait of a client at now that would lose so many of its clusters.
+func (w World) after(last Wait, lost model.Tally, now time.Time) Wait {
+	next := Wait{Since: last.Since, Until: last.Until, Lost: lost}
+	switch {
+	case !last.Waits():
+		return Wait{}
+	case w.Lacks:
+		next.Until = time.Time{}
+		return next
+	case w.Wipe > 0 && last.Until.IsZero() && lost.Mass():
+		next.Until = now.Add(w.Wipe)
+		return next
+	case lost.Lost > 0 && now.Before(last.Until): // those that are back do not take the others away
+		return next
+	default:
+		return Wait{}
+	}
+}
+
+// comeback is the wait of a session, and the sets of clusters that its tally compares.
+type comeback struct {
+	Wait
+	waited   bool // for longer than one request
+	had, now *content.Set
+}
+
+// lost counts the clusters that a client has, and those of them that are no longer there.
+func lost(had, now *content.Set) model.Tally {
+	t := model.Tally{Had: had.Size()}
+	for _, r := range had.All() {
+		if found := now.Find(r.Name); found == nil || !found.Exists() {
+			t.Lost++
+		}
+	}
+	return t
+}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/pilotlight/pilotlight/internal/durable"
 )
 
 // journal is the file of one process of Envoy. Until it is whole it has a name of its own.
@@ -46,19 +46,11 @@ func (j *journal) path() string {
 }
 
 func (j *journal) create() (err error) {
-	if j.file, err = createNew(j.path()); err != nil {
+	if j.file, err = durable.Create(j.path(), 0o600); err != nil {
 		return err
 	}
 	j.last = j.store.now()
 	return j.write(j.header.encode(j.last))
-}
-
-// createNew creates a file that only its owner may open, instead of one that is left over.
-func createNew(path string) (*os.File, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 }
 
 func (j *journal) write(data []byte) error {
@@ -102,28 +94,10 @@ func (j *journal) contact(at time.Time) error {
 
 // take gives the journal the name of the one before.
 func (j *journal) take() error {
-	if err := j.file.Sync(); err != nil {
-		return err
-	}
-	from := j.path()
 	j.named = true
-	if err := os.Rename(from, j.path()); err != nil {
-		j.named = false
-		return err
-	}
-	return syncDir(j.store.dir)
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) { // some file systems cannot
-		return err
-	}
-	return nil
+	err := durable.Take(j.file, j.path())
+	j.named = err == nil
+	return err
 }
 
 // rewrite writes the live resources to a new file, which takes the name.
@@ -133,7 +107,7 @@ func (j *journal) rewrite() error {
 		return err
 	}
 	path := filepath.Join(j.store.dir, fmt.Sprintf("%s-%d-again.new", FileName, j.process))
-	file, err := createNew(path)
+	file, err := durable.Create(path, 0o600)
 	if err != nil {
 		return err
 	}
@@ -154,13 +128,10 @@ func (j *journal) rewrite() error {
 		}
 	}
 	if err == nil {
-		err = file.Sync()
-	}
-	if err == nil {
-		err = os.Rename(path, j.path())
+		err = durable.Take(file, j.path())
 	}
 	if err != nil {
-		return errors.Join(err, file.Close(), os.Remove(path))
+		return errors.Join(err, durable.Drop(file))
 	}
 	_ = j.file.Close() // it has no name any more
 	j.file, j.size = file, anew.size

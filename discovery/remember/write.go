@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/internal/durable"
 )
 
 // Writes take at most a fiftieth of the time, and one that failed is tried again after retryAfter.
@@ -80,49 +82,22 @@ func (d *Directory) writeOne(source string, p pending) (written int64, err error
 		}
 		return 0, nil
 	}
-	temporary := to + ".tmp"
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
-		return 0, err
-	}
-	if written, err = writeFile(temporary, header{Source: source, Of: d.of(source), At: p.at}, p); err == nil {
-		err = os.Rename(temporary, to+ending)
-	}
-	if err != nil {
-		return written, errors.Join(err, ignore(os.Remove(temporary), fs.ErrNotExist))
-	}
-	return written, syncDirectory(d.path)
-}
-
-func ignore(err, what error) error {
-	if errors.Is(err, what) {
-		return nil
-	}
-	return err
-}
-
-// writeFile writes a new file, to the disk.
-func writeFile(path string, h header, p pending) (written int64, err error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	file, err := durable.Create(to+".tmp", 0o600)
 	if err != nil {
 		return 0, err
 	}
 	buffer := bufio.NewWriterSize(file, 64<<10)
-	written, err = write(buffer, h, p.groups, maxFile)
+	written, err = write(buffer, header{Source: source, Of: d.of(source), At: p.at}, p.groups, maxFile)
 	if err == nil {
 		err = buffer.Flush()
 	}
 	if err == nil {
-		err = file.Sync()
+		err = durable.Take(file, to+ending)
 	}
-	return written, errors.Join(err, file.Close())
-}
-
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
 	if err != nil {
-		return err
+		return written, errors.Join(err, durable.Drop(file))
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return written, file.Close()
 }
 
 // own makes the directory, and takes its lock. The lock counts as long as its file is there.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotlight/pilotlight/internal/durable"
 )
 
 const (
@@ -40,37 +42,15 @@ func locked(dir string, do func() error) error {
 // write writes a file whole, or leaves the one before.
 func write(dir, name string, content []byte, mode os.FileMode) error {
 	at := filepath.Join(dir, name)
-	temporary := filepath.Join(dir, "."+name+".new")
-	if err := fill(temporary, content, mode); err != nil {
-		_ = os.Remove(temporary) // the reason is in err
+	file, err := durable.Create(filepath.Join(dir, "."+name+".new"), mode)
+	if err != nil {
 		return fmt.Errorf("write %s: %w", at, err)
 	}
-	if err := os.Rename(temporary, at); err != nil {
-		return fmt.Errorf("write %s: %w", at, err)
+	if _, err = file.Write(content); err == nil {
+		err = durable.Take(file, at)
 	}
-	return settle(dir)
-}
-
-func fill(path string, content []byte, mode os.FileMode) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of a process that was killed
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, mode)
 	if err != nil {
-		return err
+		return fmt.Errorf("write %s: %w", at, errors.Join(err, durable.Drop(file)))
 	}
-	_, err = file.Write(content)
-	return errors.Join(err, file.Chmod(mode), file.Sync(), file.Close())
-}
-
-// settle makes the names in a directory outlive a crash.
-func settle(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return nil
+	return file.Close()
 }

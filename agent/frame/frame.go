@@ -14,10 +14,11 @@ import (
 
 // The status codes of gRPC that are used here.
 const (
-	OK              = "0"
-	InvalidArgument = "3"
-	Unimplemented   = "12"
-	Unavailable     = "14"
+	OK                = "0"
+	InvalidArgument   = "3"
+	ResourceExhausted = "8"
+	Unimplemented     = "12"
+	Unavailable       = "14"
 )
 
 // HeadSize is the size of a message's head: a byte that is 1 if the message is compressed, and four bytes of length.

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/lastgood"
 )
 
-// Times of the probes of a discovery that is away.
-const (
-	probePause   = 500 * time.Millisecond // between two, and up to as much again twice, by chance: no herd comes back at once
-	probeTimeout = 10 * time.Second       // for an answer; then another of discovery's addresses is tried
-)
+const probeTimeout = 10 * time.Second // for the answer to a probe; then another of discovery's addresses is tried
 
 // recall answers from memory, until discovery answers.
 func (s *stream) recall(ctx context.Context, m *lastgood.Loaded, kept []request, incoming <-chan request) error {
@@ -26,7 +21,8 @@ func (s *stream) recall(ctx context.Context, m *lastgood.Loaded, kept []request,
 	defer cancel()
 	back := make(chan struct{})
 	s.relay.calls.Go(func() {
-		if s.probe(ctx, lastgood.Question(s.node, m.Memory.Versions(lastgood.TypeCluster))) {
+		question := lastgood.Question(s.node, m.Memory.Versions(lastgood.TypeCluster))
+		if s.relay.pace.untilAnswered(ctx, func() error { return s.probe(ctx, question) }, s.envoy.lost) {
 			close(back)
 		}
 	})
@@ -65,23 +61,8 @@ func (s *stream) why() (why string) {
 	return why
 }
 
-// probe asks discovery until it answers, and returns false if ctx ends before.
-func (s *stream) probe(ctx context.Context, question []byte) bool {
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(probePause + rand.N(2*probePause)):
-		}
-		err := s.probeOnce(ctx, question)
-		if err == nil {
-			return true
-		}
-		s.envoy.lost(err.Error())
-	}
-}
-
-func (s *stream) probeOnce(ctx context.Context, question []byte) error {
+// probe asks discovery once.
+func (s *stream) probe(ctx context.Context, question []byte) error {
 	call := s.relay.open(ctx, s.header)
 	defer call.end()
 	limit := time.NewTimer(probeTimeout)

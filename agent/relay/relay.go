@@ -48,6 +48,7 @@ type Process struct {
 type Relay struct {
 	config Config
 	calls  sync.WaitGroup
+	pace   pace
 
 	mu     sync.Mutex
 	envoys map[int64]*envoy // by the start of the process

@@ -137,8 +137,12 @@ func (s *stream) ask(ctx context.Context, first request, incoming <-chan request
 				return s.pass(ctx, call, a, kept[sent:], incoming)
 			}
 			s.envoy.lost(a.err.Error())
+			s.relay.pace.failed(a.err)
 			if m := s.memory(); m != nil {
 				return s.recall(ctx, m, kept, incoming)
+			}
+			if full(a.err) {
+				s.relay.pace.pause(ctx) // Envoy comes back as soon as its stream ends
 			}
 			return a.err
 		case <-silent.C:
@@ -163,6 +167,7 @@ func (s *stream) memory() *lastgood.Loaded {
 func (s *stream) pass(ctx context.Context, call *call, a answered, rest []request, incoming <-chan request) error {
 	defer a.response.Body.Close()
 	s.envoy.answered()
+	s.relay.pace.answered()
 	ctx, cancel := context.WithCancelCause(ctx)
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() {

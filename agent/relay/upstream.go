@@ -170,7 +170,7 @@ func statusOf(response *http.Response, from http.Header) error {
 	case response.StatusCode != http.StatusOK:
 		return fmt.Errorf("discovery answers HTTP status %d", response.StatusCode)
 	case code != "" && code != frame.OK:
-		return fmt.Errorf("discovery has ended the stream: status %.10s: %.300s", code, from.Get("Grpc-Message"))
+		return &refusal{fmt.Sprintf("%.10s", code), fmt.Sprintf("%.300s", from.Get("Grpc-Message"))}
 	}
 	return nil
 }

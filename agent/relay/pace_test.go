@@ -1,0 +1,121 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pilotlight/pilotlight/agent/frame"
+)
+
+func TestPauseAfter(t *testing.T) {
+	for _, test := range []struct {
+		refusals int64
+		share    float64
+		want     time.Duration
+	}{
+		{0, 0, 500 * time.Millisecond},
+		{0, 1, 1500 * time.Millisecond},
+		{1, 0, time.Second},
+		{2, 0.5, 4 * time.Second},
+		{3, 1, 12 * time.Second},
+		{1 << 40, 0, 4 * time.Second},
+	} {
+		if got := pauseAfter(test.refusals, test.share); got != test.want {
+			t.Errorf("%d refusals, share %v: %v, want %v", test.refusals, test.share, got, test.want)
+		}
+	}
+}
+
+// Only an attempt that discovery has noticed slows the next ones down.
+func TestUnreached(t *testing.T) {
+	for _, test := range []struct {
+		err             error
+		unreached, full bool
+	}{
+		{fmt.Errorf("ask: %w", &net.OpError{Op: "dial", Err: errors.New("refused")}), true, false},
+		{&net.DNSError{Err: "no such host"}, true, false},
+		{&net.OpError{Op: "read", Err: errors.New("reset")}, false, false},
+		{errors.New("discovery has not answered for 10s"), false, false},
+		{&refusal{frame.Unavailable, "not synced yet"}, false, false},
+		{&refusal{frame.ResourceExhausted, "too many new streams, come again later"}, false, true},
+	} {
+		var p pace
+		p.failed(test.err)
+		if got := p.refusals.Load() == 0; got != test.unreached || full(test.err) != test.full {
+			t.Errorf("%v: unreached %t, full %t", test.err, got, full(test.err))
+		}
+	}
+}
+
+// crowd is a discovery that takes some streams a second, refuses the others, and is away until a time. It counts.
+type crowd struct {
+	perSecond float64
+	back      time.Time
+
+	mu       sync.Mutex
+	tokens   float64
+	last     time.Time
+	attempts map[int]int // by the second after its return
+}
+
+func (c *crowd) ask() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if now.Before(c.back) {
+		return &net.OpError{Op: "dial", Err: errors.New("refused")}
+	}
+	c.attempts[int(now.Sub(c.back)/time.Second)]++
+	c.tokens = min(c.perSecond, c.tokens+now.Sub(c.last).Seconds()*c.perSecond)
+	c.last = now
+	if c.tokens < 1 {
+		return &refusal{frame.ResourceExhausted, "too many new streams, come again later"}
+	}
+	c.tokens--
+	return nil
+}
+
+// Ten thousand proxies that serve their memory come back to a discovery that takes 200 new streams a second
+// (--maxNewStreamsPerSecond). All of them are
+// served, and what it has to refuse becomes little within ten seconds.
+func TestAHerd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const herd, perSecond = 10_000, 200
+		began := time.Now()
+		c := &crowd{perSecond: perSecond, back: began.Add(time.Minute), last: began.Add(time.Minute), attempts: map[int]int{}}
+		var all sync.WaitGroup
+		for range herd {
+			all.Go(func() {
+				var p pace
+				if !p.untilAnswered(context.Background(), c.ask, func(string) {}) {
+					t.Error("a proxy has given up")
+				}
+			})
+		}
+		all.Wait()
+		took := time.Since(c.back)
+		sum, late := 0, 0
+		for second, n := range c.attempts {
+			sum += n
+			if second >= 10 {
+				late = max(late, n)
+			}
+		}
+		t.Logf("all are back after %v, with %.1f attempts each; at most %d in a second from the tenth on; by second: %v", took, float64(sum)/herd, late, c.attempts)
+		if took > 2*herd/perSecond*time.Second {
+			t.Errorf("all are back after %v, and discovery could have them in %v", took, herd/perSecond*time.Second)
+		}
+		if late > herd/5 {
+			t.Errorf("%d attempts in a second, want at most %d", late, herd/5)
+		}
+		if sum > 10*herd {
+			t.Errorf("%d attempts of %d proxies", sum, herd)
+		}
+	})
+}

@@ -20,7 +20,7 @@ func (c *cache) goes(key string, now model.Group) bool {
 	case now.Empty():
 		return true
 	default:
-		return (now.Lapsed || held) && endpointsLost(before, now) > 0
+		return (now.Lapsed || held) && model.EndpointsLost(before, now) > 0
 	}
 }
 
@@ -86,22 +86,18 @@ func (s *state) lost(name string, c *cache, going map[string]model.Group) string
 	if s.patience.Wipe <= 0 || len(going) == 0 {
 		return ""
 	}
-	stays, lapsed, ends := map[string]bool{}, len(c.held) > 0, model.Tally{}
+	var losses model.Losses
+	if len(c.held) > 0 {
+		losses.Lapsed()
+	}
 	for key, group := range c.groups {
 		next, gone := going[key]
 		if !gone {
 			next, gone = c.held[key]
 		}
-		lapsed = lapsed || gone && !next.Empty()
-		ends.Had += endpoints(group)
-		if gone {
-			ends.Lost += endpointsLost(group, next)
-		}
-		for host := range group.Hosts {
-			stays[host] = stays[host] || !gone || !next.Empty()
-		}
+		losses.Add(group, gone, next)
 	}
-	if hosts := hostsOf(stays); !hosts.Mass() && (!lapsed || !ends.Mass()) {
+	if losses.Mass("hosts") == "" {
 		return "" // other sources need not be asked
 	}
 	for other, its := range s.sources {
@@ -109,21 +105,10 @@ func (s *state) lost(name string, c *cache, going map[string]model.Group) string
 			continue
 		}
 		for _, group := range its.groups {
-			for host := range group.Hosts {
-				if _, here := stays[host]; here || c.feed == nil {
-					stays[host] = true
-				}
-			}
+			losses.Beside(group, c.feed == nil)
 		}
 	}
-	switch hosts := hostsOf(stays); {
-	case hosts.Mass():
-		return hosts.Of("hosts")
-	case lapsed && ends.Mass():
-		return ends.Of("endpoints")
-	default:
-		return ""
-	}
+	return losses.Mass("hosts")
 }
 
 // letGo ends a hold: the groups become what their source has of them.

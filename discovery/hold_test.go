@@ -14,6 +14,40 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
+// All objects of a kind that go in one update are held, of whatever source; those that go one by one are deleted by somebody.
+func TestAllObjectsOfAKindGo(t *testing.T) {
+	s := stateOf("a")
+	s.patience.Wipe = 30 * time.Second
+	rules, keys := map[string]model.Group{}, []string{}
+	for i := range 4 {
+		key := fmt.Sprint("rule", i)
+		keys, rules[key] = append(keys, key), model.Group{Objects: []*model.Object{{Meta: model.Meta{Kind: "VirtualService", Name: key}}}}
+	}
+	tell := func(groups map[string]model.Group) SourceStatus {
+		s.apply(sourceEvent{feed: s.sources["a"].feed, update: model.Update{Groups: groups, Synced: true}}, epoch)
+		s.flush(epoch)
+		return s.report("a")
+	}
+	tell(rules)
+	if now := tell(nothingOf(keys[:3])); now.Held > 0 || now.Objects != 1 {
+		t.Errorf("one rule is left, and it is %+v", now)
+	}
+	tell(rules)
+	if now := tell(nothingOf(keys)); now.Held != 4 || now.Lost != "all 4 objects of kind VirtualService" || now.Objects != 4 {
+		t.Errorf("none is left, and it is %+v", now)
+	}
+	s.release("a", epoch)
+	if now := s.report("a"); now.Objects != 0 {
+		t.Errorf("released it is %+v", now)
+	}
+	tell(rules)
+	for _, key := range keys {
+		if now := tell(nothingOf([]string{key})); now.Held > 0 {
+			t.Errorf("%s is held: %+v", key, now)
+		}
+	}
+}
+
 // What a running source removes is held as well if it is most of what the source has. What goes while that lasts joins it.
 func TestARunningSourceLosesMost(t *testing.T) {
 	groups := func(hosts ...string) map[string]model.Group {

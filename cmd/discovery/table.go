@@ -70,7 +70,7 @@ func (s *settings) configuration() []setting.Setting {
 		},
 		{
 			Name: "wipeDelay", Default: "30s", Kind: setting.Duration(&s.Patience.Wipe, 0, setting.Forever),
-			Help: "serve more than half of the services of a source, or of all objects of a kind in files, for this time after they are gone at once, " +
+			Help: "serve more than half of the services of a source, or all objects of a kind, for this time after they are gone at once, " +
 				"which may be an accident, such as a registry without its data; discovery release ends it; 0s removes them at once",
 		},
 		{

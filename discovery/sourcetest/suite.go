@@ -27,9 +27,9 @@ type Registry struct {
 	// Touch makes the registry report a change when nothing has changed.
 	Touch func()
 
-	// Objects states that its records are configuration objects: they go one by one, and a store that can lose all of
-	// them at once holds them itself.
-	Objects bool
+	// Lose removes services at one moment. It is needed where records are configuration objects, which are gone as soon as they are
+	// deleted. It may be nil for a registry, whose services linger for a second: these are deleted one by one.
+	Lose func(names ...string)
 
 	// Faults returns the faults that the source reports outside of its updates, a line each. It may be nil.
 	Faults func() []string
@@ -177,9 +177,6 @@ func fails(t *testing.T, r Registry) {
 }
 
 func held(t *testing.T, r Registry) {
-	if r.Objects {
-		return
-	}
 	all := []string{"a 10.0.0.1", "b 10.0.0.2", "c 10.0.0.3", "d 10.0.0.4"}
 	for _, line := range all {
 		name, address, _ := strings.Cut(line, " ")
@@ -188,9 +185,7 @@ func held(t *testing.T, r Registry) {
 	run := servePatiently(t, r, discovery.Patience{Wipe: time.Hour, Linger: 3 * time.Second})
 	defer run.stop()
 	run.await(all...)
-	for _, name := range []string{"b", "c", "d"} {
-		r.Delete(name)
-	}
+	r.lose("b", "c", "d")
 	run.awaitFault("3 of 4 hosts are gone at once")
 	run.stays(all...)
 	if _, err := run.server.Release("tested"); err != nil {
@@ -198,6 +193,16 @@ func held(t *testing.T, r Registry) {
 	}
 	run.await(all[0])
 	run.awaitNoFault()
+}
+
+func (r Registry) lose(names ...string) {
+	if r.Lose != nil {
+		r.Lose(names...)
+		return
+	}
+	for _, name := range names {
+		r.Delete(name)
+	}
 }
 
 func thousand(t *testing.T, r Registry) {

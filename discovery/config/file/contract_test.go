@@ -26,16 +26,23 @@ func TestContract(t *testing.T) {
 				"hosts: [%s.test], ports: [{number: 80, name: http, protocol: HTTP}], endpoints: [{address: %s}]}}", name, name, address))
 		}
 		return sourcetest.Registry{
-			Objects: true,
-			Source:  source,
-			Host:    func(name string) string { return name + ".test" },
-			Put:     put,
-			Delete:  func(name string) { must(t, os.Remove(filepath.Join(dir, name+".yaml"))) },
-			Spoil:   func(name string) { put(name, "not an address") },
-			Break:   func() { must(t, os.Rename(dir, dir+".away")) },
-			Mend:    func() { must(t, os.Rename(dir+".away", dir)) },
-			Touch:   func() { put("a", "10.0.0.1") },
-			Faults:  func() []string { return source.Status().Lines() },
+			Lose: func(names ...string) { // as a link to another directory does
+				must(t, os.CopyFS(dir+".next", os.DirFS(dir)))
+				for _, name := range names {
+					must(t, os.Remove(filepath.Join(dir+".next", name+".yaml")))
+				}
+				must(t, os.Rename(dir, dir+".before"))
+				must(t, os.Rename(dir+".next", dir))
+			},
+			Source: source,
+			Host:   func(name string) string { return name + ".test" },
+			Put:    put,
+			Delete: func(name string) { must(t, os.Remove(filepath.Join(dir, name+".yaml"))) },
+			Spoil:  func(name string) { put(name, "not an address") },
+			Break:  func() { must(t, os.Rename(dir, dir+".away")) },
+			Mend:   func() { must(t, os.Rename(dir+".away", dir)) },
+			Touch:  func() { put("a", "10.0.0.1") },
+			Faults: func() []string { return source.Status().Lines() },
 		}
 	})
 }

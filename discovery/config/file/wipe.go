@@ -2,18 +2,10 @@ package file
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
-
-	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
-
-// fewest is how many services, or objects of a kind, must disappear at once to count as more than an edit.
-const fewest = 3
 
 // hold is the reason why objects are served that are no longer in any file: so many disappeared at once that it may be
 // an accident. They are removed when the time is over, and stay if the files return.
@@ -59,36 +51,11 @@ func (s *state) removeMissing(groups map[string]model.Group, now time.Time) (mes
 	return message, certain
 }
 
-// wipe returns a text about the objects that disappear, if they are more than half of all services, or all objects of a
-// kind; else "".
+// wipe returns a text about the objects that disappear, if they are a mass as of any source; else "".
 func wipe(objects map[string]*model.Object, gone map[string]bool) string {
-	hosts := map[string]bool{} // and whether an object that stays has it
-	all, left := map[string]int{}, map[string]int{}
+	var losses model.Losses
 	for key, o := range objects {
-		all[o.Kind]++
-		if !gone[key] {
-			left[o.Kind]++
-		}
-		if entry, ok := o.Spec.(*networking.ServiceEntry); ok {
-			for _, host := range entry.Hosts {
-				hosts[host] = hosts[host] || !gone[key]
-			}
-		}
+		losses.Add(model.Group{Objects: []*model.Object{o}}, gone[key], model.Group{})
 	}
-	lost := 0
-	for _, stays := range hosts {
-		if !stays {
-			lost++
-		}
-	}
-	var parts []string
-	if lost >= fewest && 2*lost > len(hosts) {
-		parts = append(parts, fmt.Sprintf("%d of %d services", lost, len(hosts)))
-	}
-	for _, kind := range slices.Sorted(maps.Keys(all)) {
-		if all[kind] >= fewest && left[kind] == 0 {
-			parts = append(parts, fmt.Sprintf("all %d objects of kind %s", all[kind], kind))
-		}
-	}
-	return strings.Join(parts, ", ")
+	return losses.Mass("services")
 }

@@ -184,15 +184,21 @@ func TestContract(t *testing.T) {
 	sourcetest.Run(t, func(*testing.T) sourcetest.Registry {
 		i.change(func() { i.away = false; clear(i.objects) })
 		return sourcetest.Registry{
-			Objects: true,
-			Source:  New(i.address, nil, 200*time.Millisecond, quiet()),
-			Host:    func(name string) string { return name + ".test" },
-			Put:     func(name, address string) { i.put(entryType+" "+name, entry(name, address)) },
-			Delete:  func(name string) { i.change(func() { delete(i.objects, entryType+" "+name) }) },
-			Spoil:   func(name string) { i.put(entryType+" "+name, entry(name, "not an address")) },
-			Break:   func() { i.change(func() { i.away = true }) },
-			Mend:    func() { i.change(func() { i.away = false }) },
-			Touch:   func() { i.change(func() {}) },
+			Lose: func(names ...string) {
+				i.change(func() {
+					for _, name := range names {
+						delete(i.objects, entryType+" "+name)
+					}
+				})
+			},
+			Source: New(i.address, nil, 200*time.Millisecond, quiet()),
+			Host:   func(name string) string { return name + ".test" },
+			Put:    func(name, address string) { i.put(entryType+" "+name, entry(name, address)) },
+			Delete: func(name string) { i.change(func() { delete(i.objects, entryType+" "+name) }) },
+			Spoil:  func(name string) { i.put(entryType+" "+name, entry(name, "not an address")) },
+			Break:  func() { i.change(func() { i.away = true }) },
+			Mend:   func() { i.change(func() { i.away = false }) },
+			Touch:  func() { i.change(func() {}) },
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 4 * time.Second
+	soon       = 2 // refusals that change nothing: a discovery that starts refuses for a moment
 )
 
 // pace counts the attempts in a row that have cost discovery something, and that it has not answered. Where nobody takes a connection, the
@@ -59,7 +60,7 @@ func (p *pace) untilAnswered(ctx context.Context, ask func() error, lost func(wh
 
 // pauseAfter returns the pause after a number of refusals in a row; share, below 1, is chance.
 func pauseAfter(refusals int64, share float64) time.Duration {
-	least := min(firstPause<<min(refusals, 10), lastPause)
+	least := min(firstPause<<min(max(refusals-soon, 0), 10), lastPause)
 	return least + time.Duration(2*share*float64(least))
 }
 

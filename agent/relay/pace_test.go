@@ -21,9 +21,10 @@ func TestPauseAfter(t *testing.T) {
 	}{
 		{0, 0, 500 * time.Millisecond},
 		{0, 1, 1500 * time.Millisecond},
-		{1, 0, time.Second},
-		{2, 0.5, 4 * time.Second},
-		{3, 1, 12 * time.Second},
+		{soon, 1, 1500 * time.Millisecond},
+		{soon + 1, 0, time.Second},
+		{soon + 2, 0.5, 4 * time.Second},
+		{soon + 3, 1, 12 * time.Second},
 		{1 << 40, 0, 4 * time.Second},
 	} {
 		if got := pauseAfter(test.refusals, test.share); got != test.want {

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"fmt"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,6 +80,32 @@ func TestAChangeBesideALongRequest(t *testing.T) {
 	s.must(err)
 	if handed, failed := a.Counts["handed over to a newcomer"], a.Counts["a newcomer failed, its parent serves on"]; handed != 3 || failed != 0 {
 		t.Errorf("%d handovers and %d newcomers that failed, want three and none", handed, failed)
+	}
+}
+
+// Two replaced Envoys work on beside the one that serves: a stop ends all three, and what is answered meanwhile is whole.
+func TestAStopOfThree(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t, "--parentShutdownDuration", "120s", "--drainDuration", "1s", "--terminationDrainDuration", "60s")
+	first := send(s.address, "/held")
+	s.awaitInFlight(1)
+	s.handsOver(2)
+	second := send(s.address, "/held")
+	s.awaitInFlight(2)
+	s.handsOver(3)
+	third := send(s.address, "/held")
+	s.awaitInFlight(3)
+	s.must(s.awaitStatus(lab.StopLimit, "three Envoys", func(a agentStatus) bool { return len(a.Epochs) == 3 && a.Epochs[2].State == "serving" }))
+	s.Signal(syscall.SIGTERM)
+	s.must(s.awaitLog("msg=stopping"))
+	close(s.program.held)
+	for _, answered := range []<-chan error{first, second, third} {
+		s.must(<-answered)
+	}
+	code, err := s.Wait(lab.StopLimit)
+	s.must(err)
+	if log := s.Log(); code != 0 || strings.Contains(log, "level=ERROR") || strings.Contains(log, "listeners not drained") {
+		t.Errorf("exit status %d:\n%s", code, tail(log, 30))
 	}
 }
 

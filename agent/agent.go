@@ -22,6 +22,8 @@ type Agent struct {
 	// The loop calls it, so it must not block.
 	Observe func(Status, []Event)
 	Seed    uint64 // of the back-off's jitter; any number
+	// Carried is the state to go on with, of a supervisor that has left; nil for a start.
+	Carried *Carried
 }
 
 // Ask is a command, and a channel that the loop closes once it has carried the command out. Observe has been called with
@@ -49,7 +51,7 @@ func Tell(ctx context.Context, askCh chan<- Ask, command Command) error {
 }
 
 // Run launches Envoy, keeps it alive until ctx ends, then stops it. It returns once every process is reaped: nil
-// when it was asked to stop, else a *GaveUp.
+// when it was asked to stop, else a *GaveUp. After the command Leave it returns a *Left, and the processes live on.
 func (a *Agent) Run(ctx context.Context) error {
 	// The goroutines of the loop outlive ctx: the end of ctx only begins the shutdown.
 	tasks, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -64,6 +66,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer l.running.Wait()
 	defer cancel()
 	defer l.timer.Stop()
+	if a.Carried != nil {
+		l.takeOver(*a.Carried)
+	}
 	return l.run(ctx)
 }
 
@@ -76,6 +81,7 @@ type loop struct {
 	abortCh  map[int]chan Order // one for each living epoch
 	timer    *time.Timer        // fires at state.wake
 	end      *finish            // set by the last action
+	left     bool               // likewise
 	overtake func()             // cancels the last check; nil before the first
 
 	tasks   context.Context // of the tasks beside the loop; ends with the loop
@@ -84,7 +90,7 @@ type loop struct {
 
 func (l *loop) run(ctx context.Context) error {
 	asked := ctx.Done()
-	for l.end == nil {
+	for l.end == nil && !l.left {
 		select {
 		case config := <-l.ConfigCh:
 			l.step(configured{config})
@@ -106,6 +112,9 @@ func (l *loop) run(ctx context.Context) error {
 			}
 			close(ask.Taken)
 		}
+	}
+	if l.left {
+		return &Left{l.leave()}
 	}
 	if l.end.gaveUp != nil {
 		return l.end.gaveUp
@@ -180,6 +189,8 @@ func (l *loop) do(todo action) {
 		})
 	case finish:
 		l.end = &a
+	case leave:
+		l.left = true
 	}
 }
 

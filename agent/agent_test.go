@@ -51,6 +51,8 @@ func (p *fakeProxy) Run(launch Launch, abortCh <-chan Order, report func(Report)
 			return l.exit
 		case order := <-abortCh:
 			switch {
+			case order.Leave:
+				return Exit{Left: true}
 			case order.Drain || order.UntilIdle || order.Await:
 				idleCh = after(l.idleAfter)
 			case order.Signal != l.ignore:

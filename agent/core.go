@@ -36,6 +36,9 @@ type state struct {
 
 	drained  bool // by command: it serves on, but is out of service
 	stopping stopping
+
+	leaveBy time.Time // when the command Leave is given up; zero without one
+	held    time.Time // until when a parent that ended is stood in for
 }
 
 // refusal is why a configuration does not run, and since when.
@@ -107,6 +110,7 @@ type (
 		until  time.Time
 	}
 	finish struct{ gaveUp *GaveUp } // nil when the supervisor was asked to stop
+	leave  struct{}                 // end, and leave the processes
 )
 
 // action is one of the above, or noted.
@@ -122,6 +126,7 @@ func (await) action()        {}
 func (repair) action()       {}
 func (rescue) action()       {}
 func (finish) action()       {}
+func (leave) action()        {}
 func (noted) action()        {}
 
 // next returns the state after an event, and the actions to perform.
@@ -185,6 +190,7 @@ func (d *decision) advance() {
 	if d.due(d.retryAt) {
 		d.startFresh()
 	}
+	d.advanceLeave()
 }
 
 // due reports whether a time is set and has come.
@@ -206,6 +212,10 @@ func (s state) wake() time.Time {
 	}
 	earlier(s.retryAt)
 	earlier(s.handover.due)
+	if !s.leaveBy.IsZero() {
+		earlier(s.leaveBy)
+		earlier(s.held)
+	}
 	return first
 }
 

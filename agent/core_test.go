@@ -65,7 +65,7 @@ func (settings Settings) run(t *testing.T, steps []step) state {
 		var got []action
 		s, got = settings.next(s, step.event, origin.Add(step.at))
 		got = slices.DeleteFunc(got, func(a action) bool { _, is := a.(noted); return is })
-		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, drain{}, drainInbound{}, open{}, await{}, check{}, repair{}, rescue{}, finish{}),
+		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(start{}, signal{}, drain{}, drainInbound{}, open{}, await{}, check{}, repair{}, rescue{}, finish{}, leave{}),
 			cmp.Transformer("nil", func(in []action) []action { return append([]action{}, in...) })); diff != "" {
 			t.Fatalf("step %d, %T at %s (-want +got):\n%s", i, step.event, step.at, diff)
 		}

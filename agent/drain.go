@@ -10,6 +10,7 @@ const (
 	Drain   Command = "drain"   // out of service, and inbound connections close with their next answer
 	Resume  Command = "resume"  // the drain is over
 	Recheck Command = "recheck" // a configuration that was refused is checked again
+	Leave   Command = "leave"   // end as soon as nothing is under way, and leave Envoy to another image of the agent
 )
 
 func (d *decision) commanded(c Command) {
@@ -17,6 +18,8 @@ func (d *decision) commanded(c Command) {
 		return
 	}
 	switch {
+	case c == Leave:
+		d.leave()
 	case c == Recheck:
 		d.recheck()
 	case c == Drain && !d.drained:

@@ -200,6 +200,7 @@ func (d *decision) standIn(parent epoch, newcomer *epoch) {
 		return
 	}
 	if until := newcomer.liveAt.Add(d.ParentShutdown + parentGrace); d.now.Before(until) {
+		d.held = until
 		d.do(rescue{parent.Launch, until})
 	}
 }

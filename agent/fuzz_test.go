@@ -33,6 +33,7 @@ func FuzzNext(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 7, 3, 2, 2, 2, 2, 7, 2, 7, 2, 7, 2, 7}) // crashes until it gives up
 	f.Add([]byte{0, 1, 0, 7, 3, 7, 10, 9, 7, 3, 1, 2})            // a newcomer that is held, and news
 	f.Add([]byte{0, 1, 0, 7, 3, 1, 8, 8, 6, 6, 2, 2})             // a stop in the overlap
+	f.Add([]byte{0, 1, 0, 0, 0, 7, 7, 3, 7, 1, 2, 7, 2, 7})       // the supervisor leaves
 	f.Fuzz(func(t *testing.T, script []byte) {
 		w := &world{t: t, now: origin}
 		for _, b := range script {
@@ -95,6 +96,9 @@ func (w *world) blow(b byte) {
 			w.feed(idle{w.alive[int(b>>3)%n].Epoch})
 		}
 	case 7:
+		if w.configs%5 == 4 {
+			w.feed(commanded{Leave})
+		}
 		if wake := w.state.wake(); !wake.IsZero() && wake.After(w.now) {
 			w.now = wake
 		}
@@ -168,12 +172,26 @@ func (w *world) perform(todo action) {
 		} else {
 			p.drainedInbound = true
 		}
+	case leave:
+		w.leave()
 	case finish:
 		if w.ended || len(w.alive) > 0 {
 			w.t.Fatalf("finished with %v alive", w.alive)
 		}
 		w.ended = true
 	}
+}
+
+// leave goes on with a supervisor that has read the state of the one before.
+func (w *world) leave() {
+	if len(w.alive) > 1 || len(w.alive) == 1 && (!w.alive[0].live || w.alive[0].killed) || w.asked {
+		w.t.Fatalf("it leaves with %+v alive, asked to stop %v", w.alive, w.asked)
+	}
+	carried := carriedOver(w.t, w.state.carry(&history{}))
+	if err := carried.Check(); err != nil {
+		w.t.Fatalf("it leaves a state that is refused: %v: %+v", err, carried)
+	}
+	w.state = carried.state(w.now)
 }
 
 func (w *world) started(l Launch) {

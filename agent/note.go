@@ -25,6 +25,8 @@ const (
 	Rescuing   Note = "a parent died in the overlap, standing in for it"
 	Drained    Note = "drained: out of service until resumed"
 	Resumed    Note = "resumed: back in service once an epoch serves that was not drained"
+	Stayed     Note = "the agent was not replaced, it goes on"
+	Upgraded   Note = "another image of the agent goes on"
 	Stopping   Note = "stopping"
 	Stopped    Note = "Envoy stopped"
 )
@@ -33,11 +35,11 @@ const (
 func Notes() []Note {
 	return []Note{
 		Starting, Serving, HandedOver, RolledBack, Rejected, Restored, Replaced, Failed, Hanging, Late, Rescuing,
-		Drained, Resumed, Stopping, Stopped,
+		Drained, Resumed, Stayed, Upgraded, Stopping, Stopped,
 	}
 }
 
-var warnings = []Note{RolledBack, Rejected, Failed, Hanging, Late, Rescuing}
+var warnings = []Note{RolledBack, Rejected, Failed, Hanging, Late, Rescuing, Stayed}
 
 // noted is a note as the core makes it; it is an action like any other.
 type noted struct {

@@ -17,7 +17,8 @@ type Config struct {
 
 // Proxy runs Envoy.
 type Proxy interface {
-	// Run starts the process of an epoch and blocks until it is reaped and its files are gone. It carries out every order
+	// Run starts the process of an epoch, or takes over the one that an earlier image of the agent has left, and blocks until it
+	// is reaped and its files are gone. It carries out every order
 	// that it receives from abortCh, and calls report with its observations; never after it has returned.
 	Run(launch Launch, abortCh <-chan Order, report func(Report)) Exit
 	// Check reports whether an epoch of config could run, and whether it could take over by hot restart.
@@ -36,6 +37,7 @@ type Order struct {
 	UntilIdle    bool // with DrainInbound: report Idle
 	Open         bool // a newcomer that is held may take over
 	Await        bool // a newcomer drains it: report Idle
+	Leave        bool // leave the process as it is: Run returns, with Exit.Left
 }
 
 // Report is a change in the state of an epoch's process.
@@ -58,6 +60,8 @@ type Exit struct {
 	// Blinded reports that a newcomer has closed the admin of its parent, which serves on without it.
 	Blinded bool
 	Held    string // why a newcomer that was killed was not fit to take over until then; empty if it was, or if it had no parent
+	Unseen  bool   // the exit status is not known: the process ended while the agent was replaced
+	Left    bool   // it has not ended: the order Leave was carried out
 }
 
 // String returns a short text: `killed by signal 9 (killed)`, `exit status 1: cannot bind '127.0.0.1:80'`.
@@ -66,6 +70,8 @@ func (e Exit) String() string {
 	switch {
 	case e.Signal != 0:
 		what = fmt.Sprintf("killed by signal %d (%s)", e.Signal, e.Signal)
+	case e.Unseen:
+		what = "ended, its exit status is not known"
 	case e.Code < 0:
 		what = "not started"
 	}

@@ -60,7 +60,7 @@ func (d *decision) quit() {
 func (d *decision) beginStop() {
 	d.note(Stopping, -1, "")
 	d.stopping.stage, d.stopping.asked, d.stopping.due = drainingInbound, d.now, d.now.Add(d.TerminationDrain)
-	d.handover, d.retryAt = handover{}, time.Time{}
+	d.handover, d.retryAt, d.leaveBy = handover{}, time.Time{}, time.Time{}
 	for i := range d.epochs {
 		switch e := &d.epochs[i]; {
 		case e.liveAt.IsZero() && len(d.epochs) > 1:
@@ -92,7 +92,7 @@ func (d *decision) killAll() {
 // giveUp ends the supervisor by its own decision. It does not wait for epochs that still drain, since the caller waits
 // for the exit status.
 func (d *decision) giveUp(why *GaveUp) {
-	d.handover, d.retryAt = handover{}, time.Time{}
+	d.handover, d.retryAt, d.leaveBy = handover{}, time.Time{}, time.Time{}
 	d.stopping.gaveUp = why
 	d.term()
 }

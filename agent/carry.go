@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Carried is the state of a supervisor that another image of the agent goes on with: plain data, a copy.
+type Carried struct {
+	Desired  Config
+	Good     Config
+	Refusal  CarriedRefusal
+	Epochs   []CarriedEpoch // oldest first
+	Families int
+	Handover CarriedHandover
+	Took     time.Duration
+
+	Failures int
+	Saved    int
+	Served   time.Duration
+	RetryAt  time.Time
+	Seed     uint64
+	Drained  bool
+
+	Counts map[Note]int
+	Events []Event
+	Exits  []CarriedExit // of epochs that ended while the supervisor left
+}
+
+// CarriedRefusal is a refusal.
+type CarriedRefusal struct {
+	Config Config
+	Reason string
+	At     time.Time
+}
+
+// CarriedEpoch is a living process.
+type CarriedEpoch struct {
+	Launch         Launch
+	StartedAt      time.Time
+	LiveAt         time.Time
+	Idle           bool
+	DrainedInbound bool
+	Blind          bool
+}
+
+// CarriedHandover is a handover that has no newcomer yet.
+type CarriedHandover struct {
+	Stage  string
+	Began  time.Time
+	Due    time.Time
+	Hot    bool
+	Failed int
+}
+
+// CarriedExit is an exit that the supervisor has not judged.
+type CarriedExit struct {
+	Epoch int
+	Exit  Exit
+}
+
+// Left is the error of Run after the command Leave: Envoy lives on, without a supervisor.
+type Left struct{ Carried Carried }
+
+func (l *Left) Error() string { return "Envoy is left to another image of the agent" }
+
+// carry returns the state of a supervisor that may leave.
+func (s state) carry(h *history) Carried {
+	counts, events := h.copied()
+	c := Carried{
+		Desired: s.desired, Good: s.good, Refusal: CarriedRefusal{s.refusal.config, s.refusal.reason, s.refusal.at},
+		Families: s.families, Took: s.took, Failures: s.failures, Saved: s.saved, Served: s.served, RetryAt: s.retryAt,
+		Seed: s.seed, Drained: s.drained, Counts: counts, Events: events,
+		Handover: CarriedHandover{string(s.handover.stage), s.handover.began, s.handover.due, s.handover.hot, s.handover.failed},
+	}
+	for _, e := range s.epochs {
+		c.Epochs = append(c.Epochs, CarriedEpoch{e.Launch, e.startedAt, e.liveAt, e.idle, e.drainedInbound, e.blind})
+	}
+	return c
+}
+
+// state returns the state to go on with. What was refused is checked again at once: the new image may see it otherwise.
+func (c Carried) state(now time.Time) state {
+	s := state{
+		desired: c.Desired, good: c.Good, refusal: refusal{c.Refusal.Config, c.Refusal.Reason, c.Refusal.At},
+		families: c.Families, took: c.Took, failures: c.Failures, saved: c.Saved, served: c.Served, retryAt: c.RetryAt,
+		seed: c.Seed, drained: c.Drained,
+		handover: handover{stage: stage(c.Handover.Stage), began: c.Handover.Began, due: c.Handover.Due, hot: c.Handover.Hot, failed: c.Handover.Failed},
+	}
+	if s.handover.stage == refused {
+		s.handover.due = now
+	}
+	for _, e := range c.Epochs {
+		s.epochs = append(s.epochs, epoch{
+			Launch: e.Launch, startedAt: e.StartedAt, liveAt: e.LiveAt, idle: e.Idle, drainedInbound: e.DrainedInbound, blind: e.Blind,
+		})
+	}
+	return s
+}
+
+func (c Carried) history() history {
+	return history{counts: maps.Clone(c.Counts), events: slices.Clone(c.Events)}
+}
+
+// mostCarried is how many epochs a supervisor that leaves may have: no newcomer, and nothing that drains.
+const mostCarried = 1
+
+// Check returns an error for a state in which no supervisor leaves.
+func (c Carried) Check() error {
+	switch {
+	case len(c.Epochs) > mostCarried:
+		return fmt.Errorf("%d epochs, want at most %d", len(c.Epochs), mostCarried)
+	case !mayLeave(stage(c.Handover.Stage)):
+		return fmt.Errorf("handover stage %q", c.Handover.Stage)
+	case c.Failures < 0 || c.Saved < 0 || c.Served < 0 || c.Families < 0 || c.Took < 0 || c.Handover.Failed < 0:
+		return fmt.Errorf("a count below zero: failures %d, saved %d, served %d, families %d, took %d, failed newcomers %d",
+			c.Failures, c.Saved, c.Served, c.Families, c.Took, c.Handover.Failed)
+	case len(c.Events) > keptEvents:
+		return fmt.Errorf("%d events, want at most %d", len(c.Events), keptEvents)
+	case len(c.Epochs) == 0 && c.RetryAt.IsZero() && len(c.Exits) == 0:
+		return fmt.Errorf("no epoch, and no start planned")
+	}
+	for note, n := range c.Counts {
+		if !slices.Contains(Notes(), note) || n < 0 {
+			return fmt.Errorf("%d times the event %q", n, note)
+		}
+	}
+	for _, e := range c.Epochs {
+		if e.LiveAt.IsZero() || e.Launch.Epoch < 0 || e.Launch.Restart < 0 || e.Launch.Family < 0 || e.Launch.Family >= c.Families {
+			return fmt.Errorf("epoch %d of family %d with restart epoch %d, live at %s, of %d families",
+				e.Launch.Epoch, e.Launch.Family, e.Launch.Restart, e.LiveAt, c.Families)
+		}
+	}
+	for _, e := range c.Exits {
+		if !slices.ContainsFunc(c.Epochs, func(of CarriedEpoch) bool { return of.Launch.Epoch == e.Epoch }) {
+			return fmt.Errorf("an exit of epoch %d, which did not run", e.Epoch)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// carriedOver is a state as the next image reads it.
+func carriedOver(t *testing.T, c Carried) Carried {
+	t.Helper()
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out Carried
+	if err := json.Unmarshal(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// fill sets every field of a struct to a value that is not zero.
+func fill(v reflect.Value, n *int64) {
+	*n++
+	if !v.CanSet() {
+		v = reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(origin.Add(time.Duration(*n) * time.Second)))
+			return
+		}
+		for i := range v.NumField() {
+			fill(v.Field(i), n)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), n)
+	case reflect.String:
+		v.SetString(strings.Repeat("x", int(*n)))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(*n)
+	case reflect.Uint64:
+		v.SetUint(uint64(*n))
+	case reflect.Bool:
+		v.SetBool(true)
+	}
+}
+
+// Every field of the state is carried, except for those that are zero in a supervisor that may leave.
+func TestTheWholeStateIsCarried(t *testing.T) {
+	var s state
+	n := int64(0)
+	fill(reflect.ValueOf(&s).Elem(), &n)
+	s.stopping, s.leaveBy, s.held, s.handover.again = stopping{}, time.Time{}, time.Time{}, false
+	e := &s.epochs[0]
+	e.draining, e.killed, e.late, e.deadline = false, false, false, time.Time{}
+	h := history{map[Note]int{Serving: 3}, []Event{{origin, Serving, 4, "x"}}}
+	carried := carriedOver(t, s.carry(&h))
+	exported := cmp.AllowUnexported(state{}, epoch{}, handover{}, refusal{}, stopping{}, history{})
+	if diff := cmp.Diff(s, carried.state(origin), exported); diff != "" {
+		t.Errorf("state (-left +taken over):\n%s", diff)
+	}
+	if diff := cmp.Diff(h, carried.history(), exported); diff != "" {
+		t.Errorf("history (-left +taken over):\n%s", diff)
+	}
+}
+
+func TestLeave(t *testing.T) {
+	ask := commanded{Leave}
+	leaves := []action{leave{}}
+	at := func(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
+	for _, test := range []struct {
+		name  string
+		steps []step
+	}{
+		{"at once while one epoch serves", serving(step{at(1), ask, leaves})},
+		{"not before the first epoch is live", []step{
+			{0, ask, nil}, {0, configured{a}, []action{start{first(a)}}}, {at(1), live{0}, leaves},
+		}},
+		{"with a change that waits", serving(step{at(10), configured{b}, nil}, step{at(10), ask, leaves})},
+		{"not while a change is checked", serving(
+			step{at(10), configured{b}, nil}, step{at(11), tick{}, []action{check{b}}}, step{at(11), ask, nil},
+			step{at(12), checked{b, true, "no"}, leaves},
+		)},
+		{"not before the handover is over, and nobody is stood in for", overlap(
+			step{at(12), ask, nil}, step{at(13), live{1}, []action{await{0}}},
+			step{at(20), exited{0, Exit{}}, []action{rescue{first(a), origin.Add(at(13 + 62))}}},
+			step{at(74), tick{}, nil}, step{at(75), tick{}, leaves},
+		)},
+		{"while Envoy is away", []step{
+			{0, configured{a}, []action{start{first(a)}}}, {0, ask, nil}, {0, exited{0, crash}, leaves},
+		}},
+		{"never after a stop", serving(
+			step{at(1), terminate{}, []action{drainInbound{0, true}}}, step{at(2), ask, nil},
+		)},
+		{"a stop ends the wait", overlap(
+			step{at(12), ask, nil}, step{at(13), live{1}, []action{await{0}}},
+			step{at(14), terminate{}, []action{drainInbound{0, true}, drainInbound{1, true}}},
+			step{at(15), exited{0, Exit{}}, []action{rescue{first(a), origin.Add(at(13 + 62))}}},
+		)},
+		{"gives up when it lasts", overlap(
+			step{at(12), ask, nil}, step{at(13), live{1}, []action{await{0}}},
+			step{at(200), tick{}, []action{signal{0, 9}}}, step{at(201), exited{0, killed}, nil}, step{at(300), tick{}, nil},
+		)},
+	} {
+		t.Run(test.name, func(t *testing.T) { run(t, test.steps) })
+	}
+}
+
+// A supervisor that leaves ends no process, and the next one knows what it knew.
+func TestRunLeavesAndTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProxy{script: func(int, Launch) life { return life{liveAfter: time.Second} }}
+		var last Status
+		image := func(carried *Carried, commands ...Command) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			configCh, askCh := make(chan Config, 1), make(chan Ask)
+			if carried == nil {
+				configCh <- a
+			}
+			go func() {
+				<-time.After(time.Minute)
+				for _, command := range commands {
+					_ = Tell(ctx, askCh, command)
+				}
+			}()
+			agent := &Agent{
+				Settings: settings, Proxy: p, ConfigCh: configCh, AskCh: askCh, Log: slog.New(slog.DiscardHandler), Carried: carried,
+				Observe: func(s Status, _ []Event) { last = s },
+			}
+			return agent.Run(ctx)
+		}
+		var left *Left
+		if err := image(nil, Drain, Leave); !errors.As(err, &left) {
+			t.Fatalf("it ends with %v, want it to leave", err)
+		}
+		carried := carriedOver(t, left.Carried)
+		if err := carried.Check(); err != nil {
+			t.Fatal(err)
+		}
+		p.script = func(int, Launch) life { return life{} } // it is live
+		if err := image(&carried, Leave); !errors.As(err, &left) {
+			t.Fatalf("the second image ends with %v, want it to leave", err)
+		}
+		if len(p.ran) != 2 || p.ran[0] != p.ran[1] || !last.Drained || len(last.Epochs) != 1 || last.Counts[Upgraded] != 1 || last.Counts[Serving] != 1 {
+			t.Errorf("ran %v, status %+v", p.ran, last)
+		}
+		// An Envoy that ends meanwhile is replaced.
+		carried = carriedOver(t, left.Carried)
+		carried.Exits = []CarriedExit{{0, Exit{Code: -1, Unseen: true}}}
+		p.ran, p.script = nil, func(int, Launch) life { return life{liveAfter: time.Second} }
+		if err := image(&carried); err != nil {
+			t.Errorf("it ends with %v", err)
+		}
+		if want := []Launch{{0, 1, 0, a}}; !cmp.Equal(p.ran, want) {
+			t.Errorf("ran %v, want %v", p.ran, want)
+		}
+	})
+}

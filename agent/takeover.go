@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"slices"
+	"time"
+)
+
+// takeOver goes on with the state of a supervisor that has left.
+func (l *loop) takeOver(c Carried) {
+	now := time.Now()
+	l.state, l.history = c.state(now), c.history()
+	for _, e := range c.Epochs {
+		if !slices.ContainsFunc(c.Exits, func(exit CarriedExit) bool { return exit.Epoch == e.Launch.Epoch }) {
+			l.start(e.Launch)
+		}
+	}
+	l.history.add(noted{Upgraded, -1, ""}, now, l.Log)
+	for _, e := range c.Exits {
+		l.step(exited{e.Epoch, e.Exit})
+	}
+	l.step(tick{})
+}
+
+// leave has every epoch left as it is, and returns the state for the next image. An exit meanwhile is part of it.
+func (l *loop) leave() Carried {
+	if l.overtake != nil {
+		l.overtake()
+	}
+	c := l.state.carry(&l.history)
+	for epoch := range l.abortCh {
+		l.order(epoch, Order{Leave: true})
+	}
+	for len(l.abortCh) > 0 {
+		if e, ok := (<-l.statusCh).(exited); ok {
+			delete(l.abortCh, e.epoch)
+			if !e.exit.Left {
+				c.Exits = append(c.Exits, CarriedExit{e.epoch, e.exit})
+			}
+		}
+	}
+	return c
+}

@@ -32,6 +32,9 @@ func (f Follower) Follow(ctx context.Context, set *Set, ticks <-chan struct{}, r
 	}()
 	var last Observation
 	first := true
+	if proven := set.proven.Load(); proven != nil { // by another image of the agent
+		last, first = *proven, false
+	}
 	for o := range observations {
 		set.observed(&o, time.Now())
 		if o.Fault() != "" || o.Hash == last.Hash {
@@ -44,6 +47,9 @@ func (f Follower) Follow(ctx context.Context, set *Set, ticks <-chan struct{}, r
 			case rotations <- o.Hash:
 			case <-ctx.Done():
 			}
+		}
+		if ctx.Err() == nil {
+			set.proven.Store(&o)
 		}
 		first = false
 	}

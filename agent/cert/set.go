@@ -26,6 +26,7 @@ type Set struct {
 
 	NoRoots bool // the roots may be missing: the workload has no use for them, or can do without
 
+	proven atomic.Pointer[Observation] // of the last certificates that Envoy has, or that a new epoch gets
 	absent atomic.Bool
 	seen   atomic.Pointer[Observation]
 	held   atomic.Pointer[Held]

@@ -25,6 +25,7 @@ type Client struct {
 	// empty path for none. It is called for each request, since a new agent has a new path.
 	Socket func() string
 	Host   string // the Host header on that socket: status.HostAgent or HostEnvoy
+	Owner  bool   // the socket is tried first for every request
 }
 
 // ErrNobody is in the error of a request to a port where no process listens.
@@ -62,7 +63,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body io.Reader) (*
 // owners returns a connection to the owner's socket for a request that may change something. It returns nil if there is
 // no such socket, or if it belongs to another user: then the request goes to the port.
 func (c *Client) owners(ctx context.Context, method string) net.Conn {
-	if c.Socket == nil || method == http.MethodGet || method == http.MethodHead {
+	if c.Socket == nil || !c.Owner && (method == http.MethodGet || method == http.MethodHead) {
 		return nil
 	}
 	path := c.Socket()

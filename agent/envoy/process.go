@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/health"
@@ -36,11 +38,15 @@ type process struct {
 	ended      *os.ProcessState // nil before, and if the exit status is not known
 	unseen     error            // why it is not
 	stderr     *pipe
-	printed    *pipe // Envoy's stdout; nil for none
+	pipes      []*os.File // of an adopted process, until Run: see plumb
+	printed    *pipe      // Envoy's stdout; nil for none
 	tie        *tie
 	executable *executable // of this process, until the process has served
 	pid        int         // zero before the fork
 	admin      *Admin
+
+	reaping sync.Mutex
+	left    bool // with reaping: another image of the agent reaps it
 
 	live      atomic.Bool
 	drained   atomic.Bool           // by the agent's own order
@@ -156,8 +162,20 @@ func closeAll(writers ...io.Writer) {
 	}
 }
 
-// reap waits for the end of the process, and for the rest of its output.
-func (c *process) reap() {
+// reap waits for the end of the process, and for the rest of its output. If the process was left meanwhile, another image reaps it,
+// and reap returns false.
+func (c *process) reap() bool {
+	for {
+		var info unix.Siginfo
+		if err := unix.Waitid(unix.P_PID, c.child.Pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
+			break // Wait returns an error too
+		}
+	}
+	c.reaping.Lock()
+	defer c.reaping.Unlock()
+	if c.left {
+		return false
+	}
 	c.ended, c.unseen = c.child.Wait()
 	c.stderr.end(outputDelay)
 	c.printed.end(outputDelay)
@@ -166,6 +184,20 @@ func (c *process) reap() {
 	if c.stdout != nil {
 		c.stdout.Close()
 	}
+	return true
+}
+
+// leave leaves the process to another image of the agent. It returns false if the process has been reaped.
+func (c *process) leave() bool {
+	c.reaping.Lock()
+	defer c.reaping.Unlock()
+	if c.ended != nil || c.unseen != nil {
+		return false
+	}
+	c.left = true
+	c.stderr.stop(0)
+	c.printed.stop(0)
+	return true
 }
 
 // run carries out orders and reports until the process is reaped.
@@ -175,8 +207,9 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 	tasks.Go(func() { c.watch(ctx, report) })
 	reaped := make(chan struct{})
 	go func() {
-		c.reap()
-		close(reaped)
+		if c.reap() {
+			close(reaped)
+		}
 	}()
 	for {
 		select {
@@ -184,6 +217,14 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 			if order.Signal != 0 {
 				c.child.Signal(order.Signal) // a process that has just ended needs none
 				continue
+			}
+			if order.Leave {
+				if !c.leave() {
+					continue // its exit comes
+				}
+				cancel()
+				tasks.Wait()
+				return agent.Exit{Left: true}
 			}
 			if order.Open {
 				c.letThrough()
@@ -211,7 +252,7 @@ func (c *process) run(abortCh <-chan agent.Order, report func(agent.Report)) age
 
 func (c *process) exit() agent.Exit {
 	if c.ended == nil {
-		return agent.Exit{Code: -1, Reason: "its exit status is not known: " + c.unseen.Error()}
+		return agent.Exit{Code: -1, Unseen: true, Reason: c.unseen.Error()}
 	}
 	exit := agent.Exit{Code: c.ended.ExitCode()}
 	if status, ok := c.ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {

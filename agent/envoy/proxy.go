@@ -53,6 +53,7 @@ type Proxy struct {
 	processes map[int]*process // by epoch
 	trials    []*process
 	shields   []shield
+	adopted   map[int]*process // likewise, until Run has taken them over
 	families  map[int]sockets  // by the core's number, while an epoch of it lives
 	remains   flight.Remains   // of the last process that ended
 	ended     int              // its epoch
@@ -62,16 +63,20 @@ type Proxy struct {
 
 // Run implements agent.Proxy.
 func (p *Proxy) Run(launch agent.Launch, abortCh <-chan agent.Order, report func(agent.Report)) agent.Exit {
-	var c *process
-	err := p.Spare.lend(func() (err error) {
+	c := p.takeAdopted(launch.Epoch)
+	if c != nil {
+		c.listen(c.pipes)
+	} else if err := p.Spare.lend(func() (err error) {
 		c, err = p.begin(launch)
 		return err
-	})
-	if err != nil {
+	}); err != nil {
 		return agent.Exit{Code: -1, Reason: err.Error()}
 	}
 	parent := c.parent
 	exit := c.run(abortCh, report)
+	if exit.Left {
+		return exit
+	}
 	exit.Held = c.held(exit)
 	if parent != nil && launch.Hot() && !c.live.Load() {
 		exit.Blinded = closed(parent.ready(context.Background()))

@@ -45,6 +45,8 @@ func (t *tie) to(pid int) error {
 
 // cut closes the pipe, once the child has been reaped or could not be started.
 func (t *tie) cut() {
-	t.read.Close() // most often closed already
+	if t.read != nil {
+		t.read.Close() // most often closed already
+	}
 	t.write.Close()
 }

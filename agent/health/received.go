@@ -14,7 +14,7 @@ type Rejected struct {
 	Open  bool // the last rejection is not known to be mended
 	After bool // an update was accepted since; under delta it may not have mended the rejection
 
-	accepted int64 // successes when the last rejection was seen
+	Accepted int64 // successes when the last rejection was seen
 }
 
 // received updates the conditions that depend on the configuration. CDS and LDS stay received once they were, since any
@@ -108,7 +108,7 @@ func (c Config) bound() (bool, string) {
 // response concerns only the resources that it names, so there Updates.Mended decides.
 func (r Rejected) next(u Updates, delta bool, now time.Time) Rejected {
 	if u.Rejected > 0 && u.Rejected != r.Count {
-		r.Count, r.Open, r.accepted = u.Rejected, true, u.Success
+		r.Count, r.Open, r.Accepted = u.Rejected, true, u.Success
 		if u.Rejection.At.After(r.Last.At) {
 			r.Last = u.Rejection
 		} else {
@@ -116,7 +116,7 @@ func (r Rejected) next(u Updates, delta bool, now time.Time) Rejected {
 		}
 	}
 	// By Envoy's clock, and also by the counts, since the clock may have been set back.
-	r.After = u.Accepted.After(r.Last.At) || u.Success > r.accepted
+	r.After = u.Accepted.After(r.Last.At) || u.Success > r.Accepted
 	if r.After && !delta || u.Mended && u.Rejection == r.Last {
 		r.Open = false
 	}

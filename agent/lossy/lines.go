@@ -14,6 +14,12 @@ type Lines struct {
 	begun []byte // of a line that has not ended
 }
 
+// Resume goes on with a line that other Lines have begun.
+func Resume(to io.Writer, begun []byte) *Lines { return &Lines{To: to, begun: begun} }
+
+// Begun returns the line that has not ended.
+func (l *Lines) Begun() []byte { return bytes.Clone(l.begun) }
+
 // Write accepts any piece of output.
 func (l *Lines) Write(piece []byte) (int, error) {
 	end := bytes.LastIndexByte(piece, '\n') + 1

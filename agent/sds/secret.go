@@ -36,6 +36,24 @@ func NewSecrets(chain, key, roots []byte) Secrets {
 	return out
 }
 
+// Carried returns the secrets in the form in which another image of the agent reads them, by name.
+func (s Secrets) Carried() map[string][]byte {
+	out := map[string][]byte{}
+	for name, secret := range s {
+		out[name] = secret.message
+	}
+	return out
+}
+
+// Resume returns the secrets of Carried.
+func Resume(carried map[string][]byte) Secrets {
+	out := Secrets{}
+	for name, message := range carried {
+		out.put(name, message)
+	}
+	return out
+}
+
 // Cover reports whether s has every secret that the others have.
 func (s Secrets) Cover(others Secrets) bool {
 	for name := range others {
@@ -59,7 +77,10 @@ func (s Secrets) add(name string, pem [3][]byte) {
 	if pem[0] != nil {
 		number, content = 2, frame.Append(frame.Append(nil, 1, inline(pem[0])), 2, inline(pem[1])) // tls_certificate
 	}
-	message := frame.Append(frame.Append(nil, 1, []byte(name)), number, content)
+	s.put(name, frame.Append(frame.Append(nil, 1, []byte(name)), number, content))
+}
+
+func (s Secrets) put(name string, message []byte) {
 	sum := sha256.Sum256(message)
 	s[name] = Secret{Name: name, version: hex.EncodeToString(sum[:8]), message: message}
 }

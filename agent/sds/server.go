@@ -54,6 +54,13 @@ func (s *Server) announce() {
 	s.changed = make(chan struct{})
 }
 
+// Newest returns the newest secrets.
+func (s *Server) Newest() Secrets {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.secrets
+}
+
 func (s *Server) newest() (Secrets, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

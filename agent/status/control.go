@@ -54,6 +54,24 @@ func (c Config) quit(w http.ResponseWriter, _ *http.Request) {
 	c.Quit()
 }
 
+// upgrade answers 202 if the image will take over, and 409 with the reason if it cannot.
+func (c Config) upgrade(w http.ResponseWriter, r *http.Request) {
+	if c.Document().Supervisor.Stopping {
+		plain(w, http.StatusConflict, "stopping: it is too late")
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(upgradeTimeout))
+	version, err := c.Upgrade(r.Context(), r.URL.Query().Get("binary"))
+	if err != nil {
+		plain(w, http.StatusConflict, err.Error())
+		return
+	}
+	plain(w, http.StatusAccepted, version)
+}
+
+// upgradeTimeout bounds the answer: another image has ten seconds for its own.
+const upgradeTimeout = 30 * time.Second
+
 // localOnly accepts only a POST from a program on this host. It refuses browsers, since any page in a browser could
 // send the request, and proxies that forward requests of other clients.
 func (c Config) localOnly(next http.HandlerFunc) http.Handler {

@@ -20,6 +20,15 @@ type Document struct {
 	Dropped      []Dropped
 	Recording    *Recording // nil where nothing is to be remembered
 	Memory       int64      // of the agent, resident, in bytes
+	Upgrades     Upgrades
+}
+
+// Upgrades tells how this process has come to run its image of the agent.
+type Upgrades struct {
+	Count   int       `json:"count"`             // images that have taken over
+	At      time.Time `json:"at,omitzero"`       // of the last one, or of the failure
+	Pending string    `json:"pending,omitempty"` // version of an image that takes over as soon as nothing is under way
+	Failure string    `json:"failure,omitempty"` // why the last one that was asked has not
 }
 
 // Dropped counts lines that were dropped because the reader of the stream did not keep up.
@@ -108,6 +117,7 @@ type statusView struct {
 	Certificates []Certificate  `json:"certificates"`
 	Recording    *Recording     `json:"recording,omitempty"`
 	Memory       int64          `json:"memory_bytes"`
+	Upgrades     Upgrades       `json:"upgrades"`
 }
 
 func (d Document) view(now time.Time) statusView {
@@ -118,6 +128,7 @@ func (d Document) view(now time.Time) statusView {
 		Readiness:   readinessView{Changes: d.Past.Changes, History: append([]Transition{}, d.Past.Readiness...)},
 		LastExit:    d.Past.LastExit,
 		LastFailure: d.Past.LastFailure, Certificates: append([]Certificate{}, d.Certificates...), Recording: d.Recording, Memory: d.Memory,
+		Upgrades: d.Upgrades,
 	}
 	if n := len(d.Past.Readiness); n > 0 {
 		v.Readiness.Since = &d.Past.Readiness[n-1].At

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,9 +16,12 @@ import (
 
 // Config holds the parts of the agent that the status port uses.
 type Config struct {
-	Document    func() Document          // cheap
-	AskCh       chan<- agent.Ask         // the supervisor's
-	Quit        func()                   // stops the agent, as SIGTERM does
+	Document func() Document  // cheap
+	AskCh    chan<- agent.Ask // the supervisor's
+	Quit     func()           // stops the agent, as SIGTERM does
+	// Upgrade has another image of the agent take over, at a path or, if it is empty, at the agent's own. It returns the image's
+	// version, or why it cannot.
+	Upgrade     func(ctx context.Context, path string) (version string, err error)
 	Envoy       func() http.RoundTripper // to the admin of the epoch that serves; nil while none runs
 	Application *Application             // whose metrics are merged; nil for none
 	Probes      Probes                   // of the application
@@ -74,6 +78,9 @@ func Handler(c Config) http.Handler {
 	mux.Handle("/drain", c.localOnly(c.command(agent.Drain, "drained: POST /undrain ends it")))
 	mux.Handle("/undrain", c.localOnly(c.command(agent.Resume, "resuming: ready once an Envoy serves that was not drained")))
 	mux.Handle("/quitquitquit", c.localOnly(c.quit))
+	if c.owner {
+		mux.Handle("/upgrade", c.localOnly(c.upgrade))
+	}
 	mux.Handle("/app-health/", c.Probes)
 	mux.Handle("/app-lifecycle/", c.Probes)
 	return mux

@@ -34,7 +34,11 @@ func ListenOwner(path string, refuse func(pid int) error) (net.Listener, error) 
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	return &owned{Listener: newGate(l, nil), uid: uint32(os.Geteuid()), refuse: refuse}, nil
+	return newOwned(l, refuse), nil
+}
+
+func newOwned(l net.Listener, refuse func(pid int) error) *owned {
+	return &owned{Listener: newGate(l, nil), uid: uint32(os.Geteuid()), refuse: refuse}
 }
 
 // owned accepts connections from its owner and from root only, also if the file's mode is changed, and of these only

@@ -44,6 +44,14 @@ type Journal struct {
 	past Past
 }
 
+// Resume goes on with the past of another journal.
+func (j *Journal) Resume(past Past) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	past.Readiness = past.Readiness[max(0, len(past.Readiness)-keptTransitions):]
+	j.past = past
+}
+
 // Ready records readiness. It calls ask under its lock, so that an older answer never follows a newer one.
 func (j *Journal) Ready(now time.Time, ask func() (ready bool, reason string)) {
 	j.mu.Lock()

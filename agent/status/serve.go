@@ -21,35 +21,51 @@ type Ports struct {
 	Status OwnPort // on every address
 	Admin  OwnPort // on loopback, forwards to Envoy's admin
 	HostIP string  // of the Kubernetes node, for whose probes connections are reserved; empty if not known
+
+	// Inherited are sockets that another image of the agent has opened, by a port's Name or SocketName. Keep is called for each
+	// listener when the ports are closed, and reports whether its socket is kept for another image: then the requests that are
+	// under way are answered. Both may be nil.
+	Inherited map[string]net.Listener
+	Keep      func(name string, l net.Listener) bool
 }
 
 // Serve opens the ports, and the owner's socket at a path. A busy port is an error if the port was set; a busy default port is
 // not, since two agents with default settings may share a host. The listeners are closed when stop returns.
 func Serve(c Config, ports Ports, path string) (stop func(), err error) {
 	var servers []*http.Server
+	opened := map[string]net.Listener{}
 	var serving sync.WaitGroup
 	stop = func() {
+		var kept []net.Listener
+		for at, listener := range opened {
+			if ports.Keep != nil && ports.Keep(at, listener) {
+				kept = append(kept, listener)
+			}
+		}
+		finish(kept)
 		for _, server := range servers {
 			server.Close()
 		}
 		serving.Wait()
 	}
 	start := func(at string, listener net.Listener, server *http.Server) {
-		servers = append(servers, server)
+		servers, opened[at] = append(servers, server), listener
 		serving.Go(func() {
-			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 				c.Log.Error("port no longer served", "at", at, "err", err)
 			}
 		})
 	}
 	for _, door := range []struct {
 		OwnPort
-		open func(port int) (net.Listener, *http.Server, error)
-	}{{ports.Admin, c.openFront}, {ports.Status, func(port int) (net.Listener, *http.Server, error) { return c.openStatus(port, ports.HostIP) }}} {
+		open func(port int, inherited net.Listener) (net.Listener, *http.Server, error)
+	}{{ports.Admin, c.openFront}, {ports.Status, func(port int, inherited net.Listener) (net.Listener, *http.Server, error) {
+		return c.openStatus(port, ports.HostIP, inherited)
+	}}} {
 		if door.Number == 0 {
 			continue
 		}
-		listener, server, err := door.open(door.Number)
+		listener, server, err := door.open(door.Number, ports.Inherited[door.Name])
 		switch {
 		case err != nil && door.Given:
 			stop()
@@ -60,6 +76,10 @@ func Serve(c Config, ports Ports, path string) (stop func(), err error) {
 		}
 		start(door.Name, listener, server)
 	}
+	if inherited := ports.Inherited[SocketName]; inherited != nil {
+		start(SocketName, newOwned(inherited, c.Envoys.RefuseOwn), NewFrontServer(Owner(c, c.Envoy), c.Log))
+		return stop, nil
+	}
 	socket, err := ListenOwner(path, c.Envoys.RefuseOwn)
 	if err != nil {
 		c.Log.Warn("owner's socket not opened", "err", err)
@@ -69,13 +89,21 @@ func Serve(c Config, ports Ports, path string) (stop func(), err error) {
 	return stop, nil
 }
 
-func (c Config) openFront(port int) (net.Listener, *http.Server, error) {
+func (c Config) openFront(port int, inherited net.Listener) (net.Listener, *http.Server, error) {
+	server := NewFrontServer(c.front(), c.Log)
+	if inherited != nil {
+		return newGate(inherited, nil), server, nil
+	}
 	listener, err := ListenFront(port)
-	return listener, NewFrontServer(c.front(), c.Log), err
+	return listener, server, err
 }
 
-func (c Config) openStatus(port int, hostIP string) (net.Listener, *http.Server, error) {
-	listener, onlyIPv4, err := Listen(port, NodeAddresses(os.DirFS("/"), hostIP))
+func (c Config) openStatus(port int, hostIP string, inherited net.Listener) (net.Listener, *http.Server, error) {
+	node := NodeAddresses(os.DirFS("/"), hostIP)
+	if inherited != nil {
+		return newGate(inherited, node), NewServer(Handler(c), c.Log), nil
+	}
+	listener, onlyIPv4, err := Listen(port, node)
 	if err == nil && onlyIPv4 {
 		c.Log.Info("no IPv6 here: the status port is on IPv4 only", "port", port)
 	}

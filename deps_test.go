@@ -37,7 +37,7 @@ const (
 	// What package comments call pure, and the decisions of rooms that also do I/O.
 	pureRooms = "agent/health agent/identity bootstrap node templates discovery/authz discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/ingress " +
 		"discovery/inject discovery/examine discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
-	pureFiles = "agent/core.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
+	pureFiles = "agent/core.go agent/carry.go agent/leave.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
 		"agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/enroll/plan.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
 		"discovery/state.go discovery/due.go discovery/secretstate.go discovery/linger.go discovery/heap/goal.go discovery/notes/difference.go " +
@@ -87,10 +87,10 @@ var rules = []rule{
 		why: "watch is the one door to file events: it knows their traps",
 	},
 	{
-		who: "...", except: "agent/envoy agent/application examples/... e2e/...",
+		who: "...", except: "agent/envoy agent/application agent/upgrade examples/... e2e/...",
 		never: "import os/exec, use os.StartProcess, use syscall.ForkExec",
-		why: "child processes have two doors, for a proxy and an application differ in thread, group and death signal: " +
-			"agent/envoy's ends with the agent, agent/application's outlives the process that started it",
+		why: "child processes have these doors, for a proxy and an application differ in thread, group and death signal: " +
+			"agent/envoy's ends with the agent, agent/application's outlives the process that started it; agent/upgrade asks another image of the agent",
 	},
 	{
 		who: "...", except: "discovery/ads e2e/...", never: "use google.golang.org/grpc.NewServer",
@@ -182,6 +182,7 @@ var rules = []rule{
 		why: "agent/proxy joins the other rooms: none of them may need it",
 	},
 	{who: "agent/proxy", only: "agent/... bootstrap node watch internal/environ internal/regular", why: "a proxy is joined from a Config: flags and their table stay in cmd"},
+	{who: "agent/upgrade", only: "nothing", why: "images hand over descriptors and a text: what it says is the joining room's business"},
 	{who: "agent/frame", only: "nothing", why: "messages are read and written without what they mean"},
 	{who: "agent/lastgood", only: "agent/frame internal/durable", why: "what is remembered depends on messages, not on who sends them"},
 	{who: "agent/relay", only: "agent/frame agent/lastgood agent/cert", why: "a relay is joined from a Config: whose Envoys it serves is the joining room's business"},
@@ -246,7 +247,7 @@ var rules = []rule{
 	},
 	{
 		who: "cmd/agent",
-		only: "agent agent/application agent/cert agent/client agent/envoy agent/identity agent/lossy agent/proxy agent/status " +
+		only: "agent agent/application agent/cert agent/client agent/envoy agent/identity agent/lossy agent/proxy agent/status agent/upgrade " +
 			"bootstrap node internal/environ internal/logger internal/setting internal/subcommand internal/version",
 		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},

@@ -10,6 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/agent/status"
+	"github.com/pilotlight/pilotlight/agent/upgrade"
 	"github.com/pilotlight/pilotlight/bootstrap"
 )
 
@@ -38,6 +39,8 @@ type Config struct {
 	Certificates cert.Sets   // the first one is the workload's own
 	Enrollment   *Enrollment // brings the files of the first one; nil if others do
 	NewEpochs    bool        // each new certificate needs a new epoch, without a query whether Envoy has loaded it by itself
+
+	UpgradeOnChange bool // a changed file of the agent's own binary takes over
 
 	Ports status.Ports
 	Log   *slog.Logger
@@ -68,6 +71,9 @@ type Process struct {
 	Hurry           <-chan struct{}  // each signal to stop after the first
 	Quit            <-chan struct{}  // each SIGQUIT: Envoy stops without a drain
 	HangUp          <-chan os.Signal // each SIGHUP
+	Upgrade         <-chan os.Signal // each SIGUSR2
+	Argv            []string         // of this process; the environment is Config.Environ
+	Handed          *upgrade.Handed  // by another image of the agent, which goes on in this one; nil for a start
 	Stderr, Printed *lossy.Writer    // for the agent's log, and for Envoy's stdout
 	Unready         func(why string) // called at the end with what the proxy waited for, if it was never ready; may be nil
 }

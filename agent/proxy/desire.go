@@ -29,7 +29,8 @@ func (d desired) read() (agent.Config, error) {
 // feed sends the desired configuration to the supervisor, which has first already: at each tick of the watched files,
 // and when certificates need a new epoch. An input that cannot be read is logged once, and changes nothing.
 func (d desired) feed(
-	ctx context.Context, first agent.Config, ticks <-chan struct{}, certificates <-chan string, configCh chan<- agent.Config, log *slog.Logger,
+	ctx context.Context, first agent.Config, ticks <-chan struct{}, certificates <-chan string, rotated func(string), configCh chan<- agent.Config,
+	log *slog.Logger,
 ) {
 	last, said := first, ""
 	for {
@@ -39,6 +40,7 @@ func (d desired) feed(
 			case <-ctx.Done():
 				return
 			case next.Certificates = <-certificates:
+				rotated(next.Certificates)
 			case <-ticks:
 				read, err := d.read()
 				if err != nil {

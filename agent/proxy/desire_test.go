@@ -38,7 +38,7 @@ func TestDesiredFollowsItsFiles(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			want.feed(ctx, first, ticks, certificates, configCh, slog.New(slog.NewTextHandler(&log, nil)))
+			want.feed(ctx, first, ticks, certificates, func(string) {}, configCh, slog.New(slog.NewTextHandler(&log, nil)))
 		}()
 		told := func() (configs []agent.Config) {
 			synctest.Wait()

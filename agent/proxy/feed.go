@@ -43,7 +43,9 @@ func (r *running) feed(ctx context.Context, feeders *sync.WaitGroup, first agent
 	feeders.Go(func() { r.secrets.follow(ctx, secretTicks) })
 	feeders.Go(func() { r.lookOnHangUp(ctx, ticks) })
 	feeders.Go(func() { fan(ctx, ticks, listeners...) })
-	feeders.Go(func() { r.want.feed(ctx, first, configTicks, rotations, configCh, log) })
+	feeders.Go(func() {
+		r.want.feed(ctx, first, configTicks, rotations, func(hash string) { r.rotated.Store(&hash) }, configCh, log)
+	})
 }
 
 // watched returns the files to watch.

@@ -80,7 +80,7 @@ type relayed struct {
 
 // openRelay opens the socket of the relay, and returns the parameters of a bootstrap that leads there. Where it cannot, or where
 // the operator's own files lead Envoy elsewhere, Envoy connects to discovery itself.
-func (p *Proxy) openRelay(slot *envoy.Slot, params bootstrap.Params) (*relayed, bootstrap.Params) {
+func (p *Proxy) openRelay(carriage *carriage, slot *envoy.Slot, params bootstrap.Params) (*relayed, bootstrap.Params) {
 	c := p.config
 	params.Discovery.Socket = ""
 	if !c.relays() {
@@ -98,7 +98,7 @@ func (p *Proxy) openRelay(slot *envoy.Slot, params bootstrap.Params) (*relayed, 
 			return nil, direct // the caller reports the error
 		}
 	}
-	listener, err := status.ListenOwner(params.Discovery.Socket, slot.OnlyOwn)
+	listener, err := carriage.listenOwner(relaySocket, params.Discovery.Socket, slot.OnlyOwn)
 	if err != nil {
 		c.Log.Warn("the last good configuration is not remembered: the relay has no socket", "err", err)
 		return nil, direct
@@ -114,11 +114,12 @@ func (p *Proxy) openRelay(slot *envoy.Slot, params bootstrap.Params) (*relayed, 
 		config.TLS = &relay.TLS{SAN: t.SAN, Material: r.material.read}
 	}
 	r.relay = relay.New(config)
+	r.relay.Resume(carriage.from.Relay)
 	return r, params
 }
 
 // serve serves the relay for the Envoys of child until stop is called.
-func (r *relayed) serve(child *envoy.Proxy) (stop func()) {
+func (r *relayed) serve(carriage *carriage, child *envoy.Proxy) (stop func()) {
 	if r == nil {
 		return func() {}
 	}
@@ -134,6 +135,7 @@ func (r *relayed) serve(child *envoy.Proxy) (stop func()) {
 		}
 	})
 	return func() {
+		carriage.keep(relaySocket, r.listener)
 		server.Close()
 		r.relay.Wait()
 		cancel()

@@ -23,6 +23,7 @@ type report struct {
 	secrets         *secrets
 	enrolled        *enrolled
 	relayed         *relayed
+	upgrader        *upgrader
 	notifier        notifier
 	stderr, printed *lossy.Writer
 
@@ -46,6 +47,9 @@ func (r *report) document() status.Document {
 	d := r.readiness()
 	d.Node, d.Pids, d.Past = r.node, r.child.Pids(), r.journal.Past()
 	d.Dropped = []status.Dropped{{Stream: "stderr", Lines: r.stderr.Dropped()}, {Stream: "stdout", Lines: r.printed.Dropped()}}
+	if r.upgrader != nil {
+		d.Upgrades = r.upgrader.upgrades()
+	}
 	for _, set := range r.certificates {
 		d.Certificates = append(d.Certificates, certificateOf(set, r.config.reads(r.child.Started()))...)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
@@ -18,29 +19,55 @@ import (
 	"github.com/pilotlight/pilotlight/agent/footprint"
 	"github.com/pilotlight/pilotlight/agent/sds"
 	"github.com/pilotlight/pilotlight/agent/status"
+	"github.com/pilotlight/pilotlight/agent/upgrade"
 	"github.com/pilotlight/pilotlight/bootstrap"
 	"github.com/pilotlight/pilotlight/node"
 )
 
-// Run starts Envoy, keeps it alive until ctx ends, and returns when it has exited: nil if it was asked to stop.
+// Run starts Envoy, or goes on with what another image of the agent has left, keeps it alive until ctx ends, and returns when it has
+// exited: nil if it was asked to stop. If another image is to go on it returns a *Left, and Envoy lives. After an error with which
+// process.Handed is not accepted, the image before can still go on.
 func (p *Proxy) Run(ctx context.Context, process Process) error {
-	binary, err := p.findEnvoy()
+	c, err := newCarriage(process.Handed)
 	if err != nil {
 		return err
 	}
-	slot, err := envoy.Claim(p.config.Dir.Path, p.config.Log)
+	if err := p.run(ctx, process, c); c.leaving == nil {
+		return err
+	}
+	left, err := c.pack()
+	if err != nil {
+		return fmt.Errorf("leave Envoy to another image of the agent: %w", err)
+	}
+	return left
+}
+
+func (p *Proxy) run(ctx context.Context, process Process, carriage *carriage) error {
+	binary, err := p.findEnvoy()
+	if err != nil && carriage.handed != nil {
+		p.config.Log.Warn("Envoy's binary is missing: the running Envoy serves on", "err", err)
+		binary, err = p.config.Binary.Path, nil
+	}
+	if err != nil {
+		return err
+	}
+	slot, err := carriage.slot(p.config)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.config.Dir.Name, err)
 	}
 	p.settle(slot)
 	c := p.config
 	defer func() {
+		if carriage.holds() {
+			return
+		}
 		if err := slot.Release(); err != nil {
 			c.Log.Warn("slot not cleared up", "err", err)
 		}
 	}()
 	s := &secrets{workload: c.Certificates[0].Files, server: &sds.Server{Log: c.Log}, log: c.Log}
-	params, stop, err := p.serveSecrets(s, slot) // before the bootstrap is rendered, which depends on the result
+	s.resume(carriage)
+	params, stop, err := p.serveSecrets(carriage, s, slot) // before the bootstrap is rendered, which depends on the result
 	if err != nil {
 		return err
 	}
@@ -50,17 +77,24 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 	}
 	defer p.enrolled.run(ctx)()
 	own, _ := s.readOwn(time.Now()) // a fault is reported with the other faults of the certificates
+	if !own.Whole() {
+		own = s.own
+	}
 	params.Metadata.Certificate = params.Metadata.AgentSDS == node.SDSFiles && (params.Metadata.Certificate || own.Whole() || p.enrolled != nil)
-	relayed, params := p.openRelay(slot, params)
+	relayed, params := p.openRelay(carriage, slot, params)
 	want := desired{binary, c.Source, params}
-	first, err := want.read()
+	first, err := carriage.first(want, c.Log)
 	if err != nil {
 		return err
 	}
 	r := p.newRunning(want, s, slot, process)
 	r.report.enrolled = p.enrolled
 	r.report.relayed, r.shown = relayed, relayed.shown
-	defer relayed.serve(r.child)()
+	if err := carriage.adopt(r, &first); err != nil {
+		return err
+	}
+	carriage.r, carriage.relayed = r, relayed
+	defer relayed.serve(carriage, r.child)()
 	served := []any{"node", params.Node.String(), "discovery", text(params.Discovery.Address)}
 	if custom := c.Source.Custom.Path; custom != "" {
 		served = []any{"bootstrap", custom} // it has its own node, and its own discovery or none
@@ -71,17 +105,17 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 			process.Unready(*why)
 		}
 	}()
-	return r.supervise(ctx, first)
+	return r.supervise(ctx, first, carriage)
 }
 
 func text(a bootstrap.Address) string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
 
 // serveSecrets serves SDS before Envoy starts. If it cannot, it returns an error where discovery uses TLS, and else
 // parameters for a bootstrap without a cluster for SDS, and node metadata that reports this.
-func (p *Proxy) serveSecrets(s *secrets, slot *envoy.Slot) (params bootstrap.Params, stop func(), err error) {
+func (p *Proxy) serveSecrets(c *carriage, s *secrets, slot *envoy.Slot) (params bootstrap.Params, stop func(), err error) {
 	params = p.params
 	params.SecretsSocket = slot.Socket(secretsSocket)
-	stop, err = s.listen(params.SecretsSocket, slot.OnlyOwn)
+	stop, err = s.listen(c, params.SecretsSocket, slot.OnlyOwn)
 	switch {
 	case err == nil:
 		return params, stop, nil
@@ -105,7 +139,9 @@ type running struct {
 	report   *report
 	shown    func() string // see cert.Proof
 	askCh    chan agent.Ask
-	forked   latch // opened when the first Envoy was forked, or could not be
+	forked   latch // opened when the first Envoy was forked, or could not be, or was taken over
+	upgrader *upgrader
+	rotated  atomic.Pointer[string] // see desired.feed
 }
 
 func (p *Proxy) newRunning(want desired, s *secrets, slot *envoy.Slot, process Process) *running {
@@ -117,19 +153,28 @@ func (p *Proxy) newRunning(want desired, s *secrets, slot *envoy.Slot, process P
 		node: want.params.Node.String(), certificates: p.config.Certificates, config: p.config, secrets: s,
 		notifier: newNotifier(p.env, os.Getpid(), p.config.Log), stderr: process.Stderr, printed: process.Printed,
 	}
+	r.upgrader = &upgrader{
+		argv: process.Argv, environ: p.config.Environ, ask: upgrade.Ask, log: p.config.Log,
+		leave: func(ctx context.Context) error { return agent.Tell(ctx, r.askCh, agent.Leave) },
+	}
+	r.report.upgrader = r.upgrader
 	r.child = p.newChild(want, s, slot, process, r.report.remember, r.forked.open)
 	r.report.child = r.child
 	return r
 }
 
 // supervise runs the supervisor and the goroutines that feed it, until it ends.
-func (r *running) supervise(ctx context.Context, first agent.Config) error {
+func (r *running) supervise(ctx context.Context, first agent.Config, carriage *carriage) error {
 	log := r.config.Log
 	ctx, refuse := context.WithCancelCause(ctx)
 	defer refuse(nil)
 	configCh := make(chan agent.Config, 1)
 	configCh <- first
-	defer context.AfterFunc(ctx, func() { r.report.notifier.notify("STOPPING=1") })()
+	defer context.AfterFunc(ctx, func() {
+		if carriage.leaving == nil {
+			r.report.notifier.notify("STOPPING=1")
+		}
+	})()
 	settle := onceServing(func() { footprint.Shrink(r.process.Fork) })
 	const records = "flight"
 	recorder := flight.NewRecorder(filepath.Join(r.slot.Dir(), records), filepath.Join(r.slot.Name(), records), r.child.Remains, log)
@@ -143,13 +188,18 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 		Log:      log,
 		Observe: func(s agent.Status, news []agent.Event) {
 			r.report.observe(s, news)
+			r.upgrader.observe(news)
+			if carriage.handed != nil {
+				r.forked.open()
+			}
 			recorder.Observe(s.Events, news)
 			settle(s)
 			if s.Failures > 0 { // the failure may have been before the fork
 				r.forked.open()
 			}
 		},
-		Seed: rand.Uint64(),
+		Seed:    rand.Uint64(),
+		Carried: carriage.supervisor(),
 	}
 	// The watches that feed the supervisor end with it, not before: certificates are needed until the last request.
 	feeding, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -162,7 +212,9 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 		case <-feeding.Done():
 			return
 		}
-		stop, err := status.Serve(r.statusConfig(), r.config.Ports, r.slot.Socket(status.SocketName))
+		ports := r.config.Ports
+		ports.Inherited, ports.Keep = carriage.inherited, carriage.keep
+		stop, err := status.Serve(r.statusConfig(), ports, r.slot.Socket(status.SocketName))
 		if err != nil {
 			refuse(&unserved{err})
 			return
@@ -171,6 +223,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 		defer func() { <-feeding.Done() }()
 		r.feed(feeding, &feeders, first, configCh)
 		feeders.Go(func() { r.lookOnChange(feeding) })
+		r.followUpgrades(feeding, &feeders)
 		feeders.Go(func() { recorder.Run(feeding) })
 		feeders.Go(func() { footprint.Keep(feeding) })
 		feeders.Go(func() { r.report.notifier.live(feeding, r.loopAnswers) })
@@ -179,6 +232,9 @@ func (r *running) supervise(ctx context.Context, first agent.Config) error {
 		}
 	})
 	err := supervisor.Run(ctx)
+	if errors.As(err, &carriage.leaving) {
+		return err
+	}
 	if busy := new(unserved); errors.As(context.Cause(ctx), &busy) {
 		return busy.error
 	}
@@ -192,6 +248,7 @@ func (r *running) statusConfig() status.Config {
 	return status.Config{
 		Document:    r.report.document,
 		AskCh:       r.askCh,
+		Upgrade:     r.upgrader.upgrade,
 		Quit:        r.process.Stop, // no signal: after another signal it would be the second one, which ends the drain
 		Envoy:       r.report.admin,
 		Application: r.workload.application,

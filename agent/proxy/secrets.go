@@ -22,12 +22,14 @@ type secrets struct {
 	server   *sds.Server
 	log      *slog.Logger
 	seen     atomic.Pointer[[]sds.Seen] // the last observation of the files of Envoy's subscriptions
+
+	own, files sds.Secrets // to begin with: of another image of the agent
 }
 
 // listen opens the socket of the bootstrap's cluster sds-grpc. Only processes of the agent's own user that are not refused
 // may connect.
-func (s *secrets) listen(socket string, refuse func(pid int) error) (stop func(), err error) {
-	listener, err := status.ListenOwner(socket, refuse)
+func (s *secrets) listen(c *carriage, socket string, refuse func(pid int) error) (stop func(), err error) {
+	listener, err := c.listenOwner(secretsSocket, socket, refuse)
 	if err != nil {
 		return nil, err
 	}
@@ -39,16 +41,25 @@ func (s *secrets) listen(socket string, refuse func(pid int) error) (stop func()
 		}
 	})
 	return func() {
+		c.keep(secretsSocket, listener)
 		server.Close()
 		serving.Wait()
 	}, nil
+}
+
+// resume begins with the secrets of another image of the agent: the files may be broken at this moment.
+func (s *secrets) resume(c *carriage) {
+	s.own, s.files = c.carriedSecrets()
+	all := maps.Clone(s.files)
+	maps.Copy(all, s.own)
+	s.server.Set(all)
 }
 
 // follow sends Envoy its secrets, and again when they change, until ctx ends. It does not send a set that Envoy would
 // refuse, such as a half-written one, and does not withdraw a secret whose files are gone: so an Envoy that is started
 // again has the last good secrets.
 func (s *secrets) follow(ctx context.Context, ticks <-chan struct{}) {
-	own, files := sds.Secrets{}, sds.Secrets{}
+	own, files := s.own, s.files
 	f := fileWatch{ticks: make(chan struct{}, 1), log: s.log}
 	defer f.stop()
 	for {

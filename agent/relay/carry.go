@@ -8,10 +8,12 @@ import (
 
 // Carried is what another image of the agent needs to know of an Envoy.
 type Carried struct {
-	Started         time.Time
-	Asked, Accepted []string // types
-	Basic           time.Time
-	State           State
+	Started  time.Time
+	Asked    []string // types
+	Got      []string // likewise
+	Accepted []string // likewise
+	Basic    time.Time
+	State    State
 }
 
 // Carry returns what is known of each Envoy.
@@ -21,25 +23,26 @@ func (r *Relay) Carry() (out []Carried) {
 	for number, e := range r.envoys {
 		e.mu.Lock()
 		out = append(out, Carried{
-			time.Unix(0, number), slices.Sorted(maps.Keys(e.asked)), slices.Sorted(maps.Keys(e.accepted)), e.basic, e.state,
+			time.Unix(0, number), slices.Sorted(maps.Keys(e.asked)), slices.Sorted(maps.Keys(e.got)), slices.Sorted(maps.Keys(e.accepted)),
+			e.basic, e.state,
 		})
 		e.mu.Unlock()
 	}
 	return out
 }
 
-// Resume goes on with what another image knew.
+// Resume goes on with what another image knew. It must be called before a stream begins.
 func (r *Relay) Resume(carried []Carried) {
-	for _, c := range carried {
-		e := r.envoy(Process{Started: c.Started})
-		e.mu.Lock()
-		for _, typeURL := range c.Asked {
-			e.asked[typeURL] = true
-		}
-		for _, typeURL := range c.Accepted {
-			e.accepted[typeURL] = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range carried[:min(len(carried), mostEnvoys)] {
+		e := newEnvoy(c.Started.UnixNano())
+		for to, from := range map[*map[string]bool][]string{&e.asked: c.Asked, &e.got: c.Got, &e.accepted: c.Accepted} {
+			for _, typeURL := range from {
+				(*to)[typeURL] = true
+			}
 		}
 		e.basic, e.state = c.Basic, c.State
-		e.mu.Unlock()
+		r.envoys[e.number] = e
 	}
 }

@@ -58,6 +58,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		"handoverTimeout":             {given: "9s", in: supervision, want: "HandoverTimeout:9s"},
 		"restartBudget":               {given: "3", in: supervision, want: "RestartBudget:3"},
 		"restartBackOff":              {given: "5ms", in: supervision, want: "BackOffBase:5ms"},
+		"upgradeOnChange":             {given: "true", in: replaced, want: "true"},
 
 		"concurrency":            {given: "5", in: options, want: "Concurrency:5"},
 		"memoryLimit":            {given: "300Mi", in: rendered, want: "envoy.overload_actions."},

@@ -137,6 +137,11 @@ func supervision(_ *testing.T, s *settings) string {
 	return fmt.Sprintf("%+v", s.config(node.Sidecar, nil, nil).Supervision)
 }
 
+// replaced returns whether a changed binary replaces the agent: e2e shows that it does.
+func replaced(_ *testing.T, s *settings) string {
+	return fmt.Sprint(s.config(node.Sidecar, nil, nil).UpgradeOnChange)
+}
+
 func certificateFiles(_ *testing.T, s *settings) string {
 	var paths []string
 	for _, set := range s.config(node.Ingress, nil, nil).Certificates {

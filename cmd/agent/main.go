@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"runtime"
+
+	"github.com/pilotlight/pilotlight/agent/upgrade"
 )
 
 // The main goroutine keeps the process's main thread, which ends with the process and not before: Envoy's
@@ -11,6 +13,8 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
+	handed := os.Getenv(upgrade.Variable)
+	_ = os.Unsetenv(upgrade.Variable) // Envoy has no use for it
 	forks := make(chan func())
 	code := make(chan int)
 	go func() {
@@ -19,6 +23,7 @@ func main() {
 			environ: os.Environ(),
 			stdout:  os.Stdout,
 			stderr:  os.Stderr,
+			handed:  handed,
 			fork:    func(f func()) { forked := make(chan struct{}); forks <- func() { f(); close(forked) }; <-forked },
 		})
 	}()

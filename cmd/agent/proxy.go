@@ -7,6 +7,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/agent/proxy"
+	"github.com/pilotlight/pilotlight/agent/upgrade"
 )
 
 const proxyLong = `Launch Envoy and keep it alive until SIGTERM or SIGINT. SIGHUP has every watched file looked at.
@@ -24,7 +25,7 @@ const proxyExample = `  agent proxy sidecar --ip 10.1.2.3 --id reviews-1.default
 
 func proxyCommand(c command) *cobra.Command {
 	g := given{command: c}
-	printConfig := false
+	printConfig, canAdopt := false, false
 	cmd := &cobra.Command{
 		Use:     "proxy [sidecar|ingress|router] [flags] [-- ENVOY-ARGUMENT...]",
 		Short:   "Launch Envoy and keep it alive until SIGTERM or SIGINT",
@@ -33,17 +34,19 @@ func proxyCommand(c command) *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			unready := ""
-			if !printConfig {
+			if !printConfig && !canAdopt {
 				defer func() { leave(terminationLog, err, unready) }()
 			}
 			survivePipes()
-			hangUps := hangUps()
+			if c.handed == "" {
+				c.hangUp, c.upgrade = hangUps(), upgradeSignals()
+			}
 			g.arguments(cmd, args)
 			s, config, err := g.config()
 			if err != nil {
 				return err
 			}
-			config.AwaitAddress = !printConfig
+			config.AwaitAddress = !printConfig && !canAdopt && c.handed == ""
 			printed := lossy.NewWriter(c.stdout)
 			c.said.OnFlow(dropped(config.Log, "stderr"))
 			printed.OnFlow(dropped(config.Log, "stdout"))
@@ -57,17 +60,22 @@ func proxyCommand(c command) *cobra.Command {
 			if err != nil {
 				return usageOf(err)
 			}
-			if cmd.Context().Err() != nil {
+			if canAdopt {
+				return answer(cmd.OutOrStdout())
+			}
+			if cmd.Context().Err() != nil && c.handed == "" {
 				return nil // a signal to stop came during the wait for an address
 			}
-			return p.Run(cmd.Context(), proxy.Process{
-				Fork: c.fork, Stop: c.stop, Hurry: c.hurry, Quit: c.quit, HangUp: hangUps, Stderr: c.said, Printed: printed,
+			return c.run(cmd.Context(), p, proxy.Process{
+				Fork: c.fork, Stop: c.stop, Hurry: c.hurry, Quit: c.quit, HangUp: c.hangUp, Upgrade: c.upgrade, Stderr: c.said, Printed: printed,
 				Unready: func(reason string) { unready = reason },
-			})
+			}, config.Log)
 		},
 	}
 	g.register(cmd)
 	cmd.Flags().BoolVar(&printConfig, "print-config", false,
 		"print each setting's value and where it came from, and start nothing")
+	cmd.Flags().BoolVar(&canAdopt, upgrade.Flag, false,
+		"say whether this binary could go on with the Envoy of a running agent that has the same arguments, and start nothing")
 	return cmd
 }

@@ -16,15 +16,22 @@ const flushLimit = 500 * time.Millisecond
 
 // execute runs an invocation and returns its exit status.
 func execute(ctx context.Context, c command) int {
-	ctx, c.stop, c.hurry, c.quit = signalled(ctx)
+	ctx, c.stop, c.hurry, c.quit, c.settled = signalled(ctx)
 	c.said = lossy.NewWriter(c.stderr)
 	defer c.said.Flush(flushLimit)
 
+	c.runs = new(bool)
+	if c.handed != "" { // at once: until then a signal ends the agent
+		c.hangUp, c.upgrade = hangUps(), upgradeSignals()
+	}
 	root := rootCommand(c)
 	root.SetArgs(c.args)
 	root.SetOut(c.stdout)
 	root.SetErr(c.said)
 	ran, err := root.ExecuteContextC(ctx)
+	if err != nil && c.handed != "" && !*c.runs {
+		err = c.unable(err)
+	}
 	if err != nil && err.Error() != "" {
 		setting.Report(c.said, ran.CommandPath(), err)
 	}
@@ -68,6 +75,7 @@ func subcommands(c command) (out []*cobra.Command) {
 		{"wait", waitCommand},
 		{"status", statusCommand},
 		{"request", requestCommand},
+		{"upgrade", upgradeCommand},
 		{"join", func(command) *cobra.Command { return joinCommand() }},
 		{"version", func(command) *cobra.Command { return versionCommand() }},
 		{"completion", func(command) *cobra.Command { return subcommand.Completion("agent") }},

@@ -31,6 +31,7 @@ type settings struct {
 	handover        string
 	handoverTimeout time.Duration
 	restartBudget   int
+	upgradeOnChange bool
 	restartBackOff  time.Duration
 
 	concurrency                           int

@@ -194,6 +194,10 @@ func (s *settings) life() []setting.Setting {
 			Name: "restartBackOff", Default: "200ms", Kind: setting.Duration(&s.restartBackOff, time.Millisecond, 30*time.Second),
 			Help: "delay before the first restart, doubled with each",
 		},
+		{
+			Name: "upgradeOnChange", Default: "false", Kind: setting.Bool(&s.upgradeOnChange),
+			Help: "replace the agent's program, under the same Envoy, when the file of its binary changes; SIGUSR2 and agent upgrade always do",
+		},
 	}
 }
 

@@ -196,11 +196,16 @@ func (s *standalone) awaitStatus(limit time.Duration, what string, is func(agent
 // agentStatus is what /status tells, as far as the tests ask.
 type agentStatus struct {
 	Ready     bool
+	Drained   bool
 	Epochs    []epochStatus
 	Handover  string
 	Refusal   *struct{ Reason string }
 	Counts    map[string]int
 	Readiness struct{ Changes int }
+	Upgrades  struct {
+		Count            int
+		Pending, Failure string
+	}
 }
 
 type epochStatus struct {

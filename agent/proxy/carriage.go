@@ -1,0 +1,220 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/relay"
+	"github.com/pilotlight/pilotlight/agent/sds"
+	"github.com/pilotlight/pilotlight/agent/status"
+	"github.com/pilotlight/pilotlight/agent/upgrade"
+)
+
+// Left is the error of Run when another image of the agent is to go on: Envoy lives, and what is Handed has all that is known of it.
+type Left struct {
+	Handed *upgrade.Handed
+	Image  *os.File // to execute
+	Unable error    // why the image cannot go on after all; nil if it can
+}
+
+func (l *Left) Error() string { return "the agent is replaced by " + l.Image.Name() }
+
+// carried is the state that goes along. Another meaning of a field, or a further one, needs another upgrade.Format.
+type carried struct {
+	Supervisor   agent.Carried
+	Envoys       envoy.Carried
+	Slot         envoy.CarriedSlot
+	Sockets      map[string]int // by the name of their port
+	Secrets      map[string][]byte
+	Certificates []cert.Carried // of each set
+	Rotated      string         // what of the certificates needs a new epoch: see desired.feed
+	Relay        []relay.Carried
+	Past         status.Past
+	WasReady     bool
+	Upgrades     status.Upgrades
+}
+
+// carriage is what a run takes over from another image, and what it leaves to the next one.
+type carriage struct {
+	handed    *upgrade.Handed // taken over; nil for none
+	from      carried         // likewise
+	inherited map[string]net.Listener
+
+	leaving *agent.Left // nil until the supervisor has left
+	files   upgrade.Files
+	sockets map[string]int
+	faults  []error
+
+	r       *running
+	relayed *relayed
+}
+
+// newCarriage decodes what is handed over; nil for a start. It is checked as far as that is possible without a use of it.
+func newCarriage(handed *upgrade.Handed) (*carriage, error) {
+	c := &carriage{handed: handed, sockets: map[string]int{}, inherited: map[string]net.Listener{}}
+	if handed == nil {
+		return c, nil
+	}
+	if err := upgrade.Strict(handed.Body, &c.from); err != nil {
+		return nil, fmt.Errorf("the state of the agent before: %w", err)
+	}
+	if err := c.from.Supervisor.Check(); err != nil {
+		return nil, fmt.Errorf("the supervisor's state of the agent before: %w", err)
+	}
+	for name, number := range c.from.Sockets {
+		file, err := handed.Files.Take(number, name)
+		if err != nil {
+			return nil, err
+		}
+		if c.inherited[name], err = status.Inherit(file); err != nil {
+			return nil, fmt.Errorf("adopt the socket %s: %w", name, err)
+		}
+	}
+	return c, nil
+}
+
+// keep is called before a listener is closed. It keeps its socket for the next image, if one comes.
+func (c *carriage) keep(name string, l net.Listener) bool {
+	if !c.holds() {
+		return false
+	}
+	socket, err := status.Outlast(l)
+	if c.leaving == nil {
+		return false // the image before goes on with the socket
+	}
+	if err == nil {
+		c.sockets[name], err = c.files.Give(socket)
+	}
+	if err != nil {
+		c.faults = append(c.faults, fmt.Errorf("keep the socket %s: %w", name, err))
+	}
+	return true
+}
+
+// slot claims a slot, or goes on to own the one of the image before.
+func (c *carriage) slot(config Config) (*envoy.Slot, error) {
+	if c.handed == nil {
+		return envoy.Claim(config.Dir.Path, config.Log)
+	}
+	return envoy.AdoptSlot(c.from.Slot, c.handed.Files, config.Log)
+}
+
+// adopt takes over the Envoys and what is known of them. From then on there is no way back to the image before.
+func (c *carriage) adopt(r *running, first *agent.Config) error {
+	if c.handed == nil {
+		return nil
+	}
+	launches := make([]agent.Launch, len(c.from.Supervisor.Epochs))
+	for i, e := range c.from.Supervisor.Epochs {
+		launches[i] = e.Launch
+	}
+	gone, err := r.child.Adopt(c.from.Envoys, launches, c.handed.Files)
+	if err != nil {
+		return err
+	}
+	for _, epoch := range gone {
+		c.from.Supervisor.Exits = append(c.from.Supervisor.Exits, agent.CarriedExit{
+			Epoch: epoch, Exit: agent.Exit{Code: -1, Unseen: true, Reason: "while the agent was replaced"},
+		})
+	}
+	first.Certificates = c.from.Rotated
+	for i, set := range r.config.Certificates {
+		if i < len(c.from.Certificates) {
+			set.Resume(c.from.Certificates[i])
+		}
+	}
+	r.report.journal.Resume(c.from.Past)
+	r.report.wasReady = c.from.WasReady
+	r.rotated.Store(&c.from.Rotated)
+	r.upgrader.resume(c.from.Upgrades, c.handed.Failure)
+	c.handed.Accept()
+	return nil
+}
+
+// pack puts together what the next image takes over, once everything of this run has ended.
+func (c *carriage) pack() (*Left, error) {
+	r := c.r
+	state := carried{
+		Supervisor: c.leaving.Carried, Sockets: c.sockets, Secrets: r.secrets.server.Newest().Carried(),
+		Past: r.report.journal.Past(), WasReady: r.report.wasReady, Upgrades: r.upgrader.upgrades(),
+	}
+	if rotated := r.rotated.Load(); rotated != nil {
+		state.Rotated = *rotated
+	}
+	for _, set := range r.config.Certificates {
+		state.Certificates = append(state.Certificates, set.Carry())
+	}
+	if c.relayed != nil {
+		state.Relay = c.relayed.relay.Carry()
+	}
+	var err1, err2 error
+	state.Envoys, err1 = r.child.Carry(&c.files)
+	state.Slot, err2 = r.slot.Carry(&c.files)
+	if err := errors.Join(append(c.faults, err1, err2)...); err != nil {
+		return nil, err
+	}
+	self, err := Self()
+	if err != nil {
+		return nil, err
+	}
+	handed, err := upgrade.Pack(self, &c.files, state)
+	if err != nil {
+		return nil, err
+	}
+	return &Left{handed, r.upgrader.image, r.upgrader.confirmed()}, nil
+}
+
+// Self identifies this process for the state that is handed over.
+func Self() (upgrade.Process, error) {
+	facts, err := envoy.FactsOf(os.Getpid())
+	return upgrade.Process{Pid: os.Getpid(), Start: facts.Start}, err
+}
+
+// listenOwner is status.ListenOwner, or goes on with an inherited socket.
+func (c *carriage) listenOwner(name, path string, refuse func(pid int) error) (net.Listener, error) {
+	if l := c.inherited[name]; l != nil {
+		delete(c.inherited, name)
+		return status.InheritOwner(l, refuse), nil
+	}
+	return status.ListenOwner(path, refuse)
+}
+
+// carriedSecrets returns the secrets of the image before: the workload's own, and those of files.
+func (c *carriage) carriedSecrets() (own, files sds.Secrets) {
+	own, files = sds.Secrets{}, sds.Secrets{}
+	for name, secret := range sds.Resume(c.from.Secrets) {
+		if name == sds.Certificate || name == sds.Roots {
+			own[name] = secret
+		} else {
+			files[name] = secret
+		}
+	}
+	return own, files
+}
+
+// supervisor returns the state that the supervisor goes on with; nil for a start.
+func (c *carriage) supervisor() *agent.Carried {
+	if c.handed == nil {
+		return nil
+	}
+	return &c.from.Supervisor
+}
+
+// holds reports whether the slot goes on to be owned: by the next image, or by the one before while this one has not taken over.
+func (c *carriage) holds() bool { return c.leaving != nil || c.handed != nil && !c.handed.Accepted() }
+
+// first returns the configuration to begin with. If it cannot be read while Envoy runs, Envoy keeps its own.
+func (c *carriage) first(want desired, log *slog.Logger) (agent.Config, error) {
+	first, err := want.read()
+	if err != nil && c.handed != nil {
+		log.Warn("configuration for Envoy not read: the running Envoy keeps its own", "err", err)
+		return c.from.Supervisor.Desired, nil
+	}
+	return first, err
+}

@@ -1,0 +1,366 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+const upgradeLimit = 30 * time.Second
+
+// images returns two different builds of the agent.
+func images(t *testing.T) [2]string {
+	t.Helper()
+	text, err := os.ReadFile(lab.Program("agent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	paths := [2]string{filepath.Join(dir, "one"), filepath.Join(dir, "other")}
+	for i, path := range paths {
+		// What follows the sections of an ELF file is not loaded.
+		if err := os.WriteFile(path, append(text[:len(text):len(text)], fmt.Sprint("build ", i)...), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return paths
+}
+
+// upgraded waits until as many images have taken over.
+func (s *standalone) upgraded(count int) {
+	s.t.Helper()
+	s.must(s.awaitStatus(upgradeLimit, fmt.Sprintf("%d upgrades", count), func(a agentStatus) bool { return a.Upgrades.Count == count && a.Ready }))
+}
+
+// upgrade has the agent replaced by a binary.
+func (s *standalone) upgrade(binary string) error {
+	port := s.status[strings.LastIndexByte(s.status, ':')+1:]
+	out, err := exec.Command(lab.Program("agent"), "upgrade", "--configPath", s.ConfigPath, "--statusPort", port, "--binary", binary).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return err
+}
+
+// vitals are what an agent and its Envoy have of the kernel.
+type vitals struct {
+	image    string
+	envoy    int
+	restart  int
+	files    []string // of the agent: number and what it leads to
+	threads  int
+	resident int64
+	children int
+}
+
+func (s *standalone) vitals() (v vitals) {
+	s.t.Helper()
+	v.envoy = s.pid("serving")
+	var err error
+	v.image, err = os.Readlink(fmt.Sprintf("/proc/%d/exe", s.Pid))
+	s.must(err)
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.Pid))
+	s.must(err)
+	for _, e := range entries {
+		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", s.Pid, e.Name())); err == nil {
+			v.files = append(v.files, e.Name()+" "+to)
+		}
+	}
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", s.Pid))
+	s.must(err)
+	v.threads, v.resident, v.children = len(threads), lab.RSS(s.Pid), len(lab.Children(s.Pid))
+	info, err := lab.Get("http://" + s.Admin + "/server_info")
+	s.must(err)
+	_, after, _ := strings.Cut(info, `"restart_epoch": `)
+	v.restart, err = strconv.Atoi(after[:strings.IndexAny(after, ",\n")])
+	s.must(err)
+	return v
+}
+
+// steady asks the status port without a pause until stop is called, which returns how often, the errors, and the longest wait.
+func (s *standalone) steady() (stop func() (asked int, failures []string, longest time.Duration)) {
+	end, done := make(chan struct{}), make(chan struct{})
+	asked, failures, longest := 0, []string(nil), time.Duration(0)
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			began := time.Now()
+			response, err := fresh.Get("http://" + s.status + "/healthz/ready")
+			if err == nil {
+				response.Body.Close()
+				if response.StatusCode != http.StatusOK {
+					err = fmt.Errorf("%s", response.Status)
+				}
+			}
+			asked++
+			longest = max(longest, time.Since(began))
+			if err != nil {
+				failures = append(failures, began.UTC().Format("05.000 ")+time.Since(began).String()+" "+err.Error())
+			}
+		}
+	}()
+	return func() (int, []string, time.Duration) {
+		close(end)
+		<-done
+		return asked, failures, longest
+	}
+}
+
+// Upgrades in a row under load, between two builds: no request fails, neither Envoy nor a socket changes, and nothing is left.
+func TestSoakUpgrades(t *testing.T) {
+	t.Parallel()
+	two := images(t)
+	s := startStandalone(t)
+	s.must(s.upgrade(two[0]))
+	first := s.vitals()
+	load, stop := s.load(), s.steady()
+	var last vitals
+	var sizes []int64
+	for i := 1; i <= *soak; i++ {
+		s.must(s.upgrade(two[i%2]))
+		last = s.vitals()
+		sizes = append(sizes, last.resident>>10)
+		if want := two[i%2]; last.image != want || last.envoy != first.envoy || last.restart != first.restart || last.children != 1 {
+			t.Fatalf("after upgrade %d: %+v, want image %s and as before %+v", i, last, want, first)
+		}
+	}
+	asked, failures, longest := stop()
+	t.Logf("status port: asked %d times, longest wait %s; resident kB: %v", asked, longest, sizes)
+	if len(failures) > 0 {
+		t.Errorf("%d of %d questions at the status port failed: %q", len(failures), asked, failures)
+	}
+	lab.Unharmed(t, load)
+	if err := lab.Eventually(lab.StopLimit, func() error { // descriptors of requests that are over
+		if last = s.vitals(); len(last.files) > len(first.files) {
+			return fmt.Errorf("%d descriptors, at first %d:\n%s\nat first:\n%s", len(last.files), len(first.files),
+				strings.Join(last.files, "\n"), strings.Join(first.files, "\n"))
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if last.threads > first.threads+4 {
+		t.Errorf("%d threads, at first %d", last.threads, first.threads)
+	}
+	if last.resident > first.resident+first.resident/5 {
+		t.Errorf("%d bytes resident, at first %d", last.resident, first.resident)
+	}
+	a, err := s.ask()
+	s.must(err)
+	if a.Upgrades.Count != *soak+1 || a.Counts["starting Envoy"] != 1 || a.Readiness.Changes != 1 {
+		t.Errorf("it tells %+v", a)
+	}
+	s.handOver(2) // the last image can do what the first one could
+}
+
+// SIGUSR2 upgrades to the binary at the agent's own path, and --upgradeOnChange does when that file changes.
+func TestUpgradeTriggers(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t, "--upgradeOnChange")
+	load, two := s.load(), images(t)
+	s.Signal(syscall.SIGUSR2)
+	s.upgraded(1)
+	s.must(s.upgrade(two[0]))
+	text, err := os.ReadFile(two[1])
+	s.must(err)
+	s.must(os.WriteFile(two[0]+"~", text, 0o755))
+	s.must(os.Rename(two[0]+"~", two[0]))
+	s.upgraded(3)
+	lab.Unharmed(t, load)
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", s.Pid))
+	if s.must(err); strings.TrimSpace(string(name)) != "agent" {
+		t.Errorf("the process is called %s, want agent", name)
+	}
+}
+
+// A binary that cannot take over changes nothing, and the reason is printed.
+func TestUpgradeRefused(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t)
+	before := s.vitals()
+	text := filepath.Join(t.TempDir(), "text")
+	s.must(os.WriteFile(text, []byte("no program"), 0o755))
+	for _, test := range []struct{ binary, want string }{
+		{text, "exec format error"},
+		{text + ".none", "no such file"},
+		{lab.Program("discovery"), "cannot take over: exit status 2: "},
+	} {
+		if err := s.upgrade(test.binary); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.binary, err, test.want)
+		}
+	}
+	after := s.vitals()
+	if a, err := s.ask(); err != nil || a.Upgrades.Count != 0 || a.Upgrades.Failure == "" || after.envoy != before.envoy || after.image != before.image {
+		t.Errorf("it tells %+v, %v; %+v", a, err, after)
+	}
+}
+
+// While a handover is under way an upgrade waits; once a stop has begun there is none.
+func TestUpgradeWaits(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t)
+	load := s.load()
+	kept, err := net.Dial("tcp", s.address)
+	s.must(err)
+	defer kept.Close()
+	s.configure(2)
+	s.must(s.awaitStatus(handoverLimit, "a handover", func(a agentStatus) bool { return len(a.Epochs) == 2 }))
+	s.Signal(syscall.SIGUSR2)
+	s.must(s.awaitStatus(handoverLimit, "an upgrade that waits", func(a agentStatus) bool { return a.Upgrades.Pending != "" || a.Upgrades.Count == 1 }))
+	s.upgraded(1)
+	a, err := s.ask()
+	s.must(err)
+	if len(a.Epochs) != 1 || a.Counts["handed over to a newcomer"] != 1 {
+		t.Errorf("it goes on with %+v", a)
+	}
+	s.must(s.awaitRevision(2, time.Second))
+	lab.Unharmed(t, load)
+}
+
+// A change that comes just before an upgrade is in force after it.
+func TestUpgradeWithAChangeThatWaits(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t)
+	load := s.load()
+	for revision := 2; revision < 5; revision++ {
+		s.configure(revision)
+		s.Signal(syscall.SIGUSR2)
+		s.must(s.awaitRevision(revision, handoverLimit))
+		s.must(s.awaitAlone(handoverLimit))
+	}
+	lab.Unharmed(t, load)
+}
+
+// What was told to the agent stays told: it is drained after an upgrade as before, and TERM during one is heard.
+func TestUpgradeKeepsWhatWasTold(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t)
+	port := s.status[strings.LastIndexByte(s.status, ':')+1:]
+	s.must(s.post(port, "/drain"))
+	s.Signal(syscall.SIGUSR2)
+	s.must(s.awaitStatus(upgradeLimit, "an upgrade", func(a agentStatus) bool { return a.Upgrades.Count == 1 }))
+	if a, err := s.ask(); err != nil || a.Ready || !a.Drained {
+		t.Errorf("it tells %+v, %v, want it drained", a, err)
+	}
+	s.must(s.post(port, "/undrain"))
+	s.must(s.awaitStatus(handoverLimit, "an agent that is ready", func(a agentStatus) bool { return a.Ready && len(a.Epochs) == 1 }))
+}
+
+func (s *standalone) post(port, path string) error {
+	response, err := http.Post("http://127.0.0.1:"+port+path, "", nil)
+	if err == nil {
+		response.Body.Close()
+	}
+	return err
+}
+
+// TERM at any moment of an upgrade ends the agent and its Envoy: in order, but for the milliseconds in which Go's runtime starts.
+func TestUpgradeAndStop(t *testing.T) {
+	t.Parallel()
+	for _, delay := range delays {
+		t.Run(delay.String(), func(t *testing.T) {
+			s := startStandalone(t)
+			envoy := s.pid("serving")
+			s.Signal(syscall.SIGUSR2)
+			<-time.After(delay)
+			s.Signal(syscall.SIGTERM)
+			code, err := s.Wait(lab.StopLimit)
+			s.must(err)
+			t.Logf("exit status %d", code)
+			s.must(lab.Eventually(lab.StopLimit, func() error {
+				if lab.Alive(envoy) {
+					return fmt.Errorf("Envoy %d lives", envoy)
+				}
+				return nil
+			}))
+			if left := leftovers(t, s.ConfigPath); len(left) > 0 && code == 0 {
+				t.Errorf("left in configPath: %v", left)
+			}
+		})
+	}
+}
+
+// delays reach the steps of an upgrade: the question to the new image, the end of the old one, execve, the start of the new one.
+var delays = []time.Duration{
+	0, 4 * time.Millisecond, 8 * time.Millisecond, 12 * time.Millisecond, 16 * time.Millisecond, 20 * time.Millisecond, 24 * time.Millisecond,
+	28 * time.Millisecond, 32 * time.Millisecond, 40 * time.Millisecond, 60 * time.Millisecond,
+}
+
+// An agent that is killed at any moment of an upgrade leaves no Envoy behind, and the next one starts.
+func TestUpgradeAndKill(t *testing.T) {
+	t.Parallel()
+	for _, delay := range delays {
+		t.Run(delay.String(), func(t *testing.T) {
+			s := startStandalone(t)
+			envoy := s.pid("serving")
+			s.Signal(syscall.SIGUSR2)
+			<-time.After(delay)
+			s.Signal(syscall.SIGKILL)
+			_, err := s.Wait(lab.StopLimit)
+			s.must(err)
+			s.must(lab.Eventually(lab.StopLimit, func() error {
+				if lab.Alive(envoy) {
+					return fmt.Errorf("Envoy %d lives", envoy)
+				}
+				return nil
+			}))
+			next := *s
+			next.launchIn(s.Sidecar)
+			next.must(next.awaitRevision(1, startLimit))
+		})
+	}
+}
+
+// An Envoy that ends during an upgrade is replaced.
+func TestUpgradeAndCrash(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t)
+	for i := range 4 {
+		envoy := s.pid("serving")
+		s.Signal(syscall.SIGUSR2)
+		<-time.After(delays[2+2*i])
+		_ = syscall.Kill(envoy, syscall.SIGKILL)
+		s.must(s.awaitStatus(upgradeLimit, "another Envoy under another image", func(a agentStatus) bool {
+			return a.Upgrades.Count == i+1 && a.Ready && len(a.Epochs) == 1 && a.Epochs[0].Pid != envoy
+		}))
+		if a, err := s.ask(); err != nil || a.Counts["Envoy ended unasked"] != i+1 || a.Counts["starting Envoy"] != i+2 {
+			t.Errorf("it tells %+v, %v", a, err)
+		}
+	}
+}
+
+// Where others may write to configPath, paths lead through the slot's descriptor: it stays the same.
+func TestUpgradeInAPrivateSlot(t *testing.T) {
+	t.Parallel()
+	s := newStandalone(t)
+	dir := lab.ShortDir(t)
+	s.must(os.Mkdir(filepath.Join(dir, "standalone"), 0o777))
+	s.must(os.Chmod(filepath.Join(dir, "standalone"), 0o777))
+	s.launchAt(dir)
+	s.must(s.awaitRevision(1, startLimit))
+	s.must(s.awaitAlone(lab.StopLimit))
+	load := s.load()
+	for i := range 3 {
+		s.Signal(syscall.SIGUSR2)
+		s.upgraded(i + 1)
+	}
+	s.handOver(2)
+	s.Signal(syscall.SIGUSR2)
+	s.upgraded(4)
+	lab.Unharmed(t, load)
+}

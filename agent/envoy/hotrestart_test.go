@@ -107,6 +107,25 @@ func TestRealRescuedChildEndsByTerm(t *testing.T) {
 	swallow(t, rescue)
 }
 
+// The fact that a shield depends on: as soon as a third Envoy starts, the second sends the first its message to terminate, once and to its
+// path. With another socket there all three live.
+func TestRealThirdBesideItsGrandparent(t *testing.T) {
+	r := newRelatives(t)
+	long := []string{"--skip-hot-restart-parent-stats", "--parent-shutdown-time-s", "600"}
+	first := r.start(0, long...)
+	r.awaitLive(0)
+	r.start(1, long...)
+	r.awaitLive(1)
+	rescue, err := bindOver(r.sockets, 0)
+	must(t, err)
+	r.start(2, long...)
+	r.awaitLive(2)
+	swallow(t, rescue)
+	if !lab.Alive(first.Pid) {
+		t.Error("the first Envoy has ended")
+	}
+}
+
 // orphan kills a parent during the handover and binds a Rescue for it.
 func orphan(r *relatives, childArgs []string) (child *lab.Process, rescue *Rescue) {
 	r.t.Helper()

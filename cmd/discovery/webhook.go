@@ -18,10 +18,6 @@ func (s *settings) webhookSettings() []setting.Setting {
 			Help: "ValidatingWebhookConfiguration whose webhooks call /validate here, which refuses Istio objects that discovery would refuse; the same",
 		},
 		{
-			Name: "admitUnenforcedPolicies", Default: "false", Kind: setting.Bool(&w.AdmitUnenforced),
-			Help: "/validate admits RequestAuthentication, which nothing enforces here, with a warning; it refuses them otherwise",
-		},
-		{
 			Name: "webhookService", Kind: object(&w.Service),
 			Help: "Service before the webhooks, as NAMESPACE/NAME; webhooks of other Services are left alone",
 		},

@@ -1,6 +1,7 @@
 // Package authz translates policies of Istio's security API to Envoy's filters. It is pure: equal arguments give equal
 // results.
 //
+//	RequestAuthentications of a workload ─▶ jwt_authn: one filter for HTTP, which checks tokens and leaves their claims
 //	AuthorizationPolicies of a workload ─▶ rules ─▶ RBAC: one filter for each action, for HTTP and for TCP
 //
 // What it cannot read it takes at its strictest: of an ALLOW rule nothing is left, a DENY rule loses the condition, or the

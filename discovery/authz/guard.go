@@ -31,9 +31,12 @@ const (
 	dryRunDeny  = "istio_dry_run_deny_"
 )
 
-// Of returns the filters for the policies of a workload, in a mesh with these trust domains: AUDIT, DENY, ALLOW.
+// Of returns the filters for the policies of a workload, in a mesh with these trust domains: tokens, AUDIT, DENY, ALLOW.
 func Of(policies []model.Policy, trustDomains []string) Guard {
 	var g Guard
+	if f, some := authenticate(policies); some {
+		g.HTTP = append(g.HTTP, f)
+	}
 	for _, kind := range []struct {
 		is    security.AuthorizationPolicy_Action
 		as    rbacv3.RBAC_Action
@@ -45,7 +48,7 @@ func Of(policies []model.Policy, trustDomains []string) Guard {
 	} {
 		var of []model.Policy
 		for _, p := range policies {
-			if p.Spec.GetAction() == kind.is {
+			if p.Tokens == nil && p.Spec.GetAction() == kind.is {
 				of = append(of, p)
 			}
 		}

@@ -110,11 +110,3 @@ func ruleList(p *security.AuthorizationPolicy, rule, part, item, name string) (e
 	}
 	return func() { m.Clear(fd) }
 }
-
-func indexOf(digits string) int {
-	n := 0
-	for _, d := range digits {
-		n = min(n*10+int(d-'0'), 1<<30)
-	}
-	return n
-}

@@ -125,7 +125,9 @@ func (r *report) body(k kind, e envelope, spec proto.Message) (faults []Problem,
 		return nil, ""
 	}
 	bounded(r.root(), spec)
-	k.support(r.root(), spec)
+	if k.name != "AuthorizationPolicy" && k.name != "RequestAuthentication" { // their rules speak of what is not served
+		k.support(r.root(), spec)
+	}
 	return r.all(e.specLine, "spec"), lines
 }
 

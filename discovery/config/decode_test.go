@@ -162,7 +162,7 @@ func TestDecodeProblems(t *testing.T) {
 		"a kind that Istio has not": {
 			"apiVersion: networking.istio.io/v1\nkind: Route\nmetadata: {name: a}",
 			[]string{`f:2: error: Route default/a: kind: is "Route", want one of DestinationRule, Gateway, PeerAuthentication, ProxyConfig, ServiceEntry, Sidecar, ` +
-				`VirtualService, WorkloadEntry, WorkloadGroup, AuthorizationPolicy`},
+				`VirtualService, WorkloadEntry, WorkloadGroup, AuthorizationPolicy, RequestAuthentication`},
 		},
 		"a ProxyConfig": {
 			"apiVersion: networking.istio.io/v1beta1\nkind: ProxyConfig\nmetadata: {name: a}\nspec: {selector: {matchLabels: {a b: c}}, " +
@@ -182,10 +182,9 @@ func TestDecodeProblems(t *testing.T) {
 			"apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {name: a}",
 			[]string{"f:1: warning: EnvoyFilter default/a: EnvoyFilter of networking.istio.io/v1alpha3 is not supported, ignored"},
 		},
-		"a rule of the callers of a workload": {
+		"a RequestAuthentication that asks nothing": {
 			"apiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: a}\nspec: {}",
-			[]string{"f:1: error: RequestAuthentication default/a: is not served: nobody is kept out by it, and requests that it refuses " +
-				"elsewhere are let through here; want another place that keeps them out, and this object away from here"},
+			[]string{"f:4: warning: RequestAuthentication default/a: spec.jwtRules: is missing: no token is looked at"},
 		},
 		"two of what one may be given, durations and numbers of no name": {
 			"apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: a}\nspec:\n  hosts: [a]\n  http:\n" +

@@ -9,8 +9,8 @@ import (
 )
 
 // foreign judges an object of a kind that is not served. An object that was probably meant to be of a served kind is
-// refused, under the key of that kind. A security policy of Istio is refused too. Any other object is ignored, with a
-// warning. kind is the kind that was meant.
+// refused, under the key of that kind. Any other object is ignored, with a warning.
+// kind is the kind that was meant.
 func foreign(e envelope) (kind, key string, problems []Problem) {
 	in, version, _ := strings.Cut(e.apiVersion, "/")
 	p := Problem{Line: e.meta.Origin.Line, Severity: Error, Object: title(e.meta)}
@@ -19,8 +19,6 @@ func foreign(e envelope) (kind, key string, problems []Problem) {
 	switch {
 	case e.kind == "ServiceAccount" && e.apiVersion == "v1": // pods and their templates name it; only that name is used
 		return "", "", nil
-	case in == securityGroup && slices.Contains(securityKinds(), e.kind):
-		p.Message = unenforced
 	case slices.Contains(kindNames(), e.kind) && (istios(in) || nearGroup(e.apiVersion)):
 		p.Path, p.Line = "apiVersion", e.line["apiVersion"]
 		p.Message = fmt.Sprintf("is %q, want %s", e.apiVersion, bestOf(e.kind))
@@ -49,15 +47,3 @@ func nearGroup(apiVersion string) bool {
 
 // istios reports whether a group is one of Istio's whose kinds are served.
 func istios(in string) bool { return in == group || in == securityGroup }
-
-// unenforced is the fault of a policy that nothing enforces.
-const (
-	unenforced = "is not served: nobody is kept out by it, and requests that it refuses elsewhere are let through here; " +
-		"want another place that keeps them out, and this object away from here"
-)
-
-// Unenforceable reports whether a problem is that nothing enforces the object.
-func (p Problem) Unenforceable() bool { return p.Message == unenforced }
-
-// securityKinds returns the kinds of security.istio.io that are not served.
-func securityKinds() []string { return []string{"RequestAuthentication"} }

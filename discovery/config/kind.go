@@ -17,7 +17,7 @@ const (
 // groupOf returns the API group of a kind that is served.
 func groupOf(kind string) string {
 	switch kind {
-	case "AuthorizationPolicy", "PeerAuthentication":
+	case "AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication":
 		return securityGroup
 	default:
 		return group
@@ -55,6 +55,8 @@ func kindOf(apiVersion, name string) (kind, bool) {
 		return closing(kindFor(name, peerAuthentication), closedPeerAuthentication), true
 	case "ProxyConfig":
 		return kindFor(name, proxyConfig), true
+	case "RequestAuthentication":
+		return closing(kindFor(name, requestAuthentication), closedRequestAuthentication), true
 	case "ServiceEntry":
 		return kindFor(name, serviceEntry), true
 	case "Sidecar":
@@ -107,7 +109,7 @@ func Kinds() []Kind {
 func kindNames() []string {
 	return []string{
 		"DestinationRule", "Gateway", "PeerAuthentication", "ProxyConfig", "ServiceEntry", "Sidecar", "VirtualService", "WorkloadEntry",
-		"WorkloadGroup", "AuthorizationPolicy",
+		"WorkloadGroup", "AuthorizationPolicy", "RequestAuthentication",
 	}
 }
 
@@ -142,15 +144,6 @@ func Resources() []Resource {
 	var out []Resource
 	for _, name := range kindNames() {
 		out = append(out, Resource{groupOf(name), name, plural(name), versions(name)})
-	}
-	return out
-}
-
-// Unenforced returns the resources of the policies that nothing enforces here. Each object of them has an error.
-func Unenforced() []Resource {
-	var out []Resource
-	for _, name := range securityKinds() {
-		out = append(out, Resource{securityGroup, name, plural(name), []string{"v1", "v1beta1"}})
 	}
 	return out
 }

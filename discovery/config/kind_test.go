@@ -7,7 +7,7 @@ import (
 
 func TestPlurals(t *testing.T) {
 	var got []string
-	for _, r := range slices.Concat(Resources(), Unenforced()) {
+	for _, r := range Resources() {
 		got = append(got, r.Plural+"."+r.Group)
 	}
 	if want := []string{

@@ -8,7 +8,7 @@ import (
 // KindNamed returns the kind for a text: its name, its plural, or its short name in kubectl.
 func KindNamed(text string) (string, error) {
 	short := map[string]string{
-		"ap": "AuthorizationPolicy", "dr": "DestinationRule", "gw": "Gateway", "pa": "PeerAuthentication", "se": "ServiceEntry", "vs": "VirtualService", "we": "WorkloadEntry", "wg": "WorkloadGroup",
+		"ap": "AuthorizationPolicy", "dr": "DestinationRule", "gw": "Gateway", "pa": "PeerAuthentication", "ra": "RequestAuthentication", "se": "ServiceEntry", "vs": "VirtualService", "we": "WorkloadEntry", "wg": "WorkloadGroup",
 	}
 	low, _, _ := strings.Cut(strings.ToLower(text), ".") // virtualservices.networking.istio.io
 	if kind := short[low]; kind != "" {

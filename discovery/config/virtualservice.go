@@ -255,7 +255,7 @@ func valueMatches(f field, matches map[string]*networking.StringMatch) {
 		at := f.key(name)
 		switch {
 		case strings.HasPrefix(name, "@request.auth.claims"):
-			at.errorf("is about the claims of a token, which no proxy checks")
+			at.errorf("is about the claims of a token, by which no route is chosen yet")
 		case !headerName.MatchString(name):
 			at.errorf("the header's name is %q, want a token of HTTP", name)
 		}

@@ -187,7 +187,9 @@ func (m *Mesh) addObject(o *Object) {
 	case *networking.Gateway:
 		m.gateways = append(m.gateways, &Config[*networking.Gateway]{o.Meta, spec})
 	case *security.AuthorizationPolicy:
-		m.policies.add(o.Meta, spec)
+		m.policies.add(o.Meta, Policy{Spec: spec})
+	case *security.RequestAuthentication:
+		m.policies.add(o.Meta, Policy{Tokens: spec})
 	case *security.PeerAuthentication:
 		m.addPeer(o, spec)
 	case *meshconfig.MeshConfig:

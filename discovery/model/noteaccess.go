@@ -8,14 +8,20 @@ import (
 
 // Notes about policies.
 
-func (j *judge) authorizationPolicy(meta Meta, p *security.AuthorizationPolicy) {
-	labels, where := p.GetSelector().GetMatchLabels(), "the workloads of "+meta.Namespace
+// guarded names the workloads of a policy.
+func (j *judge) guarded(meta Meta, labels map[string]string) string {
+	where := "the workloads of " + meta.Namespace
 	if meta.Namespace == j.mesh.settings.RootNamespace() {
 		where = "all workloads"
 	}
 	if len(labels) > 0 {
 		where = fmt.Sprintf("those of %s with the labels of its selector", where)
 	}
+	return where
+}
+
+func (j *judge) authorizationPolicy(meta Meta, p *security.AuthorizationPolicy) {
+	labels := p.GetSelector().GetMatchLabels()
 	if meta.Closed {
 		what := "what its rules name, as far as they can be read, is denied"
 		switch {
@@ -24,9 +30,29 @@ func (j *judge) authorizationPolicy(meta Meta, p *security.AuthorizationPolicy) 
 		case len(p.Rules) == 1 && len(p.Rules[0].From)+len(p.Rules[0].To)+len(p.Rules[0].When) == 0:
 			what = "every request is denied"
 		}
-		j.note(ClosedPolicy, meta, "", "has an error, and no earlier form that has none: at %s %s; want it mended", where, what)
+		j.note(ClosedPolicy, meta, "", "has an error, and no earlier form that has none: at %s %s; want it mended", j.guarded(meta, labels), what)
 		return
 	}
+	j.guards(meta, labels)
+}
+
+func (j *judge) requestAuthentication(meta Meta, p *security.RequestAuthentication) {
+	labels := p.GetSelector().GetMatchLabels()
+	if meta.Closed {
+		what := "no token of an issuer whose keys are not known is taken"
+		for _, r := range p.JwtRules {
+			if r.GetIssuer() == "" {
+				what = "no token is taken"
+			}
+		}
+		j.note(ClosedPolicy, meta, "", "has an error, and no earlier form that has none: at %s %s; want it mended", j.guarded(meta, labels), what)
+		return
+	}
+	j.guards(meta, labels)
+}
+
+// guards adds notes about the selector of a policy.
+func (j *judge) guards(meta Meta, labels map[string]string) {
 	if meta.Namespace == j.mesh.settings.RootNamespace() {
 		return // its labels may be those of any namespace
 	}

@@ -71,6 +71,8 @@ func (j *judge) object(o *Object) {
 		j.template(o)
 	case *security.AuthorizationPolicy:
 		j.authorizationPolicy(o.Meta, spec)
+	case *security.RequestAuthentication:
+		j.requestAuthentication(o.Meta, spec)
 	case *security.PeerAuthentication:
 		j.peerAuthentication(o, spec)
 	}

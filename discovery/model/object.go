@@ -17,7 +17,7 @@ import (
 type Spec interface {
 	*networking.VirtualService | *networking.DestinationRule | *networking.Sidecar | *networking.ServiceEntry |
 		*networking.Gateway | *networking.WorkloadEntry | *networking.WorkloadGroup | *v1beta1.ProxyConfig |
-		*security.AuthorizationPolicy | *security.PeerAuthentication | *meshconfig.MeshConfig | *meshconfig.MeshNetworks
+		*security.AuthorizationPolicy | *security.PeerAuthentication | *security.RequestAuthentication | *meshconfig.MeshConfig | *meshconfig.MeshNetworks
 }
 
 // Object is one Istio configuration object, decoded and validated. Spec holds one of the types of Spec.

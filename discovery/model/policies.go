@@ -7,11 +7,20 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// Policy is an AuthorizationPolicy. It is comparable: equal policies have the same effect.
+// Policy is an AuthorizationPolicy, or a RequestAuthentication: one of Spec and Tokens is not nil. It is comparable: equal
+// policies have the same effect.
 type Policy struct {
 	Namespace, Name string
 	Spec            *security.AuthorizationPolicy
+	Tokens          *security.RequestAuthentication
 	DryRun, Closed  bool // as in Meta
+}
+
+func (p Policy) selector() map[string]string {
+	if p.Tokens != nil {
+		return p.Tokens.GetSelector().GetMatchLabels()
+	}
+	return p.Spec.GetSelector().GetMatchLabels()
 }
 
 // labelPair is one label of a workload.
@@ -28,20 +37,20 @@ type namespacePolicies struct {
 type policies map[string]*namespacePolicies
 
 // add is called for the oldest object first.
-func (p policies) add(meta Meta, spec *security.AuthorizationPolicy) {
+func (p policies) add(meta Meta, policy Policy) {
 	n := p[meta.Namespace]
 	if n == nil {
 		n = &namespacePolicies{selected: map[labelPair][]Policy{}, keys: labelKeys{}}
 		p[meta.Namespace] = n
 	}
-	policy := Policy{meta.Namespace, meta.Name, spec, meta.DryRun, meta.Closed}
-	first, some := firstLabel(spec.GetSelector().GetMatchLabels())
+	policy.Namespace, policy.Name, policy.DryRun, policy.Closed = meta.Namespace, meta.Name, meta.DryRun, meta.Closed
+	first, some := firstLabel(policy.selector())
 	if !some {
 		n.all = append(n.all, policy)
 		return
 	}
 	n.selected[first] = append(n.selected[first], policy)
-	n.keys.read(spec.Selector.MatchLabels)
+	n.keys.read(policy.selector())
 }
 
 func firstLabel(selector map[string]string) (first labelPair, some bool) {
@@ -75,7 +84,7 @@ func (m *Mesh) Policies(namespace string, labels map[string]string) []Policy {
 		out = append(out, n.all...)
 		for key, value := range labels {
 			for _, policy := range n.selected[labelPair{key, value}] {
-				if Selects(policy.Spec.GetSelector().GetMatchLabels(), labels) {
+				if Selects(policy.selector(), labels) {
 					out = append(out, policy)
 				}
 			}

@@ -95,7 +95,6 @@ type Webhooks struct {
 	Secret               string // in the Service's namespace
 	Hosts                []string
 	Mutating, Validating string // names of the configurations; empty for none
-	AdmitUnenforced      bool   // /validate admits policies that nothing enforces, with a warning
 	Injection            Name   // ConfigMap; zero for the defaults
 }
 

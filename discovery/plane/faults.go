@@ -78,8 +78,6 @@ func (w Webhooks) faults() (faults []error) {
 	switch {
 	case w.Injection != Name{} && w.Mutating == "":
 		faults = append(faults, errors.New("--injectConfigMap is given without --mutatingWebhookConfiguration"))
-	case w.AdmitUnenforced && w.Validating == "":
-		faults = append(faults, errors.New("--admitUnenforcedPolicies is given without --validatingWebhookConfiguration"))
 	case w.Used() && w.Service == Name{}:
 		faults = append(faults, errors.New("--webhookService is missing: --mutatingWebhookConfiguration and --validatingWebhookConfiguration need it"))
 	case !w.Used() && w.Service != Name{}:

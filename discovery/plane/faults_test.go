@@ -62,7 +62,6 @@ func TestFaults(t *testing.T) {
 		{func(c *Config) { c.Domains.Consul = nil }, `--consulDomains "": want at least one domain`},
 		{func(c *Config) { c.Domains.Eureka = []string{"svc.cluster.local"} }, "--eurekaDomains svc.cluster.local: want a domain that is not"},
 		{func(c *Config) { c.Webhooks.Injection = name("a/b") }, "--injectConfigMap is given without --mutatingWebhookConfiguration"},
-		{func(c *Config) { c.Webhooks.AdmitUnenforced = true }, "--admitUnenforcedPolicies is given without"},
 		{func(c *Config) { c.Webhooks.Mutating = "m" }, "--webhookService is missing"},
 		{func(c *Config) { c.Webhooks.Service = name("a/b") }, "--webhookService is given, and neither"},
 		{func(c *Config) { c.CloudFoundry.Threshold = time.Second }, "--natsPruneThreshold 1s: want more than --natsRegisterInterval, which is 1s"},

@@ -49,7 +49,7 @@ func newHooks(c Config, served func() *model.Mesh, sources func() []discovery.So
 		reviews["/inject"] = h.injection.Review
 	}
 	if c.Webhooks.Validating != "" {
-		reviews["/validate"] = configs.Reviewer{AdmitUnenforced: c.Webhooks.AdmitUnenforced}.Review
+		reviews["/validate"] = configs.Reviewer{}.Review
 	}
 	h.handler = webhook.NewHandler(reviews, c.Log)
 	return h

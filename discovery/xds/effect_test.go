@@ -21,7 +21,7 @@ import (
 func specs() map[string]proto.Message {
 	return map[string]proto.Message{
 		"DestinationRule": &networking.DestinationRule{}, "Gateway": &networking.Gateway{}, "ServiceEntry": &networking.ServiceEntry{},
-		"AuthorizationPolicy": &security.AuthorizationPolicy{}, "PeerAuthentication": &security.PeerAuthentication{}, "Sidecar": &networking.Sidecar{}, "VirtualService": &networking.VirtualService{}, "WorkloadEntry": &networking.WorkloadEntry{},
+		"AuthorizationPolicy": &security.AuthorizationPolicy{}, "PeerAuthentication": &security.PeerAuthentication{}, "RequestAuthentication": &security.RequestAuthentication{}, "Sidecar": &networking.Sidecar{}, "VirtualService": &networking.VirtualService{}, "WorkloadEntry": &networking.WorkloadEntry{},
 		"MeshConfig": &meshconfig.MeshConfig{}, "MeshNetworks": &meshconfig.MeshNetworks{},
 	}
 }
@@ -225,7 +225,7 @@ func others(n *yaml.Node, thorough bool) []*yaml.Node {
 		if !thorough {
 			return append(out, scalar(n.Value+"x"), scalar("7"), scalar("7s"))
 		}
-		for _, v := range append([]string{n.Value + "x", "x" + n.Value, "10.9.9.9", "7s", "7", "418", "INTERNAL", "source.namespace"}, values...) {
+		for _, v := range append([]string{n.Value + "x", "x" + n.Value, "10.9.9.9", "7s", "7", "418", "INTERNAL", "source.namespace", otherKeys}, values...) {
 			out = append(out, scalar(v))
 		}
 	}
@@ -272,3 +272,6 @@ var injected = []string{
 	"ProxyConfig.terminationDrainDuration", "ProxyConfig.zipkinAddress", "RemoteService.address", "Tracing.Zipkin.address", "Tracing.zipkin",
 	"networking.v1beta1.ProxyImage.imageType",
 }
+
+// otherKeys is a key set that is in no scenario.
+const otherKeys = `{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}]}`

@@ -47,7 +47,7 @@ func objectType(o *model.Object) string {
 		return meshConfigType
 	case "ProxyConfig":
 		return "networking.istio.io/v1beta1/" + o.Kind
-	case "AuthorizationPolicy", "PeerAuthentication":
+	case "AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication":
 		return "security.istio.io/v1/" + o.Kind
 	default:
 		return "networking.istio.io/v1/" + o.Kind

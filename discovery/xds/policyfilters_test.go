@@ -17,7 +17,7 @@ import (
 )
 
 // Each chain that leads to a workload begins with the filters of its policies, whatever kind of chain and listener it is:
-// AUDIT, DENY, ALLOW.
+// tokens, AUDIT, DENY, ALLOW.
 func TestEveryChainIsGuarded(t *testing.T) {
 	policies := `
 apiVersion: security.istio.io/v1
@@ -37,7 +37,7 @@ spec: {action: AUDIT, rules: [{}]}
 ---
 `
 	chains := 0
-	for _, file := range []string{"access", "gateway", "sniff", "tproxy", "none", "dual", "redirect", "agent-gateway", "peer", "peer-closed", "peer-none"} {
+	for _, file := range []string{"access", "gateway", "sniff", "tproxy", "none", "dual", "redirect", "agent-gateway", "peer", "peer-closed", "peer-none", "tokens"} {
 		m, v := scenarioMesh(t, file, policies)
 		for _, l := range guarded(Build(m, v), v) {
 			all := l.FilterChains
@@ -49,6 +49,9 @@ spec: {action: AUDIT, rules: [{}]}
 				want, got := "envoy.filters.network.rbac envoy.filters.network.rbac envoy.filters.network.rbac", filterNames(c)
 				if strings.HasPrefix(got, "http ") {
 					want = "http envoy.filters.http.rbac envoy.filters.http.rbac envoy.filters.http.rbac"
+				}
+				if file == "tokens" {
+					want = strings.Replace(want, "http ", "http envoy.filters.http.jwt_authn ", 1)
 				}
 				if !strings.HasPrefix(got, want) {
 					t.Errorf("%s: listener %s, chain %q has the filters %s", file, l.Name, c.Name, got)

@@ -36,7 +36,7 @@ func divergences() []divergence {
 		{`want a prime number`, "Envoy refuses other sizes of a Maglev table"},
 		{`hexadecimal of|base64 of`, "fingerprints are any text there"},
 		{`from which it fails over|want region/zone/subzone|want a region`, "localities are any text there"},
-		{`want NAMESPACE/HOST|which no proxy checks|want an absolute path|want 127\.0\.0\.1:PORT|want lower-case letters`, "this text has no form there"},
+		{`want NAMESPACE/HOST|by which no route is chosen|want an absolute path|want 127\.0\.0\.1:PORT|want lower-case letters`, "this text has no form there"},
 	} {
 		out = append(out, divergence{regexp.MustCompile(d.message), d.reason})
 	}

@@ -64,7 +64,7 @@ func (c istioCase) judged() (verdict, reason string) {
 		namespace = "default"
 	}
 	group := "networking.istio.io"
-	if c.Kind == "AuthorizationPolicy" {
+	if c.Kind == "AuthorizationPolicy" || strings.HasSuffix(c.Kind, "Authentication") {
 		group = "security.istio.io"
 	}
 	object := fmt.Sprintf(`{"apiVersion": "%s/%s", "kind": %q, "metadata": {"name": "a", "namespace": %q}, "spec": %s}`,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -22,14 +21,12 @@ const (
 )
 
 // Reviewer judges objects before they are written.
-type Reviewer struct {
-	AdmitUnenforced bool // a policy that nothing enforces is admitted, with a warning
-}
+type Reviewer struct{}
 
 // Review judges an object by the rules of validate. Errors refuse it, each with its field; warnings are shown to the
 // client. An object whose specification does not change, or that is being deleted, is admitted with its errors as
 // warnings: changes of its labels or finalizers, and its deletion, must not wait until a user corrects it.
-func (v Reviewer) Review(ctx context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func (Reviewer) Review(ctx context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if len(r.Object.Raw) == 0 || r.SubResource != "" { // a deletion, or a status
 		return &admissionv1.AdmissionResponse{Allowed: true}
 	}
@@ -60,7 +57,7 @@ func (v Reviewer) Review(ctx context.Context, r *admissionv1.AdmissionRequest) *
 			warnings = append(warnings, cut(textOf(p), maxWarning))
 		}
 	}
-	if !v.admits(errors) && o.GetDeletionTimestamp() == nil && !sameSpec(r.OldObject.Raw, o) {
+	if len(errors) > 0 && o.GetDeletionTimestamp() == nil && !sameSpec(r.OldObject.Raw, o) {
 		return denied(errors)
 	}
 	for _, p := range errors {
@@ -70,11 +67,6 @@ func (v Reviewer) Review(ctx context.Context, r *admissionv1.AdmissionRequest) *
 		warnings = append(warnings[:maxWarnings-1], fmt.Sprintf("%d more: see discovery validate", more+1))
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}
-}
-
-// admits reports whether an object with these errors may be written.
-func (v Reviewer) admits(errors []config.Problem) bool {
-	return !slices.ContainsFunc(errors, func(p config.Problem) bool { return !v.AdmitUnenforced || !p.Unenforceable() })
 }
 
 func denied(errors []config.Problem) *admissionv1.AdmissionResponse {

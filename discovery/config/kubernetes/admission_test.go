@@ -17,22 +17,19 @@ func TestReview(t *testing.T) {
 	const head = "apiVersion: networking.istio.io/v1\nkind: Sidecar\n"
 	const named = head + "metadata: {name: a, namespace: shop}\n"
 	const sound, wrong = "spec: {egress: [{hosts: ['./*']}]}", "spec: {egress: [{hosts: ['nonsense']}]}"
-	const policy = "apiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: a, namespace: shop}\nspec: {}"
+	const policy = "apiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: a, namespace: shop}\nspec: {jwtRules: [{issuer: a}]}"
 	const doubtful = "spec: {egress: [{port: {number: 80, name: http, protocol: HTTP, targetPort: 81}, hosts: ['./*']}]}"
 	for name, test := range map[string]struct {
 		object, before, subresource string
 		refused                     string // the beginning of the message; empty if it is admitted
 		warnings                    int
-		admit                       bool // policies that nothing enforces
 	}{
-		"a policy":                   {object: policy, refused: "is not served: nobody is kept out by it"},
-		"a policy, admitted":         {object: policy, admit: true, warnings: 1},
-		"a wrong object, no policy":  {object: named + wrong, admit: true, refused: `spec.egress[0].hosts[0]: is "nonsense"`},
+		"a policy without keys":      {object: policy, refused: "spec.jwtRules[0].jwks: is missing"},
 		"a policy, as it was before": {object: policy, before: policy, warnings: 1},
-		"a policy that is enforced":  {object: strings.Replace(policy, "RequestAuthentication", "AuthorizationPolicy", 1)},
-		"a wrong policy, whatever is admitted": {
-			object: "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop}\nspec: {action: DENY, rules: [{when: [{key: source.ipp, values: [a]}]}]}",
-			admit:  true, refused: `spec.rules[0].when[0].key: is "source.ipp"`,
+		"a sound policy":             {object: "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop}\nspec: {}"},
+		"a wrong policy": {
+			object:  "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: a, namespace: shop}\nspec: {action: DENY, rules: [{when: [{key: source.ipp, values: [a]}]}]}",
+			refused: `spec.rules[0].when[0].key: is "source.ipp"`,
 		},
 		"telemetry":                   {object: "apiVersion: telemetry.istio.io/v1\nkind: Telemetry\nmetadata: {name: a, namespace: shop}\nspec: {}", warnings: 1},
 		"a plugin":                    {object: "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: a, namespace: shop}\nspec: {url: x}", warnings: 1},
@@ -62,7 +59,7 @@ func TestReview(t *testing.T) {
 				}
 				return out
 			}
-			got := Reviewer{AdmitUnenforced: test.admit}.Review(t.Context(), &admissionv1.AdmissionRequest{Namespace: "shop", SubResource: test.subresource, Object: raw(test.object), OldObject: raw(test.before)})
+			got := Reviewer{}.Review(t.Context(), &admissionv1.AdmissionRequest{Namespace: "shop", SubResource: test.subresource, Object: raw(test.object), OldObject: raw(test.before)})
 			if got.Allowed != (test.refused == "") || len(got.Warnings) != test.warnings {
 				t.Fatalf("it is answered by %+v, %+v", got, got.Result)
 			}

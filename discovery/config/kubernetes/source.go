@@ -28,9 +28,6 @@ func (s Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		for _, k := range config.Resources() {
 			session.Start(st.define(k))
 		}
-		for _, k := range config.Unenforced() {
-			session.Start(st.oversee(k))
-		}
 		kube.Outbox[model.Group, model.Update]{
 			Apply: func(e kube.Event) {
 				st.apply(e)

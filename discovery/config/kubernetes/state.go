@@ -31,11 +31,10 @@ type state struct {
 // kind is one kind of object.
 type kind struct {
 	config.Resource
-	unserved bool                   // its objects are followed to report that they have no effect
-	refused  map[*kube.Watch]bool   // watches that the API server refuses, which is reported
-	version  string                 // the version that is followed; "" while there is no definition
-	watches  map[*kube.Watch]func() // of its objects, with the functions that stop them
-	known    map[string]known       // objects by the keys of their groups
+	refused map[*kube.Watch]bool   // watches that the API server refuses, which is reported
+	version string                 // the version that is followed; "" while there is no definition
+	watches map[*kube.Watch]func() // of its objects, with the functions that stop them
+	known   map[string]known       // objects by the keys of their groups
 }
 
 // retry is how long a kind that is served waits after a refusal.
@@ -64,13 +63,6 @@ func (st *state) define(r config.Resource) *kube.Watch {
 		Optional: true, Retry: retry,
 	}
 	st.kinds[w] = &kind{Resource: r, refused: map[*kube.Watch]bool{}, watches: map[*kube.Watch]func(){}, known: map[string]known{}}
-	return w
-}
-
-// oversee returns the watch of the definition of a kind that is not served.
-func (st *state) oversee(r config.Resource) *kube.Watch {
-	w := st.define(r)
-	w.Retry, st.kinds[w].unserved = 0, true
 	return w
 }
 
@@ -130,10 +122,7 @@ func (st *state) defined(k *kind, e kube.Event) {
 	for _, namespace := range st.namespaces {
 		w := &kube.Watch{
 			Resource: schema.GroupVersionResource{Group: k.Group, Version: version, Resource: k.Plural},
-			Kind:     k.Kind, Namespace: namespace, Strip: strip, Awaited: true, Optional: true,
-		}
-		if !k.unserved {
-			w.Retry = retry
+			Kind:     k.Kind, Namespace: namespace, Strip: strip, Awaited: true, Optional: true, Retry: retry,
 		}
 		st.kinds[w] = k
 		k.watches[w] = st.follow(w)
@@ -187,9 +176,6 @@ func (st *state) see(k *kind, e kube.Event) {
 	case e.Refused != nil:
 		k.refused[e.Of] = true
 		st.unsent[key] = model.Group{Faults: []string{fmt.Sprintf("objects of %s cannot be read: %v", k.Kind, e.Refused)}, Unread: true}
-		if k.unserved {
-			st.unsent[key] = model.Group{Faults: []string{fmt.Sprintf("objects of %s cannot be read; they would have no effect here, and are not named: %v", k.Kind, e.Refused)}}
-		}
 	case e.List:
 		if delete(k.refused, e.Of); was > 0 && len(k.refused) == 0 {
 			st.unsent[key] = model.Group{}

@@ -198,38 +198,6 @@ func TestNamespacesOfObjects(t *testing.T) {
 	c.want("-Sidecar/shop/a")
 }
 
-// Policies that nothing enforces are followed, and each is a fault. A server that does not allow to read them is named, and
-// its other objects are served.
-func TestPoliciesAreNamed(t *testing.T) {
-	c := newCluster(t)
-	for _, r := range config.Unenforced() {
-		c.definitions[r.Plural] = c.oversee(r)
-		c.session.Start(c.definitions[r.Plural])
-	}
-	of := c.definitions["requestauthentications"]
-	if of == nil || of.Fields != "metadata.name=requestauthentications.security.istio.io" {
-		t.Fatalf("the definitions that are followed are %v", c.definitions)
-	}
-	c.apply(kube.Event{Of: of, Refused: errors.New("customresourcedefinitions is forbidden")})
-	c.want("?unread/RequestAuthentication")
-	c.apply(kube.Event{Of: of, List: true, All: []any{definition(t, "True", "v1beta1", "v1")}})
-	c.want("-unread/RequestAuthentication")
-	c.follows("requestauthentications/v1/")
-	policy := func(name string) *unstructured.Unstructured {
-		return parse(t, "apiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: "+name+", namespace: shop, uid: u, generation: 1}\nspec: {}")
-	}
-	objects := c.followed["requestauthentications/v1/"]
-	c.apply(kube.Event{Of: objects, List: true, All: []any{policy("deny")}})
-	if g := c.unsent["RequestAuthentication/shop/deny"]; len(g.Faults) != 1 || !strings.Contains(g.Faults[0], "is not served: nobody is kept out by it") {
-		t.Errorf("a policy is the group %+v", g)
-	}
-	c.want("?RequestAuthentication/shop/deny")
-	c.apply(kube.Event{Of: objects, Gone: policy("deny")})
-	c.want("-RequestAuthentication/shop/deny")
-	c.apply(kube.Event{Of: objects, Refused: errors.New("requestauthentications is forbidden")})
-	c.want("?unread/RequestAuthentication")
-}
-
 // A kind that the API server refuses is a part that cannot be read: the other kinds are followed, and its last objects
 // stay until it can be read again.
 func TestAKindThatIsRefused(t *testing.T) {

@@ -27,6 +27,11 @@ func (s *settings) authority() []setting.Setting {
 				"of these, a root is made there; a directory that lacks one of them is refused",
 		},
 		{
+			Name: "caSecret", Kind: object(&a.Secret),
+			Help: "Secret that all replicas share instead of the files of --caDir, as NAMESPACE/NAME, Istio's istio-system/cacerts; it is made if there is none, and its " +
+				"roots are written into the ConfigMap istio-ca-root-cert of each namespace by the leader. --caDir has join tokens then, and nothing else",
+		},
+		{
 			Name: "caTTL", Default: plane.AuthorityTTL.String(), Kind: setting.Duration(&a.Terms.Default, shortestTTL, longestTTL),
 			Help: "how long a certificate is valid whose caller does not say",
 		},

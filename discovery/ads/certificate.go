@@ -27,7 +27,7 @@ const maxCertificates = 4 << 20
 // Own is what an authority of this process adds to the secure port.
 type Own struct {
 	Certificate func() (*tls.Certificate, error) // of the server, where no file has one
-	Roots       *x509.CertPool                   // of clients' certificates; those of the files are trusted too
+	Roots       func() *x509.CertPool            // of clients' certificates, at each Reload; those of the files are trusted too
 	Web         func(net.Conn)                   // takes connections of HTTP/1.1, after the handshake
 	Sign        func(context.Context, Application) (chain []string, err error)
 }
@@ -51,7 +51,7 @@ func NewTLS(files Certificates, own *Own) (*TLS, error) {
 func (t *TLS) Reload() error {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2"}, ClientCAs: x509.NewCertPool()}
 	if t.own != nil {
-		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, t.own.Roots.Clone()
+		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, t.own.Roots().Clone()
 		config.NextProtos = []string{"http/1.1", "h2"} // the server prefers the first: clients of gRPC offer the second alone
 		config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.own.Certificate() }
 	}

@@ -25,7 +25,7 @@ func (a authority) owned(server lab.Identity) (*TLS, chan net.Conn) {
 	a.check(err)
 	web := make(chan net.Conn, 8)
 	secure, err := NewTLS(Certificates{}, &Own{
-		Certificate: func() (*tls.Certificate, error) { return &pair, nil }, Roots: a.Pool(), Web: func(c net.Conn) { web <- c },
+		Certificate: func() (*tls.Certificate, error) { return &pair, nil }, Roots: a.Pool, Web: func(c net.Conn) { web <- c },
 	})
 	a.check(err)
 	return secure, web
@@ -97,7 +97,7 @@ func TestTheProtocolOfTLSDecides(t *testing.T) {
 // Without files there is nothing to read; with them they are the server's certificate, and further roots.
 func TestOwnBesideFiles(t *testing.T) {
 	mine, files := newAuthority(t), newAuthority(t)
-	own := &Own{Certificate: func() (*tls.Certificate, error) { return nil, errors.New("not asked") }, Roots: mine.Pool()}
+	own := &Own{Certificate: func() (*tls.Certificate, error) { return nil, errors.New("not asked") }, Roots: mine.Pool}
 	secure, err := NewTLS(files.write(t.TempDir(), files.issue(2, "")), own)
 	mine.check(err)
 	config := secure.current.Load()

@@ -16,6 +16,9 @@ const (
 	// RootLife is how long a root is valid that is made here.
 	RootLife = 10 * 365 * 24 * time.Hour
 
+	// RootName begins the subject of a root that is made here.
+	RootName = "pilotlight root"
+
 	// Early is how long before now a certificate is valid, for clocks that differ.
 	Early = time.Hour
 )

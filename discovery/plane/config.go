@@ -104,9 +104,11 @@ func (w Webhooks) Used() bool { return w.Mutating != "" || w.Validating != "" }
 // Authority is an authority that signs the certificates of workloads.
 type Authority struct {
 	Used  bool
-	Dir   string
+	Dir   string // of its files, unless Secret is given, and of join tokens
 	Terms ca.Terms
-	Hosts []string // further names and addresses of the server's own certificate
+	// Secret holds it for all replicas, and its roots are written into each namespace; zero for the files of Dir.
+	Secret Name
+	Hosts  []string // further names and addresses of the server's own certificate
 }
 
 // Defaults of an Authority.

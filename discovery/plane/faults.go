@@ -21,7 +21,7 @@ func (c Config) Faults(fault Fault) (faults []error) {
 		faults = append(faults, errors.New("--configDir is missing: want a directory or a file, or --registries, --kubernetesConfig, or --meshConfig with configSources"))
 	}
 	return slices.Concat(faults, c.clusterFaults(), c.ingressFaults(fault), c.registryFaults(fault), c.consulFaults(fault), c.eurekaFaults(fault),
-		c.Domains.faults(c.Domain, fault), c.Webhooks.faults(), c.CloudFoundry.faults(fault), certificateFaults(c.Certificates, fault), c.Authority.faults(fault), c.debounceFaults(fault))
+		c.Domains.faults(c.Domain, fault), c.Webhooks.faults(), c.CloudFoundry.faults(fault), certificateFaults(c.Certificates, fault), c.Authority.faults(fault), c.sharedFaults(), c.debounceFaults(fault))
 }
 
 func (c Config) debounceFaults(fault Fault) []error {
@@ -104,9 +104,16 @@ func (a Authority) faults(fault Fault) []error {
 		return []error{fault("caDir", `""`, "a directory")}
 	case a.Used && a.Terms.Default > a.Terms.Most:
 		return []error{fault("caTTL", a.Terms.Default, "at most --caMaxTTL, which is "+a.Terms.Most.String())}
-	case !a.Used && (len(a.Hosts) > 0 || !slices.Contains([]string{"", AuthorityDir}, a.Dir) ||
+	case !a.Used && (len(a.Hosts) > 0 || a.Secret != (Name{}) || !slices.Contains([]string{"", AuthorityDir}, a.Dir) ||
 		!slices.Contains([]ca.Terms{{}, {Default: AuthorityTTL, Most: AuthorityTTL}}, a.Terms)):
-		return []error{errors.New("--caDir, --caTTL, --caMaxTTL or --caHosts is given without --ca")}
+		return []error{errors.New("--caDir, --caSecret, --caTTL, --caMaxTTL or --caHosts is given without --ca")}
+	}
+	return nil
+}
+
+func (c Config) sharedFaults() []error {
+	if c.Authority.Secret != (Name{}) && !c.inCluster() {
+		return []error{errors.New("--caSecret is given, and --registries does not name Kubernetes, whose Secret it is")}
 	}
 	return nil
 }

@@ -70,8 +70,11 @@ func TestFaults(t *testing.T) {
 		{func(c *Config) {
 			c.Authority = Authority{Dir: AuthorityDir, Terms: ca.Terms{Default: AuthorityTTL, Most: AuthorityTTL}}
 		}, ""},
-		{func(c *Config) { c.Authority.Dir = "d" }, "--caDir, --caTTL, --caMaxTTL or --caHosts is given without --ca"},
-		{func(c *Config) { c.Authority.Terms.Most = time.Hour }, "--caDir, --caTTL, --caMaxTTL or --caHosts is given without --ca"},
+		{func(c *Config) { c.Authority.Dir = "d" }, "--caDir, --caSecret, --caTTL, --caMaxTTL or --caHosts is given without --ca"},
+		{func(c *Config) { c.Authority.Terms.Most = time.Hour }, "--caDir, --caSecret, --caTTL, --caMaxTTL or --caHosts is given without --ca"},
+		{func(c *Config) {
+			c.Authority = Authority{Used: true, Dir: "d", Terms: ca.Terms{Default: 1, Most: 1}, Secret: Name{"n", "s"}}
+		}, "--caSecret is given, and --registries does not name Kubernetes"},
 		{func(c *Config) { c.Authority.Used = true }, `--caDir "": want a directory`},
 		{func(c *Config) { c.Authority = Authority{Used: true, Dir: "d", Terms: ca.Terms{Default: 2, Most: 1}} }, "--caTTL 2ns: want at most --caMaxTTL, which is 1ns"},
 		{

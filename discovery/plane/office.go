@@ -3,6 +3,7 @@ package plane
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -22,6 +24,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ca/door"
 	"github.com/pilotlight/pilotlight/discovery/ca/keep"
 	"github.com/pilotlight/pilotlight/discovery/ca/kubernetes"
+	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -41,6 +44,8 @@ type office struct {
 	log   *slog.Logger
 
 	reviewer *kubernetes.Reviewer // nil without a cluster
+	shared   *kubernetes.Shared   // nil for an authority of files
+	reload   func() error         // of the roots that the secure port trusts
 }
 
 // newOffice opens the authority; nil if none is used. served returns the mesh that proxies are served, nil before the first one.
@@ -48,6 +53,55 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 	a := c.Authority
 	if !a.Used {
 		return nil, nil
+	}
+	o := &office{conns: &handed{conns: make(chan net.Conn), closed: make(chan struct{})}, log: c.Log, reload: func() error { return nil }}
+	authority, err := o.authority(c)
+	if err != nil {
+		return nil, err
+	}
+	settings := func() (model.Settings, bool) {
+		if m := served(); m != nil {
+			return m.Settings(), true
+		}
+		return model.Settings{}, false
+	}
+	desk := door.Config{
+		Authority: authority, Terms: a.Terms, JoinTokens: keep.Tokens(a.Dir), Log: c.Log, Now: time.Now,
+		TrustDomains: func() []string {
+			if s, known := settings(); known {
+				return s.TrustDomains()
+			}
+			return nil
+		},
+	}
+	if c.inCluster() {
+		o.reviewer = kubernetes.NewReviewer(c.Cluster.connect)
+		desk.Further = append(desk.Further, o.reviewer)
+	}
+	o.desk = door.New(desk)
+	o.mine = &door.Own{
+		Authority: authority, Names: ownNames(c), Life: a.Terms.Default, Now: time.Now,
+		Identity: func() ca.Identity {
+			s, _ := settings()
+			return ca.Identity{TrustDomain: s.TrustDomains()[0], Namespace: s.RootNamespace(), ServiceAccount: ownAccount}
+		},
+	}
+	return o, nil
+}
+
+// authority returns how the authority is known: that of files, or the one that replicas share, which is known when it was read.
+func (o *office) authority(c Config) (func() *ca.Authority, error) {
+	a := c.Authority
+	if a.Secret != (Name{}) {
+		o.shared = &kubernetes.Shared{
+			Connect: c.Cluster.connect, Namespace: a.Secret.Namespace, Name: a.Secret.Name, Log: c.Log, Now: time.Now,
+			Known: func(*ca.Authority) {
+				if err := o.reload(); err != nil {
+					c.Log.Error("the secure port does not trust the authority", "err", err)
+				}
+			},
+		}
+		return o.shared.Authority, nil
 	}
 	authority, made, err := keep.Open(a.Dir, time.Now())
 	if err != nil {
@@ -58,39 +112,37 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 	} else {
 		c.Log.Info("authority read", "caDir", a.Dir, "issuer", authority.Name(), "until", authority.Ends())
 	}
-	settings := func() (model.Settings, bool) {
-		if m := served(); m != nil {
-			return m.Settings(), true
+	return func() *ca.Authority { return authority }, nil
+}
+
+// publisher returns what writes the roots into each namespace; nil for nothing.
+func (o *office) publisher(c Config) kube.Lead {
+	if o == nil || o.shared == nil {
+		return nil
+	}
+	p := &kubernetes.Publisher{Namespaces: c.Cluster.Namespaces, Log: c.Log, Roots: func() []byte {
+		if authority := o.shared.Authority(); authority != nil {
+			return authority.Roots()
 		}
-		return model.Settings{}, false
+		return nil
+	}}
+	return p.Run
+}
+
+// lacks returns what is missing before a certificate can be signed; "" for nothing.
+func (o *office) lacks() string {
+	if o == nil || o.shared == nil || o.shared.Authority() != nil {
+		return ""
 	}
-	var further []door.Authenticator
-	var reviewer *kubernetes.Reviewer
-	if c.inCluster() {
-		reviewer = kubernetes.NewReviewer(c.Cluster.connect)
-		further = append(further, reviewer)
+	return "there is no authority yet"
+}
+
+// lines returns a line for each fault.
+func (o *office) lines() []string {
+	if o == nil || o.shared == nil || o.shared.Fault() == "" {
+		return nil
 	}
-	return &office{
-		reviewer: reviewer,
-		desk: door.New(door.Config{
-			Authority: authority, Terms: a.Terms, JoinTokens: keep.Tokens(a.Dir), Further: further, Log: c.Log, Now: time.Now,
-			TrustDomains: func() []string {
-				if s, known := settings(); known {
-					return s.TrustDomains()
-				}
-				return nil
-			},
-		}),
-		mine: &door.Own{
-			Authority: authority, Names: ownNames(c), Life: a.Terms.Default, Now: time.Now,
-			Identity: func() ca.Identity {
-				s, _ := settings()
-				return ca.Identity{TrustDomain: s.TrustDomains()[0], Namespace: s.RootNamespace(), ServiceAccount: ownAccount}
-			},
-		},
-		conns: &handed{conns: make(chan net.Conn), closed: make(chan struct{})},
-		log:   c.Log,
-	}, nil
+	return []string{o.shared.Fault()}
 }
 
 // ownNames returns the DNS names and addresses of discovery's own certificate: those of its Service, this host's, and those given.
@@ -113,7 +165,15 @@ func (o *office) own() *ads.Own {
 	if o == nil {
 		return nil
 	}
-	return &ads.Own{Certificate: o.mine.Certificate, Roots: o.desk.Authority.Pool(), Web: o.conns.give, Sign: o.sign}
+	return &ads.Own{Certificate: o.mine.Certificate, Roots: o.pool, Web: o.conns.give, Sign: o.sign}
+}
+
+// pool returns the roots of clients' certificates.
+func (o *office) pool() *x509.CertPool {
+	if authority := o.desk.Authority(); authority != nil {
+		return authority.Pool()
+	}
+	return x509.NewCertPool()
 }
 
 // sign answers Istio's CreateCertificate.
@@ -149,7 +209,14 @@ func (o *office) run(ctx context.Context, at net.Addr) error {
 	if o.reviewer != nil {
 		defer o.reviewer.Close()
 	}
-	return serveHTTP(ctx, listening{o.conns, at}, o.desk, bounds{maxApplicants, idleTimeout}, o.log)
+	g, ctx := errgroup.WithContext(ctx)
+	if o.shared != nil {
+		g.Go(func() error { return o.shared.Run(ctx) })
+	}
+	g.Go(func() error {
+		return serveHTTP(ctx, listening{o.conns, at}, o.desk, bounds{maxApplicants, idleTimeout}, o.log)
+	})
+	return g.Wait()
 }
 
 // collectors returns the metrics of the authority.

@@ -45,6 +45,9 @@ func New(c Config) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
+	if office != nil && ports.tls != nil {
+		office.reload = ports.tls.Reload
+	}
 	kube.LogTo(c.Log)
 	p := &Plane{config: c, ports: ports, office: office, proxies: proxies, election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
 	p.reporter = notes.New(p.proxies.Proxies, c.Log)
@@ -52,6 +55,9 @@ func New(c Config) (*Plane, error) {
 	p.joinSources()
 	p.joinState()
 	p.joinSettings()
+	if publish := office.publisher(c); publish != nil {
+		p.leading = append(p.leading, publish)
+	}
 	p.hooks = newHooks(c, p.proxies.Mesh, p.server.Statuses)
 	return p, nil
 }

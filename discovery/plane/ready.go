@@ -23,7 +23,7 @@ func (c Config) required(source string) bool {
 }
 
 // awaited returns what discovery waits for before it is ready; "" if for nothing. synced is whether a mesh was pushed,
-// lacks what the webhooks need before they can answer. Discovery waits for webhooks until a deadline, zero patience for
+// lacks what webhooks and the authority need before they can answer. Discovery waits for these until a deadline, zero patience for
 // ever: proxies need discovery also where a certificate of webhooks cannot be made.
 func awaited(synced bool, sources []discovery.SourceStatus, lacks string, waited, patience time.Duration) string {
 	switch {

@@ -3,6 +3,7 @@ package plane
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,14 +62,14 @@ func (p *Plane) Run(ctx context.Context) error {
 func (p *Plane) pages() status.Pages {
 	return status.Pages{
 		Awaited: func() string {
-			return awaited(p.server.Synced(), p.server.Statuses(), p.hooks.lacks(), time.Since(p.began), p.config.Patience.Sync)
+			return awaited(p.server.Synced(), p.server.Statuses(), p.lacks(), time.Since(p.began), p.config.Patience.Sync)
 		},
 		Mesh: p.proxies.Mesh, Notes: p.reporter.Notes, Proxies: p.proxies, Exposed: p.config.ExposeDebug,
 		Release: p.release,
 		Config:  func() any { return p.store.Status() },
 		Sources: func() any { return p.server.Statuses() },
 		Faults: func() []string {
-			return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.proxies.Lines(), p.stateLines(), p.hooks.lines())
+			return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.proxies.Lines(), p.stateLines(), p.hooks.lines(), p.office.lines())
 		},
 	}
 }
@@ -79,6 +80,11 @@ func (p *Plane) release(source string) (int, error) {
 		return p.proxies.Release()
 	}
 	return p.server.Release(source)
+}
+
+// lacks returns what webhooks and the authority need before they can answer; "" for nothing.
+func (p *Plane) lacks() string {
+	return strings.Join(slices.DeleteFunc([]string{p.hooks.lacks(), p.office.lacks()}, func(s string) bool { return s == "" }), ", ")
 }
 
 // metrics returns everything that is measured.

@@ -100,6 +100,7 @@ func (c *cluster) abused(own *rest.Config) {
 		"a token by its own name":     fmt.Sprintf(secret, "discovery-webhook", "kubernetes.io/service-account-token"),
 		"another Secret":              fmt.Sprintf(secret, "other", "Opaque"),
 		"a Secret whose name is made": "apiVersion: v1\nkind: Secret\nmetadata: {generateName: discovery-webhook, namespace: istio-system}",
+		"another ConfigMap":           "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other, namespace: default}",
 		"another Lease":               "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: other, namespace: istio-system}",
 	} {
 		o := stolen.parse(text)

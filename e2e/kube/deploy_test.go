@@ -173,11 +173,12 @@ current-context: c
 	const pod = "10.1.2.1" // of discovery, for the API server
 	hand.apply(misspelt("wrong"))
 	hand.apply(policyOf("stored"))
-	args := append(d.argsOf("discovery"), "--kubeconfig", kubeconfig)
+	args := append(slices.DeleteFunc(d.argsOf("discovery"), func(arg string) bool { return strings.HasPrefix(arg, "--grpcAddr=127.0.0.1:") }), // one for all replicas
+		"--kubeconfig", kubeconfig, "--caDir", filepath.Join(l.Dir, "none"))
 	if len(args) == 0 || args[0] != "serve" {
 		t.Fatalf("discovery's arguments are %q, want serve first", args)
 	}
-	server, err := l.Discovery(files, append(slices.Clone(args[1:]), "--webhookAddr", pod+":15017")...)
+	server, err := l.Discovery(files, append(slices.Clone(args[1:]), "--webhookAddr", pod+":15017", "--secureGRPCAddr", pod+":15012")...)
 	check(t, err)
 	t.Cleanup(func() {
 		server.Stop(stopLimit)
@@ -197,10 +198,11 @@ current-context: c
 	c.abused(own)
 	w.asked(pod)
 	w.refusesPolicies()
+	w.certified(pod + ":15012")
 	w.bookinfo()
 	// A replica whose certificate must have a further name changes the Secret.
 	l.Dir = t.TempDir()
-	other, err := l.Discovery(files, append(slices.Clone(args[1:]), "--webhookAddr", "127.0.0.1:0", "--webhookHosts", "discovery.example.com")...)
+	other, err := l.Discovery(files, append(slices.Clone(args[1:]), "--webhookAddr", "127.0.0.1:0", "--secureGRPCAddr", "127.0.0.1:0", "--webhookHosts", "discovery.example.com")...)
 	check(t, err)
 	t.Cleanup(func() { other.Stop(stopLimit) })
 
@@ -251,7 +253,7 @@ func (d deployment) endsInTime(t *testing.T) {
 
 // injects reports whether the API server lets a Pod of a labelled namespace begin, and with how many init containers.
 func (w *world) injects() (int, error) {
-	o := w.hand.parse("apiVersion: v1\nkind: Pod\nmetadata: {name: again, namespace: bookinfo}\nspec: {containers: [{name: app, image: bookinfo}]}")
+	o := w.hand.parse("apiVersion: v1\nkind: Pod\nmetadata: {name: again, namespace: bookinfo}\nspec: {serviceAccountName: default, containers: [{name: app, image: bookinfo}]}")
 	made, err := w.hand.resource(o).Create(w.t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return 0, err
@@ -317,13 +319,13 @@ endpoints: [{addresses: [` + pod + `], conditions: {ready: true}}]`)
 apiVersion: v1
 kind: Pod
 metadata: {name: reviews, namespace: bookinfo, labels: {app: reviews, version: v1}}
-spec: {containers: [{name: app, image: bookinfo}]}`)
+spec: {serviceAccountName: default, containers: [{name: app, image: bookinfo}]}`)
 	check(w.t, lab.Eventually(time.Minute, func() error {
 		made, err := w.hand.resource(o).Create(w.t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			return err
 		}
-		if text := fmt.Sprint(made.Object["spec"]); !strings.Contains(text, "istio-proxy") || !strings.Contains(text, "istio-pilot.istio-system.svc:15010") {
+		if text := fmt.Sprint(made.Object["spec"]); !strings.Contains(text, "istio-proxy") || !strings.Contains(text, "istio-pilot.istio-system.svc:15012") {
 			return fmt.Errorf("the Pod has no sidecar of this mesh: %s", text)
 		}
 		return nil

@@ -168,3 +168,143 @@ func serviceAccountTokens(t *testing.T) {
 		t.Error("a token is in the log")
 	}
 }
+
+// sharedRights are what an authority in a Secret needs beside them.
+var sharedRights = allow("", "roots", may("list, watch, create, update", "", "configmaps"), may("create", "authentication.k8s.io", "tokenreviews")) + "\n---\n" +
+	allow("default", "cacerts", may("list, watch, create", "", "secrets")) + "\n---\n" + leases("default")
+
+// Replicas share the authority that one of them has made, and the leader writes its roots into each namespace, again where they were
+// changed. A lost Secret brings no second root.
+func TestSharedAuthority(t *testing.T) { lab.InNetworkNamespace(t, sharedAuthority) }
+
+func sharedAuthority(t *testing.T) {
+	w := emptyWorld(t)
+	w.hand.apply(sharedRights)
+	web := w.hand.account("shop", "web", "web-1")
+	token := w.hand.tokenFor("shop", "web", "istio-ca", web)
+	dir := t.TempDir()
+	one, two := "127.0.0.1:"+port(t), "127.0.0.1:"+port(t)
+	start := func(at string) *lab.Discovery {
+		t.Helper()
+		return w.replica(lab.New(t.TempDir()), "--ca", "--caSecret", "default/cacerts", "--caDir", filepath.Join(dir, "none"), "--secureGRPCAddr", at, "--leaseNamespace", "default",
+			"--registrySyncTimeout", "3s")
+	}
+	first := start(one)
+	second := start(two)
+	rootsIn := func(namespace string) string {
+		o := w.hand.parse("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio-ca-root-cert, namespace: " + namespace + "}")
+		found, err := w.hand.resource(o).Get(t.Context(), o.GetName(), metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		text, _, _ := unstructured.NestedString(found.Object, "data", "root-cert.pem")
+		return text
+	}
+	var roots string
+	everywhere := func() {
+		t.Helper()
+		check(t, lab.Eventually(time.Minute, func() error {
+			for _, namespace := range []string{"default", "shop", "late"} {
+				text := rootsIn(namespace)
+				if roots == "" && strings.HasPrefix(text, "-----BEGIN CERTIFICATE") {
+					roots = text
+				}
+				if roots == "" || text != roots {
+					return fmt.Errorf("in %s are %s", namespace, text)
+				}
+			}
+			return nil
+		}))
+	}
+	w.hand.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: late}")
+	everywhere()
+	check(t, os.WriteFile(filepath.Join(dir, "root-cert.pem"), []byte(roots), 0o600))
+	for _, at := range []string{one, two} { // both sign by the same root: it verifies their own certificates
+		check(t, lab.Eventually(time.Minute, func() error {
+			if identity, code := newCertifier(t, at, dir).ask(token); identity != "spiffe://cluster.local/ns/shop/sa/web" {
+				return fmt.Errorf("%q, %d", identity, code)
+			}
+			return nil
+		}))
+	}
+
+	// Changed and deleted roots are written again.
+	w.cluster.shell(`kubectl -n shop patch configmap istio-ca-root-cert --type merge -p '{"data": {"root-cert.pem": "none"}}'; kubectl -n late delete configmap istio-ca-root-cert`)
+	everywhere()
+
+	// A Secret that is lost is named, and not made anew; the replicas that know it go on.
+	text := w.cluster.output("kubectl -n default get secret cacerts -o json")
+	w.cluster.shell("kubectl -n default delete secret cacerts")
+	for _, d := range []*lab.Discovery{first, second} {
+		check(t, lab.Eventually(time.Minute, func() error {
+			page, err := lab.Get("http://" + d.HTTP + "/ready?verbose")
+			if err == nil && !strings.Contains(page, "Secret default/cacerts: was deleted") {
+				err = fmt.Errorf("it says %s", page)
+			}
+			return err
+		}))
+	}
+	if identity, code := newCertifier(t, one, dir).ask(token); identity == "" {
+		t.Errorf("after the Secret was deleted: %d", code)
+	}
+	three := "127.0.0.1:" + port(t)
+	third := start(three)
+	check(t, lab.Eventually(time.Minute, func() error {
+		if log := third.Log(); !strings.Contains(log, "a second root is never made") {
+			return fmt.Errorf("the third replica logs %s", tail(log))
+		}
+		return nil
+	}))
+	if page, err := lab.Get("http://" + third.HTTP + "/ready?verbose"); err != nil || !strings.Contains(page, "a second root is never made") {
+		t.Errorf("the third replica says %s, %v", page, err)
+	}
+	back := filepath.Join(dir, "back.json")
+	check(t, os.WriteFile(back, []byte(text), 0o600))
+	w.cluster.shell("sed -e /resourceVersion/d -e /uid/d " + back + " | kubectl create -f -")
+	check(t, lab.Eventually(time.Minute, func() error {
+		if page, err := lab.Get("http://" + third.HTTP + "/ready?verbose"); err != nil || strings.Contains(page, "cacerts") {
+			return fmt.Errorf("it says %s: %w", page, err)
+		}
+		if identity, code := newCertifier(t, three, dir).ask(token); identity == "" {
+			return fmt.Errorf("status %d", code)
+		}
+		return nil
+	}))
+	for _, d := range []*lab.Discovery{first, second, third} {
+		if strings.Contains(d.Log(), "PRIVATE") {
+			t.Error("a key is in a log")
+		}
+	}
+}
+
+// output is shell, and returns what the commands print.
+func (c *cluster) output(commands string) string {
+	c.t.Helper()
+	path := filepath.Join(c.t.TempDir(), "out")
+	c.shell("{ " + commands + "; } > " + path)
+	text, err := os.ReadFile(path)
+	check(c.t, err)
+	return string(text)
+}
+
+// certified shows that a Pod's token brings a certificate of the mesh, whose roots each namespace has, again where they are changed.
+func (w *world) certified(at string) {
+	w.t.Helper()
+	web := w.hand.account("shop", "web", "web-1")
+	w.cluster.shell(`kubectl -n shop delete configmap istio-ca-root-cert --ignore-not-found; kubectl -n bookinfo patch configmap istio-ca-root-cert --type merge -p '{"data": {"root-cert.pem": "none"}}'`)
+	dir := w.t.TempDir()
+	check(w.t, lab.Eventually(time.Minute, func() error {
+		var all []string
+		for _, namespace := range []string{"shop", "bookinfo", system} {
+			text := w.cluster.output("kubectl -n " + namespace + " get configmap istio-ca-root-cert -o jsonpath='{.data.root-cert\\.pem}' --ignore-not-found")
+			if !strings.HasPrefix(text, "-----BEGIN CERTIFICATE") || len(all) > 0 && text != all[0] {
+				return fmt.Errorf("in %s are %q", namespace, text)
+			}
+			all = append(all, text)
+		}
+		return os.WriteFile(filepath.Join(dir, "root-cert.pem"), []byte(all[0]), 0o600)
+	}))
+	if identity, code := newCertifier(w.t, at, dir).ask(w.hand.tokenFor("shop", "web", "istio-ca", web)); identity != "spiffe://cluster.local/ns/shop/sa/web" {
+		w.t.Errorf("the token of a Pod brings %q, %d", identity, code)
+	}
+}

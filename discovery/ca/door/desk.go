@@ -52,7 +52,7 @@ type Authenticator interface {
 
 // Config is the configuration of a Desk.
 type Config struct {
-	Authority    *ca.Authority
+	Authority    func() *ca.Authority // nil until it is known
 	Terms        ca.Terms
 	JoinTokens   Redeemer
 	Further      []Authenticator // asked in this order
@@ -95,31 +95,34 @@ func (d *Desk) Issue(ctx context.Context, c Caller, request []byte, ttl time.Dur
 }
 
 func (d *Desk) issue(ctx context.Context, c Caller, request []byte, ttl time.Duration) (Issued, string, error) {
-	now, domains := d.Now(), d.TrustDomains()
-	if len(domains) == 0 {
+	now, domains, authority := d.Now(), d.TrustDomains(), d.Authority()
+	switch {
+	case authority == nil:
+		return Issued{}, "", &Busy{"not-ready", unready, errors.New("the authority is not known yet")}
+	case len(domains) == 0:
 		return Issued{}, "", &Busy{"not-ready", unready, errors.New("the trust domain of the mesh is not known yet")}
 	}
 	key, err := ca.ReadRequest(request)
 	if err != nil {
 		return Issued{}, "", &Malformed{err}
 	}
-	id, by, err := d.identify(ctx, c, key, domains, now)
+	id, by, err := d.identify(ctx, c, authority, key, domains, now)
 	if err != nil {
 		return Issued{}, "", err
 	}
 	if err := d.admit(id, now); err != nil {
 		return Issued{}, "", err
 	}
-	leaf, err := d.Authority.Sign(key, id, ttl, d.Terms, now)
+	leaf, err := authority.Sign(key, id, ttl, d.Terms, now)
 	if err != nil {
 		return Issued{}, "", &Busy{"authority", time.Minute, err}
 	}
-	return Issued{Leaf: leaf, Identity: id, Roots: d.Authority.Roots(), At: now}, by, nil
+	return Issued{Leaf: leaf, Identity: id, Roots: authority.Roots(), At: now}, by, nil
 }
 
 // identify returns the identity that a caller has proved, and by what.
-func (d *Desk) identify(ctx context.Context, c Caller, key ca.Key, domains []string, now time.Time) (ca.Identity, string, error) {
-	own := slices.IndexFunc(c.Chains, d.Authority.Trusts)
+func (d *Desk) identify(ctx context.Context, c Caller, authority *ca.Authority, key ca.Key, domains []string, now time.Time) (ca.Identity, string, error) {
+	own := slices.IndexFunc(c.Chains, authority.Trusts)
 	switch {
 	case own >= 0:
 		id, err := ofCertificate(c.Chains[own][0], domains)

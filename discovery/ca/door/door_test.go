@@ -76,7 +76,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, tokens: &memory{}, authority: newAuthority(t), now: begin, domains: []string{"cluster.local", "old.test"}, log: &strings.Builder{}}
 	f.Desk = New(Config{
-		Authority: f.authority, Terms: ca.Terms{Default: time.Hour, Most: 2 * time.Hour}, JoinTokens: f.tokens, Further: []Authenticator{further{}},
+		Authority: func() *ca.Authority { return f.authority }, Terms: ca.Terms{Default: time.Hour, Most: 2 * time.Hour}, JoinTokens: f.tokens, Further: []Authenticator{further{}},
 		TrustDomains: func() []string { return f.domains }, Log: slog.New(slog.NewTextHandler(f.log, nil)), Now: func() time.Time { return f.now },
 	})
 	return f
@@ -278,8 +278,9 @@ func TestPaceIsBounded(t *testing.T) {
 
 func TestOwnCertificate(t *testing.T) {
 	now, domain := begin, "cluster.local"
+	authority := newAuthority(t)
 	o := &Own{
-		Authority: newAuthority(t), Names: []string{"localhost"}, Life: time.Hour, Now: func() time.Time { return now },
+		Authority: func() *ca.Authority { return authority }, Names: []string{"localhost"}, Life: time.Hour, Now: func() time.Time { return now },
 		Identity: func() ca.Identity {
 			return ca.Identity{TrustDomain: domain, Namespace: "istio-system", ServiceAccount: "pilot"}
 		},

@@ -27,5 +27,7 @@ func (d *Desk) Describe(out chan<- *prometheus.Desc) {
 func (d *Desk) Collect(out chan<- prometheus.Metric) {
 	d.metrics.issued.Collect(out)
 	d.metrics.refused.Collect(out)
-	out <- prometheus.MustNewConstMetric(expiry, prometheus.GaugeValue, float64(d.Authority.Ends().Unix()))
+	if authority := d.Authority(); authority != nil {
+		out <- prometheus.MustNewConstMetric(expiry, prometheus.GaugeValue, float64(authority.Ends().Unix()))
+	}
 }

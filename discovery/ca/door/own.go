@@ -2,6 +2,7 @@ package door
 
 import (
 	"crypto/tls"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +13,7 @@ import (
 // Own is the certificate of the server itself. It is in memory alone, made when it is needed, and again at half of its
 // life, or when its identity has changed.
 type Own struct {
-	Authority *ca.Authority
+	Authority func() *ca.Authority // nil until it is known
 	Names     []string
 	Identity  func() ca.Identity // of the server
 	Life      time.Duration
@@ -32,7 +33,11 @@ func (o *Own) Certificate() (*tls.Certificate, error) {
 	if o.pair != nil && o.of == id && now.Before(o.due) {
 		return o.pair, nil
 	}
-	pair, err := o.Authority.Pair(slices.Clone(o.Names), id, o.Life, now)
+	authority := o.Authority()
+	if authority == nil {
+		return nil, errors.New("the authority is not known yet, so there is no certificate of this server")
+	}
+	pair, err := authority.Pair(slices.Clone(o.Names), id, o.Life, now)
 	if err != nil {
 		return nil, err
 	}

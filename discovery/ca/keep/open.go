@@ -13,10 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
-const (
-	longest  = 4 << 20 // bytes of a file
-	rootName = "pilotlight root"
-)
+const longest = 4 << 20 // bytes of a file
 
 // Open reads the authority of a directory, or makes one where the directory has none of its files or is missing.
 func Open(dir string, now time.Time) (authority *ca.Authority, made bool, err error) {
@@ -98,7 +95,7 @@ func private(path string) error {
 
 // newIn makes an authority in a directory. The certificate comes last: until it is there, nothing is signed.
 func newIn(dir string, now time.Time) (*ca.Authority, error) {
-	f, err := ca.NewRoot(rootName, ca.RootLife, now)
+	f, err := ca.NewRoot(ca.RootName, ca.RootLife, now)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,167 @@
+package kubernetes
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pilotlight/pilotlight/discovery/ca"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+)
+
+const (
+	awaitRoots = time.Second      // how often it is looked whether there are roots
+	afterFault = 30 * time.Second // until a write that failed is tried again
+)
+
+// Publisher writes the roots of an authority into each namespace, and again where they were changed.
+type Publisher struct {
+	Roots      func() []byte // nil until they are known
+	Namespaces []string      // empty for all
+	Log        *slog.Logger
+}
+
+// Run follows the namespaces until ctx is done or a watch fails. It is a kube.Lead.
+func (p *Publisher) Run(ctx context.Context, connect func() (*kube.Client, error)) error {
+	return kube.Run(ctx, connect, p.follow)
+}
+
+// watchRoots returns a watch of the ConfigMaps of roots in a namespace, or in all.
+func watchRoots(namespace string) *kube.Watch {
+	return &kube.Watch{
+		Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Object: &corev1.ConfigMap{}, Namespace: namespace, Fields: "metadata.name=" + RootsName,
+		Strip: func(o any) {
+			if c, ok := o.(*corev1.ConfigMap); ok {
+				c.ManagedFields, c.Annotations, c.BinaryData = nil, nil, nil
+			}
+		},
+	}
+}
+
+// round is one run of a Publisher.
+type round struct {
+	*Publisher
+	client     *kube.Client
+	namespaces map[string]bool
+	found      map[string]held
+	of         map[*kube.Watch]string // the namespace of a watch of ConfigMaps, "" for all
+	last       map[string]time.Time
+	faults     map[string]string
+}
+
+func (p *Publisher) follow(ctx context.Context, session *kube.Session) error {
+	r := &round{p, session.Client, map[string]bool{}, map[string]held{}, map[*kube.Watch]string{}, map[string]time.Time{}, map[string]string{}}
+	for _, namespace := range kube.Namespaces(p.Namespaces) {
+		w := watchRoots(namespace)
+		r.of[w] = namespace
+		defer session.Start(w)()
+		if namespace != "" {
+			r.namespaces[namespace] = true
+		}
+	}
+	if len(p.Namespaces) == 0 {
+		defer session.Start(&kube.Watch{Resource: corev1.SchemeGroupVersion.WithResource("namespaces"), Object: &corev1.Namespace{}, Strip: func(o any) {
+			if n, ok := o.(*corev1.Namespace); ok {
+				n.ManagedFields, n.Annotations, n.Labels = nil, nil, nil
+			}
+		}})()
+	}
+	timer := time.NewTimer(awaitRoots)
+	defer timer.Stop()
+	for {
+		select {
+		case e := <-session.Events():
+			session.Apply(e, r.take)
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if next := r.write(ctx, session.Listed()); next > 0 {
+			timer.Reset(next)
+		}
+	}
+}
+
+// take stores the objects of an event.
+func (r *round) take(e kube.Event) {
+	namespace, ofRoots := r.of[e.Of]
+	if e.List && ofRoots && namespace == "" {
+		clear(r.found)
+	} else if e.List && ofRoots {
+		delete(r.found, namespace)
+	} else if e.List {
+		clear(r.namespaces)
+	}
+	for o := range kube.Objects[*corev1.ConfigMap](e) {
+		r.found[o.Namespace] = held{o.Data[ca.RootsFile], o.ResourceVersion, o.Labels}
+	}
+	for o := range kube.Objects[*corev1.Namespace](e) {
+		r.namespaces[o.Name] = o.Status.Phase != corev1.NamespaceTerminating
+		if !r.namespaces[o.Name] {
+			delete(r.namespaces, o.Name)
+		}
+	}
+	switch o := e.Gone.(type) {
+	case *corev1.ConfigMap:
+		delete(r.found, o.Namespace)
+	case *corev1.Namespace:
+		delete(r.namespaces, o.Name)
+		delete(r.last, o.Name)
+		delete(r.faults, o.Name)
+	}
+}
+
+// write writes what is due, and returns when to look again; 0 for after the next event.
+func (r *round) write(ctx context.Context, listed bool) time.Duration {
+	roots := string(r.Roots())
+	if roots == "" || !listed {
+		return awaitRoots
+	}
+	all, next := due(r.namespaces, r.found, r.last, roots, time.Now())
+	for _, namespace := range all {
+		if ctx.Err() != nil {
+			return 0
+		}
+		r.last[namespace] = time.Now()
+		err := r.put(ctx, namespace, roots)
+		switch {
+		case err == nil, apierrors.IsConflict(err), apierrors.IsAlreadyExists(err): // what is there is told by the watch
+			delete(r.faults, namespace)
+			next = sooner(next, writeAgain)
+		default:
+			r.last[namespace] = time.Now().Add(afterFault - writeAgain)
+			next = sooner(next, afterFault)
+			if text := err.Error(); r.faults[namespace] != text && ctx.Err() == nil {
+				r.faults[namespace] = text
+				r.Log.Error("the roots of the mesh are not written into a namespace: Pods there do not start before", "configmap", namespace+"/"+RootsName, "err", err)
+			}
+		}
+	}
+	return next
+}
+
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+func (r *round) put(ctx context.Context, namespace, roots string) error {
+	maps, err := r.client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps"), namespace)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	found, there := r.found[namespace]
+	o := configMapOf(namespace, roots, found)
+	if !there {
+		return maps.Create(ctx, manager, o, nil)
+	}
+	r.Log.Warn("the roots of the mesh were changed in a namespace, and are written again", "configmap", namespace+"/"+RootsName)
+	return maps.Update(ctx, RootsName, manager, o, nil)
+}

@@ -16,14 +16,16 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// mesh is a Consul, a file of configuration, a discovery that remembers what they had, and a sidecar that remembers what
+// mesh is a Consul, files of configuration, a DNS server, a discovery that remembers what they had, and a sidecar that remembers what
 // discovery served, over mutual TLS. What each writes lies on a small disk.
 type mesh struct {
 	*world
 	registry *consul
 	port     int // of the backends
 
-	ofRegistry, ofFiles, refused string // URLs
+	names *resolver
+
+	ofRegistry, ofFiles, ofNames, refused string // URLs
 
 	own, stranger  *lab.Authority
 	certs          string // of the agent
@@ -58,9 +60,12 @@ func newMesh(t *testing.T) *mesh {
 	w.configDir = filepath.Join(w.Dir, "config")
 	w.check(os.Mkdir(w.configDir, 0o755))
 	w.check(os.WriteFile(filepath.Join(w.configDir, "closed.yaml"), []byte(closed), 0o644))
+	w.check(os.WriteFile(filepath.Join(w.configDir, "names.yaml"), fmt.Appendf(nil, named, m.port), 0o644))
+	m.names = w.resolver(w.Addresses + "11")
 	m.write(0, "")
 	m.ofRegistry = fmt.Sprintf("http://web.service.consul:%d/", m.port)
 	m.ofFiles = fmt.Sprintf("http://files.example.com:%d/", m.port)
+	m.ofNames = fmt.Sprintf("http://names.example.com:%d/", m.port)
 	m.refused = fmt.Sprintf("http://%s12:%d/", w.Addresses, m.port)
 
 	dir := filepath.Join(w.Dir, "keys")
@@ -107,6 +112,17 @@ spec:
   outboundTrafficPolicy: {mode: REGISTRY_ONLY}
 `
 
+// named has an endpoint that is a name.
+const named = `apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: names, namespace: default}
+spec:
+  hosts: [names.example.com]
+  ports: [{number: %d, name: http, protocol: HTTP}]
+  resolution: DNS
+  endpoints: [{address: backend.pairs.test}]
+`
+
 // write puts a revision into the file, with a text after it.
 func (m *mesh) write(revision int, further string) {
 	m.T.Helper()
@@ -146,7 +162,7 @@ func (m *mesh) whole(what string) {
 				return fmt.Errorf("%s, mended: %w", what, err)
 			}
 		}
-		for _, host := range []string{"web.service.consul", "files.example.com", fmt.Sprintf("r%d.service.consul", m.revision), fmt.Sprintf("r%d.example.com", m.revision)} {
+		for _, host := range []string{"web.service.consul", "files.example.com", "names.example.com", fmt.Sprintf("r%d.service.consul", m.revision), fmt.Sprintf("r%d.example.com", m.revision)} {
 			if _, err := lab.GetThrough(m.proxy, fmt.Sprintf("http://%s:%d/", host, m.port)); err != nil {
 				return fmt.Errorf("%s, mended: %s: %w", what, host, err)
 			}

@@ -36,6 +36,7 @@ var faults = []fault{
 	{"agent", "agent killed and started", func(m *mesh) { m.restartAgent() }, func(*mesh) {}, true},
 	{"certificate", "certificate of another authority", func(m *mesh) { m.certificate(m.stranger) }, func(m *mesh) { m.certificate(m.own) }, false},
 	{"file", "typo in a file", func(m *mesh) { m.write(m.revision, "hots: [") }, func(m *mesh) { m.write(m.revision, "") }, false},
+	{"DNS", "DNS silent", func(m *mesh) { m.names.silent.Store(true) }, func(m *mesh) { m.names.silent.Store(false) }, false},
 	{"disk", "disks full", func(m *mesh) { m.fill() }, (*mesh).empty, false},
 }
 
@@ -86,13 +87,17 @@ func (m *mesh) pair(pair [2]fault, random *rand.Rand) {
 	m.T.Helper()
 	what := pair[0].name + ", then " + pair[1].name
 	load := m.load(m.ofRegistry)
-	files := m.load(m.ofFiles)
+	files, names := m.load(m.ofFiles), m.load(m.ofNames)
 	pause := func() { <-time.After(time.Duration(random.IntN(1500)) * time.Millisecond) }
 	struck := time.Now()
 	pair[0].strike(m)
 	pause()
 	pair[1].strike(m)
-	m.serves(what)
+	urls := []string{m.ofRegistry, m.ofFiles, m.ofNames}
+	if m.names.silent.Load() && (pair[0].kills || pair[1].kills) {
+		urls = urls[:2] // nobody remembers addresses of names: see docs/reliability.md
+	}
+	m.serves(what, urls...)
 	within := time.Since(struck)
 	pause()
 	m.closed(what)
@@ -102,19 +107,21 @@ func (m *mesh) pair(pair [2]fault, random *rand.Rand) {
 	pair[1-first].mend(m)
 	m.whole(what)
 	n, failures := load.Stop()
-	also, further := files.Stop()
-	failures = append(failures, further...)
-	if len(failures) > 0 && !pair[0].kills && !pair[1].kills {
-		m.T.Errorf("%s: %d of %d requests failed, such as %q", what, len(failures), n+also, failures[:min(3, len(failures))])
+	for _, load := range []*lab.Load{files, names} {
+		also, further := load.Stop()
+		n, failures = n+also, append(failures, further...)
 	}
-	m.T.Logf("| %s | %s | %d | %d | %.1f s |", pair[0].name, pair[1].name, n+also, len(failures), within.Seconds())
+	if len(failures) > 0 && !pair[0].kills && !pair[1].kills {
+		m.T.Errorf("%s: %d of %d requests failed, such as %q", what, len(failures), n, failures[:min(3, len(failures))])
+	}
+	m.T.Logf("| %s | %s | %d | %d | %.1f s |", pair[0].name, pair[1].name, n, len(failures), within.Seconds())
 }
 
 // serves waits until every route answers, whatever is broken.
-func (m *mesh) serves(what string) {
+func (m *mesh) serves(what string, urls ...string) {
 	m.T.Helper()
 	m.Check(lab.Eventually(30*time.Second, func() error {
-		for _, url := range []string{m.ofRegistry, m.ofFiles} {
+		for _, url := range urls {
 			for range 5 {
 				if _, err := lab.GetThrough(m.proxy, url); err != nil {
 					return fmt.Errorf("%s: %s: %w", what, url, err)

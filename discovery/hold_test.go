@@ -147,14 +147,17 @@ func TestEndpointsLapse(t *testing.T) {
 		want, held int
 		later      model.Group // a second later
 		last       int         // endpoints after that
+		remembered bool        // the first ones are from before the start
 	}{
-		"most lapse":                      {lapsed(1), 20, 1, lapsed(1), 20},
-		"most lapse, one more is back":    {lapsed(1), 20, 1, of(2), 20},
-		"most lapse, and most come back":  {lapsed(1), 20, 1, of(19), 19},
-		"half lapse":                      {lapsed(10), 10, 0, lapsed(10), 10},
-		"most are removed by name":        {of(1), 1, 0, of(1), 1},
-		"most lapse, and more are gone":   {lapsed(3), 20, 1, lapsed(1), 20},
-		"the record itself is gone later": {lapsed(1), 20, 1, model.Group{}, 20},
+		"most lapse":                      {lapsed(1), 20, 1, lapsed(1), 20, false},
+		"most lapse, one more is back":    {lapsed(1), 20, 1, of(2), 20, false},
+		"most lapse, and most come back":  {lapsed(1), 20, 1, of(19), 19, false},
+		"half lapse":                      {lapsed(10), 10, 0, lapsed(10), 10, false},
+		"most are removed by name":        {of(1), 1, 0, of(1), 1, false},
+		"most lapse, and more are gone":   {lapsed(3), 20, 1, lapsed(1), 20, false},
+		"the record itself is gone later": {lapsed(1), 20, 1, model.Group{}, 20, false},
+		"most lapse across a restart":     {lapsed(1), 20, 1, of(19), 19, true},
+		"half lapse across a restart":     {lapsed(10), 10, 0, lapsed(10), 10, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newState(Patience{Linger: time.Second, Wipe: time.Minute})
@@ -169,8 +172,14 @@ func TestEndpointsLapse(t *testing.T) {
 				}
 				return n
 			}
-			tell(of(20), epoch)
-			s.flush(epoch)
+			if test.remembered {
+				s = newState(Patience{Linger: time.Second, Wipe: time.Minute})
+				s.recall(map[string]Remembered{"a": {map[string]model.Group{"h": of(20)}, epoch}}, rosterOf("a"), epoch)
+				s.reconcile(rosterOf("a"), epoch)
+			} else {
+				tell(of(20), epoch)
+				s.flush(epoch)
+			}
 			tell(test.then, epoch.Add(time.Second))
 			if got, held := served(), s.report("a").Held; got != test.want || held != test.held {
 				t.Errorf("%d endpoints are served and %d groups held, want %d and %d", got, held, test.want, test.held)

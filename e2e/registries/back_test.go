@@ -136,3 +136,47 @@ func TestEurekaComesBackWithLittle(t *testing.T) {
 		return nil
 	}))
 }
+
+// Eureka and discovery are restarted, and Eureka has one of four instances of a service: discovery serves the four that it had kept, under
+// load, until they are there again.
+func TestEurekaForgetsInstancesAcrossARestart(t *testing.T) {
+	w := newWorld(t)
+	e := w.eureka()
+	port := w.port()
+	var all []*backend
+	names := []string{"one", "two", "three", "four"}
+	for i, name := range names {
+		all = append(all, w.backend(name, 11+i, port))
+		e.backend(all[i], "UP")
+	}
+	state := filepath.Join(w.Dir, "state")
+	w.serve("--registries", "Eureka", "--eurekaserverURL", e.url, "--eurekaserverInterval", "500ms", "--wipeDelay", "10m", "--stateDir", state)
+	w.sidecar("--serviceregistry", "Eureka")
+	url := fmt.Sprintf("http://web.service.eureka:%d/", port)
+	w.answers(url, names...)
+	load := w.load(url)
+
+	w.discovery.Signal(syscall.SIGTERM) // it writes what it has
+	_, err := w.discovery.Wait(stopLimit)
+	w.check(err)
+	e.kill()
+	e.restart()
+	e.backend(all[0], "UP")
+	w.check(w.discovery.Restart())
+	w.eventually("source Eureka: 3 of 4 endpoints are gone at once", func() string { return w.get("/ready?verbose") })
+	w.thousand(load)
+	w.answers(url, names...)
+	for _, b := range all[1:] {
+		e.backend(b, "UP")
+	}
+	w.check(lab.Eventually(30*time.Second, func() error {
+		if page := w.get("/ready?verbose"); strings.Contains(page, "gone at once") {
+			return fmt.Errorf("all are there, and it says %s", page)
+		}
+		return nil
+	}))
+	w.answers(url, names...)
+	w.check(send("DELETE", e.url+"/apps/WEB/one", "", nil))
+	w.answers(url, names[1:]...)
+	w.Unharmed(load)
+}

@@ -50,7 +50,8 @@ type Source struct {
 
 	mu       sync.Mutex // of a run
 	registry *registry
-	server   int // that answered last
+	server   int  // that answered last
+	begun    bool // the records of this process have been sent once
 }
 
 // New returns a source.
@@ -86,7 +87,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		lapsed := s.registry.expire(now)
 		changes := difference(sent, groupsOf(s.registry))
 		for host, group := range changes {
-			group.Lapsed = lapsed[host]
+			group.Lapsed = lapsed[host] || !s.begun // what an earlier process had is not in records
 			changes[host] = group
 		}
 		ready := synced || len(s.registry.records) > 0 || now.Sub(began) >= s.settle
@@ -96,7 +97,7 @@ func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
 		if ready && (len(changes) > 0 || !synced) {
 			select {
 			case updates <- model.Update{Groups: changes, Synced: true}:
-				synced = true
+				synced, s.begun = true, true
 			case <-ctx.Done():
 				return nil
 			}

@@ -203,6 +203,39 @@ func TestHashCode(t *testing.T) {
 	run.until("a.service.eureka 10.0.0.1 healthy 0 faults", "b.service.eureka 10.0.0.2 healthy 0 faults")
 }
 
+// What an earlier process had, and the first answer lacks, was not said to be gone; later changes are.
+func TestTheFirstAnswerMayLack(t *testing.T) {
+	f := newFake(t)
+	f.put(instanceOf("a", "a-1", "10.0.0.1", 80))
+	s := f.source()
+	for run, want := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		updates, done := make(chan model.Update), make(chan error, 1)
+		go func() { done <- s.Run(ctx, updates) }()
+		next := func() model.Group {
+			t.Helper()
+			select {
+			case u := <-updates:
+				return u.Groups["a.service.eureka"]
+			case <-time.After(patience):
+				t.Fatal("it sends nothing")
+			}
+			return model.Group{}
+		}
+		if group := next(); len(group.Services) != 1 || group.Lapsed != want {
+			t.Errorf("run %d begins with %+v, lapsed is not %t", run, group, want)
+		}
+		f.put(instanceOf("a", "a-1", "10.0.0.1", 90+run))
+		if group := next(); len(group.Services) != 1 || group.Lapsed {
+			t.Errorf("run %d sends a change as %+v", run, group)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // If one server fails the next is used, and no instance is lost if that one lags behind.
 func TestFailover(t *testing.T) {
 	one, two := newFake(t), newFake(t)

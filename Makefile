@@ -97,7 +97,7 @@ e2e-node: build bin/envoy ## run the tests on a real node of Kubernetes, as root
 	@envoy-tools/image
 	go test -tags grpcnotrace,node -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/node
 
-soak: build bin/envoy ## start and stop 200 times, hand over 200 times: nothing is left, memory stays flat
+soak: build bin/envoy ## start and stop 200 times, hand over and upgrade 200 times: nothing is left, memory stays flat
 	go test -count=1 -timeout 15m -run 'TestSoak' -v ./e2e/agent -soak 200
 
 chaos: build bin/envoy ## two minutes of random blows under load; -chaos-seed reproduces a failure

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // CarriedSlot is a slot that another image of the agent goes on to own.
@@ -55,6 +57,9 @@ func AdoptSlot(c CarriedSlot, from Carrier, log *slog.Logger) (s *Slot, err erro
 	}()
 	if c.Opened != none {
 		if s.opened, err = from.Keep(c.Opened, c.Name); err != nil {
+			return nil, err
+		}
+		if _, err = unix.FcntlInt(s.opened.Fd(), unix.F_SETFD, 0); err != nil { // Envoy inherits it
 			return nil, err
 		}
 		if throughFd(s.opened) != c.Dir {

@@ -140,7 +140,8 @@ func TestSoakUpgrades(t *testing.T) {
 		}
 	}
 	asked, failures, longest := stop()
-	t.Logf("status port: asked %d times, longest wait %s; resident kB: %v", asked, longest, sizes)
+	t.Logf("status port: asked %d times, longest wait %s; resident kB: %v; %d descriptors, %d threads, at first %d and %d",
+		asked, longest, sizes, len(last.files), last.threads, len(first.files), first.threads)
 	if len(failures) > 0 {
 		t.Errorf("%d of %d questions at the status port failed: %q", len(failures), asked, failures)
 	}
@@ -351,6 +352,7 @@ func TestUpgradeInAPrivateSlot(t *testing.T) {
 	dir := lab.ShortDir(t)
 	s.must(os.Mkdir(filepath.Join(dir, "standalone"), 0o777))
 	s.must(os.Chmod(filepath.Join(dir, "standalone"), 0o777))
+	s.must(os.Chmod(dir, 0o755)) // others get there
 	s.launchAt(dir)
 	s.must(s.awaitRevision(1, startLimit))
 	s.must(s.awaitAlone(lab.StopLimit))
@@ -363,4 +365,7 @@ func TestUpgradeInAPrivateSlot(t *testing.T) {
 	s.Signal(syscall.SIGUSR2)
 	s.upgraded(4)
 	lab.Unharmed(t, load)
+	if !strings.Contains(s.Log(), "private-0") {
+		t.Errorf("the slot is not private:\n%s", s.Log())
+	}
 }

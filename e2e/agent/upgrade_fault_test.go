@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// An image that fails to take over gives the process back: the one before goes on, and says why. Envoy notices nothing.
+func TestUpgradeFails(t *testing.T) {
+	t.Parallel()
+	unfit := filepath.Join(t.TempDir(), "unfit")
+	build := exec.Command("go", "build", "-o", unfit, "./testdata/unfit")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s := startStandalone(t)
+	load, before := s.load(), s.vitals()
+	for range 3 {
+		if err := s.upgrade(unfit); err == nil || !strings.Contains(err.Error(), "the agent goes on as it was: unfit by nature") {
+			t.Errorf("got %v", err)
+		}
+	}
+	after := s.vitals()
+	if after.image != before.image || after.envoy != before.envoy || after.restart != before.restart || after.children != 1 {
+		t.Errorf("it goes on with %+v, before %+v", after, before)
+	}
+	s.must(s.upgrade(images(t)[0])) // it can still be upgraded
+	s.handOver(2)
+	lab.Unharmed(t, load)
+}
+
+// What another program puts into the agent's variable is refused, and nothing is started.
+func TestUpgradeOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"x", "3,4", "0", "1,1,15,"} {
+		process, err := lab.Start(lab.Spec{
+			Name: "agent", Dir: t.TempDir(), Env: []string{"PILOTLIGHT_ADOPT=" + value},
+			Argv: []string{
+				lab.Program("agent"), "proxy", "--serviceregistry", "Other", "--ip", "127.0.0.1", "--binaryPath", lab.Envoy(),
+				"--configPath", t.TempDir(), "--proxyAdminPort", "0", "--statusPort", "0",
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, err := process.Wait(lab.StopLimit)
+		if err != nil || code <= 0 || !strings.Contains(process.Log(), "$PILOTLIGHT_ADOPT") || strings.Contains(process.Log(), "Envoy started") {
+			t.Errorf("%q: exit status %d, %v:\n%s", value, code, err, process.Log())
+		}
+	}
+}
+
+// While the files of its certificate are broken, an upgraded agent serves the one that it has: to this Envoy, and to the next.
+func TestUpgradeWithBrokenCertificates(t *testing.T) {
+	t.Parallel()
+	authority, err := lab.NewAuthority("root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs := filepath.Join(t.TempDir(), "certs")
+	identity, err := authority.Issue("workload", 1001)
+	if err == nil {
+		err = identity.Mount(certs)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := authority.Issue("client", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := client.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startPupil(t, startScript(t), "--certDir", certs)
+	presents := func() {
+		t.Helper()
+		p.must(lab.Eventually(lab.StopLimit, func() error {
+			conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Second}, "tcp", p.inbound[0],
+				&tls.Config{RootCAs: authority.Pool(), ServerName: "workload", Certificates: []tls.Certificate{own}})
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			if got := conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(); got != 1001 {
+				return fmt.Errorf("certificate %d is presented", got)
+			}
+			return nil
+		}))
+	}
+	p.clusters(p.good)
+	p.listeners(withAgentSecrets(tcpListener("l", p.inbound[0], "good")))
+	presents()
+	entries, err := filepath.Glob(filepath.Join(certs, "*.pem"))
+	p.must(err)
+	for _, path := range entries {
+		p.must(os.Remove(path))
+		p.must(os.WriteFile(path, []byte("broken"), 0o600))
+	}
+	p.Signal(syscall.SIGUSR2)
+	p.must(lab.Eventually(upgradeLimit, func() error {
+		text, err := lab.Get("http://" + p.status + "/status")
+		if err == nil && !strings.Contains(text, `"count": 1`) {
+			err = fmt.Errorf("not upgraded: %s", text)
+		}
+		return err
+	}))
+	presents()
+	pid, err := p.Envoy()
+	p.must(err)
+	p.must(syscall.Kill(pid, syscall.SIGKILL))
+	p.must(lab.Eventually(lab.StopLimit, func() error {
+		if now, err := p.Envoy(); err != nil || now == pid {
+			return fmt.Errorf("process %d, %w", now, err)
+		}
+		return nil
+	}))
+	presents()
+}
+
+// While discovery is away, an upgraded agent remembers what Envoy has, for this Envoy and for the next.
+func TestUpgradeWhileDiscoveryIsAway(t *testing.T) {
+	t.Parallel()
+	o := startOutage(t, newWorld(t))
+	upgrade := func(count int) {
+		t.Helper()
+		o.agent.Signal(syscall.SIGUSR2)
+		o.says("/status", fmt.Sprintf(`"count": %d`, count))
+		o.answers("one")
+	}
+	upgrade(1)
+	o.leave()
+	upgrade(2)
+	o.crash()
+	upgrade(3)
+	o.Check(o.Discovery.Restart())
+	o.says("/healthz/ready", "ready")
+	upgrade(4)
+}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,7 +55,7 @@ func TestAChangeBesideALongRequest(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t, "--parentShutdownDuration", "120s", "--drainDuration", "1s")
 	load := s.load()
-	answered := send(s.address, "/held")
+	answered := s.hold()
 	s.awaitInFlight(1)
 	oldest := s.pid("serving")
 	s.handsOver(2)
@@ -87,13 +88,13 @@ func TestAChangeBesideALongRequest(t *testing.T) {
 func TestAStopOfThree(t *testing.T) {
 	t.Parallel()
 	s := startStandalone(t, "--parentShutdownDuration", "120s", "--drainDuration", "1s", "--terminationDrainDuration", "60s")
-	first := send(s.address, "/held")
+	first := s.hold()
 	s.awaitInFlight(1)
 	s.handsOver(2)
-	second := send(s.address, "/held")
+	second := s.hold()
 	s.awaitInFlight(2)
 	s.handsOver(3)
-	third := send(s.address, "/held")
+	third := s.hold()
 	s.awaitInFlight(3)
 	s.must(s.awaitStatus(lab.StopLimit, "three Envoys", func(a agentStatus) bool { return len(a.Epochs) == 3 && a.Epochs[2].State == "serving" }))
 	s.Signal(syscall.SIGTERM)
@@ -107,6 +108,11 @@ func TestAStopOfThree(t *testing.T) {
 	if log := s.Log(); code != 0 || strings.Contains(log, "level=ERROR") || strings.Contains(log, "listeners not drained") {
 		t.Errorf("exit status %d:\n%s", code, tail(log, 30))
 	}
+}
+
+// hold sends a request that the program answers when the test lets it. On a busy machine that is later than other requests may take.
+func (s *standalone) hold() <-chan error {
+	return sendBy(&http.Client{Timeout: 3 * startLimit, Transport: &http.Transport{DisableKeepAlives: true}}, s.address, "/held")
 }
 
 // handsOver changes the configuration, and waits until it is in force.

@@ -45,7 +45,7 @@ func TestFailedNewcomersBesideALongRequest(t *testing.T) {
 	lab.InNetworkNamespace(t, func(t *testing.T) {
 		lab.WriteSysctl(t, "net/ipv4/tcp_migrate_req", "1")
 		s := startStandalone(t, "--parentShutdownDuration", "120s", "--drainDuration", "1s")
-		answered := send(s.address, "/held")
+		answered := s.hold()
 		s.awaitInFlight(1)
 		s.handsOver(2)
 		load := s.load()

@@ -17,10 +17,13 @@ import (
 func (s *standalone) slow(address string) <-chan error { return send(address, "/slow?3s") }
 
 // send sends a request to which the program answers "ok".
-func send(address, path string) <-chan error {
+func send(address, path string) <-chan error { return sendBy(fresh, address, path) }
+
+// sendBy is send by a client with a limit of its own.
+func sendBy(client *http.Client, address, path string) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
-		response, err := fresh.Get("http://" + address + path)
+		response, err := client.Get("http://" + address + path)
 		if err == nil {
 			var body []byte
 			body, err = io.ReadAll(response.Body)

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,7 +75,7 @@ func inNamespaces(t *testing.T, namespaces uintptr, test func(t *testing.T)) {
 		return
 	}
 	ours := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
-	again := exec.Command("/proc/self/exe", append([]string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=10m"}, ours...)...)
+	again := exec.Command("/proc/self/exe", append([]string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=" + flag.Lookup("test.timeout").Value.String()}, ours...)...)
 	again.Env = append(os.Environ(), inNamespace+"=1")
 	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() != 0 {

@@ -62,9 +62,6 @@ func (a Attribute) HTTP() bool {
 	return false
 }
 
-// Authenticated reports whether the attribute is one of a token that was checked.
-func (a Attribute) Authenticated() bool { return strings.HasPrefix(string(a), "request.auth.") }
-
 var conditionHeader = regexp.MustCompile("^:?[-!#$%&'*+.^_`|~0-9a-zA-Z]+$")
 
 // ParseCondition reads a key of `when`.

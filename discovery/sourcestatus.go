@@ -81,7 +81,7 @@ func (s SourceStatus) Lines() []string {
 	case s.Late && !s.RememberedAt.IsZero():
 		add("it has not synced within its deadline, what it had before the start is served%s", s.reason())
 	case s.Late && s.Lacking:
-		add("it has not synced within its deadline: %s; for others discovery is ready without it%s", s.lacking(), s.reason())
+		add("it has not synced within its deadline, discovery is ready without it%s; %s", s.reason(), s.lacking())
 	case s.Late:
 		add("it has not synced within its deadline, discovery is ready without it%s", s.reason())
 	case s.State == SourceSyncing:

@@ -16,7 +16,7 @@ const authorityAddress = "caAddress: istio-pilot.istio-system.svc:15012"
 // are told that it takes mutual TLS.
 func TestEnrolled(t *testing.T) {
 	i := injector(t, "image: example/proxy:1\n"+authorityAddress)
-	out, notes, err := i.Manifest([]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {serviceAccountName: web, containers: [{name: app, image: example/app}]}"), "shop", nil)
+	out, notes, err := i.Manifest([]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\nspec: {serviceAccountName: web, containers: [{name: app, image: example/app}]}"), "shop", nil)
 	if err != nil || len(notes) > 0 {
 		t.Fatalf("%v, %v", notes, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -206,6 +207,9 @@ func (m *material) read() (tls.Certificate, *x509.CertPool, error) {
 	contents, err := m.files.Read()
 	if err == nil {
 		_, err = contents.Check(time.Now())
+	}
+	if err == nil && len(contents.Chain) == 0 {
+		err = fmt.Errorf("certificate %s is missing", m.files.Chain)
 	}
 	var own tls.Certificate
 	if err == nil {

@@ -39,14 +39,14 @@ pure := ./discovery/config ./discovery/ingress ./discovery/inject ./discovery/mo
 
 # The tests with a real Envoy wait for other processes most of the time: two of a package run at once, on any number of
 # processors, and packages beside each other. They have no race detector: the programs that they test are built as they are
-# shipped.
+# shipped. They run each time: go test does not see that a program which a test starts is another one.
 test: setup build ## run every test, those with a real Envoy included
 	go test -timeout 10m $(pure)
 	CGO_ENABLED=1 go test -race -timeout 10m $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(pure))")
-	go test -timeout 10m -parallel 2 ./e2e/...
+	go test -count=1 -timeout 15m -parallel 2 ./e2e/...
 
 e2e: build bin/envoy ## run the tests with a real Envoy only
-	go test -count=1 -timeout 10m -parallel 2 ./e2e/...
+	go test -count=1 -timeout 15m -parallel 2 ./e2e/...
 
 e2e-hostile: build bin/envoy ## run the attacks of a tenant on a shared gateway; RUN=name of one
 	go test -count=1 -timeout 10m -parallel 2 -v $(if $(RUN),-run '$(RUN)') ./e2e/hostile

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -112,8 +113,32 @@ func TestKinds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(all) != 10 { // the types of model.Spec
+	if len(all) != 13 { // the types of model.Spec
 		t.Errorf("there are %d kinds", len(all))
+	}
+}
+
+// What keeps clients out comes back as it was kept, and so does what is in the same file.
+func TestPoliciesComeBack(t *testing.T) {
+	deny := &security.AuthorizationPolicy{Action: security.AuthorizationPolicy_DENY, Rules: []*security.Rule{{}}}
+	for kind, spec := range map[string]proto.Message{
+		"AuthorizationPolicy":   deny,
+		"RequestAuthentication": &security.RequestAuthentication{JwtRules: []*security.JWTRule{{Issuer: "a"}}},
+		"PeerAuthentication":    &security.PeerAuthentication{Mtls: &security.PeerAuthentication_MutualTLS{Mode: security.PeerAuthentication_MutualTLS_STRICT}},
+	} {
+		meta := model.Meta{Kind: kind, Namespace: "shop", Name: "p", Closed: true, DryRun: true}
+		line, err := encode("k", model.Group{Objects: []*model.Object{{Meta: meta, Spec: spec}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, got, err := decode(line)
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		if o := got.Objects[0]; !o.Closed || !o.DryRun || o.Key() != meta.Key() || !proto.Equal(o.Spec.(proto.Message), spec) {
+			t.Errorf("%s comes back as %+v", kind, o)
+		}
 	}
 }
 

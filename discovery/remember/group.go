@@ -38,6 +38,9 @@ func kinds() map[string]protoreflect.FullName {
 	} {
 		out[kind] = protoreflect.FullName("istio.networking.v1alpha3." + kind)
 	}
+	for _, kind := range []string{"AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"} {
+		out[kind] = protoreflect.FullName("istio.security.v1beta1." + kind)
+	}
 	return out
 }
 

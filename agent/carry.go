@@ -100,6 +100,17 @@ func (c Carried) state(now time.Time) state {
 	return s
 }
 
+// Living returns the launches of the epochs that had not ended when the supervisor left.
+func (c Carried) Living() []Launch {
+	var out []Launch
+	for _, e := range c.Epochs {
+		if !slices.ContainsFunc(c.Exits, func(exit CarriedExit) bool { return exit.Epoch == e.Launch.Epoch }) {
+			out = append(out, e.Launch)
+		}
+	}
+	return out
+}
+
 func (c Carried) history() history {
 	return history{counts: maps.Clone(c.Counts), events: slices.Clone(c.Events)}
 }
@@ -133,7 +144,10 @@ func (c Carried) Check() error {
 				e.Launch.Epoch, e.Launch.Family, e.Launch.Restart, e.LiveAt, c.Families)
 		}
 	}
-	for _, e := range c.Exits {
+	for i, e := range c.Exits {
+		if slices.ContainsFunc(c.Exits[:i], func(before CarriedExit) bool { return before.Epoch == e.Epoch }) {
+			return fmt.Errorf("two exits of epoch %d", e.Epoch)
+		}
 		if !slices.ContainsFunc(c.Epochs, func(of CarriedEpoch) bool { return of.Launch.Epoch == e.Epoch }) {
 			return fmt.Errorf("an exit of epoch %d, which did not run", e.Epoch)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -160,6 +161,14 @@ func TestRunLeavesAndTakesOver(t *testing.T) {
 		// An Envoy that ends meanwhile is replaced.
 		carried = carriedOver(t, left.Carried)
 		carried.Exits = []CarriedExit{{0, Exit{Code: -1, Unseen: true}}}
+		if living := carried.Living(); len(living) != 0 {
+			t.Errorf("%v live after their exit: they would be adopted, found gone, and end a second time", living)
+		}
+		twice := carried
+		twice.Exits = append(slices.Clone(carried.Exits), carried.Exits[0])
+		if err := twice.Check(); err == nil {
+			t.Error("an epoch may end twice")
+		}
 		p.ran, p.script = nil, func(int, Launch) life { return life{liveAfter: time.Second} }
 		if err := image(&carried); err != nil {
 			t.Errorf("it ends with %v", err)

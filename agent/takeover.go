@@ -1,18 +1,13 @@
 package agent
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // takeOver goes on with the state of a supervisor that has left.
 func (l *loop) takeOver(c Carried) {
 	now := time.Now()
 	l.state, l.history = c.state(now), c.history()
-	for _, e := range c.Epochs {
-		if !slices.ContainsFunc(c.Exits, func(exit CarriedExit) bool { return exit.Epoch == e.Launch.Epoch }) {
-			l.start(e.Launch)
-		}
+	for _, launch := range c.Living() {
+		l.start(launch)
 	}
 	l.history.add(noted{Upgraded, -1, ""}, now, l.Log)
 	for _, e := range c.Exits {

@@ -110,11 +110,7 @@ func (c *carriage) adopt(r *running, first *agent.Config) error {
 	if c.handed == nil {
 		return nil
 	}
-	launches := make([]agent.Launch, len(c.from.Supervisor.Epochs))
-	for i, e := range c.from.Supervisor.Epochs {
-		launches[i] = e.Launch
-	}
-	gone, err := r.child.Adopt(c.from.Envoys, launches, c.handed.Files)
+	gone, err := r.child.Adopt(c.from.Envoys, c.from.Supervisor.Living(), c.handed.Files)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/identity"
 	"github.com/pilotlight/pilotlight/agent/status"
-	"github.com/pilotlight/pilotlight/bootstrap"
 )
 
 // enrolled gets and renews the workload's certificate; nil if others bring its files.
@@ -28,13 +27,9 @@ func (p *Proxy) settle(slot *envoy.Slot) {
 	own := p.config.Certificates[0]
 	p.config.Enrollment = &moved
 	p.config.Certificates = slices.Clone(p.config.Certificates)
-	files := cert.Files{
+	p.config.Certificates[0] = &cert.Set{Optional: own.Optional, NoRoots: own.NoRoots, Files: cert.Files{
 		Chain: filepath.Join(moved.Dir, enroll.ChainFile), Key: filepath.Join(moved.Dir, enroll.KeyFile), Roots: filepath.Join(moved.Dir, enroll.RootsFile),
-	}
-	p.config.Certificates[0] = &cert.Set{Optional: own.Optional, NoRoots: own.NoRoots, Files: files}
-	if t := p.params.Discovery.TLS; t != nil && t.Chain == own.Files.Chain {
-		p.params.Discovery.TLS = &bootstrap.TLS{Chain: files.Chain, Key: files.Key, Roots: files.Roots, SAN: t.SAN}
-	}
+	}}
 	p.config.Log.Info("the certificate is kept in the agent's own directory, since others may write to configPath", "dir", filepath.Join(slot.Name(), filepath.Base(moved.Dir)))
 }
 

@@ -111,7 +111,7 @@ func (p *Proxy) openRelay(carriage *carriage, slot *envoy.Slot, params bootstrap
 		Store: r.store, MaxAge: c.LastGood.MaxAge, Process: r.process, Log: c.Log,
 	}
 	if t := params.Discovery.TLS; t != nil {
-		r.material = &material{files: cert.Files{Chain: t.Chain, Key: t.Key, Roots: t.Roots}}
+		r.material = &material{files: c.Certificates[0].Files} // as Envoy's own connection to discovery would have them
 		config.TLS = &relay.TLS{SAN: t.SAN, Material: r.material.read}
 	}
 	r.relay = relay.New(config)

@@ -226,14 +226,7 @@ func TestKilled(t *testing.T) {
 			s.Signal(syscall.SIGKILL)
 			_, err := s.Wait(lab.StopLimit)
 			s.must(err)
-			s.must(lab.Eventually(lab.StopLimit, func() error {
-				for _, pid := range envoys {
-					if lab.Alive(pid) {
-						return fmt.Errorf("Envoy %d lives", pid)
-					}
-				}
-				return nil
-			}))
+			s.must(gone(lab.StopLimit, envoys...))
 			t.Logf("%d Envoys were gone after %s", len(envoys), watch.Took())
 			watch.Within(t, time.Second, "the end of a killed agent's Envoys")
 			if len(envoys) == 0 {

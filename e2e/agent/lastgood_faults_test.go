@@ -69,12 +69,7 @@ func TestAnAgentThatStartsWhileDiscoveryIsAway(t *testing.T) {
 		o.agent.Signal(signal)
 		_, err = o.agent.Wait(lab.StopLimit)
 		o.Check(err)
-		o.Check(lab.Eventually(lab.StopLimit, func() error {
-			if lab.Alive(envoy) {
-				return fmt.Errorf("Envoy %d lives", envoy)
-			}
-			return nil
-		}))
+		o.Check(gone(lab.StopLimit, envoy))
 		o.start()
 		o.says("/healthz/ready?verbose", "serves the configuration of 20")
 	}

@@ -159,13 +159,8 @@ func TestAKilledAgentLeavesNoEnvoy(t *testing.T) {
 		t.Fatalf("%v:\n%s", err, s.Log())
 	}
 	s.Signal(syscall.SIGKILL)
-	if err := lab.Eventually(lab.StopLimit, func() error {
-		if lab.Alive(pid) {
-			return fmt.Errorf("Envoy %d outlives its killed agent", pid)
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
+	if err := gone(lab.StopLimit, pid); err != nil {
+		t.Errorf("its agent is killed: %v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,7 +38,7 @@ func TestKilledWhileANewcomerWaits(t *testing.T) {
 	s.Signal(syscall.SIGKILL)
 	_, err := s.Wait(lab.StopLimit)
 	s.must(err)
-	s.must(gone(parent, newcomer))
+	s.must(gone(orphanLimit, parent, newcomer))
 }
 
 // stopped returns nil once all threads of a process are stopped: each stops where it sees the signal.
@@ -64,12 +65,12 @@ func waitsForMessage(pid int) error {
 	return err
 }
 
-// gone returns nil once none of the processes lives, and an error after a second.
-func gone(pids ...int) error {
-	return lab.Eventually(orphanLimit, func() error {
+// gone returns nil once none of these Envoys lives, and an error after a limit.
+func gone(limit time.Duration, pids ...int) error {
+	return lab.Eventually(limit, func() error {
 		for _, pid := range pids {
 			if lab.Alive(pid) {
-				return fmt.Errorf("Envoy %d outlives its killed agent", pid)
+				return fmt.Errorf("Envoy %d lives", pid)
 			}
 		}
 		return nil

@@ -16,13 +16,7 @@ func TestFailedNewcomersLeaveAnAdmin(t *testing.T) {
 		lab.WriteSysctl(t, "net/ipv4/tcp_migrate_req", "1") // side by side loses nothing
 		s := startStandalone(t)
 		load := s.load()
-		thief, err := net.Listen("tcp", "127.0.0.1:0")
-		s.must(err)
-		defer thief.Close()
-		s.mutate = func(text string) string {
-			return strings.Replace(text, `"listeners": [{`, `"listeners": [{"name": "busy", "address": `+lab.SocketAddress(thief.Addr().String())+
-				`, "filter_chains": [{"filters": []}]}, {`, 1)
-		}
+		s.wantsABusyPort()
 		s.configure(2)
 		s.must(s.awaitStatus(startLimit*2, "a refusal, and one epoch that has an admin", func(a agentStatus) bool {
 			_, err := lab.Get("http://" + s.Admin + "/stats?filter=^server.state$")
@@ -49,13 +43,7 @@ func TestFailedNewcomersBesideALongRequest(t *testing.T) {
 		s.awaitInFlight(1)
 		s.handsOver(2)
 		load := s.load()
-		thief, err := net.Listen("tcp", "127.0.0.1:0")
-		s.must(err)
-		defer thief.Close()
-		s.mutate = func(text string) string {
-			return strings.Replace(text, `"listeners": [{`, `"listeners": [{"name": "busy", "address": `+lab.SocketAddress(thief.Addr().String())+
-				`, "filter_chains": [{"filters": []}]}, {`, 1)
-		}
+		s.wantsABusyPort()
 		s.configure(3)
 		s.must(s.awaitStatus(startLimit*2, "a refusal, and an epoch that has an admin", func(a agentStatus) bool {
 			_, err := lab.Get("http://" + s.Admin + "/stats?filter=^server.state$")
@@ -72,4 +60,16 @@ func TestFailedNewcomersBesideALongRequest(t *testing.T) {
 		s.must(s.awaitAlone(handoverLimit))
 		lab.Unharmed(t, load)
 	})
+}
+
+// wantsABusyPort adds a static listener to the next configurations whose port another process has. It passes every check before the start.
+func (s *standalone) wantsABusyPort() {
+	s.t.Helper()
+	thief, err := net.Listen("tcp", "127.0.0.1:0")
+	s.must(err)
+	s.t.Cleanup(func() { thief.Close() })
+	s.mutate = func(text string) string {
+		return strings.Replace(text, `"listeners": [{`, `"listeners": [{"name": "busy", "address": `+lab.SocketAddress(thief.Addr().String())+
+			`, "filter_chains": [{"filters": []}]}, {`, 1)
+	}
 }

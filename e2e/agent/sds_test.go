@@ -16,20 +16,36 @@ import (
 // until the workload has a certificate, asks clients for theirs, and follows a rotation. The newcomer of a handover too.
 func TestSecretsByTheAgent(t *testing.T) {
 	t.Parallel()
+	p := startCertified(t)
+	p.clusters(p.good)
+	p.listeners(withAgentSecrets(tcpListener("l", p.inbound[0], "good")))
+	p.await("unready", func(r told) bool { return r.code == 503 })
+	if _, err := p.shake(p.own); err == nil {
+		t.Error("the listener serves without a certificate")
+	}
+	p.mount(1001)
+	p.presents(1001)
+	if _, err := p.shake(); err == nil {
+		t.Error("a client without a certificate is served")
+	}
+	p.mount(1002)
+	p.presents(1002)
+}
+
+// certified is a pupil with certificates of an authority of its own.
+type certified struct {
+	*pupil
+	authority *lab.Authority
+	certs     string          // the agent's directory
+	own       tls.Certificate // of a client
+}
+
+// startCertified starts an agent whose certificates have these serials, one after the other; without any it has none.
+func startCertified(t *testing.T, serials ...int64) *certified {
+	t.Helper()
 	authority, err := lab.NewAuthority("root")
 	if err != nil {
 		t.Fatal(err)
-	}
-	certs := filepath.Join(t.TempDir(), "certs")
-	mount := func(serial int64) {
-		t.Helper()
-		identity, err := authority.Issue("workload", serial)
-		if err == nil {
-			err = identity.Mount(certs)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	client, err := authority.Issue("client", 7)
 	if err != nil {
@@ -39,46 +55,57 @@ func TestSecretsByTheAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startPupil(t, startScript(t), "--certDir", certs)
-	shake := func(certificates ...tls.Certificate) (int64, error) {
-		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Second}, "tcp", p.inbound[0],
-			&tls.Config{RootCAs: authority.Pool(), ServerName: "workload", Certificates: certificates})
-		if err != nil {
-			return 0, err
+	s := &certified{authority: authority, certs: filepath.Join(t.TempDir(), "certs"), own: own}
+	for _, serial := range serials {
+		if err := s.issue(serial); err != nil {
+			t.Fatal(err)
 		}
-		defer conn.Close()
-		if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: workload\r\nConnection: close\r\n\r\n"); err != nil {
-			return 0, err
-		}
-		if _, err := conn.Read(make([]byte, 1)); err != nil { // TLS 1.3 says so late that a certificate is missing
-			return 0, err
-		}
-		return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
 	}
-	presents := func(serial int64) {
-		t.Helper()
-		p.must(lab.Eventually(lab.StopLimit, func() error {
-			got, err := shake(own)
-			if err == nil && got != serial {
-				err = fmt.Errorf("certificate %d is presented, want %d", got, serial)
-			}
-			return err
-		}))
-	}
+	s.pupil = startPupil(t, startScript(t), "--certDir", s.certs)
+	return s
+}
 
-	p.clusters(p.good)
-	p.listeners(withAgentSecrets(tcpListener("l", p.inbound[0], "good")))
-	p.await("unready", func(r told) bool { return r.code == 503 })
-	if _, err := shake(own); err == nil {
-		t.Error("the listener serves without a certificate")
+// issue puts a certificate of the workload into the agent's directory.
+func (s *certified) issue(serial int64) error {
+	identity, err := s.authority.Issue("workload", serial)
+	if err != nil {
+		return err
 	}
-	mount(1001)
-	presents(1001)
-	if _, err := shake(); err == nil {
-		t.Error("a client without a certificate is served")
+	return identity.Mount(s.certs)
+}
+
+func (s *certified) mount(serial int64) {
+	s.t.Helper()
+	s.must(s.issue(serial))
+}
+
+// shake sends a request over TLS with these certificates, and returns the serial of the one that is presented.
+func (s *certified) shake(certificates ...tls.Certificate) (int64, error) {
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Second}, "tcp", s.inbound[0],
+		&tls.Config{RootCAs: s.authority.Pool(), ServerName: "workload", Certificates: certificates})
+	if err != nil {
+		return 0, err
 	}
-	mount(1002)
-	presents(1002)
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: workload\r\nConnection: close\r\n\r\n"); err != nil {
+		return 0, err
+	}
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // TLS 1.3 says so late that a certificate is missing
+		return 0, err
+	}
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
+}
+
+// presents waits until the workload's certificate with a serial is presented.
+func (s *certified) presents(serial int64) {
+	s.t.Helper()
+	s.must(lab.Eventually(lab.StopLimit, func() error {
+		got, err := s.shake(s.own)
+		if err == nil && got != serial {
+			err = fmt.Errorf("certificate %d is presented, want %d", got, serial)
+		}
+		return err
+	}))
 }
 
 // withAgentSecrets has a listener ask the agent for its certificate, and its clients for theirs.

@@ -1,16 +1,13 @@
 package agent
 
 import (
-	"crypto/tls"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -63,46 +60,11 @@ func TestUpgradeOfNothing(t *testing.T) {
 // While the files of its certificate are broken, an upgraded agent serves the one that it has: to this Envoy, and to the next.
 func TestUpgradeWithBrokenCertificates(t *testing.T) {
 	t.Parallel()
-	authority, err := lab.NewAuthority("root")
-	if err != nil {
-		t.Fatal(err)
-	}
-	certs := filepath.Join(t.TempDir(), "certs")
-	identity, err := authority.Issue("workload", 1001)
-	if err == nil {
-		err = identity.Mount(certs)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := authority.Issue("client", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := client.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := startPupil(t, startScript(t), "--certDir", certs)
-	presents := func() {
-		t.Helper()
-		p.must(lab.Eventually(lab.StopLimit, func() error {
-			conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Second}, "tcp", p.inbound[0],
-				&tls.Config{RootCAs: authority.Pool(), ServerName: "workload", Certificates: []tls.Certificate{own}})
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			if got := conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(); got != 1001 {
-				return fmt.Errorf("certificate %d is presented", got)
-			}
-			return nil
-		}))
-	}
+	p := startCertified(t, 1001)
 	p.clusters(p.good)
 	p.listeners(withAgentSecrets(tcpListener("l", p.inbound[0], "good")))
-	presents()
-	entries, err := filepath.Glob(filepath.Join(certs, "*.pem"))
+	p.presents(1001)
+	entries, err := filepath.Glob(filepath.Join(p.certs, "*.pem"))
 	p.must(err)
 	for _, path := range entries {
 		p.must(os.Remove(path))
@@ -116,7 +78,7 @@ func TestUpgradeWithBrokenCertificates(t *testing.T) {
 		}
 		return err
 	}))
-	presents()
+	p.presents(1001)
 	pid, err := p.Envoy()
 	p.must(err)
 	p.must(syscall.Kill(pid, syscall.SIGKILL))
@@ -126,7 +88,7 @@ func TestUpgradeWithBrokenCertificates(t *testing.T) {
 		}
 		return nil
 	}))
-	presents()
+	p.presents(1001)
 }
 
 // While discovery is away, an upgraded agent remembers what Envoy has, for this Envoy and for the next.

@@ -283,12 +283,7 @@ func TestUpgradeAndStop(t *testing.T) {
 			code, err := s.Wait(lab.StopLimit)
 			s.must(err)
 			t.Logf("exit status %d", code)
-			s.must(lab.Eventually(lab.StopLimit, func() error {
-				if lab.Alive(envoy) {
-					return fmt.Errorf("Envoy %d lives", envoy)
-				}
-				return nil
-			}))
+			s.must(gone(lab.StopLimit, envoy))
 			if left := leftovers(t, s.ConfigPath); len(left) > 0 && code == 0 {
 				t.Errorf("left in configPath: %v", left)
 			}
@@ -314,12 +309,7 @@ func TestUpgradeAndKill(t *testing.T) {
 			s.Signal(syscall.SIGKILL)
 			_, err := s.Wait(lab.StopLimit)
 			s.must(err)
-			s.must(lab.Eventually(lab.StopLimit, func() error {
-				if lab.Alive(envoy) {
-					return fmt.Errorf("Envoy %d lives", envoy)
-				}
-				return nil
-			}))
+			s.must(gone(lab.StopLimit, envoy))
 			next := *s
 			next.launchIn(s.Sidecar)
 			next.must(next.awaitRevision(1, startLimit))

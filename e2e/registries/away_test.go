@@ -18,23 +18,7 @@ import (
 // too; no request fails, and what changes in its other source arrives. When Consul is back, its changes do.
 func TestARestartWhileConsulIsAway(t *testing.T) {
 	w := newWorld(t)
-	server := w.consulServer()
-	port := w.port()
-	w.backend("one", 11, port)
-	w.backend("two", 12, port)
-	for _, name := range []string{"web", "shop", "cart", "mail"} {
-		w.check(server.external(name, name, fmt.Sprint(w.Addresses, 11), port, "passing", 1))
-	}
-	w.configDir = filepath.Join(w.Dir, "config")
-	w.check(os.Mkdir(w.configDir, 0o755))
-	file := func(host string, last int) {
-		text := fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: file}\nspec: {hosts: [%s], resolution: STATIC, "+
-			"ports: [{number: 80, name: http, protocol: HTTP}], endpoints: [{address: %s%d, ports: {http: %d}}]}\n", host, w.Addresses, last, port)
-		path := filepath.Join(w.configDir, "file.yaml")
-		w.check(os.WriteFile(path+"~", []byte(text), 0o644))
-		w.check(os.Rename(path+"~", path))
-	}
-	file("file.test", 12)
+	server, port, file := w.consulBesideAFile()
 	state := filepath.Join(w.Dir, "state")
 	w.serve("--registries", "Consul", "--consulserverURL", server.url, "--stateDir", state)
 	sidecar := []string{"--serviceregistry", "Consul", "--id", "client.service.consul", "--domain", "service.consul"}
@@ -64,11 +48,7 @@ func TestARestartWhileConsulIsAway(t *testing.T) {
 		w.thousand(load)
 		w.proxy = proxy
 	}
-	w.eventually(`pilotlight_source_remembered_groups{source="Consul"} 4`, func() string {
-		text, err := lab.Get("http://" + w.discovery.Monitoring + "/metrics")
-		w.check(err)
-		return text
-	})
+	w.eventually(`pilotlight_source_remembered_groups{source="Consul"} 4`, w.metrics)
 
 	server.restart()
 	w.check(server.external("web", "web", fmt.Sprint(w.Addresses, 12), port, "passing", 1))
@@ -80,4 +60,27 @@ func TestARestartWhileConsulIsAway(t *testing.T) {
 		return nil
 	}))
 	w.Unharmed(load)
+}
+
+// consulBesideAFile starts two backends, one and two, and a Consul that has four services at the first of them. The other source is a file:
+// the function that is returned makes host its only one, at the backend whose address has that last byte, 11 or 12. It is file.test, at 12.
+func (w *world) consulBesideAFile() (server *consul, port int, file func(host string, last int)) {
+	w.T.Helper()
+	server, port = w.consulServer(), w.port()
+	w.backend("one", 11, port)
+	w.backend("two", 12, port)
+	for _, name := range []string{"web", "shop", "cart", "mail"} {
+		w.check(server.external(name, name, fmt.Sprint(w.Addresses, 11), port, "passing", 1))
+	}
+	w.configDir = filepath.Join(w.Dir, "config")
+	w.check(os.Mkdir(w.configDir, 0o755))
+	file = func(host string, last int) {
+		text := fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: file}\nspec: {hosts: [%s], resolution: STATIC, "+
+			"ports: [{number: 80, name: http, protocol: HTTP}], endpoints: [{address: %s%d, ports: {http: %d}}]}\n", host, w.Addresses, last, port)
+		path := filepath.Join(w.configDir, "file.yaml")
+		w.check(os.WriteFile(path+"~", []byte(text), 0o644))
+		w.check(os.Rename(path+"~", path))
+	}
+	file("file.test", 12)
+	return server, port, file
 }

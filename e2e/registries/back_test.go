@@ -4,7 +4,6 @@ package registries
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -34,23 +33,7 @@ func (w *world) metrics() string {
 // and a new one gets what there is of the other source. When Consul is back, so are changes, of both.
 func TestARestartWithoutStateWhileConsulIsAway(t *testing.T) {
 	w := newWorld(t)
-	server := w.consulServer()
-	port := w.port()
-	w.backend("one", 11, port)
-	w.backend("two", 12, port)
-	for _, name := range []string{"web", "shop", "cart", "mail"} {
-		w.check(server.external(name, name, fmt.Sprint(w.Addresses, 11), port, "passing", 1))
-	}
-	w.configDir = filepath.Join(w.Dir, "config")
-	w.check(os.Mkdir(w.configDir, 0o755))
-	file := func(host string, last int) {
-		text := fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: file}\nspec: {hosts: [%s], resolution: STATIC, "+
-			"ports: [{number: 80, name: http, protocol: HTTP}], endpoints: [{address: %s%d, ports: {http: %d}}]}\n", host, w.Addresses, last, port)
-		path := filepath.Join(w.configDir, "file.yaml")
-		w.check(os.WriteFile(path+"~", []byte(text), 0o644))
-		w.check(os.Rename(path+"~", path))
-	}
-	file("file.test", 12)
+	server, port, file := w.consulBesideAFile()
 	w.serve("--registries", "Consul", "--consulserverURL", server.url, "--optionalSources", "Consul", "--registrySyncTimeout", "1s")
 	sidecar := []string{"--serviceregistry", "Consul", "--id", "client.service.consul", "--domain", "service.consul"}
 	w.sidecar(sidecar...)

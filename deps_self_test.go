@@ -70,6 +70,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/tracing/x.go", `import _ "./discovery/ads"`, "which build sends them"},
 	{"internal/setting/x.go", `import _ "./node"`, "does not know any of the programs"},
 	{"discovery/inject/x.go", `import _ "./discovery/model"`, "made from a pod and text"},
+	{"discovery/explain/x.go", `import _ "./discovery/ads"`, "files and streams are for others"},
 	{"discovery/examine/x.go", `import _ "./discovery/config/file"`, "and no file itself"},
 	{"discovery/inject/admission/x.go", `import _ "./discovery/model"`, "joins what is asked"},
 	{"discovery/heap/x.go", `import _ "./discovery/model"`, "seen from the heap alone"},

@@ -36,7 +36,7 @@ const (
 
 	// What package comments call pure, and the decisions of rooms that also do I/O.
 	pureRooms = "agent/health agent/identity bootstrap node templates discovery/authz discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/ingress " +
-		"discovery/inject discovery/examine discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
+		"discovery/inject discovery/examine discovery/explain discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
 	pureFiles = "agent/core.go agent/carry.go agent/leave.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
 		"agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/enroll/plan.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
@@ -150,9 +150,10 @@ var rules = []rule{
 		why: "NATS stops at the adapter of Cloud Foundry",
 	},
 	{
-		who: "...", except: "discovery/authz discovery/authz/authztest discovery/xds discovery/ads discovery/ads/content discovery/ads/protocol discovery/ads/adstest discovery/config/mcp e2e/adsbench",
+		who: "...", except: "discovery/authz discovery/authz/authztest discovery/xds discovery/explain discovery/ads discovery/ads/content discovery/ads/protocol discovery/ads/adstest discovery/config/mcp e2e/adsbench",
 		never: "import github.com/envoyproxy/..., import github.com/cncf/xds/...",
-		why:   "Envoy's types live in xds and ads, and those of ADS in the store that asks another control plane: the model must not be shaped by one consumer",
+		why: "Envoy's types live in xds and ads, in explain, which reads them as Envoy does, and those of ADS in the store that asks another control plane: " +
+			"the model must not be shaped by one consumer",
 	},
 	{
 		who: "...", except: "discovery/authz discovery/authz/authztest discovery/model discovery/xds discovery/config/... discovery/ingress discovery/ads e2e/adsbench",
@@ -200,6 +201,7 @@ var rules = []rule{
 	},
 	{who: "discovery/secret", only: "nothing", why: "secrets go past the mesh: what knows one must not need the other"},
 	{who: "discovery/xds", only: "discovery/authz discovery/model node", why: "translation is a function of a Mesh and a Node"},
+	{who: "discovery/explain", only: "discovery/xds discovery/model node", why: "a request is judged by what a proxy is sent, which xds makes of a mesh: files and streams are for others"},
 	{who: "discovery/authz", only: "discovery/model", why: "what a policy means does not depend on the listener that it is put into"},
 	{
 		who: "discovery/ads", only: "discovery/ads/content discovery/ads/intake discovery/ads/protocol discovery/xds discovery/model discovery/secret node internal/local internal/regular internal/room internal/spiffe",

@@ -1,0 +1,144 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+)
+
+// action adds what the route does with a share of the requests.
+func (j *judge) action(route *routev3.Route, share float64, r Request) {
+	switch a := route.Action.(type) {
+	case *routev3.Route_DirectResponse:
+		j.end(Outcome{Share: share, Status: int(a.DirectResponse.Status), Reason: "the route answers itself"})
+	case *routev3.Route_Redirect:
+		status := map[routev3.RedirectAction_RedirectResponseCode]int{
+			routev3.RedirectAction_FOUND: 302, routev3.RedirectAction_SEE_OTHER: 303,
+			routev3.RedirectAction_TEMPORARY_REDIRECT: 307, routev3.RedirectAction_PERMANENT_REDIRECT: 308,
+		}[a.Redirect.ResponseCode]
+		if status == 0 {
+			status = 301
+		}
+		j.end(Outcome{Share: share, Status: status, Reason: "the route redirects" + target(a.Redirect)})
+	case *routev3.Route_Route:
+		sent := Outcome{Host: rewrittenHost(a.Route, r.Host), Path: rewrittenPath(route.GetMatch(), a.Route, r)}
+		if name := a.Route.GetCluster(); name != "" {
+			j.cluster(name, share, sent, r)
+			return
+		}
+		all := a.Route.GetWeightedClusters().GetClusters()
+		total := 0.0
+		for _, c := range all {
+			total += float64(c.GetWeight().GetValue())
+		}
+		for _, c := range all {
+			own := sent
+			if host := c.GetHostRewriteLiteral(); host != "" {
+				own.Host = host
+			}
+			if w := float64(c.GetWeight().GetValue()); w > 0 {
+				j.cluster(c.Name, share*w/total, own, r)
+			}
+		}
+		if total == 0 {
+			j.end(Outcome{Share: share, Reason: fmt.Sprintf("explain does not judge a destination by %T", a.Route.ClusterSpecifier)})
+		}
+	default:
+		j.end(Outcome{Share: share, Reason: fmt.Sprintf("explain does not judge an action by %T", a)})
+	}
+}
+
+// target says where a redirect leads.
+func target(a *routev3.RedirectAction) string {
+	var to []string
+	add := func(what, value string) {
+		if value != "" {
+			to = append(to, what+" "+value)
+		}
+	}
+	add("scheme", a.GetSchemeRedirect())
+	add("host", a.HostRedirect)
+	if a.PortRedirect != 0 {
+		add("port", fmt.Sprint(a.PortRedirect))
+	}
+	add("path", a.GetPathRedirect())
+	add("prefix", a.GetPrefixRewrite())
+	if len(to) == 0 {
+		return ""
+	}
+	return " to " + strings.Join(to, ", ")
+}
+
+func rewrittenHost(a *routev3.RouteAction, host string) string {
+	if to := a.GetHostRewriteLiteral(); to != "" {
+		return to
+	}
+	return host
+}
+
+var reference = regexp.MustCompile(`\\(\d)`)
+
+// rewrittenPath returns the path that the server gets, with the query.
+func rewrittenPath(m *routev3.RouteMatch, a *routev3.RouteAction, r Request) string {
+	path, rest := r.bare(), strings.TrimPrefix(r.Path, r.bare())
+	if re := a.GetRegexRewrite(); re != nil {
+		pattern, err := regexp.Compile(re.GetPattern().GetRegex())
+		if err != nil {
+			return r.Path
+		}
+		to := strings.ReplaceAll(re.Substitution, "$", "$$")
+		return pattern.ReplaceAllString(path, strings.ReplaceAll(reference.ReplaceAllString(to, "$${$1}"), `\\`, `\`)) + rest
+	}
+	if a.PrefixRewrite == "" {
+		return r.Path
+	}
+	switch p := m.GetPathSpecifier().(type) {
+	case *routev3.RouteMatch_Prefix:
+		return a.PrefixRewrite + path[min(len(p.Prefix), len(path)):] + rest
+	case *routev3.RouteMatch_PathSeparatedPrefix:
+		return a.PrefixRewrite + path[min(len(p.PathSeparatedPrefix), len(path)):] + rest
+	}
+	return a.PrefixRewrite + rest // the whole path
+}
+
+// inForce says what a route does beside its destination.
+func inForce(r *routev3.Route) string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	a := r.GetRoute()
+	if a == nil {
+		return ""
+	}
+	if t := a.Timeout; t != nil && t.AsDuration() > 0 {
+		add("timeout %s", duration(t))
+	} else {
+		add("no timeout")
+	}
+	if p := a.RetryPolicy; p != nil {
+		again := fmt.Sprintf("%d retries on %s", p.GetNumRetries().GetValue(), p.RetryOn)
+		if len(p.RetriableStatusCodes) > 0 {
+			again += fmt.Sprintf(" %v", p.RetriableStatusCodes)
+		}
+		if t := p.PerTryTimeout; t != nil {
+			again += ", each try " + duration(t)
+		}
+		add("%s", again)
+	} else {
+		add("no retries")
+	}
+	if a.PrefixRewrite != "" {
+		add("the matched path becomes %s", a.PrefixRewrite)
+	}
+	if re := a.RegexRewrite; re != nil {
+		add("the path %s becomes %s", re.GetPattern().GetRegex(), re.Substitution)
+	}
+	if h := a.GetHostRewriteLiteral(); h != "" {
+		add("the host becomes %s", h)
+	}
+	for _, m := range a.RequestMirrorPolicies {
+		add("%s copied to %s", percent(share(m.GetRuntimeFraction().GetDefaultValue())), m.Cluster)
+	}
+	return strings.Join(out, "; ")
+}

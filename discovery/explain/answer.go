@@ -1,0 +1,72 @@
+package explain
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+)
+
+// Served is what a proxy was sent.
+type Served struct {
+	Clusters  []*clusterv3.Cluster
+	Endpoints []*endpointv3.ClusterLoadAssignment
+	Listeners []*listenerv3.Listener
+	Routes    []*routev3.RouteConfiguration
+}
+
+// Answer says what becomes of a request.
+type Answer struct {
+	Steps    []Step    `json:"steps"`
+	Outcomes []Outcome `json:"outcomes"` // their shares add up to 1
+}
+
+// Step is a part of the configuration that the request passes.
+type Step struct {
+	Kind    string   `json:"kind"` // "listener", "filter chain", "virtual host", "route", "filter", "cluster", "endpoint"
+	Name    string   `json:"name,omitempty"`
+	Text    string   `json:"text,omitempty"`
+	Origins []Place  `json:"origins,omitempty"` // the objects that made it
+	Passed  []Passed `json:"passed,omitempty"`  // what was looked at before, and did not match
+}
+
+// Passed is a part that did not match, with the first condition that does not hold.
+type Passed struct {
+	Name    string  `json:"name"`
+	Reason  string  `json:"reason"`
+	Origins []Place `json:"origins,omitempty"`
+}
+
+// Place is an object, or a field of one, and where it is.
+type Place struct {
+	Object string `json:"object"`         // "VirtualService shop/reviews"
+	Path   string `json:"path,omitempty"` // "spec.http[1].match[0]"
+	At     string `json:"at,omitempty"`   // "mesh.yaml:12", or the record of a registry
+}
+
+// Outcome is what becomes of a share of such requests.
+type Outcome struct {
+	Share float64 `json:"share"` // more than 0, at most 1
+
+	// Status is what the proxy itself answers; 0 if a server answers, or nobody does.
+	Status int    `json:"status,omitempty"`
+	Flag   string `json:"flag,omitempty"` // Envoy's response flag: "NR", "NC", "UH", "FI"
+	Reason string `json:"reason"`
+
+	// Of a request that is sent on.
+	Cluster   string     `json:"cluster,omitempty"`
+	Host      string     `json:"host,omitempty"` // the authority and the path that the server gets
+	Path      string     `json:"path,omitempty"`
+	Endpoints []Endpoint `json:"endpoints,omitempty"`
+	Resolved  bool       `json:"resolved,omitempty"` // Envoy finds the endpoints itself: by DNS, or the original destination
+}
+
+// Endpoint is a server that may get the request.
+type Endpoint struct {
+	Address  string  `json:"address"`
+	Health   string  `json:"health"`
+	Locality string  `json:"locality,omitempty"`
+	Priority uint32  `json:"priority"`
+	TLS      string  `json:"tls"`
+	Origins  []Place `json:"origins,omitempty"`
+}

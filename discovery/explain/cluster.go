@@ -1,0 +1,169 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+)
+
+// cluster adds what becomes of the requests that go to a cluster. sent has what the route made of the request.
+func (j *judge) cluster(name string, share float64, sent Outcome, r Request) {
+	sent.Share = share
+	i := slices.IndexFunc(j.served.Clusters, func(c *clusterv3.Cluster) bool { return c.Name == name })
+	if i < 0 {
+		j.step(Step{Kind: "cluster", Name: name, Text: "is not there"})
+		sent.Status, sent.Flag, sent.Reason = 503, "NC", "the proxy has no cluster "+name+": its service, port or subset is missing"
+		j.refuse(sent, r)
+		return
+	}
+	c := j.served.Clusters[i]
+	sent.Cluster = name
+	j.step(Step{Kind: "cluster", Name: name, Text: limitsOf(c), Origins: j.origins(Part{Cluster: name})})
+	all, resolved := j.endpointsOf(c)
+	switch {
+	case resolved != "" && len(all) == 0:
+		sent.Resolved, sent.Reason = true, "sent to "+resolved
+		j.end(sent)
+		return
+	case resolved != "":
+		sent.Resolved = true
+	}
+	chosen := j.eligible(c, all)
+	if len(chosen) == 0 {
+		sent.Status, sent.Flag, sent.Reason = 503, "UH", fmt.Sprintf("none of its %d endpoints takes requests", count(all))
+		j.refuse(sent, r)
+		return
+	}
+	sent.Endpoints, sent.Reason = chosen, "a server answers"
+	j.end(sent)
+}
+
+// refuse adds that the proxy answers itself; a connection without HTTP is closed.
+func (j *judge) refuse(o Outcome, r Request) {
+	if r.TCP {
+		o.Status, o.Reason = 0, "the connection is closed: "+o.Reason
+	}
+	j.end(o)
+}
+
+func count(all []*endpointv3.LocalityLbEndpoints) (n int) {
+	for _, l := range all {
+		n += len(l.LbEndpoints)
+	}
+	return n
+}
+
+// endpointsOf returns the endpoints of a cluster, and, if Envoy finds the addresses itself, how.
+func (j *judge) endpointsOf(c *clusterv3.Cluster) (all []*endpointv3.LocalityLbEndpoints, resolved string) {
+	custom := c.GetClusterType().GetName()
+	switch {
+	case c.GetType() == clusterv3.Cluster_ORIGINAL_DST && c.GetClusterType() == nil:
+		return nil, "the address to which the program connects"
+	case strings.Contains(custom, "dynamic_forward_proxy"):
+		return nil, "the address that DNS has for its host"
+	case custom != "" || c.GetType() == clusterv3.Cluster_STRICT_DNS || c.GetType() == clusterv3.Cluster_LOGICAL_DNS:
+		return c.GetLoadAssignment().GetEndpoints(), "the addresses that DNS has"
+	case c.GetType() != clusterv3.Cluster_EDS:
+		return c.GetLoadAssignment().GetEndpoints(), ""
+	}
+	name := cmp.Or(c.GetEdsClusterConfig().GetServiceName(), c.Name)
+	for _, a := range j.served.Endpoints {
+		if a.ClusterName == name {
+			return a.Endpoints, ""
+		}
+	}
+	return nil, ""
+}
+
+const (
+	panicDefault     = 50.0 // percent
+	overprovisioning = 1.4
+)
+
+// eligible returns the endpoints that may get a request: of each priority that gets a part of the load those that are healthy, or, in a panic, all.
+func (j *judge) eligible(c *clusterv3.Cluster, all []*endpointv3.LocalityLbEndpoints) (out []Endpoint) {
+	byPriority := map[uint32][]Endpoint{}
+	for _, l := range all {
+		for _, e := range l.LbEndpoints {
+			byPriority[l.Priority] = append(byPriority[l.Priority], j.endpoint(c, l, e))
+		}
+	}
+	threshold := panicDefault
+	if own := c.GetCommonLbConfig().GetHealthyPanicThreshold(); own != nil {
+		threshold = own.Value
+	}
+	left, sound := 1.0, 0.0
+	healthy := map[uint32][]Endpoint{}
+	for p, list := range byPriority {
+		healthy[p] = slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return e.Health != "healthy" })
+		sound += min(1, overprovisioning*float64(len(healthy[p]))/float64(len(list)))
+	}
+	for p := range uint32(len(byPriority) + 1) {
+		list := byPriority[p]
+		if len(list) == 0 || left <= 0 {
+			continue
+		}
+		part := float64(len(healthy[p])) / float64(len(list))
+		panics := sound < 1 && part*100 < threshold
+		switch {
+		case panics:
+			out = append(out, list...)
+		default:
+			out = append(out, healthy[p]...)
+		}
+		left -= min(left, overprovisioning*part)
+	}
+	return out
+}
+
+func (j *judge) endpoint(c *clusterv3.Cluster, l *endpointv3.LocalityLbEndpoints, e *endpointv3.LbEndpoint) Endpoint {
+	out := Endpoint{Address: addressOf(e.GetEndpoint().GetAddress()), Priority: l.Priority, Health: "healthy", TLS: tlsTo(c, e)}
+	switch e.HealthStatus {
+	case corev3.HealthStatus_UNKNOWN, corev3.HealthStatus_HEALTHY:
+	default:
+		out.Health = strings.ToLower(e.HealthStatus.String())
+	}
+	where := l.GetLocality()
+	out.Locality = strings.TrimRight(where.GetRegion()+"/"+where.GetZone()+"/"+where.GetSubZone(), "/")
+	out.Origins = j.origins(Part{Cluster: c.Name, Endpoint: out.Address})
+	return out
+}
+
+func addressOf(a *corev3.Address) string {
+	if s := a.GetSocketAddress(); s != nil {
+		return join(s.Address, s.GetPortValue())
+	}
+	return a.GetPipe().GetPath()
+}
+
+func join(address string, port uint32) string {
+	if strings.Contains(address, ":") {
+		address = "[" + address + "]"
+	}
+	return fmt.Sprintf("%s:%d", address, port)
+}
+
+// limitsOf says what a cluster does beside its endpoints.
+func limitsOf(c *clusterv3.Cluster) string {
+	out := []string{"connects within " + duration(c.GetConnectTimeout())}
+	if o := c.OutlierDetection; o != nil {
+		out = append(out, "ejects endpoints that fail")
+	}
+	const unlimited = 1<<32 - 1
+	for _, t := range c.GetCircuitBreakers().GetThresholds() {
+		for name, limit := range map[string]uint32{
+			"connections": t.GetMaxConnections().GetValue(), "requests": t.GetMaxRequests().GetValue(), "waiting requests": t.GetMaxPendingRequests().GetValue(),
+		} {
+			if limit != 0 && limit != unlimited {
+				out = append(out, fmt.Sprintf("at most %d %s", limit, name))
+			}
+		}
+	}
+	slices.Sort(out[1:])
+	return strings.Join(out, "; ")
+}

@@ -1,0 +1,176 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// Part names a part of what a proxy was sent; fields that are not of it are empty.
+type Part struct {
+	Routes, Host string // of a virtual host: its route configuration and its name
+	Route        int    // its route, counted from 1; 0 for the virtual host itself
+	Cluster      string
+	Endpoint     string // of the cluster, its address with port
+}
+
+// Judge says what becomes of a request at a proxy that was sent these resources. origins tells which objects made a part; nil if that is not known.
+func Judge(s Served, r Request, origins func(Part) []Place) Answer {
+	if origins == nil {
+		origins = func(Part) []Place { return nil }
+	}
+	j := &judge{served: s, origins: origins}
+	j.connect(r)
+	return Answer{Steps: j.steps, Outcomes: j.outcomes}
+}
+
+type judge struct {
+	served   Served
+	origins  func(Part) []Place
+	steps    []Step
+	outcomes []Outcome
+}
+
+func (j *judge) step(s Step) { j.steps = append(j.steps, s) }
+
+func (j *judge) end(o Outcome) { j.outcomes = append(j.outcomes, o) }
+
+// connect finds the listener and the filter chain.
+func (j *judge) connect(r Request) {
+	l, accepted := listenerFor(j.served.Listeners, r.To)
+	if l == nil {
+		j.step(Step{Kind: "listener", Text: fmt.Sprintf("no listener of the proxy has %s: the connection does not pass the proxy", r.To)})
+		j.end(Outcome{Share: 1, Reason: fmt.Sprintf("the proxy does not see it: it goes to %s as the program sends it", r.To)})
+		return
+	}
+	text := ""
+	if accepted != nil {
+		text = "to which " + accepted.Name + " passes the intercepted connection"
+	}
+	j.step(Step{Kind: "listener", Name: l.Name, Text: text})
+	c := connectionOf(l, r)
+	chain := chainFor(l, c)
+	if chain == nil {
+		j.step(Step{Kind: "filter chain", Text: "none matches"})
+		j.end(Outcome{Share: 1, Flag: "NR", Reason: "the connection is closed: no filter chain matches"})
+		return
+	}
+	j.chain(l, chain, c, r)
+}
+
+func (j *judge) chain(l *listenerv3.Listener, chain *listenerv3.FilterChain, c connection, r Request) {
+	text := "for " + c.transport
+	if len(c.protocols) > 0 {
+		text += " in which " + strings.Join(c.protocols, ", ") + " is detected"
+	}
+	if chain == l.DefaultFilterChain && len(l.FilterChains) > 0 {
+		text = "the default, since no other matches"
+	}
+	for _, f := range chain.Filters {
+		switch m := unpack(f.GetTypedConfig()).(type) {
+		case *hcmv3.HttpConnectionManager:
+			j.step(Step{Kind: "filter chain", Name: chain.Name, Text: text + ": HTTP"})
+			if r.TCP {
+				j.end(Outcome{Share: 1, Reason: "the proxy closes the connection: it wants HTTP"})
+				return
+			}
+			j.http(m, r)
+			return
+		case *tcpproxyv3.TcpProxy:
+			j.step(Step{Kind: "filter chain", Name: chain.Name, Text: text + ": bytes, whatever they are"})
+			j.tcp(m, r)
+			return
+		default:
+			j.step(Step{Kind: "filter", Name: f.Name, Text: "explain does not judge it"})
+		}
+	}
+	j.end(Outcome{Share: 1, Reason: "no filter of the chain leads anywhere that explain knows"})
+}
+
+func (j *judge) tcp(m *tcpproxyv3.TcpProxy, r Request) {
+	r.TCP = true // the proxy does not read what the bytes are, so it cannot answer
+	if m.GetCluster() != "" {
+		j.cluster(m.GetCluster(), 1, Outcome{}, r)
+		return
+	}
+	all := m.GetWeightedClusters().GetClusters()
+	total := 0.0
+	for _, c := range all {
+		total += float64(c.Weight)
+	}
+	for _, c := range all {
+		j.cluster(c.Name, float64(c.Weight)/total, Outcome{}, r)
+	}
+}
+
+// http finds the virtual host and the route.
+func (j *judge) http(m *hcmv3.HttpConnectionManager, r Request) {
+	r = r.normal(m.StripTrailingHostDot)
+	if m.GetNormalizePath().GetValue() {
+		r.Path = normalPath(r.Path)
+	}
+	config := m.GetRouteConfig()
+	if name := m.GetRds().GetRouteConfigName(); name != "" {
+		i := slices.IndexFunc(j.served.Routes, func(c *routev3.RouteConfiguration) bool { return c.Name == name })
+		if i < 0 {
+			j.step(Step{Kind: "virtual host", Text: "the route configuration " + name + " is not there"})
+			j.end(Outcome{Share: 1, Status: 404, Flag: "NR", Reason: "the proxy has no routes " + name})
+			return
+		}
+		config = j.served.Routes[i]
+	}
+	host, domain := hostFor(config, r.Host)
+	if host == nil {
+		j.step(Step{Kind: "virtual host", Text: fmt.Sprintf("none of routes %s has the host %s", config.GetName(), r.Host)})
+		j.end(Outcome{Share: 1, Status: 404, Flag: "NR", Reason: "no virtual host has the host " + r.Host})
+		return
+	}
+	j.step(Step{
+		Kind: "virtual host", Name: host.Name, Text: fmt.Sprintf("of routes %s, by the domain %s", config.GetName(), domain),
+		Origins: j.origins(Part{Routes: config.GetName(), Host: host.Name}),
+	})
+	if host.RequireTls == routev3.VirtualHost_ALL {
+		j.end(Outcome{Share: 1, Status: 301, Reason: "the host wants HTTPS: the proxy redirects to it"})
+		return
+	}
+	j.routes(m, config.GetName(), host, r)
+}
+
+func (j *judge) routes(m *hcmv3.HttpConnectionManager, config string, host *routev3.VirtualHost, r Request) {
+	var passed []Passed
+	for i, route := range host.Routes {
+		made := j.origins(Part{Routes: config, Host: host.Name, Route: i + 1})
+		if reason := mismatch(route.GetMatch(), r); reason != "" {
+			passed = append(passed, Passed{Name: nameOf(route, i), Reason: reason, Origins: made})
+			continue
+		}
+		j.step(Step{Kind: "route", Name: nameOf(route, i), Text: inForce(route), Origins: made, Passed: passed})
+		j.filters(m, host, route, r)
+		return
+	}
+	j.step(Step{Kind: "route", Text: "none matches", Passed: passed})
+	j.end(Outcome{Share: 1, Status: 404, Flag: "NR", Reason: "no route of the virtual host matches"})
+}
+
+func nameOf(r *routev3.Route, i int) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", i+1, r.Name))
+}
+
+// unpack returns the message of an Any; nil if its type is not linked.
+func unpack(a *anypb.Any) proto.Message {
+	if a == nil {
+		return nil
+	}
+	m, err := a.UnmarshalNew()
+	if err != nil {
+		return nil
+	}
+	return m
+}

@@ -1,0 +1,118 @@
+package explain
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// Request is a request as a program sends it to its proxy.
+type Request struct {
+	To     netip.AddrPort // to which the program connects
+	Host   string         // its authority, with a port unless it is the scheme's
+	Method string         // GET where it is ""
+	Path   string         // with its query; "/" where it is ""
+	Header map[string][]string
+	TCP    bool // its bytes are not HTTP
+}
+
+// normal returns the request as Envoy's connection manager passes it on.
+func (r Request) normal(stripDot bool) Request {
+	if r.Method == "" {
+		r.Method = "GET"
+	}
+	if r.Path == "" {
+		r.Path = "/"
+	}
+	r.Host = strings.ToLower(r.Host)
+	if stripDot {
+		host, port := splitPort(r.Host)
+		r.Host = strings.TrimSuffix(host, ".") + port
+	}
+	header := map[string][]string{}
+	for name, values := range r.Header {
+		header[strings.ToLower(name)] = append(header[strings.ToLower(name)], values...)
+	}
+	r.Header = header
+	return r
+}
+
+// header returns the value of a header as Envoy compares it: those of one name joined, and the pseudo headers.
+func (r Request) header(name string) (string, bool) {
+	switch name = strings.ToLower(name); name {
+	case ":authority", "host":
+		return r.Host, true
+	case ":method":
+		return r.Method, true
+	case ":path":
+		return r.Path, true
+	case ":scheme":
+		return "http", true
+	}
+	values, ok := r.Header[name]
+	return strings.Join(values, ","), ok
+}
+
+// bare returns the path without its query.
+func (r Request) bare() string {
+	path, _, _ := strings.Cut(r.Path, "?")
+	path, _, _ = strings.Cut(path, "#")
+	return path
+}
+
+// query returns the first value of a parameter, as it is written.
+func (r Request) query(name string) (string, bool) {
+	_, query, _ := strings.Cut(r.Path, "?")
+	query, _, _ = strings.Cut(query, "#")
+	for part := range strings.SplitSeq(query, "&") {
+		if key, value, _ := strings.Cut(part, "="); key == name && part != "" {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// splitPort splits "host:port" into host and ":port", which is "" where there is none. An IPv6 address is in brackets.
+func splitPort(authority string) (host, port string) {
+	at := strings.LastIndexByte(authority, ':')
+	if at < 0 || at < strings.LastIndexByte(authority, ']') {
+		return authority, ""
+	}
+	for _, c := range authority[at+1:] {
+		if c < '0' || c > '9' {
+			return authority, ""
+		}
+	}
+	return authority[:at], authority[at:]
+}
+
+// normalPath removes dot segments, as normalize_path does. Slashes are not merged, and the query stays as it is.
+func normalPath(path string) string {
+	bare, query, asked := strings.Cut(path, "?")
+	var out []string
+	parts := strings.Split(strings.ReplaceAll(bare, "\\", "/"), "/")
+	for i, part := range parts {
+		last := i == len(parts)-1
+		switch strings.ReplaceAll(strings.ToLower(part), "%2e", ".") {
+		case ".":
+			if last {
+				out = append(out, "")
+			}
+		case "..":
+			if len(out) > 1 {
+				out = out[:len(out)-1]
+			}
+			if last {
+				out = append(out, "")
+			}
+		default:
+			out = append(out, part)
+		}
+	}
+	if bare = strings.Join(out, "/"); !strings.HasPrefix(bare, "/") {
+		bare = "/" + bare
+	}
+	if asked {
+		return bare + "?" + query
+	}
+	return bare
+}

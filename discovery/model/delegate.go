@@ -25,19 +25,24 @@ func (m *Mesh) addVirtualServices(objects []*Object) {
 		if len(spec.Hosts) == 0 {
 			continue
 		}
-		inputs := delegation{domain: m.settings.Domain, object: o}
-		for _, route := range spec.Http {
-			if route.Delegate == nil {
-				continue
-			}
-			child := delegates[delegateKey(route.Delegate, o.Namespace)]
-			if child != nil && !m.exportsRule(child.Meta, child.Spec.(*networking.VirtualService), o.Namespace) {
-				child = nil
-			}
-			inputs.children = append(inputs.children, child)
-		}
-		m.virtualServices = append(m.virtualServices, Recall(m.memory, o.Key(), inputs, delegation.resolve))
+		m.virtualServices = append(m.virtualServices, Recall(m.memory, o.Key(), m.delegationOf(o, delegates), delegation.resolve))
 	}
+}
+
+// delegationOf returns a VirtualService with its delegates, which are of delegates, by namespace and name.
+func (m *Mesh) delegationOf(o *Object, delegates map[string]*Object) delegation {
+	out := delegation{domain: m.settings.Domain, object: o}
+	for _, route := range o.Spec.(*networking.VirtualService).Http {
+		if route.Delegate == nil {
+			continue
+		}
+		child := delegates[delegateKey(route.Delegate, o.Namespace)]
+		if child != nil && !m.exportsRule(child.Meta, child.Spec.(*networking.VirtualService), o.Namespace) {
+			child = nil
+		}
+		out.children = append(out.children, child)
+	}
+	return out
 }
 
 // delegation is a VirtualService with the delegate of each of its delegating routes; the delegate is nil if it does not
@@ -63,10 +68,18 @@ func delegateKey(d *networking.Delegate, namespace string) string {
 func (d delegation) resolve() *Config[*networking.VirtualService] {
 	out := d.domain.qualifyVirtualService(d.object.Spec.(*networking.VirtualService), d.object.Meta)
 	var routes []*networking.HTTPRoute
+	d.each(out.Http, func(route *networking.HTTPRoute, _ Place) { routes = append(routes, route) })
+	out.Http = routes
+	return &Config[*networking.VirtualService]{d.object.Meta, out}
+}
+
+// each calls yield for every route, with its place in the VirtualService or in the delegate. own are the routes of the VirtualService with
+// qualified names.
+func (d delegation) each(own []*networking.HTTPRoute, yield func(*networking.HTTPRoute, Place)) {
 	children := d.children
-	for _, root := range out.Http {
+	for i, root := range own {
 		if root.Delegate == nil {
-			routes = append(routes, root)
+			yield(root, Place{d.object.Meta, index("spec.http", i)})
 			continue
 		}
 		child := children[0]
@@ -74,14 +87,12 @@ func (d delegation) resolve() *Config[*networking.VirtualService] {
 			continue
 		}
 		rules := d.domain.qualifyVirtualService(child.Spec.(*networking.VirtualService), child.Meta)
-		for _, route := range rules.Http {
+		for k, route := range rules.Http {
 			if merged := mergeRoute(root, route); merged != nil {
-				routes = append(routes, merged)
+				yield(merged, Place{child.Meta, index("spec.http", k)})
 			}
 		}
 	}
-	out.Http = routes
-	return &Config[*networking.VirtualService]{d.object.Meta, out}
 }
 
 // mergeRoute returns a delegate's route, restricted by the conditions of the root's route. Fields that the delegate

@@ -94,19 +94,8 @@ func fieldOf(s *Service, field string) string {
 	return field
 }
 
-// declaredBy returns the object that declares a service. For a registered service it returns a Meta that describes the
-// registry's record.
-func (j *judge) declaredBy(s *Service) Meta {
-	if s.Registry == "" {
-		for _, o := range j.mesh.used() {
-			if entry, ok := o.Spec.(*networking.ServiceEntry); ok && o.Namespace == s.Namespace && o.Name == s.Name &&
-				slices.ContainsFunc(entry.Hosts, func(host string) bool { return strings.EqualFold(host, s.Host) }) {
-				return o.Meta
-			}
-		}
-	}
-	return Meta{Kind: "Service", Namespace: s.Namespace, Name: cmp.Or(s.Name, s.Host), Created: s.Created, Origin: s.Origin}
-}
+// declaredBy returns the object that declares a service.
+func (j *judge) declaredBy(s *Service) Meta { return j.mesh.DeclaredBy(s) }
 
 // place returns the name of a registered service for a message: "Kubernetes Service shop/reviews (cluster east)".
 func (s *Service) place() string {

@@ -198,36 +198,30 @@ func targets(v *Config[*networking.VirtualService]) map[string]bool {
 	return out
 }
 
-func (s *Scope) merge(namespace string, all []*Config[*networking.DestinationRule]) *networking.DestinationRule {
-	var selected, general []*networking.DestinationRule
+// chosen returns those rules of one host and namespace that are for the workload: first those that select it.
+func (s *Scope) chosen(namespace string, all []*Config[*networking.DestinationRule]) []*Config[*networking.DestinationRule] {
+	var selected, general []*Config[*networking.DestinationRule]
 	for _, r := range all {
 		selector := r.Spec.GetWorkloadSelector().GetMatchLabels()
 		switch {
 		case !s.mesh.policyVisible(r, s.Namespace):
 		case len(selector) == 0:
-			general = append(general, r.Spec)
+			general = append(general, r)
 		case namespace == s.Namespace && Selects(selector, s.Labels):
-			selected = append(selected, r.Spec)
+			selected = append(selected, r)
 		}
 	}
-	rules := append(selected, general...)
-	if len(rules) < 2 {
-		if len(rules) == 0 {
-			return nil
-		}
-		return rules[0]
-	}
-	return mergeRules(rules)
+	return append(selected, general...)
 }
 
-func mergeRules(rules []*networking.DestinationRule) *networking.DestinationRule {
-	out := &networking.DestinationRule{Host: rules[0].Host}
+func mergeRules(rules []*Config[*networking.DestinationRule]) *networking.DestinationRule {
+	out := &networking.DestinationRule{Host: rules[0].Spec.Host}
 	seen := map[string]bool{}
 	for _, r := range rules {
 		if out.TrafficPolicy == nil {
-			out.TrafficPolicy = r.TrafficPolicy
+			out.TrafficPolicy = r.Spec.TrafficPolicy
 		}
-		for _, subset := range r.Subsets {
+		for _, subset := range r.Spec.Subsets {
 			if !seen[subset.Name] {
 				seen[subset.Name] = true
 				out.Subsets = append(out.Subsets, subset)

@@ -77,14 +77,26 @@ func (s *Scope) DestinationRule(service *Service) *networking.DestinationRule {
 }
 
 func (s *Scope) policyFor(host, namespace string) *networking.DestinationRule {
+	switch rules := s.policiesFor(host, namespace); len(rules) {
+	case 0:
+		return nil
+	case 1:
+		return rules[0].Spec
+	default:
+		return mergeRules(rules)
+	}
+}
+
+// policiesFor returns the rules of which the policy for a service consists.
+func (s *Scope) policiesFor(host, namespace string) []*Config[*networking.DestinationRule] {
 	for _, in := range []string{s.Namespace, namespace, s.mesh.settings.RootNamespace()} {
 		rules := s.mesh.destinationRules[in]
 		if rules == nil {
 			continue
 		}
 		for _, all := range rules.matching(host) {
-			if rule := s.merge(in, all); rule != nil {
-				return rule
+			if chosen := s.chosen(in, all); len(chosen) > 0 {
+				return chosen
 			}
 		}
 	}

@@ -55,10 +55,9 @@ func (s gatewayServer) routeName() string {
 	return fmt.Sprintf("https.%d.%s.%s.%s", s.Port.Number, s.Port.Name, s.gateway.Name, s.gateway.Namespace)
 }
 
-// gateways adds a listener for each bind and port of the Gateways that select the proxy, and their routes.
-func (b *builder) gateways() {
-	servers := map[string][]gatewayServer{}
-	var order []string
+// servers returns the servers of the Gateways that select the proxy by the names of their listeners, and these in their order.
+func (b *builder) servers() (servers map[string][]gatewayServer, order []string) {
+	servers = map[string][]gatewayServer{}
 	binds := model.Binds{Namespace: b.view.Namespace}
 	leads := b.mesh.GatewayPorts(b.view.Namespace, b.view.Labels())
 	for _, g := range b.mesh.GatewaysAt(b.view.Namespace, b.view.Labels()) {
@@ -81,10 +80,19 @@ func (b *builder) gateways() {
 			servers[key] = append(servers[key], gatewayServer{g, bind, opens, s})
 		}
 	}
+	for key, all := range servers {
+		// On one port all servers are plain HTTP, or none is: the first server decides, see model.GatewaysAt.
+		plain := all[0].plain()
+		servers[key] = slices.DeleteFunc(all, func(s gatewayServer) bool { return s.plain() != plain })
+	}
+	return servers, order
+}
+
+// gateways adds a listener for each bind and port of the Gateways that select the proxy, and their routes.
+func (b *builder) gateways() {
+	servers, order := b.servers()
 	for _, key := range order {
 		all := servers[key]
-		// On one port all servers are plain HTTP, or none is: the first server decides, see model.GatewaysAt.
-		all = slices.DeleteFunc(all, func(s gatewayServer) bool { return s.plain() != all[0].plain() })
 		b.out.Listeners = append(b.out.Listeners, b.gatewayListener(key, all))
 		for _, s := range all {
 			b.out.passes = b.out.passes || s.Tls.GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -43,23 +44,34 @@ func (r router) serviceRoutes(host string, rule *networking.VirtualService) []*r
 // request are left out, since no request would reach them.
 func (r router) routes(rule *networking.VirtualService) []*routev3.Route {
 	var out []*routev3.Route
-	for _, http := range rule.GetHttp() {
-		matches := http.Match
-		if len(matches) == 0 {
-			matches = []*networking.HTTPMatchRequest{nil}
-		}
-		for _, match := range matches {
-			if match != nil && !r.applies(match) {
-				continue
+	for _, route := range r.each(rule) {
+		out = append(out, route)
+	}
+	return out
+}
+
+// place is where a VirtualService has a route: the index of the HTTP route, and of its match; -1 without a match.
+type place struct{ http, match int }
+
+// each yields each of routes, with its place.
+func (r router) each(rule *networking.VirtualService) iter.Seq2[place, *routev3.Route] {
+	return func(yield func(place, *routev3.Route) bool) {
+		for i, http := range rule.GetHttp() {
+			matches, none := http.Match, 0
+			if len(matches) == 0 {
+				matches, none = []*networking.HTTPMatchRequest{nil}, -1
 			}
-			route := r.route(http, match)
-			out = append(out, route)
-			if catchesAll(route.Match) {
-				return out
+			for k, match := range matches {
+				if match != nil && !r.applies(match) {
+					continue
+				}
+				route := r.route(http, match)
+				if !yield(place{i, k + none}, route) || catchesAll(route.Match) {
+					return
+				}
 			}
 		}
 	}
-	return out
 }
 
 // source contains the conditions of a match on the proxy that sends a request.

@@ -1,0 +1,171 @@
+package xds
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Origins tells which objects made the parts of a proxy's outbound resources. Nothing is kept for it: it reads, when it is asked,
+// what translation keeps so as to reuse it, and the mesh that the resources were made of.
+type Origins struct {
+	mesh *model.Mesh
+	view Outbound
+	made *Resources
+}
+
+// OriginsOf returns the origins of r, which was made of a mesh for view v.
+func OriginsOf(m *model.Mesh, v Outbound, r *Resources) Origins { return Origins{m, v, r} }
+
+// Host returns what made a virtual host: its service, and its VirtualService.
+func (o Origins) Host(config, name string) (out []model.Place) {
+	h, _, ok := o.find(config, name)
+	if !ok {
+		return nil
+	}
+	if h.rule != nil {
+		out = append(out, model.Place{Meta: h.rule.Meta})
+	}
+	if h.service != nil {
+		out = append(out, model.Place{Meta: o.mesh.DeclaredBy(h.service)})
+	}
+	return out
+}
+
+// Route returns what made a route of a virtual host, by its index: the HTTP route of a VirtualService, or the service.
+func (o Origins) Route(config, name string, index int) []model.Place {
+	if o.view.Gateway {
+		return o.gatewayRoute(config, name, index)
+	}
+	h, served, ok := o.find(config, name)
+	if !ok {
+		return nil
+	}
+	if h.rule != nil {
+		places := placesOf(router{scope: o.made.scope, gateway: model.MeshGateway, port: h.port}, o.mesh, h.rule)
+		if len(places) == len(served.Routes) && index < len(places) {
+			return places[index : index+1]
+		}
+		if len(places) > 0 {
+			return nil // of another generation
+		}
+	}
+	if h.service == nil {
+		return nil
+	}
+	return []model.Place{{Meta: o.mesh.DeclaredBy(h.service)}}
+}
+
+// gatewayRoute returns the first routes of the gateway's rules that are equal to that of a virtual host: its routes are those of several rules.
+func (o Origins) gatewayRoute(config, name string, index int) []model.Place {
+	var served *routev3.Route
+	for _, c := range o.made.Routes {
+		for _, h := range c.VirtualHosts {
+			if c.Name == config && h.Name == name && index < len(h.Routes) {
+				served = h.Routes[index]
+			}
+		}
+	}
+	if served == nil {
+		return nil
+	}
+	servers, order := (&builder{mesh: o.mesh, view: o.view}).servers()
+	for _, key := range order {
+		if out := o.routeOf(servers[key], config, served); out != nil {
+			return out
+		}
+	}
+	return nil
+}
+
+// routeOf returns the place of the first route of some servers' rules that is equal to one that is served.
+func (o Origins) routeOf(servers []gatewayServer, config string, served *routev3.Route) []model.Place {
+	for _, s := range servers {
+		if !s.http() || s.routeName() != config {
+			continue
+		}
+		r := router{scope: o.made.scope, gateway: s.key(), port: s.Port.Number, encrypted: s.ends()}
+		for _, rule := range o.mesh.GatewayRules(s.gateway, o.view.Namespace) {
+			i := 0
+			for _, route := range r.each(rule.Spec) {
+				if proto.Equal(route, served) {
+					return placesOf(r, o.mesh, rule)[i : i+1]
+				}
+				i++
+			}
+		}
+	}
+	return nil
+}
+
+// Cluster returns what made a cluster: the service, and the DestinationRules of its policy.
+func (o Origins) Cluster(name string) []model.Place {
+	s := o.serviceOf(name)
+	if s == nil {
+		return nil
+	}
+	return append([]model.Place{{Meta: o.mesh.DeclaredBy(s)}}, o.made.scope.PolicyPlaces(s)...)
+}
+
+// Endpoint returns what declares the address of an endpoint of a cluster.
+func (o Origins) Endpoint(cluster, address string) []model.Place {
+	s := o.serviceOf(cluster)
+	if s == nil {
+		return nil
+	}
+	return o.mesh.EndpointPlaces(s, address)
+}
+
+// serviceOf returns the service of a cluster, by its name; nil if it has none.
+func (o Origins) serviceOf(cluster string) *model.Service {
+	parts := strings.SplitN(cluster, "|", 4)
+	if len(parts) != 4 || parts[0] != "outbound" || o.made.scope == nil {
+		return nil
+	}
+	if _, err := strconv.ParseUint(parts[1], 10, 32); err != nil {
+		return nil
+	}
+	i := slices.IndexFunc(o.made.scope.Services(), func(s *model.Service) bool { return s.Host == parts[3] })
+	if i < 0 {
+		return nil
+	}
+	return o.made.scope.Services()[i]
+}
+
+// find returns a virtual host with the inputs that it was made of.
+func (o Origins) find(config, name string) (routedHost, *routev3.VirtualHost, bool) {
+	for _, t := range o.made.tables {
+		if t.config.Name != config {
+			continue
+		}
+		for i, h := range t.hosts {
+			if t.config.VirtualHosts[i].Name == name {
+				return h, t.config.VirtualHosts[i], true
+			}
+		}
+	}
+	return routedHost{}, nil, false
+}
+
+// placesOf returns the place of each route that a router makes of a rule.
+func placesOf(r router, m *model.Mesh, rule *model.Config[*networking.VirtualService]) (out []model.Place) {
+	declared := m.RoutePlaces(rule)
+	for at := range r.each(rule.Spec) {
+		p := model.Place{Meta: rule.Meta}
+		if at.http < len(declared) {
+			p = declared[at.http]
+			if at.match >= 0 && p.Meta.Key() == rule.Key() { // a delegate's matches are joined with those of its root
+				p.Path += fmt.Sprintf(".match[%d]", at.match)
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}

@@ -1,0 +1,175 @@
+package xds
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Every route of a rule that a proxy is served has its place, in each scenario: the HTTP route there is the one from which it was made.
+func TestOriginsOfScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/scenario/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	ruled := 0
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(string(data), "\n")
+		proxy, settings := scenarioProxy(t, strings.TrimPrefix(first, "# "))
+		objects, _ := config.Decode(file, data)
+		m := model.New(slices.Values([]model.Group{{Objects: append(objects, settings...)}}))
+		v := ViewOf(proxy).Outbound
+		r := BuildOutbound(m, v)
+		o := OriginsOf(m, v, r)
+		for _, c := range r.Routes {
+			for _, h := range c.VirtualHosts {
+				for i, route := range h.Routes {
+					for _, p := range o.Route(c.Name, h.Name, i) {
+						rule, ok := specOf(objects, p.Meta).(*networking.VirtualService)
+						if !ok {
+							continue
+						}
+						ruled++
+						made := ruleAt(t, rule, p.Path)
+						if name := strings.SplitN(route.Name, ".", 2)[0]; made.Name != "" && !strings.Contains(name, made.Name) {
+							t.Errorf("%s: route %d of %s in %s is %q, its place %s of %s has the name %q", file, i, h.Name, c.Name, route.Name, p.Path, p.Meta.Key(), made.Name)
+						}
+						if route.GetDirectResponse() != nil && made.DirectResponse == nil && len(made.Route) > 1 || (route.GetRedirect() != nil) != (made.Redirect != nil) {
+							t.Errorf("%s: route %d of %s in %s is %v, its place %s of %s %v", file, i, h.Name, c.Name, route, p.Path, p.Meta.Key(), made)
+						}
+						if p.Line() <= p.Meta.Origin.Line-1 {
+							t.Errorf("%s: %s of %s is at line %d, want one of the object at %d", file, p.Path, p.Meta.Key(), p.Line(), p.Meta.Origin.Line)
+						}
+					}
+				}
+				if len(o.Host(c.Name, h.Name)) == 0 && !v.Gateway && !slices.Equal(h.Domains, []string{"*"}) {
+					t.Errorf("%s: nobody made %s of %s", file, h.Name, c.Name)
+				}
+			}
+		}
+		for _, c := range r.Clusters {
+			if strings.HasPrefix(c.Name, "outbound|") && len(o.Cluster(c.Name)) == 0 {
+				t.Errorf("%s: nobody made %s", file, c.Name)
+			}
+		}
+	}
+	if ruled < 50 {
+		t.Errorf("only %d routes of rules were seen", ruled)
+	}
+	t.Logf("%d routes of rules", ruled)
+}
+
+func specOf(objects []*model.Object, m model.Meta) any {
+	for _, o := range objects {
+		if o.Key() == m.Key() {
+			return o.Spec
+		}
+	}
+	return nil
+}
+
+// ruleAt returns the HTTP route at a path such as spec.http[2].match[0].
+func ruleAt(t *testing.T, rule *networking.VirtualService, path string) *networking.HTTPRoute {
+	t.Helper()
+	for i, http := range rule.Http {
+		if at := strings.TrimPrefix(path, "spec.http["); strings.HasPrefix(at, string(rune('0'+i%10))+"]") && i < 10 || strings.HasPrefix(at, string(rune('0'+i/10))+string(rune('0'+i%10))+"]") {
+			return http
+		}
+	}
+	t.Fatalf("no route at %s", path)
+	return nil
+}
+
+// A route that a delegate has is of the delegate, and one behind matches of other proxies is counted as the object counts it.
+func TestOriginsOfRoutes(t *testing.T) {
+	text := `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: a}
+spec:
+  hosts: [a.test]
+  ports: [{number: 80, name: http, protocol: HTTP}]
+  resolution: STATIC
+  endpoints:
+  - address: 10.0.0.1
+  - address: 10.0.0.2
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: a}
+spec: {host: a.test, trafficPolicy: {loadBalancer: {simple: RANDOM}}}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: root}
+spec:
+  hosts: [a.test]
+  http:
+  - match:
+    - sourceNamespace: elsewhere
+    - uri: {prefix: /own}
+    route: [{destination: {host: a.test}}]
+  - match: [{uri: {prefix: /child}}]
+    delegate: {name: child}
+  - route: [{destination: {host: a.test}}]
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: child}
+spec:
+  http:
+  - match: [{uri: {prefix: /child/one}}]
+    route: [{destination: {host: a.test}}]
+  - redirect: {uri: /}
+`
+	objects, problems := config.Decode("mesh.yaml", []byte(text))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	m := model.New(slices.Values([]model.Group{{Objects: objects}}))
+	v := ViewOf(proxies()["redirect"]).Outbound
+	o := OriginsOf(m, v, BuildOutbound(m, v))
+	for i, want := range []struct {
+		object, path string
+		line         int
+	}{
+		{"root", "spec.http[0].match[1]", 26}, {"child", "spec.http[0]", 37}, {"child", "spec.http[1]", 39}, {"root", "spec.http[2]", 30},
+	} {
+		got := o.Route("80", "a.test:80", i)
+		if len(got) != 1 || got[0].Meta.Name != want.object || got[0].Path != want.path || got[0].Line() != want.line {
+			t.Errorf("route %d is of %+v, want %v", i, got, want)
+		}
+	}
+	names := func(places []model.Place) (out string) {
+		for _, p := range places {
+			out += " " + p.Meta.Kind + p.Path
+		}
+		return out
+	}
+	for what, row := range map[string]struct {
+		got  []model.Place
+		want string
+	}{
+		"the host":         {o.Host("80", "a.test:80"), " VirtualService ServiceEntry"},
+		"the cluster":      {o.Cluster("outbound|80||a.test"), " ServiceEntry DestinationRule"},
+		"an endpoint":      {o.Endpoint("outbound|80||a.test", "10.0.0.2"), " ServiceEntryspec.endpoints[1]"},
+		"another cluster":  {o.Cluster("PassthroughCluster"), ""},
+		"an absent host":   {o.Host("80", "b.test:80"), ""},
+		"the host of rest": {o.Host("80", "allow_any"), ""},
+	} {
+		if got := names(row.got); got != row.want {
+			t.Errorf("%s is of%s, want%s", what, got, row.want)
+		}
+	}
+}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -59,7 +57,7 @@ func newInject() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		text, err := manifests(*paths, cmd.InOrStdin())
+		text, err := file.Stream(*paths, cmd.InOrStdin())
 		if err != nil {
 			return err
 		}
@@ -121,18 +119,4 @@ func layersOfFiles(cmd *cobra.Command, paths []string, meshFile string) (inject.
 	return func(namespace string, labels map[string]string) ([]inject.Layer, error) {
 		return plane.Layers(mesh, namespace, labels)
 	}, nil
-}
-
-// manifests reads files as one stream of documents.
-func manifests(paths []string, stdin io.Reader) ([]byte, error) {
-	files, err := file.ReadEach(paths, stdin)
-	faults := []error{err}
-	var all [][]byte
-	for _, f := range files {
-		if f.Err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", f.Name, f.Err))
-		}
-		all = append(all, f.Data)
-	}
-	return bytes.Join(all, []byte("\n---\n")), errors.Join(faults...)
 }

@@ -34,6 +34,17 @@ func addOutput(cmd *cobra.Command) *outputFlag {
 	return &o
 }
 
+// print writes a value in the form of the flag; text is its text.
+func (o *outputFlag) print(w io.Writer, value any, text string) error {
+	if *o == outputJSON {
+		return writeJSON(w, value)
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
 func writeJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)

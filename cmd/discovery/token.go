@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,17 +67,7 @@ func newTokenList(dir *string) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("list join tokens: %w", err)
 			}
-			now := time.Now()
-			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "ID\tNAMESPACE\tSERVICE ACCOUNT\tSTATE\tONCE\tEXPIRES\tLAST USED")
-			for _, t := range all {
-				used := "never"
-				if !t.Used.IsZero() {
-					used = t.Used.Format(time.RFC3339)
-				}
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%t\t%s\t%s\n", t.ID, t.Namespace, t.ServiceAccount, t.State(now), t.Once, t.Expires.Format(time.RFC3339), used)
-			}
-			return table.Flush()
+			return keep.Table(cmd.OutOrStdout(), all, time.Now())
 		},
 	}
 }

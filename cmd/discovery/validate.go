@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -77,7 +76,7 @@ func newValidate() *cobra.Command {
 			Settings:     model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback},
 			IngressClass: *class, Elsewhere: v.domains.Elsewhere(domain.Domain, v.registries),
 		}.Judge(objects, problems)
-		if err := printVerdict(cmd.OutOrStdout(), verdict, *output); err != nil {
+		if err := output.print(cmd.OutOrStdout(), verdict, verdict.Text()); err != nil {
 			return err
 		}
 		if rest := verdict.Rest(); rest != "" && *output == outputText {
@@ -92,16 +91,4 @@ func newValidate() *cobra.Command {
 		return nil
 	}
 	return cmd
-}
-
-func printVerdict(w io.Writer, v examine.Verdict, output outputFlag) error {
-	if output == outputJSON {
-		return writeJSON(w, v)
-	}
-	for _, p := range v.Problems {
-		if _, err := fmt.Fprintln(w, p); err != nil {
-			return fmt.Errorf("write output: %w", err)
-		}
-	}
-	return nil
 }

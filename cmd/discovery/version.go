@@ -12,14 +12,7 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "Print the version of this binary", Args: noArgs}
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		info := version.Get()
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), info)
-		}
-		if _, err := fmt.Fprintln(cmd.OutOrStdout(), "discovery", info); err != nil {
-			return fmt.Errorf("write output: %w", err)
-		}
-		return nil
+		return output.print(cmd.OutOrStdout(), version.Get(), fmt.Sprintln("discovery", version.Get()))
 	}
 	return cmd
 }

@@ -30,7 +30,7 @@ func (m Mesh) Judge(objects []*model.Object, found []config.Problem) Verdict {
 	v := Verdict{Objects: len(objects), Problems: append([]config.Problem{}, found...)}
 	all := m.understand(objects)
 	v.Problems = append(v.Problems, all.problems...)
-	mesh := model.NewOf(m.Settings, slices.Values(all.groups))
+	mesh := m.of(all)
 	var counted []model.Note
 	for _, n := range mesh.Notes() {
 		if name := m.Elsewhere.missing(n, mesh); name != "" {
@@ -53,9 +53,25 @@ func (m Mesh) Judge(objects []*model.Object, found []config.Problem) Verdict {
 	return v
 }
 
+// Of returns the mesh that serve would have of objects, without saying what is wrong with them.
+func (m Mesh) Of(objects []*model.Object) *model.Mesh { return m.of(m.understand(objects)) }
+
+func (m Mesh) of(all understood) *model.Mesh {
+	return model.NewOf(m.Settings, slices.Values(all.groups))
+}
+
 // names reports whether an object names hosts of services.
 func names(o *model.Object) bool {
 	return slices.Contains([]string{"VirtualService", "DestinationRule", "Sidecar"}, o.Kind)
+}
+
+// Text returns a line for each problem.
+func (v Verdict) Text() string {
+	var b strings.Builder
+	for _, p := range v.Problems {
+		fmt.Fprintln(&b, p)
+	}
+	return b.String()
 }
 
 // Bad reports whether there is an error, or, if it is strict, any problem.

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -50,6 +51,20 @@ func (p Paths) Read(stdin io.Reader) ([]*model.Object, []config.Problem, error) 
 func ReadEach(paths []string, stdin io.Reader) ([]File, error) {
 	files, _, err := readEach(paths, stdin)
 	return files, err
+}
+
+// Stream reads every path as one stream of documents.
+func Stream(paths []string, stdin io.Reader) ([]byte, error) {
+	files, err := ReadEach(paths, stdin)
+	faults := []error{err}
+	var all [][]byte
+	for _, f := range files {
+		if f.Err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", f.Name, f.Err))
+		}
+		all = append(all, f.Data)
+	}
+	return bytes.Join(all, []byte("\n---\n")), errors.Join(faults...)
 }
 
 // readEach does that too, and returns the directories without files.

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/examine"
+	"github.com/pilotlight/pilotlight/discovery/explain"
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+func newExplain() *cobra.Command {
+	var q explain.Question
+	var paths file.Paths
+	cmd := &cobra.Command{
+		Use: "explain --configDir DIR --from WORKLOAD|NODE --to HOST[:PORT]", Short: "Say what becomes of one request, and which objects decide it",
+		Long: "Builds what serve would send to the proxy of a workload, judges one request by it as Envoy does, and prints its road: listener, filter chain, virtual\n" +
+			"host, the routes that do not match and why, the one that does, filters, clusters, endpoints with TLS, and the outcome. Objects are named with file\n" +
+			"and line. It reads files alone: what only a running Envoy knows, such as a dead server, an ejected endpoint or an answer of DNS, is not judged,\n" +
+			"nor is what the server's own proxy does.",
+		Example: "  discovery explain --configDir mesh/ --from shop/web --to reviews:9080 --path /private --header end-user=jason", Args: noArgs,
+	}
+	cmd.Flags().StringArrayVar(&paths.Objects, "configDir", nil, "directory, or file, of objects as serve reads them, - for standard input; repeatable")
+	cmd.Flags().StringVar(&paths.MeshConfig, "meshConfig", "", "file of Istio's MeshConfig, as serve has it")
+	cmd.Flags().StringVar(&paths.MeshNetworks, "networksConfig", "", "file of Istio's MeshNetworks, as serve has it")
+	cmd.Flags().StringVar(&q.From, "from", "", "who sends: NAMESPACE/NAME of a WorkloadEntry or Pod, its address or that of an endpoint, or the ID of a proxy's node")
+	cmd.Flags().StringToStringVar(&q.Metadata, "meta", nil, "metadata of the proxy's node by Istio's keys: INTERCEPTION_MODE=NONE,HTTP_PROXY_PORT=15080")
+	cmd.Flags().StringVar(&q.To, "to", "", "HOST[:PORT] as the program names it; port 80 if it names none")
+	cmd.Flags().StringVar(&q.Address, "address", "", "address to which the program connects; if empty, the one that the host has in the mesh")
+	cmd.Flags().StringVar(&q.Method, "method", "GET", "method of the request")
+	cmd.Flags().StringVar(&q.Path, "path", "/", "its path, with the query")
+	cmd.Flags().StringArrayVar(&q.Header, "header", nil, "a header of it, NAME=VALUE or NAME:VALUE; repeatable")
+	cmd.Flags().BoolVar(&q.TCP, "tcp", false, "the program sends bytes that are not HTTP")
+	domain, loopback, output := addDomain(cmd, "DNS domain of the cluster's services, as serve has it"), addLoopback(cmd), addOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if len(paths.Objects) == 0 || q.From == "" || q.To == "" {
+			return setting.Usage("discovery", errors.New("--configDir, --from or --to is missing: want the files, who sends, and the host"))
+		}
+		objects, problems, err := paths.Read(cmd.InOrStdin())
+		if err != nil {
+			return err
+		}
+		for _, p := range problems {
+			if p.Severity == config.Error {
+				cmd.PrintErrln(p) // such an object is not served, so the answer is without it
+			}
+		}
+		mesh := examine.Mesh{Settings: model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback}}
+		road, err := q.Answer(mesh.Of(objects))
+		if err != nil {
+			return err
+		}
+		return output.print(cmd.OutOrStdout(), road, road.Text())
+	}
+	return cmd
+}

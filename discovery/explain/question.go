@@ -1,0 +1,236 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/xds"
+	"github.com/pilotlight/pilotlight/node"
+)
+
+// Question is what is asked about one request.
+type Question struct {
+	From     string            // a workload, NAMESPACE/NAME, NAME or an address, or a proxy's node ID
+	Metadata map[string]string // what the proxy's node says beside its ID, by Istio's keys: INTERCEPTION_MODE
+	To       string            // HOST[:PORT], as the program names it; port 80 where it names none
+	Address  string            // to which the program connects; "" for the one that DNS has for the host
+	Method   string
+	Path     string
+	Header   []string // "NAME: VALUE" or "NAME=VALUE"
+	TCP      bool     // the program sends bytes that are not HTTP
+}
+
+// Road is the answer to a question.
+type Road struct {
+	Proxy string `json:"proxy"` // node ID
+	To    string `json:"to"`    // HOST:PORT
+	At    string `json:"at"`    // the address to which the program connects
+	Answer
+}
+
+// nowhere is an address at which a program connects to a host that has none: one that no listener has.
+var nowhere = netip.AddrFrom4([4]byte{240, 0, 0, 1})
+
+// Answer answers a question in a mesh. An error names the part of the question that cannot be understood.
+func (q Question) Answer(m *model.Mesh) (Road, error) {
+	proxy, err := q.proxy(m)
+	if err != nil {
+		return Road{}, err
+	}
+	host, port, err := splitTo(q.To)
+	if err != nil {
+		return Road{}, err
+	}
+	header, err := headers(q.Header)
+	if err != nil {
+		return Road{}, err
+	}
+	view := xds.ViewOf(proxy).Outbound
+	made := xds.RebuildWithSibling(nil, nil, m, view)
+	r := Request{Host: host, Method: strings.ToUpper(q.Method), Path: q.Path, Header: header, TCP: q.TCP}
+	if port != 80 {
+		r.Host = fmt.Sprintf("%s:%d", host, port)
+	}
+	road := Road{Proxy: proxy.ID.String(), To: fmt.Sprintf("%s:%d", host, port)}
+	at, step, err := q.resolve(made, view, host, port)
+	if err != nil {
+		return Road{}, err
+	}
+	r.To, road.At = at, at.String()
+	origins := xds.OriginsOf(m, view, made)
+	road.Answer = Judge(Served{made.Clusters, made.Endpoints, made.Listeners, made.Routes}, r, func(p Part) []Place { return placesOf(origins, p) })
+	road.Steps = append([]Step{step}, road.Steps...)
+	return road, nil
+}
+
+// resolve returns the address to which the program connects.
+func (q Question) resolve(made *xds.Resources, v xds.Outbound, host string, port uint16) (netip.AddrPort, Step, error) {
+	step := Step{Kind: "address", Name: host}
+	to := func(ip netip.Addr, format string, args ...any) (netip.AddrPort, Step, error) {
+		step.Text = fmt.Sprintf(format, args...)
+		return netip.AddrPortFrom(ip, port), step, nil
+	}
+	if q.Address != "" {
+		ip, err := netip.ParseAddr(q.Address)
+		if err != nil {
+			return netip.AddrPort{}, Step{}, fmt.Errorf("address %q: want an IP address", q.Address)
+		}
+		return to(ip, "the program connects to %s", ip)
+	}
+	if v.Mode == node.None && v.HTTPProxyPort != 0 && !q.TCP {
+		step.Text = fmt.Sprintf("the program sends it to its HTTP proxy at port %d", v.HTTPProxyPort)
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(v.HTTPProxyPort)), step, nil
+	}
+	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return to(ip, "is an address")
+	}
+	for _, name := range searched(host, v.Domain) {
+		for _, n := range made.Names(v) {
+			if ip, err := netip.ParseAddr(append(slices.Clone(n.Addresses), "")[0]); n.Host == name && err == nil {
+				return to(ip, "%s has the address %s", name, ip)
+			}
+		}
+	}
+	return to(nowhere, "its address is not known here: %s stands for one that no service has", nowhere)
+}
+
+// searched returns the names for which a resolver asks, in its order.
+func searched(host, domain string) []string {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	out := []string{host}
+	for domain != "" {
+		out = append(out, host+"."+domain)
+		_, domain, _ = strings.Cut(domain, ".")
+	}
+	return out
+}
+
+// proxy returns the proxy from which the request comes.
+func (q Question) proxy(m *model.Mesh) (xds.Proxy, error) {
+	metadata := map[string]any{}
+	id := q.From
+	if !strings.Contains(id, "~") {
+		w, err := workload(m, q.From)
+		if err != nil {
+			return xds.Proxy{}, err
+		}
+		domain := w.Namespace + ".svc." + m.Settings().Domain.String()
+		id = node.ID{Role: node.Sidecar, IP: w.Addresses[0], Name: w.Name + "." + w.Namespace, Domain: domain}.String()
+		metadata["NAMESPACE"], metadata["INSTANCE_IPS"] = w.Namespace, strings.Join(w.Addresses, ",")
+		labels := map[string]any{}
+		for key, value := range w.Labels {
+			labels[key] = value
+		}
+		metadata["LABELS"] = labels
+	}
+	for key, value := range q.Metadata {
+		metadata[key] = value
+		if key == "LABELS" {
+			labels := map[string]any{}
+			for part := range strings.SplitSeq(value, ",") {
+				name, of, _ := strings.Cut(part, "=")
+				labels[name] = of
+			}
+			metadata[key] = labels
+		}
+	}
+	fields, err := structpb.NewStruct(metadata)
+	if err != nil {
+		return xds.Proxy{}, fmt.Errorf("metadata: %w", err)
+	}
+	return xds.ParseProxy(&corev3.Node{Id: id, Metadata: fields})
+}
+
+// workload returns the workload that a text names: NAMESPACE/NAME, NAME of the namespace default, or an address.
+func workload(m *model.Mesh, text string) (*model.Workload, error) {
+	ip, err := netip.ParseAddr(text)
+	namespace, name, qualified := strings.Cut(text, "/")
+	if !qualified {
+		namespace, name = "default", text
+	}
+	var known []string
+	for w := range m.Workloads() {
+		if len(w.Addresses) == 0 {
+			continue
+		}
+		if err != nil && w.Namespace == namespace && w.Name == name || err == nil && slices.Contains(w.Addresses, ip.String()) {
+			return w, nil
+		}
+		known = append(known, w.Namespace+"/"+w.Name)
+	}
+	if err == nil {
+		for _, s := range m.ServicesAt(ip.Unmap()) {
+			for _, e := range s.Endpoints {
+				if e.Address == text {
+					return &model.Workload{Namespace: s.Namespace, Name: strings.ReplaceAll(text, ":", "-"), Addresses: []string{text}, Labels: e.Labels}, nil
+				}
+			}
+		}
+		return nil, fmt.Errorf("no workload and no endpoint has the address %s", ip)
+	}
+	slices.Sort(known)
+	const most = 10
+	if len(known) == 0 {
+		known = []string{"none, so an endpoint's address or a node ID"}
+	}
+	return nil, fmt.Errorf("no workload %s/%s: want one of %s, an address of one, or a node ID such as sidecar~10.0.0.1~web.shop~shop.svc.cluster.local",
+		namespace, name, strings.Join(known[:min(len(known), most)], ", "))
+}
+
+func splitTo(to string) (host string, port uint16, err error) {
+	host, text := splitPort(to)
+	if host == "" {
+		return "", 0, fmt.Errorf("to %q: want HOST or HOST:PORT", to)
+	}
+	if text == "" {
+		return host, 80, nil
+	}
+	n, err := strconv.ParseUint(text[1:], 10, 16)
+	if err != nil || n == 0 {
+		return "", 0, fmt.Errorf("to %q: port %s, want 1 to 65535", to, text[1:])
+	}
+	return host, uint16(n), nil
+}
+
+func headers(all []string) (map[string][]string, error) {
+	out := map[string][]string{}
+	for _, h := range all {
+		at := strings.IndexAny(h, ":=")
+		if at <= 0 {
+			return nil, fmt.Errorf("header %q: want NAME:VALUE or NAME=VALUE", h)
+		}
+		name := strings.ToLower(h[:at])
+		out[name] = append(out[name], strings.TrimSpace(h[at+1:]))
+	}
+	return out, nil
+}
+
+func placesOf(o xds.Origins, p Part) (out []Place) {
+	var made []model.Place
+	switch {
+	case p.Endpoint != "":
+		address, _ := splitPort(p.Endpoint)
+		made = o.Endpoint(p.Cluster, strings.Trim(address, "[]"))
+	case p.Cluster != "":
+		made = o.Cluster(p.Cluster)
+	case p.Route > 0:
+		made = o.Route(p.Routes, p.Host, p.Route-1)
+	default:
+		made = o.Host(p.Routes, p.Host)
+	}
+	for _, m := range made {
+		place := Place{Object: fmt.Sprintf("%s %s/%s", m.Meta.Kind, m.Meta.Namespace, m.Meta.Name), Path: m.Path, At: m.Meta.Origin.String()}
+		if m.Meta.Origin.Record == nil && m.Meta.Origin.File != "" {
+			place.At = fmt.Sprintf("%s:%d", m.Meta.Origin.File, m.Line())
+		}
+		out = append(out, place)
+	}
+	return out
+}

@@ -1,0 +1,81 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Text returns the road in lines, its end last.
+func (r Road) Text() string {
+	var b strings.Builder
+	line := func(kind, format string, args ...any) {
+		b.WriteString(strings.TrimRight(fmt.Sprintf("%-13s %s", kind, fmt.Sprintf(format, args...)), " ") + "\n")
+	}
+	line("from", "%s", r.Proxy)
+	line("to", "%s at %s", r.To, r.At)
+	for _, s := range r.Steps {
+		for _, p := range s.Passed {
+			line("not "+s.Kind, "%s: %s%s", p.Name, p.Reason, by(p.Origins))
+		}
+		text := s.Text
+		if s.Name != "" && text != "" {
+			text = ": " + text
+		}
+		line(s.Kind, "%s%s%s", s.Name, text, by(s.Origins))
+	}
+	for _, o := range r.Outcomes {
+		for _, e := range o.Endpoints {
+			where := ""
+			if e.Locality != "" {
+				where = " in " + e.Locality
+			}
+			line("endpoint", "%s: %s%s, priority %d, %s%s", e.Address, e.Health, where, e.Priority, e.TLS, by(e.Origins))
+		}
+	}
+	for _, o := range r.Outcomes {
+		line("outcome", "%s", o.text())
+	}
+	return b.String()
+}
+
+// text says an outcome in a line.
+func (o Outcome) text() string {
+	out := ""
+	if o.Share < 1 {
+		out = percent(o.Share) + ": "
+	}
+	if o.Status != 0 {
+		out += fmt.Sprintf("%d from the proxy", o.Status)
+		if o.Flag != "" {
+			out += " (" + o.Flag + ")"
+		}
+		return out + ": " + o.Reason
+	}
+	out += o.Reason
+	if o.Cluster != "" {
+		out += ", of " + o.Cluster
+	}
+	if o.Path != "" {
+		out += fmt.Sprintf("; it gets %s of %s", o.Path, o.Host)
+	}
+	return out
+}
+
+// by says where the objects are that made a part.
+func by(places []Place) string {
+	var out []string
+	for _, p := range places {
+		text := p.Object
+		if p.Path != "" {
+			text += " " + p.Path
+		}
+		if p.At != "" {
+			text += " at " + p.At
+		}
+		out = append(out, text)
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return " [" + strings.Join(out, "; ") + "]"
+}

@@ -54,10 +54,7 @@ func (q Question) Answer(m *model.Mesh) (Road, error) {
 	}
 	view := xds.ViewOf(proxy).Outbound
 	made := xds.RebuildWithSibling(nil, nil, m, view)
-	r := Request{Host: host, Method: strings.ToUpper(q.Method), Path: q.Path, Header: header, TCP: q.TCP}
-	if port != 80 {
-		r.Host = fmt.Sprintf("%s:%d", host, port)
-	}
+	r := Request{Host: q.To, Method: strings.ToUpper(q.Method), Path: q.Path, Header: header, TCP: q.TCP}
 	road := Road{Proxy: proxy.ID.String(), To: fmt.Sprintf("%s:%d", host, port)}
 	at, step, err := q.resolve(made, view, host, port)
 	if err != nil {

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -23,7 +24,6 @@ func (r Request) normal(stripDot bool) Request {
 	if r.Path == "" {
 		r.Path = "/"
 	}
-	r.Host = strings.ToLower(r.Host)
 	if stripDot {
 		host, port := splitPort(r.Host)
 		r.Host = strings.TrimSuffix(host, ".") + port
@@ -85,14 +85,15 @@ func splitPort(authority string) (host, port string) {
 	return authority[:at], authority[at:]
 }
 
-// normalPath removes dot segments, as normalize_path does. Slashes are not merged, and the query stays as it is.
+// normalPath removes dot segments and decodes what needs no escape, as normalize_path does. Slashes are not merged, and the query
+// stays as it is.
 func normalPath(path string) string {
 	bare, query, asked := strings.Cut(path, "?")
 	var out []string
-	parts := strings.Split(strings.ReplaceAll(bare, "\\", "/"), "/")
+	parts := strings.Split(strings.ReplaceAll(unescaped(bare), "\\", "/"), "/")
 	for i, part := range parts {
 		last := i == len(parts)-1
-		switch strings.ReplaceAll(strings.ToLower(part), "%2e", ".") {
+		switch part {
 		case ".":
 			if last {
 				out = append(out, "")
@@ -115,4 +116,24 @@ func normalPath(path string) string {
 		return bare + "?" + query
 	}
 	return bare
+}
+
+// unescaped decodes the escapes of characters that RFC 3986 calls unreserved.
+func unescaped(path string) string {
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		if path[i] == '%' && i+2 < len(path) {
+			if n, err := strconv.ParseUint(path[i+1:i+3], 16, 8); err == nil && unreserved(byte(n)) {
+				b.WriteByte(byte(n))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(path[i])
+	}
+	return b.String()
+}
+
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }

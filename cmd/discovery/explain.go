@@ -30,7 +30,7 @@ func newExplain() *cobra.Command {
 	cmd.Flags().StringVar(&q.From, "from", "", "who sends: NAMESPACE/NAME of a WorkloadEntry or Pod, its address or that of an endpoint, or the ID of a proxy's node")
 	cmd.Flags().StringToStringVar(&q.Metadata, "meta", nil, "metadata of the proxy's node by Istio's keys: INTERCEPTION_MODE=NONE,HTTP_PROXY_PORT=15080")
 	cmd.Flags().StringVar(&q.To, "to", "", "HOST[:PORT] as the program names it; port 80 if it names none")
-	cmd.Flags().StringVar(&q.Address, "address", "", "address to which the program connects; if empty, the one that the host has in the mesh")
+	cmd.Flags().StringVar(&q.Address, "address", "", "address to which the program connects, with a port where it is not that of --to; if empty, the one that the host has in the mesh")
 	cmd.Flags().StringVar(&q.Method, "method", "GET", "method of the request")
 	cmd.Flags().StringVar(&q.Path, "path", "/", "its path, with the query")
 	cmd.Flags().StringArrayVar(&q.Header, "header", nil, "a header of it, NAME=VALUE or NAME:VALUE; repeatable")

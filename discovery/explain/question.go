@@ -20,7 +20,7 @@ type Question struct {
 	From     string            // a workload, NAMESPACE/NAME, NAME or an address, or a proxy's node ID
 	Metadata map[string]string // what the proxy's node says beside its ID, by Istio's keys: INTERCEPTION_MODE
 	To       string            // HOST[:PORT], as the program names it; port 80 where it names none
-	Address  string            // to which the program connects; "" for the one that DNS has for the host
+	Address  string            // to which the program connects, with a port if it is not that of To; "" for the one that DNS has for the host
 	Method   string
 	Path     string
 	Header   []string // "NAME: VALUE" or "NAME=VALUE"
@@ -75,9 +75,13 @@ func (q Question) resolve(made *xds.Resources, v xds.Outbound, host string, port
 		return netip.AddrPortFrom(ip, port), step, nil
 	}
 	if q.Address != "" {
+		if at, err := netip.ParseAddrPort(q.Address); err == nil {
+			step.Text = fmt.Sprintf("the program connects to %s", at)
+			return at, step, nil
+		}
 		ip, err := netip.ParseAddr(q.Address)
 		if err != nil {
-			return netip.AddrPort{}, Step{}, fmt.Errorf("address %q: want an IP address", q.Address)
+			return netip.AddrPort{}, Step{}, fmt.Errorf("address %q: want an IP address, with or without a port", q.Address)
 		}
 		return to(ip, "the program connects to %s", ip)
 	}

@@ -54,6 +54,13 @@ const explained = `
 	  route: [{destination: {host: a.test, subset: v1}}]
 `
 
+// logged is the MeshConfig whose access log truths reads.
+const logged = `
+outboundTrafficPolicy: {mode: REGISTRY_ONLY}
+accessLogFile: /dev/stdout
+accessLogFormat: "truth %REQ(X-NUMBER)% %RESPONSE_CODE% %RESPONSE_FLAGS% %UPSTREAM_CLUSTER_RAW%\n"
+`
+
 // truth is what the real Envoy did with a request, by its access log.
 type truth struct {
 	status  int
@@ -66,8 +73,7 @@ type truth struct {
 func TestExplainIsTrue(t *testing.T) {
 	t.Parallel()
 	settings := filepath.Join(t.TempDir(), "mesh.yaml")
-	if err := os.WriteFile(settings, []byte("outboundTrafficPolicy: {mode: REGISTRY_ONLY}\naccessLogFile: /dev/stdout\n"+
-		`accessLogFormat: "truth %REQ(X-NUMBER)% %RESPONSE_CODE% %RESPONSE_FLAGS% %UPSTREAM_CLUSTER_RAW%\n"`+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(settings, []byte(logged), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, "--meshConfig", settings)
@@ -82,16 +88,57 @@ func TestExplainIsTrue(t *testing.T) {
 	objects := w.objects(settings)
 	mesh := examine.Mesh{Settings: model.Settings{LoopbackEndpoints: true}}.Of(objects)
 	_, port, _ := strings.Cut(p.HTTP, ":")
-	const requests = 3000
+	w.compare(p, mesh, &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: p.HTTP})}}, explain.Question{
+		From:     "sidecar~127.0.0.1~client.default~default.svc.cluster.local",
+		Metadata: map[string]string{"NAMESPACE": "default", "INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": port},
+	}, 3000, 12)
+}
+
+// TestExplainOfGatewaysIsTrue does the same for a gateway: of two VirtualServices of one host, at two ports, of which one redirects.
+func TestExplainOfGatewaysIsTrue(t *testing.T) {
+	t.Parallel()
+	settings := filepath.Join(t.TempDir(), "mesh.yaml")
+	if err := os.WriteFile(settings, []byte(logged), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, "--meshConfig", settings)
+	versions(w, "a.test")
+	w.Service("b.test", w.Backend("b"))
+	w.Service("empty.test")
+	bind := w.Address()
+	w.Apply("Gateway gw", strings.ReplaceAll(`
+		selector: {gateway: gw}
+		servers:
+		- {port: {number: 18080, name: http, protocol: HTTP}, bind: BIND, hosts: [a.test, "*.test"]}
+		- {port: {number: 18081, name: redirect, protocol: HTTP}, bind: BIND, hosts: ["*"], tls: {httpsRedirect: true}}
+	`, "BIND", bind),
+		"VirtualService b", "hosts: [a.test, b.test]\ngateways: [gw]\nhttp: [{match: [{uri: {prefix: /nothing}}], redirect: {uri: /}}, {match: [{uri: {prefix: /v2}}], route: [{destination: {host: b.test}}]}]",
+		"VirtualService c", strings.Replace(explained, "hosts: [a.test]", "hosts: [a.test]\n\tgateways: [gw]", 1))
+	p := w.GatewayEnvoy("gw")
+	w.Await(lab.ClientTo(bind+":18080", nil), "http://a.test/abort", lab.Status(418))
+	w.Await(lab.ClientTo(bind+":18081", nil), "http://a.test/", lab.Status(301))
+	mesh := examine.Mesh{Settings: model.Settings{LoopbackEndpoints: true}}.Of(w.objects(settings))
+	for port, kinds := range map[string]int{"18080": 10, "18081": 1} {
+		w.compare(p, mesh, lab.ClientTo(bind+":"+port, nil), explain.Question{
+			From: "router~" + bind + "~gw.default~default.svc.cluster.local", Address: bind + ":" + port,
+			Metadata: map[string]string{"NAMESPACE": "default", "LABELS": "gateway=gw"},
+		}, 1000, kinds)
+	}
+}
+
+// compare sends generated requests, and asks explain about each. as has the fields of the question that are the same for all. It is an error if fewer than
+// kinds of outcomes are seen.
+func (w *world) compare(p *lab.Proxy, mesh *model.Mesh, client *http.Client, as explain.Question, requests, kinds int) {
+	t := w.T
+	t.Helper()
 	seed := rand.Uint64()
 	draw := rand.New(rand.NewPCG(seed, 0))
 	asked, got := make([]explain.Question, requests), make([]lab.Answer, requests)
-	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: p.HTTP})}}
+	first := len(truths(p.Log()))
 	for i := range requests {
 		q := generated(draw)
-		q.From = "sidecar~127.0.0.1~client.default~default.svc.cluster.local"
-		q.Metadata = map[string]string{"NAMESPACE": "default", "INTERCEPTION_MODE": "NONE", "HTTP_PROXY_PORT": port}
-		header := []string{"x-number", fmt.Sprint(i)}
+		q.From, q.Metadata, q.Address = as.From, as.Metadata, as.Address
+		header := []string{"x-number", fmt.Sprint(first + i)}
 		for _, h := range q.Header {
 			name, value, _ := strings.Cut(h, ":")
 			header = append(header, name, value)
@@ -103,8 +150,8 @@ func TestExplainIsTrue(t *testing.T) {
 	}
 	var done map[int]truth
 	w.Check(lab.Eventually(lab.StopLimit, func() error {
-		if done = truths(p.Log()); len(done) < requests {
-			return fmt.Errorf("the access log has %d of %d requests", len(done), requests)
+		if done = truths(p.Log()); len(done) < first+requests {
+			return fmt.Errorf("the access log has %d of %d requests", len(done)-first, requests)
 		}
 		return nil
 	}))
@@ -112,16 +159,16 @@ func TestExplainIsTrue(t *testing.T) {
 	for i, q := range asked {
 		road, err := q.Answer(mesh)
 		w.Check(err)
-		kind, holds := held(road, done[i], got[i])
+		kind, holds := held(road, done[first+i], got[i])
 		seen[kind]++
 		if !holds && faults < 20 {
 			faults++
 			t.Errorf("seed %d, request %d: %s %s%s %q: Envoy did %+v, the server got %s of %s; explain says\n%s",
-				seed, i, q.Method, q.To, q.Path, q.Header, done[i], got[i].Echo.Path, got[i].Echo.Host, road.Text())
+				seed, i, q.Method, q.To, q.Path, q.Header, done[first+i], got[i].Echo.Path, got[i].Echo.Host, road.Text())
 		}
 	}
 	t.Logf("outcomes of %d requests: %v", requests, seen)
-	if len(seen) < 12 {
+	if len(seen) < kinds {
 		t.Errorf("only %d kinds of outcomes were seen: %v", len(seen), seen)
 	}
 }

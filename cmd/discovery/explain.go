@@ -21,7 +21,7 @@ func newExplain() *cobra.Command {
 		Long: "Builds what serve would send to the proxy of a workload, judges one request by it as Envoy does, and prints its road: listener, filter chain, virtual\n" +
 			"host, the routes that do not match and why, the one that does, filters, clusters, endpoints with TLS, and the outcome. Objects are named with file\n" +
 			"and line. It reads files alone: what only a running Envoy knows, such as a dead server, an ejected endpoint or an answer of DNS, is not judged,\n" +
-			"nor is what the server's own proxy does.",
+			"nor is what the server's own proxy does, or a policy at a gateway. A workload with a service account has a certificate of the mesh; of a node --meta says it.",
 		Example: "  discovery explain --configDir mesh/ --from shop/web --to reviews:9080 --path /private --header end-user=jason", Args: noArgs,
 	}
 	cmd.Flags().StringArrayVar(&paths.Objects, "configDir", nil, "directory, or file, of objects as serve reads them, - for standard input; repeatable")

@@ -53,6 +53,9 @@ type Outcome struct {
 	Flag   string `json:"flag,omitempty"` // Envoy's response flag: "NR", "NC", "UH", "FI"
 	Reason string `json:"reason"`
 
+	// Unless are the filters on the way that explain does not judge: one of them, such as that of a policy, may answer before.
+	Unless []string `json:"unless,omitempty"`
+
 	// Of a request that is sent on.
 	Cluster   string     `json:"cluster,omitempty"`
 	Host      string     `json:"host,omitempty"` // the authority and the path that the server gets

@@ -36,11 +36,21 @@ type judge struct {
 	origins  func(Part) []Place
 	steps    []Step
 	outcomes []Outcome
+	unjudged []string // filters on the way that may answer
 }
 
 func (j *judge) step(s Step) { j.steps = append(j.steps, s) }
 
-func (j *judge) end(o Outcome) { j.outcomes = append(j.outcomes, o) }
+func (j *judge) end(o Outcome) {
+	o.Unless = slices.Clone(j.unjudged)
+	j.outcomes = append(j.outcomes, o)
+}
+
+// skip adds a filter that explain does not judge.
+func (j *judge) skip(name string) {
+	j.step(Step{Kind: "filter", Name: name, Text: "explain does not judge it"})
+	j.unjudged = append(j.unjudged, name)
+}
 
 // connect finds the listener and the filter chain.
 func (j *judge) connect(r Request) {
@@ -88,7 +98,7 @@ func (j *judge) chain(l *listenerv3.Listener, chain *listenerv3.FilterChain, c c
 			j.tcp(m, r)
 			return
 		default:
-			j.step(Step{Kind: "filter", Name: f.Name, Text: "explain does not judge it"})
+			j.skip(f.Name)
 		}
 	}
 	j.end(Outcome{Share: 1, Reason: "no filter of the chain leads anywhere that explain knows"})

@@ -228,6 +228,17 @@ func TestConnections(t *testing.T) {
 	}
 }
 
+// A filter that explain does not judge may answer: each outcome says so.
+func TestFiltersThatAreNotJudged(t *testing.T) {
+	s := servedWith(t, host("'*'", `{'match': {'prefix': '/'}, 'route': {'cluster': 'good'}}`))
+	const policy = `{'name': 'envoy.filters.http.rbac'}, {'name': 'envoy.filters.http.router'`
+	s.Listeners[0].FilterChains[0].Filters[0] = read(t, &listenerv3.Filter{}, strings.Replace(manager, `{'name': 'envoy.filters.http.router'`, policy, 1))
+	a := Judge(s, Request{To: service, Host: "a.test"}, nil)
+	if o := a.Outcomes[0]; len(o.Unless) != 1 || o.Unless[0] != "envoy.filters.http.rbac" || !strings.Contains((Road{Answer: a}).Text(), "unless it is refused by envoy.filters.http.rbac") {
+		t.Errorf("the outcome is %+v", o)
+	}
+}
+
 // Priorities share the load by how many of their endpoints are healthy, as Envoy does.
 func TestPriorities(t *testing.T) {
 	for name, row := range map[string]struct{ endpoints, want string }{

@@ -130,6 +130,9 @@ func (q Question) proxy(m *model.Mesh) (xds.Proxy, error) {
 			labels[key] = value
 		}
 		metadata["LABELS"] = labels
+		if w.TakesMutualTLS() {
+			metadata["PILOTLIGHT_SDS"], metadata["PILOTLIGHT_CERTIFICATE"] = string(node.SDSFiles), "true"
+		}
 	}
 	for key, value := range q.Metadata {
 		metadata[key] = value
@@ -170,7 +173,7 @@ func workload(m *model.Mesh, text string) (*model.Workload, error) {
 		for _, s := range m.ServicesAt(ip.Unmap()) {
 			for _, e := range s.Endpoints {
 				if e.Address == text {
-					return &model.Workload{Namespace: s.Namespace, Name: strings.ReplaceAll(text, ":", "-"), Addresses: []string{text}, Labels: e.Labels}, nil
+					return &model.Workload{Namespace: s.Namespace, Name: strings.ReplaceAll(text, ":", "-"), Addresses: []string{text}, Labels: e.Labels, Proxied: e.Proxied}, nil
 				}
 			}
 		}

@@ -33,7 +33,11 @@ func (r Road) Text() string {
 		}
 	}
 	for _, o := range r.Outcomes {
-		line("outcome", "%s", o.text())
+		text := o.text()
+		if len(o.Unless) > 0 {
+			text += "; unless it is refused by " + strings.Join(o.Unless, ", ")
+		}
+		line("outcome", "%s", text)
 	}
 	return b.String()
 }

@@ -58,6 +58,9 @@ func (w *Workload) endpoint() Endpoint {
 	return e
 }
 
+// TakesMutualTLS reports whether the sidecar of the workload takes mutual TLS, so that it has a certificate of the mesh.
+func (w *Workload) TakesMutualTLS() bool { return w.endpoint().TakesMutualTLS() }
+
 // workloadOf returns the workload that a WorkloadEntry describes.
 func workloadOf(e *networking.WorkloadEntry, meta Meta) *Workload {
 	w := &Workload{

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -97,26 +98,25 @@ func (j *judge) eligible(c *clusterv3.Cluster, all []*endpointv3.LocalityLbEndpo
 	if own := c.GetCommonLbConfig().GetHealthyPanicThreshold(); own != nil {
 		threshold = own.Value
 	}
-	left, sound := 1.0, 0.0
-	healthy := map[uint32][]Endpoint{}
+	priorities := slices.Sorted(maps.Keys(byPriority))
+	healthy, part, sound := map[uint32][]Endpoint{}, map[uint32]float64{}, 0.0
 	for p, list := range byPriority {
 		healthy[p] = slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return e.Health != "healthy" })
-		sound += min(1, overprovisioning*float64(len(healthy[p]))/float64(len(list)))
+		part[p] = float64(len(healthy[p])) / float64(len(list))
+		sound += min(1, overprovisioning*part[p])
 	}
-	for p := range uint32(len(byPriority) + 1) {
-		list := byPriority[p]
-		if len(list) == 0 || left <= 0 {
-			continue
-		}
-		part := float64(len(healthy[p])) / float64(len(list))
-		panics := sound < 1 && part*100 < threshold
+	panics := func(p uint32) bool { return sound < 1 && part[p]*100 < threshold }
+	everywhere := !slices.ContainsFunc(priorities, func(p uint32) bool { return !panics(p) })
+	left := min(1, sound)
+	for _, p := range priorities {
+		load := min(left, overprovisioning*part[p])
+		left -= load
 		switch {
-		case panics:
-			out = append(out, list...)
-		default:
+		case everywhere, load > 0 && panics(p): // where all are in a panic, each has load by the number of its endpoints
+			out = append(out, byPriority[p]...)
+		case load > 0:
 			out = append(out, healthy[p]...)
 		}
-		left -= min(left, overprovisioning*part)
 	}
 	return out
 }

@@ -118,6 +118,9 @@ func (j *judge) tcp(m *tcpproxyv3.TcpProxy, r Request) {
 	for _, c := range all {
 		j.cluster(c.Name, float64(c.Weight)/total, Outcome{}, r)
 	}
+	if len(all) == 0 {
+		j.end(Outcome{Share: 1, Reason: fmt.Sprintf("explain does not judge a destination by %T", m.ClusterSpecifier)})
+	}
 }
 
 // http finds the virtual host and the route.

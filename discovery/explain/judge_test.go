@@ -247,6 +247,10 @@ func TestPriorities(t *testing.T) {
 		"half is sick": {
 			endpoints(0, "10.0.0.1", "UNHEALTHY") + "," + endpoints(0, "10.0.0.3", "") + "," + endpoints(1, "10.0.0.2", ""), "10.0.0.3:80 10.0.0.2:80",
 		},
+		"the first is sick, and the second too weak for all": {
+			endpoints(0, "10.0.0.1", "UNHEALTHY") + "," + endpoints(2, "10.0.0.2", "") + "," + endpoints(2, "10.0.0.3", "") + "," + endpoints(2, "10.0.0.4", "") + "," +
+				endpoints(2, "10.0.0.5", "UNHEALTHY") + "," + endpoints(2, "10.0.0.6", "UNHEALTHY"), "10.0.0.2:80 10.0.0.3:80 10.0.0.4:80",
+		},
 		"all are sick, in a panic": {endpoints(0, "10.0.0.1", "UNHEALTHY") + "," + endpoints(0, "10.0.0.3", "UNHEALTHY"), "10.0.0.1:80 10.0.0.3:80"},
 	} {
 		s := servedWith(t, host("'*'", `{'match': {'prefix': '/'}, 'route': {'cluster': 'good'}}`))

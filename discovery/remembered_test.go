@@ -114,6 +114,34 @@ func TestAStartWithAPartThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A group that its source has made before it knew all that the record names does not replace what is remembered of it; one that it did
+// not have is taken, and replaced by its next form.
+func TestAGroupThatWaits(t *testing.T) {
+	s := recalled(map[string]update{"a": {"x": "1", "y": "1"}}, nil, "a")
+	send := func(u update, waits, synced bool, want ...string) {
+		t.Helper()
+		m := u.model(synced)
+		for key, group := range m.Groups {
+			group.Waits = waits
+			m.Groups[key] = group
+		}
+		s.apply(sourceEvent{feed: s.sources["a"].feed, update: m}, epoch)
+		s.expire(epoch.Add(30 * time.Second))
+		if mesh, _ := s.flush(epoch); !slices.Equal(hosts(mesh), want) {
+			t.Errorf("after %v there are %v, want %v", u, hosts(mesh), want)
+		}
+	}
+	send(update{"x": "2", "z": "2"}, true, false, "x1", "y1", "z2")
+	send(update{"x": "3", "z": "3"}, true, false, "x1", "y1", "z3")
+	if now := s.report("a"); now.Remembered != 2 {
+		t.Errorf("the status is %+v", now)
+	}
+	send(update{"x": "4"}, false, false, "x4", "y1", "z3")
+	send(update{"x": "5"}, true, false, "x5", "y1", "z3")
+	send(update{"y": "6"}, true, true, "x5", "y1", "z3") // it stands: the source has it
+	send(update{"y": "7"}, true, false, "x5", "y7", "z3")
+}
+
 // A registry that lost its data while discovery was away: what it had is held, though no mesh was pushed yet.
 func TestASourceLosesMostDuringARestart(t *testing.T) {
 	s := recalled(map[string]update{"a": {"x": "1", "y": "1", "z": "1"}}, nil, "a")

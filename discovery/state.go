@@ -94,6 +94,9 @@ func (s *state) update(c *cache, u model.Update, now time.Time) {
 			s.log(slog.LevelWarn, text, "source", name, "record", key, "reasons", group.Faults)
 		}
 		c.part(key, group.Unread)
+		if group.Waits && c.old[key] {
+			continue // what is remembered has all that it names
+		}
 		switch {
 		case (s.pushed || c.remembered()) && c.goes(key, group):
 			if !s.linger(c, key, group, now) {

@@ -259,7 +259,7 @@ func TestEditsLikeFromScratch(t *testing.T) {
 		}
 		e.table.Changes()
 		if i := e.table.index; len(e.table.All())+len(e.table.keys)+len(e.table.hosts)+len(e.table.uses)+len(i.hosts)+len(i.below)+len(i.services)+len(i.secrets)+
-			len(i.encrypted)+len(i.routed)+len(e.table.Wanted()) > 0 {
+			len(i.encrypted)+len(i.unread)+len(i.routed)+len(e.table.Wanted()) > 0 {
 			t.Fatalf("seed %d: something is left: %+v", seed, e.table)
 		}
 	}

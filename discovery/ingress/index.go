@@ -12,6 +12,7 @@ type index struct {
 	secrets  map[Name]map[user]bool
 
 	encrypted map[string]map[string]bool // by namespace: its hosts whose certificate can be served
+	unread    map[string]map[string]bool // likewise: those of which that is not known yet
 	routed    map[string]map[string]bool // by namespace: its hosts that a rule names
 }
 
@@ -27,6 +28,7 @@ func newIndex() index {
 		map[string]map[string]bool{},
 		map[Name]map[user]bool{},
 		map[Name]map[user]bool{},
+		map[string]map[string]bool{},
 		map[string]map[string]bool{},
 		map[string]map[string]bool{},
 	}

@@ -18,9 +18,11 @@ const plainName = "http~"
 // output sends the objects of a host: its VirtualService, and the Gateway of its certificate.
 func (t *Table) output(name string, out map[string]model.Group) {
 	var rule, server *model.Object
+	waits := false
 	if h := t.get(name); h != nil {
 		t.translated++
 		if routes := t.routes(h); h.routed && len(routes) > 0 {
+			waits = len(t.servers(h, t.index.unread[h.owner.Namespace])) > 0
 			rule = t.object(h.owner, "VirtualService", name, &networking.VirtualService{
 				Hosts: []string{name}, ExportTo: []string{t.options.Proxies}, Gateways: t.gateways(h), Http: routes,
 			})
@@ -33,8 +35,8 @@ func (t *Table) output(name string, out map[string]model.Group) {
 			}))
 		}
 	}
-	t.move("VirtualService "+name, rule, out)
-	t.move("Gateway "+name, server, out)
+	t.move("VirtualService "+name, rule, waits, out)
+	t.move("Gateway "+name, server, false, out)
 }
 
 // plain sends the Gateway of HTTP of a namespace, with the oldest Ingress of its hosts as its origin.
@@ -52,7 +54,7 @@ func (t *Table) plain(namespace string, out map[string]model.Group) {
 			Hosts: []string{namespace + "/*"},
 		}))
 	}
-	t.move("namespace "+namespace, server, out)
+	t.move("namespace "+namespace, server, false, out)
 }
 
 func (t *Table) gateway(server *networking.Server) *networking.Gateway {
@@ -71,8 +73,8 @@ func (t *Table) object(of *ingress, kind, name string, spec proto.Message) *mode
 	return o
 }
 
-// move sends the object of a part, nil for none: its key changes with the namespace to which a host belongs.
-func (t *Table) move(part string, o *model.Object, out map[string]model.Group) {
+// move sends the object of a part, nil for none, which may wait: its key changes with the namespace to which a host belongs.
+func (t *Table) move(part string, o *model.Object, waits bool, out map[string]model.Group) {
 	key := ""
 	if o != nil {
 		key = o.Key()
@@ -84,7 +86,7 @@ func (t *Table) move(part string, o *model.Object, out map[string]model.Group) {
 		delete(t.keys, part)
 		return
 	}
-	t.emit(key, model.Group{Objects: []*model.Object{o}}, out)
+	t.emit(key, model.Group{Objects: []*model.Object{o}, Waits: waits}, out)
 }
 
 // routes returns the routes of a host: its own, and those of the rules without a host that apply to it.
@@ -119,16 +121,23 @@ func (p path) all(host string) *networking.HTTPRoute {
 // gateways returns the names of the Gateways at which a host is served.
 func (t *Table) gateways(h *host) []string {
 	namespace := h.owner.Namespace
-	encrypted := t.index.encrypted[namespace]
-	var servers []string
+	out := []string{namespace + "/" + objectName + plainName}
+	for _, name := range t.servers(h, t.index.encrypted[namespace]) {
+		out = append(out, namespace+"/"+objectName+name)
+	}
+	return out
+}
+
+// servers returns those of a set of hosts with certificates under which the rules of a host route requests.
+func (t *Table) servers(h *host, all map[string]bool) (servers []string) {
 	add := func(name string) {
-		if encrypted[name] && t.under(h, t.hosts[name]) {
+		if all[name] && t.under(h, t.hosts[name]) {
 			servers = append(servers, name)
 		}
 	}
 	switch {
 	case h.name == anyHost:
-		for name := range encrypted {
+		for name := range all {
 			add(name)
 		}
 	default:
@@ -140,11 +149,7 @@ func (t *Table) gateways(h *host) []string {
 		add(above(h.name))
 	}
 	slices.Sort(servers)
-	out := []string{namespace + "/" + objectName + plainName}
-	for _, name := range servers {
-		out = append(out, namespace+"/"+objectName+name)
-	}
-	return out
+	return servers
 }
 
 // under reports whether the rules of h route requests to the host of a certificate: there are no more specific rules

@@ -141,7 +141,7 @@ func (t *Table) emit(key string, group model.Group, out map[string]model.Group) 
 	case group.Empty():
 		delete(t.sent, key)
 		out[key] = model.Group{}
-	case !had || !group.Same(was) || !slices.Equal(group.Faults, was.Faults):
+	case !had || !group.Same(was) || !slices.Equal(group.Faults, was.Faults) || group.Waits != was.Waits:
 		t.sent[key], out[key] = group, group
 	}
 }

@@ -315,6 +315,31 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// A rule waits while a certificate under which it is served is not read, its own or that of a wildcard, and no longer than that.
+func TestRulesWaitForCertificates(t *testing.T) {
+	table := tableOf(read(t, "shop/web", 1, rules(
+		rule("foo.com", to("/", "Prefix", "a")), rule("b.wild.com", to("/", "Prefix", "b")), rule("plain.com", to("/", "Prefix", "c")))+
+		"\ntls: [{hosts: [foo.com], secretName: foo}, {hosts: ['*.wild.com'], secretName: wild}]"))
+	waits := func(when string, want ...string) {
+		t.Helper()
+		table.Changes()
+		var got []string
+		for key, group := range table.All() {
+			if group.Waits {
+				got = append(got, strings.TrimPrefix(key, "VirtualService/shop/ingress~"))
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s: %q wait, want %q", when, got, want)
+		}
+	}
+	waits("nothing is read", "b.wild.com", "foo.com")
+	table.SetSecrets(map[Name]string{{"shop", "foo"}: "is not there"})
+	waits("that of foo.com is not there", "b.wild.com")
+	table.SetSecrets(map[Name]string{{"shop", "foo"}: "is not there", {"shop", "wild"}: ""})
+	waits("both are read")
+}
+
 // Requests to a path that cannot be served are answered with 503, and the path is reported: they must not match a
 // shorter path.
 func TestBackends(t *testing.T) {

@@ -23,6 +23,7 @@ type host struct {
 	routed   bool     // a rule names it, not a certificate alone
 	secret   *Name    // of its certificate; nil for none
 	good     bool     // the certificate can be served
+	unread   bool     // whether it can is not known yet
 
 	faults map[*ingress][]fault
 }
@@ -98,13 +99,14 @@ func (t *Table) replace(name string) {
 type shape struct {
 	namespace    string // to which it belongs, "" for none
 	routed, good bool
+	unread       bool
 }
 
 func shapeOf(h *host) shape {
 	if h == nil || h.owner == nil {
 		return shape{}
 	}
-	return shape{h.owner.Namespace, h.routed, h.good}
+	return shape{h.owner.Namespace, h.routed, h.good, h.unread}
 }
 
 // recordUse records in the index what a host is, in the place of what it was.
@@ -120,6 +122,9 @@ func (t *Table) recordUse(name string, was, is *host) {
 		}
 		if h.good {
 			set(t.index.encrypted, namespace, name, h == is)
+		}
+		if h.unread {
+			set(t.index.unread, namespace, name, h == is)
 		}
 		if h.secret != nil {
 			t.count(*h.secret, h == is)
@@ -220,7 +225,7 @@ func (t *Table) joinCertificate(h *host, i *ingress, c certificate) {
 		return
 	}
 	wrong, looked := t.secrets[c.secret]
-	h.secret, h.good = &c.secret, looked && wrong == ""
+	h.secret, h.good, h.unread = &c.secret, looked && wrong == "", !looked
 	if wrong != "" {
 		h.fault(i, c.field, "names Secret %s, which %s; %s is served without TLS", c.secret, wrong, h.name)
 	}

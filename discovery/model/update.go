@@ -44,6 +44,10 @@ type Group struct {
 	// Lapsed marks a group with less in it than before, because the registry no longer lists a part of the record and has
 	// not said that it was removed. If most endpoints of a source lapse at once, they are held.
 	Lapsed bool
+
+	// Waits marks a group as made before its source knew all that the record names, such as a Secret. What is remembered of it from
+	// before the start stays until the source sends it without the mark, or is whole.
+	Waits bool
 }
 
 // Empty reports whether the group deletes its key.

@@ -118,7 +118,7 @@ func (s *state) flush(now time.Time) (*model.Mesh, model.Change) {
 	}
 	s.firstChange, s.pushed = time.Time{}, true
 	s.mesh = s.next()
-	s.mesh.Lacks = s.lacks()
+	s.mesh.Lacks, s.mesh.Forgone = s.lacks(), len(s.forgone) > 0
 	clear(s.changed)
 	return s.mesh, change
 }

@@ -124,7 +124,7 @@ func (s *state) release(name string, now time.Time) {
 		s.log(slog.LevelWarn, "groups are no longer held, as an operator has asked", "source", name, "lost", c.lost, "groups", len(c.held))
 		s.letGo(name, c, now)
 	}
-	if s.lackNoMore(name, now) {
+	if s.forgo(name, now) {
 		s.log(slog.LevelWarn, "proxies that come back get what there is without a source, as an operator has asked", "source", name)
 	}
 }

@@ -28,10 +28,19 @@ func (s *state) lackNoMore(name string, now time.Time) bool {
 	return lacked
 }
 
+// forgo ends the wait for a source of which still nothing is known, and reports whether there was one.
+func (s *state) forgo(name string, now time.Time) bool {
+	lacked := s.lackNoMore(name, now)
+	if lacked {
+		s.forgone[name] = true
+	}
+	return lacked
+}
+
 // endLack ends what lacks for too long.
 func (s *state) endLack(name string, now time.Time) {
 	if until := s.lacking[name]; !until.IsZero() && !now.Before(until) {
-		s.lackNoMore(name, now)
+		s.forgo(name, now)
 		s.log(slog.LevelError, "proxies that come back get what there is without a source, for the time is over", "source", name)
 	}
 }

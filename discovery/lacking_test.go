@@ -64,6 +64,17 @@ func TestASourceIsLacking(t *testing.T) {
 			if mesh, _ = s.flush(at); len(mesh.Lacks) > 0 || len(s.lacks()) > 0 {
 				t.Errorf("then it lacks %v", mesh.Lacks)
 			}
+			without := what == "it is released" || what == "the time is over"
+			if mesh.Forgone != without {
+				t.Errorf("it goes without a source: %t, want %t", mesh.Forgone, without)
+			}
+			if !without {
+				return
+			}
+			s.apply(sourceEvent{feed: s.sources["late"].feed, update: update{"z": "1"}.model(true)}, at)
+			if mesh, _ = s.flush(at); mesh.Forgone {
+				t.Error("it goes without a source that is whole")
+			}
 		})
 	}
 }

@@ -31,6 +31,9 @@ type state struct {
 	// lacking are the sources that the first mesh lacked, whatever they may hold, each with when that ends; zero for never.
 	lacking map[string]time.Time
 
+	// forgone are those of them for which proxies no longer wait, though still nothing is known of them.
+	forgone map[string]bool
+
 	required func(source string) bool // nil for none
 
 	adder func(source string) string // see Server.Adder; nil for none
@@ -46,7 +49,7 @@ type groupKey struct{ source, key string }
 func (k groupKey) String() string { return k.source + "/" + k.key }
 
 func newState(p Patience) *state {
-	return &state{patience: p, sources: map[string]*cache{}, changed: map[groupKey]model.Group{}, lacking: map[string]time.Time{}}
+	return &state{patience: p, sources: map[string]*cache{}, changed: map[groupKey]model.Group{}, lacking: map[string]time.Time{}, forgone: map[string]bool{}}
 }
 
 // apply applies an event that came at now.
@@ -136,6 +139,10 @@ func (s *state) becomeWhole(u model.Update, name string, c *cache, now time.Time
 
 // meet records that the content of a source is known, or that the source was removed.
 func (s *state) meet(name string, now time.Time) {
+	if s.forgone[name] {
+		delete(s.forgone, name)
+		s.markChange(now)
+	}
 	if s.lackNoMore(name, now) {
 		s.log(slog.LevelInfo, "source is no longer lacking, proxies that came back get what there is", "source", name)
 	}

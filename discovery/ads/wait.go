@@ -11,7 +11,7 @@ const ReleaseOfProxies = "proxies"
 
 // world returns what sessions know of a generation besides its resources.
 func (h *hub) world(g *generation) protocol.World {
-	return protocol.World{Lacks: len(g.Mesh.Lacks) > 0, Wipe: h.limits.Wipe}
+	return protocol.World{Lacks: len(g.Mesh.Lacks) > 0, Forgone: g.Mesh.Forgone, Wipe: h.limits.Wipe}
 }
 
 // tellWait logs that a client would lose most of its clusters, at most once in shedEvery: a thousand may come back at once. Held:

@@ -17,6 +17,32 @@ const waitMetric = `# HELP pilotlight_xds_waiting_proxies Proxies that came back
 # TYPE pilotlight_xds_waiting_proxies gauge
 `
 
+// When an operator has released the source for which a proxy waits, the proxy gets what there is at once, though it loses most.
+func TestAProxyWaitsForNoSourceThatIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := testLimits()
+		limits.Wipe = time.Minute
+		r := &rig{running: runWith(t, limits, nil), t: t}
+		mesh := adstest.Mesh(1, "a")
+		mesh.Lacks = []string{"Consul"}
+		r.Push(mesh, model.Change{})
+		had := map[string]string{}
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			had[adstest.Cluster(name)] = "old"
+		}
+		back := r.connect(content.Delta)
+		back.resume(content.CDS, had)
+		back.ack(content.CDS)
+		mesh = adstest.Mesh(1, "a")
+		mesh.Forgone = true
+		r.Push(mesh, model.Change{})
+		synctest.Wait()
+		if got := back.got(); !strings.Contains(got, adstest.Cluster("a")) || len(r.Lines()) > 0 {
+			t.Errorf("released it gets %q; %q", got, r.Lines())
+		}
+	})
+}
+
 // A proxy that comes back while a source is lacking keeps what it has, and the pages say so; one without anything gets what
 // there is. When the source is there without most of what it had, the proxy keeps that for the time of a mass removal, or until it
 // is released.

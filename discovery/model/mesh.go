@@ -50,6 +50,9 @@ type Mesh struct {
 	// Lacks are the names of sources of which nothing is known yet: what a proxy has that is not here may be of them. It is set
 	// before the mesh is used.
 	Lacks []string
+
+	// Forgone says that nothing is known of a source for which proxies no longer wait: what they lose may be of it. It is set as Lacks is.
+	Forgone bool
 }
 
 // New indexes groups of a mesh whose services have the default domain: see NewIn.

@@ -35,6 +35,9 @@ func TestWait(t *testing.T) {
 		"the same, the time is over":                {World{Wipe: wipe}, Wait{Since: began, Until: now}, most, Wait{}},
 		"most was gone, and half is back":           {World{Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, half, Wait{Since: began, Until: now.Add(1), Lost: half}},
 		"most was gone, and all is back":            {World{Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, model.Tally{Had: 8}, Wait{}},
+		"an operator goes without a source":         {World{Forgone: true, Wipe: wipe}, Wait{Since: began}, most, Wait{}},
+		"the same, and another is lacking":          {World{Lacks: true, Forgone: true, Wipe: wipe}, Wait{Since: began}, most, Wait{Since: began, Lost: most}},
+		"the same, it had waited for a removal":     {World{Forgone: true, Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, most, Wait{}},
 		"most is gone, and a source is lacking now": {World{Lacks: true, Wipe: wipe}, Wait{Since: began, Until: now.Add(1)}, most, Wait{Since: began, Lost: most}},
 	} {
 		if got := test.world.after(test.last, test.lost, now); got != test.want {
@@ -185,6 +188,12 @@ func TestAReturningClientWouldLoseMost(t *testing.T) {
 		t.Error("it is not released, or twice")
 	}
 	e.want("released", e.told(e.protocol.Flush(e.clock)), "cds:-c,-d,-e")
+
+	world.Lacks = true
+	e, _ = returning(t, before, state("a=1 b=1", "a=1", "l=1", "r=1"), world)
+	world.Lacks, world.Forgone = false, true
+	e.want("an operator goes without the source", push(e, "a=1 b=1"), "cds:-c,-d,-e")
+	world.Forgone = false
 
 	_, first := returning(t, before, state("a=1 b=1 c=1", "a=1", "l=1", "r=1"), world)
 	e.want("less than half is gone", first, "cds:-d,-e lds:")

@@ -98,7 +98,7 @@ func (g *player) push() {
 // world makes one in which a client that comes back may have to wait.
 func (g *player) world() World {
 	b := g.byte()
-	return World{Lacks: b&3 == 3, Wipe: time.Duration(b>>2&3) * time.Second}
+	return World{Lacks: b&3 == 3, Forgone: b>>4&3 == 3, Wipe: time.Duration(b>>2&3) * time.Second}
 }
 
 func (g *player) request() {

@@ -9,14 +9,15 @@ import (
 
 // World is what a session must know of a mesh besides its resources.
 type World struct {
-	Lacks bool          // a source is late of which nothing is known: what a client has may be of it
-	Wipe  time.Duration // how long a client keeps clusters that are gone at once, if they are a mass; 0 for not at all
+	Lacks   bool          // a source is late of which nothing is known: what a client has may be of it
+	Forgone bool          // there is such a source, and clients no longer wait for it: what one loses may be of it
+	Wipe    time.Duration // how long a client keeps clusters that are gone at once, if they are a mass; 0 for not at all
 }
 
 // Wait is why a client that has come back keeps what it has. The zero Wait is that of one that gets what there is.
 //
 //	first request of a kind ─┬ without versions, or with those that there are ─▶ no Wait
-//	                         └ with others ─▶ Wait ─ no source is lacking ─▶ most clusters would go ─ all are there, released, Until ─▶ no Wait
+//	                         └ with others ─▶ Wait ─ no source is lacking ─▶ most clusters would go, and no source is forgone ─ all are there, released, Until ─▶ no Wait
 type Wait struct {
 	Since time.Time   `json:"since,omitzero"`
 	Until time.Time   `json:"until,omitzero"` // zero while a source is lacking
@@ -35,10 +36,10 @@ func (w World) after(last Wait, lost model.Tally, now time.Time) Wait {
 	case w.Lacks:
 		next.Until = time.Time{}
 		return next
-	case w.Wipe > 0 && last.Until.IsZero() && lost.Mass():
+	case w.Wipe > 0 && !w.Forgone && last.Until.IsZero() && lost.Mass():
 		next.Until = now.Add(w.Wipe)
 		return next
-	case lost.Lost > 0 && now.Before(last.Until): // those that are back do not take the others away
+	case lost.Lost > 0 && !w.Forgone && now.Before(last.Until): // those that are back do not take the others away
 		return next
 	default:
 		return Wait{}

@@ -31,7 +31,8 @@ bin/envoy:
 build: ## build bin/agent, bin/discovery, bin/bookinfo, bin/demo
 	go build -ldflags "-s -w" -o bin/ ./cmd/... ./examples/...
 
-demo: build bin/envoy ## run the bookinfo mesh on this machine until Ctrl-C; DEMO=-help for its flags
+demo: ## run the bookinfo mesh on this machine until Ctrl-C; DEMO=-help for its flags
+	@$(MAKE) --no-print-directory -j2 build bin/envoy # the download beside the build
 	@bin/demo $(DEMO)
 
 # These packages decide about values: deps_test.go keeps goroutines, clocks and I/O out of them, so the race detector finds nothing

@@ -9,5 +9,5 @@
 // its deadline has passed: half a mesh would remove configuration that proxies already have. Sources can be added and
 // removed while the server runs. What an earlier run has kept counts as sent by sources that then failed. docs/design/007-sources.md has the contract.
 //
-// The package does not depend on the adapters that send updates, nor on the connected proxies: cmd joins it with both.
+// The package does not depend on the adapters that send updates, nor on the connected proxies: discovery/plane joins it with both.
 package discovery

@@ -8,6 +8,6 @@
 //	  files and Secrets of the cluster ───────┴─────────────────────────────────────┘
 //	  ready, pages, metrics: HTTP             webhooks: HTTPS
 //
-// It is the only package that imports the adapters. What it decides stands in functions of values: ready.go, wanted.go, faults.go,
+// No other package starts an adapter: cmd/discovery fills their Configs, and reads stores for its other commands. What it decides stands in functions of values: ready.go, wanted.go, faults.go,
 // and plan in configsources.go. It does not read flags or variables; its caller fills the Config.
 package plane

@@ -10,8 +10,10 @@
 //	                         push_status: the last pushes, from their cause to the last proxy's answer
 //	                         pprof
 //
+//	POST /debug/release      ends the hold of a source; from this host only, however the pages are configured
+//
 //	GET /metrics /version    at the monitoring address
 //
-// It only reads state of other packages. All pages but /ready, /metrics and /version answer only programs on this host
+// It reads state of other packages, and changes none but by release. All pages but /ready, /metrics and /version answer only programs on this host
 // (see internal/local), unless configured otherwise: they show the whole mesh, and the configuration of each proxy.
 package status

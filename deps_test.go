@@ -41,7 +41,7 @@ const (
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
 		"agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/enroll/plan.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
 		"discovery/state.go discovery/due.go discovery/secretstate.go discovery/linger.go discovery/heap/goal.go discovery/notes/difference.go " +
-		"discovery/ca/door/fault.go discovery/ca/door/pace.go discovery/ca/kubernetes/judge.go discovery/ads/content/resume.go discovery/ads/intake/frames.go discovery/ads/intake/message.go " +
+		"discovery/ca/door/fault.go discovery/ca/door/pace.go discovery/ca/issuer/claims.go discovery/ca/issuer/config.go discovery/ca/issuer/jwk.go discovery/ca/issuer/keys.go discovery/ca/issuer/judge.go discovery/ca/kubernetes/judge.go discovery/ads/content/resume.go discovery/ads/intake/frames.go discovery/ads/intake/message.go " +
 		"discovery/config/file/parse.go discovery/config/file/plan.go discovery/config/file/wipe.go discovery/config/file/writable.go " +
 		"discovery/config/kubernetes/verdict.go discovery/config/mcp/state.go discovery/inject/admission/state.go " +
 		"discovery/plane/faults.go discovery/plane/grants.go discovery/plane/layers.go discovery/plane/limits.go discovery/plane/names.go discovery/plane/ready.go discovery/plane/wanted.go " +
@@ -142,6 +142,10 @@ var rules = []rule{
 		why: "the clients of every API of Kubernetes are 350 packages and 15 MB: discovery/kube reads and writes by rest",
 	},
 	{
+		who: "...", except: "discovery/ca/issuer", never: "import github.com/golang-jwt/..., import github.com/go-jose/...",
+		why: "tokens are read at one door: what may sign them is decided once",
+	},
+	{
 		who: "...", except: "e2e/registries/...", never: "import github.com/hashicorp/consul/...",
 		why: "the adapter asks Consul over HTTP: its library brings modules that are no longer maintained; tests start the server itself",
 	},
@@ -232,6 +236,7 @@ var rules = []rule{
 	{who: "discovery/ca", only: "internal/spiffe", why: "an authority is made of bytes and a time: callers and files are for others"},
 	{who: "discovery/ca/keep", only: "discovery/ca internal/durable internal/regular", why: "files of an authority have no callers"},
 	{who: "discovery/ca/kubernetes", only: "discovery/ca discovery/ca/door discovery/kube", why: "a cluster answers about tokens and keeps what replicas share: what it means is the authority's to know"},
+	{who: "discovery/ca/issuer", only: "discovery/ca discovery/ca/door internal/regular", why: "tokens are judged by files: the plane watches these, and the door asks"},
 	{who: "discovery/ca/door", only: "discovery/ca internal/room", why: "callers are judged by what they show: tokens and files come behind interfaces"},
 	{who: "discovery/kube", only: "internal/retry", why: "the Kubernetes client serves its adapters and knows neither"},
 	{who: "discovery/kube/catalog", only: "discovery/model", why: "the meaning of Kubernetes' objects does not depend on where they come from"},

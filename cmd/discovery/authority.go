@@ -43,5 +43,9 @@ func (s *settings) authority() []setting.Setting {
 			Name: "caHosts", Kind: setting.List(&a.Hosts),
 			Help: "further names and addresses of the server's own certificate, beside those of its Service, its host's name and localhost",
 		},
+		{
+			Name: "caIssuers", Kind: setting.Path(&a.Issuers),
+			Help: "YAML file of the issuers whose tokens (JWT) prove an identity, each with the file of its keys, a JWKS, and the claims that give namespace and service account",
+		},
 	}
 }

@@ -109,6 +109,8 @@ type Authority struct {
 	// Secret holds it for all replicas, and its roots are written into each namespace; zero for the files of Dir.
 	Secret Name
 	Hosts  []string // further names and addresses of the server's own certificate
+	// Issuers is a file of issuers whose tokens are taken, with the files of their keys; empty for none.
+	Issuers string
 }
 
 // Defaults of an Authority.

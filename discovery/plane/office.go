@@ -22,6 +22,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/ca"
 	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/ca/issuer"
 	"github.com/pilotlight/pilotlight/discovery/ca/keep"
 	"github.com/pilotlight/pilotlight/discovery/ca/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/kube"
@@ -45,6 +46,7 @@ type office struct {
 
 	reviewer *kubernetes.Reviewer // nil without a cluster
 	shared   *kubernetes.Shared   // nil for an authority of files
+	issuers  *issuer.Issuers      // nil without --caIssuers
 	reload   func() error         // of the roots that the secure port trusts
 }
 
@@ -73,6 +75,12 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 			}
 			return nil
 		},
+	}
+	if a.Issuers != "" { // before the API server: an issuer that is configured is that for its tokens
+		if o.issuers, err = issuer.Open(a.Issuers, c.Log, time.Now); err != nil {
+			return nil, fmt.Errorf("--caIssuers: %w", err)
+		}
+		desk.Further = append(desk.Further, o.issuers)
 	}
 	if c.inCluster() {
 		o.reviewer = kubernetes.NewReviewer(c.Cluster.connect)
@@ -139,10 +147,17 @@ func (o *office) lacks() string {
 
 // lines returns a line for each fault.
 func (o *office) lines() []string {
-	if o == nil || o.shared == nil || o.shared.Fault() == "" {
+	if o == nil {
 		return nil
 	}
-	return []string{o.shared.Fault()}
+	var out []string
+	if o.shared != nil && o.shared.Fault() != "" {
+		out = append(out, o.shared.Fault())
+	}
+	if o.issuers != nil {
+		out = append(out, o.issuers.Faults()...)
+	}
+	return out
 }
 
 // ownNames returns the DNS names and addresses of discovery's own certificate: those of its Service, this host's, and those given.
@@ -212,6 +227,9 @@ func (o *office) run(ctx context.Context, at net.Addr) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if o.shared != nil {
 		g.Go(func() error { return o.shared.Run(ctx) })
+	}
+	if o.issuers != nil {
+		g.Go(func() error { return onChange(ctx, o.log, o.issuers.Reload, o.issuers.Files()...) })
 	}
 	g.Go(func() error {
 		return serveHTTP(ctx, listening{o.conns, at}, o.desk, bounds{maxApplicants, idleTimeout}, o.log)

@@ -170,6 +170,7 @@ func (d *Desk) ofToken(ctx context.Context, token string, key ca.Key, domain str
 		}
 		return id, "join-token", nil
 	}
+	var why []string
 	for _, a := range d.Further {
 		id, err := a.Identify(ctx, token, domain)
 		var busy *Busy
@@ -177,13 +178,14 @@ func (d *Desk) ofToken(ctx context.Context, token string, key ca.Key, domain str
 		case err == nil:
 			return id, "token", nil
 		case errors.Is(err, ErrForeign):
+			why = append(why, err.Error())
 		case errors.As(err, &busy):
 			return ca.Identity{}, "", err
 		default:
 			return ca.Identity{}, "", refuse("token", "%w", err)
 		}
 	}
-	return ca.Identity{}, "", refuse("token", "the token is none that is known here")
+	return ca.Identity{}, "", refuse("token", "the token is none that is known here: %q", why)
 }
 
 // admit bounds certificates, of an identity and in all.

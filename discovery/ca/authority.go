@@ -2,7 +2,9 @@ package ca
 
 import (
 	"crypto"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"time"
 )
@@ -61,6 +63,12 @@ func (a *Authority) Ends() time.Time {
 
 // Name returns the subject of the issuer.
 func (a *Authority) Name() string { return a.issuer.Subject.String() }
+
+// Root returns the SHA-256 of the root to which leaves lead.
+func (a *Authority) Root() string {
+	sum := sha256.Sum256(a.path[len(a.path)-1].Raw)
+	return hex.EncodeToString(sum[:])
+}
 
 // limits returns when the issuer and all above it are valid.
 func (a *Authority) limits() (from, to time.Time) {

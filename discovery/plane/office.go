@@ -47,6 +47,7 @@ type office struct {
 	reviewer *kubernetes.Reviewer // nil without a cluster
 	shared   *kubernetes.Shared   // nil for an authority of files
 	issuers  *issuer.Issuers      // nil without --caIssuers
+	rotating *rotating            // nil for an authority that replicas share
 	reload   func() error         // of the roots that the secure port trusts
 }
 
@@ -57,7 +58,7 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 		return nil, nil
 	}
 	o := &office{conns: &handed{conns: make(chan net.Conn), closed: make(chan struct{})}, log: c.Log, reload: func() error { return nil }}
-	authority, err := o.authority(c)
+	authority, own, err := o.authority(c)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 	}
 	o.desk = door.New(desk)
 	o.mine = &door.Own{
-		Authority: authority, Names: ownNames(c), Life: a.Terms.Default, Now: time.Now,
+		Authority: own, Names: ownNames(c), Life: a.Terms.Default, Now: time.Now,
 		Identity: func() ca.Identity {
 			s, _ := settings()
 			return ca.Identity{TrustDomain: s.TrustDomains()[0], Namespace: s.RootNamespace(), ServiceAccount: ownAccount}
@@ -97,8 +98,9 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 	return o, nil
 }
 
-// authority returns how the authority is known: that of files, or the one that replicas share, which is known when it was read.
-func (o *office) authority(c Config) (func() *ca.Authority, error) {
+// authority returns how the authority is known: that of files, or the one that replicas share, which is known when it was read. own is
+// the one that signs discovery's own certificate.
+func (o *office) authority(c Config) (signing, own func() *ca.Authority, err error) {
 	a := c.Authority
 	if a.Secret != (Name{}) {
 		o.shared = &kubernetes.Shared{
@@ -109,18 +111,19 @@ func (o *office) authority(c Config) (func() *ca.Authority, error) {
 				}
 			},
 		}
-		return o.shared.Authority, nil
+		return o.shared.Authority, o.shared.Authority, nil
 	}
-	authority, made, err := keep.Open(a.Dir, time.Now())
+	state, made, err := keep.Open(a.Dir, time.Now())
 	if err != nil {
-		return nil, fmt.Errorf("--caDir: %w", err)
+		return nil, nil, fmt.Errorf("--caDir: %w", err)
 	}
 	if made {
-		c.Log.Warn("a new root was made, since --caDir had none: no certificate of another root is trusted", "caDir", a.Dir, "root", authority.Name())
+		c.Log.Warn("a new root was made, since --caDir had none: no certificate of another root is trusted", "caDir", a.Dir, "root", state.Authority.Name())
 	} else {
-		c.Log.Info("authority read", "caDir", a.Dir, "issuer", authority.Name(), "until", authority.Ends())
+		c.Log.Info("authority read", "caDir", a.Dir, "issuer", state.Authority.Name(), "until", state.Authority.Ends(), "rotation", state.Rotation.Phase)
 	}
-	return func() *ca.Authority { return authority }, nil
+	o.rotating = &rotating{dir: a.Dir, terms: a.Terms, log: c.Log, state: state, changed: func() error { return o.reload() }}
+	return o.rotating.signing, o.rotating.own, nil
 }
 
 // publisher returns what writes the roots into each namespace; nil for nothing.
@@ -151,6 +154,9 @@ func (o *office) lines() []string {
 		return nil
 	}
 	var out []string
+	if o.rotating != nil {
+		out = append(out, o.rotating.lines()...)
+	}
 	if o.shared != nil && o.shared.Fault() != "" {
 		out = append(out, o.shared.Fault())
 	}
@@ -227,6 +233,9 @@ func (o *office) run(ctx context.Context, at net.Addr) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if o.shared != nil {
 		g.Go(func() error { return o.shared.Run(ctx) })
+	}
+	if o.rotating != nil {
+		g.Go(func() error { return o.rotating.run(ctx, o.desk.Census) })
 	}
 	if o.issuers != nil {
 		g.Go(func() error { return onChange(ctx, o.log, o.issuers.Reload, o.issuers.Files()...) })

@@ -70,6 +70,15 @@ type Desk struct {
 	all     *pace // has one key
 	owners  *pace // by identity
 	strange *pace // refusals by address
+	census  *census
+}
+
+// Census returns how many certificates live that were signed here, as far as they were not renewed, and how many of them came with
+// roots.
+func (d *Desk) Census(roots []byte) (live, with int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.census.count(roots, d.Now())
 }
 
 // New returns a Desk.
@@ -77,6 +86,7 @@ func New(c Config) *Desk {
 	return &Desk{
 		Config: c, metrics: newMetrics(), all: newPace(inAll, inAllAtOnce, 1),
 		owners: newPace(ofIdentity, ofIdentityAtOnce, remembered), strange: newPace(refusals, refusalsAtOnce, remembered),
+		census: &census{map[digest]counted{}},
 	}
 }
 
@@ -117,6 +127,13 @@ func (d *Desk) issue(ctx context.Context, c Caller, request []byte, ttl time.Dur
 	if err != nil {
 		return Issued{}, "", &Busy{"authority", time.Minute, err}
 	}
+	var shown *x509.Certificate
+	if len(c.Chains) > 0 {
+		shown = c.Chains[0][0]
+	}
+	d.mu.Lock()
+	d.census.signed(shown, leaf, authority.Roots(), now)
+	d.mu.Unlock()
 	return Issued{Leaf: leaf, Identity: id, Roots: authority.Roots(), At: now}, by, nil
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Own is the certificate of the server itself. It is in memory alone, made when it is needed, and again at half of its
-// life, or when its identity has changed.
+// life, or when its identity or the authority has changed.
 type Own struct {
 	Authority func() *ca.Authority // nil until it is known
 	Names     []string
@@ -22,6 +22,7 @@ type Own struct {
 	mu   sync.Mutex
 	pair *tls.Certificate
 	of   ca.Identity
+	by   *ca.Authority
 	due  time.Time
 }
 
@@ -30,10 +31,10 @@ func (o *Own) Certificate() (*tls.Certificate, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, id := o.Now(), o.Identity()
-	if o.pair != nil && o.of == id && now.Before(o.due) {
+	authority := o.Authority()
+	if o.pair != nil && o.of == id && o.by == authority && now.Before(o.due) {
 		return o.pair, nil
 	}
-	authority := o.Authority()
 	if authority == nil {
 		return nil, errors.New("the authority is not known yet, so there is no certificate of this server")
 	}
@@ -41,6 +42,6 @@ func (o *Own) Certificate() (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.pair, o.of, o.due = pair, id, now.Add(pair.Leaf.NotAfter.Sub(now)/2)
+	o.pair, o.of, o.by, o.due = pair, id, authority, now.Add(pair.Leaf.NotAfter.Sub(now)/2)
 	return pair, nil
 }

@@ -75,7 +75,7 @@ func TestARootIsMadeOnce(t *testing.T) {
 	}
 	second, made, err := Open(dir, time.Now())
 	check(t, err)
-	if made || !bytes.Equal(first.Roots(), second.Roots()) {
+	if made || !bytes.Equal(first.Authority.Roots(), second.Authority.Roots()) {
 		t.Error("a second root was made")
 	}
 }
@@ -92,7 +92,7 @@ func TestARootIsMadeByOneOfMany(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			roots[i] = string(a.Roots())
+			roots[i] = string(a.Authority.Roots())
 		})
 	}
 	all.Wait()

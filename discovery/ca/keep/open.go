@@ -16,16 +16,16 @@ import (
 const longest = 4 << 20 // bytes of a file
 
 // Open reads the authority of a directory, or makes one where the directory has none of its files or is missing.
-func Open(dir string, now time.Time) (authority *ca.Authority, made bool, err error) {
+func Open(dir string, now time.Time) (authority State, made bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, false, fmt.Errorf("make the directory of the authority: %w", err)
+		return State{}, false, fmt.Errorf("make the directory of the authority: %w", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return nil, false, err
+		return State{}, false, err
 	}
 	if info.Mode().Perm()&0o002 != 0 {
-		return nil, false, fmt.Errorf("%s: has mode %04o, so every user could replace the authority: want 0700", dir, info.Mode().Perm())
+		return State{}, false, fmt.Errorf("%s: has mode %04o, so every user could replace the authority: want 0700", dir, info.Mode().Perm())
 	}
 	if authority, err = read(dir, now); err == nil || !errors.Is(err, errNone) {
 		return authority, false, err // without the lock: the files may be mounted, and cannot be written
@@ -36,7 +36,8 @@ func Open(dir string, now time.Time) (authority *ca.Authority, made bool, err er
 			return err
 		}
 		made = true
-		authority, err = newIn(dir, now)
+		a, err := newIn(dir, now)
+		authority = State{Authority: a, Own: a}
 		return err
 	})
 	return authority, made, err
@@ -45,40 +46,34 @@ func Open(dir string, now time.Time) (authority *ca.Authority, made bool, err er
 // errNone is the error for a directory without an authority.
 var errNone = errors.New("has no authority")
 
-func read(dir string, now time.Time) (*ca.Authority, error) {
-	var f ca.Files
+// filesOf reads the files of a generation. It returns errNone where there is none of them.
+func filesOf(dir string, generation func(string) string) (f ca.Files, err error) {
 	var found, missing []string
 	for _, file := range []struct {
 		name string
 		to   *[]byte
 		must bool
 	}{{ca.CertFile, &f.Cert, true}, {ca.KeyFile, &f.Key, true}, {ca.RootsFile, &f.Roots, true}, {ca.ChainFile, &f.Chain, false}} {
-		text, err := regular.Read(filepath.Join(dir, file.name), longest)
+		name := generation(file.name)
+		text, err := regular.Read(filepath.Join(dir, name), longest)
 		switch {
 		case err == nil:
-			found = append(found, file.name)
+			found = append(found, name)
 			*file.to = text
 		case !errors.Is(err, fs.ErrNotExist):
-			return nil, err
+			return ca.Files{}, err
 		case file.must:
-			missing = append(missing, file.name)
+			missing = append(missing, name)
 		}
 	}
 	switch {
 	case len(found) == 0:
-		return nil, fmt.Errorf("%s: %w", dir, errNone)
+		return ca.Files{}, fmt.Errorf("%s: %w", dir, errNone)
 	case len(missing) > 0:
-		return nil, fmt.Errorf("%s: has %s and not %s: a second root is never made; bring the missing files back, or, "+
+		return ca.Files{}, fmt.Errorf("%s: has %s and not %s: a second root is never made; bring the missing files back, or, "+
 			"if no certificate was signed with these, remove them", dir, strings.Join(found, ", "), strings.Join(missing, ", "))
 	}
-	if err := private(filepath.Join(dir, ca.KeyFile)); err != nil {
-		return nil, err
-	}
-	authority, err := ca.Read(f, now)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	return authority, nil
+	return f, private(filepath.Join(dir, generation(ca.KeyFile)))
 }
 
 // private refuses a key that every user may read or replace.

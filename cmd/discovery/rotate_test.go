@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// A running discovery takes a rotation up: answers have both roots, certificates are still of the old one, and a restart goes on. An abort is followed too.
+func TestServeRotates(t *testing.T) {
+	dir, address := filepath.Join(t.TempDir(), "ca"), freeAddress(t)
+	arguments := []string{"--configDir", t.TempDir(), "--ca", "--caDir", dir, "--secureGRPCAddr", address}
+	token := command(t, "token", "create", "--namespace", "shop", "--service-account", "web", "--caDir", dir)
+	s := startServe(t, arguments...)
+	c := newCaller(t, address, dir)
+	pair := c.certificate(token, nil)
+	roots := func(want int) {
+		t.Helper()
+		if err := lab.Eventually(30*time.Second, func() error {
+			_, out, err := c.ask("", pair)
+			if text, _ := out["roots"].(string); err != nil || strings.Count(text, "BEGIN") != want {
+				return fmt.Errorf("%v %v, want %d roots", out, err, want)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	roots(1)
+	if out := command(t, "ca", "rotate", "--caDir", dir); !strings.Contains(out, ", begun: ") {
+		t.Errorf("rotate says %q", out)
+	}
+	roots(2)
+	if renewed := c.certificate("", pair); string(renewed.Leaf.AuthorityKeyId) != string(pair.Leaf.AuthorityKeyId) {
+		t.Error("the new root has signed while agents do not trust it")
+	}
+	if out := command(t, "ca", "rotate", "--caDir", dir); !strings.Contains(out, ", trust: ") || !strings.Contains(out, "the new root signs at") {
+		t.Errorf("rotate says %q", out)
+	}
+	if page := s.get(t, s.web, "/ready?verbose"); !strings.Contains(page, "the root of --caDir is being rotated, trust: ") {
+		t.Errorf("/ready?verbose does not name the rotation:\n%s", page)
+	}
+	s.stop(t)
+	s = startServe(t, arguments...)
+	roots(2)
+	command(t, "ca", "rotate", "--abort", "--caDir", dir)
+	roots(1)
+	if text, err := os.ReadFile(filepath.Join(dir, "root-cert.pem")); err != nil || strings.Count(string(text), "BEGIN") != 1 {
+		t.Errorf("root-cert.pem: %v\n%s", err, text)
+	}
+	s.stop(t)
+}
+
+// A rotation comes to its end under a running discovery: each certificate that lives is taken all the time.
+func TestServeEndsARotation(t *testing.T) {
+	dir, address := filepath.Join(t.TempDir(), "ca"), freeAddress(t)
+	token := command(t, "token", "create", "--namespace", "shop", "--service-account", "web", "--caDir", dir)
+	s := startServe(t, "--configDir", t.TempDir(), "--ca", "--caDir", dir, "--secureGRPCAddr", address)
+	c := newCaller(t, address, dir)
+	old := c.certificate(token, nil)
+	command(t, "ca", "rotate", "--caDir", dir)
+	is := func(phase string) {
+		t.Helper()
+		if err := lab.Eventually(30*time.Second, func() error {
+			if page := s.get(t, s.web, "/ready?verbose"); !strings.Contains(page, "is being rotated, "+phase) {
+				return fmt.Errorf("phase %s is not there: %s", phase, page)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past := func(names ...string) { // as if a life had passed
+		t.Helper()
+		path, values := filepath.Join(dir, "rotation.json"), map[string]any{}
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(text, &values)
+		}
+		for i, name := range names {
+			values[name] = time.Now().Add(time.Duration(i-100) * time.Hour)
+		}
+		if err == nil {
+			text, err = json.Marshal(values)
+		}
+		if err == nil {
+			err = os.WriteFile(path+".new", text, 0o600)
+		}
+		if err == nil {
+			err = os.Rename(path+".new", path)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	is("trust")
+	_, out, err := c.ask("", old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past("began")
+	is("leaves")
+	young := c.certificate("", old) // of a caller that trusts the old root alone: discovery's own certificate is still of that
+	if string(young.Leaf.AuthorityKeyId) == string(old.Leaf.AuthorityKeyId) {
+		t.Error("the old root still signs")
+	}
+	c.certificate("", old)
+	c.roots.AppendCertsFromPEM([]byte(out["roots"].(string)))
+	past("began", "switched", "until")
+	if err := lab.Eventually(30*time.Second, func() error {
+		_, out, err := c.ask("", young)
+		if text, _ := out["roots"].(string); err != nil || strings.Count(text, "BEGIN") != 1 {
+			return fmt.Errorf("%v %v, want one root", out, err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, err := c.ask("", old); err == nil && code == 200 {
+		t.Error("a certificate of a root that is forgotten is taken")
+	}
+	if page := s.get(t, s.web, "/ready?verbose"); strings.Contains(page, "rotated") {
+		t.Errorf("the rotation has ended, and is named:\n%s", page)
+	}
+	if out := command(t, "ca", "rotate", "--caDir", dir); !strings.Contains(out, ", begun: ") {
+		t.Errorf("another rotation says %q", out)
+	}
+	s.stop(t)
+}

@@ -1,0 +1,244 @@
+package keep
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ca"
+	"github.com/pilotlight/pilotlight/internal/regular"
+)
+
+const (
+	rotationFile  = "rotation.json"
+	progressAgain = 10 * time.Second
+)
+
+// State is an authority as it is stored.
+type State struct {
+	Authority *ca.Authority // signs; its roots are those to trust
+	Own       *ca.Authority // signs the certificate of discovery itself
+	Rotation  ca.Rotation   // zero for none
+}
+
+func now(name string) string { return name }
+
+// next returns the name of a file of the generation that is to come: ca-key.next.pem.
+func next(name string) string { return strings.TrimSuffix(name, ".pem") + ".next.pem" }
+
+// rotationOf reads the rotation of a directory; zero for none.
+func rotationOf(dir string) (ca.Rotation, error) {
+	path := filepath.Join(dir, rotationFile)
+	text, err := regular.Read(path, longest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ca.Rotation{}, nil
+	}
+	if err != nil {
+		return ca.Rotation{}, err
+	}
+	r, err := ca.ReadRotation(text)
+	if err != nil {
+		return ca.Rotation{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// read reads an authority. While a root is rotated, the rotation alone says which generation signs: its step is one rename.
+func read(dir string, at time.Time) (State, error) {
+	r, err := rotationOf(dir)
+	if err != nil {
+		return State{}, err
+	}
+	files, err := filesOf(dir, now)
+	switch {
+	case err != nil && r.Phase != "":
+		return State{}, fmt.Errorf("a root is being rotated: %s", err) // no errNone: then a root would be made
+	case err != nil:
+		return State{}, err
+	}
+	named := func(f ca.Files) (*ca.Authority, error) {
+		a, err := ca.Read(f, at)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		return a, nil
+	}
+	if r.Phase == "" {
+		a, err := named(files)
+		return State{Authority: a, Own: a}, err
+	}
+	coming, err := filesOf(dir, next)
+	if err != nil {
+		return State{}, fmt.Errorf("a root is being rotated, its successor: %s", err)
+	}
+	if r.Phase != ca.Forget {
+		files.Roots, coming.Roots = both(files.Roots, coming.Roots), both(files.Roots, coming.Roots)
+	}
+	successor, err := named(coming)
+	switch {
+	case err != nil:
+		return State{}, fmt.Errorf("a root is being rotated, its successor: %w", err)
+	case successor.Root() != r.New:
+		return State{}, fmt.Errorf("%s: %s has the root %.16s, and %s names %.16s", dir, next(ca.RootsFile), successor.Root(), rotationFile, r.New)
+	case r.Phase == ca.Forget:
+		return State{successor, successor, r}, nil
+	}
+	old, err := named(files)
+	switch {
+	case err != nil && r.Phase == ca.Leaves: // it has expired
+		return State{successor, successor, r}, nil
+	case err != nil:
+		return State{}, err
+	case old.Root() != r.Old:
+		return State{}, fmt.Errorf("%s: %s leads to the root %.16s, and %s names %.16s", dir, ca.CertFile, old.Root(), rotationFile, r.Old)
+	case r.Phase == ca.Leaves:
+		return State{successor, old, r}, nil
+	}
+	return State{old, old, r}, nil
+}
+
+// Read reads the authority of a directory. Unlike Open it makes none.
+func Read(dir string, at time.Time) (State, error) { return read(dir, at) }
+
+// both returns roots with further ones, which may be among them.
+func both(roots, further []byte) []byte {
+	if bytes.Contains(roots, bytes.TrimSpace(further)) {
+		return roots
+	}
+	return append(append(bytes.TrimRight(roots[:len(roots):len(roots)], "\n"), '\n'), further...)
+}
+
+// Rotate begins to replace the root of a directory, or returns the rotation that is under way.
+func Rotate(dir string, at time.Time) (r ca.Rotation, err error) {
+	err = locked(dir, func() error {
+		state, err := read(dir, at)
+		if r = state.Rotation; err != nil || r.Phase != "" {
+			return err
+		}
+		files, err := ca.NewRoot(ca.RootName, ca.RootLife, at)
+		if err != nil {
+			return err
+		}
+		successor, err := ca.Read(files, at)
+		if err != nil {
+			return err
+		}
+		if r, err = ca.Begin(state.Authority.Root(), successor.Root()); err != nil {
+			return err
+		}
+		for _, file := range []struct {
+			name    string
+			content []byte
+			mode    os.FileMode
+		}{{next(ca.KeyFile), files.Key, 0o600}, {next(ca.RootsFile), files.Roots, 0o644}, {next(ca.CertFile), files.Cert, 0o644}} {
+			if err := write(dir, file.name, file.content, file.mode); err != nil {
+				return err
+			}
+		}
+		if err := store(dir, r); err != nil {
+			return err
+		}
+		return write(dir, ca.RootsFile, both(state.Authority.Roots(), files.Roots), 0o644)
+	})
+	return r, err
+}
+
+func store(dir string, r ca.Rotation) error {
+	text, err := r.Bytes()
+	if err != nil {
+		return err
+	}
+	return write(dir, rotationFile, text, 0o600)
+}
+
+// Abort ends a rotation whose new root has signed nothing.
+func Abort(dir string, at time.Time) error {
+	return locked(dir, func() error {
+		state, err := read(dir, at)
+		if err == nil {
+			err = state.Rotation.Abort()
+		}
+		if err != nil {
+			return fmt.Errorf("abort the rotation: %w", err)
+		}
+		coming, err := filesOf(dir, next)
+		if err != nil {
+			return err
+		}
+		roots := bytes.Replace(state.Authority.Roots(), coming.Roots, nil, 1)
+		if err := write(dir, ca.RootsFile, roots, 0o644); err != nil {
+			return err
+		}
+		return discard(dir, rotationFile, next(ca.CertFile), next(ca.KeyFile), next(ca.RootsFile))
+	})
+}
+
+// Step does what is due of a rotation, as far as it goes, and returns what is stored then.
+func Step(dir string, o ca.Observed, at time.Time) (state State, err error) {
+	if r, err := rotationOf(dir); err != nil || r.Phase == "" { // without the lock: this is asked often
+		return State{}, err
+	}
+	err = locked(dir, func() error {
+		if state, err = read(dir, at); err != nil || state.Rotation.Phase == "" {
+			return err
+		}
+		r := state.Rotation.Step(o, at)
+		same := r.Phase == state.Rotation.Phase && r.Phase != ca.Forget
+		if same && (r.Waits == state.Rotation.Waits || recent(dir, at)) {
+			return nil
+		}
+		if err := store(dir, r); err != nil {
+			return err
+		}
+		if r.Phase == ca.Forget {
+			err = finish(dir)
+		} else { // again: Rotate may have been broken off before
+			err = write(dir, ca.RootsFile, state.Authority.Roots(), 0o644)
+		}
+		if err != nil {
+			return err
+		}
+		state, err = read(dir, at)
+		return err
+	})
+	return state, err
+}
+
+// recent reports whether the rotation was written just before: how far it is changes with every certificate.
+func recent(dir string, at time.Time) bool {
+	info, err := os.Stat(filepath.Join(dir, rotationFile))
+	return err == nil && at.Sub(info.ModTime()) < progressAgain
+}
+
+// finish gives the files of the next generation their names. What counts until it is done is the next generation, so it may be repeated.
+func finish(dir string) error {
+	coming, err := filesOf(dir, next)
+	if err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		name    string
+		content []byte
+		mode    os.FileMode
+	}{{ca.KeyFile, coming.Key, 0o600}, {ca.RootsFile, coming.Roots, 0o644}, {ca.CertFile, coming.Cert, 0o644}} {
+		if err := write(dir, file.name, file.content, file.mode); err != nil {
+			return err
+		}
+	}
+	return discard(dir, ca.ChainFile, rotationFile, next(ca.CertFile), next(ca.KeyFile), next(ca.RootsFile))
+}
+
+// discard removes files in this order; those that are not there are none.
+func discard(dir string, names ...string) error {
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package ca
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Phase is how far the rotation of a root is.
+type Phase string
+
+// The phases of a rotation, in their order.
+const (
+	Begun  Phase = "begun"  // the new root is made, and not used
+	Trust  Phase = "trust"  // both roots are trusted, the old one signs
+	Leaves Phase = "leaves" // both are trusted, the new one signs
+	Forget Phase = "forget" // the new one alone is trusted, and signs
+)
+
+// Rotation is the rotation of a root. It is stored, and goes on after a restart. The zero value is none.
+type Rotation struct {
+	Phase    Phase     `json:"phase"`
+	Old      string    `json:"old"` // SHA-256 of the root's DER, as hexadecimal digits
+	New      string    `json:"new"`
+	Began    time.Time `json:"began"`    // since when both are trusted
+	Switched time.Time `json:"switched"` // since when the new one signs; zero before
+	Until    time.Time `json:"until"`    // when the last leaf of the old one ends; zero before Switched
+	Waits    string    `json:"waits"`    // what the next step waits for
+}
+
+// Observed is what counts for a step.
+type Observed struct {
+	Most time.Duration // longest life of a leaf
+
+	// What is known of certificates that live: the others were signed by another discovery, or before this one began.
+	Live, Both int // how many, and how many of them came with both roots
+}
+
+// slack is longer than a discovery takes to use what is stored, and to sign what it has begun to.
+const slack = time.Minute
+
+// Begin returns the rotation from one root to another. It waits for a discovery: only a running one can trust the new root.
+func Begin(old, next string) (Rotation, error) {
+	switch {
+	case old == "" || next == "":
+		return Rotation{}, errors.New("a root is missing")
+	case old == next:
+		return Rotation{}, fmt.Errorf("the new root %.16s is the old one", next)
+	}
+	return Rotation{Phase: Begun, Old: old, New: next, Waits: "a running discovery goes on within seconds"}, nil
+}
+
+// Step returns the rotation after the step that is due, with what the next one waits for. One step is done at a time: each is stored before
+// it counts. A leaf that lives a life after the trust began was signed after that, and its answer had both roots.
+func (r Rotation) Step(o Observed, now time.Time) Rotation {
+	now = now.UTC()
+	switch {
+	case r.Phase == Begun:
+		r.Phase, r.Began = Trust, now
+	case r.Phase == Trust && !now.Before(r.Began.Add(o.Most+slack)):
+		r.Phase, r.Switched, r.Until = Leaves, now, now.Add(o.Most+slack)
+	case r.Phase == Leaves && !now.Before(r.Until):
+		r.Phase = Forget
+	}
+	switch r.Phase {
+	case Trust:
+		r.Waits = fmt.Sprintf("%d of %d certificates that are known came with both roots; the new root signs at %s",
+			o.Both, o.Live, r.Began.Add(o.Most+slack).Format(time.RFC3339))
+	case Leaves:
+		r.Waits = "certificates of the old root live until " + r.Until.Format(time.RFC3339)
+	default:
+		r.Waits = ""
+	}
+	return r
+}
+
+// Abort returns an error where it is too late to keep the old root.
+func (r Rotation) Abort() error {
+	switch r.Phase {
+	case "":
+		return errors.New("no root is being rotated")
+	case Begun, Trust:
+		return nil
+	}
+	return fmt.Errorf("the new root has signed certificates since %s: let the rotation end, and rotate again", r.Switched.Format(time.RFC3339))
+}
+
+// ReadRotation reads a rotation that was stored.
+func ReadRotation(text []byte) (Rotation, error) {
+	var r Rotation
+	if err := json.Unmarshal(text, &r); err != nil {
+		return Rotation{}, fmt.Errorf("parse the rotation: %w", err)
+	}
+	times := [3]bool{!r.Began.IsZero(), !r.Switched.IsZero(), r.Until.After(r.Switched)}
+	want, known := map[Phase][3]bool{Begun: {}, Trust: {true}, Leaves: {true, true, true}, Forget: {true, true, true}}[r.Phase]
+	switch {
+	case !known:
+		return Rotation{}, fmt.Errorf("the phase %.20q of the rotation is not known, want %s, %s, %s or %s", r.Phase, Begun, Trust, Leaves, Forget)
+	case len(r.Old) != 64 || len(r.New) != 64 || r.Old == r.New:
+		return Rotation{}, fmt.Errorf("the rotation is from root %.70q to %.70q, want two SHA-256", r.Old, r.New)
+	case times != want:
+		return Rotation{}, fmt.Errorf("the rotation is in phase %s, and its times began %s, switched %s, until %s do not belong to it", r.Phase, r.Began, r.Switched, r.Until)
+	}
+	return r, nil
+}
+
+// Bytes returns what ReadRotation reads.
+func (r Rotation) Bytes() ([]byte, error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write the rotation: %w", err)
+	}
+	return append(text, '\n'), nil
+}

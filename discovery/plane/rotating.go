@@ -1,0 +1,100 @@
+package plane
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ca"
+	"github.com/pilotlight/pilotlight/discovery/ca/keep"
+)
+
+// lookAtRotation is how often it is asked whether a root is being rotated, and whether a step of that is due.
+const lookAtRotation = time.Second
+
+// rotating is an authority of files, whose root may be rotated while it is served.
+type rotating struct {
+	dir     string
+	terms   ca.Terms
+	log     *slog.Logger
+	changed func() error // is called after each step
+
+	mu    sync.Mutex
+	state keep.State
+	fault string
+}
+
+func (r *rotating) now() keep.State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state
+}
+
+func (r *rotating) signing() *ca.Authority { return r.now().Authority }
+func (r *rotating) own() *ca.Authority     { return r.now().Own }
+
+// lines says how far a rotation is, and what is wrong with it.
+func (r *rotating) lines() (out []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := r.state.Rotation; at.Phase != "" {
+		out = append(out, "the root of --caDir is being rotated, "+string(at.Phase)+": "+at.Waits)
+	}
+	if r.fault != "" {
+		out = append(out, "the root of --caDir cannot be rotated: "+r.fault)
+	}
+	return out
+}
+
+// run does the steps of rotations until ctx is done.
+func (r *rotating) run(ctx context.Context, census func(roots []byte) (live, with int)) error {
+	ticker := time.NewTicker(lookAtRotation)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			before := r.now()
+			o := ca.Observed{Most: r.terms.Most}
+			if before.Rotation.Phase != "" {
+				o.Live, o.Both = census(before.Authority.Roots())
+			}
+			state, err := keep.Step(r.dir, o, time.Now())
+			if err == nil && state.Authority == nil && before.Rotation.Phase != "" { // it was aborted, or another process has ended it
+				state, err = keep.Read(r.dir, time.Now())
+			}
+			r.take(state, err)
+		}
+	}
+}
+
+// take uses what was read, if it is another state.
+func (r *rotating) take(state keep.State, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	r.mu.Lock()
+	before, said := r.state.Rotation, r.fault
+	r.fault = text
+	moved := err == nil && state.Authority != nil && before.Phase != state.Rotation.Phase
+	switch {
+	case moved:
+		r.state = state
+	case err == nil && state.Authority != nil:
+		r.state.Rotation.Waits = state.Rotation.Waits
+	}
+	r.mu.Unlock()
+	if text != "" && text != said {
+		r.log.Error("the root is not rotated, the authority of before is used", "err", text)
+	}
+	if !moved {
+		return
+	}
+	r.log.Warn("the root is rotated", "was", before.Phase, "phase", state.Rotation.Phase, "issuer", state.Authority.Name(), "waits", state.Rotation.Waits)
+	if err := r.changed(); err != nil {
+		r.log.Error("the secure port does not trust the roots of the authority", "err", err)
+	}
+}

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -56,14 +55,14 @@ clusters: [{name: a, cluster: {server: %q}}], users: [{name: a, user: {}}]}`, ap
 	return source
 }
 
-func reviewed(t *testing.T, source *admission.Source, pod string) *admissionv1.AdmissionResponse {
+func reviewed(t *testing.T, source *admission.Source, pod string) *kube.AdmissionResponse {
 	t.Helper()
 	object, err := yaml.YAMLToJSON([]byte(pod))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return source.Review(t.Context(), &admissionv1.AdmissionRequest{
-		Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Operation: admissionv1.Create, Namespace: "shop", Object: runtime.RawExtension{Raw: object},
+	return source.Review(t.Context(), &kube.AdmissionRequest{
+		Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Operation: kube.OperationCreate, Namespace: "shop", Object: runtime.RawExtension{Raw: object},
 	})
 }
 

@@ -14,14 +14,15 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
 // Review returns the response for an object; nil if it has none. The caller sets the UID of the response. The context
 // ends when the API server stops waiting. A Review that leaves an object as it is for a reason returns the reason as the
 // audit annotation Skipped, which the API server writes into its audit log.
-type Review func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
+type Review func(context.Context, *kube.AdmissionRequest) *kube.AdmissionResponse
 
 // Bounds of a request. The API server accepts objects of 3 MiB, and sends the old one with the new one.
 const (
@@ -88,7 +89,7 @@ func (h *Handler) label(r *http.Request) string {
 }
 
 // answer returns the answer, and the response that it holds.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, *admissionv1.AdmissionResponse, error) {
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, *kube.AdmissionResponse, error) {
 	review := h.reviews[r.URL.Path]
 	switch content, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); {
 	case review == nil:
@@ -118,7 +119,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, *admis
 		return nil, nil, fmt.Errorf("%s: the webhook has no answer", r.URL.Path)
 	}
 	response.UID = request.UID
-	answer, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: kind, Response: response})
+	answer, err := json.Marshal(kube.AdmissionReview{TypeMeta: kind, Response: response})
 	return answer, response, err
 }
 
@@ -145,7 +146,7 @@ func (h *Handler) hold(ctx context.Context, size int64) (release func(), err err
 }
 
 // read reads a review within its time.
-func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, metav1.TypeMeta, error) {
+func read(w http.ResponseWriter, r *http.Request) (*kube.AdmissionRequest, metav1.TypeMeta, error) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(readTimeout)) // fails in tests without a connection
 	_ = control.SetWriteDeadline(time.Now().Add(maxTimeout + readTimeout))
@@ -153,11 +154,11 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest
 	if err != nil {
 		return nil, metav1.TypeMeta{}, faultf(http.StatusRequestTimeout, "read the body: %v", err)
 	}
-	var review admissionv1.AdmissionReview
+	var review kube.AdmissionReview
 	if err := json.Unmarshal(body, &review); err != nil {
 		return nil, metav1.TypeMeta{}, faultf(http.StatusBadRequest, "the body is no AdmissionReview: %v", err)
 	}
-	want := admissionv1.SchemeGroupVersion.String()
+	want := kube.AdmissionVersion
 	switch {
 	case review.APIVersion != want || review.Kind != "AdmissionReview":
 		return nil, metav1.TypeMeta{}, faultf(http.StatusBadRequest, "the body is %.60q, %.60q: want AdmissionReview of %s", review.Kind, review.APIVersion, want)
@@ -170,7 +171,7 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest
 }
 
 // review calls the Review. A panic of it affects only its own request.
-func (h *Handler) review(ctx context.Context, review Review, path string, r *admissionv1.AdmissionRequest) (out *admissionv1.AdmissionResponse) {
+func (h *Handler) review(ctx context.Context, review Review, path string, r *kube.AdmissionRequest) (out *kube.AdmissionResponse) {
 	defer func() {
 		if p := recover(); p != nil {
 			h.log.Error("a webhook panics", "path", path, "namespace", r.Namespace, "name", cmp.Or(r.Name, string(r.UID)),

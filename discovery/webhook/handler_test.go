@@ -18,7 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
+	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
 const review = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u1", "name": "web", "namespace": "shop"}}`
@@ -26,14 +26,14 @@ const review = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
 func handler() (*Handler, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	return NewHandler(map[string]Review{
-		"/inject": func(_ context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-			return &admissionv1.AdmissionResponse{Allowed: r.Name == "web", Warnings: []string{"of " + r.Namespace}}
+		"/inject": func(_ context.Context, r *kube.AdmissionRequest) *kube.AdmissionResponse {
+			return &kube.AdmissionResponse{Allowed: r.Name == "web", Warnings: []string{"of " + r.Namespace}}
 		},
-		"/panics": func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse { panic("no") },
-		"/silent": func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse { return nil },
-		"/waits": func(ctx context.Context, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		"/panics": func(context.Context, *kube.AdmissionRequest) *kube.AdmissionResponse { panic("no") },
+		"/silent": func(context.Context, *kube.AdmissionRequest) *kube.AdmissionResponse { return nil },
+		"/waits": func(ctx context.Context, _ *kube.AdmissionRequest) *kube.AdmissionResponse {
 			deadline, _ := ctx.Deadline()
-			return &admissionv1.AdmissionResponse{Warnings: []string{time.Until(deadline).Round(time.Second).String()}}
+			return &kube.AdmissionResponse{Warnings: []string{time.Until(deadline).Round(time.Second).String()}}
 		},
 	}, slog.New(slog.NewTextHandler(log, nil))), log
 }
@@ -77,7 +77,7 @@ func TestHandler(t *testing.T) {
 			if tt.code != 200 {
 				return
 			}
-			var out admissionv1.AdmissionReview
+			var out kube.AdmissionReview
 			if err := json.Unmarshal(answer.Body.Bytes(), &out); err != nil || out.Kind != "AdmissionReview" || out.APIVersion != "admission.k8s.io/v1" {
 				t.Errorf("the answer is %s: %v", answer.Body, err)
 			}

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
 // Skipped is the audit annotation of a response whose object was left as it is: it holds the reason.
@@ -46,7 +47,7 @@ func (m metrics) observe(path, outcome string, took time.Duration) {
 }
 
 // outcomeOf returns the outcome of a request, by its response, which may be nil, and its status code.
-func outcomeOf(r *admissionv1.AdmissionResponse, code int) string {
+func outcomeOf(r *kube.AdmissionResponse, code int) string {
 	switch {
 	case code >= http.StatusInternalServerError:
 		return unanswered

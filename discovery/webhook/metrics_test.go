@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
-	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -22,11 +21,11 @@ import (
 
 // Reviews are counted by what became of them, and no caller can add a label.
 func TestReviewsAreCounted(t *testing.T) {
-	answers := map[string]*admissionv1.AdmissionResponse{
+	answers := map[string]*kube.AdmissionResponse{
 		"allowed": {Allowed: true}, "patched": {Allowed: true, Patch: []byte("[]")},
 		"skipped": {Allowed: true, AuditAnnotations: map[string]string{Skipped: "why"}}, "refused": {}, "unanswered": nil,
 	}
-	h := NewHandler(map[string]Review{"/inject": func(_ context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	h := NewHandler(map[string]Review{"/inject": func(_ context.Context, r *kube.AdmissionRequest) *kube.AdmissionResponse {
 		return answers[r.Name]
 	}}, slog.New(slog.DiscardHandler))
 	ask := func(path, body string) {

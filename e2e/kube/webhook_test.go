@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -168,9 +167,9 @@ func TestWebhookCertificate(t *testing.T) {
 		t.Errorf("%d certificates were made, want 1", made)
 	}
 	calls := 0
-	handler := webhook.NewHandler(map[string]webhook.Review{"/validate": func(_ context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	handler := webhook.NewHandler(map[string]webhook.Review{"/validate": func(_ context.Context, r *kube.AdmissionRequest) *kube.AdmissionResponse {
 		calls++ // one at a time: the test creates one object after the other
-		return &admissionv1.AdmissionResponse{Allowed: r.Name != "bad", Result: &metav1.Status{Message: "it is bad"}}
+		return &kube.AdmissionResponse{Allowed: r.Name != "bad", Result: &metav1.Status{Message: "it is bad"}}
 	}}, slog.New(slog.DiscardHandler))
 	server := &http.Server{Handler: handler}
 	go server.Serve(tls.NewListener(l, second.TLS())) //nolint:errcheck // it is closed

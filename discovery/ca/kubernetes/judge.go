@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-
 	"github.com/pilotlight/pilotlight/discovery/ca"
 	"github.com/pilotlight/pilotlight/discovery/ca/door"
+	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
 // Audience is that of the tokens, as Istio's agents have it.
@@ -65,7 +64,7 @@ func shown(token string) error {
 }
 
 // judge returns the identity of a token that an API server has reviewed.
-func judge(s authenticationv1.TokenReviewStatus, trustDomain string) (ca.Identity, error) {
+func judge(s kube.TokenReviewStatus, trustDomain string) (ca.Identity, error) {
 	name, isAccount := strings.CutPrefix(s.User.Username, accountPrefix)
 	namespace, account, whole := strings.Cut(name, ":")
 	switch {
@@ -83,4 +82,4 @@ func judge(s authenticationv1.TokenReviewStatus, trustDomain string) (ca.Identit
 	return ca.NewIdentity(trustDomain, namespace, account)
 }
 
-func one(values authenticationv1.ExtraValue) bool { return len(values) == 1 && values[0] != "" }
+func one(values []string) bool { return len(values) == 1 && values[0] != "" }

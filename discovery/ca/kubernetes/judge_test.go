@@ -53,8 +53,21 @@ func reviewed() authenticationv1.TokenReviewStatus {
 	}
 }
 
+// ours returns a status as it is read from an API server.
+func ours(t *testing.T, s authenticationv1.TokenReviewStatus) (out kube.TokenReviewStatus) {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func TestJudge(t *testing.T) {
-	id, err := judge(reviewed(), "example.org")
+	id, err := judge(ours(t, reviewed()), "example.org")
 	if err != nil || id.String() != "spiffe://example.org/ns/shop/sa/web" {
 		t.Fatalf("%s, %v", id, err)
 	}
@@ -80,7 +93,7 @@ func TestJudge(t *testing.T) {
 	} {
 		s := reviewed()
 		row.change(&s)
-		if id, err := judge(s, "example.org"); err == nil || !strings.Contains(err.Error(), row.want) {
+		if id, err := judge(ours(t, s), "example.org"); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %s, %v, want %q", row.name, id, err, row.want)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -68,29 +67,29 @@ func (r *Reviewer) Identify(ctx context.Context, token, trustDomain string) (ca.
 }
 
 // review asks the API server. Its error is a *door.Busy unless the API server finds fault with the token.
-func (r *Reviewer) review(ctx context.Context, token string) (authenticationv1.TokenReviewStatus, error) {
+func (r *Reviewer) review(ctx context.Context, token string) (kube.TokenReviewStatus, error) {
 	unreachable := func(err error) error {
 		return &door.Busy{Cause: "unreachable", After: comeAgain, Err: fmt.Errorf("ask the API server about a token: %w", err)}
 	}
 	client, err := r.connected()
 	if err != nil {
-		return authenticationv1.TokenReviewStatus{}, unreachable(err)
+		return kube.TokenReviewStatus{}, unreachable(err)
 	}
-	reviews, err := client.Resource(authenticationv1.SchemeGroupVersion.WithResource("tokenreviews"), "")
+	reviews, err := client.Resource(kube.TokenReviewVersion.WithResource("tokenreviews"), "")
 	if err != nil {
-		return authenticationv1.TokenReviewStatus{}, unreachable(err)
+		return kube.TokenReviewStatus{}, unreachable(err)
 	}
-	review := authenticationv1.TokenReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "TokenReview"},
-		Spec:     authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{Audience}},
+	review := kube.TokenReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: kube.TokenReviewVersion.String(), Kind: "TokenReview"},
+		Spec:     kube.TokenReviewSpec{Token: token, Audiences: []string{Audience}},
 	}
-	var answer authenticationv1.TokenReview
+	var answer kube.TokenReview
 	switch err := reviews.Create(ctx, manager, review, &answer); {
 	case apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
-		return authenticationv1.TokenReviewStatus{}, fmt.Errorf("the API server refuses the token: %w", err)
+		return kube.TokenReviewStatus{}, fmt.Errorf("the API server refuses the token: %w", err)
 	case err != nil:
 		r.drop(client, err)
-		return authenticationv1.TokenReviewStatus{}, unreachable(err)
+		return kube.TokenReviewStatus{}, unreachable(err)
 	}
 	return answer.Status, nil
 }

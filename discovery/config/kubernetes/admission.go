@@ -7,11 +7,11 @@ import (
 	"reflect"
 	"strings"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
 // Limits of the warnings that a client sees.
@@ -26,9 +26,9 @@ type Reviewer struct{}
 // Review judges an object by the rules of validate. Errors refuse it, each with its field; warnings are shown to the
 // client. An object whose specification does not change, or that is being deleted, is admitted with its errors as
 // warnings: changes of its labels or finalizers, and its deletion, must not wait until a user corrects it.
-func (Reviewer) Review(ctx context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func (Reviewer) Review(ctx context.Context, r *kube.AdmissionRequest) *kube.AdmissionResponse {
 	if len(r.Object.Raw) == 0 || r.SubResource != "" { // a deletion, or a status
-		return &admissionv1.AdmissionResponse{Allowed: true}
+		return &kube.AdmissionResponse{Allowed: true}
 	}
 	o := &unstructured.Unstructured{}
 	if err := o.UnmarshalJSON(r.Object.Raw); err != nil {
@@ -66,10 +66,10 @@ func (Reviewer) Review(ctx context.Context, r *admissionv1.AdmissionRequest) *ad
 	if more := len(warnings) - maxWarnings; more > 0 {
 		warnings = append(warnings[:maxWarnings-1], fmt.Sprintf("%d more: see discovery validate", more+1))
 	}
-	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}
+	return &kube.AdmissionResponse{Allowed: true, Warnings: warnings}
 }
 
-func denied(errors []config.Problem) *admissionv1.AdmissionResponse {
+func denied(errors []config.Problem) *kube.AdmissionResponse {
 	var texts []string
 	details := &metav1.StatusDetails{}
 	for _, p := range errors {
@@ -78,7 +78,7 @@ func denied(errors []config.Problem) *admissionv1.AdmissionResponse {
 			details.Causes = append(details.Causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: p.Path, Message: cut(p.Message, maxMessage)})
 		}
 	}
-	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
+	return &kube.AdmissionResponse{Result: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: joined(texts), Details: details,
 	}}
 }

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
 // Errors refuse an object, with their fields; warnings are shown. An object that was stored before with an error can
@@ -59,7 +60,7 @@ func TestReview(t *testing.T) {
 				}
 				return out
 			}
-			got := Reviewer{}.Review(t.Context(), &admissionv1.AdmissionRequest{Namespace: "shop", SubResource: test.subresource, Object: raw(test.object), OldObject: raw(test.before)})
+			got := Reviewer{}.Review(t.Context(), &kube.AdmissionRequest{Namespace: "shop", SubResource: test.subresource, Object: raw(test.object), OldObject: raw(test.before)})
 			if got.Allowed != (test.refused == "") || len(got.Warnings) != test.warnings {
 				t.Fatalf("it is answered by %+v, %+v", got, got.Result)
 			}
@@ -77,7 +78,7 @@ func TestReviewOfALargeObject(t *testing.T) {
 	hosts := strings.TrimSuffix(strings.Repeat(`"a.example",`, 60_000), ",")
 	raw := []byte(`{"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry", "metadata": {"name": "a", "namespace": "b"},
 		"spec": {"hosts": [` + hosts + `], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}}`)
-	request := &admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: raw}}
+	request := &kube.AdmissionRequest{Object: runtime.RawExtension{Raw: raw}}
 	answer := Reviewer{}.Review(t.Context(), request)
 	if answer.Allowed || len(answer.Result.Message) > 10<<10 || len(answer.Result.Details.Causes) > maxDetails {
 		t.Errorf("got %.300v", answer)
@@ -109,7 +110,7 @@ func TestReviewOfSettings(t *testing.T) {
 		"the networks":          {good, `{"mesh": "{}", "meshNetworks": "networks: 7"}`, "data.meshNetworks: line 1"},
 		"networks that go away": {`{"mesh": "{}", "meshNetworks": "networks: {}"}`, `{"mesh": "{}"}`, ""},
 	} {
-		got := Reviewer{}.Review(t.Context(), &admissionv1.AdmissionRequest{
+		got := Reviewer{}.Review(t.Context(), &kube.AdmissionRequest{
 			Kind:   metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 			Object: runtime.RawExtension{Raw: configMap(test.now)}, OldObject: runtime.RawExtension{Raw: configMap(test.before)},
 		})

@@ -4,15 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
 // reviewSettings judges a ConfigMap of the mesh's settings. What is wrong refuses it, unless it was there before: labels
 // must not wait until a user corrects it.
-func reviewSettings(r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func reviewSettings(r *kube.AdmissionRequest) *kube.AdmissionResponse {
 	now, before := &corev1.ConfigMap{}, &corev1.ConfigMap{}
 	if err := json.Unmarshal(r.Object.Raw, now); err != nil {
 		return denied([]config.Problem{{Message: "cannot be read: " + err.Error()}})
@@ -46,7 +46,7 @@ func reviewSettings(r *admissionv1.AdmissionRequest) *admissionv1.AdmissionRespo
 	if len(errors) > 0 && now.DeletionTimestamp == nil {
 		return denied(errors)
 	}
-	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}
+	return &kube.AdmissionResponse{Allowed: true, Warnings: warnings}
 }
 
 // problemsOf returns the problems of settings; the message of each begins with its field.

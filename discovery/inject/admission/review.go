@@ -7,19 +7,19 @@ import (
 	"net/http"
 	"strings"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/pilotlight/pilotlight/discovery/inject"
+	"github.com/pilotlight/pilotlight/discovery/kube"
 )
 
 // Review returns the response for a Pod that is created. It returns nil, which is no answer, until there is a valid
 // configuration, and until it is known what MeshConfig and ProxyConfig objects set for the Pod: a Pod keeps the sidecar
 // that it is created with. Requests about other things are allowed.
-func (s *Source) Review(_ context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-	if r.Kind.Group != "" || r.Kind.Kind != "Pod" || r.SubResource != "" || r.Operation != admissionv1.Create {
-		return &admissionv1.AdmissionResponse{Allowed: true}
+func (s *Source) Review(_ context.Context, r *kube.AdmissionRequest) *kube.AdmissionResponse {
+	if r.Kind.Group != "" || r.Kind.Kind != "Pod" || r.SubResource != "" || r.Operation != kube.OperationCreate {
+		return &kube.AdmissionResponse{Allowed: true}
 	}
 	i := s.Injector()
 	if i == nil {
@@ -34,7 +34,7 @@ func (s *Source) Review(_ context.Context, r *admissionv1.AdmissionRequest) *adm
 	case err != nil:
 		reason := cut(err.Error(), longestReason)
 		s.Log.Warn("a Pod is refused", "namespace", r.Namespace, "name", r.Name, "err", reason)
-		return &admissionv1.AdmissionResponse{Result: &metav1.Status{
+		return &kube.AdmissionResponse{Result: &metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
 			Message: "the sidecar cannot be injected: " + reason,
 		}}
@@ -45,7 +45,7 @@ func (s *Source) Review(_ context.Context, r *admissionv1.AdmissionRequest) *adm
 }
 
 // review returns the response; it is a function of its arguments.
-func review(i *inject.Injector, r *admissionv1.AdmissionRequest, layers inject.Layers) (out *admissionv1.AdmissionResponse, skipped string, err error) {
+func review(i *inject.Injector, r *kube.AdmissionRequest, layers inject.Layers) (out *kube.AdmissionResponse, skipped string, err error) {
 	var given map[string]any
 	if err := utiljson.Unmarshal(r.Object.Raw, &given); err != nil {
 		return nil, "", fmt.Errorf("the Pod is no object: %w", err)
@@ -58,12 +58,12 @@ func review(i *inject.Injector, r *admissionv1.AdmissionRequest, layers inject.L
 	if err != nil {
 		return nil, "", err
 	}
-	out = &admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings(result.Warnings)}
+	out = &kube.AdmissionResponse{Allowed: true, Warnings: warnings(result.Warnings)}
 	if result.Skipped != "" {
 		out.AuditAnnotations = map[string]string{"skipped": result.Skipped} // webhook.Skipped
 	}
 	if patch != nil {
-		kind := admissionv1.PatchTypeJSONPatch
+		kind := kube.PatchTypeJSONPatch
 		out.Patch, out.PatchType = patch, &kind
 	}
 	return out, result.Skipped, nil

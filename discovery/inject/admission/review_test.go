@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,9 +18,9 @@ import (
 
 const pod = `{"metadata": {"annotations": {%s}}, "spec": {"containers": [{"name": "app"}]}}`
 
-func request(change func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionRequest {
-	r := &admissionv1.AdmissionRequest{
-		UID: "u", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Operation: admissionv1.Create, Namespace: "shop",
+func request(change func(*kube.AdmissionRequest)) *kube.AdmissionRequest {
+	r := &kube.AdmissionRequest{
+		UID: "u", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Operation: kube.OperationCreate, Namespace: "shop",
 		Object: runtime.RawExtension{Raw: fmt.Appendf(nil, pod, "")},
 	}
 	change(r)
@@ -38,14 +37,14 @@ func wrongFields() (out string) {
 
 func TestReview(t *testing.T) {
 	s := &Source{Log: slog.New(slog.DiscardHandler)}
-	if got := s.Review(t.Context(), request(func(*admissionv1.AdmissionRequest) {})); got != nil {
+	if got := s.Review(t.Context(), request(func(*kube.AdmissionRequest) {})); got != nil {
 		t.Errorf("without a configuration it answers %v", got)
 	}
 	if err := s.take(nil, true); err != nil {
 		t.Fatal(err)
 	}
-	raw := func(annotations string) func(*admissionv1.AdmissionRequest) {
-		return func(r *admissionv1.AdmissionRequest) { r.Object.Raw = fmt.Appendf(nil, pod, annotations) }
+	raw := func(annotations string) func(*kube.AdmissionRequest) {
+		return func(r *kube.AdmissionRequest) { r.Object.Raw = fmt.Appendf(nil, pod, annotations) }
 	}
 	many := ""
 	for n := range 40 {
@@ -53,7 +52,7 @@ func TestReview(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name     string
-		change   func(*admissionv1.AdmissionRequest)
+		change   func(*kube.AdmissionRequest)
 		allowed  bool
 		patched  bool
 		message  string
@@ -63,16 +62,16 @@ func TestReview(t *testing.T) {
 		{"out", raw(`"sidecar.istio.io/inject": "false"`), true, false, "", 0},
 		{"wrong", raw(`"sidecar.istio.io/proxyCPU": "x"`), false, false, "the sidecar cannot be injected: annotation sidecar.istio.io/proxyCPU", 0},
 		{"many warnings", raw(many[2:]), true, true, "", most},
-		{"an update", func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }, true, false, "", 0},
-		{"a deletion", func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }, true, false, "", 0},
+		{"an update", func(r *kube.AdmissionRequest) { r.Operation = "UPDATE" }, true, false, "", 0},
+		{"a deletion", func(r *kube.AdmissionRequest) { r.Operation, r.Object.Raw = "DELETE", nil }, true, false, "", 0},
 		{"a text that a parser repeats", raw(`"sidecar.istio.io/userVolume": "` + strings.Repeat("{", 9000) + `"`), false, false, "the sidecar cannot be injected: annotation sidecar.istio.io/userVolume", 0},
 		{"fields that a parser repeats", raw(`"sidecar.istio.io/userVolume": "{a: {` + wrongFields() + `}}"`), false, false, "annotation sidecar.istio.io/userVolume", 0},
-		{"an eviction", func(r *admissionv1.AdmissionRequest) { r.SubResource = "eviction" }, true, false, "", 0},
-		{"another kind", func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Service" }, true, false, "", 0},
-		{"a Pod of another group", func(r *admissionv1.AdmissionRequest) { r.Kind.Group = "example.org" }, true, false, "", 0},
-		{"nothing", func(r *admissionv1.AdmissionRequest) { r.Object.Raw = nil }, false, false, "the Pod is no object", 0},
-		{"null", func(r *admissionv1.AdmissionRequest) { r.Object.Raw = []byte("null") }, false, false, "is empty", 0},
-		{"kube-system", func(r *admissionv1.AdmissionRequest) { r.Namespace = "kube-system" }, true, false, "", 0},
+		{"an eviction", func(r *kube.AdmissionRequest) { r.SubResource = "eviction" }, true, false, "", 0},
+		{"another kind", func(r *kube.AdmissionRequest) { r.Kind.Kind = "Service" }, true, false, "", 0},
+		{"a Pod of another group", func(r *kube.AdmissionRequest) { r.Kind.Group = "example.org" }, true, false, "", 0},
+		{"nothing", func(r *kube.AdmissionRequest) { r.Object.Raw = nil }, false, false, "the Pod is no object", 0},
+		{"null", func(r *kube.AdmissionRequest) { r.Object.Raw = []byte("null") }, false, false, "is empty", 0},
+		{"kube-system", func(r *kube.AdmissionRequest) { r.Namespace = "kube-system" }, true, false, "", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := s.Review(t.Context(), request(tt.change))
@@ -105,13 +104,13 @@ func TestReviewedNamespace(t *testing.T) {
 		asked = fmt.Sprint(namespace, labels)
 		return nil, nil
 	}}
-	if got := s.Review(t.Context(), request(func(r *admissionv1.AdmissionRequest) { r.SubResource = "eviction" })); got == nil || !got.Allowed {
+	if got := s.Review(t.Context(), request(func(r *kube.AdmissionRequest) { r.SubResource = "eviction" })); got == nil || !got.Allowed {
 		t.Errorf("without a configuration an eviction is answered by %v", got)
 	}
 	if err := s.take(nil, true); err != nil {
 		t.Fatal(err)
 	}
-	got := s.Review(t.Context(), request(func(r *admissionv1.AdmissionRequest) {
+	got := s.Review(t.Context(), request(func(r *kube.AdmissionRequest) {
 		r.Object.Raw = []byte(`{"metadata": {"namespace": "other", "generateName": "p-", "labels": {"app": "a"}}, "spec": {"containers": [{"name": "app"}]}}`)
 	}))
 	if got == nil || got.Patch == nil || asked != "shopmap[app:a]" {
@@ -181,7 +180,7 @@ func TestDomain(t *testing.T) {
 		if err := s.take(map[string]string{"config": tt.config}, true); err != nil {
 			t.Fatal(err)
 		}
-		patch := string(s.Review(t.Context(), request(func(*admissionv1.AdmissionRequest) {})).Patch)
+		patch := string(s.Review(t.Context(), request(func(*kube.AdmissionRequest) {})).Patch)
 		if !strings.Contains(patch, "$(POD_NAMESPACE).svc."+tt.want+`"`) {
 			t.Errorf("%q: the patch is %s", tt.config, patch)
 		}

@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -231,13 +230,13 @@ func empty(kind string) metav1.Object {
 	case "EndpointSlice":
 		return &discoveryv1.EndpointSlice{}
 	case "Deployment":
-		return &appsv1.Deployment{}
+		return &starter{Spec: new(deploymentSpec)}
 	case "StatefulSet":
-		return &appsv1.StatefulSet{}
+		return &starter{Spec: new(statefulSetSpec)}
 	case "DaemonSet":
-		return &appsv1.DaemonSet{}
+		return &starter{Spec: new(daemonSetSpec)}
 	case "ReplicaSet":
-		return &appsv1.ReplicaSet{}
+		return &starter{Spec: new(replicaSetSpec)}
 	case "Ingress":
 		return &networkingv1.Ingress{}
 	case "IngressClass":

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,20 +24,11 @@ type template struct {
 // that another object starts.
 func (n namespace) templates() (out []template) {
 	for _, o := range n {
-		var spec corev1.PodTemplateSpec
-		var replicas *int32
-		switch x := o.Object.(type) {
-		case *appsv1.Deployment:
-			spec, replicas = x.Spec.Template, x.Spec.Replicas
-		case *appsv1.StatefulSet:
-			spec, replicas = x.Spec.Template, x.Spec.Replicas
-		case *appsv1.ReplicaSet:
-			spec, replicas = x.Spec.Template, x.Spec.Replicas
-		case *appsv1.DaemonSet:
-			spec = x.Spec.Template
-		default:
+		s, starts := o.Object.(*starter)
+		if !starts {
 			continue
 		}
+		spec, replicas := s.pods()
 		if replicas != nil && *replicas == 0 || n.owned(o.Object) {
 			continue
 		}

@@ -27,6 +27,8 @@ type Rotation struct {
 	Switched time.Time `json:"switched"` // since when the new one signs; zero before
 	Until    time.Time `json:"until"`    // when the last leaf of the old one ends; zero before Switched
 	Waits    string    `json:"waits"`    // what the next step waits for
+
+	Most time.Duration `json:"most"` // longest life of a leaf that was allowed since it began
 }
 
 // Observed is what counts for a step.
@@ -37,8 +39,9 @@ type Observed struct {
 	Live, Both int // how many, and how many of them came with both roots
 }
 
-// slack is longer than a discovery takes to use what is stored, and to sign what it has begun to.
-const slack = time.Minute
+// slack returns what is added to the longest life of a leaf: more than a discovery takes to use what is stored, and to sign what it has
+// begun to. It looks every second.
+func slack(most time.Duration) time.Duration { return min(time.Minute, max(most, 10*time.Second)) }
 
 // Begin returns the rotation from one root to another. It waits for a discovery: only a running one can trust the new root.
 func Begin(old, next string) (Rotation, error) {
@@ -55,18 +58,20 @@ func Begin(old, next string) (Rotation, error) {
 // it counts. A leaf that lives a life after the trust began was signed after that, and its answer had both roots.
 func (r Rotation) Step(o Observed, now time.Time) Rotation {
 	now = now.UTC()
+	r.Most = max(r.Most, o.Most) // a discovery that begins with a shorter one does not know what was signed before
+	wait := r.Most + slack(r.Most)
 	switch {
 	case r.Phase == Begun:
 		r.Phase, r.Began = Trust, now
-	case r.Phase == Trust && !now.Before(r.Began.Add(o.Most+slack)):
-		r.Phase, r.Switched, r.Until = Leaves, now, now.Add(o.Most+slack)
+	case r.Phase == Trust && !now.Before(r.Began.Add(wait)):
+		r.Phase, r.Switched, r.Until = Leaves, now, now.Add(wait)
 	case r.Phase == Leaves && !now.Before(r.Until):
 		r.Phase = Forget
 	}
 	switch r.Phase {
 	case Trust:
 		r.Waits = fmt.Sprintf("%d of %d certificates that are known came with both roots; the new root signs at %s",
-			o.Both, o.Live, r.Began.Add(o.Most+slack).Format(time.RFC3339))
+			o.Both, o.Live, r.Began.Add(wait).Format(time.RFC3339))
 	case Leaves:
 		r.Waits = "certificates of the old root live until " + r.Until.Format(time.RFC3339)
 	default:
@@ -97,6 +102,8 @@ func ReadRotation(text []byte) (Rotation, error) {
 	switch {
 	case !known:
 		return Rotation{}, fmt.Errorf("the phase %.20q of the rotation is not known, want %s, %s, %s or %s", r.Phase, Begun, Trust, Leaves, Forget)
+	case r.Most < 0:
+		return Rotation{}, fmt.Errorf("the longest life of a leaf is %s", r.Most)
 	case len(r.Old) != 64 || len(r.New) != 64 || r.Old == r.New:
 		return Rotation{}, fmt.Errorf("the rotation is from root %.70q to %.70q, want two SHA-256", r.Old, r.New)
 	case times != want:

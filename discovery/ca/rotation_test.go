@@ -27,6 +27,8 @@ func rotations() (began time.Time, begun, trust, leaves, forget Rotation) {
 func TestRotationSteps(t *testing.T) {
 	const day = 24 * time.Hour
 	began, begun, trust, leaves, forget := rotations()
+	long := trust
+	long.Most = 2 * day
 	for name, of := range map[string]struct {
 		from  Rotation
 		at    time.Duration // after began
@@ -37,13 +39,14 @@ func TestRotationSteps(t *testing.T) {
 		"begun":                         {begun, 0, Trust, "2 of 3 certificates that are known came with both roots; the new root signs at 2026-03-02T12:01:00Z"},
 		"begun long ago":                {begun, 9 * day, Trust, "2 of 3 certificates"},
 		"trusted":                       {trust, time.Hour, Trust, "the new root signs at 2026-03-02T12:01:00Z"},
-		"trusted, a moment before":      {trust, day + slack - 1, Trust, "2 of 3 certificates"},
-		"trusted for a life":            {trust, day + slack, Leaves, "certificates of the old root live until 2026-03-03T12:02:00Z"},
+		"trusted, a moment before":      {trust, day + slack(day) - 1, Trust, "2 of 3 certificates"},
+		"trusted for a life":            {trust, day + slack(day), Leaves, "certificates of the old root live until 2026-03-03T12:02:00Z"},
 		"trusted, a clock put back":     {trust, -day, Trust, "2 of 3 certificates"},
 		"a leaf of the old root lives":  {leaves, 50*time.Hour - 1, Leaves, "certificates of the old root live until 2026-03-03T14:00:00Z"},
 		"signed, a clock put back":      {leaves, -day, Leaves, "certificates of the old root live"},
 		"no leaf of the old root lives": {leaves, 50 * time.Hour, Forget, ""},
 		"the end":                       {forget, 0, Forget, ""},
+		"a shorter life since":          {long, day + slack(day), Trust, "the new root signs at 2026-03-03T12:01:00Z"},
 	} {
 		next := of.from.Step(Observed{Most: day, Live: 3, Both: 2}, began.Add(of.at))
 		if next.Phase != of.want || !strings.Contains(next.Waits, of.waits) || (of.waits == "") != (next.Waits == "") {
@@ -72,6 +75,7 @@ func TestReadRotation(t *testing.T) {
 	}
 	for fault, change := range map[string]func(*Rotation){
 		`the phase "x"`:          func(r *Rotation) { r.Phase = "x" },
+		"the longest life":       func(r *Rotation) { r.Most = -1 },
 		`the phase ""`:           func(r *Rotation) { r.Phase = "" },
 		"want two SHA-256":       func(r *Rotation) { r.New = r.Old },
 		"do not belong to it":    func(r *Rotation) { r.Until = time.Time{} },
@@ -116,7 +120,7 @@ func FuzzRotation(f *testing.F) {
 			default:
 				now = now.Add(time.Duration(e) * time.Minute / 4)
 			}
-			if now.Sub(since) >= slack/2 {
+			if now.Sub(since) >= slack(life)/2 {
 				used = stored
 			}
 			if next := stored.Step(Observed{Most: life}, now); next.Phase != stored.Phase {

@@ -10,8 +10,10 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ca/keep"
 )
 
-// lookAtRotation is how often it is asked whether a root is being rotated, and whether a step of that is due.
-const lookAtRotation = time.Second
+const (
+	lookAtRotation = time.Second      // how often it is asked whether a root is being rotated, and whether a step of that is due
+	longSleep      = 10 * time.Second // of a process that was stopped: another one may have begun and ended a rotation
+)
 
 // rotating is an authority of files, whose root may be rotated while it is served.
 type rotating struct {
@@ -51,19 +53,21 @@ func (r *rotating) lines() (out []string) {
 func (r *rotating) run(ctx context.Context, census func(roots []byte) (live, with int)) error {
 	ticker := time.NewTicker(lookAtRotation)
 	defer ticker.Stop()
-	for {
+	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			before := r.now()
+			before, now := r.now(), time.Now()
+			slept := now.Round(0).Sub(last.Round(0)) > longSleep
+			last = now
 			o := ca.Observed{Most: r.terms.Most}
 			if before.Rotation.Phase != "" {
 				o.Live, o.Both = census(before.Authority.Roots())
 			}
-			state, err := keep.Step(r.dir, o, time.Now())
-			if err == nil && state.Authority == nil && before.Rotation.Phase != "" { // it was aborted, or another process has ended it
-				state, err = keep.Read(r.dir, time.Now())
+			state, err := keep.Step(r.dir, o, now)
+			if err == nil && state.Authority == nil && (slept || before.Rotation.Phase != "") { // it was aborted, or another process has ended it
+				state, err = keep.Read(r.dir, now)
 			}
 			r.take(state, err)
 		}
@@ -77,9 +81,9 @@ func (r *rotating) take(state keep.State, err error) {
 		text = err.Error()
 	}
 	r.mu.Lock()
-	before, said := r.state.Rotation, r.fault
+	before, said := r.state, r.fault
 	r.fault = text
-	moved := err == nil && state.Authority != nil && before.Phase != state.Rotation.Phase
+	moved := err == nil && state.Authority != nil && !sameState(before, state)
 	switch {
 	case moved:
 		r.state = state
@@ -93,8 +97,13 @@ func (r *rotating) take(state keep.State, err error) {
 	if !moved {
 		return
 	}
-	r.log.Warn("the root is rotated", "was", before.Phase, "phase", state.Rotation.Phase, "issuer", state.Authority.Name(), "waits", state.Rotation.Waits)
+	r.log.Warn("the root is rotated", "was", before.Rotation.Phase, "phase", state.Rotation.Phase, "issuer", state.Authority.Name(), "waits", state.Rotation.Waits)
 	if err := r.changed(); err != nil {
 		r.log.Error("the secure port does not trust the roots of the authority", "err", err)
 	}
+}
+
+// sameState reports whether two states sign, and trust, the same. A rotation that was aborted may be followed by another one in the same phase.
+func sameState(a, b keep.State) bool {
+	return a.Rotation.Phase == b.Rotation.Phase && a.Rotation.Old == b.Rotation.Old && a.Rotation.New == b.Rotation.New && a.Authority.Root() == b.Authority.Root()
 }

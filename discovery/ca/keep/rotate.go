@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/ca"
@@ -120,6 +121,13 @@ func Rotate(dir string, at time.Time) (r ca.Rotation, err error) {
 		if r = state.Rotation; err != nil || r.Phase != "" {
 			return err
 		}
+		info, err := os.Stat(filepath.Join(dir, ca.KeyFile))
+		if err != nil {
+			return err
+		}
+		if err := mine(int(info.Sys().(*syscall.Stat_t).Uid), os.Geteuid()); err != nil {
+			return err
+		}
 		files, err := ca.NewRoot(ca.RootName, ca.RootLife, at)
 		if err != nil {
 			return err
@@ -146,6 +154,14 @@ func Rotate(dir string, at time.Time) (r ca.Rotation, err error) {
 		return write(dir, ca.RootsFile, both(state.Authority.Roots(), files.Roots), 0o644)
 	})
 	return r, err
+}
+
+// mine returns an error where root would write files that their owner, the user of discovery, could not read.
+func mine(owner, user int) error {
+	if user == 0 && owner != 0 {
+		return fmt.Errorf("%s belongs to the user %d, who could not read what root writes: run the command as that user", ca.KeyFile, owner)
+	}
+	return nil
 }
 
 func store(dir string, r ca.Rotation) error {

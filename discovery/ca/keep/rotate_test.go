@@ -100,6 +100,16 @@ func TestRotateBrokenOff(t *testing.T) {
 	}
 }
 
+// Root writes no files that discovery's user cannot read.
+func TestRotateAsRoot(t *testing.T) {
+	if mine(0, 0) != nil || mine(1000, 1000) != nil || mine(0, 1000) != nil {
+		t.Error("an owner is refused")
+	}
+	if err := mine(1000, 0); err == nil || !strings.Contains(err.Error(), "belongs to the user 1000") {
+		t.Error(err)
+	}
+}
+
 // A rotation is aborted while the new root has signed nothing.
 func TestAbort(t *testing.T) {
 	dir, at := t.TempDir(), time.Now()

@@ -1,0 +1,63 @@
+package plane
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ca"
+	"github.com/pilotlight/pilotlight/discovery/ca/keep"
+)
+
+// A discovery that did not look meanwhile follows a rotation that came after another one, in the same phase; and one that came to its end.
+func TestRotatingFollowsWhatItMissed(t *testing.T) {
+	dir, at := t.TempDir(), time.Now()
+	first, _, err := keep.Open(dir, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reloads := 0
+	r := &rotating{dir: dir, terms: ca.Terms{Most: time.Hour}, log: slog.New(slog.DiscardHandler), state: first, changed: func() error { reloads++; return nil }}
+	step := func(after time.Duration) keep.State {
+		t.Helper()
+		state, err := keep.Step(dir, ca.Observed{Most: time.Hour}, at.Add(after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	rotate := func() {
+		t.Helper()
+		if _, err := keep.Rotate(dir, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rotate()
+	r.take(step(0), nil)
+	if err := keep.Abort(dir, at); err != nil {
+		t.Fatal(err)
+	}
+	rotate()
+	second := step(0)
+	r.take(second, nil)
+	if !bytes.Equal(r.signing().Roots(), second.Authority.Roots()) || reloads != 2 {
+		t.Errorf("the roots are those of a rotation that was aborted, after %d reloads", reloads)
+	}
+	r.take(second, nil)
+	if reloads != 2 {
+		t.Error("the same was reloaded")
+	}
+
+	r.take(first, nil) // as if it had slept since
+	step(2 * time.Hour)
+	step(5 * time.Hour)
+	state, err := keep.Read(dir, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.take(state, nil)
+	if r.signing().Root() == first.Authority.Root() {
+		t.Error("the root that is forgotten signs")
+	}
+}

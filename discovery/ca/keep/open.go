@@ -98,14 +98,5 @@ func newIn(dir string, now time.Time) (*ca.Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range []struct {
-		name    string
-		content []byte
-		mode    os.FileMode
-	}{{ca.KeyFile, f.Key, 0o600}, {ca.RootsFile, f.Roots, 0o644}, {ca.CertFile, f.Cert, 0o644}} {
-		if err := write(dir, file.name, file.content, file.mode); err != nil {
-			return nil, err
-		}
-	}
-	return authority, nil
+	return authority, do(dir, []change{{ca.KeyFile, f.Key, 0o600}, {ca.RootsFile, f.Roots, 0o644}, {ca.CertFile, f.Cert, 0o644}})
 }

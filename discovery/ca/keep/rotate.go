@@ -117,43 +117,49 @@ func both(roots, further []byte) []byte {
 // Rotate begins to replace the root of a directory, or returns the rotation that is under way.
 func Rotate(dir string, at time.Time) (r ca.Rotation, err error) {
 	err = locked(dir, func() error {
-		state, err := read(dir, at)
-		if r = state.Rotation; err != nil || r.Phase != "" {
+		var changes []change
+		if r, changes, err = toBegin(dir, at); err != nil {
 			return err
 		}
-		info, err := os.Stat(filepath.Join(dir, ca.KeyFile))
-		if err != nil {
-			return err
-		}
-		if err := mine(int(info.Sys().(*syscall.Stat_t).Uid), os.Geteuid()); err != nil {
-			return err
-		}
-		files, err := ca.NewRoot(ca.RootName, ca.RootLife, at)
-		if err != nil {
-			return err
-		}
-		successor, err := ca.Read(files, at)
-		if err != nil {
-			return err
-		}
-		if r, err = ca.Begin(state.Authority.Root(), successor.Root()); err != nil {
-			return err
-		}
-		for _, file := range []struct {
-			name    string
-			content []byte
-			mode    os.FileMode
-		}{{next(ca.KeyFile), files.Key, 0o600}, {next(ca.RootsFile), files.Roots, 0o644}, {next(ca.CertFile), files.Cert, 0o644}} {
-			if err := write(dir, file.name, file.content, file.mode); err != nil {
-				return err
-			}
-		}
-		if err := store(dir, r); err != nil {
-			return err
-		}
-		return write(dir, ca.RootsFile, both(state.Authority.Roots(), files.Roots), 0o644)
+		return do(dir, changes)
 	})
 	return r, err
+}
+
+// toBegin returns the rotation of a directory, and the changes that begin it; none where it is under way. The next generation does not count
+// before the rotation is written.
+func toBegin(dir string, at time.Time) (ca.Rotation, []change, error) {
+	state, err := read(dir, at)
+	if err != nil || state.Rotation.Phase != "" {
+		return state.Rotation, nil, err
+	}
+	info, err := os.Stat(filepath.Join(dir, ca.KeyFile))
+	if err != nil {
+		return ca.Rotation{}, nil, err
+	}
+	if err := mine(int(info.Sys().(*syscall.Stat_t).Uid), os.Geteuid()); err != nil {
+		return ca.Rotation{}, nil, err
+	}
+	files, err := ca.NewRoot(ca.RootName, ca.RootLife, at)
+	if err != nil {
+		return ca.Rotation{}, nil, err
+	}
+	successor, err := ca.Read(files, at)
+	if err != nil {
+		return ca.Rotation{}, nil, err
+	}
+	r, err := ca.Begin(state.Authority.Root(), successor.Root())
+	if err != nil {
+		return ca.Rotation{}, nil, err
+	}
+	text, err := r.Bytes()
+	return r, []change{
+		{next(ca.KeyFile), files.Key, 0o600},
+		{next(ca.RootsFile), files.Roots, 0o644},
+		{next(ca.CertFile), files.Cert, 0o644},
+		{rotationFile, text, 0o600},
+		{ca.RootsFile, both(state.Authority.Roots(), files.Roots), 0o644},
+	}, err
 }
 
 // mine returns an error where root would write files that their owner, the user of discovery, could not read.
@@ -164,34 +170,31 @@ func mine(owner, user int) error {
 	return nil
 }
 
-func store(dir string, r ca.Rotation) error {
-	text, err := r.Bytes()
-	if err != nil {
-		return err
-	}
-	return write(dir, rotationFile, text, 0o600)
-}
-
 // Abort ends a rotation whose new root has signed nothing.
 func Abort(dir string, at time.Time) error {
 	return locked(dir, func() error {
-		state, err := read(dir, at)
-		if err == nil {
-			err = state.Rotation.Abort()
-		}
+		changes, err := toAbort(dir, at)
 		if err != nil {
 			return fmt.Errorf("abort the rotation: %w", err)
 		}
-		coming, err := filesOf(dir, next)
-		if err != nil {
-			return err
-		}
-		roots := bytes.Replace(state.Authority.Roots(), coming.Roots, nil, 1)
-		if err := write(dir, ca.RootsFile, roots, 0o644); err != nil {
-			return err
-		}
-		return discard(dir, rotationFile, next(ca.CertFile), next(ca.KeyFile), next(ca.RootsFile))
+		return do(dir, changes)
 	})
+}
+
+func toAbort(dir string, at time.Time) ([]change, error) {
+	state, err := read(dir, at)
+	if err == nil {
+		err = state.Rotation.Abort()
+	}
+	if err != nil {
+		return nil, err
+	}
+	coming, err := filesOf(dir, next)
+	if err != nil {
+		return nil, err
+	}
+	return append([]change{{ca.RootsFile, bytes.Replace(state.Authority.Roots(), coming.Roots, nil, 1), 0o644}},
+		removed(rotationFile, next(ca.CertFile), next(ca.KeyFile), next(ca.RootsFile))...), nil
 }
 
 // Step does what is due of a rotation, as far as it goes, and returns what is stored then.
@@ -200,61 +203,45 @@ func Step(dir string, o ca.Observed, at time.Time) (state State, err error) {
 		return State{}, err
 	}
 	err = locked(dir, func() error {
-		if state, err = read(dir, at); err != nil || state.Rotation.Phase == "" {
+		var changes []change
+		if state, changes, err = toStep(dir, o, at); err != nil || len(changes) == 0 {
 			return err
 		}
-		r := state.Rotation.Step(o, at)
-		same := r.Phase == state.Rotation.Phase && r.Phase != ca.Forget
-		if same && (r.Waits == state.Rotation.Waits || recent(dir, at)) {
-			return nil
+		if err = do(dir, changes); err == nil {
+			state, err = read(dir, at)
 		}
-		if err := store(dir, r); err != nil {
-			return err
-		}
-		if r.Phase == ca.Forget {
-			err = finish(dir)
-		} else { // again: Rotate may have been broken off before
-			err = write(dir, ca.RootsFile, state.Authority.Roots(), 0o644)
-		}
-		if err != nil {
-			return err
-		}
-		state, err = read(dir, at)
 		return err
 	})
 	return state, err
+}
+
+// toStep returns what is stored, and the changes that are due. After the first of them, which is the rotation, the step is done: the
+// others may be repeated.
+func toStep(dir string, o ca.Observed, at time.Time) (State, []change, error) {
+	state, err := read(dir, at)
+	if err != nil || state.Rotation.Phase == "" {
+		return state, nil, err
+	}
+	r := state.Rotation.Step(o, at)
+	same := r.Phase == state.Rotation.Phase && r.Phase != ca.Forget
+	if same && (r.Waits == state.Rotation.Waits || recent(dir, at)) {
+		return state, nil, nil
+	}
+	text, err := r.Bytes()
+	if err != nil {
+		return State{}, nil, err
+	}
+	changes := []change{{rotationFile, text, 0o600}}
+	if r.Phase != ca.Forget { // roots again: Rotate may have been broken off before
+		return state, append(changes, change{ca.RootsFile, state.Authority.Roots(), 0o644}), nil
+	}
+	coming, err := filesOf(dir, next)
+	changes = append(changes, change{ca.KeyFile, coming.Key, 0o600}, change{ca.RootsFile, coming.Roots, 0o644}, change{ca.CertFile, coming.Cert, 0o644})
+	return state, append(changes, removed(ca.ChainFile, rotationFile, next(ca.CertFile), next(ca.KeyFile), next(ca.RootsFile))...), err
 }
 
 // recent reports whether the rotation was written just before: how far it is changes with every certificate.
 func recent(dir string, at time.Time) bool {
 	info, err := os.Stat(filepath.Join(dir, rotationFile))
 	return err == nil && at.Sub(info.ModTime()) < progressAgain
-}
-
-// finish gives the files of the next generation their names. What counts until it is done is the next generation, so it may be repeated.
-func finish(dir string) error {
-	coming, err := filesOf(dir, next)
-	if err != nil {
-		return err
-	}
-	for _, file := range []struct {
-		name    string
-		content []byte
-		mode    os.FileMode
-	}{{ca.KeyFile, coming.Key, 0o600}, {ca.RootsFile, coming.Roots, 0o644}, {ca.CertFile, coming.Cert, 0o644}} {
-		if err := write(dir, file.name, file.content, file.mode); err != nil {
-			return err
-		}
-	}
-	return discard(dir, ca.ChainFile, rotationFile, next(ca.CertFile), next(ca.KeyFile), next(ca.RootsFile))
-}
-
-// discard removes files in this order; those that are not there are none.
-func discard(dir string, names ...string) error {
-	for _, name := range names {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }

@@ -85,7 +85,9 @@ func TestRotateBrokenOff(t *testing.T) {
 		step(t, dir, at)
 		s := step(t, dir, at.Add(life+time.Minute))
 		s.Rotation.Phase = ca.Forget
-		check(t, store(dir, s.Rotation))
+		text, err := s.Rotation.Bytes()
+		check(t, err)
+		check(t, write(dir, rotationFile, text, 0o600))
 		for _, name := range names[:n] {
 			text, err := os.ReadFile(filepath.Join(dir, next(name)))
 			check(t, err)
@@ -143,9 +145,9 @@ func TestARotationThatIsBroken(t *testing.T) {
 		"parse the rotation":      func(dir string) error { return os.WriteFile(filepath.Join(dir, rotationFile), []byte("{"), 0o600) },
 		"and not ca-key.next.pem": func(dir string) error { return os.Remove(filepath.Join(dir, "ca-key.next.pem")) },
 		"has no authority": func(dir string) error {
-			return discard(dir, "ca-key.next.pem", "ca-cert.next.pem", "root-cert.next.pem")
+			return do(dir, removed("ca-key.next.pem", "ca-cert.next.pem", "root-cert.next.pem"))
 		},
-		"rotated: ":                func(dir string) error { return discard(dir, ca.KeyFile, ca.CertFile, ca.RootsFile) },
+		"rotated: ":                func(dir string) error { return do(dir, removed(ca.KeyFile, ca.CertFile, ca.RootsFile)) },
 		"so every user can use":    func(dir string) error { return os.Chmod(filepath.Join(dir, "ca-key.next.pem"), 0o644) },
 		"rotation.json names aaaa": func(dir string) error { return rename(dir, func(r *ca.Rotation) { r.New = strings.Repeat("a", 64) }) },
 		"rotation.json names bbbb": func(dir string) error { return rename(dir, func(r *ca.Rotation) { r.Old = strings.Repeat("b", 64) }) },
@@ -171,5 +173,9 @@ func rename(dir string, change func(*ca.Rotation)) error {
 		return err
 	}
 	change(&r)
-	return store(dir, r)
+	text, err := r.Bytes()
+	if err != nil {
+		return err
+	}
+	return write(dir, rotationFile, text, 0o600)
 }

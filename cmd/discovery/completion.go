@@ -6,12 +6,13 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/logger"
+	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
 // completeValues completes the values of flags that have few, in all commands, and the kinds of get and delete.
 func completeValues(root *cobra.Command) {
 	for flag, values := range map[string][]string{
-		"registries": plane.Registries(), "logLevel": logger.Levels, "logFormat": logger.Formats, "output": {string(outputText), string(outputJSON)},
+		"registries": plane.Registries(), "logLevel": logger.Levels, "logFormat": logger.Formats, "output": {string(subcommand.Text), string(subcommand.JSON)},
 	} {
 		for _, cmd := range root.Commands() {
 			if f := cmd.Flags().Lookup(flag); f != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/explain"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/internal/setting"
+	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
 func newExplain() *cobra.Command {
@@ -35,7 +36,7 @@ func newExplain() *cobra.Command {
 	cmd.Flags().StringVar(&q.Path, "path", "/", "its path, with the query")
 	cmd.Flags().StringArrayVar(&q.Header, "header", nil, "a header of it, NAME=VALUE or NAME:VALUE; repeatable")
 	cmd.Flags().BoolVar(&q.TCP, "tcp", false, "the program sends bytes that are not HTTP")
-	domain, loopback, output := addDomain(cmd, "DNS domain of the cluster's services, as serve has it"), addLoopback(cmd), addOutput(cmd)
+	domain, loopback, output := addDomain(cmd, "DNS domain of the cluster's services, as serve has it"), addLoopback(cmd), subcommand.AddOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(paths.Objects) == 0 || q.From == "" || q.To == "" {
 			return setting.Usage("discovery", errors.New("--configDir, --from or --to is missing: want the files, who sends, and the host"))
@@ -54,7 +55,7 @@ func newExplain() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return output.print(cmd.OutOrStdout(), road, road.Text())
+		return output.Print(cmd.OutOrStdout(), road, road.Text())
 	}
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
+	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
 // validation is what validate is given.
@@ -50,7 +51,7 @@ func newValidate() *cobra.Command {
 	domain := addDomain(cmd, "DNS domain of the cluster's services, as serve has it: short names stand for services of it")
 	loopback := addLoopback(cmd)
 	class := cmd.Flags().String("ingressClass", "", "class of Ingresses that serve is given, to name those that it would not serve; if empty, those of every class are judged")
-	output := addOutput(cmd)
+	output := subcommand.AddOutput(cmd)
 	var given setting.Flags
 	given.Register(cmd.Flags(), v.table())
 	cmd.Flags().SortFlags = true
@@ -76,16 +77,16 @@ func newValidate() *cobra.Command {
 			Settings:     model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback},
 			IngressClass: *class, Elsewhere: v.domains.Elsewhere(domain.Domain, v.registries),
 		}.Judge(objects, problems)
-		if err := output.print(cmd.OutOrStdout(), verdict, verdict.Text()); err != nil {
+		if err := output.Print(cmd.OutOrStdout(), verdict, verdict.Text()); err != nil {
 			return err
 		}
-		if rest := verdict.Rest(); rest != "" && *output == outputText {
+		if rest := verdict.Rest(); rest != "" && *output == subcommand.Text {
 			cmd.PrintErrln(rest)
 		}
 		if verdict.Bad(v.strict) {
 			return errors.New(verdict.Summary())
 		}
-		if *output == outputText {
+		if *output == subcommand.Text {
 			cmd.PrintErrln(verdict.Summary())
 		}
 		return nil

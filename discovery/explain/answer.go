@@ -9,8 +9,7 @@ import (
 
 // Served is what a proxy was sent.
 type Served struct {
-	Clusters  []*clusterv3.Cluster
-	Endpoints []*endpointv3.ClusterLoadAssignment
+	Cluster   func(name string) (*clusterv3.Cluster, *endpointv3.ClusterLoadAssignment) // nil for none; endpoints are those that are sent apart
 	Listeners []*listenerv3.Listener
 	Routes    []*routev3.RouteConfiguration
 }

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,17 +14,16 @@ import (
 // cluster adds what becomes of the requests that go to a cluster. sent has what the route made of the request.
 func (j *judge) cluster(name string, share float64, sent Outcome, r Request) {
 	sent.Share = share
-	i := slices.IndexFunc(j.served.Clusters, func(c *clusterv3.Cluster) bool { return c.Name == name })
-	if i < 0 {
+	c, assigned := j.served.Cluster(name)
+	if c == nil {
 		j.step(Step{Kind: "cluster", Name: name, Text: "is not there"})
 		sent.Status, sent.Flag, sent.Reason = 503, "NC", "the proxy has no cluster "+name+": its service, port or subset is missing"
 		j.refuse(sent, r)
 		return
 	}
-	c := j.served.Clusters[i]
 	sent.Cluster = name
 	j.step(Step{Kind: "cluster", Name: name, Text: limitsOf(c), Origins: j.origins(Part{Cluster: name})})
-	all, resolved := j.endpointsOf(c)
+	all, resolved := endpointsOf(c, assigned)
 	switch {
 	case resolved != "" && len(all) == 0:
 		sent.Resolved, sent.Reason = true, "sent to "+resolved
@@ -60,7 +58,7 @@ func count(all []*endpointv3.LocalityLbEndpoints) (n int) {
 }
 
 // endpointsOf returns the endpoints of a cluster, and, if Envoy finds the addresses itself, how.
-func (j *judge) endpointsOf(c *clusterv3.Cluster) (all []*endpointv3.LocalityLbEndpoints, resolved string) {
+func endpointsOf(c *clusterv3.Cluster, assigned *endpointv3.ClusterLoadAssignment) (all []*endpointv3.LocalityLbEndpoints, resolved string) {
 	custom := c.GetClusterType().GetName()
 	switch {
 	case c.GetType() == clusterv3.Cluster_ORIGINAL_DST && c.GetClusterType() == nil:
@@ -72,13 +70,7 @@ func (j *judge) endpointsOf(c *clusterv3.Cluster) (all []*endpointv3.LocalityLbE
 	case c.GetType() != clusterv3.Cluster_EDS:
 		return c.GetLoadAssignment().GetEndpoints(), ""
 	}
-	name := cmp.Or(c.GetEdsClusterConfig().GetServiceName(), c.Name)
-	for _, a := range j.served.Endpoints {
-		if a.ClusterName == name {
-			return a.Endpoints, ""
-		}
-	}
-	return nil, ""
+	return assigned.GetEndpoints(), ""
 }
 
 const (

@@ -33,6 +33,23 @@ func tcpTo(cluster string) string {
 	return `{'name': 'tcp', 'typedConfig': {'@type': 'type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy', 'statPrefix': 'a', 'cluster': '` + cluster + `'}}`
 }
 
+// listed finds clusters of a list, with endpoints of the same name.
+func listed(all []*clusterv3.Cluster, endpoints []*endpointv3.ClusterLoadAssignment) func(string) (*clusterv3.Cluster, *endpointv3.ClusterLoadAssignment) {
+	return func(name string) (c *clusterv3.Cluster, e *endpointv3.ClusterLoadAssignment) {
+		for _, one := range all {
+			if one.Name == name {
+				c = one
+			}
+		}
+		for _, one := range endpoints {
+			if one.ClusterName == name {
+				e = one
+			}
+		}
+		return c, e
+	}
+}
+
 // servedWith returns what a sidecar has whose HTTP port 80 leads to these virtual hosts, with the clusters good, empty and sick.
 func servedWith(t testing.TB, hosts string) Served {
 	t.Helper()
@@ -45,16 +62,15 @@ func servedWith(t testing.TB, hosts string) Served {
 				'filterChains': [{'name': 'loop', 'filterChainMatch': {'destinationPort': 15001}, 'filters': [`+tcpTo("empty")+`]}], 'defaultFilterChain': {'name': 'rest', 'filters': [`+tcpTo("pass")+`]}}`),
 		},
 		Routes: []*routev3.RouteConfiguration{read(t, &routev3.RouteConfiguration{}, `{'name': '80', 'ignorePortInHostMatching': true, 'virtualHosts': [`+hosts+`]}`)},
-		Clusters: []*clusterv3.Cluster{
+		Cluster: listed([]*clusterv3.Cluster{
 			{Name: "good", ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}},
 			{Name: "empty", ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}},
 			read(t, &clusterv3.Cluster{}, `{'name': 'sick', 'type': 'EDS', 'commonLbConfig': {'healthyPanicThreshold': {}}}`),
 			{Name: "pass", ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST}},
-		},
-		Endpoints: []*endpointv3.ClusterLoadAssignment{
+		}, []*endpointv3.ClusterLoadAssignment{
 			read(t, &endpointv3.ClusterLoadAssignment{}, `{'clusterName': 'good', 'endpoints': [`+endpoints(0, "10.0.0.1", "")+`]}`),
 			read(t, &endpointv3.ClusterLoadAssignment{}, `{'clusterName': 'sick', 'endpoints': [`+endpoints(0, "10.0.0.2", "UNHEALTHY")+`]}`),
-		},
+		}),
 	}
 }
 
@@ -254,7 +270,10 @@ func TestPriorities(t *testing.T) {
 		"all are sick, in a panic": {endpoints(0, "10.0.0.1", "UNHEALTHY") + "," + endpoints(0, "10.0.0.3", "UNHEALTHY"), "10.0.0.1:80 10.0.0.3:80"},
 	} {
 		s := servedWith(t, host("'*'", `{'match': {'prefix': '/'}, 'route': {'cluster': 'good'}}`))
-		s.Endpoints[0] = read(t, &endpointv3.ClusterLoadAssignment{}, `{'clusterName': 'good', 'endpoints': [`+row.endpoints+`]}`)
+		good, _ := s.Cluster("good")
+		s.Cluster = listed([]*clusterv3.Cluster{good}, []*endpointv3.ClusterLoadAssignment{
+			read(t, &endpointv3.ClusterLoadAssignment{}, `{'clusterName': 'good', 'endpoints': [`+row.endpoints+`]}`),
+		})
 		if got := summary(Judge(s, Request{To: service, Host: "a"}, nil)); got != "100 % good "+row.want {
 			t.Errorf("%s: %s, want %s", name, got, row.want)
 		}

@@ -53,16 +53,16 @@ func (q Question) Answer(m *model.Mesh) (Road, error) {
 		return Road{}, err
 	}
 	view := xds.ViewOf(proxy).Outbound
-	made := xds.RebuildWithSibling(nil, nil, m, view)
+	made := xds.SketchOf(m, view)
 	r := Request{Host: q.To, Method: strings.ToUpper(q.Method), Path: q.Path, Header: header, TCP: q.TCP}
 	road := Road{Proxy: proxy.ID.String(), To: fmt.Sprintf("%s:%d", host, port)}
-	at, step, err := q.resolve(made, view, host, port)
+	at, step, err := q.resolve(made.Resources, view, host, port)
 	if err != nil {
 		return Road{}, err
 	}
 	r.To, road.At = at, at.String()
-	origins := xds.OriginsOf(m, view, made)
-	road.Answer = Judge(Served{made.Clusters, made.Endpoints, made.Listeners, made.Routes}, r, func(p Part) []Place { return placesOf(origins, p) })
+	origins := xds.OriginsOf(m, view, made.Resources)
+	road.Answer = Judge(Served{made.Cluster, made.Listeners, made.Routes}, r, func(p Part) []Place { return placesOf(origins, p) })
 	road.Steps = append([]Step{step}, road.Steps...)
 	return road, nil
 }

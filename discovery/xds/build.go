@@ -32,10 +32,22 @@ type Resources struct {
 }
 
 func build(last, sibling *Resources, m *model.Mesh, v Outbound) *Resources {
-	b := &builder{mesh: m, view: v, last: last, sibling: sibling, out: &Resources{memory: model.NewMemory(last.memoryOf(), sibling.memoryOf())}}
-	b.scope = m.Scope(v.Namespace, v.Labels())
-	b.seen = observe(m.Settings(), tracerOf(m, v.Namespace))
-	b.clusters()
+	b := newBuilder(last, sibling, m, v)
+	b.serviceClusters()
+	b.ownClusters()
+	return b.finish()
+}
+
+func newBuilder(last, sibling *Resources, m *model.Mesh, v Outbound) *builder {
+	return &builder{
+		mesh: m, view: v, last: last, sibling: sibling, out: &Resources{memory: model.NewMemory(last.memoryOf(), sibling.memoryOf())},
+		scope: m.Scope(v.Namespace, v.Labels()), seen: observe(m.Settings(), tracerOf(m, v.Namespace)),
+	}
+}
+
+// finish adds listeners and routes to the clusters.
+func (b *builder) finish() *Resources {
+	m, v := b.mesh, b.view
 	switch {
 	case v.Gateway:
 		b.gateways()
@@ -64,9 +76,8 @@ type builder struct {
 	out     *Resources
 }
 
-// clusters adds the clusters of every service to which the proxy's requests may be routed.
-func (b *builder) clusters() {
-	b.serviceClusters()
+// ownClusters adds the clusters that are of no service.
+func (b *builder) ownClusters() {
 	b.out.Clusters = append(b.out.Clusters, blackHole())
 	if !b.view.Gateway {
 		b.out.Clusters = append(b.out.Clusters, passthrough(b.view))

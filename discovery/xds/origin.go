@@ -2,8 +2,6 @@ package xds
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -107,7 +105,7 @@ func (o Origins) routeOf(servers []gatewayServer, config string, served *routev3
 
 // Cluster returns what made a cluster: the service, and the DestinationRules of its policy.
 func (o Origins) Cluster(name string) []model.Place {
-	s := o.serviceOf(name)
+	s := serviceNamed(o.made.scope, name)
 	if s == nil {
 		return nil
 	}
@@ -116,27 +114,20 @@ func (o Origins) Cluster(name string) []model.Place {
 
 // Endpoint returns what declares the address of an endpoint of a cluster.
 func (o Origins) Endpoint(cluster, address string) []model.Place {
-	s := o.serviceOf(cluster)
+	s := serviceNamed(o.made.scope, cluster)
 	if s == nil {
 		return nil
 	}
 	return o.mesh.EndpointPlaces(s, address)
 }
 
-// serviceOf returns the service of a cluster, by its name; nil if it has none.
-func (o Origins) serviceOf(cluster string) *model.Service {
+// serviceNamed returns the service of a cluster, by the cluster's name; nil if it has none.
+func serviceNamed(scope *model.Scope, cluster string) *model.Service {
 	parts := strings.SplitN(cluster, "|", 4)
-	if len(parts) != 4 || parts[0] != "outbound" || o.made.scope == nil {
+	if len(parts) != 4 || parts[0] != "outbound" || scope == nil {
 		return nil
 	}
-	if _, err := strconv.ParseUint(parts[1], 10, 32); err != nil {
-		return nil
-	}
-	i := slices.IndexFunc(o.made.scope.Services(), func(s *model.Service) bool { return s.Host == parts[3] })
-	if i < 0 {
-		return nil
-	}
-	return o.made.scope.Services()[i]
+	return scope.Service(parts[3])
 }
 
 // find returns a virtual host with the inputs that it was made of.

@@ -104,7 +104,7 @@ func FuzzABrokenPolicyStaysClosed(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b uint64) {
 		m := maker{rand.New(rand.NewPCG(a, b))}
-		for _, action := range []security.AuthorizationPolicy_Action{security.AuthorizationPolicy_DENY, security.AuthorizationPolicy_ALLOW} {
+		for _, action := range []security.AuthorizationPolicy_Action{security.AuthorizationPolicy_DENY, security.AuthorizationPolicy_ALLOW, security.AuthorizationPolicy_CUSTOM} {
 			sound := &security.AuthorizationPolicy{Action: action}
 			for range 1 + m.IntN(3) {
 				sound.Rules = append(sound.Rules, m.rule())
@@ -129,5 +129,5 @@ func guardOf(all ...*security.AuthorizationPolicy) authz.Guard {
 	for i, p := range all {
 		policies = append(policies, model.Policy{Namespace: "shop", Name: strconv.Itoa(i), Spec: p})
 	}
-	return authz.Of(policies, []string{"cluster.local"})
+	return authz.Of(policies, []string{"cluster.local"}, nil)
 }

@@ -31,9 +31,10 @@ const (
 	dryRunDeny  = "istio_dry_run_deny_"
 )
 
-// Of returns the filters for the policies of a workload, in a mesh with these trust domains: tokens, AUDIT, DENY, ALLOW.
-func Of(policies []model.Policy, trustDomains []string) Guard {
-	var g Guard
+// Of returns the filters for the policies of a workload, in a mesh with these trust domains: CUSTOM, by the authorizers that
+// the workload's proxy can ask, tokens, AUDIT, DENY, ALLOW.
+func Of(policies []model.Policy, trustDomains []string, authorizers []Authorizer) Guard {
+	g := custom(policies, trustDomains, authorizers)
 	if f, some := authenticate(policies); some {
 		g.HTTP = append(g.HTTP, f)
 	}

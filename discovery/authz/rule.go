@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"slices"
 	"strings"
 
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
@@ -14,6 +15,8 @@ type rules struct {
 	domains []string // of trust: the mesh's own, then its aliases
 	tcp     bool     // for connections: what only requests have is not known
 	allow   bool     // a rule that is not understood lets nobody in; else it denies more
+
+	requests bool // what has a condition of HTTP is about requests only: it matches no connection
 }
 
 // test is one condition of a rule: a value is one of values, or of none if that is empty, and none of not.
@@ -43,6 +46,9 @@ func (r rules) policy(p model.Policy, rule *security.Rule) *rbacv3.Policy {
 	out := &rbacv3.Policy{}
 	for _, to := range orAny(rule.GetTo()) {
 		own := operation(to.GetOperation())
+		if r.passes(own, about) {
+			continue
+		}
 		and, ok := r.permissions(append(own, about...))
 		if !ok || r.allow && to != nil && len(own) == 0 {
 			return nil
@@ -51,13 +57,24 @@ func (r rules) policy(p model.Policy, rule *security.Rule) *rbacv3.Policy {
 	}
 	for _, f := range orAny(rule.GetFrom()) {
 		own := source(f.GetSource())
+		if r.passes(own, from) {
+			continue
+		}
 		and, ok := r.principals(p, append(own, from...))
 		if !ok || r.allow && f != nil && len(own) == 0 {
 			return nil
 		}
 		out.Principals = append(out.Principals, allPrincipals(and))
 	}
+	if len(out.Permissions) == 0 || len(out.Principals) == 0 {
+		return nil
+	}
 	return out
+}
+
+// passes reports whether tests are about requests only, and match no connection.
+func (r rules) passes(lists ...[]test) bool {
+	return r.tcp && r.requests && slices.ContainsFunc(slices.Concat(lists...), func(t test) bool { return t.Attribute.HTTP() })
 }
 
 // permitted reports whether Envoy compares the attribute in a permission, and not in a principal.

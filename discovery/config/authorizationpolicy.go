@@ -30,15 +30,15 @@ func authorizationPolicy(f field, p *security.AuthorizationPolicy) {
 	f.targets(p.TargetRef, p.TargetRefs)
 	custom := p.Action == security.AuthorizationPolicy_CUSTOM
 	if custom {
-		f.at("action").errorf("is CUSTOM, which is not served yet: want ALLOW, DENY or AUDIT")
+		f.customPolicy(p)
 	}
-	if f.report.dryRun && p.Action != security.AuthorizationPolicy_ALLOW && p.Action != security.AuthorizationPolicy_DENY {
+	if f.report.dryRun && p.Action == security.AuthorizationPolicy_AUDIT {
 		f.at("action").errorf("is %s under the annotation %s, want ALLOW or DENY", p.Action, dryRunAnnotation)
 	}
 	if p.GetProvider() != nil && !custom {
 		f.at("provider").errorf("is given under action %s, want CUSTOM", p.Action)
 	}
-	if p.Action == security.AuthorizationPolicy_DENY && len(p.Rules) == 0 {
+	if (custom || p.Action == security.AuthorizationPolicy_DENY) && len(p.Rules) == 0 {
 		f.at("rules").errorf("is missing, and %s without rules would concern nothing: want [{}] for everything", p.Action)
 	}
 	for i, r := range p.Rules {

@@ -132,6 +132,7 @@ func providers(f field, c *meshconfig.MeshConfig) {
 			at.at("opentelemetry").at("service").host(o.Service, false)
 			at.at("opentelemetry").at("port").port(o.Port)
 		}
+		at.authorizer(p)
 	}
 	for i, name := range c.GetDefaultProviders().GetTracing() {
 		at := f.at("defaultProviders").at("tracing").item(i)

@@ -34,6 +34,9 @@ func (j *judge) authorizationPolicy(meta Meta, p *security.AuthorizationPolicy) 
 		return
 	}
 	j.guards(meta, labels)
+	if p.Action == security.AuthorizationPolicy_CUSTOM && !meta.DryRun {
+		j.customPolicy(meta, p)
+	}
 }
 
 func (j *judge) requestAuthentication(meta Meta, p *security.RequestAuthentication) {

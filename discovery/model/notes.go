@@ -136,6 +136,7 @@ type judge struct {
 	selected   selected
 	similar    similar
 
+	customs        map[string]*customs            // CUSTOM policies by namespace; made when it is asked for
 	endpointLabels map[string][]map[string]string // of endpoints at addresses, by namespace; made when it is asked for
 }
 

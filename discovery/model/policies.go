@@ -90,8 +90,10 @@ func (m *Mesh) Policies(namespace string, labels map[string]string) []Policy {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Policy) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(out, byName)
 	return out
+}
+
+func byName(a, b Policy) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }

@@ -125,7 +125,7 @@ func (m *Mesh) narrow(l *networking.IstioEgressListener, declared, own string, s
 	return e
 }
 
-// collect merges the services of all listeners, and adds those to which rules, the egress proxy and tracing lead.
+// collect merges the services of all listeners, and adds those to which rules, the egress proxy, tracing and authorization lead.
 func (s *Scope) collect(visible []*Service) {
 	add := func(service *Service) {
 		if _, known := s.byHost[service.Host]; !known {
@@ -148,7 +148,7 @@ func (s *Scope) collect(visible []*Service) {
 		if s.outbound.Proxy != nil {
 			wanted[s.outbound.Proxy.Host] = true
 		}
-		for host := range s.mesh.settings.collectors() {
+		for host := range s.mesh.settings.asked() {
 			wanted[host] = true
 		}
 		for _, service := range visible {

@@ -89,12 +89,17 @@ func (s Settings) RegistryOnly() bool {
 	return policy != nil && policy.Mode == meshconfig.MeshConfig_OutboundTrafficPolicy_REGISTRY_ONLY
 }
 
-// collectors yields the hosts of the collectors of all tracing providers.
-func (s Settings) collectors() iter.Seq[string] {
+// asked yields the hosts that proxies send to by themselves: collectors of spans, and providers for authorization.
+func (s Settings) asked() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, p := range s.Config.GetExtensionProviders() {
 			for _, host := range []string{p.GetZipkin().GetService(), p.GetOpentelemetry().GetService()} {
 				if host != "" && !yield(s.Domain.Qualify(host, "default")) {
+					return
+				}
+			}
+			if service, _ := authorizerAt(p); service != "" {
+				if _, host := s.authorizerHost(service); !yield(host) {
 					return
 				}
 			}

@@ -51,7 +51,8 @@ func (b *builder) finish() *Resources {
 	switch {
 	case v.Gateway:
 		b.gateways()
-		policyFiltersOf(m.Policies(v.Namespace, v.Labels()), m.Settings()).protect(b.out.Listeners)
+		policies := m.Policies(v.Namespace, v.Labels())
+		policyFiltersOf(policies, m.Settings(), authorizersOf(m, v.Namespace, policies)).protect(b.out.Listeners)
 	default:
 		b.listeners()
 	}

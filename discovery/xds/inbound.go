@@ -13,6 +13,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pilotlight/pilotlight/discovery/authz"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/node"
 )
@@ -57,6 +58,8 @@ type InboundInputs struct {
 	services []*model.Service // with an endpoint at one of the proxy's addresses
 	peer     model.PeerPolicy
 	policies []model.Policy // of the workload
+
+	authorizers []authz.Authorizer // whom its policies name; a gRPC server asks nobody
 }
 
 // InboundOf returns the inputs of the inbound resources for view v in a mesh.
@@ -68,6 +71,9 @@ func InboundOf(m *model.Mesh, v Inbound) InboundInputs {
 	in.mesh, in.tracer, in.services = m.Settings(), tracerOf(m, v.Namespace), ownFirst(m.ServicesAt(v.addresses()...), v.Namespace)
 	labels := v.Labels()
 	in.peer, in.policies = m.Peers(v.Namespace).Of(labels), m.Policies(v.Namespace, labels)
+	if !v.Proxyless {
+		in.authorizers = authorizersOf(m, v.Namespace, in.policies)
+	}
 	if s := m.Sidecar(v.Namespace, labels); s != nil {
 		in.sidecar = s.Spec
 	}
@@ -91,7 +97,7 @@ func ownFirst(all []*model.Service, namespace string) []*model.Service {
 // Same reports whether both give the same resources.
 func (in InboundInputs) Same(other InboundInputs) bool {
 	return in.view == other.view && in.mesh == other.mesh && in.tracer == other.tracer && in.sidecar == other.sidecar && in.peer == other.peer &&
-		slices.Equal(in.services, other.services) && slices.Equal(in.policies, other.policies)
+		slices.Equal(in.services, other.services) && slices.Equal(in.policies, other.policies) && slices.Equal(in.authorizers, other.authorizers)
 }
 
 // Build returns the resources for traffic to the workload: a listener for each port that the proxy binds itself, and
@@ -118,7 +124,7 @@ func (in InboundInputs) Build() *Resources {
 		r.Clusters = append(r.Clusters, inboundPassthrough(v.family()), blackHole())
 		r.Listeners = append(r.Listeners, in.virtualInbound(seen, intercepted))
 	}
-	policyFiltersOf(in.policies, in.mesh).protect(r.Listeners)
+	policyFiltersOf(in.policies, in.mesh, in.authorizers).protect(r.Listeners)
 	r.Listeners = openable(r.Listeners, v.Unprivileged, v.Own)
 	return r.normalize()
 }

@@ -7,6 +7,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/proto"
+	security "istio.io/api/security/v1beta1"
 
 	"github.com/pilotlight/pilotlight/discovery/authz"
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -18,8 +19,8 @@ type policyFilters struct {
 	tcp  []*listenerv3.Filter
 }
 
-func policyFiltersOf(policies []model.Policy, mesh model.Settings) (g policyFilters) {
-	made := authz.Of(policies, mesh.TrustDomains())
+func policyFiltersOf(policies []model.Policy, mesh model.Settings, authorizers []authz.Authorizer) (g policyFilters) {
+	made := authz.Of(policies, mesh.TrustDomains(), authorizers)
 	for _, f := range made.HTTP {
 		g.http = append(g.http, &hcmv3.HttpFilter{Name: f.Name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: f.Config}})
 	}
@@ -27,6 +28,22 @@ func policyFiltersOf(policies []model.Policy, mesh model.Settings) (g policyFilt
 		g.tcp = append(g.tcp, &listenerv3.Filter{Name: f.Name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: f.Config}})
 	}
 	return g
+}
+
+// authorizersOf returns the providers that policies name and that the proxies of a namespace can ask.
+func authorizersOf(m *model.Mesh, namespace string, policies []model.Policy) (out []authz.Authorizer) {
+	seen := map[string]bool{}
+	for _, p := range policies {
+		name := p.Spec.GetProvider().GetName()
+		if p.Spec.GetAction() != security.AuthorizationPolicy_CUSTOM || seen[name] {
+			continue
+		}
+		seen[name] = true
+		if a, fault := m.Authorizer(name, namespace); fault == "" {
+			out = append(out, authz.Authorizer{Provider: a.Provider, Cluster: outboundName(a.Port, "", a.Host)})
+		}
+	}
+	return out
 }
 
 // ofGRPC returns the filters of a gRPC server, which wants a name of its own for each filter. It refuses a listener with a

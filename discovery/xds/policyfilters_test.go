@@ -97,7 +97,7 @@ func TestFiltersOfGRPCHaveNamesOfTheirOwn(t *testing.T) {
 	for i, p := range all {
 		policies = append(policies, model.Policy{Namespace: "n", Name: fmt.Sprint(i), Spec: p})
 	}
-	g := policyFiltersOf(policies, model.Settings{}).ofGRPC()
+	g := policyFiltersOf(policies, model.Settings{}, nil).ofGRPC()
 	if len(g.http) != 2 || g.http[0].Name == g.http[1].Name {
 		t.Errorf("the filters are %v", g.http)
 	}

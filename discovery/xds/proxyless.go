@@ -113,7 +113,7 @@ func (in InboundInputs) serverListeners() *Resources {
 			r.Listeners = append(r.Listeners, serverListener(netip.AddrPortFrom(ip, p.bind.Port())))
 		}
 	}
-	policyFiltersOf(in.policies, in.mesh).ofGRPC().protect(r.Listeners)
+	policyFiltersOf(in.policies, in.mesh, nil).ofGRPC().protect(r.Listeners)
 	return r.normalize()
 }
 

@@ -21,9 +21,9 @@ type mesh struct {
 	serial         int64
 }
 
-func newMesh(t *testing.T) *mesh {
+func newMesh(t *testing.T, flags ...string) *mesh {
 	t.Helper()
-	m := &mesh{World: lab.NewWorld(t, crd.Sound), plain: lab.Port(t), secured: lab.Port(t), serial: 10}
+	m := &mesh{World: lab.NewWorld(t, crd.Sound, flags...), plain: lab.Port(t), secured: lab.Port(t), serial: 10}
 	var err error
 	m.roots, err = lab.NewAuthority("mesh")
 	m.Check(err)

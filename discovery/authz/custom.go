@@ -43,7 +43,8 @@ const (
 // provider to ask, or more than one, what the policies name is denied.
 //
 // A provider of HTTP is not asked about connections: those that a rule names without a condition of HTTP are denied.
-func custom(policies []model.Policy, trustDomains []string, known []Authorizer) (g Guard) {
+func custom(policies []model.Policy, at Proxy) (g Guard) {
+	known := at.Authorizers
 	var of []model.Policy
 	names := map[string]bool{}
 	for _, p := range policies {
@@ -56,7 +57,7 @@ func custom(policies []model.Policy, trustDomains []string, known []Authorizer) 
 		return g
 	}
 	asked := slices.IndexFunc(known, func(a Authorizer) bool { return len(names) == 1 && names[a.Provider.GetName()] })
-	r := rules{domains: trustDomains}
+	r := rules{domains: at.TrustDomains}
 	requests, _ := r.both(of, rbacv3.RBAC_DENY)
 	r.tcp, r.requests = true, asked >= 0 && known[asked].Provider.GetEnvoyExtAuthzHttp() != nil
 	connections, _ := r.both(of, rbacv3.RBAC_DENY)

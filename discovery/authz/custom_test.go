@@ -51,7 +51,7 @@ func TestCustom(t *testing.T) {
 		"two of one":     {[]model.Policy{policy("p", "g", path), policy("q", "g", port)}, "names p0 q0, asks to g after istio-ext-authz-g-", "names p0 q0, asks to g after istio-ext-authz-g-"},
 		"without a name": {[]model.Policy{policy("p", "", path)}, "denies p0", "denies p0"},
 	} {
-		g := Of(test.policies, nil, known)
+		g := Of(test.policies, Proxy{Authorizers: known})
 		if http, tcp := tell(t, g.HTTP), tell(t, g.TCP); http != test.http || tcp != test.tcp {
 			t.Errorf("%s: %q, %q, want %q, %q", name, http, tcp, test.http, test.tcp)
 		}

@@ -129,5 +129,5 @@ func guardOf(all ...*security.AuthorizationPolicy) authz.Guard {
 	for i, p := range all {
 		policies = append(policies, model.Policy{Namespace: "shop", Name: strconv.Itoa(i), Spec: p})
 	}
-	return authz.Of(policies, []string{"cluster.local"}, nil)
+	return authz.Of(policies, authz.Proxy{TrustDomains: []string{"cluster.local"}})
 }

@@ -31,11 +31,17 @@ const (
 	dryRunDeny  = "istio_dry_run_deny_"
 )
 
-// Of returns the filters for the policies of a workload, in a mesh with these trust domains: CUSTOM, by the authorizers that
-// the workload's proxy can ask, tokens, AUDIT, DENY, ALLOW.
-func Of(policies []model.Policy, trustDomains []string, authorizers []Authorizer) Guard {
-	g := custom(policies, trustDomains, authorizers)
-	if f, some := authenticate(policies); some {
+// Proxy is what of a proxy and its mesh the filters depend on.
+type Proxy struct {
+	TrustDomains []string     // the mesh's own, then its aliases
+	Authorizers  []Authorizer // those that it can ask
+	Gateway      bool         // claims of tokens decide about routes
+}
+
+// Of returns the filters for the policies of a workload: CUSTOM, tokens, AUDIT, DENY, ALLOW.
+func Of(policies []model.Policy, at Proxy) Guard {
+	g := custom(policies, at)
+	if f, some := authenticate(policies, at.Gateway); some {
 		g.HTTP = append(g.HTTP, f)
 	}
 	for _, kind := range []struct {
@@ -56,7 +62,7 @@ func Of(policies []model.Policy, trustDomains []string, authorizers []Authorizer
 		if len(of) == 0 {
 			continue
 		}
-		r := rules{domains: trustDomains, allow: kind.as == rbacv3.RBAC_ALLOW}
+		r := rules{domains: at.TrustDomains, allow: kind.as == rbacv3.RBAC_ALLOW}
 		enforced, shadow := r.both(of, kind.as)
 		h := &httprbacv3.RBAC{Rules: enforced, ShadowRules: shadow}
 		r.tcp = true

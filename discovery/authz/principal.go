@@ -81,10 +81,21 @@ func claim(path []string, values []string) *rbacv3.Principal {
 	for _, v := range values {
 		or = append(or, textValue(text(v)))
 	}
-	value := anyValue(or)
-	return &rbacv3.Principal{Identifier: &rbacv3.Principal_SourcedMetadata{
-		SourcedMetadata: metadata(jwtFilter, append([]string{payload}, path...), anyValue([]*matcherv3.ValueMatcher{oneOf(value), value})),
-	}}
+	return &rbacv3.Principal{Identifier: &rbacv3.Principal_SourcedMetadata{SourcedMetadata: claimed(path, anyValue(or))}}
+}
+
+func claimed(path []string, value *matcherv3.ValueMatcher) *rbacv3.SourcedMetadata {
+	return metadata(jwtFilter, append([]string{payload}, path...), anyValue([]*matcherv3.ValueMatcher{oneOf(value), value}))
+}
+
+// Claim matches requests whose token is sound and has a claim, with a text that m matches, in a list or by itself; with nil, with
+// any value.
+func Claim(path []string, m *matcherv3.StringMatcher) *matcherv3.MetadataMatcher {
+	if m == nil {
+		some := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_PresentMatch{PresentMatch: true}}
+		return metadata(jwtFilter, append([]string{payload}, path...), some).MetadataMatcher
+	}
+	return claimed(path, textValue(m)).MetadataMatcher
 }
 
 // subject matches ISSUER/SUBJECT of the request's token. An issuer may have slashes: the last one divides.

@@ -11,7 +11,7 @@ import (
 func TestRows(t *testing.T) {
 	for _, row := range authztest.Rows(t, "testdata/rows.yaml") {
 		t.Run(row.Name, func(t *testing.T) {
-			guard := authz.Of(row.Read(t), []string{"cluster.local", "alias.test"}, nil)
+			guard := authz.Of(row.Read(t), authz.Proxy{TrustDomains: []string{"cluster.local", "alias.test"}})
 			for want, requests := range map[bool][]authztest.Request{true: row.Allow, false: row.Deny} {
 				for _, r := range requests {
 					if got := authztest.Allowed(guard, r.Whole()); got != want {

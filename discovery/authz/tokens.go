@@ -24,7 +24,7 @@ const tokens = "tokens" // the name of what is required of each request
 // a token passes: to refuse it is the business of an AuthorizationPolicy. A token must be sound by the rule of its issuer.
 //
 // A rule without an issuer stands for one that cannot be read: every token at one of its places is refused.
-func authenticate(policies []model.Policy) (Filter, bool) {
+func authenticate(policies []model.Policy, gateway bool) (Filter, bool) {
 	var all []*security.JWTRule
 	for _, p := range policies {
 		all = append(all, p.Tokens.GetJwtRules()...)
@@ -38,6 +38,7 @@ func authenticate(policies []model.Policy) (Filter, bool) {
 	for i, rule := range all {
 		name := fmt.Sprintf("origins-%d", i)
 		c.Providers[name] = provider(rule)
+		c.Providers[name].ClearRouteCache = gateway
 		sound := &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_ProviderName{ProviderName: name}}
 		orNone := requiresAny(sound, &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_AllowMissing{AllowMissing: &emptypb.Empty{}}})
 		if rule.GetIssuer() == "" {

@@ -50,7 +50,7 @@ func TestRequirements(t *testing.T) {
 		for _, issuer := range issuers {
 			p.Tokens.JwtRules = append(p.Tokens.JwtRules, &security.JWTRule{Issuer: issuer})
 		}
-		f, some := authenticate([]model.Policy{{Spec: &security.AuthorizationPolicy{}}, p})
+		f, some := authenticate([]model.Policy{{Spec: &security.AuthorizationPolicy{}}, p}, false)
 		c := &jwtv3.JwtAuthentication{}
 		if some {
 			if err := f.Config.UnmarshalTo(c); err != nil {

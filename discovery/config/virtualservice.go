@@ -49,6 +49,9 @@ func virtualService(f field, v *networking.VirtualService) {
 	for i, route := range v.Http {
 		httpRoute(f.at("http").item(i), route, delegate)
 	}
+	if !delegate && inMesh && len(v.Gateways) < 2 {
+		claimsInMesh(f.at("http"), v.Http)
+	}
 	shadows(f.at("http"), v.Http)
 	covered := coverOf(v.Hosts)
 	for i, route := range v.Tls {
@@ -59,6 +62,21 @@ func virtualService(f field, v *networking.VirtualService) {
 	}
 	shadowed(f.at("tls"), "tls", v.Tls, (*networking.TLSRoute).GetMatch)
 	shadowed(f.at("tcp"), "tcp", v.Tcp, (*networking.TCPRoute).GetMatch)
+}
+
+// claimsInMesh warns of matches that no request of a sidecar has.
+func claimsInMesh(f field, all []*networking.HTTPRoute) {
+	for i, route := range all {
+		for j, m := range route.GetMatch() {
+			for part, matches := range inOrder(map[string]map[string]*networking.StringMatch{"headers": m.GetHeaders(), "withoutHeaders": m.GetWithoutHeaders()}) {
+				for _, name := range slices.Sorted(maps.Keys(matches)) {
+					if path, _ := model.ParseRoutingClaim(name); path != nil {
+						f.item(i).at("match").item(j).at(part).key(name).warnf("is about the claims of a token, which only gateways know: no request of a sidecar matches; want gateways")
+					}
+				}
+			}
+		}
+	}
 }
 
 // serverName matches the names of servers by which sidecars of a mesh call each other through a gateway.
@@ -253,9 +271,12 @@ func sources(f field, gateways []string, namespace string) {
 func valueMatches(f field, matches map[string]*networking.StringMatch) {
 	for _, name := range slices.Sorted(maps.Keys(matches)) {
 		at := f.key(name)
+		path, claim := model.ParseRoutingClaim(name)
 		switch {
-		case strings.HasPrefix(name, "@request.auth.claims"):
-			at.errorf("is about the claims of a token, by which no route is chosen yet")
+		case claim:
+			if path == nil {
+				at.errorf("names no claim of a token, want @request.auth.claims.NAME or @request.auth.claims[NAME], with further names for what is within")
+			}
 		case !headerName.MatchString(name):
 			at.errorf("the header's name is %q, want a token of HTTP", name)
 		}

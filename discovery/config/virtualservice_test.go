@@ -118,7 +118,7 @@ func TestVirtualService(t *testing.T) {
 			hosts: [reviews]
 			gateways: [mesh, "a/b/c", Upper]
 			http:
-			- match: [{uri: {prefix: /a}, method: {}, queryParams: {"": {}}, withoutHeaders: {"a b": {}, "@request.auth.claims.sub": {}}, port: 70000, gateways: ["*"]}]
+			- match: [{uri: {prefix: /a}, method: {}, queryParams: {"": {}}, withoutHeaders: {"a b": {}, "@request.auth.claims..sub": {}}, port: 70000, gateways: ["*"]}]
 			  route: [{destination: {host: a}, headers: {request: {set: {":path": b}, add: {host: c}, remove: [":method"]}}}]
 			  redirect: {uri: /a, redirectCode: 300}
 			  mirror: {host: b}
@@ -141,7 +141,7 @@ func TestVirtualService(t *testing.T) {
 			`2: error: spec.gateways[1]: is "a/b/c", want NAME or NAMESPACE/NAME`,
 			`2: error: spec.gateways[2]: is "Upper", want NAME or NAMESPACE/NAME`,
 			`4: error: spec.http[0].match[0].method: is empty, want exact, prefix or regex`,
-			"4: error: spec.http[0].match[0].withoutHeaders.@request.auth.claims.sub: is about the claims of a token, by which no route is chosen yet",
+			"4: error: spec.http[0].match[0].withoutHeaders.@request.auth.claims..sub: names no claim of a token, want @request.auth.claims.NAME or @request.auth.claims[NAME], with further names for what is within",
 			"4: error: spec.http[0].match[0].withoutHeaders[\"a b\"]: the header's name is \"a b\", want a token of HTTP",
 			`4: error: spec.http[0].match[0].queryParams[""]: is missing`,
 			`4: error: spec.http[0].match[0].port: is 70000, want a port, 1 to 65535`,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -83,6 +84,20 @@ func ParseCondition(key string) (Condition, bool) {
 		return Condition{Attribute: EnvoyFilterValue, Name: filter, Path: []string{name}}, found && strings.HasSuffix(rest, "]") && name != ""
 	}
 	return Condition{}, false
+}
+
+// ParseRoutingClaim reads the name of a header in a match of a VirtualService that stands for a claim of the request's token:
+// @request.auth.claims.a.b or @request.auth.claims[a][b]. path is nil if it names none; is reports whether it was meant to.
+func ParseRoutingClaim(name string) (path []string, is bool) {
+	rest, is := strings.CutPrefix(name, "@"+string(RequestClaims))
+	dotted, ok := strings.CutPrefix(rest, ".")
+	if !ok {
+		return claimPath(rest), is
+	}
+	if path = strings.Split(dotted, "."); slices.Contains(path, "") || strings.ContainsAny(dotted, "[]") {
+		return nil, is
+	}
+	return path, is
 }
 
 func bracketed(key, before string) (string, bool) {

@@ -6,6 +6,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
+	"github.com/pilotlight/pilotlight/discovery/authz"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -52,7 +53,8 @@ func (b *builder) finish() *Resources {
 	case v.Gateway:
 		b.gateways()
 		policies := m.Policies(v.Namespace, v.Labels())
-		policyFiltersOf(policies, m.Settings(), authorizersOf(m, v.Namespace, policies)).protect(b.out.Listeners)
+		at := authz.Proxy{Gateway: true, Authorizers: authorizersOf(m, v.Namespace, policies)}
+		policyFiltersOf(policies, m.Settings(), at).protect(b.out.Listeners)
 	default:
 		b.listeners()
 	}

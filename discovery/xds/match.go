@@ -8,11 +8,16 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pilotlight/pilotlight/discovery/authz"
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // routeMatch translates one match. Without a path, or without a match, it matches every path. The conditions of a match
 // on the proxy (its gateway, labels, namespace, port) are evaluated before.
-func routeMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
+//
+// Only gateways know the claims of tokens: elsewhere a match about them, also about one that is not there, matches nothing.
+func routeMatch(in *networking.HTTPMatchRequest, gateway bool) *routev3.RouteMatch {
 	out := &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 	switch uri := in.GetUri().GetMatchType().(type) {
 	case *networking.StringMatch_Exact:
@@ -29,15 +34,27 @@ func routeMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	}
 	headers := in.GetHeaders()
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if claim := claimMatch(name, headers[name]); claim != nil {
+			out.DynamicMetadata = append(out.DynamicMetadata, claim)
+			continue
+		}
 		out.Headers = append(out.Headers, headerMatch(name, headers[name]))
 	}
 	without := in.GetWithoutHeaders()
 	for _, name := range slices.Sorted(maps.Keys(without)) {
+		if claim := claimMatch(name, without[name]); claim != nil {
+			claim.Invert = true
+			out.DynamicMetadata = append(out.DynamicMetadata, claim)
+			continue
+		}
 		m := headerMatch(name, without[name])
 		m.InvertMatch = true
 		// A header that is missing does not have the value either.
 		m.TreatMissingHeaderAsEmpty = m.GetStringMatch() != nil
 		out.Headers = append(out.Headers, m)
+	}
+	if len(out.DynamicMetadata) > 0 && !gateway {
+		out.DynamicMetadata, out.Headers = nil, append(out.Headers, never()...)
 	}
 	for _, pseudo := range []struct {
 		name  string
@@ -52,6 +69,22 @@ func routeMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 		out.QueryParameters = append(out.QueryParameters, queryMatch(name, query[name]))
 	}
 	return out
+}
+
+// claimMatch translates the match of a claim; nil for the name of a header. A list has a value if one of its items does.
+func claimMatch(name string, in *networking.StringMatch) *matcherv3.MetadataMatcher {
+	path, is := model.ParseRoutingClaim(name)
+	if !is {
+		return nil
+	}
+	return authz.Claim(path, stringMatcher(in))
+}
+
+// never returns matches that no request has both of, for Envoy and for gRPC, which ignores metadata.
+func never() []*routev3.HeaderMatcher {
+	there, missing := headerMatch("x-claims-of-a-token", nil), headerMatch("x-claims-of-a-token", nil)
+	missing.InvertMatch = true
+	return []*routev3.HeaderMatcher{there, missing}
 }
 
 // headerMatch translates the match of one header. Without a value, or with the regex "*", it only requires that the

@@ -19,8 +19,9 @@ type policyFilters struct {
 	tcp  []*listenerv3.Filter
 }
 
-func policyFiltersOf(policies []model.Policy, mesh model.Settings, authorizers []authz.Authorizer) (g policyFilters) {
-	made := authz.Of(policies, mesh.TrustDomains(), authorizers)
+func policyFiltersOf(policies []model.Policy, mesh model.Settings, at authz.Proxy) (g policyFilters) {
+	at.TrustDomains = mesh.TrustDomains()
+	made := authz.Of(policies, at)
 	for _, f := range made.HTTP {
 		g.http = append(g.http, &hcmv3.HttpFilter{Name: f.Name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: f.Config}})
 	}

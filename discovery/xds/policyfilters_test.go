@@ -12,6 +12,7 @@ import (
 	security "istio.io/api/security/v1beta1"
 	typev1beta1 "istio.io/api/type/v1beta1"
 
+	"github.com/pilotlight/pilotlight/discovery/authz"
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -97,7 +98,7 @@ func TestFiltersOfGRPCHaveNamesOfTheirOwn(t *testing.T) {
 	for i, p := range all {
 		policies = append(policies, model.Policy{Namespace: "n", Name: fmt.Sprint(i), Spec: p})
 	}
-	g := policyFiltersOf(policies, model.Settings{}, nil).ofGRPC()
+	g := policyFiltersOf(policies, model.Settings{}, authz.Proxy{}).ofGRPC()
 	if len(g.http) != 2 || g.http[0].Name == g.http[1].Name {
 		t.Errorf("the filters are %v", g.http)
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pilotlight/pilotlight/discovery/authz"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -113,7 +114,7 @@ func (in InboundInputs) serverListeners() *Resources {
 			r.Listeners = append(r.Listeners, serverListener(netip.AddrPortFrom(ip, p.bind.Port())))
 		}
 	}
-	policyFiltersOf(in.policies, in.mesh, nil).ofGRPC().protect(r.Listeners)
+	policyFiltersOf(in.policies, in.mesh, authz.Proxy{}).ofGRPC().protect(r.Listeners)
 	return r.normalize()
 }
 
@@ -127,7 +128,7 @@ func serverListener(at netip.AddrPort) *listenerv3.Listener {
 					Name: "inbound",
 					VirtualHosts: []*routev3.VirtualHost{{
 						Name: "inbound", Domains: []string{"*"},
-						Routes: []*routev3.Route{{Match: routeMatch(nil), Action: &routev3.Route_NonForwardingAction{
+						Routes: []*routev3.Route{{Match: routeMatch(nil, false), Action: &routev3.Route_NonForwardingAction{
 							NonForwardingAction: &routev3.NonForwardingAction{},
 						}}},
 					}},

@@ -90,7 +90,7 @@ func (r router) applies(m source) bool {
 }
 
 func catchesAll(m *routev3.RouteMatch) bool {
-	return (m.GetPrefix() == "/" || m.GetSafeRegex().GetRegex() == ".*") && len(m.Headers) == 0 && len(m.QueryParameters) == 0
+	return (m.GetPrefix() == "/" || m.GetSafeRegex().GetRegex() == ".*") && len(m.Headers)+len(m.QueryParameters)+len(m.DynamicMetadata) == 0
 }
 
 // catchAllLast moves the first route that matches every request to the end. Other routes of that kind would receive no
@@ -109,7 +109,7 @@ func catchAllLast(routes []*routev3.Route) []*routev3.Route {
 
 func (r router) route(http *networking.HTTPRoute, match *networking.HTTPMatchRequest) *routev3.Route {
 	out := &routev3.Route{
-		Name: strings.Trim(http.Name+"."+match.GetName(), "."), Match: routeMatch(match),
+		Name: strings.Trim(http.Name+"."+match.GetName(), "."), Match: routeMatch(match, r.gateway != model.MeshGateway),
 		StatPrefix: match.GetStatPrefix(),
 	}
 	setHeaders(out, http.Headers)
@@ -301,7 +301,7 @@ func (r router) redirectPort(in *networking.HTTPRedirect) uint32 {
 func toCluster(name, cluster string) *routev3.Route {
 	return &routev3.Route{
 		Name:  name,
-		Match: routeMatch(nil),
+		Match: routeMatch(nil, false),
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
 			Timeout:          durationpb.New(0),

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"strings"
 	"testing"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -100,15 +101,27 @@ func TestRouteMatch(t *testing.T) {
 		in   *networking.HTTPMatchRequest
 		want string
 	}{
-		"none":       {nil, `{"prefix": "/"}`},
-		"exact":      {&networking.HTTPMatchRequest{Uri: exact("/a")}, `{"path": "/a"}`},
-		"prefix":     {&networking.HTTPMatchRequest{Uri: prefix("/a")}, `{"prefix": "/a"}`},
-		"regex":      {&networking.HTTPMatchRequest{Uri: regex("/a.*")}, `{"safeRegex": {"regex": "/a.*"}}`},
-		"a header":   {headers("end-user", exact("jason")), `{"prefix": "/", "headers": [{"name": "end-user", "stringMatch": {"exact": "jason"}}]}`},
-		"its prefix": {headers("x", prefix("j")), `{"prefix": "/", "headers": [{"name": "x", "stringMatch": {"prefix": "j"}}]}`},
-		"its regex":  {headers("x", regex("j.*")), `{"prefix": "/", "headers": [{"name": "x", "stringMatch": {"safeRegex": {"regex": "j.*"}}}]}`},
-		"presence":   {headers("x", &networking.StringMatch{}), `{"prefix": "/", "headers": [{"name": "x", "presentMatch": true}]}`},
-		"presence *": {headers("x", regex("*")), `{"prefix": "/", "headers": [{"name": "x", "presentMatch": true}]}`},
+		"none":                   {nil, `{"prefix": "/"}`},
+		"exact":                  {&networking.HTTPMatchRequest{Uri: exact("/a")}, `{"path": "/a"}`},
+		"prefix":                 {&networking.HTTPMatchRequest{Uri: prefix("/a")}, `{"prefix": "/a"}`},
+		"regex":                  {&networking.HTTPMatchRequest{Uri: regex("/a.*")}, `{"safeRegex": {"regex": "/a.*"}}`},
+		"a header":               {headers("end-user", exact("jason")), `{"prefix": "/", "headers": [{"name": "end-user", "stringMatch": {"exact": "jason"}}]}`},
+		"its prefix":             {headers("x", prefix("j")), `{"prefix": "/", "headers": [{"name": "x", "stringMatch": {"prefix": "j"}}]}`},
+		"its regex":              {headers("x", regex("j.*")), `{"prefix": "/", "headers": [{"name": "x", "stringMatch": {"safeRegex": {"regex": "j.*"}}}]}`},
+		"presence":               {headers("x", &networking.StringMatch{}), `{"prefix": "/", "headers": [{"name": "x", "presentMatch": true}]}`},
+		"presence *":             {headers("x", regex("*")), `{"prefix": "/", "headers": [{"name": "x", "presentMatch": true}]}`},
+		"a claim":                {headers("@request.auth.claims.a.b", exact("c")), claimOf(`{"key": "a"}, {"key": "b"}`, `"stringMatch": {"exact": "c"}`, "")},
+		"in bracket":             {headers("@request.auth.claims[a.b][c]", prefix("d")), claimOf(`{"key": "a.b"}, {"key": "c"}`, `"stringMatch": {"prefix": "d"}`, "")},
+		"its regular expression": {headers("@request.auth.claims.a", regex("b.*")), claimOf(`{"key": "a"}`, `"stringMatch": {"safeRegex": {"regex": "b.*"}}`, "")},
+		"its presence":           {headers("@request.auth.claims.a", nil), `{"prefix": "/", "dynamicMetadata": [{"filter": "envoy.filters.http.jwt_authn", "path": [{"key": "payload"}, {"key": "a"}], "value": {"presentMatch": true}}]}`},
+		"another claim": {
+			&networking.HTTPMatchRequest{WithoutHeaders: map[string]*networking.StringMatch{"@request.auth.claims.a": exact("b")}},
+			claimOf(`{"key": "a"}`, `"stringMatch": {"exact": "b"}`, `, "invert": true`),
+		},
+		"a claim at a sidecar": {headers("@request.auth.claims.a", exact("b")), neverMatched},
+		"another claim at a sidecar": {
+			&networking.HTTPMatchRequest{WithoutHeaders: map[string]*networking.StringMatch{"@request.auth.claims.a": exact("b")}}, neverMatched,
+		},
 		"sorted": {
 			&networking.HTTPMatchRequest{Headers: map[string]*networking.StringMatch{"b": nil, "a": nil, "c": nil}},
 			`{"prefix": "/", "headers": [{"name": "a", "presentMatch": true}, {"name": "b", "presentMatch": true}, {"name": "c", "presentMatch": true}]}`,
@@ -120,11 +133,19 @@ func TestRouteMatch(t *testing.T) {
 			if err := protojson.Unmarshal([]byte(test.want), want); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, routeMatch(test.in), protocmp.Transform()); diff != "" {
+			if diff := cmp.Diff(want, routeMatch(test.in, !strings.HasSuffix(name, "at a sidecar")), protocmp.Transform()); diff != "" {
 				t.Errorf("match (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+const neverMatched = `{"prefix": "/", "headers": [{"name": "x-claims-of-a-token", "presentMatch": true}, {"name": "x-claims-of-a-token", "presentMatch": true, "invertMatch": true}]}`
+
+// claimOf is the match of a claim, in the list that it is or by itself.
+func claimOf(path, value, rest string) string {
+	return `{"prefix": "/", "dynamicMetadata": [{"filter": "envoy.filters.http.jwt_authn", "path": [{"key": "payload"}, ` + path + `],
+		"value": {"orMatch": {"valueMatchers": [{"listMatch": {"oneOf": {` + value + `}}}, {` + value + `}]}}` + rest + `}]}`
 }
 
 func headers(name string, value *networking.StringMatch) *networking.HTTPMatchRequest {

@@ -360,5 +360,5 @@ func unknownHost(scope *model.Scope) *routev3.VirtualHost {
 		return virtualHost(allowAny, []string{"*"}, toCluster(allowAny, cluster))
 	}
 	return virtualHost(blockAll, []string{"*"},
-		&routev3.Route{Name: blockAll, Match: routeMatch(nil), Action: directResponse(502, blockAllBody)})
+		&routev3.Route{Name: blockAll, Match: routeMatch(nil, false), Action: directResponse(502, blockAllBody)})
 }

@@ -69,7 +69,7 @@ func startJudge(t *testing.T, rows []authztest.Row) *judge {
 	}
 	var listeners []any
 	for i, row := range rows {
-		guard := authz.Of(row.Read(t), []string{"cluster.local", "alias.test"}, nil)
+		guard := authz.Of(row.Read(t), authz.Proxy{TrustDomains: []string{"cluster.local", "alias.test"}})
 		j.http, j.tcp = append(j.http, lab.Port(t)), append(j.tcp, lab.Port(t))
 		listeners = append(listeners,
 			listener(fmt.Sprintf("http-%d", i), j.http[i], dir, httpFilters(t, guard)),

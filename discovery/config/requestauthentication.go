@@ -73,7 +73,7 @@ func (f field) tokenRule(r *security.JWTRule) {
 // keys requires keys that can be used.
 func (f field) keys(r *security.JWTRule) {
 	if r.GetTimeout() != nil {
-		f.at("timeout").warnf("is ignored: it is about jwksUri, whose keys are not fetched yet")
+		f.at("timeout").warnf("is ignored: discovery asks for keys, for 10 s at most")
 	}
 	switch {
 	case r.GetJwks() != "" && r.GetJwksUri() != "":
@@ -83,7 +83,6 @@ func (f field) keys(r *security.JWTRule) {
 			f.at("jwksUri").errorf("is %q, want http://HOST/… or https://HOST/…", r.JwksUri)
 			return
 		}
-		f.at("jwksUri").warnf("is %q, and keys are not fetched yet: each token of %s is refused until then; want jwks, the keys themselves", r.JwksUri, r.Issuer)
 	case r.GetJwks() == "":
 		f.at("jwks").errorf("is missing: want the keys of the issuer; none are looked for at its address")
 	default:

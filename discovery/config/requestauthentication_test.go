@@ -18,7 +18,7 @@ func TestRequestAuthentication(t *testing.T) {
 	for spec, want := range map[string]string{
 		"jwtRules: [{issuer: a, jwks: " + tokenKeys + "}]":                                      "",
 		"jwtRules: [{issuer: a, jwks: " + tokenKeys + ", jwksUri: 'https://a.test/'}]":          "error: spec.jwtRules[0].jwks: is given beside jwksUri",
-		"jwtRules: [{issuer: a, jwksUri: 'https://a.test/keys'}]":                               "warning: spec.jwtRules[0].jwksUri: is \"https://a.test/keys\", and keys are not fetched yet",
+		"jwtRules: [{issuer: a, jwksUri: 'https://a.test/keys'}]":                               "",
 		"jwtRules: [{issuer: a, jwksUri: 'file:///keys'}]":                                      "error: spec.jwtRules[0].jwksUri: is \"file:///keys\", want http",
 		"jwtRules: [{issuer: a}]":                                                               "error: spec.jwtRules[0].jwks: is missing",
 		"jwtRules: [{jwks: " + tokenKeys + "}]":                                                 "error: spec.jwtRules[0].issuer: is missing",

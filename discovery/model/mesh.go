@@ -38,6 +38,8 @@ type Mesh struct {
 	twins            map[string]bool          // keys that several objects have
 	unused           []twin                   // objects whose key an object in use has; in the order of objects
 	policies         policies
+	keySets          map[string]string // by jwksUri
+	keyURIs          map[string]bool   // those that policies name
 	settings         Settings
 	base             *Generation // of the mesh that Next made, from which With made this one
 	delta            Delta
@@ -97,6 +99,7 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	}
 	slices.SortStableFunc(objects, func(a, b *Object) int { return a.Older(b.Meta) })
 	var rules []*Object
+	next.readKeySets(objects)
 	for _, o := range next.addObjects(objects) {
 		switch spec := o.Spec.(type) {
 		case *networking.VirtualService:
@@ -192,7 +195,7 @@ func (m *Mesh) addObject(o *Object) {
 	case *security.AuthorizationPolicy:
 		m.policies.add(o.Meta, Policy{Spec: spec})
 	case *security.RequestAuthentication:
-		m.policies.add(o.Meta, Policy{Tokens: spec})
+		m.policies.add(o.Meta, Policy{Tokens: m.withKeys(o, spec)})
 	case *security.PeerAuthentication:
 		m.addPeer(o, spec)
 	case *meshconfig.MeshConfig:

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
@@ -125,7 +126,7 @@ func sameObject(a, b *Object) bool {
 func (g Group) Settings() bool {
 	for _, o := range g.Objects {
 		switch o.Spec.(type) {
-		case *meshconfig.MeshConfig, *meshconfig.MeshNetworks:
+		case *meshconfig.MeshConfig, *meshconfig.MeshNetworks, *security.JWTRule:
 		default:
 			return false
 		}

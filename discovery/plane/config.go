@@ -19,11 +19,12 @@ import (
 // Config is the configuration of a control plane. It is not changed.
 type Config struct {
 	Domain         model.Domain // of the cluster's services
-	Loopback       bool         // endpoints at loopback addresses go to every proxy: the whole mesh is on one machine
-	ConfigDir      string       // of objects; empty for none
-	MeshConfig     string       // file; empty for Istio's defaults
-	NetworksConfig string       // file; empty for one network
-	SecretsDir     string       // empty for none
+	KeySets        KeySets
+	Loopback       bool   // endpoints at loopback addresses go to every proxy: the whole mesh is on one machine
+	ConfigDir      string // of objects; empty for none
+	MeshConfig     string // file; empty for Istio's defaults
+	NetworksConfig string // file; empty for one network
+	SecretsDir     string // empty for none
 
 	Registries   []string // names of Registries
 	Domains      Domains  // whose hosts they may give

@@ -18,6 +18,7 @@ import (
 
 // Plane is a control plane, joined from a Config. Run runs it once.
 type Plane struct {
+	keySets  *keySets
 	config   Config
 	ports    listeners
 	proxies  *ads.Server
@@ -48,12 +49,19 @@ func New(c Config) (*Plane, error) {
 	if office != nil && ports.tls != nil {
 		office.reload = ports.tls.Reload
 	}
+	sets, err := newKeySets(c.KeySets)
+	if err != nil {
+		return nil, err
+	}
 	kube.LogTo(c.Log)
 	p := &Plane{config: c, ports: ports, office: office, proxies: proxies, election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
 	p.reporter = notes.New(p.proxies.Proxies, c.Log)
 	p.proxies.OnNews(p.reporter.Recheck)
 	p.joinSources()
 	p.joinState()
+	p.keySets = sets
+	p.keySets.join(p.server)
+	p.server.Judge = judges{p.server.Judge, p.keySets}
 	p.joinSettings()
 	if publish := office.publisher(c); publish != nil {
 		p.leading = append(p.leading, publish)

@@ -91,6 +91,9 @@ func (p *Plane) lacks() string {
 func (p *Plane) metrics() []prometheus.Collector {
 	stores := file.Metrics(func() map[string]*file.Source { return p.further.storesAnd(p.store) })
 	all := append(collectors(p.server.Sources), p.proxies.Metrics(), p.server, p.reporter, stores)
+	if _, counted := p.server.Sources[keySetsName]; !counted {
+		all = append(all, p.keySets.source)
+	}
 	if len(p.leading) > 0 {
 		all = append(all, p.election)
 	}

@@ -113,7 +113,7 @@ func TestKinds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(all) != 13 { // the types of model.Spec
+	if len(all) != 14 { // the types of model.Spec, and that of key sets
 		t.Errorf("there are %d kinds", len(all))
 	}
 }

@@ -41,6 +41,7 @@ func kinds() map[string]protoreflect.FullName {
 	for _, kind := range []string{"AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"} {
 		out[kind] = protoreflect.FullName("istio.security.v1beta1." + kind)
 	}
+	out["KeySet"] = "istio.security.v1beta1.JWTRule"
 	return out
 }
 

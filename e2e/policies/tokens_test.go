@@ -211,7 +211,7 @@ func TestABrokenRequestAuthenticationTakesNoToken(t *testing.T) {
 	m.ask("before", 200, "/", ofOne...)
 	for _, broken := range []string{
 		rule("{issuer: one.test, jwks: '{}'}"),
-		rule("{issuer: one.test, jwksUri: 'https://one.test/keys'}"), // nobody fetches them
+		rule("{issuer: one.test, jwksUri: 'http://127.0.0.1:1/keys'}"), // an address inside, which discovery does not ask
 	} {
 		m.authentication("a", broken)
 		m.ask("of an issuer without keys", 401, "/", ofOne...)

@@ -1,0 +1,171 @@
+package keys
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	set   = `{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "1", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
+	taken = `{"keys":[{"kty":"OKP","kid":"1","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
+)
+
+func TestInside(t *testing.T) {
+	for address, want := range map[string]bool{
+		"8.8.8.8": false, "2606:4700::1": false, "::ffff:8.8.8.8": false, "172.32.0.1": false, "100.128.0.1": false,
+		"127.0.0.1": true, "10.0.0.1": true, "172.16.0.1": true, "192.168.1.1": true, "169.254.169.254": true, "0.0.0.0": true, "0.1.2.3": true,
+		"224.0.0.1": true, "255.255.255.255": true, "100.64.0.1": true, "198.18.0.1": true, "::": true, "::1": true, "fe80::1%eth0": true,
+		"fd00::1": true, "ff02::1": true, "::ffff:127.0.0.1": true, "::ffff:10.0.0.1": true, "::10.0.0.1": true, "64:ff9b::a00:1": true, "2002:a00:1::": true,
+		"fec0::1": true, "2001:db8::1": true,
+	} {
+		if got := Inside(netip.MustParseAddr(address)); got != want {
+			t.Errorf("%s is inside: %t, want %t", address, got, want)
+		}
+	}
+	if !Inside(netip.Addr{}) {
+		t.Error("no address is one of the Internet")
+	}
+}
+
+// names resolves every name to the next list each time.
+type names struct {
+	lists [][]string
+	asked int
+}
+
+func (n *names) LookupNetIP(context.Context, string, string) (out []netip.Addr, err error) {
+	n.asked++
+	for _, a := range n.lists[min(n.asked, len(n.lists))-1] {
+		out = append(out, netip.MustParseAddr(a))
+	}
+	return out, nil
+}
+
+// The address that was judged is dialled, and no other: an answer of DNS that changes leads nowhere else.
+func TestDialsWhatWasJudged(t *testing.T) {
+	for name, test := range map[string]struct {
+		lists  [][]string
+		inside bool
+		want   string // what is dialled
+		fault  string
+	}{
+		"of the Internet":     {[][]string{{"8.8.8.8"}, {"127.0.0.1"}}, false, "8.8.8.8:443", ""},
+		"inside":              {[][]string{{"127.0.0.1"}}, false, "", "127.0.0.1 is an address inside"},
+		"one of two inside":   {[][]string{{"10.0.0.1", "2606:4700::1"}}, false, "[2606:4700::1]:443", ""},
+		"in another notation": {[][]string{{"::ffff:169.254.169.254"}}, false, "", "is an address inside"},
+		"inside, allowed":     {[][]string{{"10.0.0.1"}}, true, "10.0.0.1:443", ""},
+		"none":                {[][]string{{}}, false, "", "it has no address"},
+	} {
+		dialled, dns := "", &names{lists: test.lists}
+		d := dialer{dns, test.inside, func(_ context.Context, _, address string) (net.Conn, error) {
+			dialled = address
+			client, _ := net.Pipe()
+			return client, nil
+		}}
+		_, err := d.dial(t.Context(), "tcp", "issuer.test:443")
+		if dialled != test.want || (err == nil) != (test.fault == "") || err != nil && !strings.Contains(err.Error(), test.fault) || dns.asked != 1 {
+			t.Errorf("%s: dials %q, %v after %d questions, want %q, %q", name, dialled, err, dns.asked, test.want, test.fault)
+		}
+	}
+}
+
+func TestFetch(t *testing.T) {
+	var secured *httptest.Server
+	pages := map[string]http.HandlerFunc{
+		"/keys":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, set) },
+		"/empty":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"keys": []}`) },
+		"/page":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `<html>`) },
+		"/long":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, set, strings.Repeat(" ", maxAnswer)) },
+		"/missing": http.NotFound,
+		"/moved":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) },
+		"/round":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/round", http.StatusFound) },
+		"/inside": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://10.0.0.1/keys", http.StatusFound)
+		},
+		"/plain": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://issuer.test/keys", http.StatusFound)
+		},
+	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { pages[r.URL.Path](w, r) })
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	secured = httptest.NewTLSServer(handler)
+	defer secured.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(secured.Certificate())
+	for uri, want := range map[string]string{
+		server.URL + "/keys": "", secured.URL + "/keys": "", server.URL + "/moved": "",
+		server.URL + "/empty":   "has no key that Envoy knows",
+		server.URL + "/page":    "is no JSON Web Key Set",
+		server.URL + "/long":    "has more than 262144 bytes",
+		server.URL + "/missing": "the answer is 404 Not Found, want 200",
+		server.URL + "/round":   "there are more than 3",
+		secured.URL + "/plain":  "want https, as it began",
+		"file:///etc/passwd":    "want http://HOST/",
+		"https:///keys":         "want http://HOST/",
+	} {
+		got, err := New(roots, true).Fetch(t.Context(), uri)
+		if want == "" && (err != nil || got != taken) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %q, %v, want %q", uri, got, err, want)
+		}
+	}
+	for uri, want := range map[string]string{server.URL + "/keys": "is an address inside", "http://user:secret@127.0.0.1:1/keys": "is an address inside"} {
+		if _, err := New(nil, false).Fetch(t.Context(), uri); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", uri, err, want)
+		}
+	}
+	if _, err := New(nil, true).Fetch(t.Context(), secured.URL+"/keys"); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("of unknown roots: %v", err)
+	}
+}
+
+// The last good keys stay across errors, however many; failures are repeated ever later, and good answers after twenty
+// minutes.
+func TestKnowledge(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	k := &Knowledge{}
+	if uri, _ := k.Next(); uri != "" {
+		t.Errorf("%s is next", uri)
+	}
+	k.Want([]string{"b", "a", "a"}, now)
+	if uri, at := k.Next(); uri != "a" || !at.Equal(now) {
+		t.Errorf("%s at %v is next", uri, at)
+	}
+	if !k.Learn("a", "one", nil, now) || k.Learn("a", "one", nil, now) || !k.Learn("b", "two", nil, now.Add(time.Second)) {
+		t.Error("changes are not told")
+	}
+	now = now.Add(refresh)
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
+		if uri, at := k.Next(); uri != "a" || !at.Equal(now) {
+			t.Errorf("failure %d: %s at %v is next, want %v", i, uri, at, now)
+		}
+		if k.Learn("a", "", errors.New("away"), now) || k.Keys("a") != "one" || k.Faults()["a"] != "away" {
+			t.Errorf("failure %d: %q, %v", i, k.Keys("a"), k.Faults())
+		}
+		k.of["b"].next = now.Add(time.Hour)
+		now = now.Add(want * time.Second)
+	}
+	if !k.Learn("a", "three", nil, now) || len(k.Faults()) > 0 || k.Keys("a") != "three" {
+		t.Errorf("%q, %v", k.Keys("a"), k.Faults())
+	}
+	k.Want([]string{"a", "c"}, now)
+	if k.Keys("a") != "three" || k.Keys("b") != "" || k.Learn("b", "two", nil, now) {
+		t.Error("what is named keeps its keys, and nothing else does")
+	}
+	var many []string
+	for i := range MaxURIs + 5 {
+		many = append(many, fmt.Sprintf("%05d", i))
+	}
+	if k.Want(many, now); len(k.of) != MaxURIs || k.refused != 5 {
+		t.Errorf("%d are known, %d refused", len(k.of), k.refused)
+	}
+}

@@ -182,6 +182,8 @@ func TestMatches(t *testing.T) {
 		{`'prefix': '/', 'queryParameters': [{'name': 'q', 'stringMatch': {'exact': 'a'}}]`, "GET /?q=b&q=a", `query parameter q is "b", want "a"`},
 		{`'prefix': '/', 'queryParameters': [{'name': 'q', 'presentMatch': true}]`, "GET /?q", ""},
 		{`'prefix': '/', 'queryParameters': [{'name': 'q', 'presentMatch': true}]`, "GET /?p=q", "query parameter q is absent"},
+		{`'prefix': '/', 'dynamicMetadata': [{'filter': 'jwt', 'path': [{'key': 'payload'}, {'key': 'a'}, {'key': 'b'}], 'value': {'presentMatch': true}}]`, "GET /", "the request of explain has no token, want one with the claim payload.a.b"},
+		{`'prefix': '/', 'dynamicMetadata': [{'filter': 'jwt', 'path': [{'key': 'payload'}], 'value': {'presentMatch': true}, 'invert': true}]`, "GET /", ""},
 		{`'prefix': '/', 'grpc': {}`, "GET /", "the request is not gRPC"},
 	} {
 		s := servedWith(t, host("'*'", `{'match': {`+row.match+`}, 'route': {'cluster': 'good'}}`))

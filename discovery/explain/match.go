@@ -25,10 +25,23 @@ func mismatch(m *routev3.RouteMatch, r Request) string {
 			return reason
 		}
 	}
+	for _, d := range m.DynamicMetadata {
+		if !d.Invert {
+			return "the request of explain has no token, want one with the claim " + claim(d)
+		}
+	}
 	if m.Grpc != nil && !strings.HasPrefix(strings.Join(r.Header["content-type"], ","), "application/grpc") {
 		return "the request is not gRPC"
 	}
 	return ""
+}
+
+func claim(m *matcherv3.MetadataMatcher) string {
+	var names []string
+	for _, part := range m.Path {
+		names = append(names, part.GetKey())
+	}
+	return strings.Join(names, ".")
 }
 
 func pathMismatch(m *routev3.RouteMatch, path string) string {

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
 )
 
@@ -26,7 +28,9 @@ func (j *judge) customPolicy(meta Meta, p *security.AuthorizationPolicy) {
 	denied := func(where, why string) {
 		j.note(ClosedPolicy, meta, "spec.provider.name", "%s: at %s what its rules name is denied", why, where)
 	}
-	namespaces, opens := []string{meta.Namespace}, false
+	namespaces, opens, plain := []string{meta.Namespace}, false, false
+	var host string
+	var port uint32
 	if meta.Namespace == j.mesh.settings.RootNamespace() {
 		namespaces = append(namespaces, slices.Sorted(maps.Keys(j.inside))...)
 	}
@@ -36,7 +40,15 @@ func (j *judge) customPolicy(meta Meta, p *security.AuthorizationPolicy) {
 			denied(j.guarded(meta, labels), fault)
 			return
 		}
+		if a.Provider.GetEnvoyExtAuthzGrpc() != nil && !plain {
+			plain = j.speaksHTTP1(a, namespace)
+		}
+		host, port = a.Host, a.Port
 		opens = a.Provider.GetEnvoyExtAuthzHttp().GetFailOpen() || a.Provider.GetEnvoyExtAuthzGrpc().GetFailOpen()
+	}
+	if plain {
+		j.note(NotHTTP2, meta, "spec.provider.name", "%q is asked by gRPC, and port %d of %s is not one of HTTP/2: no question arrives; want the port named grpc or http2, or a "+
+			"DestinationRule of it with h2UpgradePolicy UPGRADE", name, port, host)
 	}
 	if opens {
 		j.note(FailsOpen, meta, "spec.provider.name", "%q has failOpen: while it cannot be asked, what the rules name is let in; want failOpen false to keep it out", name)
@@ -53,6 +65,30 @@ func (j *judge) customPolicy(meta Meta, p *security.AuthorizationPolicy) {
 			}
 		}
 	}
+}
+
+// speaksHTTP1 reports whether proxies of a namespace speak no HTTP/2 to a provider.
+func (j *judge) speaksHTTP1(a Authorizer, from string) bool {
+	p, _ := j.mesh.VisibleService(a.Host, from).Port(a.Port)
+	if p.Protocol.IsHTTP2() || p.Protocol.IsHTTP() && j.mesh.settings.Config.GetH2UpgradePolicy() == meshconfig.MeshConfig_UPGRADE {
+		return false
+	}
+	for _, rules := range j.mesh.destinationRules {
+		for _, all := range rules.matching(a.Host) {
+			if slices.ContainsFunc(all, func(r *Config[*networking.DestinationRule]) bool { return upgrades(r.Spec.TrafficPolicy) }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func upgrades(p *networking.TrafficPolicy) bool {
+	const upgrade = networking.ConnectionPoolSettings_HTTPSettings_UPGRADE
+	return p.GetConnectionPool().GetHttp().GetH2UpgradePolicy() == upgrade || slices.ContainsFunc(p.GetPortLevelSettings(),
+		func(l *networking.TrafficPolicy_PortTrafficPolicy) bool {
+			return l.GetConnectionPool().GetHttp().GetH2UpgradePolicy() == upgrade
+		})
 }
 
 // rival returns another policy with another provider that may concern the same workload.

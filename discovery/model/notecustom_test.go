@@ -27,9 +27,21 @@ func TestCustomPoliciesAreNoted(t *testing.T) {
 		provider("away", "away.test", 80, false), provider("port", "asked.test", 81, false), provider("elsewhere", "bank/asked.test", 80, false),
 		{Name: "spans", Provider: &meshconfig.MeshConfig_ExtensionProvider_Zipkin{Zipkin: &meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider{Service: "a.test"}}},
 	}})
+	byGRPC := func(name string, port uint32) *meshconfig.MeshConfig_ExtensionProvider {
+		return &meshconfig.MeshConfig_ExtensionProvider{Name: name, Provider: &meshconfig.MeshConfig_ExtensionProvider_EnvoyExtAuthzGrpc{
+			EnvoyExtAuthzGrpc: &meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationGrpcProvider{Service: "asked.test", Port: port},
+		}}
+	}
+	settings := config.Spec.(*meshconfig.MeshConfig)
+	settings.ExtensionProviders = append(settings.ExtensionProviders, byGRPC("grpc", 90), byGRPC("plain", 80))
+	upgrade := object("DestinationRule", "shop/up", 1, &networking.DestinationRule{Host: "asked.test", TrafficPolicy: &networking.TrafficPolicy{
+		ConnectionPool: &networking.ConnectionPoolSettings{Http: &networking.ConnectionPoolSettings_HTTPSettings{
+			H2UpgradePolicy: networking.ConnectionPoolSettings_HTTPSettings_UPGRADE,
+		}},
+	}})
 	service := object("ServiceEntry", "shop/asked", 1, &networking.ServiceEntry{
 		Hosts: []string{"asked.test"}, Resolution: networking.ServiceEntry_STATIC, Location: networking.ServiceEntry_MESH_INTERNAL,
-		Ports: []*networking.ServicePort{{Number: 80, Name: "http", Protocol: "HTTP"}}, Endpoints: []*networking.WorkloadEntry{{Address: "10.0.0.1"}},
+		Ports: []*networking.ServicePort{{Number: 80, Name: "http", Protocol: "HTTP"}, {Number: 90, Name: "grpc", Protocol: "GRPC"}}, Endpoints: []*networking.WorkloadEntry{{Address: "10.0.0.1"}},
 	})
 	custom := func(name, provider string, labels ...string) *model.Object {
 		spec := &security.AuthorizationPolicy{
@@ -55,6 +67,9 @@ func TestCustomPoliciesAreNoted(t *testing.T) {
 		"of no service":     {[]*model.Object{custom("shop/p", "away")}, nil, []string{`closed-policy the service away.test of "away" is not there, or not visible to namespace shop`}},
 		"of another's":      {[]*model.Object{custom("shop/p", "elsewhere")}, nil, []string{`closed-policy the service bank/asked.test of "elsewhere" is not there`}},
 		"of no port":        {[]*model.Object{custom("shop/p", "port")}, nil, []string{`closed-policy the service asked.test of "port" has no port 81`}},
+		"gRPC":              {[]*model.Object{custom("shop/p", "grpc")}, nil, nil},
+		"gRPC, plain port":  {[]*model.Object{custom("shop/p", "plain")}, nil, []string{`not-http2 "plain" is asked by gRPC, and port 80 of asked.test is not one of HTTP/2`}},
+		"gRPC, upgraded":    {[]*model.Object{upgrade, custom("shop/p", "plain")}, nil, nil},
 		"failing open":      {[]*model.Object{custom("shop/p", "open")}, nil, []string{`fails-open "open" has failOpen`}},
 		"two, apart":        {[]*model.Object{custom("shop/p", "good", "app", "a"), custom("shop/q", "second", "app", "b")}, nil, nil},
 		"two, elsewhere":    {[]*model.Object{custom("shop/p", "good"), custom("bank/q", "second")}, nil, nil},
@@ -65,7 +80,7 @@ func TestCustomPoliciesAreNoted(t *testing.T) {
 	} {
 		var got []string
 		for _, n := range meshOf(append(test.policies, config, service)...).Notes(test.proxies...) {
-			if n.Code == model.ClosedPolicy || n.Code == model.FailsOpen {
+			if n.Code == model.ClosedPolicy || n.Code == model.FailsOpen || n.Code == model.NotHTTP2 {
 				got = append(got, fmt.Sprint(n.Code, " ", n.Message))
 			}
 		}

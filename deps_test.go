@@ -48,7 +48,7 @@ const (
 		"discovery/registry/cloudfoundry/table.go discovery/registry/consul/record.go discovery/registry/consul/round.go discovery/registry/consul/view.go " +
 		"discovery/registry/eureka/read.go discovery/registry/eureka/record.go discovery/registry/eureka/registry.go " +
 		"discovery/secret/file/wanted.go discovery/webhook/plan.go discovery/webhook/state.go " +
-		"discovery/keep.go discovery/remembered.go discovery/remember/file.go discovery/remember/group.go"
+		"discovery/keys/know.go discovery/keep.go discovery/remembered.go discovery/remember/file.go discovery/remember/group.go"
 )
 
 var rules = []rule{
@@ -234,6 +234,7 @@ var rules = []rule{
 	{who: "discovery/client", only: "nothing", why: "what a running discovery answers is text: commands beside serve ask over HTTP alone"},
 	{who: "discovery/inject", only: "node internal/fill internal/spelling", why: "a patch is made from a pod and text"},
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
+	{who: "discovery/keys", only: "discovery/model", why: "keys are fetched from wherever policies say: what a policy means without them is the model's to know"},
 	{who: "discovery/remember", only: "discovery/model internal/durable", why: "groups are kept alike for every source: what is served of them is discovery's to decide"},
 	{who: "discovery/heap", only: "nothing", why: "how far the heap may grow is seen from the heap alone"},
 	{who: "discovery/webhook", only: "discovery/ca discovery/kube", why: "a webhook is a way to be asked: what the answer is comes from its caller"},

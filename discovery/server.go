@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -55,10 +56,13 @@ func (p Patience) deadline(now time.Time) time.Time {
 
 // Server joins sources and a pusher.
 type Server struct {
-	Sources  map[string]Source // that it starts with, by their name in logs and state
-	Mesh     model.Settings    // what is the same in every generation of it: the domain of its services, LoopbackEndpoints
-	Pusher   Pusher
-	Judge    Judge // nil for none
+	Sources map[string]Source // that it starts with, by their name in logs and state
+	Mesh    model.Settings    // what is the same in every generation of it: the domain of its services, LoopbackEndpoints
+	Pusher  Pusher
+	Judge   Judge // nil for none
+	// Preview is told all groups when the first mesh waits for no source any more. If it adds sources, the mesh waits for them too.
+	// Nil for none.
+	Preview  func(groups iter.Seq[model.Group])
 	Debounce Debounce
 	Patience Patience
 	// Required reports whether there is no mesh before a source of that name is whole; nil for no such source. The others
@@ -177,6 +181,10 @@ func (s *Server) loop(ctx context.Context, changed, settled <-chan struct{}) err
 			}
 		case <-timer.C:
 			state.recordPushTime(s.Pusher.Took())
+			if !state.pushed && s.Preview != nil && state.complete() {
+				s.Preview(state.groups())
+				reconcile()
+			}
 			if due, ok := state.due(s.Debounce); ok && !due.After(time.Now()) {
 				s.push(state)
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -425,4 +427,50 @@ func TestServerWaitsForSourcesThatASourceAdds(t *testing.T) {
 		pass(2 * syncTimeout)
 		r.want(t)
 	})
+}
+
+// A source that is added for what the first mesh names is waited for, until it is late; later ones are not.
+func TestFirstMeshWaitsForWhatItNames(t *testing.T) {
+	for name, test := range map[string]struct {
+		synced bool
+		want   push
+	}{
+		"it comes": {true, push{5 * time.Second, []string{"x1", "z1"}}},
+		"late":     {false, push{time.Second + syncTimeout, []string{"x1"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, named, previews := newFake(), newFake(), 0
+				r := &recorder{start: time.Now()}
+				s := &Server{
+					Sources: map[string]Source{"a": a}, Pusher: r, Log: slog.New(slog.DiscardHandler), Patience: Patience{Sync: syncTimeout},
+					random: func() float64 { return 0 },
+				}
+				s.Preview = func(groups iter.Seq[model.Group]) {
+					if previews++; len(slices.Collect(groups)) == 0 {
+						t.Error("it gets no groups")
+					}
+					if previews == 1 {
+						s.Add("named", named)
+					}
+				}
+				start(t, s)
+				pass(time.Second)
+				a.updates <- update{"x": "1"}.model(true)
+				pass(4 * time.Second)
+				r.want(t)
+				if test.synced {
+					named.updates <- update{"z": "1"}.model(true)
+				}
+				pass(syncTimeout)
+				r.want(t, test.want)
+				before := previews
+				a.updates <- update{"x": "1"}.model(true)
+				pass(time.Second)
+				if previews != before {
+					t.Error("it gets the groups of later meshes")
+				}
+			})
+		})
+	}
 }

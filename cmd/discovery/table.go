@@ -59,16 +59,10 @@ func (s *settings) configuration() []setting.Setting {
 		},
 		domainSetting(&s.Domain),
 		loopbackSetting(&s.Loopback),
-		{
-			Name: "jwksRoots", Kind: setting.Path(&s.KeySets.Roots),
-			Help: "file of the roots of https servers from which discovery fetches the keys that a RequestAuthentication names by jwksUri, PEM; if empty, " +
-				"those of the system",
-		},
-		{
-			Name: "jwksInside", Default: "false", Kind: setting.Bool(&s.KeySets.Inside),
-			Help: "fetch the keys of a jwksUri also at addresses that are not of the Internet: loopback, private, link-local and the like. The writer of " +
-				"a RequestAuthentication can then have discovery ask what is there",
-		},
+		{Name: "jwksRoots", Kind: setting.Path(&s.KeySets.Roots), Help: "file of the roots of https servers from which discovery fetches the keys that a " +
+			"RequestAuthentication names by jwksUri, PEM; if empty, those of the system"},
+		{Name: "jwksInside", Default: "false", Kind: setting.Bool(&s.KeySets.Inside), Help: "fetch the keys of a jwksUri also at addresses that are not of the " +
+			"Internet: loopback, private, link-local and the like. The writer of a RequestAuthentication can then have discovery ask what is there"},
 		{
 			Name: "meshConfig", Kind: setting.Path(&s.MeshConfig),
 			Help: "file of Istio's MeshConfig; read again when it changes. Its configSources are further sources of objects: xds://host:port is another " +

@@ -72,8 +72,9 @@ func (f field) tokenRule(r *security.JWTRule) {
 
 // keys requires keys that can be used.
 func (f field) keys(r *security.JWTRule) {
-	if r.GetTimeout() != nil {
-		f.at("timeout").warnf("is ignored: discovery asks for keys, for 10 s at most")
+	f.at("timeout").duration(r.GetTimeout())
+	if t := r.GetTimeout().AsDuration(); t > model.MaxKeyTimeout {
+		f.at("timeout").warnf("is %v, and discovery waits for keys %v at most", t, model.MaxKeyTimeout)
 	}
 	switch {
 	case r.GetJwks() != "" && r.GetJwksUri() != "":

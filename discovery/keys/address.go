@@ -72,7 +72,7 @@ func (d dialer) dial(ctx context.Context, network, address string) (net.Conn, er
 	var last error
 	for _, ip := range all {
 		if !d.inside && Inside(ip) {
-			last = fmt.Errorf("dial %s: %s is an address inside, which is not asked: want one of the Internet, or the flag that allows it", host, ip)
+			last = fmt.Errorf("dial %s: %s is an address inside, which is not asked: want one of the Internet, or --jwksInside", host, ip)
 			continue
 		}
 		conn, err := d.connect(ctx, network, net.JoinHostPort(ip.Unmap().String(), port))

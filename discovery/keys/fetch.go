@@ -10,14 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // Bounds of one question.
 const (
-	fetchTime    = 10 * time.Second
 	maxAnswer    = 256 << 10 // bytes
 	maxHeader    = 64 << 10  // bytes
 	maxRedirects = 3
@@ -32,7 +30,7 @@ type Fetcher struct {
 // the Internet.
 func New(roots *x509.CertPool, inside bool) *Fetcher {
 	d := dialer{net.DefaultResolver, inside, (&net.Dialer{}).DialContext}
-	return &Fetcher{&http.Client{Timeout: fetchTime, CheckRedirect: redirect, Transport: &http.Transport{
+	return &Fetcher{&http.Client{CheckRedirect: redirect, Transport: &http.Transport{
 		DialContext: d.dial, DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeader, // and no proxy of the environment: it would dial what nobody judged
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 	}}}
@@ -49,7 +47,7 @@ func redirect(to *http.Request, way []*http.Request) error {
 	return nil
 }
 
-// Fetch asks for a key set once, and returns what Envoy takes of it.
+// Fetch asks for a key set once, as long as ctx lasts, and returns what Envoy takes of it.
 func (f *Fetcher) Fetch(ctx context.Context, uri string) (string, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

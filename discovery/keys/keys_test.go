@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 const (
@@ -136,7 +138,7 @@ func TestKnowledge(t *testing.T) {
 	if uri, _ := k.Next(); uri != "" {
 		t.Errorf("%s is next", uri)
 	}
-	k.Want([]string{"b", "a", "a"}, now)
+	k.Want(addresses("b", "a", "a"), now)
 	if uri, at := k.Next(); uri != "a" || !at.Equal(now) {
 		t.Errorf("%s at %v is next", uri, at)
 	}
@@ -148,24 +150,88 @@ func TestKnowledge(t *testing.T) {
 		if uri, at := k.Next(); uri != "a" || !at.Equal(now) {
 			t.Errorf("failure %d: %s at %v is next, want %v", i, uri, at, now)
 		}
-		if k.Learn("a", "", errors.New("away"), now) || k.Keys("a") != "one" || k.Faults()["a"] != "away" {
-			t.Errorf("failure %d: %q, %v", i, k.Keys("a"), k.Faults())
+		if k.Learn("a", "", errors.New("away"), now) || keysOf(k, "a") != "one" || k.Faults()["a"] != "away" {
+			t.Errorf("failure %d: %q, %v", i, keysOf(k, "a"), k.Faults())
 		}
 		k.of["b"].next = now.Add(time.Hour)
 		now = now.Add(want * time.Second)
 	}
-	if !k.Learn("a", "three", nil, now) || len(k.Faults()) > 0 || k.Keys("a") != "three" {
-		t.Errorf("%q, %v", k.Keys("a"), k.Faults())
+	if !k.Learn("a", "three", nil, now) || len(k.Faults()) > 0 || keysOf(k, "a") != "three" {
+		t.Errorf("%q, %v", keysOf(k, "a"), k.Faults())
 	}
-	k.Want([]string{"a", "c"}, now)
-	if k.Keys("a") != "three" || k.Keys("b") != "" || k.Learn("b", "two", nil, now) {
+	k.Want(addresses("a", "c"), now)
+	if keysOf(k, "a") != "three" || keysOf(k, "b") != "" || k.Learn("b", "two", nil, now) {
 		t.Error("what is named keeps its keys, and nothing else does")
 	}
-	var many []string
-	for i := range MaxURIs + 5 {
-		many = append(many, fmt.Sprintf("%05d", i))
+	many := addresses("a", "kept")
+	many[1].Known = true
+	for i := range MaxURIs + 3 {
+		many = append(many, addresses(fmt.Sprintf("%05d", i))...)
 	}
-	if k.Want(many, now); len(k.of) != MaxURIs || k.refused != 5 {
-		t.Errorf("%d are known, %d refused", len(k.of), k.refused)
+	if k.Want(many, now); len(k.of) != MaxURIs || len(k.refused) != 5 || keysOf(k, "a") != "three" || k.of["kept"] == nil {
+		t.Errorf("%d are known, %d refused, one is %q, another %v: what is known leaves its place", len(k.of), len(k.refused), keysOf(k, "a"), k.of["kept"])
 	}
+}
+
+func addresses(uris ...string) (out []model.KeyAddress) {
+	for _, uri := range uris {
+		out = append(out, model.KeyAddress{URI: uri, Timeout: 5 * time.Second})
+	}
+	return out
+}
+
+// Questions are asked at once up to a number, and repeated ones take half of the places at most.
+func TestPlaces(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	k, all := &Knowledge{}, []model.KeyAddress(nil)
+	for i := range 2 * maxAsked {
+		all = append(all, addresses(fmt.Sprintf("%05d", i))...)
+	}
+	k.Want(all, now)
+	ask := func() (out []Question) {
+		for {
+			uri, at := k.Next()
+			if uri == "" || at.After(now) {
+				return out
+			}
+			out = append(out, k.Ask(uri))
+		}
+	}
+	first := ask()
+	if len(first) != maxAsked || first[0].URI != "00000" {
+		t.Fatalf("%d are asked, the first %v", len(first), first[0])
+	}
+	for _, q := range first {
+		k.End(q)
+		k.Learn(q.URI, "", errors.New("silent"), now)
+	}
+	now = now.Add(time.Minute)
+	again, second := 0, ask()
+	for _, q := range second {
+		if q.again {
+			again++
+		}
+	}
+	if len(second) != maxAsked || again != 0 {
+		t.Errorf("%d are asked, %d of them again: want those first that were never asked", len(second), again)
+	}
+	for _, q := range second {
+		k.End(q)
+		k.Learn(q.URI, "", errors.New("silent"), now)
+	}
+	now = now.Add(time.Minute)
+	if third := ask(); len(third) != maxFailing {
+		t.Errorf("%d are asked again at once, want %d", len(third), maxFailing)
+	}
+	k.Want(append(all, addresses("zz")...), now)
+	if fourth := ask(); len(fourth) != 1 || fourth[0].URI != "zz" {
+		t.Errorf("beside those %v are asked, want the new one", fourth)
+	}
+}
+
+func keysOf(k *Knowledge, uri string) string {
+	if of := k.of[uri]; of != nil {
+		return of.keys
+	}
+	return ""
 }

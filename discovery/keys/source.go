@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -17,18 +18,27 @@ type asker interface {
 	Fetch(ctx context.Context, uri string) (string, error)
 }
 
-// Source sends the key sets of URIs, each as a group by its URI: the last good one, until a better one comes or nobody wants
-// it. It syncs when each of the first URIs was asked once; of one that was not to be had it sends the fault.
+// Source sends the key sets of URIs, each as a group: the last good one, until a better one comes or nobody wants it. It syncs
+// when each of the first URIs was asked once, or when firstRound is over; of one that was not to be had it sends the fault.
 type Source struct {
 	asker   asker
 	fetches *prometheus.CounterVec // by result
 	failing prometheus.Gauge
 
 	mu     sync.Mutex
-	wanted []string
+	wanted []model.KeyAddress
 	known  bool // what is wanted
 	news   chan struct{}
 }
+
+// firstRound is how long others wait for the first keys: a silent server does not keep a mesh from its proxies.
+const firstRound = 15 * time.Second
+
+// Groups that are none of a URI.
+const (
+	early  = ""          // before it is known what is wanted
+	beyond = "more URIs" // of those that are not asked
+)
 
 // NewSource returns a Source that asks by a Fetcher.
 func NewSource(f *Fetcher) *Source { return newSource(f) }
@@ -56,92 +66,68 @@ func (s *Source) Collect(to chan<- prometheus.Metric) {
 	s.failing.Collect(to)
 }
 
+// OpenRegistry says that no host of another source waits for this one: it has no hosts.
+func (s *Source) OpenRegistry() {}
+
 // Want sets the URIs whose keys are sent. Any goroutine may call it, before Run or while it runs.
-func (s *Source) Want(uris []string) {
+func (s *Source) Want(all []model.KeyAddress) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wanted, s.known = slices.Clone(uris), true
+	s.wanted, s.known = slices.Clone(all), true
+	s.mu.Unlock()
+	s.again()
+}
+
+func (s *Source) again() {
 	select {
 	case s.news <- struct{}{}:
 	default: // there is news already
 	}
 }
 
+func (s *Source) wants() ([]model.KeyAddress, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted, s.known
+}
+
 // Run sends key sets until ctx is done.
 func (s *Source) Run(ctx context.Context, updates chan<- model.Update) error {
-	k, sent, synced := &Knowledge{}, map[string]bool{}, false
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	if wanted, is := s.wants(); is {
-		k.Want(wanted, time.Now())
-	} else if err := s.await(ctx, updates); err != nil {
+	r := run{Source: s, sent: map[string]bool{}, answers: make(chan answer, maxAsked)}
+	defer r.questions.Wait()
+	if _, known := s.wants(); !known && s.await(ctx, updates) != nil {
 		return nil
 	}
-	for {
+	s.again()
+	for timer := time.NewTimer(0); ; {
 		out := map[string]model.Group{}
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return nil
 		case <-s.news:
-			wanted, _ := s.wants()
-			k.Want(wanted, time.Now())
-			for _, uri := range slices.Sorted(maps.Keys(sent)) {
-				if k.of[uri] == nil {
-					delete(sent, uri)
-					out[uri] = model.Group{}
-				}
-			}
+			r.want(out)
+		case a := <-r.answers:
+			r.learn(a, out)
 		case <-timer.C:
-			if uri, at := k.Next(); uri != "" && !time.Now().Before(at) {
-				if group, news := s.ask(ctx, k, uri); news {
-					out[uri], sent[uri] = group, true
-				}
-			}
 		}
-		_, at := k.Next()
-		timer.Reset(max(0, time.Until(at)))
-		if at.IsZero() {
-			timer.Stop()
-		}
-		first := !synced && k.asked()
-		if synced = synced || first; len(out) == 0 && !first {
+		timer.Reset(time.Until(r.ask(ctx)))
+		first := !r.synced && r.whole()
+		if r.synced = r.synced || first; len(out) == 0 && !first {
 			continue
 		}
 		select {
-		case updates <- model.Update{Groups: out, Synced: synced, Certain: true}:
+		case updates <- model.Update{Groups: out, Synced: r.synced, Certain: true, Stands: r.stands(first)}:
 		case <-ctx.Done():
-			return nil
 		}
 	}
-}
-
-// ask asks once, and returns what there is to send of it.
-func (s *Source) ask(ctx context.Context, k *Knowledge, uri string) (group model.Group, news bool) {
-	was := k.of[uri].fault
-	set, err := s.asker.Fetch(ctx, uri)
-	changed := k.Learn(uri, set, err, time.Now())
-	result := "ok"
-	if err != nil {
-		result = "error"
-	}
-	s.fetches.WithLabelValues(result).Inc()
-	s.failing.Set(float64(len(k.Faults())))
-	switch {
-	case err != nil:
-		return model.Group{Faults: []string{err.Error()}}, err.Error() != was
-	case !changed && was == "":
-		return group, false
-	}
-	return model.Group{Objects: []*model.Object{model.KeySet(uri, set)}}, true
 }
 
 // await waits until it is known what is wanted. Meanwhile nobody knows which keys there are, so that what an earlier run has kept
 // stays.
 func (s *Source) await(ctx context.Context, updates chan<- model.Update) error {
-	const part = ""
 	for _, g := range []model.Group{{Faults: []string{"keys are asked for once policies are known"}, Unread: true}, {}} {
 		select {
-		case updates <- model.Update{Groups: map[string]model.Group{part: g}}:
+		case updates <- model.Update{Groups: map[string]model.Group{early: g}}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -150,7 +136,6 @@ func (s *Source) await(ctx context.Context, updates chan<- model.Update) error {
 		}
 		select {
 		case <-s.news:
-			s.news <- struct{}{}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -158,17 +143,111 @@ func (s *Source) await(ctx context.Context, updates chan<- model.Update) error {
 	return nil
 }
 
-func (s *Source) wants() ([]string, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wanted, s.known
+// run is one run of a Source.
+type run struct {
+	*Source
+	know      Knowledge
+	sent      map[string]bool // groups, by name
+	synced    bool
+	until     time.Time // the end of the first round
+	answers   chan answer
+	questions sync.WaitGroup
 }
 
-// asked reports whether each URI was asked once.
-func (k *Knowledge) asked() bool {
-	for _, of := range k.of {
+type answer struct {
+	Question
+	keys string
+	err  error
+}
+
+// want takes what is wanted now. What is no more is sent as gone.
+func (r *run) want(out map[string]model.Group) {
+	wanted, _ := r.wants()
+	if r.know.Want(wanted, time.Now()); r.until.IsZero() {
+		r.until = time.Now().Add(firstRound)
+	}
+	names := map[string]bool{}
+	for uri := range r.know.of {
+		names[model.KeySetName(uri)] = true
+	}
+	if refused := r.know.refused; len(refused) > 0 {
+		names[beyond], r.sent[beyond] = true, true
+		out[beyond] = model.Group{Faults: []string{fmt.Sprintf("%d URIs are not asked, %s and others: want %d in a mesh at most", len(refused), model.KeySetName(refused[0]), MaxURIs)}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.sent)) {
+		if !names[name] {
+			delete(r.sent, name)
+			out[name] = model.Group{}
+		}
+	}
+}
+
+// ask begins the questions that are due, and returns when to come back, if no answer comes before.
+func (r *run) ask(ctx context.Context) time.Time {
+	for {
+		uri, at := r.know.Next()
+		switch {
+		case uri == "":
+			at = time.Now().Add(refresh) // an answer comes, or other news
+			fallthrough
+		case time.Now().Before(at):
+			if !r.synced && !r.until.IsZero() && r.until.Before(at) {
+				at = r.until
+			}
+			return at
+		}
+		q := r.know.Ask(uri)
+		r.questions.Go(func() {
+			ctx, stop := context.WithTimeout(ctx, q.Timeout)
+			defer stop()
+			keys, err := r.asker.Fetch(ctx, q.URI)
+			r.answers <- answer{q, keys, err} // there is room for each
+		})
+	}
+}
+
+// learn takes an answer, and adds what there is to send of it.
+func (r *run) learn(a answer, out map[string]model.Group) {
+	r.know.End(a.Question)
+	of := r.know.of[a.URI]
+	if of == nil {
+		return // nobody wants it any more
+	}
+	was := of.fault
+	changed := r.know.Learn(a.URI, a.keys, a.err, time.Now())
+	result, group := "ok", model.Group{}
+	switch {
+	case a.err != nil:
+		result, group.Faults, changed = "error", []string{a.err.Error()}, of.fault != was
+	case changed || was != "":
+		group.Objects, changed = []*model.Object{model.KeySet(a.URI, a.keys)}, true
+	}
+	r.fetches.WithLabelValues(result).Inc()
+	r.failing.Set(float64(len(r.know.Faults())))
+	if changed {
+		name := model.KeySetName(a.URI)
+		out[name], r.sent[name] = group, true
+	}
+}
+
+// stands returns the names of the key sets about which no question has ended when the source syncs: those of an earlier run stay.
+func (r *run) stands(first bool) (out []string) {
+	for uri, of := range r.know.of {
+		if first && of.keys == "" && of.fault == "" {
+			out = append(out, model.KeySetName(uri))
+		}
+	}
+	return out
+}
+
+// whole reports whether each URI was asked once, or the time for that is over.
+func (r *run) whole() bool {
+	if r.until.IsZero() {
+		return false
+	}
+	for _, of := range r.know.of {
 		if of.keys == "" && of.fault == "" {
-			return false
+			return !time.Now().Before(r.until)
 		}
 	}
 	return true

@@ -25,6 +25,7 @@ type issuers struct {
 }
 
 func (i *issuers) Fetch(_ context.Context, uri string) (string, error) {
+	<-time.After(time.Duration(uri[0]-'a') * time.Millisecond) // so that answers come in the order of the alphabet
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.asked = append(i.asked, uri)
@@ -62,7 +63,7 @@ func TestSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := &issuers{keys: map[string]string{"a": "1"}}
 		s, updates := newSource(of), make(chan model.Update)
-		s.Want([]string{"a", "b"})
+		s.Want(addresses("a", "b"))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx, updates) }()
@@ -91,7 +92,7 @@ func TestSource(t *testing.T) {
 		next("a: KeySet//a 1 synced true") // the fault is over
 		of.set("b", "3")
 		next("b: KeySet//b 3 synced true")
-		s.Want([]string{"a"})
+		s.Want(addresses("a"))
 		next("b: gone synced true")
 		s.Want(nil)
 		next("a: gone synced true")
@@ -104,6 +105,97 @@ func TestSource(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// silent issuers answer nothing; others at once.
+type silent map[string]bool
+
+func (s silent) Fetch(ctx context.Context, uri string) (string, error) {
+	if s[uri] {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	return "keys", nil
+}
+
+// A silent server delays the keys of no other, and no mesh for long; what an earlier run has of it stays meanwhile.
+func TestSilentServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of, wanted := silent{}, addresses("z")
+		wanted[0].Known = true
+		for i := range 500 {
+			uri := fmt.Sprintf("a%03d", i)
+			of[uri] = true
+			wanted = append(wanted, addresses(uri)...)
+			wanted[i+1].Timeout = model.MaxKeyTimeout
+		}
+		s, updates, began := newSource(of), make(chan model.Update), time.Now()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx, updates) }()
+		if u := <-updates; !u.Groups[early].Unread || u.Synced {
+			t.Errorf("before it is known what is wanted, it sends %v", u)
+		}
+		s.Want(wanted[:1])
+		s.Want(wanted)
+		var stands int
+		for synced := false; !synced; {
+			u := <-updates
+			if synced = u.Synced; synced {
+				stands = len(u.Stands)
+			}
+		}
+		if took := time.Since(began); took != firstRound || stands != 500-maxAsked {
+			t.Errorf("it syncs after %v, and %d stand", took, stands)
+		}
+		asked := time.Now()
+		s.Want(append(wanted, addresses("b")...))
+		for {
+			if u := <-updates; len(u.Groups["b"].Objects) == 1 {
+				break
+			}
+		}
+		if took := time.Since(asked); took > time.Minute {
+			t.Errorf("keys of a server that answers at once come after %v", took)
+		}
+		stop()
+		for open := true; open; {
+			select {
+			case <-updates:
+			case err := <-ended:
+				open = false
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// URIs beyond the most are a fault of the source, until fewer are wanted.
+func TestTooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var wanted []model.KeyAddress
+		for i := range MaxURIs + 2 {
+			wanted = append(wanted, addresses(fmt.Sprintf("https://u:secret@%04d.test/", i))...)
+		}
+		s, updates := newSource(silent{}), make(chan model.Update)
+		s.Want(wanted)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx, updates) }()
+		if u := <-updates; len(u.Groups[beyond].Faults) != 1 || !strings.Contains(u.Groups[beyond].Faults[0], "2 URIs are not asked, https://u:xxxxx@1000.test/#") {
+			t.Errorf("it sends %v", spell(u))
+		}
+		s.Want(wanted[:5])
+		for {
+			if g, told := (<-updates).Groups[beyond]; told && g.Empty() {
+				break
+			}
+		}
+		stop()
+		<-ended
 	})
 }
 

@@ -1,8 +1,13 @@
 package model
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"iter"
 	"maps"
+	"net/url"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	security "istio.io/api/security/v1beta1"
@@ -12,20 +17,72 @@ import (
 
 // KeySet returns the object for the keys that were fetched at an address.
 func KeySet(uri, keys string) *Object {
-	return &Object{Meta: Meta{Kind: "KeySet", Name: uri}, Spec: &security.JWTRule{JwksUri: uri, Jwks: keys}}
+	return &Object{Meta: Meta{Kind: "KeySet", Name: KeySetName(uri)}, Spec: &security.JWTRule{JwksUri: uri, Jwks: keys}}
 }
 
-// KeyURIs returns the addresses of key sets that policies name, ordered.
-func (m *Mesh) KeyURIs() []string { return slices.Sorted(maps.Keys(m.keyURIs)) }
+// KeySetName returns the name of a key set, which is its address. A password in it becomes a number that differs with it: names
+// are printed.
+func KeySetName(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil || u.User == nil {
+		return uri
+	}
+	sum := sha256.Sum256([]byte(uri))
+	return fmt.Sprintf("%s#%x", u.Redacted(), sum[:4])
+}
+
+// Times of a question for keys: that of a rule without a timeout, which is Istio's, and the longest.
+const (
+	keyTimeout    = 5 * time.Second
+	MaxKeyTimeout = 10 * time.Second
+)
+
+// KeyAddress is an address of a key set that policies name.
+type KeyAddress struct {
+	URI     string
+	Timeout time.Duration // of a question: the longest of those that policies give
+	Known   bool          // keys of it were fetched before
+}
+
+// KeyAddresses returns the addresses of key sets that policies among groups name, ordered.
+func KeyAddresses(groups iter.Seq[Group]) []KeyAddress {
+	all, known := map[string]time.Duration{}, map[string]bool{}
+	for g := range groups {
+		for _, o := range g.Objects {
+			switch spec := o.Spec.(type) {
+			case *security.JWTRule:
+				known[spec.JwksUri] = true
+			case *security.RequestAuthentication:
+				for _, r := range spec.JwtRules {
+					given := keyTimeout
+					if r.GetTimeout() != nil {
+						given = min(r.Timeout.AsDuration(), MaxKeyTimeout)
+					}
+					all[r.GetJwksUri()] = max(all[r.GetJwksUri()], given)
+				}
+			}
+		}
+	}
+	delete(all, "")
+	out := make([]KeyAddress, 0, len(all))
+	for _, uri := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, KeyAddress{uri, all[uri], known[uri]})
+	}
+	return out
+}
+
+// KeyAddresses returns the addresses of key sets that policies of the mesh name, ordered.
+func (m *Mesh) KeyAddresses() []KeyAddress { return m.keyAddresses }
 
 // readKeySets is called before objects are added: policies may come before the keys.
 func (m *Mesh) readKeySets(objects []*Object) {
-	m.keySets, m.keyURIs = map[string]string{}, map[string]bool{}
+	m.keySets = map[string]string{}
 	for _, o := range objects {
 		if spec, is := o.Spec.(*security.JWTRule); is {
 			m.keySets[spec.JwksUri] = spec.Jwks
 		}
 	}
+	m.keyAddresses = KeyAddresses(slices.Values([]Group{{Objects: objects}}))
 }
 
 // keyed are the inputs of a policy about tokens with the keys that it names.
@@ -53,7 +110,6 @@ func (m *Mesh) withKeys(o *Object, spec *security.RequestAuthentication) *securi
 	in, some := keyed{spec: spec, keys: make([]string, len(spec.JwtRules))}, false
 	for i, r := range spec.JwtRules {
 		if uri := r.GetJwksUri(); uri != "" {
-			m.keyURIs[uri] = true
 			in.keys[i] = m.keySets[uri]
 			some = some || in.keys[i] != ""
 		}

@@ -1,10 +1,13 @@
 package model_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/pilotlight/pilotlight/discovery/model"
@@ -13,7 +16,10 @@ import (
 // A policy has the keys of the addresses that it names, as far as they are known, and stays the same while they do.
 func TestKeySets(t *testing.T) {
 	tokens := object("RequestAuthentication", "shop/p", 1, &security.RequestAuthentication{JwtRules: []*security.JWTRule{
-		{Issuer: "a", JwksUri: "https://a.test/keys"}, {Issuer: "b", Jwks: "own"}, {Issuer: "c", JwksUri: "https://c.test/keys"},
+		{Issuer: "a", JwksUri: "https://a.test/keys"},
+		{Issuer: "b", Jwks: "own"},
+		{Issuer: "c", JwksUri: "https://c.test/keys"},
+		{Issuer: "d", JwksUri: "https://c.test/keys", Timeout: durationpb.New(7 * time.Second)},
 	}})
 	set := func(keys string) *model.Object { return model.KeySet("https://a.test/keys", keys) }
 	groups := func(all ...*model.Object) []model.Group {
@@ -31,25 +37,38 @@ func TestKeySets(t *testing.T) {
 		}
 		return strings.Join(out, ",")
 	}
-	if got := told(m); got != ",own," || strings.Join(m.KeyURIs(), " ") != "https://a.test/keys https://c.test/keys" {
-		t.Errorf("the keys are %q, of %q", got, m.KeyURIs())
+	if got := told(m); got != ",own,," || fmt.Sprint(m.KeyAddresses()) != "[{https://a.test/keys 5s false} {https://c.test/keys 7s false}]" {
+		t.Errorf("the keys are %q, of %v", got, m.KeyAddresses())
 	}
-	if notes := m.Notes(); len(notes) != 2 || notes[0].Code != model.NoKeys || notes[0].Path != "spec.jwtRules[0].jwksUri" {
+	if notes := m.Notes(); len(notes) != 3 || notes[0].Code != model.NoKeys || notes[0].Path != "spec.jwtRules[0].jwksUri" {
 		t.Errorf("the notes are %v", notes)
+	}
+	if a := model.KeyAddresses(slices.Values(groups(tokens, set("1"), object("RequestAuthentication", "shop/q", 1, &security.RequestAuthentication{
+		JwtRules: []*security.JWTRule{{JwksUri: "https://c.test/keys", Timeout: durationpb.New(time.Hour)}},
+	})))); fmt.Sprint(a) != "[{https://a.test/keys 5s true} {https://c.test/keys 10s false}]" {
+		t.Errorf("the addresses are %v", a)
 	}
 	one := set("1")
 	m = m.Next(slices.Values(groups(tokens, one)))
 	first := m.Policies("shop", nil)[0]
-	if got := told(m); got != "1,own," || len(m.Notes()) != 1 {
+	if got := told(m); got != "1,own,," || len(m.Notes()) != 2 {
 		t.Errorf("the keys are %q, the notes %v", got, m.Notes())
 	}
 	if m = m.Next(slices.Values(groups(one, tokens))); m.Policies("shop", nil)[0] != first {
 		t.Error("a policy whose keys stay is another one")
 	}
-	if m = m.Next(slices.Values(groups(set("2"), tokens))); told(m) != "2,own," {
+	if m = m.Next(slices.Values(groups(set("2"), tokens))); told(m) != "2,own,," {
 		t.Errorf("the keys are %q", told(m))
 	}
 	if rules := tokens.Spec.(*security.RequestAuthentication).JwtRules; rules[0].Jwks != "" {
 		t.Error("the object itself has changed")
+	}
+}
+
+// A password in an address is in no name, and two addresses have two names.
+func TestKeySetNames(t *testing.T) {
+	one, two := model.KeySetName("https://u:secret@a.test/keys"), model.KeySetName("https://u:other@a.test/keys")
+	if strings.Contains(one, "secret") || one == two || model.KeySetName("https://a.test/keys") != "https://a.test/keys" {
+		t.Errorf("the names are %q and %q", one, two)
 	}
 }

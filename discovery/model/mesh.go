@@ -39,7 +39,7 @@ type Mesh struct {
 	unused           []twin                   // objects whose key an object in use has; in the order of objects
 	policies         policies
 	keySets          map[string]string // by jwksUri
-	keyURIs          map[string]bool   // those that policies name
+	keyAddresses     []KeyAddress      // those that policies name
 	settings         Settings
 	base             *Generation // of the mesh that Next made, from which With made this one
 	delta            Delta

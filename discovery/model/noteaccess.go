@@ -53,7 +53,7 @@ func (j *judge) requestAuthentication(meta Meta, p *security.RequestAuthenticati
 	}
 	for i, r := range p.JwtRules {
 		if uri := r.GetJwksUri(); uri != "" && j.mesh.keySets[uri] == "" {
-			j.note(NoKeys, meta, index("spec.jwtRules", i)+".jwksUri", "the keys at %s are not known yet: each token of %s is refused; /ready?verbose of discovery says why they could not be fetched", uri, r.Issuer)
+			j.note(NoKeys, meta, index("spec.jwtRules", i)+".jwksUri", "the keys at %s are not known yet: each token of %s is refused; /ready?verbose of discovery says why they could not be fetched", KeySetName(uri), r.Issuer)
 		}
 	}
 	j.guards(meta, labels)

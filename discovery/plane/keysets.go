@@ -3,6 +3,7 @@ package plane
 import (
 	"crypto/x509"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"sync"
@@ -21,7 +22,8 @@ type KeySets struct {
 // keySetsName is the name of the source of key sets.
 const keySetsName = "jwksUri"
 
-// keySets tells the source of key sets which ones the policies of the mesh name. The source begins with the first of them.
+// keySets tells the source of key sets which ones the policies of the mesh name. The source begins with the first of
+// them.
 type keySets struct {
 	source *keys.Source
 	add    func(name string, source discovery.Source)
@@ -29,7 +31,7 @@ type keySets struct {
 	mu    sync.Mutex
 	known bool
 	added bool
-	last  []string
+	last  []model.KeyAddress
 }
 
 func newKeySets(c KeySets) (*keySets, error) {
@@ -48,14 +50,21 @@ func newKeySets(c KeySets) (*keySets, error) {
 
 // Judge reads the policies of a mesh that is served.
 func (k *keySets) Judge(m *model.Mesh) {
+	k.want(m.KeyAddresses())
+}
+
+// Preview reads the policies of the first mesh before it is served: it waits for their keys, so that proxies that come back do not
+// lose those that they have.
+func (k *keySets) Preview(groups iter.Seq[model.Group]) { k.want(model.KeyAddresses(groups)) }
+
+func (k *keySets) want(all []model.KeyAddress) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	uris := m.KeyURIs()
-	if !k.known || !slices.Equal(uris, k.last) {
-		k.source.Want(uris)
-		k.known, k.last = true, uris
+	if !k.known || !slices.Equal(all, k.last) {
+		k.source.Want(all)
+		k.known, k.last = true, all
 	}
-	if !k.added && len(uris) > 0 {
+	if !k.added && len(all) > 0 {
 		k.added = true
 		k.add(keySetsName, k.source)
 	}
@@ -63,7 +72,7 @@ func (k *keySets) Judge(m *model.Mesh) {
 
 // join makes the source one of those that the server starts with, if an earlier run has kept key sets.
 func (k *keySets) join(s *discovery.Server) {
-	k.add = s.Add
+	k.add, s.Preview = s.Add, k.Preview
 	if _, kept := s.Remembered[keySetsName]; kept {
 		k.added = true
 		s.Sources[keySetsName] = k.source

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -43,4 +44,50 @@ func TestKeysAreFetched(t *testing.T) {
 	m.ask("what discovery says since", 403, "/later")
 	m.ask("after a restart of discovery, without their server", 200, "/", bearer(one.token(t, nil))...)
 	m.ask("of another key", 401, "/", bearer(two.token(t, nil))...)
+}
+
+// After a restart of discovery that has kept nothing, an Envoy that comes back does not lose keys, not even for a moment.
+func TestKeysAreThereAfterARestart(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, "--jwksInside")
+	m.GatewayEnvoy("gw")
+	one := newIssuer(t, "one.test")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	m.Check(err)
+	var slow atomic.Bool
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if slow.Load() {
+			select {
+			case <-time.After(2 * time.Second):
+			case <-r.Context().Done():
+			}
+		}
+		fmt.Fprint(w, one.keys())
+	})}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+	m.authentication("all", fmt.Sprintf("{jwtRules: [{issuer: one.test, jwksUri: 'http://%s/keys'}]}", l.Addr()))
+	token := bearer(one.token(t, nil))
+	m.ask("once the keys are known", 200, "/", token...)
+	slow.Store(true)
+	m.Discovery.Stop(lab.StopLimit)
+	m.policy("later", `{action: DENY, rules: [{to: [{operation: {paths: [/later]}}]}]}`)
+	restarted := make(chan error, 1)
+	go func() { restarted <- m.Discovery.Restart() }()
+	client, lost := lab.ClientTo(fmt.Sprintf("127.0.0.1:%d", m.plain), nil), 0
+	m.Check(lab.Eventually(lab.StopLimit, func() error {
+		sound, err := lab.Exchange(client, http.MethodGet, "http://gateway.test/", token...)
+		if err != nil || sound.Status != 200 {
+			lost++
+		}
+		later, err := lab.Exchange(client, http.MethodGet, "http://gateway.test/later", token...)
+		if err != nil {
+			return err
+		}
+		return lab.Status(403)(later)
+	}))
+	m.Check(<-restarted)
+	if m.ask("afterwards", 200, "/", token...); lost > 0 {
+		t.Errorf("%d requests with a sound token were refused", lost)
+	}
 }

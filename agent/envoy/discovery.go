@@ -74,6 +74,7 @@ func (d Discovery) answersTLS(ctx context.Context, conn net.Conn) bool {
 	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00" // and empty SETTINGS
 	const alert = 0x15
 	_ = conn.SetDeadline(time.Now().Add(diagnosisTimeout))
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })() // the exit of Envoy waits for a diagnosis
 	answer := make([]byte, 1)
 	_, err := io.WriteString(conn, preface)
 	if err == nil {

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // For each reason why discovery cannot be reached, the agent names a remedy.
@@ -52,4 +55,25 @@ func TestDiagnose(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A diagnosis of a discovery that is mute ends with the Envoy for which it is made: the next Envoy starts when the exit is reported, and
+// that waits for it.
+func TestDiagnosisEndsWithItsEnvoy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		mute, conn := net.Pipe()
+		defer mute.Close()
+		go io.Copy(io.Discard, mute)
+		began, ended := time.Now(), make(chan time.Duration)
+		go func() {
+			Discovery{Host: "127.0.0.1", Port: 1}.answersTLS(ctx, conn)
+			ended <- time.Since(began)
+		}()
+		synctest.Wait()
+		cancel()
+		if took := <-ended; took != 0 {
+			t.Errorf("it ends %v after its Envoy", took)
+		}
+	})
 }

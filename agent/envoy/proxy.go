@@ -53,12 +53,13 @@ type Proxy struct {
 	processes map[int]*process // by epoch
 	trials    []*process
 	shields   []shield
-	adopted   map[int]*process // likewise, until Run has taken them over
-	families  map[int]sockets  // by the core's number, while an epoch of it lives
-	remains   flight.Remains   // of the last process that ended
-	ended     int              // its epoch
-	addresses []netip.AddrPort // at which the last Envoy listened of whose LDS nothing was refused
-	good      *executable      // the last one that served; nil for none
+	adopted   map[int]*process  // likewise, until Run has taken them over
+	families  map[int]sockets   // by the core's number, while an epoch of it lives
+	remains   flight.Remains    // of the last process that ended
+	ended     int               // its epoch
+	addresses []netip.AddrPort  // at which the last Envoy listened of whose LDS nothing was refused
+	good      *executable       // the last one that served; nil for none
+	versions  map[string]string // of hot restart, by the fingerprint of a binary that was asked
 }
 
 // Run implements agent.Proxy.
@@ -347,11 +348,11 @@ func (p *Proxy) sameProtocol(ctx context.Context) (bool, error) {
 	if running == nil || running.sockets.family == 0 {
 		return false, nil
 	}
-	next, err := HotRestartVersion(ctx, p.Binary)
+	next, err := p.version(ctx, p.Binary)
 	if err != nil {
 		return false, err
 	}
-	current, err := HotRestartVersion(ctx, fmt.Sprintf("/proc/%d/exe", running.pid))
+	current, err := p.version(ctx, fmt.Sprintf("/proc/%d/exe", running.pid))
 	if err != nil {
 		return false, nil // it is unknown, so side-by-side is the way
 	}

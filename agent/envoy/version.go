@@ -33,3 +33,31 @@ func HotRestartVersion(ctx context.Context, binary string) (string, error) {
 	}
 	return "", fmt.Errorf("ask %s %s: %.200q is no answer of an Envoy", binary, flag, answer)
 }
+
+// mostVersions is how many binaries are remembered.
+const mostVersions = 8
+
+// version returns the same of a binary that may have been asked before: a handover to the same one starts no process for it.
+func (p *Proxy) version(ctx context.Context, binary string) (string, error) {
+	print, err := Fingerprint(binary)
+	if err != nil {
+		return "", err
+	}
+	p.mu.Lock()
+	known := p.versions[print]
+	p.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	answer, err := HotRestartVersion(ctx, binary)
+	if err != nil {
+		return "", err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.versions == nil || len(p.versions) >= mostVersions {
+		p.versions = map[string]string{}
+	}
+	p.versions[print] = answer
+	return answer, nil
+}

@@ -39,6 +39,32 @@ func TestVersionTakesNothingElseForAnAnswer(t *testing.T) {
 	}
 }
 
+// A binary is asked once, another one in its place again, and a failure is no answer.
+func TestVersionIsAskedOnce(t *testing.T) {
+	asked := filepath.Join(t.TempDir(), "asked")
+	answers := "echo x >> " + asked + "; echo 11.104"
+	p := newProxy(t, answers)
+	want := func(when, version string, times int) {
+		t.Helper()
+		got, err := p.version(t.Context(), p.Binary)
+		lines, _ := os.ReadFile(asked)
+		if got != version || (err != nil) != (version == "") || strings.Count(string(lines), "x") != times {
+			t.Errorf("%s: %q, %v, asked %d times; want %q, %d", when, got, err, strings.Count(string(lines), "x"), version, times)
+		}
+	}
+	want("at first", "11.104", 1)
+	want("again", "11.104", 1)
+	p.Binary = newProxy(t, "echo x >> "+asked+"; echo disabled").Binary
+	want("one that fails", "", 2)
+	want("it fails again", "", 3)
+	p.Binary = newProxy(t, answers+"; true # another size").Binary
+	want("another one", "11.104", 4)
+	if err := os.Remove(p.Binary); err != nil {
+		t.Fatal(err)
+	}
+	want("it is gone", "", 4)
+}
+
 func TestAskIsBounded(t *testing.T) {
 	binary := newProxy(t, "exec sleep 60").Binary
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

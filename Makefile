@@ -82,11 +82,13 @@ e2e-wire: bin/envoy ## run the tests against what others wrote: Istio's pilot-ag
 	@envoy-tools/fetch-peers
 	go test -tags grpcnotrace,wire -count=1 -timeout 10m -v $(if $(RUN),-run '$(RUN)') ./e2e/wire
 
-# Their builds take ten minutes of two cores the first time, and seconds from then on.
+# Their builds take ten minutes of two cores the first time, those of the API server fifteen of one, and seconds from then on.
 e2e-registries: build bin/envoy ## run the tests with real registries, Consul, Eureka and NATS; RUN=name of one
 	@envoy-tools/packages registries
 	@envoy-tools/fetch-registries
-	go test -tags grpcnotrace,registries -count=1 -timeout 15m -v $(if $(RUN),-run '$(RUN)') ./e2e/registries
+	@envoy-tools/packages kube
+	@envoy-tools/fetch-kube
+	go test -tags grpcnotrace,registries -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./e2e/registries
 
 # Its builds take fifteen minutes of one processor and two gigabytes the first time, and seconds from then on.
 e2e-kube: build bin/envoy ## run the tests with a real API server of Kubernetes and its etcd; RUN=name of one
@@ -113,9 +115,11 @@ chaos: build bin/envoy ## two minutes of random blows under load; -chaos-seed re
 
 # e2e-registries strikes twelve of them.
 PAIRS ?= 200
-pairs: build bin/envoy ## strike PAIRS pairs of faults at a mesh with a real Consul, 200 unless it is set; -pairs-seed reproduces
+pairs: build bin/envoy ## strike PAIRS pairs of faults at a mesh with a real Consul and API server, 200 unless set; -pairs-seed reproduces
 	@envoy-tools/packages registries
 	@envoy-tools/fetch-registries
+	@envoy-tools/packages kube
+	@envoy-tools/fetch-kube
 	go test -tags grpcnotrace,registries -count=1 -timeout 60m -run '^TestPairsOfFaults$$' -v ./e2e/registries -pairs $(PAIRS)
 
 # A fuzzer of go test runs alone, so they take turns. Without a bound, one whose coverage differs from run to run, as that of

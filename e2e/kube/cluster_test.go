@@ -3,14 +3,7 @@
 package kube
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,7 +16,8 @@ import (
 
 // cluster is etcd and an API server on loopback.
 type cluster struct {
-	t       testing.TB
+	t testing.TB
+	*lab.APIServer
 	dir     string
 	address string // host:port of the API server
 	ca      []byte
@@ -38,11 +32,7 @@ type cluster struct {
 func startCluster(t testing.TB, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), storage: "http://127.0.0.1:" + port(t)}
-	c.store = lab.Spec{Name: "etcd", Dir: c.dir, Argv: []string{
-		part("etcd"), "--name", "t", "--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync",
-		"--listen-client-urls", c.storage, "--advertise-client-urls", c.storage,
-		"--listen-peer-urls", "http://127.0.0.1:0", "--initial-advertise-peer-urls", "http://127.0.0.1:0",
-	}}
+	c.store = lab.Etcd(c.dir, c.storage)
 	c.startStore()
 	t.Cleanup(func() { c.etcd.Stop(stopLimit) })
 	c.serve(ownPrefix, flags...)
@@ -83,20 +73,12 @@ func (c *cluster) onPrefix(prefix string) *cluster {
 func (c *cluster) serve(prefix string, flags ...string) {
 	t := c.t
 	t.Helper()
-	c.address = "127.0.0.1:" + port(t)
-	c.credentials()
-	in := func(name string) string { return filepath.Join(c.dir, name) }
-	_, own, err := net.SplitHostPort(c.address)
+	n, err := lab.FreePort()
 	check(t, err)
-	c.spec = lab.Spec{Name: "kube-apiserver", Dir: c.dir, Argv: []string{
-		part("kube-apiserver"), "--etcd-servers=" + c.storage, "--etcd-prefix=" + prefix, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-		"--secure-port=" + own, "--cert-dir=" + c.dir, "--tls-cert-file=" + in("server.pem"), "--tls-private-key-file=" + in("server.key"),
-		"--client-ca-file=" + in("ca.pem"), "--token-auth-file=" + in("tokens.csv"),
-		"--service-account-issuer=https://" + c.address, "--service-account-key-file=" + in("sa.key"),
-		"--service-account-signing-key-file=" + in("sa.key"), "--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16",
-		"--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount", "--enable-priority-and-fairness=false",
-	}}
-	c.spec.Argv = append(c.spec.Argv, flags...)
+	c.APIServer, err = lab.NewAPIServer(c.dir, n)
+	check(t, err)
+	c.address, c.ca = c.Address, c.CA
+	c.spec = c.Spec(c.storage, prefix, flags...)
 	c.start()
 	t.Cleanup(func() { // before etcd: it hangs on to one that is gone
 		if c.stop(); t.Failed() {
@@ -111,17 +93,9 @@ func (c *cluster) start() {
 	var err error
 	c.server, err = lab.Start(c.spec)
 	check(c.t, err)
-	transport, err := rest.TransportFor(c.config("admin"))
-	check(c.t, err)
-	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
 	check(c.t, lab.Eventually(time.Minute, func() error {
-		answer, err := client.Get("https://" + c.address + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			return fmt.Errorf("the API server is not ready: %s\n%s", answer.Status, tail(c.server.Log()))
+		if err := c.Ready(); err != nil {
+			return fmt.Errorf("the API server is not ready: %w\n%s", err, tail(c.server.Log()))
 		}
 		return nil
 	}))
@@ -129,23 +103,6 @@ func (c *cluster) start() {
 
 // stop ends the API server.
 func (c *cluster) stop() { c.server.Stop(stopLimit) }
-
-// credentials writes what both sides prove themselves with.
-func (c *cluster) credentials() {
-	c.t.Helper()
-	authority, err := lab.NewAuthority("cluster")
-	check(c.t, err)
-	identity, err := authority.IssueWith("kubernetes", 1, func(x *x509.Certificate) { x.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} })
-	check(c.t, err)
-	check(c.t, identity.Write(c.dir, "server"))
-	c.ca = authority.PEM()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(c.t, err)
-	der, err := x509.MarshalECPrivateKey(key)
-	check(c.t, err)
-	c.write("sa.key", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})))
-	c.write("tokens.csv", "tok-admin,admin,1,system:masters\ntok-discovery,discovery,2\ntok-stranger,stranger,3\n")
-}
 
 func (c *cluster) write(name, text string) string {
 	c.t.Helper()
@@ -163,14 +120,10 @@ func (c *cluster) config(user string) *rest.Config {
 func (c *cluster) kubeconfig(user string) string { return c.kubeconfigOf(user, "other") }
 
 func (c *cluster) kubeconfigOf(user, current string) string {
-	return c.write("kubeconfig-"+user+"-"+current, fmt.Sprintf(`
-apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "https://%s", certificate-authority: %s}}]
-users: [{name: u, user: {token: tok-%s}}]
-contexts: [{name: test, context: {cluster: c, user: u}}, {name: other, context: {cluster: gone, user: u}}]
-current-context: %s
-`, c.address, filepath.Join(c.dir, "ca.pem"), user, current))
+	c.t.Helper()
+	path, err := c.Kubeconfig(user, current)
+	check(c.t, err)
+	return path
 }
 
 func check(t testing.TB, err error) {

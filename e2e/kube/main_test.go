@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 }
 
 // part is the path of a program that envoy-tools/fetch-kube builds or downloads.
-func part(name string) string { return lab.Path("bin", "kube", name) }
+func part(name string) string { return lab.KubePart(name) }
 
 func need() error {
 	for _, name := range []string{"etcd", "kube-apiserver", "kubectl"} {

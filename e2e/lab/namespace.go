@@ -37,6 +37,22 @@ func InMountNamespace(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
+// InPodNetwork runs a test in mount and network namespaces of its own, where the addresses of 10.1.0.0/16 lead to loopback: an
+// API server takes no loopback address as an endpoint.
+func InPodNetwork(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	inNamespaces(t, syscall.CLONE_NEWNET|syscall.CLONE_NEWNS, func(t *testing.T) {
+		if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			t.Fatalf("keep mounts private: %v", err)
+		}
+		loopbackUp(t)
+		if output, err := exec.Command("ip", "route", "add", "local", "10.1.0.0/16", "dev", "lo").CombinedOutput(); err != nil {
+			t.Fatalf("lead addresses to loopback: %v: %s", err, output)
+		}
+		test(t)
+	})
+}
+
 // InNodeNamespaces runs a test as process one of network, mount and process namespaces of its own, as root: all that it starts
 // and mounts ends with it. Mounts are shared within, as a kubelet needs it.
 func InNodeNamespaces(t *testing.T, test func(t *testing.T)) {

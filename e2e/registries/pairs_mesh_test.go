@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,16 +17,17 @@ import (
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
 
-// mesh is a Consul, files of configuration, a DNS server, a discovery that remembers what they had, and a sidecar that remembers what
-// discovery served, over mutual TLS. What each writes lies on a small disk.
+// mesh is a Consul, an API server with its etcd, files of configuration, a DNS server, a discovery that remembers what they had, and a
+// sidecar that remembers what discovery served, over mutual TLS. What each of both writes lies on a small disk.
 type mesh struct {
 	*world
 	registry *consul
+	cluster  *apiServer
 	port     int // of the backends
 
 	names *resolver
 
-	ofRegistry, ofFiles, ofNames, refused string // URLs
+	ofRegistry, ofCluster, ofFiles, ofNames, refused string // URLs
 
 	own, stranger  *lab.Authority
 	certs          string // of the agent
@@ -34,6 +36,9 @@ type mesh struct {
 	workload       lab.Workload
 	revision       int // of the file
 }
+
+// ofPods is the address of the API server's endpoints.
+const ofPods = "10.1.0.11"
 
 const root, tenant = "spiffe://cluster.local/ns/istio-system/sa/discovery", "spiffe://cluster.local/ns/default/sa/client"
 
@@ -53,10 +58,12 @@ func newMesh(t *testing.T) *mesh {
 	lab.MountTmpfs(t, m.proxies, "size=4m,mode=0700", 0)
 	m.certificate(m.own)
 
-	m.registry = w.consulServer()
+	m.registry, m.cluster = w.consulServer(), w.apiServer()
 	w.backend("one", 11, m.port)
+	w.backendAt("one", ofPods, m.port)
 	w.backend("refused", 12, m.port)
 	m.register(0)
+	m.apply(0)
 	w.configDir = filepath.Join(w.Dir, "config")
 	w.check(os.Mkdir(w.configDir, 0o755))
 	w.check(os.WriteFile(filepath.Join(w.configDir, "closed.yaml"), []byte(closed), 0o644))
@@ -64,6 +71,7 @@ func newMesh(t *testing.T) *mesh {
 	m.names = w.resolver(w.Addresses + "11")
 	m.write(0, "")
 	m.ofRegistry = fmt.Sprintf("http://web.service.consul:%d/", m.port)
+	m.ofCluster = fmt.Sprintf("http://kube.default.svc.cluster.local:%d/", m.port)
 	m.ofFiles = fmt.Sprintf("http://files.example.com:%d/", m.port)
 	m.ofNames = fmt.Sprintf("http://names.example.com:%d/", m.port)
 	m.refused = fmt.Sprintf("http://%s12:%d/", w.Addresses, m.port)
@@ -74,7 +82,9 @@ func newMesh(t *testing.T) *mesh {
 	w.check(err)
 	w.check(i.Write(dir, "discovery"))
 	secure := local(w.port())
-	w.serve("--registries", "Consul", "--consulserverURL", m.registry.url, "--stateDir", m.state, "--wipeDelay", "10m",
+	kubeconfig, err := m.cluster.Kubeconfig("admin", "test")
+	w.check(err)
+	w.serve("--registries", "Consul,Kubernetes", "--consulserverURL", m.registry.url, "--kubeconfig", kubeconfig, "--stateDir", m.state, "--wipeDelay", "10m",
 		"--secureGRPCAddr", secure, "--tlsCertFile", dir+"/discovery.pem", "--tlsKeyFile", dir+"/discovery.key", "--caCertFile", dir+"/ca.pem")
 	port := w.port()
 	w.proxy = local(port)
@@ -150,19 +160,38 @@ func (m *mesh) register(revision int) {
 	}
 }
 
-// whole waits until all parts are well and both a change in Consul and one in the file are in Envoy.
+// apply gives the API server its service, and one with a revision in its name in the place of the last one.
+func (m *mesh) apply(revision int) {
+	m.T.Helper()
+	m.check(lab.Eventually(time.Minute, func() error {
+		if err := m.cluster.service("kube", ofPods, m.port); err != nil {
+			return err
+		}
+		return m.cluster.service(fmt.Sprint("k", revision), ofPods, m.port)
+	}))
+	if revision > 0 {
+		m.check(m.cluster.Ask(http.MethodDelete, fmt.Sprint(services, "k", revision-1), ""))
+	}
+}
+
+// whole waits until all parts are well and a change in Consul, one of the API server and one in the file are in Envoy.
 func (m *mesh) whole(what string) {
 	m.T.Helper()
 	m.revision++
 	m.write(m.revision, "")
 	m.register(m.revision)
+	m.apply(m.revision)
 	m.check(lab.Eventually(time.Minute, func() error {
 		for _, at := range []string{m.discovery.HTTP, m.agent.Admin} {
 			if _, err := lab.Get("http://" + at + "/ready"); err != nil {
 				return fmt.Errorf("%s, mended: %w", what, err)
 			}
 		}
-		for _, host := range []string{"web.service.consul", "files.example.com", "names.example.com", fmt.Sprintf("r%d.service.consul", m.revision), fmt.Sprintf("r%d.example.com", m.revision)} {
+		r := m.revision
+		for _, host := range []string{
+			"web.service.consul", "kube.default.svc.cluster.local", "files.example.com", "names.example.com",
+			fmt.Sprintf("r%d.service.consul", r), fmt.Sprintf("k%d.default.svc.cluster.local", r), fmt.Sprintf("r%d.example.com", r),
+		} {
 			if _, err := lab.GetThrough(m.proxy, fmt.Sprintf("http://%s:%d/", host, m.port)); err != nil {
 				return fmt.Errorf("%s, mended: %s: %w", what, host, err)
 			}
@@ -206,6 +235,18 @@ func (m *mesh) registryBack() {
 	default:
 	}
 	m.register(m.revision)
+}
+
+// clusterBack makes the API server run, and waits until it is ready.
+func (m *mesh) clusterBack() {
+	m.T.Helper()
+	m.cluster.Signal(syscall.SIGCONT)
+	select {
+	case <-m.cluster.Done():
+		m.cluster.restart()
+	default:
+		m.check(lab.Eventually(2*time.Minute, m.cluster.Ready))
+	}
 }
 
 func (m *mesh) forget() {

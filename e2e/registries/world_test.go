@@ -79,7 +79,12 @@ type backend struct {
 // backend starts one at a port of an address of its own.
 func (w *world) backend(name string, last, port int) *backend {
 	w.T.Helper()
-	b := &backend{name: name, ip: fmt.Sprint(w.Addresses, last), port: port}
+	return w.backendAt(name, fmt.Sprint(w.Addresses, last), port)
+}
+
+func (w *world) backendAt(name, ip string, port int) *backend {
+	w.T.Helper()
+	b := &backend{name: name, ip: ip, port: port}
 	listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", b.ip, port))
 	w.check(err)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {

@@ -35,7 +35,7 @@ const (
 	programs = "cmd/... examples/... e2e/..."
 
 	// What package comments call pure, and the decisions of rooms that also do I/O.
-	pureRooms = "agent/health agent/identity bootstrap node templates discovery/authz discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/ingress " +
+	pureRooms = "agent/health agent/identity agent/why bootstrap node templates discovery/authz discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/ingress " +
 		"discovery/inject discovery/examine discovery/explain discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
 	pureFiles = "agent/core.go agent/carry.go agent/leave.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
@@ -196,6 +196,7 @@ var rules = []rule{
 	{who: "agent/lastgood", only: "agent/frame internal/durable", why: "what is remembered depends on messages, not on who sends them"},
 	{who: "agent/relay", only: "agent/frame agent/lastgood agent/cert", why: "a relay is joined from a Config: whose Envoys it serves is the joining room's business"},
 	{who: "agent/health", only: "nothing", why: "health is judged from observations: it must not reach the Envoy that it judges"},
+	{who: "agent/why", only: "nothing", why: "failures are explained from what an Envoy has said: it must not reach the Envoy that it explains"},
 	{who: "agent/identity", only: "node", why: "an identity is made of texts and addresses: a test of it needs neither a host nor a pod"},
 	{
 		who: "agent/status agent/flight agent/client agent/cert agent/cgroup", never: "import ./agent/envoy, import ./agent/application",
@@ -259,7 +260,7 @@ var rules = []rule{
 	},
 	{
 		who: "cmd/agent",
-		only: "agent agent/application agent/cert agent/client agent/envoy agent/identity agent/lossy agent/proxy agent/status agent/upgrade " +
+		only: "agent agent/application agent/cert agent/client agent/envoy agent/identity agent/lossy agent/proxy agent/status agent/upgrade agent/why " +
 			"bootstrap node internal/environ internal/logger internal/setting internal/subcommand internal/version",
 		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},

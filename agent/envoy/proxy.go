@@ -254,6 +254,14 @@ func (p *Proxy) Started() time.Time {
 	return time.Time{}
 }
 
+// Current returns the epoch that serves, else the newest, when it was started, and its admin, which is nil when none runs.
+func (p *Proxy) Current() (epoch int, started time.Time, admin *Admin) {
+	if c := p.serving(); c != nil {
+		return c.launch.Epoch, c.started, c.admin
+	}
+	return 0, time.Time{}, nil
+}
+
 // Launched describes a process that was started.
 type Launched struct {
 	Started   time.Time

@@ -152,3 +152,8 @@ func ofWorker(listener string) bool {
 	_, err := strconv.Atoi(number)
 	return found && err == nil
 }
+
+// Clusters returns /clusters as JSON, with the clusters whose name a regular expression matches.
+func (a *Admin) Clusters(ctx context.Context, filter string) ([]byte, error) {
+	return a.get(ctx, "/clusters?format=json&filter="+url.QueryEscape(filter))
+}

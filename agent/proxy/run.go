@@ -254,6 +254,7 @@ func (r *running) statusConfig() status.Config {
 		Application: r.workload.application,
 		Probes:      r.workload.probes,
 		Envoys:      r.slot,
+		Why:         r.why,
 		Scraped:     r.want.params.PrometheusPort != 0 || r.config.Source.given(), // it may have such a listener
 		Log:         r.config.Log,
 	}

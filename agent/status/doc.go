@@ -5,6 +5,7 @@
 //	  GET  /healthz/ready[?verbose]   200 if the proxy serves and is to receive work, else 503 and the reasons
 //	  GET  /healthz/live              the agent's loop answers within a second, and has not given up
 //	  GET  /status                    everything, as JSON
+//	  GET  /why                       why requests failed, as JSON; from 127.0.0.1 and ::1 only
 //	  GET  /metrics                   the agent's own, for Prometheus
 //	  GET  /stats/prometheus          Envoy's, the agent's and the application's, in one
 //	  GET  /app-health/NAME/livez     the application's probe: HTTP, TCP or gRPC; at the proxy's own address, past
@@ -36,7 +37,7 @@
 //
 // # Shapes
 //
-// Two documents are for programs; their keys are stable. Times are RFC 3339, missing ones are left out.
+// Three documents are for programs; their keys are stable. Times are RFC 3339, missing ones are left out.
 //
 //	/healthz/ready?verbose, with the status of /healthz/ready:
 //	{"ready", "stopping", "drained": bool, "degraded": "what Envoy rejected, else empty",
@@ -53,6 +54,9 @@
 //	 "last_exit", "last_failure": {"at", "epoch", "what", "exit", "lines"},
 //	 "certificates": [{"path", "serial", "not_after", "fault"}],
 //	 "counts", "events", "memory_bytes"}
+//
+//	/why:
+//	{"at", "epoch", "since", "findings": [{"flag", "kind", "where", "counter", "what", "count", "text", "instead"}], "lacks": [text]}
 //
 // # A drain
 //

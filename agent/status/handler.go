@@ -26,7 +26,8 @@ type Config struct {
 	Application *Application             // whose metrics are merged; nil for none
 	Probes      Probes                   // of the application
 	Envoys      Envoys
-	Scraped     bool // a listener of Envoy forwards /stats/prometheus to the front
+	Why         func(ctx context.Context) (Why, error) // asks Envoy why requests failed
+	Scraped     bool                                   // a listener of Envoy forwards /stats/prometheus to the front
 	Log         *slog.Logger
 
 	owner bool // for the owner's socket, on which every request may write
@@ -68,6 +69,7 @@ func Handler(c Config) http.Handler {
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, c.Document().view(time.Now()))
 	})
+	mux.Handle("GET /why", c.readOnly(&asking{ask: c.Why}))
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", textFormat)
 		c.Document().writeMetrics(w, time.Now())

@@ -3,6 +3,7 @@
 //	agent proxy [sidecar|router|ingress]    run an Envoy until a signal to stop
 //	agent wait                              wait until a proxy serves; with -- CMD run a program then
 //	agent status, agent request             send a request to a running agent
+//	agent why                               say why requests failed
 //	agent bootstrap                         print Envoy's bootstrap without running an Envoy
 //	agent version, agent completion
 //

@@ -74,6 +74,7 @@ func subcommands(c command) (out []*cobra.Command) {
 		{"bootstrap", bootstrapCommand},
 		{"wait", waitCommand},
 		{"status", statusCommand},
+		{"why", whyCommand},
 		{"request", requestCommand},
 		{"upgrade", upgradeCommand},
 		{"join", func(command) *cobra.Command { return joinCommand() }},

@@ -1,0 +1,227 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Finding is one cause for which requests or connections failed.
+type Finding struct {
+	Flag    string `json:"flag,omitempty"` // Envoy's response flag, such as UO; empty where it has none
+	Kind    string `json:"kind"`           // what Where names: cluster, listener, or http and tcp for a stat prefix
+	Where   string `json:"where"`          // in Envoy's words: outbound|8080||api.default.svc.cluster.local
+	Counter string `json:"counter"`        // its full name
+	What    string `json:"what"`           // is counted: request, connection, try, retry, endpoint
+	Count   int64  `json:"count"`          // since the Envoy's start; of ejected endpoints: now
+	Text    string `json:"text"`           // a sentence
+	Instead string `json:"instead"`        // what to do
+}
+
+// Bounds of an answer, for any text of an Envoy.
+const (
+	mostFindings = 200
+	mostHosts    = 3 // that a sentence names
+	longestName  = 200
+)
+
+// subject is what a sentence is about.
+type subject struct {
+	count   int64
+	cluster Cluster // zero if it is not known
+	known   bool
+}
+
+// ignored are the places that are no part of the data plane.
+var ignored = []string{"admin", "admin.main_thread", "agent_prometheus", "agent_readiness", "sds-grpc"}
+
+// Explain returns the causes that counters show, the most frequent first.
+func Explain(counters map[string]int64, clusters map[string]Cluster) []Finding {
+	findings := []Finding{}
+	for name, count := range counters {
+		c, where, found := causeOf(name)
+		if !found || count <= 0 || slices.Contains(ignored, where) {
+			continue
+		}
+		cluster, known := clusters[where]
+		s := subject{count, cluster, known && c.kind == ofCluster}
+		findings = append(findings, Finding{
+			Flag: c.flag, Kind: string(c.kind), Where: printable(where), Counter: printable(name), What: c.what, Count: count,
+			Text:    fmt.Sprintf("%s %s: %s", plural(count, c.what), place(c.kind, printable(where)), c.tell(s)),
+			Instead: c.remedy(where),
+		})
+	}
+	findings = slices.DeleteFunc(findings, func(f Finding) bool { return repeats(f, counters) })
+	sortFindings(findings)
+	return findings[:min(len(findings), mostFindings)]
+}
+
+// repeats reports whether another counter tells the same failures with more of their cause: a handshake that failed is a connection
+// that failed too.
+func repeats(f Finding, counters map[string]int64) bool {
+	base, isConnect := strings.CutSuffix(f.Counter, "upstream_cx_connect_fail")
+	if !isConnect {
+		return false
+	}
+	var handshakes int64
+	for _, check := range []string{"connection_error", "fail_verify_error", "fail_verify_san", "fail_verify_no_cert"} {
+		handshakes = max(handshakes, counters[base+"ssl."+check])
+	}
+	return handshakes >= f.Count
+}
+
+func sortFindings(findings []Finding) {
+	slices.SortFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Counter, b.Counter))
+	})
+}
+
+// Since returns the findings of now with what came after before. Endpoints that are ejected now stay. Counters that are lower than
+// before are of another Envoy, and count whole.
+func Since(now, before []Finding) []Finding {
+	earlier := map[string]int64{}
+	for _, f := range before {
+		earlier[f.Counter] = f.Count
+	}
+	out := []Finding{}
+	for _, f := range now {
+		if !strings.HasSuffix(f.Counter, "ejections_active") && f.Count >= earlier[f.Counter] {
+			rest := strings.TrimPrefix(f.Text, plural(f.Count, f.What))
+			f.Count -= earlier[f.Counter]
+			f.Text = plural(f.Count, f.What) + rest
+		}
+		if f.Count > 0 {
+			out = append(out, f)
+		}
+	}
+	sortFindings(out)
+	return out
+}
+
+// remedy is in the words of the configuration that has made the place: discovery's names of clusters have three bars.
+func (c cause) remedy(where string) string {
+	if own := c.kind == ofCluster && strings.Count(where, "|") != 3; own {
+		return cmp.Or(c.own, c.instead)
+	}
+	return c.instead
+}
+
+// place names a place in words.
+func place(k kind, where string) string {
+	parts := strings.Split(where, "|")
+	switch {
+	case k == ofListener:
+		return "at listener " + where
+	case k != ofCluster:
+		return "at " + where
+	case where == "BlackHoleCluster":
+		return "to an address that no service has"
+	case where == "PassthroughCluster":
+		return "to an address that no service has, passed through"
+	case len(parts) != 4:
+		return "to cluster " + where
+	case parts[0] == "inbound":
+		return "to this workload's port " + parts[1]
+	case parts[2] != "":
+		return fmt.Sprintf("to %s:%s, subset %s", parts[3], parts[1], parts[2])
+	}
+	return fmt.Sprintf("to %s:%s", parts[3], parts[1])
+}
+
+func overflow(s subject) string {
+	if !s.known {
+		return "not sent, since its limits are reached"
+	}
+	return fmt.Sprintf("not sent, since its limits are reached: %s, %s, %s under way", plural(s.cluster.MaxPending, "waiting request"),
+		plural(s.cluster.MaxConnections, "connection"), plural(s.cluster.MaxRequests, "request"))
+}
+
+func retryOverflow(s subject) string {
+	if !s.known {
+		return "not made, since too many others were under way"
+	}
+	return fmt.Sprintf("not made, since its limit is %d at a time", s.cluster.MaxRetries)
+}
+
+func noneHealthy(s subject) string {
+	ejected, unhealthy := hosts(s, func(h Host) bool { return h.Ejected }), hosts(s, func(h Host) bool { return h.Unhealthy })
+	switch {
+	case !s.known:
+		return "no endpoint is healthy"
+	case len(s.cluster.Hosts) == 0:
+		return "it has no endpoint"
+	case ejected != "" && unhealthy != "":
+		return "no endpoint was healthy; ejected now: " + ejected + "; unhealthy: " + unhealthy
+	case ejected != "":
+		return "no endpoint was healthy; ejected now: " + ejected
+	case unhealthy != "":
+		return "no endpoint was healthy; unhealthy now: " + unhealthy
+	}
+	return "no endpoint was healthy; all are now"
+}
+
+func connectFailed(s subject) string {
+	if failed := hosts(s, func(h Host) bool { return h.ConnectFailed > 0 }); failed != "" {
+		return "refused, or not accepted within the connect timeout, by " + failed
+	}
+	return "refused, or not accepted within the connect timeout"
+}
+
+func timedOut(s subject) string {
+	if slow := hosts(s, func(h Host) bool { return h.TimedOut > 0 }); slow != "" {
+		return "not answered within the route's timeout by " + slow
+	}
+	return "not answered within the route's timeout"
+}
+
+func ejected(s subject) string {
+	if out := hosts(s, func(h Host) bool { return h.Ejected }); out != "" {
+		return fmt.Sprintf("ejected for errors now: %s, of %d", out, len(s.cluster.Hosts))
+	}
+	return "ejected for errors now"
+}
+
+// hosts names a few of the hosts that fit: "10.0.0.7:80, 10.0.0.8:80 and 3 more".
+func hosts(s subject, fits func(Host) bool) string {
+	var names []string
+	more := 0
+	for _, h := range s.cluster.Hosts {
+		switch {
+		case !fits(h):
+		case len(names) < mostHosts:
+			names = append(names, printable(h.Address))
+		default:
+			more++
+		}
+	}
+	text := strings.Join(names, ", ")
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// plural counts things: "1 request", "2 tries".
+func plural(n int64, what string) string {
+	switch stem, y := strings.CutSuffix(what, "y"); {
+	case n == 1:
+	case y:
+		what = stem + "ies"
+	default:
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// printable makes one line of bounded length of a name.
+func printable(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(name[:min(len(name), longestName)], "?"))
+	return name
+}

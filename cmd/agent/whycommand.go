@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotlight/pilotlight/agent/client"
+	"github.com/pilotlight/pilotlight/agent/status"
+	"github.com/pilotlight/pilotlight/agent/why"
+	"github.com/pilotlight/pilotlight/internal/environ"
+	"github.com/pilotlight/pilotlight/internal/setting"
+)
+
+const whyLong = `Say in words why requests failed: from the counters and endpoints of the running Envoy, without any control plane.
+
+Each finding has Envoy's response flag, as access logs have it, how often, where, why, and what to do. Counts are since the Envoy's start;
+with --for they are of that time alone: start it, send the request that fails, and read.
+
+The agent answers programs on this host only. Exit status: 0 for an answer; 1 for none; 2 a fault of flags or environment.`
+
+func whyCommand(c command) *cobra.Command {
+	var output string
+	var last int
+	var period, requestTimeout time.Duration
+	cmd := &cobra.Command{
+		Use:     "why",
+		Short:   "Say in words why requests failed",
+		Long:    whyLong,
+		Example: "  agent why\n  agent why --for 10s\n  agent why -o json | jq '.findings[] | .where'",
+		Args:    cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	target := statusTarget(f)
+	f.IntVar(&last, "last", 20, "how many findings to print, the most frequent first")
+	f.DurationVar(&period, "for", 0, "count what fails in this time from now, instead of since the Envoy's start")
+	f.StringVarP(&output, "output", "o", "text", "text, or json")
+	f.DurationVar(&requestTimeout, "requestTimeout", 5*time.Second, "how long the agent may take to answer")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case output != "text" && output != "json":
+			return setting.Usage("agent", fmt.Errorf("--output %q: want text or json", output))
+		case last < 1:
+			return setting.Usage("agent", fmt.Errorf("--last %d: want 1 or more", last))
+		case period != 0 && period < time.Second: // the agent gives an answer again for so long
+			return setting.Usage("agent", fmt.Errorf("--for %v: want 1s or more", period))
+		case requestTimeout <= 0:
+			return setting.Usage("agent", fmt.Errorf("--requestTimeout %v: want more than 0s", requestTimeout))
+		}
+		agent, err := target.client(environ.Parse(c.environ), requestTimeout)
+		if err != nil {
+			return err
+		}
+		answer, err := askWhy(cmd.Context(), agent, period)
+		if err != nil {
+			return err
+		}
+		answer.Findings = answer.Findings[:min(len(answer.Findings), last)]
+		if output == "json" {
+			encoder := json.NewEncoder(cmd.OutOrStdout())
+			encoder.SetIndent("", "  ")
+			return encoder.Encode(answer)
+		}
+		_, err = io.WriteString(cmd.OutOrStdout(), whyText(answer))
+		return err
+	}
+	return cmd
+}
+
+// askWhy asks once, or twice with a period in between.
+func askWhy(ctx context.Context, agent *client.Client, period time.Duration) (status.Why, error) {
+	first, err := agent.Why(ctx)
+	if err != nil || period == 0 {
+		return first, err
+	}
+	select {
+	case <-ctx.Done():
+		return status.Why{}, context.Cause(ctx)
+	case <-time.After(period):
+	}
+	second, err := agent.Why(ctx)
+	if err != nil {
+		return second, err
+	}
+	before := first.Findings
+	if !first.Since.Equal(second.Since) {
+		before = nil // another Envoy, which began to count after the first question
+	} else {
+		second.Since = first.At
+	}
+	second.Findings = why.Since(second.Findings, before)
+	return second, nil
+}
+
+// whyText returns an answer as text for people.
+func whyText(w status.Why) string {
+	var out strings.Builder
+	since := fmt.Sprintf("of epoch %d, since %s (%s)", w.Epoch, w.Since.UTC().Format(time.RFC3339), rounded(w.At.Sub(w.Since)))
+	if len(w.Findings) == 0 {
+		fmt.Fprintf(&out, "No failure is counted by the Envoy %s.\n", since)
+	} else {
+		fmt.Fprintf(&out, "Failures counted by the Envoy %s:\n", since)
+	}
+	for _, f := range w.Findings {
+		flag := f.Flag
+		if flag == "" {
+			flag = emptyCell
+		}
+		fmt.Fprintf(&out, "\n%-4s %s\n     -> %s\n", printable(flag), printable(f.Text), printable(f.Instead))
+	}
+	for _, l := range w.Lacks {
+		fmt.Fprintf(&out, "\nnot told: %s\n", printable(l))
+	}
+	return out.String()
+}

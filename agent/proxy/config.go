@@ -67,6 +67,7 @@ type Input struct {
 // Process holds the functions and channels of the process in which a proxy runs.
 type Process struct {
 	Fork            func(func())     // runs its argument on the main thread
+	Settings        func() string    // each setting with its value and origin, a line each; nil for none
 	Stop            func()           // acts like the first signal to stop; a second call does nothing
 	Hurry           <-chan struct{}  // each signal to stop after the first
 	Quit            <-chan struct{}  // each SIGQUIT: Envoy stops without a drain

@@ -163,6 +163,9 @@ func (p *Proxy) newRunning(want desired, s *secrets, slot *envoy.Slot, process P
 	return r
 }
 
+// flightRecords is the directory of the flight records in the slot.
+const flightRecords = "flight"
+
 // supervise runs the supervisor and the goroutines that feed it, until it ends.
 func (r *running) supervise(ctx context.Context, first agent.Config, carriage *carriage) error {
 	log := r.config.Log
@@ -176,8 +179,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config, carriage *c
 		}
 	})()
 	settle := onceServing(func() { footprint.Shrink(r.process.Fork) })
-	const records = "flight"
-	recorder := flight.NewRecorder(filepath.Join(r.slot.Dir(), records), filepath.Join(r.slot.Name(), records), r.child.Remains, log)
+	recorder := flight.NewRecorder(filepath.Join(r.slot.Dir(), flightRecords), filepath.Join(r.slot.Name(), flightRecords), r.child.Remains, log)
 	supervisor := &agent.Agent{
 		Settings: r.config.Supervision,
 		Proxy:    r.child,
@@ -255,6 +257,7 @@ func (r *running) statusConfig() status.Config {
 		Probes:      r.workload.probes,
 		Envoys:      r.slot,
 		Why:         r.why,
+		Page:        r.page,
 		Scraped:     r.want.params.PrometheusPort != 0 || r.config.Source.given(), // it may have such a listener
 		Log:         r.config.Log,
 	}

@@ -3,6 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/status"
@@ -35,4 +38,22 @@ func (r *running) why(ctx context.Context) (status.Why, error) {
 	}
 	out.Findings = why.Explain(counters, clusters)
 	return out, nil
+}
+
+// page returns what the page shows beside the document.
+func (r *running) page() status.Page {
+	var p status.Page
+	if r.process.Settings != nil {
+		p.Settings = r.process.Settings()
+	}
+	found, err := os.ReadDir(filepath.Join(r.slot.Dir(), flightRecords)) // sorted by name, which begins with the time
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		p.Records = append(p.Records, err.Error())
+	}
+	for _, record := range found {
+		if strings.HasSuffix(record.Name(), ".json") {
+			p.Records = append(p.Records, filepath.Join(r.slot.Name(), flightRecords, record.Name()))
+		}
+	}
+	return p
 }

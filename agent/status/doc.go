@@ -5,6 +5,7 @@
 //	  GET  /healthz/ready[?verbose]   200 if the proxy serves and is to receive work, else 503 and the reasons
 //	  GET  /healthz/live              the agent's loop answers within a second, and has not given up
 //	  GET  /status                    everything, as JSON
+//	  GET  /                          a page for people; from 127.0.0.1 and ::1 only
 //	  GET  /why                       why requests failed, as JSON; from 127.0.0.1 and ::1 only
 //	  GET  /metrics                   the agent's own, for Prometheus
 //	  GET  /stats/prometheus          Envoy's, the agent's and the application's, in one

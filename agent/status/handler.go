@@ -27,7 +27,8 @@ type Config struct {
 	Probes      Probes                   // of the application
 	Envoys      Envoys
 	Why         func(ctx context.Context) (Why, error) // asks Envoy why requests failed
-	Scraped     bool                                   // a listener of Envoy forwards /stats/prometheus to the front
+	Page        func() Page
+	Scraped     bool // a listener of Envoy forwards /stats/prometheus to the front
 	Log         *slog.Logger
 
 	owner bool // for the owner's socket, on which every request may write
@@ -69,7 +70,10 @@ func Handler(c Config) http.Handler {
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, c.Document().view(time.Now()))
 	})
-	mux.Handle("GET /why", c.readOnly(&asking{ask: c.Why}))
+	why := &asking{ask: c.Why}
+	mux.Handle("GET /why", c.readOnly(why))
+	mux.Handle("GET /{$}", c.readOnly(c.page(why)))
+	mux.Handle("GET /page.css", c.readOnly(http.HandlerFunc(c.style)))
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", textFormat)
 		c.Document().writeMetrics(w, time.Now())

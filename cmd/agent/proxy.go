@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -69,6 +70,13 @@ func proxyCommand(c command) *cobra.Command {
 			return c.run(cmd.Context(), p, proxy.Process{
 				Fork: c.fork, Stop: c.stop, Hurry: c.hurry, Quit: c.quit, HangUp: c.hangUp, Upgrade: c.upgrade, Stderr: c.said, Printed: printed,
 				Unready: func(reason string) { unready = reason },
+				Settings: func() string {
+					var text strings.Builder
+					if err := s.print(&text, p.Derived()); err != nil {
+						return err.Error()
+					}
+					return text.String()
+				},
 			}, config.Log)
 		},
 	}

@@ -175,7 +175,7 @@ func TestDoorsThroughEnvoy(t *testing.T) {
 				t.Errorf("%s: POST %s: %d %q", d.name, path, code, body)
 			}
 		}
-		for _, path := range []string{"/config_dump", "/server_info", "/certs", "/clusters", "/stats", "/listeners", "/", "/help"} {
+		for _, path := range []string{"/config_dump", "/server_info", "/certs", "/clusters", "/stats", "/listeners", "/", "/why", "/help"} {
 			if code, body := p.through(i, http.MethodGet, path); code < 400 {
 				t.Errorf("%s: GET %s: %d %q", d.name, path, code, body)
 			}

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/why"
 	"github.com/pilotlight/pilotlight/internal/environ"
 	"github.com/pilotlight/pilotlight/internal/setting"
+	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
 const whyLong = `Say in words why requests failed: from the counters and endpoints of the running Envoy, without any control plane.
@@ -25,7 +24,6 @@ with --for they are of that time alone: start it, send the request that fails, a
 The agent answers programs on this host only. Exit status: 0 for an answer; 1 for none; 2 a fault of flags or environment.`
 
 func whyCommand(c command) *cobra.Command {
-	var output string
 	var last int
 	var period, requestTimeout time.Duration
 	cmd := &cobra.Command{
@@ -40,12 +38,10 @@ func whyCommand(c command) *cobra.Command {
 	target := statusTarget(f)
 	f.IntVar(&last, "last", 20, "how many findings to print, the most frequent first")
 	f.DurationVar(&period, "for", 0, "count what fails in this time from now, instead of since the Envoy's start")
-	f.StringVarP(&output, "output", "o", "text", "text, or json")
+	output := subcommand.AddOutput(cmd)
 	f.DurationVar(&requestTimeout, "requestTimeout", 5*time.Second, "how long the agent may take to answer")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
-		case output != "text" && output != "json":
-			return setting.Usage("agent", fmt.Errorf("--output %q: want text or json", output))
 		case last < 1:
 			return setting.Usage("agent", fmt.Errorf("--last %d: want 1 or more", last))
 		case period != 0 && period < time.Second: // the agent gives an answer again for so long
@@ -62,13 +58,7 @@ func whyCommand(c command) *cobra.Command {
 			return err
 		}
 		answer.Findings = answer.Findings[:min(len(answer.Findings), last)]
-		if output == "json" {
-			encoder := json.NewEncoder(cmd.OutOrStdout())
-			encoder.SetIndent("", "  ")
-			return encoder.Encode(answer)
-		}
-		_, err = io.WriteString(cmd.OutOrStdout(), whyText(answer))
-		return err
+		return output.Print(cmd.OutOrStdout(), answer, whyText(answer))
 	}
 	return cmd
 }

@@ -14,13 +14,34 @@ var keyed = map[string]string{
 
 // join adds a part to a Pod. own is merged over the part's sidecar.
 func join(p, part pod, own map[string]any, native, hold bool) error {
-	sidecar := part.container(proxyName)
 	if own != nil {
+		sidecar := part.container(proxyName)
 		if sidecar == nil {
 			return fmt.Errorf("the template makes no container %s, which the Pod changes", proxyName)
 		}
 		overlay(sidecar, own)
 	}
+	if err := joinContainers(p, part, native, hold); err != nil {
+		return err
+	}
+	if err := joinSpec(p, part); err != nil {
+		return err
+	}
+	for _, key := range []string{"labels", "annotations"} {
+		add, _ := part.metadata()[key].(map[string]any)
+		has, _ := p.metadata()[key].(map[string]any)
+		if has == nil && len(add) > 0 {
+			has = map[string]any{}
+			p.metadata()[key] = has
+		}
+		under(has, add)
+	}
+	return nil
+}
+
+// joinContainers adds a part's containers. A native sidecar, and its init containers, stand before the program's; one that the
+// program waits for stands first.
+func joinContainers(p, part pod, native, hold bool) error {
 	var before, after []any // of the program's init containers
 	for _, c := range part.initContainers() {
 		if p.initContainer(textAt(c, "name")) != nil || p.container(textAt(c, "name")) != nil {
@@ -50,6 +71,12 @@ func join(p, part pod, own map[string]any, native, hold bool) error {
 	spec := p.spec()
 	setList(spec, "initContainers", before, listAt(spec, "initContainers"), after)
 	setList(spec, "containers", first, listAt(spec, "containers"), last)
+	return nil
+}
+
+// joinSpec adds the other fields of a part's spec. The Pod's own have precedence.
+func joinSpec(p, part pod) error {
+	spec := p.spec()
 	for key, value := range part.spec() {
 		switch theirs := spec[key]; {
 		case key == "containers" || key == "initContainers":
@@ -66,18 +93,9 @@ func join(p, part pod, own map[string]any, native, hold bool) error {
 		default:
 			if below, ok := theirs.(map[string]any); ok {
 				above, _ := value.(map[string]any)
-				under(below, above) // the Pod's own fields have precedence
+				under(below, above)
 			}
 		}
-	}
-	for _, key := range []string{"labels", "annotations"} {
-		add, _ := part.metadata()[key].(map[string]any)
-		has, _ := p.metadata()[key].(map[string]any)
-		if has == nil && len(add) > 0 {
-			has = map[string]any{}
-			p.metadata()[key] = has
-		}
-		under(has, add)
 	}
 	return nil
 }

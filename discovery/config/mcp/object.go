@@ -35,12 +35,13 @@ func readObject(address string, k config.Kind, in *anypb.Any) read {
 	if err := proto.Unmarshal(in.Value, &r); err != nil {
 		return fail("", "read resource: %v", err)
 	}
+	origin := model.Origin{Record: &model.Record{Cluster: address, Version: r.Metadata.GetVersion(), Relayed: true}}
 	var namespace, name string
 	ok := false
 	unread := func(format string, args ...any) read { // a policy that cannot be read keeps everybody out
 		out := fail(model.Meta{Kind: k.Name, Namespace: namespace, Name: name}.Key(), format, args...)
 		if o := config.ClosedForm(k.Name, namespace, name); o != nil {
-			o.Origin = model.Origin{Record: &model.Record{Cluster: address, Version: r.Metadata.GetVersion(), Relayed: true}}
+			o.Origin = origin
 			out.group.Objects = []*model.Object{o}
 		}
 		return out
@@ -64,9 +65,24 @@ func readObject(address string, k config.Kind, in *anypb.Any) read {
 	if err != nil {
 		return unread("read body: %v", err)
 	}
+	out := readItems(address, key, config.Read(document), origin)
+	path := unknownField(spec.ProtoReflect())
+	if path != "" && config.ClosedForm(k.Name, namespace, name) != nil {
+		return unread("spec%s has a field of a newer API, which is not known here", path)
+	}
+	if path != "" && len(out.group.Objects) > 0 {
+		out.warnings = append(out.warnings, config.Problem{
+			File: address, Severity: config.Warning, Object: k.Name + " " + namespace + "/" + name, Path: "spec" + path,
+			Message: "has a field of a newer API, which is not known here, ignored",
+		})
+	}
+	return out
+}
+
+// readItems makes the group of what was read in an object's document.
+func readItems(address, key string, items []config.Item, origin model.Origin) read {
 	out := read{key: key}
-	origin := model.Origin{Record: &model.Record{Cluster: address, Version: r.Metadata.GetVersion(), Relayed: true}}
-	for _, item := range config.Read(document) {
+	for _, item := range items {
 		for _, p := range item.Problems {
 			p.File, p.Line = address, 0
 			if p.Severity == config.Error {
@@ -80,16 +96,6 @@ func readObject(address string, k config.Kind, in *anypb.Any) read {
 			o.Origin = origin
 			out.group.Objects = append(out.group.Objects, &o)
 		}
-	}
-	path := unknownField(spec.ProtoReflect())
-	if path != "" && config.ClosedForm(k.Name, namespace, name) != nil {
-		return unread("spec%s has a field of a newer API, which is not known here", path)
-	}
-	if path != "" && len(out.group.Objects) > 0 {
-		out.warnings = append(out.warnings, config.Problem{
-			File: address, Severity: config.Warning, Object: k.Name + " " + namespace + "/" + name, Path: "spec" + path,
-			Message: "has a field of a newer API, which is not known here, ignored",
-		})
 	}
 	return out
 }

@@ -27,6 +27,7 @@ type Carried struct {
 	Counts map[Note]int
 	Events []Event
 	Exits  []CarriedExit // of epochs that ended while the supervisor left
+	Asked  Command       `json:",omitempty"` // Drain or Resume, the last one that came after that: since format 2
 }
 
 // CarriedRefusal is a refusal.
@@ -130,6 +131,8 @@ func (c Carried) Check() error {
 			c.Failures, c.Saved, c.Served, c.Families, c.Took, c.Handover.Failed)
 	case len(c.Events) > keptEvents:
 		return fmt.Errorf("%d events, want at most %d", len(c.Events), keptEvents)
+	case !slices.Contains([]Command{Nothing, Drain, Resume}, c.Asked):
+		return fmt.Errorf("the command %q", c.Asked)
 	case len(c.Epochs) == 0 && c.RetryAt.IsZero() && len(c.Exits) == 0:
 		return fmt.Errorf("no epoch, and no start planned")
 	}

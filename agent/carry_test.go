@@ -178,3 +178,68 @@ func TestRunLeavesAndTakesOver(t *testing.T) {
 		}
 	})
 }
+
+// Until the ports close commands are taken: the next image carries them out, of Drain and Resume the last one.
+func TestCommandsWhileTheSupervisorLeaves(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		asked []Command
+		want  Command
+	}{
+		{"none", nil, Nothing},
+		{"what the next image does anyway", []Command{Nothing, Recheck, Leave}, Nothing},
+		{"a drain", []Command{Drain, Nothing}, Drain},
+		{"a drain that is over", []Command{Drain, Resume}, Resume},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				left := &Left{carriedOver(t, served())}
+				ctx, cancel := context.WithCancel(t.Context())
+				askCh, done := make(chan Ask), make(chan struct{})
+				go func() { left.Attend(ctx, askCh); close(done) }()
+				for _, command := range test.asked {
+					if err := Tell(ctx, askCh, command); err != nil {
+						t.Fatal(err)
+					}
+				}
+				cancel()
+				<-done
+				carried := carriedOver(t, left.Carried)
+				if err := carried.Check(); err != nil || carried.Asked != test.want {
+					t.Fatalf("carried: %q, %v; want %q", carried.Asked, err, test.want)
+				}
+				p := &fakeProxy{script: func(int, Launch) life { return life{} }}
+				ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				agent := &Agent{
+					Settings: settings, Proxy: p, ConfigCh: make(chan Config), AskCh: make(chan Ask), Log: slog.New(slog.DiscardHandler), Carried: &carried,
+				}
+				var status Status
+				agent.Observe = func(s Status, _ []Event) {
+					if !s.Stopping {
+						status = s
+					}
+				}
+				if err := agent.Run(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if status.Drained != (test.want == Drain) {
+					t.Errorf("drained: %t after %v", status.Drained, test.asked)
+				}
+			})
+		})
+	}
+	c := served()
+	c.Asked = Leave
+	if err := c.Check(); err == nil {
+		t.Error("the command to leave may be carried")
+	}
+}
+
+// served is the state of a supervisor that has left a serving Envoy.
+func served() Carried {
+	return Carried{
+		Desired: a, Good: a, Families: 1,
+		Epochs: []CarriedEpoch{{Launch: first(a), StartedAt: origin, LiveAt: origin.Add(time.Second)}},
+	}
+}

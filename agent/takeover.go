@@ -1,6 +1,9 @@
 package agent
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // takeOver goes on with the state of a supervisor that has left.
 func (l *loop) takeOver(c Carried) {
@@ -13,7 +16,26 @@ func (l *loop) takeOver(c Carried) {
 	for _, e := range c.Exits {
 		l.step(exited{e.Epoch, e.Exit})
 	}
+	if c.Asked != Nothing {
+		l.step(commanded{c.Asked})
+	}
 	l.step(tick{})
+}
+
+// Attend takes commands in place of the supervisor that has left, until ctx ends. The next image carries them out: what it does at its
+// start anyway needs no carrying, and of Drain and Resume the last one counts.
+func (l *Left) Attend(ctx context.Context, askCh <-chan Ask) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case ask := <-askCh:
+			if ask.Command == Drain || ask.Command == Resume {
+				l.Carried.Asked = ask.Command
+			}
+			close(ask.Taken)
+		}
+	}
 }
 
 // leave has every epoch left as it is, and returns the state for the next image. An exit meanwhile is part of it.

@@ -53,6 +53,8 @@ type carriage struct {
 
 	r       *running
 	relayed *relayed
+	doors   func() // closes the ports of the agent, which end last; nil if none are open
+	alone   func() // ends what attend has begun
 }
 
 // newCarriage decodes what is handed over; nil for a start. It is checked as far as that is possible without a use of it.
@@ -134,7 +136,7 @@ func (c *carriage) adopt(r *running, first *agent.Config) error {
 }
 
 // pack puts together what the next image takes over, once everything of this run has ended.
-func (c *carriage) pack() (*Left, error) {
+func (c *carriage) pack(image *os.File, unable error) (*Left, error) {
 	r := c.r
 	state := carried{
 		Supervisor: c.leaving.Carried, Sockets: c.sockets, Secrets: r.secrets.server.Newest().Carried(),
@@ -163,7 +165,7 @@ func (c *carriage) pack() (*Left, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Left{handed, r.upgrader.image, r.upgrader.confirmed()}, nil
+	return &Left{handed, image, unable}, nil
 }
 
 // Self identifies this process for the state that is handed over.

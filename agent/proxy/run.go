@@ -35,7 +35,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 	if err := p.run(ctx, process, c); c.leaving == nil {
 		return err
 	}
-	left, err := c.pack()
+	left, err := c.depart()
 	if err != nil {
 		return fmt.Errorf("leave Envoy to another image of the agent: %w", err)
 	}
@@ -221,7 +221,12 @@ func (r *running) supervise(ctx context.Context, first agent.Config, carriage *c
 			refuse(&unserved{err})
 			return
 		}
-		defer stop()
+		defer func() {
+			if carriage.leaving == nil {
+				stop()
+			}
+			carriage.doors = stop
+		}()
 		defer func() { <-feeding.Done() }()
 		r.feed(feeding, &feeders, first, configCh)
 		feeders.Go(func() { r.lookOnChange(feeding) })
@@ -235,6 +240,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config, carriage *c
 	})
 	err := supervisor.Run(ctx)
 	if errors.As(err, &carriage.leaving) {
+		carriage.attend(r.askCh)
 		return err
 	}
 	if busy := new(unserved); errors.As(context.Cause(ctx), &busy) {

@@ -32,6 +32,7 @@ type upgrader struct {
 	told  status.Upgrades
 	image *os.File  // to execute once the supervisor has left
 	asked time.Time // when it was asked
+	left  bool      // the supervisor has left for it
 }
 
 // selfPath is the running image, also when its file was deleted.
@@ -78,6 +79,9 @@ func (u *upgrader) fetch(ctx context.Context, path string) (version string, err 
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.left {
+		return "", errors.Join(errors.New("another image goes on already"), image.Close())
+	}
 	if u.image != nil {
 		u.image.Close()
 	}
@@ -88,13 +92,18 @@ func (u *upgrader) fetch(ctx context.Context, path string) (version string, err 
 // stale is the age of an answer that no longer counts: settings may have changed while the image waited.
 const stale = time.Second
 
-// confirmed asks the image again if it has waited. An error says why it cannot take over any more.
-func (u *upgrader) confirmed() error {
-	if time.Since(u.asked) < stale {
-		return nil
+// confirmed returns the image, and asks it again if it has waited. An error says why it cannot take over any more. From then on there is
+// no other image.
+func (u *upgrader) confirmed() (*os.File, error) {
+	u.mu.Lock()
+	image, asked := u.image, u.asked
+	u.left = true
+	u.mu.Unlock()
+	if time.Since(asked) < stale {
+		return image, nil
 	}
-	_, err := u.ask(context.Background(), u.image, u.argv, u.environ)
-	return err
+	_, err := u.ask(context.Background(), image, u.argv, u.environ)
+	return image, err
 }
 
 func (u *upgrader) failed(why string, at time.Time) {

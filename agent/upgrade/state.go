@@ -9,13 +9,6 @@ import (
 	"slices"
 )
 
-// Format is the number of the format that this image writes. An image that needs another field, or reads one otherwise, has another
-// number.
-const Format = 1
-
-// Formats returns the numbers of the formats that this image reads.
-func Formats() []int { return []int{Format} }
-
 const (
 	longest   = 64 << 20 // bytes of a state
 	mostFiles = 64

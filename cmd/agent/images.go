@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/pilotlight/pilotlight/agent/proxy"
 	"github.com/pilotlight/pilotlight/agent/upgrade"
@@ -78,6 +79,9 @@ func (c command) attempt(ctx context.Context, p *proxy.Proxy, process proxy.Proc
 	return p.Run(ctx, process)
 }
 
+// lastFlush bounds the time to write the lines since the ports were closed. Before that readers had time.
+const lastFlush = 10 * time.Millisecond
+
 // next executes the next image. It returns if that fails.
 func (c command) next(ctx context.Context, left *proxy.Left, process proxy.Process, log *slog.Logger) error {
 	defer left.Image.Close()
@@ -90,8 +94,8 @@ func (c command) next(ctx context.Context, left *proxy.Left, process proxy.Proce
 	}
 	defer self.Close()
 	log.Info("another image of the agent goes on", "binary", left.Image.Name())
-	process.Printed.Flush(flushLimit)
-	c.said.Flush(flushLimit)
+	process.Printed.Flush(lastFlush)
+	c.said.Flush(lastFlush)
 	if err := upgrade.Hold(true); err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (s *standalone) steady() (stop func() (asked int, failures []string, longes
 			case <-time.After(time.Millisecond):
 			}
 			began := time.Now()
-			response, err := fresh.Get("http://" + s.status + "/healthz/ready")
+			response, err := fresh.Get("http://" + s.status + []string{"/healthz/ready", "/healthz/live"}[asked%2])
 			if err == nil {
 				response.Body.Close()
 				if response.StatusCode != http.StatusOK {
@@ -262,10 +262,28 @@ func TestUpgradeKeepsWhatWasTold(t *testing.T) {
 	s.must(s.awaitStatus(handoverLimit, "an agent that is ready", func(a agentStatus) bool { return a.Ready && len(a.Epochs) == 1 }))
 }
 
+// A command at any moment of an upgrade is carried out, by the one image or the other.
+func TestUpgradeAndDrain(t *testing.T) {
+	t.Parallel()
+	s := startStandalone(t)
+	port := s.status[strings.LastIndexByte(s.status, ':')+1:]
+	for i, delay := range delays {
+		s.Signal(syscall.SIGUSR2)
+		<-time.After(delay)
+		s.must(s.post(port, "/drain"))
+		s.must(s.awaitStatus(upgradeLimit, "a drain under another image", func(a agentStatus) bool { return a.Upgrades.Count == i+1 && a.Drained && !a.Ready }))
+		s.must(s.post(port, "/undrain"))
+		s.must(s.awaitStatus(handoverLimit, "an agent that is ready", func(a agentStatus) bool { return a.Ready && !a.Drained && len(a.Epochs) == 1 }))
+	}
+}
+
 func (s *standalone) post(port, path string) error {
 	response, err := http.Post("http://127.0.0.1:"+port+path, "", nil)
 	if err == nil {
 		response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", path, response.Status)
+		}
 	}
 	return err
 }

@@ -1,0 +1,11 @@
+package upgrade
+
+// Format is the number of the format that this image writes. An image that needs another field, or reads one otherwise, has another
+// number.
+//
+//	1	the first one
+//	2	and a command that came while the supervisor left
+const Format = 2
+
+// Formats returns the numbers of the formats that this image reads.
+func Formats() []int { return []int{1, Format} }

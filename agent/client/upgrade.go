@@ -38,6 +38,8 @@ func (c *Client) Upgrade(ctx context.Context, binary string) (version string, er
 			return strings.TrimSpace(string(a.body)), nil
 		case err == nil && now.Failure != "" && now.Pending == "":
 			return "", fmt.Errorf("the agent goes on as it was: %s", now.Failure)
+		case errors.Is(err, ErrNobody): // its sockets stay open during a replacement
+			return "", fmt.Errorf("the agent has ended: %w", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -1,3 +1,5 @@
+//go:build !oldformat
+
 package upgrade
 
 // Format is the number of the format that this image writes. An image that needs another field, or reads one otherwise, has another

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,7 @@ type standalone struct {
 	env     []string
 	stdout  *os.File // of the agent; nil for its log
 	stderr  *os.File
+	bin     string                        // the agent's directory; empty for the common one
 	mutate  func(bootstrap string) string // what to do to every revision; nil for nothing
 }
 
@@ -127,7 +129,9 @@ func (s *standalone) start(dir string, flags ...string) {
 	port, err := lab.FreePort()
 	s.must(err)
 	s.status = fmt.Sprintf("127.0.0.1:%d", port)
-	s.Sidecar, err = lab.New(dir).Sidecar(lab.Workload{
+	place := lab.New(dir)
+	place.Bin = cmp.Or(s.bin, place.Bin)
+	s.Sidecar, err = place.Sidecar(lab.Workload{
 		Role: s.role, Name: "standalone", App: "standalone", IP: "127.0.0.1", Discovery: "127.0.0.1:1", Env: s.env, Stdout: s.stdout, Stderr: s.stderr,
 		Flags: append([]string{
 			"--customConfigFile", s.config, "--statusPort", fmt.Sprint(port),

@@ -121,11 +121,12 @@ func (s *standalone) steady() (stop func() (asked int, failures []string, longes
 	}
 }
 
-// Upgrades in a row under load, between two builds: no request fails, neither Envoy nor a socket changes, and nothing is left.
+// Upgrades in a row under load, from an older format and between two builds: no request fails, neither Envoy nor a socket changes, and nothing is left.
 func TestSoakUpgrades(t *testing.T) {
 	t.Parallel()
 	two := images(t)
-	s := startStandalone(t)
+	s := newStandalone(t)
+	older, _ := s.beside(tagged(t, "oldformat"))
 	s.must(s.upgrade(two[0]))
 	first := s.vitals()
 	load, stop := s.load(), s.steady()
@@ -137,6 +138,11 @@ func TestSoakUpgrades(t *testing.T) {
 		sizes = append(sizes, last.resident>>10)
 		if want := two[i%2]; last.image != want || last.envoy != first.envoy || last.restart != first.restart || last.children != 1 {
 			t.Fatalf("after upgrade %d: %+v, want image %s and as before %+v", i, last, want, first)
+		}
+		if i%10 == 0 {
+			if err := s.upgrade(older); err == nil || !strings.Contains(err.Error(), "this agent writes") {
+				t.Errorf("upgrade to an image that reads older states only: %v", err)
+			}
 		}
 	}
 	asked, failures, longest := stop()

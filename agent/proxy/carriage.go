@@ -81,6 +81,13 @@ func newCarriage(handed *upgrade.Handed) (*carriage, error) {
 	return c, nil
 }
 
+// at marks a step of taking over.
+func (c *carriage) at(step upgrade.Step) {
+	if c.handed != nil {
+		upgrade.At(step)
+	}
+}
+
 // keep is called before a listener is closed. It keeps its socket for the next image, if one comes.
 func (c *carriage) keep(name string, l net.Listener) bool {
 	if !c.holds() {

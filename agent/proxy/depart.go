@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent"
+	"github.com/pilotlight/pilotlight/agent/upgrade"
 )
 
 // lastLines bounds the time in which the agent's log and Envoy's stdout are written before the ports close.
@@ -39,7 +40,11 @@ func (c *carriage) depart() (left *Left, err error) {
 			}
 		},
 		alone: c.alone,
-		pack:  func() { left, err = c.pack(image, unable) },
+		pack: func() {
+			upgrade.At(upgrade.Shut)
+			left, err = c.pack(image, unable)
+			upgrade.At(upgrade.Packed)
+		},
 	}.run()
 	return left, err
 }

@@ -43,6 +43,7 @@ func (p *Proxy) Run(ctx context.Context, process Process) error {
 }
 
 func (p *Proxy) run(ctx context.Context, process Process, carriage *carriage) error {
+	carriage.at(upgrade.Decoded)
 	binary, err := p.findEnvoy()
 	if err != nil && carriage.handed != nil {
 		p.config.Log.Warn("Envoy's binary is missing: the running Envoy serves on", "err", err)
@@ -55,6 +56,7 @@ func (p *Proxy) run(ctx context.Context, process Process, carriage *carriage) er
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.config.Dir.Name, err)
 	}
+	carriage.at(upgrade.Slotted)
 	p.settle(slot)
 	c := p.config
 	defer func() {
@@ -87,12 +89,14 @@ func (p *Proxy) run(ctx context.Context, process Process, carriage *carriage) er
 	if err != nil {
 		return err
 	}
+	carriage.at(upgrade.Adopting)
 	r := p.newRunning(want, s, slot, process)
 	r.report.enrolled = p.enrolled
 	r.report.relayed, r.shown = relayed, relayed.shown
 	if err := carriage.adopt(r, &first); err != nil {
 		return err
 	}
+	carriage.at(upgrade.Accepted)
 	carriage.r, carriage.relayed = r, relayed
 	defer relayed.serve(carriage, r.child)()
 	served := []any{"node", params.Node.String(), "discovery", text(params.Discovery.Address)}
@@ -221,6 +225,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config, carriage *c
 			refuse(&unserved{err})
 			return
 		}
+		carriage.at(upgrade.Served)
 		defer func() {
 			if carriage.leaving == nil {
 				stop()
@@ -241,6 +246,7 @@ func (r *running) supervise(ctx context.Context, first agent.Config, carriage *c
 	err := supervisor.Run(ctx)
 	if errors.As(err, &carriage.leaving) {
 		carriage.attend(r.askCh)
+		upgrade.At(upgrade.Left)
 		return err
 	}
 	if busy := new(unserved); errors.As(context.Cause(ctx), &busy) {

@@ -55,6 +55,7 @@ func (u *upgrader) upgrade(ctx context.Context, path string) (version string, er
 	}
 	if version, err = u.fetch(ctx, path); err == nil {
 		u.log.Info("another image of the agent goes on as soon as nothing is under way", "binary", path, "version", version)
+		upgrade.At(upgrade.Fetched)
 		err = u.leave(ctx)
 	}
 	if err != nil {

@@ -100,6 +100,7 @@ func (h *Handed) Exec(fork func(func()), image, self *os.File, signals func() []
 		return err
 	}
 	defer state.Close()
+	At(Sealed)
 	// The reason has no NUL, and a length that fits.
 	reason := strings.ReplaceAll(fmt.Sprintf("%.4000s", h.Failure), "\x00", "")
 	previous := ""
@@ -127,5 +128,6 @@ func (h *Handed) Back(fork func(func()), why error, argv, environ []string) erro
 		return errors.New("there is no image to return to")
 	}
 	h.Failure = why.Error()
+	At(Back)
 	return h.Exec(fork, h.previous, nil, func() []syscall.Signal { return h.Signals }, argv, environ)
 }

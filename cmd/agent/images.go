@@ -45,6 +45,7 @@ func (c command) run(ctx context.Context, p *proxy.Proxy, process proxy.Process,
 		if err != nil {
 			return c.back(process.Handed, err, log)
 		}
+		upgrade.At(upgrade.Received)
 		for _, s := range process.Handed.Signals {
 			_ = syscall.Kill(os.Getpid(), s)
 		}
@@ -99,6 +100,7 @@ func (c command) next(ctx context.Context, left *proxy.Left, process proxy.Proce
 	if err := upgrade.Hold(true); err != nil {
 		return err
 	}
+	upgrade.At(upgrade.Held)
 	signals := func() []syscall.Signal {
 		signals := c.settled()
 		if len(process.HangUp) > 0 {

@@ -15,6 +15,9 @@ func init() { runtime.LockOSThread() }
 func main() {
 	handed := os.Getenv(upgrade.Variable)
 	_ = os.Unsetenv(upgrade.Variable) // Envoy has no use for it
+	if handed != "" {
+		upgrade.At(upgrade.Started)
+	}
 	forks := make(chan func())
 	code := make(chan int)
 	go func() {

@@ -5,19 +5,33 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // Owns reports whether a process is an Envoy of this slot. It waits for a fork that is under way, since a child may run
 // before its pid is on record. A process that has ended is an error: nobody can tell any more which one it was.
 func (s *Slot) Owns(pid int) (bool, error) {
 	facts, err := FactsOf(pid)
-	if err != nil {
-		return false, err
+	return s.owns(pid, facts, err, runs(pid))
+}
+
+// owns is Owns with the facts of the process, or why there are none. /proc may hide one that runs (hidepid, systemd's ProtectProc): of
+// another user, or of another user namespace, where systemd's PrivateUsers puts each command of a unit. It is no Envoy of this slot if no
+// Envoy has its pid.
+func (s *Slot) owns(pid int, facts Facts, unknown error, runs bool) (bool, error) {
+	hidden := runs && (errors.Is(unknown, fs.ErrNotExist) || errors.Is(unknown, fs.ErrPermission))
+	if unknown != nil && !hidden {
+		return false, unknown
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		if slices.ContainsFunc(s.record.Children, func(c child) bool { return c.Pid == pid && c.Start == facts.Start }) {
+		i := slices.IndexFunc(s.record.Children, func(c child) bool { return c.Pid == pid && (hidden || c.Start == facts.Start) })
+		switch {
+		case i >= 0 && hidden:
+			return false, fmt.Errorf("it may be Envoy, but /proc hides it: %w", unknown)
+		case i >= 0:
 			return true, nil
 		}
 		if !slices.ContainsFunc(s.record.Children, func(c child) bool { return c.Pid == 0 }) {
@@ -25,6 +39,12 @@ func (s *Slot) Owns(pid int) (bool, error) {
 		}
 		s.forked.Wait()
 	}
+}
+
+// runs reports whether there is a process, of whomever.
+func runs(pid int) bool {
+	err := unix.Kill(pid, 0)
+	return err == nil || errors.Is(err, unix.EPERM)
 }
 
 // RefuseOwn is for the agent's own socket: it refuses Envoys of this slot, which send what their configuration says.

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -127,6 +128,17 @@ func TestOwns(t *testing.T) {
 		}
 		if err := s.RefuseOwn(pid); (err != nil) != own {
 			t.Errorf("RefuseOwn %d: %v", pid, err)
+		}
+	}
+	for _, hidden := range []error{fs.ErrNotExist, fs.ErrPermission} {
+		if own, err := s.owns(other, Facts{}, hidden, true); own || err != nil {
+			t.Errorf("a process of another user that /proc hides: %t, %v", own, err)
+		}
+		if own, err := s.owns(envoy, Facts{}, hidden, true); own || err == nil {
+			t.Errorf("a process that has Envoy's pid, and that /proc hides: %t, %v", own, err)
+		}
+		if own, err := s.owns(other, Facts{}, hidden, false); own || err == nil {
+			t.Errorf("a process that has ended: %t, %v", own, err)
 		}
 	}
 	must(t, s.change(func(r *record) { r.Children[0].Start++ })) // another process has the pid now

@@ -155,6 +155,37 @@ func TestProcessOne(t *testing.T) {
 		}
 	})
 
+	t.Run("an upgrade", func(t *testing.T) {
+		before, load := lab.Children(agent), p.load()
+		for n := 1; n <= 4; n++ {
+			output, err := p.container.exec("/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8; do (/bin/busybox sleep 0.0$i & ) ; done")
+			if err != nil {
+				t.Fatalf("%v: %s", err, output)
+			}
+			check(t, syscall.Kill(agent, syscall.SIGUSR2))
+			check(t, lab.Eventually(30*time.Second, func() error {
+				text, err := p.a.Netns.Get("http://127.0.0.1:15020/status")
+				if err == nil && !strings.Contains(text, fmt.Sprintf(`"count": %d`, n)) {
+					err = fmt.Errorf("no upgrade %d: %s", n, text)
+				}
+				return err
+			}))
+			check(t, lab.Eventually(stopLimit, func() error { // orphans that ended while the agent was replaced are buried too
+				if now := lab.Children(agent); len(now) != 1 || now[0] != before[0] {
+					return fmt.Errorf("the agent has children %v, want its Envoy %v", now, before)
+				}
+				return nil
+			}))
+		}
+		if got := status(agent, "NoNewPrivs") + status(agent, "CapEff") + status(agent, "Uid"); got != "1"+"0000000000000000"+"1337\t1337\t1337\t1337" {
+			t.Errorf("the agent has %q", got)
+		}
+		requests, failures := load.stop()
+		if len(failures) > 0 || requests == 0 {
+			t.Errorf("of %d requests these failed: %q", requests, failures[:min(len(failures), 5)])
+		}
+	})
+
 	t.Run("TERM drains", func(t *testing.T) {
 		began := time.Now()
 		answered := make(chan error, 1)

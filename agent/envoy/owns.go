@@ -41,7 +41,7 @@ func (s *Slot) owns(pid int, facts Facts, unknown error, runs bool) (bool, error
 	}
 }
 
-// runs reports whether there is a process, of whomever.
+// runs reports whether a process exists, also one of another user.
 func runs(pid int) bool {
 	err := unix.Kill(pid, 0)
 	return err == nil || errors.Is(err, unix.EPERM)

@@ -22,6 +22,8 @@ type hub struct {
 	metrics *metrics
 	onNews  func() // see OnNews
 
+	streamed atomic.Int64 // streams that were opened
+
 	wipeLogged atomic.Pointer[time.Time] // when a client that would lose most of its clusters was logged last
 }
 

@@ -54,7 +54,7 @@ func (st *stream) identify(r *protocol.Request) error {
 	}
 	st.node, st.reader = proxy.ID.String(), own
 	st.intake.Identified()
-	st.version = versionOf(node)
+	st.version, st.dns = versionOf(node), proxy.DNS()
 	st.log.Info("proxy connected", "node", st.node, "peer", st.peer)
 	if fault := st.fault(shown); fault != "" {
 		st.log.Warn("short names of services do not work for a proxy", "node", st.node, "peer", st.peer, "reason", fault)

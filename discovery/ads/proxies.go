@@ -19,6 +19,7 @@ func (s *Server) Proxies() []model.Proxy {
 		if st.identified() {
 			w := st.reader.Proxy()
 			w.Name = proxyName(st.node, w.Namespace)
+			w.Stream, w.Version, w.DNS = st.number, st.version, st.dns
 			w.New, w.Withheld = time.Since(st.connected) < settling, st.secretsWithheld()
 			if st.session != nil {
 				w.Refused = st.session.Refused()

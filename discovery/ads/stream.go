@@ -19,6 +19,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ads/content"
 	"github.com/pilotlight/pilotlight/discovery/ads/intake"
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
+	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
 // maxUnknownTypes is how many types that are not served are logged for one stream.
@@ -37,7 +38,8 @@ type list interface {
 // one at a time.
 type stream struct {
 	hub       *hub
-	list      list // that it is on
+	number    int64 // of the stream among all
+	list      list  // that it is on
 	log       *slog.Logger
 	wire      grpc.ServerStream
 	variant   content.Variant
@@ -60,6 +62,7 @@ type stream struct {
 	leaves    func()            // ends the count of the stream for its identity, nil before the first request
 	withheld  map[string]string // why secrets were not sent, by name
 	version   string            // of Envoy
+	dns       model.DNS
 	shown     *generation
 	asksMore  bool        // the reader has changed since
 	told      bool        // the server knows that the proxy has connected: see OnNews
@@ -76,7 +79,7 @@ type stream struct {
 
 func newStream(h *hub, on list, w grpc.ServerStream, v content.Variant, only content.Kind) *stream {
 	return &stream{
-		hub: h, list: on, log: h.log, wire: w, variant: v, only: only,
+		hub: h, number: h.streamed.Add(1), list: on, log: h.log, wire: w, variant: v, only: only,
 		peer: peerOf(w.Context()), connected: time.Now(), intake: linkOf(w.Context()).intake, span: content.Silent(),
 	}
 }

@@ -11,6 +11,18 @@ type Judged struct {
 	objects  []*Object // all of the mesh
 	clean    []bool    // of each of objects: it has no note, and that depends on its own spec and on its host's services only
 	looked   int       // how many objects were judged
+
+	mesh     *Mesh
+	examined int               // how many proxies were
+	proxies  map[int64]verdict // of each connected proxy, by its stream
+}
+
+// verdicts returns what is known of proxies that were connected already, nil if the mesh was another.
+func (j *Judged) verdicts(m *Mesh) map[int64]verdict {
+	if j == nil || j.mesh != m {
+		return nil
+	}
+	return j.proxies
 }
 
 // lasting holds what is known of objects from an earlier judgement of a mesh of which this one was made by With: the objects are

@@ -14,45 +14,105 @@ import (
 // maxProxies is how many proxies of a namespace are named for one reason. The others are counted.
 const maxProxies = 10
 
-// aboutProxies adds notes about secrets that proxies do not get, and about sidecars that belong to no workload.
-func (j *judge) aboutProxies() {
-	withheld, strangers := map[string][]Proxy{}, map[string][]Proxy{}
+// finding is one note about one proxy.
+type finding struct {
+	code          Code
+	path, message string
+}
+
+// verdict is what was found about one proxy.
+type verdict struct {
+	isNew    bool // the proxy was, when it was judged
+	findings []finding
+}
+
+// aboutProxies adds notes about connected proxies. known are the verdicts of proxies about the same mesh: only the others
+// are examined. It returns all verdicts.
+func (j *judge) aboutProxies(known map[int64]verdict) map[int64]verdict {
+	all := make(map[int64]verdict, len(j.connected))
+	found := map[Code]map[string][]proxyFinding{}
 	for _, w := range j.connected {
-		if len(w.Withheld) > 0 {
-			withheld[w.Namespace] = append(withheld[w.Namespace], w)
+		v, was := known[w.Stream]
+		if !was || w.Stream == 0 || v.isNew != w.New {
+			v = verdict{w.New, j.examine(w)}
+			j.examined++
 		}
-		if !w.New && j.isStranger(w) {
-			strangers[w.Namespace] = append(strangers[w.Namespace], w)
+		all[w.Stream] = v
+		for _, f := range slices.Concat(v.findings, withheldFrom(w)) {
+			if found[f.code] == nil {
+				found[f.code] = map[string][]proxyFinding{}
+			}
+			found[f.code][w.Namespace] = append(found[f.code][w.Namespace], proxyFinding{w.Name, f})
 		}
 	}
-	j.each(WithheldSecret, withheld, "%d further proxies likewise do not get secrets", func(w Proxy, meta Meta) {
-		for _, name := range slices.Sorted(maps.Keys(w.Withheld)) {
-			j.note(WithheldSecret, meta, "secret "+name, "is requested by this connected proxy, which does not get it: %s", w.Withheld[name])
+	for _, code := range slices.Sorted(maps.Keys(found)) {
+		for namespace, list := range found[code] {
+			j.tell(namespace, list)
 		}
+	}
+	return all
+}
+
+// proxyFinding is a finding about a proxy, by its name.
+type proxyFinding struct {
+	proxy string
+	finding
+}
+
+// tell adds the findings of one code about the first proxies of a namespace, by name, and counts the others in a note about
+// the namespace.
+func (j *judge) tell(namespace string, list []proxyFinding) {
+	slices.SortFunc(list, func(a, b proxyFinding) int {
+		return cmp.Or(cmp.Compare(a.proxy, b.proxy), cmp.Compare(a.path, b.path), cmp.Compare(a.message, b.message))
 	})
-	j.each(NoWorkload, strangers, "%d further proxies likewise have no workload", func(w Proxy, meta Meta) {
+	list = slices.Compact(list) // two streams of one proxy
+	told, more := map[string]bool{}, map[string]bool{}
+	for _, n := range list {
+		if !told[n.proxy] && len(told) == maxProxies {
+			more[n.proxy] = true
+			continue
+		}
+		told[n.proxy] = true
+		j.note(n.code, Meta{Kind: "Proxy", Namespace: namespace, Name: n.proxy}, n.path, "%s", n.message)
+	}
+	if len(more) > 0 {
+		j.note(list[0].code, Meta{Kind: "Namespace", Name: namespace}, "", "%d further connected proxies have such a note", len(more))
+	}
+}
+
+// withheldFrom returns the secrets that a proxy does not get. They are looked up each time, since they change.
+func withheldFrom(w Proxy) (out []finding) {
+	for _, name := range slices.Sorted(maps.Keys(w.Withheld)) {
+		out = append(out, finding{
+			WithheldSecret, "secret " + name, "is requested by this connected proxy, which does not get it: " + w.Withheld[name],
+		})
+	}
+	return out
+}
+
+// examine returns what is wrong with a proxy: its node alone, and its node in the mesh.
+func (j *judge) examine(w Proxy) (out []finding) {
+	add := func(code Code, message string) {
+		if message != "" {
+			out = append(out, finding{code: code, message: message})
+		}
+	}
+	add(WrongNamespace, j.otherNamespace(w))
+	if !w.Gateway {
+		add(WrongDomain, j.domain.Fault(w.Domain))
+	}
+	add(OldEnvoy, oldEnvoy(w.Version))
+	add(DNSCapture, w.DNS.fault(w, j.mesh.settings.Config.GetDefaultConfig().GetProxyMetadata()))
+	if !w.New && j.isStranger(w) {
 		var addresses []string
 		for _, ip := range w.Addresses {
 			addresses = append(addresses, ip.String())
 		}
-		j.note(NoWorkload, meta, "", "no workload or endpoint has the address of this connected sidecar, %s: no requests are sent to it, and its "+
+		add(NoWorkload, fmt.Sprintf("no workload or endpoint has the address of this connected sidecar, %s: no requests are sent to it, and its "+
 			"inbound ports have no configuration; want the address in a WorkloadEntry or ServiceEntry of namespace %s, or the Pod's own address in --ip",
-			strings.Join(addresses[:min(len(addresses), maxHosts)], ", "), w.Namespace)
-	})
-}
-
-// each calls name for the first proxies of each namespace, by name, and counts the others in a note about the namespace.
-func (j *judge) each(code Code, all map[string][]Proxy, others string, name func(Proxy, Meta)) {
-	for namespace, proxies := range all {
-		slices.SortFunc(proxies, func(a, b Proxy) int { return cmp.Compare(a.Name, b.Name) })
-		proxies = slices.CompactFunc(proxies, func(a, b Proxy) bool { return a.Name == b.Name && maps.Equal(a.Withheld, b.Withheld) })
-		for _, w := range proxies[:min(len(proxies), maxProxies)] {
-			name(w, Meta{Kind: "Proxy", Namespace: namespace, Name: w.Name})
-		}
-		if more := len(proxies) - maxProxies; more > 0 {
-			j.note(code, Meta{Kind: "Namespace", Name: namespace}, "", "%s", fmt.Sprintf(others, more))
-		}
+			strings.Join(addresses[:min(len(addresses), maxHosts)], ", "), w.Namespace))
 	}
+	return out
 }
 
 // isStranger reports whether a sidecar should be a workload's, and no workload or endpoint has one of its addresses: a

@@ -41,7 +41,8 @@ func (m *Mesh) NotesAfter(last *Judged, connected ...Proxy) ([]Note, *Judged) {
 	j.ignored()
 	j.locals()
 	j.foreignBinds()
-	j.aboutProxies()
+	now.mesh, now.proxies = m, j.aboutProxies(last.verdicts(m))
+	now.examined = j.examined
 	looked := len(j.notes)
 	j.conflicts()
 	j.refused()
@@ -100,6 +101,7 @@ func (m *Mesh) locate(notes []Note) {
 
 // Proxy is a connected proxy: the properties by which objects select it, and the ports that it can open.
 type Proxy struct {
+	Stream    int64  // number of its stream: with it the other fields are the same but for New, Refused and Withheld; 0 for none
 	Name      string // of its Pod, or its ID's
 	Namespace string
 	Labels    map[string]string
@@ -114,6 +116,9 @@ type Proxy struct {
 	Certificate  bool // it has one for mutual TLS, and the roots of the mesh
 	Own          OwnPorts
 	Addresses    []netip.Addr
+	Domain       string // DNS domain of its node ID, in lower case; "" for none
+	Version      string // as "envoy 1.40.0"; "" if it does not say
+	DNS          DNS    // what it says about the capture of DNS
 
 	Refused  []Refusal         // the resources that its Envoy rejected
 	Withheld map[string]string // why it does not get secrets that it requests, by their names
@@ -137,6 +142,7 @@ type judge struct {
 	similar    similar
 
 	customs        map[string]*customs            // CUSTOM policies by namespace; made when it is asked for
+	examined       int                            // how many proxies were
 	endpointLabels map[string][]map[string]string // of endpoints at addresses, by namespace; made when it is asked for
 }
 

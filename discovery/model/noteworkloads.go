@@ -55,21 +55,25 @@ func (j *judge) proxies(meta Meta, path string, labels map[string]string, could 
 	if len(labels) == 0 {
 		return
 	}
-	selects, bare := 0, 0
+	selects := 0
+	var bare []string
 	var example *Proxy
 	for i, w := range could {
 		switch {
 		case Selects(labels, w.Labels):
 			selects++
 		case len(w.Labels) == 0:
-			bare++
+			bare = append(bare, w.Namespace+"/"+w.Name)
 		case example == nil:
 			example = &could[i]
 		}
 	}
-	if bare > 0 {
-		j.note(NoLabels, meta, path, "%d connected proxies that this could select have no labels, so it does not: want the labels of their "+
-			"workloads in ISTIO_METAJSON_LABELS of their agents", bare)
+	if len(bare) > 0 {
+		slices.Sort(bare)
+		first := bare[:min(len(bare), maxProxies)]
+		j.note(NoLabels, meta, path, "%d connected proxies that this could select have no labels, so it does not: %s; want the labels of their "+
+			"workloads in ISTIO_METAJSON_LABELS of their agents", len(bare), strings.Join(first, ", "))
+		j.notes[len(j.notes)-1].Proxies = first
 	}
 	if selects == 0 && example != nil {
 		j.note(NoProxy, meta, path, "no connected proxy has %s: this has no effect until one connects; one of namespace %s has %s",

@@ -125,6 +125,9 @@ type Note struct {
 
 	// Missing is the host of the service that is not known, or not whole, or the namespace; empty in notes about others.
 	Missing string
+
+	// Proxies are the connected proxies that a note about an object concerns, as NAMESPACE/NAME: the first few.
+	Proxies []string
 }
 
 // Line returns the line of the field, or of the nearest field above it that the file has.
@@ -174,4 +177,8 @@ const (
 	NoCertificate    Code = "no-certificate"    // a connected proxy has none, where a policy asks for one
 	NoAccount        Code = "no-account"        // clients accept every certificate of the mesh
 	ForeignBind      Code = "foreign-bind"      // a gateway of another namespace does not open it
+	WrongNamespace   Code = "wrong-namespace"   // a connected proxy's domain or Pod is of another namespace than the proxy
+	WrongDomain      Code = "wrong-domain"      // a connected proxy's DNS domain is not the mesh's
+	OldEnvoy         Code = "old-envoy"         // a connected Envoy is older than the configuration that it gets
+	DNSCapture       Code = "dns-capture"       // DNS is captured on one side only: by the proxy's metadata, or by what redirects and asks
 )

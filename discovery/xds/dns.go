@@ -30,6 +30,20 @@ func (p Proxy) capturesDNS() bool {
 	return p.ID.Role == node.Sidecar && p.Metadata.InterceptionMode != node.None && p.text("DNS_CAPTURE") == "true"
 }
 
+// DNS returns what the proxy's metadata says about the capture of DNS.
+func (p Proxy) DNS() model.DNS {
+	setting := func(key string) model.DNSSetting {
+		switch p.text(key) {
+		case "":
+			return model.DNSUnset
+		case "true":
+			return model.DNSOn
+		}
+		return model.DNSOff
+	}
+	return model.DNS{Capture: setting("DNS_CAPTURE"), Auto: setting("DNS_AUTO_ALLOCATE")}
+}
+
 // dns returns the listeners of a proxy that answers DNS itself. UDP queries are answered from the names of the mesh;
 // for other names Envoy queries the resolvers in the proxy's /etc/resolv.conf. A TCP connection is forwarded to the
 // resolver that it was made to: Envoy does not support DNS over TCP.

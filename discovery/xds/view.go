@@ -2,7 +2,6 @@ package xds
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -91,20 +90,17 @@ func (v View) Proxy() model.Proxy {
 		Gateway: v.Outbound.Gateway, Proxyless: v.Outbound.Proxyless, Binds: v.Outbound.none(),
 		HTTPProxy: v.Outbound.HTTPProxyPort != 0, Unprivileged: v.Outbound.Unprivileged, Own: v.Outbound.Own,
 		Certificate: v.Outbound.Identity.Certified,
-		Addresses:   v.Inbound.addresses(),
+		Addresses:   v.Inbound.addresses(), Domain: v.Outbound.Domain,
 	}
 }
 
 // DomainFault returns the reason why the short names of a cluster's services do not work for the proxy, "" if they do.
-// A domain that is not of Kubernetes' form, such as that of Consul, is no fault: the short names of another registry
-// work in it. Gateways do not use short names.
+// Gateways do not use short names.
 func (v View) DomainFault(d model.Domain) string {
-	own := v.Outbound.Domain
-	_, suffix, ok := strings.Cut("."+own, ".svc.")
-	if v.Outbound.Gateway || !ok && own != d.String() || ok && suffix == d.String() && !strings.HasPrefix(own, "svc.") {
+	if v.Outbound.Gateway {
 		return ""
 	}
-	return fmt.Sprintf("the DNS domain of the proxy is %s, want NAMESPACE.svc.%s: it reaches services by their whole hosts only", own, d)
+	return d.Fault(v.Outbound.Domain)
 }
 
 // In returns v without the values that make no difference in m: labels that no selector uses, a namespace and a DNS

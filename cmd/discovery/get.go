@@ -10,6 +10,7 @@ import (
 	configs "github.com/pilotlight/pilotlight/discovery/config/kubernetes"
 	"github.com/pilotlight/pilotlight/discovery/listing"
 	"github.com/pilotlight/pilotlight/internal/setting"
+	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
 func newGet() *cobra.Command {
@@ -20,12 +21,7 @@ func newGet() *cobra.Command {
 		Long: "Print the Istio objects of a kind: VirtualService, its plural or its short name vs. NAMESPACE in the output is where an object is, and REVISION\n" +
 			"changes with it. Exits 1 if an object that is named is not there.",
 		Example: "  discovery get virtualservices -A\n  discovery get vs reviews -o yaml --configDir /etc/mesh",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return setting.Usage("discovery", fmt.Errorf("%d arguments, want KIND, or KIND and NAME", len(args)))
-			}
-			return nil
-		},
+		Args:    subcommand.Count(1, 2, "KIND, or KIND and NAME"),
 	}
 	all := cmd.Flags().BoolP("all-namespaces", "A", false, "objects of all namespaces")
 	output := cmd.Flags().StringP("output", "o", "table", "form of the output: table, name, yaml or json")

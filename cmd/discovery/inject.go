@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,14 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/config/file"
-	"github.com/pilotlight/pilotlight/discovery/inject"
 	"github.com/pilotlight/pilotlight/discovery/plane"
-	"github.com/pilotlight/pilotlight/internal/regular"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
-
-// maxInjection bounds the files of the webhook's configuration and template.
-const maxInjection = 16 << 20
 
 func newInject() *cobra.Command {
 	cmd := &cobra.Command{
@@ -43,7 +37,7 @@ func newInject() *cobra.Command {
 		if len(*paths) == 0 {
 			return setting.Usage("discovery", errors.New("--filename is missing: want a file or -"))
 		}
-		i, err := injectorOf(*config, *template, domain.String(), *native)
+		i, err := plane.Injector(*config, *template, domain.String(), *native)
 		if err != nil {
 			return err
 		}
@@ -53,7 +47,10 @@ func newInject() *cobra.Command {
 		if slices.Contains(*paths, "-") && slices.Contains(*objects, "-") {
 			return setting.Usage("discovery", errors.New("--filename and --proxyConfig are both -, want standard input for one of them"))
 		}
-		layers, err := layersOfFiles(cmd, *objects, *meshFile)
+		layers, problems, err := plane.LayersOfFiles(*objects, *meshFile, cmd.InOrStdin())
+		for _, p := range problems {
+			cmd.PrintErrln(p)
+		}
 		if err != nil {
 			return err
 		}
@@ -74,49 +71,4 @@ func newInject() *cobra.Command {
 		return nil
 	}
 	return cmd
-}
-
-// injectorOf reads the files, if there are any.
-func injectorOf(configFile, templateFile, domain string, native bool) (*inject.Injector, error) {
-	var text []byte
-	var err error
-	if configFile != "" {
-		if text, err = regular.Read(configFile, maxInjection); err != nil {
-			return nil, err
-		}
-	}
-	c, err := inject.ReadConfig(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("--config %s: %w", configFile, err)
-	}
-	if c.NativeSidecar == nil {
-		c.NativeSidecar = &native
-	}
-	c.ClusterDomain = cmp.Or(c.ClusterDomain, domain)
-	if templateFile == "" {
-		return inject.New(c, inject.DefaultTemplate)
-	}
-	text, err = regular.Read(templateFile, maxInjection)
-	if err != nil {
-		return nil, err
-	}
-	i, err := inject.New(c, string(text))
-	if err != nil {
-		return nil, fmt.Errorf("--template %s: %w", templateFile, err)
-	}
-	return i, nil
-}
-
-// layersOfFiles returns what files set for the proxies of Pods; nil if there are none.
-func layersOfFiles(cmd *cobra.Command, paths []string, meshFile string) (inject.Layers, error) {
-	if len(paths) == 0 && meshFile == "" {
-		return nil, nil
-	}
-	mesh, err := meshOf(cmd, paths, meshFile)
-	if err != nil {
-		return nil, err
-	}
-	return func(namespace string, labels map[string]string) ([]inject.Layer, error) {
-		return plane.Layers(mesh, namespace, labels)
-	}, nil
 }

@@ -3,14 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
-	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -47,28 +45,11 @@ func newProxyConfig() *cobra.Command {
 	return cmd
 }
 
-// meshOf returns the mesh of files with objects and a file of MeshConfig, "" for none, for what they set for proxies. It
-// prints their problems, of MeshConfig only those about proxies.
+// meshOf returns the mesh of files for what they set for proxies, and prints their problems.
 func meshOf(cmd *cobra.Command, paths []string, meshFile string) (*model.Mesh, error) {
-	files, err := file.ReadEach(paths, cmd.InOrStdin())
-	if err != nil {
-		return nil, err
-	}
-	objects, problems := file.Check(files)
-	if meshFile != "" {
-		o, found := file.ReadSettings("MeshConfig", meshFile)
-		if o != nil {
-			objects = append(objects, o)
-		}
-		problems = append(problems, slices.DeleteFunc(found, func(p config.Problem) bool {
-			return p.Severity != config.Error && !strings.HasPrefix(p.Path, "defaultConfig.")
-		})...)
-	}
+	mesh, problems, err := plane.MeshOfFiles(paths, meshFile, cmd.InOrStdin())
 	for _, p := range problems {
 		cmd.PrintErrln(p)
 	}
-	if config.HasErrors(problems) {
-		return nil, errors.New("configuration has errors: what it says is not known")
-	}
-	return model.New(slices.Values([]model.Group{{Objects: objects}})), nil
+	return mesh, err
 }

@@ -6,11 +6,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/client"
-	"github.com/pilotlight/pilotlight/internal/setting"
+	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
 func newRelease() *cobra.Command {
-	var address string
 	cmd := &cobra.Command{
 		Use:   "release SOURCE",
 		Short: "Let discovery remove what a source has lost at once",
@@ -20,16 +19,11 @@ func newRelease() *cobra.Command {
 A proxy that comes back to a discovery that knows nothing of a source keeps what it has until the source is whole: "release SOURCE" ends
 that. One that would lose most of its clusters keeps them for --wipeDelay: "release proxies" ends that.`,
 		Example: "  discovery release Consul\n  kubectl exec -n istio-system deploy/discovery -- discovery release Kubernetes",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return setting.Usage("discovery", fmt.Errorf("%d arguments, want SOURCE, as /debug/sources names it", len(args)))
-			}
-			return nil
-		},
+		Args:    subcommand.Count(1, 1, "SOURCE, as /debug/sources names it"),
 	}
-	cmd.Flags().StringVar(&address, "httpAddr", "127.0.0.1:8080", "the address of discovery's pages on this host")
+	address := addHTTPAddr(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		said, err := client.Release(cmd.Context(), address, args[0])
+		said, err := client.Release(cmd.Context(), *address, args[0])
 		if err != nil {
 			return fmt.Errorf("release %s: %w", args[0], err)
 		}
@@ -37,4 +31,9 @@ that. One that would lose most of its clusters keeps them for --wipeDelay: "rele
 		return nil
 	}
 	return cmd
+}
+
+// addHTTPAddr adds the flag of the commands that ask a running discovery.
+func addHTTPAddr(cmd *cobra.Command) *string {
+	return cmd.Flags().String("httpAddr", "127.0.0.1:8080", "the address of discovery's pages on this host")
 }

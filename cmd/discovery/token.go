@@ -12,6 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/ca/keep"
 	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
+	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
 func newToken() *cobra.Command {
@@ -77,12 +78,7 @@ func newTokenRevoke(dir *string) *cobra.Command {
 		Use:   "revoke ID",
 		Short: "End a join token",
 		Long:  "End a join token. Certificates that it has brought are renewed by themselves, and live on.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return setting.Usage("discovery", fmt.Errorf("%d arguments, want the ID of a join token, as discovery token list shows it", len(args)))
-			}
-			return nil
-		},
+		Args:  subcommand.Count(1, 1, "the ID of a join token, as discovery token list shows it"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := keep.Tokens(*dir).Revoke(args[0]); err != nil {
 				return fmt.Errorf("revoke a join token: %w", err)

@@ -1,6 +1,8 @@
 package subcommand
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/internal/setting"
@@ -23,6 +25,16 @@ func Usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
 			return setting.Usage(cmd.Root().Name(), err)
+		}
+		return nil
+	}
+}
+
+// Count refuses fewer arguments than least and more than most, and says what is wanted.
+func Count(least, most int, want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return setting.Usage(cmd.Root().Name(), fmt.Errorf("%d arguments, want %s", len(args), want))
 		}
 		return nil
 	}

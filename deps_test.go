@@ -36,7 +36,7 @@ const (
 
 	// What package comments call pure, and the decisions of rooms that also do I/O.
 	pureRooms = "agent/health agent/identity agent/why bootstrap node templates discovery/authz discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/ingress " +
-		"discovery/inject discovery/examine discovery/explain discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
+		"discovery/inject discovery/examine discovery/overview discovery/explain discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
 	pureFiles = "agent/core.go agent/carry.go agent/leave.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
 		"agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/enroll/plan.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
@@ -231,7 +231,8 @@ var rules = []rule{
 	{who: "discovery/ads/adstest", only: "discovery/xds discovery/model", why: "the tests of every room of ads use it, so it knows none of them"},
 	{who: "discovery/ads/intake", only: "nothing", why: "requests are counted by their lengths: what is in them is ads' to know"},
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
-	{who: "discovery/status", only: "discovery/ads discovery/ads/protocol discovery/model internal/local", why: "pages show what the streams and the mesh are"},
+	{who: "discovery/status", only: "discovery/ads discovery/ads/protocol discovery/model discovery/overview internal/local", why: "pages show what the streams and the mesh are"},
+	{who: "discovery/overview", only: "discovery/ads discovery/ads/protocol discovery/model", why: "what is said of proxies is joined from what is known of them: it asks nobody"},
 	{who: "discovery/client", only: "nothing", why: "what a running discovery answers is text: commands beside serve ask over HTTP alone"},
 	{who: "discovery/inject", only: "node internal/fill internal/spelling", why: "a patch is made from a pod and text"},
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},

@@ -18,7 +18,7 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return setting.Usage("discovery", err) })
-	root.AddCommand(newServe(), newValidate(), newExplain(), newApply(), newGet(), newDelete(), newRelease(), newProxyConfig(), newInject(), newToken(), newCA(), subcommand.Completion("discovery"), newVersion())
+	root.AddCommand(newServe(), newValidate(), newExplain(), newApply(), newGet(), newDelete(), newRelease(), newStatus(), newConfig(), newProxyConfig(), newInject(), newToken(), newCA(), subcommand.Completion("discovery"), newVersion())
 	completeValues(root)
 	return root
 }

@@ -18,7 +18,7 @@ func said(args ...string) (code int, stdout, stderr string) {
 // A mistyped command is answered by the one that is meant.
 func TestMistypedCommand(t *testing.T) {
 	for args, want := range map[string]string{
-		"validat mesh": "did you mean validate?", "sevre": "did you mean serve?", "frobnicate": "want one of apply, ca, completion, delete, explain, get,",
+		"validat mesh": "did you mean validate?", "sevre": "did you mean serve?", "frobnicate": "want one of apply, ca, completion, config, delete, explain, get,",
 	} {
 		if code, _, stderr := said(strings.Fields(args)...); code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: %d, %s", args, code, stderr)

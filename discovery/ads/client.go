@@ -11,6 +11,9 @@ import (
 // Client is one connected Envoy as /debug shows it.
 type Client struct {
 	Node      string    `json:"node"` // "" until the first request has named it
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name,omitempty"`     // in its ID, without the namespace
+	Identity  string    `json:"identity,omitempty"` // that its certificate proves, spiffe://…; "" without one
 	Peer      string    `json:"peer"`
 	Version   string    `json:"version,omitempty"` // "envoy 1.40.0"
 	Variant   string    `json:"variant"`           // sotw or delta
@@ -33,6 +36,13 @@ func (st *stream) client() Client {
 	c := Client{
 		Node: st.node, Peer: st.peer, Version: st.version, Variant: st.variant.String(), Connected: st.connected,
 		Generation: st.reached, Since: st.at, Types: []protocol.Type{},
+	}
+	if st.identified() {
+		c.Namespace = st.reader.Inbound.Namespace
+		c.Name = proxyName(st.node, c.Namespace)
+		if st.proven != (identity{}) {
+			c.Identity = protocol.Clip(st.proven.String())
+		}
 	}
 	if st.session != nil {
 		c.Types, c.Fault, c.Waits = st.session.Describe(), st.fault(st.shown), st.session.Wait()

@@ -52,7 +52,7 @@ func (st *stream) identify(r *protocol.Request) error {
 		st.log.Warn("proxy refused", "node", proxy.ID.String(), "peer", st.peer, "err", err)
 		return err
 	}
-	st.node, st.reader = proxy.ID.String(), own
+	st.node, st.reader, st.proven = proxy.ID.String(), own, id
 	st.intake.Identified()
 	st.version, st.dns = versionOf(node), proxy.DNS()
 	st.log.Info("proxy connected", "node", st.node, "peer", st.peer)

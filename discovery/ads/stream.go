@@ -55,6 +55,7 @@ type stream struct {
 	mu        sync.Mutex // held while the session is used: debug pages read it, and must not wait for a slow Envoy
 	node      string
 	reader    content.Reader
+	proven    identity   // by its certificate
 	place     *residence // nil if the node sent a locality
 	admission admission
 	session   *protocol.Session // nil until the view is made

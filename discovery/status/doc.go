@@ -6,6 +6,7 @@
 //	                         config: the state of the store of configuration
 //	                         sources: the state of each source of services and configuration
 //	                         notes: notes about configuration that is served
+//	                         proxies: each connected proxy with its states and notes, the worst first
 //	                         adsz syncz config_dump?proxyID=: what each proxy was sent, and has accepted
 //	                         push_status: the last pushes, from their cause to the last proxy's answer
 //	                         pprof

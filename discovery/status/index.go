@@ -20,6 +20,7 @@ const indexText = `/ready                          whether discovery is ready; w
 /debug/sources                  sources, with their faults
 /debug/notes                    what is to be said of the configuration
 /debug/adsz                     connected proxies
+/debug/proxies                  the same with states and notes, the worst first, as discovery status shows them
 /debug/syncz                    what each proxy was sent, and has accepted
 /debug/push_status              the last pushes
 /debug/config_dump?proxyID=ID   the resources that a proxy was sent

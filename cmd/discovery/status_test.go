@@ -1,0 +1,71 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// status and config print what a running discovery says, and the reason if it does not; an error of usage exits 2.
+func TestStatusAndConfig(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method + " " + r.URL.String() {
+		case "GET /debug/proxies":
+			_, _ = w.Write([]byte(`[{"node": "n", "role": "sidecar", "namespace": "shop", "name": "web", "state": "NACKED", "types": {"lds": "NACKED"},
+				"refused": [{"type": "lds", "text": "no such filter"}], "notes": [{"code": "old-envoy", "message": "it is old"}]}]`))
+		case "GET /debug/config_dump?proxyID=web.shop":
+			_, _ = w.Write([]byte(`{"cds": [{"name": "a"}], "rds": [{"name": "http.80"}]}`))
+		case "GET /debug/config_dump?proxyID=nobody":
+			http.Error(w, `proxy "nobody" is not connected`, http.StatusNotFound)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	old := httptest.NewServer(http.NotFoundHandler())
+	defer old.Close()
+	at := func(address string, args ...string) []string { return append(args, "--httpAddr", address) }
+	here := server.Listener.Addr().String()
+	for _, test := range []struct {
+		args []string
+		code int
+		said string
+	}{
+		{at(here, "status"), 0, "shop/web: refuses LDS at 0001-01-01T00:00:00Z: no such filter\nshop/web: old-envoy: it is old\n"},
+		{at(here, "status", "web"), 0, "shop/web  sidecar  none"},
+		{at(here, "status", "-o", "json"), 0, `"code": "old-envoy"`},
+		{at(here, "status", "api"), 1, `no proxy "api" is connected to this discovery`},
+		{at(here, "status", "a", "b"), 2, "2 arguments, want PROXY or none"},
+		{at("127.0.0.1:1", "status"), 1, "connection refused"},
+		{at(old.Listener.Addr().String(), "status"), 1, "has no page /debug/proxies: is it a discovery of this version?"},
+		{at(here, "config", "web.shop"), 0, "cds a\nrds http.80\n"},
+		{at(here, "config", "web.shop", "routes"), 0, "rds http.80\n"},
+		{at(here, "config", "web.shop", "clusters", "-o", "json"), 0, `"name": "a"`},
+		{at(here, "config", "nobody"), 1, `proxy "nobody" is not connected`},
+		{at(here, "config", "web.shop", "route"), 2, `type "route", want one of clusters`},
+		{at(here, "config"), 2, "0 arguments, want NODE"},
+	} {
+		var out, faults strings.Builder
+		if code := run(t.Context(), test.args, nil, &out, &faults); code != test.code || !strings.Contains(out.String()+faults.String(), test.said) {
+			t.Errorf("%q: exit %d, %s%s, want %d and %q", test.args, code, &out, &faults, test.code, test.said)
+		}
+	}
+}
+
+// A discovery without proxies has a status, a table without rows.
+func TestStatusOfARunningDiscovery(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := startServe(t, "--configDir", dir)
+	s.awaitText(t, "/debug/proxies", "[]")
+	var out strings.Builder
+	if code := run(t.Context(), []string{"status", "--httpAddr", s.web}, nil, &out, &out); code != 0 || !strings.HasPrefix(out.String(), "PROXY") || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("it ends with %d: %s", code, out.String())
+	}
+	s.stop(t)
+}

@@ -1,0 +1,63 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// timeout bounds a question and its answer; the others bound the bytes of an answer: of a line, and of a page.
+const (
+	timeout = 30 * time.Second
+	maxLine = 4 << 10
+	maxPage = 256 << 20
+)
+
+// Proxies asks the discovery at host:port, or :port of this host, for its connected proxies, and returns them as JSON.
+func Proxies(ctx context.Context, address string) ([]byte, error) {
+	return ask(ctx, http.MethodGet, address, "/debug/proxies", nil, maxPage)
+}
+
+// Config asks for the resources that a proxy was sent, by type, and returns them as JSON.
+func Config(ctx context.Context, address, node string) ([]byte, error) {
+	return ask(ctx, http.MethodGet, address, "/debug/config_dump", url.Values{"proxyID": {node}}, maxPage)
+}
+
+// ask returns the body of an answer, of most bytes. The error has the text of a discovery that refuses.
+func ask(ctx context.Context, method, address, path string, query url.Values, most int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if strings.HasPrefix(address, ":") {
+		address = "127.0.0.1" + address
+	}
+	u := url.URL{Scheme: "http", Host: address, Path: path, RawQuery: query.Encode()}
+	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(response.Body, most+1))
+	text := strings.TrimSpace(string(said[:min(len(said), maxLine)]))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the answer of %s: %w", u.String(), err)
+	case response.StatusCode == http.StatusNotFound && strings.HasPrefix(text, "404 page"):
+		return nil, fmt.Errorf("%s has no page %s: is it a discovery of this version?", address, path)
+	case response.StatusCode != http.StatusOK && text == "":
+		return nil, errors.New(response.Status)
+	case response.StatusCode != http.StatusOK:
+		return nil, errors.New(text)
+	case int64(len(said)) > most:
+		return nil, fmt.Errorf("the answer of %s has more than %d bytes", u.String(), most)
+	}
+	return said, nil
+}

@@ -39,6 +39,19 @@ func (g *gated) dynamic(resources, clusters string) {
 	}
 }
 
+// overADS gives it clusters and listeners from a discovery.
+func (g *gated) overADS(from *script) {
+	g.t.Helper()
+	g.dynamic(`"ads_config": {"api_type": "GRPC", "transport_api_version": "V3", "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}]},
+		"cds_config": {"resource_api_version": "V3", "ads": {}}, "lds_config": {"resource_api_version": "V3", "ads": {}}`,
+		`, `+strings.Replace(staticCluster("xds", from.address), "{", `{"typed_extension_protocol_options": {
+			"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+				"@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+				"explicit_http_config": {"http2_protocol_options": {}}}}, `, 1))
+	from.clusters(staticCluster("other", "127.0.0.1:9"))
+	from.listeners(listenerOf("inbound", g.address, 1))
+}
+
 // say writes the LDS file as an editor does.
 func (g *gated) say(listeners ...string) {
 	g.t.Helper()
@@ -130,14 +143,7 @@ func TestGateWhileDiscoveryIsAway(t *testing.T) {
 	t.Parallel()
 	discovery := startScript(t)
 	g := newGated(t)
-	g.dynamic(`"ads_config": {"api_type": "GRPC", "transport_api_version": "V3", "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}]},
-		"cds_config": {"resource_api_version": "V3", "ads": {}}, "lds_config": {"resource_api_version": "V3", "ads": {}}`,
-		`, `+strings.Replace(staticCluster("xds", discovery.address), "{", `{"typed_extension_protocol_options": {
-			"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-				"@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-				"explicit_http_config": {"http2_protocol_options": {}}}}, `, 1))
-	discovery.clusters(staticCluster("other", "127.0.0.1:9"))
-	discovery.listeners(listenerOf("inbound", g.address, 1))
+	g.overADS(discovery)
 	g.configure(1)
 	g.run()
 	load, parent := g.load(), g.pid("serving")

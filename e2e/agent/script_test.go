@@ -38,6 +38,8 @@ type script struct {
 	version int
 	says    map[string][]*anypb.Any // by type URL
 	changed chan struct{}           // closed with each change
+	streams int                     // that were opened
+	opened  func(stream int)        // see onStream; nil for nothing
 	server  *grpc.Server            // nil while it is away
 	done    chan error              // of the server
 }
@@ -78,6 +80,13 @@ func (s *script) goAway() {
 		s.t.Error(err)
 	}
 	s.server = nil
+}
+
+// onStream calls a function for each stream that is opened from now on, with its number from 1, before anything is sent on it.
+func (s *script) onStream(do func(stream int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened = do
 }
 
 // clusters sends these, as JSON, from now on.
@@ -168,6 +177,13 @@ func nameOf(resource *anypb.Any) string {
 
 // serve sends each type that was asked for when it changes.
 func (s scripted) serve(ctx context.Context, receive func() (string, error), send func(typeURL, version string, before, now []*anypb.Any) error) error {
+	s.mu.Lock()
+	s.streams++
+	stream, opened := s.streams, s.opened
+	s.mu.Unlock()
+	if opened != nil {
+		opened(stream)
+	}
 	requests := make(chan string)
 	go func() {
 		defer close(requests)

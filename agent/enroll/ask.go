@@ -3,6 +3,7 @@ package enroll
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -59,26 +60,53 @@ func (s server) ask(ctx context.Context, csr, roots []byte, with *tls.Certificat
 		return answer{}, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	config, err := s.tls(roots)
+	if with == nil {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, text, err := s.send(request, roots, with)
 	if err != nil {
 		return answer{}, err
 	}
+	return read(response, text, at)
+}
+
+// roots asks for the roots of the authority, by a certificate; nil where they are those that the caller has.
+func (s server) roots(ctx context.Context, roots []byte, h *held) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	at := net.JoinHostPort(s.host, s.port)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s/v1/roots?have=%x", at, sha256.Sum256(h.roots)), nil)
+	if err != nil {
+		return nil, err
+	}
+	response, text, err := s.send(request, roots, &h.pair)
+	if err != nil || response.StatusCode == http.StatusNotModified {
+		return nil, err
+	}
+	a, err := read(response, text, at)
+	return []byte(a.Roots), err
+}
+
+// send sends a request, with a certificate unless that is nil.
+func (s server) send(request *http.Request, roots []byte, with *tls.Certificate) (*http.Response, []byte, error) {
+	config, err := s.tls(roots)
+	if err != nil {
+		return nil, nil, err
+	}
 	if with != nil {
 		config.Certificates = []tls.Certificate{*with}
-	} else {
-		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return answer{}, fmt.Errorf("ask %s: %w", at, err)
+		return nil, nil, fmt.Errorf("ask %s: %w", request.URL.Host, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return answer{}, fmt.Errorf("read the answer of %s: %w", at, err)
+		return nil, nil, fmt.Errorf("read the answer of %s: %w", request.URL.Host, err)
 	}
-	return read(response, text, at)
+	return response, text, nil
 }
 
 func read(response *http.Response, text []byte, at string) (a answer, err error) {

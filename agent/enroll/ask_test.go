@@ -1,10 +1,12 @@
 package enroll
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +16,41 @@ import (
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
+
+// Roots are asked for by the certificate, with the hash of those that are there.
+func TestAskForRoots(t *testing.T) {
+	mesh, err := lab.NewAuthority("mesh")
+	check(t, err)
+	identity, err := mesh.Issue("spiffe://cluster.local/ns/istio-system/sa/pilot", 2)
+	check(t, err)
+	pair, err := identity.Pair()
+	check(t, err)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch have := r.URL.Query().Get("have"); {
+		case r.Method != http.MethodGet || r.URL.Path != "/v1/roots" || len(r.TLS.PeerCertificates) != 1:
+			w.WriteHeader(http.StatusTeapot)
+		case have == fmt.Sprintf("%x", sha256.Sum256([]byte("new"))):
+			w.WriteHeader(http.StatusNotModified)
+		case have == fmt.Sprintf("%x", sha256.Sum256([]byte("old"))):
+			_, _ = w.Write([]byte(`{"roots":"new"}`))
+		default:
+			w.WriteHeader(http.StatusNotFound) // an older discovery
+			_, _ = w.Write([]byte(`{"error":"this port has POST"}`))
+		}
+	}))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}
+	s.StartTLS()
+	defer s.Close()
+	at, err := url.Parse(s.URL)
+	check(t, err)
+	target := server{at.Hostname(), at.Port(), "spiffe://cluster.local/ns/istio-system/sa/pilot"}
+	for have, of := range map[string]struct{ want, fault string }{"new": {}, "old": {want: "new"}, "other": {fault: "answers 404 Not Found: this port has POST"}} {
+		got, err := target.roots(t.Context(), mesh.PEM(), &held{pair: pair, roots: []byte(have)})
+		if string(got) != of.want || (err != nil) != (of.fault != "") || err != nil && !strings.Contains(err.Error(), of.fault) {
+			t.Errorf("%s: %q, %v; want %q, %q", have, got, err, of.want, of.fault)
+		}
+	}
+}
 
 func TestAsk(t *testing.T) {
 	mesh, err := lab.NewAuthority("mesh")

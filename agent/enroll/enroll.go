@@ -41,6 +41,7 @@ type Enrollment struct {
 	config Config
 	dir    *directory
 	ask    func(ctx context.Context, csr, roots []byte, with *tls.Certificate, token string) (answer, error)
+	roots  func(ctx context.Context, roots []byte, h *held) ([]byte, error)
 	fault  atomic.Pointer[string]
 }
 
@@ -51,7 +52,7 @@ func Open(c Config) (*Enrollment, error) {
 		return nil, err
 	}
 	s := server{c.Host, c.Port, c.Identity}
-	return &Enrollment{config: c, dir: dir, ask: s.ask}, nil
+	return &Enrollment{config: c, dir: dir, ask: s.ask, roots: s.roots}, nil
 }
 
 // Close lets another agent use the directory.
@@ -77,7 +78,7 @@ func (e *Enrollment) Run(ctx context.Context) {
 		if h != nil && failures == 0 {
 			at := due(h.from, h.to, random.Float64())
 			e.config.Log.Info("certificate held", "serial", h.pair.Leaf.SerialNumber.Text(16), "until", h.to, "renewal", at)
-			if !sleep(ctx, at.Sub(now)) {
+			if !e.follow(ctx, h, at) {
 				return
 			}
 			h, _ = e.dir.read(time.Now())

@@ -15,6 +15,13 @@ func due(from, to time.Time, random float64) time.Time {
 	return from.Add(life/2 + time.Duration((random*2-1)*float64(life)/10))
 }
 
+// nextLook returns how long to wait before the roots are asked for: an eighth of the life of a certificate, five minutes at most, and up to a half
+// less or more.
+func nextLook(life time.Duration, random float64) time.Duration {
+	wait := min(life/8, 5*time.Minute)
+	return max(wait/2+time.Duration(random*float64(wait)), time.Second)
+}
+
 // backOff returns how long to wait after a number of failures, at least one: a second, doubled each time up to a minute, and up to a
 // fifth less. after is what the authority asks for, zero for nothing.
 func backOff(failures int, after time.Duration, random float64) time.Duration {

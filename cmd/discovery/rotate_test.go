@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +53,21 @@ func TestServeRotates(t *testing.T) {
 	}
 	s.stop(t)
 	s = startServe(t, arguments...)
+	code, both := c.trusted(pair, nil)
+	if code != http.StatusOK || bytes.Count(both, []byte("BEGIN")) != 2 {
+		t.Errorf("the roots are %d %s", code, both)
+	}
+	if code, _ := c.trusted(pair, both); code != http.StatusNotModified { // it is counted, though a discovery of before has signed it
+		t.Errorf("a caller that has the roots gets %d", code)
+	}
+	if err := lab.Eventually(30*time.Second, func() error {
+		if page := s.get(t, s.web, "/ready?verbose"); !strings.Contains(page, "1 of 1 certificates that are known came with both roots") {
+			return errors.New(page)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
 	roots(2)
 	command(t, "ca", "rotate", "--abort", "--caDir", dir)
 	roots(1)
@@ -55,6 +75,26 @@ func TestServeRotates(t *testing.T) {
 		t.Errorf("root-cert.pem: %v\n%s", err, text)
 	}
 	s.stop(t)
+}
+
+// trusted asks for the roots with a certificate, and says which roots it has.
+func (c *caller) trusted(with *tls.Certificate, have []byte) (code int, roots []byte) {
+	c.t.Helper()
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: c.roots, ServerName: "localhost", Certificates: []tls.Certificate{*with}}}
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, fmt.Sprintf("https://%s/v1/roots?have=%x", c.address, sha256.Sum256(have)), nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var out struct{ Roots string }
+	if err := json.NewDecoder(response.Body).Decode(&out); err != nil && response.StatusCode == http.StatusOK {
+		c.t.Fatal(err)
+	}
+	return response.StatusCode, []byte(out.Roots)
 }
 
 // A rotation comes to its end under a running discovery: each certificate that lives is taken all the time.

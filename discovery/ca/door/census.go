@@ -28,11 +28,22 @@ func (c *census) signed(shown *x509.Certificate, leaf ca.Leaf, roots []byte, now
 	if shown != nil {
 		delete(c.live, sha256.Sum256(shown.Raw))
 	}
+	if block, _ := pem.Decode(leaf.Chain[0]); block != nil {
+		c.put(block.Bytes, counted{sha256.Sum256(roots), leaf.NotAfter}, now)
+	}
+}
+
+// has counts a certificate whose owner says that it trusts roots: also one that was signed by another discovery.
+func (c *census) has(cert *x509.Certificate, roots []byte, now time.Time) {
+	c.put(cert.Raw, counted{sha256.Sum256(roots), cert.NotAfter}, now)
+}
+
+func (c *census) put(cert []byte, one counted, now time.Time) {
 	if len(c.live) >= mostCounted {
 		c.forget(now)
 	}
-	if block, _ := pem.Decode(leaf.Chain[0]); block != nil && len(c.live) < mostCounted {
-		c.live[sha256.Sum256(block.Bytes)] = counted{sha256.Sum256(roots), leaf.NotAfter}
+	if key := sha256.Sum256(cert); len(c.live) < mostCounted || c.live[key] != (counted{}) {
+		c.live[key] = one
 	}
 }
 

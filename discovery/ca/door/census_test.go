@@ -30,5 +30,10 @@ func TestCensus(t *testing.T) {
 	next, _ := leaf("c", 2*time.Hour)
 	c.signed(shown, next, []byte("both"), now)
 	counts("one is renewed", 0, 2, 2)
+	other := &x509.Certificate{Raw: []byte("of another discovery"), NotAfter: now.Add(time.Hour)}
+	c.has(other, []byte("one"), now)
+	counts("another has one", 0, 3, 2)
+	c.has(other, []byte("both"), now)
+	counts("another has both", 0, 3, 3)
 	counts("they end", 2*time.Hour, 0, 0)
 }

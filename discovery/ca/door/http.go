@@ -40,11 +40,14 @@ type answer struct {
 	Notes     []string  `json:"notes,omitempty"`
 }
 
-// ServeHTTP answers POST /v1/certificates over TLS.
+// ServeHTTP answers POST /v1/certificates and GET /v1/roots over TLS.
 func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
+	case r.URL.Path == RootsPath:
+		d.serveRoots(w, r)
+		return
 	case r.URL.Path != Path:
-		fail(w, http.StatusNotFound, "this port has POST "+Path+", and gRPC")
+		fail(w, http.StatusNotFound, "this port has POST "+Path+", GET "+RootsPath+", and gRPC")
 		return
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)

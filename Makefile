@@ -66,7 +66,7 @@ e2e-long: build bin/envoy ## run the tests that take long or need further parts;
 	@envoy-tools/fetch-zipkin
 	go test -count=1 -timeout 10m -run '^TestEditsAreToldAsAFreshServerTellsThem$$|^TestOneMeshIsToldInOneWay$$' ./discovery/ads/content -worlds 400
 	go test -count=1 -timeout 10m -run '^TestEnvoyTakesWhatValidationTakes$$' ./discovery/xds -edits 1200
-	go test -tags grpcnotrace,long -count=1 -timeout 30m -p 1 -run '$(or $(RUN),^TestLong)' -v ./e2e/agent ./e2e/ads
+	go test -tags grpcnotrace,long -count=1 -timeout 30m -p 1 -run '$(or $(RUN),^TestLong)' -v ./e2e/agent ./e2e/ads ./e2e/traffic
 
 image: bin/envoy ## build the images proxy and discovery into run/image; ARCH=arm64, INIT=no, ENGINE=docker|buildah
 	@envoy-tools/image

@@ -21,8 +21,9 @@ func newExplain() *cobra.Command {
 		Use: "explain --configDir DIR --from WORKLOAD|NODE --to HOST[:PORT]", Short: "Say what becomes of one request, and which objects decide it",
 		Long: "Builds what serve would send to the proxy of a workload, judges one request by it as Envoy does, and prints its road: listener, filter chain, virtual\n" +
 			"host, the routes that do not match and why, the one that does, filters, clusters, endpoints with TLS, and the outcome. Objects are named with file\n" +
-			"and line. It reads files alone: what only a running Envoy knows, such as a dead server, an ejected endpoint or an answer of DNS, is not judged,\n" +
-			"nor is what the server's own proxy does, or a policy at a gateway. A workload with a service account has a certificate of the mesh; of a node --meta says it.",
+			"and line. The same is asked of the proxy of an endpoint with a service account: TLS of both sides, and policies. It reads files alone: what only a running\n" +
+			"Envoy knows, such as a dead server, an ejected endpoint or an answer of DNS, is not judged, nor is a policy at a gateway, or a token. A workload with a\n" +
+			"service account has a certificate of the mesh; of a node --meta says it.",
 		Example: "  discovery explain --configDir mesh/ --from shop/web --to reviews:9080 --path /private --header end-user=jason", Args: noArgs,
 	}
 	cmd.Flags().StringArrayVar(&paths.Objects, "configDir", nil, "directory, or file, of objects as serve reads them, - for standard input; repeatable")
@@ -30,6 +31,7 @@ func newExplain() *cobra.Command {
 	cmd.Flags().StringVar(&paths.MeshNetworks, "networksConfig", "", "file of Istio's MeshNetworks, as serve has it")
 	cmd.Flags().StringVar(&q.From, "from", "", "who sends: NAMESPACE/NAME of a WorkloadEntry or Pod, its address or that of an endpoint, or the ID of a proxy's node")
 	cmd.Flags().StringToStringVar(&q.Metadata, "meta", nil, "metadata of the proxy's node by Istio's keys: INTERCEPTION_MODE=NONE,HTTP_PROXY_PORT=15080")
+	cmd.Flags().StringToStringVar(&q.ServerMetadata, "server-meta", nil, "the same of the proxies of the endpoints, which are asked even if no service account says that they are there")
 	cmd.Flags().StringVar(&q.To, "to", "", "HOST[:PORT] as the program names it; port 80 if it names none")
 	cmd.Flags().StringVar(&q.Address, "address", "", "address to which the program connects, with a port where it is not that of --to; if empty, the one that the host has in the mesh")
 	cmd.Flags().StringVar(&q.Method, "method", "GET", "method of the request")

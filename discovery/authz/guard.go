@@ -2,6 +2,8 @@ package authz
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
@@ -102,6 +104,18 @@ func (r rules) both(policies []model.Policy, action rbacv3.RBAC_Action) (enforce
 func ruleName(p model.Policy, rule int) string {
 	return fmt.Sprintf("ns[%s]-policy[%s]-rule[%d]", p.Namespace, p.Name, rule)
 }
+
+// ParseRuleName returns the policy and the rule that a name in a filter's rules stands for.
+func ParseRuleName(text string) (namespace, name string, rule int, ok bool) {
+	parts := ruleNamed.FindStringSubmatch(text)
+	if parts == nil {
+		return "", "", 0, false
+	}
+	rule, err := strconv.Atoi(parts[3])
+	return parts[1], parts[2], rule, err == nil
+}
+
+var ruleNamed = regexp.MustCompile(`^ns\[(.*)\]-policy\[(.*)\]-rule\[(\d+)\]$`)
 
 // pack encodes a message, always with the same bytes. It can fail only on text that is not UTF-8, which all decoders
 // refuse.

@@ -12,6 +12,9 @@ type Served struct {
 	Cluster   func(name string) (*clusterv3.Cluster, *endpointv3.ClusterLoadAssignment) // nil for none; endpoints are those that are sent apart
 	Listeners []*listenerv3.Listener
 	Routes    []*routev3.RouteConfiguration
+
+	Server func(cluster, address string) Server // the proxy of an endpoint; nil if servers are not judged
+	Client Client                               // what servers learn of this proxy
 }
 
 // Answer says what becomes of a request.
@@ -22,7 +25,7 @@ type Answer struct {
 
 // Step is a part of the configuration that the request passes.
 type Step struct {
-	Kind    string   `json:"kind"` // "listener", "filter chain", "virtual host", "route", "filter", "cluster", "endpoint"
+	Kind    string   `json:"kind"` // "listener", "filter chain", "virtual host", "route", "filter", "cluster", "endpoint", "server", "server policy"
 	Name    string   `json:"name,omitempty"`
 	Text    string   `json:"text,omitempty"`
 	Origins []Place  `json:"origins,omitempty"` // the objects that made it
@@ -47,8 +50,9 @@ type Place struct {
 type Outcome struct {
 	Share float64 `json:"share"` // more than 0, at most 1
 
-	// Status is what the proxy itself answers; 0 if a server answers, or nobody does.
+	// Status is what a proxy itself answers; 0 if a server answers, or nobody does.
 	Status int    `json:"status,omitempty"`
+	By     string `json:"by,omitempty"`   // "the server's proxy"; "" for the client's
 	Flag   string `json:"flag,omitempty"` // Envoy's response flag: "NR", "NC", "UH", "FI"
 	Reason string `json:"reason"`
 
@@ -71,4 +75,6 @@ type Endpoint struct {
 	Priority uint32  `json:"priority"`
 	TLS      string  `json:"tls"`
 	Origins  []Place `json:"origins,omitempty"`
+
+	hello hello
 }

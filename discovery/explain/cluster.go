@@ -38,8 +38,8 @@ func (j *judge) cluster(name string, share float64, sent Outcome, r Request) {
 		j.refuse(sent, r)
 		return
 	}
-	sent.Endpoints, sent.Reason = chosen, "a server answers"
-	j.end(sent)
+	sent.Endpoints = chosen
+	j.arrive(sent, r)
 }
 
 // refuse adds that the proxy answers itself; a connection without HTTP is closed.
@@ -114,7 +114,8 @@ func (j *judge) eligible(c *clusterv3.Cluster, all []*endpointv3.LocalityLbEndpo
 }
 
 func (j *judge) endpoint(c *clusterv3.Cluster, l *endpointv3.LocalityLbEndpoints, e *endpointv3.LbEndpoint) Endpoint {
-	out := Endpoint{Address: addressOf(e.GetEndpoint().GetAddress()), Priority: l.Priority, Health: "healthy", TLS: tlsTo(c, e)}
+	out := Endpoint{Address: addressOf(e.GetEndpoint().GetAddress()), Priority: l.Priority, Health: "healthy", hello: helloTo(c, e)}
+	out.TLS = out.hello.text()
 	switch e.HealthStatus {
 	case corev3.HealthStatus_UNKNOWN, corev3.HealthStatus_HEALTHY:
 	default:

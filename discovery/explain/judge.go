@@ -19,6 +19,9 @@ type Part struct {
 	Route        int    // its route, counted from 1; 0 for the virtual host itself
 	Cluster      string
 	Endpoint     string // of the cluster, its address with port
+	TLS          bool   // of the cluster: what chose how it begins connections
+	Port         uint32 // of a server: what chose which connections it takes
+	Policy       string // of a server: the name of a rule in its filters
 }
 
 // Judge says what becomes of a request at a proxy that was sent these resources. origins tells which objects made a part; nil if that is not known.
@@ -26,7 +29,7 @@ func Judge(s Served, r Request, origins func(Part) []Place) Answer {
 	if origins == nil {
 		origins = func(Part) []Place { return nil }
 	}
-	j := &judge{served: s, origins: origins}
+	j := &judge{served: s, origins: origins, bytes: r.TCP}
 	j.connect(r)
 	return Answer{Steps: j.steps, Outcomes: j.outcomes}
 }
@@ -37,6 +40,12 @@ type judge struct {
 	steps    []Step
 	outcomes []Outcome
 	unjudged []string // filters on the way that may answer
+	bytes    bool     // the program sends no HTTP
+}
+
+// tlsOrigins returns the objects that chose how a cluster begins connections.
+func (j *judge) tlsOrigins(cluster string) []Place {
+	return j.origins(Part{Cluster: cluster, TLS: true})
 }
 
 func (j *judge) step(s Step) { j.steps = append(j.steps, s) }

@@ -12,7 +12,7 @@ import (
 // listenerFor returns the listener of a connection, and the one that accepted it before, if another did: one that passes
 // connections on to the listener of their original destination. Both are nil if the proxy does not get the connection.
 func listenerFor(all []*listenerv3.Listener, to netip.AddrPort) (found, accepted *listenerv3.Listener) {
-	binds := func(l *listenerv3.Listener) bool { return l.BindToPort == nil || l.BindToPort.Value }
+	binds := func(l *listenerv3.Listener) bool { return !inbound(l) && (l.BindToPort == nil || l.BindToPort.Value) }
 	if l := at(all, to, binds); l != nil {
 		return l, nil
 	}
@@ -22,17 +22,21 @@ func listenerFor(all []*listenerv3.Listener, to netip.AddrPort) (found, accepted
 	if i < 0 {
 		return nil, nil
 	}
-	if l := at(all, to, func(l *listenerv3.Listener) bool { return l != all[i] }); l != nil {
+	if l := at(all, to, func(l *listenerv3.Listener) bool { return l != all[i] && !inbound(l) }); l != nil {
 		return l, all[i]
 	}
 	return all[i], nil
+}
+
+func inbound(l *listenerv3.Listener) bool {
+	return l.TrafficDirection == corev3.TrafficDirection_INBOUND
 }
 
 // at returns the listener of an address: that of the address itself, else that of all addresses of the port.
 func at(all []*listenerv3.Listener, to netip.AddrPort, counts func(*listenerv3.Listener) bool) *listenerv3.Listener {
 	var wide *listenerv3.Listener
 	for _, l := range all {
-		if !counts(l) || l.TrafficDirection == corev3.TrafficDirection_INBOUND {
+		if !counts(l) {
 			continue
 		}
 		for _, own := range addressesOf(l) {
@@ -145,9 +149,17 @@ func (c connection) byTransport(m *listenerv3.FilterChainMatch) int {
 	return rankIf(m.GetTransportProtocol() != "", m.GetTransportProtocol() == c.transport)
 }
 
+// byProtocol prefers the chain of the protocol that the client names first.
 func (c connection) byProtocol(m *listenerv3.FilterChainMatch) int {
-	return rankIf(len(m.GetApplicationProtocols()) > 0,
-		slices.ContainsFunc(m.GetApplicationProtocols(), func(p string) bool { return slices.Contains(c.protocols, p) }))
+	if len(m.GetApplicationProtocols()) == 0 {
+		return 1
+	}
+	for i, p := range c.protocols {
+		if slices.Contains(m.ApplicationProtocols, p) {
+			return 1 + len(c.protocols) - i
+		}
+	}
+	return 0
 }
 
 // bySource leaves out chains with a condition on the client's address, which is not known.

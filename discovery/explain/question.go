@@ -25,6 +25,8 @@ type Question struct {
 	Path     string
 	Header   []string // "NAME: VALUE" or "NAME=VALUE"
 	TCP      bool     // the program sends bytes that are not HTTP
+
+	ServerMetadata map[string]string // as Metadata, of the proxies of endpoints
 }
 
 // Road is the answer to a question.
@@ -62,7 +64,8 @@ func (q Question) Answer(m *model.Mesh) (Road, error) {
 	}
 	r.To, road.At = at, at.String()
 	origins := xds.OriginsOf(m, view, made.Resources)
-	road.Answer = Judge(Served{made.Cluster, made.Listeners, made.Routes}, r, func(p Part) []Place { return placesOf(origins, p) })
+	served := Served{Cluster: made.Cluster, Listeners: made.Listeners, Routes: made.Routes, Server: q.servers(m), Client: q.client(m, proxy)}
+	road.Answer = Judge(served, r, func(p Part) []Place { return placesOf(origins, p) })
 	road.Steps = append([]Step{step}, road.Steps...)
 	return road, nil
 }
@@ -115,26 +118,35 @@ func searched(host, domain string) []string {
 
 // proxy returns the proxy from which the request comes.
 func (q Question) proxy(m *model.Mesh) (xds.Proxy, error) {
-	metadata := map[string]any{}
-	id := q.From
-	if !strings.Contains(id, "~") {
-		w, err := workload(m, q.From)
-		if err != nil {
-			return xds.Proxy{}, err
-		}
-		domain := w.Namespace + ".svc." + m.Settings().Domain.String()
-		id = node.ID{Role: node.Sidecar, IP: w.Addresses[0], Name: w.Name + "." + w.Namespace, Domain: domain}.String()
-		metadata["NAMESPACE"], metadata["INSTANCE_IPS"] = w.Namespace, strings.Join(w.Addresses, ",")
-		labels := map[string]any{}
-		for key, value := range w.Labels {
-			labels[key] = value
-		}
-		metadata["LABELS"] = labels
-		if w.TakesMutualTLS() {
-			metadata["PILOTLIGHT_SDS"], metadata["PILOTLIGHT_CERTIFICATE"] = string(node.SDSFiles), "true"
-		}
+	if strings.Contains(q.From, "~") {
+		return proxyOf(q.From, map[string]any{}, q.Metadata)
 	}
-	for key, value := range q.Metadata {
+	w, err := workload(m, q.From)
+	if err != nil {
+		return xds.Proxy{}, err
+	}
+	return sidecarOf(m, w, q.Metadata)
+}
+
+// sidecarOf returns the sidecar of a workload, as injection would make it. said is what its node says beside that.
+func sidecarOf(m *model.Mesh, w *model.Workload, said map[string]string) (xds.Proxy, error) {
+	id := node.ID{Role: node.Sidecar, IP: w.Addresses[0], Name: w.Name + "." + w.Namespace, Domain: w.Namespace + ".svc." + m.Settings().Domain.String()}
+	labels := map[string]any{}
+	for key, value := range w.Labels {
+		labels[key] = value
+	}
+	metadata := map[string]any{"NAMESPACE": w.Namespace, "INSTANCE_IPS": strings.Join(w.Addresses, ","), "LABELS": labels}
+	if w.ServiceAccount != "" {
+		metadata["SERVICE_ACCOUNT"] = w.ServiceAccount
+	}
+	if w.TakesMutualTLS() {
+		metadata["PILOTLIGHT_SDS"], metadata["PILOTLIGHT_CERTIFICATE"] = string(node.SDSFiles), "true"
+	}
+	return proxyOf(id.String(), metadata, said)
+}
+
+func proxyOf(id string, metadata map[string]any, said map[string]string) (xds.Proxy, error) {
+	for key, value := range said {
 		metadata[key] = value
 		if key == "LABELS" {
 			labels := map[string]any{}
@@ -173,7 +185,7 @@ func workload(m *model.Mesh, text string) (*model.Workload, error) {
 		for _, s := range m.ServicesAt(ip.Unmap()) {
 			for _, e := range s.Endpoints {
 				if e.Address == text {
-					return &model.Workload{Namespace: s.Namespace, Name: strings.ReplaceAll(text, ":", "-"), Addresses: []string{text}, Labels: e.Labels, Proxied: e.Proxied}, nil
+					return &model.Workload{Namespace: s.Namespace, Name: strings.ReplaceAll(text, ":", "-"), Addresses: []string{text}, Labels: e.Labels, Proxied: e.Proxied, ServiceAccount: e.ServiceAccount}, nil
 				}
 			}
 		}
@@ -216,9 +228,11 @@ func headers(all []string) (map[string][]string, error) {
 	return out, nil
 }
 
-func placesOf(o xds.Origins, p Part) (out []Place) {
+func placesOf(o xds.Origins, p Part) []Place {
 	var made []model.Place
 	switch {
+	case p.TLS:
+		made = o.TLS(p.Cluster)
 	case p.Endpoint != "":
 		address, _ := splitPort(p.Endpoint)
 		made = o.Endpoint(p.Cluster, strings.Trim(address, "[]"))
@@ -229,6 +243,10 @@ func placesOf(o xds.Origins, p Part) (out []Place) {
 	default:
 		made = o.Host(p.Routes, p.Host)
 	}
+	return placed(made)
+}
+
+func placed(made []model.Place) (out []Place) {
 	for _, m := range made {
 		place := Place{Object: fmt.Sprintf("%s %s/%s", m.Meta.Kind, m.Meta.Namespace, m.Meta.Name), Path: m.Path, At: m.Meta.Origin.String()}
 		if m.Meta.Origin.Record == nil && m.Meta.Origin.File != "" {

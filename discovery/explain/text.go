@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -13,7 +14,7 @@ func (r Road) Text() string {
 	}
 	line("from", "%s", r.Proxy)
 	line("to", "%s at %s", r.To, r.At)
-	for _, s := range r.Steps {
+	step := func(s Step) {
 		for _, p := range s.Passed {
 			line("not "+s.Kind, "%s: %s%s", p.Name, p.Reason, by(p.Origins))
 		}
@@ -23,6 +24,12 @@ func (r Road) Text() string {
 		}
 		line(s.Kind, "%s%s%s", s.Name, text, by(s.Origins))
 	}
+	atServer := func(s Step) bool { return strings.HasPrefix(s.Kind, "server") }
+	for _, s := range r.Steps {
+		if !atServer(s) {
+			step(s)
+		}
+	}
 	for _, o := range r.Outcomes {
 		for _, e := range o.Endpoints {
 			where := ""
@@ -30,6 +37,11 @@ func (r Road) Text() string {
 				where = " in " + e.Locality
 			}
 			line("endpoint", "%s: %s%s, priority %d, %s%s", e.Address, e.Health, where, e.Priority, e.TLS, by(e.Origins))
+		}
+	}
+	for _, s := range r.Steps {
+		if atServer(s) {
+			step(s)
 		}
 	}
 	for _, o := range r.Outcomes {
@@ -49,7 +61,7 @@ func (o Outcome) text() string {
 		out = percent(o.Share) + ": "
 	}
 	if o.Status != 0 {
-		out += fmt.Sprintf("%d from the proxy", o.Status)
+		out += fmt.Sprintf("%d from %s", o.Status, cmp.Or(o.By, "the proxy"))
 		if o.Flag != "" {
 			out += " (" + o.Flag + ")"
 		}

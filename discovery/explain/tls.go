@@ -8,11 +8,22 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
 )
 
-// tlsTo says whether a connection to an endpoint is encrypted, and with what.
-func tlsTo(c *clusterv3.Cluster, e *endpointv3.LbEndpoint) string {
+// hello is how a connection to an endpoint begins.
+type hello struct {
+	encrypted bool
+	mutual    bool // with a certificate
+	server    string
+	protocols []string                   // ALPN
+	names     []*matcherv3.StringMatcher // one of which the server's certificate must have; nil for any
+	other     string                     // the name of a transport socket that is not judged
+}
+
+// helloTo says how a connection to an endpoint begins.
+func helloTo(c *clusterv3.Cluster, e *endpointv3.LbEndpoint) hello {
 	socket := c.TransportSocket
 	own := e.GetMetadata().GetFilterMetadata()["envoy.transport_socket_match"].GetFields()
 	for _, m := range c.TransportSocketMatches {
@@ -25,28 +36,56 @@ func tlsTo(c *clusterv3.Cluster, e *endpointv3.LbEndpoint) string {
 			break
 		}
 	}
-	return socketText(socket)
+	return helloOf(socket)
 }
 
-func socketText(socket *corev3.TransportSocket) string {
-	if socket == nil {
-		return "plain text"
-	}
+func helloOf(socket *corev3.TransportSocket) hello {
 	t, ok := unpack(socket.GetTypedConfig()).(*tlsv3.UpstreamTlsContext)
-	if !ok {
-		if strings.Contains(socket.Name, "raw_buffer") {
-			return "plain text"
-		}
-		return socket.Name
+	switch {
+	case socket == nil, !ok && strings.Contains(socket.Name, "raw_buffer"):
+		return hello{}
+	case !ok:
+		return hello{other: socket.Name}
 	}
-	out := "TLS"
-	if common := t.GetCommonTlsContext(); len(common.GetTlsCertificateSdsSecretConfigs())+len(common.GetTlsCertificates()) > 0 {
-		out = "mutual TLS"
+	common := t.GetCommonTlsContext()
+	out := hello{
+		encrypted: true, mutual: len(common.GetTlsCertificateSdsSecretConfigs())+len(common.GetTlsCertificates()) > 0,
+		server: t.Sni, protocols: common.GetAlpnProtocols(),
 	}
-	if t.Sni != "" {
-		out += " to " + t.Sni
+	validation := common.GetValidationContext()
+	if combined := common.GetCombinedValidationContext(); combined != nil {
+		validation = combined.DefaultValidationContext
 	}
-	if slices.ContainsFunc(t.GetCommonTlsContext().GetAlpnProtocols(), func(p string) bool { return strings.HasPrefix(p, "istio") }) {
+	for _, m := range validation.GetMatchTypedSubjectAltNames() {
+		out.names = append(out.names, m.Matcher)
+	}
+	return out
+}
+
+// peers reports whether the connection is one between sidecars, with certificates of the mesh.
+func (h hello) peers() bool {
+	return h.mutual && slices.ContainsFunc(h.protocols, func(p string) bool { return strings.HasPrefix(p, "istio") })
+}
+
+// kind is what is spoken, for a sentence.
+func (h hello) kind() string {
+	switch {
+	case h.other != "":
+		return h.other
+	case !h.encrypted:
+		return "plain text"
+	case h.mutual:
+		return "mutual TLS"
+	}
+	return "TLS"
+}
+
+func (h hello) text() string {
+	out := h.kind()
+	if h.server != "" {
+		out += " to " + h.server
+	}
+	if h.peers() {
 		out += ", as Istio's sidecars speak it"
 	}
 	return out

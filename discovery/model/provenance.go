@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
 )
 
 // Place is an object, or a field of it: what made a part of a proxy's configuration.
@@ -63,6 +64,63 @@ func (s *Scope) PolicyPlaces(service *Service) (out []Place) {
 		out = append(out, Place{Meta: r.Meta})
 	}
 	return out
+}
+
+// TLSPlaces returns the field of a DestinationRule that says how a cluster of a service begins connections; none if no rule does.
+func (s *Scope) TLSPlaces(service *Service, port uint32, subset string) []Place {
+	rules := s.policiesFor(service.Host, service.Namespace)
+	for _, r := range rules {
+		for i, own := range r.Spec.Subsets {
+			if path := tlsPath(own.GetTrafficPolicy(), port); own.Name == subset && path != "" {
+				return []Place{{r.Meta, index("spec.subsets", i) + ".trafficPolicy" + path}}
+			}
+		}
+	}
+	for _, r := range rules {
+		if path := tlsPath(r.Spec.TrafficPolicy, port); path != "" {
+			return []Place{{r.Meta, "spec.trafficPolicy" + path}}
+		}
+	}
+	return nil
+}
+
+// tlsPath returns where a policy has the TLS of a port, "" if it has none.
+func tlsPath(p *networking.TrafficPolicy, port uint32) string {
+	for i, level := range p.GetPortLevelSettings() {
+		if level.GetPort().GetNumber() == port && level.Tls != nil {
+			return index(".portLevelSettings", i) + ".tls"
+		}
+	}
+	if p.GetTls() != nil {
+		return ".tls"
+	}
+	return ""
+}
+
+// PeerPlaces returns the PeerAuthentication that decides which connections a workload's port takes; none if no policy does.
+func (m *Mesh) PeerPlaces(namespace string, labels map[string]string, port uint32) []Place {
+	policy := m.Peers(namespace).Of(labels)
+	_, by := policy.decide(port)
+	for _, o := range m.used() {
+		if spec, ok := o.Spec.(*security.PeerAuthentication); ok && spec == by {
+			path := "spec.mtls"
+			if spec.GetPortLevelMtls()[port] != nil && by == policy.Workload {
+				path = "spec.portLevelMtls"
+			}
+			return []Place{{o.Meta, path}}
+		}
+	}
+	return nil
+}
+
+// RulePlaces returns a rule of an AuthorizationPolicy.
+func (m *Mesh) RulePlaces(namespace, name string, rule int) []Place {
+	for _, o := range m.used() {
+		if _, ok := o.Spec.(*security.AuthorizationPolicy); ok && o.Namespace == namespace && o.Name == name {
+			return []Place{{o.Meta, index("spec.rules", rule)}}
+		}
+	}
+	return nil
 }
 
 // EndpointPlaces returns what declares an address as an endpoint of a service: endpoints of ServiceEntries, and workloads of its

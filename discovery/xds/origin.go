@@ -2,6 +2,7 @@ package xds
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -110,6 +111,17 @@ func (o Origins) Cluster(name string) []model.Place {
 		return nil
 	}
 	return append([]model.Place{{Meta: o.mesh.DeclaredBy(s)}}, o.made.scope.PolicyPlaces(s)...)
+}
+
+// TLS returns what chose how a cluster begins connections; nil if its endpoints do.
+func (o Origins) TLS(cluster string) []model.Place {
+	s := serviceNamed(o.made.scope, cluster)
+	if s == nil {
+		return nil
+	}
+	parts := strings.SplitN(cluster, "|", 4)
+	port, _ := strconv.ParseUint(parts[1], 10, 32) // a service has the cluster
+	return o.made.scope.TLSPlaces(s, uint32(port), parts[2])
 }
 
 // Endpoint returns what declares the address of an endpoint of a cluster.

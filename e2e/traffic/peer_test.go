@@ -29,9 +29,9 @@ type peers struct {
 
 const meshClient = "spiffe://cluster.local/ns/default/sa/client"
 
-func newPeers(t *testing.T) *peers {
+func newPeers(t *testing.T, flags ...string) *peers {
 	t.Helper()
-	p := &peers{world: newWorld(t), ports: map[string]int{}}
+	p := &peers{world: newWorld(t, flags...), ports: map[string]int{}}
 	p.ca, p.server = p.certificates(), p.Address()
 	var declared []string
 	for protocol, answer := range map[string]func(net.Conn){"HTTP": p.http, "TCP": p.bytes, "": p.bytes} {

@@ -1,0 +1,153 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/discovery/config"
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// sides is a mesh of a client with an account, one without, and a server with an account, without another.
+const sides = `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: server, namespace: shop}
+spec:
+  hosts: [server.test]
+  addresses: [10.96.0.1]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  ports: [{number: 80, name: http, protocol: HTTP}, {number: 90, name: tcp, protocol: TCP}, {number: 100, name: any}]
+  endpoints: [{address: 10.0.0.1, serviceAccount: server, labels: {app: server}}]
+---
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: client, namespace: shop}
+spec: {address: 10.0.0.2, serviceAccount: client}
+---
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: plain, namespace: shop}
+spec: {address: 10.0.0.3}
+`
+
+const key = `{"keys":[{"kty":"EC","crv":"P-256","x":"Mki1sfaDENH3qyouI01WzUAXDlooWvgseqfwrE6FN9E","y":"HlROMPezoWh6iwuJ9nFysnQ_7bpju4E9SO7qzj-_g8Q"}]}`
+
+func object(kind, spec string) string {
+	group := "security.istio.io/v1"
+	if kind == "DestinationRule" {
+		group = "networking.istio.io/v1"
+	}
+	return fmt.Sprintf("---\napiVersion: %s\nkind: %s\nmetadata: {name: a, namespace: shop}\nspec: %s\n", group, kind, spec)
+}
+
+func peers(mode string) string { return object("PeerAuthentication", "{mtls: {mode: "+mode+"}}") }
+
+func clientTLS(mode string) string {
+	return object("DestinationRule", "{host: server.test, trafficPolicy: {tls: {mode: "+mode+"}}}")
+}
+
+func meshOf(t *testing.T, text string) *model.Mesh {
+	t.Helper()
+	objects, problems := config.Decode("mesh.yaml", []byte(text))
+	if config.HasErrors(problems) {
+		t.Fatal(problems)
+	}
+	return model.New(slices.Values([]model.Group{{Objects: objects}}))
+}
+
+// What the two sides of a connection speak is compared, and policies of the server are judged.
+func TestServers(t *testing.T) {
+	const allow, deny = "AuthorizationPolicy", "{action: DENY, rules: [%s]}"
+	for _, row := range []struct {
+		name, objects, from, want string
+		port                      int
+		path, header              string
+	}{
+		{name: "nothing is said", from: "shop/client", want: "a server answers"},
+		{name: "plain text, PERMISSIVE", from: "shop/plain", want: "a server answers"},
+		{name: "plain text, STRICT", objects: peers("STRICT"), from: "shop/plain", want: "503 UC plain text, but the server's port 80 takes mutual TLS only [PeerAuthentication shop/a"},
+		{name: "mutual TLS, STRICT", objects: peers("STRICT"), from: "shop/client", want: "a server answers"},
+		{name: "automatic, DISABLE", objects: peers("DISABLE"), from: "shop/client", want: "a server answers"},
+		{
+			name: "ISTIO_MUTUAL, DISABLE", objects: peers("DISABLE") + clientTLS("ISTIO_MUTUAL"), from: "shop/client",
+			want: "503 UF mutual TLS [DestinationRule shop/a spec.trafficPolicy.tls at mesh.yaml:31], but the server's port 80 takes plain text only [PeerAuthentication shop/a spec.mtls at mesh.yaml:26",
+		},
+		{name: "DISABLE, STRICT", objects: peers("STRICT") + clientTLS("DISABLE"), from: "shop/client", want: "503 UC plain text [DestinationRule shop/a"},
+		{name: "SIMPLE, STRICT", objects: peers("STRICT") + clientTLS("SIMPLE"), from: "shop/client", want: "503 UC TLS [DestinationRule shop/a"},
+		{name: "SIMPLE, PERMISSIVE", objects: clientTLS("SIMPLE"), from: "shop/client", want: "503 UF TLS [DestinationRule shop/a"},
+		{name: "bytes, STRICT", objects: peers("STRICT"), from: "shop/plain", port: 90, want: "the connection is closed: plain text, but"},
+		{name: "bytes, mutual TLS", objects: peers("STRICT"), from: "shop/client", port: 90, want: "a server answers"},
+		{name: "TLS through a port of TCP", objects: clientTLS("SIMPLE"), from: "shop/client", port: 90, want: "a server answers, which must speak TLS itself"},
+		{name: "any protocol, STRICT", objects: peers("STRICT"), from: "shop/client", port: 100, want: "a server answers"},
+		{
+			name: "a level of the port", objects: object("PeerAuthentication", "{selector: {matchLabels: {app: server}}, portLevelMtls: {80: {mode: STRICT}}}"),
+			from: "shop/plain", want: "503 UC plain text, but the server's port 80 takes mutual TLS only [PeerAuthentication shop/a spec.portLevelMtls at",
+		},
+		{name: "allowed", objects: object(allow, "{rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/client]}}]}]}"), from: "shop/client", want: "a server answers"},
+		{name: "not allowed", objects: object(allow, "{rules: [{from: [{source: {principals: [cluster.local/ns/shop/sa/other]}}]}]}"), from: "shop/client", want: "403  no policy of the server allows it"},
+		{name: "nobody is allowed", objects: object(allow, "{}"), from: "shop/client", want: "403  no policy of the server allows it"},
+		{name: "plain text is nobody", objects: object(allow, "{rules: [{from: [{source: {namespaces: [shop]}}]}]}"), from: "shop/plain", want: "403  no policy of the server allows it"},
+		{name: "denied", objects: object(allow, fmt.Sprintf(deny, `{to: [{operation: {paths: ["/secret*"]}}]}`)), from: "shop/plain", path: "/secret/x", want: "403  denied by ns[shop]-policy[a]-rule[0] [AuthorizationPolicy shop/a spec.rules[0] at"},
+		{name: "not denied", objects: object(allow, fmt.Sprintf(deny, `{to: [{operation: {paths: ["/secret*"]}}]}`)), from: "shop/plain", path: "/open", want: "a server answers"},
+		{name: "denied, since it is nobody", objects: object(allow, fmt.Sprintf(deny, `{from: [{source: {notPrincipals: ["*"]}}]}`)), from: "shop/plain", want: "403  denied by"},
+		{name: "by method and port", objects: object(allow, `{rules: [{to: [{operation: {methods: [POST], ports: ["80"]}}]}]}`), from: "shop/plain", want: "403  no policy"},
+		{name: "by the client's address", objects: object(allow, `{rules: [{from: [{source: {ipBlocks: [10.0.0.3]}}]}]}`), from: "shop/plain", want: "a server answers"},
+		{name: "a path template is not judged", objects: object(allow, `{rules: [{to: [{operation: {paths: ["/{*}/x"]}}]}]}`), from: "shop/plain", want: "a server answers; unless ns[shop]-policy[a]-rule[0]"},
+		{
+			name: "no token", objects: object("RequestAuthentication", "{jwtRules: [{issuer: a.test, jwks: '"+key+"'}]}") + object(allow, `{rules: [{from: [{source: {requestPrincipals: ["*"]}}]}]}`),
+			from: "shop/plain", want: "403  no policy",
+		},
+		{
+			name: "a token", objects: object("RequestAuthentication", "{jwtRules: [{issuer: a.test, jwks: '"+key+"'}]}") + object(allow, `{rules: [{from: [{source: {requestPrincipals: ["*"]}}]}]}`),
+			from: "shop/plain", header: "authorization=Bearer x", want: "a server answers; unless envoy.filters.http.jwt_authn ns[shop]-policy[a]-rule[0]",
+		},
+		{name: "bytes are not allowed by what only requests have", objects: object(allow, `{rules: [{to: [{operation: {methods: [GET]}}]}]}`), from: "shop/plain", port: 90, want: "the connection is closed: no policy"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			q := Question{From: row.from, To: fmt.Sprintf("server.test:%d", max(row.port, 80)), Method: "GET", Path: "/" + strings.TrimPrefix(row.path, "/"), TCP: row.port == 90}
+			if row.header != "" {
+				q.Header = []string{row.header}
+			}
+			road, err := q.Answer(meshOf(t, sides+row.objects))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, o := range road.Outcomes {
+				text := o.Reason
+				if o.Status != 0 || o.Flag != "" {
+					text = fmt.Sprintf("%d %s %s", o.Status, o.Flag, o.Reason)
+				}
+				if len(o.Unless) > 0 {
+					text += "; unless " + strings.Join(o.Unless, " ")
+				}
+				got = append(got, text)
+			}
+			if len(got) != 1 || !strings.HasPrefix(got[0], row.want) {
+				t.Errorf("got %q, want %q of\n%s", got, row.want, road.Text())
+			}
+		})
+	}
+}
+
+// Endpoints that take different connections share the outcome by their number.
+func TestServersThatDiffer(t *testing.T) {
+	text := strings.Replace(sides, "endpoints: [", "endpoints: [{address: 10.0.0.8, serviceAccount: server}, {address: 10.0.0.9, serviceAccount: server}, ", 1) +
+		object("PeerAuthentication", "{selector: {matchLabels: {app: server}}, mtls: {mode: STRICT}}")
+	road, err := Question{From: "shop/plain", To: "server.test", Method: "GET", Path: "/"}.Answer(meshOf(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range road.Outcomes {
+		got = append(got, fmt.Sprintf("%.2f %d of %d", o.Share, o.Status, len(o.Endpoints)))
+	}
+	slices.Sort(got)
+	if want := []string{"0.33 503 of 1", "0.67 0 of 2"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q of\n%s", got, want, road.Text())
+	}
+}

@@ -14,6 +14,9 @@ func peerAuthentication(f field, p *security.PeerAuthentication) {
 	if len(p.GetSelector().GetMatchLabels()) == 0 && len(p.PortLevelMtls) > 0 {
 		f.at("portLevelMtls").errorf("is given without a selector, want the labels of the workloads whose ports these are")
 	}
+	if p.PortLevelMtls != nil && len(p.PortLevelMtls) == 0 {
+		f.at("portLevelMtls").errorf("has no port, want one or more, or no portLevelMtls")
+	}
 	mutualTLS(f.at("mtls"), p.Mtls)
 	for text, level := range byPort(p.PortLevelMtls) {
 		at := f.at("portLevelMtls").key(text)
@@ -55,6 +58,9 @@ func selector(f field, s *selection.WorkloadSelector) {
 		}
 	}
 	at.labels(s.GetMatchLabels())
+	if s != nil {
+		f.someLabels(s.MatchLabels)
+	}
 }
 
 // closedPeerAuthentication returns what stands for a policy that has an error, and whose last good form is not known: STRICT for all

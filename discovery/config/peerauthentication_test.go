@@ -36,6 +36,7 @@ func TestPeerAuthentication(t *testing.T) {
 		"a mode without its field":     {text: "spec: {mtls: STRICT}", fault: `spec.mtls: is "STRICT", want an object`, closed: strictAll},
 		"a field that is not known":    {text: "spec: {mtlss: {mode: PERMISSIVE}}", fault: `spec.mtlss: unknown field "mtlss"`, closed: strictAll},
 		"a port of the whole mesh":     {text: "spec: {portLevelMtls: {80: {mode: STRICT}}}", fault: `spec.portLevelMtls: is given without a selector`, closed: strictAll},
+		"ports without one":            {text: "spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {}}", fault: `spec.portLevelMtls: has no port`, closed: strictWeb},
 		"port 0":                       {text: "spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {0: {}}}", fault: `spec.portLevelMtls.0: the port is 0, want 1 to 65535`, closed: strictWeb},
 		"a port above all":             {text: "spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {65536: {}}}", fault: `spec.portLevelMtls.65536: the port is 65536`, closed: strictWeb},
 		"a port that is a name":        {text: "spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {http: {}}}", fault: `spec.portLevelMtls`, closed: strictWeb},
@@ -73,6 +74,19 @@ func TestPeerAuthentication(t *testing.T) {
 				t.Errorf("it is %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// A selector that selects everything is served, with a warning, as Istio's webhook does.
+func TestPeerAuthenticationWithoutLabels(t *testing.T) {
+	for _, selector := range []string{"{}", "{matchLabels: {}}"} {
+		items := Read([]byte(peerHead + "spec: {selector: " + selector + ", mtls: {mode: STRICT}}"))
+		if len(items) != 1 || items[0].Object == nil || len(items[0].Problems) != 1 {
+			t.Fatalf("%s: it is read as %+v", selector, items)
+		}
+		if p := items[0].Problems[0]; p.Severity != Warning || p.Path != "spec.selector" || !strings.HasPrefix(p.Message, "has no labels") {
+			t.Errorf("%s: the problem is %+v", selector, p)
+		}
 	}
 }
 

@@ -142,7 +142,8 @@ var rules = []rule{
 		why: "the clients of every API of Kubernetes are 350 packages and 15 MB: discovery/kube reads and writes by rest",
 	},
 	{
-		who: "...", except: "e2e/...", never: "import k8s.io/api/admission/..., import k8s.io/api/apps/..., import k8s.io/api/authentication/...",
+		who: "...", except: "e2e/...", never: "import k8s.io/api/admission/..., import k8s.io/api/apps/..., import k8s.io/api/authentication/..., " +
+			"import k8s.io/api/coordination/..., import k8s.io/api/events/...",
 		why: "these bring a protobuf codec for each type, half a megabyte: what is read of them is JSON, in structs of ours that tests compare with theirs",
 	},
 	{

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,7 +25,7 @@ const (
 // Tell creates an Event with the content of a condition of an object. Its name is a hash of UID, generation and text,
 // so there is one Event for these, also if several replicas create it or one repeats the call.
 func (c *Client) Tell(ctx context.Context, of Ref, is Said, instance string, now time.Time) error {
-	events, err := c.Resource(eventsv1.SchemeGroupVersion.WithResource("events"), of.Namespace)
+	events, err := c.Resource(eventVersion.WithResource("events"), of.Namespace)
 	if err != nil {
 		return err
 	}
@@ -37,10 +36,10 @@ func (c *Client) Tell(ctx context.Context, of Ref, is Said, instance string, now
 	return err
 }
 
-func eventOf(of Ref, is Said, instance string, now time.Time) *eventsv1.Event {
+func eventOf(of Ref, is Said, instance string, now time.Time) *ObjectEvent {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%s %d %s %s %s", of.UID, is.Generation, is.Status, is.Reason, is.Message)))
 	end := "." + hex.EncodeToString(sum[:8])
-	out := &eventsv1.Event{
+	out := &ObjectEvent{
 		ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: strings.TrimRight(cut(of.Name, maxName-len(end)), ".-") + end},
 		EventTime:  metav1.NewMicroTime(now), ReportingController: manager, ReportingInstance: cut(instance, maxInstance),
 		Action: "Validate", Reason: is.Reason, Type: corev1.EventTypeNormal,

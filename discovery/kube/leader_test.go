@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -20,7 +19,7 @@ import (
 // shared is a Lease that several replicas request.
 type shared struct {
 	mu    sync.Mutex
-	lease *coordinationv1.Lease // nil if it does not exist
+	lease *Lease // nil if it does not exist
 	made  int
 }
 
@@ -31,18 +30,18 @@ func (s *shared) holder() string {
 }
 
 // change changes the Lease as a person does; nil deletes it.
-func (s *shared) change(do func(*coordinationv1.Lease) *coordinationv1.Lease) {
+func (s *shared) change(do func(*Lease) *Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.store(do(s.lease.DeepCopy()))
+	s.store(do(s.lease.clone()))
 }
 
-func (s *shared) store(lease *coordinationv1.Lease) *coordinationv1.Lease {
+func (s *shared) store(lease *Lease) *Lease {
 	s.made++
 	if s.lease = lease; lease != nil {
 		s.lease.ResourceVersion = fmt.Sprint(s.made)
 	}
-	return s.lease.DeepCopy()
+	return s.lease.clone()
 }
 
 // replica is the connection of one replica to the Lease, which may be cut: then requests end at their time limit.
@@ -73,7 +72,7 @@ func (r *replica) way(ctx context.Context) error {
 
 var theLease = schema.GroupResource{Resource: "leases"}
 
-func (r *replica) get(ctx context.Context) (*coordinationv1.Lease, error) {
+func (r *replica) get(ctx context.Context) (*Lease, error) {
 	if err := r.way(ctx); err != nil {
 		return nil, err
 	}
@@ -82,10 +81,10 @@ func (r *replica) get(ctx context.Context) (*coordinationv1.Lease, error) {
 	if r.lease == nil {
 		return nil, apierrors.NewNotFound(theLease, "l")
 	}
-	return r.lease.DeepCopy(), nil
+	return r.lease.clone(), nil
 }
 
-func (r *replica) create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+func (r *replica) create(ctx context.Context, lease *Lease) (*Lease, error) {
 	if err := r.way(ctx); err != nil {
 		return nil, err
 	}
@@ -97,7 +96,7 @@ func (r *replica) create(ctx context.Context, lease *coordinationv1.Lease) (*coo
 	return r.store(lease), nil
 }
 
-func (r *replica) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+func (r *replica) update(ctx context.Context, lease *Lease) (*Lease, error) {
 	if err := r.way(ctx); err != nil {
 		return nil, err
 	}
@@ -320,14 +319,14 @@ func TestElectionOfAnEditedLease(t *testing.T) {
 		e := &electorate{t: t, lease: &shared{}}
 		a := e.start("a", 0)
 		e.want(second, "a")
-		for name, change := range map[string]func(*coordinationv1.Lease) *coordinationv1.Lease{
-			"deleted": func(*coordinationv1.Lease) *coordinationv1.Lease { return nil },
-			"labelled": func(l *coordinationv1.Lease) *coordinationv1.Lease {
+		for name, change := range map[string]func(*Lease) *Lease{
+			"deleted": func(*Lease) *Lease { return nil },
+			"labelled": func(l *Lease) *Lease {
 				l.Labels = map[string]string{"app": "x"}
 				return l
 			},
-			"emptied": func(l *coordinationv1.Lease) *coordinationv1.Lease {
-				l.Spec = coordinationv1.LeaseSpec{}
+			"emptied": func(l *Lease) *Lease {
+				l.Spec = LeaseSpec{}
 				return l
 			},
 		} {
@@ -340,7 +339,7 @@ func TestElectionOfAnEditedLease(t *testing.T) {
 		if n := a.log.count("msg=leading"); n != 1 {
 			t.Errorf("a began to lead %d times, want once:\n%s", n, &a.log.text)
 		}
-		e.lease.change(func(l *coordinationv1.Lease) *coordinationv1.Lease {
+		e.lease.change(func(l *Lease) *Lease {
 			other, seconds := "c", int32(30)
 			l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = &other, &seconds
 			return l

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -12,19 +11,19 @@ import (
 // leases are the requests for one Lease. Each returns its present form; an update fails with a conflict where the Lease has
 // another resourceVersion.
 type leases interface {
-	get(context.Context) (*coordinationv1.Lease, error)
-	create(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error)
-	update(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error)
+	get(context.Context) (*Lease, error)
+	create(context.Context, *Lease) (*Lease, error)
+	update(context.Context, *Lease) (*Lease, error)
 }
 
 // sight is what a replica has seen of the Lease.
 type sight struct {
-	lease *coordinationv1.Lease // nil if it does not exist, or was not read yet
-	since time.Time             // when its present holder and renewal were seen first
+	lease *Lease    // nil if it does not exist, or was not read yet
+	since time.Time // when its present holder and renewal were seen first
 }
 
 // next returns the sight after another answer. Only a change of the holder or a renewal starts the time of the lease again.
-func (s sight) next(lease *coordinationv1.Lease, now time.Time) sight {
+func (s sight) next(lease *Lease, now time.Time) sight {
 	if s.lease != nil && lease != nil && s.lease.UID == lease.UID && holder(s.lease) == holder(lease) && s.lease.Spec.RenewTime.Equal(lease.Spec.RenewTime) {
 		return sight{lease, s.since}
 	}
@@ -45,10 +44,10 @@ func (s sight) free(identity string, now time.Time) bool {
 }
 
 // held returns the Lease to write so that identity holds it.
-func (s sight) held(identity string, now time.Time) *coordinationv1.Lease {
-	out := &coordinationv1.Lease{}
+func (s sight) held(identity string, now time.Time) *Lease {
+	out := &Lease{}
 	if s.lease != nil {
-		out = s.lease.DeepCopy()
+		out = s.lease.clone()
 	}
 	at, seconds := metav1.NewMicroTime(now), int32(leaseTime/time.Second)
 	if holder(out) != identity {
@@ -63,14 +62,14 @@ func (s sight) held(identity string, now time.Time) *coordinationv1.Lease {
 }
 
 // released returns the Lease to write so that nobody holds it.
-func (s sight) released(now time.Time) *coordinationv1.Lease {
-	out := s.lease.DeepCopy()
+func (s sight) released(now time.Time) *Lease {
+	out := s.lease.clone()
 	nobody, at, seconds := "", metav1.NewMicroTime(now), int32(1)
 	out.Spec.HolderIdentity, out.Spec.RenewTime, out.Spec.LeaseDurationSeconds = &nobody, &at, &seconds
 	return out
 }
 
-func holder(lease *coordinationv1.Lease) string {
+func holder(lease *Lease) string {
 	if lease == nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
@@ -90,29 +89,29 @@ type apiLease struct {
 }
 
 func (c *Client) lease(namespace, name string) (leases, error) {
-	r, err := c.Resource(coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace)
+	r, err := c.Resource(leaseVersion.WithResource("leases"), namespace)
 	if err != nil {
 		return nil, err
 	}
 	return apiLease{r, namespace, name}, nil
 }
 
-func (l apiLease) get(ctx context.Context) (*coordinationv1.Lease, error) {
-	out := &coordinationv1.Lease{}
+func (l apiLease) get(ctx context.Context) (*Lease, error) {
+	out := &Lease{}
 	if err := l.Get(ctx, l.name, out); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func (l apiLease) create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+func (l apiLease) create(ctx context.Context, lease *Lease) (*Lease, error) {
 	lease.Namespace, lease.Name = l.namespace, l.name
-	out := &coordinationv1.Lease{}
+	out := &Lease{}
 	return out, l.Create(ctx, manager, lease, out)
 }
 
-func (l apiLease) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	out := &coordinationv1.Lease{}
+func (l apiLease) update(ctx context.Context, lease *Lease) (*Lease, error) {
+	out := &Lease{}
 	return out, l.Update(ctx, l.name, manager, lease, out)
 }
 

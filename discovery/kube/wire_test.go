@@ -7,6 +7,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	eventsv1 "k8s.io/api/events/v1"
 )
 
 // jsonFields returns the types of a struct's fields by their names in JSON. Text has one name.
@@ -40,6 +42,9 @@ func TestWireIsTheAPIs(t *testing.T) {
 		{TokenReviewSpec{}, authenticationv1.TokenReviewSpec{}},
 		{TokenReviewStatus{}, authenticationv1.TokenReviewStatus{}},
 		{TokenUser{}, authenticationv1.UserInfo{}},
+		{Lease{}, coordinationv1.Lease{}},
+		{LeaseSpec{}, coordinationv1.LeaseSpec{}},
+		{ObjectEvent{}, eventsv1.Event{}},
 	} {
 		theirs := jsonFields(reflect.TypeOf(of.theirs))
 		for name, kind := range jsonFields(reflect.TypeOf(of.ours)) {
@@ -48,7 +53,11 @@ func TestWireIsTheAPIs(t *testing.T) {
 			}
 		}
 	}
+	if ours, theirs := reflect.TypeFor[LeaseSpec]().NumField(), reflect.TypeFor[coordinationv1.LeaseSpec]().NumField(); ours != theirs {
+		t.Errorf("a LeaseSpec has %d fields, want %d: an update would remove the others", ours, theirs)
+	}
 	if AdmissionVersion != admissionv1.SchemeGroupVersion.String() || TokenReviewVersion != authenticationv1.SchemeGroupVersion ||
+		leaseVersion != coordinationv1.SchemeGroupVersion || eventVersion != eventsv1.SchemeGroupVersion ||
 		OperationCreate != string(admissionv1.Create) || PatchTypeJSONPatch != string(admissionv1.PatchTypeJSONPatch) {
 		t.Error("a version or value is another")
 	}

@@ -68,18 +68,18 @@ func delegateKey(d *networking.Delegate, namespace string) string {
 func (d delegation) resolve() *Config[*networking.VirtualService] {
 	out := d.domain.qualifyVirtualService(d.object.Spec.(*networking.VirtualService), d.object.Meta)
 	var routes []*networking.HTTPRoute
-	d.each(out.Http, func(route *networking.HTTPRoute, _ Place) { routes = append(routes, route) })
+	d.each(out.Http, func(route *networking.HTTPRoute, _ Meta, _ int) { routes = append(routes, route) })
 	out.Http = routes
 	return &Config[*networking.VirtualService]{d.object.Meta, out}
 }
 
-// each calls yield for every route, with its place in the VirtualService or in the delegate. own are the routes of the VirtualService with
-// qualified names.
-func (d delegation) each(own []*networking.HTTPRoute, yield func(*networking.HTTPRoute, Place)) {
+// each calls yield for every route, with the object that has it, the VirtualService or a delegate, and its index there. own are the routes
+// of the VirtualService with qualified names.
+func (d delegation) each(own []*networking.HTTPRoute, yield func(route *networking.HTTPRoute, of Meta, index int)) {
 	children := d.children
 	for i, root := range own {
 		if root.Delegate == nil {
-			yield(root, Place{d.object.Meta, index("spec.http", i)})
+			yield(root, d.object.Meta, i)
 			continue
 		}
 		child := children[0]
@@ -89,7 +89,7 @@ func (d delegation) each(own []*networking.HTTPRoute, yield func(*networking.HTT
 		rules := d.domain.qualifyVirtualService(child.Spec.(*networking.VirtualService), child.Meta)
 		for k, route := range rules.Http {
 			if merged := mergeRoute(root, route); merged != nil {
-				yield(merged, Place{child.Meta, index("spec.http", k)})
+				yield(merged, child.Meta, k)
 			}
 		}
 	}

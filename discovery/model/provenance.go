@@ -54,7 +54,7 @@ func (m *Mesh) RoutePlaces(rule *Config[*networking.VirtualService]) (out []Plac
 	}
 	d := m.delegationOf(own, delegates)
 	http := d.domain.qualifyVirtualService(own.Spec.(*networking.VirtualService), own.Meta).Http
-	d.each(http, func(_ *networking.HTTPRoute, p Place) { out = append(out, p) })
+	d.each(http, func(_ *networking.HTTPRoute, of Meta, i int) { out = append(out, Place{of, index("spec.http", i)}) })
 	return out
 }
 

@@ -53,15 +53,22 @@ const (
 	lastLook    = time.Millisecond // between two looks at the connections
 )
 
-// finish stops to accept connections, and waits until those that were accepted are answered. http.Server.Shutdown would drop a request
-// that it has just read.
-func finish(listeners []net.Listener) {
-	for _, l := range listeners {
-		unwrapped(l).Close()
+// served is a listener that is served.
+type served struct {
+	listener net.Listener
+	accepted chan struct{} // is closed when the last connection has been accepted
+}
+
+// finish stops to accept connections, and waits until those that were accepted are answered, also one that the kernel has just handed out.
+// http.Server.Shutdown would drop a request that it has just read.
+func finish(all []*served) {
+	for _, p := range all {
+		unwrapped(p.listener).Close()
 	}
 	deadline := time.Now().Add(lastAnswers)
-	for _, l := range listeners {
-		for busy(l) && time.Now().Before(deadline) {
+	for _, p := range all {
+		<-p.accepted
+		for busy(p.listener) && time.Now().Before(deadline) {
 			<-time.After(lastLook)
 		}
 	}

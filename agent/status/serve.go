@@ -33,13 +33,13 @@ type Ports struct {
 // not, since two agents with default settings may share a host. The listeners are closed when stop returns.
 func Serve(c Config, ports Ports, path string) (stop func(), err error) {
 	var servers []*http.Server
-	opened := map[string]net.Listener{}
+	opened := map[string]*served{}
 	var serving sync.WaitGroup
 	stop = func() {
-		var kept []net.Listener
-		for at, listener := range opened {
-			if ports.Keep != nil && ports.Keep(at, listener) {
-				kept = append(kept, listener)
+		var kept []*served
+		for at, p := range opened {
+			if ports.Keep != nil && ports.Keep(at, p.listener) {
+				kept = append(kept, p)
 			}
 		}
 		finish(kept)
@@ -49,8 +49,10 @@ func Serve(c Config, ports Ports, path string) (stop func(), err error) {
 		serving.Wait()
 	}
 	start := func(at string, listener net.Listener, server *http.Server) {
-		servers, opened[at] = append(servers, server), listener
+		accepted := make(chan struct{})
+		servers, opened[at] = append(servers, server), &served{listener, accepted}
 		serving.Go(func() {
+			defer close(accepted)
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 				c.Log.Error("port no longer served", "at", at, "err", err)
 			}

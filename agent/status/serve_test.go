@@ -48,3 +48,63 @@ func TestServeBusyPort(t *testing.T) {
 		}
 	}
 }
+
+// slow is a listener with a pause between a connection's arrival and its acceptance.
+type slow struct {
+	net.Listener
+	came, goOn chan struct{}
+}
+
+func (s *slow) Accept() (net.Conn, error) {
+	conn, err := s.Listener.Accept()
+	if err == nil {
+		close(s.came)
+		<-s.goOn
+	}
+	return conn, err
+}
+
+// A connection that the kernel has handed out when the ports are left to another image is answered by this one.
+func TestLastConnectionIsAnswered(t *testing.T) {
+	own, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inherited := &slow{own, make(chan struct{}), make(chan struct{})}
+	document := func() Document { return Document{} }
+	config := Config{Document: document, Envoys: ports{}, Envoy: func() http.RoundTripper { return nil }, Log: slog.New(slog.DiscardHandler)}
+	stop, err := Serve(config, Ports{
+		Status:    OwnPort{Name: "--statusPort", Number: own.Addr().(*net.TCPAddr).Port},
+		Inherited: map[string]net.Listener{"--statusPort": inherited},
+		Keep:      func(at string, _ net.Listener) bool { return at == "--statusPort" },
+	}, filepath.Join(t.TempDir(), "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		response, err := http.Get("http://" + own.Addr().String() + "/status")
+		if err == nil {
+			response.Body.Close()
+		}
+		answered <- err
+	}()
+	<-inherited.came
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		stop()
+	}()
+	for range 100 { // until the listener is closed, which is before anything else of stop
+		conn, err := net.Dial("tcp", own.Addr().String())
+		if err != nil {
+			break
+		}
+		conn.Close()
+	}
+	close(inherited.goOn)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	<-stopped
+}

@@ -3,10 +3,12 @@ package why
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Cluster is what Envoy tells of a cluster beside its counters.
@@ -127,6 +129,7 @@ func ClusterFilter(counters map[string]int64) string {
 			most[where] = max(most[where], value)
 		}
 	}
+	maps.DeleteFunc(most, func(name string, _ int64) bool { return !utf8.ValidString(name) }) // no regular expression names it
 	names := sortedByCount(most)
 	names = names[:min(len(names), mostClusters)]
 	for i, name := range names {

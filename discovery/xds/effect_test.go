@@ -247,6 +247,7 @@ func noEffect() map[string]string {
 		"MeshConfig.configSources":          "where objects come from, not what they say: TestServeConfigSources and TestAnEmptyFirstAnswerDoesNotWipe show it",
 		"ConfigSource.address":              "the same",
 		"ConfigSource.tlsSettings":          "the same: TestServersOfTLS of discovery/config/mcp",
+		"security.v1beta1.JWTRule.timeout":  "how long keys are waited for: TestKeySets of discovery/model, TestSilentServers of discovery/keys",
 		"security.v1beta1.JWTRule.jwksUri":  "where keys come from, which have an effect: TestKeySets of discovery/model, TestKeysAreFetched",
 		"ServiceEntry.location":             "traffic to both is proxied alike",
 		"Server.name":                       "told by nobody",

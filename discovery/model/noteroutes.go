@@ -40,6 +40,7 @@ func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
 			j.hidden(meta, d, path)
 		}
 	}
+	j.tokens(meta, v)
 	j.exportTo(meta, v.ExportTo)
 }
 

@@ -132,6 +132,7 @@ type judge struct {
 	gateways   map[string]bool                                    // by namespace/name
 	specs      map[string]*Config[*networking.Gateway]            // the same, but for the mesh
 	peers      map[string][]*Config[*security.PeerAuthentication] // by namespace, oldest first
+	readers    []map[string]string                                // the selectors of RequestAuthentications
 	delegates  map[string]bool                                    // VirtualServices without hosts, by namespace/name
 	namespaces map[string]bool                                    // namespaces that contain a service, an object or a connected proxy
 	connected  []Proxy
@@ -162,6 +163,8 @@ func newJudge(m *Mesh, connected []Proxy) *judge {
 			if len(spec.Hosts) == 0 {
 				j.delegates[o.Namespace+"/"+o.Name] = true
 			}
+		case *security.RequestAuthentication:
+			j.readers = append(j.readers, spec.GetSelector().GetMatchLabels())
 		case *security.PeerAuthentication:
 			if len(j.peers[o.Namespace]) < maxRivals {
 				j.peers[o.Namespace] = append(j.peers[o.Namespace], &Config[*security.PeerAuthentication]{o.Meta, spec})

@@ -155,8 +155,9 @@ func (s *station) observe(stop <-chan struct{}) {
 }
 
 // says waits until /ready?verbose has a text, or no longer has it.
+// A frozen server has 45 s until its connections count as dead, and 10 s for each handshake then.
 func (s *station) says(text string, want bool) error {
-	return lab.Eventually(time.Minute, func() error {
+	return lab.Eventually(2*time.Minute, func() error {
 		page, err := lab.Get("http://" + s.discovery.HTTP + "/ready?verbose")
 		if err == nil && strings.Contains(page, text) != want {
 			err = fmt.Errorf("%s: /ready?verbose is %s; want that it has %q: %t", s.name, page, text, want)

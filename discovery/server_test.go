@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +52,7 @@ func (f fakeOf[U]) Run(ctx context.Context, updates chan<- U) error {
 
 // recorder keeps the pushed meshes and their times.
 type recorder struct {
+	mu     sync.Mutex // a look comes before a push that the clock makes, and nothing else orders them
 	pushes []push
 	start  time.Time
 	took   time.Duration // the result of Took
@@ -62,6 +64,8 @@ type push struct {
 }
 
 func (r *recorder) Push(m *model.Mesh, _ model.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.pushes = append(r.pushes, push{time.Since(r.start), hosts(m)})
 }
 
@@ -98,6 +102,8 @@ func start(t *testing.T, s *Server) {
 func (r *recorder) want(t *testing.T, want ...push) {
 	t.Helper()
 	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if diff := cmp.Diff(want, r.pushes); diff != "" {
 		t.Errorf("pushes (-want +got):\n%s", diff)
 	}

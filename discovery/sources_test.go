@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -440,17 +441,19 @@ func TestFirstMeshWaitsForWhatItNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, named, previews := newFake(), newFake(), 0
+				a, named := newFake(), newFake()
+				var previews atomic.Int32
 				r := &recorder{start: time.Now()}
 				s := &Server{
 					Sources: map[string]Source{"a": a}, Pusher: r, Log: slog.New(slog.DiscardHandler), Patience: Patience{Sync: syncTimeout},
 					random: func() float64 { return 0 },
 				}
 				s.Preview = func(groups iter.Seq[model.Group]) {
-					if previews++; len(slices.Collect(groups)) == 0 {
+					first := previews.Add(1) == 1
+					if len(slices.Collect(groups)) == 0 {
 						t.Error("it gets no groups")
 					}
-					if previews == 1 {
+					if first {
 						s.Add("named", named)
 					}
 				}
@@ -464,10 +467,10 @@ func TestFirstMeshWaitsForWhatItNames(t *testing.T) {
 				}
 				pass(syncTimeout)
 				r.want(t, test.want)
-				before := previews
+				before := previews.Load()
 				a.updates <- update{"x": "1"}.model(true)
 				pass(time.Second)
-				if previews != before {
+				if previews.Load() != before {
 					t.Error("it gets the groups of later meshes")
 				}
 			})

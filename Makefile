@@ -3,7 +3,7 @@
 .PHONY: help setup packages build demo test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node image soak chaos pairs fuzz security release lint shellcheck bench bench-ads bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
-scripts := envoy-tools/fetch-envoy envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init envoy-tools/release \
+scripts := envoy-tools/fetch-envoy envoy-tools/fuzz envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init envoy-tools/release \
 	$(wildcard envoy-tools/pod-init.d/*.sh) .ci/run
 
 # Every go command builds with the flags of the programs that are shipped, so that each package is compiled once for all of
@@ -127,7 +127,7 @@ pairs: build bin/envoy ## strike PAIRS pairs of faults at a mesh with a real Con
 FUZZTIME ?= 1m
 fuzz: ## run every fuzzer for FUZZTIME, a minute each unless it is set
 	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z]*\(' . | sed -E 's|^\./([^:]*)/[^/:]*:func (Fuzz[A-Za-z]*).*|\1 \2|' | sort | \
-		while read -r package fuzzer; do go test -run '^$$' -fuzz "^$$fuzzer$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "./$$package" || exit; done
+		while read -r package fuzzer; do envoy-tools/fuzz "$$package" "$$fuzzer" $(FUZZTIME) || exit; done
 
 # The database of vulnerabilities is Go's own, on the network; VULNDB names another, such as a copy in file:///DIR.
 security: ## known vulnerabilities of what the binaries link, then every fuzzer

@@ -1,6 +1,6 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node image soak chaos pairs fuzz security release lint shellcheck bench bench-ads bench-kube golden clean
+.PHONY: help setup packages build demo lanes programs clusters test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node image soak chaos pairs fuzz security release lint shellcheck bench bench-ads bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
 scripts := envoy-tools/fetch-envoy envoy-tools/fuzz envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init envoy-tools/release \
@@ -156,6 +156,17 @@ lint: ## vet, staticcheck, gofumpt, deadcode, and shellcheck where it is install
 shellcheck:
 	@if command -v shellcheck >/dev/null; then shellcheck $(scripts); \
 		else echo "shellcheck is not installed: scripts not checked"; [ '$(CI)' != true ]; fi
+
+# .ci/run runs all but soak in two lanes beside each other, with -j2: builds take both processors, while most tests wait for other
+# processes most of the time. A failure ends its own lane only, so that one run tells of as much as it can.
+programs := lint test chaos fuzz e2e-wire e2e-long
+clusters := e2e-registries e2e-kube e2e-outage e2e-pod e2e-node
+
+lanes: programs clusters
+
+programs clusters:
+	@for target in $($@); do start=$$(date +%s); $(MAKE) --no-print-directory $$target || exit 1; \
+		echo "$$target: $$(($$(date +%s) - start)) s"; done
 
 bench: build bin/envoy ## measure the agent against a bare Envoy, as a table of ratios
 	go run ./e2e/bench

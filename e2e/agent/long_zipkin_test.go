@@ -23,10 +23,10 @@ func (w *world) zipkin() bootstrap.Address {
 		w.T.Fatalf("%v: run make setup", err)
 	}
 	a := bootstrap.Address{Host: "127.0.0.1", Port: lab.Port(w.T)}
-	server, err := lab.Start(lab.Spec{Name: "zipkin", Dir: w.Dir, Argv: []string{
-		"java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-jar", jar, "--armeria.ports[0].ip=127.0.0.1",
+	server, err := lab.Start(lab.Spec{Name: "zipkin", Dir: w.Dir, Argv: append(lab.Java(w.T),
+		"-Xmx128m", "-jar", jar, "--armeria.ports[0].ip=127.0.0.1",
 		fmt.Sprintf("--armeria.ports[0].port=%d", a.Port), "--armeria.ports[0].protocols[0]=http",
-	}})
+	)})
 	w.Check(err)
 	w.T.Cleanup(func() { server.Stop(lab.StopLimit) })
 	w.Check(server.AwaitHTTP(3*time.Minute, fmt.Sprintf("http://%s/health", a)))

@@ -21,13 +21,13 @@ func (w *world) eureka() *eureka {
 	w.T.Helper()
 	jars, port := needs(w.T, "eureka"), w.port()
 	e := &eureka{url: fmt.Sprintf("http://%s/eureka", local(port))}
-	e.part = w.part(lab.Spec{Name: "eureka", Argv: []string{
-		"java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", jars + ":" + jars + "/*", "Eureka",
+	e.part = w.part(lab.Spec{Name: "eureka", Argv: append(lab.Java(w.T),
+		"-XX:+UseSerialGC", "-Xmx256m", "-cp", jars+":"+jars+"/*", "Eureka",
 		"--server.address=127.0.0.1", fmt.Sprintf("--server.port=%d", port),
 		"--eureka.client.register-with-eureka=false", "--eureka.client.fetch-registry=false",
 		"--eureka.server.enable-self-preservation=false", "--eureka.server.eviction-interval-timer-in-ms=1000",
 		"--eureka.server.use-read-only-response-cache=false", "--eureka.server.wait-time-in-ms-when-sync-empty=0",
-	}}, func() error {
+	)}, func() error {
 		_, err := lab.Get(e.url + "/apps")
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
@@ -20,12 +21,12 @@ type language struct {
 	env  []string
 }
 
-func languages() []language {
+func languages(t *testing.T) []language {
 	java := func(name string) language {
 		dir := lab.Path("bin", "peers", name)
-		return language{name: name, argv: []string{
-			"java", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", dir + ":" + filepath.Join(dir, "*"), "Peer",
-		}}
+		return language{name: name, argv: append(lab.Java(t),
+			"-Xmx128m", "-cp", dir+":"+filepath.Join(dir, "*"), "Peer",
+		)}
 	}
 	return []language{
 		{name: "go", argv: []string{lab.Program("peer")}},

@@ -28,7 +28,7 @@ const (
 // changes and a restart of discovery fail no call. Services of a kind that gRPC has not are refused at once, and harm no
 // other. A service that goes and comes back is called again within seconds, also while it comes and goes all the time.
 func TestProxyless(t *testing.T) {
-	for _, l := range languages() {
+	for _, l := range languages(t) {
 		t.Run(l.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.serve()

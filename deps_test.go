@@ -35,7 +35,7 @@ const (
 	programs = "cmd/... examples/... e2e/..."
 
 	// What package comments call pure, and the decisions of rooms that also do I/O.
-	pureRooms = "agent/health agent/identity agent/why bootstrap node templates discovery/authz discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/ingress " +
+	pureRooms = "agent/health agent/identity agent/why bootstrap node templates discovery/authz discovery/model discovery/config discovery/xds discovery/ads/protocol discovery/kube/catalog discovery/kube/networking discovery/ingress " +
 		"discovery/inject discovery/examine discovery/overview discovery/explain discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
 	pureFiles = "agent/core.go agent/carry.go agent/leave.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
@@ -143,8 +143,8 @@ var rules = []rule{
 	},
 	{
 		who: "...", except: "e2e/...", never: "import k8s.io/api/admission/..., import k8s.io/api/apps/..., import k8s.io/api/authentication/..., " +
-			"import k8s.io/api/coordination/..., import k8s.io/api/events/...",
-		why: "these bring a protobuf codec for each type, half a megabyte: what is read of them is JSON, in structs of ours that tests compare with theirs",
+			"import k8s.io/api/coordination/..., import k8s.io/api/events/..., import k8s.io/api/networking/...",
+		why: "these bring a protobuf codec for each type, a megabyte: what is read of them is JSON, in structs of ours that tests compare with theirs",
 	},
 	{
 		who: "...", except: "discovery/ca/issuer", never: "import github.com/golang-jwt/..., import github.com/go-jose/...",
@@ -246,18 +246,19 @@ var rules = []rule{
 	{who: "discovery/ca/kubernetes", only: "discovery/ca discovery/ca/door discovery/kube", why: "a cluster answers about tokens and keeps what replicas share: what it means is the authority's to know"},
 	{who: "discovery/ca/issuer", only: "discovery/ca discovery/ca/door internal/regular", why: "tokens are judged by files: the plane watches these, and the door asks"},
 	{who: "discovery/ca/door", only: "discovery/ca internal/room", why: "callers are judged by what they show: tokens and files come behind interfaces"},
-	{who: "discovery/kube", only: "internal/retry", why: "the Kubernetes client serves its adapters and knows neither"},
+	{who: "discovery/kube", only: "discovery/kube/networking internal/retry", why: "the Kubernetes client serves its adapters and knows neither"},
 	{who: "discovery/kube/catalog", only: "discovery/model", why: "the meaning of Kubernetes' objects does not depend on where they come from"},
 	{
 		who: "discovery/kube/catalog", never: "import k8s.io/client-go/...",
 		why: "the meaning of Kubernetes' objects does not depend on a client: files hold them too",
 	},
-	{who: "discovery/ingress", only: "discovery/model internal/spelling", why: "Gateways and VirtualServices are made of Ingresses, wherever these come from"},
-	{who: "discovery/ingress/source", only: "discovery/ingress discovery/model", why: "it joins what stores pass on, wherever they read it"},
+	{who: "discovery/kube/networking", only: "nothing", why: "these types are the API's: what they mean is for others"},
+	{who: "discovery/ingress", only: "discovery/kube/networking discovery/model internal/spelling", why: "Gateways and VirtualServices are made of Ingresses, wherever these come from"},
+	{who: "discovery/ingress/source", only: "discovery/ingress discovery/kube/networking discovery/model", why: "it joins what stores pass on, wherever they read it"},
 	{who: "discovery/ingress", never: "import k8s.io/client-go/...", why: "the meaning of Kubernetes' objects does not depend on a client: files hold them too"},
 	{who: "discovery/config", only: "discovery/model node internal/spelling", why: "decoding and validating need the model, not the stores"},
 	{
-		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/ingress discovery/kube discovery/kube/catalog watch internal/bounded internal/regular internal/spiffe",
+		who: adapters, only: "discovery/model discovery/config discovery/secret discovery/ingress discovery/kube discovery/kube/catalog discovery/kube/networking watch internal/bounded internal/regular internal/spiffe",
 		why: "an adapter tells the model what it finds; how it looks for it is its own business",
 	},
 	{

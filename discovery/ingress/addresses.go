@@ -5,8 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 )
 
 // Addresses returns the addresses at which clients outside of the cluster reach the proxies behind a Service, in order:

@@ -6,7 +6,8 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
+
+	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 )
 
 // route returns the route to a backend. If the backend does not exist, requests are answered with 503, and wrong gives

@@ -5,8 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	networkingv1 "k8s.io/api/networking/v1"
-
+	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 	"github.com/pilotlight/pilotlight/internal/spelling"
 )
 

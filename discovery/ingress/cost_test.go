@@ -10,9 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 

@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
-	networkingv1 "k8s.io/api/networking/v1"
+
+	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 )
 
 // path is a path of an Ingress.

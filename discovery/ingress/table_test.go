@@ -11,10 +11,10 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
+
+	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 )
 
 // Client sends requests to one API server. It may be used by several goroutines at once.
@@ -53,11 +54,16 @@ func (c *Client) of(version schema.GroupVersion, known *runtime.Scheme, contentT
 	return client, nil
 }
 
-// typed returns a client of a version of core, discovery or networking; it uses protobuf, which costs least, else JSON.
+// typed returns a client of a version of core, discovery or networking. It reads protobuf, which costs least, else JSON; the
+// types of networking have JSON only.
 func (c *Client) typed(version schema.GroupVersion) (*rest.RESTClient, error) {
 	known := runtime.NewScheme()
 	metav1.AddToGroupVersion(known, version)
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme} {
+	if version == networkingv1.Version() {
+		networkingv1.AddToScheme(known)
+		return c.of(version, known, runtime.ContentTypeJSON)
+	}
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme} {
 		if err := add(known); err != nil {
 			return nil, fmt.Errorf("know the types of %s: %w", version, err)
 		}

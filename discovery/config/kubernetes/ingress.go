@@ -8,11 +8,11 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pilotlight/pilotlight/discovery/ingress"
 	"github.com/pilotlight/pilotlight/discovery/kube"
+	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 
@@ -56,7 +56,7 @@ func isClass(w *kube.Watch) bool {
 }
 
 func ingressWatches(namespaces []string) (out []*kube.Watch) {
-	api := networkingv1.SchemeGroupVersion
+	api := networkingv1.Version()
 	out = append(out, &kube.Watch{Resource: api.WithResource("ingressclasses"), Object: &networkingv1.IngressClass{}, Strip: stripIngress, Optional: true})
 	for _, namespace := range kube.Namespaces(namespaces) {
 		out = append(out,

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pilotlight/pilotlight/discovery/ingress"
 	"github.com/pilotlight/pilotlight/discovery/kube"
+	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 )
 
 // Shown is the status of an Ingress, as the API server has it.
@@ -81,7 +81,7 @@ func (s *IngressStatus) Run(ctx context.Context, connect func() (*kube.Client, e
 			if len(addresses) > 0 {
 				status = networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: addresses}}
 			}
-			return session.Client.ApplyStatus(ctx, networkingv1.SchemeGroupVersion.WithResource("ingresses"), "Ingress", name.Namespace, name.Name, version, statusManager, status)
+			return session.Client.ApplyStatus(ctx, networkingv1.Version().WithResource("ingresses"), "Ingress", name.Namespace, name.Name, version, statusManager, status)
 		})
 		return nil
 	})

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/pilotlight/pilotlight/discovery/ingress"
 	"github.com/pilotlight/pilotlight/discovery/kube"
+	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 )
 
 // A status that differs is written, once: a replica that becomes the leader writes nothing if all statuses are right.

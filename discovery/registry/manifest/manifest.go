@@ -12,12 +12,12 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	strict "sigs.k8s.io/json"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/kube/catalog"
+	networkingv1 "github.com/pilotlight/pilotlight/discovery/kube/networking"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
 

@@ -28,6 +28,7 @@ type Spec struct {
 	Env  []string
 	Argv []string
 
+	Stdin          *os.File // nil for none
 	Stdout, Stderr *os.File // nil for the log
 }
 
@@ -46,6 +47,9 @@ func Start(s Spec) (*Process, error) {
 	p.cmd.Dir = s.Work
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, s.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if s.Stdin != nil {
+		p.cmd.Stdin = s.Stdin // not set to a nil file, which is not the same as none
+	}
 	if s.Stdout != nil {
 		p.cmd.Stdout = s.Stdout
 	}

@@ -1,0 +1,9 @@
+// Package docs follows the pages of docs/ as their readers do: each command block runs, in the order of the page, in one shell in a
+// directory and a network namespace of its own, and prints what the page says that it prints. A page and the programs cannot drift apart.
+//
+//	```sh     commands: without an output after them they must succeed
+//	```text   what the commands before it print; … stands for anything
+//
+// Commands that need what is not here, such as a cluster's nodes, are in blocks named console; docs/kubernetes.md is followed by e2e/kube and
+// e2e/node, docs/consul.md and docs/eureka.md by e2e/registries.
+package docs

@@ -2,7 +2,7 @@
 // directory and a network namespace of its own, and prints what the page says that it prints. A page and the programs cannot drift apart.
 //
 //	```sh     commands: without an output after them they must succeed
-//	```text   what the commands before it print; … stands for anything
+//	```text   what the commands before it print; … stands for anything. They are run again until they do, so they start nothing
 //
 // Commands that need what is not here, such as a cluster's nodes, are in blocks named console; docs/kubernetes.md is followed by e2e/kube and
 // e2e/node, docs/consul.md and docs/eureka.md by e2e/registries.

@@ -4,6 +4,6 @@
 //	```sh     commands: without an output after them they must succeed
 //	```text   what the commands before it print; … stands for anything. They are run again until they do, so they start nothing
 //
-// Commands that need what is not here, such as a cluster's nodes, are in blocks named console; docs/kubernetes.md is followed by e2e/kube and
-// e2e/node, docs/consul.md and docs/eureka.md by e2e/registries.
+// It leaves out blocks named console, which need what is not here, and leaves the other pages to the packages that have their programs:
+// docs/kubernetes.md to e2e/kube and e2e/node.
 package docs

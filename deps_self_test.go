@@ -55,6 +55,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/xds/x.go", `import _ "./discovery/ads"`, "a function of a Mesh and a Node"},
 	{"discovery/ads/x.go", `import _ "./discovery"`, "the arrows have one direction"},
 	{"agent/health/x.go", `import _ "./agent/envoy"`, "health is judged from observations"},
+	{"agent/records/x.go", `import _ "./agent/envoy"`, "a record is read and kept without the Envoy that sent it"},
 	{"agent/why/x.go", `import _ "./agent/envoy"`, "failures are explained from what an Envoy has said"},
 	{"agent/cert/x.go", `import _ "./agent/proxy"`, "none of them may need it"},
 	{"agent/proxy/x.go", `import _ "./internal/setting"`, "joined from a Config"},

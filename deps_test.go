@@ -39,7 +39,7 @@ const (
 		"discovery/inject discovery/examine discovery/overview discovery/explain discovery/ca discovery/registry/manifest internal/bounded internal/environ internal/fill internal/room internal/spelling internal/spiffe"
 	pureFiles = "agent/core.go agent/carry.go agent/leave.go agent/epoch.go agent/handover.go agent/restart.go agent/drain.go agent/stop.go agent/status.go " +
 		"agent/cert/check.go agent/envoy/argv.go agent/envoy/remains.go agent/flight/record.go agent/lossy/lines.go cmd/agent/statustable.go " +
-		"agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/enroll/plan.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
+		"agent/records/parse.go agent/sds/message.go agent/sds/secret.go agent/sds/stream.go agent/frame/field.go agent/enroll/plan.go agent/relay/scan.go agent/lastgood/answer.go agent/lastgood/memory.go agent/lastgood/message.go agent/lastgood/progress.go agent/status/exposition.go agent/status/sample.go " +
 		"discovery/state.go discovery/due.go discovery/secretstate.go discovery/linger.go discovery/heap/goal.go discovery/notes/difference.go " +
 		"discovery/ca/door/fault.go discovery/ca/door/pace.go discovery/ca/issuer/claims.go discovery/ca/issuer/config.go discovery/ca/issuer/jwk.go discovery/ca/issuer/keys.go discovery/ca/issuer/judge.go discovery/ca/kubernetes/judge.go discovery/ads/content/resume.go discovery/ads/intake/frames.go discovery/ads/intake/message.go " +
 		"discovery/config/file/parse.go discovery/config/file/plan.go discovery/config/file/wipe.go discovery/config/file/writable.go " +
@@ -197,6 +197,7 @@ var rules = []rule{
 	{who: "agent/lastgood", only: "agent/frame internal/durable", why: "what is remembered depends on messages, not on who sends them"},
 	{who: "agent/relay", only: "agent/frame agent/lastgood agent/cert", why: "a relay is joined from a Config: whose Envoys it serves is the joining room's business"},
 	{who: "agent/health", only: "nothing", why: "health is judged from observations: it must not reach the Envoy that it judges"},
+	{who: "agent/records", only: "agent/flight agent/frame agent/why", why: "a record is read and kept without the Envoy that sent it: agent/proxy decides who may connect"},
 	{who: "agent/why", only: "nothing", why: "failures are explained from what an Envoy has said: it must not reach the Envoy that it explains"},
 	{who: "agent/identity", only: "node", why: "an identity is made of texts and addresses: a test of it needs neither a host nor a pod"},
 	{

@@ -36,6 +36,7 @@ type Metadata struct {
 	HTTPProxyPort    int               // HTTP_PROXY_PORT on loopback for outbound HTTP, 0 for none; a string on the wire
 	AgentSDS         AgentSDS          // PILOTLIGHT_SDS
 	Certificate      bool              // PILOTLIGHT_CERTIFICATE: the agent serves the workload's certificate and roots by SDS, or will; false is not written
+	Records          bool              // PILOTLIGHT_RECORDS: the bootstrap has the cluster agent_records, which takes records of failed requests; false is not written
 	Extra            map[string]any    // every other key; JSON values only
 }
 
@@ -54,6 +55,7 @@ func (m Metadata) Map() map[string]any {
 	set("INTERCEPTION_MODE", string(m.InterceptionMode), m.InterceptionMode != "")
 	set("PILOTLIGHT_SDS", string(m.AgentSDS), m.AgentSDS != "")
 	set("PILOTLIGHT_CERTIFICATE", "true", m.Certificate)
+	set("PILOTLIGHT_RECORDS", "true", m.Records)
 	set("HTTP_PROXY_PORT", strconv.Itoa(m.HTTPProxyPort), m.HTTPProxyPort != 0)
 	return out
 }
@@ -70,6 +72,7 @@ func ParseMetadata(in map[string]any) (Metadata, error) {
 		HTTPProxyPort:    p.port("HTTP_PROXY_PORT"),
 		AgentSDS:         AgentSDS(p.text("PILOTLIGHT_SDS")),
 		Certificate:      p.text("PILOTLIGHT_CERTIFICATE") == "true",
+		Records:          p.text("PILOTLIGHT_RECORDS") == "true",
 	}
 	if len(p.extra) > 0 {
 		m.Extra = p.extra

@@ -19,6 +19,7 @@ type files struct {
 	memory    *os.File // the bootstrap, where no file could be written; else nil
 	admin     string   // a Unix socket, mode 0600, which Envoy creates
 	gate      string   // JSON of static resources for Envoy to add; empty for none
+	records   string   // JSON of a cluster for Envoy to add; empty for none
 }
 
 // filesOf names the files of a process: of an epoch, or trialName.
@@ -62,14 +63,14 @@ func (f files) adminJSON() json.RawMessage {
 }
 
 // overlay returns what Envoy is to merge over the bootstrap: the admin if it is YAML, where of two forms of an address the later one counts,
-// and the gate, since Envoy appends to lists. It is empty for nothing.
+// the gate, and the cluster of records, since Envoy appends to lists. It is empty for nothing.
 func (f files) overlay() string {
 	var parts []string
 	if f.yaml {
 		parts = append(parts, `"admin":`+string(f.adminJSON()))
 	}
-	if f.gate != "" {
-		parts = append(parts, `"static_resources":`+f.gate)
+	if resources := f.resources(); resources != "" {
+		parts = append(parts, `"static_resources":`+resources)
 	}
 	if len(parts) == 0 {
 		return ""

@@ -36,6 +36,8 @@ type Proxy struct {
 	Gates    Gates         // hold newcomers; the zero Gates hold none
 	Patience time.Duration // how long a trial of a configuration may take
 
+	Records string // the socket for records of failed requests, for a bootstrap of the user's own that names their cluster; empty for none
+
 	Unintercepted bool   // programs call Envoy's ports themselves: interception mode NONE
 	Spare         *Spare // descriptors for use when the process has no other left; nil for none
 
@@ -101,6 +103,7 @@ func (p *Proxy) begin(launch agent.Launch) (*process, error) {
 
 		stirred: make(chan struct{}, 1),
 	}
+	c.files.records = recordsFor(p.Records, launch.Config.Bootstrap, p.Options)
 	c.admin = NewAdmin(c.files.admin)
 	c.admin.Spare = p.Spare
 	p.hold(c)
@@ -346,7 +349,7 @@ func (p *Proxy) validate(ctx context.Context, config agent.Config) error {
 		return err
 	}
 	defer os.Remove(path)
-	return Validate(ctx, p.Binary, path, p.Options)
+	return Validate(ctx, p.Binary, path, p.Records, p.Options)
 }
 
 // sameProtocol compares the hot-restart version of the binary on disk with that of the running one, which may have been

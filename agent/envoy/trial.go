@@ -119,7 +119,7 @@ func (p *Proxy) beginTrial(config agent.Config, addresses []netip.AddrPort) (*pr
 		Proxy: p, launch: agent.Launch{Config: config}, files: filesOf(in, trialName, config.Format),
 		output: &output{log: p.Output.With("trial", true).Handler()}, started: time.Now(), gate: newGate(addresses),
 	}
-	c.files.gate = c.gate.static(p.Gates.Socket)
+	c.files.gate, c.files.records = c.gate.static(p.Gates.Socket), recordsFor(p.Records, config.Bootstrap, p.Options)
 	c.admin = NewAdmin(c.files.admin)
 	c.admin.Spare = p.Spare
 	_ = os.Remove(c.files.admin) // of an earlier trial

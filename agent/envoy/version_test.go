@@ -92,7 +92,7 @@ func TestValidate(t *testing.T) {
 			if err := os.WriteFile(path, []byte(test.bootstrap), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			err := Validate(t.Context(), binary, path, Options{
+			err := Validate(t.Context(), binary, path, "", Options{
 				Concurrency: 1, LogLevel: "warning", DrainTime: time.Second, ParentShutdown: time.Minute, Extra: test.args,
 			})
 			switch {

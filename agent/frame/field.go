@@ -35,6 +35,17 @@ func prefix(to []byte, number, size int) []byte {
 
 // Fields calls each with every field of bytes in a message, and skips all others.
 func Fields(message []byte, each func(number int, value []byte) error) error {
+	return All(message, func(number int, value []byte, _ uint64) error {
+		if value == nil {
+			return nil
+		}
+		return each(number, value)
+	})
+}
+
+// All calls each with every field of bytes in a message, whose value is never nil, and with every varint, whose value is nil. It skips
+// all others.
+func All(message []byte, each func(number int, value []byte, n uint64) error) error {
 	for len(message) > 0 {
 		tag, n := binary.Uvarint(message)
 		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29 {
@@ -44,9 +55,12 @@ func Fields(message []byte, each func(number int, value []byte) error) error {
 		size := 0
 		switch tag & 7 {
 		case varint:
-			_, n := binary.Uvarint(message)
+			value, n := binary.Uvarint(message)
 			if n <= 0 {
 				return ErrMalformed
+			}
+			if err := each(int(tag>>3), nil, value); err != nil {
+				return err
 			}
 			size = n
 		case fixed8:
@@ -59,7 +73,7 @@ func Fields(message []byte, each func(number int, value []byte) error) error {
 				return ErrMalformed
 			}
 			end := n + int(value)
-			if err := each(int(tag>>3), message[n:end]); err != nil {
+			if err := each(int(tag>>3), message[n:end], 0); err != nil {
 				return err
 			}
 			size = end

@@ -51,7 +51,7 @@ func LikeIstio(m node.Metadata, id node.ID, env Environment, s Settings) node.Me
 	if s.OwnBootstrap {
 		serves = node.SDSNone // for an own bootstrap with the cluster sds-grpc, set ISTIO_META_PILOTLIGHT_SDS=files
 	}
-	m.AgentSDS = cmp.Or(m.AgentSDS, serves)
+	m.AgentSDS, m.Records = cmp.Or(m.AgentSDS, serves), m.Records || !s.OwnBootstrap
 	return m
 }
 

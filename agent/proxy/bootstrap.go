@@ -40,7 +40,7 @@ func (p *Proxy) Validate(ctx context.Context) error {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return err
 	}
-	return envoy.Validate(ctx, binary, path, p.config.Envoy)
+	return envoy.Validate(ctx, binary, path, p.config.recordsAt(filepath.Join(dir, secretsSocket)), p.config.Envoy)
 }
 
 // Diff compares the bootstrap with the one that runs, with secrets masked: lines that begin with "-" are in the running

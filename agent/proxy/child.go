@@ -32,6 +32,7 @@ func (p *Proxy) newChild(want desired, s *secrets, slot *envoy.Slot, process Pro
 		Spare:             envoy.NewSpare(),
 		Redirected:        p.redirected(),
 		Gates:             gates,
+		Records:           c.recordsAt(want.params.SecretsSocket),
 		Patience:          c.Supervision.HandoverTimeout,
 		Unintercepted:     p.params.Metadata.InterceptionMode == node.None,
 		Discovery:         p.discovery(),
@@ -46,6 +47,15 @@ func (p *Proxy) newChild(want desired, s *secrets, slot *envoy.Slot, process Pro
 			forked()
 		},
 	}
+}
+
+// recordsAt returns the socket for records of failed requests whose cluster Envoy is to add to a bootstrap; empty for a rendered one,
+// which has it.
+func (c Config) recordsAt(socket string) string {
+	if c.Source.Custom.Path == "" {
+		return ""
+	}
+	return socket
 }
 
 // certificates returns the state of the workload's certificates for an Envoy that started at a time.

@@ -17,6 +17,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent/envoy"
 	"github.com/pilotlight/pilotlight/agent/flight"
 	"github.com/pilotlight/pilotlight/agent/footprint"
+	"github.com/pilotlight/pilotlight/agent/records"
 	"github.com/pilotlight/pilotlight/agent/sds"
 	"github.com/pilotlight/pilotlight/agent/status"
 	"github.com/pilotlight/pilotlight/agent/upgrade"
@@ -67,7 +68,7 @@ func (p *Proxy) run(ctx context.Context, process Process, carriage *carriage) er
 			c.Log.Warn("slot not cleared up", "err", err)
 		}
 	}()
-	s := &secrets{workload: c.Certificates[0].Files, server: &sds.Server{Log: c.Log}, log: c.Log}
+	s := &secrets{workload: c.Certificates[0].Files, server: &sds.Server{Log: c.Log}, records: &records.Ring{Since: time.Now()}, log: c.Log}
 	s.resume(carriage)
 	params, stop, err := p.serveSecrets(carriage, s, slot) // before the bootstrap is rendered, which depends on the result
 	if err != nil {
@@ -127,7 +128,7 @@ func (p *Proxy) serveSecrets(c *carriage, s *secrets, slot *envoy.Slot) (params 
 		return params, nil, fmt.Errorf("serve the certificates for discovery's mutual TLS: %w", err)
 	}
 	p.config.Log.Warn("SDS not served", "err", err)
-	params.SecretsSocket, params.Metadata.AgentSDS = "", node.SDSNone
+	params.SecretsSocket, params.Metadata.AgentSDS, params.Metadata.Records = "", node.SDSNone, false
 	return params, func() {}, nil
 }
 

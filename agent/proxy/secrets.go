@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotlight/pilotlight/agent/cert"
+	"github.com/pilotlight/pilotlight/agent/records"
 	"github.com/pilotlight/pilotlight/agent/sds"
 	"github.com/pilotlight/pilotlight/agent/status"
 )
@@ -20,13 +21,14 @@ import (
 type secrets struct {
 	workload cert.Files
 	server   *sds.Server
+	records  *records.Ring
 	log      *slog.Logger
 	seen     atomic.Pointer[[]sds.Seen] // the last observation of the files of Envoy's subscriptions
 
 	own, files sds.Secrets // to begin with: of another image of the agent
 }
 
-// listen opens the socket of the bootstrap's cluster sds-grpc. Only processes of the agent's own user that are not refused
+// listen opens the socket of the bootstrap's clusters sds-grpc and agent_records. Only processes of the agent's own user that are not refused
 // may connect.
 func (s *secrets) listen(c *carriage, socket string, refuse func(pid int) error) (stop func(), err error) {
 	listener, err := c.listenOwner(secretsSocket, socket, refuse)
@@ -34,6 +36,14 @@ func (s *secrets) listen(c *carriage, socket string, refuse func(pid int) error)
 		return nil, err
 	}
 	server := s.server.NewHTTPServer(s.log)
+	secrets := server.Handler
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == records.Method {
+			s.records.ServeHTTP(w, r)
+			return
+		}
+		secrets.ServeHTTP(w, r)
+	})
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +20,7 @@ func (r *running) why(ctx context.Context) (status.Why, error) {
 	if admin == nil {
 		return status.Why{}, errors.New("no Envoy is running")
 	}
-	counters, err := admin.Stats(ctx, why.Filter())
+	counters, err := admin.Stats(ctx, why.Filter()+"|"+droppedFilter)
 	if err != nil {
 		return status.Why{}, err
 	}
@@ -37,7 +39,33 @@ func (r *running) why(ctx context.Context) (status.Why, error) {
 		out.Lacks = append(out.Lacks, "counters that --statsInclusionPrefixes, --statsInclusionSuffixes and --statsInclusionRegexps leave out")
 	}
 	out.Findings = why.Explain(counters, clusters)
+	r.tellRequests(&out, counters[dropped])
 	return out, nil
+}
+
+// dropped counts the records that Envoy had no room for.
+const dropped, droppedFilter = "access_logs.grpc_access_log.logs_dropped", `^access_logs\.grpc_access_log\.logs_dropped$`
+
+// tellRequests adds the last requests that failed, and what is not known of others.
+func (r *running) tellRequests(out *status.Why, dropped int64) {
+	report := r.secrets.records.Report()
+	out.Requests, out.Recorded = report.Requests, report.Since
+	lacks := func(format string, values ...any) { out.Lacks = append(out.Lacks, fmt.Sprintf(format, values...)) }
+	if report.Since.Sub(out.Since) > time.Second {
+		lacks("failed requests before %s: an earlier image of the agent had their records", report.Since.UTC().Format(time.RFC3339))
+	}
+	if dropped > 0 {
+		lacks("%d failed requests that are only counted: they came faster than the agent takes records, or while it stood still", dropped)
+	}
+	if report.Faults > 0 {
+		lacks("failed requests in %d messages of Envoy that are no records", report.Faults)
+	}
+	switch text, _, err := r.config.Source.bootstrap(r.want.params); {
+	case r.want.params.SecretsSocket == "":
+		lacks("failed requests themselves: the agent has no socket for their records, see its log")
+	case r.config.Source.own() && (err != nil || !bytes.Contains(text, []byte("agent_records"))):
+		lacks("failed requests themselves: no access log of the bootstrap names the cluster agent_records; docs/bootstrap.md shows one")
+	}
 }
 
 // page returns what the page shows beside the document.

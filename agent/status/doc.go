@@ -57,7 +57,9 @@
 //	 "counts", "events", "memory_bytes"}
 //
 //	/why:
-//	{"at", "epoch", "since", "findings": [{"flag", "kind", "where", "counter", "what", "count", "text", "instead"}], "lacks": [text]}
+//	{"at", "epoch", "since", "findings": [{"flag", "kind", "where", "counter", "what", "count", "text", "instead"}],
+//	 "requests": [{"at", "flags", "code", "method", "authority", "path", "client", "cluster", "endpoint", "route", "details", "reason", "tries", "took_ms",
+//	               "text", "instead"}], "recorded_since", "lacks": [text]}
 //
 // # A drain
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -133,6 +134,11 @@ func (o *document) failures(why Why, failed error) {
 	default:
 		o.element("p", fmt.Sprintf("Counted by the Envoy of epoch %d since %s.", why.Epoch, clock(why.Since)))
 	}
+	rows = nil
+	for _, r := range slices.Backward(why.Requests[max(0, len(why.Requests)-pageFailures):]) {
+		rows = append(rows, []string{clock(r.At), strings.Join(r.Flags, ","), strconv.Itoa(r.Code), flight.MaskText(r.Text), r.Instead})
+	}
+	o.table("The last failed requests", []string{"At", "Flags", "Code", "What", "Instead"}, rows)
 	for _, l := range why.Lacks {
 		o.element("p", "not told: "+l)
 	}

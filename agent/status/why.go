@@ -16,7 +16,9 @@ type Why struct {
 	Epoch    int           `json:"epoch"`
 	Since    time.Time     `json:"since"` // of the counts: the Envoy's start
 	Findings []why.Finding `json:"findings"`
-	Lacks    []string      `json:"lacks,omitempty"` // what could not be asked, or is not counted
+	Requests []why.Request `json:"requests"`        // the last ones that failed, the oldest first
+	Recorded time.Time     `json:"recorded_since"`  // of Requests
+	Lacks    []string      `json:"lacks,omitempty"` // what could not be asked, or is not counted or recorded
 }
 
 // whyKept is how long an answer is given again: it costs Envoy's main thread up to 60 ms with 5,000 services.

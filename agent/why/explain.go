@@ -35,7 +35,7 @@ type subject struct {
 }
 
 // ignored are the places that are no part of the data plane.
-var ignored = []string{"admin", "admin.main_thread", "agent_prometheus", "agent_readiness", "sds-grpc"}
+var ignored = []string{"admin", "admin.main_thread", "agent_prometheus", "agent_readiness", "sds-grpc", "agent_records"}
 
 // Explain returns the causes that counters show, the most frequent first.
 func Explain(counters map[string]int64, clusters map[string]Cluster) []Finding {
@@ -218,7 +218,7 @@ func plural(n int64, what string) string {
 // printable makes one line of bounded length of a name.
 func printable(name string) string {
 	name = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if !unicode.IsPrint(r) { // also what turns the direction of writing round
 			return ' '
 		}
 		return r

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +23,9 @@ const whyLong = `Say in words why requests failed: from the counters and endpoin
 Each finding has Envoy's response flag, as access logs have it, how often, where, why, and what to do. Counts are since the Envoy's start;
 with --for they are of that time alone: start it, send the request that fails, and read.
 
+Below are the last requests that failed, the newest last, from a record that Envoy sends for each within a second or two. The agent keeps
+the last 100 in memory. Values of queries, and what looks like a secret, are not shown.
+
 The agent answers programs on this host only. Exit status: 0 for an answer; 1 for none; 2 a fault of flags or environment.`
 
 func whyCommand(c command) *cobra.Command {
@@ -36,7 +41,7 @@ func whyCommand(c command) *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	target := statusTarget(f)
-	f.IntVar(&last, "last", 20, "how many findings to print, the most frequent first")
+	f.IntVar(&last, "last", 20, "how many findings to print, the most frequent first, and how many failed requests, the newest last")
 	f.DurationVar(&period, "for", 0, "count what fails in this time from now, instead of since the Envoy's start")
 	output := subcommand.AddOutput(cmd)
 	f.DurationVar(&requestTimeout, "requestTimeout", 5*time.Second, "how long the agent may take to answer")
@@ -58,6 +63,7 @@ func whyCommand(c command) *cobra.Command {
 			return err
 		}
 		answer.Findings = answer.Findings[:min(len(answer.Findings), last)]
+		answer.Requests = answer.Requests[max(0, len(answer.Requests)-last):]
 		return output.Print(cmd.OutOrStdout(), answer, whyText(answer))
 	}
 	return cmd
@@ -78,6 +84,7 @@ func askWhy(ctx context.Context, agent *client.Client, period time.Duration) (st
 	if err != nil {
 		return second, err
 	}
+	second.Requests = slices.DeleteFunc(second.Requests, func(r why.Request) bool { return r.At.Before(first.At) })
 	before := first.Findings
 	if !first.Since.Equal(second.Since) {
 		before = nil // another Envoy, which began to count after the first question
@@ -103,6 +110,17 @@ func whyText(w status.Why) string {
 			flag = emptyCell
 		}
 		fmt.Fprintf(&out, "\n%-4s %s\n     -> %s\n", printable(flag), printable(f.Text), printable(f.Instead))
+	}
+	if len(w.Requests) > 0 {
+		fmt.Fprintf(&out, "\nThe last failed requests:\n")
+	}
+	for _, r := range w.Requests {
+		answer := cmp.Or(strings.Join(r.Flags, ","), emptyCell)
+		if r.Code != 0 {
+			answer = fmt.Sprintf("%d %s", r.Code, answer)
+		}
+		fmt.Fprintf(&out, "\n%s  %s  after %v\n     %s\n     -> %s\n", r.At.UTC().Format("15:04:05.000"), printable(answer),
+			time.Duration(r.Took*float64(time.Millisecond)).Round(time.Millisecond), printable(r.Text), printable(r.Instead))
 	}
 	for _, l := range w.Lacks {
 		fmt.Fprintf(&out, "\nnot told: %s\n", printable(l))

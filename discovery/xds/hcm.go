@@ -36,7 +36,8 @@ const (
 
 // observed holds the access logs and tracing of every connection manager and TCP proxy of a mesh.
 type observed struct {
-	logs    []*accesslogv3.AccessLog
+	logs    []*accesslogv3.AccessLog // of the mesh
+	reports reports
 	tracing *hcmv3.HttpConnectionManager_Tracing // nil for none
 }
 
@@ -48,7 +49,7 @@ func (o observed) newHCM(statPrefix string, direction corev3.TrafficDirection) *
 		NormalizePath:     wrapperspb.Bool(true),
 		UseRemoteAddress:  wrapperspb.Bool(false),
 		StreamIdleTimeout: durationpb.New(0),
-		AccessLog:         o.logs,
+		AccessLog:         o.httpLogs(),
 		Tracing:           o.tracing,
 		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
@@ -133,7 +134,7 @@ func listenerName(ip string, port uint32) string {
 	return ip + "_" + strconv.FormatUint(uint64(port), 10)
 }
 
-// observe returns the access logs of the mesh, and tracing with tracer.
-func observe(mesh model.Settings, tracer *meshconfig.MeshConfig_ExtensionProvider) observed {
-	return observed{logs: accessLogs(mesh), tracing: tracing(mesh, tracer)}
+// observe returns the access logs of the mesh, reports to the agent, and tracing with tracer.
+func observe(mesh model.Settings, tracer *meshconfig.MeshConfig_ExtensionProvider, r reporter) observed {
+	return observed{logs: accessLogs(mesh), reports: r.reports(), tracing: tracing(mesh, tracer)}
 }

@@ -18,7 +18,7 @@ import (
 // tcpTo returns a filter that forwards TCP to a cluster.
 func (o observed) tcpTo(cluster string) *listenerv3.Filter {
 	return networkFilter(tcpProxyFilter, &tcpproxyv3.TcpProxy{
-		StatPrefix: cluster, ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: cluster}, AccessLog: o.logs,
+		StatPrefix: cluster, ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: cluster}, AccessLog: o.tcpLogs(),
 	})
 }
 
@@ -30,7 +30,7 @@ func (r router) tcpRoute(o observed, route []*networking.RouteDestination) *list
 		return o.tcpTo(blackHoleCluster)
 	}
 	first := destinations[0].GetDestination()
-	out := &tcpproxyv3.TcpProxy{StatPrefix: r.clusterOf(first), AccessLog: o.logs}
+	out := &tcpproxyv3.TcpProxy{StatPrefix: r.clusterOf(first), AccessLog: o.tcpLogs()}
 	if len(destinations) == 1 {
 		out.ClusterSpecifier = &tcpproxyv3.TcpProxy_Cluster{Cluster: r.clusterOf(first)}
 	} else {

@@ -22,6 +22,12 @@ type failing struct {
 
 func startFailing(t *testing.T, flags ...string) *failing {
 	t.Helper()
+	return startFailingWith(t, func(bootstrap string) string { return bootstrap }, flags...)
+}
+
+// startFailingWith changes the bootstrap.
+func startFailingWith(t *testing.T, change func(bootstrap string) string, flags ...string) *failing {
+	t.Helper()
 	f := &failing{standalone: newStandalone(t)}
 	host, _, _ := net.SplitHostPort(f.address)
 	f.routes, f.tls = fmt.Sprintf("%s:%d", host, lab.Port(t)), fmt.Sprintf("%s:%d", host, lab.Port(t))
@@ -63,7 +69,7 @@ func startFailing(t *testing.T, flags ...string) *failing {
 		"common_tls_context": {"tls_certificates": [{"certificate_chain": {"inline_string": %q}, "private_key": {"inline_string": %q}}]}}}`, identity.Chain, identity.Key)
 	f.mutate = func(text string) string {
 		text = strings.Replace(text, `"clusters": [`, `"clusters": [`+clusters, 1)
-		return strings.Replace(text, `"listeners": [`, `"listeners": [`+listener("routes", f.routes, "")+listener("secure", f.tls, context), 1)
+		return change(strings.Replace(text, `"listeners": [`, `"listeners": [`+listener("routes", f.routes, "")+listener("secure", f.tls, context), 1))
 	}
 	f.configure(1)
 	f.launch(flags...)

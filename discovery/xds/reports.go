@@ -1,0 +1,99 @@
+package xds
+
+import (
+	typedv3 "github.com/cncf/xds/go/xds/type/v3"
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// reporter is the side of a request on which a proxy is that reports to its agent, by Istio's names.
+type reporter string
+
+const (
+	nobody        reporter = "" // the agent takes no reports
+	bySource      reporter = "source"
+	byDestination reporter = "destination"
+)
+
+// where returns the reporter if there are reports.
+func (r reporter) where(reports bool) reporter {
+	if reports {
+		return r
+	}
+	return nobody
+}
+
+// agentRecords is the cluster of the agent's bootstrap to which records of failed requests go: docs/design/042. Envoy refuses a listener
+// that names a cluster which it does not have, so only a proxy gets them whose metadata says that it has it.
+const agentRecords = "agent_records"
+
+// reports are access logs for the agent: of requests, and of connections of TCP.
+type reports struct {
+	by        reporter
+	http, tcp []*accesslogv3.AccessLog
+}
+
+func (r reporter) reports() reports {
+	if r == nobody {
+		return reports{}
+	}
+	return reports{
+		by: r,
+		http: []*accesslogv3.AccessLog{
+			typedLog("envoy.access_loggers.http_grpc", "envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig", recorded, failed()),
+		},
+		tcp: []*accesslogv3.AccessLog{
+			typedLog("envoy.access_loggers.tcp_grpc", "envoy.extensions.access_loggers.grpc.v3.TcpGrpcAccessLogConfig", recorded, flagged()),
+		},
+	}
+}
+
+func (o observed) httpLogs() []*accesslogv3.AccessLog { return joined(o.logs, o.reports.http) }
+func (o observed) tcpLogs() []*accesslogv3.AccessLog  { return joined(o.logs, o.reports.tcp) }
+
+func joined(logs, more []*accesslogv3.AccessLog) []*accesslogv3.AccessLog {
+	if len(more) == 0 {
+		return logs
+	}
+	return append(logs[:len(logs):len(logs)], more...)
+}
+
+// recorded is the configuration of a log that sends records to the agent: see agent/records.
+var recorded = map[string]any{"common_config": map[string]any{
+	"log_name": agentRecords, "transport_api_version": "V3", "buffer_flush_interval": "1s",
+	"custom_tags":  []any{map[string]any{"tag": "cluster", "value": "%UPSTREAM_CLUSTER_RAW%"}}, // the record has it only where there is an endpoint
+	"grpc_service": map[string]any{"envoy_grpc": map[string]any{"cluster_name": agentRecords}},
+}}
+
+// typedLog returns an access log whose configuration is a tree: the Go packages of its schema would add much to the program for a constant.
+func typedLog(name, schema string, config map[string]any, filter *accesslogv3.AccessLogFilter) *accesslogv3.AccessLog {
+	value, err := structpb.NewStruct(config)
+	if err != nil {
+		value = &structpb.Struct{} // constants, which can be converted
+	}
+	return &accesslogv3.AccessLog{
+		Name: name, Filter: filter,
+		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&typedv3.TypedStruct{TypeUrl: "type.googleapis.com/" + schema, Value: value})},
+	}
+}
+
+// flagged passes what Envoy has a flag for.
+func flagged() *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{}}}
+}
+
+// failed passes requests with a flag, those with a status of 500 or more, and those that a policy may have refused, which have no flag.
+func failed() *accesslogv3.AccessLogFilter {
+	filters := []*accesslogv3.AccessLogFilter{
+		flagged(), status(accesslogv3.ComparisonFilter_GE, 500), status(accesslogv3.ComparisonFilter_EQ, 401), status(accesslogv3.ComparisonFilter_EQ, 403),
+	}
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_OrFilter{OrFilter: &accesslogv3.OrFilter{Filters: filters}}}
+}
+
+func status(op accesslogv3.ComparisonFilter_Op, code uint32) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{StatusCodeFilter: &accesslogv3.StatusCodeFilter{
+		Comparison: &accesslogv3.ComparisonFilter{Op: op, Value: &corev3.RuntimeUInt32{DefaultValue: code, RuntimeKey: "agent_records.none"}},
+	}}}
+}

@@ -22,6 +22,7 @@ import (
 // upgrader asks other images of the agent whether they would take over, and has the supervisor leave for one that would.
 type upgrader struct {
 	argv, environ []string
+	able          func() error // whether this image can be replaced
 	ask           func(ctx context.Context, image *os.File, argv, environ []string) (upgrade.Answer, error)
 	leave         func(context.Context) error
 	log           *slog.Logger
@@ -53,7 +54,10 @@ func (u *upgrader) upgrade(ctx context.Context, path string) (version string, er
 			return "", err
 		}
 	}
-	if version, err = u.fetch(ctx, path); err == nil {
+	if err = u.able(); err == nil {
+		version, err = u.fetch(ctx, path)
+	}
+	if err == nil {
 		u.log.Info("another image of the agent goes on as soon as nothing is under way", "binary", path, "version", version)
 		upgrade.At(upgrade.Fetched)
 		err = u.leave(ctx)

@@ -27,6 +27,14 @@ func set() (s unix.Sigset_t) {
 	return s
 }
 
+// Able returns an error if this image can never be replaced: Hold needs all threads, and Go's runtime does not reach those of C.
+func Able() error {
+	if _, _, failed := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); failed != 0 {
+		return errors.New("this agent was built with cgo, and cannot hold signals for another image: build it with CGO_ENABLED=0, and restart it")
+	}
+	return nil
+}
+
 // Hold blocks the handled signals in every thread, or ends that: a signal that comes from now on is for the next image.
 func Hold(yes bool) error {
 	how, s := uintptr(unix.SIG_UNBLOCK), set()

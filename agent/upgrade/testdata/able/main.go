@@ -1,0 +1,11 @@
+// Program able prints whether an image that is built as it is can be replaced, and whether signals can be held.
+package main
+
+import (
+	"fmt"
+	_ "net" // with cgo it has threads of C
+
+	"github.com/pilotlight/pilotlight/agent/upgrade"
+)
+
+func main() { fmt.Println(upgrade.Able(), upgrade.Hold(true)) }

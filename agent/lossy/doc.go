@@ -6,6 +6,8 @@
 //	              ▼                                 ▼
 //	       dropped and counted               the callback receives the number
 //
+// When another image of the agent goes on, it carries the number of lines that were not written, and tells it as if it had dropped them.
+//
 // It drops whole lines: a caller writes one or more lines at a time. A caller that has only pieces, such as a process's
 // output, puts a Lines before it.
 //

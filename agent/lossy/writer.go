@@ -19,11 +19,13 @@ type Writer struct {
 
 	mu      sync.Mutex
 	pending []byte
+	current []byte        // is being written
 	spare   []byte        // for pending, while the other one is written
 	writing chan struct{} // closed when nothing is pending any more; nil while nothing is
 	broken  bool          // the last lines could not be written
 	dropped int64         // lines, since the start
 	told    int64         // dropped lines of which the callback has been called
+	carried bool          // by Carry, of this Writer
 }
 
 // NewWriter returns a writer to a file.
@@ -86,6 +88,7 @@ func (w *Writer) take() (lines []byte, dropped int64, flowing func(int64)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lines, w.pending, w.spare = w.pending, w.spare, nil
+	w.current = lines
 	if !w.broken {
 		dropped, w.told = w.dropped-w.told, w.dropped
 	}
@@ -98,6 +101,7 @@ func (w *Writer) take() (lines []byte, dropped int64, flowing func(int64)) {
 func (w *Writer) written(lines []byte, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.current = nil
 	if w.broken = err != nil; w.broken { // the reader is gone, or the disk is full
 		w.drop(lines)
 	}
@@ -117,5 +121,30 @@ func (w *Writer) Flush(limit time.Duration) {
 	select {
 	case <-writing:
 	case <-time.After(limit):
+	}
+}
+
+// Carried is what another Writer to the same file goes on with.
+type Carried struct {
+	Dropped int64 // lines since the start, those that have not been written yet among them
+	Told    int64 // of these, as far as the callback has been called
+}
+
+// Carry counts as dropped what has not been written yet: it is lost with this process, unless it is written until then.
+func (w *Writer) Carry() Carried {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.carried = true
+	unwritten := bytes.Count(w.pending, []byte("\n")) + bytes.Count(w.current, []byte("\n"))
+	return Carried{w.dropped + int64(unwritten), w.told}
+}
+
+// Resume goes on with what another Writer knew: the lines that were dropped are reported when the file accepts lines again. A Writer that was
+// carried itself, and is still there, has its lines.
+func (w *Writer) Resume(from Carried) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.carried {
+		w.dropped, w.told = w.dropped+max(0, from.Dropped), w.told+max(0, min(from.Told, from.Dropped))
 	}
 }

@@ -150,3 +150,39 @@ func TestLines(t *testing.T) {
 type writerFunc func([]byte)
 
 func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
+
+// What is lost when another image goes on is told by that image, with what was dropped before. A Writer that stays has its lines.
+func TestLinesThatAreLostWithAnImage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck, flows := &pipe{gate: make(chan struct{})}, &pipe{gate: make(chan struct{})}
+		close(flows.gate)
+		tell := func(w *Writer) { w.OnFlow(func(n int64) { fmt.Fprintf(w, "dropped %d\n", n) }) }
+		w := NewWriter(stuck)
+		tell(w)
+		io.WriteString(w, "1\n2\n") // is being written
+		synctest.Wait()
+		io.WriteString(w, "3\n")                                                     // waits
+		io.WriteString(w, strings.Repeat(strings.Repeat("x", 99)+"\n", limit/100+1)) // too much
+		carried := w.Carry()
+		if want := int64(3 + limit/100 + 1); carried != (Carried{want, 0}) {
+			t.Fatalf("carried %+v, want %d lines", carried, want)
+		}
+		next := NewWriter(flows)
+		tell(next)
+		next.Resume(carried)
+		io.WriteString(next, "goes on\n")
+		synctest.Wait()
+		if got, want := flows.String(), fmt.Sprintf("goes on\ndropped %d\n", carried.Dropped); got != want || next.Dropped() != carried.Dropped {
+			t.Errorf("got %q and %d, want %q", got, next.Dropped(), want)
+		}
+		if again := next.Carry(); again != (Carried{carried.Dropped, carried.Dropped}) {
+			t.Errorf("carried once more: %+v", again)
+		}
+		w.Resume(carried) // the other image could not go on
+		close(stuck.gate)
+		synctest.Wait()
+		if got, want := stuck.String(), fmt.Sprintf("1\n2\n3\ndropped %d\n", limit/100+1); got != want {
+			t.Errorf("the image that stays writes %q, want %q", got, want)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/pilotlight/pilotlight/agent"
 	"github.com/pilotlight/pilotlight/agent/cert"
 	"github.com/pilotlight/pilotlight/agent/envoy"
+	"github.com/pilotlight/pilotlight/agent/lossy"
 	"github.com/pilotlight/pilotlight/agent/relay"
 	"github.com/pilotlight/pilotlight/agent/sds"
 	"github.com/pilotlight/pilotlight/agent/status"
@@ -38,6 +39,8 @@ type carried struct {
 	Past         status.Past
 	WasReady     bool
 	Upgrades     status.Upgrades
+	Stderr       lossy.Carried // lines of the agent's log: since format 3
+	Stdout       lossy.Carried // lines of Envoy's stdout: likewise
 }
 
 // carriage is what a run takes over from another image, and what it leaves to the next one.
@@ -138,6 +141,8 @@ func (c *carriage) adopt(r *running, first *agent.Config) error {
 	r.report.wasReady = c.from.WasReady
 	r.rotated.Store(&c.from.Rotated)
 	r.upgrader.resume(c.from.Upgrades, c.handed.Failure)
+	r.process.Stderr.Resume(c.from.Stderr)
+	r.process.Printed.Resume(c.from.Stdout)
 	c.handed.Accept()
 	return nil
 }
@@ -148,6 +153,7 @@ func (c *carriage) pack(image *os.File, unable error) (*Left, error) {
 	state := carried{
 		Supervisor: c.leaving.Carried, Sockets: c.sockets, Secrets: r.secrets.server.Newest().Carried(),
 		Past: r.report.journal.Past(), WasReady: r.report.wasReady, Upgrades: r.upgrader.upgrades(),
+		Stderr: r.process.Stderr.Carry(), Stdout: r.process.Printed.Carry(),
 	}
 	if rotated := r.rotated.Load(); rotated != nil {
 		state.Rotated = *rotated

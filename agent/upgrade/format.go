@@ -7,7 +7,8 @@ package upgrade
 //
 //	1	the first one
 //	2	and a command that came while the supervisor left
-const Format = 2
+//	3	and how many log lines were lost
+const Format = 3
 
 // Formats returns the numbers of the formats that this image reads.
-func Formats() []int { return []int{1, Format} }
+func Formats() []int { return []int{1, 2, Format} }

@@ -2,9 +2,11 @@ package agent
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,4 +111,36 @@ func TestUpgradeWhileDiscoveryIsAway(t *testing.T) {
 	o.Check(o.Discovery.Restart())
 	o.says("/healthz/ready", "ready")
 	upgrade(4)
+}
+
+// Lines that nobody had read when the agent was replaced are counted, and the next image tells how many.
+func TestUpgradeWhileNobodyReadsTheLog(t *testing.T) {
+	t.Parallel()
+	s := newStandalone(t)
+	read, write := unreadPipe(t)
+	s.stderr = write
+	s.launch("--proxyLogLevel", "debug")
+	s.must(s.awaitRevision(1, startLimit))
+	s.must(lab.Eventually(lab.StopLimit, func() error {
+		for range 20 {
+			if _, err := lab.Get("http://" + s.address); err != nil {
+				return err
+			}
+		}
+		return s.droppedLines()
+	}))
+	before := s.vitals()
+	s.must(s.upgrade(images(t)[0]))
+	if after := s.vitals(); after.envoy != before.envoy {
+		t.Errorf("Envoy is process %d, was %d", after.envoy, before.envoy)
+	}
+	s.must(s.droppedLines())
+	told := make(chan string, 1)
+	go firstLine(read, "lines dropped: nobody read them", told)
+	line := <-told
+	go io.Copy(io.Discard, read)
+	_, after, _ := strings.Cut(line, "stream=stderr lines=")
+	if n, err := strconv.Atoi(strings.TrimSpace(after)); err != nil || n < 1000 {
+		t.Errorf("the next image tells %q, want more than a thousand lines, those that were not dropped yet among them", line)
+	}
 }

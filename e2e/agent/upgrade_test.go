@@ -87,94 +87,6 @@ func (s *standalone) vitals() (v vitals) {
 	return v
 }
 
-// steady asks the status port without a pause until stop is called, which returns how often, the errors, and the longest wait.
-func (s *standalone) steady() (stop func() (asked int, failures []string, longest time.Duration)) {
-	end, done := make(chan struct{}), make(chan struct{})
-	asked, failures, longest := 0, []string(nil), time.Duration(0)
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(time.Millisecond):
-			}
-			began := time.Now()
-			response, err := fresh.Get("http://" + s.status + []string{"/healthz/ready", "/healthz/live"}[asked%2])
-			if err == nil {
-				response.Body.Close()
-				if response.StatusCode != http.StatusOK {
-					err = fmt.Errorf("%s", response.Status)
-				}
-			}
-			asked++
-			longest = max(longest, time.Since(began))
-			if err != nil {
-				failures = append(failures, began.UTC().Format("05.000 ")+time.Since(began).String()+" "+err.Error())
-			}
-		}
-	}()
-	return func() (int, []string, time.Duration) {
-		close(end)
-		<-done
-		return asked, failures, longest
-	}
-}
-
-// Upgrades in a row under load, from an older format and between two builds: no request fails, neither Envoy nor a socket changes, and nothing is left.
-func TestSoakUpgrades(t *testing.T) {
-	t.Parallel()
-	two := images(t)
-	s := newStandalone(t)
-	older, _ := s.beside(tagged(t, "oldformat"))
-	s.must(s.upgrade(two[0]))
-	first := s.vitals()
-	load, stop := s.load(), s.steady()
-	var last vitals
-	var sizes []int64
-	for i := 1; i <= *soak; i++ {
-		s.must(s.upgrade(two[i%2]))
-		last = s.vitals()
-		sizes = append(sizes, last.resident>>10)
-		if want := two[i%2]; last.image != want || last.envoy != first.envoy || last.restart != first.restart || last.children != 1 {
-			t.Fatalf("after upgrade %d: %+v, want image %s and as before %+v", i, last, want, first)
-		}
-		if i%10 == 0 {
-			if err := s.upgrade(older); err == nil || !strings.Contains(err.Error(), "this agent writes") {
-				t.Errorf("upgrade to an image that reads older states only: %v", err)
-			}
-		}
-	}
-	asked, failures, longest := stop()
-	t.Logf("status port: asked %d times, longest wait %s; resident kB: %v; %d descriptors, %d threads, at first %d and %d",
-		asked, longest, sizes, len(last.files), last.threads, len(first.files), first.threads)
-	if len(failures) > 0 {
-		t.Errorf("%d of %d questions at the status port failed: %q", len(failures), asked, failures)
-	}
-	lab.Unharmed(t, load)
-	if err := lab.Eventually(lab.StopLimit, func() error { // descriptors of requests that are over
-		if last = s.vitals(); len(last.files) > len(first.files) {
-			return fmt.Errorf("%d descriptors, at first %d:\n%s\nat first:\n%s", len(last.files), len(first.files),
-				strings.Join(last.files, "\n"), strings.Join(first.files, "\n"))
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
-	if last.threads > first.threads+4 {
-		t.Errorf("%d threads, at first %d", last.threads, first.threads)
-	}
-	if last.resident > first.resident+first.resident/5 {
-		t.Errorf("%d bytes resident, at first %d", last.resident, first.resident)
-	}
-	a, err := s.ask()
-	s.must(err)
-	if a.Upgrades.Count != *soak+1 || a.Counts["starting Envoy"] != 1 || a.Readiness.Changes != 1 {
-		t.Errorf("it tells %+v", a)
-	}
-	s.handOver(2) // the last image can do what the first one could
-}
-
 // SIGUSR2 upgrades to the binary at the agent's own path, and --upgradeOnChange does when that file changes.
 func TestUpgradeTriggers(t *testing.T) {
 	t.Parallel()
@@ -192,28 +104,6 @@ func TestUpgradeTriggers(t *testing.T) {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", s.Pid))
 	if s.must(err); strings.TrimSpace(string(name)) != "agent" {
 		t.Errorf("the process is called %s, want agent", name)
-	}
-}
-
-// A binary that cannot take over changes nothing, and the reason is printed.
-func TestUpgradeRefused(t *testing.T) {
-	t.Parallel()
-	s := startStandalone(t)
-	before := s.vitals()
-	text := filepath.Join(t.TempDir(), "text")
-	s.must(os.WriteFile(text, []byte("no program"), 0o755))
-	for _, test := range []struct{ binary, want string }{
-		{text, "exec format error"},
-		{text + ".none", "no such file"},
-		{lab.Program("discovery"), "cannot take over: exit status 2: "},
-	} {
-		if err := s.upgrade(test.binary); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %q", test.binary, err, test.want)
-		}
-	}
-	after := s.vitals()
-	if a, err := s.ask(); err != nil || a.Upgrades.Count != 0 || a.Upgrades.Failure == "" || after.envoy != before.envoy || after.image != before.image {
-		t.Errorf("it tells %+v, %v; %+v", a, err, after)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	random "math/rand/v2"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -22,12 +23,13 @@ import (
 
 // Config is where a certificate comes from.
 type Config struct {
-	Host, Port string // of the authority
-	Identity   string // the URI that its certificate must have, if it is not for the host
-	Roots      string // file of roots of its certificate, PEM
-	Token      string // file of a token; empty for none
-	Dir        string // of the certificate's files
-	Within     string // a directory above Dir that nobody can lead elsewhere, such as /dev/fd/64; empty for none
+	Host, Port string   // of the authority
+	Identity   string   // the URI that its certificate must have, if it is not for the host
+	Roots      string   // file of roots of its certificate, PEM
+	Token      string   // file of a token; empty for none
+	Dir        string   // of the certificate's files
+	Within     string   // a directory above Dir that nobody can lead elsewhere, such as /dev/fd/64; empty for none
+	Held       *os.File // the lock of Dir, of another image of this agent; nil for none. It is the Enrollment's, or closed
 	Log        *slog.Logger
 }
 
@@ -47,13 +49,19 @@ type Enrollment struct {
 
 // Open makes the directory of the certificate. What was there before, of an agent that ended, is used.
 func Open(c Config) (*Enrollment, error) {
-	dir, err := openDirectory(c.Dir, c.Within)
+	dir, err := openDirectory(c.Dir, c.Within, c.Held)
+	if c.Held != nil && (err != nil || dir.lock != c.Held) {
+		c.Held.Close()
+	}
 	if err != nil {
 		return nil, err
 	}
 	s := server{c.Host, c.Port, c.Identity}
 	return &Enrollment{config: c, dir: dir, ask: s.ask, roots: s.roots}, nil
 }
+
+// Lock is held while no other agent may use the directory.
+func (e *Enrollment) Lock() *os.File { return e.dir.lock }
 
 // Close lets another agent use the directory.
 func (e *Enrollment) Close() { e.dir.lock.Close() }

@@ -23,6 +23,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func check(t testing.TB, err error) {
@@ -395,19 +397,38 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 			dir := t.TempDir()
 			check(t, os.Chmod(filepath.Dir(dir), 0o755)) // others may enter it
 			at := c.make(dir)
-			if _, err := openDirectory(at, ""); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := openDirectory(at, "", nil); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
 	}
 	dir := filepath.Join(t.TempDir(), "c")
-	first, err := openDirectory(dir, "")
+	first, err := openDirectory(dir, "", nil)
 	check(t, err)
-	if _, err := openDirectory(dir, ""); err == nil || !strings.Contains(err.Error(), "another agent has its certificate there") {
+	if _, err := openDirectory(dir, "", nil); err == nil || !strings.Contains(err.Error(), "another agent has its certificate there") {
 		t.Errorf("a second agent: %v", err)
 	}
+	// Another image of the first agent goes on with the lock, and nobody gets in between.
+	held, err := unix.FcntlInt(first.lock.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	check(t, err)
 	check(t, first.lock.Close())
-	second, err := openDirectory(dir, "")
+	if _, err := openDirectory(dir, "", nil); err == nil {
+		t.Error("a second agent got in between two images of the first one")
+	}
+	file := os.NewFile(uintptr(held), "lock")
+	first, err = openDirectory(dir, "", file)
+	check(t, err)
+	if first.lock != file {
+		t.Error("the lock of the image before is not used")
+	}
+	other, err := openDirectory(filepath.Join(t.TempDir(), "d"), "", file) // it is another directory's
+	check(t, err)
+	if other.lock == file {
+		t.Error("the lock of another directory is used")
+	}
+	check(t, other.lock.Close())
+	check(t, first.lock.Close())
+	second, err := openDirectory(dir, "", nil)
 	check(t, err)
 	check(t, second.lock.Close())
 }
@@ -421,7 +442,7 @@ func TestADirectoryThatIsHeldOpen(t *testing.T) {
 	check(t, err)
 	defer held.Close()
 	within := fmt.Sprintf("/dev/fd/%d", held.Fd())
-	dir, err := openDirectory(within+"/certificates", within)
+	dir, err := openDirectory(within+"/certificates", within, nil)
 	check(t, err)
 	defer dir.lock.Close()
 	check(t, os.Rename(base+"/slot", base+"/away"))
@@ -442,7 +463,7 @@ func TestADirectoryThatOthersCannotReach(t *testing.T) {
 	check(t, os.Chmod(base, 0o700))
 	check(t, os.Mkdir(base+"/open", 0o700))
 	check(t, os.Chmod(base+"/open", 0o777))
-	dir, err := openDirectory(base+"/open/c", "")
+	dir, err := openDirectory(base+"/open/c", "", nil)
 	check(t, err)
 	dir.lock.Close()
 }

@@ -38,8 +38,9 @@ type directory struct {
 	lock *os.File
 }
 
-// openDirectory makes a directory that no other user can use, and that no other agent uses.
-func openDirectory(path, within string) (*directory, error) {
+// openDirectory makes a directory that no other user can use, and that no other agent uses. held is its lock if another image of this agent
+// had it; nil for none.
+func openDirectory(path, within string, held *os.File) (*directory, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the certificate: %w", err)
 	}
@@ -50,12 +51,27 @@ func openDirectory(path, within string) (*directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the directory of the certificate: %w", err)
 	}
+	if same(held, lock) {
+		lock.Close()
+		d := &directory{path, held}
+		return d, d.link()
+	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("%s: another agent has its certificate there: give each agent a --certDir of its own", path)
 	}
 	d := &directory{path, lock}
 	return d, d.link()
+}
+
+// same reports whether both are one file, which may have been replaced since the first was opened.
+func same(held, opened *os.File) bool {
+	if held == nil {
+		return false
+	}
+	one, err1 := held.Stat()
+	other, err2 := opened.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(one, other)
 }
 
 // judge refuses a directory that other users can change, or replace. What is above within does not count, nor what is above or below

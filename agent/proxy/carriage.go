@@ -41,6 +41,7 @@ type carried struct {
 	Upgrades     status.Upgrades
 	Stderr       lossy.Carried // lines of the agent's log: since format 3
 	Stdout       lossy.Carried // lines of Envoy's stdout: likewise
+	Enrollment   int           // the lock of its directory; 0 for none: likewise
 }
 
 // carriage is what a run takes over from another image, and what it leaves to the next one.
@@ -52,6 +53,7 @@ type carriage struct {
 	leaving *agent.Left // nil until the supervisor has left
 	files   upgrade.Files
 	sockets map[string]int
+	lock    int // of the enrolment; 0 for none
 	faults  []error
 
 	r       *running
@@ -109,6 +111,27 @@ func (c *carriage) keep(name string, l net.Listener) bool {
 	return true
 }
 
+// keepEnrollment is called before the directory of the certificate is let go. It keeps its lock for the next image, if one comes.
+func (c *carriage) keepEnrollment(e *enrolled) {
+	if c.leaving == nil {
+		return
+	}
+	number, err := c.files.Give(e.Lock())
+	if err != nil {
+		c.faults = append(c.faults, fmt.Errorf("keep the directory of the certificate: %w", err))
+		return
+	}
+	c.lock = number
+}
+
+// enrollmentLock returns the lock of the image before; nil for none.
+func (c *carriage) enrollmentLock() (*os.File, error) {
+	if c.from.Enrollment == 0 {
+		return nil, nil
+	}
+	return c.handed.Files.Take(c.from.Enrollment, "the lock of the certificate's directory")
+}
+
 // slot claims a slot, or goes on to own the one of the image before.
 func (c *carriage) slot(config Config) (*envoy.Slot, error) {
 	if c.handed == nil {
@@ -153,7 +176,7 @@ func (c *carriage) pack(image *os.File, unable error) (*Left, error) {
 	state := carried{
 		Supervisor: c.leaving.Carried, Sockets: c.sockets, Secrets: r.secrets.server.Newest().Carried(),
 		Past: r.report.journal.Past(), WasReady: r.report.wasReady, Upgrades: r.upgrader.upgrades(),
-		Stderr: r.process.Stderr.Carry(), Stdout: r.process.Printed.Carry(),
+		Enrollment: c.lock, Stderr: r.process.Stderr.Carry(), Stdout: r.process.Printed.Carry(),
 	}
 	if rotated := r.rotated.Load(); rotated != nil {
 		state.Rotated = *rotated

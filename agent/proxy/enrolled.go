@@ -34,7 +34,7 @@ func (p *Proxy) settle(slot *envoy.Slot) {
 }
 
 // openEnrollment opens the directory of the certificate. The authority is discovery, or one that shows the same identity.
-func (p *Proxy) openEnrollment() (*enrolled, error) {
+func (p *Proxy) openEnrollment(c *carriage) (*enrolled, error) {
 	e := p.config.Enrollment
 	if e == nil {
 		return nil, nil
@@ -43,15 +43,21 @@ func (p *Proxy) openEnrollment() (*enrolled, error) {
 	if t := p.params.Discovery.TLS; t != nil {
 		expected = t.SAN
 	}
-	opened, err := enroll.Open(enroll.Config{Host: e.Host, Port: e.Port, Identity: expected, Roots: e.Roots, Token: e.Token, Dir: e.Dir, Within: e.within, Log: p.config.Log})
+	held, err := c.enrollmentLock()
+	if err != nil {
+		return nil, err
+	}
+	opened, err := enroll.Open(enroll.Config{
+		Host: e.Host, Port: e.Port, Identity: expected, Roots: e.Roots, Token: e.Token, Dir: e.Dir, Within: e.within, Held: held, Log: p.config.Log,
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &enrolled{opened}, nil
 }
 
-// run renews the certificate until stop is called: it is needed until the last request.
-func (e *enrolled) run(ctx context.Context) (stop func()) {
+// run renews the certificate until stop is called: it is needed until the last request. The next image gets the lock.
+func (e *enrolled) run(ctx context.Context, c *carriage) (stop func()) {
 	if e == nil {
 		return func() {}
 	}
@@ -61,6 +67,7 @@ func (e *enrolled) run(ctx context.Context) (stop func()) {
 	return func() {
 		cancel()
 		running.Wait()
+		c.keepEnrollment(e)
 		e.Close()
 	}
 }

@@ -75,10 +75,10 @@ func (p *Proxy) run(ctx context.Context, process Process, carriage *carriage) er
 		return err
 	}
 	defer stop()
-	if p.enrolled, err = p.openEnrollment(); err != nil {
+	if p.enrolled, err = p.openEnrollment(carriage); err != nil {
 		return err
 	}
-	defer p.enrolled.run(ctx)()
+	defer p.enrolled.run(ctx, carriage)()
 	own, _ := s.readOwn(time.Now()) // a fault is reported with the other faults of the certificates
 	if !own.Whole() {
 		own = s.own

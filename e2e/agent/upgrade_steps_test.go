@@ -54,7 +54,7 @@ func TestUpgradeAndKillAtAStep(t *testing.T) {
 				}
 			}
 			next, alone := *s, 0.0
-			if len(bare)%2 == 0 { // in turns: who comes second finds warmer caches
+			if len(bare)%2 == 0 { // in turns: the second one finds warmer caches
 				alone = s.startBare()
 			}
 			began := time.Now()

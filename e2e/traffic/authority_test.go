@@ -11,8 +11,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pilotlight/pilotlight/e2e/lab"
 )
@@ -256,5 +259,37 @@ func TestACertificateInADirectoryThatIsOpenToOthers(t *testing.T) {
 	again := s.join("client", "none", "--configPath", open).await()
 	if second, err := again.serial(); err != nil || second != first {
 		t.Errorf("after a restart %s, %v; want %s", second, err, first)
+	}
+}
+
+// Another image of the agent goes on with the certificate and with the lock of its directory, and it renews.
+func TestAnUpgradeKeepsTheCertificate(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t, "--caTTL", "20s")
+	m := s.join("client", s.token("client", "--once")).await()
+	status := fmt.Sprintf("http://127.0.0.1:%d/status", m.status)
+	for n := 1; n <= 2; n++ {
+		before, err := m.serial()
+		s.Check(err)
+		m.Signal(syscall.SIGUSR2)
+		s.Check(lab.Eventually(patience, func() error {
+			text, err := lab.Get(status)
+			if err == nil && !strings.Contains(text, fmt.Sprintf(`"count": %d`, n)) {
+				err = fmt.Errorf("not upgraded: %s", text)
+			}
+			return err
+		}))
+		s.Check(lab.Eventually(patience, func() error { // the image after an upgrade renews
+			if now, err := m.serial(); err != nil || now == before {
+				return fmt.Errorf("serial %s, %w", now, err)
+			}
+			return nil
+		}))
+		lock, err := os.Open(filepath.Join(m.certificates(), "..lock"))
+		s.Check(err)
+		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			t.Errorf("after upgrade %d another agent may take the certificate's directory", n)
+		}
+		lock.Close()
 	}
 }

@@ -10,6 +10,8 @@ import (
 const (
 	shortestTTL = time.Second
 	longestTTL  = 90 * 24 * time.Hour
+
+	longestOverlap = 4 * longestTTL
 )
 
 // authority returns the settings of the authority that signs certificates of workloads.
@@ -29,7 +31,7 @@ func (s *settings) authority() []setting.Setting {
 		{
 			Name: "caSecret", Kind: object(&a.Secret),
 			Help: "Secret that all replicas share instead of the files of --caDir, as NAMESPACE/NAME, Istio's istio-system/cacerts; it is made if there is none, and its " +
-				"roots are written into the ConfigMap istio-ca-root-cert of each namespace by the leader. --caDir has join tokens then, and nothing else",
+				"roots are written into the ConfigMap istio-ca-root-cert of each namespace by the leader. Join tokens are in the Secret NAME-join-tokens beside it, and --caDir is not used",
 		},
 		{
 			Name: "caTTL", Default: plane.AuthorityTTL.String(), Kind: setting.Duration(&a.Terms.Default, shortestTTL, longestTTL),
@@ -38,6 +40,10 @@ func (s *settings) authority() []setting.Setting {
 		{
 			Name: "caMaxTTL", Default: plane.AuthorityTTL.String(), Kind: setting.Duration(&a.Terms.Most, shortestTTL, longestTTL),
 			Help: "how long one is valid at most; what is asked beyond is cut, and the answer says so",
+		},
+		{
+			Name: "rootOverlap", Default: "0s", Kind: setting.Duration(&a.Overlap, 0, longestOverlap),
+			Help: "how long both roots are trusted at least while discovery ca rotate replaces one, before the new one signs; what the lives of certificates need is never cut",
 		},
 		{
 			Name: "caHosts", Kind: setting.List(&a.Hosts),

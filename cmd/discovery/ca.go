@@ -1,16 +1,23 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/discovery/ca/keep"
 	"github.com/pilotlight/pilotlight/discovery/plane"
 )
+
+// addPlace adds the flags that name an authority to a command and those below it, which then find it in the place.
+func addPlace(cmd *cobra.Command) *plane.Place {
+	p, flags := &plane.Place{}, cmd.PersistentFlags()
+	flags.StringVar(&p.Dir, "caDir", "", "directory of the authority, as serve has it; if empty, $PILOTLIGHT_CA_DIR, then "+plane.AuthorityDir)
+	flags.StringVar(&p.Secret, "caSecret", "", "NAMESPACE/NAME of the Secret of an authority that replicas share, as serve has it; if empty, $PILOTLIGHT_CA_SECRET")
+	flags.StringVar(&p.Access.File, "kubeconfig", "", "kubeconfig file of the API server with that Secret; if empty, $KUBECONFIG, then ~/.kube/config, then the cluster whose Pod this is")
+	flags.StringVar(&p.Access.Context, "context", "", "context of the kubeconfig file; if empty, its current one")
+	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return usage(p.Settle(os.Getenv, userAgent())) }
+	return p
+}
 
 func newCA() *cobra.Command {
 	cmd := &cobra.Command{
@@ -19,24 +26,16 @@ func newCA() *cobra.Command {
 	}
 	rotate := &cobra.Command{
 		Use:   "rotate",
-		Short: "Begin to replace the root and key of --caDir, or say how far that is",
-		Long: `Make a new root and key beside those of --caDir, as the user of discovery, where it runs. A running discovery replaces the old ones in steps: agents get
-both roots with their next certificate; after --caMaxTTL the new one signs; when no certificate of the old one lives, that is forgotten. Called again,
-the command says how far that is. An authority of --caSecret is not rotated by it.`,
+		Short: "Begin to replace the root and key of the authority, or say how far that is",
+		Long: `Make a new root and key beside those of the authority: of --caDir, as the user of discovery, where it runs; or of --caSecret, from anywhere with the
+right to list and update that Secret. Running discoveries replace the old ones in steps: agents get both roots within minutes; after --caMaxTTL, or
+--rootOverlap where that is longer, the new one signs; when no certificate of the old one lives, that is forgotten. Called again, the command says how far that is.`,
 		Args: noArgs,
 	}
-	dir := rotate.Flags().String("caDir", cmp.Or(os.Getenv("PILOTLIGHT_CA_DIR"), plane.AuthorityDir), "directory of the authority, as serve has it")
 	abort := rotate.Flags().Bool("abort", false, "keep the old root, as long as the new one has signed nothing")
+	place := addPlace(cmd)
 	rotate.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *abort {
-			return keep.Abort(*dir, time.Now())
-		}
-		r, err := keep.Rotate(*dir, time.Now())
-		if err != nil {
-			return fmt.Errorf("rotate the root: %w", err)
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "from root %.16s to %.16s, %s: %s\n", r.Old, r.New, r.Phase, r.Waits)
-		return err
+		return place.Rotate(cmd.Context(), cmd.OutOrStdout(), *abort)
 	}
 	cmd.AddCommand(rotate)
 	return cmd

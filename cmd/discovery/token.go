@@ -1,15 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotlight/pilotlight/discovery/ca/keep"
 	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
@@ -19,17 +15,18 @@ func newToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Make, list and revoke the tokens by which machines join",
-		Long: `A machine without a token of Kubernetes shows a join token when it asks for its first certificate; it renews by the certificate. The tokens are in
---caDir, as hashes, so these commands run where discovery runs, as its user. A running discovery follows them.`,
+		Long: `A machine without a token of Kubernetes shows a join token when it asks for its first certificate; it renews by the certificate. The tokens are kept as
+hashes: in --caDir, so that these commands run where discovery runs, as its user; or with --caSecret in the Secret NAME-join-tokens beside it, which replicas
+share. A running discovery follows them.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	dir := cmd.PersistentFlags().String("caDir", cmp.Or(os.Getenv("PILOTLIGHT_CA_DIR"), plane.AuthorityDir), "directory of the authority, as serve has it")
-	cmd.AddCommand(newTokenCreate(dir), newTokenList(dir), newTokenRevoke(dir))
+	place := addPlace(cmd)
+	cmd.AddCommand(newTokenCreate(place), newTokenList(place), newTokenRevoke(place))
 	return cmd
 }
 
-func newTokenCreate(dir *string) *cobra.Command {
+func newTokenCreate(place *plane.Place) *cobra.Command {
 	var namespace, account string
 	var ttl time.Duration
 	var once bool
@@ -49,39 +46,31 @@ token ends or is revoked. With --once the first key that comes with it is the on
 		if namespace == "" || account == "" {
 			return setting.Usage("discovery", errors.New("--namespace and --service-account are missing: want the service account that the machine becomes"))
 		}
-		made, text, err := keep.Tokens(*dir).Create(namespace, account, ttl, once, time.Now())
-		if err != nil {
-			return fmt.Errorf("create a join token: %w", err)
+		said, err := place.CreateToken(cmd.Context(), cmd.OutOrStdout(), namespace, account, ttl, once)
+		if said != "" {
+			cmd.PrintErrln(said)
 		}
-		cmd.PrintErrf("join token %s of %s/%s, valid until %s\n", made.ID, namespace, account, made.Expires.Format(time.RFC3339))
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 		return err
 	}
 	return cmd
 }
 
-func newTokenList(dir *string) *cobra.Command {
+func newTokenList(place *plane.Place) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the join tokens", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := keep.Tokens(*dir).List()
-			if err != nil {
-				return fmt.Errorf("list join tokens: %w", err)
-			}
-			return keep.Table(cmd.OutOrStdout(), all, time.Now())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return place.ListTokens(cmd.Context(), cmd.OutOrStdout()) },
 	}
 }
 
-func newTokenRevoke(dir *string) *cobra.Command {
+func newTokenRevoke(place *plane.Place) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke ID",
 		Short: "End a join token",
 		Long:  "End a join token. Certificates that it has brought are renewed by themselves, and live on.",
 		Args:  subcommand.Count(1, 1, "the ID of a join token, as discovery token list shows it"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := keep.Tokens(*dir).Revoke(args[0]); err != nil {
-				return fmt.Errorf("revoke a join token: %w", err)
+			if err := place.RevokeToken(cmd.Context(), args[0]); err != nil {
+				return err
 			}
 			cmd.PrintErrf("join token %s revoked\n", args[0])
 			return nil

@@ -34,6 +34,14 @@ type Authority struct {
 	roots    []*x509.Certificate
 	pool     *x509.CertPool // of the roots
 	rootsPEM []byte
+	until    time.Time // of each leaf; zero for no end but the issuer's
+}
+
+// Until returns the authority for leaves that end by a time at the latest.
+func (a *Authority) Until(end time.Time) *Authority {
+	out := *a
+	out.until = end
+	return &out
 }
 
 // Roots returns all roots to trust, PEM.

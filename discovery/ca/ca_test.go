@@ -288,3 +288,30 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// An authority that has not read for long what is stored of it signs shorter leaves, and in the end none.
+func TestUntil(t *testing.T) {
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	f, err := NewRoot(RootName, RootLife, begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Read(f, begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _, err := newKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := Terms{time.Hour, time.Hour}
+	for left, want := range map[time.Duration]time.Duration{2 * time.Hour: time.Hour, time.Hour / 2: time.Hour / 2, time.Minute: time.Minute, time.Minute - time.Second: 0, -time.Hour: 0} {
+		leaf, err := a.Until(begin.Add(left)).Sign(key, Identity{"cluster.local", "shop", "web"}, 0, terms, begin)
+		switch {
+		case want == 0 && (err == nil || !strings.Contains(err.Error(), "was not read for long")):
+			t.Errorf("%s before the end: %v", left, err)
+		case want > 0 && (err != nil || !leaf.NotAfter.Equal(begin.Add(want)) || (len(leaf.Notes) > 0) != (want < time.Hour)):
+			t.Errorf("%s before the end: until %s, %q, %v; want %s", left, leaf.NotAfter, leaf.Notes, err, want)
+		}
+	}
+}

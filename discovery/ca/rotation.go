@@ -33,7 +33,9 @@ type Rotation struct {
 
 // Observed is what counts for a step.
 type Observed struct {
-	Most time.Duration // longest life of a leaf
+	Most    time.Duration // longest life of a leaf
+	Overlap time.Duration // how long both roots are trusted at least before the new one signs; zero for no longer than that life needs
+	Shared  bool          // by replicas: see Late
 
 	// What is known of certificates that live: the others were signed by another discovery, or before this one began.
 	Live, Both int // how many, and how many of them came with both roots
@@ -42,6 +44,10 @@ type Observed struct {
 // slack returns what is added to the longest life of a leaf: more than a discovery takes to use what is stored, and to sign what it has
 // begun to. It looks every second.
 func slack(most time.Duration) time.Duration { return min(time.Minute, max(most, 10*time.Second)) }
+
+// Late returns how late a replica may be that shares an authority with others, and uses what it knew of before. It then signs nothing that lives
+// longer than a leaf of before would: see Authority.Until. Half of it is for clocks that differ.
+func Late(most time.Duration) time.Duration { return max(slack(most), most/4) }
 
 // Begin returns the rotation from one root to another. It waits for a discovery: only a running one can trust the new root.
 func Begin(old, next string) (Rotation, error) {
@@ -60,10 +66,14 @@ func (r Rotation) Step(o Observed, now time.Time) Rotation {
 	now = now.UTC()
 	r.Most = max(r.Most, o.Most) // a discovery that begins with a shorter one does not know what was signed before
 	wait := r.Most + slack(r.Most)
+	if o.Shared {
+		wait = r.Most + Late(r.Most)
+	}
+	trust := max(wait, o.Overlap)
 	switch {
 	case r.Phase == Begun:
 		r.Phase, r.Began = Trust, now
-	case r.Phase == Trust && !now.Before(r.Began.Add(wait)):
+	case r.Phase == Trust && !now.Before(r.Began.Add(trust)):
 		r.Phase, r.Switched, r.Until = Leaves, now, now.Add(wait)
 	case r.Phase == Leaves && !now.Before(r.Until):
 		r.Phase = Forget
@@ -71,7 +81,7 @@ func (r Rotation) Step(o Observed, now time.Time) Rotation {
 	switch r.Phase {
 	case Trust:
 		r.Waits = fmt.Sprintf("%d of %d certificates that are known came with both roots; the new root signs at %s",
-			o.Both, o.Live, r.Began.Add(wait).Format(time.RFC3339))
+			o.Both, o.Live, r.Began.Add(trust).Format(time.RFC3339))
 	case Leaves:
 		r.Waits = "certificates of the old root live until " + r.Until.Format(time.RFC3339)
 	default:

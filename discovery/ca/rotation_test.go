@@ -53,6 +53,23 @@ func TestRotationSteps(t *testing.T) {
 			t.Errorf("%s: %q, %q; want %q, %q", name, next.Phase, next.Waits, of.want, of.waits)
 		}
 	}
+	for name, of := range map[string]struct {
+		o  Observed
+		at time.Duration
+	}{
+		"shared by replicas":             {Observed{Most: day, Shared: true}, day + day/4},
+		"shared, of short lives":         {Observed{Most: time.Second, Shared: true}, 11 * time.Second},
+		"both are trusted for longer":    {Observed{Most: day, Overlap: 3 * day}, 3 * day},
+		"an overlap that is too short":   {Observed{Most: day, Overlap: time.Hour}, day + time.Minute},
+		"shared, and trusted for longer": {Observed{Most: day, Shared: true, Overlap: 2 * day}, 2 * day},
+	} {
+		if early := trust.Step(of.o, began.Add(of.at-1)); early.Phase != Trust {
+			t.Errorf("%s: %s too early", name, early.Phase)
+		}
+		if due := trust.Step(of.o, began.Add(of.at)); due.Phase != Leaves {
+			t.Errorf("%s: %s, want that the new root signs", name, due.Phase)
+		}
+	}
 	if _, err := Begin(before, before); err == nil {
 		t.Error("a root became itself")
 	}

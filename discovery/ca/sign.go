@@ -58,6 +58,14 @@ func (a *Authority) sign(template *x509.Certificate, key Key, ttl time.Duration,
 	if template.NotBefore.Before(from) {
 		template.NotBefore = from
 	}
+	if !a.until.IsZero() && template.NotAfter.After(a.until) {
+		notes = append(notes, "the certificate ends early, since what is stored of the authority was not read for long: "+a.until.UTC().Format(time.RFC3339))
+		template.NotAfter = a.until.UTC()
+	}
+	if template.NotAfter.Sub(now) < min(ttl/10, time.Minute) {
+		return Leaf{}, fmt.Errorf("what is stored of the authority %s was not read for long: it signs until %s, and now it is %s",
+			a.Name(), a.until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
 	if template.NotAfter.After(to) {
 		notes = append(notes, "the certificate ends with its issuer, "+to.Format(time.RFC3339))
 		template.NotAfter = to

@@ -150,6 +150,15 @@ func (all Tokens) Redeem(text string, key Key, now time.Time) (Tokens, Token, er
 	return out, t, nil
 }
 
+// rememberUse is how exactly the last use of a token is kept.
+const rememberUse = time.Minute
+
+// Changes reports whether the use of a token must be stored: that of one which may be used once, and else not each one.
+func (all Tokens) Changes(used Token) bool {
+	i := slices.IndexFunc(all, func(t Token) bool { return t.ID == used.ID })
+	return i < 0 || used.Once || used.Used.Sub(all[i].Used) >= rememberUse
+}
+
 func hashOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])

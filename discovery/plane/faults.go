@@ -104,9 +104,9 @@ func (a Authority) faults(fault Fault) []error {
 		return []error{fault("caDir", `""`, "a directory")}
 	case a.Used && a.Terms.Default > a.Terms.Most:
 		return []error{fault("caTTL", a.Terms.Default, "at most --caMaxTTL, which is "+a.Terms.Most.String())}
-	case !a.Used && (len(a.Hosts) > 0 || a.Issuers != "" || a.Secret != (Name{}) || !slices.Contains([]string{"", AuthorityDir}, a.Dir) ||
+	case !a.Used && (len(a.Hosts) > 0 || a.Issuers != "" || a.Overlap != 0 || a.Secret != (Name{}) || !slices.Contains([]string{"", AuthorityDir}, a.Dir) ||
 		!slices.Contains([]ca.Terms{{}, {Default: AuthorityTTL, Most: AuthorityTTL}}, a.Terms)):
-		return []error{errors.New("--caDir, --caSecret, --caTTL, --caMaxTTL, --caHosts or --caIssuers is given without --ca")}
+		return []error{errors.New("--caDir, --caSecret, --caTTL, --caMaxTTL, --rootOverlap, --caHosts or --caIssuers is given without --ca")}
 	}
 	return nil
 }

@@ -70,9 +70,10 @@ func TestFaults(t *testing.T) {
 		{func(c *Config) {
 			c.Authority = Authority{Dir: AuthorityDir, Terms: ca.Terms{Default: AuthorityTTL, Most: AuthorityTTL}}
 		}, ""},
-		{func(c *Config) { c.Authority.Dir = "d" }, "--caDir, --caSecret, --caTTL, --caMaxTTL, --caHosts or --caIssuers is given without --ca"},
-		{func(c *Config) { c.Authority.Issuers = "i" }, "--caDir, --caSecret, --caTTL, --caMaxTTL, --caHosts or --caIssuers is given without --ca"},
-		{func(c *Config) { c.Authority.Terms.Most = time.Hour }, "--caDir, --caSecret, --caTTL, --caMaxTTL, --caHosts or --caIssuers is given without --ca"},
+		{func(c *Config) { c.Authority.Dir = "d" }, "--caDir, --caSecret, --caTTL, --caMaxTTL, --rootOverlap, --caHosts or --caIssuers is given without --ca"},
+		{func(c *Config) { c.Authority.Issuers = "i" }, "--caDir, --caSecret, --caTTL, --caMaxTTL, --rootOverlap, --caHosts or --caIssuers is given without --ca"},
+		{func(c *Config) { c.Authority.Overlap = time.Hour }, "--caDir, --caSecret, --caTTL, --caMaxTTL, --rootOverlap, --caHosts or --caIssuers is given without --ca"},
+		{func(c *Config) { c.Authority.Terms.Most = time.Hour }, "--caDir, --caSecret, --caTTL, --caMaxTTL, --rootOverlap, --caHosts or --caIssuers is given without --ca"},
 		{func(c *Config) {
 			c.Authority = Authority{Used: true, Dir: "d", Terms: ca.Terms{Default: 1, Most: 1}, Secret: Name{"n", "s"}}
 		}, "--caSecret is given, and --registries does not name Kubernetes"},

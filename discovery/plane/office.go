@@ -46,6 +46,7 @@ type office struct {
 
 	reviewer *kubernetes.Reviewer // nil without a cluster
 	shared   *kubernetes.Shared   // nil for an authority of files
+	tokens   *kubernetes.Tokens   // likewise
 	issuers  *issuer.Issuers      // nil without --caIssuers
 	rotating *rotating            // nil for an authority that replicas share
 	reload   func() error         // of the roots that the secure port trusts
@@ -77,6 +78,10 @@ func newOffice(c Config, served func() *model.Mesh) (*office, error) {
 			return nil
 		},
 	}
+	if o.shared != nil {
+		o.tokens = &kubernetes.Tokens{Connect: c.Cluster.connect, In: kubernetes.TokensBeside(o.shared.In)}
+		desk.JoinTokens = o.tokens
+	}
 	if a.Issuers != "" { // before the API server: an issuer that is configured is that for its tokens
 		if o.issuers, err = issuer.Open(a.Issuers, c.Log, time.Now); err != nil {
 			return nil, fmt.Errorf("--caIssuers: %w", err)
@@ -104,14 +109,15 @@ func (o *office) authority(c Config) (signing, own func() *ca.Authority, err err
 	a := c.Authority
 	if a.Secret != (Name{}) {
 		o.shared = &kubernetes.Shared{
-			Connect: c.Cluster.connect, Namespace: a.Secret.Namespace, Name: a.Secret.Name, Log: c.Log, Now: time.Now,
-			Known: func(*ca.Authority) {
+			Connect: c.Cluster.connect, In: kubernetes.At(a.Secret), Replica: c.Replica, Terms: a.Terms, Overlap: a.Overlap, Log: c.Log, Now: time.Now,
+			Census: func(roots []byte) (live, with int) { return o.desk.Census(roots) },
+			Changed: func() {
 				if err := o.reload(); err != nil {
 					c.Log.Error("the secure port does not trust the authority", "err", err)
 				}
 			},
 		}
-		return o.shared.Authority, o.shared.Authority, nil
+		return o.shared.Signing, func() *ca.Authority { return o.shared.State().Own }, nil
 	}
 	state, made, err := keep.Open(a.Dir, time.Now())
 	if err != nil {
@@ -122,7 +128,7 @@ func (o *office) authority(c Config) (signing, own func() *ca.Authority, err err
 	} else {
 		c.Log.Info("authority read", "caDir", a.Dir, "issuer", state.Authority.Name(), "until", state.Authority.Ends(), "rotation", state.Rotation.Phase)
 	}
-	o.rotating = &rotating{dir: a.Dir, terms: a.Terms, log: c.Log, state: state, changed: func() error { return o.reload() }}
+	o.rotating = &rotating{dir: a.Dir, terms: a.Terms, overlap: a.Overlap, log: c.Log, state: state, changed: func() error { return o.reload() }}
 	return o.rotating.signing, o.rotating.own, nil
 }
 
@@ -132,7 +138,7 @@ func (o *office) publisher(c Config) kube.Lead {
 		return nil
 	}
 	p := &kubernetes.Publisher{Namespaces: c.Cluster.Namespaces, Log: c.Log, Roots: func() []byte {
-		if authority := o.shared.Authority(); authority != nil {
+		if authority := o.shared.State().Authority; authority != nil {
 			return authority.Roots()
 		}
 		return nil
@@ -142,7 +148,7 @@ func (o *office) publisher(c Config) kube.Lead {
 
 // lacks returns what is missing before a certificate can be signed; "" for nothing.
 func (o *office) lacks() string {
-	if o == nil || o.shared == nil || o.shared.Authority() != nil {
+	if o == nil || o.shared == nil || o.shared.State().Authority != nil {
 		return ""
 	}
 	return "there is no authority yet"
@@ -157,8 +163,8 @@ func (o *office) lines() []string {
 	if o.rotating != nil {
 		out = append(out, o.rotating.lines()...)
 	}
-	if o.shared != nil && o.shared.Fault() != "" {
-		out = append(out, o.shared.Fault())
+	if o.shared != nil {
+		out = append(out, o.shared.Lines()...)
 	}
 	if o.issuers != nil {
 		out = append(out, o.issuers.Faults()...)
@@ -229,6 +235,9 @@ func statusOf(err error) error {
 func (o *office) run(ctx context.Context, at net.Addr) error {
 	if o.reviewer != nil {
 		defer o.reviewer.Close()
+	}
+	if o.tokens != nil {
+		defer o.tokens.Close()
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	if o.shared != nil {

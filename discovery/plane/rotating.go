@@ -19,6 +19,7 @@ const (
 type rotating struct {
 	dir     string
 	terms   ca.Terms
+	overlap time.Duration
 	log     *slog.Logger
 	changed func() error // is called after each step
 
@@ -61,7 +62,7 @@ func (r *rotating) run(ctx context.Context, census func(roots []byte) (live, wit
 			before, now := r.now(), time.Now()
 			slept := now.Round(0).Sub(last.Round(0)) > longSleep
 			last = now
-			o := ca.Observed{Most: r.terms.Most}
+			o := ca.Observed{Most: r.terms.Most, Overlap: r.overlap}
 			if before.Rotation.Phase != "" {
 				o.Live, o.Both = census(before.Authority.Roots())
 			}

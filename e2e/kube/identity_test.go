@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -45,6 +46,27 @@ func newCertifier(t testing.TB, at, dir string) certifier {
 // ask returns the identity that a token has brought, or the status.
 func (c certifier) ask(token string) (identity string, code int) {
 	c.t.Helper()
+	read, code := c.whole(token)
+	return read.Identity, code
+}
+
+// certified is an answer of an authority.
+type certified struct{ Identity, Chain, Roots string }
+
+// by returns the key identifier of the issuer of the leaf.
+func (c certified) by(t testing.TB) string {
+	t.Helper()
+	block, _ := pem.Decode([]byte(c.Chain))
+	if block == nil {
+		t.Fatalf("the chain is %q", c.Chain)
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	check(t, err)
+	return string(leaf.AuthorityKeyId)
+}
+
+func (c certifier) whole(token string) (read certified, code int) {
+	c.t.Helper()
 	roots := x509.NewCertPool()
 	text, err := os.ReadFile(filepath.Join(c.dir, "root-cert.pem"))
 	check(c.t, err)
@@ -62,12 +84,11 @@ func (c certifier) ask(token string) (identity string, code int) {
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	check(c.t, err)
-	var read struct{ Identity string }
 	check(c.t, json.Unmarshal(answer, &read))
 	if response.StatusCode != http.StatusOK && strings.Contains(string(answer), "token") {
 		c.t.Errorf("a caller who is refused reads %s", answer)
 	}
-	return read.Identity, response.StatusCode
+	return read, response.StatusCode
 }
 
 // tokenFor is a token of a service account: for these audiences, bound to a Pod unless that is nil.
@@ -171,7 +192,7 @@ func serviceAccountTokens(t *testing.T) {
 
 // sharedRights are what an authority in a Secret needs beside them.
 var sharedRights = allow("", "roots", may("list, watch, create, update", "", "configmaps"), may("create", "authentication.k8s.io", "tokenreviews")) + "\n---\n" +
-	allow("default", "cacerts", may("list, watch, create", "", "secrets")) + "\n---\n" + leases("default")
+	allow("default", "cacerts", may("list, watch, create, update", "", "secrets")) + "\n---\n" + leases("default")
 
 // Replicas share the authority that one of them has made, and the leader writes its roots into each namespace, again where they were
 // changed. A lost Secret brings no second root.
@@ -307,4 +328,19 @@ func (w *world) certified(at string) {
 	if identity, code := newCertifier(w.t, at, dir).ask(w.hand.tokenFor("shop", "web", "istio-ca", web)); identity != "spiffe://cluster.local/ns/shop/sa/web" {
 		w.t.Errorf("the token of a Pod brings %q, %d", identity, code)
 	}
+	commands := shared{w.cluster, system + "/cacerts"}
+	joins := commands.run("token", "create", "--namespace", "shop", "--service-account", "vm", "--once")
+	if identity, code := newCertifier(w.t, at, dir).ask(joins); identity != "spiffe://cluster.local/ns/shop/sa/vm" {
+		w.t.Errorf("a join token brings %q, %d", identity, code)
+	}
+	if out := commands.run("ca", "rotate"); !strings.Contains(out, ", begun: ") {
+		w.t.Errorf("rotate says %q", out)
+	}
+	check(w.t, lab.Eventually(time.Minute, func() error { // which needs the right to change the Secret
+		if out := commands.run("ca", "rotate"); !strings.Contains(out, ", trust: ") {
+			return errors.New(out)
+		}
+		return nil
+	}))
+	commands.run("ca", "rotate", "--abort")
 }

@@ -39,9 +39,9 @@ type Issued struct {
 	At       time.Time // when it was signed
 }
 
-// Redeemer knows join tokens.
+// Redeemer knows join tokens. Its error is a *Busy where it cannot know, and else the reason to refuse.
 type Redeemer interface {
-	Redeem(text string, key ca.Key, now time.Time) (ca.Token, error)
+	Redeem(ctx context.Context, text string, key ca.Key, now time.Time) (ca.Token, error)
 }
 
 // Authenticator knows tokens of another kind. Its error is ErrForeign for a token that is none of its own, a *Busy where
@@ -177,8 +177,10 @@ func ofCertificate(c *x509.Certificate, domains []string) (ca.Identity, error) {
 
 func (d *Desk) ofToken(ctx context.Context, token string, key ca.Key, domain string, now time.Time) (ca.Identity, string, error) {
 	if ca.IsJoinToken(token) {
-		used, err := d.JoinTokens.Redeem(token, key, now)
-		if err != nil {
+		used, err := d.JoinTokens.Redeem(ctx, token, key, now)
+		if busy := new(*Busy); errors.As(err, busy) {
+			return ca.Identity{}, "", err
+		} else if err != nil {
 			return ca.Identity{}, "", refuse("join-token", "%w", err)
 		}
 		id, err := ca.NewIdentity(domain, used.Namespace, used.ServiceAccount)

@@ -39,7 +39,7 @@ func (m *memory) add(t *testing.T, account string, once bool) string {
 	return text
 }
 
-func (m *memory) Redeem(text string, key ca.Key, now time.Time) (ca.Token, error) {
+func (m *memory) Redeem(_ context.Context, text string, key ca.Key, now time.Time) (ca.Token, error) {
 	all, used, err := m.all.Redeem(text, key, now)
 	if err == nil {
 		m.all = all

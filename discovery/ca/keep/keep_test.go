@@ -163,29 +163,29 @@ func TestWhatAKilledProcessLeft(t *testing.T) {
 func TestTokensAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ca")
 	now := time.Now()
-	created, text, err := Tokens(dir).Create("shop", "web", time.Minute, true, now)
+	created, text, err := Tokens(dir).Create(t.Context(), "shop", "web", time.Minute, true, now)
 	check(t, err)
 	if mode := modes(t, dir)[tokensFile]; mode != 0o600 {
 		t.Errorf("mode %o, want 0600", mode)
 	}
 	mine := newKey(t)
-	used, err := Tokens(dir).Redeem(text, mine, now)
+	used, err := Tokens(dir).Redeem(t.Context(), text, mine, now)
 	if err != nil || used.ID != created.ID || used.ServiceAccount != "web" {
 		t.Errorf("%+v, %v", used, err)
 	}
-	if _, err := Tokens(dir).Redeem(text, newKey(t), now); err == nil || !strings.Contains(err.Error(), "was used for another key") {
+	if _, err := Tokens(dir).Redeem(t.Context(), text, newKey(t), now); err == nil || !strings.Contains(err.Error(), "was used for another key") {
 		t.Errorf("used again: %v", err)
 	}
-	check(t, Tokens(dir).Revoke(created.ID))
-	if _, err := Tokens(dir).Redeem(text, mine, now); err == nil || !strings.Contains(err.Error(), "is revoked") {
+	check(t, Tokens(dir).Revoke(t.Context(), created.ID))
+	if _, err := Tokens(dir).Redeem(t.Context(), text, mine, now); err == nil || !strings.Contains(err.Error(), "is revoked") {
 		t.Errorf("revoked: %v", err)
 	}
-	all, err := Tokens(dir).List()
+	all, err := Tokens(dir).List(t.Context())
 	if err != nil || len(all) != 1 || all[0].State(now) != "revoked" {
 		t.Errorf("%+v, %v", all, err)
 	}
 	check(t, os.WriteFile(filepath.Join(dir, tokensFile), []byte(`[{"id"`), 0o600))
-	if _, _, err := Tokens(dir).Create("shop", "web", time.Minute, true, now); err == nil || !strings.Contains(err.Error(), tokensFile) {
+	if _, _, err := Tokens(dir).Create(t.Context(), "shop", "web", time.Minute, true, now); err == nil || !strings.Contains(err.Error(), tokensFile) {
 		t.Errorf("a half-written file: %v", err)
 	}
 	if text, _ := os.ReadFile(filepath.Join(dir, tokensFile)); string(text) != `[{"id"` {
@@ -196,14 +196,14 @@ func TestTokensAreKept(t *testing.T) {
 // One use of a token is one, also where many try at once.
 func TestATokenIsUsedOnce(t *testing.T) {
 	dir := t.TempDir()
-	_, text, err := Tokens(dir).Create("shop", "web", time.Minute, true, time.Now())
+	_, text, err := Tokens(dir).Create(t.Context(), "shop", "web", time.Minute, true, time.Now())
 	check(t, err)
 	var all sync.WaitGroup
 	taken := make(chan ca.Token, 16)
 	for range 16 {
 		key := newKey(t)
 		all.Go(func() {
-			if token, err := Tokens(dir).Redeem(text, key, time.Now()); err == nil {
+			if token, err := Tokens(dir).Redeem(t.Context(), text, key, time.Now()); err == nil {
 				taken <- token
 			}
 		})
@@ -218,11 +218,11 @@ func TestATokenIsUsedOnce(t *testing.T) {
 func TestTokensOfManyUsesAreWrittenSeldom(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
-	_, text, err := Tokens(dir).Create("shop", "web", time.Hour, false, now)
+	_, text, err := Tokens(dir).Create(t.Context(), "shop", "web", time.Hour, false, now)
 	check(t, err)
 	use := func(at time.Time) fs.FileInfo {
 		t.Helper()
-		_, err := Tokens(dir).Redeem(text, newKey(t), at)
+		_, err := Tokens(dir).Redeem(t.Context(), text, newKey(t), at)
 		check(t, err)
 		info, err := os.Stat(filepath.Join(dir, tokensFile))
 		check(t, err)

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -16,21 +15,16 @@ import (
 )
 
 const (
-	rotationFile  = "rotation.json"
+	rotationFile  = ca.RotationFile
 	progressAgain = 10 * time.Second
 )
 
 // State is an authority as it is stored.
-type State struct {
-	Authority *ca.Authority // signs; its roots are those to trust
-	Own       *ca.Authority // signs the certificate of discovery itself
-	Rotation  ca.Rotation   // zero for none
-}
+type State ca.State
 
 func now(name string) string { return name }
 
-// next returns the name of a file of the generation that is to come: ca-key.next.pem.
-func next(name string) string { return strings.TrimSuffix(name, ".pem") + ".next.pem" }
+func next(name string) string { return ca.NextName(name) }
 
 // rotationOf reads the rotation of a directory; zero for none.
 func rotationOf(dir string) (ca.Rotation, error) {
@@ -62,57 +56,21 @@ func read(dir string, at time.Time) (State, error) {
 	case err != nil:
 		return State{}, err
 	}
-	named := func(f ca.Files) (*ca.Authority, error) {
-		a, err := ca.Read(f, at)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", dir, err)
+	var coming ca.Files
+	if r.Phase != "" {
+		if coming, err = filesOf(dir, next); err != nil {
+			return State{}, fmt.Errorf("a root is being rotated, its successor: %s", err)
 		}
-		return a, nil
 	}
-	if r.Phase == "" {
-		a, err := named(files)
-		return State{Authority: a, Own: a}, err
-	}
-	coming, err := filesOf(dir, next)
+	state, err := ca.ReadState(files, coming, r, at)
 	if err != nil {
-		return State{}, fmt.Errorf("a root is being rotated, its successor: %s", err)
+		return State{}, fmt.Errorf("%s: %w", dir, err)
 	}
-	if r.Phase != ca.Forget {
-		files.Roots, coming.Roots = both(files.Roots, coming.Roots), both(files.Roots, coming.Roots)
-	}
-	successor, err := named(coming)
-	switch {
-	case err != nil:
-		return State{}, fmt.Errorf("a root is being rotated, its successor: %w", err)
-	case successor.Root() != r.New:
-		return State{}, fmt.Errorf("%s: %s has the root %.16s, and %s names %.16s", dir, next(ca.RootsFile), successor.Root(), rotationFile, r.New)
-	case r.Phase == ca.Forget:
-		return State{successor, successor, r}, nil
-	}
-	old, err := named(files)
-	switch {
-	case err != nil && r.Phase == ca.Leaves: // it has expired
-		return State{successor, successor, r}, nil
-	case err != nil:
-		return State{}, err
-	case old.Root() != r.Old:
-		return State{}, fmt.Errorf("%s: %s leads to the root %.16s, and %s names %.16s", dir, ca.CertFile, old.Root(), rotationFile, r.Old)
-	case r.Phase == ca.Leaves:
-		return State{successor, old, r}, nil
-	}
-	return State{old, old, r}, nil
+	return State(state), nil
 }
 
 // Read reads the authority of a directory. Unlike Open it makes none.
 func Read(dir string, at time.Time) (State, error) { return read(dir, at) }
-
-// both returns roots with further ones, which may be among them.
-func both(roots, further []byte) []byte {
-	if bytes.Contains(roots, bytes.TrimSpace(further)) {
-		return roots
-	}
-	return append(append(bytes.TrimRight(roots[:len(roots):len(roots)], "\n"), '\n'), further...)
-}
 
 // Rotate begins to replace the root of a directory, or returns the rotation that is under way.
 func Rotate(dir string, at time.Time) (r ca.Rotation, err error) {
@@ -140,15 +98,7 @@ func toBegin(dir string, at time.Time) (ca.Rotation, []change, error) {
 	if err := mine(int(info.Sys().(*syscall.Stat_t).Uid), os.Geteuid()); err != nil {
 		return ca.Rotation{}, nil, err
 	}
-	files, err := ca.NewRoot(ca.RootName, ca.RootLife, at)
-	if err != nil {
-		return ca.Rotation{}, nil, err
-	}
-	successor, err := ca.Read(files, at)
-	if err != nil {
-		return ca.Rotation{}, nil, err
-	}
-	r, err := ca.Begin(state.Authority.Root(), successor.Root())
+	files, r, err := ca.BeginRotation(state.Authority, at)
 	if err != nil {
 		return ca.Rotation{}, nil, err
 	}
@@ -158,7 +108,7 @@ func toBegin(dir string, at time.Time) (ca.Rotation, []change, error) {
 		{next(ca.RootsFile), files.Roots, 0o644},
 		{next(ca.CertFile), files.Cert, 0o644},
 		{rotationFile, text, 0o600},
-		{ca.RootsFile, both(state.Authority.Roots(), files.Roots), 0o644},
+		{ca.RootsFile, ca.BothRoots(state.Authority.Roots(), files.Roots), 0o644},
 	}, err
 }
 

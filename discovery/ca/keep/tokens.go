@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,16 +13,13 @@ import (
 	"github.com/pilotlight/pilotlight/internal/regular"
 )
 
-const (
-	tokensFile = "join-tokens.json"
-	remember   = time.Minute // how exactly the last use of a token is kept
-)
+const tokensFile = "join-tokens.json"
 
 // Tokens are the join tokens in the directory of an authority.
 type Tokens string
 
 // Create makes a join token for a service account, and returns its secret text too.
-func (t Tokens) Create(namespace, account string, ttl time.Duration, once bool, now time.Time) (made ca.Token, text string, err error) {
+func (t Tokens) Create(_ context.Context, namespace, account string, ttl time.Duration, once bool, now time.Time) (made ca.Token, text string, err error) {
 	if err := os.MkdirAll(string(t), 0o700); err != nil {
 		return ca.Token{}, "", fmt.Errorf("make the directory of the authority: %w", err)
 	}
@@ -33,7 +31,7 @@ func (t Tokens) Create(namespace, account string, ttl time.Duration, once bool, 
 }
 
 // List returns all join tokens.
-func (t Tokens) List() (ca.Tokens, error) {
+func (t Tokens) List(_ context.Context) (ca.Tokens, error) {
 	path := filepath.Join(string(t), tokensFile)
 	text, err := regular.Read(path, longest)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,16 +51,16 @@ func (t Tokens) List() (ca.Tokens, error) {
 }
 
 // Revoke revokes a join token. Certificates that it has brought live on, and are renewed.
-func (t Tokens) Revoke(id string) error {
+func (t Tokens) Revoke(_ context.Context, id string) error {
 	return t.change(func(all ca.Tokens) (ca.Tokens, error) { return all.Revoke(id) })
 }
 
 // Redeem returns the join token of a text that is shown with a key. Its use is stored before it returns.
-func (t Tokens) Redeem(text string, key ca.Key, now time.Time) (used ca.Token, err error) {
+func (t Tokens) Redeem(_ context.Context, text string, key ca.Key, now time.Time) (used ca.Token, err error) {
 	err = t.change(func(all ca.Tokens) (ca.Tokens, error) {
 		next, token, err := all.Redeem(text, key, now)
 		used = token
-		if err == nil && !token.Once && now.Sub(lastUse(all, token.ID)) < remember {
+		if err == nil && !all.Changes(token) {
 			return nil, nil
 		}
 		return next, err
@@ -70,19 +68,10 @@ func (t Tokens) Redeem(text string, key ca.Key, now time.Time) (used ca.Token, e
 	return used, err
 }
 
-func lastUse(all ca.Tokens, id string) time.Time {
-	for _, t := range all {
-		if t.ID == id {
-			return t.Used
-		}
-	}
-	return time.Time{}
-}
-
 // change stores what do makes of the tokens, unless that is nil.
 func (t Tokens) change(do func(ca.Tokens) (ca.Tokens, error)) error {
 	return locked(string(t), func() error {
-		all, err := t.List()
+		all, err := t.List(context.Background())
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	awaitRoots = time.Second      // how often it is looked whether there are roots
+	awaitRoots = time.Second      // how often it is looked which roots there are
 	afterFault = 30 * time.Second // until a write that failed is tried again
 )
 
@@ -114,7 +114,7 @@ func (r *round) take(e kube.Event) {
 	}
 }
 
-// write writes what is due, and returns when to look again; 0 for after the next event.
+// write writes what is due, and returns when to look again; 0 for never.
 func (r *round) write(ctx context.Context, listed bool) time.Duration {
 	roots := string(r.Roots())
 	if roots == "" || !listed {
@@ -140,7 +140,7 @@ func (r *round) write(ctx context.Context, listed bool) time.Duration {
 			}
 		}
 	}
-	return next
+	return sooner(next, awaitRoots) // the roots are others while one is replaced
 }
 
 func sooner(a, b time.Duration) time.Duration {
@@ -155,13 +155,13 @@ func (r *round) put(ctx context.Context, namespace, roots string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	found, there := r.found[namespace]
 	o := configMapOf(namespace, roots, found)
 	if !there {
 		return maps.Create(ctx, manager, o, nil)
 	}
-	r.Log.Warn("the roots of the mesh were changed in a namespace, and are written again", "configmap", namespace+"/"+RootsName)
+	r.Log.Warn("the roots in a namespace are not those of the mesh, and are written again", "configmap", namespace+"/"+RootsName)
 	return maps.Update(ctx, RootsName, manager, o, nil)
 }

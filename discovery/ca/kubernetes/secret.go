@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,36 +20,73 @@ const (
 	owner      = "pilotlight-discovery"
 )
 
-// filesOf returns the files of a Secret, by Istio's names.
-func filesOf(data map[string][]byte) ca.Files {
-	return ca.Files{Cert: data[ca.CertFile], Key: data[ca.KeyFile], Chain: data[ca.ChainFile], Roots: data[ca.RootsFile]}
+// data is the content of a Secret, by names of files.
+type data = map[string][]byte
+
+// filesOf returns the files of a generation, by Istio's names.
+func filesOf(d data, generation func(string) string) ca.Files {
+	return ca.Files{Cert: d[generation(ca.CertFile)], Key: d[generation(ca.KeyFile)], Chain: d[generation(ca.ChainFile)], Roots: d[generation(ca.RootsFile)]}
 }
+
+func present(name string) string { return name }
 
 // secretOf returns the Secret of files.
 func secretOf(namespace, name string, f ca.Files) *corev1.Secret {
+	return secretWith(namespace, name, data{ca.CertFile: f.Cert, ca.KeyFile: f.Key, ca.RootsFile: f.Roots})
+}
+
+func secretWith(namespace, name string, d data) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{ownerLabel: owner}},
 		Type:       corev1.SecretTypeOpaque,
-		Data:       map[string][]byte{ca.CertFile: f.Cert, ca.KeyFile: f.Key, ca.RootsFile: f.Roots},
+		Data:       d,
 	}
 }
 
-func equal(a, b ca.Files) bool {
-	return bytes.Equal(a.Cert, b.Cert) && bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Chain, b.Chain) && bytes.Equal(a.Roots, b.Roots)
+func equal(a, b ca.Files) bool { return sameIssuer(a, b) && bytes.Equal(a.Roots, b.Roots) }
+
+func sameIssuer(a, b ca.Files) bool {
+	return bytes.Equal(a.Cert, b.Cert) && bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Chain, b.Chain)
+}
+
+// stateOf reads the authority of a Secret.
+func stateOf(d data, at time.Time) (ca.State, error) {
+	r, err := rotationOf(d)
+	if err != nil {
+		return ca.State{}, err
+	}
+	return ca.ReadState(filesOf(d, present), filesOf(d, ca.NextName), r, at)
+}
+
+func rotationOf(d data) (r ca.Rotation, err error) {
+	if text, rotates := d[ca.RotationFile]; rotates {
+		if r, err = ca.ReadRotation(text); err != nil {
+			return ca.Rotation{}, fmt.Errorf("%s: %w", ca.RotationFile, err)
+		}
+	}
+	return r, nil
 }
 
 // known is the authority that this replica uses, of these files; the zero value is none.
 type known struct {
-	authority *ca.Authority
-	files     ca.Files
+	ca.State
+	files ca.Files // of the generation that there was first
+}
+
+// base is the root that is replaced, or that is not.
+func (k known) base() string {
+	if k.Rotation.Phase != "" {
+		return k.Rotation.Old
+	}
+	return k.Authority.Root()
 }
 
 // decide returns what becomes of the authority: found is the Secret, nil for none, and trusted whether roots are published in its
 // namespace. make says that an authority is to be made; an error keeps what was known.
 func decide(before known, found *corev1.Secret, trusted bool, now time.Time) (next known, make bool, err error) {
 	switch {
-	case found == nil && before.authority != nil:
+	case found == nil && before.Authority != nil:
 		return before, false, errors.New("was deleted: this replica uses what it had, and another one would have no authority; bring it back")
 	case found == nil && trusted:
 		return before, false, fmt.Errorf("is not there, and the ConfigMap %s beside it has roots that workloads trust: a second root is never made; "+
@@ -54,16 +94,80 @@ func decide(before known, found *corev1.Secret, trusted bool, now time.Time) (ne
 	case found == nil:
 		return before, true, nil
 	}
-	files := filesOf(found.Data)
-	if before.authority != nil {
-		if !equal(before.files, files) {
-			return before, false, errors.New("has changed: this replica uses what it had until it starts again")
-		}
-		return before, false, nil
+	next.files = filesOf(found.Data, present)
+	if next.State, err = stateOf(found.Data, now); err == nil && before.Authority != nil {
+		err = follows(before, next, formerOf(found.Data))
 	}
-	authority, err := ca.Read(files, now)
 	if err != nil {
 		return before, false, err
 	}
-	return known{authority, files}, false, nil
+	return next, false, nil
+}
+
+// follows returns an error unless one authority comes after another by steps of a rotation, seen or missed. What was changed by hand does not:
+// its roots would be foreign to all certificates that there are.
+func follows(before, next known, former []string) error {
+	changed := errors.New("has changed: this replica uses what it had until it starts again")
+	was, is := before.Rotation, next.Rotation
+	switch {
+	case next.base() == before.base() && !sameIssuer(before.files, next.files):
+		return changed
+	case next.base() == before.base() && is.Phase == "" && was.Phase == "":
+		if !equal(before.files, next.files) {
+			return changed
+		}
+	case next.base() == before.base() && was.Phase == ca.Leaves && (is.Phase != ca.Leaves || is.New != was.New):
+		return fmt.Errorf("has gone back to the phase %q of a rotation whose new root has signed certificates: this replica uses what it had until it starts again", is.Phase)
+	case next.base() != before.base() && !slices.Contains(former, before.base()):
+		return changed
+	}
+	return nil
+}
+
+// Names of what is kept beside the files.
+const (
+	formerFile   = "former-roots" // SHA-256 of roots that were replaced, the newest first: a replica that has slept finds its own
+	replicasFile = "replicas.json"
+	mostFormer   = 16
+)
+
+func formerOf(d data) []string { return strings.Fields(string(d[formerFile])) }
+
+// toBegin returns what begins a rotation, or nil and the one that is under way.
+func toBegin(d data, at time.Time) (data, ca.Rotation, error) {
+	state, err := stateOf(d, at)
+	if err != nil || state.Rotation.Phase != "" {
+		return nil, state.Rotation, err
+	}
+	files, r, err := ca.BeginRotation(state.Authority, at)
+	if err != nil {
+		return nil, ca.Rotation{}, err
+	}
+	text, err := r.Bytes()
+	out := maps.Clone(d)
+	out[ca.NextName(ca.CertFile)], out[ca.NextName(ca.KeyFile)], out[ca.NextName(ca.RootsFile)] = files.Cert, files.Key, files.Roots
+	out[ca.RootsFile], out[ca.RotationFile] = ca.BothRoots(state.Authority.Roots(), files.Roots), text
+	return out, r, err
+}
+
+// toAbort returns what ends a rotation whose new root has signed nothing.
+func toAbort(d data, at time.Time) (data, error) {
+	state, err := stateOf(d, at)
+	if err == nil {
+		err = state.Rotation.Abort()
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := withoutRotation(d)
+	out[ca.RootsFile] = bytes.Replace(state.Authority.Roots(), d[ca.NextName(ca.RootsFile)], nil, 1)
+	return out, nil
+}
+
+func withoutRotation(d data) data {
+	out := maps.Clone(d)
+	for _, name := range []string{ca.NextName(ca.CertFile), ca.NextName(ca.KeyFile), ca.NextName(ca.RootsFile), ca.RotationFile, replicasFile} {
+		delete(out, name)
+	}
+	return out
 }

@@ -34,7 +34,7 @@ func knownOf(t *testing.T, f ca.Files) known {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return known{a, f}
+	return known{ca.State{Authority: a, Own: a}, f}
 }
 
 // A root is made once, and only where none is trusted; what is known stays in use.
@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 		switch {
 		case mustMake != row.make, row.want == "" && err != nil, row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
 			t.Errorf("%s: make %t, %v; want %t, %q", row.name, mustMake, err, row.make, row.want)
-		case (next.authority != nil) != (row.used != nil), row.used != nil && !equal(next.files, *row.used):
+		case (next.Authority != nil) != (row.used != nil), row.used != nil && !equal(next.files, *row.used):
 			t.Errorf("%s: another authority is used", row.name)
 		}
 		if err != nil && strings.Contains(err.Error(), "PRIVATE") {
@@ -104,10 +104,13 @@ func TestDue(t *testing.T) {
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var used []*ca.Authority
+		api := &server{}
 		s := &Shared{
-			Namespace: "istio-system", Name: "cacerts", Known: func(a *ca.Authority) { used = append(used, a) }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-			Now: func() time.Time { return begin },
+			In: At{"istio-system", "cacerts"}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Now: func() time.Time { return begin }, open: func(*kube.Client) (secrets, error) { return api, nil },
 		}
+		s.Changed = func() { used = append(used, s.State().Authority) }
+		fault := func() string { return strings.Join(s.Lines(), "; ") }
 		watches := map[string]*kube.Watch{}
 		events := make(chan kube.Event)
 		session := kube.NewSession(events, func(w *kube.Watch) func() { watches[w.Fields] = w; return func() {} })
@@ -123,20 +126,22 @@ func TestShared(t *testing.T) {
 		}
 		roots := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "istio-system", Name: RootsName}, Data: map[string]string{ca.RootsFile: string(mine.Roots)}}
 		send(RootsName, kube.Event{List: true, All: []any{roots}})
-		if s.Fault() != "" || s.Authority() != nil {
-			t.Errorf("before the Secret is listed: %q", s.Fault())
+		if fault() != "" || s.Signing() != nil {
+			t.Errorf("before the Secret is listed: %q", fault())
 		}
 		send("cacerts", kube.Event{List: true})
-		if !strings.Contains(s.Fault(), "Secret istio-system/cacerts: is not there") || s.Authority() != nil {
-			t.Errorf("without the Secret: %q", s.Fault())
+		if !strings.Contains(fault(), "Secret istio-system/cacerts: is not there") || s.Signing() != nil {
+			t.Errorf("without the Secret: %q", fault())
 		}
-		send("cacerts", kube.Event{Put: secretOf("istio-system", "cacerts", mine)})
-		if s.Fault() != "" || s.Authority() == nil || len(used) != 1 || used[0] != s.Authority() {
-			t.Errorf("with the Secret: %q, %d", s.Fault(), len(used))
+		api.stored = secretOf("istio-system", "cacerts", mine)
+		send("cacerts", kube.Event{Put: api.stored})
+		if fault() != "" || s.Signing() == nil || len(used) != 1 || used[0] != s.State().Authority {
+			t.Errorf("with the Secret: %q, %d", fault(), len(used))
 		}
+		api.stored = nil
 		send("cacerts", kube.Event{Gone: secretOf("istio-system", "cacerts", mine)})
-		if !strings.Contains(s.Fault(), "was deleted") || s.Authority() == nil || len(used) != 1 {
-			t.Errorf("after it was deleted: %q, %d", s.Fault(), len(used))
+		if !strings.Contains(fault(), "was deleted") || s.Signing() == nil || len(used) != 1 {
+			t.Errorf("after it was deleted: %q, %d", fault(), len(used))
 		}
 		stop()
 		if err := <-done; err != nil {

@@ -1,0 +1,67 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ca"
+)
+
+const (
+	reportAgain = 10 * time.Second // how often a replica writes how far the certificates are that it knows
+	reportLives = 5 * time.Minute  // that long after its last report a replica is not counted
+)
+
+// report is what a replica knows of certificates while a root is rotated. It is for people: no step depends on it.
+type report struct {
+	Live int       `json:"live"`
+	Both int       `json:"both"` // of these, that came with both roots
+	At   time.Time `json:"at"`
+}
+
+// advance returns the Secret after what is due of a rotation, with this replica's report; nil for nothing. Each replica does it: the API server takes
+// one of them by the resourceVersion.
+func advance(d data, replica string, o ca.Observed, at time.Time) (data, error) {
+	r, err := rotationOf(d)
+	if err != nil || r.Phase == "" {
+		return nil, err
+	}
+	var reports map[string]report
+	if json.Unmarshal(d[replicasFile], &reports) != nil || reports == nil { // none, or nothing that can be read: each writes again
+		reports = map[string]report{}
+	}
+	maps.DeleteFunc(reports, func(_ string, of report) bool { return at.Sub(of.At) > reportLives })
+	last := reports[replica]
+	reports[replica] = report{o.Live, o.Both, at.UTC().Truncate(time.Second)}
+	o.Live, o.Both = 0, 0
+	for _, of := range reports {
+		o.Live, o.Both = o.Live+of.Live, o.Both+of.Both
+	}
+	o.Shared = true
+	next := r.Step(o, at)
+	if next.Phase == ca.Trust || next.Phase == ca.Leaves {
+		next.Waits = fmt.Sprintf("%s; replicas that say so: %d", next.Waits, len(reports))
+	}
+	due := at.Sub(last.At) >= reportAgain || at.Before(last.At)
+	if next.Phase == r.Phase && next.Phase != ca.Forget && next.Most == r.Most && (!due || next.Waits == r.Waits && at.Sub(last.At) < reportLives/2) {
+		return nil, nil
+	}
+	if next.Phase == ca.Forget {
+		out := withoutRotation(d)
+		delete(out, ca.ChainFile)
+		for _, name := range []string{ca.CertFile, ca.KeyFile, ca.RootsFile} {
+			out[name] = d[ca.NextName(name)]
+		}
+		former := append([]string{r.Old}, formerOf(d)...)
+		out[formerFile] = []byte(strings.Join(former[:min(len(former), mostFormer)], "\n") + "\n")
+		return out, nil
+	}
+	out := maps.Clone(d)
+	if out[ca.RotationFile], err = next.Bytes(); err == nil {
+		out[replicasFile], err = json.Marshal(reports)
+	}
+	return out, err
+}

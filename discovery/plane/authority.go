@@ -1,0 +1,120 @@
+package plane
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/ca"
+	"github.com/pilotlight/pilotlight/discovery/ca/keep"
+	"github.com/pilotlight/pilotlight/discovery/ca/kubernetes"
+	"github.com/pilotlight/pilotlight/discovery/kube"
+)
+
+// Place is where an authority is stored, for the commands of a person: in the files of Dir, or in a Secret that replicas share.
+type Place struct {
+	Dir    string
+	Secret string      // NAMESPACE/NAME
+	Access kube.Access // of the API server with that Secret
+}
+
+// Settle completes a place by the variables of the environment, and judges it.
+func (p *Place) Settle(variable func(string) string, userAgent string) error {
+	if p.Dir == "" && p.Secret == "" {
+		if p.Secret = variable("PILOTLIGHT_CA_SECRET"); p.Secret == "" {
+			p.Dir = variable("PILOTLIGHT_CA_DIR")
+		}
+	}
+	p.Access.UserAgent = userAgent
+	p.Access.File = cmp.Or(p.Access.File, kube.PersonsFile(variable("KUBECONFIG"), variable("HOME")))
+	if _, err := ParseName(p.Secret); err != nil {
+		return fmt.Errorf("--caSecret %w", err)
+	}
+	if p.Dir != "" && p.Secret != "" {
+		return errors.New("--caDir and --caSecret are given, want one place")
+	}
+	return nil
+}
+
+// at is where the Secret is, which Settle has judged.
+func (p Place) at() kubernetes.At {
+	name, _ := ParseName(p.Secret)
+	return kubernetes.At(name)
+}
+
+// tokens are the join tokens of an authority.
+type tokens interface {
+	Create(ctx context.Context, namespace, account string, ttl time.Duration, once bool, now time.Time) (ca.Token, string, error)
+	List(ctx context.Context) (ca.Tokens, error)
+	Revoke(ctx context.Context, id string) error
+}
+
+func (p Place) tokens() tokens {
+	if p.Secret != "" {
+		return &kubernetes.Tokens{Connect: p.Access.Client, In: kubernetes.TokensBeside(p.at())}
+	}
+	return keep.Tokens(cmp.Or(p.Dir, AuthorityDir))
+}
+
+// CreateToken makes a join token, prints its text to out, and returns what to say of it.
+func (p Place) CreateToken(ctx context.Context, out io.Writer, namespace, account string, ttl time.Duration, once bool) (string, error) {
+	made, text, err := p.tokens().Create(ctx, namespace, account, ttl, once, time.Now())
+	if err != nil {
+		return "", fmt.Errorf("create a join token: %w", err)
+	}
+	_, err = fmt.Fprintln(out, text)
+	return fmt.Sprintf("join token %s of %s/%s, valid until %s", made.ID, namespace, account, made.Expires.Format(time.RFC3339)), err
+}
+
+// ListTokens prints a table of the join tokens.
+func (p Place) ListTokens(ctx context.Context, out io.Writer) error {
+	all, err := p.tokens().List(ctx)
+	if err != nil {
+		return fmt.Errorf("list join tokens: %w", err)
+	}
+	return keep.Table(out, all, time.Now())
+}
+
+// RevokeToken ends a join token.
+func (p Place) RevokeToken(ctx context.Context, id string) error {
+	if err := p.tokens().Revoke(ctx, id); err != nil {
+		return fmt.Errorf("revoke a join token: %w", err)
+	}
+	return nil
+}
+
+// Rotate begins to replace the root, or prints how far that is. With abort it keeps the old one.
+func (p Place) Rotate(ctx context.Context, out io.Writer, abort bool) (err error) {
+	var r ca.Rotation
+	switch {
+	case p.Secret != "":
+		r, err = p.rotateShared(ctx, abort)
+	case abort:
+		return keep.Abort(cmp.Or(p.Dir, AuthorityDir), time.Now())
+	default:
+		r, err = keep.Rotate(cmp.Or(p.Dir, AuthorityDir), time.Now())
+	}
+	if err != nil {
+		return fmt.Errorf("rotate the root: %w", err)
+	}
+	if !abort {
+		_, err = fmt.Fprintf(out, "from root %.16s to %.16s, %s: %s\n", r.Old, r.New, r.Phase, r.Waits)
+	}
+	return err
+}
+
+func (p Place) rotateShared(ctx context.Context, abort bool) (ca.Rotation, error) {
+	client, err := p.Access.Client()
+	if err != nil {
+		return ca.Rotation{}, err
+	}
+	defer client.Close()
+	roots := kubernetes.Roots{Client: client, In: p.at()}
+	if abort {
+		return ca.Rotation{}, roots.Abort(ctx, time.Now())
+	}
+	return roots.Rotate(ctx, time.Now())
+}

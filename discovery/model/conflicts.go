@@ -12,12 +12,18 @@ import (
 
 // conflicts adds a note for each object that is not used, or not fully used, because of another object, and names that
 // other object, the winner: usually the older one, then the one whose namespace and name sort first. For
-// VirtualServices see before, for registries see union.go.
-func (j *judge) conflicts() {
+// VirtualServices see before, for registries see union.go. It returns those notes that depend on objects only.
+func (j *judge) conflicts() []Note {
 	j.objectsInTwoStores()
-	j.rules()
-	j.policies()
-	j.entries()
+	from := len(j.notes)
+	if j.since.all || j.since.objects {
+		j.rules()
+		j.policies()
+		j.entries()
+	} else {
+		j.notes = append(j.notes, j.since.last.clashes...)
+	}
+	clashes := slices.Clone(j.notes[from:])
 	j.registries()
 	j.guests()
 	j.suffixes()
@@ -26,6 +32,7 @@ func (j *judge) conflicts() {
 	j.servers()
 	j.neighbours()
 	j.proxyConfigs()
+	return clashes
 }
 
 const notUsed = "which is older or comes first: this one is not used"

@@ -1,20 +1,28 @@
 package model
 
-import (
-	networking "istio.io/api/networking/v1alpha3"
-)
+import "slices"
 
-// Judged tells which objects of a mesh have no note, so that the notes of a later mesh are made by what changed. It is immutable.
+// Judged is what is known of the objects of a mesh, so that the notes of a later mesh are made by what changed. It is immutable.
 type Judged struct {
-	base     *Generation
-	services []*Service
-	objects  []*Object // all of the mesh
-	clean    []bool    // of each of objects: it has no note, and that depends on its own spec and on its host's services only
-	looked   int       // how many objects were judged
+	mesh       *Mesh
+	objects    []*opinion // of each object of the mesh; nil for one that is not used
+	namespaces map[string]bool
+	streams    []int64           // of the connected proxies
+	told       map[*Service]bool // services with a note of their own
+	clashes    []Note            // about VirtualServices, DestinationRules and ServiceEntries that take each other's place
+	looked     int               // how many objects were examined
 
-	mesh     *Mesh
 	examined int               // how many proxies were
 	proxies  map[int64]verdict // of each connected proxy, by its stream
+}
+
+// opinion is the notes of one object, and what they depend on. It is immutable.
+type opinion struct {
+	object   *Object
+	notes    []Note
+	needed   []need
+	fleeting bool   // they may depend on something else
+	compared [2]int // how many hosts were compared with similar ones before the object, and for it
 }
 
 // verdicts returns what is known of proxies that were connected already, nil if the mesh was another.
@@ -25,49 +33,31 @@ func (j *Judged) verdicts(m *Mesh) map[int64]verdict {
 	return j.proxies
 }
 
-// lasting holds what is known of objects from an earlier judgement of a mesh of which this one was made by With: the objects are
-// the same, in the same places, or others of the same names with other routes or endpoints.
-type lasting struct {
-	last  *Judged // nil if nothing is known
-	moved map[string]bool
+// opinion returns what is known of an object, by its place in the mesh that is judged; nil if it must be examined.
+func (j *judge) opinion(at int, o *Object) *opinion {
+	known := j.since.known(at)
+	switch {
+	case known == nil || known.fleeting:
+		return nil
+	case known.object != o && len(known.notes) > 0: // the line in its notes may be another
+		return nil
+	case slices.ContainsFunc(known.needed, j.since.has):
+		return nil
+	case !j.similar.again(known.compared):
+		return nil
+	}
+	return known
 }
 
-func (m *Mesh) lasting(last *Judged) lasting {
-	if last == nil || last.base != m.base || len(last.services) != len(m.services) || len(last.objects) != len(m.objects) {
-		return lasting{}
-	}
-	out := lasting{last, map[string]bool{}}
-	for i, s := range m.services {
-		if s != last.services[i] {
-			out.moved[s.Host] = true
-		}
+// opine returns the notes of an object, and what they depend on.
+func (j *judge) opine(o *Object) *opinion {
+	j.needed, j.fleeting = nil, false
+	from, compared := len(j.notes), j.similar.asked
+	j.object(o)
+	out := &opinion{o, slices.Clone(j.notes[from:]), slices.Clip(j.needed), j.fleeting, [2]int{compared, j.similar.asked - compared}}
+	j.notes = j.notes[:from]
+	for _, n := range out.notes {
+		out.fleeting = out.fleeting || n.Meta.Key() != o.Key() || n.Other.Name != "" // another object may have moved to another line
 	}
 	return out
-}
-
-// clean reports whether an object, the one at a place, still has no note.
-func (l lasting) clean(m *Mesh, at int) bool {
-	if l.last == nil || !l.last.clean[at] {
-		return false
-	}
-	o := m.objects[at]
-	if o.Spec != l.last.objects[at].Spec {
-		return false
-	}
-	r, policy := o.Spec.(*networking.DestinationRule)
-	return !policy || len(l.moved) == 0 || !l.moved[m.settings.Domain.Qualify(r.Host, o.Namespace)]
-}
-
-// alone reports whether the notes of an object depend only on its spec, on the services of its host if it is a policy, and on
-// what With leaves as it is: neither on connected proxies nor on the labels of workloads.
-func alone(o *Object) bool {
-	switch spec := o.Spec.(type) {
-	case *networking.VirtualService:
-		return len(spec.ExportTo) == 0
-	case *networking.DestinationRule:
-		p := spec.TrafficPolicy
-		return len(spec.ExportTo) == 0 && len(spec.GetWorkloadSelector().GetMatchLabels()) == 0 && p.GetTls() == nil && len(p.GetPortLevelSettings()) == 0
-	default:
-		return false
-	}
 }

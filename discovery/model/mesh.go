@@ -41,7 +41,6 @@ type Mesh struct {
 	keySets          map[string]string // by jwksUri
 	keyAddresses     []KeyAddress      // those that policies name
 	settings         Settings
-	base             *Generation // of the mesh that Next made, from which With made this one
 	delta            Delta
 	memory           *Memory
 	places           map[serviceKey]int // of services without an address of their own, see AutoAddresses
@@ -122,7 +121,6 @@ func (m *Mesh) Next(groups iter.Seq[Group]) *Mesh {
 	next.indexWorkloads()
 	next.indexResidents(m)
 	next.delta.ID = new(Generation)
-	next.base = next.delta.ID
 	next.addVirtualServices(rules)
 	next.settings.fill()
 	next.indexPeers(m)

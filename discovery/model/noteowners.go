@@ -24,7 +24,7 @@ func (j *judge) foreignHosts(meta Meta, v *networking.VirtualService) {
 	for i, short := range v.Hosts {
 		host := j.domain.Qualify(short, meta.Namespace)
 		if !IsWildcard(host) {
-			if claims := j.mesh.claims(host); len(claims) > 0 && !slices.ContainsFunc(claims, func(s *Service) bool { return !foreign(s) }) {
+			if claims := j.claims(host); len(claims) > 0 && !slices.ContainsFunc(claims, func(s *Service) bool { return !foreign(s) }) {
 				owner := j.declaredBy(claims[0])
 				j.note(ForeignHost, meta, index("spec.hosts", i), "%s is a service of namespace %s: these are the routes of all who call it and see this; "+
 					"want exportTo [\".\"] for routes of the own clients", host, claims[0].Namespace)
@@ -32,6 +32,7 @@ func (j *judge) foreignHosts(meta Meta, v *networking.VirtualService) {
 			}
 			continue
 		}
+		j.fleeting = true // it depends on all services
 		at := slices.IndexFunc(j.mesh.services, func(s *Service) bool { return foreign(s) && HostMatches(host, s.Host) })
 		if at >= 0 {
 			j.note(ForeignHost, meta, index("spec.hosts", i), "%s stands for services of other namespaces, such as %s: these are the routes of all "+
@@ -52,6 +53,7 @@ func (j *judge) foreignAddress(meta Meta, path, address string) {
 	if err != nil || meta.Namespace == j.mesh.settings.RootNamespace() {
 		return
 	}
+	j.needs(needWorkloads, "")
 	var found *Workload
 	for _, residents := range j.mesh.residents {
 		for _, w := range residents.byAddress(Claim{Addresses: []netip.Addr{ip.Unmap()}}) {
@@ -79,6 +81,7 @@ func (j *judge) foreignAddress(meta Meta, path, address string) {
 func (j *judge) gatewayHosts(meta Meta, v *networking.VirtualService) {
 	for _, gateway := range v.Gateways {
 		full := j.domain.QualifyGateway(gateway, meta.Namespace)
+		j.needs(needGateway, full)
 		g := j.specs[full]
 		if g == nil {
 			continue // the mesh, or a note of its own

@@ -13,7 +13,7 @@ import (
 
 func (j *judge) destinationRule(meta Meta, r *networking.DestinationRule) {
 	host := j.domain.Qualify(r.Host, meta.Namespace)
-	if s := j.mesh.Service(host); s != nil && s.AliasOf != "" {
+	if s := j.service(host); s != nil && s.AliasOf != "" {
 		j.note(IgnoredField, meta, "spec.host", "%s is only another name of %s, as its externalName says: clients that see both follow the policy of that, "+
 			"and not this one; want host %s", host, s.AliasOf, s.AliasOf)
 	}
@@ -41,7 +41,7 @@ func (j *judge) destinationRule(meta Meta, r *networking.DestinationRule) {
 
 // policyCounts reports whether the host is that of a service, or a wildcard that matches the host of one.
 func (j *judge) policyCounts(host string) bool {
-	return host == "*" || len(j.mesh.services) == 0 || j.mesh.Service(host) != nil ||
+	return host == "*" || j.noServices() || j.service(host) != nil ||
 		IsWildcard(host) && j.covered(host)
 }
 
@@ -51,7 +51,7 @@ func (j *judge) subset(meta Meta, host, path string, subset *networking.Subset) 
 		return
 	}
 	var example map[string]string
-	for _, s := range j.mesh.claims(host) {
+	for _, s := range j.backed(host) {
 		if s.Resolution == ResolutionNone {
 			return // the endpoints that clients connect to are not known
 		}
@@ -124,10 +124,14 @@ func (j *judge) failover(meta Meta, path string, s *networking.LocalityLoadBalan
 
 // ejects adds a note if maxEjectionPercent is too low to eject even one endpoint.
 func (j *judge) ejects(meta Meta, host, path string, o *networking.OutlierDetection, labels map[string]string) {
-	service := j.mesh.Service(host)
-	if o == nil || service == nil || service.Resolution != ResolutionStatic {
+	if o == nil {
 		return
 	}
+	service := j.service(host)
+	if service == nil || service.Resolution != ResolutionStatic {
+		return
+	}
+	j.needs(needEndpoints, host)
 	n := 0
 	for _, e := range service.Endpoints {
 		if Selects(labels, e.Labels) {
@@ -145,7 +149,8 @@ func (j *judge) ejects(meta Meta, host, path string, o *networking.OutlierDetect
 // tlsDropped finds wider policies that this one replaces, and whose TLS settings it does not repeat.
 func (j *judge) tlsDropped(meta Meta, host string, r *networking.DestinationRule) {
 	namespaces := []string{meta.Namespace}
-	for _, s := range j.mesh.claims(host) {
+	j.needs(needPolicies, host)
+	for _, s := range j.claims(host) {
 		namespaces = append(namespaces, s.Namespace)
 	}
 	namespaces = append(namespaces, j.mesh.settings.RootNamespace())
@@ -173,6 +178,7 @@ func speaksTLS(t *networking.ClientTLSSettings) bool {
 
 // asksForTLS reports whether some policy makes clients of a host use TLS.
 func (j *judge) asksForTLS(host string) bool {
+	j.needs(needPolicies, host)
 	for _, rules := range j.mesh.destinationRules {
 		for _, all := range rules.matching(host) {
 			for _, r := range all {

@@ -106,6 +106,7 @@ const (
 
 // port adds a note if some connected proxies cannot have a listener at a port, and describes one of these proxies.
 func (j *judge) port(meta Meta, path string, number uint32, want string, how func(Proxy) portUse) {
+	j.needs(needProxies, "")
 	taken, low := "", 0
 	var example Proxy
 	for _, w := range j.connected {

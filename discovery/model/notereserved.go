@@ -24,7 +24,7 @@ func (j *judge) serverNames(meta Meta, host string, r *networking.DestinationRul
 		}
 		return tls.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL && tls.Sni == ""
 	}
-	service := j.mesh.Service(host)
+	service := j.service(host)
 	if service == nil || len(service.Ports) == 0 {
 		return
 	}

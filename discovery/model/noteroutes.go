@@ -16,12 +16,18 @@ func (j *judge) virtualService(meta Meta, v *networking.VirtualService) {
 	for i, gateway := range v.Gateways {
 		full := j.domain.QualifyGateway(gateway, meta.Namespace)
 		atGateway = atGateway || full != MeshGateway
+		j.needs(needGateway, full)
 		if !j.gateways[full] {
 			j.note(UnknownGateway, meta, index("spec.gateways", i), "gateway %s does not exist", full)
 		}
 	}
 	for i, route := range v.Http {
-		if d := route.Delegate; d != nil && !j.delegates[delegateKey(d, meta.Namespace)] {
+		d := route.Delegate
+		if d == nil {
+			continue
+		}
+		j.needs(needDelegate, delegateKey(d, meta.Namespace))
+		if !j.delegates[delegateKey(d, meta.Namespace)] {
 			j.note(UnknownDelegate, meta, index("spec.http", i)+".delegate",
 				"VirtualService %s does not exist, or is not a delegate", delegateKey(d, meta.Namespace))
 		}
@@ -51,7 +57,10 @@ func (j *judge) meshHosts(meta Meta, v *networking.VirtualService) {
 	var bytes *Service
 	for i, short := range v.Hosts {
 		host := j.domain.Qualify(short, meta.Namespace)
-		s := j.mesh.Service(host)
+		s := j.service(host)
+		if s == nil {
+			j.needs(needHosts, "") // to find a similar one
+		}
 		switch {
 		case s == nil && j.inDomain(host) != "":
 			j.unknownHost(meta, index("spec.hosts", i), host, "requests for "+j.inDomain(host)+" do not follow these routes")
@@ -80,7 +89,8 @@ func (j *judge) meshHosts(meta Meta, v *networking.VirtualService) {
 // covered reports whether a wildcard matches some service, or a wildcard service matches the host. It returns true if
 // the mesh has no services at all: the configuration is then checked without the services that it is for.
 func (j *judge) covered(host string) bool {
-	if len(j.mesh.services) == 0 || j.mesh.Service(host) != nil {
+	j.needs(needHosts, "")
+	if len(j.mesh.services) == 0 || j.service(host) != nil {
 		return true
 	}
 	if IsWildcard(host) {
@@ -90,6 +100,7 @@ func (j *judge) covered(host string) bool {
 }
 
 func (j *judge) unknownHost(meta Meta, path, host, so string) {
+	j.needs(needHosts, "") // to find a similar one
 	want := "want a ServiceEntry that declares it"
 	if near := cmp.Or(j.inDomain(host), j.similar.shorter(host), j.similar.host(host)); near != "" {
 		want = "did you mean " + near + "?"
@@ -106,7 +117,7 @@ func (j *judge) inDomain(host string) string {
 		return ""
 	}
 	own := j.domain.Host(name, namespace)
-	if j.mesh.Service(own) == nil {
+	if j.service(own) == nil {
 		return ""
 	}
 	return own
@@ -121,9 +132,9 @@ func (j *judge) destination(meta Meta, d *networking.Destination, path string) {
 	case !strings.HasPrefix(path, "spec.http"):
 		so = "connections are closed"
 	}
-	service := j.mesh.Service(host)
+	service := j.service(host)
 	if service == nil {
-		if len(j.mesh.services) > 0 {
+		if !j.noServices() {
 			j.unknownHost(meta, path+".host", host, so)
 		} else if d.Subset != "" && j.hasPolicy(host) && !j.hasSubset(host, d.Subset) {
 			j.note(UnknownSubset, meta, path+".subset", "no DestinationRule of %s has a subset %s: %s", host, d.Subset, so)
@@ -132,7 +143,7 @@ func (j *judge) destination(meta Meta, d *networking.Destination, path string) {
 	}
 	if service.AliasOf != "" {
 		host = service.AliasOf
-		service = j.mesh.Service(host)
+		service = j.service(host)
 	}
 	if port := d.GetPort().GetNumber(); port != 0 {
 		if _, ok := service.Port(port); !ok {
@@ -147,7 +158,7 @@ func (j *judge) destination(meta Meta, d *networking.Destination, path string) {
 // hidden adds a note if a destination of sidecars' routes is a service that their namespace does not see.
 func (j *judge) hidden(meta Meta, d *networking.Destination, path string) {
 	host := j.domain.Qualify(d.Host, meta.Namespace)
-	claims := j.mesh.claims(host)
+	claims := j.claims(host)
 	if len(claims) == 0 || slices.ContainsFunc(claims, func(s *Service) bool { return j.mesh.serviceVisible(s, meta.Namespace) }) {
 		return
 	}
@@ -158,12 +169,12 @@ func (j *judge) hidden(meta Meta, d *networking.Destination, path string) {
 // anyPort adds a note if a destination of HTTP names none of a service's several ports, and clients dial another host:
 // the port that they dial there is then used, which the service may not have.
 func (j *judge) anyPort(meta Meta, v *networking.VirtualService, d *networking.Destination, path string) {
-	s := j.mesh.Service(j.domain.Qualify(d.Host, meta.Namespace))
+	s := j.service(j.domain.Qualify(d.Host, meta.Namespace))
 	if s == nil || d.GetPort().GetNumber() != 0 || strings.Contains(path, ".mirror") {
 		return
 	}
 	if s.AliasOf != "" {
-		s = j.mesh.Service(s.AliasOf)
+		s = j.service(s.AliasOf)
 	}
 	number := 0
 	for _, p := range s.Ports {
@@ -190,6 +201,7 @@ func ports(s *Service) string {
 }
 
 func (j *judge) hasPolicy(host string) bool {
+	j.needs(needPolicies, host)
 	for _, rules := range j.mesh.destinationRules {
 		for range rules.matching(host) {
 			return true
@@ -199,6 +211,7 @@ func (j *judge) hasPolicy(host string) bool {
 }
 
 func (j *judge) hasSubset(host, name string) bool {
+	j.needs(needPolicies, host)
 	for _, rules := range j.mesh.destinationRules {
 		for _, all := range rules.matching(host) {
 			if slices.ContainsFunc(all, func(r *Config[*networking.DestinationRule]) bool { return hasSubset(r, name) }) {

@@ -19,32 +19,33 @@ func (m *Mesh) Notes(connected ...Proxy) []Note {
 	return notes
 }
 
-// NotesAfter returns the same as Notes. If last is of a mesh from which With made this one, it examines only the routes and
-// policies that have notes or may have some now; last may be nil.
+// NotesAfter returns the same as Notes. Of the objects that are in the mesh of last it examines again only those whose notes may
+// be others; last may be nil.
 func (m *Mesh) NotesAfter(last *Judged, connected ...Proxy) ([]Note, *Judged) {
 	j := newJudge(m, connected)
-	known, now := m.lasting(last), &Judged{base: m.base, services: m.services, objects: m.objects, clean: make([]bool, len(m.objects))}
+	now := &Judged{mesh: m, objects: make([]*opinion, len(m.objects)), namespaces: j.namespaces, streams: streamsOf(connected)}
+	j.since = newSince(last, m, now.namespaces, now.streams)
 	unused := m.unused
 	for at, o := range m.objects {
 		if len(unused) > 0 && unused[0].object == o { // in the same order
 			unused = unused[1:]
 			continue
 		}
-		if now.clean[at] = known.clean(m, at); now.clean[at] {
-			continue
+		known := j.opinion(at, o)
+		if known == nil {
+			known = j.opine(o)
+			now.looked++
 		}
-		before := len(j.notes)
-		now.looked++
-		j.object(o)
-		now.clean[at] = len(j.notes) == before && alone(o)
+		now.objects[at] = known
+		j.notes = append(j.notes, known.notes...)
 	}
-	j.ignored()
+	now.told = j.ignored()
 	j.locals()
 	j.foreignBinds()
-	now.mesh, now.proxies = m, j.aboutProxies(last.verdicts(m))
+	now.proxies = j.aboutProxies(last.verdicts(m))
 	now.examined = j.examined
 	looked := len(j.notes)
-	j.conflicts()
+	now.clashes = j.conflicts()
 	j.refused()
 	m.locate(j.notes[looked:])
 	slices.SortStableFunc(j.notes,
@@ -57,17 +58,24 @@ func (j *judge) object(o *Object) {
 	switch spec := o.Spec.(type) {
 	case *networking.VirtualService:
 		j.virtualService(o.Meta, spec)
+		return
 	case *networking.DestinationRule:
 		j.destinationRule(o.Meta, spec)
+		return
+	case *networking.ServiceEntry:
+		j.serviceEntry(o.Meta, spec)
+		return
+	case *networking.WorkloadEntry:
+		j.localWorkload(o.Meta, spec)
+		j.foreignAddress(o.Meta, "spec.address", spec.Address)
+		return
+	}
+	j.fleeting = true // what these ask for is not recorded
+	switch spec := o.Spec.(type) {
 	case *networking.Sidecar:
 		j.sidecar(o.Meta, spec)
 	case *networking.Gateway:
 		j.gateway(o.Meta, spec)
-	case *networking.ServiceEntry:
-		j.serviceEntry(o.Meta, spec)
-	case *networking.WorkloadEntry:
-		j.localWorkload(o.Meta, spec)
-		j.foreignAddress(o.Meta, "spec.address", spec.Address)
 	case *networking.WorkloadGroup:
 		j.template(o)
 	case *security.AuthorizationPolicy:
@@ -82,21 +90,24 @@ func (j *judge) object(o *Object) {
 // locate sets the current lines of the objects in notes. If only the line of an object changed, With does not update
 // the other values made from the object, so these have the old line.
 func (m *Mesh) locate(notes []Note) {
-	if len(notes) == 0 {
-		return
-	}
-	now := make(map[string]Meta, len(m.objects))
-	for _, o := range m.objects {
-		now[o.Key()] = o.Meta
+	present := func(of Meta) Meta {
+		if at, found := place(m.objects, of, func(o *Object) Meta { return o.Meta }); found && !m.twins[of.Key()] {
+			return m.objects[at].Meta
+		}
+		return of
 	}
 	for i, n := range notes {
-		if at, known := now[n.Meta.Key()]; known && !m.twins[n.Meta.Key()] {
-			notes[i].Meta = at
-		}
-		if at, known := now[n.Other.Key()]; known && !m.twins[n.Other.Key()] {
-			notes[i].Other = at
-		}
+		notes[i].Meta, notes[i].Other = present(n.Meta), present(n.Other)
 	}
+}
+
+// streamsOf returns the numbers of the proxies' streams.
+func streamsOf(connected []Proxy) []int64 {
+	out := make([]int64, len(connected))
+	for i, w := range connected {
+		out[i] = w.Stream
+	}
+	return out
 }
 
 // Proxy is a connected proxy: the properties by which objects select it, and the ports that it can open.
@@ -141,6 +152,10 @@ type judge struct {
 	atAddress  map[netip.Addr]Proxy // connected, by address; made when it is asked for
 	selected   selected
 	similar    similar
+	started    bool // the mesh has templates
+	since      since
+	needed     []need // by the object that is examined
+	fleeting   bool   // its notes depend on more than that
 
 	customs        map[string]*customs            // CUSTOM policies by namespace; made when it is asked for
 	examined       int                            // how many proxies were
@@ -170,6 +185,8 @@ func newJudge(m *Mesh, connected []Proxy) *judge {
 				j.peers[o.Namespace] = append(j.peers[o.Namespace], &Config[*security.PeerAuthentication]{o.Meta, spec})
 			}
 		}
+		_, template := o.Spec.(*networking.WorkloadGroup)
+		j.started = j.started || template
 		j.namespaces[o.Namespace] = true
 	}
 	for _, s := range m.services {

@@ -36,6 +36,17 @@ func (s *similar) index() {
 	}
 }
 
+// again reports whether the comparisons for an object, so many after so many others, would find the same now, and counts them
+// if so: only the first maxSimilar are made.
+func (s *similar) again(compared [2]int) bool {
+	before, own := compared[0], compared[1]
+	if own > 0 && before != s.asked && max(before, s.asked)+own > maxSimilar && min(before, s.asked) < maxSimilar {
+		return false
+	}
+	s.asked += own
+	return true
+}
+
 func (s *similar) wildcards() []string { s.index(); return s.wild }
 
 // host returns a known host with the same first label, else one with the same domain and a similar first label.

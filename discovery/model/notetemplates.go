@@ -51,6 +51,7 @@ func agree(a, b map[string]string) bool {
 
 // templateWith returns the first template with these labels that a service of the host selects; nil for none.
 func (j *judge) templateWith(host string, labels map[string]string) *Object {
+	j.needsTemplates()
 	for _, o := range j.mesh.objects {
 		of := TemplateLabels(o)
 		if of == nil || !Selects(labels, of) {
@@ -67,7 +68,8 @@ func (j *judge) templateWith(host string, labels map[string]string) *Object {
 
 // templateOf returns the labels of the first template that a service of the host selects; nil for none.
 func (j *judge) templateOf(host string) map[string]string {
-	for _, s := range j.mesh.claims(host) {
+	j.needsTemplates()
+	for _, s := range j.claims(host) {
 		for _, o := range j.mesh.objects {
 			if of := TemplateLabels(o); of != nil && o.Namespace == s.Namespace && len(s.Selector) > 0 && Selects(s.Selector, of) {
 				return of

@@ -10,8 +10,8 @@ import (
 // tlsToPlain adds a note if a policy makes clients send TLS to the HTTP port of a workload whose connected sidecar
 // takes plain text there.
 func (j *judge) tlsToPlain(meta Meta, host string, r *networking.DestinationRule) {
-	s := j.mesh.Service(host)
-	if len(j.connected) == 0 || s == nil || r.TrafficPolicy == nil {
+	s := j.service(host)
+	if s == nil || r.TrafficPolicy == nil {
 		return
 	}
 	for _, p := range s.Ports {
@@ -22,6 +22,12 @@ func (j *judge) tlsToPlain(meta Meta, host string, r *networking.DestinationRule
 			}
 		}
 		if !speaksTLS(tls) || !p.Protocol.IsHTTP() {
+			continue
+		}
+		j.needs(needProxies, "")
+		j.needs(needInbound, "")
+		j.needs(needEndpoints, host)
+		if len(j.connected) == 0 {
 			continue
 		}
 		at := slices.IndexFunc(s.Endpoints, func(e Endpoint) bool {

@@ -16,6 +16,7 @@ func (j *judge) tokens(meta Meta, v *networking.VirtualService) {
 	}
 	for _, name := range v.Gateways {
 		full := j.domain.QualifyGateway(name, meta.Namespace)
+		j.needs(needGateway, full)
 		g := j.specs[full]
 		if g == nil || slices.ContainsFunc(j.readers, func(selector map[string]string) bool { return together(selector, g.Spec.Selector) }) {
 			continue

@@ -64,8 +64,14 @@ func (j *judge) united(all claimants, s *Service) {
 }
 
 // ignored adds notes about registered services whose record contains settings that are ignored.
-func (j *judge) ignored() {
+// It returns those with a note.
+func (j *judge) ignored() map[*Service]bool {
+	told := map[*Service]bool{}
 	for _, s := range j.mesh.services {
+		if j.since.quiet(s) {
+			continue
+		}
+		before := len(j.notes)
 		if j.mesh.circular(s) {
 			j.note(UnknownHost, j.declaredBy(s), "spec.externalName", "is %s, and leads back to a name before it: no address is found, and requests "+
 				"are answered 503; want the name of a service", s.ExternalName)
@@ -78,7 +84,11 @@ func (j *judge) ignored() {
 			field, _, _ := strings.Cut(what, " ")
 			j.note(IgnoredField, j.declaredBy(s), field, "%s", what)
 		}
+		if len(j.notes) > before {
+			told[s] = true
+		}
 	}
+	return told
 }
 
 // anyone reports whether clients that speak mutual TLS to the service accept every certificate of the mesh.

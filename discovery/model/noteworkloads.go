@@ -13,7 +13,10 @@ import (
 // exportTo adds a note for each namespace in which nothing is known.
 func (j *judge) exportTo(meta Meta, namespaces []string) {
 	for i, namespace := range namespaces {
-		if !slices.Contains([]string{".", "*", "~"}, namespace) && !j.namespaces[namespace] {
+		if slices.Contains([]string{".", "*", "~"}, namespace) {
+			continue
+		}
+		if j.needs(needNamespaces, ""); !j.namespaces[namespace] {
 			j.unknownNamespace(meta, index("spec.exportTo", i), namespace)
 		}
 	}
@@ -33,6 +36,7 @@ func (j *judge) unknownNamespace(meta Meta, path, namespace string) {
 // it has added one.
 func (j *judge) selector(meta Meta, path string, labels map[string]string, namespace string) (known bool) {
 	known = true
+	j.fleeting = j.fleeting || len(labels) > 0
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		values := j.selected.values(namespace, key)
 		if len(values) == 0 || values[labels[key]] {

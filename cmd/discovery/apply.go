@@ -11,6 +11,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -45,19 +46,9 @@ kinds are left to kubectl; a directory takes those of Kubernetes that serve read
 		if err != nil {
 			return err
 		}
-		objects, problems := file.Writable(files, p.namespace)
-		switch {
-		case p.dir == "":
-			rest, left := examine.WithoutManifests(objects)
-			objects, problems = rest, append(problems, left...)
-		case !config.HasErrors(problems):
-			present, err := file.Read(p.dir)
-			if err != nil {
-				return err
-			}
-			all, _ := file.Check(present) // without the problems of the directory itself
-			mesh := examine.Mesh{Settings: model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback}}
-			problems = append(problems, mesh.Beside(objects, all)...)
+		objects, problems, err := p.judged(files, model.Settings{Domain: domain.Domain, LoopbackEndpoints: *loopback})
+		if err != nil {
+			return err
 		}
 		for _, problem := range problems {
 			cmd.PrintErrln(problem)
@@ -68,23 +59,28 @@ kinds are left to kubectl; a directory takes those of Kubernetes that serve read
 		case len(objects) == 0:
 			return fmt.Errorf("%s: no object that can be written, want Istio's in files named *.yaml, *.yml or *.json", strings.Join(*paths, ", "))
 		}
-		at, closing, err := p.open()
-		if err != nil {
-			return err
-		}
-		defer closing()
-		var faults []error
-		for _, w := range objects {
+		return p.each(cmd, objects, func(at plane.Store, w config.Written) (string, error) {
 			verb, revision, err := at.Apply(cmd.Context(), w)
-			if err != nil {
-				faults = append(faults, fmt.Errorf("%s: %w", w.Title(), err))
-				continue
-			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s, revision %s\n", w.Title(), verb, revision); err != nil {
-				return fmt.Errorf("write output: %w", err)
-			}
-		}
-		return errors.Join(faults...)
+			return fmt.Sprintf("%s, revision %s", verb, revision), err
+		})
 	}
 	return cmd
+}
+
+// judged returns the objects of files that the store takes, and the problems of all, beside those that a directory has.
+func (p *storeFlags) judged(files []file.File, settings model.Settings) ([]config.Written, []config.Problem, error) {
+	objects, problems := file.Writable(files, p.namespace)
+	switch {
+	case p.dir == "":
+		rest, left := examine.WithoutManifests(objects)
+		return rest, append(problems, left...), nil
+	case config.HasErrors(problems):
+		return objects, problems, nil
+	}
+	present, err := file.Read(p.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, _ := file.Check(present) // without the problems of the directory itself
+	return objects, append(problems, examine.Mesh{Settings: settings}.Beside(objects, all)...), nil
 }

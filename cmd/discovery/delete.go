@@ -2,12 +2,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/plane"
 	"github.com/pilotlight/pilotlight/internal/setting"
 )
 
@@ -44,36 +44,16 @@ func newDelete() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		for _, f := range files {
-			if f.Err != nil {
-				return fmt.Errorf("read %s: %w", f.Name, f.Err)
-			}
-			for _, d := range config.Split(f.Data) {
-				for _, w := range config.ReadWritten(d.Data, p.namespace) {
-					if w.Key == "" || w.Name == "" {
-						cmd.PrintErrf("%s:%d: is left out, for it is not of a kind that is served\n", f.Name, d.Line+w.Line-1)
-						continue
-					}
-					doomed = append(doomed, w)
-				}
-			}
+		named, left, err := file.Named(files, p.namespace)
+		for _, place := range left {
+			cmd.PrintErrf("%s: is left out, for it is not of a kind that is served\n", place)
 		}
-		at, closing, err := p.open()
 		if err != nil {
 			return err
 		}
-		defer closing()
-		var faults []error
-		for _, w := range doomed {
-			if err := at.Delete(cmd.Context(), w.Kind, w.Namespace, w.Name); err != nil {
-				faults = append(faults, fmt.Errorf("%s: %w", w.Title(), err))
-				continue
-			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s deleted\n", w.Title()); err != nil {
-				return fmt.Errorf("write output: %w", err)
-			}
-		}
-		return errors.Join(faults...)
+		return p.each(cmd, append(doomed, named...), func(at plane.Store, w config.Written) (string, error) {
+			return "deleted", at.Delete(cmd.Context(), w.Kind, w.Namespace, w.Name)
+		})
 	}
 	return cmd
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -48,6 +49,27 @@ func (p *storeFlags) check() error {
 // open returns the store, and a function that closes it.
 func (p *storeFlags) open() (plane.Store, func(), error) {
 	return plane.OpenStore(p.dir, p.access, p.force)
+}
+
+// each opens the store, does something with each object, and prints what became of it. The errors of all are joined.
+func (p *storeFlags) each(cmd *cobra.Command, objects []config.Written, do func(plane.Store, config.Written) (became string, err error)) error {
+	at, closing, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer closing()
+	var faults []error
+	for _, w := range objects {
+		became, err := do(at, w)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", w.Title(), err))
+			continue
+		}
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", w.Title(), became); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // kindNamed returns the kind for a text.

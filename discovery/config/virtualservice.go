@@ -87,11 +87,35 @@ func serverNameHost(name string) string {
 	return name[len(serverName.FindString(name)):]
 }
 
-// httpRoute requires exactly one action for a request.
+// httpRoute checks a route, of a delegate if delegate is true.
 func httpRoute(f field, r *networking.HTTPRoute, delegate bool) {
 	for i, m := range r.Match {
 		httpMatch(f.at("match").item(i), m)
 	}
+	oneAction(f, r)
+	f.at("timeout").timeout(r.Timeout)
+	httpDestinations(f.at("route"), r.Route)
+	headers(f.at("headers"), r.Headers)
+	authorityOnce(f, r)
+	redirect(f.at("redirect"), r.Redirect)
+	if d := r.DirectResponse; d != nil {
+		directResponse(f.at("directResponse"), d)
+	}
+	if d := r.Delegate; d != nil {
+		delegateTo(f.at("delegate"), d, delegate)
+	}
+	rewrite(f.at("rewrite"), r.Rewrite)
+	retries(f.at("retries"), r.Retries)
+	if all, one := r.Timeout.AsDuration(), r.GetRetries().GetPerTryTimeout().AsDuration(); all > 0 && one > all {
+		f.at("retries").at("perTryTimeout").warnf("is %v, and the timeout of all tries together is %v: no try lasts that long", one, all)
+	}
+	fault(f.at("fault"), r.Fault)
+	mirror(f, r)
+	cors(f.at("corsPolicy"), r.CorsPolicy)
+}
+
+// oneAction requires exactly one action, and nothing that only a request sent on can have beside one that sends it nowhere.
+func oneAction(f field, r *networking.HTTPRoute) {
 	var does []string
 	for _, action := range []struct {
 		name  string
@@ -122,33 +146,19 @@ func httpRoute(f field, r *networking.HTTPRoute, delegate bool) {
 		notBeside("fault", r.Fault != nil)
 		notBeside("mirror", r.Mirror != nil || len(r.Mirrors) > 0)
 	}
-	f.at("timeout").timeout(r.Timeout)
-	httpDestinations(f.at("route"), r.Route)
-	headers(f.at("headers"), r.Headers)
-	authorityOnce(f, r)
-	redirect(f.at("redirect"), r.Redirect)
-	if d := r.DirectResponse; d != nil {
-		directResponse(f.at("directResponse"), d)
+}
+
+// delegateTo requires the name of a VirtualService; within a delegate there is no other.
+func delegateTo(f field, d *networking.Delegate, within bool) {
+	if within {
+		f.errorf("is given in a delegate, which cannot delegate again")
 	}
-	if d := r.Delegate; d != nil {
-		if delegate {
-			f.at("delegate").errorf("is given in a delegate, which cannot delegate again")
-		}
-		if f.at("delegate").at("name").required(len(d.Name)) && !objectName.MatchString(d.Name) {
-			f.at("delegate").at("name").errorf("is %q, want the name of a VirtualService", d.Name)
-		}
-		if d.Namespace != "" {
-			f.at("delegate").at("namespace").label(d.Namespace)
-		}
+	if f.at("name").required(len(d.Name)) && !objectName.MatchString(d.Name) {
+		f.at("name").errorf("is %q, want the name of a VirtualService", d.Name)
 	}
-	rewrite(f.at("rewrite"), r.Rewrite)
-	retries(f.at("retries"), r.Retries)
-	if all, one := r.Timeout.AsDuration(), r.GetRetries().GetPerTryTimeout().AsDuration(); all > 0 && one > all {
-		f.at("retries").at("perTryTimeout").warnf("is %v, and the timeout of all tries together is %v: no try lasts that long", one, all)
+	if d.Namespace != "" {
+		f.at("namespace").label(d.Namespace)
 	}
-	fault(f.at("fault"), r.Fault)
-	mirror(f, r)
-	cors(f.at("corsPolicy"), r.CorsPolicy)
 }
 
 // authorityOnce warns of a host that is set in two ways.

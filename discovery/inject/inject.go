@@ -72,28 +72,8 @@ func (i *Injector) Pod(ns Namespace, given map[string]any, layers Layers) (Resul
 		return Result{Pod: given, Skipped: why}, err
 	}
 	p := pod(clone(given).(map[string]any))
-	if err := p.sound(); err != nil {
-		return Result{}, err
-	}
-	if p["metadata"] == nil {
-		p["metadata"] = map[string]any{}
-	}
-	if p.metadata() == nil {
-		return Result{}, errors.New("metadata: is no object")
-	}
-	joined, err := layers.of(ns.Name, p.labels())
+	w, own, err := i.read(ns, p, layers)
 	if err != nil {
-		return Result{}, err
-	}
-	w, err := i.wish(p, joined)
-	if err != nil {
-		return Result{}, err
-	}
-	own, err := i.takeOut(p)
-	if err != nil {
-		return Result{}, err
-	}
-	if err := w.runAs(own); err != nil {
 		return Result{}, err
 	}
 	first := p.containers()[0]["name"] // the sidecar may come before it
@@ -125,6 +105,30 @@ func (i *Injector) Pod(ns Namespace, given map[string]any, layers Layers) (Resul
 		w.warnings = append(w.warnings, fmt.Sprintf("and %d more", w.more))
 	}
 	return Result{Pod: p, Warnings: w.warnings}, nil
+}
+
+// read returns what a Pod asks for, and its own parts of the sidecar, which it takes out of the Pod.
+func (i *Injector) read(ns Namespace, p pod, layers Layers) (w *wishes, own map[string]any, err error) {
+	if err := p.sound(); err != nil {
+		return nil, nil, err
+	}
+	if p["metadata"] == nil {
+		p["metadata"] = map[string]any{}
+	}
+	if p.metadata() == nil {
+		return nil, nil, errors.New("metadata: is no object")
+	}
+	joined, err := layers.of(ns.Name, p.labels())
+	if err != nil {
+		return nil, nil, err
+	}
+	if w, err = i.wish(p, joined); err != nil {
+		return nil, nil, err
+	}
+	if own, err = i.takeOut(p); err != nil {
+		return nil, nil, err
+	}
+	return w, own, w.runAs(own)
 }
 
 // doubts warns about settings of a Pod that have unexpected effects with a sidecar.

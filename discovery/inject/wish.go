@@ -123,12 +123,16 @@ func limitsOf(w *wishes) *map[string]string   { return &w.limits }
 
 // annotations are Istio's annotations, by name.
 func annotations() map[string]known {
-	traffic := "traffic.sidecar.istio.io/"
-	ready := "readiness.status.sidecar.istio.io/"
-	return map[string]known{
-		injectName: func(*wishes, string) error { return nil },
-		statusName: func(*wishes, string) error { return nil },
+	out := sidecarAnnotations()
+	maps.Copy(out, trafficAnnotations())
+	maps.Copy(out, withoutEffect())
+	return out
+}
 
+// trafficAnnotations say which connections are intercepted.
+func trafficAnnotations() map[string]known {
+	const traffic = "traffic.sidecar.istio.io/"
+	return map[string]known{
 		traffic + "includeInboundPorts":       tidy(allOr(arePorts), func(w *wishes, v string) { w.ports = v }),
 		traffic + "excludeInboundPorts":       tidy(arePorts, func(w *wishes, v string) { w.skipPorts = v }),
 		traffic + "includeOutboundPorts":      tidy(arePorts, func(w *wishes, v string) { w.outboundPorts = v }),
@@ -138,7 +142,13 @@ func annotations() map[string]known {
 		traffic + "kubevirtInterfaces":        tidy(areInterfaces, func(w *wishes, v string) { w.interfaces = v }),
 		"istio.io/reroute-virtual-interfaces": tidy(areInterfaces, func(w *wishes, v string) { w.interfaces = v }),
 		traffic + "excludeInterfaces":         tidy(areInterfaces, func(w *wishes, v string) { w.skipInterfaces = v }),
+	}
+}
 
+// sidecarAnnotations say how the sidecar runs.
+func sidecarAnnotations() map[string]known {
+	const ready = "readiness.status.sidecar.istio.io/"
+	return map[string]known{
 		"sidecar.istio.io/proxyImage":             put(isImage, func(w *wishes, v string) { w.image, w.named = v, true }),
 		"sidecar.istio.io/proxyCPU":               request(requestsOf, "cpu"),
 		"sidecar.istio.io/proxyMemory":            request(requestsOf, "memory"),
@@ -159,28 +169,39 @@ func annotations() map[string]known {
 		"sidecar.istio.io/userVolume":             userVolumes,
 		"sidecar.istio.io/userVolumeMount":        userMounts,
 		"sidecar.istio.io/proxyImageType":         put(isText, func(w *wishes, v string) { w.imageType = v }),
+		"status.sidecar.istio.io/port":            statusPort,
+		ready + "initialDelaySeconds":             readiness("initialDelaySeconds"),
+		ready + "periodSeconds":                   readiness("periodSeconds"),
+		ready + "failureThreshold":                readiness("failureThreshold"),
+		"prometheus.istio.io/merge-metrics":       setBool(func(w *wishes, on bool) { w.metrics = on }),
+		"inject.istio.io/templates":               put(areTemplates, func(*wishes, string) {}),
+	}
+}
+
+// withoutEffect are annotations that change nothing: a warning says why, unless another reader has them.
+func withoutEffect() map[string]known {
+	elsewhere := func(*wishes, string) error { return nil }
+	return map[string]known{
+		injectName:                         elsewhere, // read before
+		configName:                         elsewhere, // likewise
+		statusName:                         elsewhere, // an injector writes it
+		revisionName:                       elsewhere, // likewise
+		"galley.istio.io/analyze-suppress": elsewhere, // read by istioctl alone
+
 		"sidecar.istio.io/enableCoreDump":         nothing("the agent keeps a flight record of a crash"),
 		"sidecar.istio.io/extraStatTags":          nothing("a template of the bootstrap adds tags"),
 		"sidecar.istio.io/statsCompression":       nothing("metrics are not compressed"),
 		"sidecar.istio.io/statsHistogramBuckets":  nothing("a template of the bootstrap sets them"),
 		"sidecar.istio.io/statsHistogramBins":     nothing("a template of the bootstrap sets them"),
+		"sidecar.istio.io/statsFlushInterval":     nothing("a template of the bootstrap sets it"),
+		"sidecar.istio.io/statsEvictionInterval":  nothing("a template of the bootstrap sets it"),
 		"ambient.istio.io/bypass-inbound-capture": nothing("there is no ambient mode"),
 		"ambient.istio.io/dns-capture":            nothing("there is no ambient mode; proxyMetadata ISTIO_META_DNS_CAPTURE captures DNS"),
 		"ambient.istio.io/redirection":            nothing("there is no ambient mode"),
-		revisionName:                              func(*wishes, string) error { return nil }, // Istio's injector writes it
-		"galley.istio.io/analyze-suppress":        func(*wishes, string) error { return nil }, // read by istioctl alone
-		"sidecar.istio.io/statsFlushInterval":     nothing("a template of the bootstrap sets it"),
-		"sidecar.istio.io/statsEvictionInterval":  nothing("a template of the bootstrap sets it"),
 		"proxy.istio.io/overrides":                nothing("it is what Istio's own webhook writes for itself"),
-		configName:                                func(*wishes, string) error { return nil }, // read before
-		"status.sidecar.istio.io/port":            statusPort,
-		ready + "initialDelaySeconds":             readiness("initialDelaySeconds"),
-		ready + "periodSeconds":                   readiness("periodSeconds"),
-		ready + "failureThreshold":                readiness("failureThreshold"),
-		ready + "applicationPorts":                nothing("readiness follows what Envoy has received and bound"),
-		"prometheus.istio.io/merge-metrics":       setBool(func(w *wishes, on bool) { w.metrics = on }),
-		"inject.istio.io/templates":               put(areTemplates, func(*wishes, string) {}),
 		"inject.istio.io/":                        nothing("it has no name"),
+
+		"readiness.status.sidecar.istio.io/applicationPorts": nothing("readiness follows what Envoy has received and bound"),
 	}
 }
 

@@ -144,27 +144,14 @@ func (i *Injector) workload(o map[string]any, around surroundings) (map[string]a
 		at, _ = at[key].(map[string]any)
 	}
 	if !known {
-		if kind == "ProxyConfig" && around.layers == nil {
-			return nil, []Note{{name, "is not joined: --proxyConfig names the files whose ProxyConfig objects are"}}, nil
-		}
-		if spec := pod(o).spec(); spec != nil && textAt(spec, "template", "spec") == "" && len(pod(templateOf(spec)).containers()) > 0 {
-			return nil, []Note{{name, "not injected: this kind is not known, though it has a template of Pods"}}, nil
-		}
-		return nil, nil, nil
+		return nil, unknownKind(kind, name, o, around), nil
 	}
 	if at == nil {
 		return nil, nil, fmt.Errorf("%s: %s is missing", name, strings.Join(path, "."))
 	}
-	given := maps.Clone(at)
-	if kind != "Pod" { // its Pods are named after it
-		metadata, _ := clone(at["metadata"]).(map[string]any)
-		if metadata == nil {
-			metadata = map[string]any{}
-		}
-		if metadata["name"] == nil {
-			metadata["name"] = textAt(o, "metadata", "name")
-		}
-		given["metadata"] = metadata
+	given := at
+	if kind != "Pod" {
+		given = podOf(at, textAt(o, "metadata", "name"))
 	}
 	r, err := i.Pod(Namespace{Name: namespace, Labels: around.labels[namespace]}, given, around.layers)
 	if err != nil {
@@ -189,6 +176,32 @@ func (i *Injector) workload(o map[string]any, around surroundings) (map[string]a
 	}
 	holder[key] = r.Pod
 	return out, notes, nil
+}
+
+// unknownKind returns a note about an object that has no Pods as far as is known here, but may mean to.
+func unknownKind(kind, name string, o map[string]any, around surroundings) []Note {
+	spec := pod(o).spec()
+	switch {
+	case kind == "ProxyConfig" && around.layers == nil:
+		return []Note{{name, "is not joined: --proxyConfig names the files whose ProxyConfig objects are"}}
+	case spec != nil && textAt(spec, "template", "spec") == "" && len(pod(templateOf(spec)).containers()) > 0:
+		return []Note{{name, "not injected: this kind is not known, though it has a template of Pods"}}
+	}
+	return nil
+}
+
+// podOf returns a template as one of its Pods, which are named after the workload.
+func podOf(template map[string]any, workload string) map[string]any {
+	out := maps.Clone(template)
+	metadata, _ := clone(template["metadata"]).(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	if metadata["name"] == nil {
+		metadata["name"] = workload
+	}
+	out["metadata"] = metadata
+	return out
 }
 
 // each returns the errors that errors.Join has joined.

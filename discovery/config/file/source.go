@@ -87,8 +87,7 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 	defer timer.Stop()
 	timer.Stop()
 	fault, synced, certain := "", false, false
-	unsent := map[string]model.Group{}
-	blind := map[string]model.Group{}
+	unsent, blind := map[string]model.Group{}, map[string]model.Group{}
 	var manifests Manifests
 	if s.Manifests != nil {
 		manifests = s.Manifests()
@@ -106,20 +105,13 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 		}
 		l, err := st.look(s.Path, c, time.Now())
 		if err != nil {
-			if err.Error() != fault {
-				fault = err.Error()
-				logProblems(s.Log, []config.Problem{{File: s.Path, Severity: config.Error, Message: fault}})
-				status := s.Status()
-				status.Fault = fault
-				s.status.Store(&status)
-			}
+			fault = s.unread(err, fault)
 			continue
 		}
 		fault = ""
 		out := st.apply(l, time.Now())
 		out.problems = append(out.problems, understand(manifests, out.groups)...)
-		logProblems(s.Log, out.problems)
-		if out.hold != "" {
+		if logProblems(s.Log, out.problems); out.hold != "" {
 			s.Log.Error("configuration is "+out.hold, "path", s.Path, "objects", len(st.missing))
 		}
 		if timer.Stop(); !out.wakeAt.IsZero() {
@@ -140,16 +132,33 @@ func (s *Source) follow(ctx context.Context, changes <-chan watch.Changes, updat
 			s.warn(status)
 			next.Stands = st.refused()
 		}
-		s.Log.Info("configuration read", "path", s.Path, "objects", len(st.objects), "changed", len(unsent))
-		if len(st.objects) == 0 {
-			s.Log.Warn("configuration has no object: nothing is served from it", "path", s.Path, "want", "objects in files named *.yaml, *.yml or *.json")
-		}
+		s.tell(len(st.objects), len(unsent))
 		select {
 		case updates <- next:
 			unsent, synced, certain = map[string]model.Group{}, true, false
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// unread logs why the path cannot be read, unless it is the fault that is known, and returns the fault.
+func (s *Source) unread(err error, known string) string {
+	if err.Error() == known {
+		return known
+	}
+	logProblems(s.Log, []config.Problem{{File: s.Path, Severity: config.Error, Message: err.Error()}})
+	status := s.Status()
+	status.Fault = err.Error()
+	s.status.Store(&status)
+	return err.Error()
+}
+
+// tell logs what was read: how many objects there are, and how many have changed.
+func (s *Source) tell(objects, changed int) {
+	s.Log.Info("configuration read", "path", s.Path, "objects", objects, "changed", changed)
+	if objects == 0 {
+		s.Log.Warn("configuration has no object: nothing is served from it", "path", s.Path, "want", "objects in files named *.yaml, *.yml or *.json")
 	}
 }
 

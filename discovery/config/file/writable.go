@@ -1,6 +1,8 @@
 package file
 
 import (
+	"fmt"
+
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/model"
 )
@@ -30,4 +32,24 @@ func Writable(files []File, namespace string) (objects []config.Written, problem
 		}
 	}
 	return objects, problems
+}
+
+// Named returns the objects of files by their kinds and names alone, whatever errors they have. Objects without a namespace get
+// the given one. left are the places of those that are not of a kind that is served, or whose name cannot be read.
+func Named(files []File, namespace string) (objects []config.Written, left []string, err error) {
+	for _, f := range files {
+		if f.Err != nil {
+			return objects, left, fmt.Errorf("read %s: %w", f.Name, f.Err)
+		}
+		for _, d := range config.Split(f.Data) {
+			for _, w := range config.ReadWritten(d.Data, namespace) {
+				if w.Key == "" || w.Name == "" {
+					left = append(left, fmt.Sprintf("%s:%d", f.Name, d.Line+w.Line-1))
+					continue
+				}
+				objects = append(objects, w)
+			}
+		}
+	}
+	return objects, left, nil
 }

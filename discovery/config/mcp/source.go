@@ -154,22 +154,32 @@ func (s *Source) follow(ctx context.Context, st *state, in <-chan *discoveryv3.D
 			case !st.doubtful():
 				synced = true
 			case believed == nil:
-				s.log.Warn("server answers without objects that it had, or without any: it may have just started, so it is not believed yet",
-					"for", s.grace)
-				believed = time.After(s.grace)
-				lost, objects := st.doubts()
-				now := time.Now()
-				s.doubt.Store(&doubt{lost, objects, now, now.Add(s.grace)})
+				believed = s.doubtIt(st)
 			}
 		}
 		if synced && !pending.Synced {
-			pending.Synced, wait, st.first = true, true, false
-			s.doubt.Store(nil)
-			clear(st.had)
-			clear(st.doubted)
-			s.log.Info("configuration read", "objects", st.count())
+			pending.Synced, wait = true, true
+			s.believe(st)
 		}
 	}
+}
+
+// doubtIt begins to doubt a server that answers without objects that it had, and returns the time when it is believed.
+func (s *Source) doubtIt(st *state) <-chan time.Time {
+	s.log.Warn("server answers without objects that it had, or without any: it may have just started, so it is not believed yet", "for", s.grace)
+	lost, objects := st.doubts()
+	now := time.Now()
+	s.doubt.Store(&doubt{lost, objects, now, now.Add(s.grace)})
+	return time.After(s.grace)
+}
+
+// believe ends all doubt: what the server has sent is what there is.
+func (s *Source) believe(st *state) {
+	st.first = false
+	s.doubt.Store(nil)
+	clear(st.had)
+	clear(st.doubted)
+	s.log.Info("configuration read", "objects", st.count())
 }
 
 func (s *Source) logWarnings(warnings []config.Problem) {

@@ -84,21 +84,12 @@ func (m message) instance(threshold time.Duration) (instance, error) {
 	if err != nil {
 		return instance{}, fmt.Errorf("host is %q, want an IP address", clip(m.Host))
 	}
-	for _, field := range []struct{ name, value string }{
-		{"server_cert_domain_san", m.ServerName},
-		{"app", m.App},
-		{"private_instance_id", m.InstanceID},
-		{"private_instance_index", m.InstanceIndex},
-		{"availability_zone", m.AvailabilityZone},
-	} {
-		if len(field.value) > model.MaxLabel {
-			return instance{}, fmt.Errorf("%s has %d bytes, want at most %d", field.name, len(field.value), model.MaxLabel)
-		}
+	if err := m.bounded(); err != nil {
+		return instance{}, err
 	}
 	i := instance{
 		address: address.Unmap().String(), stale: threshold, zone: m.AvailabilityZone, balancing: clip(m.Options.LoadBalancing), protocol: model.HTTP,
 	}
-	i.labels, i.omitted = model.BoundLabels(m.Tags)
 	field, port := "port", m.Port
 	if m.TLSPort != 0 {
 		field, port, i.tls, i.stale, i.serverName = "tls_port", m.TLSPort, true, 0, m.ServerName
@@ -121,25 +112,45 @@ func (m message) instance(threshold time.Duration) (instance, error) {
 		return instance{}, fmt.Errorf("route_service_url is %q, which is not served: requests would get past that service, so the instance is left out",
 			clip(m.RouteServiceURL))
 	}
-	tls := ""
-	if i.tls {
-		tls = "true"
-	}
-	for _, label := range []struct{ name, value string }{
-		{labelApp, m.App},
-		{labelInstance, m.InstanceID},
-		{labelIndex, m.InstanceIndex},
-		{labelTLS, tls},
-	} {
-		if label.value == "" {
-			continue
-		}
-		if i.labels == nil {
-			i.labels = map[string]string{}
-		}
-		i.labels[label.name] = label.value
-	}
+	i.labels, i.omitted = m.labels(i.tls)
 	return i, nil
+}
+
+// bounded returns an error about a field that is too long for a label or a name.
+func (m message) bounded() error {
+	for _, field := range []struct{ name, value string }{
+		{"server_cert_domain_san", m.ServerName},
+		{"app", m.App},
+		{"private_instance_id", m.InstanceID},
+		{"private_instance_index", m.InstanceIndex},
+		{"availability_zone", m.AvailabilityZone},
+	} {
+		if len(field.value) > model.MaxLabel {
+			return fmt.Errorf("%s has %d bytes, want at most %d", field.name, len(field.value), model.MaxLabel)
+		}
+	}
+	return nil
+}
+
+// labels returns the tags of the message and what it says about its instance, and how many tags are left out.
+func (m message) labels(tls bool) (out map[string]string, omitted int) {
+	out, omitted = model.BoundLabels(m.Tags)
+	set := func(name, value string) {
+		if value == "" {
+			return
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = value
+	}
+	set(labelApp, m.App)
+	set(labelInstance, m.InstanceID)
+	set(labelIndex, m.InstanceIndex)
+	if tls {
+		set(labelTLS, "true")
+	}
+	return out, omitted
 }
 
 // hostPattern is a DNS name, of which the first label may be a wildcard.

@@ -18,11 +18,7 @@ import (
 )
 
 // Left is the error of Run when another image of the agent is to go on: Envoy lives, and what is Handed has all that is known of it.
-type Left struct {
-	Handed *upgrade.Handed
-	Image  *os.File // to execute
-	Unable error    // why the image cannot go on after all; nil if it can
-}
+type Left struct{ upgrade.Next }
 
 func (l *Left) Error() string { return "the agent is replaced by " + l.Image.Name() }
 
@@ -201,7 +197,7 @@ func (c *carriage) pack(image *os.File, unable error) (*Left, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Left{handed, image, unable}, nil
+	return &Left{upgrade.Next{Handed: handed, Image: image, Unable: unable}}, nil
 }
 
 // Self identifies this process for the state that is handed over.

@@ -48,25 +48,47 @@ func Hold(yes bool) error {
 	return nil
 }
 
-// collect adds the signals that have come since Hold. It must run on a thread that blocks them.
-func collect(signals []syscall.Signal) []syscall.Signal {
-	s := set()
+// collect takes the signals that have come since Hold.
+func (k Kernel) collect() (signals []syscall.Signal) {
 	for range len(handled) {
-		number, _, failed := unix.RawSyscall6(unix.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&s)), 0, uintptr(unsafe.Pointer(&unix.Timespec{})),
-			unsafe.Sizeof(s.Val[0]), 0, 0)
-		if failed != 0 {
-			break // EAGAIN: there is none
+		signal, ok := k.Arrived()
+		if !ok {
+			break
 		}
-		signals = append(signals, syscall.Signal(number))
+		signals = append(signals, signal)
 	}
 	return signals
+}
+
+// mostAlike is how many signals of a number go along: the second one of those that stop hurries.
+const mostAlike = 2
+
+// either returns the signals of two lists. Those of the first one may be in the second one too.
+func either(first, second []syscall.Signal) (all []syscall.Signal) {
+	for _, signal := range handled {
+		for range max(count(first, signal), count(second, signal)) {
+			all = append(all, signal)
+		}
+	}
+	return all
+}
+
+func count(signals []syscall.Signal, of syscall.Signal) (n int) {
+	for _, s := range signals {
+		if s == of {
+			n++
+		}
+	}
+	return n
 }
 
 // written is a list of signals as read reads it.
 func written(signals []syscall.Signal) string {
 	var numbers []string
-	for _, s := range signals {
-		numbers = append(numbers, strconv.Itoa(int(s)))
+	for _, signal := range handled {
+		for range min(count(signals, signal), mostAlike) {
+			numbers = append(numbers, strconv.Itoa(int(signal)))
+		}
 	}
 	return strings.Join(numbers, "+")
 }
@@ -78,8 +100,8 @@ func read(text string) (signals []syscall.Signal, err error) {
 	}
 	for number := range strings.SplitSeq(text, "+") {
 		n, err := strconv.Atoi(number)
-		if err != nil || !slices.Contains(handled[:], syscall.Signal(n)) || len(signals) == len(handled) {
-			return nil, fmt.Errorf("signals %.50q, want some of %v", text, written(handled[:]))
+		if s := syscall.Signal(n); err != nil || !slices.Contains(handled[:], s) || count(signals, s) == mostAlike {
+			return nil, fmt.Errorf("signals %.50q, want some of %v, each at most %d times", text, written(handled[:]), mostAlike)
 		}
 		signals = append(signals, syscall.Signal(n))
 	}
@@ -99,43 +121,47 @@ func Arrive(fork func(func()), program string) (err error) {
 	return err
 }
 
-// Exec replaces the program of this process by an image, which gets what is handed over. It must run on the thread that forked
-// the children, after Hold; it returns only if it fails, and then all is as before.
-// signals returns those that have come for the next image; it is called last. The image after has self for the image before.
-func (h *Handed) Exec(fork func(func()), image, self *os.File, signals func() []syscall.Signal, argv, environ []string) error {
-	state, err := seal(h.text)
+// exec replaces the program of this process by an image, which gets what is handed over. It runs on the thread that forked the children,
+// after Hold; it returns only if it fails, and then all is as before.
+// came returns signals that have come for the next image; it is called last. The image after has self for the image before; nil for none.
+func (h *Handed) exec(i Images, image, self *os.File, came func() []syscall.Signal) error {
+	state, err := i.Kernel.Seal(h.text)
 	if err != nil {
 		return err
 	}
-	defer state.Close()
+	defer func() { _ = i.Kernel.Close(state) }()
 	At(Sealed)
 	// The reason has no NUL, and a length that fits.
 	reason := strings.ReplaceAll(fmt.Sprintf("%.4000s", h.Failure), "\x00", "")
 	previous := ""
-	along := &Files{numbers: []int{int(state.Fd())}, kept: nil}
+	along := &Files{kernel: &i.Kernel, numbers: []int{state}}
 	if self != nil {
 		previous = fmt.Sprint(self.Fd())
 		along.numbers = append(along.numbers, int(self.Fd()))
 	}
 	path := fmt.Sprintf("/proc/self/fd/%d", image.Fd())
-	fork(func() {
+	i.Fork(func() {
 		err = errors.Join(along.inheritable(true), h.Files.inheritable(true))
 		if err == nil {
-			value := fmt.Sprintf("%d,%s,%s,%s", state.Fd(), previous, written(collect(signals())), reason)
-			environ = append(append([]string{}, environ...), Variable+"="+value)
-			err = unix.Exec(path, argv, environ)
+			first := came()
+			late := i.Kernel.collect()
+			value := fmt.Sprintf("%d,%s,%s,%s", state, previous, written(append(first, late...)), reason)
+			err = i.Kernel.Execute(path, i.Argv, append(append([]string{}, i.Environ...), Variable+"="+value))
+			for _, s := range late { // they are for this image after all
+				err = errors.Join(err, i.Kernel.Raise(s))
+			}
 		}
 		err = errors.Join(err, along.inheritable(false), h.Files.inheritable(false))
 	})
 	return fmt.Errorf("execute %s: %w", image.Name(), err)
 }
 
-// Back returns to the image before, with why this one cannot take over. It returns an error if there is none, or if that fails.
-func (h *Handed) Back(fork func(func()), why error, argv, environ []string) error {
+// back returns to the image before, with why this one cannot take over. It returns an error if there is none, or if that fails.
+func (h *Handed) back(i Images, why error) error {
 	if h.previous == nil || h.text == nil {
 		return errors.New("there is no image to return to")
 	}
 	h.Failure = why.Error()
 	At(Back)
-	return h.Exec(fork, h.previous, nil, func() []syscall.Signal { return h.Signals }, argv, environ)
+	return h.exec(i, h.previous, nil, func() []syscall.Signal { return either(h.Signals, i.Came()) })
 }

@@ -7,22 +7,29 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // Files are descriptors that go along. Until Exec they have close-on-exec, so that no child gets one. The zero Files are empty.
 type Files struct {
+	kernel *Kernel // nil for this machine's
+
 	mu      sync.Mutex
 	numbers []int
 	kept    []int            // used as they are, by their first owner or by Keep
 	owned   map[int]*os.File // those of GiveSame
 }
 
+func (f *Files) system() Kernel {
+	if f.kernel == nil {
+		return Linux()
+	}
+	return *f.kernel
+}
+
 // Give adds an open file under a new descriptor.
 func (f *Files) Give(file syscall.Conn) (number int, err error) {
 	err = control(file, func(fd int) error {
-		number, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		number, err = f.system().Duplicate(fd)
 		return err
 	})
 	if err != nil {
@@ -68,7 +75,7 @@ func (f *Files) Take(number int, name string) (*os.File, error) {
 	if err := f.has(number); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	fd, err := unix.FcntlInt(uintptr(number), unix.F_DUPFD_CLOEXEC, 3)
+	fd, err := f.system().Duplicate(number)
 	if err != nil {
 		return nil, fmt.Errorf("%s: descriptor %d: %w", name, number, err)
 	}
@@ -86,7 +93,7 @@ func (f *Files) Keep(number int, name string) (*os.File, error) {
 		return file, nil
 	}
 	f.kept = append(f.kept, number)
-	if _, err := unix.FcntlInt(uintptr(number), unix.F_GETFD, 0); err != nil {
+	if err := f.system().Inherit(number, false); err != nil {
 		return nil, fmt.Errorf("%s: descriptor %d: %w", name, number, err)
 	}
 	return os.NewFile(uintptr(number), name), nil
@@ -105,15 +112,11 @@ func (f *Files) has(number int) error {
 func (f *Files) inheritable(yes bool) (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	flag := unix.FD_CLOEXEC
-	if yes {
-		flag = 0
-	}
 	for _, fd := range f.numbers {
 		if !yes && slices.Contains(f.kept, fd) {
 			continue
 		}
-		if _, failed := unix.FcntlInt(uintptr(fd), unix.F_SETFD, flag); failed != nil {
+		if failed := f.system().Inherit(fd, yes); failed != nil {
 			err = errors.Join(err, fmt.Errorf("descriptor %d: %w", fd, failed))
 		}
 	}
@@ -126,7 +129,7 @@ func (f *Files) close() {
 	defer f.mu.Unlock()
 	for _, fd := range f.numbers {
 		if !slices.Contains(f.kept, fd) {
-			unix.Close(fd)
+			_ = f.system().Close(fd)
 		}
 	}
 	f.numbers, f.kept = nil, nil

@@ -1,15 +1,11 @@
 package upgrade
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // Variable is the environment variable of an image that is to take over: descriptors of the state and of the image before, signals that
@@ -28,15 +24,15 @@ type Handed struct {
 	accepted bool
 }
 
-// Receive reads what the value of Variable names. The descriptors get close-on-exec. If the state cannot be read, Back of what is returned
+// receive reads what the value of Variable names. The descriptors get close-on-exec. If the state cannot be read, back of what is returned
 // still leads to the image before.
-func Receive(value string, self Process) (*Handed, error) {
-	h := &Handed{Files: &Files{}}
+func receive(k Kernel, value string, self Process) (*Handed, error) {
+	h := &Handed{Files: &Files{kernel: &k}}
 	parts := strings.SplitN(value, ",", 4)
-	state, err := descriptor(parts[0])
+	state, err := descriptor(k, parts[0])
 	if err == nil && len(parts) > 1 && parts[1] != "" {
 		var previous int
-		if previous, err = descriptor(parts[1]); err == nil {
+		if previous, err = descriptor(k, parts[1]); err == nil {
 			h.previous = os.NewFile(uintptr(previous), "previous")
 		}
 	}
@@ -49,9 +45,8 @@ func Receive(value string, self Process) (*Handed, error) {
 	if err != nil {
 		return h, fmt.Errorf("$%s %.200q: want descriptors of the agent before: %w", Variable, value, err)
 	}
-	file := os.NewFile(uintptr(state), "state")
-	defer file.Close()
-	if h.text, err = unseal(file); err != nil {
+	defer func() { _ = k.Close(state) }()
+	if h.text, err = k.Unseal(state); err != nil {
 		return h, fmt.Errorf("$%s: descriptor %d: %w", Variable, state, err)
 	}
 	e, err := decode(h.text, self)
@@ -66,45 +61,15 @@ func Receive(value string, self Process) (*Handed, error) {
 }
 
 // descriptor parses the number of an open descriptor, and sets its close-on-exec.
-func descriptor(text string) (int, error) {
+func descriptor(k Kernel, text string) (int, error) {
 	fd, err := strconv.Atoi(text)
 	if err == nil && (fd < 3 || fd > highest) {
 		err = fmt.Errorf("descriptor %d, want 3 to %d", fd, highest)
 	}
 	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC)
+		err = k.Inherit(fd, false)
 	}
 	return fd, err
-}
-
-const seals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-
-// seal writes a text into memory that no process can change any more.
-func seal(text []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate("agent-state", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, fmt.Errorf("keep the agent's state in memory: %w", err)
-	}
-	file := os.NewFile(uintptr(fd), "state")
-	if _, err = file.Write(text); err == nil {
-		_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, seals)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("keep the agent's state in memory: %w", errors.Join(err, file.Close()))
-	}
-	return file, nil
-}
-
-func unseal(file *os.File) ([]byte, error) {
-	got, err := unix.FcntlInt(file.Fd(), unix.F_GET_SEALS, 0)
-	if err != nil || got&seals != seals {
-		return nil, fmt.Errorf("it is no sealed state (seals %x, %w)", got, errors.Join(err, os.ErrInvalid))
-	}
-	info, err := file.Stat()
-	if err != nil || info.Size() > longest {
-		return nil, errors.Join(err, fmt.Errorf("a state of %d bytes, want at most %d", info.Size(), longest))
-	}
-	return io.ReadAll(io.NewSectionReader(file, 0, longest))
 }
 
 // Pack makes what a body and files hand over, to another image or to this one again.

@@ -38,6 +38,7 @@ type carried struct {
 	Stderr       lossy.Carried // lines of the agent's log: since format 3
 	Stdout       lossy.Carried // lines of Envoy's stdout: likewise
 	Enrollment   int           // the lock of its directory; 0 for none: likewise
+	Shown        cert.Contents // to discovery: likewise
 }
 
 // carriage is what a run takes over from another image, and what it leaves to the next one.
@@ -182,6 +183,9 @@ func (c *carriage) pack(image *os.File, unable error) (*Left, error) {
 	}
 	if c.relayed != nil {
 		state.Relay = c.relayed.relay.Carry()
+		if m := c.relayed.material; m != nil {
+			state.Shown = m.carry()
+		}
 	}
 	var err1, err2 error
 	state.Envoys, err1 = r.child.Carry(&c.files)

@@ -112,6 +112,7 @@ func (p *Proxy) openRelay(carriage *carriage, slot *envoy.Slot, params bootstrap
 	}
 	if t := params.Discovery.TLS; t != nil {
 		r.material = &material{files: c.Certificates[0].Files} // as Envoy's own connection to discovery would have them
+		r.material.resume(carriage.from.Shown)
 		config.TLS = &relay.TLS{SAN: t.SAN, Material: r.material.read}
 	}
 	r.relay = relay.New(config)
@@ -197,8 +198,30 @@ type material struct {
 	files cert.Files
 
 	mu    sync.Mutex
+	good  cert.Contents // the last ones
 	own   tls.Certificate
 	roots *x509.CertPool
+}
+
+func (m *material) carry() cert.Contents {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.good
+}
+
+// resume takes over what the image before showed, for files that are broken by now. What is of no use is left.
+func (m *material) resume(from cert.Contents) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if own, err := tls.X509KeyPair(from.Chain, from.Key); err == nil {
+		m.keep(from, own)
+	}
+}
+
+// keep keeps good material. The caller holds the lock.
+func (m *material) keep(good cert.Contents, own tls.Certificate) {
+	m.good, m.own, m.roots = good, own, x509.NewCertPool()
+	m.roots.AppendCertsFromPEM(good.Roots)
 }
 
 func (m *material) read() (tls.Certificate, *x509.CertPool, error) {
@@ -217,8 +240,7 @@ func (m *material) read() (tls.Certificate, *x509.CertPool, error) {
 	}
 	switch {
 	case err == nil:
-		m.own, m.roots = own, x509.NewCertPool()
-		m.roots.AppendCertsFromPEM(contents.Roots)
+		m.keep(contents, own)
 	case m.roots == nil:
 		return tls.Certificate{}, nil, err
 	}

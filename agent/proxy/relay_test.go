@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,6 +105,20 @@ func TestMaterial(t *testing.T) {
 	if err := os.WriteFile(m.files.Key, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	shows(1)
+	// The next image of the agent shows what this one does.
+	text, err := json.Marshal(m.carry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var carried cert.Contents
+	if err := json.Unmarshal(text, &carried); err != nil {
+		t.Fatal(err)
+	}
+	m = &material{files: m.files}
+	m.resume(carried)
+	shows(1)
+	m.resume(cert.Contents{Chain: []byte("half"), Key: []byte("half")})
 	shows(1)
 	issue(2)
 	shows(2)

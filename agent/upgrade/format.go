@@ -7,7 +7,7 @@ package upgrade
 //
 //	1	the first one
 //	2	and a command that came while the supervisor left
-//	3	and how many log lines were lost, and the lock of the certificate's directory
+//	3	and how many log lines were lost, the lock of the certificate's directory, and what is shown to discovery
 const Format = 3
 
 // Formats returns the numbers of the formats that this image reads.

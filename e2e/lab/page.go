@@ -54,9 +54,9 @@ func (b Block) Matches(output string) bool {
 // ended stands before the exit status of a block.
 const ended = "the block has ended: "
 
-// Follow runs the blocks of a page one after the other in one shell, in a directory of their own, as its reader does. A block without output
-// must succeed. One with output is run again until it prints that, as a reader looks again, for at most half a minute. What the page starts it
-// also stops.
+// Follow runs the blocks of a page one after the other in one shell, in a directory of their own, as its reader does, with further variables.
+// A block without output must succeed. One with output is run again until it prints that, as a reader looks again, for at most half a minute.
+// What the page starts it also stops.
 func Follow(t *testing.T, page string, env ...string) {
 	t.Helper()
 	text, err := os.ReadFile(Path(page))

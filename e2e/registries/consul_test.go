@@ -41,7 +41,7 @@ func (w *world) consul(name string, further map[string]any) *consul {
 	file := filepath.Join(w.Dir, name+".json")
 	w.check(os.WriteFile(file, text, 0o644))
 	c := &consul{url: "http://" + local(http), serf: local(serf)}
-	c.part = w.part(lab.Spec{Name: name, Argv: []string{needs(w.T, "consul"), "-config-file=" + file}}, func() error {
+	c.part = w.part(lab.Spec{Name: name, Argv: []string{needs(w.T, "consul"), "agent", "-config-file=" + file}}, func() error {
 		leader, err := lab.Get(c.url + "/v1/status/leader")
 		if err == nil && leader == `""` {
 			err = fmt.Errorf("%s has no leader", name)

@@ -8,7 +8,16 @@ import (
 	mitchellh "github.com/mitchellh/cli"
 )
 
+// Of the commands of Consul's own program this one has agent alone.
 func main() {
-	ui := &cli.BasicUI{BasicUi: mitchellh.BasicUi{Writer: os.Stdout, ErrorWriter: os.Stderr}}
-	os.Exit(agent.New(ui).Run(os.Args[1:]))
+	c := mitchellh.NewCLI("consul", "")
+	c.Args = os.Args[1:]
+	c.Commands = map[string]mitchellh.CommandFactory{"agent": func() (mitchellh.Command, error) {
+		return agent.New(&cli.BasicUI{BasicUi: mitchellh.BasicUi{Writer: os.Stdout, ErrorWriter: os.Stderr}}), nil
+	}}
+	status, err := c.Run()
+	if err != nil {
+		panic(err)
+	}
+	os.Exit(status)
 }

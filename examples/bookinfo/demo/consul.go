@@ -21,7 +21,7 @@ const (
 // consulServer is Consul's server in memory, which registers the services that its configuration has. Its leader is ready when lists are.
 func (o options) consulServer(config string) spec {
 	return spec{
-		name: consul, argv: []string{o.consulProgram(), "-dev", "-config-file=" + config}, ready: local(consulPort+o.offset, "/v1/catalog/services"),
+		name: consul, argv: []string{o.consulProgram(), "agent", "-dev", "-config-file=" + config}, ready: local(consulPort+o.offset, "/v1/catalog/services"),
 	}
 }
 

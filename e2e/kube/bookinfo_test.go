@@ -25,7 +25,7 @@ func (c *cluster) kubectl(args ...string) {
 func (c *cluster) kubectlOnce(args ...string) error {
 	command := exec.CommandContext(c.t.Context(), part("kubectl"), args...)
 	command.Dir = lab.Path()
-	command.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfigOf("admin", "test"))
+	command.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfigOf("admin", "test"), "KUBECACHEDIR="+c.t.TempDir())
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("kubectl %q: %w\n%s", args, err, output)
 	}

@@ -298,7 +298,7 @@ func (c *cluster) shell(commands string) {
 	c.t.Helper()
 	shell := exec.CommandContext(c.t.Context(), "bash", "-euo", "pipefail", "-c", commands)
 	shell.Dir = lab.Path()
-	shell.Env = append(os.Environ(), "PATH="+lab.Path("bin", "kube")+":"+os.Getenv("PATH"), "KUBECONFIG="+c.kubeconfigOf("admin", "test"))
+	shell.Env = append(os.Environ(), "PATH="+lab.Path("bin", "kube")+":"+os.Getenv("PATH"), "KUBECONFIG="+c.kubeconfigOf("admin", "test"), "KUBECACHEDIR="+c.t.TempDir())
 	if output, err := shell.CombinedOutput(); err != nil {
 		c.t.Fatalf("%v\n%s\n%s", err, commands, output)
 	}

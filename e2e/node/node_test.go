@@ -81,7 +81,7 @@ func (n *node) start(name, program string, args ...string) *lab.Process {
 func (n *node) run(name string, args ...string) (string, error) {
 	command := exec.CommandContext(n.t.Context(), name, args...)
 	command.Dir = lab.Path()
-	command.Env = append(os.Environ(), "KUBECONFIG="+n.in("admin.kubeconfig"), "CGO_ENABLED=0") // programs for images without a libc
+	command.Env = append(os.Environ(), "KUBECONFIG="+n.in("admin.kubeconfig"), "KUBECACHEDIR="+n.in("kubectl"), "CGO_ENABLED=0") // programs for images without a libc
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	out, err := command.Output()

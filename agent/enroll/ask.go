@@ -31,11 +31,12 @@ type server struct {
 
 // answer is what an authority answers.
 type answer struct {
-	Identity string   `json:"identity"`
-	Chain    string   `json:"chain"`
-	Roots    string   `json:"roots"`
-	Notes    []string `json:"notes"`
-	Error    string   `json:"error"`
+	Identity string    `json:"identity"`
+	Chain    string    `json:"chain"`
+	Roots    string    `json:"roots"`
+	Issued   time.Time `json:"issued"` // by the clock of the authority
+	Notes    []string  `json:"notes"`
+	Error    string    `json:"error"`
 }
 
 // unsigned is the error for an answer without a certificate.
@@ -142,7 +143,7 @@ func (s server) tls(roots []byte) (*tls.Config, error) {
 			}
 			leaf := state.PeerCertificates[0]
 			if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between}); err != nil {
-				return err
+				return withClock(err, leaf, time.Now())
 			}
 			var names []string
 			for _, uri := range leaf.URIs {

@@ -221,9 +221,17 @@ func (e *Enrollment) take(a answer, p *pending, before *held) error {
 		return fmt.Errorf("write a key: %w", err)
 	}
 	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	info, err := cert.Check([]byte(a.Chain), key, []byte(a.Roots), time.Now())
+	now := time.Now()
+	clock := clockNote(a.Issued, now)
+	info, err := cert.Check([]byte(a.Chain), key, []byte(a.Roots), now)
+	if err != nil && clock != "" {
+		err = fmt.Errorf("%w; %s", err, clock)
+	}
 	if err != nil {
 		return fmt.Errorf("the authority's answer cannot be used: %w", err)
+	}
+	if clock != "" {
+		e.config.Log.Warn("clocks differ: certificates are used, and by more than an hour they would not be", "note", clock, "authority", e.config.Host)
 	}
 	if before != nil && len(before.pair.Leaf.URIs) == 1 && len(info.URIs) == 1 && before.pair.Leaf.URIs[0].String() != info.URIs[0] {
 		e.config.Log.Warn("the certificate has another identity", "was", before.pair.Leaf.URIs[0].String(), "identity", info.URIs[0])

@@ -47,6 +47,7 @@ type authority struct {
 	at     []time.Time
 	keys   []string
 	serial int64
+	ahead  time.Duration // of its clock
 
 	others  []byte // roots, in the place of its own
 	rootErr error
@@ -77,7 +78,7 @@ func newAuthority(t *testing.T, life time.Duration) *authority {
 	check(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "root"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour),
+		NotBefore: time.Now().Add(-100 * time.Hour), NotAfter: time.Now().Add(1000 * time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	check(t, err)
@@ -124,7 +125,7 @@ func (a *authority) ask(_ context.Context, csr, _ []byte, with *tls.Certificate,
 	id, _ := url.Parse("spiffe://cluster.local/ns/shop/sa/web")
 	a.serial++
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(a.serial), URIs: []*url.URL{id}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(a.life),
+		SerialNumber: big.NewInt(a.serial), URIs: []*url.URL{id}, NotBefore: time.Now().Add(a.ahead - time.Hour), NotAfter: time.Now().Add(a.ahead + a.life),
 	}, a.cert, request.PublicKey, a.key)
 	if err != nil {
 		return answer{}, err

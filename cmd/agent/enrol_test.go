@@ -20,6 +20,14 @@ func TestWhatFollowsFromAnAuthority(t *testing.T) {
 	if given.discoveryAddress != "d:1" || given.controlPlaneAuthPolicy != authNone || given.certDir != "/c" || given.enrollment().Dir != "/c" || !given.enrollment().DirGiven {
 		t.Errorf("discovery %s, %s, certificates in %s, want what was given", given.discoveryAddress, given.controlPlaneAuthPolicy, given.certDir)
 	}
+	beside := resolved(t, nil, "--discoveryAddress", "d:1", "--caRoots", "/r")
+	if e := beside.enrollment(); e == nil || e.Host != "d" || e.Port != "1" || beside.controlPlaneAuthPolicy != authMutualTLS || e.DirGiven {
+		t.Errorf("an authority beside discovery: %+v, %s", e, beside.controlPlaneAuthPolicy)
+	}
+	plain := resolved(t, nil, "--discoveryAddress", "d:15010", "--caRoots", "/r")
+	if e := plain.enrollment(); e == nil || e.Port != "15012" || plain.discoveryAddress != "d:15010" || plain.controlPlaneAuthPolicy != authNone {
+		t.Errorf("an authority beside a plain discovery: %+v, %s, %s", e, plain.discoveryAddress, plain.controlPlaneAuthPolicy)
+	}
 	if without := resolved(t, nil); without.enrollment() != nil || without.certDir != "/etc/certs" {
 		t.Errorf("without an authority: %+v, %s", without.enrollment(), without.certDir)
 	}

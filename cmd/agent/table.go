@@ -135,7 +135,7 @@ func (s *settings) controlPlane() []setting.Setting {
 		},
 		{
 			Name: "caAddress", Kind: setting.Address(&s.caAddress, true),
-			Help: "authority that signs the workload's certificate, as discovery serve --ca is: the agent makes the key, gets the certificate before it is ready, and " +
+			Help: "authority that signs the workload's certificate, as discovery serve --ca is; by default, if --caRoots is given, discoveryAddress, with 15012 for 15010. The agent makes the key, gets the certificate before it is ready, and " +
 				"renews it. discoveryAddress is then the same by default, controlPlaneAuthPolicy MUTUAL_TLS, and certDir a directory in configPath, or where that is open to others in the agent's own directory there",
 		},
 		{Name: "caRoots", Kind: setting.Path(&s.caRoots), Help: "roots of the authority's own certificate, PEM; read at each attempt"},

@@ -1,6 +1,6 @@
 # make help lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup packages build demo lanes programs clusters test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node image soak chaos pairs fuzz security release lint shellcheck bench bench-ads bench-kube golden clean
+.PHONY: help setup packages build demo lanes programs clusters test e2e e2e-hostile e2e-long e2e-pod e2e-wire e2e-registries e2e-kube e2e-outage e2e-node image soak chaos pairs fuzz security release lint shellcheck bench bench-ads bench-ca bench-kube golden clean
 
 module  := github.com/pilotlight/pilotlight
 scripts := envoy-tools/fetch-envoy envoy-tools/fuzz envoy-tools/fetch-kube envoy-tools/fetch-node envoy-tools/fetch-peers envoy-tools/fetch-registries envoy-tools/fetch-zipkin envoy-tools/image envoy-tools/packages envoy-tools/pod-init envoy-tools/release \
@@ -175,6 +175,11 @@ bench: build bin/envoy ## measure the agent against a bare Envoy, as a table of 
 bench-ads: ## measure the ADS server beside a server that only sends captured bytes
 	@mkdir -p run && go build -o run/adsbench ./e2e/adsbench
 	run/adsbench -services 1000 -endpoints 10 -proxies 1000 -runs 3 -storm 60s $(if $(PROFILE),-profile run/ads.pprof) $(BENCH)
+
+# BENCH holds flags, such as "-agents 1000 -runs 1". A run takes about a minute.
+bench-ca: build ## measure what renewals of 10,000 agents cost the authority, at a pace and all at once
+	@mkdir -p run && go build -o run/adsbench ./e2e/adsbench
+	run/adsbench ca $(BENCH)
 
 # BENCH holds flags, such as "-args -services 100 -runs 3".
 bench-kube: build bin/envoy ## measure discovery with 1,000 services and 10,000 pods of a real API server of Kubernetes

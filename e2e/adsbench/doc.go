@@ -8,6 +8,10 @@
 //	           ├──▶ floor:  captured responses
 //	           └──▶ fleet:  CDS → EDS → LDS → RDS and ACKs, state of the world or delta
 //
+//	go run ./e2e/adsbench ca
+//
+// measures what certificates cost a discovery that is an authority: 10,000 renewals at a pace, then all at once.
+//
 // It does not measure Envoy. A change is a file that is written, so its time includes the 50 ms in which the store waits for
 // further writes.
 package main

@@ -15,7 +15,7 @@ func main() {
 }
 
 func run(args []string) error {
-	roles := map[string]func([]string) error{"server": runServer, "floor": runFloor, "fleet": runFleet}
+	roles := map[string]func([]string) error{"server": runServer, "floor": runFloor, "fleet": runFleet, "ca": runAuthority}
 	if len(args) > 0 && roles[args[0]] != nil {
 		return roles[args[0]](args[1:])
 	}

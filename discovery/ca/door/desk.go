@@ -22,6 +22,7 @@ const (
 	refusals, refusalsAtOnce     = 1, 30     // of an address, a second
 	remembered                   = 10000     // identities, and addresses
 	unready                      = time.Second
+	longestQueue                 = time.Minute // that a caller who is too many is told to wait
 )
 
 // Caller is what a caller shows.
@@ -67,9 +68,10 @@ type Desk struct {
 	metrics metrics
 
 	mu      sync.Mutex
-	all     *pace // has one key
-	owners  *pace // by identity
-	strange *pace // refusals by address
+	all     *pace     // has one key
+	turn    time.Time // the last one that was given to a caller who was too many
+	owners  *pace     // by identity
+	strange *pace     // refusals by address
 	census  *census
 }
 
@@ -209,16 +211,28 @@ func (d *Desk) ofToken(ctx context.Context, token string, key ca.Key, domain str
 
 // admit bounds certificates, of an identity and in all.
 func (d *Desk) admit(id ca.Identity, now time.Time) error {
-	if err := d.waitOf(d.all, "", now, "too many certificates"); err != nil {
-		return err
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if wait := d.owners.take(id.String(), now); wait > 0 {
+	if wait := d.owners.take(id.String(), now); wait > 0 { // also what is refused below: else one identity would lengthen the queue
 		return &Busy{"rate", wait, fmt.Errorf("too many certificates of %s", id)}
+	}
+	if wait := d.all.wait("", now); wait > 0 {
+		return &Busy{"rate", d.queue(now.Add(wait), now), errors.New("too many certificates")}
 	}
 	d.all.take("", now)
 	return nil
+}
+
+// queue gives a caller who is too many a turn of its own: if all of a storm came again at the same second, each would open a connection every second until
+// it is served.
+func (d *Desk) queue(first, now time.Time) time.Duration {
+	if d.turn.Before(first) {
+		d.turn = first
+	}
+	if d.turn = d.turn.Add(d.all.every); d.turn.Sub(now) > longestQueue {
+		d.turn = now.Add(longestQueue)
+	}
+	return d.turn.Sub(now)
 }
 
 func (d *Desk) waitOf(p *pace, key string, now time.Time, why string) error {

@@ -23,6 +23,7 @@ import (
 
 var (
 	leafLife  = flag.Duration("leaf", 10*time.Second, "life of certificates while a root is rotated; from 20s on discovery is killed meanwhile too")
+	steady    = flag.Int("steady", 0, "further clients, which send without a pause over connections that stay; 1,000,000 requests take 16 of them some minutes of two processors")
 	underLoad = flag.Duration("under-load", 0, "how long requests are sent at least, before and after the rotation too")
 )
 
@@ -93,6 +94,9 @@ endpoints: [{address: %s, ports: {http: %d}, labels: {app: server}, serviceAccou
 	began := time.Now()
 	loads := []*lab.Load{
 		lab.StartSlowLoad(at, "http://server.test/", 1, 1, 2*time.Millisecond), lab.StartSlowLoad(at, "http://fresh.test/", 1, 1, 2*time.Millisecond),
+	}
+	if *steady > 0 {
+		loads = append(loads, lab.StartSlowLoad(at, "http://server.test/", *steady, 0, 0))
 	}
 	if out, err := exec.Command(filepath.Join(s.Bin, "discovery"), "ca", "rotate", "--caDir", s.authority).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -415,3 +415,39 @@ func TestReplicasThatAreCutOff(t *testing.T) {
 		}
 	}
 }
+
+// While the API server is away, certificates are signed for a life and an eighth: full ones first, then shorter ones, and it says so. Its return mends it.
+func TestAnAPIServerThatIsAwayForADay(t *testing.T) {
+	const day = 24 * time.Hour
+	api := &server{}
+	one := newReplica("one", api, begin)
+	one.Terms = ca.Terms{Default: day, Most: day}
+	if err := errors.Join(one.turn(t, begin), one.turn(t, begin)); err != nil {
+		t.Fatal(err)
+	}
+	key := requestOf(t)
+	api.away = true
+	for _, of := range []struct{ after, life time.Duration }{
+		{time.Hour, day}, {3 * time.Hour, day}, {4 * time.Hour, 23 * time.Hour}, {10 * time.Hour, 17 * time.Hour}, {26 * time.Hour, time.Hour}, {27 * time.Hour, 0}, {90 * time.Hour, 0},
+	} {
+		at := begin.Add(of.after)
+		if err := one.turn(t, at); err == nil {
+			t.Fatal("the API server has answered")
+		}
+		leaf, err := one.Signing().Sign(key, ca.Identity{TrustDomain: "cluster.local", Namespace: "shop", ServiceAccount: "web"}, 0, one.Terms, at)
+		if (err == nil) != (of.life > 0) || err == nil && leaf.NotAfter.Sub(at) != of.life {
+			t.Errorf("after %s: until %s, %v; want %s", of.after, leaf.NotAfter, err, of.life)
+		}
+		if said := strings.Contains(strings.Join(one.Lines(), ""), "certificates end at 2026-01-03T06:04:05Z at the latest"); said != (of.after > 3*time.Hour) {
+			t.Errorf("after %s it says %q", of.after, one.Lines())
+		}
+	}
+	api.away = false
+	back := begin.Add(91 * time.Hour)
+	if err := errors.Join(one.turn(t, back), one.turn(t, back)); err != nil || len(one.Lines()) != 0 {
+		t.Errorf("%v, %q", err, one.Lines())
+	}
+	if leaf, err := one.Signing().Sign(key, ca.Identity{TrustDomain: "cluster.local", Namespace: "shop", ServiceAccount: "web"}, 0, one.Terms, back); err != nil || leaf.NotAfter.Sub(back) != day {
+		t.Errorf("%v, until %s", err, leaf.NotAfter)
+	}
+}

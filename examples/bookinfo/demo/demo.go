@@ -62,6 +62,11 @@ func (d *demo) prepare() error {
 	if d.plan.config == d.options.config {
 		return nil
 	}
+	if d.further != "" {
+		if err := copyConfig(d.further, d.plan.config, d.addresses); err != nil {
+			return err
+		}
+	}
 	if d.consulAt == "" {
 		return copyConfig(d.options.config, d.plan.config, d.addresses)
 	}
@@ -107,7 +112,7 @@ func copyConfig(from, to, addresses string, further ...string) error {
 func (d *demo) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	for _, phase := range d.phases {
+	for i, phase := range d.phases {
 		d.started = append(d.started, nil)
 		for _, s := range phase {
 			p, err := start(s, d.run, d.ended)
@@ -119,6 +124,11 @@ func (d *demo) start(ctx context.Context) error {
 		}
 		for _, s := range phase {
 			if err := d.await(ctx, s.name, s.ready); err != nil {
+				return err
+			}
+		}
+		if i == 0 {
+			if err := makeTokens(ctx, d.tokens); err != nil {
 				return err
 			}
 		}
@@ -190,6 +200,9 @@ func (d *demo) cleanUp() error {
 	}
 	if d.consulAt != "" {
 		err = errors.Join(err, os.Remove(d.consulAt))
+	}
+	if d.ca != "" {
+		err = errors.Join(err, os.RemoveAll(d.ca))
 	}
 	return err
 }

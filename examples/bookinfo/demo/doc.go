@@ -7,7 +7,8 @@
 //	                                    │
 //	stop, the other way round:  agents ──▶ programs ──▶ discovery
 //
-// With -registry consul a Consul comes before discovery, and has the services.
+// With -registry consul a Consul comes before discovery, and has the services. With -mtls discovery is an authority, each agent gets a
+// join token, and one more agent runs a gateway for the page. Without redirection the programs' own ports stay open to this machine.
 //
 // Which process runs where is a pure function of the flags (plan.go). It is a demonstration: it starts each process once and
 // does not restart any of them. The agents restart Envoy; nothing restarts the programs or discovery.

@@ -28,6 +28,15 @@ Try next:
     curl -X PUT {{.}}/v1/agent/service/deregister/reviews-v1
 {{- end}}
 
+{{- with .Strict}}
+  The sidecars take mutual TLS alone. Ask reviews as nobody, through the sidecar of details (403), and through productpage's:
+    curl {{.Reviews}}
+    curl -x {{.Details}} http://reviews:9080/reviews/0
+    curl -x {{.Productpage}} http://reviews:9080/reviews/0
+  The policy of reviews is at
+    {{.Policy}}
+{{- end}}
+
 Envoy's admin interface of
 {{- range .Sidecars}}
   {{printf "%-15s" .Name}} {{.Admin}}/clusters
@@ -47,8 +56,12 @@ func (d *demo) help() error {
 	if d.consulAt != "" {
 		at = local(consulPort+d.offset, "")
 	}
+	strict, err := d.strict()
+	if err != nil {
+		return err
+	}
 	return helpText.Execute(d.stdout, map[string]any{
-		"Page": d.page, "Rules": rules, "Sidecars": d.sidecars, "Run": d.run, "Consul": at,
+		"Page": d.page, "Rules": rules, "Sidecars": d.sidecars, "Run": d.run, "Consul": at, "Strict": strict,
 	})
 }
 

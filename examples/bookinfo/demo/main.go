@@ -35,6 +35,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.IntVar(&o.offset, "port-offset", 0, "added to the ports of discovery, admin and outbound traffic")
 	flags.StringVar(&o.registry, "registry", "", "where the services are registered: consul for a real Consul, which the demo starts; "+
 		"empty for the configuration itself")
+	flags.BoolVar(&o.mtls, "mtls", false, "mutual TLS: discovery is an authority, the mesh STRICT, and only productpage may read reviews; "+
+		"a gateway has the page, and the configuration is copied to the run folder")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -44,6 +46,10 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if o.registry != "" && o.registry != consul {
 		fmt.Fprintf(stderr, "demo: -registry %q: want consul, or nothing\n", o.registry)
+		return 2
+	}
+	if o.mtls && o.registry != "" {
+		fmt.Fprintln(stderr, "demo: -mtls, -registry: want one of them: the services of Consul have no accounts")
 		return 2
 	}
 	if err := run(ctx, o, stdout); err != nil {

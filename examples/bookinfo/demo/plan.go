@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -14,6 +15,7 @@ type options struct {
 	addresses string // the first three bytes of the services' addresses, "127.0.0."
 	offset    int    // added to every control port
 	registry  string // consul, or "" for the configuration
+	mtls      bool   // certificates, STRICT and a policy
 }
 
 // spec is one process to run.
@@ -30,6 +32,9 @@ type plan struct {
 	page     string // the product page's origin
 	consulAt string // Consul's configuration file, "" for none
 	services []byte // its content
+	further  string // folder of configuration that is copied beside it, "" for none
+	ca       string // the authority's folder, "" for none
+	tokens   []token
 	phases   [][]spec
 	sidecars []sidecar
 }
@@ -54,6 +59,7 @@ const defaultAddresses = "127.0.0."
 // ports of one demo; those of the workloads count up from theirs.
 const (
 	grpcPort      = 15010
+	securePort    = 15012
 	httpPort      = 8080
 	metricsPort   = 15014
 	outboundPort  = 15101 // each sidecar's HTTP proxy
@@ -67,9 +73,9 @@ const (
 func newPlan(o options) plan {
 	p := plan{
 		config: o.config,
-		page:   fmt.Sprintf("http://%s%d:%d", o.addresses, firstWorkload, servicePort),
+		page:   fmt.Sprintf("http://%s:%d", o.ip(0), servicePort),
 	}
-	if o.addresses != defaultAddresses || o.registry == consul {
+	if o.mtls || o.addresses != defaultAddresses || o.registry == consul {
 		p.config = filepath.Join(o.run, "config") // a copy with the other addresses and hosts
 	}
 	var programs, agents []spec
@@ -77,6 +83,13 @@ func newPlan(o options) plan {
 		programs = append(programs, o.program(i, w))
 		agents = append(agents, o.agent(i, w))
 		p.sidecars = append(p.sidecars, sidecar{w.name(), o.configPath(w), local(adminPort+i+o.offset, "")})
+	}
+	if o.mtls {
+		gateway := o.gateway()
+		agents = append(agents, gateway)
+		p.sidecars = append(p.sidecars, sidecar{ingress, filepath.Join(o.run, ingress), local(adminPort+len(workloads)+o.offset, "")})
+		p.page = fmt.Sprintf("http://%s:%d", o.ip(len(workloads)), servicePort) // the sidecars take mutual TLS alone
+		p.further, p.ca, p.tokens = filepath.Join(o.config, "..", "mtls"), o.caDir(), o.joinTokens()
 	}
 	p.phases = [][]spec{{o.discovery(p.config)}, programs, agents}
 	if o.registry == consul {
@@ -96,6 +109,9 @@ func (o options) discovery(config string) spec {
 			"--httpAddr", loopback(httpPort + o.offset), "--monitoringAddr", loopback(metricsPort + o.offset),
 		},
 		ready: local(httpPort+o.offset, "/ready"),
+	}
+	if o.mtls {
+		s.argv = append(s.argv, "--ca", "--caDir", o.caDir(), "--secureGRPCAddr", loopback(securePort+o.offset))
 	}
 	if o.registry == consul {
 		s.argv = append(s.argv, "--registries", "Consul", "--consulserverURL", local(consulPort+o.offset, ""))
@@ -121,29 +137,44 @@ func (o options) program(i int, w workload) spec {
 func (o options) programAddress(i int) string { return fmt.Sprintf("%s:%d", o.ip(i), programPort) }
 
 func (o options) agent(i int, w workload) spec {
-	return spec{
-		name: w.name() + "-agent",
+	s := o.proxy(i, "sidecar", w.name(), w.app, fmt.Sprintf(`{"app":%q,"version":%q}`, w.app, w.version))
+	s.env = slices.Insert(s.env, 1, fmt.Sprintf("ISTIO_META_HTTP_PROXY_PORT=%d", outboundPort+i+o.offset))
+	return s
+}
+
+// proxy is an agent at the i-th address. Its account has the name of its service.
+func (o options) proxy(i int, role, name, service, labels string) spec {
+	discovery := grpcPort
+	if o.mtls {
+		discovery = securePort
+	}
+	s := spec{
+		name: name + "-agent",
 		argv: []string{
-			filepath.Join(o.bin, "agent"), "proxy", "sidecar",
+			filepath.Join(o.bin, "agent"), "proxy", role,
 			"--ip", o.ip(i),
-			"--id", w.name() + ".default",
+			"--id", name + ".default",
 			"--domain", "default.svc.cluster.local",
-			"--serviceCluster", w.app,
+			"--serviceCluster", service,
 			"--serviceregistry", "Other",
-			"--configPath", o.configPath(w),
+			"--configPath", filepath.Join(o.run, name),
 			"--binaryPath", filepath.Join(o.bin, "envoy"),
-			"--discoveryAddress", loopback(grpcPort + o.offset),
+			"--discoveryAddress", loopback(discovery + o.offset),
 			"--proxyAdminPort", strconv.Itoa(adminPort + i + o.offset),
 			"--concurrency", "1",
 		},
 		env: []string{
 			"ISTIO_META_INTERCEPTION_MODE=NONE",
-			fmt.Sprintf("ISTIO_META_HTTP_PROXY_PORT=%d", outboundPort+i+o.offset),
 			"ISTIO_META_NAMESPACE=default",
-			fmt.Sprintf(`ISTIO_METAJSON_LABELS={"app":%q,"version":%q}`, w.app, w.version),
+			"ISTIO_METAJSON_LABELS=" + labels,
 		},
 		ready: local(adminPort+i+o.offset, "/ready"),
 	}
+	if o.mtls {
+		s.argv = append(s.argv, "--caAddress", loopback(securePort+o.offset), "--caRoots", filepath.Join(o.caDir(), "root-cert.pem"),
+			"--caToken", o.tokenFile(service))
+	}
+	return s
 }
 
 func (o options) ip(i int) string { return o.addresses + strconv.Itoa(firstWorkload+i) }

@@ -14,7 +14,9 @@ func TestPlan(t *testing.T) {
 	moved.addresses, moved.offset = "127.7.0.", 1000
 	registered := moved
 	registered.registry = consul
-	for name, o := range map[string]options{"default": defaults, "moved": moved, "consul": registered} {
+	strict := defaults
+	strict.mtls = true
+	for name, o := range map[string]options{"default": defaults, "moved": moved, "consul": registered, "mtls": strict} {
 		t.Run(name, func(t *testing.T) { golden.Text(t, newPlan(o).String()) })
 	}
 }
@@ -28,6 +30,12 @@ func (p plan) String() string {
 	}
 	if p.consulAt != "" {
 		fmt.Fprintf(&out, "\n%s\n%s", p.consulAt, p.services)
+	}
+	if p.ca != "" {
+		fmt.Fprintf(&out, "\nfurther   %s\nauthority %s\n", p.further, p.ca)
+	}
+	for _, t := range p.tokens {
+		fmt.Fprintf(&out, "%s > %s\n", strings.Join(t.argv, " "), t.file)
 	}
 	for i, phase := range p.phases {
 		fmt.Fprintf(&out, "\nphase %d\n", i)
@@ -48,9 +56,10 @@ func TestPlansDoNotCollide(t *testing.T) {
 	for name, o := range map[string]options{
 		"first":  {addresses: "127.0.0.", offset: 0, run: "a"},
 		"second": {addresses: "127.7.0.", offset: 1000, run: "b"},
+		"third":  {addresses: "127.8.0.", offset: 2000, run: "c", mtls: true},
 	} {
 		p := newPlan(o)
-		for _, url := range []string{p.page, local(grpcPort+o.offset, "")} {
+		for _, url := range []string{p.page, local(grpcPort+o.offset, ""), local(securePort+o.offset, "")} {
 			claim(t, owner, url, name)
 		}
 		for i, s := range p.sidecars {

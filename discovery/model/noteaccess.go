@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 
 	security "istio.io/api/security/v1beta1"
 )
@@ -34,6 +35,7 @@ func (j *judge) authorizationPolicy(meta Meta, p *security.AuthorizationPolicy) 
 		return
 	}
 	j.guards(meta, labels)
+	j.callers(meta, p)
 	if p.Action == security.AuthorizationPolicy_CUSTOM && !meta.DryRun {
 		j.customPolicy(meta, p)
 	}
@@ -59,12 +61,57 @@ func (j *judge) requestAuthentication(meta Meta, p *security.RequestAuthenticati
 	j.guards(meta, labels)
 }
 
-// guards adds notes about the selector of a policy.
-func (j *judge) guards(meta Meta, labels map[string]string) {
-	if meta.Namespace == j.mesh.settings.RootNamespace() {
-		return // its labels may be those of any namespace
+// callers adds a note for each namespace of callers in which nothing is known: nobody there has a certificate. A name that begins or
+// ends with * stands for all that end or begin with the rest.
+func (j *judge) callers(meta Meta, p *security.AuthorizationPolicy) {
+	for i, rule := range p.Rules {
+		for k, from := range rule.GetFrom() {
+			at := index(index("spec.rules", i)+".from", k) + ".source."
+			j.callersOf(meta, at+"namespaces", from.GetSource().GetNamespaces())
+			j.callersOf(meta, at+"notNamespaces", from.GetSource().GetNotNamespaces())
+		}
 	}
+}
+
+func (j *judge) callersOf(meta Meta, path string, namespaces []string) {
+	for i, name := range namespaces {
+		part, fits := "", strings.HasPrefix
+		switch {
+		case strings.HasPrefix(name, "*"):
+			part, fits = name[1:], strings.HasSuffix
+		case strings.HasSuffix(name, "*"):
+			part = name[:len(name)-1]
+		case !j.namespaces[name]:
+			j.unknownNamespace(meta, index(path, i), name)
+			continue
+		default:
+			continue
+		}
+		if !j.someNamespace(func(known string) bool { return fits(known, part) }) {
+			j.missing(UnknownNamespace, name, meta, index(path, i), "nothing is known of a namespace that %s stands for; %s", name, j.knownNamespaces())
+		}
+	}
+}
+
+func (j *judge) someNamespace(fits func(string) bool) bool {
+	for known := range j.namespaces {
+		if fits(known) {
+			return true
+		}
+	}
+	return false
+}
+
+// guards adds notes about the selector of a policy. In the root namespace its labels may be those of any namespace.
+func (j *judge) guards(meta Meta, labels map[string]string) {
 	const selector = "spec.selector.matchLabels"
+	if meta.Namespace == j.mesh.settings.RootNamespace() {
+		j.selector(meta, selector, labels, "")
+		return
+	}
+	if len(labels) == 0 && !j.selected.inhabited(meta.Namespace) {
+		j.note(EmptySelector, meta, "", "no workload that is known has namespace %s: this has no effect until one comes", meta.Namespace)
+	}
 	if j.selector(meta, selector, labels, meta.Namespace) {
 		j.proxies(meta, selector, labels, j.inside[meta.Namespace])
 	}

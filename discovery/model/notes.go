@@ -145,7 +145,7 @@ type judge struct {
 	peers      map[string][]*Config[*security.PeerAuthentication] // by namespace, oldest first
 	readers    []map[string]string                                // the selectors of RequestAuthentications
 	delegates  map[string]bool                                    // VirtualServices without hosts, by namespace/name
-	namespaces map[string]bool                                    // namespaces that contain a service, an object or a connected proxy
+	namespaces map[string]bool                                    // namespaces that contain a service, a workload, an object or a connected proxy
 	connected  []Proxy
 	inside     map[string][]Proxy   // the same, by namespace
 	edge       []Proxy              // those of them that are gateways
@@ -192,6 +192,9 @@ func newJudge(m *Mesh, connected []Proxy) *judge {
 	for _, s := range m.services {
 		j.namespaces[s.Namespace] = true
 	}
+	for namespace := range m.workloads {
+		j.namespaces[namespace] = true
+	}
 	for _, w := range connected {
 		j.namespaces[w.Namespace] = true
 		j.inside[w.Namespace] = append(j.inside[w.Namespace], w)
@@ -199,6 +202,7 @@ func newJudge(m *Mesh, connected []Proxy) *judge {
 			j.edge = append(j.edge, w)
 		}
 	}
+	delete(j.namespaces, "") // of MeshConfig
 	return j
 }
 

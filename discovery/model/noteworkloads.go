@@ -23,12 +23,17 @@ func (j *judge) exportTo(meta Meta, namespaces []string) {
 }
 
 func (j *judge) unknownNamespace(meta Meta, path, namespace string) {
-	known := slices.Sorted(maps.Keys(j.namespaces))
-	want := "want one of " + strings.Join(known[:min(len(known), 10)], ", ")
-	if near := spelling.Nearest(namespace, known); near != "" {
+	want := j.knownNamespaces()
+	if near := spelling.Nearest(namespace, slices.Sorted(maps.Keys(j.namespaces))); near != "" {
 		want = "did you mean " + near + "?"
 	}
 	j.missing(UnknownNamespace, namespace, meta, path, "nothing is known of namespace %s; %s", namespace, want)
+}
+
+// knownNamespaces names some.
+func (j *judge) knownNamespaces() string {
+	known := slices.Sorted(maps.Keys(j.namespaces))
+	return "want one of " + strings.Join(known[:min(len(known), 10)], ", ")
 }
 
 // selector adds a note if no workload of a namespace, or of all namespaces if it is empty, has the selected labels. Not
@@ -87,10 +92,11 @@ func (j *judge) proxies(meta Meta, path string, labels map[string]string, could 
 
 // selected indexes the labels of known workloads.
 type selected struct {
-	mesh      *Mesh
-	connected []Proxy
-	labels    map[labelKey]map[string]bool // values
-	sets      map[[2]string][]labelled     // by each of their pairs
+	mesh       *Mesh
+	connected  []Proxy
+	labels     map[labelKey]map[string]bool // values
+	sets       map[[2]string][]labelled     // by each of their pairs
+	namespaces map[string]bool              // that have a workload
 }
 
 type labelKey struct{ namespace, key string } // an empty namespace means all
@@ -101,6 +107,22 @@ func (s *selected) values(namespace, key string) map[string]bool {
 		s.each(s.add)
 	}
 	return s.labels[labelKey{namespace, key}]
+}
+
+// inhabited reports whether a workload of a namespace is known, or none of any: then nothing can be said.
+func (s *selected) inhabited(namespace string) bool {
+	if s.namespaces == nil {
+		s.namespaces = map[string]bool{}
+		s.each(func(namespace string, labels map[string]string) {
+			if labels != nil {
+				s.namespaces[namespace] = true
+			}
+		})
+		for _, w := range s.connected {
+			s.namespaces[w.Namespace] = true // without labels too
+		}
+	}
+	return s.namespaces[namespace] || len(s.namespaces) == 0
 }
 
 // each calls do for the labels of each known workload.

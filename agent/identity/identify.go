@@ -129,7 +129,7 @@ func Discovery(host, trustDomain string, env Environment) string {
 	var namespace string
 	switch labels := strings.Split(host, "."); len(labels) {
 	case 1:
-		namespace = env["POD_NAMESPACE"]
+		namespace = cmp.Or(env["POD_NAMESPACE"], env["ISTIO_NAMESPACE"], "istio-system") // a machine's name, outside of a Pod
 	case 2:
 		namespace = labels[1]
 	default:

@@ -77,6 +77,8 @@ func TestDiscovery(t *testing.T) {
 		want   string
 	}{
 		{"istio-pilot", env, "cluster.local", "spiffe://cluster.local/ns/shop/sa/istio-pilot-service-account"},
+		{"first", Environment{}, "cluster.local", "spiffe://cluster.local/ns/istio-system/sa/istio-pilot-service-account"},
+		{"first", Environment{"ISTIO_NAMESPACE": "i"}, "cluster.local", "spiffe://cluster.local/ns/i/sa/istio-pilot-service-account"},
 		{"istio-pilot.control", env, "cluster.local", "spiffe://cluster.local/ns/control/sa/istio-pilot-service-account"},
 		{"istio-pilot.control.svc", env, "cluster.local", "spiffe://cluster.local/ns/istio-system/sa/istio-pilot-service-account"},
 		{"istio-pilot.control.svc", Environment{"ISTIO_NAMESPACE": "i"}, "cluster.local", "spiffe://cluster.local/ns/i/sa/istio-pilot-service-account"},

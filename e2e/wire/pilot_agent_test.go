@@ -26,12 +26,21 @@ type pilotAgent struct {
 	certs  string // directory of its workload's certificate
 }
 
-// pilotAgent starts one in a directory of its own, for it looks for its files below the working directory. The identity
-// is in the files where it looks for a workload's certificate, so that it needs no authority; by the same it is known to
-// discovery, if that is asked with mutual TLS.
+// pilotAgent starts one of the workload istio. By its identity it is known to discovery, if that is asked with mutual TLS.
 func (w *world) pilotAgent(identity lab.Identity, delta, mutual bool) *pilotAgent {
 	w.T.Helper()
-	at := filepath.Join(w.Dir, "istio")
+	policy, discovery, env := "NONE", w.discovery.GRPC, []string{fmt.Sprintf("ISTIO_DELTA_XDS=%t", delta)}
+	if mutual {
+		policy, discovery, env = "MUTUAL_TLS", w.secure, append(env, "ISTIOD_SAN=discovery.test")
+	}
+	return w.pilotAgentOf("istio", w.Addresses+"1", discovery, policy, identity, env...)
+}
+
+// pilotAgentOf starts one in a directory of its own, for it looks for its files below the working directory. The identity
+// is in the files where it looks for a workload's certificate, so that it needs no authority.
+func (w *world) pilotAgentOf(name, ip, discovery, policy string, identity lab.Identity, env ...string) *pilotAgent {
+	w.T.Helper()
+	at := filepath.Join(w.Dir, name)
 	certs := filepath.Join(at, "var/run/secrets/workload-spiffe-credentials")
 	state := filepath.Join(at, "var/lib/istio/envoy")
 	for _, dir := range []string{certs, state} {
@@ -43,22 +52,20 @@ func (w *world) pilotAgent(identity lab.Identity, delta, mutual bool) *pilotAgen
 	local := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	status, admin, proxy := lab.Port(w.T), lab.Port(w.T), lab.Port(w.T)
 	a := &pilotAgent{status: local(status), admin: local(admin), http: local(proxy), dns: local(lab.Port(w.T)), certs: certs}
-	env := []string{
-		"INSTANCE_IP=" + w.Addresses + "1", "POD_NAME=istio", "POD_NAMESPACE=default",
+	env = append(env,
+		"INSTANCE_IP="+ip, "POD_NAME="+name, "POD_NAMESPACE=default",
 		"CLOUD_PLATFORM=none", // else it asks the clouds' metadata servers where it is
 		"ISTIO_META_INTERCEPTION_MODE=NONE", fmt.Sprintf("ISTIO_META_HTTP_PROXY_PORT=%d", proxy),
-		"ISTIO_META_DNS_CAPTURE=true", "DNS_PROXY_ADDR=" + a.dns, fmt.Sprintf("ISTIO_DELTA_XDS=%t", delta),
+		"ISTIO_META_DNS_CAPTURE=true", "DNS_PROXY_ADDR="+a.dns,
 		fmt.Sprintf("ENVOY_STATUS_PORT=%d", lab.Port(w.T)), fmt.Sprintf("ENVOY_PROMETHEUS_PORT=%d", lab.Port(w.T)),
 		"MINIMUM_DRAIN_DURATION=1s",
-	}
-	policy, discovery := "NONE", w.discovery.GRPC
-	if mutual {
-		policy, discovery, env = "MUTUAL_TLS", w.secure, append(env, "PROV_CERT="+certs, "ISTIOD_SAN=discovery.test")
-	}
-	env = append(env, fmt.Sprintf(`PROXY_CONFIG={"discoveryAddress": %q, "binaryPath": %q, "configPath": "./etc/istio/proxy",
+		fmt.Sprintf(`PROXY_CONFIG={"discoveryAddress": %q, "binaryPath": %q, "configPath": "./etc/istio/proxy",
 		"statusPort": %d, "proxyAdminPort": %d, "concurrency": 1, "controlPlaneAuthPolicy": %q,
 		"terminationDrainDuration": "1s", "drainDuration": "1s"}`, discovery, w.Envoy, status, admin, policy))
-	a.Process = w.start(lab.Spec{Name: "pilot-agent", Work: at, Env: env, Argv: []string{
+	if policy == "MUTUAL_TLS" {
+		env = append(env, "PROV_CERT="+certs)
+	}
+	a.Process = w.start(lab.Spec{Name: "pilot-agent-" + name, Work: at, Env: env, Argv: []string{
 		lab.Path("bin", "peers", "pilot-agent"), "proxy", "sidecar", "--domain", "default.svc.cluster.local", "--log_output_level=default:info",
 	}})
 	return a

@@ -168,9 +168,7 @@ func (p inboundPort) chains(seen observed, statPrefix string) []*listenerv3.Filt
 		chain.Filters = []*listenerv3.Filter{seen.tcpTo(p.name())}
 	}
 	if p.tls != nil {
-		if context := serverTLS(p.tls, p.identity, []string{"h2", "http/1.1"}); context != nil {
-			chain.TransportSocket = transportSocket(tlsSocket, context)
-		}
+		terminate(chain, serverTLS(p.tls, p.identity, []string{"h2", "http/1.1"}))
 	}
 	return []*listenerv3.FilterChain{chain}
 }

@@ -64,6 +64,7 @@ func (e entrance) chains(g guard) []*listenerv3.FilterChain {
 	mutual := func(f *listenerv3.Filter, alpn ...string) *listenerv3.FilterChain {
 		c := chainOver("tls", alpn...)
 		c.Filters, c.TransportSocket = only(f), e.socket
+		awaitClient(c)
 		return c
 	}
 	plain := func(transport string, f *listenerv3.Filter, alpn ...string) *listenerv3.FilterChain {

@@ -2,9 +2,12 @@ package xds
 
 import (
 	"cmp"
+	"fmt"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
@@ -102,6 +105,34 @@ func (t target) clientValidation(tls *networking.ClientTLSSettings) validation {
 
 func exactly(s string) *matcherv3.StringMatcher {
 	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: s}}
+}
+
+// terminate has a chain end TLS, if there are settings for it.
+func terminate(c *listenerv3.FilterChain, context *tlsv3.DownstreamTlsContext) {
+	if context == nil {
+		return
+	}
+	c.TransportSocket = transportSocket(tlsSocket, context)
+	if context.GetRequireClientCertificate().GetValue() {
+		awaitClient(c)
+	}
+}
+
+// awaitClient has TCP proxies of a chain wait for the handshake before they open a connection to the cluster. Otherwise a
+// client without a certificate has the workload accept connections: it is refused only after that.
+func awaitClient(c *listenerv3.FilterChain) {
+	for i, f := range c.Filters {
+		tcp := &tcpproxyv3.TcpProxy{}
+		if !f.GetTypedConfig().MessageIs(tcp) {
+			continue
+		}
+		if err := f.GetTypedConfig().UnmarshalTo(tcp); err != nil { // it was packed here
+			panic(fmt.Sprintf("read filter %s: %v", f.Name, err))
+		}
+		tcp.UpstreamConnectMode = tcpproxyv3.UpstreamConnectMode_ON_DOWNSTREAM_TLS_HANDSHAKE
+		tcp.MaxEarlyDataBytes = wrapperspb.UInt32(0)
+		c.Filters[i] = networkFilter(f.Name, tcp) // a plain chain may have the other
+	}
 }
 
 // serverTLS returns the TLS settings of a server; nil for PASSTHROUGH and AUTO_PASSTHROUGH, where the proxy does not

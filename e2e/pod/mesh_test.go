@@ -131,7 +131,7 @@ spec:
   ports:
   - {number: 80, name: http, protocol: HTTP, targetPort: 8080}
   - {number: 9000, name: tcp, protocol: TCP}
-  endpoints: [{address: "%s", labels: {app: %[1]s}}]
+  endpoints: [{address: "%s", labels: {app: %[1]s}, serviceAccount: %[1]s}]
 ---
 `, name, m.vip(name), m.family().prefix+last[name])
 	}

@@ -25,6 +25,7 @@ type peers struct {
 	server  string         // its address
 	ports   map[string]int // by protocol
 	arrived atomic.Int64   // bytes of clients, as reads that returned some
+	taken   atomic.Int64   // connections to the programs
 }
 
 const meshClient = "spiffe://cluster.local/ns/default/sa/client"
@@ -47,6 +48,7 @@ func newPeers(t *testing.T, flags ...string) *peers {
 				if err != nil {
 					return
 				}
+				p.taken.Add(1)
 				go answer(c)
 			}
 		}()
@@ -206,7 +208,7 @@ func TestPeerAuthentication(t *testing.T) {
 		p.reaches(protocol, mesh(protocol), true)
 		p.reaches(protocol, meshTLS(own), true) // without a name of Istio's
 	}
-	before, tried := p.arrived.Load(), 0
+	before, connected, tried := p.arrived.Load(), p.taken.Load(), 0
 	for name, config := range p.foreign() {
 		for protocol := range p.ports {
 			for range 10 {
@@ -219,6 +221,9 @@ func TestPeerAuthentication(t *testing.T) {
 	}
 	if n := p.arrived.Load() - before; n > 0 {
 		t.Errorf("STRICT: of %d foreign connections, %d arrived", tried, n)
+	}
+	if n := p.taken.Load() - connected; n > 0 {
+		t.Errorf("STRICT: for %d foreign connections, %d were made to the programs", tried, n)
 	}
 	t.Logf("STRICT: of %d foreign connections none arrived", tried)
 	got, err := p.dial("HTTP", mesh("HTTP"))

@@ -1,0 +1,105 @@
+//go:build pod
+
+package pod
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// certify gives a workload the certificate of its account, in files.
+func (w *workload) certify(authority *lab.Authority, serial int64) tls.Certificate {
+	t := w.mesh.t
+	t.Helper()
+	identity, err := authority.Issue("spiffe://cluster.local/ns/default/sa/"+w.name, serial)
+	check(t, err)
+	dir := filepath.Join(w.mesh.dir, w.name+"-certs")
+	check(t, os.Mkdir(dir, 0o700))
+	check(t, identity.Mount(dir))
+	check(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, proxyUID, proxyUID)
+	}))
+	pair, err := identity.Pair()
+	check(t, err)
+	return pair
+}
+
+// over asks a port with a request over TLS, or over plain text for nil, and returns what comes back.
+func (w *workload) over(config *tls.Config, address string) string {
+	c, err := w.Dial(app, "tcp", address, stopLimit)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	if config != nil {
+		c = tls.Client(c, config)
+	}
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n")
+	answer, _ := io.ReadAll(c)
+	return string(answer)
+}
+
+// Under STRICT nothing but mutual TLS of the mesh reaches a pod: neither its ports of HTTP and of bytes, nor one that nobody declares,
+// from a pod without a sidecar or from one that dials past the services. A policy of the port opens it again.
+func TestStrictPods(t *testing.T) {
+	for name, six := range map[string]bool{"IPv4": false, "IPv6": true} {
+		t.Run(name, func(t *testing.T) {
+			const closed = "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: default, namespace: istio-system}\nspec: {mtls: {mode: STRICT}}\n"
+			m := newMesh(t, six, "REDIRECT", closed)
+			a, b, c := m.pods["a"], m.pods["b"], m.pods["c"]
+			authority, err := lab.NewAuthority("mesh")
+			check(t, err)
+			own := a.certify(authority, 1)
+			b.certify(authority, 2)
+			a.inject()
+			b.inject()
+			b.serve("7778")
+
+			if told := m.answers(a, "b", "b"); !strings.Contains(told.Header, "URI=spiffe://cluster.local/ns/default/sa/a") {
+				t.Errorf("the client of b is named %s", told.Header)
+			}
+			m.tells(a, net.JoinHostPort(m.vip("b"), "9000"), "b")
+			mesh := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{own}}
+			for _, port := range []string{"8080", "7778"} {
+				at := net.JoinHostPort(b.ip, port)
+				if answer := c.over(mesh, at); !strings.Contains(answer, `"Program":"b"`) {
+					t.Errorf("mutual TLS to port %s is answered by %q", port, answer)
+				}
+			}
+			taken := b.stat(`^cluster\.(inbound\|.*|InboundPassthroughCluster)\.upstream_cx_total$`)
+			for _, from := range []*workload{c, a} {
+				for _, port := range []string{"8080", "9000", "7778"} {
+					for what, config := range map[string]*tls.Config{
+						"plain text": nil, "TLS without a certificate": {InsecureSkipVerify: true},
+						"TLS with Istio's protocol": {InsecureSkipVerify: true, NextProtos: []string{"istio"}},
+					} {
+						if answer := from.over(config, net.JoinHostPort(b.ip, port)); answer != "" {
+							t.Errorf("%s sends %s to port %s, and is answered by %q", from.name, what, port, answer)
+						}
+					}
+				}
+			}
+			if now := b.stat(`^cluster\.(inbound\|.*|InboundPassthroughCluster)\.upstream_cx_total$`); now != taken {
+				t.Errorf("%d of these connections reached b's programs", now-taken)
+			}
+
+			check(t, os.WriteFile(filepath.Join(m.dir, "config", "port.yaml"), []byte("apiVersion: security.istio.io/v1\nkind: PeerAuthentication\n"+
+				"metadata: {name: b}\nspec: {selector: {matchLabels: {app: b}}, portLevelMtls: {7778: {mode: PERMISSIVE}}}\n"), 0o644))
+			m.answers(c, net.JoinHostPort(b.ip, "7778"), "b")
+			if answer := c.over(nil, net.JoinHostPort(b.ip, "8080")); answer != "" {
+				t.Errorf("with another port open, 8080 answers %q", answer)
+			}
+		})
+	}
+}

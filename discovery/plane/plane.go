@@ -97,7 +97,7 @@ func (p *Plane) joinSources() {
 	secrets, dir := c.secretSources()
 	ingresses := newIngresses(c.Ingress, c.Domain, dir)
 	statuses := c.Cluster.statuses(c.Replica, c.Log)
-	p.store = newStore(c.ConfigDir, c.Domain, c.Patience.Wipe, ingresses.feed("config"), c.Log)
+	p.store = c.files(ingresses)
 	p.server = &discovery.Server{
 		Sources: c.sources(p.store, c.Cluster.objects(statuses, c.Log)), Secrets: secrets,
 		Mesh:   model.Settings{Domain: c.Domain, LoopbackEndpoints: c.Loopback},

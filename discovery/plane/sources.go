@@ -85,6 +85,14 @@ func newStore(dir string, d model.Domain, wipeDelay time.Duration, ingresses man
 	return store
 }
 
+// files returns the source of ConfigDir. It feeds Ingresses only if it runs: these wait for each of their stores.
+func (c Config) files(i *ingresses) *file.Source {
+	if c.ConfigDir == "" {
+		i = nil
+	}
+	return newStore(c.ConfigDir, c.Domain, c.Patience.Wipe, i.feed("config"), c.Log)
+}
+
 // secretSources returns the sources of secrets, by name, and that of SecretsDir, nil for none.
 func (c Config) secretSources() (all map[string]secret.Source, dir *secretfile.Source) {
 	all = map[string]secret.Source{}

@@ -15,15 +15,7 @@ import (
 // sidecar that the webhook put in, and its traffic redirected by pod-init. Nothing is lost while everything is rolled out anew.
 func TestBookinfoOnANode(t *testing.T) {
 	onANode(t, func(n *node) {
-		definitions := strings.TrimSpace(n.must("go", "list", "-m", "-f", "{{.Dir}}", "istio.io/api")) + "/kubernetes/customresourcedefinitions.gen.yaml"
-		n.kubectl("apply", "--server-side", "-f", definitions)
-		n.kubectl("apply", "-k", "deploy/kubernetes")
-		n.names()
-		n.available("istio-system")
-		n.kubectl("apply", "-k", "examples/bookinfo/kubernetes")
-		n.names()
-		n.available("bookinfo")
-		gateway := n.kubectl("-n", "istio-system", "get", "service", "ingressgateway", "-o", "jsonpath={.spec.clusterIP}") + ":80"
+		gateway := n.bookinfo() + ":80"
 		n.eventually(30*time.Second, func() error { return page(gateway) })
 
 		// What the sidecar decides, not the Service: all requests go to v1, then to v2.
@@ -44,6 +36,20 @@ func TestBookinfoOnANode(t *testing.T) {
 
 		n.leavesNothing()
 	})
+}
+
+// bookinfo applies the whole deployment and the bookinfo, and returns the address of the gateway's Service.
+func (n *node) bookinfo() string {
+	n.t.Helper()
+	definitions := strings.TrimSpace(n.must("go", "list", "-m", "-f", "{{.Dir}}", "istio.io/api")) + "/kubernetes/customresourcedefinitions.gen.yaml"
+	n.kubectl("apply", "--server-side", "-f", definitions)
+	n.kubectl("apply", "-k", "deploy/kubernetes")
+	n.names()
+	n.available("istio-system")
+	n.kubectl("apply", "-k", "examples/bookinfo/kubernetes")
+	n.names()
+	n.available("bookinfo")
+	return n.kubectl("-n", "istio-system", "get", "service", "ingressgateway", "-o", "jsonpath={.spec.clusterIP}")
 }
 
 // page reports whether the gateway answers with the whole page.
@@ -69,6 +75,12 @@ func (n *node) weigh(v1, v2 int) {
 // job runs a script as a Job, which ends although its Pod has a sidecar. Its output must have one text, and not the other.
 func (n *node) job(script, want, without string) error {
 	n.t.Helper()
+	return n.jobOf("app: script", script, want, without)
+}
+
+// jobOf is one with this label.
+func (n *node) jobOf(label, script, want, without string) error {
+	n.t.Helper()
 	n.kubectl("-n", "bookinfo", "delete", "job", "script", "--ignore-not-found")
 	n.kubectl("apply", "-f", n.write("job.yaml", fmt.Sprintf(`
 apiVersion: batch/v1
@@ -77,12 +89,12 @@ metadata: {name: script, namespace: bookinfo}
 spec:
   backoffLimit: 0
   template:
-    metadata: {labels: {app: script}}
+    metadata: {labels: {%s}}
     spec:
       restartPolicy: Never
       containers:
       - {name: main, image: pilotlight/proxy:dev, command: [/bin/sh, -c, %q], securityContext: {runAsUser: 1000}}
-`, script)))
+`, label, script)))
 	n.kubectl("-n", "bookinfo", "wait", "--for=condition=Complete", "--timeout=60s", "job/script")
 	out := n.kubectl("-n", "bookinfo", "logs", "job/script", "-c", "main")
 	if !strings.Contains(out, want) || strings.Contains(out, without) {

@@ -1,0 +1,120 @@
+//go:build node
+
+package node
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotlight/pilotlight/e2e/lab"
+)
+
+// The way of docs/kubernetes.md to certificates: the bookinfo under STRICT, with a policy, an HTTPS Gateway, and an Ingress with TLS.
+// No command but those of the page, and kubectl create secret of a certificate for the outside, makes one.
+func TestCertificatesOnANode(t *testing.T) {
+	onANode(t, func(n *node) {
+		gateway := n.bookinfo()
+		check(t, os.Mkdir(n.in("operator"), 0o700)) // where shop.pem and shop.key are
+		n.strict(gateway + ":80")
+		authority, err := lab.NewAuthority("outside")
+		check(t, err)
+		n.https(authority, gateway+":443")
+		n.ingress(authority, gateway+":443")
+	})
+}
+
+// section runs the console blocks of a section of docs/kubernetes.md that has the words in them.
+func (n *node) section(title string, words ...string) {
+	n.t.Helper()
+	text, err := os.ReadFile(lab.Path("docs", "kubernetes.md"))
+	check(n.t, err)
+	_, section, found := strings.Cut(string(text), "\n## "+title+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, word := range words {
+		ran := 0
+		for _, block := range strings.Split(section, "```console\n")[1:] {
+			if commands, _, _ := strings.Cut(block, "\n```"); strings.Contains(commands, word) {
+				n.must("sh", "-ec", "PATH="+lab.Path("bin", "kube")+":$PATH; cd "+n.in("operator")+"\n"+commands)
+				ran++
+			}
+		}
+		if !found || ran != 1 {
+			n.t.Fatalf("section %q has %d blocks with %q", title, ran, word)
+		}
+	}
+}
+
+// strict closes the mesh for plain text, and reviews for all but productpage.
+func (n *node) strict(gateway string) {
+	n.t.Helper()
+	const plain, meshed = `sidecar.istio.io/inject: "false"`, `app: script`
+	// By address: without DNS of its own the static busybox ends here at a name.
+	read := "busybox wget -q -O- http://" + n.kubectl("-n", "bookinfo", "get", "service", "reviews", "-o", "jsonpath={.spec.clusterIP}") + ":9080/reviews/0 2>&1 || echo failed"
+	n.eventually(30*time.Second, func() error { return n.jobOf(plain, read, "Reviewer1", "failed") })
+	n.section("Certificates", "STRICT")
+	n.eventually(time.Minute, func() error { return n.jobOf(plain, read, "failed", "Reviewer1") })
+	n.eventually(30*time.Second, func() error { return n.jobOf(meshed, read, "Reviewer1", "failed") })
+	n.eventually(30*time.Second, func() error { return page(gateway) })
+	n.kubectl("apply", "-f", n.write("policy.yaml", `
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: reviews, namespace: bookinfo}
+spec:
+  selector: {matchLabels: {app: reviews}}
+  rules: [{from: [{source: {principals: [cluster.local/ns/bookinfo/sa/productpage]}}]}]
+`))
+	n.eventually(time.Minute, func() error { return n.jobOf(meshed, read, "403 Forbidden", "Reviewer1") })
+	for range 20 {
+		if err := page(gateway); err != nil {
+			n.t.Errorf("under STRICT: %v", err)
+		}
+	}
+}
+
+// https has the Gateway take TLS, and follow its Secret.
+func (n *node) https(authority *lab.Authority, at string) {
+	n.t.Helper()
+	n.pair(authority, "bookinfo.example.com", 11)
+	n.section("Certificates", "create secret tls")
+	trusting := &tls.Config{RootCAs: authority.Pool(), ServerName: "bookinfo.example.com"}
+	n.eventually(time.Minute, func() error { return securePage(at, trusting) })
+	check(n.t, lab.Presents(at, trusting, 11))
+	n.pair(authority, "bookinfo.example.com", 12)
+	n.kubectl("-n", "istio-system", "delete", "secret", "shop")
+	n.kubectl("-n", "istio-system", "create", "secret", "tls", "shop", "--cert="+n.in("operator", "shop.pem"), "--key="+n.in("operator", "shop.key"))
+	n.eventually(time.Minute, func() error { return lab.Presents(at, trusting, 12) })
+}
+
+// ingress has an Ingress with a certificate, beside the Gateway.
+func (n *node) ingress(authority *lab.Authority, at string) {
+	n.t.Helper()
+	n.pair(authority, "shop.example.com", 13)
+	n.section("Ingress", "pilotlight-ingress", "create ingress")
+	trusting := &tls.Config{RootCAs: authority.Pool(), ServerName: "shop.example.com"}
+	n.eventually(2*time.Minute, func() error { return securePage(at, trusting) })
+	check(n.t, lab.Presents(at, trusting, 13))
+	check(n.t, securePage(at, &tls.Config{RootCAs: authority.Pool(), ServerName: "bookinfo.example.com"}))
+}
+
+// pair writes shop.pem and shop.key, as an operator has them.
+func (n *node) pair(authority *lab.Authority, host string, serial int64) {
+	n.t.Helper()
+	identity, err := authority.IssueWith(host, serial, func(*x509.Certificate) {})
+	check(n.t, err)
+	check(n.t, identity.Write(n.in("operator"), "shop"))
+}
+
+// securePage reports whether the page is answered over TLS, with a certificate of the host that is named.
+func securePage(at string, config *tls.Config) error {
+	a, err := lab.Exchange(lab.ClientTo(at, config), http.MethodGet, "https://"+config.ServerName+"/productpage")
+	if err == nil && (a.Status != http.StatusOK || !strings.Contains(a.Body, "Reviewer1")) {
+		err = fmt.Errorf("%d: %s", a.Status, a.Body)
+	}
+	return err
+}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,19 +20,6 @@ type page struct {
 	t    *testing.T
 	dir  string
 	path string // PATH
-}
-
-// blocks returns the code of a language on a page.
-func blocks(t *testing.T, file, language string) (out []string) {
-	t.Helper()
-	text, err := os.ReadFile(lab.Path(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
-		out = append(out, b[1])
-	}
-	return out
 }
 
 // commands runs those of a block: one that serves in the background, another to its end.
@@ -76,7 +62,7 @@ func TestFourCommandsOnAFreshMachine(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, "mesh"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		write(filepath.Join(dir, "mesh", "web.yaml"), blocks(t, "docs/certificates.md", "yaml")[0])
+		write(filepath.Join(dir, "mesh", "web.yaml"), lab.Code(t, "docs/certificates.md", "yaml")[0])
 		l, err := net.Listen("tcp", "127.0.0.1:8000")
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +73,7 @@ func TestFourCommandsOnAFreshMachine(t *testing.T) {
 		go program.Serve(l)
 		t.Cleanup(func() { program.Close() })
 
-		all := blocks(t, "docs/certificates.md", "sh")
+		all := lab.Code(t, "docs/certificates.md", "sh")
 		if n := strings.Count(all[0], "\n"); n != 4 {
 			t.Errorf("the page has %d commands, want 4", n)
 		}

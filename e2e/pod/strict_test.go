@@ -103,3 +103,45 @@ func TestStrictPods(t *testing.T) {
 		})
 	}
 }
+
+// What docs/security.md says is not defended: at a port of TCP a policy decides at the client's first byte, so a client that is denied
+// reads what a server says before that. A server that waits for its client tells it nothing.
+func TestADeniedClientReadsAGreeting(t *testing.T) {
+	m := newMesh(t, false, "REDIRECT", `apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: b}
+spec: {selector: {matchLabels: {app: b}}, action: DENY, rules: [{from: [{source: {principals: [cluster.local/ns/default/sa/a]}}]}]}
+`)
+	a, b := m.pods["a"], m.pods["b"]
+	authority, err := lab.NewAuthority("mesh")
+	check(t, err)
+	own := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{a.certify(authority, 1)}}
+	b.certify(authority, 2)
+	a.inject()
+	b.inject()
+	check(t, lab.Eventually(stopLimit, func() error {
+		if _, err := a.call("b"); err == nil || !strings.Contains(err.Error(), "403") {
+			return fmt.Errorf("HTTP of a denied client: %v, want 403", err)
+		}
+		return nil
+	}))
+	m.tells(a, net.JoinHostPort(m.vip("b"), "9000"), "b") // says its name, and closes
+	silent, err := b.Listen(app, "tcp", "[::]:7779")
+	check(t, err)
+	t.Cleanup(func() { silent.Close() })
+	go func() {
+		for {
+			c, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			if n, _ := c.Read(make([]byte, 100)); n > 0 {
+				fmt.Fprint(c, "secret")
+			}
+			c.Close()
+		}
+	}()
+	if answer := m.pods["c"].over(own, net.JoinHostPort(b.ip, "7779")); answer != "" {
+		t.Errorf("a server that waits for its client tells one that is denied %q", answer)
+	}
+}

@@ -100,6 +100,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/registry/eureka/x.go", `import _ "./discovery/ads"`, "how it looks for it"},
 	{"cmd/agent/x.go", `import _ "./watch"`, "joins the agent's half"},
 	{"cmd/discovery/x.go", `import _ "./templates"`, "joined in discovery/plane"},
+	{"cmd/discovery/ask/x.go", `import _ "./discovery/model"`, "asked over HTTP"},
 	{"cmd/discovery/x.go", `import _ "./discovery/notes"`, "fills a plane.Config"},
 	{"discovery/webhook/x.go", `import _ "./discovery/plane"`, "discovery/plane joins the other rooms"},
 	{"discovery/plane/x.go", `import _ "./internal/setting"`, "a control plane is joined from a Config"},

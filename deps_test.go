@@ -235,7 +235,7 @@ var rules = []rule{
 	{who: "discovery/notes", only: "discovery/model", why: "notes are of a mesh, wherever it goes"},
 	{who: "discovery/status", only: "discovery/ads discovery/ads/protocol discovery/model discovery/overview internal/local", why: "pages show what the streams and the mesh are"},
 	{who: "discovery/overview", only: "discovery/ads discovery/ads/protocol discovery/model", why: "what is said of proxies is joined from what is known of them: it asks nobody"},
-	{who: "discovery/client", only: "nothing", why: "what a running discovery answers is text: commands beside serve ask over HTTP alone"},
+	{who: "discovery/client", only: "discovery/explain", why: "what a running discovery answers is text, or the road of a request: commands beside serve ask over HTTP alone"},
 	{who: "discovery/inject", only: "node internal/fill internal/spelling", why: "a patch is made from a pod and text"},
 	{who: "discovery/inject/admission", only: "discovery/inject discovery/kube", why: "it joins what is asked with what becomes of a Pod"},
 	{who: "discovery/keys", only: "discovery/model", why: "keys are fetched from wherever policies say: what a policy means without them is the model's to know"},
@@ -269,7 +269,11 @@ var rules = []rule{
 		why: "cmd/agent joins the agent's half: flags become a Config, and what runs is joined in agent/proxy",
 	},
 	{
-		who: "cmd/discovery", only: "discovery/... internal/subcommand internal/environ internal/logger internal/regular internal/setting internal/version",
+		who: "cmd/discovery/ask", only: "discovery/client discovery/explain discovery/overview internal/setting internal/subcommand",
+		why: "a running discovery is asked over HTTP: its parts are not here",
+	},
+	{
+		who: "cmd/discovery", only: "cmd/discovery/ask discovery/... internal/subcommand internal/environ internal/logger internal/regular internal/setting internal/version",
 		why: "flags become a Config, mistyped commands get an answer, and what runs is joined in discovery/plane",
 	},
 	{

@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotlight/pilotlight/cmd/discovery/ask"
 	"github.com/pilotlight/pilotlight/discovery/config"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
 	"github.com/pilotlight/pilotlight/discovery/examine"
 	"github.com/pilotlight/pilotlight/discovery/explain"
 	"github.com/pilotlight/pilotlight/discovery/model"
-	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
@@ -18,15 +18,17 @@ func newExplain() *cobra.Command {
 	var q explain.Question
 	var paths file.Paths
 	cmd := &cobra.Command{
-		Use: "explain --configDir DIR --from WORKLOAD|NODE --to HOST[:PORT]", Short: "Say what becomes of one request, and which objects decide it",
+		Use: "explain [--configDir DIR] --from WORKLOAD|NODE --to HOST[:PORT]", Short: "Say what becomes of one request, and which objects decide it",
 		Long: "Builds what serve would send to the proxy of a workload, judges one request by it as Envoy does, and prints its road: listener, filter chain, virtual\n" +
 			"host, the routes that do not match and why, the one that does, filters, clusters, endpoints with TLS, and the outcome. Objects are named with file\n" +
-			"and line. The same is asked of the proxy of an endpoint with a service account: TLS of both sides, and policies. It reads files alone: what only a running\n" +
-			"Envoy knows, such as a dead server, an ejected endpoint or an answer of DNS, is not judged, nor is a policy at a gateway, or a token. A workload with a\n" +
-			"service account has a certificate of the mesh; of a node --meta says it.",
-		Example: "  discovery explain --configDir mesh/ --from shop/web --to reviews:9080 --path /private --header end-user=jason", Args: noArgs,
+			"and line. The same is asked of the proxy of an endpoint with a service account: TLS of both sides, and policies. What only a running Envoy knows,\n" +
+			"such as a dead server, an ejected endpoint or an answer of DNS, is not judged, nor is a policy at a gateway, or a token. A workload with a service\n" +
+			"account has a certificate of the mesh; of a node --meta says it.\n\n" +
+			"With --configDir it reads files alone. Without it a running discovery is asked, with the services of all registries; what connected proxies have\n" +
+			"said of themselves then counts for both sides.\n" + ask.Door,
+		Example: "  discovery explain --from shop/web --to reviews:9080\n  discovery explain --configDir mesh/ --from shop/web --to reviews:9080 --path /private --header end-user=jason", Args: noArgs,
 	}
-	cmd.Flags().StringArrayVar(&paths.Objects, "configDir", nil, "directory, or file, of objects as serve reads them, - for standard input; repeatable")
+	cmd.Flags().StringArrayVar(&paths.Objects, "configDir", nil, "directory, or file, of objects as serve reads them, - for standard input; repeatable; without it a running discovery is asked")
 	cmd.Flags().StringVar(&paths.MeshConfig, "meshConfig", "", "file of Istio's MeshConfig, as serve has it")
 	cmd.Flags().StringVar(&paths.MeshNetworks, "networksConfig", "", "file of Istio's MeshNetworks, as serve has it")
 	cmd.Flags().StringVar(&q.From, "from", "", "who sends: NAMESPACE/NAME of a WorkloadEntry or Pod, its address or that of an endpoint, or the ID of a proxy's node")
@@ -38,10 +40,14 @@ func newExplain() *cobra.Command {
 	cmd.Flags().StringVar(&q.Path, "path", "/", "its path, with the query")
 	cmd.Flags().StringArrayVar(&q.Header, "header", nil, "a header of it, NAME=VALUE or NAME:VALUE; repeatable")
 	cmd.Flags().BoolVar(&q.TCP, "tcp", false, "the program sends bytes that are not HTTP")
+	address := ask.Address(cmd)
 	domain, loopback, output := addDomain(cmd, "DNS domain of the cluster's services, as serve has it"), addLoopback(cmd), subcommand.AddOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if len(paths.Objects) == 0 || q.From == "" || q.To == "" {
-			return setting.Usage("discovery", errors.New("--configDir, --from or --to is missing: want the files, who sends, and the host"))
+		if q.From == "" || q.To == "" {
+			return usage(errors.New("--from or --to is missing: want who sends, and the host"))
+		}
+		if len(paths.Objects) == 0 {
+			return ask.Explain(cmd, q, *address, output)
 		}
 		objects, problems, err := paths.Read(cmd.InOrStdin())
 		if err != nil {

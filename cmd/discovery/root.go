@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/pilotlight/pilotlight/cmd/discovery/ask"
 	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
@@ -18,7 +19,7 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return setting.Usage("discovery", err) })
-	root.AddCommand(newServe(), newValidate(), newExplain(), newApply(), newGet(), newDelete(), newRelease(), newStatus(), newConfig(), newProxyConfig(), newInject(), newToken(), newCA(), subcommand.Completion("discovery"), newVersion())
+	root.AddCommand(newServe(), newValidate(), newExplain(), newApply(), newGet(), newDelete(), ask.Release(), ask.Status(), ask.Config(), newProxyConfig(), newInject(), newToken(), newCA(), subcommand.Completion("discovery"), newVersion())
 	completeValues(root)
 	return root
 }

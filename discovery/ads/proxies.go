@@ -6,6 +6,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads/protocol"
 	"github.com/pilotlight/pilotlight/discovery/model"
+	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
 // settling is how long a registry may take to have the workload of a proxy that has connected.
@@ -25,6 +26,25 @@ func (s *Server) Proxies() []model.Proxy {
 				w.Refused = st.session.Refused()
 			}
 			out = append(out, w)
+		}
+		st.mu.Unlock()
+	}
+	return out
+}
+
+// Reader is a connected proxy with what its configuration depends on.
+type Reader struct {
+	Node    string
+	View    xds.View
+	Account string // the service account that its certificate proves; "" without one
+}
+
+// Readers returns the connected proxies with what their configuration depends on.
+func (s *Server) Readers() (out []Reader) {
+	for _, st := range s.all() {
+		st.mu.Lock()
+		if st.identified() {
+			out = append(out, Reader{st.node, st.reader.View, st.reader.Account})
 		}
 		st.mu.Unlock()
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/pilotlight/pilotlight/discovery/explain"
 )
 
 // timeout bounds a question and its answer; the others bound the bytes of an answer: of a line, and of a page.
@@ -26,6 +29,23 @@ func Proxies(ctx context.Context, address string) ([]byte, error) {
 // Config asks for the resources that a proxy was sent, by type, and returns them as JSON.
 func Config(ctx context.Context, address, node string) ([]byte, error) {
 	return ask(ctx, http.MethodGet, address, "/debug/config_dump", url.Values{"proxyID": {node}}, maxPage)
+}
+
+// Explain asks what becomes of one request.
+func Explain(ctx context.Context, address string, q explain.Question) (road explain.Road, err error) {
+	text, err := ask(ctx, http.MethodGet, address, "/debug/explain", q.Values(), maxPage)
+	if err != nil {
+		return road, err
+	}
+	if err := json.Unmarshal(text, &road); err != nil {
+		return road, fmt.Errorf("read /debug/explain: %w; is it a discovery of this version?", err)
+	}
+	return road, nil
+}
+
+// Envoy asks the agent at host:port, or :port of this host, for what its Envoy has, and returns Envoy's own JSON.
+func Envoy(ctx context.Context, address string) ([]byte, error) {
+	return ask(ctx, http.MethodGet, address, "/config_dump", url.Values{"include_eds": {""}}, maxPage)
 }
 
 // ask returns the body of an answer, of most bytes. The error has the text of a discovery that refuses.

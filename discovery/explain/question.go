@@ -31,9 +31,10 @@ type Question struct {
 
 // Road is the answer to a question.
 type Road struct {
-	Proxy string `json:"proxy"` // node ID
-	To    string `json:"to"`    // HOST:PORT
-	At    string `json:"at"`    // the address to which the program connects
+	Proxy     string `json:"proxy"`               // node ID
+	Connected bool   `json:"connected,omitempty"` // it is connected to the discovery that answers; else it is as injection would make it
+	To        string `json:"to"`                  // HOST:PORT
+	At        string `json:"at"`                  // the address to which the program connects
 	Answer
 }
 
@@ -41,8 +42,11 @@ type Road struct {
 var nowhere = netip.AddrFrom4([4]byte{240, 0, 0, 1})
 
 // Answer answers a question in a mesh. An error names the part of the question that cannot be understood.
-func (q Question) Answer(m *model.Mesh) (Road, error) {
-	proxy, err := q.proxy(m)
+func (q Question) Answer(m *model.Mesh) (Road, error) { return q.AnswerOf(m, nil) }
+
+// AnswerOf does the same where proxies are connected: what these have said of themselves is known, so they are not made up.
+func (q Question) AnswerOf(m *model.Mesh, all []Connected) (Road, error) {
+	from, err := q.sender(m, all)
 	if err != nil {
 		return Road{}, err
 	}
@@ -54,17 +58,17 @@ func (q Question) Answer(m *model.Mesh) (Road, error) {
 	if err != nil {
 		return Road{}, err
 	}
-	view := xds.ViewOf(proxy).Outbound
+	view := from.view.Outbound
 	made := xds.SketchOf(m, view)
 	r := Request{Host: q.To, Method: strings.ToUpper(q.Method), Path: q.Path, Header: header, TCP: q.TCP}
-	road := Road{Proxy: proxy.ID.String(), To: fmt.Sprintf("%s:%d", host, port)}
+	road := Road{Proxy: from.id.String(), Connected: from.connected, To: fmt.Sprintf("%s:%d", host, port)}
 	at, step, err := q.resolve(made.Resources, view, host, port)
 	if err != nil {
 		return Road{}, err
 	}
 	r.To, road.At = at, at.String()
 	origins := xds.OriginsOf(m, view, made.Resources)
-	served := Served{Cluster: made.Cluster, Listeners: made.Listeners, Routes: made.Routes, Server: q.servers(m), Client: q.client(m, proxy)}
+	served := Served{Cluster: made.Cluster, Listeners: made.Listeners, Routes: made.Routes, Server: q.servers(m, all), Client: clientOf(m, from)}
 	road.Answer = Judge(served, r, func(p Part) []Place { return placesOf(origins, p) })
 	road.Steps = append([]Step{step}, road.Steps...)
 	return road, nil
@@ -114,18 +118,6 @@ func searched(host, domain string) []string {
 		_, domain, _ = strings.Cut(domain, ".")
 	}
 	return out
-}
-
-// proxy returns the proxy from which the request comes.
-func (q Question) proxy(m *model.Mesh) (xds.Proxy, error) {
-	if strings.Contains(q.From, "~") {
-		return proxyOf(q.From, map[string]any{}, q.Metadata)
-	}
-	w, err := workload(m, q.From)
-	if err != nil {
-		return xds.Proxy{}, err
-	}
-	return sidecarOf(m, w, q.Metadata)
 }
 
 // sidecarOf returns the sidecar of a workload, as injection would make it. said is what its node says beside that.

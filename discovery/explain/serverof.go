@@ -10,11 +10,10 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/xds"
 )
 
-// client returns what servers learn of a proxy.
-func (q Question) client(m *model.Mesh, p xds.Proxy) Client {
-	ip, _ := netip.ParseAddr(p.ID.IP)
-	account, _ := p.Metadata.Extra["SERVICE_ACCOUNT"].(string)
-	return Client{Principal: principalOf(m, p.Namespace(), account), Address: ip}
+// clientOf returns what servers learn of a proxy.
+func clientOf(m *model.Mesh, s sender) Client {
+	ip, _ := netip.ParseAddr(s.id.IP)
+	return Client{Principal: principalOf(m, s.view.Outbound.Namespace, s.account), Address: ip}
 }
 
 // principalOf returns the identity of a service account, "" if that is not known.
@@ -26,49 +25,57 @@ func principalOf(m *model.Mesh, namespace, account string) string {
 }
 
 // servers returns what finds the proxy of an endpoint of a cluster. Each is made once.
-func (q Question) servers(m *model.Mesh) func(cluster, address string) Server {
+func (q Question) servers(m *model.Mesh, all []Connected) func(cluster, address string) Server {
 	made := map[string]Server{}
 	return func(cluster, address string) Server {
 		key := cluster + " " + address
 		if s, known := made[key]; known {
 			return s
 		}
-		made[key] = q.server(m, cluster, address)
+		made[key] = q.server(m, all, cluster, address)
 		return made[key]
 	}
 }
 
-func (q Question) server(m *model.Mesh, cluster, address string) Server {
+func (q Question) server(m *model.Mesh, all []Connected, cluster, address string) Server {
 	host := cluster[strings.LastIndexByte(cluster, '|')+1:]
 	ip, _ := splitPort(address)
 	ip = strings.Trim(ip, "[]")
-	at, err := netip.ParseAddr(ip)
+	parsed, err := netip.ParseAddr(ip)
 	if err != nil {
 		return Server{Absent: "its address is not one of IP"}
 	}
-	services := m.ServicesAt(at)
+	services := m.ServicesAt(parsed)
 	i := slices.IndexFunc(services, func(s *model.Service) bool { return s.Host == host })
 	if i < 0 {
 		return Server{Absent: "the address is of no endpoint, such as that of a gateway to another network"}
 	}
 	s := services[i]
 	k := slices.IndexFunc(s.Endpoints, func(e model.Endpoint) bool { return e.Address == ip })
+	c := sidecarAt(all, s.Namespace, ip)
 	switch {
 	case s.External:
 		return Server{Absent: "it is outside of the mesh"}
-	case k < 0 || !s.Endpoints[k].TakesMutualTLS() && len(q.ServerMetadata) == 0:
+	case k < 0 || !s.Endpoints[k].TakesMutualTLS() && len(q.ServerMetadata) == 0 && c == nil:
 		return Server{Absent: "nothing says that it has one: it has no service account"}
 	}
 	e := s.Endpoints[k]
+	if c != nil && len(q.ServerMetadata) == 0 {
+		return serverOf(m, c.Node+", which is connected", principalOf(m, s.Namespace, cmp.Or(c.Account, e.ServiceAccount)), c.View.Inbound)
+	}
 	w := &model.Workload{Namespace: s.Namespace, Name: nameAt(m, s.Namespace, ip), Addresses: []string{ip}, Labels: e.Labels, Proxied: e.Proxied, ServiceAccount: e.ServiceAccount}
 	proxy, err := sidecarOf(m, w, q.ServerMetadata)
 	if err != nil {
 		return Server{Absent: err.Error()}
 	}
-	view := xds.ViewOf(proxy).Inbound
+	return serverOf(m, proxy.ID.String(), principalOf(m, s.Namespace, e.ServiceAccount), xds.ViewOf(proxy).Inbound)
+}
+
+// serverOf returns the proxy of an endpoint.
+func serverOf(m *model.Mesh, id, principal string, view xds.Inbound) Server {
 	origins := xds.InboundOriginsOf(m, view)
 	return Server{
-		Proxy: proxy.ID.String(), Principal: principalOf(m, s.Namespace, e.ServiceAccount), Listeners: xds.BuildInbound(m, view).Listeners,
+		Proxy: id, Principal: principal, Listeners: xds.BuildInbound(m, view).Listeners,
 		Origins: func(p Part) []Place {
 			if p.Policy != "" {
 				return placed(origins.Policy(p.Policy))

@@ -12,7 +12,7 @@ func (r Road) Text() string {
 	line := func(kind, format string, args ...any) {
 		b.WriteString(strings.TrimRight(fmt.Sprintf("%-13s %s", kind, fmt.Sprintf(format, args...)), " ") + "\n")
 	}
-	line("from", "%s", r.Proxy)
+	line("from", "%s", r.title())
 	line("to", "%s at %s", r.To, r.At)
 	step := func(s Step) {
 		for _, p := range s.Passed {

@@ -65,7 +65,7 @@ func (p *Plane) pages() status.Pages {
 			return awaited(p.server.Synced(), p.server.Statuses(), p.lacks(), time.Since(p.began), p.config.Patience.Sync)
 		},
 		Mesh: p.proxies.Mesh, Notes: p.reporter.Notes, Proxies: p.proxies, Exposed: p.config.ExposeDebug,
-		Release: p.release,
+		Release: p.release, Explain: p.explain,
 		Config:  func() any { return p.store.Status() },
 		Sources: func() any { return p.server.Statuses() },
 		Faults: func() []string {

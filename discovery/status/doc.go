@@ -9,6 +9,7 @@
 //	                         proxies: each connected proxy with its states and notes, the worst first
 //	                         adsz syncz config_dump?proxyID=: what each proxy was sent, and has accepted
 //	                         push_status: the last pushes, from their cause to the last proxy's answer
+//	                         explain?from=&to=: what becomes of one request
 //	                         pprof
 //
 //	POST /debug/release      ends the hold of a source; from this host only, however the pages are configured

@@ -24,6 +24,7 @@ const indexText = `/ready                          whether discovery is ready; w
 /debug/syncz                    what each proxy was sent, and has accepted
 /debug/push_status              the last pushes
 /debug/config_dump?proxyID=ID   the resources that a proxy was sent
+/debug/explain?from=A&to=B      what becomes of one request, as discovery explain shows it; with output=text in words
 /debug/pprof/                   profiles of discovery itself
 /metrics, /version              at --monitoringAddr
 `

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
+	"net/url"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -34,6 +35,8 @@ type Pages struct {
 	Sources func() any      // state of each source
 	Faults  func() []string // faults that do not make discovery unready: a line for each
 	Release func(source string) (groups int, err error)
+	// Explain answers a question about one request, with a value and as text for people. One at a time is asked.
+	Explain func(question url.Values) (road any, text string, err error)
 	// Exposed allows callers from other hosts to see /debug and /v1/registration.
 	Exposed bool
 }
@@ -49,6 +52,7 @@ func (p Pages) Handler() http.Handler {
 	mux.Handle("GET /debug", p.guard(index))
 	mux.Handle("GET /debug/{$}", p.guard(index))
 	mux.Handle("GET /debug/config_dump", p.guard(p.configDump))
+	mux.Handle("GET /debug/explain", p.guard(p.explain(make(chan struct{}, 1))))
 	mux.HandleFunc("POST /debug/release", p.release)
 	mux.Handle("GET /debug/pprof/", p.guard(pprof.Index))
 	mux.Handle("GET /debug/pprof/profile", p.guard(pprof.Profile))

@@ -1,6 +1,7 @@
-package main
+package ask
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -8,24 +9,26 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/client"
 	"github.com/pilotlight/pilotlight/discovery/overview"
+	"github.com/pilotlight/pilotlight/internal/setting"
 	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
-// door is what the help of a command says about the way to a discovery that runs elsewhere.
-const door = `
+// Door is what the help of a command says about the way to a discovery that runs elsewhere.
+const Door = `
 It asks the pages of discovery, which answer programs on its host only: run it there, or through kubectl port-forward deploy/discovery 8080.`
 
-func newStatus() *cobra.Command {
+// Status returns the command that prints the connected proxies.
+func Status() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [PROXY]",
 		Short: "Print the connected proxies with their states, refusals and notes",
 		Long: `Print the connected proxies, the worst first: role, identity of the certificate, version, and for each type of resource whether the proxy
 is SYNCED, STALE (behind) or NACKED (it refuses the last one, and uses the one before). Below, what each refuses, in its own words, and
-the notes about it. PROXY is a node ID, a name, or NAMESPACE/NAME.` + "\n" + door,
+the notes about it. PROXY is a node ID, a name, or NAMESPACE/NAME.` + "\n" + Door,
 		Example: "  discovery status\n  discovery status shop/reviews-1 -o json",
 		Args:    subcommand.Count(0, 1, "PROXY or none"),
 	}
-	output, address := subcommand.AddOutput(cmd), addHTTPAddr(cmd)
+	output, address := subcommand.AddOutput(cmd), Address(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		text, err := client.Proxies(cmd.Context(), *address)
 		if err != nil {
@@ -40,25 +43,33 @@ the notes about it. PROXY is a node ID, a name, or NAMESPACE/NAME.` + "\n" + doo
 	return cmd
 }
 
-func newConfig() *cobra.Command {
+// Config returns the command that prints what a proxy was sent.
+func Config() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config NODE [clusters|endpoints|listeners|routes|secrets]",
 		Short: "Print the resources that discovery has sent to a proxy",
 		Long: `Print type and name of each resource that discovery sent last to a proxy that is connected; with -o json the resources, of secrets the name and
-version only. NODE is a node ID, or the name in it, as discovery status prints it. What Envoy itself has is on its agent's port:
-curl 127.0.0.1:15000/config_dump beside the proxy; the two are not compared here.` + "\n" + door,
-		Example: "  discovery config reviews-1.shop clusters\n  discovery config reviews-1.shop routes -o json",
+version only. NODE is a node ID, or the name in it, as discovery status prints it.
+
+With --diff the resources are compared with what that Envoy has, which its agent tells at --agentAddr, to programs on its host only:
+kubectl port-forward reviews-1 15000 brings it here. A line for each that differs; exit 1 if there is one.` + "\n" + Door,
+		Example: "  discovery config reviews-1.shop clusters\n  discovery config reviews-1.shop --diff --agentAddr 127.0.0.1:15000",
 		Args:    subcommand.Count(1, 2, "NODE, or NODE and a type"), ValidArgs: overview.Types(),
 	}
-	output, address := subcommand.AddOutput(cmd), addHTTPAddr(cmd)
+	output, address := subcommand.AddOutput(cmd), Address(cmd)
+	diff := cmd.Flags().Bool("diff", false, "compare them with what the proxy's Envoy has")
+	agent := cmd.Flags().String("agentAddr", "127.0.0.1:15000", "the port of the proxy's agent for reads of Envoy's admin, for --diff")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		only := append(args, "")[1]
 		if err := overview.CheckType(only); err != nil {
-			return usage(err)
+			return setting.Usage("discovery", err)
 		}
 		text, err := client.Config(cmd.Context(), *address, args[0])
 		if err != nil {
 			return fmt.Errorf("ask for the configuration of %s: %w", args[0], err)
+		}
+		if *diff {
+			return printDiff(cmd, text, *agent, only, output)
 		}
 		all, names, err := overview.ReadResources(text, only)
 		if err != nil {
@@ -67,4 +78,17 @@ curl 127.0.0.1:15000/config_dump beside the proxy; the two are not compared here
 		return output.Print(cmd.OutOrStdout(), all, names)
 	}
 	return cmd
+}
+
+// printDiff prints how what an Envoy has differs from what it was sent.
+func printDiff(cmd *cobra.Command, sent []byte, agent, only string, output *subcommand.Output) error {
+	has, err := client.Envoy(cmd.Context(), agent)
+	if err != nil {
+		return fmt.Errorf("ask the agent at --agentAddr for what Envoy has: %w", err)
+	}
+	all, err := overview.Diff(sent, has, only)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(output.Print(cmd.OutOrStdout(), all, all.Text()), all.Err())
 }

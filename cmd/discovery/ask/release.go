@@ -1,4 +1,4 @@
-package main
+package ask
 
 import (
 	"fmt"
@@ -9,7 +9,8 @@ import (
 	"github.com/pilotlight/pilotlight/internal/subcommand"
 )
 
-func newRelease() *cobra.Command {
+// Release returns the command that ends the hold of a source.
+func Release() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release SOURCE",
 		Short: "Let discovery remove what a source has lost at once",
@@ -21,7 +22,7 @@ that. One that would lose most of its clusters keeps them for --wipeDelay: "rele
 		Example: "  discovery release Consul\n  kubectl exec -n istio-system deploy/discovery -- discovery release Kubernetes",
 		Args:    subcommand.Count(1, 1, "SOURCE, as /debug/sources names it"),
 	}
-	address := addHTTPAddr(cmd)
+	address := Address(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		said, err := client.Release(cmd.Context(), *address, args[0])
 		if err != nil {
@@ -33,7 +34,7 @@ that. One that would lose most of its clusters keeps them for --wipeDelay: "rele
 	return cmd
 }
 
-// addHTTPAddr adds the flag of the commands that ask a running discovery.
-func addHTTPAddr(cmd *cobra.Command) *string {
+// Address adds the flag of the commands that ask a running discovery.
+func Address(cmd *cobra.Command) *string {
 	return cmd.Flags().String("httpAddr", "127.0.0.1:8080", "the address of discovery's pages on this host")
 }

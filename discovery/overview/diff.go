@@ -1,0 +1,225 @@
+package overview
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/discovery/model"
+)
+
+// Difference is a resource that discovery has sent, and that an Envoy has otherwise.
+type Difference struct {
+	Type  string   `json:"type"` // by its short name
+	Name  string   `json:"name"`
+	Sent  bool     `json:"sent"`
+	Has   bool     `json:"has"`
+	Warms bool     `json:"warms,omitempty"` // Envoy has it, and does not use it yet
+	Parts []string `json:"parts,omitempty"` // the first fields that differ, with both values
+}
+
+// Differences are those of one proxy.
+type Differences []Difference
+
+// maxParts is how many fields of a resource are named that differ.
+const maxParts = 5
+
+// Diff compares what a proxy was sent, as /debug/config_dump has it, with what its Envoy has, as Envoy's own /config_dump?include_eds has
+// it. only is the type to compare, "" for all. Of endpoints addresses are compared, for Envoy adds to the rest; of secrets names. Of both only
+// those that were sent count: Envoy also lists endpoints that are part of a cluster, and has secrets from its agent.
+func Diff(sent, envoy []byte, only string) (Differences, error) {
+	r, _, err := ReadResources(sent, only)
+	if err != nil {
+		return nil, err
+	}
+	has, err := readEnvoy(envoy)
+	if err != nil {
+		return nil, err
+	}
+	out := Differences{}
+	for _, kind := range slices.Sorted(maps.Values(types)) {
+		if only != "" && types[only] != kind {
+			continue
+		}
+		mine := map[string]any{}
+		for _, text := range r[kind] {
+			value, err := normal(text)
+			if err != nil {
+				return nil, fmt.Errorf("read a resource of %s: %w", kind, err)
+			}
+			mine[nameOf(value)] = value
+		}
+		names := slices.Collect(maps.Keys(mine))
+		for name := range has[kind] {
+			if _, known := mine[name]; !known && kind != "sds" && kind != "eds" {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if d, differs := compare(kind, name, mine[name], has[kind][name]); differs {
+				out = append(out, d)
+			}
+		}
+	}
+	return out, nil
+}
+
+// held is a resource that Envoy has.
+type held struct {
+	value any
+	warms bool
+}
+
+func compare(kind, name string, sent any, has *held) (d Difference, differs bool) {
+	d = Difference{Type: kind, Name: name, Sent: sent != nil, Has: has != nil}
+	if !d.Sent || !d.Has {
+		return d, true
+	}
+	d.Warms = has.warms
+	switch kind {
+	case "sds":
+	case "eds":
+		d.Parts = parts(nil, "endpoints", addresses(sent), addresses(has.value))
+	default:
+		d.Parts = parts(nil, "", sent, has.value)
+	}
+	return d, d.Warms || len(d.Parts) > 0
+}
+
+// parts adds the fields in which two values differ.
+func parts(out []string, path string, a, b any) []string {
+	if len(out) >= maxParts {
+		return out
+	}
+	switch x := a.(type) {
+	case map[string]any:
+		if y, same := b.(map[string]any); same {
+			keys := maps.Clone(x)
+			maps.Copy(keys, y)
+			for _, key := range slices.Sorted(maps.Keys(keys)) {
+				out = parts(out, strings.TrimPrefix(path+"."+key, "."), x[key], y[key])
+			}
+			return out
+		}
+	case []any:
+		if y, same := b.([]any); same && len(x) == len(y) {
+			for i := range x {
+				out = parts(out, fmt.Sprintf("%s[%d]", path, i), x[i], y[i])
+			}
+			return out
+		}
+	}
+	if one, other := shown(a), shown(b); one != other {
+		out = append(out, fmt.Sprintf("%s: sent %s, Envoy has %s", path, brief(one), brief(other)))
+	}
+	return out
+}
+
+func shown(value any) string {
+	if value == nil {
+		return "nothing"
+	}
+	text, _ := json.Marshal(value) // it was JSON
+	return string(text)
+}
+
+func brief(text string) string {
+	const most = 80
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+// addresses returns the sorted addresses of a ClusterLoadAssignment.
+func addresses(assignment any) []any {
+	var out []string
+	for _, group := range list(assignment, "endpoints") {
+		for _, e := range list(group, "lbendpoints") {
+			out = append(out, shown(field(field(e, "endpoint"), "address")))
+		}
+	}
+	slices.Sort(out)
+	all := make([]any, len(out))
+	for i, text := range out {
+		all[i] = text
+	}
+	return all
+}
+
+func field(value any, name string) any {
+	object, _ := value.(map[string]any)
+	return object[name]
+}
+
+func list(value any, name string) []any {
+	all, _ := field(value, name).([]any)
+	return all
+}
+
+func nameOf(value any) string {
+	name, _ := field(value, "name").(string)
+	of, _ := field(value, "clustername").(string) // of endpoints
+	return cmp.Or(name, of)
+}
+
+// normal decodes protobuf's JSON. A key has neither case nor underscores, for Envoy writes a field's name in protobuf and discovery the one in
+// JSON; a number has the form of Go's.
+func normal(text []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	return folded(value), nil
+}
+
+func folded(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, of := range v {
+			out[strings.ToLower(strings.ReplaceAll(key, "_", ""))] = folded(of)
+		}
+		return out
+	case []any:
+		for i := range v {
+			v[i] = folded(v[i])
+		}
+	}
+	return value
+}
+
+// Err returns an error if there is a difference.
+func (all Differences) Err() error {
+	if len(all) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d resources differ", len(all))
+}
+
+// Text has a line for each difference.
+func (all Differences) Text() string {
+	var b strings.Builder
+	for _, d := range all {
+		text := "differs: " + strings.Join(d.Parts, "; ")
+		switch {
+		case !d.Has:
+			text = "was sent, and Envoy does not have it"
+		case !d.Sent:
+			text = "Envoy has it, and it was not sent"
+		case d.Warms:
+			text = "Envoy has it, and does not use it yet: what it needs is missing"
+		}
+		b.WriteString(model.OneLine(d.Type+" "+d.Name+" "+text) + "\n")
+	}
+	if len(all) == 0 {
+		return "Envoy has what discovery has sent\n"
+	}
+	return b.String()
+}

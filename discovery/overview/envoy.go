@@ -1,0 +1,87 @@
+package overview
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// dumped is the part of Envoy's /config_dump that comes from a control plane.
+type dumped struct {
+	Configs []struct {
+		Clusters  []dumpedOne `json:"dynamic_active_clusters"`
+		Warming   []dumpedOne `json:"dynamic_warming_clusters"`
+		Listeners []struct {
+			Active  *dumpedOne `json:"active_state"`
+			Warming *dumpedOne `json:"warming_state"`
+		} `json:"dynamic_listeners"`
+		Routes         []dumpedOne `json:"dynamic_route_configs"`
+		Endpoints      []dumpedOne `json:"dynamic_endpoint_configs"`
+		Secrets        []dumpedOne `json:"dynamic_active_secrets"`
+		WarmingSecrets []dumpedOne `json:"dynamic_warming_secrets"`
+	} `json:"configs"`
+}
+
+type dumpedOne struct {
+	Name     string          `json:"name"` // of a secret
+	Cluster  json.RawMessage `json:"cluster"`
+	Listener json.RawMessage `json:"listener"`
+	Routes   json.RawMessage `json:"route_config"`
+	Endpoint json.RawMessage `json:"endpoint_config"`
+}
+
+// readEnvoy returns what an Envoy has, by type and name. What is used hides what warms under the same name, so a change that does not get
+// through differs.
+func readEnvoy(text []byte) (map[string]map[string]*held, error) {
+	var all dumped
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("read Envoy's /config_dump: %w; is it the port of an agent for Envoy's admin?", err)
+	}
+	if len(all.Configs) == 0 {
+		return nil, fmt.Errorf("read Envoy's /config_dump: it has no configuration; is it the port of an agent for Envoy's admin?")
+	}
+	out := map[string]map[string]*held{}
+	var fault error
+	add := func(kind string, text json.RawMessage, warms bool) {
+		if len(text) == 0 || fault != nil {
+			return
+		}
+		value, err := normal(text)
+		if err != nil {
+			fault = fmt.Errorf("read %s of Envoy's /config_dump: %w", kind, err)
+			return
+		}
+		if out[kind] == nil {
+			out[kind] = map[string]*held{}
+		}
+		if out[kind][nameOf(value)] == nil || !warms {
+			out[kind][nameOf(value)] = &held{value, warms}
+		}
+	}
+	for _, c := range all.Configs {
+		for _, one := range c.Clusters {
+			add("cds", one.Cluster, false)
+		}
+		for _, one := range c.Warming {
+			add("cds", one.Cluster, true)
+		}
+		for _, l := range c.Listeners {
+			if l.Active != nil {
+				add("lds", l.Active.Listener, false)
+			}
+			if l.Warming != nil {
+				add("lds", l.Warming.Listener, true)
+			}
+		}
+		for _, one := range c.Routes {
+			add("rds", one.Routes, false)
+		}
+		for _, one := range c.Endpoints {
+			add("eds", one.Endpoint, false)
+		}
+		for i, one := range append(c.Secrets, c.WarmingSecrets...) {
+			name, _ := json.Marshal(map[string]string{"name": one.Name}) // a text always encodes
+			add("sds", name, i >= len(c.Secrets))
+		}
+	}
+	return out, fault
+}

@@ -44,7 +44,7 @@ func TestExplainOfARunningDiscovery(t *testing.T) {
 	for _, name := range []string{"productpage", "reviews-v2"} {
 		m.Check(lab.Eventually(lab.StopLimit, func() error { return same(name) }))
 	}
-	out, err := says("config", "productpage.default", "routes", "--diff", "--agentAddr", m.Sidecars["details"].Admin)
+	out, err := says("config", "productpage.default", "--diff", "--agentAddr", m.Sidecars["details"].Admin)
 	if err == nil || !strings.Contains(out, "resources differ") {
 		t.Errorf("another Envoy is alike: %v, %s", err, out)
 	}

@@ -77,6 +77,7 @@ var broken = []struct{ path, source, fault string }{
 	{"discovery/examine/x.go", `import _ "./discovery/config/file"`, "and no file itself"},
 	{"discovery/inject/admission/x.go", `import _ "./discovery/model"`, "joins what is asked"},
 	{"discovery/heap/x.go", `import _ "./discovery/model"`, "seen from the heap alone"},
+	{"discovery/page/x.go", `import _ "./discovery/status"`, "asks no other part"},
 	{"discovery/overview/x.go", `import _ "./discovery/client"`, "it asks nobody"},
 	{"discovery/client/x.go", `import _ "./discovery/status"`, "ask over HTTP alone"},
 	{"discovery/webhook/x.go", `import _ "./discovery/model"`, "a way to be asked"},

@@ -145,7 +145,7 @@ func (s *settings) addresses() []setting.Setting {
 		},
 		{
 			Name: "httpAddr", Default: ":8080", Kind: setting.Listen(&s.Addresses.HTTP, false),
-			Help: "address of /ready, /v1/registration and /debug",
+			Help: "address of the page of the mesh at /, and of /ready, /v1/registration and /debug",
 		},
 		{
 			Name: "monitoringAddr", Default: ":15014", Kind: setting.Listen(&s.Addresses.Monitoring, true),

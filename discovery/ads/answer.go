@@ -106,6 +106,10 @@ func (st *stream) request(k content.Kind, r *protocol.Request, now time.Time) ([
 	if !st.told {
 		st.told = true
 		st.hub.onNews()
+		st.hub.changed()
+	}
+	if nack != nil {
+		st.hub.changed()
 	}
 	if st.session.Found(k) != found {
 		st.hub.onNews()

@@ -27,6 +27,7 @@ type Push struct {
 	Encoded    int64          `json:"resources_encoded"`
 	Resources  []string       `json:"resources,omitempty"` // the first few of those: type/name
 	Responses  map[string]int `json:"responses"`           // sent, by type; a push of endpoints only is incremental
+	Proxies    int            `json:"proxies"`             // that were connected
 	Waiting    int            `json:"waiting"`             // proxies that have not answered for all of it
 	First      time.Time      `json:"first_ack,omitzero"`
 	Last       time.Time      `json:"last_ack,omitzero"` // when Waiting is 0
@@ -53,7 +54,7 @@ func (h *history) begin(g *generation, connected int, now time.Time) {
 	defer h.mu.Unlock()
 	r := &record{work: g.Work, span: g.Span, proxies: connected, Push: Push{
 		Generation: g.number, Cause: g.change.Keys, Changes: g.change.Count, Since: g.change.Since, Pushed: now,
-		Responses: map[string]int{}, Waiting: connected,
+		Responses: map[string]int{}, Proxies: connected, Waiting: connected,
 	}}
 	if connected == 0 {
 		r.end(now)

@@ -21,6 +21,7 @@ type hub struct {
 	history history
 	metrics *metrics
 	onNews  func() // see OnNews
+	changed func() // see OnChange
 
 	streamed atomic.Int64 // streams that were opened
 

@@ -32,6 +32,20 @@ func (s *Server) Proxies() []model.Proxy {
 	return out
 }
 
+// OnChange sets the function that is called when Clients or Pushes have something new. f must return at once. Call OnChange before Serve.
+func (s *Server) OnChange(f func()) { s.changed = f }
+
+// Gone returns the proxies that have left lately and not come back, the newest first.
+func (s *Server) Gone(now time.Time) []Gone {
+	connected := map[string]bool{}
+	for _, st := range s.all() {
+		st.mu.Lock()
+		connected[st.node] = true
+		st.mu.Unlock()
+	}
+	return s.gone.since(now.Add(-goneFor), connected)
+}
+
 // Reader is a connected proxy with what its configuration depends on.
 type Reader struct {
 	Node    string

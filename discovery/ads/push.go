@@ -28,6 +28,7 @@ func (st *stream) reach(now time.Time) {
 		st.span.End(trace.WithTimestamp(now))
 		st.hub.reached(st.reached, st.shown.number, now)
 		st.reached, st.at = st.shown.number, now
+		st.hub.changed()
 	}
 }
 

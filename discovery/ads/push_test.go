@@ -42,7 +42,7 @@ func TestPushIsObservable(t *testing.T) {
 		got = r.Pushes()[len(r.Pushes())-1]
 		want := Push{
 			Generation: g.number, Cause: []string{"config/a"}, Changes: 1, Since: changed, Pushed: changed.Add(100 * time.Millisecond),
-			Responses: map[string]int{"eds": 2}, First: changed.Add(1100 * time.Millisecond), Last: changed.Add(2100 * time.Millisecond),
+			Responses: map[string]int{"eds": 2}, Proxies: 2, First: changed.Add(1100 * time.Millisecond), Last: changed.Add(2100 * time.Millisecond),
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

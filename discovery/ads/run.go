@@ -75,6 +75,8 @@ func (s *Server) remove(st *stream, err error) error {
 	s.mu.Unlock()
 	s.reached(reached, newest, time.Now())
 	s.metrics.resets.WithLabelValues(cause).Inc()
+	s.gone.add(Gone{Node: st.node, At: time.Now(), Cause: cause})
+	s.changed()
 	return err
 }
 

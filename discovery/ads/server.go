@@ -25,6 +25,7 @@ type Server struct {
 	greedyLogged atomic.Pointer[time.Time] // the same, for its requests
 	pushing      sync.Mutex                // held while the next generation is made
 
+	gone        departed
 	pushers     pushers
 	connections connections
 	intake      *intake.Budget
@@ -33,7 +34,7 @@ type Server struct {
 // New returns a Server that answers Unavailable until the first Push.
 func New(limits Limits, log *slog.Logger) *Server {
 	s := &Server{
-		hub:   hub{limits: limits, log: log, names: content.NewInterner(), metrics: newMetrics(), onNews: func() {}},
+		hub:   hub{limits: limits, log: log, names: content.NewInterner(), metrics: newMetrics(), onNews: func() {}, changed: func() {}},
 		crowd: crowd{streams: map[*stream]bool{}, apart: map[*stream]bool{}},
 		rate:  newRate(limits.StreamsPerSecond), pushers: newPushers(),
 	}
@@ -89,6 +90,7 @@ func (s *Server) publish(g *generation) {
 	s.mu.Unlock()
 	s.objects.wake()
 	s.pushers.start(s.all())
+	s.changed()
 }
 
 // cutGreedy counts a connection that is closed for its requests, and logs it.

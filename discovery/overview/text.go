@@ -27,7 +27,7 @@ func Text(all []Proxy, now time.Time) string {
 		if n := len(p.Refused); n > 0 {
 			state += fmt.Sprintf(", %d refused", n)
 		}
-		row := []string{p.title(), dash(p.Role), cmp.Or(p.Identity, "none"), dash(p.Version), state}
+		row := []string{p.Title(), dash(p.Role), cmp.Or(p.Identity, "none"), dash(p.Version), state}
 		for _, k := range kinds {
 			row = append(row, dash(string(p.Types[k])))
 		}
@@ -47,21 +47,8 @@ func Text(all []Proxy, now time.Time) string {
 // troubles has a line for each thing that is wrong with a proxy.
 func (p Proxy) troubles() string {
 	var b strings.Builder
-	line := func(format string, args ...any) {
-		b.WriteString(model.OneLine(p.title()+": "+fmt.Sprintf(format, args...)) + "\n")
-	}
-	for _, r := range p.Refused {
-		line("refuses %s at %s: %s", strings.TrimSpace(strings.ToUpper(r.Type)+" "+r.Part), r.Time.Format(time.RFC3339), strings.TrimSpace(r.Text))
-	}
-	if w := p.Waits; w.Waits() {
-		until := "until a source is whole that it may have been of"
-		if !w.Until.IsZero() {
-			until = "until " + w.Until.Format(time.RFC3339)
-		}
-		line("keeps what it has since %s, %s: it would lose %d of its %d clusters", w.Since.Format(time.RFC3339), until, w.Lost.Lost, w.Lost.Had)
-	}
-	for _, n := range p.Notes {
-		line("%s: %s", strings.TrimSpace(string(n.Code)+" "+n.Object), n.Message)
+	for _, text := range p.Troubles() {
+		b.WriteString(model.OneLine(p.Title()+": "+text) + "\n")
 	}
 	if b.Len() == 0 {
 		return ""
@@ -69,7 +56,27 @@ func (p Proxy) troubles() string {
 	return "\n" + b.String()
 }
 
-func (p Proxy) title() string {
+// Troubles says each thing that is wrong with the proxy.
+func (p Proxy) Troubles() (out []string) {
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for _, r := range p.Refused {
+		add("refuses %s at %s: %s", strings.TrimSpace(strings.ToUpper(r.Type)+" "+r.Part), r.Time.Format(time.RFC3339), strings.TrimSpace(r.Text))
+	}
+	if w := p.Waits; w.Waits() {
+		until := "until a source is whole that it may have been of"
+		if !w.Until.IsZero() {
+			until = "until " + w.Until.Format(time.RFC3339)
+		}
+		add("keeps what it has since %s, %s: it would lose %d of its %d clusters", w.Since.Format(time.RFC3339), until, w.Lost.Lost, w.Lost.Had)
+	}
+	for _, n := range p.Notes {
+		add("%s: %s", strings.TrimSpace(string(n.Code)+" "+n.Object), n.Message)
+	}
+	return out
+}
+
+// Title is how people name the proxy: NAMESPACE/NAME once it has said so.
+func (p Proxy) Title() string {
 	if p.Name == "" {
 		return cmp.Or(p.Node, "not named yet, at "+p.Peer)
 	}

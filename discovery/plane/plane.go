@@ -12,6 +12,7 @@ import (
 	"github.com/pilotlight/pilotlight/discovery/kube"
 	"github.com/pilotlight/pilotlight/discovery/model"
 	"github.com/pilotlight/pilotlight/discovery/notes"
+	"github.com/pilotlight/pilotlight/discovery/page"
 	"github.com/pilotlight/pilotlight/discovery/remember"
 	"github.com/pilotlight/pilotlight/discovery/secret"
 )
@@ -26,6 +27,7 @@ type Plane struct {
 	store    *file.Source // of ConfigDir
 	further  *configSources
 	reporter *notes.Reporter
+	bell     page.Bell // rung when what the page shows has changed
 	hooks    *hooks
 	office   *office
 	state    *remember.Directory // nil for none
@@ -57,6 +59,7 @@ func New(c Config) (*Plane, error) {
 	p := &Plane{config: c, ports: ports, office: office, proxies: proxies, election: c.Cluster.election(c.Replica, c.Log), began: time.Now()}
 	p.reporter = notes.New(p.proxies.Proxies, c.Log)
 	p.proxies.OnNews(p.reporter.Recheck)
+	p.proxies.OnChange(p.bell.Ring)
 	p.joinSources()
 	p.joinState()
 	p.keySets = sets
@@ -111,12 +114,13 @@ func (p *Plane) joinSources() {
 		p.server.Secrets["gatewaySecrets"] = gateways.reader
 		p.server.Judge = judges{p.reporter, gateways}
 	}
+	p.reporter.OnJudged(func(m *model.Mesh, found []model.Note) {
+		p.bell.Ring()
+		if statuses != nil && whole(p.server.Statuses()) {
+			statuses.Judged(m, found)
+		}
+	})
 	if statuses != nil {
-		p.reporter.OnJudged(func(m *model.Mesh, found []model.Note) {
-			if whole(p.server.Statuses()) {
-				statuses.Judged(m, found)
-			}
-		})
 		p.leading = append(p.leading, statuses.Run)
 	}
 	if len(p.server.Secrets) > 0 {

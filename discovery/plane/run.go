@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotlight/pilotlight/discovery/ads"
 	"github.com/pilotlight/pilotlight/discovery/config/file"
+	"github.com/pilotlight/pilotlight/discovery/page"
 	"github.com/pilotlight/pilotlight/discovery/status"
 	"github.com/pilotlight/pilotlight/internal/version"
 )
@@ -35,7 +36,9 @@ func (p *Plane) Run(ctx context.Context) error {
 		g.Go(func() error { return p.election.Run(ctx, p.leading...) })
 	}
 	g.Go(func() error { return p.proxies.Serve(ctx, ports.grpc) })
-	g.Go(func() error { return serveHTTP(ctx, ports.web, p.pages().Handler(), pageBounds(), c.Log) })
+	people := page.New(&p.bell, p.facts, p.faultLines)
+	g.Go(func() error { return people.Run(ctx) })
+	g.Go(func() error { return serveHTTP(ctx, ports.web, p.pages(people).Handler(), pageBounds(), c.Log) })
 	if ports.secure != nil {
 		g.Go(func() error { return p.proxies.ServeTLS(ctx, ports.secure, ports.tls) })
 		if c.Certificates != (ads.Certificates{}) {
@@ -59,19 +62,24 @@ func (p *Plane) Run(ctx context.Context) error {
 }
 
 // pages returns what the HTTP port shows.
-func (p *Plane) pages() status.Pages {
+func (p *Plane) pages(people *page.Page) status.Pages {
 	return status.Pages{
-		Awaited: func() string {
-			return awaited(p.server.Synced(), p.server.Statuses(), p.lacks(), time.Since(p.began), p.config.Patience.Sync)
-		},
+		Awaited: p.awaited, Page: people.Handler(),
 		Mesh: p.proxies.Mesh, Notes: p.reporter.Notes, Proxies: p.proxies, Exposed: p.config.ExposeDebug,
 		Release: p.release, Explain: p.explain,
 		Config:  func() any { return p.store.Status() },
 		Sources: func() any { return p.server.Statuses() },
-		Faults: func() []string {
-			return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.proxies.Lines(), p.stateLines(), p.hooks.lines(), p.office.lines())
-		},
+		Faults:  p.faultLines,
 	}
+}
+
+func (p *Plane) awaited() string {
+	return awaited(p.server.Synced(), p.server.Statuses(), p.lacks(), time.Since(p.began), p.config.Patience.Sync)
+}
+
+// faultLines returns a line for each fault that does not make discovery unready.
+func (p *Plane) faultLines() []string {
+	return slices.Concat(p.store.Status().Lines(), p.further.lines(), lines(p.server.Statuses()), p.proxies.Lines(), p.stateLines(), p.hooks.lines(), p.office.lines())
 }
 
 // release ends the hold of a source, or of what proxies keep that came back.

@@ -1,5 +1,6 @@
 // Package status serves the state of discovery over HTTP.
 //
+//	GET /                    a page of the mesh for browsers, from package page; for programs the list of pages
 //	GET /ready               200 "ready", or 503 with the reason; with ?verbose also a line for each fault
 //	GET /v1/registration     services and endpoints
 //	GET /debug/…             registryz endpointz configz: services, endpoints and objects of the newest mesh

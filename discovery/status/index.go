@@ -1,9 +1,29 @@
 package status
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
+
+	"github.com/pilotlight/pilotlight/internal/local"
 )
+
+// front shows a browser the page for people, and a program at / the list of pages.
+func (p Pages) front(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/" && (p.Page == nil || !strings.Contains(r.Header.Get("Accept"), "text/html")):
+		index(w, r)
+	case p.Page == nil:
+		http.NotFound(w, r)
+	default:
+		if err := local.Request(r); err != nil {
+			http.Error(w, fmt.Sprintf("the page is for browsers on this host only: %v", err), http.StatusForbidden)
+			return
+		}
+		p.Page.ServeHTTP(w, r)
+	}
+}
 
 // index lists the pages.
 func index(w http.ResponseWriter, _ *http.Request) {
@@ -11,7 +31,8 @@ func index(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, indexText) // a caller that left needs no answer
 }
 
-const indexText = `/ready                          whether discovery is ready; with ?verbose, what is wrong besides
+const indexText = `/                               a page of the mesh, for browsers on this host
+/ready                          whether discovery is ready; with ?verbose, what is wrong besides
 /v1/registration                services with their endpoints
 /debug/registryz                services
 /debug/endpointz                services with their endpoints, as /v1/registration

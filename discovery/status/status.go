@@ -39,6 +39,8 @@ type Pages struct {
 	Explain func(question url.Values) (road any, text string, err error)
 	// Exposed allows callers from other hosts to see /debug and /v1/registration.
 	Exposed bool
+	// Page serves the page for people, at / and below /page/; nil for none. Only programs on this host see it, even if the others are exposed.
+	Page http.Handler
 }
 
 // Handler serves the pages.
@@ -48,7 +50,8 @@ func (p Pages) Handler() http.Handler {
 	for path, value := range p.values() {
 		mux.Handle("GET "+path, p.guard(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, value()) }))
 	}
-	mux.HandleFunc("GET /{$}", index)
+	mux.HandleFunc("GET /{$}", p.front)
+	mux.HandleFunc("GET /page/", p.front)
 	mux.Handle("GET /debug", p.guard(index))
 	mux.Handle("GET /debug/{$}", p.guard(index))
 	mux.Handle("GET /debug/config_dump", p.guard(p.configDump))

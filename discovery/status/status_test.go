@@ -140,7 +140,7 @@ func TestDebugPages(t *testing.T) {
 		"/debug/config_dump?proxyID=other": "proxy is not connected",
 		"/debug/config_dump":               "proxyID is missing, want ?proxyID=NODE",
 		"/debug/push_status": `[{"generation":3,"cause":["config/a"],"changes":1,"since":"0001-01-01T00:00:00Z",` +
-			`"pushed":"0001-01-01T00:00:00Z","views_rebuilt":0,"resources_encoded":0,"responses":{"eds":2},"waiting":0}]`,
+			`"pushed":"0001-01-01T00:00:00Z","views_rebuilt":0,"resources_encoded":0,"responses":{"eds":2},"proxies":0,"waiting":0}]`,
 	} {
 		t.Run(path, func(t *testing.T) {
 			body := func(remote string, exposed bool) (int, string) {

@@ -1,0 +1,158 @@
+package page
+
+import (
+	"compress/gzip"
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	maxReaders = 16                     // of events
+	pause      = 200 * time.Millisecond // between two events of one reader
+	beat       = 10 * time.Second       // between lines to a reader of a mesh at rest
+	sendLimit  = 5 * time.Second        // for a reader to take an event
+)
+
+// policy keeps the page from everything but discovery.
+const policy = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+//go:embed static
+var static embed.FS
+
+// Page serves the page. Its functions are called from any goroutine.
+type Page struct {
+	Bell   *Bell
+	Facts  func() Facts
+	Faults func() []string // as in Facts; asked at each beat, for they change without a ring
+
+	readers chan struct{}
+	turn    chan struct{}
+	ended   chan struct{}
+}
+
+// New returns a Page.
+func New(bell *Bell, facts func() Facts, faults func() []string) *Page {
+	return &Page{
+		Bell: bell, Facts: facts, Faults: faults, readers: make(chan struct{}, maxReaders), turn: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+}
+
+// Run ends the streams of events when ctx is done.
+func (p *Page) Run(ctx context.Context) error {
+	<-ctx.Done()
+	close(p.ended)
+	return nil
+}
+
+// Handler serves /, and what is below /page/. It lets everybody in: its caller decides.
+func (p *Page) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { p.file(w, r, "index.html") })
+	for _, name := range []string{"page.js", "page.css", "icon.svg"} {
+		mux.HandleFunc("GET /page/"+name, func(w http.ResponseWriter, r *http.Request) { p.file(w, r, name) })
+	}
+	mux.HandleFunc("GET /page/data", p.data)
+	mux.HandleFunc("GET /page/events", p.events)
+	return mux
+}
+
+func header(w http.ResponseWriter, kind string) {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+}
+
+func (p *Page) file(w http.ResponseWriter, r *http.Request, name string) {
+	text, err := static.ReadFile("static/" + name)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	header(w, map[string]string{".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}[path.Ext(name)]+"; charset=utf-8")
+	write(w, r, text)
+}
+
+// write sends a text, compressed if the client takes that.
+func write(w http.ResponseWriter, r *http.Request, text []byte) {
+	w.Header().Set("Vary", "Accept-Encoding")
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		_, _ = w.Write(text) // a caller that left needs no answer
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	z := gzip.NewWriter(w)
+	_, _ = z.Write(text)
+	_ = z.Close()
+}
+
+// data answers what a browser shows. One answer is made at a time: it takes milliseconds of a mesh of 1,000 services.
+func (p *Page) data(w http.ResponseWriter, r *http.Request) {
+	select {
+	case p.turn <- struct{}{}:
+	case <-r.Context().Done():
+		return
+	}
+	query := r.URL.Query()
+	text, err := json.Marshal(Of(p.Facts(), query.Get("q"), query.Get("host")))
+	<-p.turn
+	if err != nil {
+		http.Error(w, fmt.Sprintf("encode: %v", err), http.StatusInternalServerError)
+		return
+	}
+	header(w, "application/json")
+	write(w, r, text)
+}
+
+// events tells a browser when something has changed.
+func (p *Page) events(w http.ResponseWriter, r *http.Request) {
+	select {
+	case p.readers <- struct{}{}:
+		defer func() { <-p.readers }()
+	default:
+		http.Error(w, fmt.Sprintf("%d pages are open already", maxReaders), http.StatusServiceUnavailable)
+		return
+	}
+	header(w, "text/event-stream")
+	control := http.NewResponseController(w)
+	send := func(text string) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(sendLimit)) // a recorder of tests has none
+		_, err := io.WriteString(w, text)
+		return err == nil && control.Flush() == nil
+	}
+	next, faults := p.Bell.Next(), p.Faults()
+	for ok := send("retry: 1000\ndata: changed\n\n"); ok; {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-p.ended:
+			return
+		case <-time.After(beat):
+			now := p.Faults()
+			if ok = slices.Equal(now, faults) && send(": alive\n\n"); ok || slices.Equal(now, faults) {
+				continue
+			}
+			faults, ok = now, send("data: changed\n\n")
+		case <-next:
+			next = p.Bell.Next() // before the event: what changes while it is sent is told by the next one
+			ok = send("data: changed\n\n")
+			select {
+			case <-r.Context().Done():
+				return
+			case <-p.ended:
+				return
+			case <-time.After(pause):
+			}
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package page
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func get(p *Page, path, encoding string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Header.Set("Accept-Encoding", encoding)
+	w := httptest.NewRecorder()
+	p.Handler().ServeHTTP(w, r)
+	return w
+}
+
+func none() []string { return nil }
+
+// The page asks for nothing elsewhere, and all of it with the data of 1,000 services and 1,000 proxies is small.
+func TestPage(t *testing.T) {
+	facts := thousand()
+	p := New(&Bell{}, func() Facts { return facts }, none)
+	plain, packed := 0, 0
+	for path, want := range map[string]string{
+		"/": "text/html", "/page/page.js": "text/javascript", "/page/page.css": "text/css", "/page/icon.svg": "image/svg+xml", "/page/data?q=&host=": "application/json",
+	} {
+		w := get(p, path, "")
+		text := w.Body.String()
+		if h := w.Header(); w.Code != 200 || !strings.HasPrefix(h.Get("Content-Type"), want) || !strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'self'; ") || h.Get("Set-Cookie") != "" {
+			t.Errorf("%s: %d %v", path, w.Code, h)
+		}
+		for _, banned := range []string{"http://", "https://", "innerHTML", "onclick=", "style=", "eval("} {
+			if strings.Contains(strings.ReplaceAll(text, "http://www.w3.org/2000/svg", ""), banned) {
+				t.Errorf("%s has %q", path, banned)
+			}
+		}
+		z := get(p, path, "br, gzip")
+		packed, plain = packed+z.Body.Len(), plain+len(text)
+		if z.Header().Get("Content-Encoding") != "gzip" {
+			t.Errorf("%s is not compressed", path)
+		}
+		r, err := gzip.NewReader(z.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, err := io.ReadAll(r); err != nil || !bytes.Equal(same, []byte(text)) {
+			t.Errorf("%s: compressed it is another text, %v", path, err)
+		}
+	}
+	t.Logf("%d bytes, %d compressed", plain, packed)
+	if plain > 300_000 {
+		t.Errorf("the page has %d bytes, want at most 300,000", plain)
+	}
+	if w := get(p, "/page/other", ""); w.Code != 404 {
+		t.Errorf("another path: %d", w.Code)
+	}
+}
+
+// reader is a client of events: it tells how many it got.
+type reader struct {
+	*httptest.ResponseRecorder
+	lines chan string
+}
+
+func (r *reader) Write(b []byte) (int, error) { r.lines <- string(b); return len(b), nil }
+
+// WriteString hides the one of the recorder.
+func (r *reader) WriteString(text string) (int, error) { return r.Write([]byte(text)) }
+func (r *reader) Flush()                               {}
+
+// An event is sent when the bell rings, at most one for each pause, and a mesh at rest sends a line each beat. Faults that nobody rings for
+// are told at the beat.
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var bell Bell
+		faults := []string{}
+		p := New(&bell, func() Facts { return Facts{} }, func() []string { return faults })
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan error)
+		go func() { ran <- p.Run(ctx) }()
+		r := &reader{httptest.NewRecorder(), make(chan string, 100)}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			p.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/page/events", nil))
+		}()
+		want := func(what string, texts ...string) {
+			t.Helper()
+			synctest.Wait()
+			for _, text := range texts {
+				if len(r.lines) == 0 {
+					t.Fatalf("%s: nothing is sent, want %q", what, text)
+				}
+				if got := <-r.lines; got != text {
+					t.Errorf("%s: %q is sent, want %q", what, got, text)
+				}
+			}
+			if len(r.lines) > 0 {
+				t.Errorf("%s: %q is sent too", what, <-r.lines)
+			}
+		}
+		pass := func(d time.Duration) { <-time.After(d); synctest.Wait() }
+		const changed = "data: changed\n\n"
+		want("at first", "retry: 1000\n"+changed)
+		bell.Ring()
+		want("a change", changed)
+		for range 10 {
+			bell.Ring()
+		}
+		want("more at once")
+		pass(pause)
+		want("after the pause", changed)
+		pass(pause)
+		want("and no more")
+		pass(beat)
+		want("at rest", ": alive\n\n")
+		faults = []string{"source a: it failed"}
+		pass(beat)
+		want("a fault", changed)
+		stop()
+		<-ended
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Readers are bounded, and one that takes nothing is dropped, while the bell rings on.
+func TestReadersAreBounded(t *testing.T) {
+	var bell Bell
+	p := New(&bell, func() Facts { return Facts{} }, none)
+	server := httptest.NewServer(p.Handler())
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { _ = p.Run(ctx) }()
+	defer server.Close() // it waits for all readers
+	defer stop()
+	address := strings.TrimPrefix(server.URL, "http://")
+	open := func() (net.Conn, string) {
+		t.Helper()
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := io.WriteString(conn, "GET /page/events HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn, line
+	}
+	var conns []net.Conn
+	for range maxReaders {
+		conn, line := open()
+		if !strings.Contains(line, "200") {
+			t.Fatalf("got %q", line)
+		}
+		conns = append(conns, conn)
+	}
+	if _, line := open(); !strings.Contains(line, "503") {
+		t.Errorf("one more than %d gets %q", maxReaders, line)
+	}
+	began := time.Now()
+	for range 10_000 { // nobody reads
+		bell.Ring()
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("10,000 rings take %s while nobody reads", took)
+	}
+	_ = conns[0].Close()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		bell.Ring()
+		if _, line := open(); strings.Contains(line, "200") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a reader that left keeps its place")
+		}
+	}
+}
+
+// The page is made by turns: a client that does not read its answer holds none.
+func TestTurns(t *testing.T) {
+	p := New(&Bell{}, func() Facts { return Facts{} }, none)
+	p.turn <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	p.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/page/data", nil).WithContext(ctx))
+	if w.Body.Len() != 0 {
+		t.Errorf("a client that left gets %q", w.Body)
+	}
+	<-p.turn
+	if w := get(p, "/page/data", ""); w.Code != 200 {
+		t.Errorf("then: %d", w.Code)
+	}
+}

@@ -150,6 +150,7 @@ release: bin/envoy ## build, sign and attest the programs and images of VERSION 
 lint: ## vet, staticcheck, gofumpt, deadcode, and shellcheck where it is installed
 	go vet -tags grpcnotrace,pod,long,wire,registries,kube,node ./...
 	go tool staticcheck -tags grpcnotrace,pod,long,wire,registries,kube,node ./...
+	go vet -tags grpcnotrace,browser ./e2e/page && go tool staticcheck -tags grpcnotrace,browser ./e2e/page
 	@unformatted=$$(go tool gofumpt -l .) && test -z "$$unformatted" || \
 		{ echo "run go tool gofumpt -w on:" $$unformatted; exit 1; }
 	@dead=$$(go tool deadcode ./cmd/... ./examples/...) || exit 1; \

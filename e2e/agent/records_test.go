@@ -22,9 +22,8 @@ func documented(t *testing.T) string {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(text), "**Failed requests.**")
-	_, rest, opened := strings.Cut(rest, "```\n")
-	block, _, closed := strings.Cut(rest, "```")
-	if !found || !opened || !closed || !json.Valid([]byte("{"+block+"}")) {
+	block, _, closed := strings.Cut(rest[strings.Index(rest, "\n    "):], "\n\n")
+	if !found || !closed || !json.Valid([]byte("{"+block+"}")) {
 		t.Fatalf("docs/bootstrap.md has no access log for failed requests: %s", block)
 	}
 	return strings.TrimSpace(block)

@@ -266,6 +266,7 @@ func (r *running) statusConfig() status.Config {
 		Upgrade:     r.upgrader.upgrade,
 		Quit:        r.process.Stop, // no signal: after another signal it would be the second one, which ends the drain
 		Envoy:       r.report.admin,
+		Workload:    istioWorkload(r.want.params),
 		Application: r.workload.application,
 		Probes:      r.workload.probes,
 		Envoys:      r.slot,

@@ -70,6 +70,8 @@
 //
 // # Metrics in one
 //
+// Stats of Envoy that begin with "istio." are those that discovery's listeners count. They get Istio's names and labels here: docs/design/042.
+//
 // The answer is always Prometheus's text format 0.0.4, not compressed. Each source is streamed, with its own share of
 // the scraper's time and a limit of its bytes. One source cannot make the text of the others invalid: a line that is
 // not valid, or that is cut short, is dropped, as are "# EOF" and a second TYPE; OpenMetrics is converted to text. At

@@ -17,6 +17,7 @@ type exposition struct {
 	to        *bufio.Writer
 	lines     *bufio.Reader
 	seed      maphash.Seed
+	istio     *istio              // gives Istio's names while Envoy's text is copied; nil for none
 	described map[uint64]struct{} // families whose TYPE or HELP must not follow any more
 }
 
@@ -100,6 +101,12 @@ func (e *exposition) line(text, family []byte, open bool) ([]byte, bool) {
 	if !ok || bytes.HasPrefix(s.name, []byte(prefix)) { // another source must not write the agent's own metrics
 		return family, false
 	}
+	if e.istio != nil {
+		var written bool
+		if s, written = e.istio.rename(s); !written {
+			return family, true
+		}
+	}
 	if !belongs(s.name, family) {
 		e.describe('T', s.name) // a TYPE must not come after it
 		family = append(family[:0], s.name...)
@@ -113,6 +120,12 @@ func (e *exposition) comment(text, family []byte, open bool) ([]byte, bool) {
 	word, rest := field(text[1:])
 	name, rest := field(rest)
 	isHelp, isType := string(word) == "HELP", string(word) == "TYPE"
+	if e.istio != nil && (isHelp || isType) {
+		var written bool
+		if name, written = e.istio.description(name); !written {
+			return family, true
+		}
+	}
 	switch {
 	case !isHelp && !isType, isHelp && open: // in OpenMetrics its name may differ from that of the samples
 		return family, true

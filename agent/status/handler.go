@@ -23,6 +23,7 @@ type Config struct {
 	// version, or why it cannot.
 	Upgrade     func(ctx context.Context, path string) (version string, err error)
 	Envoy       func() http.RoundTripper // to the admin of the epoch that serves; nil while none runs
+	Workload    Workload                 // of Istio's metrics
 	Application *Application             // whose metrics are merged; nil for none
 	Probes      Probes                   // of the application
 	Envoys      Envoys

@@ -90,8 +90,11 @@ func (m *merger) merge(ctx context.Context, w io.Writer, r *http.Request) {
 	application := source{"application", 1, longestApplication, func(ctx context.Context) (*http.Response, error) {
 		return m.Application.scrape(ctx, r.UserAgent())
 	}}
+	out.istio = newIstio(m.Workload)
 	outcomes := []outcome{m.mergeFrom(ctx, out, envoy)}
 	m.Document().writeMetrics(out.to, time.Now())
+	out.istio.write(writer{out.to})
+	out.istio = nil
 	if m.Application != nil {
 		outcomes = append(outcomes, m.mergeFrom(ctx, out, application))
 	}

@@ -1,6 +1,8 @@
 package xds
 
 import (
+	"strings"
+
 	typedv3 "github.com/cncf/xds/go/xds/type/v3"
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 
@@ -43,9 +45,11 @@ func (r reporter) reports() reports {
 		by: r,
 		http: []*accesslogv3.AccessLog{
 			typedLog("envoy.access_loggers.http_grpc", "envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig", recorded, failed()),
+			typedLog("envoy.access_loggers.stats", "envoy.extensions.access_loggers.stats.v3.Config", counted(r, false), nil),
 		},
 		tcp: []*accesslogv3.AccessLog{
 			typedLog("envoy.access_loggers.tcp_grpc", "envoy.extensions.access_loggers.grpc.v3.TcpGrpcAccessLogConfig", recorded, flagged()),
+			typedLog("envoy.access_loggers.stats", "envoy.extensions.access_loggers.stats.v3.Config", counted(r, true), nil),
 		},
 	}
 }
@@ -96,4 +100,49 @@ func status(op accesslogv3.ComparisonFilter_Op, code uint32) *accesslogv3.Access
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{StatusCodeFilter: &accesslogv3.StatusCodeFilter{
 		Comparison: &accesslogv3.ComparisonFilter{Op: op, Value: &corev3.RuntimeUInt32{DefaultValue: code, RuntimeKey: "agent_records.none"}},
 	}}}
+}
+
+// counted is the configuration of a log that counts what ends: the agent's merger gives the counts Istio's names and labels (agent/status).
+// All listeners share one scope, whose limits bound the memory whatever codes a server answers, and the log comes first that has no labels.
+func counted(by reporter, tcp bool) map[string]any {
+	peer := "%UPSTREAM_PEER_URI_SAN%"
+	if by == byDestination {
+		peer = "%DOWNSTREAM_PEER_URI_SAN%"
+	}
+	tags := func(more ...string) (out []any) {
+		for _, pair := range append([]string{"reporter " + string(by)}, more...) {
+			name, format, _ := strings.Cut(pair, " ")
+			out = append(out, map[string]any{"name": name, "value_format": format})
+		}
+		return out
+	}
+	counter := func(name string, value map[string]any, tags []any) any {
+		value["stat"] = map[string]any{"name": name, "tags": tags}
+		return value
+	}
+	one := func() map[string]any { return map[string]any{"value_fixed": 1} }
+	cluster, flags, certificate := "cluster %UPSTREAM_CLUSTER_RAW%", "response_flags %RESPONSE_FLAGS%", "peer "+peer
+	scope := map[string]any{"prefix": "istio", "max_counters": 2000, "max_histograms": 200}
+	if tcp {
+		scope["sharing_name"] = "istio_tcp"
+		return map[string]any{"stats_scope": scope, "counters": []any{
+			counter("tcp_connections_all_total", one(), tags()),
+			counter("tcp_connections_closed_total", one(), tags(cluster, flags, certificate)),
+			counter("tcp_sent_bytes_total", map[string]any{"value_format": "%BYTES_SENT%"}, tags(cluster, flags, certificate)),
+			counter("tcp_received_bytes_total", map[string]any{"value_format": "%BYTES_RECEIVED%"}, tags(cluster, flags, certificate)),
+		}}
+	}
+	scope["sharing_name"] = "istio_http"
+	code, protocol := "response_code %RESPONSE_CODE%", "request_protocol %PROTOCOL%"
+	return map[string]any{
+		"stats_scope": scope,
+		"counters": []any{
+			counter("requests_all_total", one(), tags()),
+			counter("requests_total", one(), tags(cluster, code, flags, protocol, certificate)),
+		},
+		"histograms": []any{map[string]any{
+			"stat": map[string]any{"name": "request_duration_milliseconds", "tags": tags(cluster, code, protocol, certificate)},
+			"unit": "Milliseconds", "value_format": "%DURATION%",
+		}},
+	}
 }

@@ -72,8 +72,8 @@ func (m *Mesh) Check(err error) {
 	}
 }
 
-// Start starts a service and its sidecar; address is the last byte of its own.
-func (m *Mesh) Start(name, app, version string, address int) {
+// Start starts a service and its sidecar; address is the last byte of its own, flags are further ones of the agent.
+func (m *Mesh) Start(name, app, version string, address int, flags ...string) {
 	m.T.Helper()
 	port, err := FreePort()
 	m.Check(err)
@@ -85,7 +85,7 @@ func (m *Mesh) Start(name, app, version string, address int) {
 	m.T.Cleanup(func() { program.Stop(StopLimit) })
 	m.Check(program.AwaitHTTP(StopLimit, "http://"+m.Address(address)+":19080/health"))
 	sidecar, err := m.Sidecar(Workload{
-		Name: name, App: app, Version: version, IP: m.Address(address), ProxyPort: port, Discovery: m.Discovery.GRPC,
+		Name: name, App: app, Version: version, IP: m.Address(address), ProxyPort: port, Discovery: m.Discovery.GRPC, Flags: flags,
 	})
 	m.Check(err)
 	m.Sidecars[name] = sidecar

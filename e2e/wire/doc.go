@@ -7,6 +7,8 @@
 //	    │
 //	    └───────▶ gRPC in Python, in Java      istiod ──▶ discovery, discovery ──▶ istiod
 //
-// They are built and fetched by envoy-tools/fetch-peers; istio, java and python pin their versions. The tests are behind
+// Prometheus scrapes agents and discovery, and answers what Flagger, Kiali, our dashboards and our alerts ask.
+//
+// They are built and fetched by envoy-tools/fetch-peers and fetch-prometheus; istio, java and python pin their versions. The tests are behind
 // the build tag wire and run by make e2e-wire. It leaves to e2e/traffic what Envoy makes of our configuration.
 package wire

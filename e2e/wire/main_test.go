@@ -14,7 +14,7 @@ import (
 const stopLimit = 30 * time.Second
 
 func TestMain(m *testing.M) {
-	lab.Main(m, lab.Suite{Name: "e2e/wire", Programs: []string{"./e2e/wire/peer"}, Need: findPeers})
+	lab.Main(m, lab.Suite{Name: "e2e/wire", Programs: []string{"./e2e/wire/peer", "./examples/bookinfo"}, Need: findPeers})
 }
 
 // findPeers looks for what fetch-peers fetches.

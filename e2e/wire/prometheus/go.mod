@@ -1,4 +1,4 @@
-module github.com/pilotlight/pilotlight/e2e/metrics/prometheus
+module github.com/pilotlight/pilotlight/e2e/wire/prometheus
 
 go 1.26.0
 

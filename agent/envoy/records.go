@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // recordsName is the cluster to which listeners send records of failed requests. It is at the agent's socket.
@@ -21,11 +23,24 @@ const recordsCluster = `{"name":"NAME","connect_timeout":"1s","per_connection_bu
 // has it, and one of the user's own cannot know the socket's name. socket is empty where nothing is to be added.
 func recordsFor(socket, bootstrap string, o Options) string {
 	own := slices.ContainsFunc(o.Extra, func(arg string) bool { return strings.HasPrefix(arg, "--config-yaml") })
-	if socket == "" || own || !strings.Contains(bootstrap, recordsName) {
+	if socket == "" || own || !strings.Contains(bootstrap, recordsName) || definesRecords(bootstrap) {
 		return ""
 	}
 	path, _ := json.Marshal(socket) // a string
 	return strings.NewReplacer("NAME", recordsName, "SOCKET", string(path)).Replace(recordsCluster)
+}
+
+// definesRecords reports whether a bootstrap has the cluster itself, such as one that `agent bootstrap` has printed: Envoy refuses a second one.
+func definesRecords(bootstrap string) bool {
+	type resources struct {
+		Clusters []struct{ Name string }
+	}
+	var keys struct {
+		Snake resources `yaml:"static_resources"`
+		Camel resources `yaml:"staticResources"`
+	}
+	_ = yaml.Unmarshal([]byte(bootstrap), &keys) // JSON too; what is malformed is refused by Envoy
+	return slices.ContainsFunc(append(keys.Snake.Clusters, keys.Camel.Clusters...), func(c struct{ Name string }) bool { return c.Name == recordsName })
 }
 
 // resources returns the static resources for Envoy to merge into the bootstrap; empty for none.

@@ -24,7 +24,7 @@ type child struct {
 // answer is a line that a child printed.
 type answer struct {
 	At                                int64
-	Proxies, Responses                int
+	Proxies, Responses, Streams       int
 	First, Last, Bytes                int64
 	Clients, Synced, Live, Goroutines int64
 }

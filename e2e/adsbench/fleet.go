@@ -23,6 +23,7 @@ type fleet struct {
 	know    *knowledge
 	proxies []*proxy
 	bytes   atomic.Int64
+	streams atomic.Int64 // that were opened, since the fleet began
 	seen    [4]seen
 }
 
@@ -109,7 +110,7 @@ func (f *fleet) report(k int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	say(map[string]any{
-		"proxies": len(s.by), "first": s.first, "last": s.last, "responses": s.responses, "bytes": f.bytes.Load(),
+		"proxies": len(s.by), "first": s.first, "last": s.last, "responses": s.responses, "bytes": f.bytes.Load(), "streams": f.streams.Load(),
 	})
 }
 
@@ -137,6 +138,7 @@ func (p *proxy) stream(ctx context.Context, conn *grpc.ClientConn, deaf bool) {
 	if err != nil {
 		return
 	}
+	p.fleet.streams.Add(1)
 	p.begin()
 	for _, request := range p.out {
 		if wire.SendMsg(frames{request}) != nil {

@@ -28,8 +28,8 @@ type proxy struct {
 	ver   [4]string
 	nonce [4]string
 	asked [4]bool
-	held  bool // the ACK of clusters waits for their endpoints
-	known bool // it had everything before this stream
+	held  bool    // the ACK of clusters waits for their endpoints
+	since [4]bool // it has subscribed to the kind, on any stream
 }
 
 // thing is a resource that was seen before, by any proxy.
@@ -47,21 +47,21 @@ type knowledge struct {
 	steps  sync.Map // two lists → fields of those that are new
 }
 
-// begin writes the first requests of a stream.
+// begin writes the first requests of a stream: for clusters, and for whatever the streams before have asked for, since a server
+// does not send again what the proxy has.
 func (p *proxy) begin() {
 	p.out, p.nonce, p.asked, p.held = nil, [4]string{}, [4]bool{}, false
-	p.ask(cds)
-	if p.known {
-		p.ask(eds)
-		p.ask(lds)
-		p.ask(rds)
+	for k := range p.since {
+		if k == cds || p.since[k] {
+			p.ask(k)
+		}
 	}
 }
 
 // ask subscribes to a kind for the first time on a stream.
 func (p *proxy) ask(k int) {
 	first := !slices.Contains(p.asked[:], true)
-	p.asked[k] = true
+	p.asked[k], p.since[k] = true, true
 	var b []byte
 	if first {
 		b = append(b, p.node()...)
@@ -147,7 +147,6 @@ func (p *proxy) read(message []byte) {
 		p.ack(lds)
 	case rds:
 		p.ack(rds)
-		p.known = true
 	}
 }
 

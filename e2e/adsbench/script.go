@@ -40,6 +40,7 @@ func (s *script) first() error {
 	s.set("all configured, s", time.Unix(0, a.Last).Sub(s.started).Seconds())
 	s.set("server CPU of that, s", (s.server.cpu() - before).Seconds())
 	s.set("server CPU, its start and model too, s", s.server.cpu().Seconds())
+	s.set("streams of each", float64(a.Streams)/float64(s.proxies))
 	s.set("sent to each, MB", float64(a.Bytes)/float64(s.proxies)/1e6)
 	_, peak := s.server.memory()
 	s.set("peak RSS, MB", float64(peak)/mebibyte)
@@ -61,7 +62,7 @@ func (s *script) connect() (err error) {
 		return err
 	}
 	if a.Proxies < s.proxies {
-		return fmt.Errorf("%d of %d proxies are configured", a.Proxies, s.proxies)
+		return fmt.Errorf("%d of %d proxies are configured, by %d streams", a.Proxies, s.proxies, a.Streams)
 	}
 	return nil
 }

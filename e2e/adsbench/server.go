@@ -73,7 +73,7 @@ func runServer(args []string) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	limits := ads.DefaultLimits()
 	limits.SendTimeout, limits.Shutdown = *limit, time.Second
 	proxies := ads.New(limits, log)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/pprof"
 	"net/url"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,9 +56,7 @@ func (p Pages) Handler() http.Handler {
 	mux.Handle("GET /debug/config_dump", p.guard(p.configDump))
 	mux.Handle("GET /debug/explain", p.guard(p.explain(make(chan struct{}, 1))))
 	mux.HandleFunc("POST /debug/release", p.release)
-	mux.Handle("GET /debug/pprof/", p.guard(pprof.Index))
-	mux.Handle("GET /debug/pprof/profile", p.guard(pprof.Profile))
-	mux.Handle("GET /debug/pprof/trace", p.guard(pprof.Trace))
+	p.addProfiles(mux)
 	return mux
 }
 
